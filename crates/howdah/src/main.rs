@@ -1,0 +1,4 @@
+//! The `howdah` command.
+#![forbid(unsafe_code)]
+
+fn main() {}
