@@ -1,0 +1,2 @@
+//! Placeholder until the decoder stands.
+fn main() {}
