@@ -1,0 +1,327 @@
+//! Every structure in the segment, declared once; `xs/wire.h` is generated from this file.
+//!
+//! Order in memory: [`Header`], front cells, worker cells, queue ring, slot controls, slots. A slot is a request
+//! area, written by the front before the request is queued, and a response ring, written by the worker that owns it.
+//! A field has one writer at a time, named in its comment.
+#![expect(missing_debug_implementations, reason = "cells of shared memory have no useful rendering")]
+
+use crate::sync::{AtomicU32, AtomicU64};
+
+/// First eight bytes of a segment: `HOWDAH` and the layout's version.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HOWDAH01");
+/// Cells for workers: two generations of the largest pool must fit. Owner numbers have 12 bits.
+pub const MAX_WORKERS: usize = 1024;
+/// Front threads.
+pub const MAX_FRONTS: usize = 16;
+/// Slots: waiting requests and running ones together.
+pub const MAX_SLOTS: usize = 16384;
+/// Request record, fields, strings and an inline body.
+pub const REQUEST_AREA: usize = 224 * 1024;
+/// Response stream of a slot: header lines, then body. A power of two.
+pub const RESPONSE_RING: usize = 128 * 1024;
+/// Bytes from one slot to the next.
+pub const SLOT_STRIDE: usize = REQUEST_AREA + RESPONSE_RING;
+/// Largest request body kept in the slot; above it goes to a file.
+pub const INLINE_BODY: usize = 64 * 1024;
+/// Largest block of response header lines. It must fit the ring at once.
+pub const RESPONSE_HEAD: usize = 64 * 1024;
+/// Words of a bitmap with a bit for each worker.
+pub const IDLE_WORDS: usize = MAX_WORKERS / 64;
+/// Words of a bitmap with a bit for each slot.
+pub const ATTENTION_WORDS: usize = MAX_SLOTS / 64;
+/// `SlotControl::content_length` when the application gave none.
+pub const LENGTH_UNKNOWN: u64 = u64::MAX;
+
+/// What a slot is doing: the top four bits of its state word.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Held by the front; no worker looks at it.
+    Free = 0,
+    /// Complete and waiting for a worker.
+    Queued = 1,
+    /// Claimed by the worker in the owner bits.
+    Running = 2,
+    /// The worker is through with it; the front has yet to take the rest of the response.
+    Done = 3,
+}
+
+/// What a worker is doing. Written by the worker, by the front once it is dead.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerPhase {
+    /// The cell is unused.
+    Absent = 0,
+    /// Forked, hooks not yet run.
+    Starting = 1,
+    /// Waiting for a request.
+    Idle = 2,
+    /// Running a request.
+    Busy = 3,
+    /// On its way out; takes no further request.
+    Leaving = 4,
+}
+
+/// What the front asks of a worker.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Keep serving.
+    Run = 0,
+    /// Finish the current request, then leave.
+    Drain = 1,
+}
+
+/// Why a worker left by itself. Written by the worker just before it exits.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// It did not say: it crashed or was killed.
+    Unsaid = 0,
+    /// The front asked it to drain.
+    Drained = 1,
+    /// It served its quota of requests.
+    Quota = 2,
+    /// The application asked by psgix.harakiri.
+    Harakiri = 3,
+    /// A TERM or QUIT signal.
+    Signal = 4,
+    /// The application called exit.
+    Exit = 5,
+    /// The front is gone.
+    Orphan = 6,
+}
+
+/// Kind of a [`Message`] on a worker's channel.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageKind {
+    /// Worker asks for the spooled request body; the answer carries its descriptor.
+    Body = 1,
+    /// Worker asks for the client's socket; the answer carries it, and bytes already read behind the request.
+    Socket = 2,
+    /// Worker sends the file that is the response body (descriptor attached, `value` = bytes to send). No answer.
+    File = 3,
+    /// Worker sends an interim response (`value` = status, header lines behind). The answer means that it is out.
+    Interim = 4,
+}
+
+/// One packet on the channel between a worker and a front thread, perhaps with bytes behind it and a descriptor beside it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    /// A [`MessageKind`].
+    pub kind: u32,
+    /// The slot that it is about.
+    pub slot: u32,
+    /// By kind; in an answer 0 means yes.
+    pub value: u64,
+}
+
+/// Response flag: status, header lines and length are final; the head may be sent.
+pub const RESPONSE_HEAD_READY: u32 = 1;
+/// Response flag: the lines have a Date field.
+pub const RESPONSE_HAS_DATE: u32 = 2;
+/// Response flag: the lines have a Server field.
+pub const RESPONSE_HAS_SERVER: u32 = 4;
+/// Response flag: the application wants the connection closed.
+pub const RESPONSE_CLOSE: u32 = 8;
+/// Response flag: the body is a file sent over the channel.
+pub const RESPONSE_FILE: u32 = 16;
+/// Response flag: the application died after its head was out; the connection must be cut.
+pub const RESPONSE_BROKEN: u32 = 32;
+/// Response flag: the application took the socket and answers by itself.
+pub const RESPONSE_DETACHED: u32 = 64;
+/// Response flag: the response is whole (set before the head is looked at), so its length is known.
+pub const RESPONSE_WHOLE: u32 = 128;
+/// Response flag: the application died before a head was out; status 500, no lines.
+pub const RESPONSE_FAILED: u32 = 256;
+
+/// Request flag: the connection is TLS.
+pub const REQUEST_HTTPS: u32 = 1;
+/// Request flag: the client asks to switch protocols (`Upgrade`).
+pub const REQUEST_UPGRADE: u32 = 2;
+/// Request flag: the method is HEAD.
+pub const REQUEST_IS_HEAD: u32 = 4;
+/// Request flag: the body is in a file that the channel delivers.
+pub const REQUEST_SPOOLED: u32 = 8;
+/// Request flag: the listener is a Unix socket, so there is no client address.
+pub const REQUEST_LOCAL: u32 = 16;
+
+/// Start of the segment.
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// Size of the whole segment in bytes.
+    pub total: u64,
+    /// Front threads in use.
+    pub fronts: u32,
+    /// Worker cells in use.
+    pub workers: u32,
+    /// Slots in use.
+    pub slots: u32,
+    /// Entries of the ring, a power of two.
+    pub ring: u32,
+    /// Byte offsets of the parts.
+    pub fronts_at: u64,
+    /// Worker cells.
+    pub workers_at: u64,
+    /// Queue ring.
+    pub ring_at: u64,
+    /// Slot controls.
+    pub controls_at: u64,
+    /// Slots.
+    pub slots_at: u64,
+    /// The queue's two ends and the idle bitmap.
+    pub queue: QueueCells,
+}
+
+/// Ends of the queue, each on its own pair of cache lines.
+#[repr(C, align(128))]
+pub struct QueueCells {
+    /// Next ticket to claim. Advanced by any worker.
+    pub head: Padded,
+    /// Next ticket to hand out. Advanced by front threads.
+    pub tail: Padded,
+    /// Set by a worker before it sleeps, cleared by whoever wakes it.
+    pub idle: [AtomicU64; IDLE_WORDS],
+}
+
+/// A counter with a cache-line pair to itself.
+#[repr(C, align(128))]
+pub struct Padded {
+    /// The counter.
+    pub value: AtomicU64,
+}
+
+/// A front thread's letter box.
+#[repr(C, align(128))]
+pub struct FrontCell {
+    /// 1 while the thread sleeps in epoll: whoever sets it back to 0 writes to its eventfd.
+    pub sleeping: AtomicU32,
+    /// A bit for every four attention words that may have news.
+    pub summary: AtomicU64,
+    /// A bit for every slot with news for the front.
+    pub attention: [AtomicU64; ATTENTION_WORDS],
+}
+
+/// A worker's cell: what it does, for the front and for the status pages.
+#[repr(C, align(128))]
+pub struct WorkerCell {
+    /// A [`WorkerPhase`]. Worker.
+    pub phase: AtomicU32,
+    /// Process id. Worker.
+    pub pid: AtomicU32,
+    /// Slot being served, plus one; 0 for none. Worker.
+    pub slot: AtomicU32,
+    /// A [`Leave`]. Worker.
+    pub leave: AtomicU32,
+    /// Requests served. Worker.
+    pub requests: AtomicU64,
+    /// CLOCK_MONOTONIC nanoseconds at which the current phase began. Worker.
+    pub since: AtomicU64,
+    /// Rises with every sleep of any worker, so the front can wake the most recent sleeper. Worker.
+    pub idle_order: AtomicU64,
+    /// Load of the application that this worker runs. Front, before the fork.
+    pub generation: AtomicU32,
+    /// A [`Command`]. Front.
+    pub command: AtomicU32,
+    /// Futex: 0 while the worker may sleep, 1 to wake it. Both.
+    pub wake: AtomicU32,
+    /// Futex word padding; keeps `quota` aligned.
+    pub reserved: AtomicU32,
+    /// Leave after this many requests; 0 for never. Front, before the fork.
+    pub quota: AtomicU64,
+}
+
+/// A slot's control words. The first cache line is the worker's, the second the front's.
+#[repr(C, align(128))]
+pub struct SlotControl {
+    /// Phase (4 bits), owner (12), ticket (48). Changed by compare-and-swap only, see `queue`.
+    pub state: AtomicU64,
+    /// Bytes ever put into the response ring for this request. Worker.
+    pub produced: AtomicU64,
+    /// Content-Length that the application gave, or [`LENGTH_UNKNOWN`]. Worker.
+    pub content_length: AtomicU64,
+    /// CLOCK_MONOTONIC nanoseconds of the claim. Worker.
+    pub claimed_at: AtomicU64,
+    /// CLOCK_MONOTONIC nanoseconds of the end. Worker.
+    pub finished_at: AtomicU64,
+    /// RESPONSE_ flags. Worker.
+    pub flags: AtomicU32,
+    /// HTTP status. Worker.
+    pub status: AtomicU32,
+    /// Length of the header lines, which come first in the ring. Worker.
+    pub head_length: AtomicU32,
+    /// 1 once the application has been called with it. Worker.
+    pub begun: AtomicU32,
+    /// Bytes that the front has taken from the ring. Front.
+    pub consumed: AtomicU64,
+    /// CLOCK_MONOTONIC nanoseconds at which the request was queued. Front.
+    pub queued_at: AtomicU64,
+    /// Futex: rises whenever there is more room in the ring. Front.
+    pub room: AtomicU32,
+    /// 1 while the worker waits for `room`. Both.
+    pub waiting: AtomicU32,
+    /// 1 when nobody wants the response any more. Front.
+    pub abandoned: AtomicU32,
+    /// The front thread that the slot belongs to. Front, once.
+    pub front: AtomicU32,
+}
+
+/// A run of bytes in the request area.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// From the start of the request area.
+    pub offset: u32,
+    /// In bytes.
+    pub length: u32,
+}
+
+/// One header field, its name in the form of the PSGI env: `HTTP_ACCEPT`, `CONTENT_TYPE`. Names are unique in a request.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FieldRecord {
+    /// The name.
+    pub name: Span,
+    /// The value; repeated fields are joined.
+    pub value: Span,
+}
+
+/// The request record at the start of a slot's request area. All of it is written by the front before queueing.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request {
+    /// REQUEST_METHOD.
+    pub method: Span,
+    /// REQUEST_URI, as sent.
+    pub uri: Span,
+    /// PATH_INFO, percent-decoded.
+    pub path: Span,
+    /// QUERY_STRING.
+    pub query: Span,
+    /// SERVER_PROTOCOL.
+    pub protocol: Span,
+    /// SERVER_NAME.
+    pub server_name: Span,
+    /// SERVER_PORT, decimal.
+    pub server_port: Span,
+    /// REMOTE_ADDR.
+    pub remote_addr: Span,
+    /// REMOTE_PORT, decimal.
+    pub remote_port: Span,
+    /// The body when it is inline.
+    pub body: Span,
+    /// Body length in bytes, inline or spooled.
+    pub body_length: u64,
+    /// REQUEST_ flags.
+    pub flags: u32,
+    /// Offset of the [`FieldRecord`]s.
+    pub fields_at: u32,
+    /// Their number.
+    pub fields: u32,
+    /// Keeps the size a multiple of eight.
+    pub reserved: u32,
+}

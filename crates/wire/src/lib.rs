@@ -1,0 +1,23 @@
+//! The shared segment: where a request waits between the front and a Perl worker.
+//!
+//! The front writes a complete request into a slot ([`request`]) and queues it ([`queue`]); a worker claims it, runs
+//! the application and streams the response through the slot's ring ([`response`]); the front takes it from there.
+//! [`layout`] declares every byte once: the C header `xs/wire.h` is generated from it, and workers call the same
+//! Rust code through [`c_abi`], so there is one implementation of the protocol and loom checks that one.
+//!
+//! Nothing here makes a system call. Functions that end a wait return whether someone must be woken; the caller
+//! (`howdah-sys` in the front, `xs/wait.c` in a worker) does it.
+
+pub mod attention;
+pub mod c_abi;
+pub mod idle;
+pub mod layout;
+pub mod queue;
+pub mod request;
+pub mod response;
+pub mod segment;
+mod sync;
+
+pub use layout::*;
+pub use request::RequestWriter;
+pub use segment::{Segment, Shape, ShapeError};

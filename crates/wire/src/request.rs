@@ -1,0 +1,190 @@
+//! Writes a request into a slot, in the form in which a worker will store it into the PSGI env.
+//!
+//! Called by the front once a request is complete. Names become `HTTP_NAME`, repeated fields are joined (RFC 9110
+//! 5.3; Cookie with `; `, RFC 9113 8.2.3), so the worker only stores. Strings lie behind a table of fixed size, in
+//! the order in which they are put.
+
+use core::mem::size_of;
+
+use crate::layout::{FieldRecord, Request, Span};
+
+/// Fields that the table holds: the codec's default of 128, and CONTENT_LENGTH.
+pub const MAX_FIELDS: usize = 136;
+const TABLE_AT: usize = size_of::<Request>();
+const STRINGS_AT: usize = TABLE_AT + MAX_FIELDS * size_of::<FieldRecord>();
+
+/// The request area has no room for the request; answer 431.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// Fills the request area of one slot.
+#[derive(Debug)]
+pub struct RequestWriter<'a> {
+    area: &'a mut [u8],
+    end: usize,
+    /// The record; `finish` stores it.
+    pub record: Request,
+}
+
+impl<'a> RequestWriter<'a> {
+    /// Starts over at the beginning of `area`.
+    #[must_use]
+    pub fn new(area: &'a mut [u8]) -> Self {
+        let record = Request { fields_at: TABLE_AT as u32, ..Request::default() };
+        Self { area, end: STRINGS_AT, record }
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// [`Full`] when the area has no room.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<Span, Full> {
+        let offset = self.end;
+        self.extend(bytes)?;
+        Ok(Span { offset: offset as u32, length: bytes.len() as u32 })
+    }
+
+    /// Free bytes.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.area.len() - self.end
+    }
+
+    /// Adds a header field under its CGI name (RFC 3875 4.1.18), or joins it to an earlier one of that name.
+    ///
+    /// # Errors
+    /// [`Full`] when the area or the table has no room.
+    pub fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Full> {
+        let name = self.put_name(name)?;
+        match self.find(name) {
+            Some(index) => {
+                self.end = name.offset as usize;
+                self.join(index, value)
+            }
+            None => self.add(name, value),
+        }
+    }
+
+    /// Adds a variable under exactly this name.
+    ///
+    /// # Errors
+    /// [`Full`] when the area or the table has no room.
+    pub fn variable(&mut self, name: &[u8], value: &[u8]) -> Result<(), Full> {
+        let name = self.put(name)?;
+        self.add(name, value)
+    }
+
+    /// Stores the record. The area is complete.
+    pub fn finish(self) {
+        let record = &self.record;
+        let spans = [
+            record.method,
+            record.uri,
+            record.path,
+            record.query,
+            record.protocol,
+            record.server_name,
+            record.server_port,
+            record.remote_addr,
+            record.remote_port,
+            record.body,
+        ];
+        let mut at = 0;
+        let mut store = |bytes: &[u8]| {
+            self.area[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        for span in spans {
+            store(&span.offset.to_ne_bytes());
+            store(&span.length.to_ne_bytes());
+        }
+        store(&record.body_length.to_ne_bytes());
+        for word in [record.flags, record.fields_at, record.fields, record.reserved] {
+            store(&word.to_ne_bytes());
+        }
+    }
+
+    fn add(&mut self, name: Span, value: &[u8]) -> Result<(), Full> {
+        if self.record.fields as usize == MAX_FIELDS {
+            return Err(Full);
+        }
+        let value = self.put(value)?;
+        self.store_field(self.record.fields as usize, FieldRecord { name, value });
+        self.record.fields += 1;
+        Ok(())
+    }
+
+    fn join(&mut self, index: usize, value: &[u8]) -> Result<(), Full> {
+        let mut field = self.load_field(index);
+        let old = field.value.offset as usize..(field.value.offset + field.value.length) as usize;
+        let separator: &[u8] = if self.bytes(field.name) == b"HTTP_COOKIE" { b"; " } else { b", " };
+        if old.end != self.end {
+            // Not the last string: it moves to the end, where it can grow.
+            let moved = self.end;
+            if self.room() < old.len() {
+                return Err(Full);
+            }
+            self.area.copy_within(old.clone(), moved);
+            self.end += old.len();
+            field.value.offset = moved as u32;
+        }
+        self.extend(separator)?;
+        self.extend(value)?;
+        field.value.length = self.end as u32 - field.value.offset;
+        self.store_field(index, field);
+        Ok(())
+    }
+
+    fn put_name(&mut self, name: &[u8]) -> Result<Span, Full> {
+        let offset = self.end;
+        if !name.eq_ignore_ascii_case(b"content-type") {
+            self.extend(b"HTTP_")?;
+        }
+        let start = self.end;
+        self.extend(name)?;
+        for byte in &mut self.area[start..self.end] {
+            *byte = if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
+        }
+        Ok(Span { offset: offset as u32, length: (self.end - offset) as u32 })
+    }
+
+    fn find(&self, name: Span) -> Option<usize> {
+        let wanted = self.bytes(name);
+        (0..self.record.fields as usize).find(|&index| {
+            let other = self.load_field(index).name;
+            other.length == name.length && self.bytes(other) == wanted
+        })
+    }
+
+    fn bytes(&self, span: Span) -> &[u8] {
+        &self.area[span.offset as usize..(span.offset + span.length) as usize]
+    }
+
+    fn extend(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        let end = self.end + bytes.len();
+        self.area.get_mut(self.end..end).ok_or(Full)?.copy_from_slice(bytes);
+        self.end = end;
+        Ok(())
+    }
+
+    fn store_field(&mut self, index: usize, field: FieldRecord) {
+        let words = [field.name.offset, field.name.length, field.value.offset, field.value.length];
+        let at = TABLE_AT + index * size_of::<FieldRecord>();
+        for (place, word) in self.area[at..at + 16].chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+    }
+
+    fn load_field(&self, index: usize) -> FieldRecord {
+        let at = TABLE_AT + index * size_of::<FieldRecord>();
+        let word = |i: usize| {
+            let mut bytes = [0; 4];
+            bytes.copy_from_slice(&self.area[at + i * 4..at + i * 4 + 4]);
+            u32::from_ne_bytes(bytes)
+        };
+        FieldRecord {
+            name: Span { offset: word(0), length: word(1) },
+            value: Span { offset: word(2), length: word(3) },
+        }
+    }
+}

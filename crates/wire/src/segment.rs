@@ -1,0 +1,249 @@
+//! The mapped segment: its shape, and safe access to each part.
+//!
+//! The front creates it, every worker attaches to it. The memory is shared with other processes, so plain bytes are
+//! only read after an acquire of the counter or state word that publishes them, and every offset that a worker wrote
+//! is checked before the front follows it.
+
+use core::mem::size_of;
+
+use crate::layout::*;
+use crate::queue::{FIRST_TICKET, Queue};
+use crate::sync::{AtomicU64, Ordering::Relaxed};
+
+/// How large the segment is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Front threads, 1 to [`MAX_FRONTS`].
+    pub fronts: usize,
+    /// Worker cells, 1 to [`MAX_WORKERS`].
+    pub workers: usize,
+    /// Slots, 1 to [`MAX_SLOTS`]; shared out evenly among front threads.
+    pub slots: usize,
+}
+
+/// A mapping that cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShapeError {
+    /// A number is zero or above its maximum.
+    OutOfRange,
+    /// The memory does not start with [`MAGIC`]: front and worker are of different versions.
+    WrongMagic,
+    /// The mapping is smaller than the segment.
+    TooSmall,
+}
+
+impl core::fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::OutOfRange => "front threads, workers or slots out of range",
+            Self::WrongMagic => {
+                "not a segment of this version of Howdah; front and Perl modules differ, install both anew"
+            }
+            Self::TooSmall => "the mapping is smaller than the segment",
+        })
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
+impl Shape {
+    /// Bytes to map. Pages are only used once touched.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.header().total as usize
+    }
+
+    fn valid(&self) -> bool {
+        (1..=MAX_FRONTS).contains(&self.fronts)
+            && (1..=MAX_WORKERS).contains(&self.workers)
+            && (1..=MAX_SLOTS).contains(&self.slots)
+    }
+
+    fn header(&self) -> Offsets {
+        let ring = (self.slots * 4 + 64).next_power_of_two();
+        let fronts_at = size_of::<Header>().next_multiple_of(4096);
+        let workers_at = (fronts_at + self.fronts * size_of::<FrontCell>()).next_multiple_of(4096);
+        let ring_at = (workers_at + self.workers * size_of::<WorkerCell>()).next_multiple_of(4096);
+        let controls_at = (ring_at + ring * size_of::<AtomicU64>()).next_multiple_of(4096);
+        let slots_at = (controls_at + self.slots * size_of::<SlotControl>()).next_multiple_of(4096);
+        let total = (slots_at + self.slots * SLOT_STRIDE) as u64;
+        Offsets { ring, fronts_at, workers_at, ring_at, controls_at, slots_at, total }
+    }
+}
+
+struct Offsets {
+    ring: usize,
+    fronts_at: usize,
+    workers_at: usize,
+    ring_at: usize,
+    controls_at: usize,
+    slots_at: usize,
+    total: u64,
+}
+
+/// A mapped segment. Copies refer to the same memory, which stays mapped for the life of the process.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "shared memory has no useful rendering")]
+pub struct Segment {
+    base: *mut u8,
+}
+
+// SAFETY: the pointer is only used to reach atomics and bytes whose ownership the protocol hands from one side to the other.
+unsafe impl Send for Segment {}
+// SAFETY: as above; shared access goes through atomics.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Lays out a new segment in zeroed memory.
+    ///
+    /// # Errors
+    /// When `shape` is out of range or `length` is less than its total.
+    ///
+    /// # Safety
+    /// `base` must point to `length` zeroed bytes, page-aligned, mapped until the process ends.
+    pub unsafe fn create(base: *mut u8, length: usize, shape: Shape) -> Result<Self, ShapeError> {
+        if !shape.valid() {
+            return Err(ShapeError::OutOfRange);
+        }
+        let offsets = shape.header();
+        if (length as u64) < offsets.total {
+            return Err(ShapeError::TooSmall);
+        }
+        // SAFETY: the memory is ours alone until create returns, zeroed, and large enough; all-zero is a valid Header.
+        let header = unsafe { &mut *base.cast::<Header>() };
+        header.total = offsets.total;
+        header.fronts = shape.fronts as u32;
+        header.workers = shape.workers as u32;
+        header.slots = shape.slots as u32;
+        header.ring = offsets.ring as u32;
+        header.fronts_at = offsets.fronts_at as u64;
+        header.workers_at = offsets.workers_at as u64;
+        header.ring_at = offsets.ring_at as u64;
+        header.controls_at = offsets.controls_at as u64;
+        header.slots_at = offsets.slots_at as u64;
+        header.queue.head.value.store(FIRST_TICKET, Relaxed);
+        header.queue.tail.value.store(FIRST_TICKET, Relaxed);
+        header.magic = MAGIC;
+        let segment = Self { base };
+        for (slot, control) in segment.controls().iter().enumerate() {
+            control.front.store((slot * shape.fronts / shape.slots) as u32, Relaxed);
+        }
+        Ok(segment)
+    }
+
+    /// Attaches to a segment that a front created.
+    ///
+    /// # Errors
+    /// When the memory is no segment of this version or is cut short.
+    ///
+    /// # Safety
+    /// `base` must point to `length` readable and writable bytes, page-aligned, mapped until the process ends.
+    pub unsafe fn attach(base: *mut u8, length: usize) -> Result<Self, ShapeError> {
+        if length < size_of::<Header>() {
+            return Err(ShapeError::TooSmall);
+        }
+        let segment = Self { base };
+        if segment.header().magic != MAGIC {
+            return Err(ShapeError::WrongMagic);
+        }
+        if segment.header().total > length as u64 {
+            return Err(ShapeError::TooSmall);
+        }
+        Ok(segment)
+    }
+
+    /// The start of the segment.
+    #[must_use]
+    pub fn header(&self) -> &'static Header {
+        // SAFETY: create and attach checked that a Header is there; it stays mapped, and its plain fields never change.
+        unsafe { &*self.base.cast::<Header>() }
+    }
+
+    /// The queue.
+    #[must_use]
+    pub fn queue(&self) -> Queue<'static> {
+        let header = self.header();
+        Queue {
+            cells: &header.queue,
+            ring: self.part(header.ring_at, header.ring),
+            controls: self.part(header.controls_at, header.slots),
+        }
+    }
+
+    /// Slot controls.
+    #[must_use]
+    pub fn controls(&self) -> &'static [SlotControl] {
+        self.part(self.header().controls_at, self.header().slots)
+    }
+
+    /// Worker cells.
+    #[must_use]
+    pub fn workers(&self) -> &'static [WorkerCell] {
+        self.part(self.header().workers_at, self.header().workers)
+    }
+
+    /// Front cells.
+    #[must_use]
+    pub fn fronts(&self) -> &'static [FrontCell] {
+        self.part(self.header().fronts_at, self.header().fronts)
+    }
+
+    /// The front thread that `slot` belongs to.
+    #[must_use]
+    pub fn front_of(&self, slot: u32) -> &'static FrontCell {
+        let front = self.controls()[slot as usize].front.load(Relaxed) as usize;
+        &self.fronts()[front.min(self.fronts().len() - 1)]
+    }
+
+    /// The request area of a slot that the front holds, for writing.
+    ///
+    /// # Panics
+    /// When `slot` is out of range.
+    #[expect(clippy::mut_from_ref, reason = "the slot's phase, not the borrow checker, says who may write")]
+    #[must_use]
+    pub fn request_area(&self, slot: u32) -> &mut [u8] {
+        let at = self.slot_at(slot);
+        // SAFETY: in range; while its phase is Free only the front thread that holds the slot touches this area.
+        unsafe { core::slice::from_raw_parts_mut(self.base.add(at), REQUEST_AREA) }
+    }
+
+    /// The bytes that a worker has produced in `slot` and the front has not consumed, from `skip` on: the run up to
+    /// the ring's end and the run from its start.
+    ///
+    /// # Panics
+    /// When `slot` is out of range.
+    #[must_use]
+    pub fn response(&self, slot: u32, skip: usize) -> (&[u8], &[u8]) {
+        let control = &self.controls()[slot as usize];
+        let length = control.available().saturating_sub(skip);
+        let start = (control.consumed.load(Relaxed) as usize).wrapping_add(skip) & (RESPONSE_RING - 1);
+        let first = length.min(RESPONSE_RING - start);
+        let ring = self.slot_at(slot) + REQUEST_AREA;
+        // SAFETY: `available` is at most the ring, so both runs lie in it; a worker does not write what it has
+        // produced until the front has consumed it.
+        unsafe {
+            (
+                core::slice::from_raw_parts(self.base.add(ring + start), first),
+                core::slice::from_raw_parts(self.base.add(ring), length - first),
+            )
+        }
+    }
+
+    /// Address of a slot's request area, for the worker's C side.
+    #[must_use]
+    pub fn slot_address(&self, slot: u32) -> *mut u8 {
+        // SAFETY: slot_at checks the range.
+        unsafe { self.base.add(self.slot_at(slot)) }
+    }
+
+    fn slot_at(&self, slot: u32) -> usize {
+        assert!(slot < self.header().slots, "slot {slot} is out of range");
+        self.header().slots_at as usize + slot as usize * SLOT_STRIDE
+    }
+
+    fn part<T>(&self, at: u64, count: u32) -> &'static [T] {
+        // SAFETY: offsets and counts come from the header that `create` computed for this T, aligned to a page;
+        // every T here is made of atomics, for which zeroed memory is valid.
+        unsafe { core::slice::from_raw_parts(self.base.add(at as usize).cast::<T>(), count as usize) }
+    }
+}

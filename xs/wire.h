@@ -1,0 +1,720 @@
+#ifndef HOWDAH_WIRE_H
+#define HOWDAH_WIRE_H
+
+/* Generated from crates/wire by `make header`. Change the Rust source, not this file. */
+
+#include <stddef.h>
+#include <stdint.h>
+/* Workers change atomic words only through the functions below; reading one is a plain aligned load. */
+typedef uint32_t AtomicU32;
+typedef uint64_t AtomicU64;
+#define HOWDAH_ALIGNED(n) __attribute__((aligned(n)))
+
+
+/*
+ Cells for workers: two generations of the largest pool must fit. Owner numbers have 12 bits.
+ */
+#define MAX_WORKERS 1024
+
+/*
+ Front threads.
+ */
+#define MAX_FRONTS 16
+
+/*
+ Slots: waiting requests and running ones together.
+ */
+#define MAX_SLOTS 16384
+
+/*
+ Request record, fields, strings and an inline body.
+ */
+#define REQUEST_AREA (224 * 1024)
+
+/*
+ Response stream of a slot: header lines, then body. A power of two.
+ */
+#define RESPONSE_RING (128 * 1024)
+
+/*
+ Bytes from one slot to the next.
+ */
+#define SLOT_STRIDE (REQUEST_AREA + RESPONSE_RING)
+
+/*
+ Largest request body kept in the slot; above it goes to a file.
+ */
+#define INLINE_BODY (64 * 1024)
+
+/*
+ Largest block of response header lines. It must fit the ring at once.
+ */
+#define RESPONSE_HEAD (64 * 1024)
+
+/*
+ Words of a bitmap with a bit for each worker.
+ */
+#define IDLE_WORDS (MAX_WORKERS / 64)
+
+/*
+ Words of a bitmap with a bit for each slot.
+ */
+#define ATTENTION_WORDS (MAX_SLOTS / 64)
+
+/*
+ `SlotControl::content_length` when the application gave none.
+ */
+#define LENGTH_UNKNOWN UINT64_MAX
+
+/*
+ Response flag: status, header lines and length are final; the head may be sent.
+ */
+#define RESPONSE_HEAD_READY 1
+
+/*
+ Response flag: the lines have a Date field.
+ */
+#define RESPONSE_HAS_DATE 2
+
+/*
+ Response flag: the lines have a Server field.
+ */
+#define RESPONSE_HAS_SERVER 4
+
+/*
+ Response flag: the application wants the connection closed.
+ */
+#define RESPONSE_CLOSE 8
+
+/*
+ Response flag: the body is a file sent over the channel.
+ */
+#define RESPONSE_FILE 16
+
+/*
+ Response flag: the application died after its head was out; the connection must be cut.
+ */
+#define RESPONSE_BROKEN 32
+
+/*
+ Response flag: the application took the socket and answers by itself.
+ */
+#define RESPONSE_DETACHED 64
+
+/*
+ Response flag: the response is whole (set before the head is looked at), so its length is known.
+ */
+#define RESPONSE_WHOLE 128
+
+/*
+ Response flag: the application died before a head was out; status 500, no lines.
+ */
+#define RESPONSE_FAILED 256
+
+/*
+ Request flag: the connection is TLS.
+ */
+#define REQUEST_HTTPS 1
+
+/*
+ Request flag: the client asks to switch protocols (`Upgrade`).
+ */
+#define REQUEST_UPGRADE 2
+
+/*
+ Request flag: the method is HEAD.
+ */
+#define REQUEST_IS_HEAD 4
+
+/*
+ Request flag: the body is in a file that the channel delivers.
+ */
+#define REQUEST_SPOOLED 8
+
+/*
+ Request flag: the listener is a Unix socket, so there is no client address.
+ */
+#define REQUEST_LOCAL 16
+
+/*
+ The first ticket. Not 0, so that a ring of zeros holds no ticket that anybody waits for.
+ */
+#define FIRST_TICKET 1
+
+/*
+ Fields that the table holds: the codec's default of 128, and CONTENT_LENGTH.
+ */
+#define MAX_FIELDS 136
+
+/*
+ Kind of a [`Message`] on a worker's channel.
+ */
+enum MessageKind
+#if __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // __STDC_VERSION__ >= 202311L
+ {
+  /*
+   Worker asks for the spooled request body; the answer carries its descriptor.
+   */
+  MESSAGE_KIND_BODY = 1,
+  /*
+   Worker asks for the client's socket; the answer carries it, and bytes already read behind the request.
+   */
+  MESSAGE_KIND_SOCKET = 2,
+  /*
+   Worker sends the file that is the response body (descriptor attached, `value` = bytes to send). No answer.
+   */
+  MESSAGE_KIND_FILE = 3,
+  /*
+   Worker sends an interim response (`value` = status, header lines behind). The answer means that it is out.
+   */
+  MESSAGE_KIND_INTERIM = 4,
+};
+#if __STDC_VERSION__ >= 202311L
+typedef enum MessageKind MessageKind;
+#else
+typedef uint32_t MessageKind;
+#endif // __STDC_VERSION__ >= 202311L
+
+/*
+ What a worker is doing. Written by the worker, by the front once it is dead.
+ */
+enum WorkerPhase
+#if __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // __STDC_VERSION__ >= 202311L
+ {
+  /*
+   The cell is unused.
+   */
+  WORKER_PHASE_ABSENT = 0,
+  /*
+   Forked, hooks not yet run.
+   */
+  WORKER_PHASE_STARTING = 1,
+  /*
+   Waiting for a request.
+   */
+  WORKER_PHASE_IDLE = 2,
+  /*
+   Running a request.
+   */
+  WORKER_PHASE_BUSY = 3,
+  /*
+   On its way out; takes no further request.
+   */
+  WORKER_PHASE_LEAVING = 4,
+};
+#if __STDC_VERSION__ >= 202311L
+typedef enum WorkerPhase WorkerPhase;
+#else
+typedef uint32_t WorkerPhase;
+#endif // __STDC_VERSION__ >= 202311L
+
+/*
+ What the front asks of a worker.
+ */
+enum Command
+#if __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // __STDC_VERSION__ >= 202311L
+ {
+  /*
+   Keep serving.
+   */
+  COMMAND_RUN = 0,
+  /*
+   Finish the current request, then leave.
+   */
+  COMMAND_DRAIN = 1,
+};
+#if __STDC_VERSION__ >= 202311L
+typedef enum Command Command;
+#else
+typedef uint32_t Command;
+#endif // __STDC_VERSION__ >= 202311L
+
+/*
+ Why a worker left by itself. Written by the worker just before it exits.
+ */
+enum Leave
+#if __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // __STDC_VERSION__ >= 202311L
+ {
+  /*
+   It did not say: it crashed or was killed.
+   */
+  LEAVE_UNSAID = 0,
+  /*
+   The front asked it to drain.
+   */
+  LEAVE_DRAINED = 1,
+  /*
+   It served its quota of requests.
+   */
+  LEAVE_QUOTA = 2,
+  /*
+   The application asked by psgix.harakiri.
+   */
+  LEAVE_HARAKIRI = 3,
+  /*
+   A TERM or QUIT signal.
+   */
+  LEAVE_SIGNAL = 4,
+  /*
+   The application called exit.
+   */
+  LEAVE_EXIT = 5,
+  /*
+   The front is gone.
+   */
+  LEAVE_ORPHAN = 6,
+};
+#if __STDC_VERSION__ >= 202311L
+typedef enum Leave Leave;
+#else
+typedef uint32_t Leave;
+#endif // __STDC_VERSION__ >= 202311L
+
+/*
+ What a slot is doing: the top four bits of its state word.
+ */
+enum Phase
+#if __STDC_VERSION__ >= 202311L
+  : uint8_t
+#endif // __STDC_VERSION__ >= 202311L
+ {
+  /*
+   Held by the front; no worker looks at it.
+   */
+  PHASE_FREE = 0,
+  /*
+   Complete and waiting for a worker.
+   */
+  PHASE_QUEUED = 1,
+  /*
+   Claimed by the worker in the owner bits.
+   */
+  PHASE_RUNNING = 2,
+  /*
+   The worker is through with it; the front has yet to take the rest of the response.
+   */
+  PHASE_DONE = 3,
+};
+#if __STDC_VERSION__ >= 202311L
+typedef enum Phase Phase;
+#else
+typedef uint8_t Phase;
+#endif // __STDC_VERSION__ >= 202311L
+
+/*
+ A worker's cell: what it does, for the front and for the status pages.
+ */
+typedef struct HOWDAH_ALIGNED(128) WorkerCell {
+  /*
+   A [`WorkerPhase`]. Worker.
+   */
+  AtomicU32 phase;
+  /*
+   Process id. Worker.
+   */
+  AtomicU32 pid;
+  /*
+   Slot being served, plus one; 0 for none. Worker.
+   */
+  AtomicU32 slot;
+  /*
+   A [`Leave`]. Worker.
+   */
+  AtomicU32 leave;
+  /*
+   Requests served. Worker.
+   */
+  AtomicU64 requests;
+  /*
+   CLOCK_MONOTONIC nanoseconds at which the current phase began. Worker.
+   */
+  AtomicU64 since;
+  /*
+   Rises with every sleep of any worker, so the front can wake the most recent sleeper. Worker.
+   */
+  AtomicU64 idle_order;
+  /*
+   Load of the application that this worker runs. Front, before the fork.
+   */
+  AtomicU32 generation;
+  /*
+   A [`Command`]. Front.
+   */
+  AtomicU32 command;
+  /*
+   Futex: 0 while the worker may sleep, 1 to wake it. Both.
+   */
+  AtomicU32 wake;
+  /*
+   Futex word padding; keeps `quota` aligned.
+   */
+  AtomicU32 reserved;
+  /*
+   Leave after this many requests; 0 for never. Front, before the fork.
+   */
+  AtomicU64 quota;
+} WorkerCell;
+
+/*
+ A slot's control words. The first cache line is the worker's, the second the front's.
+ */
+typedef struct HOWDAH_ALIGNED(128) SlotControl {
+  /*
+   Phase (4 bits), owner (12), ticket (48). Changed by compare-and-swap only, see `queue`.
+   */
+  AtomicU64 state;
+  /*
+   Bytes ever put into the response ring for this request. Worker.
+   */
+  AtomicU64 produced;
+  /*
+   Content-Length that the application gave, or [`LENGTH_UNKNOWN`]. Worker.
+   */
+  AtomicU64 content_length;
+  /*
+   CLOCK_MONOTONIC nanoseconds of the claim. Worker.
+   */
+  AtomicU64 claimed_at;
+  /*
+   CLOCK_MONOTONIC nanoseconds of the end. Worker.
+   */
+  AtomicU64 finished_at;
+  /*
+   RESPONSE_ flags. Worker.
+   */
+  AtomicU32 flags;
+  /*
+   HTTP status. Worker.
+   */
+  AtomicU32 status;
+  /*
+   Length of the header lines, which come first in the ring. Worker.
+   */
+  AtomicU32 head_length;
+  /*
+   1 once the application has been called with it. Worker.
+   */
+  AtomicU32 begun;
+  /*
+   Bytes that the front has taken from the ring. Front.
+   */
+  AtomicU64 consumed;
+  /*
+   CLOCK_MONOTONIC nanoseconds at which the request was queued. Front.
+   */
+  AtomicU64 queued_at;
+  /*
+   Futex: rises whenever there is more room in the ring. Front.
+   */
+  AtomicU32 room;
+  /*
+   1 while the worker waits for `room`. Both.
+   */
+  AtomicU32 waiting;
+  /*
+   1 when nobody wants the response any more. Front.
+   */
+  AtomicU32 abandoned;
+  /*
+   The front thread that the slot belongs to. Front, once.
+   */
+  AtomicU32 front;
+} SlotControl;
+
+/*
+ A counter with a cache-line pair to itself.
+ */
+typedef struct HOWDAH_ALIGNED(128) Padded {
+  /*
+   The counter.
+   */
+  AtomicU64 value;
+} Padded;
+
+/*
+ Ends of the queue, each on its own pair of cache lines.
+ */
+typedef struct HOWDAH_ALIGNED(128) QueueCells {
+  /*
+   Next ticket to claim. Advanced by any worker.
+   */
+  struct Padded head;
+  /*
+   Next ticket to hand out. Advanced by front threads.
+   */
+  struct Padded tail;
+  /*
+   Set by a worker before it sleeps, cleared by whoever wakes it.
+   */
+  AtomicU64 idle[IDLE_WORDS];
+} QueueCells;
+
+/*
+ Start of the segment.
+ */
+typedef struct Header {
+  /*
+   [`MAGIC`].
+   */
+  uint64_t magic;
+  /*
+   Size of the whole segment in bytes.
+   */
+  uint64_t total;
+  /*
+   Front threads in use.
+   */
+  uint32_t fronts;
+  /*
+   Worker cells in use.
+   */
+  uint32_t workers;
+  /*
+   Slots in use.
+   */
+  uint32_t slots;
+  /*
+   Entries of the ring, a power of two.
+   */
+  uint32_t ring;
+  /*
+   Byte offsets of the parts.
+   */
+  uint64_t fronts_at;
+  /*
+   Worker cells.
+   */
+  uint64_t workers_at;
+  /*
+   Queue ring.
+   */
+  uint64_t ring_at;
+  /*
+   Slot controls.
+   */
+  uint64_t controls_at;
+  /*
+   Slots.
+   */
+  uint64_t slots_at;
+  /*
+   The queue's two ends and the idle bitmap.
+   */
+  struct QueueCells queue;
+} Header;
+
+/*
+ A run of bytes in the request area.
+ */
+typedef struct Span {
+  /*
+   From the start of the request area.
+   */
+  uint32_t offset;
+  /*
+   In bytes.
+   */
+  uint32_t length;
+} Span;
+
+/*
+ The request record at the start of a slot's request area. All of it is written by the front before queueing.
+ */
+typedef struct Request {
+  /*
+   REQUEST_METHOD.
+   */
+  struct Span method;
+  /*
+   REQUEST_URI, as sent.
+   */
+  struct Span uri;
+  /*
+   PATH_INFO, percent-decoded.
+   */
+  struct Span path;
+  /*
+   QUERY_STRING.
+   */
+  struct Span query;
+  /*
+   SERVER_PROTOCOL.
+   */
+  struct Span protocol;
+  /*
+   SERVER_NAME.
+   */
+  struct Span server_name;
+  /*
+   SERVER_PORT, decimal.
+   */
+  struct Span server_port;
+  /*
+   REMOTE_ADDR.
+   */
+  struct Span remote_addr;
+  /*
+   REMOTE_PORT, decimal.
+   */
+  struct Span remote_port;
+  /*
+   The body when it is inline.
+   */
+  struct Span body;
+  /*
+   Body length in bytes, inline or spooled.
+   */
+  uint64_t body_length;
+  /*
+   REQUEST_ flags.
+   */
+  uint32_t flags;
+  /*
+   Offset of the [`FieldRecord`]s.
+   */
+  uint32_t fields_at;
+  /*
+   Their number.
+   */
+  uint32_t fields;
+  /*
+   Keeps the size a multiple of eight.
+   */
+  uint32_t reserved;
+} Request;
+
+/*
+ One header field, its name in the form of the PSGI env: `HTTP_ACCEPT`, `CONTENT_TYPE`. Names are unique in a request.
+ */
+typedef struct FieldRecord {
+  /*
+   The name.
+   */
+  struct Span name;
+  /*
+   The value; repeated fields are joined.
+   */
+  struct Span value;
+} FieldRecord;
+
+/*
+ One packet on the channel between a worker and a front thread, perhaps with bytes behind it and a descriptor beside it.
+ */
+typedef struct Message {
+  /*
+   A [`MessageKind`].
+   */
+  uint32_t kind;
+  /*
+   The slot that it is about.
+   */
+  uint32_t slot;
+  /*
+   By kind; in an answer 0 means yes.
+   */
+  uint64_t value;
+} Message;
+
+/*
+ Uses the segment mapped at `base`. 0 when it fits, 1 when it is of another version, 2 when it is cut short.
+
+ # Safety
+ `base` must point to `length` readable and writable bytes that stay mapped until the process ends.
+ */
+int32_t howdah_attach(uint8_t *base,
+                      uintptr_t length);
+
+/*
+ The cell of `worker`, or null when there is none.
+ */
+const struct WorkerCell *howdah_worker(uint16_t worker);
+
+/*
+ The control words of `slot`.
+ */
+const struct SlotControl *howdah_control(uint32_t slot);
+
+/*
+ The request area of `slot`; a `Request` record stands at its start.
+ */
+const uint8_t *howdah_request(uint32_t slot);
+
+/*
+ Claims the oldest waiting request: its slot, or -1.
+ */
+int64_t howdah_claim(uint16_t worker);
+
+/*
+ Says that the worker is about to sleep. 1 when it may, on the futex `WorkerCell::wake` while that reads 0.
+ Call `howdah_leave_idle` afterwards in either case.
+ */
+int32_t howdah_enter_idle(uint16_t worker,
+                          uint64_t order);
+
+/*
+ Says that the worker is awake.
+ */
+void howdah_leave_idle(uint16_t worker);
+
+/*
+ Number of requests that wait, at most.
+ */
+uint64_t howdah_queue_length(void);
+
+/*
+ Room in the response ring of `slot`: `length` is set to the free bytes that lie in one run at the returned address.
+
+ # Safety
+ `length` must point to a `size_t`.
+ */
+uint8_t *howdah_room(uint32_t slot,
+                     uintptr_t *length);
+
+/*
+ Adds the `length` bytes written at `howdah_room`'s address to the response.
+ */
+void howdah_produce(uint32_t slot, uintptr_t length);
+
+/*
+ Before sleeping for room: sets `seen` and returns 1 when the worker must sleep on `SlotControl::room` while that
+ reads `seen`; 0 when there is room, or nobody wants the response.
+
+ # Safety
+ `seen` must point to a `uint32_t`.
+ */
+int32_t howdah_wait_for_room(uint32_t slot,
+                             uint32_t *seen);
+
+/*
+ Sets the status and flags of the response; `content_length` -1 for none. The head may be sent once told.
+ */
+void howdah_set_head(uint32_t slot,
+                     uint32_t status,
+                     uint32_t flags,
+                     uint32_t head_length,
+                     int64_t content_length);
+
+/*
+ Adds flags to the response.
+ */
+void howdah_add_flags(uint32_t slot, uint32_t flags);
+
+/*
+ Tells the front that `slot` has news. 1 when the caller must write to the eventfd of the slot's front thread.
+ */
+int32_t howdah_tell(uint32_t slot);
+
+/*
+ Ends the worker's part in `slot` and tells the front. 1 as with `howdah_tell`.
+ */
+int32_t howdah_finish(uint32_t slot, uint16_t worker);
+
+#endif  /* HOWDAH_WIRE_H */
