@@ -1,3 +1,7 @@
+//! A whole, checked request head, as the front hands it on.
+
+use crate::bytes::Part;
+use crate::target::{Form, RequestLine};
 use crate::{Framing, Version};
 
 /// One header field as the application may see it.
@@ -9,15 +13,17 @@ pub struct Field<'b> {
     pub value: &'b [u8],
 }
 
-/// Room for the field positions of one head, kept by a connection from request to request so that
-/// a head costs no allocation.
+/// Room for the field positions of one head, kept by a connection (or a thread) from request to
+/// request so that a head costs no allocation.
 #[derive(Debug, Default)]
 pub struct FieldStore {
     pub(crate) spans: Vec<Span>,
-    pub(crate) scratch: Vec<u8>,
+    /// A path and query that do not stand together in the input.
+    scratch: Vec<u8>,
 }
 
 impl FieldStore {
+    /// An empty store; it grows to the largest head it sees.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -26,25 +32,29 @@ impl FieldStore {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
-    pub name: (u32, u32),
-    pub value: (u32, u32),
+    pub(crate) name: Part,
+    pub(crate) value: Part,
 }
 
 /// A whole, checked request head, borrowed from the input.
 #[derive(Clone, Debug)]
 pub struct Head<'b> {
+    /// Method, a token of at most 32 bytes; never CONNECT.
     pub method: &'b [u8],
     /// The request-target as sent.
     pub target: &'b [u8],
-    /// Host and port: of an absolute-form target, else of Host; empty when HTTP/1.0 sends neither.
+    /// Host and port: of an absolute-form target, else of Host; empty when an HTTP/1.0 request
+    /// names none.
     pub authority: &'b [u8],
-    /// Path, still percent-encoded; empty for asterisk-form.
+    /// Path, still percent-encoded; begins with `/`, or is empty for asterisk-form.
     pub path: &'b [u8],
     /// What follows the first `?`, without it; empty when there is none.
     pub query: &'b [u8],
-    /// The target in origin-form, for REQUEST_URI; `*` for asterisk-form.
+    /// Path and query in origin-form, for REQUEST_URI; `*` for asterisk-form.
     pub path_and_query: &'b [u8],
+    /// Version of the request; the response repeats it.
     pub version: Version,
+    /// How the body is delimited; a length is within [`crate::Limits::body`].
     pub framing: Framing,
     /// Whether the client lets the connection persist after the response (RFC 9112 9.3).
     pub keep_alive: bool,
@@ -54,15 +64,68 @@ pub struct Head<'b> {
     pub upgrade: bool,
     /// Bytes of the head, with leading empty lines and the final CRLF.
     pub len: usize,
-    pub(crate) input: &'b [u8],
-    pub(crate) spans: &'b [Span],
-    pub(crate) host: Option<&'b [u8]>,
+    input: &'b [u8],
+    spans: &'b [Span],
+    host: Option<&'b [u8]>,
 }
 
 impl<'b> Head<'b> {
-    /// The fields that may reach the application, in the order sent.
+    /// The request line's part of a head; the caller adds what the fields say.
+    pub(crate) fn new(
+        input: &'b [u8],
+        line: &RequestLine,
+        authority: &'b [u8],
+        host: Option<&'b [u8]>,
+        store: &'b mut FieldStore,
+    ) -> Self {
+        let (path, path_and_query) = paths(input, line, &mut store.scratch);
+        Self {
+            method: line.method.of(input),
+            target: line.target.of(input),
+            authority,
+            path,
+            query: line.query.of(input),
+            path_and_query,
+            version: line.version,
+            framing: Framing::None,
+            keep_alive: false,
+            expect_continue: false,
+            upgrade: false,
+            len: input.len(),
+            input,
+            spans: &store.spans,
+            host,
+        }
+    }
+
+    /// The fields that may reach the application, in the order sent: without Transfer-Encoding,
+    /// which the front has undone, and without names that contain `_`, which in CGI form would
+    /// pose as others. Host has the value of [`Head::authority`] when the target is in
+    /// absolute-form (RFC 9112 3.2.2).
     pub fn fields(&self) -> Fields<'b> {
         Fields { input: self.input, spans: self.spans.iter(), host: self.host }
+    }
+}
+
+/// The path and the path with query of a request line in origin-form.
+fn paths<'b>(input: &'b [u8], line: &RequestLine, scratch: &'b mut Vec<u8>) -> (&'b [u8], &'b [u8]) {
+    match line.form {
+        Form::Origin => (line.path.of(input), line.target.of(input)),
+        Form::Asterisk => (b"", b"*"),
+        Form::Absolute if !line.path.is_empty() => {
+            (line.path.of(input), &input[line.path.start..line.target.end])
+        }
+        // A proxy's way to say * (RFC 9112 3.2.4).
+        Form::Absolute if line.query.start == line.path.end && line.method.of(input) == b"OPTIONS" => {
+            (b"", b"*")
+        }
+        // An empty path means "/" (RFC 9112 3.2.1).
+        Form::Absolute => {
+            scratch.clear();
+            scratch.push(b'/');
+            scratch.extend_from_slice(&input[line.path.end..line.target.end]);
+            (b"/", scratch)
+        }
     }
 }
 
@@ -76,8 +139,18 @@ pub struct Fields<'b> {
 
 impl<'b> Iterator for Fields<'b> {
     type Item = Field<'b>;
+
     fn next(&mut self) -> Option<Field<'b>> {
-        let _ = (self.input, self.host);
-        self.spans.next().map(|_| todo!())
+        let Some(span) = self.spans.next() else {
+            return self.host.take().map(|value| Field { name: b"Host", value });
+        };
+        Some(Field { name: span.name.of(self.input), value: span.value.of(self.input) })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let len = self.spans.len() + usize::from(self.host.is_some());
+        (len, Some(len))
     }
 }
+
+impl ExactSizeIterator for Fields<'_> {}

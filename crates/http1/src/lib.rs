@@ -10,13 +10,19 @@
 //! A verdict depends on the bytes alone, never on how the network has split them.
 #![forbid(unsafe_code)]
 
+mod authority;
 mod body;
 mod bytes;
+mod date;
 mod decoder;
 pub mod encode;
+mod fields;
 mod head;
 mod path;
 mod reject;
+mod semantics;
+mod target;
+mod trailer;
 
 pub use body::{BodyDecoder, BodyEvent};
 pub use decoder::RequestDecoder;
@@ -47,7 +53,9 @@ impl Default for Limits {
 /// Protocol version of a message; 1.2 to 1.9 count as 1.1 (RFC 9110 2.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
+    /// HTTP/1.0.
     Http10,
+    /// HTTP/1.1.
     Http11,
 }
 
