@@ -1,4 +1,41 @@
-//! The `howdah` command.
+//! The `howdah` command: reads the command line and hands over.
+//!
+//!     options     what may be asked for: every option declared once
+//!     serve       ties the front and the supervisor together and runs them
+//!     check       compiles the application and prints the effective configuration
+//!     locate      finds perl and Howdah's own Perl modules
+//!     generate    man page and completions from the same declarations
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is the program; its output is for people"
+)]
 
-fn main() {}
+mod check;
+mod generate;
+mod locate;
+mod options;
+mod serve;
+
+use std::process::ExitCode;
+
+use options::{Action, Parsed};
+
+fn main() -> ExitCode {
+    let Parsed { action, warnings } =
+        options::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    for warning in warnings {
+        eprintln!("howdah: warning: {warning}");
+    }
+    let outcome = match action {
+        Action::Serve(options) => serve::run(*options),
+        Action::Check(options, settings) => check::run(&options, &settings),
+        Action::Man => generate::man(),
+        Action::Completions(shell) => generate::completions(shell),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("howdah: {error:#}");
+        ExitCode::FAILURE
+    })
+}

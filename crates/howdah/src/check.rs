@@ -1,0 +1,87 @@
+//! `howdah check`: compiles the application as a zygote would, and prints the configuration.
+//!
+//! Perl's own messages go to stderr as they come; the table goes to stdout, one option a line.
+
+use std::io::{self, Write};
+use std::process::{ExitCode, Stdio};
+
+use anyhow::Context;
+use serde_json::json;
+
+use crate::locate::Perl;
+use crate::options::Serve;
+use crate::options::settings::Setting;
+
+/// Loads the application in a process of its own; the variable keeps quotes and names out of the code.
+const LOAD: &str =
+    "use JSON::PP (); Howdah::Loader->load(JSON::PP->new->utf8->decode(delete $ENV{HOWDAH_CHECK}))";
+
+/// Prints the settings, and whether the application compiles: exit status 0 or 1.
+pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitCode> {
+    let perl = Perl::find(options.app.perl.as_deref())?;
+    perl.probe()?;
+    let compiles = compile(options, &perl)?;
+    let name = options.app.name().unwrap_or("the code of -e");
+    let mut out = io::stdout().lock();
+    if !compiles {
+        eprintln!("howdah: {name} does not compile: see perl's message above");
+        return Ok(ExitCode::FAILURE);
+    }
+    writeln!(out, "{name} compiles with {}", perl.program.display())?;
+    for dir in &perl.library {
+        writeln!(out, "Howdah's Perl modules: {}", dir.display())?;
+    }
+    writeln!(out)?;
+    out.write_all(table(settings).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compile(options: &Serve, perl: &Perl) -> anyhow::Result<bool> {
+    let mut command = perl.command();
+    command.args(["-MHowdah::Loader", "-e", LOAD]);
+    command.env("HOWDAH_CHECK", specification(options).to_string());
+    if let Some(dir) = &options.app.chdir {
+        command.current_dir(dir);
+    }
+    // What the application prints while it loads must not mix with the table.
+    command.stdin(Stdio::null()).stdout(io::stderr());
+    let status = command.status().with_context(|| format!("cannot run {}", perl.program.display()))?;
+    Ok(status.success())
+}
+
+/// What Howdah::Loader wants to know.
+fn specification(options: &Serve) -> serde_json::Value {
+    let app = &options.app;
+    json!({
+        "app": app.name(),
+        "eval": app.eval,
+        "modules": app.module,
+        "inc": app.include,
+        "env": app.env,
+        "path": app.path,
+        "default_middleware": !app.no_default_middleware,
+    })
+}
+
+/// Names, values and origins in columns.
+fn table(settings: &[Setting]) -> String {
+    let width = |of: fn(&Setting) -> &str| settings.iter().map(|s| of(s).chars().count()).max().unwrap_or(0);
+    let (names, values) = (width(|s| &s.name), width(|s| &s.value).min(40));
+    settings.iter().map(|s| format!("{:names$}  {:values$}  {}\n", s.name, s.value, s.origin)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_aligned() {
+        let row = |name: &str, value: &str, origin: &str| Setting {
+            name: name.into(),
+            value: value.into(),
+            origin: origin.into(),
+        };
+        let text = table(&[row("workers", "4", "default"), row("pid", "/run/x.pid", "HOWDAH_PID")]);
+        assert_eq!(text, "workers  4           default\npid      /run/x.pid  HOWDAH_PID\n");
+    }
+}

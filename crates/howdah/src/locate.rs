@@ -1,0 +1,188 @@
+//! Finds the perl that runs the application, and Howdah's own Perl modules for it.
+//!
+//! `serve` and `check` start from [`Perl::find`]; the supervisor gets the program and the directories.
+//! The modules are looked for in `HOWDAH_PERL5LIB`, in the checkout that the program was built in, and in
+//! the place where `make install` and local::lib put them; where none of these is there, they are
+//! installed as CPAN clients do and perl's own @INC has them.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf, absolute};
+use std::process::{Command, Output};
+
+use anyhow::{Context, bail};
+
+/// A perl and the directories of Howdah's modules.
+#[derive(Debug, Clone)]
+pub(crate) struct Perl {
+    /// Absolute path of the interpreter.
+    pub(crate) program: PathBuf,
+    /// Directories for `-I`. perl adds those for its version and architecture by itself. They hold nothing
+    /// but Howdah, so that standing before PERL5LIB they hide no other module.
+    pub(crate) library: Vec<PathBuf>,
+}
+
+impl Perl {
+    /// The perl asked for, or the first in PATH, with the modules that belong to this program.
+    ///
+    /// # Errors
+    /// There is no such program; the message names what was looked for.
+    pub(crate) fn find(asked: Option<&Path>) -> anyhow::Result<Self> {
+        let asked = asked.unwrap_or_else(|| "perl".as_ref());
+        let program = program(asked, env::var_os("PATH"))?;
+        let own = env::current_exe().context("cannot tell where the howdah program is")?;
+        let library = library(env::var_os("HOWDAH_PERL5LIB"), &own.canonicalize().unwrap_or(own))?;
+        Ok(Self { program, library })
+    }
+
+    /// `perl -I...`, to be completed.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(self.library.iter().map(|dir| {
+            let mut flag = OsString::from("-I");
+            flag.push(dir);
+            flag
+        }));
+        command
+    }
+
+    /// Loads the compiled module once, so that one that was built for another perl is reported in plain
+    /// words before anything depends on it. Costs the start of one perl.
+    ///
+    /// # Errors
+    /// The modules are missing or do not fit this perl.
+    pub(crate) fn probe(&self) -> anyhow::Result<()> {
+        let run = self.command().args(["-MHowdah::XS", "-e", "print 1"]).output();
+        let output = run.with_context(|| format!("cannot run {}", self.program.display()))?;
+        if output.status.success() && output.stdout == b"1" {
+            return Ok(());
+        }
+        bail!("{}", self.misfit(&output))
+    }
+
+    fn misfit(&self, output: &Output) -> String {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let perl = self.program.display();
+        let places: Vec<String> = self.library.iter().map(|dir| dir.display().to_string()).collect();
+        let places = if places.is_empty() { "perl's own @INC".to_owned() } else { places.join(" and ") };
+        format!(
+            "{perl} cannot load Howdah's Perl modules (looked for in {places}).\n\
+             They are missing or were built for another perl: build them with this one (perl Build.PL && ./Build && \
+             ./Build install), or name the perl that they were built for by --perl.\n\
+             perl said: {}",
+            said.trim_end()
+        )
+    }
+}
+
+/// Resolves the name of a program as the shell does.
+fn program(asked: &Path, path: Option<OsString>) -> anyhow::Result<PathBuf> {
+    if asked.components().count() > 1 || asked.is_absolute() {
+        if !is_executable(asked) {
+            bail!("{} is no program that can be run: name a perl by --perl", asked.display());
+        }
+        return Ok(absolute(asked)?);
+    }
+    let path = path.unwrap_or_default();
+    let found = env::split_paths(&path).map(|dir| dir.join(asked)).find(|file| is_executable(file));
+    match found {
+        Some(file) => Ok(absolute(file)?),
+        None => bail!("there is no {} in PATH: install perl, or name one by --perl", asked.display()),
+    }
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// The first place that has Howdah's modules; empty when they must be in @INC.
+fn library(named: Option<OsString>, own: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if let Some(named) = named.filter(|list| !list.is_empty()) {
+        return env::split_paths(&named).map(|dir| Ok(absolute(dir)?)).collect();
+    }
+    let bin = own.parent().unwrap_or_else(|| "/".as_ref());
+    let up = bin.parent().unwrap_or(bin);
+    let places = [
+        // bin/howdah of a checkout, and target/release/howdah of the same.
+        built(up),
+        built(up.parent().unwrap_or(up)),
+        // `make install`, then local::lib and Carton.
+        vec![up.join("lib/howdah/perl5")],
+        vec![up.join("lib/perl5")],
+    ];
+    Ok(places.into_iter().find(|dirs| dirs.iter().any(|dir| has_howdah(dir))).unwrap_or_default())
+}
+
+/// What `./Build` makes.
+fn built(root: &Path) -> Vec<PathBuf> {
+    vec![root.join("blib/lib"), root.join("blib/arch")]
+}
+
+/// Whether a directory holds Howdah.pm, itself or in its part for some perl's version and architecture.
+fn has_howdah(dir: &Path) -> bool {
+    dir.join("Howdah.pm").is_file() || subdirectories(dir).iter().any(|sub| has_below(sub))
+}
+
+fn has_below(dir: &Path) -> bool {
+    dir.join("Howdah.pm").is_file() || subdirectories(dir).iter().any(|sub| sub.join("Howdah.pm").is_file())
+}
+
+fn subdirectories(dir: &Path) -> Vec<PathBuf> {
+    let entries = dir.read_dir().into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn tree(files: &[&str]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        root
+    }
+
+    fn found(files: &[&str], exe: &str) -> Vec<PathBuf> {
+        let root = tree(files);
+        let dirs = library(None, &root.path().join(exe)).unwrap();
+        dirs.iter().map(|dir| dir.strip_prefix(root.path()).unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn modules_stand_beside_the_program() {
+        let blib = [PathBuf::from("blib/lib"), PathBuf::from("blib/arch")];
+        for (files, exe, dirs) in [
+            (["blib/lib/Howdah.pm"], "bin/howdah", &blib[..]),
+            (["blib/lib/Howdah.pm"], "target/release/howdah", &blib),
+            (["lib/howdah/perl5/Howdah.pm"], "bin/howdah", &["lib/howdah/perl5".into()]),
+            (["lib/howdah/perl5/5.36.0/x86_64/Howdah.pm"], "bin/howdah", &["lib/howdah/perl5".into()]),
+            (["lib/perl5/x86_64/Howdah.pm"], "bin/howdah", &["lib/perl5".into()]),
+            (["lib/perl5/Other.pm"], "bin/howdah", &[]),
+        ] {
+            assert_eq!(found(&files, exe), dirs, "{files:?} {exe}");
+        }
+    }
+
+    #[test]
+    fn howdah_perl5lib_comes_first_and_becomes_absolute() {
+        let dirs = library(Some("/one:two".into()), Path::new("/bin/howdah")).unwrap();
+        assert_eq!(dirs[0], Path::new("/one"));
+        assert!(dirs[1].is_absolute() && dirs[1].ends_with("two"));
+    }
+
+    #[test]
+    fn perl_is_taken_from_path_or_from_the_name_given() {
+        let root = tree(&["bin/notes"]);
+        std::os::unix::fs::symlink("/bin/sh", root.path().join("bin/perl")).unwrap();
+        let path = Some(root.path().join("bin").into_os_string());
+        assert_eq!(program("perl".as_ref(), path.clone()).unwrap(), root.path().join("bin/perl"));
+        assert!(program("notes".as_ref(), path.clone()).unwrap_err().to_string().contains("--perl"));
+        assert!(program("/no/such/perl".as_ref(), path).unwrap_err().to_string().contains("/no/such/perl"));
+    }
+}

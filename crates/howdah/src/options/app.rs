@@ -1,0 +1,76 @@
+//! Which application is served, and the Perl that runs it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// What plackup takes, with plackup's meanings.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Application")]
+pub(crate) struct App {
+    /// A .psgi file, or a module that returns the application [default: app.psgi]
+    ///
+    /// As with plackup, a bare word such as MyApp is a module name: write ./MyApp for a file without a
+    /// suffix, and ./check or ./serve for a file that is named like one of howdah's commands.
+    #[arg(value_name = "APP", id = "app_file", help_heading = None)]
+    file: Option<String>,
+
+    /// The application, as plackup's -a
+    #[arg(short = 'a', long = "app", value_name = "APP", id = "app", hide_short_help = true)]
+    option: Option<String>,
+
+    /// Perl code that is the application, or wraps it
+    ///
+    /// It runs inside `builder { }` of Plack::Builder. With APP as well, the code wraps that application, as in
+    /// -e 'enable "Static", path => qr{^/static}' app.psgi
+    #[arg(short = 'e', long = "eval", value_name = "CODE")]
+    pub(crate) eval: Option<String>,
+
+    /// Value of PLACK_ENV
+    ///
+    /// The variable PLACK_ENV is honoured when the option is absent. As with plackup, "development" adds
+    /// the middleware Lint, StackTrace and AccessLog, unless --no-default-middleware is given.
+    #[arg(short = 'E', long = "env", value_name = "NAME", default_value = "deployment")]
+    pub(crate) env: String,
+
+    /// Directory to put before Perl's @INC (repeatable)
+    ///
+    /// Several may be joined by colons, as in PERL5LIB.
+    #[arg(short = 'I', long = "include", value_name = "DIR", value_delimiter = ':')]
+    pub(crate) include: Vec<String>,
+
+    /// Module to load first, as Name or Name=import,list (repeatable)
+    #[arg(short = 'M', long = "module", value_name = "MODULE", value_delimiter = ' ')]
+    pub(crate) module: Vec<String>,
+
+    /// Path below which the application is mounted
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) path: Option<String>,
+
+    /// Load the application in each worker, not once before the fork
+    ///
+    /// Workers then share no memory for the application and start slower. Meant for applications that
+    /// cannot live through a fork.
+    #[arg(long)]
+    pub(crate) no_preload: bool,
+
+    /// Leave out the middleware that the development environment adds
+    #[arg(long, hide_short_help = true)]
+    pub(crate) no_default_middleware: bool,
+
+    /// Directory to change to before the application is loaded
+    #[arg(long, value_name = "DIR")]
+    pub(crate) chdir: Option<PathBuf>,
+
+    /// The perl to run [default: perl from PATH]
+    #[arg(long, value_name = "PERL")]
+    pub(crate) perl: Option<PathBuf>,
+}
+
+impl App {
+    /// The application named by the argument or by --app; none with -e alone.
+    pub(crate) fn name(&self) -> Option<&str> {
+        let named = self.file.as_deref().or(self.option.as_deref());
+        named.or_else(|| self.eval.is_none().then_some("app.psgi"))
+    }
+}

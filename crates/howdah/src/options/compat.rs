@@ -1,0 +1,109 @@
+//! Names that other servers' users bring along.
+//!
+//! Names with the same meaning are aliases, declared beside the option itself. Here are the rest: options
+//! whose wish is already granted (accepted in silence), options that Howdah has no use for (accepted with
+//! a warning, so that an old start script still starts), and options whose absence would change what is
+//! served (refused, with the way out).
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
+
+/// Accepted so that start scripts for plackup, Starman, Starlet, Gazelle and Feersum keep working.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Compat {
+    #[arg(long, hide = true)]
+    preload_app: bool,
+    #[arg(long, hide = true)]
+    keepalive: bool,
+    #[arg(long, hide = true)]
+    default_middleware: bool,
+    #[arg(long, hide = true)]
+    psgix_io: bool,
+
+    #[arg(short = 's', long, hide = true, value_name = "SERVER")]
+    server: Option<String>,
+    #[arg(short = 'L', long, hide = true, value_name = "LOADER")]
+    loader: Option<String>,
+    #[arg(long, hide = true)]
+    disable_proctitle: bool,
+    #[arg(long, hide = true, value_name = "N")]
+    min_servers: Option<String>,
+    #[arg(long, hide = true, value_name = "N")]
+    max_servers: Option<String>,
+    #[arg(long, hide = true, value_name = "N")]
+    min_spare_servers: Option<String>,
+    #[arg(long, hide = true, value_name = "N")]
+    max_spare_servers: Option<String>,
+    #[arg(long, hide = true, value_name = "N")]
+    min_reqs_per_child: Option<String>,
+    #[arg(long, hide = true, value_name = "SECONDS")]
+    spawn_interval: Option<String>,
+    #[arg(long, hide = true, value_name = "SECONDS")]
+    err_respawn_interval: Option<String>,
+    #[arg(long, hide = true, value_name = "SECONDS")]
+    timeout: Option<String>,
+    #[arg(long, hide = true, value_name = "SECONDS")]
+    startup_timeout: Option<String>,
+}
+
+/// Accepted with a warning: the option, and why it has no effect.
+pub(crate) const IGNORED: &[(&str, &str)] = &[
+    ("loader", "the application is always loaded once before the fork; --no-preload loads it in each worker"),
+    ("disable-proctitle", "Howdah's processes always name their role"),
+    ("min-servers", "the number of workers is fixed; set it by --workers"),
+    ("max-servers", "the number of workers is fixed; set it by --workers"),
+    ("min-spare-servers", "the number of workers is fixed; set it by --workers"),
+    ("max-spare-servers", "the number of workers is fixed; set it by --workers"),
+    ("min-reqs-per-child", "--max-requests already varies by 10 % from worker to worker"),
+    ("spawn-interval", "a new worker takes over before the old one leaves, so starts need no pause"),
+    ("err-respawn-interval", "the pause before a failed worker is started again grows by itself"),
+    ("timeout", "slow clients are bounded by --header-timeout, --min-body-rate and --write-timeout"),
+    ("startup-timeout", "the application may take its time to load"),
+];
+
+/// Refused, with the way out: the option and what to do instead.
+pub(super) const REFUSED: &[(&str, &str)] = &[
+    ("ssl", TLS),
+    ("ssl-cert", TLS),
+    ("ssl-key", TLS),
+    ("enable-ssl", TLS),
+    ("tls-cert-file", TLS),
+    ("tls-key-file", TLS),
+    ("h2", "HTTP/2 is not served; let a proxy in front of Howdah speak it"),
+    ("reverse-proxy", "wrap the application: -e 'enable \"ReverseProxy\"' app.psgi"),
+    (
+        "proxy-protocol",
+        "the PROXY protocol is not understood; let the proxy send X-Forwarded-For and enable Plack::Middleware::ReverseProxy",
+    ),
+    ("access-log", "wrap the application: -e 'enable \"AccessLog\"' app.psgi"),
+    ("max-uri-len", "a request line may have 8 KiB, which is fixed"),
+    ("child-exit", "use an END block in the application"),
+    ("hot-restart", "HUP reloads without stopping"),
+    ("reload", "send HUP after a change, or use plackup -R for development"),
+    ("Reload", "send HUP after a change, or use plackup -R for development"),
+    (
+        "max-connections",
+        "idle connections cost no worker and are bounded by the file descriptor limit (ulimit -n)",
+    ),
+];
+
+const TLS: &str = "TLS is not served; let a proxy in front of Howdah speak it";
+
+/// A warning for each option given that has no effect.
+pub(super) fn without_effect(given: &ArgMatches) -> Vec<String> {
+    let asked = IGNORED.iter().filter(|(name, _)| is_given(given, name));
+    let mut warnings: Vec<String> =
+        asked.map(|(name, why)| format!("--{name} has no effect: {why}")).collect();
+    let server = given.try_get_one::<String>("server").ok().flatten();
+    if let Some(other) = server.filter(|name| !name.eq_ignore_ascii_case("howdah")) {
+        warnings.push(format!("--server {other} has no effect: howdah serves the application itself"));
+    }
+    warnings
+}
+
+/// Whether the command line has this option; commands without options have none.
+fn is_given(given: &ArgMatches, name: &str) -> bool {
+    let id = name.replace('-', "_");
+    matches!(given.try_contains_id(&id), Ok(true))
+        && given.value_source(&id) == Some(ValueSource::CommandLine)
+}

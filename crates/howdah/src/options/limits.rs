@@ -1,0 +1,68 @@
+//! What a client may ask for and how long it may take: the front enforces all of these.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::values::{Size, Span, whole};
+
+/// Bounds on connections, requests and responses. A time of 0 switches that limit off.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Requests and connections")]
+pub(crate) struct Limits {
+    /// Time for a request's head to arrive
+    ///
+    /// It runs from the connection, or from the first byte of a further request on it, and ends in 408.
+    /// Also --read-timeout.
+    #[arg(long, value_name = "TIME", default_value = "10s", alias = "read-timeout")]
+    pub(crate) header_timeout: Span,
+
+    /// Time that a kept connection may be idle
+    #[arg(long, value_name = "TIME", default_value = "75s")]
+    pub(crate) keepalive_timeout: Span,
+
+    /// Requests that a connection may bring; 0 for any
+    ///
+    /// Also --max-keepalive-reqs, --max-connection-reqs.
+    #[arg(long, value_name = "N", default_value = "0", aliases = ["max-keepalive-reqs", "max-connection-reqs"],
+          value_parser = whole::<u64>(0..=u64::MAX))]
+    pub(crate) keepalive_requests: u64,
+
+    /// Close each connection after one response
+    #[arg(long)]
+    pub(crate) disable_keepalive: bool,
+
+    /// Bytes per second that a body must bring
+    ///
+    /// Measured from the tenth second of a request body on, so that a short pause harms nobody; 0 for any rate.
+    #[arg(long, value_name = "SIZE", default_value = "256")]
+    pub(crate) min_body_rate: Size,
+
+    /// Time that a client may leave a response unread
+    ///
+    /// After it the connection is cut off.
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub(crate) write_timeout: Span,
+
+    /// Largest request body; more gets 413
+    ///
+    /// Also --max-body-len.
+    #[arg(long, value_name = "SIZE", default_value = "1g", alias = "max-body-len")]
+    pub(crate) max_body_size: Size,
+
+    /// Response bytes held for a slow client
+    ///
+    /// Per connection, in memory. A worker is free once its response is held; beyond this bound it waits.
+    #[arg(long, value_name = "SIZE", default_value = "1m")]
+    pub(crate) response_buffer: Size,
+
+    /// Directory for large bodies [default: TMPDIR or /tmp]
+    ///
+    /// Request bodies over 64 KiB become unlinked temporary files there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) spool_dir: Option<PathBuf>,
+
+    /// Leave out the Server header
+    #[arg(long)]
+    pub(crate) no_server_header: bool,
+}

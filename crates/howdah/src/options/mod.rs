@@ -1,0 +1,176 @@
+//! The command line: every option is declared once, in the file of its group, with name, default, unit
+//! and doc; `--help`, `man howdah`, the shell completions, the `HOWDAH_*` variables and `howdah check`
+//! all come from that one declaration.
+//!
+//! `main` calls [`parse`] and gets what is to be done; `configure` turns [`Serve`] into the settings of
+//! the front and of the supervisor.
+
+pub(crate) mod app;
+mod compat;
+mod environment;
+mod hints;
+pub(crate) mod limits;
+pub(crate) mod listen;
+pub(crate) mod process;
+pub(crate) mod settings;
+mod validate;
+pub(crate) mod values;
+pub(crate) mod workers;
+
+use std::ffi::OsString;
+
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
+
+use settings::Setting;
+
+/// Application server for Perl web applications (PSGI)
+///
+/// Howdah keeps every connection in one native process, the front, and lets blocking Perl workers,
+/// forked from a preloaded application, take complete requests from a shared queue.
+#[derive(Debug, Parser)]
+#[command(name = "howdah", version, disable_version_flag = true, args_conflicts_with_subcommands = true)]
+#[command(disable_help_subcommand = true, max_term_width = 100)]
+#[command(override_usage = "howdah [serve] [OPTIONS] [APP]\n       howdah check [OPTIONS] [APP]")]
+#[command(after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP)]
+struct Cli {
+    /// Print the version
+    #[arg(short = 'V', long, short_alias = 'v', action = ArgAction::Version)]
+    version: Option<bool>,
+
+    #[command(flatten)]
+    serve: Serve,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve an application; what howdah does when no command is named
+    #[command(override_usage = "howdah serve [OPTIONS] [APP]")]
+    Serve(Box<Serve>),
+    /// Compile an application and print the configuration it would be served with
+    ///
+    /// Takes the options of `serve`, binds nothing, and exits with 1 and Perl's message when the
+    /// application does not compile.
+    #[command(override_usage = "howdah check [OPTIONS] [APP]")]
+    Check(Box<Serve>),
+    /// Print the man page, in roff
+    #[command(hide = true)]
+    Man,
+    /// Print a completion script
+    #[command(hide = true)]
+    Completions {
+        /// Shell to complete for
+        shell: Shell,
+    },
+}
+
+/// The options of `howdah serve` (and of `howdah check`), by group.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) app: app::App,
+    #[command(flatten)]
+    pub(crate) listen: listen::Listen,
+    #[command(flatten)]
+    pub(crate) workers: workers::Workers,
+    #[command(flatten)]
+    pub(crate) limits: limits::Limits,
+    #[command(flatten)]
+    pub(crate) process: process::Process,
+    #[command(flatten)]
+    compat: compat::Compat,
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// Serve the application.
+    Serve(Box<Serve>),
+    /// Compile the application and print these settings.
+    Check(Box<Serve>, Vec<Setting>),
+    /// Print the man page.
+    Man,
+    /// Print a completion script.
+    Completions(Shell),
+}
+
+/// What was asked for, and what the person who asked should know.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    /// The thing to do.
+    pub(crate) action: Action,
+    /// Options without effect, misspelt variables: one sentence each.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads the command line and the environment.
+///
+/// # Errors
+/// Usage errors, and `--help` and `--version`, as clap reports them: print and exit by `Error::exit`.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::Error> {
+    let mut command = command();
+    let matches =
+        command.try_get_matches_from_mut(arguments).map_err(|error| hints::explain(error, &command))?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    let given = matches.subcommand().map_or(&matches, |(_, given)| given);
+    let finish = |mut serve: Serve| -> Result<Box<Serve>, clap::Error> {
+        serve.prefer_command_line(given);
+        validate::check(&serve, given).map_err(|(kind, message)| command.clone().error(kind, message))?;
+        Ok(Box::new(serve))
+    };
+    let warnings = environment::misspelt(&command).into_iter().chain(compat::without_effect(given)).collect();
+    let action = match cli.command {
+        None => Action::Serve(finish(cli.serve)?),
+        Some(Command::Serve(serve)) => Action::Serve(finish(*serve)?),
+        Some(Command::Check(serve)) => {
+            let serve = finish(*serve)?;
+            let settings = settings::effective(&serve, &command, given);
+            Action::Check(serve, settings)
+        }
+        Some(Command::Man) => Action::Man,
+        Some(Command::Completions { shell }) => Action::Completions(shell),
+    };
+    Ok(Parsed { action, warnings })
+}
+
+/// The whole command, with each option's environment variable.
+pub(crate) fn command() -> clap::Command {
+    let command = environment::attach(Cli::command());
+    command.mut_subcommand("serve", environment::attach).mut_subcommand("check", environment::attach)
+}
+
+const AFTER_HELP: &str = "\
+Every option can be set in the environment: --max-queue by HOWDAH_MAX_QUEUE, and so on.
+Sizes: 65536, 64k, 1m, 1g. Times: 10 (seconds), 500ms, 2m. More: howdah --help, man howdah.";
+
+const AFTER_LONG_HELP: &str = "\
+Environment:
+  Every option can be set by a variable: --max-queue by HOWDAH_MAX_QUEUE, and so on; lists are separated
+  as on the command line (HOWDAH_LISTEN=:80,/run/app.sock), switches take 1 or 0. The command line wins.
+  PLACK_ENV is the default of --env. HOWDAH_PERL5LIB names the directories of Howdah's own Perl modules,
+  which are otherwise found beside the program. PERL5LIB and local::lib work as with perl itself.
+
+Values:
+  Sizes are bytes, or have a suffix k, m or g (powers of 1024). Times are seconds, or have a suffix
+  ms, s, m or h.
+
+Signals:
+  TERM and QUIT stop after the running requests, within --graceful-timeout. INT stops at once.
+  HUP loads the application anew and replaces the workers; when it does not load, the old ones stay.
+
+Other servers' options:
+  plackup's, Starman's, Starlet's, Gazelle's and Feersum's names are accepted where they mean the same.
+  Accepted with a warning, without effect: --loader, --timeout, --spawn-interval, --err-respawn-interval,
+  --min-reqs-per-child, --min-servers, --max-servers, --min-spare-servers, --max-spare-servers,
+  --startup-timeout, --disable-proctitle. Anything else that is unknown is refused.
+
+Exit status:
+  0  stopped as asked, or nothing wrong found
+  1  it could not start or go on: the application does not compile, an address is taken, ...
+  2  a mistake in the command line";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! Howdah as a process of the system.
+
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Background, files and identity.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Process")]
+pub(crate) struct Process {
+    /// Go to the background once the server is ready
+    #[arg(short = 'D', long)]
+    pub(crate) daemonize: bool,
+
+    /// File for the process id
+    #[arg(long, value_name = "FILE", alias = "pid-file")]
+    pub(crate) pid: Option<PathBuf>,
+
+    /// File for errors and psgi.errors, instead of stderr
+    #[arg(long, value_name = "FILE")]
+    pub(crate) error_log: Option<PathBuf>,
+
+    /// User to run the application as, by name or id
+    ///
+    /// Needs root. The listeners are bound before.
+    #[arg(long, value_name = "USER")]
+    pub(crate) user: Option<String>,
+
+    /// Group to run the application as [default: the user's]
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) group: Option<String>,
+
+    /// Control socket of a zygote that plackup has already forked; for Plack::Handler::Howdah alone.
+    #[arg(long, value_name = "FD", hide = true)]
+    pub(crate) zygote_fd: Option<RawFd>,
+}

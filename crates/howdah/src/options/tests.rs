@@ -1,0 +1,158 @@
+//! The command line as people write it. Variables of the environment are tested by t/00-unit, in
+//! processes of their own.
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+
+use super::{Action, Serve, command, parse};
+
+fn arguments(line: &str) -> Vec<OsString> {
+    std::iter::once("howdah").chain(line.split_whitespace()).map(OsString::from).collect()
+}
+
+/// Parses a line that serves code, so that no file is needed.
+fn serve(line: &str) -> Serve {
+    match parse(arguments(&format!("-e sub{{}} {line}"))).unwrap().action {
+        Action::Serve(serve) => *serve,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refusal(line: &str) -> (ErrorKind, String) {
+    let error = parse(arguments(line)).unwrap_err();
+    (error.kind(), error.to_string())
+}
+
+#[test]
+fn the_declarations_are_sound() {
+    command().debug_assert();
+}
+
+#[test]
+fn every_visible_option_has_help_and_a_group() {
+    for arg in command().get_arguments().filter(|arg| !arg.is_hide_set()) {
+        assert!(arg.get_help().is_some(), "{arg} has no help");
+        let general = arg.is_positional() || ["help", "version"].contains(&arg.get_id().as_str());
+        assert!(general || arg.get_help_heading().is_some(), "{arg} has no heading");
+    }
+}
+
+#[test]
+fn listeners_add_up() {
+    for (line, addresses) in [
+        ("", "127.0.0.1:5000"),
+        ("-p 8080", ":8080"),
+        ("-o 127.0.0.1", "127.0.0.1:5000"),
+        ("-o ::1 -p 0", "[::1]:0"),
+        ("-S /run/x.sock", "/run/x.sock"),
+        ("-l :80 -l /run/x.sock,[::1]:81", ":80 /run/x.sock [::1]:81"),
+        ("-l :80 -p 81", ":80 :81"),
+    ] {
+        assert_eq!(serve(line).listen.addresses().join(" "), addresses, "{line}");
+    }
+}
+
+#[test]
+fn other_servers_names_are_aliases() {
+    for line in ["--workers 7", "--max-workers 7", "--nproc=7", "--pre-fork 7"] {
+        assert_eq!(serve(line).workers.count(), 7, "{line}");
+    }
+    for line in ["--max-requests 9", "--max-reqs-per-child 9", "--max-requests-per-worker 9"] {
+        assert_eq!(serve(line).workers.max_requests, 9, "{line}");
+    }
+    for line in ["--keepalive-requests 3", "--max-keepalive-reqs 3", "--max-connection-reqs 3"] {
+        assert_eq!(serve(line).limits.keepalive_requests, 3, "{line}");
+    }
+    assert_eq!(serve("--read-timeout 3").limits.header_timeout, "3s".parse().unwrap());
+    assert_eq!(serve("--pid-file /x").process.pid, Some("/x".into()));
+}
+
+#[test]
+fn options_without_effect_are_accepted_with_a_warning() {
+    let parsed = parse(arguments("-e sub{} --spawn-interval 1 --loader Delayed -s Starman")).unwrap();
+    assert_eq!(parsed.warnings.len(), 3, "{:?}", parsed.warnings);
+    assert!(parsed.warnings.iter().any(|warning| warning.contains("--spawn-interval has no effect")));
+    let parsed =
+        parse(arguments("-e sub{} --preload-app --keepalive --default-middleware -s Howdah")).unwrap();
+    assert_eq!(parsed.warnings, [] as [String; 0]);
+}
+
+#[test]
+fn unknown_options_are_refused_with_the_way_out() {
+    for (line, tip) in [
+        ("--wokers 3", "--workers"),
+        ("--ssl-cert x", "TLS is not served"),
+        ("--access-log=x", "AccessLog"),
+        ("--child-exit code", "END block"),
+    ] {
+        let (kind, message) = refusal(line);
+        assert_eq!(kind, ErrorKind::UnknownArgument, "{line}");
+        assert!(message.contains(tip), "{message}");
+    }
+}
+
+#[test]
+fn bad_values_are_named_with_the_way_out() {
+    for (line, parts) in [
+        ("--max-body-size lots", ["lots", "--max-body-size", "64k"]),
+        ("--header-timeout soon", ["soon", "--header-timeout", "500ms"]),
+        ("--socket-mode rw", ["rw", "--socket-mode", "0666"]),
+        ("--workers 0", ["0", "--workers", "from 1"]),
+        ("-p 70000", ["70000", "--port", "65535"]),
+    ] {
+        let (_, message) = refusal(line);
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    }
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    for (line, part) in [
+        ("-e sub{} --socket-mode 660", "needs a Unix socket"),
+        ("-a Foo Bar", "named twice"),
+        ("-e sub{} -l 8080", "write :8080"),
+        ("-e sub{} -l [::1]", "after the brackets"),
+        ("-e sub{} -l ::1:80", "brackets"),
+        ("-e sub{} -l :99999", "65535"),
+        ("-e sub{} -l :443:ssl", "TLS"),
+        ("-e sub{} --chdir /no/such", "no such directory"),
+        ("no-such.psgi", "no application no-such.psgi"),
+    ] {
+        let (_, message) = refusal(line);
+        assert!(message.contains(part), "{line}: {message}");
+    }
+}
+
+#[test]
+fn a_command_may_be_left_out_or_named() {
+    for line in ["-e sub{}", "serve -e sub{}"] {
+        assert!(matches!(parse(arguments(line)).unwrap().action, Action::Serve(_)), "{line}");
+    }
+    assert!(matches!(parse(arguments("check -e sub{}")).unwrap().action, Action::Check(..)));
+    assert!(matches!(parse(arguments("man")).unwrap().action, Action::Man));
+}
+
+#[test]
+fn a_file_named_like_a_command_is_reached_by_its_path() {
+    let (_, message) = refusal("./check");
+    assert!(message.contains("no application check"), "{message}");
+    match parse(arguments("serve check")).unwrap().action {
+        Action::Serve(serve) => assert_eq!(serve.app.name(), Some("check")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn code_may_wrap_an_application() {
+    let both = serve("MyApp");
+    assert_eq!((both.app.name(), both.app.eval.as_deref()), (Some("MyApp"), Some("sub{}")));
+    assert_eq!(serve("").app.name(), None);
+}
+
+#[test]
+fn lists_are_split_as_their_users_write_them() {
+    let serve = serve("-I lib:t/lib -Ilocal -MFoo=a,b -M Bar");
+    assert_eq!(serve.app.include, ["lib", "t/lib", "local"]);
+    assert_eq!(serve.app.module, ["Foo=a,b", "Bar"]);
+}

@@ -1,0 +1,100 @@
+//! Checks across options, and which of command line and environment wins where options belong together.
+
+use clap::ArgMatches;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+
+use super::{Serve, listen};
+
+type Fault = (ErrorKind, String);
+
+/// Finds combinations that make no sense.
+pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
+    application(serve, given)?;
+    addresses(serve)?;
+    if serve.listen.socket_mode.is_some() && !serve.listen.any_unix() {
+        return conflict(
+            "--socket-mode needs a Unix socket to apply to: name one by --socket PATH or --listen PATH",
+        );
+    }
+    if serve.process.group.is_some() && serve.process.user.is_none() && !is_root() {
+        return conflict("--group needs root: start howdah as root, or leave the option out");
+    }
+    if serve.process.user.is_some() && !is_root() {
+        return conflict("--user needs root: start howdah as root, or leave the option out");
+    }
+    directory("--chdir", serve.app.chdir.as_deref())?;
+    directory("--spool-dir", serve.limits.spool_dir.as_deref())
+}
+
+fn application(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
+    if on_command_line(given, "app") && on_command_line(given, "app_file") {
+        return conflict("the application is named twice, by --app and as an argument: leave one out");
+    }
+    let Some(name) = serve.app.name() else { return Ok(()) };
+    let path = serve.app.chdir.as_deref().unwrap_or_else(|| ".".as_ref()).join(name);
+    if is_module(name) || path.exists() {
+        return Ok(());
+    }
+    let shown = path.strip_prefix(".").unwrap_or(&path).display();
+    let message = format!(
+        "there is no application {shown}: name a .psgi file, or a module by its bare name, or give code by -e"
+    );
+    Err((ErrorKind::Io, message))
+}
+
+/// plackup's rule: a name of letters, digits, `_` and `:` is a module's.
+fn is_module(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':')
+}
+
+fn addresses(serve: &Serve) -> Result<(), Fault> {
+    for address in serve.listen.addresses() {
+        listen::check(&address)
+            .map_err(|why| (ErrorKind::InvalidValue, format!("cannot listen on '{address}': {why}")))?;
+    }
+    Ok(())
+}
+
+fn directory(option: &str, path: Option<&std::path::Path>) -> Result<(), Fault> {
+    match path {
+        Some(path) if !path.is_dir() => {
+            Err((ErrorKind::Io, format!("{option} {}: there is no such directory", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn conflict<T>(message: &str) -> Result<T, Fault> {
+    Err((ErrorKind::ArgumentConflict, message.to_owned()))
+}
+
+fn on_command_line(given: &ArgMatches, id: &str) -> bool {
+    given.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+impl Serve {
+    /// Listeners and applications named on the command line replace those of the environment; host and
+    /// port are one listener, so each keeps the other.
+    pub(super) fn prefer_command_line(&mut self, given: &ArgMatches) {
+        let inherited = |id: &str| given.value_source(id) == Some(ValueSource::EnvVariable);
+        let pair = on_command_line(given, "host") || on_command_line(given, "port");
+        if !pair && !on_command_line(given, "listen") && !on_command_line(given, "socket") {
+            return;
+        }
+        if inherited("listen") {
+            self.listen.listen.clear();
+        }
+        if inherited("socket") {
+            self.listen.socket = None;
+        }
+        if !pair {
+            self.listen.host = None;
+            self.listen.port = None;
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Types of option values: how they are written, checked and printed.
+//!
+//! clap calls `from_str` for each; the message of a refused value completes clap's sentence
+//! "invalid value 'X' for '--option <Y>': ...", so it says what would be accepted.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A number of bytes: `65536`, `64k`, `1m`, `1g` (powers of 1024; `64K`, `64kb` and `64KiB` are the same).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Size(pub(crate) u64);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || {
+            "not a size: write a number of bytes, or a number with k, m or g such as 64k, 1m or 2g".to_owned()
+        };
+        let (digits, unit) = split_number(text);
+        let shift = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 0,
+            "k" | "kb" | "kib" => 10,
+            "m" | "mb" | "mib" => 20,
+            "g" | "gb" | "gib" => 30,
+            _ => return Err(wrong()),
+        };
+        let number: u64 = digits.parse().map_err(|_| wrong())?;
+        number.checked_mul(1 << shift).map(Self).ok_or_else(|| "too large: sizes end below 16 EiB".to_owned())
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, unit) = match self.0 {
+            0 => (0, ""),
+            n if n % (1 << 30) == 0 => (n >> 30, "g"),
+            n if n % (1 << 20) == 0 => (n >> 20, "m"),
+            n if n % (1 << 10) == 0 => (n >> 10, "k"),
+            n => (n, ""),
+        };
+        write!(out, "{number}{unit}")
+    }
+}
+
+/// A span of time: `10` and `10s` are ten seconds, also `500ms`, `2m`, `1h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl Span {
+    /// The same span where 0 says "no limit".
+    pub(crate) fn limit(self) -> Option<Duration> {
+        (!self.0.is_zero()).then_some(self.0)
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || {
+            "not a time: write seconds, or a number with ms, s, m or h such as 500ms, 10s or 2m".to_owned()
+        };
+        let (digits, unit) = split_number(text);
+        let scale: u64 = match unit {
+            "ms" => 1,
+            "" | "s" => 1000,
+            "m" | "min" => 60_000,
+            "h" => 3_600_000,
+            _ => return Err(wrong()),
+        };
+        let number: u64 = digits.parse().map_err(|_| wrong())?;
+        let millis = number.checked_mul(scale).filter(|ms| *ms <= LONGEST.as_millis() as u64);
+        millis
+            .map(|ms| Self(Duration::from_millis(ms)))
+            .ok_or_else(|| "too long: times end at 8760h (a year)".to_owned())
+    }
+}
+
+/// Timers add spans to the clock; a year is beyond every sane timeout and far from overflow.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+impl fmt::Display for Span {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_millis() {
+            0 => write!(out, "0"),
+            ms if ms % 3_600_000 == 0 => write!(out, "{}h", ms / 3_600_000),
+            ms if ms % 60_000 == 0 => write!(out, "{}m", ms / 60_000),
+            ms if ms % 1000 == 0 => write!(out, "{}s", ms / 1000),
+            ms => write!(out, "{ms}ms"),
+        }
+    }
+}
+
+/// Permission bits of a Unix socket in octal, as chmod(1) takes them: `660` or `0660`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mode(pub(crate) u32);
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.strip_prefix("0o").unwrap_or(text);
+        match u32::from_str_radix(digits, 8) {
+            Ok(mode) if mode <= 0o777 && !digits.starts_with('+') => Ok(Self(mode)),
+            _ => {
+                Err("not a file mode: write octal permission bits as for chmod, such as 660 or 0666"
+                    .to_owned())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:04o}", self.0)
+    }
+}
+
+/// A parser for whole numbers within bounds that says so in plain words.
+pub(crate) fn whole<T: TryFrom<u64>>(
+    bounds: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| bounds.contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match *bounds.end() {
+            u64::MAX => format!("not a whole number of {} or more", bounds.start()),
+            end => format!("not a whole number from {} to {end}", bounds.start()),
+        })
+    }
+}
+
+/// Splits `64k` into `64` and `k`.
+fn split_number(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_bytes_or_powers_of_1024() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("10", 10),
+            ("64k", 65536),
+            ("1M", 1 << 20),
+            ("2g", 2 << 30),
+            ("1 GiB", 1 << 30),
+            ("5kb", 5120),
+        ] {
+            assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
+        }
+        for text in ["", "k", "-1", "1.5m", "1t", "ten", "+5", "99999999999g"] {
+            assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn spans_are_seconds_unless_a_unit_says_otherwise() {
+        for (text, millis) in
+            [("0", 0), ("10", 10_000), ("10s", 10_000), ("500ms", 500), ("2m", 120_000), ("1h", 3_600_000)]
+        {
+            assert_eq!(text.parse(), Ok(Span(Duration::from_millis(millis))), "{text}");
+        }
+        for text in ["", "s", "-1", "1.5s", "10 years", "99999999999999999999", "9000h"] {
+            assert!(text.parse::<Span>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_keep_their_bounds() {
+        assert_eq!(whole::<u32>(1..=64)("64"), Ok(64));
+        assert_eq!(whole::<u64>(0..=u64::MAX)("0"), Ok(0));
+        for text in ["0", "65", "-1", "", "x", "1.5"] {
+            assert_eq!(whole::<u32>(1..=64)(text).unwrap_err(), "not a whole number from 1 to 64", "{text}");
+        }
+    }
+
+    #[test]
+    fn modes_are_octal() {
+        for (text, mode) in [("660", 0o660), ("0666", 0o666), ("0o600", 0o600), ("0", 0)] {
+            assert_eq!(text.parse(), Ok(Mode(mode)), "{text}");
+        }
+        for text in ["", "888", "1777", "rw", "-1", "+7"] {
+            assert!(text.parse::<Mode>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_reads_back_as_the_same_value() {
+        for text in ["0", "1k", "3m", "1g", "1025"] {
+            assert_eq!(text.parse::<Size>().unwrap().to_string(), text);
+        }
+        for text in ["0", "10s", "2m", "1h", "1500ms"] {
+            assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
+        }
+        assert_eq!("660".parse::<Mode>().unwrap().to_string(), "0660");
+    }
+}

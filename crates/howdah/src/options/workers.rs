@@ -1,0 +1,75 @@
+//! How many processes and threads do the work, and how long a worker lives.
+
+use clap::Args;
+
+use super::values::{Span, whole};
+
+/// Workers, the queue before them, and their end.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Workers")]
+pub(crate) struct Workers {
+    /// Perl processes for the application [default: 2 per CPU, at least 4]
+    ///
+    /// Each serves one request at a time. CPUs are those that the cgroup's quota and the CPU affinity
+    /// grant, not those of the machine. An application that mostly waits for databases and other
+    /// servers wants more; one that only computes wants one per CPU. Also --max-workers, --nproc,
+    /// --pre-fork.
+    #[arg(long, value_name = "N", aliases = ["max-workers", "nproc", "pre-fork"], value_parser = whole::<u32>(1..=MOST))]
+    workers: Option<u32>,
+
+    /// Threads that serve connections
+    ///
+    /// One answers tens of thousands of requests a second; more help only where the front itself keeps
+    /// a CPU busy.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u32>(1..=64))]
+    pub(crate) front_threads: u32,
+
+    /// Requests after which a worker is replaced; 0 for never
+    ///
+    /// Each worker's number varies by 10 %, so that workers that started together do not leave
+    /// together. Also --max-reqs-per-child, --max-requests-per-worker.
+    #[arg(long, value_name = "N", default_value = "0", aliases = ["max-reqs-per-child", "max-requests-per-worker"],
+          value_parser = whole::<u64>(0..=u64::MAX))]
+    pub(crate) max_requests: u64,
+
+    /// Requests that may wait for a worker; more get 503
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = whole::<u32>(1..=65536))]
+    pub(crate) max_queue: u32,
+
+    /// Time for running requests to end at a stop or reload
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) graceful_timeout: Span,
+}
+
+/// Most workers that can be asked for.
+const MOST: u64 = 4096;
+
+impl Workers {
+    /// The number asked for, or the default for this machine.
+    pub(crate) fn count(&self) -> u32 {
+        self.workers.unwrap_or_else(|| default_workers(cpus()))
+    }
+}
+
+/// CPUs that the scheduler grants us: affinity mask and cgroup quota (v1 and v2) together.
+pub(crate) fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+}
+
+/// A worker that waits for its database leaves its CPU idle, so there are two per CPU; and on a small
+/// machine four, since two slow requests must not stop the site.
+fn default_workers(cpus: u32) -> u32 {
+    cpus.saturating_mul(2).clamp(4, 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::default_workers;
+
+    #[test]
+    fn default_is_two_per_cpu_and_at_least_four() {
+        for (cpus, workers) in [(1, 4), (2, 4), (3, 6), (16, 32), (u32::MAX, 1024)] {
+            assert_eq!(default_workers(cpus), workers);
+        }
+    }
+}
