@@ -1,0 +1,82 @@
+# For people: `make` alone lists what there is. Everything can also be run by hand; the recipes are short.
+
+CARGO   ?= cargo
+PERL    ?= perl
+PREFIX  ?= /usr/local
+DESTDIR ?=
+# Address of `make run`, and more options for it: make run ARGS='--workers 8'
+LISTEN  ?= 127.0.0.1:5000
+ARGS    ?=
+PROVE   ?= prove
+TESTS   ?= t/
+TARGET  := $(or $(CARGO_TARGET_DIR),target)
+export CARGO
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build run test test-rust test-loom test-perl lint fmt header bench bench-deps fuzz man install clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "First: make run, then curl http://$(LISTEN)/"
+
+deps: ## install what is missing (apt on Debian; elsewhere says what to install)
+	@tools/deps
+
+build: ## bin/howdah and its Perl modules in blib/
+	$(CARGO) build --release --locked
+	$(PERL) Build.PL --quiet
+	./Build --quiet
+
+run: deps build ## serve examples/hello.psgi on 127.0.0.1:5000
+	bin/howdah --listen $(LISTEN) $(ARGS) examples/hello.psgi
+
+test: deps build test-rust test-loom test-perl ## every test
+
+test-rust:
+	$(CARGO) test --workspace --locked --quiet
+
+# The models replace the atomics, so they live in a target directory of their own.
+test-loom:
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --release --locked --quiet -p howdah-wire --test loom
+
+# For some of the tests only: make test-perl TESTS=t/00-unit
+test-perl:
+	$(PROVE) --blib --recurse $(TESTS)
+
+lint: ## rustfmt, clippy, perltidy, perlcritic, stale header
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
+	$(CARGO) test --locked --quiet -p howdah-wire --test header
+	tools/lint-perl
+
+fmt: ## rewrite Rust and Perl files in the house's format
+	$(CARGO) fmt --all
+	tools/lint-perl --fix
+
+header: ## write xs/wire.h anew from crates/wire
+	HOWDAH_WRITE_HEADER=1 $(CARGO) test --locked --quiet -p howdah-wire --test header
+
+bench: build ## measure, as bench/README.md says
+	bench/run
+
+bench-deps: ## install the servers that bench/ compares Howdah with
+	@tools/deps bench
+
+fuzz: ## a short run of each fuzz target
+	fuzz/smoke
+
+man: build ## man/howdah.1 and completions/ to look at
+	mkdir -p man completions
+	bin/howdah man >man/howdah.1
+	for shell in bash zsh fish; do bin/howdah completions $$shell >completions/howdah.$$shell || exit 1; done
+
+# Root often has no cargo: what the user built is installed as it is.
+install: ## into PREFIX (/usr/local), below DESTDIR when given
+	@[ -x bin/howdah ] && [ -d blib/arch ] || $(MAKE) build
+	@PERL=$(PERL) PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) tools/install
+
+clean: ## remove everything that was built
+	$(CARGO) clean --quiet
+	if [ -e Build ]; then ./Build realclean >/dev/null; fi
+	rm -rf bin/howdah man completions lib/Howdah/XS.c lib/Howdah/XS.xs

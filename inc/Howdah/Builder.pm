@@ -1,0 +1,95 @@
+package Howdah::Builder;
+
+# How Build.PL builds: cargo makes the binary and the static library of crates/wire, then Module::Build
+# compiles xs/ and links it with that library. Called by ./Build; never installed.
+use strict;
+use warnings;
+
+use Config;
+use File::Basename qw(dirname);
+use File::Copy ();
+use File::Path qw(mkpath);
+use File::Spec::Functions qw(catfile);
+use Module::Build;
+our @ISA = ('Module::Build');
+
+# What Rust's standard library needs from the system when it is linked into another program.
+my @SYSTEM_LIBRARIES = qw(-pthread -ldl -lm);
+
+sub ACTION_code {
+  my $self = shift;
+  $self->_run_cargo;
+  _replace(_product('howdah'), 'bin/howdah');
+  $self->extra_linker_flags(_product('libhowdah_wire.a'), _linker_flags(), @SYSTEM_LIBRARIES);
+  $self->SUPER::ACTION_code(@_);
+}
+
+# howdah(1) comes from the declarations of the options, not from POD.
+sub ACTION_manpages {
+  my $self = shift;
+  $self->SUPER::ACTION_manpages(@_);
+  my $page = catfile($self->blib, 'bindoc', 'howdah.1');
+  return if $self->up_to_date('bin/howdah', $page);
+  mkpath(dirname($page));
+  open my $out, '>', $page or die "cannot write $page: $!\n";
+  print {$out} qx(bin/howdah man) or die "bin/howdah man failed\n";
+  close $out or die "cannot write $page: $!\n";
+}
+
+# Module::Build compares an object with its own source alone; a new layout in a header must recompile too.
+sub compile_c {
+  my ($self, $file, @args) = @_;
+  my $object = $self->cbuilder->object_file($file);
+  unlink $object if -e $object && !$self->up_to_date([glob 'xs/*.h'], $object);
+  return $self->SUPER::compile_c($file, @args);
+}
+
+# The same for the Rust library that is linked in.
+sub link_c {
+  my ($self, $spec) = @_;
+  my $module = $spec->{lib_file};
+  unlink $module if -e $module && !$self->up_to_date(_product('libhowdah_wire.a'), $module);
+  return $self->SUPER::link_c($spec);
+}
+
+sub _run_cargo {
+  my $self = shift;
+  my $cargo = _find_cargo();
+  if ($cargo) {
+    $self->log_info("Building the Rust side with $cargo\n") if !-e _product('howdah');
+    return if system($cargo, qw(build --release --locked --quiet --package howdah --package howdah-wire)) == 0;
+    die "cargo could not build the Rust side of Howdah: see its messages above\n";
+  }
+  return if -e _product('howdah') && -e _product('libhowdah_wire.a');
+  die <<"END";
+Howdah's front is written in Rust, and there is no cargo in PATH to build it.
+Install Rust 1.88 or later (https://rustup.rs, or your system's packages) and run this again.
+END
+}
+
+# Installing as root often has a PATH without ~/.cargo/bin: what the user built before is used then.
+sub _find_cargo {
+  return $ENV{CARGO} if $ENV{CARGO};
+  my ($found) = grep { -x && !-d } map { catfile($_, 'cargo') } split /:/, $ENV{PATH} // '';
+  return $found;
+}
+
+sub _product {
+  my $name = shift;
+  return catfile($ENV{CARGO_TARGET_DIR} || 'target', 'release', $name);
+}
+
+# Rust's symbols are for our own C files; another module may carry another Rust library.
+sub _linker_flags { $^O eq 'linux' ? ('-Wl,--exclude-libs,ALL', '-Wl,--gc-sections') : () }
+
+# A running howdah keeps the old file, and the new one appears whole.
+sub _replace {
+  my ($from, $to) = @_;
+  return if -e $to && (stat $to)[9] >= (stat $from)[9] && -s $to == -s $from;
+  mkpath(dirname($to));
+  File::Copy::copy($from, "$to.new") or die "cannot copy $from to $to.new: $!\n";
+  chmod 0755, "$to.new" or die "cannot make $to.new executable: $!\n";
+  rename "$to.new", $to or die "cannot put $to in place: $!\n";
+}
+
+1;
