@@ -1,0 +1,138 @@
+//! Packets between processes, with descriptors beside them.
+//!
+//! Three pairs use this: front thread and worker (`wire::Message`), supervisor and zygote (ASCII), an old front and
+//! the new one that takes its listeners. SOCK_SEQPACKET keeps packets whole, and 0 bytes mean that the peer is gone.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use howdah_wire::Message;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+
+use crate::process::Pid;
+
+/// Most descriptors that one packet carries.
+pub const MAX_FDS: usize = 64;
+
+/// A connected pair, both ends close-on-exec. The first is ours and non-blocking, the second is for the other process
+/// and blocks.
+///
+/// # Errors
+/// EMFILE or ENFILE when there are no descriptors left.
+pub fn socketpair_seqpacket() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) =
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
+}
+
+/// Sends one packet with up to [`MAX_FDS`] descriptors; the caller keeps its own copies.
+///
+/// # Errors
+/// WouldBlock when the peer does not read fast enough, BrokenPipe or ConnectionReset when it is gone, InvalidInput
+/// for too many descriptors.
+pub fn send_with_fds(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    if fds.len() > MAX_FDS {
+        return Err(Errno::INVAL.into());
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    // An empty list needs no control message; the space fits MAX_FDS.
+    let _ = fds.is_empty() || control.push(SendAncillaryMessage::ScmRights(fds));
+    let parts = [IoSlice::new(bytes)];
+    retry(|| rustix::net::sendmsg(&socket, &parts, &mut control, SendFlags::NOSIGNAL))?;
+    Ok(())
+}
+
+/// Receives one packet: its length and the descriptors that came with it, close-on-exec. Length 0: the peer is gone.
+///
+/// # Errors
+/// WouldBlock when there is none on a non-blocking socket; InvalidData when the packet is longer than `buffer`;
+/// ConnectionReset when the peer left packets of ours unread.
+pub fn recv_with_fds(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let packet = receive(socket, buffer)?;
+    Ok((packet.length, packet.fds))
+}
+
+/// Receives one packet without descriptors, and who sent it. The sender is only known once [`tell_sender`] was called.
+///
+/// # Errors
+/// As [`recv_with_fds`].
+pub fn recv_from_peer(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Pid>)> {
+    let packet = receive(socket, buffer)?;
+    Ok((packet.length, packet.sender))
+}
+
+/// From now on packets that arrive at `socket` bear the process id of their sender.
+///
+/// # Errors
+/// ENOTSOCK when it is no socket.
+pub fn tell_sender(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_socket_passcred(socket, true)?)
+}
+
+struct Packet {
+    length: usize,
+    fds: Vec<OwnedFd>,
+    sender: Option<Pid>,
+}
+
+fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Packet> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS), ScmCredentials(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let message = retry(|| rustix::net::recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC))?;
+    let mut packet = Packet { length: message.bytes, fds: Vec::new(), sender: None };
+    for part in control.drain() {
+        match part {
+            RecvAncillaryMessage::ScmRights(rights) => packet.fds.extend(rights),
+            RecvAncillaryMessage::ScmCredentials(sender) => packet.sender = Some(sender.pid),
+            _ => {}
+        }
+    }
+    if message.flags.intersects(rustix::net::ReturnFlags::TRUNC | rustix::net::ReturnFlags::CTRUNC) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "packet longer than expected"));
+    }
+    Ok(packet)
+}
+
+fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other.map_err(Into::into),
+        }
+    }
+}
+
+/// Bytes of a [`Message`] on a channel; a payload may follow.
+pub const MESSAGE_SIZE: usize = 16;
+
+/// A message as it goes over the channel, in this machine's byte order.
+#[must_use]
+pub fn encode_message(message: Message) -> [u8; MESSAGE_SIZE] {
+    let mut bytes = [0; MESSAGE_SIZE];
+    bytes[..4].copy_from_slice(&message.kind.to_ne_bytes());
+    bytes[4..8].copy_from_slice(&message.slot.to_ne_bytes());
+    bytes[8..].copy_from_slice(&message.value.to_ne_bytes());
+    bytes
+}
+
+/// A packet from a channel: the message and the payload behind it. None when it is cut short.
+#[must_use]
+pub fn decode_message(packet: &[u8]) -> Option<(Message, &[u8])> {
+    let (kind, rest) = packet.split_first_chunk()?;
+    let (slot, rest) = rest.split_first_chunk()?;
+    let (value, payload) = rest.split_first_chunk()?;
+    let message = Message {
+        kind: u32::from_ne_bytes(*kind),
+        slot: u32::from_ne_bytes(*slot),
+        value: u64::from_ne_bytes(*value),
+    };
+    Some((message, payload))
+}

@@ -1,0 +1,85 @@
+//! Going to the background, for `--daemonize`.
+//!
+//! The binary calls [`daemonize`] before it starts any thread. The launcher stays in the foreground until the server
+//! is ready, so that a shell or an init script sees an application that does not load as a failed start.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+
+/// The background process's side. Dropping it without [`Daemon::ready`] makes the launcher exit with status 1.
+#[derive(Debug)]
+pub struct Daemon {
+    launcher: File,
+}
+
+/// Forks twice and leaves the session of the terminal. Returns in the background process; the launcher exits with
+/// status 0 once that is ready, with 1 when it ends before. Working directory and standard streams stay as they are
+/// until then, so relative paths and error messages still work.
+///
+/// # Errors
+/// When threads run already (they would be missing in the child), or the kernel refuses to fork.
+pub fn daemonize() -> io::Result<Daemon> {
+    if threads()? > 1 {
+        return Err(io::Error::other("daemonize must come before any thread is started"));
+    }
+    let (reader, writer) = pipe()?;
+    if fork()? {
+        drop(writer);
+        exit_like(reader);
+    }
+    rustix::process::setsid()?;
+    if fork()? {
+        exit(0);
+    }
+    Ok(Daemon { launcher: File::from(writer) })
+}
+
+impl Daemon {
+    /// Tells the launcher to exit with success. Standard input and output go to /dev/null, and standard error too
+    /// unless `keep_stderr` (it is the error log).
+    ///
+    /// # Errors
+    /// When /dev/null cannot be opened.
+    pub fn ready(mut self, keep_stderr: bool) -> io::Result<()> {
+        let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+        rustix::stdio::dup2_stdin(&null)?;
+        rustix::stdio::dup2_stdout(&null)?;
+        if !keep_stderr {
+            rustix::stdio::dup2_stderr(&null)?;
+        }
+        // A launcher that was interrupted meanwhile is no reason to stop.
+        let _ = self.launcher.write_all(b"1");
+        Ok(())
+    }
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = io::pipe()?;
+    Ok((reader.into(), writer.into()))
+}
+
+fn threads() -> io::Result<usize> {
+    Ok(std::fs::read_dir("/proc/self/task")?.count())
+}
+
+fn exit_like(background: OwnedFd) -> ! {
+    let mut answer = Vec::new();
+    let ready = File::from(background).read_to_end(&mut answer).is_ok() && !answer.is_empty();
+    exit(i32::from(!ready));
+}
+
+/// True in the parent.
+fn fork() -> io::Result<bool> {
+    // SAFETY: daemonize checked that this is the only thread, so the child has a consistent copy of everything.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        child => Ok(child != 0),
+    }
+}
+
+/// Ends a launcher without running what belongs to the background process (buffers, temporary files).
+fn exit(status: i32) -> ! {
+    // SAFETY: _exit has no preconditions.
+    unsafe { libc::_exit(status) }
+}

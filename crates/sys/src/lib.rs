@@ -1,0 +1,31 @@
+//! What Howdah asks of the kernel, each call wrapped once so that front and supervisor can forbid `unsafe`.
+//!
+//! ```text
+//! memory      the sealed memfd behind the shared segment, and giving pages back
+//! wake        eventfd towards a front thread, futex towards a worker, the clock
+//! channel     packets with descriptors beside them (SCM_RIGHTS), and `wire::Message` as bytes
+//! process     spawn with inherited descriptors, subreaper, wait, signals through pidfd
+//! daemon      the double fork of `--daemonize`, with the launcher waiting for readiness
+//! usage       memory that a process has for itself
+//! activation  listeners handed over by systemd or Server::Starter
+//! notify      readiness and status for systemd
+//! ```
+//!
+//! Errors are `std::io::Error` with the kernel's number; the caller knows what it was doing and says so.
+
+pub mod activation;
+pub mod channel;
+pub mod daemon;
+pub mod memory;
+pub mod notify;
+pub mod process;
+pub mod usage;
+pub mod wake;
+
+pub use channel::{
+    MESSAGE_SIZE, decode_message, encode_message, recv_from_peer, recv_with_fds, send_with_fds,
+    socketpair_seqpacket,
+};
+pub use memory::{create_segment, map_shared, memfd, punch_hole};
+pub use process::{ExitKind, Pid, Signal, set_subreaper};
+pub use wake::{drain_eventfd, eventfd, futex_wake, monotonic_ns, signal_eventfd};

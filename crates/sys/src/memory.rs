@@ -1,0 +1,60 @@
+//! The memory behind the shared segment.
+//!
+//! The binary calls [`create_segment`] once at start; the descriptor goes to the zygote, which maps it before it
+//! forks. The memfd is sealed against growing and shrinking, so that no process can make another fault on it.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use howdah_wire::{Segment, Shape};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// A memfd of `length` zeroed bytes, close-on-exec, whose size can never change.
+///
+/// # Errors
+/// The kernel's: ENOSYS without memfd, ENOSPC or ENOMEM when there is no memory for it.
+pub fn memfd(name: &CStr, length: u64) -> io::Result<OwnedFd> {
+    let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    rustix::fs::ftruncate(&fd, length)?;
+    rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(fd)
+}
+
+/// Maps `length` bytes of `fd`, shared with every other process that maps it, until this process ends. Pages take no
+/// memory before they are touched.
+///
+/// # Errors
+/// The kernel's: ENOMEM when the address space is used up or `ulimit -v` is too low.
+pub fn map_shared(fd: impl AsFd, length: usize) -> io::Result<*mut u8> {
+    let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+    // SAFETY: the kernel chooses an address that nothing else uses, and no part of it is ever unmapped.
+    let base = unsafe {
+        rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, fd, 0)?
+    };
+    Ok(base.cast())
+}
+
+/// Creates, maps and lays out the segment that the front shares with its workers.
+///
+/// # Errors
+/// InvalidInput when `shape` is out of range, otherwise as [`memfd`] and [`map_shared`].
+pub fn create_segment(shape: Shape) -> io::Result<(OwnedFd, Segment)> {
+    let out_of_range = |error: howdah_wire::ShapeError| io::Error::new(io::ErrorKind::InvalidInput, error);
+    let fd = memfd(c"howdah", shape.total() as u64)?;
+    let base = map_shared(&fd, shape.total())?;
+    // SAFETY: freshly mapped, so zeroed and page-aligned; map_shared never unmaps, and nobody else has the descriptor.
+    let segment = unsafe { Segment::create(base, shape.total(), shape) };
+    Ok((fd, segment.map_err(out_of_range)?))
+}
+
+/// Gives the memory of a range of a memfd back to the system; the range reads as zeros afterwards. Only whole pages
+/// within the range are freed.
+///
+/// # Errors
+/// The kernel's: EOPNOTSUPP when `fd` is no memfd or its file system has no holes.
+pub fn punch_hole(fd: impl AsFd, offset: u64, length: u64) -> io::Result<()> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(rustix::fs::fallocate(fd, flags, offset, length)?)
+}

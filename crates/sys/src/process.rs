@@ -1,0 +1,173 @@
+//! Processes: starting them with descriptors, waiting for them, signalling them.
+//!
+//! Used by the supervisor for zygotes and for workers whose zygote is dead, and by the binary for a new front.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+use rustix::io::FdFlags;
+use rustix::process::{PidfdFlags, WaitOptions};
+
+pub use rustix::process::{Pid, Signal};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitKind {
+    /// It exited with this status.
+    Exited(i32),
+    /// This signal ended it.
+    Signaled(i32),
+    /// Nobody could learn it: its parent died with the knowledge.
+    Unknown,
+}
+
+impl ExitKind {
+    /// From a wait status as `wait(2)` and Perl's `$?` give it.
+    #[must_use]
+    pub fn from_raw(status: i32) -> Self {
+        match status & 0x7f {
+            0 => Self::Exited((status >> 8) & 0xff),
+            signal => Self::Signaled(signal),
+        }
+    }
+}
+
+impl std::fmt::Display for ExitKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Self::Exited(status) => write!(f, "exit status {status}"),
+            Self::Signaled(signal) => match signal_name(signal) {
+                Some(name) => write!(f, "signal {name}"),
+                None => write!(f, "signal {signal}"),
+            },
+            Self::Unknown => f.write_str("unknown exit status"),
+        }
+    }
+}
+
+fn signal_name(number: i32) -> Option<&'static str> {
+    Some(match number {
+        libc::SIGHUP => "HUP",
+        libc::SIGINT => "INT",
+        libc::SIGQUIT => "QUIT",
+        libc::SIGILL => "ILL",
+        libc::SIGABRT => "ABRT",
+        libc::SIGBUS => "BUS",
+        libc::SIGFPE => "FPE",
+        libc::SIGKILL => "KILL",
+        libc::SIGSEGV => "SEGV",
+        libc::SIGPIPE => "PIPE",
+        libc::SIGALRM => "ALRM",
+        libc::SIGTERM => "TERM",
+        libc::SIGUSR1 => "USR1",
+        libc::SIGUSR2 => "USR2",
+        libc::SIGXCPU => "XCPU",
+        libc::SIGSYS => "SYS",
+        _ => return None,
+    })
+}
+
+/// Starts `command` with `inherit` open in the child under the same numbers. They stay close-on-exec here, so no
+/// other child gets them.
+///
+/// # Errors
+/// As [`Command::spawn`]: NotFound when there is no such program.
+pub fn spawn(command: &mut Command, inherit: &[BorrowedFd<'_>]) -> io::Result<Child> {
+    let numbers: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
+    let keep_open = move || {
+        for &number in &numbers {
+            // SAFETY: the child has a copy of this process's descriptors, and the caller borrows these until we return.
+            let fd = unsafe { BorrowedFd::borrow_raw(number) };
+            rustix::io::fcntl_setfd(fd, FdFlags::empty())?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure only makes fcntl calls; it takes no lock and does not allocate.
+    unsafe { command.pre_exec(keep_open) };
+    command.spawn()
+}
+
+/// Takes over a descriptor that this process was started with, such as `--zygote-fd N`; it becomes close-on-exec.
+///
+/// # Errors
+/// EBADF when it is not open; InvalidInput for 0 to 2, which belong to standard input and output.
+pub fn adopt_fd(number: RawFd) -> io::Result<OwnedFd> {
+    if number <= 2 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "descriptors 0 to 2 are not handed over"));
+    }
+    // SAFETY: only used for the duration of the dup, which fails with EBADF when it is not open.
+    let inherited = unsafe { BorrowedFd::borrow_raw(number) };
+    let owned = rustix::io::fcntl_dupfd_cloexec(inherited, 3)?;
+    // SAFETY: it is open, as the dup shows, and was inherited, so no other object in this process owns it.
+    unsafe { rustix::io::close(number) };
+    Ok(owned)
+}
+
+/// Orphaned descendants become children of this process, which must then wait for them: so no worker is lost from
+/// sight when its zygote dies.
+///
+/// # Errors
+/// EINVAL before Linux 3.4.
+pub fn set_subreaper() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+/// The end of child `pid`, if it has ended. It is gone from the process table afterwards.
+///
+/// # Errors
+/// ECHILD when it is no child of ours, or was waited for before.
+pub fn try_wait(pid: Pid) -> io::Result<Option<ExitKind>> {
+    let found = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG)?;
+    Ok(found.map(|(_, status)| ExitKind::from_raw(status.as_raw())))
+}
+
+/// Some child that has ended and that nobody has waited for yet. It stays so.
+#[must_use]
+pub fn ended_child() -> Option<Pid> {
+    // SAFETY: siginfo_t is a plain C structure for which zeros are valid.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: info is valid for writing; P_ALL ignores the id.
+    let failed = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, flags) } != 0;
+    if failed {
+        return None;
+    }
+    // SAFETY: waitid fills in the fields of SIGCHLD; without an ended child the pid stays 0.
+    Pid::from_raw(unsafe { info.si_pid() })
+}
+
+/// A running process that can be signalled without fear that its id has been given to another.
+#[derive(Debug)]
+pub struct Process {
+    pid: Pid,
+    // None where the kernel has no pidfd (Linux before 5.3, some sandboxes).
+    pidfd: Option<OwnedFd>,
+}
+
+impl Process {
+    /// Looks at process `pid`, which the caller knows to be the one it means.
+    #[must_use]
+    pub fn open(pid: Pid) -> Self {
+        Self { pid, pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok() }
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Sends `signal`.
+    ///
+    /// # Errors
+    /// ESRCH when it is gone, EPERM when it belongs to another user.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        match &self.pidfd {
+            Some(pidfd) => rustix::process::pidfd_send_signal(pidfd.as_fd(), signal)?,
+            None => rustix::process::kill_process(self.pid, signal)?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! Waking someone: a front thread by its eventfd, a worker by a futex in its cell.
+//!
+//! `wire` says when a wake-up is due; the functions here make the system call.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
+
+use rustix::event::EventfdFlags;
+use rustix::thread::futex;
+
+/// A non-blocking eventfd, close-on-exec.
+///
+/// # Errors
+/// EMFILE or ENFILE when there are no descriptors left.
+pub fn eventfd() -> io::Result<OwnedFd> {
+    Ok(rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)
+}
+
+/// Wakes whoever waits for `fd` to become readable. A full counter is fine: then it is readable already.
+///
+/// # Errors
+/// EBADF when `fd` is none.
+pub fn signal_eventfd(fd: impl AsFd) -> io::Result<()> {
+    match rustix::io::write(fd, &1_u64.to_ne_bytes()) {
+        Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes `fd` unreadable until the next signal. True when it had been signalled.
+///
+/// # Errors
+/// EBADF when `fd` is none.
+pub fn drain_eventfd(fd: impl AsFd) -> io::Result<bool> {
+    match rustix::io::read(fd, &mut [0_u8; 8]) {
+        Ok(_) => Ok(true),
+        Err(rustix::io::Errno::AGAIN) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Wakes up to `count` threads, of any process, that sleep on `word`. Returns how many did.
+pub fn futex_wake(word: &AtomicU32, count: u32) -> usize {
+    // Only a bad address can fail, and a reference is none.
+    futex::wake(word, futex::Flags::empty(), count).unwrap_or(0)
+}
+
+/// CLOCK_MONOTONIC in nanoseconds: the clock of every timestamp in the segment.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // Monotonic time starts at boot and is never negative.
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}

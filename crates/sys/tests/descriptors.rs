@@ -1,0 +1,178 @@
+//! Descriptors between processes, and the memory and wake-ups behind them.
+#![allow(clippy::unwrap_used, reason = "a test's panic is its report")]
+
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use howdah_sys::channel::tell_sender;
+use howdah_sys::process::{Process, adopt_fd, spawn, try_wait};
+use howdah_sys::*;
+use howdah_wire::{Message, Shape};
+
+#[test]
+fn a_packet_arrives_whole_with_its_descriptors_in_order() {
+    let (ours, theirs) = socketpair_seqpacket().unwrap();
+    let mut files: Vec<std::fs::File> = (0..3).map(|_| tempfile::tempfile().unwrap()).collect();
+    for (number, file) in files.iter_mut().enumerate() {
+        write!(file, "file {number}").unwrap();
+        file.rewind().unwrap();
+    }
+    let fds: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+    send_with_fds(&ours, b"three files", &fds).unwrap();
+    send_with_fds(&ours, b"none", &[]).unwrap();
+    let mut buffer = [0; 64];
+    let (length, received) = recv_with_fds(&theirs, &mut buffer).unwrap();
+    assert_eq!(&buffer[..length], b"three files");
+    let texts: Vec<_> = received.into_iter().map(read_all).collect();
+    assert_eq!(texts, ["file 0", "file 1", "file 2"]);
+    let (length, received) = recv_with_fds(&theirs, &mut buffer).unwrap();
+    assert_eq!((length, received.len()), (4, 0));
+}
+
+fn read_all(fd: std::os::fd::OwnedFd) -> String {
+    let mut text = String::new();
+    std::fs::File::from(fd).read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn our_end_never_blocks_and_sees_the_peer_leave() {
+    let (ours, theirs) = socketpair_seqpacket().unwrap();
+    let mut buffer = [0; 8];
+    assert_eq!(recv_with_fds(&ours, &mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+    let full = (0..100_000).find_map(|_| send_with_fds(&ours, &[0; 1024], &[]).err());
+    assert_eq!(full.unwrap().kind(), ErrorKind::WouldBlock);
+    let (fresh, gone) = socketpair_seqpacket().unwrap();
+    drop(gone);
+    assert_eq!(recv_with_fds(&fresh, &mut buffer).unwrap().0, 0);
+    assert_eq!(send_with_fds(&fresh, b"x", &[]).unwrap_err().kind(), ErrorKind::BrokenPipe);
+    drop(theirs);
+}
+
+#[test]
+fn a_packet_longer_than_the_buffer_is_an_error_not_a_torn_message() {
+    let (ours, theirs) = socketpair_seqpacket().unwrap();
+    send_with_fds(&ours, &[7; 100], &[]).unwrap();
+    assert_eq!(recv_with_fds(&theirs, &mut [0; 10]).unwrap_err().kind(), ErrorKind::InvalidData);
+}
+
+#[test]
+fn a_packet_tells_who_sent_it() {
+    let (ours, theirs) = socketpair_seqpacket().unwrap();
+    tell_sender(&ours).unwrap();
+    send_with_fds(&theirs, b"ready", &[]).unwrap();
+    let (length, sender) = recv_from_peer(&ours, &mut [0; 16]).unwrap();
+    assert_eq!((length, sender.unwrap().as_raw_nonzero().get().unsigned_abs()), (5, std::process::id()));
+}
+
+#[test]
+fn messages_survive_the_trip_with_their_payload() {
+    let message = Message { kind: 4, slot: 77, value: 103 };
+    let packet = [&encode_message(message)[..], b"Link: </a>\r\n"].concat();
+    let (decoded, payload) = decode_message(&packet).unwrap();
+    assert_eq!((decoded.kind, decoded.slot, decoded.value), (4, 77, 103));
+    assert_eq!(payload, b"Link: </a>\r\n");
+    assert!(decode_message(&packet[..15]).is_none());
+}
+
+#[test]
+fn a_sealed_memfd_keeps_its_size_and_gives_pages_back() {
+    let mut file = std::fs::File::from(memfd(c"test", 3 * 4096).unwrap());
+    assert!(file.set_len(4096).is_err() && file.set_len(1 << 20).is_err());
+    file.write_all(&[1; 3 * 4096]).unwrap();
+    punch_hole(&file, 4096, 4096).unwrap();
+    let mut bytes = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    assert_eq!((bytes[4095], bytes[4096], bytes[8191], bytes[8192]), (1, 0, 0, 1));
+}
+
+#[test]
+fn a_segment_is_seen_by_whoever_maps_its_descriptor() {
+    let shape = Shape { fronts: 1, workers: 2, slots: 4 };
+    let (fd, segment) = create_segment(shape).unwrap();
+    segment.workers()[1].quota.store(128, SeqCst);
+    let base = map_shared(&fd, shape.total()).unwrap();
+    // SAFETY: mapped just now from the segment's descriptor and never unmapped.
+    let other = unsafe { howdah_wire::Segment::attach(base, shape.total()) }.unwrap();
+    assert_eq!(other.workers()[1].quota.load(SeqCst), 128);
+    assert!(create_segment(Shape { fronts: 0, workers: 1, slots: 1 }).is_err());
+}
+
+#[test]
+fn an_eventfd_stays_readable_until_it_is_drained() {
+    let fd = eventfd().unwrap();
+    assert!(!drain_eventfd(&fd).unwrap());
+    signal_eventfd(&fd).unwrap();
+    signal_eventfd(&fd).unwrap();
+    assert!(drain_eventfd(&fd).unwrap());
+    assert!(!drain_eventfd(&fd).unwrap());
+}
+
+#[test]
+fn a_futex_wakes_a_sleeper() {
+    static WORD: AtomicU32 = AtomicU32::new(0);
+    let sleeper = std::thread::spawn(|| {
+        while WORD.load(SeqCst) == 0 {
+            let _ = rustix::thread::futex::wait(&WORD, rustix::thread::futex::Flags::empty(), 0, None);
+        }
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    WORD.store(1, SeqCst);
+    futex_wake(&WORD, 1);
+    sleeper.join().unwrap();
+}
+
+#[test]
+fn only_the_named_descriptors_reach_a_child() {
+    let (_, shown) = socketpair_seqpacket().unwrap();
+    let (_, hidden) = socketpair_seqpacket().unwrap();
+    let number = |fd: &std::os::fd::OwnedFd| std::os::fd::AsRawFd::as_raw_fd(fd);
+    let script =
+        format!("test -e /proc/self/fd/{} && ! test -e /proc/self/fd/{}", number(&shown), number(&hidden));
+    let mut command = Command::new("sh");
+    let mut child = spawn(command.args(["-c", &script]), &[shown.as_fd()]).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+#[allow(clippy::zombie_processes, reason = "try_wait is what waits here")]
+fn a_child_is_signalled_and_waited_for() {
+    let child = spawn(Command::new("sleep").arg("60").stdin(Stdio::null()), &[]).unwrap();
+    let pid = Pid::from_child(&child);
+    assert_eq!(try_wait(pid).unwrap(), None);
+    let process = Process::open(pid);
+    process.signal(Signal::TERM).unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    let status = std::iter::from_fn(|| (Instant::now() < end).then(|| try_wait(pid).unwrap()))
+        .inspect(|_| std::thread::sleep(Duration::from_millis(5)))
+        .flatten()
+        .next();
+    assert_eq!(status, Some(ExitKind::Signaled(15)));
+    assert!(process.signal(Signal::TERM).is_err());
+    assert!(try_wait(pid).is_err());
+}
+
+#[test]
+fn standard_streams_and_closed_descriptors_are_not_adopted() {
+    assert!(adopt_fd(1).is_err());
+    assert!(adopt_fd(9999).is_err());
+}
+
+#[test]
+fn wait_statuses_read_as_the_shell_shows_them() {
+    let cases = [
+        (0, ExitKind::Exited(0), "exit status 0"),
+        (256, ExitKind::Exited(1), "exit status 1"),
+        (9, ExitKind::Signaled(9), "signal KILL"),
+        (139, ExitKind::Signaled(11), "signal SEGV"),
+        (34, ExitKind::Signaled(34), "signal 34"),
+    ];
+    for (raw, kind, text) in cases {
+        assert_eq!(ExitKind::from_raw(raw), kind);
+        assert_eq!(kind.to_string(), text);
+    }
+}
