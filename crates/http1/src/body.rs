@@ -169,11 +169,10 @@ impl BodyDecoder {
 
     /// No extension is known, so none is looked at; only its line end must be beyond doubt.
     fn extension(&mut self, b: u8) -> Result<State, Reject> {
-        self.count_extension_byte()?;
         match b {
             b'\r' => Ok(State::SizeLf),
             b'\n' => Err(BARE_LF),
-            _ if is_value(b) => Ok(State::Extension),
+            _ if is_value(b) => self.count_extension_byte().map(|()| State::Extension),
             _ => Err(CHUNK_EXTENSION),
         }
     }

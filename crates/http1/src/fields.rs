@@ -45,8 +45,8 @@ fn parse<'h, 'b>(block: &'b [u8], room: &'h mut [Header<'b>]) -> Result<&'h [Hea
 /// The first rule that a line of `block` breaks.
 #[cold]
 fn first_fault(block: &[u8]) -> Option<Reject> {
-    let lines = block.strip_suffix(b"\r\n\r\n")?;
-    lines.split(|&b| b == b'\n').find_map(|line| line_fault(line.strip_suffix(b"\r").unwrap_or(line)))
+    let mut lines = block.strip_suffix(b"\r\n")?.split_inclusive(|&b| b == b'\n');
+    lines.find_map(|line| line_fault(line.strip_suffix(b"\r\n")?))
 }
 
 fn line_fault(line: &[u8]) -> Option<Reject> {

@@ -1,0 +1,87 @@
+//! The response side.
+
+use howdah_http1::encode::{chunk_head, field, imf_fixdate, reason, status_line};
+use howdah_http1::{Version, body_allowed};
+
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn a_status_line_repeats_the_version() {
+    // RFC 9112 4
+    for (version, status, line) in [
+        (Version::Http11, 200, "HTTP/1.1 200 OK\r\n"),
+        (Version::Http10, 200, "HTTP/1.0 200 OK\r\n"),
+        (Version::Http11, 431, "HTTP/1.1 431 Request Header Fields Too Large\r\n"),
+        (Version::Http11, 299, "HTTP/1.1 299 \r\n"),
+        (Version::Http11, 999, "HTTP/1.1 999 \r\n"),
+    ] {
+        assert_eq!(written(|out| status_line(out, version, status)), line);
+    }
+}
+
+#[test]
+fn every_status_the_codec_answers_with_has_a_reason() {
+    for status in [400, 413, 414, 417, 431, 501, 505] {
+        assert!(!reason(status).is_empty());
+    }
+}
+
+#[test]
+fn a_field_is_name_colon_value() {
+    assert_eq!(written(|out| field(out, b"Server", b"Howdah")), "Server: Howdah\r\n");
+}
+
+#[test]
+fn chunk_sizes_are_hexadecimal_and_zero_writes_nothing() {
+    // RFC 9112 7.1
+    for (len, head) in [
+        (0, ""),
+        (1, "1\r\n"),
+        (15, "f\r\n"),
+        (16, "10\r\n"),
+        (255, "ff\r\n"),
+        (4096, "1000\r\n"),
+        (usize::MAX, "ffffffffffffffff\r\n"),
+    ] {
+        assert_eq!(written(|out| chunk_head(out, len)), head);
+    }
+}
+
+#[test]
+fn dates_are_imf_fixdate() {
+    // RFC 9110 5.6.7; numbers by date(1).
+    for (secs, date) in [
+        (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+        (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+        (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"),
+        (951_868_799, "Tue, 29 Feb 2000 23:59:59 GMT"),
+        (951_868_800, "Wed, 01 Mar 2000 00:00:00 GMT"),
+        (1_704_067_199, "Sun, 31 Dec 2023 23:59:59 GMT"),
+        (4_107_542_400, "Mon, 01 Mar 2100 00:00:00 GMT"),
+        (253_402_300_799, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        (u64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+    ] {
+        assert_eq!(std::str::from_utf8(&imf_fixdate(secs)).unwrap(), date);
+    }
+}
+
+#[test]
+fn some_responses_have_no_body() {
+    // RFC 9112 6.3
+    for (method, status, allowed) in [
+        ("GET", 200, true),
+        ("HEAD", 200, false),
+        ("GET", 100, false),
+        ("GET", 103, false),
+        ("GET", 204, false),
+        ("GET", 205, true),
+        ("GET", 304, false),
+        ("POST", 500, true),
+    ] {
+        assert_eq!(body_allowed(method.as_bytes(), status), allowed, "{method} {status}");
+    }
+}
