@@ -47,8 +47,10 @@ pub(super) fn misspelt(command: &Command) -> Vec<String> {
 
 /// The known name that a slip of the hand could have turned into this one.
 fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a String> {
-    let scored = known.iter().map(|other| (strsim::normalized_damerau_levenshtein(name, other), other));
-    scored.filter(|(score, _)| *score >= 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, other)| other)
+    let own = |name: &str| name.trim_start_matches(PREFIX).to_owned();
+    let alike = |other: &str| strsim::normalized_damerau_levenshtein(&own(name), &own(other));
+    let scored = known.iter().map(|other| (alike(other), other));
+    scored.filter(|(score, _)| *score >= 0.75).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, other)| other)
 }
 
 #[cfg(test)]
@@ -61,5 +63,6 @@ mod tests {
         assert_eq!(nearest("HOWDAH_WROKERS", &known), Some(&known[0]));
         assert_eq!(nearest("HOWDAH_MAXQUEUE", &known), Some(&known[1]));
         assert_eq!(nearest("HOWDAH_BENCH_SECONDS", &known), None);
+        assert_eq!(nearest("HOWDAH_BIN", &["HOWDAH_PID".to_owned()]), None);
     }
 }

@@ -1,0 +1,45 @@
+package Howdah::Test::Command;
+
+# Runs the howdah program to its end and tells what it said: for tests of the command line, which start
+# no server. The program is bin/howdah of the checkout, or what $ENV{HOWDAH_BIN} names.
+use strict;
+use warnings;
+
+use Exporter qw(import);
+use File::Spec::Functions qw(rel2abs);
+use File::Temp ();
+
+our @EXPORT_OK = qw(howdah_bin run_howdah run_command);
+
+# What another test, or the person who runs it, has set must not decide.
+delete @ENV{grep { /^(?:HOWDAH_(?!BIN$)|PLACK_ENV$)/ } keys %ENV};
+
+sub howdah_bin { return rel2abs($ENV{HOWDAH_BIN} || 'bin/howdah') }
+
+# my ($status, $stdout, $stderr) = run_howdah(@arguments);
+sub run_howdah { return run_command(howdah_bin(), @_) }
+
+sub run_command {
+  my @command = @_;
+  my ($out, $err) = map { File::Temp->new } 1 .. 2;
+  my $pid = fork // die "cannot fork: $!";
+  if (!$pid) {
+    open STDIN, '<', '/dev/null' or die $!;
+    open STDOUT, '>&', $out or die $!;
+    open STDERR, '>&', $err or die $!;
+    alarm 60;
+    exec {$command[0]} @command or die "cannot run $command[0]: $!";
+  }
+  waitpid $pid, 0;
+  my $status = $? & 127 ? "signal " . ($? & 127) : $? >> 8;
+  return ($status, map { _slurp($_) } $out, $err);
+}
+
+sub _slurp {
+  my $file = shift;
+  open my $in, '<', "$file" or die "cannot read $file: $!";
+  local $/;
+  return scalar <$in>;
+}
+
+1;
