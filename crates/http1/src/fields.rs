@@ -7,7 +7,9 @@
 use httparse::{EMPTY_HEADER, Header, Status};
 
 use crate::bytes::{is_ows, is_tchar, is_value};
-use crate::reject::{BARE_CR, EMPTY_NAME, FIELD_NAME, FIELD_VALUE, FOLD, NAME_SPACE, NO_COLON, Reject};
+use crate::reject::{
+    BARE_CR, BARE_LF, EMPTY_NAME, FIELD_NAME, FIELD_VALUE, FOLD, NAME_SPACE, NO_COLON, Reject,
+};
 
 /// Most requests of browsers fit; setting up all 128 places would cost more than parsing.
 const FEW: usize = 16;
@@ -46,7 +48,7 @@ fn parse<'h, 'b>(block: &'b [u8], room: &'h mut [Header<'b>]) -> Result<&'h [Hea
 #[cold]
 fn first_fault(block: &[u8]) -> Option<Reject> {
     let mut lines = block.strip_suffix(b"\r\n")?.split_inclusive(|&b| b == b'\n');
-    lines.find_map(|line| line_fault(line.strip_suffix(b"\r\n")?))
+    lines.find_map(|line| line.strip_suffix(b"\r\n").map_or(Some(BARE_LF), line_fault))
 }
 
 fn line_fault(line: &[u8]) -> Option<Reject> {

@@ -6,7 +6,7 @@ use howdah_http1::{Version, body_allowed};
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut out = Vec::new();
     write(&mut out);
-    String::from_utf8(out).unwrap()
+    String::from_utf8(out).expect("ASCII")
 }
 
 #[test]
