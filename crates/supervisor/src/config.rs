@@ -1,0 +1,113 @@
+//! What the binary tells the supervisor at start.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use howdah_wire::{MAX_WORKERS, Segment};
+use serde::Serialize;
+
+/// Options of the supervisor.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name of this instance, for the log.
+    pub name: String,
+    /// Workers to keep running, 1 to [`most_workers`] of the cells.
+    pub workers: usize,
+    /// Requests after which a worker is replaced, give or take 10 %; 0 for never.
+    pub max_requests: u64,
+    /// Age at which a worker is replaced, give or take 10 %; none for never.
+    pub max_lifetime: Option<Duration>,
+    /// Private memory (USS) in bytes above which a worker is replaced; none for never. Looked at every few seconds.
+    pub max_memory: Option<u64>,
+    /// Time for requests to end on reload and on a graceful stop; then their workers are killed.
+    pub graceful_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            name: "howdah".to_owned(),
+            workers: 4,
+            max_requests: 0,
+            max_lifetime: None,
+            max_memory: None,
+            graceful_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Where zygotes come from.
+#[derive(Debug)]
+pub enum Source {
+    /// The supervisor starts them, so a reload loads the application anew.
+    Start {
+        /// The perl to run.
+        perl: PathBuf,
+        /// Arguments for perl before `-MHowdah::Zygote`: `-I...`.
+        perl_args: Vec<OsString>,
+        /// What the zygote is to load and how.
+        spec: ZygoteSpec,
+    },
+    /// plackup forked the only one, with the application loaded. A reload replaces the workers alone.
+    Adopted {
+        /// Our end of its control socket.
+        control: OwnedFd,
+    },
+}
+
+/// What a zygote is to load and how; it finds this as JSON in `HOWDAH_ZYGOTE`, with `control` added: the number of its
+/// control socket.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ZygoteSpec {
+    /// The .psgi file or module; none with `eval` alone.
+    pub app: Option<String>,
+    /// Code that evaluates to the application, or wraps it.
+    pub eval: Option<String>,
+    /// Modules to load first: `Module` or `Module=import,list`.
+    pub modules: Vec<String>,
+    /// Directories for the front of @INC.
+    pub inc: Vec<PathBuf>,
+    /// PLACK_ENV.
+    pub env: String,
+    /// Load the application once, before the fork.
+    pub preload: bool,
+    /// Name of the instance, for process titles.
+    pub name: String,
+    /// Workers run global destruction when they leave.
+    pub full_destruct: bool,
+    /// User to become after loading.
+    pub user: Option<String>,
+    /// Group to become.
+    pub group: Option<String>,
+    /// Add plackup's middleware of the development environment.
+    pub default_middleware: bool,
+    /// Mount the application below this path.
+    pub path: Option<String>,
+    /// Change to this directory first.
+    pub chdir: Option<PathBuf>,
+}
+
+/// What front and workers share, and the zygote must get.
+#[expect(missing_debug_implementations, reason = "shared memory has no useful rendering")]
+pub struct Shared {
+    /// The mapped segment.
+    pub segment: Segment,
+    /// Its descriptor.
+    pub memfd: OwnedFd,
+    /// Eventfd of each front thread, in order.
+    pub eventfds: Vec<OwnedFd>,
+}
+
+/// Worker cells that a segment needs for `workers`: two generations side by side, and room to add workers later.
+#[must_use]
+pub fn cells_for(workers: usize) -> usize {
+    workers.saturating_mul(4).clamp(64, MAX_WORKERS)
+}
+
+/// Workers that `cells` can hold while a reload doubles them and others are on their way out.
+#[must_use]
+pub fn most_workers(cells: usize) -> usize {
+    (cells / 2).max(1)
+}

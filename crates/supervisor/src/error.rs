@@ -1,0 +1,66 @@
+//! Failures that the operator or the binary must hear of.
+
+use std::io;
+use std::path::PathBuf;
+
+use howdah_sys::ExitKind;
+
+/// Why the server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The application does not load: Perl's message.
+    #[error("the application does not load: {0}")]
+    Application(String),
+    /// perl cannot be run.
+    #[error("cannot run {}: {error}; name another perl with --perl", perl.display())]
+    Perl {
+        /// The program.
+        perl: PathBuf,
+        /// The kernel's reason.
+        error: io::Error,
+    },
+    /// The zygote ended before the application was loaded, without a word.
+    #[error("perl ended while it loaded the application ({0}); its last words, if any, are above")]
+    Zygote(ExitKind),
+    /// The first workers ended before they could serve.
+    #[error("workers end before they are ready ({0}); their last words, if any, are above")]
+    Workers(ExitKind),
+    /// More workers than the segment has cells for.
+    #[error("{asked} workers are too many, at most {most} are possible")]
+    TooManyWorkers {
+        /// Asked for.
+        asked: usize,
+        /// Possible.
+        most: usize,
+    },
+    /// The system refuses something basic.
+    #[error("cannot {what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The kernel's reason.
+        error: io::Error,
+    },
+    /// Stopped before the workers were ready.
+    #[error("stopped before the workers were ready")]
+    Stopped,
+}
+
+/// Why a reload did not happen; the old generation goes on.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// The new code does not load: Perl's message.
+    #[error("the new code does not load, the old goes on: {0}")]
+    Application(String),
+    /// The new zygote could not be started or ended without a word.
+    #[error("the new zygote failed, the old one goes on: {0}")]
+    Zygote(String),
+    /// The new workers ended before they could serve.
+    #[error(
+        "the new workers end before they are ready ({0}), the old ones go on; see the log for their last words"
+    )]
+    Workers(ExitKind),
+    /// The server is stopping.
+    #[error("the server is stopping")]
+    Stopping,
+}
