@@ -9,6 +9,8 @@
 //! usage       memory that a process has for itself
 //! activation  listeners handed over by systemd or Server::Starter
 //! notify      readiness and status for systemd
+//! tcp         options of listening sockets
+//! watch       descriptors in the event loop
 //! ```
 //!
 //! Errors are `std::io::Error` with the kernel's number; the caller knows what it was doing and says so.
@@ -19,13 +21,17 @@ pub mod daemon;
 pub mod memory;
 pub mod notify;
 pub mod process;
+pub mod tcp;
 pub mod usage;
 pub mod wake;
+pub mod watch;
 
 pub use channel::{
     MESSAGE_SIZE, decode_message, encode_message, recv_from_peer, recv_with_fds, send_with_fds,
     socketpair_seqpacket,
 };
 pub use memory::{create_segment, map_shared, memfd, punch_hole};
+pub use tcp::defer_accept;
 pub use process::{ExitKind, Pid, Signal, set_subreaper};
+pub use watch::{watch, watch_readable};
 pub use wake::{drain_eventfd, eventfd, futex_wake, monotonic_ns, signal_eventfd};

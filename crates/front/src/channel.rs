@@ -1,0 +1,138 @@
+//! The channel to each worker: what cannot go through shared memory, descriptors above all.
+//!
+//! A task per worker reads its packets and leaves them as mail with the connection that they are about; the connection
+//! answers from its own task, see [`Conn::open_mail`].
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use howdah_http1::encode::status_line;
+use howdah_http1::Version;
+use howdah_wire::{Message, MessageKind};
+use tokio::io::unix::AsyncFd;
+
+use crate::conn::{Conn, Exchange};
+use crate::registry::Mail;
+use crate::thread::here;
+
+/// Largest packet: a message and the header lines of an interim response.
+const PACKET: usize = 64 * 1024 + 64;
+/// The answer that means no.
+const REFUSED: u64 = 1;
+
+/// Starts to listen to `worker`.
+pub(crate) fn open(worker: u16, channel: OwnedFd) -> io::Result<()> {
+    let channel = Arc::new(howdah_sys::watch(channel)?);
+    here().channels.borrow_mut().insert(worker, Arc::clone(&channel));
+    tokio::spawn(listen(worker, channel));
+    Ok(())
+}
+
+/// Forgets the channel of a dead worker. Its task ends at the end of the stream.
+pub(crate) fn close(worker: u16) {
+    here().channels.borrow_mut().remove(&worker);
+}
+
+async fn listen(worker: u16, channel: Arc<AsyncFd<OwnedFd>>) {
+    let mut packet = vec![0; PACKET];
+    loop {
+        match poll_fn(|context| poll_packet(&channel, context, &mut packet)).await {
+            Ok((0, _)) | Err(_) => return,
+            Ok((length, fds)) => deliver(worker, &packet[..length], fds),
+        }
+    }
+}
+
+fn poll_packet(
+    channel: &AsyncFd<OwnedFd>,
+    context: &mut Context<'_>,
+    packet: &mut [u8],
+) -> Poll<io::Result<(usize, Vec<OwnedFd>)>> {
+    loop {
+        let mut guard = ready!(channel.poll_read_ready(context))?;
+        match howdah_sys::recv_with_fds(channel.get_ref(), packet) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+            done => return Poll::Ready(done),
+        }
+    }
+}
+
+fn deliver(worker: u16, packet: &[u8], fds: Vec<OwnedFd>) {
+    let Some((message, rest)) = howdah_sys::decode_message(packet) else {
+        tracing::error!("worker {worker} sent a packet of {} bytes that is no message", packet.len());
+        return;
+    };
+    let thread = here();
+    let conn = thread.dispatch.borrow().conn_of(message.slot);
+    let mail = read(worker, &message, rest, fds);
+    let Some((conn, mail)) = conn.zip(mail) else {
+        return answer(worker, Message { value: REFUSED, ..message }, &[], None);
+    };
+    let mut registry = thread.registry.borrow_mut();
+    let entry = registry.get(conn);
+    entry.mail.push_back(mail);
+    entry.wake();
+}
+
+fn read(worker: u16, message: &Message, rest: &[u8], fds: Vec<OwnedFd>) -> Option<Mail> {
+    let kind = |kind: MessageKind| message.kind == kind as u32;
+    if kind(MessageKind::Body) {
+        Some(Mail::WantBody { worker })
+    } else if kind(MessageKind::Socket) {
+        Some(Mail::WantSocket { worker })
+    } else if kind(MessageKind::Interim) {
+        let status = u16::try_from(message.value).ok().filter(|status| (100..200).contains(status) && *status != 101)?;
+        Some(Mail::Interim { worker, status, lines: rest.to_vec() })
+    } else if kind(MessageKind::File) {
+        fds.into_iter().next().map(|file| Mail::File { file, length: message.value })
+    } else {
+        None
+    }
+}
+
+/// Answers a worker. One that has died meanwhile does not miss it.
+fn answer(worker: u16, message: Message, rest: &[u8], fd: Option<BorrowedFd<'_>>) {
+    let Some(channel) = here().channels.borrow().get(&worker).map(Arc::clone) else { return };
+    let mut packet = howdah_sys::encode_message(message).to_vec();
+    packet.extend_from_slice(rest);
+    if let Err(error) = howdah_sys::send_with_fds(channel.get_ref(), &packet, fd.as_slice()) {
+        tracing::warn!("cannot answer worker {worker}: {error}");
+    }
+}
+
+impl Conn {
+    /// Does what the worker that runs our request asks for.
+    pub(crate) async fn open_mail(&mut self, exchange: Exchange, mail: Mail) {
+        let reply = |kind: MessageKind, value: u64| Message { kind: kind as u32, slot: exchange.slot, value };
+        match mail {
+            Mail::WantBody { worker } => {
+                let file = self.spooled.as_ref().map(AsFd::as_fd);
+                answer(worker, reply(MessageKind::Body, u64::from(file.is_none())), &[], file);
+            }
+            Mail::WantSocket { worker } => {
+                let early = std::mem::take(&mut self.input);
+                let fd = self.socket.fd().ok();
+                answer(worker, reply(MessageKind::Socket, u64::from(fd.is_none())), &early, fd);
+            }
+            Mail::Interim { worker, status, lines } => {
+                let sent = self.send_interim(exchange.version, status, &lines).await;
+                answer(worker, reply(MessageKind::Interim, u64::from(!sent)), &[], None);
+            }
+            Mail::File { .. } | Mail::Lost { .. } => {}
+        }
+    }
+
+    /// Sends an interim response. HTTP/1.0 has none (RFC 9110 15.2): then it is dropped.
+    async fn send_interim(&mut self, version: Version, status: u16, lines: &[u8]) -> bool {
+        if version == Version::Http10 {
+            return true;
+        }
+        status_line(&mut self.output, version, status);
+        self.output.extend_from_slice(lines);
+        self.output.extend_from_slice(b"\r\n");
+        self.flush().await
+    }
+}

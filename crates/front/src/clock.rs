@@ -1,0 +1,49 @@
+//! The thread's idea of the time: read once per turn of the event loop, which is exact enough for deadlines, and a
+//! Date field formatted once a second.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use howdah_http1::encode::imf_fixdate;
+
+const NANOS: u64 = 1_000_000_000;
+
+/// One per front thread.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    now: Cell<u64>,
+    /// Monotonic time at which the Date text goes stale.
+    stale: Cell<u64>,
+    date: RefCell<[u8; 29]>,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self { now: Cell::new(howdah_sys::monotonic_ns()), stale: Cell::new(0), date: RefCell::new([b' '; 29]) }
+    }
+
+    /// Reads the system's clock.
+    pub(crate) fn refresh(&self) {
+        self.now.set(howdah_sys::monotonic_ns());
+    }
+
+    /// CLOCK_MONOTONIC nanoseconds at the last refresh.
+    pub(crate) fn now(&self) -> u64 {
+        self.now.get()
+    }
+
+    /// The time `span` from now, for a deadline.
+    pub(crate) fn after(&self, span: Duration) -> u64 {
+        self.now.get().saturating_add(span.as_nanos() as u64)
+    }
+
+    /// Appends the current value of a Date field.
+    pub(crate) fn put_date(&self, out: &mut Vec<u8>) {
+        if self.now.get() >= self.stale.get() {
+            let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            *self.date.borrow_mut() = imf_fixdate(wall.as_secs());
+            self.stale.set(self.now.get() + NANOS - u64::from(wall.subsec_nanos()));
+        }
+        out.extend_from_slice(&*self.date.borrow());
+    }
+}

@@ -1,0 +1,62 @@
+//! What an operator can set about the front. The binary fills it from the command line, where each default is told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use howdah_http1::Limits;
+
+use crate::listen::Address;
+
+/// Settings of the front; the same for all its threads.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen.
+    pub listen: Vec<Address>,
+    /// Connections that the kernel may hold before they are accepted.
+    pub backlog: i32,
+    /// Permission bits of Unix sockets; none leaves them to the umask.
+    pub socket_mode: Option<u32>,
+    /// Bounds on a request.
+    pub limits: Limits,
+    /// From a connection's (or a request's) first byte to the end of its head; then 408.
+    pub header_timeout: Duration,
+    /// How long an idle connection is kept for another request.
+    pub keepalive_timeout: Duration,
+    /// Persistent connections at all.
+    pub keepalive: bool,
+    /// Requests on one connection; 0 for no bound.
+    pub keepalive_requests: u64,
+    /// Bytes per second below which a request body is too slow, after a grace of ten seconds; 0 for no bound. Then 408.
+    pub min_body_rate: u64,
+    /// How long a response may make no progress before its connection is cut.
+    pub write_timeout: Duration,
+    /// Send the Server field.
+    pub server_header: bool,
+    /// Requests that may wait for a worker; beyond, 503.
+    pub max_queue: usize,
+    /// Bytes of a response held for a slow client; beyond, the worker waits.
+    pub response_buffer: usize,
+    /// Where request bodies above 64 KiB are kept; none for the system's directory.
+    pub spool_dir: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            backlog: 1024,
+            socket_mode: None,
+            limits: Limits::default(),
+            header_timeout: Duration::from_secs(10),
+            keepalive_timeout: Duration::from_secs(75),
+            keepalive: true,
+            keepalive_requests: 0,
+            min_body_rate: 256,
+            write_timeout: Duration::from_secs(60),
+            server_header: true,
+            max_queue: 1024,
+            response_buffer: 1 << 20,
+            spool_dir: None,
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! One client connection, from accept to close.
+//!
+//! A request walks: [`Conn::intake`] here reads and checks it (a large body by way of `collect`), `fill` writes it
+//! into a slot, a worker runs it, `reply` sends the response. Then the next one, in order, until either side is done.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use howdah_http1::{FieldStore, Framing, Head, RequestDecoder, Version};
+use howdah_wire::INLINE_BODY;
+
+use crate::collect::Collect;
+use crate::fill::{Body, enqueue};
+use crate::listen::Listener;
+use crate::refusal::Refusal;
+use crate::socket::Socket;
+use crate::thread::{Scratch, Thread, here};
+
+/// Grace before the minimum rate of a body is looked at, in nanoseconds.
+const BODY_GRACE: u64 = 10_000_000_000;
+/// An input buffer above this size is not kept between requests.
+const KEEP_CAPACITY: usize = 4 * 1024;
+
+/// Who is at the other end, in the form in which the env wants it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) listener: Arc<Listener>,
+    /// REMOTE_ADDR; empty on a Unix socket.
+    pub(crate) address: Box<str>,
+    /// REMOTE_PORT.
+    pub(crate) port: Box<str>,
+    /// TLS.
+    pub(crate) secure: bool,
+}
+
+/// What is to be remembered of a request while a worker has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exchange {
+    pub(crate) slot: u32,
+    pub(crate) version: Version,
+    pub(crate) is_head: bool,
+    pub(crate) keep_alive: bool,
+}
+
+/// What a connection does after a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Reads another request.
+    Continue,
+    /// Closes.
+    Close,
+    /// Closes once the client has had time to read the response: there may be input that nobody will read.
+    Linger,
+}
+
+/// What the input amounts to.
+enum Step {
+    /// Not a whole request yet.
+    More,
+    /// A head whose body waits for 100 (Continue).
+    Expects,
+    /// A request, queued.
+    Queued(Exchange),
+    /// A head whose body is to be collected piece by piece.
+    Collect(Box<Collect>),
+    /// The client has closed its side, or we close an idle connection.
+    End,
+}
+
+/// See the module.
+pub(crate) struct Conn {
+    pub(crate) socket: Socket,
+    pub(crate) key: usize,
+    pub(crate) client: Client,
+    /// Received and not yet consumed.
+    pub(crate) input: Vec<u8>,
+    /// Input that is known to be needed before it is worth another look.
+    need: usize,
+    decoder: RequestDecoder,
+    /// Requests answered.
+    pub(crate) served: u64,
+    /// To be sent; `sent` bytes of it are.
+    pub(crate) output: Vec<u8>,
+    pub(crate) sent: usize,
+    /// The slot in which our request is.
+    pub(crate) slot: Option<u32>,
+    /// The body of our request, for the worker to ask for.
+    pub(crate) spooled: Option<std::fs::File>,
+    /// 100 (Continue) is out.
+    continued: bool,
+    /// When the first byte of a body was waited for.
+    body_since: u64,
+}
+
+impl Conn {
+    pub(crate) fn new(socket: Socket, client: Client) -> Self {
+        let thread = here();
+        Self {
+            socket,
+            key: thread.registry.borrow_mut().insert(),
+            client,
+            input: Vec::new(),
+            need: 0,
+            decoder: RequestDecoder::new(&thread.config.limits),
+            served: 0,
+            output: Vec::new(),
+            sent: 0,
+            slot: None,
+            spooled: None,
+            continued: false,
+            body_since: 0,
+        }
+    }
+
+    /// Serves the connection to its end.
+    pub(crate) async fn serve(mut self) {
+        loop {
+            let next = match self.intake().await {
+                Ok(Some(exchange)) => self.answer(exchange).await,
+                Ok(None) => Next::Close,
+                Err(refusal) => self.refuse(refusal).await,
+            };
+            match next {
+                Next::Continue => self.ready_for_next(),
+                Next::Close => return,
+                Next::Linger => return self.linger().await,
+            }
+        }
+    }
+
+    /// Reads until a request is queued. None when there is none to come.
+    async fn intake(&mut self) -> Result<Option<Exchange>, Refusal> {
+        let mut step = self.start()?;
+        loop {
+            match step {
+                Step::Queued(exchange) => return Ok(Some(exchange)),
+                Step::Collect(collect) => return self.collect(collect).await,
+                Step::End => return Ok(None),
+                Step::Expects => self.send_continue().await,
+                Step::More => {}
+            }
+            step = poll_fn(|context| self.poll_input(context)).await?;
+        }
+    }
+
+    /// Looks at input left from before, and sets the deadline for what is missing.
+    fn start(&mut self) -> Result<Step, Refusal> {
+        let thread = here();
+        let idle = self.served > 0 && self.input.is_empty();
+        let patience = if idle { thread.config.keepalive_timeout } else { thread.config.header_timeout };
+        self.note(idle, thread.clock.after(patience));
+        if self.input.is_empty() {
+            return Ok(Step::More);
+        }
+        let input = std::mem::take(&mut self.input);
+        let Scratch { fields, path, .. } = &mut *thread.scratch.borrow_mut();
+        self.examine(&input, fields, path)
+    }
+
+    fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Result<Step, Refusal>> {
+        let thread = here();
+        if let Some(step) = self.interrupted(thread, context) {
+            return Poll::Ready(step);
+        }
+        let Scratch { input, fields, path, .. } = &mut *thread.scratch.borrow_mut();
+        let length = match ready!(self.poll_receive(context, input)) {
+            Ok(0) | Err(_) => return Poll::Ready(Ok(Step::End)),
+            Ok(length) => length,
+        };
+        if self.input.is_empty() {
+            return Poll::Ready(self.examine(&input[..length], fields, path));
+        }
+        self.input.extend_from_slice(&input[..length]);
+        let received = std::mem::take(&mut self.input);
+        Poll::Ready(self.examine(&received, fields, path))
+    }
+
+    /// A passed deadline, or the end of an idle connection on a draining thread.
+    fn interrupted(&self, thread: &Thread, context: &Context<'_>) -> Option<Result<Step, Refusal>> {
+        let mut registry = thread.registry.borrow_mut();
+        let entry = registry.get(self.key);
+        entry.listen(context);
+        if std::mem::take(&mut entry.expired) {
+            let what = if self.need > 0 { "the request body" } else { "the request head" };
+            return Some(if entry.idle { Ok(Step::End) } else { Err(Refusal::Timeout(what)) });
+        }
+        (entry.idle && thread.draining.get()).then_some(Ok(Step::End))
+    }
+
+    /// The first read of a connection is tried at once: with deferred accept the request is there.
+    pub(crate) fn poll_receive(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<std::io::Result<usize>> {
+        if self.served == 0 && matches!(self.socket, Socket::Fresh(_)) {
+            match self.socket.try_read(buffer) {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+        self.socket.poll_read(context, buffer)
+    }
+
+    /// Decides what `data`, all input not yet consumed, amounts to; keeps what is left over.
+    fn examine(&mut self, data: &[u8], fields: &mut FieldStore, path: &mut Vec<u8>) -> Result<Step, Refusal> {
+        if data.len() < self.need {
+            self.keep(data);
+            self.pace_body(data.len() as u64);
+            return Ok(Step::More);
+        }
+        let Some(head) = self.decoder.decode(data, fields)? else {
+            self.begin_head();
+            self.keep(data);
+            return Ok(Step::More);
+        };
+        let body = match head.framing {
+            Framing::None => 0,
+            Framing::Length(length) if length <= INLINE_BODY as u64 => length as usize,
+            Framing::Length(_) | Framing::Chunked => return Ok(self.begin_collect(&head, data)),
+        };
+        let end = head.len + body;
+        if data.len() < end {
+            let expects = head.expect_continue && !std::mem::replace(&mut self.continued, true);
+            self.need = end;
+            self.keep(data);
+            self.begin_body();
+            return Ok(if expects { Step::Expects } else { Step::More });
+        }
+        self.need = 0;
+        let exchange = self.hand_over(&head, &Body::Inline(&data[head.len..end]), path)?;
+        self.keep(&data[end..]);
+        Ok(Step::Queued(exchange))
+    }
+
+    /// Queues a complete request.
+    pub(crate) fn hand_over(&mut self, head: &Head<'_>, body: &Body<'_>, path: &mut Vec<u8>) -> Result<Exchange, Refusal> {
+        let thread = here();
+        {
+            let mut registry = thread.registry.borrow_mut();
+            let entry = registry.get(self.key);
+            entry.deadline = 0;
+            entry.idle = false;
+            entry.news = false;
+            entry.waiting = true;
+            entry.check_peer = false;
+            entry.mail.clear();
+        }
+        let keep_alive = head.keep_alive && thread.config.keepalive;
+        let exchange = Exchange { slot: 0, version: head.version, is_head: head.method == b"HEAD", keep_alive };
+        match enqueue(head, body, &self.client, self.key, path) {
+            Ok(slot) => {
+                self.slot = Some(slot);
+                Ok(Exchange { slot, ..exchange })
+            }
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    fn begin_collect(&mut self, head: &Head<'_>, data: &[u8]) -> Step {
+        let expects = head.expect_continue && !self.continued && data.len() == head.len;
+        let collect = Collect::new(head, &data[..head.len], expects);
+        self.keep(&data[head.len..]);
+        self.begin_body();
+        Step::Collect(Box::new(collect))
+    }
+
+    /// The first bytes of a head have come: from now on the client has so long for the rest.
+    fn begin_head(&mut self) {
+        let thread = here();
+        if self.input.is_empty() {
+            let was_idle = thread.registry.borrow_mut().get(self.key).idle;
+            if was_idle {
+                self.note(false, thread.clock.after(thread.config.header_timeout));
+            }
+        }
+    }
+
+    /// A body is to come, at the minimum rate or faster.
+    fn begin_body(&mut self) {
+        self.body_since = here().clock.now();
+        self.pace_body(0);
+    }
+
+    /// Sets the deadline of a body of which `received` bytes have come.
+    pub(crate) fn pace_body(&self, received: u64) {
+        let credit = received.saturating_mul(1_000_000_000).checked_div(here().config.min_body_rate);
+        let deadline = credit.map_or(0, |credit| self.body_since + BODY_GRACE + credit);
+        self.note(false, deadline);
+    }
+
+    /// Sets what the sweep is to know of us.
+    pub(crate) fn note(&self, idle: bool, deadline: u64) {
+        let mut registry = here().registry.borrow_mut();
+        let entry = registry.get(self.key);
+        entry.idle = idle;
+        entry.deadline = deadline;
+        entry.expired = false;
+        entry.waiting = false;
+    }
+
+    pub(crate) async fn send_continue(&mut self) {
+        self.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        self.flush().await;
+    }
+
+    fn keep(&mut self, rest: &[u8]) {
+        debug_assert!(self.input.is_empty());
+        self.input.extend_from_slice(rest);
+    }
+
+    fn ready_for_next(&mut self) {
+        self.served += 1;
+        self.continued = false;
+        self.spooled = None;
+        if self.input.is_empty() && self.input.capacity() > KEEP_CAPACITY {
+            self.input = Vec::new();
+        }
+        if self.output.capacity() > KEEP_CAPACITY {
+            self.output = Vec::new();
+        }
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        let thread = here();
+        if let Some(slot) = self.slot.take() {
+            thread.dispatch.borrow_mut().abandon(slot);
+        }
+        thread.registry.borrow_mut().remove(self.key);
+        if thread.draining.get() {
+            thread.changed.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Between connections and workers: hands out slots, queues requests, wakes workers, and passes slots' news on.
+//!
+//! Wake-ups are what a request costs most, so they are batched: all connections that are ready are read first, and
+//! [`Dispatch::wake_workers`] runs when the thread is about to sleep, or every few requests when it never does. A
+//! sleeper is only woken when those awake will not drain the queue soon; [`Dispatch::backstop`] finds out when that
+//! estimate was wrong.
+
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use howdah_wire::{FrontCell, Phase, Segment, SlotControl, queue::Queue};
+
+use crate::registry::{Mail, Registry};
+
+/// How long the workers that are awake may need for the queue before another one is woken.
+const DRAIN_NS: u64 = 50_000;
+/// The longest run time that counts towards the average: one slow request says little about the next.
+const SAMPLE_NS: u64 = 1_000_000;
+/// No connection waits for this slot.
+const NOBODY: usize = usize::MAX;
+
+/// The slots of one front thread.
+pub(crate) struct Dispatch {
+    segment: Segment,
+    queue: Queue<'static>,
+    cell: &'static FrontCell,
+    /// Slots at hand; the last one used is the first to be used again, because it is warm.
+    free: Vec<u32>,
+    /// For each slot of the segment, the connection that waits for it.
+    conns: Vec<usize>,
+    /// Moving average of run times in nanoseconds.
+    run_ns: u64,
+    /// Workers alive.
+    workers: u32,
+    /// Head of the queue when the backstop last looked.
+    seen_head: u64,
+    max_queue: usize,
+}
+
+impl Dispatch {
+    pub(crate) fn new(segment: Segment, thread: u32, max_queue: usize) -> Self {
+        let controls = segment.controls();
+        let own = |slot: &u32| controls[*slot as usize].front.load(Relaxed) == thread;
+        Self {
+            segment,
+            queue: segment.queue(),
+            cell: &segment.fronts()[thread as usize],
+            free: (0..controls.len() as u32).rev().filter(own).collect(),
+            conns: vec![NOBODY; controls.len()],
+            run_ns: 0,
+            workers: 0,
+            seen_head: 0,
+            max_queue,
+        }
+    }
+
+    /// A slot to write a request into, or none when too many requests wait.
+    pub(crate) fn take_slot(&mut self) -> Option<u32> {
+        if self.queue.length() >= self.max_queue as u64 && self.queue.waiting() >= self.max_queue {
+            return None;
+        }
+        self.free.pop()
+    }
+
+    /// Gives back a slot that was taken and not queued.
+    pub(crate) fn put_back(&mut self, slot: u32) {
+        self.free.push(slot);
+    }
+
+    /// Queues the request in `slot`; news will go to `conn`. False when the queue has no room.
+    pub(crate) fn queue(&mut self, slot: u32, conn: usize, now: u64) -> bool {
+        self.control(slot).reset(now);
+        self.conns[slot as usize] = conn;
+        let queued = self.queue.push(slot);
+        if !queued {
+            self.free_slot(slot);
+        }
+        queued
+    }
+
+    /// The connection has all it wants of `slot`, whose worker is through or dead.
+    pub(crate) fn release(&mut self, slot: u32) {
+        self.queue.release(slot);
+        self.free_slot(slot);
+    }
+
+    /// The connection leaves its request where it is: dropped from the queue, or run for nobody.
+    pub(crate) fn abandon(&mut self, slot: u32) {
+        if self.queue.cancel(slot) {
+            self.free_slot(slot);
+        } else if self.queue.state(slot).phase == Phase::Done {
+            self.release(slot);
+        } else {
+            self.conns[slot as usize] = NOBODY;
+            let control = self.control(slot);
+            if control.abandon() {
+                howdah_sys::futex_wake(&control.room, 1);
+            }
+        }
+    }
+
+    /// True while no worker has claimed the request in `slot`.
+    pub(crate) fn is_queued(&self, slot: u32) -> bool {
+        self.queue.state(slot).phase == Phase::Queued
+    }
+
+    /// True once the worker is through with `slot`.
+    pub(crate) fn is_done(&self, slot: u32) -> bool {
+        self.queue.state(slot).phase == Phase::Done
+    }
+
+    /// The connection that waits for `slot`.
+    pub(crate) fn conn_of(&self, slot: u32) -> Option<usize> {
+        self.conns.get(slot as usize).copied().filter(|&conn| conn != NOBODY)
+    }
+
+    pub(crate) fn control(&self, slot: u32) -> &'static SlotControl {
+        &self.segment.controls()[slot as usize]
+    }
+
+    /// Passes news of slots on to their connections. True when there was any.
+    pub(crate) fn take_news(&mut self, registry: &mut Registry) -> bool {
+        let news = self.cell.has_news();
+        if news {
+            let cell = self.cell;
+            cell.take_news(|slot| self.news(slot, registry));
+        }
+        news
+    }
+
+    /// Wakes as many workers as the queue needs.
+    pub(crate) fn wake_workers(&self) {
+        let waiting = self.queue.length();
+        if waiting == 0 {
+            return;
+        }
+        let sleepers = self.queue.cells.sleepers();
+        let awake = u64::from(self.workers.saturating_sub(sleepers));
+        let wanted = (waiting * self.run_ns).div_ceil(DRAIN_NS).max(1);
+        for _ in 0..wanted.saturating_sub(awake).min(waiting).min(u64::from(sleepers)) {
+            self.wake_one();
+        }
+    }
+
+    /// True while requests wait though workers sleep: the estimate behind that must be checked soon.
+    pub(crate) fn needs_backstop(&self) -> bool {
+        self.queue.length() > 0 && self.queue.cells.sleepers() > 0
+    }
+
+    /// Wakes one more worker when the queue has not moved since the last call.
+    pub(crate) fn backstop(&mut self) {
+        let head = self.queue.cells.head.value.load(SeqCst);
+        if head == self.seen_head && self.needs_backstop() {
+            self.wake_one();
+        }
+        self.seen_head = head;
+    }
+
+    pub(crate) fn worker_up(&mut self) {
+        self.workers += 1;
+    }
+
+    /// Settles what a dead worker has left: requests that it had not begun go back into the queue, the one that it
+    /// was running is lost, and what it had finished is passed on.
+    pub(crate) fn worker_gone(&mut self, worker: u16, status: u16, registry: &mut Registry) {
+        self.workers = self.workers.saturating_sub(1);
+        for slot in 0..self.conns.len() as u32 {
+            let state = self.queue.state(slot);
+            if state.owner != worker || !self.is_own(slot) {
+                continue;
+            }
+            match state.phase {
+                Phase::Done => self.news(slot, registry),
+                Phase::Running => self.settle(slot, status, registry),
+                Phase::Free | Phase::Queued => {}
+            }
+        }
+        self.wake_workers();
+    }
+
+    fn settle(&mut self, slot: u32, status: u16, registry: &mut Registry) {
+        let Some(conn) = self.conn_of(slot) else { return self.release(slot) };
+        self.queue.release(slot);
+        if self.control(slot).begun.load(SeqCst) == 0 && self.queue.push(slot) {
+            return;
+        }
+        let entry = registry.get(conn);
+        entry.mail.push_back(Mail::Lost { status });
+        entry.wake();
+    }
+
+    fn news(&mut self, slot: u32, registry: &mut Registry) {
+        let done = self.is_done(slot);
+        if done {
+            self.sample(slot);
+        }
+        match self.conn_of(slot) {
+            Some(conn) => {
+                let entry = registry.get(conn);
+                entry.news = true;
+                entry.wake();
+            }
+            None if done => self.release(slot),
+            None => {}
+        }
+    }
+
+    fn sample(&mut self, slot: u32) {
+        let control = self.control(slot);
+        let run = control.finished_at.load(Relaxed).saturating_sub(control.claimed_at.load(Relaxed)).min(SAMPLE_NS);
+        self.run_ns = (self.run_ns * 15 + run) / 16;
+    }
+
+    fn wake_one(&self) {
+        let workers = self.segment.workers();
+        if let Some(worker) = self.queue.cells.pick_sleeper(workers) {
+            howdah_sys::futex_wake(&workers[worker as usize].wake, 1);
+        }
+    }
+
+    fn is_own(&self, slot: u32) -> bool {
+        std::ptr::eq(self.segment.front_of(slot), self.cell)
+    }
+
+    fn free_slot(&mut self, slot: u32) {
+        self.conns[slot as usize] = NOBODY;
+        self.free.push(slot);
+    }
+}

@@ -1,0 +1,167 @@
+//! The front: owns every client connection, from accept to the last byte.
+//!
+//! ```text
+//! listen    addresses, bound before privileges are dropped
+//! thread    one event loop and what its connections share; wake-ups are batched around its sleep
+//! accept -> conn -> (collect) -> fill     a request comes in and is queued
+//! dispatch, channel                       slots, queue, wake-ups; what workers send beside shared memory
+//! reply -> head -> (stream) -> (linger)   its response goes out
+//! refusal   answers that the front gives by itself
+//! ```
+//!
+//! The binary starts a [`Front`] for each thread and tells it of workers that come and go.
+#![forbid(unsafe_code)]
+
+mod accept;
+mod channel;
+mod clock;
+mod collect;
+mod config;
+mod conn;
+mod dispatch;
+mod fill;
+mod head;
+mod linger;
+mod listen;
+mod refusal;
+mod registry;
+mod reply;
+mod socket;
+mod stream;
+mod thread;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use howdah_wire::Segment;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{mpsc, oneshot};
+
+pub use config::Config;
+pub use listen::{Address, ListenError, Listener};
+
+use thread::{Thread, here};
+
+/// What a front thread is told.
+#[derive(Debug)]
+enum Order {
+    WorkerUp { worker: u16, channel: OwnedFd },
+    WorkerGone { worker: u16, status: u16, done: oneshot::Sender<()> },
+    Drain { done: oneshot::Sender<()> },
+}
+
+/// A front thread, to those who give it orders. Orders to a thread that has ended are dropped.
+#[derive(Clone, Debug)]
+pub struct Front {
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+/// What a front thread needs to start.
+#[expect(missing_debug_implementations, reason = "the segment has no useful rendering")]
+pub struct Setup {
+    /// Settings.
+    pub config: Arc<Config>,
+    /// The shared segment.
+    pub segment: Segment,
+    /// Number of this thread, from 0.
+    pub index: u32,
+    /// Workers write to it when this thread sleeps.
+    pub eventfd: OwnedFd,
+    /// Shared with the other threads.
+    pub listeners: Vec<Listener>,
+}
+
+impl Front {
+    /// Makes the calling thread a front thread. Call once on each, inside a runtime built by [`runtime`].
+    ///
+    /// # Errors
+    /// When the event loop takes no more descriptors.
+    pub fn start(setup: Setup) -> io::Result<Self> {
+        Thread::install(setup.config, setup.segment, setup.index);
+        let (orders, inbox) = mpsc::unbounded_channel();
+        // Its events need no reader: that the loop wakes is enough, and edges come for every write.
+        let eventfd = howdah_sys::watch_readable(setup.eventfd)?;
+        tokio::spawn(obey(inbox, eventfd));
+        tokio::spawn(thread::sweep());
+        tokio::spawn(thread::backstop());
+        for listener in setup.listeners {
+            tokio::spawn(accept::accept(Arc::new(listener)));
+        }
+        Ok(Self { orders })
+    }
+
+    /// A worker is about to serve; `channel` is our end of its channel.
+    pub fn worker_up(&self, worker: u16, channel: OwnedFd) {
+        let _ = self.orders.send(Order::WorkerUp { worker, channel });
+    }
+
+    /// A worker is dead. The request that it was running is answered with `status`. Resolves when nothing of it is left.
+    pub async fn worker_gone(&self, worker: u16, status: u16) {
+        let (done, settled) = oneshot::channel();
+        let _ = self.orders.send(Order::WorkerGone { worker, status, done });
+        let _ = settled.await;
+    }
+
+    /// Accepts no more, closes idle connections, and lets each of the others have the response to its request.
+    /// Resolves when the last one is closed.
+    pub async fn drain(&self) {
+        let (done, drained) = oneshot::channel();
+        let _ = self.orders.send(Order::Drain { done });
+        let _ = drained.await;
+    }
+}
+
+/// The event loop that a front thread runs on.
+///
+/// # Errors
+/// When the system gives no epoll descriptor.
+pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_park(thread::before_park)
+        .on_thread_unpark(thread::after_unpark)
+        .build()
+}
+
+async fn obey(mut inbox: mpsc::UnboundedReceiver<Order>, eventfd: AsyncFd<OwnedFd>) {
+    while let Some(order) = inbox.recv().await {
+        match order {
+            Order::WorkerUp { worker, channel } => worker_up(worker, channel),
+            Order::WorkerGone { worker, status, done } => {
+                worker_gone(worker, status);
+                let _ = done.send(());
+            }
+            Order::Drain { done } => {
+                tokio::spawn(drain(done));
+            }
+        }
+    }
+    drop(eventfd);
+}
+
+fn worker_up(worker: u16, channel: OwnedFd) {
+    here().dispatch.borrow_mut().worker_up();
+    if let Err(error) = channel::open(worker, channel) {
+        tracing::error!("worker {worker} has no channel: {error}");
+    }
+}
+
+fn worker_gone(worker: u16, status: u16) {
+    let thread = here();
+    channel::close(worker);
+    thread.dispatch.borrow_mut().worker_gone(worker, status, &mut thread.registry.borrow_mut());
+}
+
+async fn drain(done: oneshot::Sender<()>) {
+    let thread = here();
+    thread.draining.set(true);
+    thread.changed.notify_waiters();
+    thread.registry.borrow().wake_idle();
+    while here().registry.borrow().len() > 0 {
+        // Told by each connection that ends; the bound makes up for one that ends between the check and the wait.
+        let _ = tokio::time::timeout(Duration::from_millis(50), here().changed.notified()).await;
+    }
+    let _ = done.send(());
+}

@@ -1,0 +1,43 @@
+//! The end of a connection whose client may still be sending: reads and discards for a while, so that the kernel does
+//! not reset the connection before the client has read our answer (RFC 9112 9.6).
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use crate::conn::Conn;
+use crate::thread::here;
+
+/// How long to wait for the client's end.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How much to discard.
+const MOST: usize = 16 << 20;
+
+impl Conn {
+    /// Closes gently.
+    pub(crate) async fn linger(&mut self) {
+        self.socket.shut_write();
+        self.note(false, here().clock.after(PATIENCE));
+        let mut discarded = 0;
+        while let Some(length) = poll_fn(|context| self.poll_discard(context)).await {
+            discarded += length;
+            if discarded > MOST {
+                return;
+            }
+        }
+    }
+
+    fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<Option<usize>> {
+        let thread = here();
+        {
+            let mut registry = thread.registry.borrow_mut();
+            let entry = registry.get(self.key);
+            entry.listen(context);
+            if entry.expired {
+                return Poll::Ready(None);
+            }
+        }
+        let input = &mut thread.scratch.borrow_mut().input;
+        Poll::Ready(ready!(self.socket.poll_read(context, input)).ok().filter(|&length| length > 0))
+    }
+}

@@ -1,0 +1,259 @@
+//! Listening sockets: parses their addresses, binds them, and knows what a request says about its listener.
+//!
+//! The binary binds before privileges are dropped and hands the listeners to the front threads, which share them.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use socket2::{Domain, SockAddr, Socket, Type};
+use tokio::io::unix::AsyncFd;
+
+/// A place to listen, as an operator writes it: `HOST:PORT`, `[::1]:PORT`, `:PORT` (every address, IPv6 and IPv4),
+/// `PORT` alone, or a path with a `/` (or `unix:PATH`) for a Unix socket. Port 0 lets the kernel choose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// Every address of the machine.
+    Any(u16),
+    /// A host name or address literal, and a port.
+    Host(String, u16),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+/// A listener that could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The text is no address.
+    #[error("cannot listen on '{0}': want HOST:PORT, [IPv6]:PORT, :PORT or a path with a slash")]
+    Syntax(String),
+    /// The system refused.
+    #[error("cannot listen on {0}: {1}{2}")]
+    System(String, std::io::Error, &'static str),
+    /// The host name has no address.
+    #[error("cannot listen on {0}: the host name has no address")]
+    NoAddress(String),
+    /// Something that is no socket is in the way.
+    #[error("cannot listen on {0}: a file that is no socket is in the way; remove it or choose another path")]
+    InTheWay(String),
+}
+
+impl FromStr for Address {
+    type Err = ListenError;
+
+    fn from_str(text: &str) -> Result<Self, ListenError> {
+        let syntax = || ListenError::Syntax(text.to_owned());
+        if let Some(path) = text.strip_prefix("unix:").or_else(|| text.contains('/').then_some(text)) {
+            return if path.is_empty() { Err(syntax()) } else { Ok(Self::Unix(path.into())) };
+        }
+        let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+        let port = port.parse().map_err(|_| syntax())?;
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        match bracketed {
+            Some(inner) => inner.parse::<Ipv6Addr>().map(|_| Self::Host(inner.to_owned(), port)).map_err(|_| syntax()),
+            None if host.is_empty() || host == "*" => Ok(Self::Any(port)),
+            None if host.contains([':', '[', ']', ' ']) => Err(syntax()),
+            None => Ok(Self::Host(host.to_owned(), port)),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any(port) => write!(f, ":{port}"),
+            Self::Host(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Host(host, port) => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// A bound socket, and what requests that come through it say about the server (RFC 3875 4.1.14, 4.1.15).
+#[derive(Debug)]
+pub struct Listener {
+    pub(crate) socket: OwnedFd,
+    /// SERVER_NAME: the host listened on, or the machine's name when that is any.
+    pub(crate) name: String,
+    /// SERVER_PORT.
+    pub(crate) port: String,
+    /// A Unix socket's path.
+    pub(crate) path: Option<PathBuf>,
+    /// For people: `http://127.0.0.1:5000` or `unix:/run/app.sock`.
+    pub url: String,
+}
+
+impl Listener {
+    /// Binds and listens.
+    ///
+    /// # Errors
+    /// When the address does not resolve or the system refuses it; the message names both.
+    pub fn bind(address: &Address, backlog: i32, mode: Option<u32>) -> Result<Self, ListenError> {
+        match address {
+            Address::Unix(path) => Self::bind_unix(path, backlog, mode),
+            Address::Any(port) => {
+                let any6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
+                let any4 = SocketAddr::from(([0, 0, 0, 0], *port));
+                // A kernel without IPv6 still has the other half.
+                Self::bind_tcp(any6, backlog).or_else(|_| Self::bind_tcp(any4, backlog))
+            }
+            Address::Host(host, port) => {
+                let mut found = (host.as_str(), *port)
+                    .to_socket_addrs()
+                    .map_err(|error| ListenError::System(address.to_string(), error, ""))?;
+                let first = found.next().ok_or_else(|| ListenError::NoAddress(address.to_string()))?;
+                Self::bind_tcp(first, backlog)
+            }
+        }
+    }
+
+    /// Takes over a socket that somebody else has bound and perhaps made listen.
+    ///
+    /// # Errors
+    /// When the descriptor is no stream socket with a local address.
+    pub fn adopt(socket: OwnedFd, backlog: i32) -> Result<Self, ListenError> {
+        let failed = |error: std::io::Error| ListenError::System("an inherited socket".to_owned(), error, "");
+        let socket = Socket::from(socket);
+        socket.set_nonblocking(true).map_err(failed)?;
+        socket.listen(backlog).map_err(failed)?;
+        let local = socket.local_addr().map_err(failed)?;
+        Ok(match local.as_pathname() {
+            Some(path) => Self::unix(socket.into(), path),
+            None => match local.as_socket() {
+                Some(address) => Self::tcp(socket.into(), address),
+                None => Self::unix(socket.into(), Path::new("@")),
+            },
+        })
+    }
+
+    /// Another handle to the same socket, for another front thread.
+    ///
+    /// # Errors
+    /// When the process is out of descriptors.
+    pub fn share(&self) -> std::io::Result<Self> {
+        Ok(Self {
+            socket: self.socket.try_clone()?,
+            name: self.name.clone(),
+            port: self.port.clone(),
+            path: self.path.clone(),
+            url: self.url.clone(),
+        })
+    }
+
+    /// Puts it into the event loop. The duplicate shares its queue of connections.
+    pub(crate) fn watch(&self) -> std::io::Result<AsyncFd<OwnedFd>> {
+        howdah_sys::watch_readable(self.socket.try_clone()?)
+    }
+
+    /// Removes the file of a Unix socket.
+    pub fn unlink(&self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn bind_tcp(address: SocketAddr, backlog: i32) -> Result<Self, ListenError> {
+        let failed = |error: std::io::Error| {
+            let hint = match error.kind() {
+                std::io::ErrorKind::AddrInUse => "; another server has it, stop that or choose another port",
+                std::io::ErrorKind::PermissionDenied => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
+                _ => "",
+            };
+            ListenError::System(address.to_string(), error, hint)
+        };
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None).map_err(failed)?;
+        socket.set_reuse_address(true).map_err(failed)?;
+        if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+            socket.set_only_v6(false).map_err(failed)?;
+        }
+        // Accepted sockets inherit it, which saves a system call for each.
+        socket.set_tcp_nodelay(true).map_err(failed)?;
+        socket.bind(&address.into()).map_err(failed)?;
+        socket.listen(backlog).map_err(failed)?;
+        let local = socket.local_addr().map_err(failed)?.as_socket().unwrap_or(address);
+        Ok(Self::tcp(socket.into(), local))
+    }
+
+    fn tcp(socket: OwnedFd, address: SocketAddr) -> Self {
+        // Wake on the first bytes, not on the handshake; where the kernel refuses, nothing is lost.
+        let _ = howdah_sys::defer_accept(&socket, 1);
+        let any = address.ip().is_unspecified();
+        let name = if any { host_name() } else { address.ip().to_string() };
+        let shown = if any { SocketAddr::from(([127, 0, 0, 1], address.port())) } else { address };
+        Self { socket, name, port: address.port().to_string(), path: None, url: format!("http://{shown}") }
+    }
+
+    fn bind_unix(path: &Path, backlog: i32, mode: Option<u32>) -> Result<Self, ListenError> {
+        let shown = path.display().to_string();
+        let failed = |error: std::io::Error| {
+            let hint = match error.kind() {
+                std::io::ErrorKind::AddrInUse => "; another server answers there, stop that or choose another path",
+                std::io::ErrorKind::NotFound => "; its directory does not exist",
+                _ => "",
+            };
+            ListenError::System(shown.clone(), error, hint)
+        };
+        remove_stale_socket(path)?;
+        let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None).map_err(failed)?;
+        socket.bind(&SockAddr::unix(path).map_err(failed)?).map_err(failed)?;
+        if let Some(mode) = mode {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
+        }
+        socket.listen(backlog).map_err(failed)?;
+        Ok(Self::unix(socket.into(), path))
+    }
+
+    fn unix(socket: OwnedFd, path: &Path) -> Self {
+        let url = format!("unix:{}", path.display());
+        // PSGI wants a port that is not empty; the proxy in front of a Unix socket most likely listens on 80.
+        Self { socket, name: "localhost".to_owned(), port: "80".to_owned(), path: Some(path.to_owned()), url }
+    }
+}
+
+/// A socket file that nobody answers on is left from a server that was killed.
+fn remove_stale_socket(path: &Path) -> Result<(), ListenError> {
+    let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !meta.file_type().is_socket() {
+        return Err(ListenError::InTheWay(path.display().to_string()));
+    }
+    if UnixStream::connect(path).is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_operators_write_them() {
+        let table = [
+            (":5000", Some(Address::Any(5000))),
+            ("5000", Some(Address::Any(5000))),
+            ("*:80", Some(Address::Any(80))),
+            ("127.0.0.1:0", Some(Address::Host("127.0.0.1".into(), 0))),
+            ("[::1]:8080", Some(Address::Host("::1".into(), 8080))),
+            ("localhost:5000", Some(Address::Host("localhost".into(), 5000))),
+            ("/run/app.sock", Some(Address::Unix("/run/app.sock".into()))),
+            ("unix:app.sock", Some(Address::Unix("app.sock".into()))),
+            ("", None),
+            ("localhost", None),
+            ("::1:5000", None),
+            ("[::g]:5000", None),
+            (":70000", None),
+            ("unix:", None),
+        ];
+        for (text, want) in table {
+            assert_eq!(text.parse::<Address>().ok(), want, "{text}");
+        }
+    }
+}

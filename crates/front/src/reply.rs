@@ -1,0 +1,239 @@
+//! The response to a request that a worker has: waits for it, and sends it.
+//!
+//! Entered from [`Conn::serve`] with the request queued. A response that is whole when it is first seen goes out in
+//! one write and its slot is free again; one that is still growing, or comes from a file, is sent by `stream`.
+
+use std::future::poll_fn;
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::task::{Context, Poll};
+
+use howdah_http1::Version;
+use howdah_wire::{
+    LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_DETACHED, RESPONSE_FAILED, RESPONSE_FILE,
+    RESPONSE_HEAD_READY, SlotControl,
+};
+
+use crate::conn::{Conn, Exchange, Next};
+use crate::head::{Framing, ResponseHead};
+use crate::refusal::Refusal;
+use crate::registry::Mail;
+use crate::socket::Peer;
+use crate::thread::here;
+
+/// Bodies up to this size are copied behind the head; longer ones are sent from the slot.
+const COPY_BODY: usize = 16 * 1024;
+
+/// A body file that a worker has sent.
+pub(crate) struct BodyFile {
+    pub(crate) file: OwnedFd,
+    pub(crate) length: u64,
+}
+
+/// What a connection that waits for its response is woken for.
+enum Event {
+    News,
+    Mail(Mail),
+    PeerLeft,
+}
+
+impl Conn {
+    /// Waits for the response to `exchange` and sends it.
+    pub(crate) async fn answer(&mut self, exchange: Exchange) -> Next {
+        let mut file = None;
+        loop {
+            match poll_fn(|context| self.poll_event(context, exchange.slot)).await {
+                Event::PeerLeft => return Next::Close,
+                Event::Mail(Mail::Lost { status }) => return self.give_up(exchange, status).await,
+                Event::Mail(Mail::File { file: fd, length }) => file = Some(BodyFile { file: fd, length }),
+                Event::Mail(mail) => self.open_mail(exchange, mail).await,
+                Event::News => {}
+            }
+            let control = here().dispatch.borrow().control(exchange.slot);
+            let flags = control.flags.load(Acquire);
+            let done = here().dispatch.borrow().is_done(exchange.slot);
+            if flags & RESPONSE_DETACHED != 0 && done {
+                return self.settle(Next::Close);
+            }
+            if flags & RESPONSE_FAILED != 0 && done {
+                return self.give_up(exchange, 500).await;
+            }
+            let file_due = flags & RESPONSE_FILE != 0 && file.is_none();
+            if flags & RESPONSE_HEAD_READY != 0 && !file_due {
+                here().registry.borrow_mut().get(self.key).waiting = false;
+                return self.respond(exchange, control, done, file).await;
+            }
+            if done && flags & RESPONSE_HEAD_READY == 0 {
+                tracing::error!("a worker finished a request without a response; answered 500");
+                return self.give_up(exchange, 500).await;
+            }
+        }
+    }
+
+    async fn respond(&mut self, exchange: Exchange, control: &'static SlotControl, done: bool, file: Option<BodyFile>) -> Next {
+        let lines = control.head_length.load(Relaxed) as usize;
+        let available = control.available();
+        if lines > available {
+            return self.give_up(exchange, 502).await;
+        }
+        let known = match &file {
+            Some(file) => Some(file.length),
+            None => done.then(|| (available - lines) as u64),
+        };
+        let head = self.head(exchange, control, known);
+        let broken = control.flags.load(Acquire) & RESPONSE_BROKEN != 0;
+        if done && file.is_none() && !broken {
+            return self.send_whole(head, exchange.slot, lines, available - lines).await;
+        }
+        self.stream(head, exchange.slot, lines, file).await
+    }
+
+    fn head(&self, exchange: Exchange, control: &SlotControl, known: Option<u64>) -> ResponseHead {
+        let thread = here();
+        let status = control.status.load(Relaxed) as u16;
+        let flags = control.flags.load(Relaxed);
+        let given = Some(control.content_length.load(Relaxed)).filter(|&length| length != LENGTH_UNKNOWN);
+        let framing = Framing::choose(exchange.version, exchange.is_head, status, given, known);
+        let keep_alive = exchange.keep_alive
+            && flags & RESPONSE_CLOSE == 0
+            && framing != Framing::Close
+            && !thread.draining.get()
+            && !self.is_last();
+        ResponseHead { version: exchange.version, status, flags, framing, keep_alive }
+    }
+
+    /// True when the connection has had as many requests as it may.
+    fn is_last(&self) -> bool {
+        let most = here().config.keepalive_requests;
+        most != 0 && self.served + 1 >= most
+    }
+
+    /// Sends a response that lies whole in the slot, in one write if the kernel takes it.
+    async fn send_whole(&mut self, head: ResponseHead, slot: u32, lines: usize, body: usize) -> Next {
+        let (length, whole) = match head.framing {
+            Framing::Empty(_) => (0, true),
+            Framing::Length(given) => (body.min(given as usize), body as u64 == given),
+            Framing::Chunked | Framing::Close => (body, true),
+        };
+        if !whole {
+            told_wrong_length(head.framing, body as u64);
+        }
+        let sent = self.write_whole(&head, slot, lines, length);
+        let next = if head.keep_alive && whole { Next::Continue } else { self.last_word() };
+        let next = self.settle(next);
+        match sent {
+            Err(_) => Next::Close,
+            Ok(()) if self.output.is_empty() => next,
+            Ok(()) => if self.flush().await { next } else { Next::Close },
+        }
+    }
+
+    fn write_whole(&mut self, head: &ResponseHead, slot: u32, lines: usize, length: usize) -> std::io::Result<()> {
+        let thread = here();
+        let out = &mut thread.scratch.borrow_mut().output;
+        out.clear();
+        // Lines start the ring and are shorter than it, so they lie in one run.
+        head.put(out, &thread.segment.response(slot, 0).0[..lines]);
+        let (first, second) = thread.segment.response(slot, lines);
+        let first = &first[..length.min(first.len())];
+        let second = &second[..length - first.len()];
+        let written = if length <= COPY_BODY {
+            out.extend_from_slice(first);
+            out.extend_from_slice(second);
+            self.socket.try_write(out)
+        } else {
+            self.socket.try_write_vectored(&[IoSlice::new(out), IoSlice::new(first), IoSlice::new(second)])
+        };
+        let written = match written {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
+            written => written?,
+        };
+        let runs: [&[u8]; 3] = if length <= COPY_BODY { [out, &[], &[]] } else { [out, first, second] };
+        keep_unsent(&mut self.output, &runs, written);
+        Ok(())
+    }
+
+    /// Answers by ourselves: the application has no answer, and will have none.
+    async fn give_up(&mut self, exchange: Exchange, status: u16) -> Next {
+        let refusal = Refusal::NoAnswer(status);
+        let keep_alive = exchange.keep_alive && !here().draining.get() && !self.is_last();
+        let next = if keep_alive { Next::Continue } else { self.last_word() };
+        let next = self.settle(next);
+        self.put_refusal(refusal, exchange.version, keep_alive, !exchange.is_head);
+        if self.flush().await { next } else { Next::Close }
+    }
+
+    /// Refuses a request that never came into the queue.
+    pub(crate) async fn refuse(&mut self, refusal: Refusal) -> Next {
+        refusal.log(&self.client.address);
+        let keep_alive = refusal.may_continue() && here().config.keepalive && !here().draining.get();
+        self.put_refusal(refusal, Version::Http11, keep_alive, true);
+        let sent = self.flush().await;
+        match (sent, keep_alive) {
+            (false, _) => Next::Close,
+            (true, true) => Next::Continue,
+            (true, false) => Next::Linger,
+        }
+    }
+
+    fn put_refusal(&mut self, refusal: Refusal, version: Version, keep_alive: bool, with_body: bool) {
+        refusal.put(&mut self.output, version, keep_alive, with_body, |out| here().clock.put_date(out));
+    }
+
+    /// How to close: unread input would turn the close into a reset, which may overtake the response.
+    pub(crate) fn last_word(&self) -> Next {
+        if self.input.is_empty() { Next::Close } else { Next::Linger }
+    }
+
+    /// Gives the slot back.
+    pub(crate) fn settle(&mut self, next: Next) -> Next {
+        if let Some(slot) = self.slot.take() {
+            here().dispatch.borrow_mut().release(slot);
+        }
+        next
+    }
+
+    fn poll_event(&mut self, context: &Context<'_>, slot: u32) -> Poll<Event> {
+        let thread = here();
+        let mut registry = thread.registry.borrow_mut();
+        let entry = registry.get(self.key);
+        entry.listen(context);
+        if let Some(mail) = entry.mail.pop_front() {
+            return Poll::Ready(Event::Mail(mail));
+        }
+        if std::mem::take(&mut entry.news) {
+            return Poll::Ready(Event::News);
+        }
+        if std::mem::take(&mut entry.check_peer) && self.peer_left(slot) {
+            return Poll::Ready(Event::PeerLeft);
+        }
+        Poll::Pending
+    }
+
+    /// A client that has ended its side may still read the response; while its request waits in the queue we take it
+    /// for gone, because nearly every one is.
+    fn peer_left(&self, slot: u32) -> bool {
+        match self.socket.peer() {
+            Peer::There => false,
+            Peer::Silent => here().dispatch.borrow().is_queued(slot),
+            Peer::Gone => true,
+        }
+    }
+}
+
+/// Tells the log that the application's Content-Length is not the length of its body.
+pub(crate) fn told_wrong_length(framing: Framing, body: u64) {
+    if let Framing::Length(given) = framing {
+        tracing::error!("the application gave Content-Length {given} but a body of {body} bytes; closed the connection");
+    }
+}
+
+/// Copies what the kernel has not taken of `runs` to the end of `out`.
+fn keep_unsent(out: &mut Vec<u8>, runs: &[&[u8]], mut written: usize) {
+    for run in runs {
+        let skip = written.min(run.len());
+        written -= skip;
+        out.extend_from_slice(&run[skip..]);
+    }
+}

@@ -1,0 +1,129 @@
+//! A client's connection, TCP or Unix, as a non-blocking descriptor.
+//!
+//! A connection that is read, answered and closed without ever having to wait is never registered with epoll: the
+//! descriptor joins the event loop when a wait first needs it.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll, ready};
+
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use tokio::io::unix::AsyncFd;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    /// Not known to epoll.
+    Fresh(OwnedFd),
+    /// Registered.
+    Watched(AsyncFd<OwnedFd>),
+    /// Between the two, or lost because registration failed.
+    Gone,
+}
+
+impl Socket {
+    /// Reads what is there.
+    pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        receive(self.fd()?, buffer)
+    }
+
+    /// Reads, or waits until it can.
+    pub(crate) fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.watched()?.poll_read_ready(context))?;
+            match receive(guard.get_inner().as_fd(), buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                Ok(length) => {
+                    if length < buffer.len() {
+                        // The kernel has no more now; epoll will say when it does.
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(length));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Writes what the kernel takes now.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(self.fd()?, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+    }
+
+    /// Writes several runs as one.
+    pub(crate) fn try_write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut none = rustix::net::SendAncillaryBuffer::default();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        Ok(rustix::net::sendmsg(self.fd()?, runs, &mut none, flags)?)
+    }
+
+    /// Sends part of a file.
+    pub(crate) fn try_send_file(&self, file: BorrowedFd<'_>, offset: &mut u64, length: usize) -> io::Result<usize> {
+        Ok(rustix::fs::sendfile(self.fd()?, file, Some(offset), length)?)
+    }
+
+    /// Waits until a write that would have blocked may be tried again.
+    pub(crate) fn poll_writable(&mut self, context: &mut Context<'_>, blocked: &mut bool) -> Poll<io::Result<()>> {
+        let socket = self.watched()?;
+        loop {
+            let mut guard = ready!(socket.poll_write_ready(context))?;
+            if !std::mem::take(blocked) {
+                return Poll::Ready(Ok(()));
+            }
+            guard.clear_ready();
+        }
+    }
+
+    /// What has become of the client, as far as can be told without reading.
+    pub(crate) fn peer(&self) -> Peer {
+        let Ok(fd) = self.fd() else { return Peer::Gone };
+        match rustix::net::recv(fd, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Peer::Silent,
+            Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Peer::There,
+            Err(_) => Peer::Gone,
+        }
+    }
+
+    /// Says that nothing more will be sent.
+    pub(crate) fn shut_write(&self) {
+        if let Ok(fd) = self.fd() {
+            let _ = rustix::net::shutdown(fd, Shutdown::Write);
+        }
+    }
+
+    /// The descriptor, to be lent to a worker.
+    pub(crate) fn fd(&self) -> io::Result<BorrowedFd<'_>> {
+        match self {
+            Self::Fresh(fd) => Ok(fd.as_fd()),
+            Self::Watched(fd) => Ok(fd.get_ref().as_fd()),
+            Self::Gone => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    fn watched(&mut self) -> io::Result<&mut AsyncFd<OwnedFd>> {
+        if let Self::Fresh(_) = self
+            && let Self::Fresh(fd) = std::mem::replace(self, Self::Gone)
+        {
+            *self = Self::Watched(howdah_sys::watch(fd)?);
+        }
+        match self {
+            Self::Watched(fd) => Ok(fd),
+            _ => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+}
+
+/// See [`Socket::peer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// Nothing speaks against it.
+    There,
+    /// It has ended its side: it is gone, or it only waits for the response.
+    Silent,
+    /// The connection is broken.
+    Gone,
+}
+
+fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT)?.0)
+}

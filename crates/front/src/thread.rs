@@ -1,0 +1,166 @@
+//! A front thread: one event loop, and the state that its connections share.
+//!
+//! Tasks reach that state through [`here`], because everything in it belongs to one thread and none of it is held
+//! across an await. The loop's own turn is in [`before_park`] and [`after_unpark`]: tokio calls them around every
+//! sleep, which is where wake-ups are batched.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use howdah_http1::FieldStore;
+use howdah_wire::{FrontCell, Segment};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::dispatch::Dispatch;
+use crate::registry::Registry;
+
+/// Bytes that one read may bring.
+pub(crate) const READ_SIZE: usize = 64 * 1024;
+/// Requests queued between two looks at workers while the thread does not sleep.
+const BATCH: u32 = 8;
+/// How often deadlines are looked at.
+const SWEEP: Duration = Duration::from_millis(100);
+/// How long requests may wait though workers sleep.
+const BACKSTOP: Duration = Duration::from_millis(1);
+
+/// State of a front thread.
+pub(crate) struct Thread {
+    pub(crate) config: Arc<Config>,
+    pub(crate) segment: Segment,
+    pub(crate) clock: Clock,
+    pub(crate) dispatch: RefCell<Dispatch>,
+    pub(crate) registry: RefCell<Registry>,
+    pub(crate) scratch: RefCell<Scratch>,
+    /// Channels to workers, by index.
+    pub(crate) channels: RefCell<HashMap<u16, Arc<AsyncFd<OwnedFd>>>>,
+    /// No new connections, and none is kept.
+    pub(crate) draining: Cell<bool>,
+    /// Tells accept loops, and whoever waits for the last connection, that `draining` or the registry has changed.
+    pub(crate) changed: Notify,
+    cell: &'static FrontCell,
+    queued: Cell<u32>,
+    backstop: Notify,
+}
+
+/// Buffers that are only used between two awaits.
+pub(crate) struct Scratch {
+    /// Where reads go.
+    pub(crate) input: Box<[u8]>,
+    /// Field positions of the head being looked at.
+    pub(crate) fields: FieldStore,
+    /// The path, decoded.
+    pub(crate) path: Vec<u8>,
+    /// The response being built.
+    pub(crate) output: Vec<u8>,
+}
+
+thread_local! {
+    static HERE: OnceCell<&'static Thread> = const { OnceCell::new() };
+}
+
+/// The front thread that we are on.
+///
+/// # Panics
+/// On any other thread.
+pub(crate) fn here() -> &'static Thread {
+    HERE.with(|here| *here.get().expect("only tasks of a front thread ask for it"))
+}
+
+impl Thread {
+    /// Makes the calling thread a front thread, for the rest of the process.
+    pub(crate) fn install(config: Arc<Config>, segment: Segment, index: u32) -> &'static Self {
+        let dispatch = Dispatch::new(segment, index, config.max_queue);
+        let scratch = Scratch {
+            input: vec![0; READ_SIZE].into_boxed_slice(),
+            fields: FieldStore::new(),
+            path: Vec::new(),
+            output: Vec::with_capacity(READ_SIZE),
+        };
+        let thread = Box::leak(Box::new(Self {
+            config,
+            segment,
+            clock: Clock::new(),
+            dispatch: RefCell::new(dispatch),
+            registry: RefCell::default(),
+            scratch: RefCell::new(scratch),
+            channels: RefCell::default(),
+            draining: Cell::new(false),
+            changed: Notify::new(),
+            cell: &segment.fronts()[index as usize],
+            queued: Cell::new(0),
+            backstop: Notify::new(),
+        }));
+        HERE.with(|here| here.set(thread).ok().expect("a thread becomes a front thread once"));
+        thread
+    }
+
+    /// Queues the request in `slot` for `conn`. False when the queue has no room.
+    pub(crate) fn queue(&self, slot: u32, conn: usize) -> bool {
+        let queued = self.dispatch.borrow_mut().queue(slot, conn, self.clock.now());
+        self.queued.set(self.queued.get() + 1);
+        if self.queued.get() >= BATCH {
+            self.clock.refresh();
+            self.turn();
+        }
+        queued
+    }
+
+    /// Sees to both sides: what workers have done, and whether more of them are needed. True when there was news.
+    fn turn(&self) -> bool {
+        self.queued.set(0);
+        let mut dispatch = self.dispatch.borrow_mut();
+        let news = dispatch.take_news(&mut self.registry.borrow_mut());
+        dispatch.wake_workers();
+        if dispatch.needs_backstop() {
+            self.backstop.notify_one();
+        }
+        news
+    }
+}
+
+/// Called by tokio before the thread sleeps: wakes workers, and makes sure that no news is slept through.
+pub(crate) fn before_park() {
+    HERE.with(|here| {
+        let Some(thread) = here.get() else { return };
+        if !thread.turn() && !thread.cell.try_sleep() {
+            thread.dispatch.borrow_mut().take_news(&mut thread.registry.borrow_mut());
+        }
+    });
+}
+
+/// Called by tokio after the thread has slept.
+pub(crate) fn after_unpark() {
+    HERE.with(|here| {
+        let Some(thread) = here.get() else { return };
+        thread.cell.wake_up();
+        thread.clock.refresh();
+        thread.dispatch.borrow_mut().take_news(&mut thread.registry.borrow_mut());
+    });
+}
+
+/// Looks after deadlines.
+pub(crate) async fn sweep() {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        let thread = here();
+        thread.clock.refresh();
+        thread.registry.borrow_mut().sweep(thread.clock.now());
+    }
+}
+
+/// Wakes further workers when those awake do not come to the queue.
+pub(crate) async fn backstop() {
+    loop {
+        here().backstop.notified().await;
+        while here().dispatch.borrow().needs_backstop() {
+            tokio::time::sleep(BACKSTOP).await;
+            here().dispatch.borrow_mut().backstop();
+        }
+    }
+}

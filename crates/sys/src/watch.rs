@@ -1,0 +1,31 @@
+//! Descriptors in tokio's event loop.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Registers a non-blocking descriptor with the runtime of the calling task, for reading and writing.
+///
+/// # Errors
+/// The kernel's, when epoll refuses the descriptor.
+///
+/// # Panics
+/// Outside a tokio runtime.
+pub fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an OwnedFd names the same open descriptor from registration until it is dropped, after deregistration.
+    Ok(unsafe { AsyncFd::register(fd) }?)
+}
+
+/// The same for reading only.
+///
+/// # Errors
+/// The kernel's, when epoll refuses the descriptor.
+///
+/// # Panics
+/// Outside a tokio runtime.
+pub fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: as in `watch`.
+    Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
+}
