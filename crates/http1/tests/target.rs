@@ -73,3 +73,15 @@ fn the_authority_of_the_target_replaces_host() {
     let input = b"GET http://b/ HTTP/1.0\r\nA: 1\r\n\r\n";
     assert_eq!(request(input).fields.last(), Some(&("Host".to_owned(), "b".to_owned())));
 }
+
+#[test]
+fn a_path_put_together_does_not_outlive_its_request() {
+    // RFC 9112 3.2.1
+    let mut decoder = howdah_http1::RequestDecoder::new(&Limits::default());
+    let mut store = howdah_http1::FieldStore::new();
+    for query in ["?a=1", "?b"] {
+        let input = with_target("GET", &format!("http://h{query}"));
+        let head = decoder.decode(&input, &mut store).unwrap().unwrap();
+        assert_eq!(head.path_and_query, format!("/{query}").as_bytes());
+    }
+}
