@@ -24,9 +24,8 @@ deps: ## install what is missing (apt on Debian; elsewhere says what to install)
 	@tools/deps
 
 build: ## bin/howdah and its Perl modules in blib/
-	$(CARGO) build --release --locked
-	$(PERL) Build.PL --quiet
-	./Build --quiet
+	@$(PERL) Build.PL --quiet
+	@./Build --quiet
 
 run: deps build ## serve examples/hello.psgi on 127.0.0.1:5000
 	bin/howdah --listen $(LISTEN) $(ARGS) examples/hello.psgi

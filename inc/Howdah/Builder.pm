@@ -36,11 +36,13 @@ sub ACTION_manpages {
   close $out or die "cannot write $page: $!\n";
 }
 
-# Module::Build compares an object with its own source alone; a new layout in a header must recompile too.
+# Module::Build compares an object with its own source alone; a new layout in a header must recompile too,
+# and a new version must reach the object that is asked for it.
 sub compile_c {
   my ($self, $file, @args) = @_;
   my $object = $self->cbuilder->object_file($file);
-  unlink $object if -e $object && !$self->up_to_date([glob 'xs/*.h'], $object);
+  my @sources = (glob('xs/*.h'), $file =~ m{^lib/} ? 'lib/Howdah.pm' : ());
+  unlink $object if -e $object && !$self->up_to_date(\@sources, $object);
   return $self->SUPER::compile_c($file, @args);
 }
 
@@ -52,12 +54,15 @@ sub link_c {
   return $self->SUPER::link_c($spec);
 }
 
+# A checkout has no MANIFEST, and that is no reason to warn; `./Build manifest` writes one for CPAN.
+sub check_manifest { return -e 'MANIFEST' ? shift->SUPER::check_manifest(@_) : 1 }
+sub find_dist_packages { return -e 'MANIFEST' ? shift->SUPER::find_dist_packages(@_) : {} }
+
 sub _run_cargo {
   my $self = shift;
   my $cargo = _find_cargo();
   if ($cargo) {
-    $self->log_info("Building the Rust side with $cargo\n") if !-e _product('howdah');
-    return if system($cargo, qw(build --release --locked --quiet --package howdah --package howdah-wire)) == 0;
+    return if system($cargo, qw(build --release --locked --package howdah --package howdah-wire)) == 0;
     die "cargo could not build the Rust side of Howdah: see its messages above\n";
   }
   return if -e _product('howdah') && -e _product('libhowdah_wire.a');

@@ -103,20 +103,15 @@ fn library(named: Option<OsString>, own: &Path) -> anyhow::Result<Vec<PathBuf>> 
     }
     let bin = own.parent().unwrap_or_else(|| "/".as_ref());
     let up = bin.parent().unwrap_or(bin);
+    let checkout = if up.ends_with("target") { up.parent().unwrap_or(up) } else { up };
     let places = [
-        // bin/howdah of a checkout, and target/release/howdah of the same.
-        built(up),
-        built(up.parent().unwrap_or(up)),
+        // bin/howdah of a checkout, and its target/release/howdah.
+        vec![checkout.join("blib/lib"), checkout.join("blib/arch")],
         // `make install`, then local::lib and Carton.
         vec![up.join("lib/howdah/perl5")],
         vec![up.join("lib/perl5")],
     ];
     Ok(places.into_iter().find(|dirs| dirs.iter().any(|dir| has_howdah(dir))).unwrap_or_default())
-}
-
-/// What `./Build` makes.
-fn built(root: &Path) -> Vec<PathBuf> {
-    vec![root.join("blib/lib"), root.join("blib/arch")]
 }
 
 /// Whether a directory holds Howdah.pm, itself or in its part for some perl's version and architecture.
@@ -164,6 +159,7 @@ mod tests {
             (["lib/howdah/perl5/5.36.0/x86_64/Howdah.pm"], "bin/howdah", &["lib/howdah/perl5".into()]),
             (["lib/perl5/x86_64/Howdah.pm"], "bin/howdah", &["lib/perl5".into()]),
             (["lib/perl5/Other.pm"], "bin/howdah", &[]),
+            (["blib/lib/Howdah.pm"], "usr/bin/howdah", &[]),
         ] {
             assert_eq!(found(&files, exe), dirs, "{files:?} {exe}");
         }

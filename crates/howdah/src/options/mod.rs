@@ -8,6 +8,7 @@
 pub(crate) mod app;
 mod compat;
 mod environment;
+pub(crate) mod guide;
 mod hints;
 pub(crate) mod limits;
 pub(crate) mod listen;
@@ -32,7 +33,7 @@ use settings::Setting;
 #[command(name = "howdah", version, disable_version_flag = true, args_conflicts_with_subcommands = true)]
 #[command(disable_help_subcommand = true, max_term_width = 100)]
 #[command(override_usage = "howdah [serve] [OPTIONS] [APP]\n       howdah check [OPTIONS] [APP]")]
-#[command(after_help = AFTER_HELP, after_long_help = AFTER_LONG_HELP)]
+#[command(after_help = guide::SHORT, after_long_help = guide::long())]
 struct Cli {
     /// Print the version
     #[arg(short = 'V', long, short_alias = 'v', action = ArgAction::Version)]
@@ -141,36 +142,6 @@ pub(crate) fn command() -> clap::Command {
     let command = environment::attach(Cli::command());
     command.mut_subcommand("serve", environment::attach).mut_subcommand("check", environment::attach)
 }
-
-const AFTER_HELP: &str = "\
-Every option can be set in the environment: --max-queue by HOWDAH_MAX_QUEUE, and so on.
-Sizes: 65536, 64k, 1m, 1g. Times: 10 (seconds), 500ms, 2m. More: howdah --help, man howdah.";
-
-const AFTER_LONG_HELP: &str = "\
-Environment:
-  Every option can be set by a variable: --max-queue by HOWDAH_MAX_QUEUE, and so on; lists are separated
-  as on the command line (HOWDAH_LISTEN=:80,/run/app.sock), switches take 1 or 0. The command line wins.
-  PLACK_ENV is the default of --env. HOWDAH_PERL5LIB names the directories of Howdah's own Perl modules,
-  which are otherwise found beside the program. PERL5LIB and local::lib work as with perl itself.
-
-Values:
-  Sizes are bytes, or have a suffix k, m or g (powers of 1024). Times are seconds, or have a suffix
-  ms, s, m or h.
-
-Signals:
-  TERM and QUIT stop after the running requests, within --graceful-timeout. INT stops at once.
-  HUP loads the application anew and replaces the workers; when it does not load, the old ones stay.
-
-Other servers' options:
-  plackup's, Starman's, Starlet's, Gazelle's and Feersum's names are accepted where they mean the same.
-  Accepted with a warning, without effect: --loader, --timeout, --spawn-interval, --err-respawn-interval,
-  --min-reqs-per-child, --min-servers, --max-servers, --min-spare-servers, --max-spare-servers,
-  --startup-timeout, --disable-proctitle. Anything else that is unknown is refused.
-
-Exit status:
-  0  stopped as asked, or nothing wrong found
-  1  it could not start or go on: the application does not compile, an address is taken, ...
-  2  a mistake in the command line";
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,114 @@
+//! What there is to know beside the options: the end of `--help`, and sections of howdah(1).
+
+/// A section: its title and its paragraphs. A paragraph `term\ttext` is an item of a list.
+pub(crate) type Section = (&'static str, &'static [&'static str]);
+
+/// In the order of both.
+pub(crate) const SECTIONS: &[Section] = &[
+    (
+        "Environment",
+        &[
+            "Every option can be set by a variable: --max-queue by HOWDAH_MAX_QUEUE, and so on. Lists are separated \
+             as on the command line (HOWDAH_LISTEN=:80,/run/app.sock), switches take 1 or 0. The command line wins.",
+            "PLACK_ENV\tdefault of --env",
+            "PERL5LIB\thonoured, as are local::lib and Carton",
+            "HOWDAH_PERL5LIB\tdirectories of Howdah's own Perl modules, which are otherwise found beside the program",
+        ],
+    ),
+    (
+        "Values",
+        &[
+            "Sizes are bytes, or have a suffix k, m or g (powers of 1024). Times are seconds, or have a suffix ms, s, m \
+             or h.",
+        ],
+    ),
+    (
+        "Signals",
+        &[
+            "TERM, QUIT\tstop when the running requests have ended, within --graceful-timeout",
+            "INT\tstop at once",
+            "HUP\tload the application anew and replace the workers; when it does not load, the old ones stay",
+        ],
+    ),
+    (
+        "Options of other servers",
+        &[
+            "Names of plackup, Starman, Starlet, Gazelle and Feersum are accepted where they mean the same. Accepted \
+             with a warning and without effect are --loader, --timeout, --startup-timeout, --spawn-interval, \
+             --err-respawn-interval, --min-reqs-per-child, --min-servers, --max-servers, --min-spare-servers, \
+             --max-spare-servers and --disable-proctitle. Whatever else is unknown is refused.",
+        ],
+    ),
+    (
+        "Exit status",
+        &[
+            "0\tstopped as asked, or nothing wrong found",
+            "1\tit could not start or go on: the application does not compile, an address is taken, ...",
+            "2\ta mistake in the command line",
+        ],
+    ),
+];
+
+/// The end of the short help.
+pub(super) const SHORT: &str = "\
+Every option can be set in the environment: --max-queue by HOWDAH_MAX_QUEUE, and so on.
+Sizes: 65536, 64k, 1m, 1g. Times: 10 (seconds), 500ms, 2m. More: howdah --help, man howdah.";
+
+/// The sections as text for a terminal.
+pub(super) fn long() -> String {
+    SECTIONS
+        .iter()
+        .map(|(title, paragraphs)| format!("{title}:\n{}", body(paragraphs)))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn body(paragraphs: &[&str]) -> String {
+    let terms = paragraphs.iter().filter_map(|text| text.split_once('\t')).map(|(term, _)| term.len());
+    let width = terms.max().unwrap_or(0);
+    let shown = paragraphs.iter().map(|text| match text.split_once('\t') {
+        Some((term, text)) => fill(&format!("  {term:width$}  "), text),
+        None => fill("  ", text),
+    });
+    shown.collect()
+}
+
+/// Wraps a text after a label; further lines begin below the first one's text.
+fn fill(label: &str, text: &str) -> String {
+    let mut lines = vec![label.to_owned()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().filter(|line| line.len() + word.len() < WIDTH);
+        match line {
+            Some(line) if line.ends_with(' ') => line.push_str(word),
+            Some(line) => *line = format!("{line} {word}"),
+            None => lines.push(format!("{:indent$}{word}", "", indent = label.len())),
+        }
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Columns of the help.
+const WIDTH: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_without_effect_is_listed() {
+        let text = long();
+        for (name, _) in super::super::compat::IGNORED {
+            assert!(text.contains(&format!("--{name}")), "--{name}");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_wrapped_below_themselves() {
+        let text = fill("  TERM  ", &"word ".repeat(30));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines.len() == 2 && lines[0].len() <= WIDTH && lines[1].starts_with("        word"),
+            "{text}"
+        );
+    }
+}
