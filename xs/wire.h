@@ -404,6 +404,10 @@ typedef struct HOWDAH_ALIGNED(128) SlotControl {
    */
   AtomicU32 begun;
   /*
+   Fills the worker's cache line.
+   */
+  AtomicU64 reserved;
+  /*
    Bytes that the front has taken from the ring. Front.
    */
   AtomicU64 consumed;

@@ -85,11 +85,10 @@ pub unsafe extern "C" fn howdah_room(slot: u32, length: *mut usize) -> *mut u8 {
     let segment = segment();
     let control = &segment.controls()[slot as usize];
     let start = control.produced.load(Relaxed) as usize & (RESPONSE_RING - 1);
-    // SAFETY: the caller keeps the promise above; start lies in the ring behind the request area.
-    unsafe {
-        *length = control.room_left().min(RESPONSE_RING - start);
-        segment.slot_address(slot).add(REQUEST_AREA + start)
-    }
+    // SAFETY: the caller keeps the promise above.
+    unsafe { *length = control.room_left().min(RESPONSE_RING - start) };
+    // SAFETY: start lies in the ring, which stands behind the request area.
+    unsafe { segment.slot_address(slot).add(REQUEST_AREA + start) }
 }
 
 /// Adds the `length` bytes written at `howdah_room`'s address to the response.

@@ -256,6 +256,8 @@ pub struct SlotControl {
     pub head_length: AtomicU32,
     /// 1 once the application has been called with it. Worker.
     pub begun: AtomicU32,
+    /// Fills the worker's cache line.
+    pub reserved: AtomicU64,
     /// Bytes that the front has taken from the ring. Front.
     pub consumed: AtomicU64,
     /// CLOCK_MONOTONIC nanoseconds at which the request was queued. Front.

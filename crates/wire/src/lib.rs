@@ -12,6 +12,8 @@ pub mod attention;
 pub mod c_abi;
 pub mod idle;
 pub mod layout;
+#[cfg(loom)]
+pub mod model;
 pub mod queue;
 pub mod request;
 pub mod response;

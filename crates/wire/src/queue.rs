@@ -6,7 +6,7 @@
 //! when the claimer died in between. So there is no instant at which killing a worker loses a slot: it is either
 //! still queued or bears the dead worker's number.
 
-use crate::layout::{Command, Phase, QueueCells, SlotControl};
+use crate::layout::{Command, MAX_FRONTS, Phase, QueueCells, SlotControl};
 use crate::sync::{AtomicU64, Ordering::SeqCst};
 
 const TICKET_BITS: u32 = 48;
@@ -85,13 +85,15 @@ impl Queue<'_> {
         self.entry(head) & TICKET_MASK == head & TICKET_MASK
     }
 
-    /// Queues a slot that the front holds. False when the ring is full (of cancelled places: its length is a
-    /// multiple of the number of slots).
+    /// Queues a slot that the front holds. False when the ring is full (of cancelled places behind a request that
+    /// still waits: its length is a multiple of the number of slots).
     #[must_use]
     pub fn push(&self, slot: u32) -> bool {
-        // Room for every front thread to be between this check and its draw.
-        if self.length() + 16 >= self.ring.len() as u64 {
-            return false;
+        if self.is_full() {
+            self.tidy();
+            if self.is_full() {
+                return false;
+            }
         }
         let ticket = self.cells.tail.value.fetch_add(1, SeqCst);
         let state = State { phase: Phase::Queued, owner: 0, ticket };
@@ -144,10 +146,39 @@ impl Queue<'_> {
         self.controls[slot as usize].state.store(free.pack(), SeqCst);
     }
 
+    /// The slots that bear `worker`'s number. Once it is dead the front releases those that are running, or queues
+    /// anew those not `begun`; those that are done still hold a whole response, which the dead worker may not have
+    /// told.
+    pub fn held_by(&self, worker: u16) -> impl Iterator<Item = u32> {
+        (0..self.controls.len() as u32).filter(move |&slot| {
+            let state = self.state(slot);
+            matches!(state.phase, Phase::Running | Phase::Done) && state.owner == worker
+        })
+    }
+
     /// A slot's state.
     #[must_use]
     pub fn state(&self, slot: u32) -> State {
         State::unpack(self.controls[slot as usize].state.load(SeqCst))
+    }
+
+    /// Room is kept for every front thread to be between this check and its draw of a ticket.
+    fn is_full(&self) -> bool {
+        self.length() + MAX_FRONTS as u64 >= self.ring.len() as u64
+    }
+
+    /// Moves `head` past requests that no longer wait: cancelled, or claimed by a worker that died before it did so.
+    fn tidy(&self) {
+        loop {
+            let head = self.cells.head.value.load(SeqCst);
+            let entry = self.entry(head);
+            let waiting = State { phase: Phase::Queued, owner: 0, ticket: head };
+            let missing = entry & TICKET_MASK != head & TICKET_MASK;
+            if missing || self.state((entry >> TICKET_BITS) as u32) == waiting {
+                return;
+            }
+            let _ = self.cells.head.value.compare_exchange(head, head + 1, SeqCst, SeqCst);
+        }
     }
 
     fn swap(&self, slot: u32, from: (Phase, u16, u64), to: (Phase, u16, u64)) -> bool {

@@ -109,8 +109,10 @@ impl Segment {
         if (length as u64) < offsets.total {
             return Err(ShapeError::TooSmall);
         }
+        #[expect(clippy::cast_ptr_alignment, reason = "the caller promises a page-aligned base")]
+        let start = base.cast::<Header>();
         // SAFETY: the memory is ours alone until create returns, zeroed, and large enough; all-zero is a valid Header.
-        let header = unsafe { &mut *base.cast::<Header>() };
+        let header = unsafe { &mut *start };
         header.total = offsets.total;
         header.fronts = shape.fronts as u32;
         header.workers = shape.workers as u32;
@@ -155,8 +157,10 @@ impl Segment {
     /// The start of the segment.
     #[must_use]
     pub fn header(&self) -> &'static Header {
+        #[expect(clippy::cast_ptr_alignment, reason = "the base is page-aligned")]
+        let start = self.base.cast::<Header>();
         // SAFETY: create and attach checked that a Header is there; it stays mapped, and its plain fields never change.
-        unsafe { &*self.base.cast::<Header>() }
+        unsafe { &*start }
     }
 
     /// The queue.
@@ -202,9 +206,9 @@ impl Segment {
     #[expect(clippy::mut_from_ref, reason = "the slot's phase, not the borrow checker, says who may write")]
     #[must_use]
     pub fn request_area(&self, slot: u32) -> &mut [u8] {
-        let at = self.slot_at(slot);
+        let start = self.slot_address(slot);
         // SAFETY: in range; while its phase is Free only the front thread that holds the slot touches this area.
-        unsafe { core::slice::from_raw_parts_mut(self.base.add(at), REQUEST_AREA) }
+        unsafe { core::slice::from_raw_parts_mut(start, REQUEST_AREA) }
     }
 
     /// The bytes that a worker has produced in `slot` and the front has not consumed, from `skip` on: the run up to
@@ -218,32 +222,29 @@ impl Segment {
         let length = control.available().saturating_sub(skip);
         let start = (control.consumed.load(Relaxed) as usize).wrapping_add(skip) & (RESPONSE_RING - 1);
         let first = length.min(RESPONSE_RING - start);
-        let ring = self.slot_at(slot) + REQUEST_AREA;
-        // SAFETY: `available` is at most the ring, so both runs lie in it; a worker does not write what it has
+        let ring = self.slot_address(slot).wrapping_add(REQUEST_AREA);
+        // SAFETY: `available` is at most the ring, so this run lies in it; a worker does not write what it has
         // produced until the front has consumed it.
-        unsafe {
-            (
-                core::slice::from_raw_parts(self.base.add(ring + start), first),
-                core::slice::from_raw_parts(self.base.add(ring), length - first),
-            )
-        }
+        let head = unsafe { core::slice::from_raw_parts(ring.wrapping_add(start), first) };
+        // SAFETY: as above.
+        let tail = unsafe { core::slice::from_raw_parts(ring, length - first) };
+        (head, tail)
     }
 
     /// Address of a slot's request area, for the worker's C side.
+    ///
+    /// # Panics
+    /// When `slot` is out of range.
     #[must_use]
     pub fn slot_address(&self, slot: u32) -> *mut u8 {
-        // SAFETY: slot_at checks the range.
-        unsafe { self.base.add(self.slot_at(slot)) }
-    }
-
-    fn slot_at(&self, slot: u32) -> usize {
         assert!(slot < self.header().slots, "slot {slot} is out of range");
-        self.header().slots_at as usize + slot as usize * SLOT_STRIDE
+        self.base.wrapping_add(self.header().slots_at as usize + slot as usize * SLOT_STRIDE)
     }
 
     fn part<T>(&self, at: u64, count: u32) -> &'static [T] {
+        let start = self.base.wrapping_add(at as usize).cast::<T>();
         // SAFETY: offsets and counts come from the header that `create` computed for this T, aligned to a page;
         // every T here is made of atomics, for which zeroed memory is valid.
-        unsafe { core::slice::from_raw_parts(self.base.add(at as usize).cast::<T>(), count as usize) }
+        unsafe { core::slice::from_raw_parts(start, count as usize) }
     }
 }

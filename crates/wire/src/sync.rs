@@ -1,7 +1,7 @@
-//! Atomics, exchanged for loom's when its models run.
+//! Atomics, exchanged for the model's when loom checks the protocol.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use crate::model::{AtomicU32, AtomicU64, Ordering};
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};

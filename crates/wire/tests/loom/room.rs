@@ -1,0 +1,133 @@
+//! A segment built by hand: loom's atomics cannot be conjured out of zeroed memory.
+
+use howdah_wire::layout::*;
+use howdah_wire::model::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use howdah_wire::queue::{FIRST_TICKET, Queue};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+
+/// Places in the ring: above the margin that `push` keeps for racing fronts.
+const RING: usize = 32;
+
+pub(crate) struct Room {
+    pub(crate) cells: QueueCells,
+    pub(crate) ring: Vec<AtomicU64>,
+    pub(crate) controls: Vec<SlotControl>,
+    pub(crate) workers: Vec<WorkerCell>,
+    pub(crate) front: FrontCell,
+    /// Stands for each slot's plain bytes: loom fails the model when two threads use them without order.
+    pub(crate) bytes: Vec<UnsafeCell<u32>>,
+}
+
+impl Room {
+    pub(crate) fn new(slots: usize, workers: usize) -> Arc<Self> {
+        let padded = || Padded { value: AtomicU64::new(FIRST_TICKET) };
+        Arc::new(Self {
+            cells: QueueCells { head: padded(), tail: padded(), idle: core::array::from_fn(|_| word()) },
+            ring: (0..RING).map(|_| word()).collect(),
+            controls: (0..slots).map(|_| control()).collect(),
+            workers: (0..workers).map(|_| worker()).collect(),
+            front: FrontCell {
+                sleeping: half(),
+                summary: word(),
+                attention: core::array::from_fn(|_| word()),
+            },
+            bytes: (0..slots).map(|_| UnsafeCell::new(0)).collect(),
+        })
+    }
+
+    pub(crate) fn queue(&self) -> Queue<'_> {
+        Queue { cells: &self.cells, ring: &self.ring, controls: &self.controls }
+    }
+
+    /// The front writes a request and queues it.
+    pub(crate) fn push(&self, slot: u32) {
+        self.touch(slot);
+        assert!(self.queue().push(slot));
+    }
+
+    /// The front wakes one sleeper: the worker whose futex it would wake.
+    pub(crate) fn wake_one(&self) -> Option<u16> {
+        self.cells.pick_sleeper(&self.workers)
+    }
+
+    /// Uses the slot's plain bytes as only their owner may.
+    pub(crate) fn touch(&self, slot: u32) {
+        // SAFETY: exactly what the model is to prove; loom reports any other thread in here.
+        self.bytes[slot as usize].with_mut(|bytes| unsafe { *bytes += 1 });
+    }
+
+    /// True when worker `index` lies asleep on a futex that nobody has woken.
+    pub(crate) fn still_asleep(&self, index: u16) -> bool {
+        self.workers[index as usize].wake.load(SeqCst) == 0
+    }
+}
+
+/// Checks `model` with at most `switches` context switches that nothing forces: for more than two threads. The bugs
+/// of interest need two.
+pub(crate) fn bounded(switches: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(switches);
+    builder.check(model);
+}
+
+/// A worker's main loop up to the point where it sleeps: the slots that it claimed.
+pub(crate) fn work_until_asleep(room: &Room, worker: u16, mut serve: impl FnMut(u32)) {
+    let cell = &room.workers[worker as usize];
+    loop {
+        while let Some(slot) = room.queue().claim(worker) {
+            serve(slot);
+        }
+        room.cells.enter_idle(worker, cell, 1);
+        if room.queue().may_sleep(cell) {
+            return;
+        }
+        room.cells.leave_idle(worker);
+    }
+}
+
+fn word() -> AtomicU64 {
+    AtomicU64::new(0)
+}
+
+fn half() -> AtomicU32 {
+    AtomicU32::new(0)
+}
+
+fn control() -> SlotControl {
+    SlotControl {
+        state: word(),
+        produced: word(),
+        content_length: word(),
+        claimed_at: word(),
+        finished_at: word(),
+        flags: half(),
+        status: half(),
+        head_length: half(),
+        begun: half(),
+        reserved: word(),
+        consumed: word(),
+        queued_at: word(),
+        room: half(),
+        waiting: half(),
+        abandoned: half(),
+        front: half(),
+    }
+}
+
+fn worker() -> WorkerCell {
+    WorkerCell {
+        phase: half(),
+        pid: half(),
+        slot: half(),
+        leave: half(),
+        requests: word(),
+        since: word(),
+        idle_order: word(),
+        generation: half(),
+        command: half(),
+        wake: half(),
+        reserved: half(),
+        quota: word(),
+    }
+}

@@ -1,0 +1,125 @@
+//! A segment is laid out once, and recognised or refused by those who attach to it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's panic is its report")]
+
+use howdah_wire::*;
+
+const SHAPE: Shape = Shape { fronts: 2, workers: 3, slots: 4 };
+
+/// Zeroed memory as a mapping gives it: aligned to a page, there until the end.
+fn memory(length: usize) -> *mut u8 {
+    let layout = std::alloc::Layout::from_size_align(length, 4096).unwrap();
+    // SAFETY: the length is not zero.
+    unsafe { std::alloc::alloc_zeroed(layout) }
+}
+
+fn create(shape: Shape, length: usize) -> Result<Segment, ShapeError> {
+    // SAFETY: zeroed, page-aligned, never freed.
+    unsafe { Segment::create(memory(length), length, shape) }
+}
+
+fn segment() -> Segment {
+    create(SHAPE, SHAPE.total()).unwrap()
+}
+
+#[test]
+fn a_shape_out_of_range_is_refused() {
+    for shape in [
+        Shape { fronts: 0, ..SHAPE },
+        Shape { fronts: MAX_FRONTS + 1, ..SHAPE },
+        Shape { workers: 0, ..SHAPE },
+        Shape { workers: MAX_WORKERS + 1, ..SHAPE },
+        Shape { slots: 0, ..SHAPE },
+        Shape { slots: MAX_SLOTS + 1, ..SHAPE },
+    ] {
+        assert_eq!(create(shape, 4096).err(), Some(ShapeError::OutOfRange), "{shape:?}");
+    }
+}
+
+#[test]
+fn memory_too_small_is_refused() {
+    assert_eq!(create(SHAPE, SHAPE.total() - 1).err(), Some(ShapeError::TooSmall));
+}
+
+#[test]
+fn attaching_finds_what_was_created() {
+    let segment = segment();
+    let base = segment.slot_address(0).wrapping_sub(offset_of_slots());
+    // SAFETY: created above.
+    let attached = unsafe { Segment::attach(base, SHAPE.total()) }.unwrap();
+    assert_eq!(attached.controls().len(), SHAPE.slots);
+    assert_eq!(attached.workers().len(), SHAPE.workers);
+    assert_eq!(attached.fronts().len(), SHAPE.fronts);
+}
+
+fn offset_of_slots() -> usize {
+    SHAPE.total() - SHAPE.slots * SLOT_STRIDE
+}
+
+#[test]
+fn attaching_refuses_what_is_no_segment() {
+    let attach = |base: *mut u8, length| {
+        // SAFETY: at least `length` bytes are there.
+        unsafe { Segment::attach(base, length) }.err()
+    };
+    let base = segment().slot_address(0).wrapping_sub(offset_of_slots());
+    assert_eq!(attach(base, 100), Some(ShapeError::TooSmall));
+    assert_eq!(attach(base, SHAPE.total() - 1), Some(ShapeError::TooSmall));
+    assert_eq!(attach(memory(SHAPE.total()), SHAPE.total()), Some(ShapeError::WrongMagic));
+    assert!(ShapeError::WrongMagic.to_string().contains("install both anew"));
+}
+
+#[test]
+fn slots_are_shared_out_evenly_among_front_threads() {
+    let owners = segment().controls().iter().map(|c| c.front.load(std::sync::atomic::Ordering::Relaxed));
+    assert_eq!(owners.collect::<Vec<_>>(), [0, 0, 1, 1]);
+}
+
+#[test]
+fn parts_do_not_overlap() {
+    let segment = segment();
+    let header = segment.header();
+    let ends = [
+        (header.fronts_at, size_of::<FrontCell>() * SHAPE.fronts),
+        (header.workers_at, size_of::<WorkerCell>() * SHAPE.workers),
+        (header.ring_at, 8 * header.ring as usize),
+        (header.controls_at, size_of::<SlotControl>() * SHAPE.slots),
+        (header.slots_at, SLOT_STRIDE * SHAPE.slots),
+    ];
+    let mut end = size_of::<Header>() as u64;
+    for (at, length) in ends {
+        assert!(at >= end && at % 4096 == 0, "{at} lies in what ends at {end}");
+        end = at + length as u64;
+    }
+    assert_eq!(end, header.total);
+}
+
+#[test]
+fn the_worker_s_and_the_front_s_words_lie_on_lines_of_their_own() {
+    assert_eq!(core::mem::offset_of!(SlotControl, consumed), 64);
+    assert_eq!(size_of::<SlotControl>(), 128);
+}
+
+#[test]
+#[should_panic(expected = "slot 4 is out of range")]
+fn a_slot_out_of_range_is_refused() {
+    let _ = segment().slot_address(4);
+}
+
+#[test]
+fn a_response_is_read_in_two_runs_around_the_ring_s_end() {
+    let segment = segment();
+    let control = &segment.controls()[1];
+    control.reset(1);
+    control.produce(RESPONSE_RING - 2);
+    let _ = control.consume(RESPONSE_RING - 2);
+    let ring = segment.slot_address(1).wrapping_add(REQUEST_AREA);
+    for (place, byte) in [RESPONSE_RING - 2, RESPONSE_RING - 1, 0, 1, 2].into_iter().zip(*b"camel") {
+        // SAFETY: within the slot's ring.
+        unsafe { ring.wrapping_add(place).write(byte) };
+    }
+    control.produce(5);
+    assert_eq!(segment.response(1, 0), (&b"ca"[..], &b"mel"[..]));
+    assert_eq!(segment.response(1, 1), (&b"a"[..], &b"mel"[..]));
+    assert_eq!(segment.response(1, 3), (&b"el"[..], &b""[..]));
+    assert_eq!(segment.response(1, 9), (&b""[..], &b""[..]));
+}
