@@ -32,8 +32,11 @@ impl Clock {
         self.now.get()
     }
 
-    /// The time `span` from now, for a deadline.
+    /// The time `span` from now, for a deadline; 0, which is none, for no time at all.
     pub(crate) fn after(&self, span: Duration) -> u64 {
+        if span.is_zero() {
+            return 0;
+        }
         self.now.get().saturating_add(span.as_nanos() as u64)
     }
 

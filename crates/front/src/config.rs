@@ -7,7 +7,7 @@ use howdah_http1::Limits;
 
 use crate::listen::Address;
 
-/// Settings of the front; the same for all its threads.
+/// Settings of the front; the same for all its threads. A time of zero means no limit.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where to listen.

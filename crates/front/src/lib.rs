@@ -40,6 +40,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 
 pub use config::Config;
+pub use howdah_http1::Limits;
 pub use listen::{Address, ListenError, Listener};
 
 use thread::{Thread, here};

@@ -2,7 +2,10 @@
 //!
 //!     options     what may be asked for: every option declared once
 //!     serve       ties the front and the supervisor together and runs them
+//!     signals     what signals mean
+//!     log, pidfile
 //!     check       compiles the application and prints the effective configuration
+//!     configure   turns options into the settings of both
 //!     locate      finds perl and Howdah's own Perl modules
 //!     generate    man page and completions from the same declarations
 #![forbid(unsafe_code)]
@@ -13,10 +16,14 @@
 )]
 
 mod check;
+mod configure;
 mod generate;
 mod locate;
+mod log;
 mod options;
+mod pidfile;
 mod serve;
+mod signals;
 
 use std::process::ExitCode;
 

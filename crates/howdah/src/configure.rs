@@ -1,0 +1,141 @@
+//! From options to the settings of front and supervisor: `serve` calls it, and `check` for what a zygote is
+//! told. A default stands in `options` alone, whatever the settings' own are.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use howdah_front as front;
+use howdah_supervisor as supervisor;
+
+use crate::locate::Perl;
+use crate::options::Serve;
+use crate::options::values::Span;
+
+impl Serve {
+    /// Settings of the front.
+    ///
+    /// # Errors
+    /// When a number is too large for the system.
+    pub(crate) fn front(&self) -> anyhow::Result<front::Config> {
+        let limits = &self.limits;
+        Ok(front::Config {
+            listen: self.listen.addresses(),
+            backlog: i32::try_from(self.listen.backlog).context("--backlog is too large")?,
+            socket_mode: self.listen.socket_mode.map(|mode| mode.0),
+            limits: front::Limits { body: limits.max_body_size.0, ..front::Limits::default() },
+            header_timeout: off_is_zero(limits.header_timeout),
+            keepalive_timeout: off_is_zero(limits.keepalive_timeout),
+            keepalive: !limits.disable_keepalive && limits.keepalive_timeout.limit().is_some(),
+            keepalive_requests: limits.keepalive_requests,
+            min_body_rate: limits.min_body_rate.0,
+            write_timeout: off_is_zero(limits.write_timeout),
+            server_header: !limits.no_server_header,
+            max_queue: self.workers.max_queue as usize,
+            response_buffer: usize::try_from(limits.response_buffer.0).unwrap_or(usize::MAX),
+            spool_dir: limits.spool_dir.clone(),
+        })
+    }
+
+    /// Settings of the supervisor.
+    pub(crate) fn supervisor(&self) -> supervisor::Config {
+        supervisor::Config {
+            name: self.instance(),
+            workers: self.workers.count() as usize,
+            max_requests: self.workers.max_requests,
+            graceful_timeout: off_is_zero(self.workers.graceful_timeout),
+            ..supervisor::Config::default()
+        }
+    }
+
+    /// Where zygotes come from: plackup's, or those that we start.
+    ///
+    /// # Errors
+    /// When there is no perl, Howdah's modules do not load with it, or the descriptor that plackup names is none.
+    pub(crate) fn source(&self) -> anyhow::Result<supervisor::Source> {
+        if let Some(number) = self.process.zygote_fd {
+            let control = howdah_sys::process::adopt_fd(number).with_context(|| {
+                format!("--zygote-fd {number} is no open descriptor; the option is for plackup")
+            })?;
+            return Ok(supervisor::Source::Adopted { control });
+        }
+        let perl = Perl::find(self.app.perl.as_deref())?;
+        perl.probe()?;
+        Ok(supervisor::Source::Start { perl_args: perl.include(), perl: perl.program, spec: self.zygote() })
+    }
+
+    /// What a zygote is to load, and as whom.
+    pub(crate) fn zygote(&self) -> supervisor::ZygoteSpec {
+        let app = &self.app;
+        supervisor::ZygoteSpec {
+            app: app.name().map(str::to_owned),
+            eval: app.eval.clone(),
+            modules: app.module.clone(),
+            inc: app.include.iter().map(Into::into).collect(),
+            env: app.env.clone(),
+            preload: !app.no_preload,
+            name: self.instance(),
+            full_destruct: false,
+            user: self.process.user.clone(),
+            group: self.process.group.clone(),
+            default_middleware: !app.no_default_middleware,
+            path: app.path.clone(),
+            chdir: app.chdir.clone(),
+        }
+    }
+
+    /// What this server is called in the log and in process titles: its application's name.
+    fn instance(&self) -> String {
+        let file = |name| {
+            Path::new(name)
+                .file_name()
+                .map_or_else(|| name.to_owned(), |file| file.to_string_lossy().into_owned())
+        };
+        self.app.name().map_or_else(|| "-e".to_owned(), file)
+    }
+}
+
+/// The front takes a time of zero for "no limit", as the options do.
+fn off_is_zero(span: Span) -> Duration {
+    span.limit().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::options::{Action, parse};
+
+    fn serve(line: &str) -> Serve {
+        let arguments =
+            ["howdah", "-e", "sub{}"].into_iter().chain(line.split_whitespace()).map(OsString::from);
+        match parse(arguments).unwrap().action {
+            Action::Serve(serve) => *serve,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn without_options_the_front_has_its_own_defaults() {
+        let ours = serve("").front().unwrap();
+        let theirs = front::Config { listen: ours.listen.clone(), ..front::Config::default() };
+        assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+    }
+
+    #[test]
+    fn keepalive_ends_by_switch_or_by_no_time_for_it() {
+        for (line, keepalive) in
+            [("", true), ("--disable-keepalive", false), ("--keepalive-timeout 0", false)]
+        {
+            assert_eq!(serve(line).front().unwrap().keepalive, keepalive, "{line}");
+        }
+    }
+
+    #[test]
+    fn instances_are_called_after_their_application() {
+        for (line, name) in [("", "-e"), ("My::App", "My::App"), ("/dev/null", "null")] {
+            assert_eq!(serve(line).instance(), name, "{line}");
+        }
+    }
+}

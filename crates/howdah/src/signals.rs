@@ -1,0 +1,61 @@
+//! What signals mean. `serve` waits here.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What somebody wants by a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// TERM, QUIT: stop gracefully.
+    Stop,
+    /// INT: stop at once.
+    StopNow,
+    /// HUP: load the application anew.
+    Reload,
+    /// TTIN: one worker more.
+    MoreWorkers,
+    /// TTOU: one worker less.
+    FewerWorkers,
+}
+
+/// The signals that we take.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    terminate: Signal,
+    quit: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+    more: Signal,
+    fewer: Signal,
+}
+
+impl Signals {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            quit: signal(SignalKind::quit())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+            more: signal(SignalKind::from_raw(rustix::process::Signal::TTIN.as_raw()))?,
+            fewer: signal(SignalKind::from_raw(rustix::process::Signal::TTOU.as_raw()))?,
+        })
+    }
+
+    /// The next wish.
+    pub(crate) async fn next(&mut self) -> Wish {
+        tokio::select! {
+            _ = self.terminate.recv() => Wish::Stop,
+            _ = self.quit.recv() => Wish::Stop,
+            _ = self.interrupt.recv() => Wish::StopNow,
+            _ = self.hangup.recv() => Wish::Reload,
+            _ = self.more.recv() => Wish::MoreWorkers,
+            _ = self.fewer.recv() => Wish::FewerWorkers,
+        }
+    }
+
+    /// Waits for INT alone: somebody has lost patience with a graceful stop.
+    pub(crate) async fn stop_now(&mut self) {
+        self.interrupt.recv().await;
+    }
+}
