@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::process::{ExitCode, Stdio};
 
 use anyhow::Context;
-use serde_json::json;
 
 use crate::locate::Perl;
 use crate::options::Serve;
@@ -39,7 +38,7 @@ pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitC
 fn compile(options: &Serve, perl: &Perl) -> anyhow::Result<bool> {
     let mut command = perl.command();
     command.args(["-MHowdah::Loader", "-e", LOAD]);
-    command.env("HOWDAH_CHECK", specification(options).to_string());
+    command.env("HOWDAH_CHECK", serde_json::to_string(&options.zygote())?);
     if let Some(dir) = &options.app.chdir {
         command.current_dir(dir);
     }
@@ -47,20 +46,6 @@ fn compile(options: &Serve, perl: &Perl) -> anyhow::Result<bool> {
     command.stdin(Stdio::null()).stdout(io::stderr());
     let status = command.status().with_context(|| format!("cannot run {}", perl.program.display()))?;
     Ok(status.success())
-}
-
-/// What Howdah::Loader wants to know.
-fn specification(options: &Serve) -> serde_json::Value {
-    let app = &options.app;
-    json!({
-        "app": app.name(),
-        "eval": app.eval,
-        "modules": app.module,
-        "inc": app.include,
-        "env": app.env,
-        "path": app.path,
-        "default_middleware": !app.no_default_middleware,
-    })
 }
 
 /// Names, values and origins in columns.

@@ -86,12 +86,10 @@ impl Serve {
 
     /// What this server is called in the log and in process titles: its application's name.
     fn instance(&self) -> String {
-        let file = |name| {
-            Path::new(name)
-                .file_name()
-                .map_or_else(|| name.to_owned(), |file| file.to_string_lossy().into_owned())
-        };
-        self.app.name().map_or_else(|| "-e".to_owned(), file)
+        let Some(name) = self.app.name() else { return "-e".to_owned() };
+        Path::new(name)
+            .file_name()
+            .map_or_else(|| name.to_owned(), |file| file.to_string_lossy().into_owned())
     }
 }
 

@@ -35,14 +35,20 @@ impl Perl {
         Ok(Self { program, library })
     }
 
-    /// `perl -I...`, to be completed.
-    pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(self.library.iter().map(|dir| {
+    /// Arguments that put Howdah's modules into @INC.
+    pub(crate) fn include(&self) -> Vec<OsString> {
+        let flag = |dir: &PathBuf| {
             let mut flag = OsString::from("-I");
             flag.push(dir);
             flag
-        }));
+        };
+        self.library.iter().map(flag).collect()
+    }
+
+    /// `perl -I...`, to be completed.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(self.include());
         command
     }
 

@@ -219,7 +219,7 @@ async fn bridge(mut news: UnboundedReceiver<Event>, fronts: Vec<Front>) {
 fn status_for(exit: ExitKind) -> u16 {
     match exit {
         ExitKind::Exited(_) => 500,
-        ExitKind::Signaled(_) => 502,
+        ExitKind::Signaled(_) | ExitKind::Unknown => 502,
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Limits {
     pub(crate) header_timeout: Span,
 
     /// Time that a kept connection may be idle
+    ///
+    /// 0 closes each connection after its response, as --disable-keepalive does.
     #[arg(long, value_name = "TIME", default_value = "75s")]
     pub(crate) keepalive_timeout: Span,
 

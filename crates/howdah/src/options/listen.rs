@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use howdah_front::Address;
 
 use super::values::{Mode, whole};
 
@@ -19,11 +20,11 @@ pub(crate) struct Listen {
     /// HOST:PORT, :PORT or a path (repeatable) [default: 127.0.0.1:5000]
     ///
     /// :PORT listens on every address, IPv4 and IPv6; an IPv6 address stands in brackets, as in [::1]:80.
-    /// Whatever has no port at its end is the path of a Unix socket. Several may be joined by commas.
+    /// A path has a slash, or unix: before it. Several may be joined by commas.
     /// Port 0 takes a free port, which is printed at start. Listeners named by -l, -S and -o/-p add up;
     /// one named on the command line puts those of the environment aside.
-    #[arg(short = 'l', long, value_name = "ADDR", value_delimiter = ',')]
-    pub(crate) listen: Vec<String>,
+    #[arg(short = 'l', long, value_name = "ADDR", value_delimiter = ',', value_parser = address)]
+    pub(crate) listen: Vec<Address>,
 
     /// Name or address to listen on, at --port
     #[arg(short = 'o', long, value_name = "HOST")]
@@ -51,61 +52,36 @@ pub(crate) struct Listen {
 }
 
 impl Listen {
-    /// Every listener in the notation of -l.
-    pub(crate) fn addresses(&self) -> Vec<String> {
+    /// Every listener.
+    pub(crate) fn addresses(&self) -> Vec<Address> {
         let mut all = self.listen.clone();
-        all.extend(self.socket.as_ref().map(|path| path.display().to_string()));
-        if self.host.is_some() || self.port.is_some() {
-            all.push(format!("{}:{}", self.bracketed_host(), self.port.unwrap_or(PORT)));
+        all.extend(self.socket.clone().map(Address::Unix));
+        match (&self.host, self.port.unwrap_or(PORT)) {
+            (Some(host), port) => all.push(Address::Host(unbracketed(host).to_owned(), port)),
+            (None, port) if self.port.is_some() => all.push(Address::Any(port)),
+            _ => {}
         }
         if all.is_empty() {
-            all.push(format!("127.0.0.1:{PORT}"));
+            all.push(Address::Host("127.0.0.1".to_owned(), PORT));
         }
         all
     }
 
-    /// A host as it stands before `:PORT`: an IPv6 address needs its brackets there.
-    fn bracketed_host(&self) -> String {
-        match self.host.as_deref().unwrap_or_default() {
-            host if host.contains(':') && !host.starts_with('[') => format!("[{host}]"),
-            host => host.to_owned(),
-        }
-    }
-
     /// Whether any listener is a Unix socket.
     pub(super) fn any_unix(&self) -> bool {
-        self.addresses().iter().any(|address| is_path(address))
+        self.addresses().iter().any(|address| matches!(address, Address::Unix(_)))
     }
 }
 
-/// An address without a port at its end is the path of a Unix socket, as for plackup; so is whatever
-/// starts like a path.
-pub(crate) fn is_path(address: &str) -> bool {
-    let port = address.rsplit_once(':').map(|(_, port)| port);
-    address.starts_with(['/', '.'])
-        || !port.is_some_and(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()))
+/// --host takes an IPv6 address with and without the brackets that it needs before `:PORT`.
+fn unbracketed(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
 }
 
-/// Refuses what is probably a slip, although plackup would make a socket file of it.
-pub(super) fn check(address: &str) -> Result<(), String> {
-    match address {
-        "" => Err("it is empty; write HOST:PORT, :PORT or the path of a Unix socket".to_owned()),
-        port if port.bytes().all(|b| b.is_ascii_digit()) => Err(format!("write :{port} for a port")),
-        tls if tls.ends_with(":ssl") => {
-            Err("TLS is not served; let a proxy in front of Howdah speak it".to_owned())
-        }
-        host if host.starts_with('[') && is_path(host) => {
-            Err(format!("write {host}:5000, with the port after the brackets"))
-        }
-        _ if is_path(address) => Ok(()),
-        _ => port(address),
+/// The front's notation, and a word for those who come with Starman's.
+fn address(text: &str) -> Result<Address, String> {
+    if text.ends_with(":ssl") {
+        return Err("TLS is not served; let a proxy in front of Howdah speak it".to_owned());
     }
-}
-
-fn port(address: &str) -> Result<(), String> {
-    let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
-    if host.contains(':') && !host.starts_with('[') {
-        return Err(format!("an IPv6 address stands in brackets: [{host}]:{port}"));
-    }
-    port.parse::<u16>().map(drop).map_err(|_| "ports end at 65535".to_owned())
+    text.parse().map_err(|error: howdah_front::ListenError| error.to_string())
 }

@@ -54,7 +54,9 @@ impl Serve {
     fn computed(&self, id: &str) -> Option<String> {
         match id {
             "app" => Some(self.app.name().unwrap_or("-").to_owned()),
-            "listen" => Some(self.listen.addresses().join(" ")),
+            "listen" => {
+                Some(self.listen.addresses().iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+            }
             "workers" => Some(self.workers.count().to_string()),
             "host" => Some(self.listen.host.clone().unwrap_or_else(|| "-".to_owned())),
             "port" => Some(self.listen.port.map_or_else(|| "-".to_owned(), |port| port.to_string())),

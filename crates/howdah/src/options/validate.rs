@@ -4,14 +4,13 @@ use clap::ArgMatches;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 
-use super::{Serve, listen};
+use super::Serve;
 
 type Fault = (ErrorKind, String);
 
 /// Finds combinations that make no sense.
 pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     application(serve, given)?;
-    addresses(serve)?;
     if serve.listen.socket_mode.is_some() && !serve.listen.any_unix() {
         return conflict(
             "--socket-mode needs a Unix socket to apply to: name one by --socket PATH or --listen PATH",
@@ -46,14 +45,6 @@ fn application(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
 /// plackup's rule: a name of letters, digits, `_` and `:` is a module's.
 fn is_module(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':')
-}
-
-fn addresses(serve: &Serve) -> Result<(), Fault> {
-    for address in serve.listen.addresses() {
-        listen::check(&address)
-            .map_err(|why| (ErrorKind::InvalidValue, format!("cannot listen on '{address}': {why}")))?;
-    }
-    Ok(())
 }
 
 fn directory(option: &str, path: Option<&std::path::Path>) -> Result<(), Fault> {

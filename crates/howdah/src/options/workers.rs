@@ -21,7 +21,7 @@ pub(crate) struct Workers {
     ///
     /// One answers tens of thousands of requests a second; more help only where the front itself keeps
     /// a CPU busy.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u32>(1..=64))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u32>(1..=THREADS))]
     pub(crate) front_threads: u32,
 
     /// Requests after which a worker is replaced; 0 for never
@@ -33,7 +33,7 @@ pub(crate) struct Workers {
     pub(crate) max_requests: u64,
 
     /// Requests that may wait for a worker; more get 503
-    #[arg(long, value_name = "N", default_value = "1024", value_parser = whole::<u32>(1..=65536))]
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = whole::<u32>(1..=QUEUE))]
     pub(crate) max_queue: u32,
 
     /// Time for running requests to end at a stop or reload
@@ -41,8 +41,13 @@ pub(crate) struct Workers {
     pub(crate) graceful_timeout: Span,
 }
 
-/// Most workers that can be asked for.
-const MOST: u64 = 4096;
+/// Most workers:
+/// every cell of the segment, less those that a reload needs for the next generation.
+const MOST: u64 = (howdah_wire::MAX_WORKERS / 2) as u64;
+/// Most threads of the front.
+const THREADS: u64 = howdah_wire::MAX_FRONTS as u64;
+/// Most waiting requests: half of the slots, so that as many may be running or on their way out.
+const QUEUE: u64 = (howdah_wire::MAX_SLOTS / 2) as u64;
 
 impl Workers {
     /// The number asked for, or the default for this machine.
@@ -59,7 +64,7 @@ pub(crate) fn cpus() -> u32 {
 /// A worker that waits for its database leaves its CPU idle, so there are two per CPU; and on a small
 /// machine four, since two slow requests must not stop the site.
 fn default_workers(cpus: u32) -> u32 {
-    cpus.saturating_mul(2).clamp(4, 1024)
+    cpus.saturating_mul(2).clamp(4, 256)
 }
 
 #[cfg(test)]
@@ -68,7 +73,7 @@ mod tests {
 
     #[test]
     fn default_is_two_per_cpu_and_at_least_four() {
-        for (cpus, workers) in [(1, 4), (2, 4), (3, 6), (16, 32), (u32::MAX, 1024)] {
+        for (cpus, workers) in [(1, 4), (2, 4), (3, 6), (16, 32), (u32::MAX, 256)] {
             assert_eq!(default_workers(cpus), workers);
         }
     }
