@@ -3,7 +3,7 @@ use strict;
 use warnings;
 
 sub {
-  my $env = shift;
-  my @lines = map { sprintf "%-24s %s\n", $_, $env->{$_} // '(undef)' } sort keys %$env;
-  return [200, ['Content-Type' => 'text/plain; charset=utf-8'], \@lines];
+    my $env   = shift;
+    my @lines = map { sprintf "%-24s %s\n", $_, $env->{$_} // '(undef)' } sort keys %$env;
+    return [200, ['Content-Type' => 'text/plain; charset=utf-8'], \@lines];
 };

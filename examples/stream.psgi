@@ -4,14 +4,14 @@ use strict;
 use warnings;
 
 sub {
-  my $env = shift;
-  return sub {
-    my $respond = shift;
-    my $writer = $respond->([200, ['Content-Type' => 'text/plain']]);
-    for my $second (1 .. 10) {
-      $writer->write("line $second\n");
-      sleep 1;
-    }
-    $writer->close;
-  };
+    my $env = shift;
+    return sub {
+        my $respond = shift;
+        my $writer  = $respond->([200, ['Content-Type' => 'text/plain']]);
+        for my $second (1 .. 10) {
+            $writer->write("line $second\n");
+            sleep 1;
+        }
+        $writer->close;
+    };
 };

@@ -6,12 +6,12 @@ use warnings;
 use Digest::SHA;
 
 sub {
-  my $env = shift;
-  my $digest = Digest::SHA->new(1);
-  my $size = 0;
-  while (my $read = $env->{'psgi.input'}->read(my $chunk, 65536)) {
-    $size += $read;
-    $digest->add($chunk);
-  }
-  return [200, ['Content-Type' => 'text/plain'], ["$size bytes, SHA-1 " . $digest->hexdigest . "\n"]];
+    my $env    = shift;
+    my $digest = Digest::SHA->new(1);
+    my $size   = 0;
+    while (my $read = $env->{'psgi.input'}->read(my $chunk, 65536)) {
+        $size += $read;
+        $digest->add($chunk);
+    }
+    return [200, ['Content-Type' => 'text/plain'], ["$size bytes, SHA-1 " . $digest->hexdigest . "\n"]];
 };

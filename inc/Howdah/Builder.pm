@@ -17,41 +17,41 @@ our @ISA = ('Module::Build');
 my @SYSTEM_LIBRARIES = qw(-pthread -ldl -lm);
 
 sub ACTION_code {
-  my $self = shift;
-  $self->_run_cargo;
-  _replace(_product('howdah'), 'bin/howdah');
-  $self->extra_linker_flags(_product('libhowdah_wire.a'), _linker_flags(), @SYSTEM_LIBRARIES);
-  $self->SUPER::ACTION_code(@_);
+    my $self = shift;
+    $self->_run_cargo;
+    _replace(_product('howdah'), 'bin/howdah');
+    $self->extra_linker_flags(_product('libhowdah_wire.a'), _linker_flags(), @SYSTEM_LIBRARIES);
+    $self->SUPER::ACTION_code(@_);
 }
 
 # howdah(1) comes from the declarations of the options, not from POD.
 sub ACTION_manpages {
-  my $self = shift;
-  $self->SUPER::ACTION_manpages(@_);
-  my $page = catfile($self->blib, 'bindoc', 'howdah.1');
-  return if $self->up_to_date('bin/howdah', $page);
-  mkpath(dirname($page));
-  open my $out, '>', $page or die "cannot write $page: $!\n";
-  print {$out} qx(bin/howdah man) or die "bin/howdah man failed\n";
-  close $out or die "cannot write $page: $!\n";
+    my $self = shift;
+    $self->SUPER::ACTION_manpages(@_);
+    my $page = catfile($self->blib, 'bindoc', 'howdah.1');
+    return if $self->up_to_date('bin/howdah', $page);
+    mkpath(dirname($page));
+    open my $out, '>', $page or die "cannot write $page: $!\n";
+    print {$out} qx(bin/howdah man) or die "bin/howdah man failed\n";
+    close $out or die "cannot write $page: $!\n";
 }
 
 # Module::Build compares an object with its own source alone; a new layout in a header must recompile too,
 # and a new version must reach the object that is asked for it.
 sub compile_c {
-  my ($self, $file, @args) = @_;
-  my $object = $self->cbuilder->object_file($file);
-  my @sources = (glob('xs/*.h'), $file =~ m{^lib/} ? 'lib/Howdah.pm' : ());
-  unlink $object if -e $object && !$self->up_to_date(\@sources, $object);
-  return $self->SUPER::compile_c($file, @args);
+    my ($self, $file, @args) = @_;
+    my $object  = $self->cbuilder->object_file($file);
+    my @sources = (glob('xs/*.h'), $file =~ m{^lib/} ? 'lib/Howdah.pm' : ());
+    unlink $object if -e $object && !$self->up_to_date(\@sources, $object);
+    return $self->SUPER::compile_c($file, @args);
 }
 
 # The same for the Rust library that is linked in.
 sub link_c {
-  my ($self, $spec) = @_;
-  my $module = $spec->{lib_file};
-  unlink $module if -e $module && !$self->up_to_date(_product('libhowdah_wire.a'), $module);
-  return $self->SUPER::link_c($spec);
+    my ($self, $spec) = @_;
+    my $module = $spec->{lib_file};
+    unlink $module if -e $module && !$self->up_to_date(_product('libhowdah_wire.a'), $module);
+    return $self->SUPER::link_c($spec);
 }
 
 # A checkout has no MANIFEST, and that is no reason to warn; `./Build manifest` writes one for CPAN.
@@ -59,14 +59,14 @@ sub check_manifest { return -e 'MANIFEST' ? shift->SUPER::check_manifest(@_) : 1
 sub find_dist_packages { return -e 'MANIFEST' ? shift->SUPER::find_dist_packages(@_) : {} }
 
 sub _run_cargo {
-  my $self = shift;
-  my $cargo = _find_cargo();
-  if ($cargo) {
-    return if system($cargo, qw(build --release --locked --package howdah --package howdah-wire)) == 0;
-    die "cargo could not build the Rust side of Howdah: see its messages above\n";
-  }
-  return if -e _product('howdah') && -e _product('libhowdah_wire.a');
-  die <<"END";
+    my $self  = shift;
+    my $cargo = _find_cargo();
+    if ($cargo) {
+        return if system($cargo, qw(build --release --locked --package howdah --package howdah-wire)) == 0;
+        die "cargo could not build the Rust side of Howdah: see its messages above\n";
+    }
+    return if -e _product('howdah') && -e _product('libhowdah_wire.a');
+    die <<"END";
 Howdah's front is written in Rust, and there is no cargo in PATH to build it.
 Install Rust 1.88 or later (https://rustup.rs, or your system's packages) and run this again.
 END
@@ -74,14 +74,14 @@ END
 
 # Installing as root often has a PATH without ~/.cargo/bin: what the user built before is used then.
 sub _find_cargo {
-  return $ENV{CARGO} if $ENV{CARGO};
-  my ($found) = grep { -x && !-d } map { catfile($_, 'cargo') } split /:/, $ENV{PATH} // '';
-  return $found;
+    return $ENV{CARGO} if $ENV{CARGO};
+    my ($found) = grep { -x && !-d } map { catfile($_, 'cargo') } split /:/, $ENV{PATH} // '';
+    return $found;
 }
 
 sub _product {
-  my $name = shift;
-  return catfile($ENV{CARGO_TARGET_DIR} || 'target', 'release', $name);
+    my $name = shift;
+    return catfile($ENV{CARGO_TARGET_DIR} || 'target', 'release', $name);
 }
 
 # Rust's symbols are for our own C files; another module may carry another Rust library.
@@ -89,12 +89,12 @@ sub _linker_flags { $^O eq 'linux' ? ('-Wl,--exclude-libs,ALL', '-Wl,--gc-sectio
 
 # A running howdah keeps the old file, and the new one appears whole.
 sub _replace {
-  my ($from, $to) = @_;
-  return if -e $to && (stat $to)[9] >= (stat $from)[9] && -s $to == -s $from;
-  mkpath(dirname($to));
-  File::Copy::copy($from, "$to.new") or die "cannot copy $from to $to.new: $!\n";
-  chmod 0755, "$to.new" or die "cannot make $to.new executable: $!\n";
-  rename "$to.new", $to or die "cannot put $to in place: $!\n";
+    my ($from, $to) = @_;
+    return if -e $to && (stat $to)[9] >= (stat $from)[9] && -s $to == -s $from;
+    mkpath(dirname($to));
+    File::Copy::copy($from, "$to.new") or die "cannot copy $from to $to.new: $!\n";
+    chmod 0755, "$to.new" or die "cannot make $to.new executable: $!\n";
+    rename "$to.new", $to or die "cannot put $to in place: $!\n";
 }
 
 1;

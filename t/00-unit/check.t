@@ -10,81 +10,81 @@ use Test::More;
 my $dir = tempdir(CLEANUP => 1);
 
 sub application {
-  my ($name, $code) = @_;
-  open my $out, '>', "$dir/$name" or die $!;
-  print {$out} $code;
-  close $out or die $!;
-  return "$dir/$name";
+    my ($name, $code) = @_;
+    open my $out, '>', "$dir/$name" or die $!;
+    print {$out} $code;
+    close $out or die $!;
+    return "$dir/$name";
 }
 
 my $good = application('good.psgi', 'sub { [200, [], ["ok"]] }');
 
 subtest 'an application that compiles' => sub {
-  my ($status, $out, $err) = run_howdah('check', $good);
-  is $status, 0 or diag $err;
-  is $err, '';
-  like $out, qr/^\Q$good\E compiles with \S*perl$/m;
-  like $out, qr/^listen +127\.0\.0\.1:5000 +default$/m;
-  like $out, qr/^workers +\d+ +default, \d+ CPUs granted$/m;
-  like $out, qr/^env +deployment +default$/m;
+    my ($status, $out, $err) = run_howdah('check', $good);
+    is $status, 0 or diag $err;
+    is $err, '';
+    like $out, qr/^\Q$good\E compiles with \S*perl$/m;
+    like $out, qr/^listen +127\.0\.0\.1:5000 +default$/m;
+    like $out, qr/^workers +\d+ +default, \d+ CPUs granted$/m;
+    like $out, qr/^env +deployment +default$/m;
 };
 
 subtest 'each value has its source' => sub {
-  local $ENV{HOWDAH_MAX_QUEUE} = 77;
-  local $ENV{HOWDAH_WORKERS} = 5;
-  local $ENV{HOWDAH_DISABLE_KEEPALIVE} = 1;
-  local $ENV{PLACK_ENV} = 'staging';
-  my ($status, $out) = run_howdah('check', '--workers', 3, '-p', 8080, $good);
-  is $status, 0;
-  like $out, qr/^workers +3 +command line$/m;
-  like $out, qr/^max-queue +77 +HOWDAH_MAX_QUEUE$/m;
-  like $out, qr/^disable-keepalive +true +HOWDAH_DISABLE_KEEPALIVE$/m;
-  like $out, qr/^env +staging +PLACK_ENV$/m;
-  like $out, qr/^listen +:8080 /m;
-  like $out, qr/^app +\Q$good\E +command line$/m;
+    local $ENV{HOWDAH_MAX_QUEUE}         = 77;
+    local $ENV{HOWDAH_WORKERS}           = 5;
+    local $ENV{HOWDAH_DISABLE_KEEPALIVE} = 1;
+    local $ENV{PLACK_ENV}                = 'staging';
+    my ($status, $out) = run_howdah('check', '--workers', 3, '-p', 8080, $good);
+    is $status, 0;
+    like $out, qr/^workers +3 +command line$/m;
+    like $out, qr/^max-queue +77 +HOWDAH_MAX_QUEUE$/m;
+    like $out, qr/^disable-keepalive +true +HOWDAH_DISABLE_KEEPALIVE$/m;
+    like $out, qr/^env +staging +PLACK_ENV$/m;
+    like $out, qr/^listen +:8080 /m;
+    like $out, qr/^app +\Q$good\E +command line$/m;
 };
 
 subtest 'listeners of the command line put those of the environment aside' => sub {
-  local $ENV{HOWDAH_LISTEN} = ':81,:82';
-  like + (run_howdah('check', $good))[1], qr/^listen +:81 :82 +HOWDAH_LISTEN$/m;
-  like + (run_howdah('check', '-l', ':80', $good))[1], qr/^listen +:80 +command line$/m;
-  local $ENV{HOWDAH_HOST} = '127.0.0.1';
-  like + (run_howdah('check', '-p', '80', $good))[1], qr/^listen +127\.0\.0\.1:80 /m, 'host and port belong together';
+    local $ENV{HOWDAH_LISTEN} = ':81,:82';
+    like + (run_howdah('check', $good))[1], qr/^listen +:81 :82 +HOWDAH_LISTEN$/m;
+    like + (run_howdah('check', '-l', ':80', $good))[1], qr/^listen +:80 +command line$/m;
+    local $ENV{HOWDAH_HOST} = '127.0.0.1';
+    like + (run_howdah('check', '-p', '80', $good))[1], qr/^listen +127\.0\.0\.1:80 /m, 'host and port belong together';
 };
 
 subtest 'an application that does not compile: its message and status 1' => sub {
-  my $bad = application('bad.psgi', "use strict;\nmy \$x = ;\nsub {}");
-  my ($status, $out, $err) = run_howdah('check', $bad);
-  is $status, 1;
-  is $out, '';
-  like $err, qr/syntax error at \Q$bad\E line 2/;
-  like $err, qr/does not compile/;
+    my $bad = application('bad.psgi', "use strict;\nmy \$x = ;\nsub {}");
+    my ($status, $out, $err) = run_howdah('check', $bad);
+    is $status, 1;
+    is $out, '';
+    like $err, qr/syntax error at \Q$bad\E line 2/;
+    like $err, qr/does not compile/;
 };
 
 subtest 'what is no application is refused' => sub {
-  my $nothing = application('nothing.psgi', '42');
-  my ($status, undef, $err) = run_howdah('check', $nothing);
-  is $status, 1;
-  like $err, qr/nothing\.psgi/;
-  is + (run_howdah('check', "$dir/absent.psgi"))[0], 2, 'a missing file is a mistake in the command line';
+    my $nothing = application('nothing.psgi', '42');
+    my ($status, undef, $err) = run_howdah('check', $nothing);
+    is $status, 1;
+    like $err, qr/nothing\.psgi/;
+    is + (run_howdah('check', "$dir/absent.psgi"))[0], 2, 'a missing file is a mistake in the command line';
 };
 
 subtest 'code, modules and include directories' => sub {
-  mkdir "$dir/lib" or die $!;
-  application('lib/OfMine.pm', 'package OfMine; sub answer { 42 } 1');
-  is + (run_howdah('check', "-I$dir/lib", '-MOfMine', '-e', 'OfMine::answer() == 42 or die; sub {}'))[0], 0;
-  is + (run_howdah('check', '-MNo::Such::Module::Here', '-e', 'sub {}'))[0], 1;
+    mkdir "$dir/lib" or die $!;
+    application('lib/OfMine.pm', 'package OfMine; sub answer { 42 } 1');
+    is + (run_howdah('check', "-I$dir/lib", '-MOfMine', '-e', 'OfMine::answer() == 42 or die; sub {}'))[0], 0;
+    is + (run_howdah('check', '-MNo::Such::Module::Here', '-e', 'sub {}'))[0], 1;
 };
 
 subtest 'what the application prints while it loads is kept out of the table' => sub {
-  my $chatty = application('chatty.psgi', 'print "noise\n"; sub { [200, [], []] }');
-  my (undef, $out, $err) = run_howdah('check', $chatty);
-  unlike $out, qr/noise/;
-  like $err, qr/noise/;
+    my $chatty = application('chatty.psgi', 'print "noise\n"; sub { [200, [], []] }');
+    my (undef, $out, $err) = run_howdah('check', $chatty);
+    unlike $out, qr/noise/;
+    like $err, qr/noise/;
 };
 
 subtest '--chdir comes before the application' => sub {
-  is + (run_howdah('check', '--chdir', $dir, 'good.psgi'))[0], 0;
+    is + (run_howdah('check', '--chdir', $dir, 'good.psgi'))[0], 0;
 };
 
 done_testing;

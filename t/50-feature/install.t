@@ -13,10 +13,10 @@ use Test::More;
 use Test::TCP qw(empty_port wait_port);
 
 my $checkout = getcwd;
-my $top = tempdir(CLEANUP => 1);
-my $prefix = "$top/usr";
-my $own = "$prefix/lib/howdah/perl5";
-my $perl = $Config{perlpath};
+my $top      = tempdir(CLEANUP => 1);
+my $prefix   = "$top/usr";
+my $own      = "$prefix/lib/howdah/perl5";
+my $perl     = $Config{perlpath};
 
 # prove -b has put the checkout's blib here; the installed files must do without it.
 my @outside = grep { !m{\bblib\b} } split /:/, $ENV{PERL5LIB} // '';
@@ -24,28 +24,28 @@ $ENV{PERL5LIB} = join ':', @outside;
 delete $ENV{HOWDAH_BIN};
 
 sub file {
-  my ($name, $content) = @_;
-  open my $out, '>', $name or die "cannot write $name: $!";
-  print {$out} $content;
-  close $out or die $!;
-  return $name;
+    my ($name, $content) = @_;
+    open my $out, '>', $name or die "cannot write $name: $!";
+    print {$out} $content;
+    close $out or die $!;
+    return $name;
 }
 
 # Starts a server in another directory, asks it once, and stops it: (body, exit status).
 sub ask {
-  my ($port, @command) = @_;
-  my $pid = fork // die "cannot fork: $!";
-  if (!$pid) {
-    chdir "$top/elsewhere" or die $!;
-    open STDERR, '>', "$top/log" or die $!;
-    open STDOUT, '>&', \*STDERR or die $!;
-    exec {$command[0]} @command or die "cannot run $command[0]: $!";
-  }
-  my $body =
-    wait_port({port => $port, max_wait => 10}) ? HTTP::Tiny->new->get("http://127.0.0.1:$port/")->{content} : '';
-  kill TERM => $pid;
-  waitpid $pid, 0;
-  return ($body, $? >> 8);
+    my ($port, @command) = @_;
+    my $pid = fork // die "cannot fork: $!";
+    if (!$pid) {
+        chdir "$top/elsewhere" or die $!;
+        open STDERR, '>', "$top/log" or die $!;
+        open STDOUT, '>&', \*STDERR or die $!;
+        exec {$command[0]} @command or die "cannot run $command[0]: $!";
+    }
+    my $body =
+        wait_port({port => $port, max_wait => 10}) ? HTTP::Tiny->new->get("http://127.0.0.1:$port/")->{content} : '';
+    kill TERM => $pid;
+    waitpid $pid, 0;
+    return ($body, $? >> 8);
 }
 
 sub log_text { open my $in, '<', "$top/log" or return ''; local $/; return scalar <$in> }
@@ -56,85 +56,85 @@ file("$top/modules/OfTheApp.pm", 'package OfTheApp; sub greeting { "found by PER
 my $app = file("$top/app.psgi", 'use OfTheApp; sub { [200, [], [OfTheApp::greeting()]] }');
 
 subtest 'make install puts everything below PREFIX' => sub {
-  my ($status, $out, $err) = run_command('make', '--no-print-directory', 'install', "PREFIX=$prefix");
-  is $status, 0 or BAIL_OUT("make install failed: $out$err");
-  my $arch = "$own/$Config{version}/$Config{archname}";
-  my @files = (
-    'bin/howdah',
-    'share/man/man1/howdah.1',
-    'share/bash-completion/completions/howdah',
-    'share/zsh/site-functions/_howdah',
-    'share/fish/vendor_completions.d/howdah.fish',
-  );
-  ok -s "$prefix/$_", $_ for @files;
-  ok -x "$prefix/bin/howdah", 'the program can be run';
-  ok -s "$arch/$_", $_ for 'Howdah.pm', 'Plack/Handler/Howdah.pm', 'auto/Howdah/XS/XS.so';
-  like $out, qr/PERL5LIB=\Q$own\E plackup -s Howdah/, 'and it says how plackup finds it';
+    my ($status, $out, $err) = run_command('make', '--no-print-directory', 'install', "PREFIX=$prefix");
+    is $status, 0 or BAIL_OUT("make install failed: $out$err");
+    my $arch  = "$own/$Config{version}/$Config{archname}";
+    my @files = (
+        'bin/howdah',
+        'share/man/man1/howdah.1',
+        'share/bash-completion/completions/howdah',
+        'share/zsh/site-functions/_howdah',
+        'share/fish/vendor_completions.d/howdah.fish',
+    );
+    ok -s "$prefix/$_", $_ for @files;
+    ok -x "$prefix/bin/howdah", 'the program can be run';
+    ok -s "$arch/$_", $_ for 'Howdah.pm', 'Plack/Handler/Howdah.pm', 'auto/Howdah/XS/XS.so';
+    like $out, qr/PERL5LIB=\Q$own\E plackup -s Howdah/, 'and it says how plackup finds it';
 };
 
 subtest 'howdah serves from any directory, with modules of PERL5LIB' => sub {
-  local $ENV{PERL5LIB} = join ':', "$top/modules", @outside;
-  my $port = empty_port();
-  my ($body, $status) = ask($port, "$prefix/bin/howdah", '-l', "127.0.0.1:$port", '--workers', 1, $app);
-  is $body, 'found by PERL5LIB' or diag log_text();
-  is $status, 0;
+    local $ENV{PERL5LIB} = join ':', "$top/modules", @outside;
+    my $port = empty_port();
+    my ($body, $status) = ask($port, "$prefix/bin/howdah", '-l', "127.0.0.1:$port", '--workers', 1, $app);
+    is $body, 'found by PERL5LIB' or diag log_text();
+    is $status, 0;
 };
 
 subtest 'through a symbolic link, with --perl and -I, without perl in PATH' => sub {
-  symlink "$prefix/bin/howdah", "$top/linked" or die $!;
-  local $ENV{PATH} = "$top/nothing";
-  my $port = empty_port();
-  my @options = ('-l', "127.0.0.1:$port", '--workers', 1, '--perl', $perl, "-I$top/modules");
-  my ($body) = ask($port, "$top/linked", @options, $app);
-  is $body, 'found by PERL5LIB' or diag log_text();
+    symlink "$prefix/bin/howdah", "$top/linked" or die $!;
+    local $ENV{PATH} = "$top/nothing";
+    my $port    = empty_port();
+    my @options = ('-l', "127.0.0.1:$port", '--workers', 1, '--perl', $perl, "-I$top/modules");
+    my ($body)  = ask($port, "$top/linked", @options, $app);
+    is $body, 'found by PERL5LIB' or diag log_text();
 };
 
 subtest 'plackup -s Howdah' => sub {
-  local $ENV{PERL5LIB} = join ':', $own, "$top/modules", @outside;
-  my ($plackup) = grep { -x } map { "$_/plackup" } split /:/, $ENV{PATH};
-  plan skip_all => 'there is no plackup in PATH' if !$plackup;
-  my $port = empty_port();
-  my ($body) = ask(
-    $port, $perl, $plackup, '-s', 'Howdah', '-E', 'deployment', '-o', '127.0.0.1', '-p', $port, '--workers', 1,
-    $app
-  );
-  is $body, 'found by PERL5LIB' or diag log_text();
+    local $ENV{PERL5LIB} = join ':', $own, "$top/modules", @outside;
+    my ($plackup) = grep { -x } map { "$_/plackup" } split /:/, $ENV{PATH};
+    plan skip_all => 'there is no plackup in PATH' if !$plackup;
+    my $port = empty_port();
+    my ($body) = ask(
+        $port, $perl, $plackup, '-s', 'Howdah', '-E', 'deployment', '-o', '127.0.0.1', '-p', $port, '--workers', 1,
+        $app
+    );
+    is $body, 'found by PERL5LIB' or diag log_text();
 };
 
 subtest 'modules that this perl cannot load: a message with the way out' => sub {
-  mkdir "$top/empty" or die $!;
-  local $ENV{HOWDAH_PERL5LIB} = "$top/empty";
-  my ($status, undef, $err) = run_command("$prefix/bin/howdah", 'check', '-e', 'sub {}');
-  is $status, 1;
-  like $err, qr/cannot load Howdah's Perl modules \(looked for in \Q$top\E\/empty\)/;
-  like $err, qr/perl Build\.PL/;
-  like $err, qr/--perl/;
+    mkdir "$top/empty" or die $!;
+    local $ENV{HOWDAH_PERL5LIB} = "$top/empty";
+    my ($status, undef, $err) = run_command("$prefix/bin/howdah", 'check', '-e', 'sub {}');
+    is $status, 1;
+    like $err, qr/cannot load Howdah's Perl modules \(looked for in \Q$top\E\/empty\)/;
+    like $err, qr/perl Build\.PL/;
+    like $err, qr/--perl/;
 };
 
 subtest 'a missing perl is named' => sub {
-  local $ENV{PATH} = "$top/nothing";
-  my ($status, undef, $err) = run_command("$prefix/bin/howdah", 'check', '-e', 'sub {}');
-  is $status, 1;
-  like $err, qr/there is no perl in PATH: install perl, or name one by --perl/;
+    local $ENV{PATH} = "$top/nothing";
+    my ($status, undef, $err) = run_command("$prefix/bin/howdah", 'check', '-e', 'sub {}');
+    is $status, 1;
+    like $err, qr/there is no perl in PATH: install perl, or name one by --perl/;
 };
 
 subtest 'DESTDIR stages the same tree' => sub {
-  my $stage = "$top/stage";
-  my ($status, $out, $err) =
-    run_command('make', '--no-print-directory', 'install', 'PREFIX=/opt/howdah', "DESTDIR=$stage");
-  is $status, 0 or diag "$out$err";
-  ok -x "$stage/opt/howdah/bin/howdah", 'program';
-  ok -s "$stage/opt/howdah/lib/howdah/perl5/$Config{version}/$Config{archname}/Howdah.pm", 'modules';
-  ok !-e '/opt/howdah', 'and nothing outside of it';
+    my $stage = "$top/stage";
+    my ($status, $out, $err) =
+        run_command('make', '--no-print-directory', 'install', 'PREFIX=/opt/howdah', "DESTDIR=$stage");
+    is $status, 0 or diag "$out$err";
+    ok -x "$stage/opt/howdah/bin/howdah", 'program';
+    ok -s "$stage/opt/howdah/lib/howdah/perl5/$Config{version}/$Config{archname}/Howdah.pm", 'modules';
+    ok !-e '/opt/howdah', 'and nothing outside of it';
 };
 
 subtest "perl's own prefix takes perl's site directories" => sub {
-  my $stage = "$top/site";
-  my ($status, $out, $err) =
-    run_command('make', '--no-print-directory', 'install', "PREFIX=$Config{siteprefix}", "DESTDIR=$stage");
-  is $status, 0 or diag "$out$err";
-  ok -s "$stage$Config{installsitearch}/Plack/Handler/Howdah.pm", 'where plackup looks';
-  ok !-e "$stage$Config{siteprefix}/lib/howdah", 'and only there';
+    my $stage = "$top/site";
+    my ($status, $out, $err) =
+        run_command('make', '--no-print-directory', 'install', "PREFIX=$Config{siteprefix}", "DESTDIR=$stage");
+    is $status, 0 or diag "$out$err";
+    ok -s "$stage$Config{installsitearch}/Plack/Handler/Howdah.pm", 'where plackup looks';
+    ok !-e "$stage$Config{siteprefix}/lib/howdah", 'and only there';
 };
 
 done_testing;

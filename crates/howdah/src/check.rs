@@ -13,7 +13,7 @@ use crate::options::settings::Setting;
 
 /// Loads the application in a process of its own; the variable keeps quotes and names out of the code.
 const LOAD: &str =
-    "use JSON::PP (); Howdah::Loader->load(JSON::PP->new->utf8->decode(delete $ENV{HOWDAH_CHECK}))";
+    "use JSON::PP (); Howdah::Loader->load(%{JSON::PP::decode_json(delete $ENV{HOWDAH_CHECK})})";
 
 /// Prints the settings, and whether the application compiles: exit status 0 or 1.
 pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitCode> {

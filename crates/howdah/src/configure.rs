@@ -1,7 +1,6 @@
 //! From options to the settings of front and supervisor: `serve` calls it, and `check` for what a zygote is
 //! told. A default stands in `options` alone, whatever the settings' own are.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -40,7 +39,6 @@ impl Serve {
     /// Settings of the supervisor.
     pub(crate) fn supervisor(&self) -> supervisor::Config {
         supervisor::Config {
-            name: self.instance(),
             workers: self.workers.count() as usize,
             max_requests: self.workers.max_requests,
             graceful_timeout: off_is_zero(self.workers.graceful_timeout),
@@ -74,7 +72,7 @@ impl Serve {
             inc: app.include.iter().map(Into::into).collect(),
             env: app.env.clone(),
             preload: !app.no_preload,
-            name: self.instance(),
+            name: String::new(),
             full_destruct: false,
             user: self.process.user.clone(),
             group: self.process.group.clone(),
@@ -82,14 +80,6 @@ impl Serve {
             path: app.path.clone(),
             chdir: app.chdir.clone(),
         }
-    }
-
-    /// What this server is called in the log and in process titles: its application's name.
-    fn instance(&self) -> String {
-        let Some(name) = self.app.name() else { return "-e".to_owned() };
-        Path::new(name)
-            .file_name()
-            .map_or_else(|| name.to_owned(), |file| file.to_string_lossy().into_owned())
     }
 }
 
@@ -127,13 +117,6 @@ mod tests {
             [("", true), ("--disable-keepalive", false), ("--keepalive-timeout 0", false)]
         {
             assert_eq!(serve(line).front().unwrap().keepalive, keepalive, "{line}");
-        }
-    }
-
-    #[test]
-    fn instances_are_called_after_their_application() {
-        for (line, name) in [("", "-e"), ("My::App", "My::App"), ("/dev/null", "null")] {
-            assert_eq!(serve(line).instance(), name, "{line}");
         }
     }
 }

@@ -20,26 +20,26 @@ sub howdah_bin { return rel2abs($ENV{HOWDAH_BIN} || 'bin/howdah') }
 sub run_howdah { return run_command(howdah_bin(), @_) }
 
 sub run_command {
-  my @command = @_;
-  my ($out, $err) = map { File::Temp->new } 1 .. 2;
-  my $pid = fork // die "cannot fork: $!";
-  if (!$pid) {
-    open STDIN, '<', '/dev/null' or die $!;
-    open STDOUT, '>&', $out or die $!;
-    open STDERR, '>&', $err or die $!;
-    alarm 60;
-    exec {$command[0]} @command or die "cannot run $command[0]: $!";
-  }
-  waitpid $pid, 0;
-  my $status = $? & 127 ? "signal " . ($? & 127) : $? >> 8;
-  return ($status, map { _slurp($_) } $out, $err);
+    my @command = @_;
+    my ($out, $err) = map { File::Temp->new } 1 .. 2;
+    my $pid = fork // die "cannot fork: $!";
+    if (!$pid) {
+        open STDIN, '<', '/dev/null' or die $!;
+        open STDOUT, '>&', $out or die $!;
+        open STDERR, '>&', $err or die $!;
+        alarm 60;
+        exec {$command[0]} @command or die "cannot run $command[0]: $!";
+    }
+    waitpid $pid, 0;
+    my $status = $? & 127 ? "signal " . ($? & 127) : $? >> 8;
+    return ($status, map { _slurp($_) } $out, $err);
 }
 
 sub _slurp {
-  my $file = shift;
-  open my $in, '<', "$file" or die "cannot read $file: $!";
-  local $/;
-  return scalar <$in>;
+    my $file = shift;
+    open my $in, '<', "$file" or die "cannot read $file: $!";
+    local $/;
+    return scalar <$in>;
 }
 
 1;
