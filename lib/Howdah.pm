@@ -1,0 +1,101 @@
+package Howdah;
+use v5.16;
+use warnings;
+
+use Carp ();
+
+our $VERSION = '0.001';
+
+my %hooks = (before_fork => [], after_fork => [], worker_exit => []);
+
+for my $name (keys %hooks) {
+    no strict 'refs';
+    *$name = sub {
+        my (undef, $code) = @_;
+        Carp::croak("Howdah->$name takes a code reference") if ref $code ne 'CODE';
+        push @{$hooks{$name}}, $code;
+        return;
+    };
+}
+
+# Runs the hooks of that name, in the order in which they were given. One that dies does not stop the others.
+sub run_hooks {
+    my (undef, $name, @arguments) = @_;
+    for my $code (@{$hooks{$name}}) {
+        eval { $code->(@arguments); 1 } or warn "the $name hook failed: $@";
+    }
+    return;
+}
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Howdah - application server for PSGI
+
+=head1 SYNOPSIS
+
+In a shell:
+
+  howdah app.psgi
+  plackup -s Howdah app.psgi
+
+In F<app.psgi>, what to do around the fork of each worker:
+
+  use Howdah;
+
+  my $dbh = connect_to_database();
+  my $sth = $dbh->prepare('SELECT ...');
+
+  Howdah->before_fork(sub { $dbh->disconnect });
+  Howdah->after_fork(sub  { my ($index) = @_; $dbh = connect_to_database() });
+  Howdah->worker_exit(sub { my ($index) = @_; $dbh->disconnect });
+
+  sub { my $env = shift; return [200, ['Content-Type' => 'text/plain'], ["Hello\n"]] };
+
+=head1 DESCRIPTION
+
+A front process, written in Rust, owns every connection; Perl workers only see complete requests. The application is
+loaded once, by the zygote, from which the workers are forked, so they share its memory.
+
+A database handle, a socket or any other connection that is opened while the application is loaded is inherited by
+every worker, and they would all talk on the same one. Open it in C<after_fork>, or at the first request.
+
+The hooks are harmless under another server, where they are never called. One that dies writes to the error log and
+does not stop the others.
+
+=head1 METHODS
+
+=head2 Howdah->before_fork($code)
+
+Called in the zygote before each worker is forked, without arguments.
+
+=head2 Howdah->after_fork($code)
+
+Called in each new worker with its index, a number from 0, before it takes a request.
+
+=head2 Howdah->worker_exit($code)
+
+Called with the index in a worker that leaves: because it served its quota, was asked to drain, got a TERM signal, or
+the application called C<exit> or C<psgix.harakiri.commit>. Not called when it is killed or crashes.
+
+=head2 Howdah->run_hooks($name, @arguments)
+
+For Howdah's own modules.
+
+=head1 LEAVING
+
+A worker that has run its hooks flushes its handles and leaves by C<_exit>: C<END> blocks and destructors of global
+objects do not run, since that would copy memory shared with the other workers only to throw it away. With
+C<--full-destruct> they run. When the application calls C<exit>, its C<END> blocks run first in either case, and the
+exit status is kept.
+
+=head1 SEE ALSO
+
+L<howdah(1)>, L<Plack::Handler::Howdah>, L<PSGI>
+
+=cut

@@ -1,0 +1,123 @@
+package Howdah::Loader;
+use v5.16;
+use warnings;
+
+use Plack::Util  ();
+use Scalar::Util ();
+
+# Middleware that plackup adds in development, innermost first.
+my @DEVELOPMENT = qw(Lint StackTrace AccessLog);
+
+sub load {
+    my ($class, %wish) = @_;
+    require lib;
+    lib->import(@{$wish{inc} // []});
+    $ENV{PLACK_ENV} = $wish{env} if defined $wish{env};
+    _load_module($_) for @{$wish{modules} // []};
+    my $app = defined $wish{eval} ? _evaluate($wish{eval}, $wish{app}) : Plack::Util::load_psgi($wish{app} // 'app.psgi');
+    $app = _code($app, $wish{app} // 'the code given by -e');
+    $app = _mount($app, $wish{path}) if defined $wish{path} && length $wish{path};
+    $app = _develop($app) if $wish{default_middleware} && ($wish{env} // '') eq 'development';
+    return $app;
+}
+
+# An object such as a Plack::Component is as good as a code reference.
+sub _code {
+    my ($app, $name) = @_;
+    return $app->to_app if Scalar::Util::blessed($app) && $app->can('to_app');
+    return $app if (Scalar::Util::reftype($app) // '') eq 'CODE';
+    return \&$app if Scalar::Util::blessed($app) && overload::Method($app, '&{}');
+    my $found = ref $app || (defined $app ? "'$app'" : 'undef');
+    die "$name does not return a PSGI application: it must end in a code reference, not $found\n";
+}
+
+sub _develop {
+    my $app = shift;
+    for my $name (@DEVELOPMENT) {
+        my $class = Plack::Util::load_class($name, 'Plack::Middleware');
+        $app = $class->wrap($app);
+    }
+    return $app;
+}
+
+sub _evaluate {
+    my ($code, $file) = @_;
+    require Plack::Builder;
+    my $text = "package Howdah::Loader::Evaluated; no strict; no warnings; use Plack::Builder;\n"
+        . "builder { $code;\n" . (defined $file ? 'Plack::Util::load_psgi($file);' : '') . '}';
+    my $app = eval $text;    ## no critic (ProhibitStringyEval)
+    die $@ if $@;
+    return $app;
+}
+
+# Module, or Module=import,list, as in perl -M.
+sub _load_module {
+    my ($name, $list) = split /=/, shift, 2;
+    my $class = Plack::Util::load_class($name);
+    $class->import(defined $list ? split /,/, $list : ());
+    return;
+}
+
+sub _mount {
+    my ($app, $path) = @_;
+    require Plack::App::URLMap;
+    my $map = Plack::App::URLMap->new;
+    $map->mount($path => $app);
+    return $map->to_app;
+}
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Howdah::Loader - load a PSGI application
+
+=head1 SYNOPSIS
+
+  use Howdah::Loader;
+
+  my $app = Howdah::Loader->load(app => 'app.psgi', env => 'deployment');
+  my $app = Howdah::Loader->load(eval => 'enable "Static"', app => 'MyApp', inc => ['lib']);
+
+=head1 DESCRIPTION
+
+Loads an application as L<plackup> does. Called by L<Howdah::Zygote>, or by L<Howdah::Worker> with C<--no-preload>.
+
+=head2 load(%wish)
+
+Returns the application, a code reference. Dies with Perl's message when it does not compile or is none.
+
+=over 4
+
+=item app
+
+A file, or a module name of letters, digits, underscores and colons, as for C<Plack::Util::load_psgi>. Default
+F<app.psgi>, or none when C<eval> is given.
+
+=item eval
+
+Code that runs inside C<builder { }>. With C<app> it wraps that application.
+
+=item env
+
+Value for C<PLACK_ENV>.
+
+=item inc, modules
+
+References to arrays: directories for C<@INC>; modules to load first, each C<Module> or C<Module=import,list>.
+
+=item path
+
+Mount the application below this path.
+
+=item default_middleware
+
+When true and C<env> is C<development>: wrap the application in Lint, StackTrace and AccessLog.
+
+=back
+
+=cut

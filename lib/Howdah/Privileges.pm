@@ -1,0 +1,79 @@
+package Howdah::Privileges;
+use v5.16;
+use warnings;
+
+use POSIX ();
+
+# Called by Howdah::Zygote before it loads the application.
+sub drop {
+    my ($class, %to) = @_;
+    my ($uid, $primary, $name) = _user($to{user}) if defined $to{user};
+    my $gid    = defined $to{group} ? _group($to{group}) : $primary;
+    my @groups = $class->_groups($name, $gid);
+    {
+        local $! = 0;
+        $( = $gid;                            ## no critic (RequireLocalizedPunctuationVars)
+        $) = join ' ', $gid, $gid, @groups;    ## no critic (RequireLocalizedPunctuationVars)
+        die "cannot change to group $gid: $!; only root can\n" if $! || $) + 0 != $gid || $( + 0 != $gid;
+    }
+    return if !defined $uid;
+    POSIX::setuid($uid) or die "cannot change to user $to{user}: $!; only root can\n";
+    die "still user $< after changing to $to{user}\n" if $< != $uid || $> != $uid;
+    return;
+}
+
+sub _group {
+    my $wanted = shift;
+    my $gid    = $wanted =~ /^\d+$/ ? $wanted : getgrnam $wanted;
+    die "there is no group '$wanted'\n" if !defined $gid;
+    return $gid;
+}
+
+# The further groups of a user, as login gives them.
+sub _groups {
+    my ($class, $name, $primary) = @_;
+    return if !defined $name;
+    my %found;
+    while (my (undef, undef, $gid, $members) = getgrent) {
+        $found{$gid} = 1 if grep { $_ eq $name } split ' ', $members;
+    }
+    endgrent;
+    delete $found{$primary};
+    return sort { $a <=> $b } keys %found;
+}
+
+sub _user {
+    my $wanted = shift;
+    my ($name, undef, $uid, $gid) = $wanted =~ /^\d+$/ ? getpwuid $wanted : getpwnam $wanted;
+    die "there is no user '$wanted'\n" if !defined $uid;
+    return ($uid, $gid, $name);
+}
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Howdah::Privileges - change to an ordinary user
+
+=head1 SYNOPSIS
+
+  use Howdah::Privileges;
+
+  Howdah::Privileges->drop(user => 'www-data');
+  Howdah::Privileges->drop(user => 'www-data', group => 'web');
+
+=head1 DESCRIPTION
+
+The front binds its ports as root; the application never needs to be.
+
+=head2 drop(user => $user, group => $group)
+
+Changes real, effective and saved ids. Either may be a name or a number. Without a group it is the user's; the user's
+further groups are taken over. Without a user only the group changes, and the further groups are given up. Dies when
+the name is unknown or the process may not change.
+
+=cut

@@ -1,0 +1,92 @@
+/*
+ * The socket between this worker and each front thread: packets of one `Message`, perhaps with bytes behind it and a
+ * descriptor beside it. Used for what shared memory cannot carry: descriptors and interim responses.
+ */
+#include "howdah.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* One ancillary message with one descriptor. */
+union descriptor_space {
+    char bytes[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr aligned;
+};
+
+static void attach_descriptor(struct msghdr *header, union descriptor_space *space, int fd) {
+    header->msg_control = space->bytes;
+    header->msg_controllen = sizeof space->bytes;
+    struct cmsghdr *part = CMSG_FIRSTHDR(header);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(part), &fd, sizeof fd);
+}
+
+static int detach_descriptor(struct msghdr *header) {
+    int fd = -1;
+    struct cmsghdr *part = CMSG_FIRSTHDR(header);
+    if (part && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS)
+        memcpy(&fd, CMSG_DATA(part), sizeof fd);
+    return fd;
+}
+
+/* Sends a packet, with the descriptor `passed` unless that is -1. */
+void hd_send(pTHX_ int fd, const Message *message, const char *payload, STRLEN length, int passed) {
+    struct iovec parts[2] = {{(void *)message, sizeof *message}, {(void *)payload, length}};
+    struct msghdr header = {.msg_iov = parts, .msg_iovlen = length ? 2 : 1};
+    union descriptor_space space = {{0}};
+    if (passed >= 0)
+        attach_descriptor(&header, &space, passed);
+    while (sendmsg(fd, &header, MSG_NOSIGNAL) < 0)
+        if (errno != EINTR)
+            croak("cannot write to the front: %s", Strerror(errno));
+}
+
+static ssize_t receive(int fd, struct msghdr *header, int flags) {
+    ssize_t length;
+    do
+        length = recvmsg(fd, header, flags | MSG_CMSG_CLOEXEC);
+    while (length < 0 && errno == EINTR);
+    return length;
+}
+
+/* The answer may have any length; a look ahead tells which. */
+static STRLEN answer_length(int fd) {
+    struct msghdr header = {0};
+    ssize_t length = receive(fd, &header, MSG_PEEK | MSG_TRUNC);
+    return length > (ssize_t)sizeof(Message) ? length - sizeof(Message) : 0;
+}
+
+static int read_answer(pTHX_ int fd, Message *answer, SV *unread) {
+    STRLEN length = answer_length(fd);
+    SV *payload = unread ? unread : sv_newmortal();
+    char *bytes = (sv_setpvs(payload, ""), SvGROW(payload, length + 1));
+    struct iovec parts[2] = {{answer, sizeof *answer}, {bytes, length}};
+    union descriptor_space space;
+    struct msghdr header = {
+        .msg_iov = parts, .msg_iovlen = 2, .msg_control = space.bytes, .msg_controllen = sizeof space.bytes};
+    if (receive(fd, &header, 0) < (ssize_t)sizeof *answer) {
+        hd.leaving = LEAVE_ORPHAN;
+        croak("the front is gone");
+    }
+    SvCUR_set(payload, length);
+    bytes[length] = '\0';
+    return detach_descriptor(&header);
+}
+
+/*
+ * Asks the front about the present slot and waits for the answer: its value, where 0 means yes. A descriptor goes
+ * into `got` (-1 for none), bytes behind the answer into `unread`.
+ */
+U64 hd_ask(pTHX_ MessageKind kind, U64 value, const char *payload, STRLEN length, int *got, SV *unread) {
+    U32 front = HD_LOAD(hd.now.control->front);
+    int channel = hd.channels[front < (U32)hd.fronts ? front : 0];
+    Message question = {kind, hd.now.slot, value}, answer;
+    hd_settle();
+    hd_send(aTHX_ channel, &question, payload, length, -1);
+    do
+        *got = read_answer(aTHX_ channel, &answer, unread);
+    while ((answer.kind != question.kind || answer.slot != question.slot) && (*got < 0 || close(*got) == 0));
+    return answer.value;
+}

@@ -1,0 +1,166 @@
+/*
+ * One request from claim to finish. Called by loop.c.
+ *
+ * Everything that may run Perl code, and so may die, happens in `serve` inside one G_EVAL. Behind it lies the one way
+ * out: the slot is finished there, whatever happened, and only then handles are closed and cleanup handlers run, so
+ * that the client does not wait for them.
+ */
+#include "howdah.h"
+
+static CV *serve_cv;
+
+static const char *span_text(pTHX_ Span span) {
+    const char *area = (const char *)hd.now.request;
+    return pv_escape(sv_2mortal(newSVpvs("")), area + span.offset, span.length, 200, NULL, PERL_PV_ESCAPE_NONASCII);
+}
+
+/* Puts an error into the log, with the request that it belongs to while that is at hand. */
+static void complain(pTHX_ SV *error, const char *what) {
+    STRLEN length;
+    const char *text = SvPV(error, length);
+    PerlIO *log = Perl_error_log;
+    if (hd.now.progress == HD_FINISHED)
+        PerlIO_printf(log, "%s: %.*s", what, (int)length, text);
+    else
+        PerlIO_printf(log, "%s in %s %s: %.*s", what, span_text(aTHX_ hd.now.request->method),
+                      span_text(aTHX_ hd.now.request->uri), (int)length, text);
+    if (!length || text[length - 1] != '\n')
+        PerlIO_puts(log, "\n");
+    PerlIO_flush(log);
+}
+
+static SV *call_app(pTHX) {
+    dSP;
+    PUSHMARK(SP);
+    mXPUSHs(newRV_inc((SV *)hd.now.env));
+    PUTBACK;
+    HD_STORE(((SlotControl *)hd.now.control)->begun, 1);
+    call_sv(hd.app, G_SCALAR);
+    SPAGAIN;
+    SV *response = POPs;
+    PUTBACK;
+    return response;
+}
+
+static void serve(pTHX_ CV *cv) {
+    dXSARGS;
+    PERL_UNUSED_VAR(cv);
+    PERL_UNUSED_VAR(items);
+    hd_build_env(aTHX_ hd.now.request);
+    SV *response = call_app(aTHX);
+    if (SvROK(response) && SvTYPE(SvRV(response)) == SVt_PVCV)
+        hd_call_delayed(aTHX_ response);
+    else
+        hd_respond(aTHX_ response, false);
+    XSRETURN_YES;
+}
+
+void hd_prepare_exchange(pTHX) { serve_cv = newXS(NULL, serve, __FILE__); }
+
+static void begin(U32 slot) {
+    UV serial = hd.now.serial + 1;
+    const Request *request = (const Request *)howdah_request(slot);
+    hd.now = (struct hd_exchange){
+        .slot = slot, .serial = serial, .control = howdah_control(slot), .request = request, .progress = HD_NOTHING_OUT};
+    hd.now.bodyless = request->flags & REQUEST_IS_HEAD;
+}
+
+/* Gives the slot back to the front. */
+void hd_finish(void) {
+    if (hd.now.progress == HD_FINISHED)
+        return;
+    HD_STORE64(((SlotControl *)hd.now.control)->finished_at, hd_now());
+    hd.now.progress = HD_FINISHED;
+    HD_STORE(hd.cell->slot, 0);
+    if (howdah_finish(hd.now.slot, hd.index))
+        hd_owe(hd.now.slot);
+}
+
+static void answer_failed(void) {
+    const U32 flags = RESPONSE_HEAD_READY | RESPONSE_WHOLE | RESPONSE_FAILED;
+    if (hd.now.progress == HD_HEAD_OUT)
+        howdah_add_flags(hd.now.slot, RESPONSE_BROKEN);
+    else if (hd.now.progress == HD_NOTHING_OUT)
+        howdah_set_head(hd.now.slot, 500, flags, 0, -1);
+}
+
+/* The application called exit: its request is answered 500, or cut. */
+void hd_abandon(pTHX) {
+    if (hd.now.progress == HD_FINISHED)
+        return;
+    complain(aTHX_ sv_2mortal(newSVpvs("it called exit; the worker leaves")), "the application failed");
+    answer_failed();
+    hd_finish();
+    hd_settle();
+}
+
+static void conclude(pTHX_ bool returned) {
+    if (!returned) {
+        complain(aTHX_ ERRSV, "the application failed");
+        answer_failed();
+    } else if (!hd.now.answered && hd.now.detached)
+        howdah_set_head(hd.now.slot, 0, RESPONSE_DETACHED, 0, -1);
+    hd_finish();
+    hd_settle();
+}
+
+static void call_guarded(pTHX_ SV *code, const char *method, SV *argument, const char *what) {
+    dSP;
+    ENTER;
+    SAVETMPS;
+    PUSHMARK(SP);
+    XPUSHs(argument);
+    PUTBACK;
+    if (method)
+        call_method(method, G_EVAL | G_VOID | G_DISCARD);
+    else
+        call_sv(code, G_EVAL | G_VOID | G_DISCARD);
+    if (SvTRUE(ERRSV))
+        complain(aTHX_ ERRSV, what);
+    FREETMPS;
+    LEAVE;
+}
+
+static void close_body(pTHX) {
+    if (!hd.now.body)
+        return;
+    call_guarded(aTHX_ NULL, "close", hd.now.body, "closing the response body failed");
+    SvREFCNT_dec(hd.now.body);
+}
+
+/* psgix.cleanup.handlers, each with the env; then psgix.harakiri.commit, which they may still set. */
+static void clean_up(pTHX) {
+    HV *env = hd.now.env;
+    SV **handlers = env ? hv_fetchs(env, "psgix.cleanup.handlers", 0) : NULL;
+    if (handlers && SvROK(*handlers) && SvTYPE(SvRV(*handlers)) == SVt_PVAV) {
+        AV *list = (AV *)SvRV(*handlers);
+        for (SSize_t i = 0; i <= av_top_index(list); i++) {
+            SV **handler = av_fetch(list, i, 0);
+            if (handler)
+                call_guarded(aTHX_ * handler, NULL, sv_2mortal(newRV_inc((SV *)env)), "a cleanup handler failed");
+        }
+    }
+    SV **commit = env ? hv_fetchs(env, "psgix.harakiri.commit", 0) : NULL;
+    if (commit && SvTRUE(*commit))
+        hd.leaving = LEAVE_HARAKIRI;
+}
+
+/* Serves the request in `slot`. */
+void hd_exchange(pTHX_ U32 slot) {
+    dSP;
+    ENTER;
+    SAVETMPS;
+    begin(slot);
+    PUSHMARK(SP);
+    call_sv((SV *)serve_cv, G_EVAL | G_SCALAR);
+    SPAGAIN;
+    bool returned = SvTRUE(*SP);
+    (void)POPs;
+    PUTBACK;
+    conclude(aTHX_ returned);
+    close_body(aTHX);
+    clean_up(aTHX);
+    SvREFCNT_dec(hd.now.env);
+    FREETMPS;
+    LEAVE;
+}

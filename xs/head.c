@@ -1,0 +1,135 @@
+/*
+ * Checks the status and header of a response and writes the lines to the start of the ring. Called by response.c.
+ *
+ * Whatever could split the header is the application's error and becomes a 500 with the reason in the log. The front
+ * owns the connection, so fields about framing and connection are taken out here and told to it as flags: it writes
+ * Content-Length, Transfer-Encoding and Connection itself.
+ */
+#include "howdah.h"
+
+/* What a field is to us, besides a line to pass on. */
+enum meaning { PLAIN, DATE, SERVER, LENGTH, CONNECTION, CODING, DROPPED };
+
+static const struct {
+    const char *name;
+    STRLEN length;
+    enum meaning meaning;
+} SPECIAL[] = {
+#define FIELD(name, meaning) {name, sizeof name - 1, meaning}
+    FIELD("date", DATE),
+    FIELD("server", SERVER),
+    FIELD("content-length", LENGTH),
+    FIELD("connection", CONNECTION),
+    FIELD("transfer-encoding", CODING),
+    FIELD("keep-alive", DROPPED),
+    FIELD("proxy-connection", DROPPED),
+    FIELD("trailer", DROPPED),
+    FIELD("te", DROPPED),
+    FIELD("upgrade", DROPPED),
+#undef FIELD
+};
+
+/* Final status: three digits from 200 on. Interim ones go by psgix.informational. */
+U32 hd_status(pTHX_ SV *sv) {
+    STRLEN length;
+    const char *text = hd_bytes(aTHX_ sv, &length, "status");
+    bool three = length == 3 && isDIGIT(text[0]) && isDIGIT(text[1]) && isDIGIT(text[2]);
+    U32 status = three ? (text[0] - '0') * 100 + (text[1] - '0') * 10 + (text[2] - '0') : 0;
+    if (status < 100)
+        croak("the response status is \"%.40s\" where it must be a number from 200 to 999", text);
+    return status;
+}
+
+static enum meaning meaning_of(const char *name, STRLEN length) {
+    for (size_t i = 0; i < sizeof SPECIAL / sizeof *SPECIAL; i++)
+        if (SPECIAL[i].length == length && foldEQ(name, SPECIAL[i].name, length))
+            return SPECIAL[i].meaning;
+    return PLAIN;
+}
+
+/* A token, RFC 9110 5.6.2. */
+static void check_name(pTHX_ const char *name, STRLEN length) {
+    STRLEN i = 0;
+    while (i < length && (isWORDCHAR_A(name[i]) || (name[i] && strchr("-!#$%&'*+.^`|~", name[i]))))
+        i++;
+    if (i < length || length == 0)
+        croak("the response has an invalid header name \"%.80s\"", name);
+}
+
+/* A field value, RFC 9110 5.5: no control characters, above all no CR, LF and NUL. */
+static void check_value(pTHX_ const char *name, const char *value, STRLEN length) {
+    for (STRLEN i = 0; i < length; i++) {
+        U8 c = value[i];
+        if ((c < 0x20 && c != '\t') || c == 0x7f)
+            croak("the response header %s has the control character \\x%02X in its value", name, c);
+    }
+}
+
+static void take_length(pTHX_ struct hd_head *head, const char *value, STRLEN length) {
+    UV number = 0;
+    if (!grok_number(value, length, &number) || !length || value[strspn(value, "0123456789")] || number > IV_MAX)
+        croak("the response header Content-Length is \"%.40s\" where it must be a number of bytes", value);
+    if (head->content_length >= 0 && head->content_length != (I64)number)
+        croak("the response has two Content-Lengths, %" IVdf " and %" UVuf, (IV)head->content_length, number);
+    head->content_length = number;
+}
+
+/* Whether a comma-separated list has the word, RFC 9110 5.6.1. */
+static bool has_word(const char *list, const char *word) {
+    STRLEN length = strlen(word);
+    for (const char *at = list; *at; at += strcspn(at, ",")) {
+        at += strspn(at, ", \t");
+        if (foldEQ(at, word, length) && strchr(", \t", at[length]))
+            return true;
+    }
+    return false;
+}
+
+/* Notes what a field means to the front. False when its line is not to be sent. */
+static bool keep_line(pTHX_ struct hd_head *head, enum meaning meaning, const char *value, STRLEN length) {
+    switch (meaning) {
+    case DATE: head->flags |= RESPONSE_HAS_DATE; return true;
+    case SERVER: head->flags |= RESPONSE_HAS_SERVER; return true;
+    case LENGTH: take_length(aTHX_ head, value, length); return false;
+    case CONNECTION: head->flags |= has_word(value, "close") ? RESPONSE_CLOSE : 0; return false;
+    case CODING: hd.now.dechunk |= has_word(value, "chunked"); return false;
+    case DROPPED: return false;
+    default: return true;
+    }
+}
+
+/* One field as a line at `at`; returns its end. */
+static char *write_line(pTHX_ struct hd_head *head, SV *name_sv, SV *value_sv, char *at, const char *end) {
+    STRLEN name_length, value_length;
+    const char *name = hd_bytes(aTHX_ name_sv, &name_length, "a response header name");
+    const char *value = hd_bytes(aTHX_ value_sv, &value_length, "a response header");
+    check_name(aTHX_ name, name_length);
+    check_value(aTHX_ name, value, value_length);
+    if (!SvOK(value_sv))
+        Perl_warner(aTHX_ packWARN(WARN_UNINITIALIZED), "the response header %s has no value", name);
+    if (!keep_line(aTHX_ head, meaning_of(name, name_length), value, value_length))
+        return at;
+    if (name_length + value_length + 4 > (STRLEN)(end - at))
+        croak("the response header is longer than %d bytes", RESPONSE_HEAD);
+    at = (char *)memcpy(at, name, name_length) + name_length;
+    at = (char *)memcpy(at, ": ", 2) + 2;
+    at = (char *)memcpy(at, value, value_length) + value_length;
+    return (char *)memcpy(at, "\r\n", 2) + 2;
+}
+
+static SV *element(pTHX_ AV *array, SSize_t index) {
+    SV **found = av_fetch(array, index, 0);
+    return found ? *found : &PL_sv_undef;
+}
+
+/* Writes the lines of `headers` at `lines`, which has RESPONSE_HEAD bytes; the head's other parts are set here too. */
+void hd_write_head(pTHX_ struct hd_head *head, AV *headers, char *lines) {
+    SSize_t count = av_top_index(headers) + 1;
+    if (count % 2)
+        croak("the response headers have an odd number of elements (%" IVdf ")", (IV)count);
+    char *at = lines;
+    for (SSize_t i = 0; i < count; i += 2)
+        at = write_line(aTHX_ head, element(aTHX_ headers, i), element(aTHX_ headers, i + 1), at,
+                        lines + RESPONSE_HEAD);
+    head->length = at - lines;
+}

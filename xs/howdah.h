@@ -1,0 +1,142 @@
+#ifndef HOWDAH_H
+#define HOWDAH_H
+/*
+ * What the C files of the worker share. A request passes through them in this order: loop.c claims it, env.c and
+ * input.c build what the application is called with, response.c takes the answer, head.c checks its header, body.c,
+ * stream.c and ring.c bring it into the slot's ring, and loop.c finishes the slot and calls the next.
+ *
+ * Perl code may die at any point where it is called (also behind a tied or overloaded value), so everything between
+ * claim and finish runs inside one G_EVAL: see exchange.c.
+ */
+#define PERL_NO_GET_CONTEXT
+#include "EXTERN.h"
+#include "perl.h"
+#include "XSUB.h"
+
+#include "wire.h"
+
+/* How far the response to the present request is. */
+enum hd_progress {
+    HD_FINISHED,    /* there is none: the slot belongs to the front again */
+    HD_NOTHING_OUT, /* the front knows nothing yet: an error can still become a 500 */
+    HD_HEAD_OUT     /* the head is published: an error can only cut the connection */
+};
+
+/* The head of the response, as far as it is not in the ring. */
+struct hd_head {
+    U32 status;
+    U32 flags;          /* RESPONSE_ flags */
+    U32 length;         /* bytes of header lines at the start of the ring */
+    I64 content_length; /* -1 for none given */
+};
+
+/* The request that this worker serves now. */
+struct hd_exchange {
+    U32 slot;
+    UV serial; /* tells a writer kept from an earlier request from the present one */
+    const SlotControl *control;
+    const Request *request;
+    HV *env;
+    SV *body; /* a handle whose close is still to be called */
+    struct hd_head head;
+    enum hd_progress progress;
+    bool answered;  /* the application gave a response */
+    bool streaming; /* it has a writer */
+    bool bodyless;  /* HEAD, 204, 304: body bytes are dropped */
+    bool detached;  /* it took the socket */
+    bool dechunk;   /* the body comes in chunked coding already, which is undone */
+};
+
+/* This worker. There is one in a process. */
+struct hd_worker {
+    U16 index;
+    WorkerCell *cell;
+    SV *app;
+    int fronts;
+    int eventfds[MAX_FRONTS];
+    int channels[MAX_FRONTS];
+    Leave leaving;
+    U64 owed; /* a bit for each front thread whose eventfd this worker has yet to write */
+    struct hd_exchange now;
+};
+
+extern struct hd_worker hd;
+
+/* The cell's and the slot's plain words have this worker as their one writer; readers are other processes. */
+#define HD_STORE(word, value) __atomic_store_n((AtomicU32 *)&(word), (U32)(value), __ATOMIC_RELEASE)
+#define HD_STORE64(word, value) __atomic_store_n((AtomicU64 *)&(word), (U64)(value), __ATOMIC_RELEASE)
+#define HD_LOAD(word) __atomic_load_n((const AtomicU32 *)&(word), __ATOMIC_ACQUIRE)
+#define HD_LOAD64(word) __atomic_load_n((const AtomicU64 *)&(word), __ATOMIC_ACQUIRE)
+
+/* segment.c */
+void hd_map_segment(pTHX_ int fd);
+
+/* wait.c */
+U64 hd_now(void);
+void hd_owe(U32 slot);
+void hd_settle(void);
+void hd_tell(void);
+void hd_sleep_idle(pTHX);
+void hd_wait_for_room(pTHX);
+bool hd_front_is_gone(void);
+
+/* channel.c */
+void hd_send(pTHX_ int fd, const Message *message, const char *payload, STRLEN length, int passed);
+U64 hd_ask(pTHX_ MessageKind kind, U64 value, const char *payload, STRLEN length, int *got, SV *unread);
+
+/* env.c */
+void hd_prepare_env(pTHX);
+void hd_build_env(pTHX_ const Request *request);
+
+/* input.c */
+SV *hd_input(pTHX_ const Request *request);
+SV *hd_handle(pTHX_ PerlIO *fp);
+
+/* socket.c */
+SV *hd_lazy_socket(pTHX);
+void hd_upgrade_socket(pTHX_ HV *env);
+int hd_take_socket(pTHX_ SV *unread);
+
+/* exchange.c */
+void hd_exchange(pTHX_ U32 slot);
+void hd_finish(void);
+void hd_abandon(pTHX);
+void hd_check_serial(pTHX_ UV serial);
+void hd_prepare_exchange(pTHX);
+
+/* text.c */
+const char *hd_bytes(pTHX_ SV *sv, STRLEN *length, const char *what);
+
+/* head.c */
+U32 hd_status(pTHX_ SV *sv);
+void hd_write_head(pTHX_ struct hd_head *head, AV *headers, char *lines);
+
+/* response.c */
+void hd_respond(pTHX_ SV *response, bool may_stream);
+
+/* ring.c */
+void hd_publish(U32 flags);
+void hd_put(pTHX_ const char *bytes, STRLEN length);
+void hd_default_length(U64 length);
+
+/* dechunk.c */
+void hd_start_dechunk(void);
+STRLEN hd_dechunk(pTHX_ const char **at, const char *end);
+
+/* body.c */
+void hd_send_array(pTHX_ AV *body);
+/* handle.c */
+void hd_send_handle(pTHX_ SV *body);
+
+/* stream.c */
+void hd_call_delayed(pTHX_ SV *code);
+
+/* interim.c */
+void hd_inform(pTHX_ SV *status, SV *headers);
+
+/* loop.c */
+void hd_become_worker(pTHX_ UV index, AV *eventfds, AV *channels);
+void hd_leave(UV reason);
+void hd_run(pTHX);
+
+#endif

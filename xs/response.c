@@ -1,0 +1,77 @@
+/*
+ * Takes what the application returned or gave to its responder: [status, headers, body]. Called by exchange.c and
+ * stream.c; head.c checks the header, then body.c, handle.c or stream.c takes the body.
+ *
+ * A response of a wrong shape is the application's error: croak names it, and exchange.c answers 500.
+ */
+#include "howdah.h"
+
+static AV *array(pTHX_ SV *sv, const char *what) {
+    if (!SvROK(sv) || SvTYPE(SvRV(sv)) != SVt_PVAV)
+        croak("%s must be an array reference, not %s", what,
+              SvROK(sv) ? sv_reftype(SvRV(sv), true) : SvOK(sv) ? "a plain value" : "undef");
+    return (AV *)SvRV(sv);
+}
+
+static SV *element(pTHX_ AV *triplet, SSize_t index) {
+    SV **found = av_fetch(triplet, index, 0);
+    if (!found)
+        return &PL_sv_undef;
+    SvGETMAGIC(*found);
+    return *found;
+}
+
+static void check_count(pTHX_ SSize_t count, bool may_stream) {
+    if (count != 3 && !(count == 2 && may_stream))
+        croak("the response must have status, headers and body: three elements, not %" IVdf, (IV)count);
+}
+
+static void begin(pTHX_ U32 status) {
+    if (hd.now.answered || hd.now.progress != HD_NOTHING_OUT)
+        croak("the application has already given its response");
+    if (status < 200)
+        croak("the response status is %u: an interim response goes by psgix.informational", status);
+    hd.now.bodyless |= status == 204 || status == 304;
+    hd.now.dechunk = false;
+    hd.now.head = (struct hd_head){.status = status, .content_length = -1};
+}
+
+static void finish_head(void) {
+    struct hd_head *head = &hd.now.head;
+    if (head->status == 204)
+        head->content_length = -1; /* RFC 9110 8.6 */
+    if (hd.now.dechunk) {
+        head->content_length = -1; /* RFC 9112 6.2 */
+        hd_start_dechunk();
+    }
+}
+
+static void send_body(pTHX_ SV *body) {
+    if (SvROK(body) && SvTYPE(SvRV(body)) == SVt_PVAV && !SvOBJECT(SvRV(body)))
+        hd_send_array(aTHX_ (AV *)SvRV(body));
+    else
+        hd_send_handle(aTHX_ body);
+}
+
+/* Takes a response; with `may_stream` the body may be missing, which asks for a writer. */
+void hd_respond(pTHX_ SV *response, bool may_stream) {
+    uintptr_t room;
+    ENTER; /* conversions and $/ last until the body is in the ring */
+    SvGETMAGIC(response);
+    AV *triplet = array(aTHX_ response, "the response");
+    SSize_t count = av_top_index(triplet) + 1;
+    check_count(aTHX_ count, may_stream);
+    begin(aTHX_ hd_status(aTHX_ element(aTHX_ triplet, 0)));
+    AV *headers = array(aTHX_ element(aTHX_ triplet, 1), "the response headers");
+    hd_write_head(aTHX_ &hd.now.head, headers, (char *)howdah_room(hd.now.slot, &room));
+    finish_head();
+    hd.now.streaming = count == 2;
+    if (hd.now.streaming) {
+        howdah_produce(hd.now.slot, hd.now.head.length);
+        hd_publish(0);
+        hd_tell();
+    } else
+        send_body(aTHX_ element(aTHX_ triplet, 2));
+    hd.now.answered = true;
+    LEAVE;
+}

@@ -1,0 +1,49 @@
+/*
+ * The way into the slot's response ring, for body.c, handle.c and stream.c. Bytes go to the front, which owns the
+ * connection; when it takes them more slowly than they come, the worker waits here.
+ */
+#include "howdah.h"
+
+/* Says that status, lines and length are final. The lines must be produced before. */
+void hd_publish(U32 flags) {
+    struct hd_head *head = &hd.now.head;
+    howdah_set_head(hd.now.slot, head->status, head->flags | flags | RESPONSE_HEAD_READY, head->length,
+                    head->content_length);
+    hd.now.progress = HD_HEAD_OUT;
+}
+
+/* The length of the body, known to us, where the application gave none. */
+void hd_default_length(U64 length) {
+    struct hd_head *head = &hd.now.head;
+    if (head->content_length < 0 && head->status != 204 && head->status != 304 && !hd.now.dechunk)
+        head->content_length = length;
+}
+
+static void put_plain(pTHX_ const char *bytes, STRLEN length) {
+    while (length && !HD_LOAD(hd.now.control->abandoned)) {
+        uintptr_t room;
+        U8 *at = howdah_room(hd.now.slot, &room);
+        STRLEN part = length < room ? length : room;
+        if (part == 0) {
+            hd_wait_for_room(aTHX);
+            continue;
+        }
+        memcpy(at, bytes, part);
+        howdah_produce(hd.now.slot, part);
+        bytes += part;
+        length -= part;
+    }
+}
+
+/* Adds body bytes behind a published head. They are dropped when the client is gone. */
+void hd_put(pTHX_ const char *bytes, STRLEN length) {
+    if (hd.now.bodyless)
+        return;
+    if (!hd.now.dechunk) {
+        put_plain(aTHX_ bytes, length);
+        return;
+    }
+    const char *end = bytes + length;
+    for (STRLEN run; (run = hd_dechunk(aTHX_ &bytes, end)) > 0; bytes += run)
+        put_plain(aTHX_ bytes, run);
+}

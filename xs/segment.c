@@ -1,0 +1,22 @@
+/*
+ * Maps the segment that the front shares with its workers. The zygote calls this once, from Howdah::Zygote; forked
+ * workers inherit the mapping.
+ */
+#include "howdah.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+void hd_map_segment(pTHX_ int fd) {
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        croak("cannot look at the shared segment: %s", Strerror(errno));
+    void *base = mmap(NULL, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (base == MAP_FAILED)
+        croak("cannot map the shared segment of %" IVdf " bytes: %s", (IV)status.st_size, Strerror(errno));
+    switch (howdah_attach(base, status.st_size)) {
+    case 0: return;
+    case 1: croak("front and Perl modules are of different versions of Howdah; install both anew");
+    default: croak("the shared segment is cut short, or a second one");
+    }
+}

@@ -1,0 +1,51 @@
+/*
+ * Delayed and streaming responses (PSGI "Delayed Response and Streaming Body"). The application returned a code
+ * reference: it is called with a responder, which takes the response, or its first two elements and gives a writer.
+ *
+ * Writer and responder bear the serial number of their request; kept beyond it, they die instead of writing into
+ * somebody else's response. A response whose writer was not closed ends when the code returns, so that code which
+ * dies half-way is never taken for complete.
+ */
+#include "howdah.h"
+
+void hd_check_serial(pTHX_ UV serial) {
+    if (serial != hd.now.serial || hd.now.progress == HD_FINISHED)
+        croak("the response has already ended");
+}
+
+/* A writer for the present response: a blessed number. */
+static SV *new_writer(pTHX) {
+    SV *writer = sv_2mortal(newRV_noinc(newSVuv(hd.now.serial)));
+    return sv_bless(writer, gv_stashpvs("Howdah::Writer", GV_ADD));
+}
+
+/* What a responder runs: $respond->([$status, $headers, $body]), or without body for a writer. */
+static void respond(pTHX_ CV *cv) {
+    dXSARGS;
+    if (items != 1)
+        croak("the responder takes one argument, the response");
+    hd_check_serial(aTHX_ CvXSUBANY(cv).any_uv);
+    hd_respond(aTHX_ ST(0), true);
+    SPAGAIN;
+    if (!hd.now.streaming)
+        XSRETURN_EMPTY;
+    ST(0) = new_writer(aTHX);
+    XSRETURN(1);
+}
+
+static SV *new_responder(pTHX) {
+    CV *responder = newXS(NULL, respond, __FILE__);
+    CvXSUBANY(responder).any_uv = hd.now.serial;
+    return sv_2mortal(newRV_noinc((SV *)responder));
+}
+
+/* Calls the code with a responder. Dies with it. */
+void hd_call_delayed(pTHX_ SV *code) {
+    dSP;
+    PUSHMARK(SP);
+    XPUSHs(new_responder(aTHX));
+    PUTBACK;
+    call_sv(code, G_VOID | G_DISCARD);
+    if (!hd.now.answered && !hd.now.detached)
+        croak("the application returned a code reference that never called its responder");
+}

@@ -1,0 +1,22 @@
+/* Bytes of a Perl string, as PSGI wants them: characters above 255 are the application's error. */
+#include "howdah.h"
+
+static const char *narrowed(pTHX_ const char *bytes, STRLEN *length, const char *what) {
+    bool wide = true;
+    U8 *narrow = bytes_from_utf8((const U8 *)bytes, length, &wide);
+    if (wide)
+        croak("Wide character in %s; the application must encode its text, as by Encode::encode('UTF-8', ...)", what);
+    SAVEFREEPV(narrow);
+    return (const char *)narrow;
+}
+
+/* The string's bytes, valid as long as `sv`, or to the end of the present scope if it had to be converted. */
+const char *hd_bytes(pTHX_ SV *sv, STRLEN *length, const char *what) {
+    SvGETMAGIC(sv);
+    if (!SvOK(sv)) {
+        *length = 0;
+        return "";
+    }
+    const char *bytes = SvPV_nomg_const(sv, *length);
+    return SvUTF8(sv) ? narrowed(aTHX_ bytes, length, what) : bytes;
+}

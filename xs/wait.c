@@ -1,0 +1,92 @@
+/*
+ * Sleeping and waking: a worker sleeps on futexes in shared memory and wakes a front thread by its eventfd. Only
+ * here does a worker wait for the front; every wait ends within a second to see whether the front still lives.
+ */
+#include "howdah.h"
+
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* An idle worker looks for work this long before it sleeps. Spinning pays only with processors to spare. */
+#define SPIN_NS 0
+
+/* CLOCK_MONOTONIC, the clock of every timestamp in the segment; no system call, by the vDSO. */
+U64 hd_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (U64)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static bool futex_wait(const AtomicU32 *word, U32 seen) {
+    static const struct timespec second = {1, 0};
+    return syscall(SYS_futex, word, FUTEX_WAIT, seen, &second, NULL, 0) == 0 || errno != ETIMEDOUT;
+}
+
+/* The front closes its ends of the channels when it dies. */
+bool hd_front_is_gone(void) {
+    struct pollfd channel = {.fd = hd.channels[0], .events = 0};
+    return poll(&channel, 1, 0) == 1 && (channel.revents & (POLLHUP | POLLERR | POLLNVAL));
+}
+
+/* Notes that the eventfd of the slot's front thread must be written. */
+void hd_owe(U32 slot) {
+    U32 front = HD_LOAD(howdah_control(slot)->front);
+    hd.owed |= (U64)1 << (front < (U32)hd.fronts ? front : 0);
+}
+
+/* Writes the eventfds that are owed. */
+void hd_settle(void) {
+    const U64 one = 1;
+    while (hd.owed) {
+        int front = __builtin_ctzll(hd.owed);
+        /* A full counter (EAGAIN) is readable already. */
+        while (write(hd.eventfds[front], &one, sizeof one) < 0 && errno == EINTR)
+            ;
+        hd.owed &= hd.owed - 1;
+    }
+}
+
+/* Tells the front that the present slot has news. */
+void hd_tell(void) {
+    if (howdah_tell(hd.now.slot))
+        hd_owe(hd.now.slot);
+    hd_settle();
+}
+
+static bool spin(void) {
+    for (U64 end = hd_now() + SPIN_NS; SPIN_NS && hd_now() < end; __builtin_ia32_pause())
+        if (howdah_queue_length())
+            return true;
+    return false;
+}
+
+/* Sleeps until the front has work or a command, a signal comes, or a second has passed. */
+void hd_sleep_idle(pTHX) {
+    hd_settle();
+    if (spin())
+        return;
+    bool woken = true;
+    U64 now = hd_now();
+    HD_STORE64(hd.cell->since, now);
+    HD_STORE(hd.cell->phase, WORKER_PHASE_IDLE);
+    if (howdah_enter_idle(hd.index, now))
+        woken = futex_wait(&hd.cell->wake, 0);
+    howdah_leave_idle(hd.index);
+    PERL_ASYNC_CHECK();
+    if (!woken && hd_front_is_gone())
+        hd.leaving = LEAVE_ORPHAN;
+}
+
+/* Sleeps until the front has taken something from the ring of the present slot. */
+void hd_wait_for_room(pTHX) {
+    U32 seen;
+    hd_tell();
+    if (howdah_wait_for_room(hd.now.slot, &seen) && !futex_wait(&hd.now.control->room, seen) && hd_front_is_gone()) {
+        hd.leaving = LEAVE_ORPHAN;
+        croak("the front is gone");
+    }
+    PERL_ASYNC_CHECK();
+}
