@@ -45,8 +45,15 @@ async fn accept_some(listener: &Arc<Listener>) -> bool {
         match rustix::net::acceptfrom_with(&listener.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok((socket, address)) => start(listener, socket, address),
             Err(rustix::io::Errno::AGAIN) => return true,
-            Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE | rustix::io::Errno::NOMEM | rustix::io::Errno::NOBUFS) => {
-                tracing::error!("out of file descriptors or memory: connections wait; raise the limit of open files (ulimit -n)");
+            Err(
+                rustix::io::Errno::MFILE
+                | rustix::io::Errno::NFILE
+                | rustix::io::Errno::NOMEM
+                | rustix::io::Errno::NOBUFS,
+            ) => {
+                tracing::error!(
+                    "out of file descriptors or memory: connections wait; raise the limit of open files (ulimit -n)"
+                );
                 tokio::time::sleep(REST).await;
                 return false;
             }

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use howdah_http1::encode::status_line;
 use howdah_http1::Version;
+use howdah_http1::encode::status_line;
 use howdah_wire::{Message, MessageKind};
 use tokio::io::unix::AsyncFd;
 
@@ -84,7 +84,9 @@ fn read(worker: u16, message: &Message, rest: &[u8], fds: Vec<OwnedFd>) -> Optio
     } else if kind(MessageKind::Socket) {
         Some(Mail::WantSocket { worker })
     } else if kind(MessageKind::Interim) {
-        let status = u16::try_from(message.value).ok().filter(|status| (100..200).contains(status) && *status != 101)?;
+        let status = u16::try_from(message.value)
+            .ok()
+            .filter(|status| (100..200).contains(status) && *status != 101)?;
         Some(Mail::Interim { worker, status, lines: rest.to_vec() })
     } else if kind(MessageKind::File) {
         fds.into_iter().next().map(|file| Mail::File { file, length: message.value })

@@ -19,7 +19,11 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self { now: Cell::new(howdah_sys::monotonic_ns()), stale: Cell::new(0), date: RefCell::new([b' '; 29]) }
+        Self {
+            now: Cell::new(howdah_sys::monotonic_ns()),
+            stale: Cell::new(0),
+            date: RefCell::new([b' '; 29]),
+        }
     }
 
     /// Reads the system's clock.

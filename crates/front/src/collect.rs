@@ -76,7 +76,12 @@ impl Collect {
         }
     }
 
-    fn finish(&mut self, conn: &mut Conn, fields: &mut FieldStore, path: &mut Vec<u8>) -> Result<Exchange, Refusal> {
+    fn finish(
+        &mut self,
+        conn: &mut Conn,
+        fields: &mut FieldStore,
+        path: &mut Vec<u8>,
+    ) -> Result<Exchange, Refusal> {
         let mut decoder = RequestDecoder::new(&here().config.limits);
         let head = decoder.decode(&self.head, fields)?.ok_or(Refusal::TooLarge)?;
         let Some(mut file) = self.file.take() else {

@@ -14,6 +14,7 @@ use crate::collect::Collect;
 use crate::fill::{Body, enqueue};
 use crate::listen::Listener;
 use crate::refusal::Refusal;
+use crate::registry::Rest;
 use crate::socket::Socket;
 use crate::thread::{Scratch, Thread, here};
 
@@ -87,6 +88,8 @@ pub(crate) struct Conn {
     pub(crate) slot: Option<u32>,
     /// The body of our request, for the worker to ask for.
     pub(crate) spooled: Option<std::fs::File>,
+    /// The request being handed over, for an answer that we give ourselves.
+    pub(crate) refused: Option<Exchange>,
     /// 100 (Continue) is out.
     continued: bool,
     /// When the first byte of a body was waited for.
@@ -108,6 +111,7 @@ impl Conn {
             sent: 0,
             slot: None,
             spooled: None,
+            refused: None,
             continued: false,
             body_since: 0,
         }
@@ -147,9 +151,12 @@ impl Conn {
     /// Looks at input left from before, and sets the deadline for what is missing.
     fn start(&mut self) -> Result<Step, Refusal> {
         let thread = here();
-        let idle = self.served > 0 && self.input.is_empty();
-        let patience = if idle { thread.config.keepalive_timeout } else { thread.config.header_timeout };
-        self.note(idle, thread.clock.after(patience));
+        let (rest, patience) = match (self.input.is_empty(), self.served) {
+            (true, 0) => (Rest::New, thread.config.header_timeout),
+            (true, _) => (Rest::Kept, thread.config.keepalive_timeout),
+            (false, _) => (Rest::No, thread.config.header_timeout),
+        };
+        self.note(rest, thread.clock.after(patience));
         if self.input.is_empty() {
             return Ok(Step::More);
         }
@@ -183,13 +190,17 @@ impl Conn {
         entry.listen(context);
         if std::mem::take(&mut entry.expired) {
             let what = if self.need > 0 { "the request body" } else { "the request head" };
-            return Some(if entry.idle { Ok(Step::End) } else { Err(Refusal::Timeout(what)) });
+            return Some(if entry.rest == Rest::Kept { Ok(Step::End) } else { Err(Refusal::Timeout(what)) });
         }
-        (entry.idle && thread.draining.get()).then_some(Ok(Step::End))
+        (entry.rest != Rest::No && thread.draining.get()).then_some(Ok(Step::End))
     }
 
     /// The first read of a connection is tried at once: with deferred accept the request is there.
-    pub(crate) fn poll_receive(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<std::io::Result<usize>> {
+    pub(crate) fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<std::io::Result<usize>> {
         if self.served == 0 && matches!(self.socket, Socket::Fresh(_)) {
             match self.socket.try_read(buffer) {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
@@ -225,33 +236,37 @@ impl Conn {
             return Ok(if expects { Step::Expects } else { Step::More });
         }
         self.need = 0;
-        let exchange = self.hand_over(&head, &Body::Inline(&data[head.len..end]), path)?;
+        let exchange = self.hand_over(&head, &Body::Inline(&data[head.len..end]), path);
         self.keep(&data[end..]);
-        Ok(Step::Queued(exchange))
+        exchange.map(Step::Queued)
     }
 
     /// Queues a complete request.
-    pub(crate) fn hand_over(&mut self, head: &Head<'_>, body: &Body<'_>, path: &mut Vec<u8>) -> Result<Exchange, Refusal> {
+    pub(crate) fn hand_over(
+        &mut self,
+        head: &Head<'_>,
+        body: &Body<'_>,
+        path: &mut Vec<u8>,
+    ) -> Result<Exchange, Refusal> {
         let thread = here();
         {
             let mut registry = thread.registry.borrow_mut();
             let entry = registry.get(self.key);
             entry.deadline = 0;
-            entry.idle = false;
+            entry.rest = Rest::No;
             entry.news = false;
             entry.waiting = true;
             entry.check_peer = false;
             entry.mail.clear();
         }
         let keep_alive = head.keep_alive && thread.config.keepalive;
-        let exchange = Exchange { slot: 0, version: head.version, is_head: head.method == b"HEAD", keep_alive };
-        match enqueue(head, body, &self.client, self.key, path) {
-            Ok(slot) => {
-                self.slot = Some(slot);
-                Ok(Exchange { slot, ..exchange })
-            }
-            Err(refusal) => Err(refusal),
-        }
+        let exchange =
+            Exchange { slot: 0, version: head.version, is_head: head.method == b"HEAD", keep_alive };
+        self.refused = Some(exchange);
+        let slot = enqueue(head, body, &self.client, self.key, path)?;
+        self.refused = None;
+        self.slot = Some(slot);
+        Ok(Exchange { slot, ..exchange })
     }
 
     fn begin_collect(&mut self, head: &Head<'_>, data: &[u8]) -> Step {
@@ -262,14 +277,15 @@ impl Conn {
         Step::Collect(Box::new(collect))
     }
 
-    /// The first bytes of a head have come: from now on the client has so long for the rest.
-    fn begin_head(&mut self) {
+    /// Part of a head has come. From its first bytes on the client has so long for the rest.
+    fn begin_head(&self) {
         let thread = here();
-        if self.input.is_empty() {
-            let was_idle = thread.registry.borrow_mut().get(self.key).idle;
-            if was_idle {
-                self.note(false, thread.clock.after(thread.config.header_timeout));
-            }
+        let rest = thread.registry.borrow_mut().get(self.key).rest;
+        match rest {
+            Rest::Kept => self.note(Rest::No, thread.clock.after(thread.config.header_timeout)),
+            // The time of a new connection runs from its start.
+            Rest::New => thread.registry.borrow_mut().get(self.key).rest = Rest::No,
+            Rest::No => {}
         }
     }
 
@@ -283,14 +299,14 @@ impl Conn {
     pub(crate) fn pace_body(&self, received: u64) {
         let credit = received.saturating_mul(1_000_000_000).checked_div(here().config.min_body_rate);
         let deadline = credit.map_or(0, |credit| self.body_since + BODY_GRACE + credit);
-        self.note(false, deadline);
+        self.note(Rest::No, deadline);
     }
 
     /// Sets what the sweep is to know of us.
-    pub(crate) fn note(&self, idle: bool, deadline: u64) {
+    pub(crate) fn note(&self, rest: Rest, deadline: u64) {
         let mut registry = here().registry.borrow_mut();
         let entry = registry.get(self.key);
-        entry.idle = idle;
+        entry.rest = rest;
         entry.deadline = deadline;
         entry.expired = false;
         entry.waiting = false;

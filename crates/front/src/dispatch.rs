@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use howdah_wire::{FrontCell, Phase, Segment, SlotControl, queue::Queue};
+use howdah_wire::{FrontCell, Phase, Segment, SlotControl, WorkerCell, WorkerPhase, queue::Queue};
 
 use crate::registry::{Mail, Registry};
 
@@ -15,6 +15,10 @@ use crate::registry::{Mail, Registry};
 const DRAIN_NS: u64 = 50_000;
 /// The longest run time that counts towards the average: one slow request says little about the next.
 const SAMPLE_NS: u64 = 1_000_000;
+/// A worker that is busy with one request for this long, and for eight times the average, is not waited for.
+const LATE_NS: u64 = 300_000;
+const BUSY: u32 = WorkerPhase::Busy as u32;
+const IDLE: u32 = WorkerPhase::Idle as u32;
 /// No connection waits for this slot.
 const NOBODY: usize = usize::MAX;
 
@@ -29,8 +33,8 @@ pub(crate) struct Dispatch {
     conns: Vec<usize>,
     /// Moving average of run times in nanoseconds.
     run_ns: u64,
-    /// Workers alive.
-    workers: u32,
+    /// Worker cells that have been in use: the first so many.
+    cells: usize,
     /// Head of the queue when the backstop last looked.
     seen_head: u64,
     max_queue: usize,
@@ -47,7 +51,7 @@ impl Dispatch {
             free: (0..controls.len() as u32).rev().filter(own).collect(),
             conns: vec![NOBODY; controls.len()],
             run_ns: 0,
-            workers: 0,
+            cells: 0,
             seen_head: 0,
             max_queue,
         }
@@ -98,9 +102,9 @@ impl Dispatch {
         }
     }
 
-    /// True while no worker has claimed the request in `slot`.
-    pub(crate) fn is_queued(&self, slot: u32) -> bool {
-        self.queue.state(slot).phase == Phase::Queued
+    /// True when the request in `slot` was queued before `time` and no worker has claimed it.
+    pub(crate) fn is_queued_since(&self, slot: u32, time: u64) -> bool {
+        self.queue.state(slot).phase == Phase::Queued && self.control(slot).queued_at.load(Relaxed) < time
     }
 
     /// True once the worker is through with `slot`.
@@ -128,13 +132,13 @@ impl Dispatch {
     }
 
     /// Wakes as many workers as the queue needs.
-    pub(crate) fn wake_workers(&self) {
+    pub(crate) fn wake_workers(&self, now: u64) {
         let waiting = self.queue.length();
-        if waiting == 0 {
+        let sleepers = if waiting == 0 { 0 } else { self.queue.cells.sleepers() };
+        if sleepers == 0 {
             return;
         }
-        let sleepers = self.queue.cells.sleepers();
-        let awake = u64::from(self.workers.saturating_sub(sleepers));
+        let awake = self.come_soon(now);
         let wanted = (waiting * self.run_ns).div_ceil(DRAIN_NS).max(1);
         for _ in 0..wanted.saturating_sub(awake).min(waiting).min(u64::from(sleepers)) {
             self.wake_one();
@@ -155,14 +159,13 @@ impl Dispatch {
         self.seen_head = head;
     }
 
-    pub(crate) fn worker_up(&mut self) {
-        self.workers += 1;
+    pub(crate) fn worker_up(&mut self, worker: u16) {
+        self.cells = self.cells.max(worker as usize + 1).min(self.segment.workers().len());
     }
 
     /// Settles what a dead worker has left: requests that it had not begun go back into the queue, the one that it
     /// was running is lost, and what it had finished is passed on.
     pub(crate) fn worker_gone(&mut self, worker: u16, status: u16, registry: &mut Registry) {
-        self.workers = self.workers.saturating_sub(1);
         for slot in 0..self.conns.len() as u32 {
             let state = self.queue.state(slot);
             if state.owner != worker || !self.is_own(slot) {
@@ -174,7 +177,7 @@ impl Dispatch {
                 Phase::Free | Phase::Queued => {}
             }
         }
-        self.wake_workers();
+        self.wake_workers(howdah_sys::monotonic_ns());
     }
 
     fn settle(&mut self, slot: u32, status: u16, registry: &mut Registry) {
@@ -206,8 +209,21 @@ impl Dispatch {
 
     fn sample(&mut self, slot: u32) {
         let control = self.control(slot);
-        let run = control.finished_at.load(Relaxed).saturating_sub(control.claimed_at.load(Relaxed)).min(SAMPLE_NS);
+        let run =
+            control.finished_at.load(Relaxed).saturating_sub(control.claimed_at.load(Relaxed)).min(SAMPLE_NS);
         self.run_ns = (self.run_ns * 15 + run) / 16;
+    }
+
+    /// Workers that are awake and will look at the queue soon. One that has been at its request for much longer than
+    /// usual may never.
+    fn come_soon(&self, now: u64) -> u64 {
+        let late = now.saturating_sub((self.run_ns * 8).max(LATE_NS));
+        let soon = |worker: &&WorkerCell| match worker.phase.load(Relaxed) {
+            BUSY => worker.since.load(Relaxed) > late,
+            IDLE => worker.wake.load(Relaxed) == 1,
+            _ => false,
+        };
+        self.segment.workers()[..self.cells].iter().filter(soon).count() as u64
     }
 
     fn wake_one(&self) {

@@ -2,7 +2,9 @@
 
 use howdah_http1::{Head, decode_path};
 use howdah_wire::request::Full;
-use howdah_wire::{REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_LOCAL, REQUEST_SPOOLED, REQUEST_UPGRADE, RequestWriter};
+use howdah_wire::{
+    REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_LOCAL, REQUEST_SPOOLED, REQUEST_UPGRADE, RequestWriter,
+};
 
 use crate::conn::Client;
 use crate::refusal::Refusal;
@@ -17,7 +19,13 @@ pub(crate) enum Body<'a> {
 }
 
 /// Writes the request and queues it for `conn`; gives its slot.
-pub(crate) fn enqueue(head: &Head<'_>, body: &Body<'_>, client: &Client, conn: usize, path: &mut Vec<u8>) -> Result<u32, Refusal> {
+pub(crate) fn enqueue(
+    head: &Head<'_>,
+    body: &Body<'_>,
+    client: &Client,
+    conn: usize,
+    path: &mut Vec<u8>,
+) -> Result<u32, Refusal> {
     path.clear();
     decode_path(head.path, path)?;
     let thread = here();
@@ -31,7 +39,13 @@ pub(crate) fn enqueue(head: &Head<'_>, body: &Body<'_>, client: &Client, conn: u
     if thread.queue(slot, conn) { Ok(slot) } else { Err(Refusal::Overload) }
 }
 
-fn write(out: &mut RequestWriter<'_>, head: &Head<'_>, body: &Body<'_>, client: &Client, path: &[u8]) -> Result<(), Full> {
+fn write(
+    out: &mut RequestWriter<'_>,
+    head: &Head<'_>,
+    body: &Body<'_>,
+    client: &Client,
+    path: &[u8],
+) -> Result<(), Full> {
     out.record.method = out.put(head.method)?;
     out.record.uri = out.put(head.path_and_query)?;
     out.record.path = out.put(path)?;

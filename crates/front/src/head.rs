@@ -25,11 +25,21 @@ pub(crate) enum Framing {
 
 impl Framing {
     /// `given` is the application's Content-Length, `known` the length of the body when all of it is there.
-    pub(crate) fn choose(version: Version, is_head: bool, status: u16, given: Option<u64>, known: Option<u64>) -> Self {
+    pub(crate) fn choose(
+        version: Version,
+        is_head: bool,
+        status: u16,
+        given: Option<u64>,
+        known: Option<u64>,
+    ) -> Self {
         let method: &[u8] = if is_head { b"HEAD" } else { b"GET" };
         if !body_allowed(method, status) {
             // 1xx and 204 must not have the field (RFC 9110 8.6).
-            return Self::Empty(if status == 304 || is_head && status != 204 && status >= 200 { given } else { None });
+            return Self::Empty(if status == 304 || is_head && status != 204 && status >= 200 {
+                given
+            } else {
+                None
+            });
         }
         match (given.or(known), version) {
             (Some(length), _) => Self::Length(length),

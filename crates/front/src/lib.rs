@@ -143,7 +143,7 @@ async fn obey(mut inbox: mpsc::UnboundedReceiver<Order>, eventfd: AsyncFd<OwnedF
 }
 
 fn worker_up(worker: u16, channel: OwnedFd) {
-    here().dispatch.borrow_mut().worker_up();
+    here().dispatch.borrow_mut().worker_up(worker);
     if let Err(error) = channel::open(worker, channel) {
         tracing::error!("worker {worker} has no channel: {error}");
     }

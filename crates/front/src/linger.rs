@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::conn::Conn;
+use crate::registry::Rest;
 use crate::thread::here;
 
 /// How long to wait for the client's end.
@@ -17,7 +18,7 @@ impl Conn {
     /// Closes gently.
     pub(crate) async fn linger(&mut self) {
         self.socket.shut_write();
-        self.note(false, here().clock.after(PATIENCE));
+        self.note(Rest::No, here().clock.after(PATIENCE));
         let mut discarded = 0;
         while let Some(length) = poll_fn(|context| self.poll_discard(context)).await {
             discarded += length;

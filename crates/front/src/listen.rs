@@ -54,7 +54,9 @@ impl FromStr for Address {
         let port = port.parse().map_err(|_| syntax())?;
         let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         match bracketed {
-            Some(inner) => inner.parse::<Ipv6Addr>().map(|_| Self::Host(inner.to_owned(), port)).map_err(|_| syntax()),
+            Some(inner) => {
+                inner.parse::<Ipv6Addr>().map(|_| Self::Host(inner.to_owned(), port)).map_err(|_| syntax())
+            }
             None if host.is_empty() || host == "*" => Ok(Self::Any(port)),
             None if host.contains([':', '[', ']', ' ']) => Err(syntax()),
             None => Ok(Self::Host(host.to_owned(), port)),
@@ -160,12 +162,15 @@ impl Listener {
         let failed = |error: std::io::Error| {
             let hint = match error.kind() {
                 std::io::ErrorKind::AddrInUse => "; another server has it, stop that or choose another port",
-                std::io::ErrorKind::PermissionDenied => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
+                std::io::ErrorKind::PermissionDenied => {
+                    "; ports below 1024 need root or CAP_NET_BIND_SERVICE"
+                }
                 _ => "",
             };
             ListenError::System(address.to_string(), error, hint)
         };
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None).map_err(failed)?;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)
+            .map_err(failed)?;
         socket.set_reuse_address(true).map_err(failed)?;
         if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
             socket.set_only_v6(false).map_err(failed)?;
@@ -191,7 +196,9 @@ impl Listener {
         let shown = path.display().to_string();
         let failed = |error: std::io::Error| {
             let hint = match error.kind() {
-                std::io::ErrorKind::AddrInUse => "; another server answers there, stop that or choose another path",
+                std::io::ErrorKind::AddrInUse => {
+                    "; another server answers there, stop that or choose another path"
+                }
                 std::io::ErrorKind::NotFound => "; its directory does not exist",
                 _ => "",
             };

@@ -4,6 +4,8 @@
 use howdah_http1::encode::reason;
 use howdah_http1::{Reject, Version};
 
+use crate::thread::here;
+
 /// Why a request gets no answer from the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -37,20 +39,32 @@ impl Refusal {
         matches!(self, Self::TooLarge | Self::Overload | Self::NoAnswer(_))
     }
 
-    /// Tells the log, at a level that follows from whose fault it is.
+    /// Tells the log, at a level that follows from whose fault it is: a client's faults are for whoever looks for them.
     pub(crate) fn log(self, peer: &str) {
         match self {
-            Self::Rejected(reject) => tracing::info!(peer, "refused a request: {reject}"),
-            Self::Timeout(what) => tracing::info!(peer, "gave up on a slow client: {what} took too long (408)"),
-            Self::TooLarge => tracing::info!(peer, "refused a request: its fields do not fit a slot (431)"),
-            Self::Overload => tracing::warn!(peer, "refused a request: the queue is full (503); see --max-queue and --workers"),
-            Self::NoSpool => tracing::error!(peer, "refused a request: its body could not be stored (503); see --spool-dir"),
+            Self::Rejected(reject) => tracing::debug!(peer, "refused a request: {reject}"),
+            Self::Timeout(what) => {
+                tracing::debug!(peer, "gave up on a slow client: {what} took too long (408)");
+            }
+            Self::TooLarge => tracing::debug!(peer, "refused a request: its fields do not fit a slot (431)"),
+            Self::Overload => here().count_overload(),
+            Self::NoSpool => tracing::error!(
+                peer,
+                "refused a request: its body could not be stored (503); see --spool-dir"
+            ),
             Self::NoAnswer(_) => {} // whoever knows more has told
         }
     }
 
     /// Appends the whole response.
-    pub(crate) fn put(self, out: &mut Vec<u8>, version: Version, keep_alive: bool, with_body: bool, date: impl Fn(&mut Vec<u8>)) {
+    pub(crate) fn put(
+        self,
+        out: &mut Vec<u8>,
+        version: Version,
+        keep_alive: bool,
+        with_body: bool,
+        date: impl Fn(&mut Vec<u8>),
+    ) {
         let status = self.status();
         let body = format!("{status} {}\n", reason(status));
         howdah_http1::encode::status_line(out, version, status);

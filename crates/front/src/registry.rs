@@ -24,6 +24,18 @@ pub(crate) enum Mail {
     Lost { status: u16 },
 }
 
+/// Whether a connection rests: nothing of a request has been received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// It has something to do.
+    #[default]
+    No,
+    /// It is new, and its first request is due.
+    New,
+    /// It is kept for another request.
+    Kept,
+}
+
 /// What the rest of the thread knows of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
@@ -36,8 +48,7 @@ pub(crate) struct Entry {
     pub(crate) news: bool,
     /// The sweep asks whether the client is still there.
     pub(crate) check_peer: bool,
-    /// Waits between requests with nothing received.
-    pub(crate) idle: bool,
+    pub(crate) rest: Rest,
     /// A worker has its request, or is to have it.
     pub(crate) waiting: bool,
     pub(crate) mail: VecDeque<Mail>,
@@ -100,7 +111,7 @@ impl Registry {
     /// Wakes the idle ones, which then see that the thread drains.
     pub(crate) fn wake_idle(&self) {
         for (_, entry) in &self.entries {
-            if entry.idle {
+            if entry.rest != Rest::No {
                 entry.wake();
             }
         }

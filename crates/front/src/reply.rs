@@ -25,6 +25,9 @@ use crate::thread::here;
 /// Bodies up to this size are copied behind the head; longer ones are sent from the slot.
 const COPY_BODY: usize = 16 * 1024;
 
+/// A client that ends its side right behind its request has this long to be served all the same, in nanoseconds.
+const HALF_CLOSED: u64 = 200_000_000;
+
 /// A body file that a worker has sent.
 pub(crate) struct BodyFile {
     pub(crate) file: OwnedFd,
@@ -71,7 +74,13 @@ impl Conn {
         }
     }
 
-    async fn respond(&mut self, exchange: Exchange, control: &'static SlotControl, done: bool, file: Option<BodyFile>) -> Next {
+    async fn respond(
+        &mut self,
+        exchange: Exchange,
+        control: &'static SlotControl,
+        done: bool,
+        file: Option<BodyFile>,
+    ) -> Next {
         let lines = control.head_length.load(Relaxed) as usize;
         let available = control.available();
         if lines > available {
@@ -125,11 +134,23 @@ impl Conn {
         match sent {
             Err(_) => Next::Close,
             Ok(()) if self.output.is_empty() => next,
-            Ok(()) => if self.flush().await { next } else { Next::Close },
+            Ok(()) => {
+                if self.flush().await {
+                    next
+                } else {
+                    Next::Close
+                }
+            }
         }
     }
 
-    fn write_whole(&mut self, head: &ResponseHead, slot: u32, lines: usize, length: usize) -> std::io::Result<()> {
+    fn write_whole(
+        &mut self,
+        head: &ResponseHead,
+        slot: u32,
+        lines: usize,
+        length: usize,
+    ) -> std::io::Result<()> {
         let thread = here();
         let out = &mut thread.scratch.borrow_mut().output;
         out.clear();
@@ -167,8 +188,12 @@ impl Conn {
     /// Refuses a request that never came into the queue.
     pub(crate) async fn refuse(&mut self, refusal: Refusal) -> Next {
         refusal.log(&self.client.address);
-        let keep_alive = refusal.may_continue() && here().config.keepalive && !here().draining.get();
-        self.put_refusal(refusal, Version::Http11, keep_alive, true);
+        let whole = self.refused.take().filter(|_| refusal.may_continue());
+        let version = whole.map_or(Version::Http11, |exchange| exchange.version);
+        let with_body = !whole.is_some_and(|exchange| exchange.is_head);
+        let keep_alive =
+            whole.is_some_and(|exchange| exchange.keep_alive) && !here().draining.get() && !self.is_last();
+        self.put_refusal(refusal, version, keep_alive, with_body);
         let sent = self.flush().await;
         match (sent, keep_alive) {
             (false, _) => Next::Close,
@@ -216,7 +241,9 @@ impl Conn {
     fn peer_left(&self, slot: u32) -> bool {
         match self.socket.peer() {
             Peer::There => false,
-            Peer::Silent => here().dispatch.borrow().is_queued(slot),
+            Peer::Silent => {
+                here().dispatch.borrow().is_queued_since(slot, here().clock.now().saturating_sub(HALF_CLOSED))
+            }
             Peer::Gone => true,
         }
     }
@@ -225,7 +252,9 @@ impl Conn {
 /// Tells the log that the application's Content-Length is not the length of its body.
 pub(crate) fn told_wrong_length(framing: Framing, body: u64) {
     if let Framing::Length(given) = framing {
-        tracing::error!("the application gave Content-Length {given} but a body of {body} bytes; closed the connection");
+        tracing::error!(
+            "the application gave Content-Length {given} but a body of {body} bytes; closed the connection"
+        );
     }
 }
 

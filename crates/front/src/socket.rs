@@ -28,7 +28,11 @@ impl Socket {
     }
 
     /// Reads, or waits until it can.
-    pub(crate) fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         loop {
             let mut guard = ready!(self.watched()?.poll_read_ready(context))?;
             match receive(guard.get_inner().as_fd(), buffer) {
@@ -58,12 +62,21 @@ impl Socket {
     }
 
     /// Sends part of a file.
-    pub(crate) fn try_send_file(&self, file: BorrowedFd<'_>, offset: &mut u64, length: usize) -> io::Result<usize> {
+    pub(crate) fn try_send_file(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: &mut u64,
+        length: usize,
+    ) -> io::Result<usize> {
         Ok(rustix::fs::sendfile(self.fd()?, file, Some(offset), length)?)
     }
 
     /// Waits until a write that would have blocked may be tried again.
-    pub(crate) fn poll_writable(&mut self, context: &mut Context<'_>, blocked: &mut bool) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_writable(
+        &mut self,
+        context: &mut Context<'_>,
+        blocked: &mut bool,
+    ) -> Poll<io::Result<()>> {
         let socket = self.watched()?;
         loop {
             let mut guard = ready!(socket.poll_write_ready(context))?;

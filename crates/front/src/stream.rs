@@ -14,7 +14,7 @@ use howdah_wire::{RESPONSE_BROKEN, RESPONSE_FILE, SlotControl};
 
 use crate::conn::{Conn, Next};
 use crate::head::{Framing, ResponseHead};
-use crate::registry::Mail;
+use crate::registry::{Mail, Rest};
 use crate::reply::{BodyFile, told_wrong_length};
 use crate::socket::{Peer, Socket};
 use crate::thread::here;
@@ -46,7 +46,13 @@ enum Woken {
 
 impl Conn {
     /// Sends head and body as they come; `lines` bytes of header lines start the ring.
-    pub(crate) async fn stream(&mut self, head: ResponseHead, slot: u32, lines: usize, file: Option<BodyFile>) -> Next {
+    pub(crate) async fn stream(
+        &mut self,
+        head: ResponseHead,
+        slot: u32,
+        lines: usize,
+        file: Option<BodyFile>,
+    ) -> Next {
         let thread = here();
         head.put(&mut self.output, &thread.segment.response(slot, 0).0[..lines]);
         let control = thread.dispatch.borrow().control(slot);
@@ -55,7 +61,8 @@ impl Conn {
             Framing::Empty(_) => 0,
             Framing::Chunked | Framing::Close => u64::MAX,
         };
-        let mut stream = Stream { slot, control, framing: head.framing, taken: 0, left, ended: false, blocked: false };
+        let mut stream =
+            Stream { slot, control, framing: head.framing, taken: 0, left, ended: false, blocked: false };
         stream.consume(lines);
         let whole = match file {
             Some(file) => self.stream_file(&mut stream, file).await,
@@ -92,14 +99,21 @@ impl Conn {
     async fn stream_file(&mut self, stream: &mut Stream, file: BodyFile) -> bool {
         let mut offset = rustix::fs::tell(&file.file).unwrap_or(0);
         let mut left = file.length.min(stream.left);
-        if stream.left != u64::MAX && file.length != stream.left && !matches!(stream.framing, Framing::Empty(_)) {
+        if stream.left != u64::MAX
+            && file.length != stream.left
+            && !matches!(stream.framing, Framing::Empty(_))
+        {
             told_wrong_length(stream.framing, file.length);
         }
         if !self.flush().await {
             return false;
         }
         while left > 0 {
-            match self.socket.try_send_file(file.file.as_fd(), &mut offset, left.min(FILE_TURN as u64) as usize) {
+            match self.socket.try_send_file(
+                file.file.as_fd(),
+                &mut offset,
+                left.min(FILE_TURN as u64) as usize,
+            ) {
                 Ok(0) => {
                     told_wrong_length(stream.framing, file.length - left);
                     return false;
@@ -123,14 +137,15 @@ impl Conn {
 
     /// Sends all of the output. False when the client is gone or too slow.
     pub(crate) async fn flush(&mut self) -> bool {
-        let mut blocked = false;
         while self.sent < self.output.len() {
             match self.socket.try_write(&self.output[self.sent..]) {
                 Ok(written) => self.sent += written,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    blocked = true;
                     self.write_deadline();
-                    let woken = poll_fn(|context| poll_writable(&mut self.socket, self.key, context, &mut blocked)).await;
+                    let mut blocked = true;
+                    let woken =
+                        poll_fn(|context| poll_writable(&mut self.socket, self.key, context, &mut blocked))
+                            .await;
                     if !matches!(woken, Woken::Go) {
                         return false;
                     }
@@ -149,14 +164,18 @@ impl Conn {
         if pending {
             self.write_deadline();
         } else {
-            self.note(false, 0);
+            self.note(Rest::No, 0);
             here().registry.borrow_mut().get(self.key).waiting = true;
         }
         poll_fn(|context| {
             if let Some(woken) = poll_mail(&self.socket, self.key, context) {
                 return Poll::Ready(woken);
             }
-            if pending { poll_writable(&mut self.socket, self.key, context, &mut stream.blocked) } else { Poll::Pending }
+            if pending {
+                poll_writable(&mut self.socket, self.key, context, &mut stream.blocked)
+            } else {
+                Poll::Pending
+            }
         })
         .await
     }
@@ -168,7 +187,7 @@ impl Conn {
 
     fn write_deadline(&self) {
         let thread = here();
-        self.note(false, thread.clock.after(thread.config.write_timeout));
+        self.note(Rest::No, thread.clock.after(thread.config.write_timeout));
     }
 
     /// The slot goes back when its worker is through; else it is left to run for nobody.
@@ -177,7 +196,11 @@ impl Conn {
         if self.slot.take().is_none() {
             return;
         }
-        if dispatch.is_done(stream.slot) { dispatch.release(stream.slot) } else { dispatch.abandon(stream.slot) }
+        if dispatch.is_done(stream.slot) {
+            dispatch.release(stream.slot);
+        } else {
+            dispatch.abandon(stream.slot);
+        }
     }
 }
 
@@ -305,7 +328,12 @@ fn poll_mail(socket: &Socket, key: usize, context: &Context<'_>) -> Option<Woken
     std::mem::take(&mut entry.news).then_some(Woken::Go)
 }
 
-fn poll_writable(socket: &mut Socket, key: usize, context: &mut Context<'_>, blocked: &mut bool) -> Poll<Woken> {
+fn poll_writable(
+    socket: &mut Socket,
+    key: usize,
+    context: &mut Context<'_>,
+    blocked: &mut bool,
+) -> Poll<Woken> {
     {
         let mut registry = here().registry.borrow_mut();
         let entry = registry.get(key);

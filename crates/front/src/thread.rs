@@ -44,6 +44,8 @@ pub(crate) struct Thread {
     /// Tells accept loops, and whoever waits for the last connection, that `draining` or the registry has changed.
     pub(crate) changed: Notify,
     cell: &'static FrontCell,
+    /// Requests refused for a full queue since the log was last told.
+    overloaded: Cell<u64>,
     queued: Cell<u32>,
     backstop: Notify,
 }
@@ -93,6 +95,7 @@ impl Thread {
             draining: Cell::new(false),
             changed: Notify::new(),
             cell: &segment.fronts()[index as usize],
+            overloaded: Cell::new(0),
             queued: Cell::new(0),
             backstop: Notify::new(),
         }));
@@ -111,12 +114,26 @@ impl Thread {
         queued
     }
 
+    /// A request was refused because the queue is full.
+    pub(crate) fn count_overload(&self) {
+        self.overloaded.set(self.overloaded.get() + 1);
+    }
+
+    fn log_overload(&self) {
+        let refused = self.overloaded.take();
+        if refused > 0 {
+            tracing::warn!(
+                "the queue was full: refused {refused} requests (503); see --max-queue and --workers"
+            );
+        }
+    }
+
     /// Sees to both sides: what workers have done, and whether more of them are needed. True when there was news.
     fn turn(&self) -> bool {
         self.queued.set(0);
         let mut dispatch = self.dispatch.borrow_mut();
         let news = dispatch.take_news(&mut self.registry.borrow_mut());
-        dispatch.wake_workers();
+        dispatch.wake_workers(self.clock.now());
         if dispatch.needs_backstop() {
             self.backstop.notify_one();
         }
@@ -144,13 +161,16 @@ pub(crate) fn after_unpark() {
     });
 }
 
-/// Looks after deadlines.
+/// Looks after deadlines; every tenth time, tells the log what is told once a second.
 pub(crate) async fn sweep() {
-    loop {
+    for round in 0_u64.. {
         tokio::time::sleep(SWEEP).await;
         let thread = here();
         thread.clock.refresh();
         thread.registry.borrow_mut().sweep(thread.clock.now());
+        if round % 10 == 0 {
+            thread.log_overload();
+        }
     }
 }
 

@@ -231,6 +231,23 @@ impl Segment {
         (head, tail)
     }
 
+    /// Adds bytes to the response in `slot` as a worker does; gives how many found room.
+    ///
+    /// # Panics
+    /// When `slot` is out of range.
+    #[must_use]
+    pub fn produce(&self, slot: u32, bytes: &[u8]) -> usize {
+        let control = &self.controls()[slot as usize];
+        let start = control.produced.load(Relaxed) as usize & (RESPONSE_RING - 1);
+        let length = bytes.len().min(control.room_left()).min(RESPONSE_RING - start);
+        let free = self.slot_address(slot).wrapping_add(REQUEST_AREA + start);
+        // SAFETY: in range, and `length` bytes fit before the ring's end; the front reads them once they are counted.
+        let room = unsafe { core::slice::from_raw_parts_mut(free, length) };
+        room.copy_from_slice(&bytes[..length]);
+        control.produce(length);
+        length
+    }
+
     /// Address of a slot's request area, for the worker's C side.
     ///
     /// # Panics

@@ -1,0 +1,68 @@
+//! The front without Perl: a thread stands in for the workers and gives one canned answer to every request.
+//!
+//! What is left is the price of HTTP, the queue and the wake-ups; Howdah with Perl is compared with it.
+//! `cargo run --release --example floor -- 127.0.0.1:5001 [WORKERS]`
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use howdah_front::{Config, Front, Listener, Setup, runtime};
+use howdah_wire::{RESPONSE_HEAD_READY, RESPONSE_WHOLE, Segment, Shape};
+use rustix::thread::futex;
+
+const LINES: &[u8] = b"Content-Type: text/plain\r\n";
+const BODY: &[u8] = b"Hello World";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:5001".to_owned()).parse()?;
+    let workers: u16 = arguments.next().map_or(Ok(1), |text| text.parse())?;
+    let shape = Shape { fronts: 1, workers: 64, slots: 1100 };
+    let (memfd, segment) = howdah_sys::create_segment(shape)?;
+    std::mem::forget(memfd);
+    let config = Config::default();
+    let listener = Listener::bind(&address, config.backlog, None)?;
+    let eventfd = howdah_sys::eventfd()?;
+    let bell = Arc::new(eventfd.try_clone()?);
+    runtime()?.block_on(async {
+        let listeners = vec![listener];
+        let front = Front::start(Setup { config: Arc::new(config), segment, index: 0, eventfd, listeners })?;
+        for worker in 0..workers {
+            front.worker_up(worker, howdah_sys::socketpair_seqpacket()?.0);
+            let bell = Arc::clone(&bell);
+            std::thread::spawn(move || serve(segment, worker, &bell));
+        }
+        std::future::pending::<Result<(), std::io::Error>>().await
+    })?;
+    Ok(())
+}
+
+fn serve(segment: Segment, worker: u16, bell: &std::os::fd::OwnedFd) {
+    let queue = segment.queue();
+    let cell = &segment.workers()[worker as usize];
+    loop {
+        let Some(slot) = queue.claim(worker) else {
+            queue.cells.enter_idle(worker, cell, howdah_sys::monotonic_ns());
+            if queue.may_sleep(cell) {
+                let _ = futex::wait(&cell.wake, futex::Flags::empty(), 0, None);
+            }
+            queue.cells.leave_idle(worker);
+            continue;
+        };
+        answer(segment, slot);
+        if queue.finish(slot, worker) && segment.front_of(slot).tell(slot) {
+            let _ = howdah_sys::signal_eventfd(bell);
+        }
+    }
+}
+
+fn answer(segment: Segment, slot: u32) {
+    let control = &segment.controls()[slot as usize];
+    control.claimed_at.store(howdah_sys::monotonic_ns(), Relaxed);
+    control.status.store(200, Relaxed);
+    control.head_length.store(LINES.len() as u32, Relaxed);
+    let room = segment.produce(slot, LINES) + segment.produce(slot, BODY);
+    debug_assert_eq!(room, LINES.len() + BODY.len());
+    control.finished_at.store(howdah_sys::monotonic_ns(), Relaxed);
+    control.flags.store(RESPONSE_HEAD_READY | RESPONSE_WHOLE, SeqCst);
+}
