@@ -42,6 +42,11 @@ impl Backoff {
         true
     }
 
+    /// Failures in a row.
+    pub(crate) fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// When the next try is due; none when at once.
     pub(crate) fn wait_until(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)

@@ -21,7 +21,7 @@ pub struct Config {
     pub max_lifetime: Option<Duration>,
     /// Private memory (USS) in bytes above which a worker is replaced; none for never. Looked at every few seconds.
     pub max_memory: Option<u64>,
-    /// Time for requests to end on reload and on a graceful stop; then their workers are killed.
+    /// Time for requests to end on reload and on a graceful stop; then their workers are killed. Zero for no limit.
     pub graceful_timeout: Duration,
 }
 
@@ -38,8 +38,16 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// Time that draining workers have; none for ever.
+    pub(crate) fn grace(&self) -> Option<Duration> {
+        (!self.graceful_timeout.is_zero()).then_some(self.graceful_timeout)
+    }
+}
+
 /// Where zygotes come from.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one in the program, and not for long")]
 pub enum Source {
     /// The supervisor starts them, so a reload loads the application anew.
     Start {

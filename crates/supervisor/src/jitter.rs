@@ -1,5 +1,7 @@
 //! Spreading what would otherwise coincide: workers that start together must not leave together.
 
+use std::time::Duration;
+
 use howdah_sys::monotonic_ns;
 
 /// A small generator of numbers (splitmix64); nothing secret depends on it.
@@ -18,6 +20,11 @@ impl Jitter {
     pub(crate) fn around(&mut self, value: u64) -> u64 {
         let spread = value / 10;
         value - spread + self.next() % (spread * 2 + 1)
+    }
+
+    /// A time, give or take up to 10 %.
+    pub(crate) fn around_time(&mut self, value: Duration) -> Duration {
+        Duration::from_millis(self.around(u64::try_from(value.as_millis()).unwrap_or(u64::MAX / 2)))
     }
 
     fn next(&mut self) -> u64 {

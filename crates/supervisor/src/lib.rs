@@ -16,6 +16,7 @@
 //! reload       a new generation beside the old one; a zygote that died
 //! reap         children of ours: zygotes, and workers whose zygote died
 //! shutdown     the end, graceful or at once
+//! status       the state, for those who ask
 //! generation, pool, worker    the state
 //! zygote, link, message       the zygote's process, its control socket, what is said on it
 //! backoff, jitter             waiting longer after each failure; spreading what would coincide
@@ -25,12 +26,24 @@
 
 mod backoff;
 mod config;
+mod departure;
 mod error;
 mod event;
+mod generation;
 mod handle;
 mod jitter;
+mod link;
 mod message;
+mod pool;
+mod reap;
+mod reconcile;
+mod recycle;
+mod reload;
+mod shutdown;
+mod status;
 mod supervisor;
+mod worker;
+mod zygote;
 
 pub use config::{Config, Shared, Source, ZygoteSpec, cells_for, most_workers};
 pub use error::{ReloadError, StartError};

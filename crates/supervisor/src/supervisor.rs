@@ -1,11 +1,27 @@
 //! The task that owns all state: news in, next step out.
+//!
+//! Every piece of news (a report from a zygote, a request through the handle, a child's end, a timer) is noted first;
+//! then [`Supervisor::step`] in `reconcile` looks at the whole and does what is due, and says when it wants to look
+//! again.
 
+use std::time::Instant;
+
+use howdah_sys::{Pid, set_subreaper};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::config::{Config, Shared, Source};
-use crate::error::StartError;
+use crate::backoff::Backoff;
+use crate::config::{Config, Shared, Source, most_workers};
+use crate::error::{ReloadError, StartError};
 use crate::event::Event;
-use crate::handle::{Handle, Request};
+use crate::generation::{Generation, Role};
+use crate::handle::{Handle, Reply, Request, Resize};
+use crate::jitter::Jitter;
+use crate::message::Report;
+use crate::pool::Pool;
+use crate::recycle::Watch;
+use crate::shutdown::Shutdown;
+use crate::zygote::{Program, Zygote};
 
 /// Where news for the supervisor goes.
 pub(crate) type Mailbox = mpsc::UnboundedSender<Notice>;
@@ -17,10 +33,16 @@ pub(crate) enum Notice {
     Request(Request),
     /// Every front thread has recovered the slots of this cell's dead worker.
     Recovered { index: u16 },
+    /// A zygote speaks.
+    Zygote { generation: u32, sender: Option<Pid>, report: Report },
+    /// A zygote has closed its control socket; it said nothing more.
+    ZygoteClosed { generation: u32 },
+    /// Private memory of workers, in bytes.
+    Memory(Vec<(u16, Pid, u64)>),
 }
 
 /// How the supervisor's work ended.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// As asked by [`Handle::stop`].
     Stopped,
@@ -28,15 +50,45 @@ pub enum Ended {
     Lost,
 }
 
-/// Owns zygotes and workers.
+/// Whether the first workers have been seen ready.
 #[derive(Debug)]
+pub(crate) enum Startup {
+    Waiting(Vec<Reply<Result<(), StartError>>>),
+    Done,
+}
+
+/// Owns zygotes and workers.
+#[expect(missing_debug_implementations, reason = "shared memory has no useful rendering")]
 pub struct Supervisor {
-    events: mpsc::UnboundedSender<Event>,
+    pub(crate) config: Config,
+    /// None with a zygote from plackup, which cannot be started again.
+    pub(crate) program: Option<Program>,
+    pub(crate) shared: Shared,
+    pub(crate) pool: Pool,
+    pub(crate) generations: Vec<Generation>,
+    pub(crate) last_generation: u32,
+    /// Workers wanted.
+    pub(crate) target: usize,
+    pub(crate) events: mpsc::UnboundedSender<Event>,
+    pub(crate) mailbox: Mailbox,
+    inbox: mpsc::UnboundedReceiver<Notice>,
+    children: Signal,
+    pub(crate) jitter: Jitter,
+    /// Zygotes that die or do not load when nobody asked for a reload.
+    pub(crate) loads: Backoff,
+    pub(crate) reload_replies: Vec<Reply<Result<(), ReloadError>>>,
+    pub(crate) startup: Startup,
+    pub(crate) shutdown: Option<Shutdown>,
+    pub(crate) watch: Watch,
+    /// When to collect orphans that are not ours to know.
+    pub(crate) sweep_at: Option<Instant>,
+    pub(crate) ended: Option<Ended>,
 }
 
 impl Supervisor {
     /// Starts or adopts the zygote, waits until the application is loaded, and asks for the first workers. Call it
-    /// inside a tokio runtime with I/O and time; it makes this process the subreaper of its descendants.
+    /// inside a tokio runtime with I/O and time; it makes this process the subreaper of its descendants. Dropping the
+    /// future ends the zygote.
     ///
     /// # Errors
     /// When perl cannot be run or the application does not load.
@@ -46,14 +98,198 @@ impl Supervisor {
         shared: Shared,
         events: mpsc::UnboundedSender<Event>,
     ) -> Result<(Self, Handle), StartError> {
-        let _ = (config, source, shared);
-        let (mailbox, _) = mpsc::unbounded_channel();
-        Ok((Self { events }, Handle::new(mailbox)))
+        let mut supervisor = Self::new(config, shared, events)?;
+        match source {
+            Source::Start { perl, perl_args, spec } => {
+                supervisor.program = Some(Program { perl, perl_args, spec });
+                supervisor.add_generation()?;
+            }
+            Source::Adopted { control } => {
+                let zygote = Zygote::adopt(control, &supervisor.shared, 1, supervisor.mailbox.clone())?;
+                supervisor.last_generation = 1;
+                supervisor.generations.push(Generation::new(1, zygote));
+            }
+        }
+        supervisor.wait_for_load().await?;
+        supervisor.step(Instant::now());
+        let handle = Handle::new(supervisor.mailbox.clone());
+        Ok((supervisor, handle))
+    }
+
+    fn new(config: Config, shared: Shared, events: mpsc::UnboundedSender<Event>) -> Result<Self, StartError> {
+        let pool = Pool::new(shared.segment);
+        let most = most_workers(pool.cells());
+        if config.workers > most {
+            return Err(StartError::TooManyWorkers { asked: config.workers, most });
+        }
+        let system = |what| move |error| StartError::System { what, error };
+        set_subreaper().map_err(system("become the parent of orphaned workers"))?;
+        let children = signal(SignalKind::child()).map_err(system("watch for ended processes"))?;
+        let (mailbox, inbox) = mpsc::unbounded_channel();
+        Ok(Self {
+            target: config.workers.max(1),
+            watch: Watch::new(&config),
+            config,
+            program: None,
+            shared,
+            pool,
+            generations: Vec::new(),
+            last_generation: 0,
+            events,
+            mailbox,
+            inbox,
+            children,
+            jitter: Jitter::new(),
+            loads: Backoff::default(),
+            reload_replies: Vec::new(),
+            startup: Startup::Waiting(Vec::new()),
+            shutdown: None,
+            sweep_at: None,
+            ended: None,
+        })
     }
 
     /// Does the work until all is stopped. Spawn it beside the front.
-    pub async fn run(self) -> Ended {
-        drop(self.events);
-        Ended::Stopped
+    pub async fn run(mut self) -> Ended {
+        loop {
+            let again = self.step(Instant::now());
+            if let Some(ended) = self.ended {
+                self.answer_all(ended);
+                return ended;
+            }
+            self.wait_for_news(again).await;
+        }
+    }
+
+    async fn wait_for_news(&mut self, again: Option<Instant>) {
+        tokio::select! {
+            Some(notice) = self.inbox.recv() => self.note_all(notice),
+            Some(()) = self.children.recv() => self.reap(),
+            () = sleep_until(again) => {}
+        }
+    }
+
+    /// What came together is looked at together.
+    fn note_all(&mut self, first: Notice) {
+        self.note(first);
+        while let Ok(notice) = self.inbox.try_recv() {
+            self.note(notice);
+        }
+    }
+
+    fn note(&mut self, notice: Notice) {
+        match notice {
+            Notice::Request(request) => self.note_request(request),
+            Notice::Recovered { index } => self.pool.recovered(index),
+            Notice::Zygote { generation, sender, report } => self.note_report(generation, sender, report),
+            Notice::ZygoteClosed { generation } => {
+                if let Some(generation) = self.generation_mut(generation) {
+                    generation.zygote.closed();
+                }
+            }
+            Notice::Memory(found) => self.note_memory(&found),
+        }
+    }
+
+    fn note_request(&mut self, request: Request) {
+        match request {
+            Request::Ready(reply) => self.note_wait_for_ready(reply),
+            Request::Reload(reply) => self.request_reload(reply),
+            Request::Stop { graceful, reply } => self.request_stop(graceful, reply),
+            Request::Resize { change, reply } => {
+                let _ = reply.send(self.resize(change));
+            }
+            Request::Snapshot(reply) => {
+                let _ = reply.send(self.snapshot());
+            }
+            Request::Signal { index, pid, signal, reply } => {
+                let worker = self.pool.get_mut(index);
+                let meant = worker.filter(|worker| pid.is_none() || worker.pid() == pid);
+                let _ = reply.send(meant.is_some_and(|worker| worker.signal(signal)));
+            }
+        }
+    }
+
+    fn note_report(&mut self, number: u32, sender: Option<Pid>, report: Report) {
+        if let Some(generation) = self.generation_mut(number) {
+            generation.zygote.heard_from(sender);
+        }
+        match report {
+            Report::Ready => self.loaded(number),
+            Report::Failed(message) => self.reload_failed(number, &ReloadError::Application(message)),
+            Report::Spawned { index, pid } => self.forked(index, pid),
+            Report::Exited { index, pid, status } => self.departed(index, pid, status),
+            Report::Log(text) => tracing::info!(generation = number, "zygote: {text}"),
+        }
+    }
+
+    fn note_wait_for_ready(&mut self, reply: Reply<Result<(), StartError>>) {
+        match &mut self.startup {
+            Startup::Waiting(replies) => replies.push(reply),
+            Startup::Done => {
+                let _ = reply.send(Ok(()));
+            }
+        }
+    }
+
+    fn resize(&mut self, change: Resize) -> usize {
+        let wanted = match change {
+            Resize::By(delta) => self.target.saturating_add_signed(delta as isize),
+            Resize::To(count) => count,
+        };
+        let target = wanted.clamp(1, most_workers(self.pool.cells()));
+        if target != self.target {
+            tracing::info!(from = self.target, to = target, "the number of workers changes");
+        }
+        self.target = target;
+        target
+    }
+
+    /// Before the first workers: nobody can ask anything yet, so only the zygote's news count.
+    async fn wait_for_load(&mut self) -> Result<(), StartError> {
+        loop {
+            tokio::select! {
+                Some(notice) = self.inbox.recv() => {
+                    if let Some(outcome) = self.note_load(notice) {
+                        return outcome;
+                    }
+                }
+                Some(()) = self.children.recv() => {}
+            }
+            let Some(generation) = self.generations.first_mut() else { return Err(StartError::Stopped) };
+            generation.zygote.reap();
+            if generation.zygote.is_gone() {
+                return Err(StartError::Zygote(generation.zygote.status()));
+            }
+        }
+    }
+
+    fn note_load(&mut self, notice: Notice) -> Option<Result<(), StartError>> {
+        match notice {
+            Notice::Zygote { report: Report::Failed(message), .. } => {
+                Some(Err(StartError::Application(message)))
+            }
+            other => {
+                self.note(other);
+                let loaded = self.generations.first().is_some_and(|first| first.role == Role::Serving);
+                loaded.then_some(Ok(()))
+            }
+        }
+    }
+
+    pub(crate) fn generation_mut(&mut self, number: u32) -> Option<&mut Generation> {
+        self.generations.iter_mut().find(|generation| generation.number == number)
+    }
+
+    /// The generation in `role`; of serving and coming ones there is at most one.
+    pub(crate) fn in_role(&self, role: Role) -> Option<&Generation> {
+        self.generations.iter().find(|generation| generation.role == role)
+    }
+}
+
+async fn sleep_until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
     }
 }

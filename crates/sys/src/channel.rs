@@ -27,7 +27,7 @@ pub const MAX_FDS: usize = 64;
 pub fn socketpair_seqpacket() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    rustix::io::ioctl_fionbio(&ours, true)?;
+    set_nonblocking(&ours)?;
     Ok((ours, theirs))
 }
 
@@ -74,6 +74,14 @@ pub fn recv_from_peer(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize
 /// ENOTSOCK when it is no socket.
 pub fn tell_sender(socket: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_socket_passcred(socket, true)?)
+}
+
+/// Calls on `socket` return WouldBlock from now on instead of waiting.
+///
+/// # Errors
+/// EBADF when it is not open.
+pub fn set_nonblocking(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::io::ioctl_fionbio(socket, true)?)
 }
 
 struct Packet {

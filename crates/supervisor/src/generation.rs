@@ -1,0 +1,53 @@
+//! One load of the application: a zygote and the workers forked from it.
+
+use std::time::Instant;
+
+use crate::backoff::Backoff;
+use crate::zygote::Zygote;
+
+/// What a generation is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Its zygote loads the application.
+    Loading,
+    /// Its workers are being started beside those of the serving generation.
+    Filling,
+    /// It keeps the pool full.
+    Serving,
+    /// Its workers drain; it ends with them.
+    Leaving,
+}
+
+/// One load of the application.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    pub(crate) number: u32,
+    pub(crate) role: Role,
+    pub(crate) zygote: Zygote,
+    /// Workers that die before they serve.
+    pub(crate) crashes: Backoff,
+    /// A worker of it has been ready.
+    pub(crate) proven: bool,
+    /// The end of its zygote has been dealt with.
+    pub(crate) orphaned: bool,
+    pub(crate) started: Instant,
+}
+
+impl Generation {
+    pub(crate) fn new(number: u32, zygote: Zygote) -> Self {
+        Self {
+            number,
+            role: Role::Loading,
+            zygote,
+            crashes: Backoff::default(),
+            proven: false,
+            orphaned: false,
+            started: Instant::now(),
+        }
+    }
+
+    /// Wants workers.
+    pub(crate) fn is_staffed(&self) -> bool {
+        matches!(self.role, Role::Filling | Role::Serving)
+    }
+}

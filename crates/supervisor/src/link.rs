@@ -1,0 +1,81 @@
+//! The control socket to one zygote: packets out in order, reports in as they come.
+//!
+//! Two small tasks do the waiting, so the supervisor never blocks on a zygote that is busy forking.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use howdah_sys::channel::{set_nonblocking, tell_sender};
+use howdah_sys::{recv_from_peer, send_with_fds};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use crate::message::{LONGEST, Report};
+use crate::supervisor::{Mailbox, Notice};
+
+type Socket = Arc<AsyncFd<OwnedFd>>;
+
+struct Packet {
+    text: String,
+    fds: Vec<OwnedFd>,
+}
+
+/// Our end of a zygote's control socket. Dropping it closes the socket, which tells the zygote to leave.
+#[derive(Debug)]
+pub(crate) struct Link {
+    outgoing: mpsc::UnboundedSender<Packet>,
+    tasks: [AbortHandle; 2],
+}
+
+impl Link {
+    /// Reads what the zygote of `generation` says into `mailbox`, up to [`Notice::ZygoteClosed`].
+    pub(crate) fn open(control: OwnedFd, generation: u32, mailbox: Mailbox) -> io::Result<Self> {
+        set_nonblocking(&control)?;
+        tell_sender(&control)?;
+        let socket = Arc::new(howdah_sys::watch(control)?);
+        let (outgoing, packets) = mpsc::unbounded_channel();
+        let reader = tokio::spawn(read(Arc::clone(&socket), generation, mailbox));
+        let writer = tokio::spawn(write(socket, packets));
+        Ok(Self { outgoing, tasks: [reader.abort_handle(), writer.abort_handle()] })
+    }
+
+    /// Sends a packet with descriptors, after those before it.
+    pub(crate) fn send(&self, text: String, fds: Vec<OwnedFd>) {
+        // A zygote that is gone is noticed by the reader.
+        let _ = self.outgoing.send(Packet { text, fds });
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+async fn write(socket: Socket, mut packets: mpsc::UnboundedReceiver<Packet>) {
+    while let Some(packet) = packets.recv().await {
+        let fds: Vec<BorrowedFd<'_>> = packet.fds.iter().map(AsFd::as_fd).collect();
+        let send = |fd: &OwnedFd| send_with_fds(fd, packet.text.as_bytes(), &fds);
+        if socket.async_io(Interest::WRITABLE, send).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read(socket: Socket, generation: u32, mailbox: Mailbox) {
+    let mut buffer = vec![0; LONGEST];
+    loop {
+        let received = socket.async_io(Interest::READABLE, |fd| recv_from_peer(fd, &mut buffer)).await;
+        let Ok((length @ 1.., sender)) = received else { break };
+        match Report::parse(&buffer[..length]) {
+            Some(report) => {
+                let _ = mailbox.send(Notice::Zygote { generation, sender, report });
+            }
+            None => tracing::warn!(generation, "the zygote says something that makes no sense"),
+        }
+    }
+    let _ = mailbox.send(Notice::ZygoteClosed { generation });
+}

@@ -1,0 +1,169 @@
+//! The cells of the segment and the workers in them.
+//!
+//! A cell goes from free to a worker, from there to "recovering" when the process has ended, and is free again when
+//! every front thread has recovered the worker's slots: their owner number is the cell's.
+
+use std::time::Duration;
+
+use howdah_sys::{futex_wake, monotonic_ns};
+use howdah_wire::{Command, Leave, Segment, WorkerCell, WorkerPhase};
+use std::sync::atomic::Ordering::SeqCst;
+
+use crate::worker::Worker;
+
+enum Place {
+    Free,
+    Taken(Box<Worker>),
+    Recovering,
+}
+
+/// All cells.
+pub(crate) struct Pool {
+    segment: Segment,
+    places: Vec<Place>,
+}
+
+impl Pool {
+    pub(crate) fn new(segment: Segment) -> Self {
+        let places = segment.workers().iter().map(|_| Place::Free).collect();
+        Self { segment, places }
+    }
+
+    /// Cells in all.
+    pub(crate) fn cells(&self) -> usize {
+        self.places.len()
+    }
+
+    /// A free cell.
+    pub(crate) fn free(&self) -> Option<u16> {
+        let index = self.places.iter().position(|place| matches!(place, Place::Free))?;
+        u16::try_from(index).ok()
+    }
+
+    /// No worker is left and none is being recovered.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.iter().all(|place| matches!(place, Place::Free))
+    }
+
+    /// Puts a worker that is about to be forked into a free cell.
+    pub(crate) fn occupy(&mut self, index: u16, worker: Worker, quota: u64) {
+        let Some(cell) = self.cell(index) else { return };
+        cell.generation.store(worker.generation, SeqCst);
+        cell.quota.store(quota, SeqCst);
+        cell.command.store(Command::Run as u32, SeqCst);
+        cell.leave.store(Leave::Unsaid as u32, SeqCst);
+        cell.pid.store(0, SeqCst);
+        cell.slot.store(0, SeqCst);
+        cell.requests.store(0, SeqCst);
+        cell.since.store(monotonic_ns(), SeqCst);
+        cell.phase.store(WorkerPhase::Starting as u32, SeqCst);
+        self.places[usize::from(index)] = Place::Taken(Box::new(worker));
+    }
+
+    /// Takes a dead worker out. Its cell waits for [`Pool::recovered`].
+    pub(crate) fn vacate(&mut self, index: u16) -> Option<Worker> {
+        let place = self.places.get_mut(usize::from(index))?;
+        if !matches!(place, Place::Taken(_)) {
+            return None;
+        }
+        let Place::Taken(worker) = std::mem::replace(place, Place::Recovering) else { return None };
+        // Nobody shall spend a wake-up on it.
+        self.segment.queue().cells.leave_idle(index);
+        Some(*worker)
+    }
+
+    /// The slots of the dead worker are recovered.
+    pub(crate) fn recovered(&mut self, index: u16) {
+        if let Some(place @ Place::Recovering) = self.places.get_mut(usize::from(index)) {
+            *place = Place::Free;
+            self.segment.workers()[usize::from(index)].phase.store(WorkerPhase::Absent as u32, SeqCst);
+        }
+    }
+
+    /// Asks a worker to leave after its current request, and wakes it when it sleeps.
+    pub(crate) fn drain(&mut self, index: u16, limit: Option<Duration>) {
+        let segment = self.segment;
+        let Some(worker) = self.get_mut(index) else { return };
+        if let Some(limit) = limit {
+            worker.limit(std::time::Instant::now() + limit);
+        }
+        if std::mem::replace(&mut worker.draining, true) {
+            return;
+        }
+        let cell = &segment.workers()[usize::from(index)];
+        cell.command.store(Command::Drain as u32, SeqCst);
+        if segment.queue().cells.mark_woken(index, cell) {
+            futex_wake(&cell.wake, 1);
+        }
+    }
+
+    /// What the worker says of itself.
+    pub(crate) fn cell(&self, index: u16) -> Option<&'static WorkerCell> {
+        self.segment.workers().get(usize::from(index))
+    }
+
+    pub(crate) fn get(&self, index: u16) -> Option<&Worker> {
+        match self.places.get(usize::from(index)) {
+            Some(Place::Taken(worker)) => Some(worker),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, index: u16) -> Option<&mut Worker> {
+        match self.places.get_mut(usize::from(index)) {
+            Some(Place::Taken(worker)) => Some(worker),
+            _ => None,
+        }
+    }
+
+    /// Living workers with their cells' numbers.
+    pub(crate) fn workers(&self) -> impl Iterator<Item = (u16, &Worker)> {
+        (0..).zip(&self.places).filter_map(|(index, place)| match place {
+            Place::Taken(worker) => Some((index, &**worker)),
+            _ => None,
+        })
+    }
+
+    /// As [`Pool::workers`], to change them.
+    pub(crate) fn workers_mut(&mut self) -> impl Iterator<Item = (u16, &'static WorkerCell, &mut Worker)> {
+        let cells = self.segment.workers();
+        (0..).zip(cells).zip(&mut self.places).filter_map(|((index, cell), place)| match place {
+            Place::Taken(worker) => Some((index, cell, &mut **worker)),
+            _ => None,
+        })
+    }
+
+    /// Numbers of the workers that `wanted` picks.
+    pub(crate) fn pick(&self, wanted: impl Fn(&Worker) -> bool) -> Vec<u16> {
+        self.workers().filter(|(_, worker)| wanted(worker)).map(|(index, _)| index).collect()
+    }
+
+    /// How many workers `wanted` picks.
+    pub(crate) fn count(&self, wanted: impl Fn(&Worker) -> bool) -> usize {
+        self.workers().filter(|(_, worker)| wanted(worker)).count()
+    }
+}
+
+/// A cell's phase; an impossible one reads as starting.
+pub(crate) fn phase_of(cell: &WorkerCell) -> WorkerPhase {
+    match cell.phase.load(SeqCst) {
+        0 => WorkerPhase::Absent,
+        2 => WorkerPhase::Idle,
+        3 => WorkerPhase::Busy,
+        4 => WorkerPhase::Leaving,
+        _ => WorkerPhase::Starting,
+    }
+}
+
+/// Why a worker says it left; an impossible reason reads as none.
+pub(crate) fn leave_of(cell: &WorkerCell) -> Leave {
+    match cell.leave.load(SeqCst) {
+        1 => Leave::Drained,
+        2 => Leave::Quota,
+        3 => Leave::Harakiri,
+        4 => Leave::Signal,
+        5 => Leave::Exit,
+        6 => Leave::Orphan,
+        _ => Leave::Unsaid,
+    }
+}

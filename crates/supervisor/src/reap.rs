@@ -1,0 +1,91 @@
+//! Children of ours that have ended.
+//!
+//! Zygotes are ours from the start. Workers become ours when their zygote dies, since this process is their
+//! subreaper; so do processes that workers started and left behind, which nobody here knows.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use howdah_sys::process::{Process, ended_child, try_wait};
+use howdah_sys::{ExitKind, Pid};
+
+use crate::supervisor::Supervisor;
+
+/// Unknown children are collected this long after their end: another part of the program that started one has waited
+/// for it by then.
+const SWEEP_AFTER: Duration = Duration::from_secs(1);
+/// A worker whose zygote died between the fork and the report writes its process id into its cell in this time, or
+/// was never forked.
+const UNKNOWN_FOR: Duration = Duration::from_secs(2);
+/// Between two looks for such a process id.
+const LOOK: Duration = Duration::from_millis(20);
+/// Unknown children that are collected in one go.
+const SWEEP: usize = 1000;
+
+impl Supervisor {
+    /// A child has ended, or may have.
+    pub(crate) fn reap(&mut self) {
+        for generation in &mut self.generations {
+            generation.zygote.reap();
+        }
+        for index in self.pool.pick(|worker| worker.orphaned.is_some()) {
+            self.reap_orphan(index);
+        }
+        if ended_child().is_some() {
+            self.sweep_at.get_or_insert(Instant::now() + SWEEP_AFTER);
+        }
+    }
+
+    fn reap_orphan(&mut self, index: u16) {
+        self.learn_pid(index);
+        let Some(worker) = self.pool.get(index) else { return };
+        let Some(pid) = worker.pid() else {
+            if worker.orphaned.is_some_and(|since| since.elapsed() > UNKNOWN_FOR) {
+                self.departed(index, None, ExitKind::Unknown);
+            }
+            return;
+        };
+        match try_wait(pid) {
+            Ok(None) => {}
+            Ok(Some(status)) => self.departed(index, Some(pid), status),
+            // The zygote waited for it, but died before it could say so.
+            Err(_) => self.departed(index, Some(pid), ExitKind::Unknown),
+        }
+    }
+
+    fn learn_pid(&mut self, index: u16) {
+        let written = self.pool.cell(index).map_or(0, |cell| cell.pid.load(SeqCst));
+        let Some(worker) = self.pool.get_mut(index).filter(|worker| worker.process.is_none()) else { return };
+        worker.process = i32::try_from(written).ok().and_then(Pid::from_raw).map(Process::open);
+    }
+
+    /// When to look for the process ids of orphans.
+    pub(crate) fn next_orphan(&self, now: Instant) -> Option<Instant> {
+        let unknown = self.pool.count(|worker| worker.orphaned.is_some() && worker.process.is_none());
+        (unknown > 0).then_some(now + LOOK)
+    }
+
+    /// Collects ended children that nobody knows, so that they do not fill the process table.
+    pub(crate) fn sweep(&mut self, now: Instant) {
+        if self.next_orphan(now).is_some() {
+            self.reap();
+        }
+        if self.sweep_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.sweep_at = None;
+        for _ in 0..SWEEP {
+            let Some(pid) = ended_child() else { return };
+            if self.knows(pid) {
+                self.reap();
+            } else {
+                let _ = try_wait(pid);
+            }
+        }
+    }
+
+    fn knows(&self, pid: Pid) -> bool {
+        self.generations.iter().any(|generation| generation.zygote.pid() == Some(pid))
+            || self.pool.workers().any(|(_, worker)| worker.orphaned.is_some() && worker.pid() == Some(pid))
+    }
+}

@@ -1,0 +1,226 @@
+//! The next step: compares what is with what should be.
+//!
+//! Called after every piece of news. Each part is harmless when there is nothing for it to do, and none waits.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use howdah_sys::{Pid, socketpair_seqpacket};
+use howdah_wire::WorkerPhase;
+
+use crate::event::Event;
+use crate::generation::{Generation, Role};
+use crate::pool::phase_of;
+use crate::supervisor::{Startup, Supervisor};
+use crate::worker::{Reason, Worker};
+
+/// How often a worker that is starting is looked at: it has no way to call.
+const WATCH_START: Duration = Duration::from_millis(2);
+/// The same once its start takes long (the application is loaded in the worker).
+const WATCH_SLOW_START: Duration = Duration::from_millis(50);
+/// A start that takes longer than this is a slow one.
+const SLOW: Duration = Duration::from_millis(500);
+/// A worker near its quota reaches it by itself under load; without load it is drained after this time.
+const QUOTA_GRACE: Duration = Duration::from_secs(1);
+
+impl Supervisor {
+    /// Does what is due. Returns when to look again without any news.
+    pub(crate) fn step(&mut self, now: Instant) -> Option<Instant> {
+        self.look_at_zygotes(now);
+        self.look_at_starts();
+        if self.shutdown.is_none() {
+            self.mark_for_recycling(now);
+            self.revive(now);
+            self.fill(now);
+            self.finish_start();
+            self.finish_reload();
+            self.drain_retired(now);
+            self.drain_surplus();
+        }
+        self.enforce_limits(now);
+        self.sweep(now);
+        self.forget_generations(now);
+        self.look_for_the_end();
+        self.next_look(now)
+    }
+
+    /// The cells of starting workers say when they are ready.
+    fn look_at_starts(&mut self) {
+        let mut ready = Vec::new();
+        for (index, cell, worker) in self.pool.workers_mut() {
+            let phase = phase_of(cell);
+            let served = cell.requests.load(SeqCst) > 0;
+            if !worker.up && (served || matches!(phase, WorkerPhase::Idle | WorkerPhase::Busy)) {
+                worker.up = true;
+                tracing::debug!(worker = index, pid = pid_number(worker.pid()), "worker is ready");
+                ready.push((worker.generation, worker.started));
+            }
+        }
+        for (number, started) in ready {
+            self.note_ready(number, started);
+        }
+    }
+
+    fn note_ready(&mut self, number: u32, started: Instant) {
+        let Some(generation) = self.generation_mut(number) else { return };
+        generation.proven = true;
+        if generation.crashes.worked(started) {
+            tracing::info!("workers start again");
+        }
+    }
+
+    /// Starts workers that are missing.
+    fn fill(&mut self, now: Instant) {
+        for at in 0..self.generations.len() {
+            let generation = &self.generations[at];
+            let able = generation.is_staffed() && generation.zygote.can_fork();
+            if !able || generation.crashes.wait_until(now).is_some() {
+                continue;
+            }
+            for _ in self.staying(generation.number)..self.target {
+                if !self.start_worker(at) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// False when it must wait: for a free cell, or for descriptors.
+    fn start_worker(&mut self, at: usize) -> bool {
+        let Some(index) = self.pool.free() else { return false };
+        let (ours, theirs) = match channels(self.shared.eventfds.len()) {
+            Ok(pairs) => pairs,
+            Err(error) => {
+                let reason = format!("no channel for a new worker: {error}");
+                tracing::error!("{reason}; raise the limit of open files (ulimit -n)");
+                let now = Instant::now();
+                self.generations[at].crashes.failed(now, now, reason);
+                return false;
+            }
+        };
+        let quota = self.jitter.around(self.config.max_requests);
+        let lifetime = self.config.max_lifetime.map(|lifetime| self.jitter.around_time(lifetime));
+        let generation = &self.generations[at];
+        self.pool.occupy(index, Worker::new(generation.number, lifetime), quota);
+        // The fronts hear of it first: then the worker's first message finds someone who reads.
+        let _ = self.events.send(Event::WorkerUp { index, channels: ours });
+        generation.zygote.fork(index, generation.number, theirs);
+        true
+    }
+
+    /// The zygote has forked a worker.
+    pub(crate) fn forked(&mut self, index: u16, pid: Pid) {
+        if let Some(worker) = self.pool.get_mut(index) {
+            worker.process = Some(howdah_sys::process::Process::open(pid));
+        }
+    }
+
+    /// Workers marked for replacement leave once the pool is full without them.
+    fn drain_retired(&mut self, now: Instant) {
+        let Some(serving) = self.in_role(Role::Serving) else { return };
+        let number = serving.number;
+        let ready = self.pool.count(|worker| worker.generation == number && worker.stays() && worker.up);
+        let mut retiring: Vec<_> = self
+            .pool
+            .workers()
+            .filter(|(_, worker)| worker.generation == number && !worker.draining)
+            .filter_map(|(index, worker)| Some((worker.retiring?, index)))
+            .collect();
+        let surplus = (ready + retiring.len()).saturating_sub(self.target);
+        retiring.retain(|(retirement, _)| {
+            retirement.reason != Reason::Quota || retirement.since + QUOTA_GRACE <= now
+        });
+        retiring.sort_by_key(|(retirement, _)| retirement.since);
+        for (retirement, index) in retiring.into_iter().take(surplus) {
+            let limit = self.config.grace().filter(|_| retirement.reason == Reason::Reload);
+            self.pool.drain(index, limit);
+        }
+    }
+
+    /// After the number of workers was lowered: the youngest cells go.
+    fn drain_surplus(&mut self) {
+        let staffed: Vec<u32> =
+            self.generations.iter().filter(|generation| generation.is_staffed()).map(|g| g.number).collect();
+        for number in staffed {
+            let surplus = self.staying(number).saturating_sub(self.target);
+            let members = self.pool.pick(|worker| worker.generation == number && worker.stays());
+            for index in members.into_iter().rev().take(surplus) {
+                self.pool.drain(index, None);
+            }
+        }
+    }
+
+    fn finish_start(&mut self) {
+        let ready = self.pool.count(|worker| worker.up && worker.stays());
+        if ready < self.target || !matches!(self.startup, Startup::Waiting(_)) {
+            return;
+        }
+        tracing::info!(workers = ready, "all workers are ready");
+        if let Startup::Waiting(replies) = std::mem::replace(&mut self.startup, Startup::Done) {
+            replies.into_iter().for_each(|reply| drop(reply.send(Ok(()))));
+        }
+    }
+
+    fn enforce_limits(&mut self, now: Instant) {
+        for (index, _, worker) in self.pool.workers_mut() {
+            if worker.enforce(now) {
+                let pid = pid_number(worker.pid());
+                tracing::warn!(worker = index, pid, "worker did not leave in time and is killed");
+            }
+        }
+    }
+
+    /// Workers of a generation that are to stay, ready or not.
+    pub(crate) fn staying(&self, number: u32) -> usize {
+        self.pool.count(|worker| worker.generation == number && worker.stays())
+    }
+
+    fn next_look(&mut self, now: Instant) -> Option<Instant> {
+        let starts = self.pool.workers().filter(|(_, worker)| !worker.up && worker.process.is_some());
+        let starts = starts.map(|(_, worker)| now + watch_interval(now - worker.started));
+        let limits = self.pool.workers().filter_map(|(_, worker)| worker.kill_at);
+        let graces = self.pool.workers().filter(|(_, worker)| !worker.draining);
+        let graces = graces.filter_map(|(_, worker)| Some(worker.retiring?.since + QUOTA_GRACE));
+        let workers = starts.chain(limits).chain(graces.filter(|at| *at > now)).min();
+        let zygotes =
+            self.generations.iter_mut().filter_map(|generation| generation.zygote.enforce(now)).min();
+        let waits =
+            self.generations.iter().filter(|generation| self.staying(generation.number) < self.target);
+        let waits = waits.filter_map(|generation| generation.crashes.wait_until(now)).min();
+        let others = [self.loads.wait_until(now), self.next_watch(now), self.sweep_at, self.next_orphan(now)];
+        [workers, zygotes, waits].into_iter().chain(others).flatten().min()
+    }
+
+    fn forget_generations(&mut self, now: Instant) {
+        let pool = &self.pool;
+        self.generations.retain_mut(|generation| {
+            let empty = pool.count(|worker| worker.generation == generation.number) == 0;
+            if generation.role == Role::Leaving && empty {
+                generation.zygote.expect_exit(now);
+            }
+            !(generation.role == Role::Leaving && empty && generation.zygote.is_gone())
+        });
+    }
+}
+
+fn watch_interval(age: Duration) -> Duration {
+    if age < SLOW { WATCH_START } else { WATCH_SLOW_START }
+}
+
+/// A channel to each front thread: our ends, the worker's ends.
+fn channels(fronts: usize) -> std::io::Result<(Vec<OwnedFd>, Vec<OwnedFd>)> {
+    (0..fronts).map(|_| socketpair_seqpacket()).collect()
+}
+
+/// For the log; 0 for none.
+pub(crate) fn pid_number(pid: Option<Pid>) -> i32 {
+    pid.map_or(0, |pid| pid.as_raw_nonzero().get())
+}
+
+impl Generation {
+    /// For the log.
+    pub(crate) fn age(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+}

@@ -1,0 +1,201 @@
+//! A new generation beside the old one, on request or because a zygote died.
+//!
+//! ```text
+//! Loading --ready--> Filling --all workers ready--> Serving     (the one that served: Leaving)
+//!    |                  |
+//!    +---- failed ------+--> Leaving                            (the one that served goes on)
+//! ```
+
+use std::time::Instant;
+
+use crate::error::{ReloadError, StartError};
+use crate::generation::{Generation, Role};
+use crate::handle::Reply;
+use crate::supervisor::Supervisor;
+use crate::worker::Reason;
+use crate::zygote::Zygote;
+
+impl Supervisor {
+    /// Through the handle. A load that is under way is given up: newer code may be there by now.
+    pub(crate) fn request_reload(&mut self, reply: Reply<Result<(), ReloadError>>) {
+        if self.shutdown.is_some() {
+            let _ = reply.send(Err(ReloadError::Stopping));
+            return;
+        }
+        self.reload_replies.push(reply);
+        if self.program.is_none() {
+            self.replace_workers();
+            return;
+        }
+        for number in self.coming() {
+            tracing::info!(generation = number, "the reload under way is given up for a newer one");
+            self.dismiss(number);
+        }
+        if let Err(error) = self.add_generation() {
+            self.log_and_answer(&ReloadError::Zygote(error.to_string()));
+        }
+    }
+
+    /// Starts the zygote of a new generation.
+    pub(crate) fn add_generation(&mut self) -> Result<(), StartError> {
+        let Some(program) = &self.program else { return Ok(()) };
+        self.last_generation += 1;
+        let number = self.last_generation;
+        let zygote = Zygote::start(program, &self.shared, number, self.mailbox.clone())?;
+        tracing::info!(generation = number, pid = zygote.pid_number(), "the application is being loaded");
+        self.generations.push(Generation::new(number, zygote));
+        Ok(())
+    }
+
+    /// The zygote of `number` has loaded the application.
+    pub(crate) fn loaded(&mut self, number: u32) {
+        let first = self.in_role(Role::Serving).is_none();
+        let Some(generation) = self.generation_mut(number) else { return };
+        generation.zygote.loaded();
+        if generation.role == Role::Loading {
+            generation.role = if first { Role::Serving } else { Role::Filling };
+            tracing::info!(generation = number, "the application is loaded, in {:.2} s", generation.age());
+        }
+    }
+
+    /// A coming generation cannot serve; the old one goes on.
+    pub(crate) fn reload_failed(&mut self, number: u32, error: &ReloadError) {
+        if !self.coming().contains(&number) {
+            return;
+        }
+        self.dismiss(number);
+        if self.reload_replies.is_empty() {
+            let now = Instant::now();
+            self.loads.failed(now, now, error.to_string());
+        }
+        self.log_and_answer(error);
+    }
+
+    /// Requests go to the coming generation alone once it has all its workers.
+    pub(crate) fn finish_reload(&mut self) {
+        if self.program.is_none() {
+            self.finish_replacement();
+            return;
+        }
+        let Some(coming) = self.in_role(Role::Filling) else { return };
+        let (number, born) = (coming.number, coming.started);
+        let ready = self.pool.count(|worker| worker.generation == number && worker.stays() && worker.up);
+        if ready < self.target {
+            return;
+        }
+        for old in self.numbers(|generation| generation.role == Role::Serving) {
+            tracing::info!(from = old, to = number, workers = ready, "requests go to the new generation");
+            self.retire_generation(old);
+        }
+        if let Some(coming) = self.generation_mut(number) {
+            coming.role = Role::Serving;
+        }
+        self.loads.worked(born);
+        self.answer_reload(&Ok(()));
+    }
+
+    /// When the serving generation has lost its zygote, a new one is loaded by itself.
+    pub(crate) fn revive(&mut self, now: Instant) {
+        let needed = self.in_role(Role::Serving).is_none_or(|serving| serving.zygote.is_gone());
+        let under_way = !self.coming().is_empty() || self.loads.wait_until(now).is_some();
+        if !needed || under_way || self.program.is_none() {
+            return;
+        }
+        if let Err(error) = self.add_generation() {
+            self.loads.failed(now, now, error.to_string());
+            tracing::error!("no new zygote: {error}");
+        }
+    }
+
+    /// Ends of zygotes: expected, or not.
+    pub(crate) fn look_at_zygotes(&mut self, now: Instant) {
+        for generation in &mut self.generations {
+            generation.zygote.enforce(now);
+        }
+        for number in self.numbers(|generation| generation.zygote.is_gone() && !generation.orphaned) {
+            self.lost_zygote(number, now);
+        }
+    }
+
+    fn lost_zygote(&mut self, number: u32, now: Instant) {
+        for (_, _, worker) in self.pool.workers_mut().filter(|(_, _, worker)| worker.generation == number) {
+            worker.orphaned = Some(now);
+        }
+        let Some(generation) = self.generation_mut(number) else { return };
+        generation.orphaned = true;
+        let (role, status) = (generation.role, generation.zygote.status());
+        if generation.zygote.was_told_to_stop() {
+            tracing::debug!(generation = number, "zygote left ({status})");
+        } else if role == Role::Serving {
+            tracing::error!(generation = number, "the zygote died ({status}); its workers go on");
+        }
+        self.reload_failed(number, &ReloadError::Zygote(status.to_string()));
+        self.reap();
+    }
+
+    /// All workers of the serving generation drain, within the graceful time; its zygote leaves after them.
+    fn retire_generation(&mut self, number: u32) {
+        let Some(generation) = self.generation_mut(number) else { return };
+        // A dead zygote was no wish of the operator: its workers may finish what they do.
+        let hurry = !generation.orphaned;
+        generation.role = Role::Leaving;
+        generation.zygote.stop();
+        let limit = self.config.grace().filter(|_| hurry);
+        for index in self.pool.pick(|worker| worker.generation == number) {
+            self.pool.drain(index, limit);
+        }
+    }
+
+    /// A coming generation is given up.
+    pub(crate) fn dismiss(&mut self, number: u32) {
+        let Some(generation) = self.generation_mut(number) else { return };
+        let loading = generation.role == Role::Loading;
+        self.retire_generation(number);
+        if let (true, Some(generation)) = (loading, self.generation_mut(number)) {
+            generation.zygote.interrupt(Instant::now());
+        }
+    }
+
+    fn replace_workers(&mut self) {
+        let now = Instant::now();
+        if self.in_role(Role::Serving).is_none_or(|serving| !serving.zygote.can_fork()) {
+            let lost = "plackup's zygote is dead, restart the server".to_owned();
+            self.log_and_answer(&ReloadError::Zygote(lost));
+            return;
+        }
+        tracing::info!("workers are replaced from plackup's zygote, which keeps its code");
+        for (_, _, worker) in self.pool.workers_mut() {
+            worker.retire(Reason::Reload, now);
+        }
+    }
+
+    fn finish_replacement(&mut self) {
+        let reload = |reason| reason == Reason::Reload;
+        let waiting = |worker: &crate::worker::Worker| {
+            !worker.draining && worker.retiring.is_some_and(|retirement| reload(retirement.reason))
+        };
+        if self.pool.count(waiting) == 0 {
+            self.answer_reload(&Ok(()));
+        }
+    }
+
+    fn log_and_answer(&mut self, error: &ReloadError) {
+        tracing::error!("{error}");
+        self.answer_reload(&Err(error.clone()));
+    }
+
+    /// Tells everybody who asked for a reload.
+    pub(crate) fn answer_reload(&mut self, outcome: &Result<(), ReloadError>) {
+        for reply in self.reload_replies.drain(..) {
+            let _ = reply.send(outcome.clone());
+        }
+    }
+
+    fn coming(&self) -> Vec<u32> {
+        self.numbers(|generation| matches!(generation.role, Role::Loading | Role::Filling))
+    }
+
+    pub(crate) fn numbers(&self, wanted: impl Fn(&Generation) -> bool) -> Vec<u32> {
+        self.generations.iter().filter(|generation| wanted(generation)).map(|g| g.number).collect()
+    }
+}

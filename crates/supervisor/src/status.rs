@@ -1,0 +1,43 @@
+//! What status pages and the control socket get to see.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Instant;
+
+use crate::generation::Role;
+use crate::handle::{Snapshot, WorkerInfo};
+use crate::pool::phase_of;
+use crate::supervisor::Supervisor;
+
+impl Supervisor {
+    /// The state at this moment.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let now = Instant::now();
+        let serving = self.in_role(Role::Serving);
+        let crashes = serving.and_then(|generation| generation.crashes.trouble(now));
+        Snapshot {
+            generation: serving.map_or(0, |generation| generation.number),
+            zygote: serving.and_then(|generation| generation.zygote.pid()),
+            reloading: !self.reload_replies.is_empty() || self.in_role(Role::Filling).is_some(),
+            target: self.target,
+            workers: self.pool.workers().filter_map(|(index, _)| self.worker_info(index)).collect(),
+            trouble: crashes.or_else(|| self.loads.trouble(now)),
+        }
+    }
+
+    fn worker_info(&self, index: u16) -> Option<WorkerInfo> {
+        let (worker, cell) = (self.pool.get(index)?, self.pool.cell(index)?);
+        Some(WorkerInfo {
+            index,
+            pid: worker.pid(),
+            generation: worker.generation,
+            phase: phase_of(cell),
+            draining: worker.draining,
+            requests: cell.requests.load(SeqCst),
+            quota: cell.quota.load(SeqCst),
+            slot: cell.slot.load(SeqCst).checked_sub(1),
+            started: worker.wall_clock,
+            since: cell.since.load(SeqCst),
+            memory: worker.memory,
+        })
+    }
+}

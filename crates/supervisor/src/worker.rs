@@ -1,0 +1,122 @@
+//! What the supervisor knows of one worker, beside what its cell says.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use howdah_sys::process::Process;
+use howdah_sys::{Pid, Signal};
+
+/// A signal that did not end a worker is repeated after this time.
+const AGAIN: Duration = Duration::from_secs(1);
+/// A worker whose fork is not reported yet cannot be killed; look again after this time.
+const NOT_YET: Duration = Duration::from_millis(20);
+
+/// Why a worker is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// It has nearly served its quota.
+    Quota,
+    /// It is old enough.
+    Lifetime,
+    /// It has grown too large.
+    Memory,
+    /// The operator wants fresh workers from the same zygote.
+    Reload,
+}
+
+/// A worker that leaves once its replacement is ready.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retirement {
+    pub(crate) reason: Reason,
+    pub(crate) since: Instant,
+}
+
+/// One worker, from the wish for it to its death.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) generation: u32,
+    // None until the zygote reports the fork.
+    pub(crate) process: Option<Process>,
+    pub(crate) started: Instant,
+    pub(crate) wall_clock: SystemTime,
+    /// It has been seen ready.
+    pub(crate) up: bool,
+    pub(crate) retiring: Option<Retirement>,
+    /// Asked to leave by its cell.
+    pub(crate) draining: bool,
+    /// Sent a signal by us.
+    pub(crate) signalled: Option<Signal>,
+    /// Killed then.
+    pub(crate) kill_at: Option<Instant>,
+    /// Its zygote is dead since then, so we wait for it ourselves.
+    pub(crate) orphaned: Option<Instant>,
+    pub(crate) retires_at: Option<Instant>,
+    /// Requests when last looked at, and when that was.
+    pub(crate) seen: (u64, Instant),
+    pub(crate) memory: Option<u64>,
+}
+
+impl Worker {
+    pub(crate) fn new(generation: u32, lifetime: Option<Duration>) -> Self {
+        let now = Instant::now();
+        Self {
+            generation,
+            process: None,
+            started: now,
+            wall_clock: SystemTime::now(),
+            up: false,
+            retiring: None,
+            draining: false,
+            signalled: None,
+            kill_at: None,
+            orphaned: None,
+            retires_at: lifetime.map(|lifetime| now + lifetime),
+            seen: (0, now),
+            memory: None,
+        }
+    }
+
+    /// Counts towards the number of workers wanted.
+    pub(crate) fn stays(&self) -> bool {
+        !self.draining && self.retiring.is_none()
+    }
+
+    /// Its end is our wish.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.draining || self.signalled.is_some()
+    }
+
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        self.process.as_ref().map(Process::pid)
+    }
+
+    /// Marks it for replacement, unless it is on its way already.
+    pub(crate) fn retire(&mut self, reason: Reason, now: Instant) {
+        if self.stays() {
+            self.retiring = Some(Retirement { reason, since: now });
+        }
+    }
+
+    /// Must be gone by `at`.
+    pub(crate) fn limit(&mut self, at: Instant) {
+        self.kill_at = Some(self.kill_at.map_or(at, |before| before.min(at)));
+    }
+
+    /// Sends a signal; false when the process is not known or gone.
+    pub(crate) fn signal(&mut self, signal: Signal) -> bool {
+        let sent = self.process.as_ref().is_some_and(|process| process.signal(signal).is_ok());
+        if sent {
+            self.signalled = Some(signal);
+        }
+        sent
+    }
+
+    /// Kills it when its time is up. True when it was just now.
+    pub(crate) fn enforce(&mut self, now: Instant) -> bool {
+        if self.kill_at.is_none_or(|at| at > now) {
+            return false;
+        }
+        let killed = self.signal(Signal::KILL);
+        self.kill_at = Some(now + if killed { AGAIN } else { NOT_YET });
+        killed
+    }
+}

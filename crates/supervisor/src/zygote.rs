@@ -1,0 +1,248 @@
+//! One zygote: a Perl process with the application loaded, from which workers are forked.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use howdah_sys::process::{Process, spawn, try_wait};
+use howdah_sys::{ExitKind, Pid, Signal, activation, notify, socketpair_seqpacket};
+use serde::Serialize;
+
+use crate::config::{Shared, ZygoteSpec};
+use crate::error::StartError;
+use crate::link::Link;
+use crate::reconcile::pid_number;
+use crate::supervisor::Mailbox;
+
+/// Time for a zygote to exit once it was told and has no workers.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How a zygote is started.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) perl: PathBuf,
+    pub(crate) perl_args: Vec<OsString>,
+    pub(crate) spec: ZygoteSpec,
+}
+
+#[derive(Serialize)]
+struct Environment<'a> {
+    control: RawFd,
+    #[serde(flatten)]
+    spec: &'a ZygoteSpec,
+}
+
+/// A zygote's process and the way to talk to it.
+#[derive(Debug)]
+pub(crate) struct Zygote {
+    // None once the zygote has closed it.
+    link: Option<Link>,
+    // None for an adopted zygote that has not spoken yet.
+    process: Option<Process>,
+    ended: Option<ExitKind>,
+    told_to_stop: bool,
+    // It reads its control socket, so the end of that is enough to end it.
+    listens: bool,
+    kill_at: Option<Instant>,
+}
+
+impl Zygote {
+    /// Starts perl; the application loads while we go on.
+    pub(crate) fn start(
+        program: &Program,
+        shared: &Shared,
+        generation: u32,
+        mailbox: Mailbox,
+    ) -> Result<Self, StartError> {
+        let (ours, theirs) = socketpair_seqpacket().map_err(system("create a socket pair"))?;
+        let environment = Environment { control: theirs.as_raw_fd(), spec: &program.spec };
+        let json = serde_json::to_string(&environment)
+            .map_err(|error| system("describe the application to perl")(error.into()))?;
+        let child = spawn(&mut command(program, &json), &[theirs.as_fd()])
+            .map_err(|error| StartError::Perl { perl: program.perl.clone(), error })?;
+        let process = Some(Process::open(Pid::from_child(&child)));
+        let zygote = Self::connect(ours, process, generation, mailbox)?;
+        zygote.attach(shared)?;
+        Ok(zygote)
+    }
+
+    /// Takes over a zygote that somebody else forked.
+    pub(crate) fn adopt(
+        control: OwnedFd,
+        shared: &Shared,
+        generation: u32,
+        mailbox: Mailbox,
+    ) -> Result<Self, StartError> {
+        let zygote = Self::connect(control, None, generation, mailbox)?;
+        zygote.attach(shared)?;
+        Ok(zygote)
+    }
+
+    fn connect(
+        control: OwnedFd,
+        process: Option<Process>,
+        generation: u32,
+        mailbox: Mailbox,
+    ) -> Result<Self, StartError> {
+        let link =
+            Link::open(control, generation, mailbox).map_err(system("use the zygote's control socket"))?;
+        Ok(Self {
+            link: Some(link),
+            process,
+            ended: None,
+            told_to_stop: false,
+            listens: false,
+            kill_at: None,
+        })
+    }
+
+    fn attach(&self, shared: &Shared) -> Result<(), StartError> {
+        let copy = |fd: &OwnedFd| fd.try_clone().map_err(system("copy a descriptor for the zygote"));
+        let mut fds = vec![copy(&shared.memfd)?];
+        for eventfd in &shared.eventfds {
+            fds.push(copy(eventfd)?);
+        }
+        self.say(format!("attach {}", shared.eventfds.len()), fds);
+        Ok(())
+    }
+
+    /// Asks for worker `index`; `channels` are its ends.
+    pub(crate) fn fork(&self, index: u16, generation: u32, channels: Vec<OwnedFd>) {
+        self.say(format!("spawn {index} {generation}"), channels);
+    }
+
+    /// Asks it to exit when its last worker has.
+    pub(crate) fn stop(&mut self) {
+        self.told_to_stop = true;
+        self.say("stop".to_owned(), Vec::new());
+    }
+
+    /// Ends it at once, for a zygote without workers that may be deep in the application's code.
+    pub(crate) fn interrupt(&mut self, now: Instant) {
+        self.told_to_stop = true;
+        self.signal(Signal::TERM);
+        self.kill_at.get_or_insert(now + PATIENCE);
+    }
+
+    /// It has nothing left to do: if it does not exit soon, it is killed.
+    pub(crate) fn expect_exit(&mut self, now: Instant) {
+        self.kill_at.get_or_insert(now + PATIENCE);
+    }
+
+    /// Kills it when its time is up. Returns when to ask again.
+    pub(crate) fn enforce(&mut self, now: Instant) -> Option<Instant> {
+        if self.is_gone() {
+            return None;
+        }
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.signal(Signal::KILL);
+            self.kill_at = Some(now + PATIENCE);
+        }
+        self.kill_at
+    }
+
+    /// It has loaded the application and listens to us.
+    pub(crate) fn loaded(&mut self) {
+        self.listens = true;
+    }
+
+    /// It spoke, so its process id is known.
+    pub(crate) fn heard_from(&mut self, sender: Option<Pid>) {
+        if self.process.is_none() {
+            self.process = sender.map(Process::open);
+        }
+    }
+
+    /// It has closed its end: it is dead or useless.
+    pub(crate) fn closed(&mut self) {
+        self.link = None;
+        if !self.told_to_stop {
+            self.signal(Signal::KILL);
+        }
+        self.reap();
+    }
+
+    /// Looks whether the process has ended.
+    pub(crate) fn reap(&mut self) {
+        let (None, Some(process)) = (self.ended, &self.process) else { return };
+        match try_wait(process.pid()) {
+            Ok(Some(status)) => self.ended = Some(status),
+            Ok(None) => {}
+            // Somebody else's child: its closed socket must be enough.
+            Err(_) if self.link.is_none() => self.ended = Some(ExitKind::Unknown),
+            Err(_) => {}
+        }
+    }
+
+    /// Everything it said has been read and its process is gone, so its workers are children of ours.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.link.is_none() && (self.ended.is_some() || self.process.is_none())
+    }
+
+    /// Can be asked for workers.
+    pub(crate) fn can_fork(&self) -> bool {
+        self.link.is_some() && !self.told_to_stop
+    }
+
+    /// Its end was our wish.
+    pub(crate) fn was_told_to_stop(&self) -> bool {
+        self.told_to_stop
+    }
+
+    /// How it ended.
+    pub(crate) fn status(&self) -> ExitKind {
+        self.ended.unwrap_or(ExitKind::Unknown)
+    }
+
+    /// Process id, while it runs.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        self.process.as_ref().filter(|_| self.ended.is_none()).map(Process::pid)
+    }
+
+    /// For the log; 0 when unknown.
+    pub(crate) fn pid_number(&self) -> i32 {
+        pid_number(self.pid())
+    }
+
+    fn say(&self, text: String, fds: Vec<OwnedFd>) {
+        if let Some(link) = &self.link {
+            link.send(text, fds);
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let (Some(process), None) = (&self.process, self.ended) {
+            // It may have ended just now.
+            let _ = process.signal(signal);
+        }
+    }
+}
+
+impl Drop for Zygote {
+    fn drop(&mut self) {
+        // Only when the supervisor itself is dropped early: a zygote that is loading does not see its socket close.
+        if !self.listens {
+            self.signal(Signal::TERM);
+        }
+    }
+}
+
+fn command(program: &Program, json: &str) -> Command {
+    let mut command = Command::new(&program.perl);
+    command.args(&program.perl_args).args(["-MHowdah::Zygote", "-e", "Howdah::Zygote->main"]);
+    command.env("HOWDAH_ZYGOTE", json).stdin(Stdio::null());
+    for variable in activation::VARIABLES.iter().chain([&notify::VARIABLE]) {
+        command.env_remove(variable);
+    }
+    // A group of its own: Ctrl-C is the front's to handle, or requests in flight would die with their workers.
+    command.process_group(0);
+    command
+}
+
+fn system(what: &'static str) -> impl Fn(io::Error) -> StartError {
+    move |error| StartError::System { what, error }
+}
