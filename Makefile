@@ -9,6 +9,7 @@ LISTEN  ?= 127.0.0.1:5000
 ARGS    ?=
 PROVE   ?= prove
 TESTS   ?= t/
+FUZZ_SECONDS ?= 30
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
 export CARGO
 
@@ -37,7 +38,7 @@ test-rust:
 
 # The models replace the atomics, so they live in a target directory of their own.
 test-loom:
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --release --locked --quiet -p howdah-wire --test loom
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --profile loom --locked --quiet -p howdah-wire --test loom
 
 # For some of the tests only: make test-perl TESTS=t/00-unit
 test-perl:
@@ -62,8 +63,8 @@ bench: build ## measure, as bench/README.md says
 bench-deps: ## install the servers that bench/ compares Howdah with
 	@tools/deps bench
 
-fuzz: ## a short run of each fuzz target
-	fuzz/smoke
+fuzz: ## a short run of the fuzz target (FUZZ_SECONDS=30)
+	fuzz/smoke $(FUZZ_SECONDS)
 
 man: build ## man/howdah.1 and completions/ to look at
 	mkdir -p man completions

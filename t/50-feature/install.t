@@ -41,8 +41,8 @@ sub ask {
         open STDOUT, '>&', \*STDERR or die $!;
         exec {$command[0]} @command or die "cannot run $command[0]: $!";
     }
-    my $body =
-        wait_port({port => $port, max_wait => 10}) ? HTTP::Tiny->new->get("http://127.0.0.1:$port/")->{content} : '';
+    my $up   = eval { wait_port({port => $port, max_wait => 10}); 1 };
+    my $body = $up ? HTTP::Tiny->new->get("http://127.0.0.1:$port/")->{content} : '';
     kill TERM => $pid;
     waitpid $pid, 0;
     return ($body, $? >> 8);

@@ -1,7 +1,7 @@
 //! The effective configuration: each option, its value, and who set it. `howdah check` prints it.
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::{Serve, environment, workers};
 
@@ -25,7 +25,7 @@ pub(crate) fn effective(serve: &Serve, command: &Command, given: &ArgMatches) ->
         let source = given.value_source(id);
         Setting {
             name: arg.get_long().unwrap_or(id).to_owned(),
-            value: serve.computed(id).unwrap_or_else(|| raw(given, id)),
+            value: serve.computed(id).unwrap_or_else(|| raw(given, arg)),
             origin: origin(source, variable),
         }
     });
@@ -43,7 +43,11 @@ fn origin(source: Option<ValueSource>, variable: String) -> String {
 }
 
 /// The value as it was written or declared; `-` when there is none.
-fn raw(given: &ArgMatches, id: &str) -> String {
+fn raw(given: &ArgMatches, arg: &Arg) -> String {
+    let id = arg.get_id().as_str();
+    if matches!(arg.get_action(), ArgAction::SetTrue) {
+        return given.get_flag(id).to_string();
+    }
     let values: Vec<String> =
         given.get_raw(id).into_iter().flatten().map(|value| value.to_string_lossy().into_owned()).collect();
     if values.is_empty() { "-".to_owned() } else { values.join(" ") }
