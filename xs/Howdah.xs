@@ -19,7 +19,7 @@ receive(int fd)
     AV *fds = (AV *)sv_2mortal((SV *)newAV());
     SV *packet = hd_receive_packet(aTHX_ fd, fds);
     XPUSHs(packet);
-    while (av_top_index(fds) >= 0)
+    while (av_len(fds) >= 0)
         mXPUSHs(av_shift(fds));
 
 bool

@@ -14,7 +14,7 @@ static const char *element(pTHX_ AV *body, SSize_t index, STRLEN *length) {
 
 static U64 length_from(pTHX_ AV *body, SSize_t index) {
     U64 total = 0;
-    for (STRLEN length; index <= av_top_index(body); index++, total += length)
+    for (STRLEN length; index <= av_len(body); index++, total += length)
         (void)element(aTHX_ body, index, &length);
     return total;
 }
@@ -22,7 +22,7 @@ static U64 length_from(pTHX_ AV *body, SSize_t index) {
 /* Copies elements behind the head while they fit. Returns the first that does not. */
 static SSize_t fill(pTHX_ AV *body, uintptr_t *used, uintptr_t room, char *ring) {
     SSize_t index = 0;
-    for (STRLEN length; index <= av_top_index(body); index++, *used += length) {
+    for (STRLEN length; index <= av_len(body); index++, *used += length) {
         const char *bytes = element(aTHX_ body, index, &length);
         if (length > room - *used)
             break;
@@ -32,7 +32,7 @@ static SSize_t fill(pTHX_ AV *body, uintptr_t *used, uintptr_t room, char *ring)
 }
 
 static void send_rest(pTHX_ AV *body, SSize_t index) {
-    for (STRLEN length; index <= av_top_index(body); index++) {
+    for (STRLEN length; index <= av_len(body); index++) {
         const char *bytes = element(aTHX_ body, index, &length);
         hd_put(aTHX_ bytes, length);
     }
@@ -43,7 +43,7 @@ void hd_send_array(pTHX_ AV *body) {
     uintptr_t room, used = head->length;
     char *ring = (char *)howdah_room(hd.now.slot, &room);
     SSize_t next = hd.now.bodyless || hd.now.dechunk ? 0 : fill(aTHX_ body, &used, room, ring);
-    bool whole = hd.now.bodyless || next > av_top_index(body);
+    bool whole = hd.now.bodyless || next > av_len(body);
     hd_default_length(used - head->length + length_from(aTHX_ body, next));
     howdah_produce(hd.now.slot, used);
     hd_publish(whole ? RESPONSE_WHOLE : 0);

@@ -8,6 +8,7 @@
 #include "howdah.h"
 
 static CV *serve_cv;
+static COP nowhere; /* a place in the code that has no line, for messages about what the application returned */
 
 static const char *span_text(pTHX_ Span span) {
     const char *area = (const char *)hd.now.request;
@@ -48,6 +49,7 @@ static void serve(pTHX_ CV *cv) {
     PERL_UNUSED_VAR(items);
     hd_build_env(aTHX_ hd.now.request);
     SV *response = call_app(aTHX);
+    PL_curcop = &nowhere;
     if (SvROK(response) && SvTYPE(SvRV(response)) == SVt_PVCV)
         hd_call_delayed(aTHX_ response);
     else
@@ -55,7 +57,11 @@ static void serve(pTHX_ CV *cv) {
     XSRETURN_YES;
 }
 
-void hd_prepare_exchange(pTHX) { serve_cv = newXS(NULL, serve, __FILE__); }
+void hd_prepare_exchange(pTHX) {
+    serve_cv = newXS(NULL, serve, __FILE__);
+    nowhere = *PL_curcop;
+    CopLINE_set(&nowhere, 0);
+}
 
 static void begin(U32 slot) {
     UV serial = hd.now.serial + 1;
@@ -134,7 +140,7 @@ static void clean_up(pTHX) {
     SV **handlers = env ? hv_fetchs(env, "psgix.cleanup.handlers", 0) : NULL;
     if (handlers && SvROK(*handlers) && SvTYPE(SvRV(*handlers)) == SVt_PVAV) {
         AV *list = (AV *)SvRV(*handlers);
-        for (SSize_t i = 0; i <= av_top_index(list); i++) {
+        for (SSize_t i = 0; i <= av_len(list); i++) {
             SV **handler = av_fetch(list, i, 0);
             if (handler)
                 call_guarded(aTHX_ * handler, NULL, sv_2mortal(newRV_inc((SV *)env)), "a cleanup handler failed");

@@ -124,7 +124,7 @@ static SV *element(pTHX_ AV *array, SSize_t index) {
 
 /* Writes the lines of `headers` at `lines`, which has RESPONSE_HEAD bytes; the head's other parts are set here too. */
 void hd_write_head(pTHX_ struct hd_head *head, AV *headers, char *lines) {
-    SSize_t count = av_top_index(headers) + 1;
+    SSize_t count = av_len(headers) + 1;
     if (count % 2)
         croak("the response headers have an odd number of elements (%" IVdf ")", (IV)count);
     char *at = lines;

@@ -8,7 +8,7 @@
 struct hd_worker hd;
 
 static int fill(pTHX_ int *descriptors, AV *list) {
-    int count = av_top_index(list) + 1;
+    int count = av_len(list) + 1;
     if (count < 1 || count > MAX_FRONTS)
         croak("the front must give a worker 1 to %d descriptors, not %d", MAX_FRONTS, count);
     for (int i = 0; i < count; i++)

@@ -59,7 +59,7 @@ void hd_respond(pTHX_ SV *response, bool may_stream) {
     ENTER; /* conversions and $/ last until the body is in the ring */
     SvGETMAGIC(response);
     AV *triplet = array(aTHX_ response, "the response");
-    SSize_t count = av_top_index(triplet) + 1;
+    SSize_t count = av_len(triplet) + 1;
     check_count(aTHX_ count, may_stream);
     begin(aTHX_ hd_status(aTHX_ element(aTHX_ triplet, 0)));
     AV *headers = array(aTHX_ element(aTHX_ triplet, 1), "the response headers");
