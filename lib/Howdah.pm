@@ -2,7 +2,8 @@ package Howdah;
 use v5.16;
 use warnings;
 
-use Carp ();
+use Carp       ();
+use File::Spec ();
 
 our $VERSION = '0.001';
 
@@ -16,6 +17,18 @@ for my $name (keys %hooks) {
         push @{$hooks{$name}}, $code;
         return;
     };
+}
+
+# The howdah command: $HOWDAH_BIN, the one beside these modules, or the first in PATH.
+sub binary {
+    my $lib  = File::Spec->rel2abs(__FILE__) =~ s{/Howdah\.pm$}{}r;
+    my @near = ("$lib/../bin", "$lib/../../bin", "$lib/../../../bin", "$lib/../../../../bin");
+    my $path = $ENV{HOWDAH_BIN};
+    return $path if defined $path && length $path;
+    for my $dir (@near, File::Spec->path) {
+        return "$dir/howdah" if -f "$dir/howdah" && -x _;
+    }
+    die "cannot find the howdah command beside $lib or in PATH; name it by HOWDAH_BIN\n";
 }
 
 # Runs the hooks of that name, in the order in which they were given. One that dies does not stop the others.
@@ -82,6 +95,11 @@ Called in each new worker with its index, a number from 0, before it takes a req
 
 Called with the index in a worker that leaves: because it served its quota, was asked to drain, got a TERM signal, or
 the application called C<exit> or C<psgix.harakiri.commit>. Not called when it is killed or crashes.
+
+=head2 Howdah->binary
+
+The path of the C<howdah> command: the environment variable C<HOWDAH_BIN>, or the command installed with these modules
+(or built in the same checkout), or the first in C<PATH>. Dies when there is none.
 
 =head2 Howdah->run_hooks($name, @arguments)
 

@@ -1,0 +1,210 @@
+package Plack::Handler::Howdah;
+use v5.16;
+use warnings;
+
+use Fcntl  ();
+use Socket ();
+
+use Howdah         ();
+use Howdah::Zygote ();
+
+# What the command calls the application: it was loaded here, and plackup does not say from which file.
+use constant APP => 'plackup';
+
+# What plackup and other servers' users write, and howdah's own spelling.
+my %SPELLED = (max_workers => 'workers', max_reqs_per_child => 'max_requests');
+
+# Options that take no value: true gives the option, false leaves it out.
+my %IS_FLAG = map { $_ => 1 } qw(disable_keepalive no_preload no_server_header full_destruct preload_app);
+
+# Settings whose falsehood is an option (plackup makes `keepalive => ''` of --disable-keepalive).
+my %WHEN_FALSE = (keepalive => 'disable_keepalive', preload => 'no_preload', server_header => 'no_server_header');
+
+# Things for this module, not for the command.
+my %OWN = map { $_ => 1 } qw(daemonize host listen port server_ready socket);
+
+sub new {
+    my ($class, %args) = @_;
+    for my $name (grep { defined $args{$_} && !ref $args{$_} && $args{$_} =~ /^-[-\w]/ } sort keys %args) {
+        my $option = $name =~ tr/_/-/r;
+        die "--$option got the value '$args{$name}': plackup gives every option a value; write --$option=1\n";
+    }
+    return bless \%args, $class;
+}
+
+sub run {
+    my ($self, $app) = @_;
+    my $command = Howdah->binary;
+    $self->_daemonize if $self->{daemonize};
+    socketpair my $ours, my $theirs, Socket::AF_UNIX(), Socket::SOCK_SEQPACKET(), 0
+        or die "cannot create a socket pair: $!\n";
+    defined(my $pid = fork) or die "cannot fork the zygote: $!\n";
+    if (!$pid) {
+        close $ours;
+        Howdah::XS::exit_now($self->_be_zygote($app, $theirs));
+    }
+    close $theirs;
+    fcntl $ours, Fcntl::F_SETFD(), 0 or die "cannot keep descriptor over exec: $!\n";
+    exec {$command} 'howdah', 'serve', '--zygote-fd', fileno $ours, $self->arguments, APP
+        or die "cannot run $command: $!\n";
+}
+
+# Arguments for the howdah command, in a fixed order.
+sub arguments {
+    my $self = shift;
+    my @arguments = $self->_listeners;
+    for my $name (sort grep { !$OWN{$_} } keys %$self) {
+        push @arguments, _argument($SPELLED{$name} // $name, $self->{$name});
+    }
+    return @arguments;
+}
+
+sub _argument {
+    my ($name, $value) = @_;
+    if (my $negative = $WHEN_FALSE{$name}) {
+        return $value ? () : _argument($negative, 1);
+    }
+    my $option = '--' . $name =~ tr/_/-/r;
+    return $value ? $option : () if $IS_FLAG{$name};
+    return map {"$option=$_"} ref $value eq 'ARRAY' ? @$value : $value // ();
+}
+
+sub _be_zygote {
+    my ($self, $app, $socket) = @_;
+    setpgrp;
+    my $zygote = Howdah::Zygote->new(
+        control       => fileno $socket,
+        code          => $app,
+        app           => APP,
+        full_destruct => $self->{full_destruct},
+        user          => $self->{user},
+        group         => $self->{group},
+        on_ready      => sub { $self->_announce },
+    );
+    return $zygote->run;
+}
+
+sub _announce {
+    my $self  = shift;
+    my $ready = $self->{server_ready} or return;
+    my ($first) = $self->_addresses;
+    my ($host, $port) = $first =~ /^(.*):(\d+)$/ ? ($1, $2) : (undef, undef);
+    return if !$port;    # plackup can only print an address with a port
+    $ready->({%$self, server_software => 'Howdah', host => $host || 0, port => $port});
+    return;
+}
+
+# plackup gives listen as well as what it was made of.
+sub _addresses {
+    my $self = shift;
+    return @{$self->{listen}} if ref $self->{listen} && @{$self->{listen}};
+    return $self->{listen}    if defined $self->{listen} && length $self->{listen};
+    return $self->{socket}    if defined $self->{socket};
+    my $host = $self->{host} // '';
+    $host = "[$host]" if $host =~ /:/ && $host !~ /^\[/;
+    return "$host:" . ($self->{port} || 5000);
+}
+
+# plackup must stay the zygote's parent, so it goes to the background before it forks that.
+sub _daemonize {
+    my $self = shift;
+    require POSIX;
+    for my $step (sub { POSIX::setsid() }, sub { }) {
+        defined(my $pid = fork) or die "cannot fork: $!\n";
+        POSIX::_exit(0) if $pid;
+        $step->();
+    }
+    open STDIN, '<', '/dev/null' or die "cannot open /dev/null: $!\n";
+    open STDOUT, '>', '/dev/null' or die "cannot open /dev/null: $!\n";
+    if (!defined $self->{error_log}) {
+        open STDERR, '>', '/dev/null' or die "cannot open /dev/null: $!\n";
+    }
+    return;
+}
+
+sub _listeners {
+    my $self = shift;
+    return map { ('--listen', m{[/:]} ? $_ : "unix:$_") } $self->_addresses;
+}
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Plack::Handler::Howdah - plackup -s Howdah
+
+=head1 SYNOPSIS
+
+  plackup -s Howdah app.psgi
+  plackup -s Howdah --port 8080 --max-workers 10 --max-reqs-per-child 1000 app.psgi
+  plackup -s Howdah -E deployment -S /run/app.sock --keepalive-timeout=30 app.psgi
+
+  my $handler = Plack::Handler::Howdah->new(port => 8080, workers => 10);
+  $handler->run($app);
+
+=head1 DESCRIPTION
+
+Serves an application that is loaded already. L<plackup> loads it; C<run> forks a child that keeps it, from which all
+workers are forked later, and then becomes the C<howdah> command, under the same process id. TERM and QUIT stop
+gracefully, INT at once. HUP replaces the workers but cannot load the application anew: for that, start C<howdah> itself,
+or use plackup's C<-r>.
+
+C<howdah app.psgi> does the same without C<plackup>, and can reload.
+
+=head1 OPTIONS
+
+C<new> takes the options of the C<howdah> command with underscores for dashes, as C<plackup> hands them over;
+C<howdah --help> lists them. One that does not exist is refused at start.
+
+=over 4
+
+=item host, port, socket, listen
+
+Where to listen. C<listen> may be a reference to an array of C<HOST:PORT>, C<:PORT> and paths; it counts before the
+others. Default C<:5000>, every address.
+
+=item workers, max_workers
+
+Perl processes.
+
+=item max_requests, max_reqs_per_child
+
+Requests after which a worker is replaced; 0 for never.
+
+=item daemonize
+
+Go to the background. Output goes nowhere unless C<error_log> is given.
+
+=item keepalive, preload, server_header
+
+False switches it off. On the command line write C<--disable-keepalive> last or C<--keepalive=0>.
+
+=item server_ready
+
+Code that is called when the application can be served, with a reference to a hash with C<host>, C<port> and
+C<server_software>.
+
+=back
+
+plackup takes the word behind an option for its value, so C<--no-server-header --port 8080> would lose the port. The
+handler refuses such a value and says what to write.
+
+=head1 METHODS
+
+=head2 new(%args)
+
+Dies when an option has swallowed the next one.
+
+=head2 run($app)
+
+Does not return.
+
+=head2 arguments
+
+What the command is called with, apart from the zygote.
+
+=cut
