@@ -22,7 +22,8 @@ for my $name (keys %hooks) {
 # The howdah command: $HOWDAH_BIN, the one beside these modules, or the first in PATH.
 sub binary {
     my $lib  = File::Spec->rel2abs(__FILE__) =~ s{/Howdah\.pm$}{}r;
-    my @near = ("$lib/../bin", "$lib/../../bin", "$lib/../../../bin", "$lib/../../../../bin");
+    # `make install` puts them five levels below its prefix.
+    my @near = map { $lib . '/..' x $_ . '/bin' } 1 .. 5;
     my $path = $ENV{HOWDAH_BIN};
     return $path if defined $path && length $path;
     for my $dir (@near, File::Spec->path) {

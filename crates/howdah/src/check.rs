@@ -20,7 +20,7 @@ pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitC
     let perl = Perl::find(options.app.perl.as_deref())?;
     perl.probe()?;
     let compiles = compile(options, &perl)?;
-    let name = options.app.name().unwrap_or("the code of -e");
+    let name = options.application();
     let mut out = io::stdout().lock();
     if !compiles {
         eprintln!("howdah: {name} does not compile: see perl's message above");

@@ -73,7 +73,7 @@ impl Serve {
             env: app.env.clone(),
             preload: !app.no_preload,
             name: String::new(),
-            full_destruct: false,
+            full_destruct: self.process.full_destruct,
             user: self.process.user.clone(),
             group: self.process.group.clone(),
             default_middleware: !app.no_default_middleware,

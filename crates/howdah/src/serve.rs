@@ -11,7 +11,7 @@ use std::sync::{Arc, mpsc};
 use anyhow::Context;
 use howdah_front::{Front, Listener, Setup, runtime};
 use howdah_supervisor::{Ended, Event, ExitKind, Handle, Shared, Supervisor, cells_for};
-use howdah_wire::{MAX_SLOTS, Segment, Shape};
+use howdah_wire::{MAX_SLOTS, Shape};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::log;
@@ -225,7 +225,7 @@ fn status_for(exit: ExitKind) -> u16 {
 
 /// Says that requests are welcome, where, and what to try next.
 fn announce(options: &Serve, listeners: &[Listener]) {
-    let name = options.app.name().unwrap_or("the code of -e");
+    let name = options.application();
     let workers = options.workers.count();
     let plural = if workers == 1 { "worker" } else { "workers" };
     for listener in listeners {

@@ -19,6 +19,9 @@ pub(crate) struct Compat {
     default_middleware: bool,
     #[arg(long, hide = true)]
     psgix_io: bool,
+    // plackup makes `proctitle => ''` of Starman's --disable-proctitle.
+    #[arg(long, hide = true)]
+    proctitle: Option<String>,
 
     #[arg(short = 's', long, hide = true, value_name = "SERVER")]
     server: Option<String>,
@@ -77,7 +80,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
     ("access-log", "wrap the application: -e 'enable \"AccessLog\"' app.psgi"),
     ("max-uri-len", "a request line may have 8 KiB, which is fixed"),
-    ("child-exit", "use an END block in the application"),
+    ("child-exit", "name the code in the application: Howdah->worker_exit(sub { ... })"),
     ("hot-restart", "HUP reloads without stopping"),
     ("reload", "send HUP after a change, or use plackup -R for development"),
     ("Reload", "send HUP after a change, or use plackup -R for development"),

@@ -5,8 +5,8 @@ use clap::{Arg, ArgAction, Command};
 
 const PREFIX: &str = "HOWDAH_";
 
-/// Variables that are not options: where the Perl modules are, what is logged, and what zygotes are told.
-const OWN: &[&str] = &["HOWDAH_PERL5LIB", "HOWDAH_LOG", "HOWDAH_ZYGOTE", "HOWDAH_CHECK"];
+/// Variables that are not options: where things are, what is logged, and what zygotes are told.
+const OWN: &[&str] = &["HOWDAH_PERL5LIB", "HOWDAH_BIN", "HOWDAH_LOG", "HOWDAH_ZYGOTE", "HOWDAH_CHECK"];
 
 /// Gives each visible option its variable, and `--env` its old one.
 pub(super) fn attach(command: Command) -> Command {

@@ -85,6 +85,17 @@ pub(crate) struct Serve {
     compat: compat::Compat,
 }
 
+impl Serve {
+    /// The application, as messages call it.
+    pub(crate) fn application(&self) -> &str {
+        match self.app.name() {
+            _ if self.process.zygote_fd.is_some() => "plackup's application",
+            Some(name) => name,
+            None => "the code of -e",
+        }
+    }
+}
+
 /// What the command line asks for.
 #[derive(Debug)]
 pub(crate) enum Action {

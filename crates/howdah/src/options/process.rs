@@ -31,6 +31,13 @@ pub(crate) struct Process {
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<String>,
 
+    /// Let workers run END blocks and destructors when they leave
+    ///
+    /// Without it they leave at once, after the hook worker_exit: that copies no memory shared with others
+    /// only to throw it away.
+    #[arg(long)]
+    pub(crate) full_destruct: bool,
+
     /// Control socket of a zygote that plackup has already forked; for Plack::Handler::Howdah alone.
     #[arg(long, value_name = "FD", hide = true)]
     pub(crate) zygote_fd: Option<RawFd>,

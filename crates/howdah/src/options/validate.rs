@@ -10,7 +10,10 @@ type Fault = (ErrorKind, String);
 
 /// Finds combinations that make no sense.
 pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
-    application(serve, given)?;
+    // plackup has loaded the application itself.
+    if serve.process.zygote_fd.is_none() {
+        application(serve, given)?;
+    }
     if serve.listen.socket_mode.is_some() && !serve.listen.any_unix() {
         return conflict(
             "--socket-mode needs a Unix socket to apply to: name one by --socket PATH or --listen PATH",
