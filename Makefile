@@ -44,10 +44,11 @@ test-loom:
 test-perl:
 	$(PROVE) --blib --recurse $(TESTS)
 
-lint: ## rustfmt, clippy, perltidy, perlcritic, stale header
+lint: ## rustfmt, clippy, C warnings, perltidy, perlcritic, stale header
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	$(CARGO) test --locked --quiet -p howdah-wire --test header
+	$(CC) -fsyntax-only -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Werror $(shell $(PERL) -MExtUtils::Embed -e ccopts) -Ixs xs/*.c
 	tools/lint-perl
 
 fmt: ## rewrite Rust and Perl files in the house's format
