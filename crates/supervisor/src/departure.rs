@@ -85,6 +85,9 @@ impl Supervisor {
                 let _ = reply.send(Err(StartError::Workers(status)));
             }
         }
+        if self.program.is_some() {
+            return;
+        }
         // With a zygote from plackup a reload only replaces workers: those still there stay.
         for (_, _, worker) in self.pool.workers_mut() {
             worker.retiring = worker.retiring.filter(|retirement| retirement.reason != Reason::Reload);

@@ -3,10 +3,9 @@
 //! Zygotes are ours from the start. Workers become ours when their zygote dies, since this process is their
 //! subreaper; so do processes that workers started and left behind, which nobody here knows.
 
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use howdah_sys::process::{Process, ended_child, try_wait};
+use howdah_sys::process::{ended_child, try_wait};
 use howdah_sys::{ExitKind, Pid};
 
 use crate::supervisor::Supervisor;
@@ -37,8 +36,9 @@ impl Supervisor {
     }
 
     fn reap_orphan(&mut self, index: u16) {
-        self.learn_pid(index);
-        let Some(worker) = self.pool.get(index) else { return };
+        let cell = self.pool.cell(index);
+        let (Some(worker), Some(cell)) = (self.pool.get_mut(index), cell) else { return };
+        worker.learn_pid(cell);
         let Some(pid) = worker.pid() else {
             if worker.orphaned.is_some_and(|since| since.elapsed() > UNKNOWN_FOR) {
                 self.departed(index, None, ExitKind::Unknown);
@@ -51,12 +51,6 @@ impl Supervisor {
             // The zygote waited for it, but died before it could say so.
             Err(_) => self.departed(index, Some(pid), ExitKind::Unknown),
         }
-    }
-
-    fn learn_pid(&mut self, index: u16) {
-        let written = self.pool.cell(index).map_or(0, |cell| cell.pid.load(SeqCst));
-        let Some(worker) = self.pool.get_mut(index).filter(|worker| worker.process.is_none()) else { return };
-        worker.process = i32::try_from(written).ok().and_then(Pid::from_raw).map(Process::open);
     }
 
     /// When to look for the process ids of orphans.

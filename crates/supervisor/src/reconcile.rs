@@ -53,6 +53,7 @@ impl Supervisor {
             let served = cell.requests.load(SeqCst) > 0;
             if !worker.up && (served || matches!(phase, WorkerPhase::Idle | WorkerPhase::Busy)) {
                 worker.up = true;
+                worker.learn_pid(cell);
                 tracing::debug!(worker = index, pid = pid_number(worker.pid()), "worker is ready");
                 ready.push((worker.generation, worker.started));
             }

@@ -41,7 +41,8 @@ impl Watch {
 }
 
 impl Supervisor {
-    /// Marks workers whose time has come; no more than a quarter of the pool at once.
+    /// Marks workers whose time has come; no more than a quarter of the pool at once, except those near their quota:
+    /// they leave soon in any case, and the jitter keeps most of them apart.
     pub(crate) fn mark_for_recycling(&mut self, now: Instant) {
         let Some(number) = self.in_role(Role::Serving).map(|serving| serving.number) else { return };
         if self.watch.quota_at.is_some_and(|at| at <= now) {
@@ -58,7 +59,6 @@ impl Supervisor {
 
     /// Returns when the next worker may come near its quota.
     fn look_at_quotas(&mut self, number: u32, now: Instant) -> Duration {
-        let mut room = self.room_for_retiring();
         let mut next = QUOTA_LOOKS.1;
         for (_, cell, worker) in self.pool.workers_mut() {
             if worker.generation != number || !worker.stays() {
@@ -67,9 +67,8 @@ impl Supervisor {
             let wait = pace(worker, cell, now);
             if wait > Duration::ZERO {
                 next = next.min(wait / 2);
-            } else if room > 0 && worker.up {
+            } else if worker.up {
                 worker.retire(Reason::Quota, now);
-                room -= 1;
             }
         }
         next.max(QUOTA_LOOKS.0)

@@ -1,9 +1,11 @@
 //! What the supervisor knows of one worker, beside what its cell says.
 
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant, SystemTime};
 
 use howdah_sys::process::Process;
 use howdah_sys::{Pid, Signal};
+use howdah_wire::WorkerCell;
 
 /// A signal that did not end a worker is repeated after this time.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -87,6 +89,14 @@ impl Worker {
 
     pub(crate) fn pid(&self) -> Option<Pid> {
         self.process.as_ref().map(Process::pid)
+    }
+
+    /// The worker's own word for its process id, when the zygote's has not come yet or never will.
+    pub(crate) fn learn_pid(&mut self, cell: &WorkerCell) {
+        if self.process.is_none() {
+            let written = i32::try_from(cell.pid.load(SeqCst)).ok();
+            self.process = written.and_then(Pid::from_raw).map(Process::open);
+        }
     }
 
     /// Marks it for replacement, unless it is on its way already.

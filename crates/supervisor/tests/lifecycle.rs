@@ -1,0 +1,185 @@
+//! Workers come, go and are replaced.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test's panic is its report")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::*;
+use howdah_supervisor::*;
+
+#[tokio::test]
+async fn all_workers_come_up_and_leave_no_process_behind() {
+    let bench = Bench::start("", config(3)).await;
+    bench.handle.ready().await.unwrap();
+    let snapshot = bench.handle.snapshot().await;
+    assert_eq!((snapshot.workers.len(), snapshot.generation, snapshot.target), (3, 1, 3));
+    let pids: Vec<Pid> = bench.pids().await.into_iter().chain(snapshot.zygote).collect();
+    assert_eq!(pids.len(), 4);
+    bench.stop().await;
+    assert!(pids.into_iter().all(|pid| !lives(pid)));
+}
+
+#[tokio::test]
+async fn an_application_that_does_not_load_fails_the_start_with_perls_message() {
+    let error = Bench::try_start("die Can't locate Foo.pm", config(2)).await.err().unwrap();
+    assert!(
+        matches!(&error, StartError::Application(message) if message == "Can't locate Foo.pm"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_zygote_that_ends_without_a_word_fails_the_start_with_its_status() {
+    let error = Bench::try_start("exit 7", config(2)).await.err().unwrap();
+    assert!(matches!(error, StartError::Zygote(ExitKind::Exited(7))), "{error}");
+}
+
+#[tokio::test]
+async fn a_missing_perl_is_named() {
+    let stage = stage("");
+    let source = Source::Start { perl: "/no/such/perl".into(), perl_args: vec![], spec: stage.spec.clone() };
+    let error = Bench::with_source(stage, source, config(1)).await.err().unwrap();
+    assert!(error.to_string().contains("/no/such/perl"), "{error}");
+}
+
+#[tokio::test]
+async fn more_workers_than_cells_are_refused() {
+    let error = Bench::try_start("", config(33)).await.err().unwrap();
+    assert!(matches!(error, StartError::TooManyWorkers { asked: 33, most: 32 }), "{error}");
+}
+
+#[tokio::test]
+async fn a_killed_worker_is_replaced_and_its_cell_rests_until_it_is_recovered() {
+    let bench = Bench::start("", config(1)).await;
+    bench.handle.ready().await.unwrap();
+    bench.told.lock().unwrap().hold = true;
+    let victim = bench.handle.snapshot().await.workers.remove(0);
+    kill(victim.pid.unwrap());
+    let after = bench
+        .until("a new worker", |s| s.workers.iter().any(|w| w.pid.is_some_and(|p| Some(p) != victim.pid)))
+        .await;
+    assert_ne!(after.workers[0].index, victim.index);
+    assert_eq!(bench.told.lock().unwrap().gone, [(victim.index, ExitKind::Signaled(9))]);
+    kill(after.workers[0].pid.unwrap());
+    bench
+        .until("a third", |s| {
+            s.workers
+                .iter()
+                .any(|w| w.pid.is_some() && ![victim.index, after.workers[0].index].contains(&w.index))
+        })
+        .await;
+    bench.recover();
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn workers_that_die_at_once_are_forked_ever_more_slowly() {
+    let bench = Bench::start("crash 3", config(4)).await;
+    let error = bench.handle.ready().await.unwrap_err();
+    assert!(matches!(error, StartError::Workers(ExitKind::Exited(3))), "{error}");
+    tokio::time::sleep(Duration::from_millis(1000)).await;
+    let forks = bench.told.lock().unwrap().up.len();
+    assert!((8..=20).contains(&forks), "{forks} forks in a second");
+    let trouble = bench.handle.snapshot().await.trouble.unwrap();
+    assert!(trouble.contains("exit status 3"), "{trouble}");
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_repaired_application_gets_out_of_a_crash_loop_by_reload() {
+    let bench = Bench::start("crash 3", config(2)).await;
+    bench.handle.ready().await.unwrap_err();
+    bench.edit("");
+    bench.handle.reload().await.unwrap();
+    bench.handle.ready().await.unwrap();
+    let snapshot = bench.handle.snapshot().await;
+    assert_eq!((snapshot.generation, snapshot.trouble), (2, None));
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn the_number_of_workers_changes_on_request() {
+    let bench = Bench::start("", config(2)).await;
+    assert_eq!(bench.handle.resize(3).await, 5);
+    bench.until("five workers", |s| s.workers.len() == 5).await;
+    assert_eq!(bench.handle.resize(-4).await, 1);
+    bench.until("one worker", |s| s.workers.len() == 1).await;
+    assert_eq!(bench.handle.resize(-4).await, 1);
+    assert_eq!(bench.handle.set_workers(4000).await, 32);
+    bench.until("32 workers", |s| s.workers.len() == 32).await;
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_worker_is_signalled_only_while_the_process_is_the_one_meant() {
+    let bench = Bench::start("", config(1)).await;
+    bench.handle.ready().await.unwrap();
+    let worker = bench.handle.snapshot().await.workers.remove(0);
+    let other = Pid::from_raw(1);
+    assert!(!bench.handle.kill_worker(worker.index, other, Signal::KILL).await);
+    assert!(!bench.handle.kill_worker(60, None, Signal::KILL).await);
+    assert!(bench.handle.kill_worker(worker.index, worker.pid, Signal::KILL).await);
+    bench
+        .until("a new worker", |s| s.workers.iter().any(|w| w.pid.is_some_and(|pid| Some(pid) != worker.pid)))
+        .await;
+    assert_eq!(bench.handle.snapshot().await.trouble, None);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn workers_at_their_quota_are_replaced_before_they_leave() {
+    let quota = Config { max_requests: 100, ..config(4) };
+    let bench = Bench::start("serve 500", quota).await;
+    bench.handle.ready().await.unwrap();
+    let end = Instant::now() + Duration::from_secs(2);
+    let (mut least, mut looks, mut short) = (usize::MAX, 0, 0);
+    while Instant::now() < end {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        least = least.min(bench.able());
+        looks += 1;
+        short += usize::from(bench.able() < 4);
+    }
+    let told = bench.told.lock().unwrap().gone.len();
+    assert!(told >= 20, "{told} left in 2 s, of about 40");
+    assert!(short * 20 < looks, "{short} of {looks} looks found fewer than 4 workers, the least {least}");
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn old_workers_are_replaced_one_after_the_other() {
+    let lifetime = Config { max_lifetime: Some(Duration::from_millis(300)), ..config(3) };
+    let bench = Bench::start("", lifetime).await;
+    bench.handle.ready().await.unwrap();
+    let first = bench.pids().await;
+    bench
+        .until("all are new", |s| s.workers.iter().all(|w| w.pid.is_none_or(|pid| !first.contains(&pid))))
+        .await;
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn stubborn_workers_are_killed_when_the_graceful_time_is_over() {
+    let brief = Config { graceful_timeout: Duration::from_millis(200), ..config(2) };
+    let bench = Bench::start("stubborn", brief).await;
+    bench.handle.ready().await.unwrap();
+    let began = Instant::now();
+    bench.handle.stop(true).await;
+    assert!(began.elapsed() >= Duration::from_millis(200));
+    let gone = bench.told.lock().unwrap().gone.clone();
+    assert!(gone.iter().all(|(_, status)| *status == ExitKind::Signaled(9)) && gone.len() == 2, "{gone:?}");
+}
+
+#[tokio::test]
+async fn a_graceful_stop_can_be_cut_short() {
+    let bench = Bench::start("stubborn", config(2)).await;
+    bench.handle.ready().await.unwrap();
+    let handle = bench.handle.clone();
+    let graceful = tokio::spawn(async move { handle.stop(true).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let began = Instant::now();
+    bench.handle.stop(false).await;
+    graceful.await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(3));
+    assert!(matches!(bench.handle.reload().await, Err(ReloadError::Stopping)));
+}
