@@ -1,0 +1,81 @@
+# --daemonize, --pid and --error-log: the command comes back when the server is ready, and says so by its
+# exit status when it will never be.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use File::Temp qw(tempdir);
+use Howdah::Test::Client;
+use Howdah::Test::Command qw(run_howdah);
+use Test::More;
+use Time::HiRes qw(sleep);
+
+alarm 120;
+my $dir     = tempdir(CLEANUP => 1);
+my @options = ('-D', '--pid', "$dir/pid", '--error-log', "$dir/log", '-l', "$dir/app.sock", '--workers', 1);
+my @started;
+
+END {
+    local $?;
+    kill KILL => grep { is_howdah($_) } @started;
+}
+
+sub slurp { open my $in, '<', shift or return ''; local $/; return scalar(<$in>) // '' }
+
+# Whether that process is a server of this test, and not another that got its number since.
+sub is_howdah { return slurp("/proc/$_[0]/cmdline") =~ /\Q$dir\E/ }
+
+sub start {
+    my @result = run_howdah(@options, @_);
+    my ($pid) = slurp("$dir/pid") =~ /^(\d+)$/;
+    push @started, $pid if $pid;
+    return ($pid, @result);
+}
+
+# False when it is still there after ten seconds.
+sub wait_for_end {
+    my $pid = shift;
+    for (1 .. 500) {
+        return 1 if !is_howdah($pid);
+        sleep 0.02;
+    }
+    return 0;
+}
+
+open my $app, '>', "$dir/app.psgi" or die $!;
+print {$app} 'sub { $_[0]{"psgi.errors"}->print("noted\n"); [200, [], ["hello"]] }';
+close $app or die $!;
+
+subtest 'an application that does not compile is a failed start' => sub {
+    my ($pid, $status) = start('-e', 'this is no Perl');
+    is $status, 1;
+    like slurp("$dir/log"), qr/syntax error|Can't locate object method/, 'the error log has the reason';
+    is $pid, undef, 'no pid file stays behind';
+};
+
+subtest 'the command returns when requests are answered' => sub {
+    my ($pid, $status) = start("$dir/app.psgi");
+    is $status, 0 or diag slurp("$dir/log");
+    ok is_howdah($pid), 'the pid file names the server';
+    my $request = "GET / HTTP/1.0\r\n\r\n";
+    is(Howdah::Test::Client->ask("$dir/app.sock", $request)->{body}, 'hello', 'no wait is needed');
+    like slurp("$dir/log"), qr/^noted$/m, 'psgi.errors goes to the error log';
+    is readlink "/proc/$pid/fd/$_", '/dev/null', "descriptor $_ lets go of the terminal" for 0, 1;
+};
+
+subtest 'a second server does not take over the pid file of a first that runs' => sub {
+    my ($first) = slurp("$dir/pid") =~ /(\d+)/;
+    my ($status, undef, $err) = run_howdah('-D', '--pid', "$dir/pid", '-l', "$dir/other.sock", "$dir/app.psgi");
+    is $status, 1;
+    like $err, qr/\Q$dir\E\/pid names process $first/;
+    is slurp("$dir/pid"), "$first\n", 'which it leaves alone';
+};
+
+subtest 'TERM ends it, and nothing stays behind' => sub {
+    my ($pid) = slurp("$dir/pid") =~ /(\d+)/;
+    kill TERM => $pid;
+    ok wait_for_end($pid), 'it ends';
+    ok !-e "$dir/$_", "$_ is gone" for 'pid', 'app.sock';
+};
+
+done_testing;

@@ -1,0 +1,68 @@
+# --listen, --host, --port, --socket, --socket-mode: every kind of listener, and what goes wrong with them.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use File::Temp qw(tempdir);
+use Howdah::Test::Client;
+use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Server;
+use IO::Socket::INET;
+use IO::Socket::IP;
+use IO::Socket::UNIX;
+use Test::More;
+
+my $dir     = tempdir(CLEANUP => 1);
+my $app     = 'sub { my $env = shift; [200, [], [join " ", @$env{qw(SERVER_NAME SERVER_PORT)}]] }';
+my $request = "GET / HTTP/1.0\r\n\r\n";
+
+sub ask { return Howdah::Test::Client->ask(shift, $request)->{body} }
+
+subtest 'several listeners at once' => sub {
+    my @options = ('-l', '127.0.0.1:0', '-S', "$dir/a.sock", '--socket-mode', '600', '--workers', 1);
+    my $server  = Howdah::Test::Server->start(app => $app, listen => "$dir/b.sock", options => \@options);
+    is scalar(my @urls = $server->urls), 3, 'each is printed';
+    is ask($server->port), '127.0.0.1 ' . $server->port, 'port 0 is the one that was printed';
+    like ask("$dir/$_.sock"), qr/^localhost /, "$_.sock" for qw(a b);
+    is + (stat "$dir/$_.sock")[2] & oct(777), oct(600), "the mode of $_.sock" for qw(a b);
+    is $server->stop, 0;
+    ok !-e "$dir/$_.sock", "$_.sock is removed" for qw(a b);
+};
+
+subtest ':PORT is every address, IPv4 and IPv6' => sub {
+    my $server = Howdah::Test::Server->start(app => $app, listen => ':0', options => ['--workers', 1]);
+    my ($port) = $server->log =~ /serving .* on \S+:(\d+)/;
+    like ask($port), qr/ $port$/, '127.0.0.1';
+    my $six = IO::Socket::IP->new(PeerHost => '::1', PeerPort => $port);
+SKIP: {
+        skip 'this machine has no IPv6', 1 if !$six;
+        print {$six} $request;
+        like join('', <$six>), qr/ $port$/, '[::1]';
+    }
+};
+
+subtest 'a socket file that nobody listens on is replaced' => sub {
+    IO::Socket::UNIX->new(Local => "$dir/stale.sock", Listen => 1) or die $!;
+    ok -S "$dir/stale.sock", 'left behind';
+    my $server = Howdah::Test::Server->start(app => $app, listen => "$dir/stale.sock", options => ['--workers', 1]);
+    like ask("$dir/stale.sock"), qr/^localhost /;
+};
+
+subtest 'what cannot be had is named, with status 1' => sub {
+    open my $file, '>', "$dir/file" or die $!;
+    my $taken = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 1);
+    my $port  = $taken->sockport;
+    my @cases = (
+        ["127.0.0.1:$port", qr/127\.0\.0\.1:$port: Address already in use/],
+        ["$dir/file", qr/no socket is in the way/],
+        ["$dir/no/such/app.sock", qr/app\.sock: No such file/],
+        ['no-such-host.invalid:5000', qr/no-such-host\.invalid/],
+    );
+    for my $case (@cases) {
+        my ($status, undef, $err) = run_howdah('-l', $case->[0], '-e', $app);
+        is $status, 1, $case->[0];
+        like $err, $case->[1];
+    }
+};
+
+done_testing;
