@@ -10,8 +10,17 @@
 #include <time.h>
 #include <unistd.h>
 
-/* An idle worker looks for work this long before it sleeps. Spinning pays only with processors to spare. */
-#define SPIN_NS 0
+/* After so many vain looks for work, a worker looks only every so many times. */
+#define VAIN_SPINS 4
+#define SPIN_AGAIN 64
+
+#if defined(__x86_64__) || defined(__i386__)
+#define PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define PAUSE() __asm__ __volatile__("yield")
+#else
+#define PAUSE() ((void)0)
+#endif
 
 /* CLOCK_MONOTONIC, the clock of every timestamp in the segment; no system call, by the vDSO. */
 U64 hd_now(void) {
@@ -56,10 +65,18 @@ void hd_tell(void) {
     hd_settle();
 }
 
+/* Looks for work a little longer, when the front says that requests come one by one and looking has paid lately. */
 static bool spin(void) {
-    for (U64 end = hd_now() + SPIN_NS; SPIN_NS && hd_now() < end; __builtin_ia32_pause())
-        if (howdah_queue_length())
+    static unsigned vain, skipped;
+    U32 spin_ns = howdah_spin();
+    if (!spin_ns || (vain >= VAIN_SPINS && ++skipped % SPIN_AGAIN))
+        return false;
+    for (U64 end = hd_now() + spin_ns; hd_now() < end; PAUSE())
+        if (howdah_queue_length()) {
+            vain = 0;
             return true;
+        }
+    vain++;
     return false;
 }
 

@@ -456,6 +456,10 @@ typedef struct HOWDAH_ALIGNED(128) QueueCells {
    */
   struct Padded tail;
   /*
+   Nanoseconds for which an idle worker may look for work before it sleeps; 0 unless requests come one by one. Front.
+   */
+  AtomicU32 spin;
+  /*
    Set by a worker before it sleeps, cleared by whoever wakes it.
    */
   AtomicU64 idle[IDLE_WORDS];
@@ -667,6 +671,11 @@ int32_t howdah_enter_idle(uint16_t worker,
  Says that the worker is awake.
  */
 void howdah_leave_idle(uint16_t worker);
+
+/*
+ Nanoseconds for which an idle worker may look for work before it sleeps.
+ */
+uint32_t howdah_spin(void);
 
 /*
  Number of requests that wait, at most.

@@ -19,6 +19,12 @@ const SAMPLE_NS: u64 = 1_000_000;
 const LATE_NS: u64 = 300_000;
 const BUSY: u32 = WorkerPhase::Busy as u32;
 const IDLE: u32 = WorkerPhase::Idle as u32;
+/// Requests one by one before waiting is worth a spin.
+const SERIAL: u32 = 32;
+/// How long the thread looks for the answer to a single request before it sleeps.
+pub(crate) const SPIN_NS: u64 = 20_000;
+/// How long a worker looks for the next request.
+const WORKER_SPIN_NS: u32 = 40_000;
 /// No connection waits for this slot.
 const NOBODY: usize = usize::MAX;
 
@@ -35,6 +41,10 @@ pub(crate) struct Dispatch {
     run_ns: u64,
     /// Worker cells that have been in use: the first so many.
     cells: usize,
+    /// Requests queued and not yet given back.
+    in_flight: u32,
+    /// Requests in a row that were queued with none other in flight.
+    serial: u32,
     /// Head of the queue when the backstop last looked.
     seen_head: u64,
     max_queue: usize,
@@ -51,6 +61,8 @@ impl Dispatch {
             free: (0..controls.len() as u32).rev().filter(own).collect(),
             conns: vec![NOBODY; controls.len()],
             run_ns: 0,
+            in_flight: 0,
+            serial: 0,
             cells: 0,
             seen_head: 0,
             max_queue,
@@ -75,10 +87,26 @@ impl Dispatch {
         self.control(slot).reset(now);
         self.conns[slot as usize] = conn;
         let queued = self.queue.push(slot);
+        self.in_flight += 1;
+        self.count_serial();
         if !queued {
             self.free_slot(slot);
         }
         queued
+    }
+
+    /// True while requests come one by one, so that a short wait for an answer costs less than to sleep and be woken.
+    pub(crate) fn is_serial(&self) -> bool {
+        self.serial >= SERIAL && self.in_flight == 1
+    }
+
+    fn count_serial(&mut self) {
+        let was = self.serial >= SERIAL;
+        self.serial = if self.in_flight == 1 { self.serial.saturating_add(1) } else { 0 };
+        let now = self.serial >= SERIAL && self.run_ns < SPIN_NS;
+        if was != now {
+            self.queue.cells.spin.store(if now { WORKER_SPIN_NS } else { 0 }, Relaxed);
+        }
     }
 
     /// The connection has all it wants of `slot`, whose worker is through or dead.
@@ -121,14 +149,15 @@ impl Dispatch {
         &self.segment.controls()[slot as usize]
     }
 
-    /// Passes news of slots on to their connections. True when there was any.
+    /// Passes news of slots on to their connections. True when one was woken: news may have been taken already with
+    /// that of a neighbour, or be of a slot that nobody waits for.
     pub(crate) fn take_news(&mut self, registry: &mut Registry) -> bool {
-        let news = self.cell.has_news();
-        if news {
+        let mut woken = false;
+        if self.cell.has_news() {
             let cell = self.cell;
-            cell.take_news(|slot| self.news(slot, registry));
+            cell.take_news(|slot| woken |= self.news(slot, registry));
         }
-        news
+        woken
     }
 
     /// Wakes as many workers as the queue needs.
@@ -172,7 +201,9 @@ impl Dispatch {
                 continue;
             }
             match state.phase {
-                Phase::Done => self.news(slot, registry),
+                Phase::Done => {
+                    self.news(slot, registry);
+                }
                 Phase::Running => self.settle(slot, status, registry),
                 Phase::Free | Phase::Queued => {}
             }
@@ -191,7 +222,8 @@ impl Dispatch {
         entry.wake();
     }
 
-    fn news(&mut self, slot: u32, registry: &mut Registry) {
+    /// True when a connection was woken.
+    fn news(&mut self, slot: u32, registry: &mut Registry) -> bool {
         let done = self.is_done(slot);
         if done {
             self.sample(slot);
@@ -201,10 +233,12 @@ impl Dispatch {
                 let entry = registry.get(conn);
                 entry.news = true;
                 entry.wake();
+                return true;
             }
             None if done => self.release(slot),
             None => {}
         }
+        false
     }
 
     fn sample(&mut self, slot: u32) {
@@ -238,6 +272,7 @@ impl Dispatch {
     }
 
     fn free_slot(&mut self, slot: u32) {
+        self.in_flight -= 1;
         self.conns[slot as usize] = NOBODY;
         self.free.push(slot);
     }

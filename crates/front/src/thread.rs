@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::dispatch::Dispatch;
+use crate::dispatch::{Dispatch, SPIN_NS};
 use crate::registry::Registry;
 
 /// Bytes that one read may bring.
@@ -128,6 +128,21 @@ impl Thread {
         }
     }
 
+    /// Looks for the answer to a single request a little longer. True when it came.
+    fn spin(&self) -> bool {
+        if !self.dispatch.borrow().is_serial() {
+            return false;
+        }
+        let end = howdah_sys::monotonic_ns() + SPIN_NS;
+        while howdah_sys::monotonic_ns() < end {
+            if self.dispatch.borrow_mut().take_news(&mut self.registry.borrow_mut()) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
     /// Sees to both sides: what workers have done, and whether more of them are needed. True when there was news.
     fn turn(&self) -> bool {
         self.queued.set(0);
@@ -145,8 +160,13 @@ impl Thread {
 pub(crate) fn before_park() {
     HERE.with(|here| {
         let Some(thread) = here.get() else { return };
-        if !thread.turn() && !thread.cell.try_sleep() {
-            thread.dispatch.borrow_mut().take_news(&mut thread.registry.borrow_mut());
+        if thread.turn() || thread.spin() {
+            return; // a task was woken, so the thread will not sleep
+        }
+        while !thread.cell.try_sleep() {
+            if thread.dispatch.borrow_mut().take_news(&mut thread.registry.borrow_mut()) {
+                return;
+            }
         }
     });
 }

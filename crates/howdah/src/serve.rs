@@ -11,6 +11,7 @@ use std::sync::{Arc, mpsc};
 use anyhow::Context;
 use howdah_front::{Front, Listener, Setup, runtime};
 use howdah_supervisor::{Ended, Event, ExitKind, Handle, Shared, Supervisor, cells_for};
+use howdah_sys::daemon::{Daemon, daemonize};
 use howdah_wire::{MAX_SLOTS, Shape};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -22,15 +23,24 @@ use crate::signals::{self, Signals};
 /// Serves the application until a signal ends it.
 #[expect(clippy::needless_pass_by_value, reason = "the server keeps its options for its whole life")]
 pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
-    let daemon = options.process.daemonize.then(howdah_sys::daemon::daemonize).transpose()?;
+    let mut daemon = options.process.daemonize.then(daemonize).transpose()?;
+    let outcome = run_here(&options, &mut daemon);
+    match (outcome, daemon) {
+        // Whoever waits for the launcher is told the reason before it ends.
+        (Err(error), Some(_launcher)) => Ok(crate::failed(&error)),
+        (outcome, _) => outcome,
+    }
+}
+
+fn run_here(options: &Serve, daemon: &mut Option<Daemon>) -> anyhow::Result<ExitCode> {
     log::start(options.process.error_log.as_deref())?;
-    let listeners = listeners(&options)?;
+    let listeners = listeners(options)?;
     let pid_file = options.process.pid.as_deref().map(PidFile::create).transpose()?;
     let main = runtime().context("cannot start the event loop")?;
     let outcome = main.block_on(async {
-        let server = Server::start(&options, &listeners).await?;
-        announce(&options, &listeners);
-        if let Some(daemon) = daemon {
+        let server = Server::start(options, &listeners).await?;
+        announce(options, &listeners);
+        if let Some(daemon) = daemon.take() {
             daemon.ready(options.process.error_log.is_some())?;
         }
         server.serve().await

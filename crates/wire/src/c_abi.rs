@@ -70,6 +70,12 @@ pub extern "C" fn howdah_leave_idle(worker: u16) {
     segment().queue().cells.leave_idle(worker);
 }
 
+/// Nanoseconds for which an idle worker may look for work before it sleeps.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_spin() -> u32 {
+    segment().queue().cells.spin.load(Relaxed)
+}
+
 /// Number of requests that wait, at most.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_queue_length() -> u64 {

@@ -184,6 +184,8 @@ pub struct QueueCells {
     pub head: Padded,
     /// Next ticket to hand out. Advanced by front threads.
     pub tail: Padded,
+    /// Nanoseconds for which an idle worker may look for work before it sleeps; 0 unless requests come one by one. Front.
+    pub spin: AtomicU32,
     /// Set by a worker before it sleeps, cleared by whoever wakes it.
     pub idle: [AtomicU64; IDLE_WORDS],
 }
