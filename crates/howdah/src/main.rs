@@ -41,8 +41,11 @@ fn main() -> ExitCode {
         Action::Man => generate::man(),
         Action::Completions(shell) => generate::completions(shell),
     };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("howdah: {error:#}");
-        ExitCode::FAILURE
-    })
+    outcome.unwrap_or_else(|error| failed(&error))
+}
+
+/// Tells why the command failed.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("howdah: {error:#}");
+    ExitCode::FAILURE
 }
