@@ -2,7 +2,7 @@ package Howdah;
 use v5.16;
 use warnings;
 
-use Carp       ();
+use Carp ();
 use File::Spec ();
 
 our $VERSION = '0.001';
@@ -21,7 +21,8 @@ for my $name (keys %hooks) {
 
 # The howdah command: $HOWDAH_BIN, the one beside these modules, or the first in PATH.
 sub binary {
-    my $lib  = File::Spec->rel2abs(__FILE__) =~ s{/Howdah\.pm$}{}r;
+    my $lib = File::Spec->rel2abs(__FILE__) =~ s{/Howdah\.pm$}{}r;
+
     # `make install` puts them five levels below its prefix.
     my @near = map { $lib . '/..' x $_ . '/bin' } 1 .. 5;
     my $path = $ENV{HOWDAH_BIN};

@@ -2,6 +2,7 @@
 #include "howdah.h"
 #include "control.h"
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 MODULE = Howdah::XS    PACKAGE = Howdah::XS
@@ -74,6 +75,11 @@ exit_now(int status)
   CODE:
     PerlIO_flush(NULL);
     _exit(status);
+
+void
+stay_dumpable()
+  CODE:
+    prctl(PR_SET_DUMPABLE, 1);
 
 void
 take_socket()

@@ -101,11 +101,12 @@ void hd_abandon(pTHX) {
 }
 
 static void conclude(pTHX_ bool returned) {
-    if (!returned) {
+    if (!returned)
         complain(aTHX_ ERRSV, "the application failed");
-        answer_failed();
-    } else if (!hd.now.answered && hd.now.detached)
+    if (!hd.now.answered && hd.now.detached) /* a 500 would go into the application's own protocol */
         howdah_set_head(hd.now.slot, 0, RESPONSE_DETACHED, 0, -1);
+    else if (!returned)
+        answer_failed();
     hd_finish();
     hd_settle();
 }

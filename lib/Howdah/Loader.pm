@@ -2,8 +2,9 @@ package Howdah::Loader;
 use v5.16;
 use warnings;
 
-use Plack::Util  ();
+use Plack::Util ();
 use Scalar::Util ();
+use overload ();
 
 # Middleware that plackup adds in development, innermost first.
 my @DEVELOPMENT = qw(Lint StackTrace AccessLog);
@@ -14,7 +15,8 @@ sub load {
     lib->import(@{$wish{inc} // []});
     $ENV{PLACK_ENV} = $wish{env} if defined $wish{env};
     _load_module($_) for @{$wish{modules} // []};
-    my $app = defined $wish{eval} ? _evaluate($wish{eval}, $wish{app}) : Plack::Util::load_psgi($wish{app} // 'app.psgi');
+    my $file = $wish{app} // 'app.psgi';
+    my $app  = defined $wish{eval} ? _evaluate($wish{eval}, $wish{app}) : Plack::Util::load_psgi($file);
     $app = _code($app, $wish{app} // 'the code given by -e');
     $app = _mount($app, $wish{path}) if defined $wish{path} && length $wish{path};
     $app = _develop($app) if $wish{default_middleware} && ($wish{env} // '') eq 'development';
@@ -43,8 +45,10 @@ sub _develop {
 sub _evaluate {
     my ($code, $file) = @_;
     require Plack::Builder;
-    my $text = "package Howdah::Loader::Evaluated; no strict; no warnings; use Plack::Builder;\n"
-        . "builder { $code;\n" . (defined $file ? 'Plack::Util::load_psgi($file);' : '') . '}';
+    my $text =
+          "package Howdah::Loader::Evaluated; no strict; no warnings; use Plack::Builder;\n"
+        . "builder { $code;\n"
+        . (defined $file ? 'Plack::Util::load_psgi($file);' : '') . '}';
     my $app = eval $text;    ## no critic (ProhibitStringyEval)
     die $@ if $@;
     return $app;

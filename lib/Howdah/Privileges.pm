@@ -2,23 +2,25 @@ package Howdah::Privileges;
 use v5.16;
 use warnings;
 
+use Howdah::XS ();
 use POSIX ();
 
 # Called by Howdah::Zygote before it loads the application.
 sub drop {
     my ($class, %to) = @_;
-    my ($uid, $primary, $name) = _user($to{user}) if defined $to{user};
+    my ($uid, $primary, $name) = defined $to{user} ? _user($to{user}) : ();
     my $gid    = defined $to{group} ? _group($to{group}) : $primary;
     my @groups = $class->_groups($name, $gid);
     {
         local $! = 0;
-        $( = $gid;                            ## no critic (RequireLocalizedPunctuationVars)
+        $( = $gid;                             ## no critic (RequireLocalizedPunctuationVars)
         $) = join ' ', $gid, $gid, @groups;    ## no critic (RequireLocalizedPunctuationVars)
         die "cannot change to group $gid: $!; only root can\n" if $! || $) + 0 != $gid || $( + 0 != $gid;
     }
     return if !defined $uid;
     POSIX::setuid($uid) or die "cannot change to user $to{user}: $!; only root can\n";
     die "still user $< after changing to $to{user}\n" if $< != $uid || $> != $uid;
+    Howdah::XS::stay_dumpable();
     return;
 }
 
@@ -39,7 +41,7 @@ sub _groups {
     }
     endgrent;
     delete $found{$primary};
-    return sort { $a <=> $b } keys %found;
+    return keys %found;
 }
 
 sub _user {

@@ -9,48 +9,48 @@ our @ISA = ('IO::Handle');
 
 # Methods that look at the descriptor, and so need the real socket first.
 my @METHODS = qw(
-  accept atmark blocking close connected fcntl fdopen fileno getsockopt ioctl opened peeraddr peerhost peername
-  peerport protocol recv send setsockopt shutdown sockaddr sockdomain sockhost sockname socktype sockopt sockport
-  sync timeout untaint
+    accept atmark blocking close connected fcntl fdopen fileno getsockopt ioctl opened peeraddr peerhost peername
+    peerport protocol recv send setsockopt shutdown sockaddr sockdomain sockhost sockname socktype sockopt sockport
+    sync timeout untaint
 );
 
 for my $name (@METHODS) {
-  no strict 'refs';
-  *$name = sub {
-    my $self = _attach(shift);
-    my $code = IO::Socket::INET->can($name) or die "IO::Socket has no method $name";
-    return $self->$code(@_);
-  };
+    no strict 'refs';
+    *$name = sub {
+        my $self = _attach(shift);
+        my $code = IO::Socket::INET->can($name) or die "IO::Socket has no method $name";
+        return $self->$code(@_);
+    };
 }
 
 sub attached {
-  my $class = shift;
-  return _attach($class->lazy);
+    my $class = shift;
+    return _attach($class->lazy);
 }
 
 sub lazy {
-  my $class = shift;
-  my $self = bless Symbol::gensym(), $class;
-  tie *$self, 'Howdah::Socket::Lazy', $self;
-  return $self;
+    my $class = shift;
+    my $self  = bless Symbol::gensym(), $class;
+    tie *$self, 'Howdah::Socket::Lazy', $self;
+    return $self;
 }
 
 sub _attach {
-  my $self = shift;
-  return $self unless ref $self && tied *$self;
-  require IO::Socket::INET;
-  my ($fd, $unread) = Howdah::XS::take_socket();
-  untie *$self;
-  open $self, '+<&=', $fd or die "psgix.io: cannot open descriptor $fd: $!";
-  $self->autoflush(1);
-  binmode $self;
+    my $self = shift;
+    return $self unless ref $self && tied *$self;
+    require IO::Socket::INET;
+    my ($fd, $unread) = Howdah::XS::take_socket();
+    untie *$self;
+    open $self, '+<&=', $fd or die "psgix.io: cannot open descriptor $fd: $!";
+    $self->autoflush(1);
+    binmode $self;
 
-  if (length $unread) {
-    ${*$self}{unread} = $unread;
-    $self->ungetc(ord substr $unread, $_, 1) for reverse 0 .. length($unread) - 1;
-  }
-  @Howdah::Socket::ISA = ('IO::Socket::INET');
-  return $self;
+    if (length $unread) {
+        ${*$self}{unread} = $unread;
+        $self->ungetc(ord substr $unread, $_, 1) for reverse 0 .. length($unread) - 1;
+    }
+    @Howdah::Socket::ISA = ('IO::Socket::INET');
+    return $self;
 }
 
 package Howdah::Socket::Lazy;    # what a handle is tied to until it is used
@@ -62,16 +62,23 @@ sub FILENO { return fileno _real(shift) }
 sub GETC { return getc _real(shift) }
 sub PRINT { my $handle = _real(shift); return print {$handle} @_ }
 sub PRINTF { my $handle = _real(shift); my $format = shift; return printf {$handle} $format, @_ }
-sub READ { my $handle = _real(shift); return sysread $handle, $_[0], $_[1], $_[2] // 0 }
 sub READLINE { return readline _real(shift) }
 sub UNTIE { }
 sub WRITE { my $handle = _real(shift); return syswrite $handle, $_[0], $_[1] // length $_[0], $_[2] // 0 }
 
+# Behind read and sysread alike. What the client sent early lies in the buffer, which sysread would pass by.
+sub READ {
+    my $handle = _real(shift);
+    my $early  = length(${*$handle}{unread} // '');
+    return sysread $handle, $_[0], $_[1], $_[2] // 0 if !$early;
+    return read $handle, $_[0], $_[1] < $early ? $_[1] : $early, $_[2] // 0;
+}
+
 sub TIEHANDLE {
-  my ($class, $handle) = @_;
-  my $self = bless {handle => $handle}, $class;
-  Scalar::Util::weaken($self->{handle});
-  return $self;
+    my ($class, $handle) = @_;
+    my $self = bless {handle => $handle}, $class;
+    Scalar::Util::weaken($self->{handle});
+    return $self;
 }
 
 sub _real { return Howdah::Socket::_attach($_[0]{handle}) }

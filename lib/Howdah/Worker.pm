@@ -2,7 +2,7 @@ package Howdah::Worker;
 use v5.16;
 use warnings;
 
-use Howdah     ();
+use Howdah ();
 use Howdah::XS ();
 
 # Exit status that tells the front not to fork another worker at once.
@@ -45,8 +45,10 @@ sub _load {
 sub _prepare_process {
     srand;
     $0 = $self->{title};
-    $SIG{$_} = sub { } for qw(HUP INT PIPE USR1 USR2);
-    $SIG{$_} = sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) } for qw(QUIT TERM);
+    my $nothing = sub { };
+    my $leave   = sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) };
+    $SIG{$_}   = $nothing for qw(HUP INT PIPE USR1 USR2);
+    $SIG{$_}   = $leave for qw(QUIT TERM);
     $SIG{CHLD} = 'DEFAULT';
     Howdah::XS::unwatch_children();
     return;
@@ -61,7 +63,7 @@ END {
         my $worker = $self;
         $self = undef;
         Howdah->run_hooks(worker_exit => $worker->{index});
-        Howdah::XS::exit_now($status >> 8 || $status) unless $worker->{full_destruct};
+        Howdah::XS::exit_now($status) unless $worker->{full_destruct};
         $? = $status;
     }
 }

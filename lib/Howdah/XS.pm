@@ -60,6 +60,11 @@ Sends a packet, at most 64 KiB of it. False when the front is gone.
 
 A descriptor that becomes readable when a child has ended, instead of a signal; emptying it; and back to the signal.
 
+=item stay_dumpable()
+
+After a change of user the kernel hides F</proc/self> from a process; this keeps it, for files that are sent and for
+core dumps.
+
 =back
 
 =head2 For a worker

@@ -4,9 +4,9 @@ use warnings;
 
 use Fcntl ();
 
-use Howdah         ();
+use Howdah ();
 use Howdah::Worker ();
-use Howdah::XS     ();
+use Howdah::XS ();
 
 # Workers of a front that is gone get this long to leave before they are killed, in seconds.
 use constant ORPHAN_TIME => 1;
@@ -42,7 +42,10 @@ sub run {
     $self->{children_fd} = Howdah::XS::watch_children();
     $self->_tell('ready');
     $self->{on_ready}->() if $self->{on_ready};
-    return $self->_serve;
+    my $status = $self->_serve;
+    return $status if defined $status;
+    @_ = ('Howdah::Worker', $self->_worker);
+    goto &Howdah::Worker::run;    # leaves no frames of ours in the application's backtraces
 }
 
 sub _attach {
@@ -108,6 +111,7 @@ sub _reap {
     return;
 }
 
+# Obeys the front. Returns the exit status, or undef in a child, which is to become a worker.
 sub _serve {
     my $self = shift;
     my @fds  = ($self->{control}, $self->{children_fd});
@@ -118,8 +122,9 @@ sub _serve {
         my ($packet, @passed) = Howdah::XS::receive($self->{control});
         return $self->_orphaned if !defined $packet;
         my ($name, @words) = split / /, $packet;
-        my $command = $COMMANDS{$name} or return $self->_tell("log the zygote does not know '$packet'") || 1;
+        my $command = $COMMANDS{$name} || \&_wonder;
         $self->$command(\@words, \@passed);
+        return undef if $self->{born};    ## no critic (ProhibitExplicitReturnUndef)
     }
     return 0;
 }
@@ -129,7 +134,7 @@ sub _spawn {
     my $index = $words->[0];
     Howdah->run_hooks('before_fork');
     my $pid = fork;
-    $self->_work($index, $channels) if defined $pid && !$pid;
+    return $self->{born} = {index => $index, channels => $channels} if defined $pid && !$pid;
     _close(@$channels);
     if (defined $pid) {
         $self->{children}{$pid} = $index;
@@ -145,7 +150,8 @@ sub _tell { return Howdah::XS::send($_[0]{control}, $_[1]) }
 
 sub _title {
     my ($self, $role) = @_;
-    return join ' ', "howdah: $role", grep { defined && !ref && length } $self->{app}, $self->{name} && "[$self->{name}]";
+    my $app = $self->{app} // '-e';
+    return "howdah: $role $app" . ($self->{name} ? " [$self->{name}]" : '');
 }
 
 sub _wait_for {
@@ -163,26 +169,23 @@ sub _wait_for_any {
     return grep { vec $set, $_, 1 } @fds;
 }
 
-# In the child: never returns.
-sub _work {
-    my ($self, $index, $channels) = @_;
-    my $report = sub { $self->_tell("log worker $index: $_[0]") };
+sub _wonder { return $_[0]->_tell("log the zygote does not know the command '@{$_[1]}'") }
+
+# What a forked child needs to be a worker.
+sub _worker {
+    my $self  = shift;
+    my $index = $self->{born}{index};
     _close($self->{children_fd});
     close $self->{socket} if $self->{code};
-    my $ok = eval {
-        Howdah::Worker->run(
-            index         => $index,
-            eventfds      => $self->{eventfds},
-            channels      => $channels,
-            app           => $self->{code},
-            load          => sub { my $app = $self->_load; close $self->{socket}; $app },
-            report        => $report,
-            title         => $self->_title("worker $index"),
-            full_destruct => $self->{full_destruct},
-        );
-    };
-    warn $@;
-    Howdah::XS::exit_now(1);
+    return (
+        %{$self->{born}},
+        eventfds      => $self->{eventfds},
+        app           => $self->{code},
+        load          => sub { my $app = $self->_load; close $self->{socket}; $app },
+        report        => sub { $self->_tell("log worker $index: $_[0]") },
+        title         => $self->_title("worker $index"),
+        full_destruct => $self->{full_destruct},
+    );
 }
 
 1;

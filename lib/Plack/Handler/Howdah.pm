@@ -2,10 +2,10 @@ package Plack::Handler::Howdah;
 use v5.16;
 use warnings;
 
-use Fcntl  ();
+use Fcntl ();
 use Socket ();
 
-use Howdah         ();
+use Howdah ();
 use Howdah::Zygote ();
 
 # What the command calls the application: it was loaded here, and plackup does not say from which file.
@@ -51,7 +51,7 @@ sub run {
 
 # Arguments for the howdah command, in a fixed order.
 sub arguments {
-    my $self = shift;
+    my $self      = shift;
     my @arguments = $self->_listeners;
     for my $name (sort grep { !$OWN{$_} } keys %$self) {
         push @arguments, _argument($SPELLED{$name} // $name, $self->{$name});
@@ -66,7 +66,7 @@ sub _argument {
     }
     my $option = '--' . $name =~ tr/_/-/r;
     return $value ? $option : () if $IS_FLAG{$name};
-    return map {"$option=$_"} ref $value eq 'ARRAY' ? @$value : $value // ();
+    return map { "$option=$_" } ref $value eq 'ARRAY' ? @$value : $value // ();
 }
 
 sub _be_zygote {
@@ -85,8 +85,8 @@ sub _be_zygote {
 }
 
 sub _announce {
-    my $self  = shift;
-    my $ready = $self->{server_ready} or return;
+    my $self    = shift;
+    my $ready   = $self->{server_ready} or return;
     my ($first) = $self->_addresses;
     my ($host, $port) = $first =~ /^(.*):(\d+)$/ ? ($1, $2) : (undef, undef);
     return if !$port;    # plackup can only print an address with a port
@@ -98,8 +98,8 @@ sub _announce {
 sub _addresses {
     my $self = shift;
     return @{$self->{listen}} if ref $self->{listen} && @{$self->{listen}};
-    return $self->{listen}    if defined $self->{listen} && length $self->{listen};
-    return $self->{socket}    if defined $self->{socket};
+    return $self->{listen} if defined $self->{listen} && length $self->{listen};
+    return $self->{socket} if defined $self->{socket};
     my $host = $self->{host} // '';
     $host = "[$host]" if $host =~ /:/ && $host !~ /^\[/;
     return "$host:" . ($self->{port} || 5000);
@@ -109,16 +109,20 @@ sub _addresses {
 sub _daemonize {
     my $self = shift;
     require POSIX;
-    for my $step (sub { POSIX::setsid() }, sub { }) {
-        defined(my $pid = fork) or die "cannot fork: $!\n";
-        POSIX::_exit(0) if $pid;
-        $step->();
-    }
+    _go_on_in_child();
+    POSIX::setsid();
+    _go_on_in_child();    # no longer a session leader, so never a terminal again
     open STDIN, '<', '/dev/null' or die "cannot open /dev/null: $!\n";
     open STDOUT, '>', '/dev/null' or die "cannot open /dev/null: $!\n";
     if (!defined $self->{error_log}) {
         open STDERR, '>', '/dev/null' or die "cannot open /dev/null: $!\n";
     }
+    return;
+}
+
+sub _go_on_in_child {
+    defined(my $pid = fork) or die "cannot fork: $!\n";
+    Howdah::XS::exit_now(0) if $pid;
     return;
 }
 

@@ -1,0 +1,39 @@
+# Plack::Handler::Howdah turns what plackup hands over into arguments for the howdah command.
+use strict;
+use warnings;
+
+use Plack::Handler::Howdah;
+use Test::More;
+
+sub arguments { return join ' ', Plack::Handler::Howdah->new(@_)->arguments }
+
+my @cases = (
+    [[], '--listen :5000', 'every address, port 5000'],
+    [[port        => 8080], '--listen :8080', 'port'],
+    [[host        => '127.0.0.1', port => 80], '--listen 127.0.0.1:80', 'host and port'],
+    [[host        => '::1', port       => 80], '--listen [::1]:80', 'an IPv6 host'],
+    [[socket      => '/run/a.sock'], '--listen /run/a.sock', 'socket'],
+    [[socket      => 'a.sock'], '--listen unix:a.sock', 'socket without a slash'],
+    [[listen      => [':1', '/x']], '--listen :1 --listen /x', 'listen, several'],
+    [[listen      => [':1'], port => 1, host => undef, socket => undef], '--listen :1', 'as plackup -l gives it'],
+    [[max_workers => 3], '--listen :5000 --workers=3', 'max_workers'],
+    [[workers     => 3], '--listen :5000 --workers=3', 'workers'],
+    [[max_reqs_per_child => 9], '--listen :5000 --max-requests=9', 'max_reqs_per_child'],
+    [[max_requests       => 9], '--listen :5000 --max-requests=9', 'max_requests'],
+    [[keepalive_timeout  => 0], '--listen :5000 --keepalive-timeout=0', 'an option with dashes, value 0'],
+    [[error_log          => undef], '--listen :5000', 'no value, no option'],
+    [[keepalive          => ''], '--listen :5000 --disable-keepalive', 'what plackup makes of --disable-keepalive'],
+    [[keepalive          => 1], '--listen :5000', 'keepalive is on anyway'],
+    [[no_server_header   => 1], '--listen :5000 --no-server-header', 'a flag'],
+    [[no_server_header   => 0], '--listen :5000', 'a flag that is off'],
+    [[server_header      => 0], '--listen :5000 --no-server-header', 'a positive that is off'],
+    [[preload_app        => 1], '--listen :5000 --preload-app', 'the name that Starman has'],
+    [[unheard_of         => 1], '--listen :5000 --unheard-of=1', 'unknown ones are for the command to refuse'],
+    [[server_ready       => sub { }, daemonize => 1], '--listen :5000', 'what the handler does itself'],
+);
+is(arguments(@{$_->[0]}), $_->[1], $_->[2]) for @cases;
+
+is(eval { Plack::Handler::Howdah->new(preload_app => '--max-requests') }, undef, 'a swallowed option is refused');
+like($@, qr/^--preload-app got the value '--max-requests': .* write --preload-app=1$/, '... with the way out');
+
+done_testing;

@@ -1,0 +1,66 @@
+# Howdah::Loader loads what plackup loads, and says what is wrong with the rest.
+use strict;
+use warnings;
+
+use File::Temp ();
+use Howdah::Loader;
+use Test::More;
+
+my $dir = File::Temp->newdir;
+
+sub file {
+    my ($name, $text) = @_;
+    open my $out, '>', "$dir/$name" or die "cannot write $name: $!";
+    print {$out} $text;
+    close $out or die "cannot write $name: $!";
+    return "$dir/$name";
+}
+
+sub body {
+    my ($app, %env) = @_;
+    return join '', @{$app->({PATH_INFO => '/', SCRIPT_NAME => '', %env})->[2]};
+}
+
+sub load { return Howdah::Loader->load(env => 'deployment', @_) }
+
+my $hello = file('hello.psgi', q{sub { [200, [], ["$ENV{PLACK_ENV} $_[0]{SCRIPT_NAME} $_[0]{PATH_INFO}"]] }});
+file('Local.pm', q{package Local; our @IMPORTED; sub import { shift; @IMPORTED = @_ } 1});
+file('MyApp.pm', q{package MyApp; sub { [200, [], ['a module']] }});
+
+is(body(load(app  => $hello)), 'deployment  /', 'a file');
+is(body(load(app  => $hello, env  => 'production')), 'production  /', 'env becomes PLACK_ENV');
+is(body(load(app  => 'MyApp', inc => ["$dir"])), 'a module', 'a module found by inc');
+is(body(load(eval => q{sub { [200, [], ['code']] }})), 'code', 'eval alone');
+
+my $wrapped = q{enable sub { my $app = shift; sub { my $r = $app->(@_); unshift @{$r->[2]}, 'in: '; $r } }};
+is(body(load(eval => $wrapped, app => $hello)), 'in: deployment  /', 'eval around a file is a builder block');
+
+load(app => $hello, inc => ["$dir"], modules => ['Local=a,b']);
+is("@Local::IMPORTED", 'a b', 'modules are imported with their list');
+
+my $mounted = load(app => $hello, path => '/shop');
+is(body($mounted, PATH_INFO => '/shop/cart'), 'deployment /shop /cart', 'path mounts the application');
+is($mounted->({PATH_INFO => '/', SCRIPT_NAME => ''})->[0], 404, 'and nothing else');
+
+my $component = file('component.psgi', q{package Thing; sub to_app { sub { [200, [], ['component']] } } bless {}});
+is(body(load(app => $component)), 'component', 'an object with to_app');
+
+my @broken = (
+    [{app => "$dir/none.psgi"}, qr/none\.psgi: No such file/, 'a missing file'],
+    [
+        {app => file('open.psgi', 'sub {')}, qr/open\.psgi: Missing right curly.*line 1/s,
+        'a syntax error, with its place'
+    ],
+    [{app  => file('need.psgi', 'use Nope::Nope; sub {}')}, qr{Can't locate Nope/Nope\.pm}, 'a missing module'],
+    [{app  => file('number.psgi', '42')}, qr/number\.psgi does not return a PSGI application: .* not '42'/, 'a number'],
+    [{app  => file('hash.psgi', '+{}')}, qr/not HASH/, 'a hash'],
+    [{eval => 'sub {'}, qr/syntax error|Missing right/, 'broken code'],
+    [{app  => $hello, modules => ['Nope']}, qr{Can't locate Nope\.pm}, 'a missing module asked for by -M'],
+);
+for my $case (@broken) {
+    my ($wish, $message, $name) = @$case;
+    is(eval { load(%$wish) }, undef, "$name is refused");
+    like($@, $message, '... and named');
+}
+
+done_testing;
