@@ -26,7 +26,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bell = Arc::new(eventfd.try_clone()?);
     runtime()?.block_on(async {
         let listeners = vec![listener];
-        let front = Front::start(Setup { config: Arc::new(config), segment, index: 0, eventfd, listeners })?;
+        let (overdue, _) = tokio::sync::mpsc::unbounded_channel();
+        let config = Arc::new(config);
+        let front = Front::start(Setup { config, segment, index: 0, eventfd, listeners, overdue })?;
         for worker in 0..workers {
             front.worker_up(worker, howdah_sys::socketpair_seqpacket()?.0);
             let bell = Arc::clone(&bell);

@@ -30,6 +30,8 @@ pub struct Config {
     pub min_body_rate: u64,
     /// How long a response may make no progress before its connection is cut.
     pub write_timeout: Duration,
+    /// How long a worker may run a request before its response begins; then 504, and the worker is replaced.
+    pub request_timeout: Duration,
     /// Send the Server field.
     pub server_header: bool,
     /// Requests that may wait for a worker; beyond, 503.
@@ -53,6 +55,7 @@ impl Default for Config {
             keepalive_requests: 0,
             min_body_rate: 256,
             write_timeout: Duration::from_secs(60),
+            request_timeout: Duration::ZERO,
             server_header: true,
             max_queue: 1024,
             response_buffer: 1 << 20,

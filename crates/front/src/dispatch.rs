@@ -135,6 +135,13 @@ impl Dispatch {
         self.queue.state(slot).phase == Phase::Queued && self.control(slot).queued_at.load(Relaxed) < time
     }
 
+    /// The worker that has been at `slot` since before `time`.
+    pub(crate) fn stuck_worker(&self, slot: u32, time: u64) -> Option<u16> {
+        let state = self.queue.state(slot);
+        let claimed = self.control(slot).claimed_at.load(Relaxed);
+        (state.phase == Phase::Running && claimed != 0 && claimed < time).then_some(state.owner)
+    }
+
     /// True once the worker is through with `slot`.
     pub(crate) fn is_done(&self, slot: u32) -> bool {
         self.queue.state(slot).phase == Phase::Done

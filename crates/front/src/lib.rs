@@ -59,6 +59,15 @@ pub struct Front {
     orders: mpsc::UnboundedSender<Order>,
 }
 
+/// A worker that has not begun to answer within the request timeout. Its client has had 504; it must be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// The worker.
+    pub worker: u16,
+    /// The slot in which it is stuck: when it has left that meanwhile, it may live.
+    pub slot: u32,
+}
+
 /// What a front thread needs to start.
 #[expect(missing_debug_implementations, reason = "the segment has no useful rendering")]
 pub struct Setup {
@@ -72,6 +81,8 @@ pub struct Setup {
     pub eventfd: OwnedFd,
     /// Shared with the other threads.
     pub listeners: Vec<Listener>,
+    /// Told of workers that are stuck.
+    pub overdue: mpsc::UnboundedSender<Overdue>,
 }
 
 impl Front {
@@ -80,7 +91,7 @@ impl Front {
     /// # Errors
     /// When the event loop takes no more descriptors.
     pub fn start(setup: Setup) -> io::Result<Self> {
-        Thread::install(setup.config, setup.segment, setup.index);
+        Thread::install(setup.config, setup.segment, setup.index, setup.overdue);
         let (orders, inbox) = mpsc::unbounded_channel();
         // Its events need no reader: that the loop wakes is enough, and edges come for every write.
         let eventfd = howdah_sys::watch_readable(setup.eventfd)?;

@@ -12,9 +12,10 @@ use std::task::{Context, Poll};
 use howdah_http1::Version;
 use howdah_wire::{
     LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_DETACHED, RESPONSE_FAILED, RESPONSE_FILE,
-    RESPONSE_HEAD_READY, SlotControl,
+    RESPONSE_HEAD_READY, RequestReader, SlotControl,
 };
 
+use crate::Overdue;
 use crate::conn::{Conn, Exchange, Next};
 use crate::head::{Framing, ResponseHead};
 use crate::refusal::Refusal;
@@ -39,6 +40,10 @@ enum Event {
     News,
     Mail(Mail),
     PeerLeft,
+    /// The worker has been at it for too long.
+    Overdue {
+        worker: u16,
+    },
 }
 
 impl Conn {
@@ -48,6 +53,7 @@ impl Conn {
         loop {
             match poll_fn(|context| self.poll_event(context, exchange.slot)).await {
                 Event::PeerLeft => return Next::Close,
+                Event::Overdue { worker } => return self.time_out(exchange, worker).await,
                 Event::Mail(Mail::Lost { status }) => return self.give_up(exchange, status).await,
                 Event::Mail(Mail::File { file: fd, length }) => file = Some(BodyFile { file: fd, length }),
                 Event::Mail(mail) => self.open_mail(exchange, mail).await,
@@ -175,6 +181,24 @@ impl Conn {
         Ok(())
     }
 
+    /// Answers 504 and has the worker replaced. The slot stays with the worker until it is dead.
+    async fn time_out(&mut self, exchange: Exchange, worker: u16) -> Next {
+        let thread = here();
+        let request = RequestReader::new(thread.segment.request_area(exchange.slot));
+        tracing::error!(
+            worker,
+            "no answer within --request-timeout: {} {} from {}; answered 504, replacing the worker",
+            request.method().escape_ascii(),
+            request.uri().escape_ascii(),
+            request.remote_addr().escape_ascii(),
+        );
+        let _ = thread.overdue.send(Overdue { worker, slot: exchange.slot });
+        if let Some(slot) = self.slot.take() {
+            thread.dispatch.borrow_mut().abandon(slot);
+        }
+        self.give_up(exchange, 504).await
+    }
+
     /// Answers by ourselves: the application has no answer, and will have none.
     async fn give_up(&mut self, exchange: Exchange, status: u16) -> Next {
         let refusal = Refusal::NoAnswer(status);
@@ -230,8 +254,13 @@ impl Conn {
         if std::mem::take(&mut entry.news) {
             return Poll::Ready(Event::News);
         }
-        if std::mem::take(&mut entry.check_peer) && self.peer_left(slot) {
-            return Poll::Ready(Event::PeerLeft);
+        if std::mem::take(&mut entry.check_peer) {
+            if self.peer_left(slot) {
+                return Poll::Ready(Event::PeerLeft);
+            }
+            if let Some(worker) = overdue(slot) {
+                return Poll::Ready(Event::Overdue { worker });
+            }
         }
         Poll::Pending
     }
@@ -247,6 +276,17 @@ impl Conn {
             Peer::Gone => true,
         }
     }
+}
+
+/// The worker that has been at `slot` for longer than the request timeout.
+fn overdue(slot: u32) -> Option<u16> {
+    let thread = here();
+    let timeout = thread.config.request_timeout;
+    if timeout.is_zero() {
+        return None;
+    }
+    let time = thread.clock.now().saturating_sub(timeout.as_nanos() as u64);
+    thread.dispatch.borrow().stuck_worker(slot, time)
 }
 
 /// Tells the log that the application's Content-Length is not the length of its body.

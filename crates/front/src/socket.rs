@@ -71,7 +71,8 @@ impl Socket {
         Ok(rustix::fs::sendfile(self.fd()?, file, Some(offset), length)?)
     }
 
-    /// Waits until a write that would have blocked may be tried again.
+    /// Waits until a write that would have blocked may be tried again. `blocked` says that nothing but this has been
+    /// polled since: what epoll has said until then is outdated, what it says from then on is not.
     pub(crate) fn poll_writable(
         &mut self,
         context: &mut Context<'_>,
@@ -79,7 +80,11 @@ impl Socket {
     ) -> Poll<io::Result<()>> {
         let socket = self.watched()?;
         loop {
-            let mut guard = ready!(socket.poll_write_ready(context))?;
+            let Poll::Ready(guard) = socket.poll_write_ready(context) else {
+                *blocked = false;
+                return Poll::Pending;
+            };
+            let mut guard = guard?;
             if !std::mem::take(blocked) {
                 return Poll::Ready(Ok(()));
             }

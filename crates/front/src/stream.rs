@@ -262,7 +262,7 @@ impl Stream {
                     return Ok(());
                 }
                 Err(error) => return Err(error),
-                Ok(_) => {}
+                Ok(_) => self.blocked = false,
             }
         }
     }

@@ -14,7 +14,9 @@ use howdah_http1::FieldStore;
 use howdah_wire::{FrontCell, Segment};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
 
+use crate::Overdue;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::dispatch::{Dispatch, SPIN_NS};
@@ -43,6 +45,8 @@ pub(crate) struct Thread {
     pub(crate) draining: Cell<bool>,
     /// Tells accept loops, and whoever waits for the last connection, that `draining` or the registry has changed.
     pub(crate) changed: Notify,
+    /// Where workers that are stuck are told of.
+    pub(crate) overdue: UnboundedSender<Overdue>,
     cell: &'static FrontCell,
     /// Requests refused for a full queue since the log was last told.
     overloaded: Cell<u64>,
@@ -76,7 +80,12 @@ pub(crate) fn here() -> &'static Thread {
 
 impl Thread {
     /// Makes the calling thread a front thread, for the rest of the process.
-    pub(crate) fn install(config: Arc<Config>, segment: Segment, index: u32) -> &'static Self {
+    pub(crate) fn install(
+        config: Arc<Config>,
+        segment: Segment,
+        index: u32,
+        overdue: UnboundedSender<Overdue>,
+    ) -> &'static Self {
         let dispatch = Dispatch::new(segment, index, config.max_queue);
         let scratch = Scratch {
             input: vec![0; READ_SIZE].into_boxed_slice(),
@@ -94,6 +103,7 @@ impl Thread {
             channels: RefCell::default(),
             draining: Cell::new(false),
             changed: Notify::new(),
+            overdue,
             cell: &segment.fronts()[index as usize],
             overloaded: Cell::new(0),
             queued: Cell::new(0),

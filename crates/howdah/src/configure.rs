@@ -29,6 +29,7 @@ impl Serve {
             keepalive_requests: limits.keepalive_requests,
             min_body_rate: limits.min_body_rate.0,
             write_timeout: off_is_zero(limits.write_timeout),
+            request_timeout: off_is_zero(limits.request_timeout),
             server_header: !limits.no_server_header,
             max_queue: self.workers.max_queue as usize,
             response_buffer: usize::try_from(limits.response_buffer.0).unwrap_or(usize::MAX),

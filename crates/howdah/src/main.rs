@@ -2,6 +2,7 @@
 //!
 //!     options     what may be asked for: every option declared once
 //!     serve       ties the front and the supervisor together and runs them
+//!     deadline    replaces workers that are stuck
 //!     signals     what signals mean
 //!     log, pidfile
 //!     check       compiles the application and prints the effective configuration
@@ -17,6 +18,7 @@
 
 mod check;
 mod configure;
+mod deadline;
 mod generate;
 mod locate;
 mod log;

@@ -15,6 +15,7 @@ use howdah_sys::daemon::{Daemon, daemonize};
 use howdah_wire::{MAX_SLOTS, Shape};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use crate::deadline;
 use crate::log;
 use crate::options::Serve;
 use crate::pidfile::PidFile;
@@ -70,6 +71,7 @@ impl Server {
         let shape = shape(config.max_queue, settings.workers, threads);
         let (memfd, segment) = howdah_sys::create_segment(shape).context("cannot create shared memory")?;
         let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
+        let (overdue, stuck) = unbounded_channel();
         let mut fronts = Vec::new();
         for (index, eventfd) in eventfds.iter().enumerate() {
             let setup = Setup {
@@ -78,6 +80,7 @@ impl Server {
                 index: u32::try_from(index)?,
                 eventfd: eventfd.try_clone()?,
                 listeners: listeners.iter().map(Listener::share).collect::<io::Result<_>>()?,
+                overdue: overdue.clone(),
             };
             fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
         }
@@ -87,6 +90,7 @@ impl Server {
         let shared = Shared { segment, memfd, eventfds };
         let (supervisor, handle) = Supervisor::start(settings, options.source()?, shared, events).await?;
         let ended = tokio::spawn(supervisor.run());
+        tokio::spawn(deadline::watch(stuck, segment, handle.clone()));
         handle.ready().await?;
         Ok(Self { fronts, handle, ended, signals, patience })
     }

@@ -21,5 +21,5 @@ pub mod segment;
 mod sync;
 
 pub use layout::*;
-pub use request::RequestWriter;
+pub use request::{RequestReader, RequestWriter};
 pub use segment::{Segment, Shape, ShapeError};

@@ -188,3 +188,45 @@ impl<'a> RequestWriter<'a> {
         }
     }
 }
+
+/// Reads back what identifies a request, for logs and status pages. Whatever the area holds, it stays within it.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestReader<'a> {
+    area: &'a [u8],
+}
+
+impl<'a> RequestReader<'a> {
+    /// Looks at a request area.
+    #[must_use]
+    pub fn new(area: &'a [u8]) -> Self {
+        Self { area }
+    }
+
+    /// REQUEST_METHOD.
+    #[must_use]
+    pub fn method(&self) -> &'a [u8] {
+        self.span(core::mem::offset_of!(Request, method))
+    }
+
+    /// REQUEST_URI.
+    #[must_use]
+    pub fn uri(&self) -> &'a [u8] {
+        self.span(core::mem::offset_of!(Request, uri))
+    }
+
+    /// REMOTE_ADDR.
+    #[must_use]
+    pub fn remote_addr(&self) -> &'a [u8] {
+        self.span(core::mem::offset_of!(Request, remote_addr))
+    }
+
+    fn span(&self, at: usize) -> &'a [u8] {
+        let start = self.word(at) as usize;
+        let end = start.saturating_add(self.word(at + 4) as usize);
+        self.area.get(start..end).unwrap_or_default()
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        self.area.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+    }
+}

@@ -46,6 +46,13 @@ pub(crate) struct Limits {
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub(crate) write_timeout: Span,
 
+    /// Time that a worker may take until its response begins
+    ///
+    /// Then the client gets 504, the error log the request and the place in the Perl code where the worker was
+    /// stuck, and the worker is replaced. It runs from the moment when the worker takes the request.
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    pub(crate) request_timeout: Span,
+
     /// Largest request body; more gets 413
     ///
     /// Also --max-body-len.
