@@ -47,10 +47,24 @@ sub _prepare_process {
     $0 = $self->{title};
     my $nothing = sub { };
     my $leave   = sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) };
-    $SIG{$_}   = $nothing for qw(HUP INT PIPE USR1 USR2);
+    $SIG{$_}   = $nothing for qw(HUP INT PIPE USR1);
+    $SIG{USR2} = \&_tell_place;
     $SIG{$_}   = $leave for qw(QUIT TERM);
     $SIG{CHLD} = 'DEFAULT';
     Howdah::XS::unwatch_children();
+    return;
+}
+
+# Tells the error log where in the Perl code this worker is. Arguments are left out: they may be secrets.
+sub _tell_place {
+    my @frames;
+    # Frame 0 is perl's call of this handler; what lies below the application is ours.
+    for (my $depth = 1; my ($package, $file, $line) = caller $depth; $depth++) {
+        last if $package eq __PACKAGE__;
+        my $sub = (caller $depth + 1)[3] // 'the main program';
+        push @frames, "    at $file line $line, in $sub\n";
+    }
+    print {*STDERR} "howdah: worker $$ is here:\n", @frames;
     return;
 }
 
@@ -92,8 +106,10 @@ Howdah::Worker - a process that serves requests
 
 What a child of L<Howdah::Zygote> runs. The loop itself is in C, see L<Howdah::XS>.
 
-TERM and QUIT make the worker leave after the present request, without interrupting it. HUP, INT, USR1, USR2 and PIPE
-do nothing, since they concern the front. An application may set its own handlers.
+TERM and QUIT make the worker leave after the present request, without interrupting it. USR2 makes it tell the error log
+where in the Perl code it is, without arguments, and go on; the front sends it to a worker that exceeds
+C<--request-timeout>, and so may you. HUP, INT, USR1 and PIPE do nothing, since they concern the front. An application may
+set its own handlers.
 
 =head2 run(%given)
 
