@@ -92,12 +92,13 @@ impl Conn {
         if lines > available {
             return self.give_up(exchange, 502).await;
         }
+        let broken = control.flags.load(Acquire) & RESPONSE_BROKEN != 0;
         let known = match &file {
             Some(file) => Some(file.length),
-            None => done.then(|| (available - lines) as u64),
+            // What there is of a broken body must not look like all of it.
+            None => (done && !broken).then(|| (available - lines) as u64),
         };
         let head = self.head(exchange, control, known);
-        let broken = control.flags.load(Acquire) & RESPONSE_BROKEN != 0;
         if done && file.is_none() && !broken {
             return self.send_whole(head, exchange.slot, lines, available - lines).await;
         }

@@ -22,6 +22,9 @@ use crate::thread::here;
 /// Bytes of a file to send before other connections have their turn.
 const FILE_TURN: usize = 1 << 20;
 
+/// A response goes on with this much memory, whatever `--response-buffer` says.
+const LEAST_BUFFER: usize = 4096;
+
 /// A response under way.
 struct Stream {
     slot: u32,
@@ -88,6 +91,16 @@ impl Conn {
             if done && stream.control.available() == 0 {
                 let in_step = !broken && stream.is_complete();
                 return self.flush().await && in_step;
+            }
+            if !stream.blocked && stream.control.available() > 0 {
+                // What came while the client was slow: its news is spent, so nobody will wake us for it.
+                tokio::task::consume_budget().await;
+                continue;
+            }
+            if !stream.blocked && self.output.is_empty() && stream.control.available() > 0 {
+                // The bound on the output held these back, and nobody would wake us for them.
+                tokio::task::consume_budget().await;
+                continue;
             }
             match self.wait(stream).await {
                 Woken::Go => {}
@@ -211,7 +224,7 @@ impl Stream {
         let thread = here();
         let straight = conn.output.is_empty() && self.framing != Framing::Chunked && !self.blocked;
         let held = conn.output.len() - conn.sent;
-        let room = thread.config.response_buffer.saturating_sub(held);
+        let room = thread.config.response_buffer.max(LEAST_BUFFER).saturating_sub(held);
         let available = self.control.available();
         if !straight && available > 0 && (room > 0 || self.left == 0) {
             let length = available.min(room.max(1)).min(usize::try_from(self.left).unwrap_or(usize::MAX));
