@@ -24,7 +24,7 @@ sub body {
 sub load { return Howdah::Loader->load(env => 'deployment', @_) }
 
 my $hello = file('hello.psgi', q{sub { [200, [], ["$ENV{PLACK_ENV} $_[0]{SCRIPT_NAME} $_[0]{PATH_INFO}"]] }});
-file('Local.pm', q{package Local; our @IMPORTED; sub import { shift; @IMPORTED = @_ } 1});
+file('Local.pm', q{package Local; my @list; sub import { shift; @list = @_ } sub imported { [@list] } 1});
 file('MyApp.pm', q{package MyApp; sub { [200, [], ['a module']] }});
 
 is(body(load(app  => $hello)), 'deployment  /', 'a file');
@@ -36,7 +36,7 @@ my $wrapped = q{enable sub { my $app = shift; sub { my $r = $app->(@_); unshift 
 is(body(load(eval => $wrapped, app => $hello)), 'in: deployment  /', 'eval around a file is a builder block');
 
 load(app => $hello, inc => ["$dir"], modules => ['Local=a,b']);
-is("@Local::IMPORTED", 'a b', 'modules are imported with their list');
+is_deeply(Local->imported, ['a', 'b'], 'modules are imported with their list');
 
 my $mounted = load(app => $hello, path => '/shop');
 is(body($mounted, PATH_INFO => '/shop/cart'), 'deployment /shop /cart', 'path mounts the application');

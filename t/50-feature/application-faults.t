@@ -1,0 +1,69 @@
+# What an application can do wrong: the client gets 500 and nothing of it, the log gets the reason, and the worker goes
+# on. PSGI 1.1, "The Response"; header syntax by RFC 9110 5.1 and 5.5.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Test::More;
+
+# Code of the application, and what the log says about it.
+my @FAULTS = (
+    ['die "on purpose\n"', qr/: on purpose$/],
+    ['die {code => 1}', qr/: HASH\(/],
+    ['"text"', qr/the response must be an array reference, not a plain value/],
+    ['undef', qr/the response must be an array reference, not undef/],
+    ['+{}', qr/the response must be an array reference, not HASH/],
+    ['[200]', qr/three elements, not 1/],
+    ['[200, []]', qr/three elements, not 2/],
+    ['[200, [], [], 1]', qr/three elements, not 4/],
+    ['[200, {}, []]', qr/the response headers must be an array reference, not HASH/],
+    ['[200, ["X"], []]', qr/odd number of elements \(1\)/],
+    ['["OK", [], []]', qr/the response status is "OK"/],
+    ['[20, [], []]', qr/the response status is "20"/],
+    ['[2000, [], []]', qr/the response status is "2000"/],
+    ['[100, [], []]', qr/status is 100: an interim response goes by psgix\.informational/],
+    ['[200, [], "text"]', qr/the response body must be .*, not a string/],
+    ['[200, [], undef]', qr/the response body must be .*, not undef/],
+    ['[200, [], {}]', qr/getline/],
+    ['[200, ["X" => "a\r\nInjected: 1"], []]', qr/header X has the control character \\x0D/],
+    ['[200, ["X" => "a\nb"], []]', qr/header X has the control character \\x0A/],
+    ['[200, ["X" => "a\0b"], []]', qr/header X has the control character \\x00/],
+    ['[200, ["X: y" => "z"], []]', qr/invalid header name "X: y"/],
+    ['[200, ["X\r\nY" => "z"], []]', qr/invalid header name/],
+    ['[200, ["" => "z"], []]', qr/invalid header name ""/],
+    ['[200, ["X" => "\x{263a}"], []]', qr/Wide character in a response header/],
+    ['[200, [], ["\x{263a}"]]', qr/Wide character in body/],
+    ['[200, [], ["a", "\x{263a}"]]', qr/Wide character in body/],
+    ['[200, ["Content-Length" => "many"], []]', qr/Content-Length is "many"/],
+    ['[200, ["Content-Length" => -1], []]', qr/Content-Length is "-1"/],
+    ['[200, ["Content-Length" => 1, "Content-Length" => 2], ["a"]]', qr/two Content-Lengths, 1 and 2/],
+    ['[200, ["X" => "x" x 70_000], []]', qr/header is longer than 65536 bytes/],
+    ['sub { }', qr/code reference that never called its responder/],
+    ['sub { die "delayed\n" }', qr/: delayed$/],
+    ['sub { $_[0]->([200, ["X"], []]) }', qr/odd number of elements/],
+);
+
+my $server = Howdah::Test::Server->start(
+    options => ['--workers', 1],
+    app     => 'my @faults = (' . join(', ', map { "sub { $_->[0] }" } @FAULTS) . ');
+        sub { my $env = shift; $env->{PATH_INFO} =~ m{^/(\d+)$} ? $faults[$1]->($env) : [200, [], [$$]] };'
+);
+
+sub ask { return Howdah::Test::Client->ask($server, "GET $_[0] HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") }
+
+my $pid = ask('/')->{body};
+for my $number (0 .. $#FAULTS) {
+    my ($code, $reason) = @{$FAULTS[$number]};
+    my $response = ask("/$number");
+    is($response->{status}, 500, $code =~ s/\s+/ /gr);
+    unlike($response->{head} . $response->{body}, qr/Injected|purpose|HASH|Wide/, '... tells the client nothing');
+    my $place = quotemeta "the application failed in GET /$number";
+    ok($server->wait_for_log(qr/^$place: [^\n]*$/m), '... is logged with the request');
+    my ($line) = $server->log =~ /^($place: [^\n]*)$/m;
+    like($line, $reason, '... and the reason');
+}
+is(ask('/')->{body}, $pid, 'the worker has survived all of it');
+
+done_testing;

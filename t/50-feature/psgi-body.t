@@ -1,0 +1,116 @@
+# Response bodies that are handles and objects, and streaming ones: sent whole, closed always.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $server = Howdah::Test::Server->start(options => ['--workers', 1, '--response-buffer', '64k'], app => <<'PSGI');
+use IO::File ();
+my ($closed, $kept) = (0);
+{
+    package Body;
+    sub new { my $class = shift; bless [@_], $class }
+    sub getline { my $next = shift @{$_[0]}; ref $next ? $next->() : $next }
+    sub close { $closed++ }
+    package Filter; our @ISA = 'IO::File';
+    sub getline { my $line = shift->SUPER::getline; defined $line ? uc $line : undef }
+}
+sub temporary { my $file = IO::File->new_tmpfile; print $file @_; seek $file, 0, 0; $file }
+sub streaming { my @parts = @_; sub { my $w = shift->([200, []]); $w->write($_) for @parts; $w->close } }
+my %do = (
+    array    => sub { [200, [], ['a', '', 'b', undef, 'c']] },
+    latin    => sub { my $text = "caf\xe9"; utf8::upgrade $text; [200, [], [$text]] },
+    large    => sub { [200, [], [map { $_ x 100_000 } 'a' .. 'e']] },
+    small    => sub { my $file = temporary("first\nsecond\n"); <$file>; [200, [], $file] },
+    file     => sub { my $file = temporary('x' x 10, 'y' x 500_000); seek $file, 10, 0; [200, [], $file] },
+    part     => sub { [200, ['Content-Length' => 100_000], temporary('z' x 100_000, 'no')] },
+    moved    => sub { my $file = temporary('k' x 300_000); sub { shift->([200, [], $file]); seek $file, 0, 2 } },
+    memory   => sub { open my $in, '<', \"in\nmemory\n"; [200, [], $in] },
+    layer    => sub { my $file = temporary("a\r\nb\r\n"); binmode $file, ':crlf'; [200, [], $file] },
+    filter   => sub { my $file = temporary("shout\n"); bless $file, 'Filter'; [200, [], $file] },
+    pipe     => sub { open my $in, '-|', 'echo one; sleep 1; echo two'; [200, [], $in] },
+    object   => sub { [200, [], Body->new("a\n", '', "b\n")] },
+    nothing  => sub { [200, [], Body->new] },
+    slow     => sub { [200, [], Body->new('now', sub { sleep 1; 'later' })] },
+    breaks   => sub { [200, [], Body->new('begun', sub { die "in getline\n" })] },
+    fails    => sub { [200, [], Body->new(sub { die "first getline\n" })] },
+    closed   => sub { my $was = $closed; $closed = 0; [200, [], [$was]] },
+    delayed  => sub { sub { shift->([200, [], ['delayed']]) } },
+    stream   => sub { streaming('one', '', 'two') },
+    torrent  => sub { streaming(map { $_ x 50_000 } 'a' .. 'z') },
+    open     => sub { sub { $kept = shift->([200, []]); $kept->write('not closed') } },
+    stale    => sub { eval { $kept->write('x') }; [200, [], [$@]] },
+    dies     => sub { sub { my $w = shift->([200, []]); $w->write('begun'); die "in the stream\n" } },
+    wide     => sub { sub { my $w = shift->([200, []]); $w->write("\x{263a}") } },
+    twice    => sub { sub { my $r = shift; $r->([200, [], ['a']]); eval { $r->([200, [], ['b']]) } } },
+    chunked  => sub { [200, ['Transfer-Encoding' => 'chunked'], ["5\r\nhel", "lo\r\n3;x=y\r\nabc\r\n", "0\r\n\r\n"]] },
+);
+sub { my $env = shift; $do{substr $env->{PATH_INFO}, 1}->($env) };
+PSGI
+
+sub ask {
+    my ($name, %how) = @_;
+    my $method = $how{head} ? 'HEAD' : 'GET';
+    return Howdah::Test::Client->ask($server, "$method /$name HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", %how);
+}
+
+my @cases = (
+    [array   => 'abc', 'elements of an array, undefined ones empty'],
+    [latin   => "caf\xe9", 'characters up to 255 are bytes'],
+    [large   => join('', map { $_ x 100_000 } 'a' .. 'e'), 'more than the ring holds'],
+    [small   => "second\n", 'a small file from where it stands'],
+    [file    => 'y' x 500_000, 'a large file from where it stands'],
+    [part    => 'z' x 100_000, 'a part of a file'],
+    [moved   => 'k' x 300_000, 'a file whose handle the application goes on to use'],
+    [memory  => "in\nmemory\n", 'an in-memory handle'],
+    [layer   => "a\nb\n", 'a handle with a layer'],
+    [filter  => "SHOUT\n", 'a handle with a getline of its own'],
+    [object  => "a\nb\n", 'an object with getline'],
+    [nothing => '', 'an object with nothing'],
+    [delayed => 'delayed', 'a delayed response'],
+    [stream  => 'onetwo', 'a stream; an empty write does not end it'],
+    [torrent => join('', map { $_ x 50_000 } 'a' .. 'z'), 'a stream larger than all buffers'],
+    [open    => 'not closed', 'a stream that is not closed ends with the code'],
+    [twice   => 'a', 'the first of two responses'],
+    [chunked => 'helloabc', 'a body in chunked coding already'],
+);
+for my $case (@cases) {
+    my ($name, $body, $what) = @$case;
+    my $response = ask($name);
+    ok($response->{body} eq $body && !$response->{error}, $what)
+        or diag explain $response->{error} // $response->{head};
+}
+like(ask('stale')->{body}, qr/^the response has already ended at /, 'a writer kept beyond its response dies');
+
+ask('closed');
+ask($_) for qw(object nothing);
+is(ask('closed')->{body}, 2, 'close is called');
+my $broken = ask('breaks');
+ok($broken->{error}, 'a getline that dies cuts the connection') or diag explain $broken;
+is(ask('fails')->{status}, 500, 'the first getline that dies is a 500');
+is(ask('closed')->{body}, 2, 'close is called after either');
+is(ask('object', head => 1)->{body}, '', 'HEAD has no body');
+is(ask('closed')->{body}, 1, 'and close is called');
+
+for my $name (qw(dies wide)) {
+    my $response = ask($name);
+    ok($response->{error}, "a stream that ends badly is cut: $name") or diag explain $response;
+}
+like($server->log, qr{failed in GET /dies: in the stream$}m, 'and logged');
+
+for my $name (qw(slow pipe)) {
+    my $client = Howdah::Test::Client->new($server);
+    my $start  = time;
+    $client->write("GET /$name HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    sysread $client->socket, my $first, 1000;
+    sysread $client->socket, $first, 1000, length $first if $first !~ /now|one/;
+    cmp_ok(time - $start, '<', 0.9, "what is at hand is sent at once: $name");
+    like($first, qr/now|one/, '... and is the first part');
+    1 while sysread $client->socket, $first, 1000;
+}
+
+done_testing;
