@@ -14,6 +14,8 @@ TARGET  := $(or $(CARGO_TARGET_DIR),target)
 export CARGO
 
 .DEFAULT_GOAL := help
+# The parts of `make test` build the same things, and measure.
+.NOTPARALLEL:
 .PHONY: help deps build run test test-rust test-loom test-perl lint fmt header bench bench-deps fuzz man install clean
 
 help: ## this list
@@ -22,7 +24,7 @@ help: ## this list
 	@echo "First: make run, then curl http://$(LISTEN)/"
 
 deps: ## install what is missing (apt on Debian; elsewhere says what to install)
-	@tools/deps
+	@PERL=$(PERL) tools/deps
 
 build: ## bin/howdah and its Perl modules in blib/
 	@$(PERL) Build.PL --quiet
@@ -75,7 +77,7 @@ man: build ## man/howdah.1 and completions/ to look at
 # Root often has no cargo: what the user built is installed as it is.
 install: ## into PREFIX (/usr/local), below DESTDIR when given
 	@[ -x bin/howdah ] && [ -d blib/arch ] || $(MAKE) build
-	@PERL=$(PERL) PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) tools/install
+	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) tools/install
 
 clean: ## remove everything that was built
 	$(CARGO) clean --quiet

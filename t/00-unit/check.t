@@ -4,7 +4,7 @@ use warnings;
 use lib 't/lib';
 
 use File::Temp qw(tempdir);
-use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
 use Test::More;
 
 my $dir = tempdir(CLEANUP => 1);
@@ -25,8 +25,16 @@ subtest 'an application that compiles' => sub {
     is $err, '';
     like $out, qr/^\Q$good\E compiles with \S*perl$/m;
     like $out, qr/^listen +127\.0\.0\.1:5000 +default$/m;
-    like $out, qr/^workers +\d+ +default, \d+ CPUs granted$/m;
+    like $out, qr/^workers +\d+ +default, CPUs granted: \d+$/m;
     like $out, qr/^env +deployment +default$/m;
+};
+
+subtest 'the default number of workers follows the CPUs that may be used' => sub {
+    my ($taskset) = grep { -x "$_/taskset" } split /:/, $ENV{PATH};
+    plan skip_all => 'there is no taskset' if !$taskset;
+    my ($status, $out) = run_command('taskset', '-c', 0, howdah_bin(), 'check', $good);
+    is $status, 0;
+    like $out, qr/^workers +4 +default, CPUs granted: 1$/m;
 };
 
 subtest 'each value has its source' => sub {

@@ -83,6 +83,8 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("child-exit", "name the code in the application: Howdah->worker_exit(sub { ... })"),
     ("hot-restart", "HUP reloads without stopping"),
     ("reload", "send HUP after a change, or use plackup -R for development"),
+    ("r", "send HUP after a change, or use plackup -r for development"),
+    ("R", "send HUP after a change, or use plackup -R for development"),
     ("Reload", "send HUP after a change, or use plackup -R for development"),
     (
         "max-connections",

@@ -76,7 +76,7 @@ impl Serve {
             match (row.name.as_str(), row.origin.as_str()) {
                 ("app", _) if argument => row.origin = "command line".to_owned(),
                 ("env", "default") if plack_env => row.origin = "PLACK_ENV".to_owned(),
-                ("workers", "default") => row.origin = format!("default, {} CPUs granted", workers::cpus()),
+                ("workers", "default") => row.origin = format!("default, CPUs granted: {}", workers::cpus()),
                 _ => {}
             }
         }

@@ -90,6 +90,7 @@ fn unknown_options_are_refused_with_the_way_out() {
         ("--wokers 3", "--workers"),
         ("--ssl-cert x", "TLS is not served"),
         ("--access-log=x", "AccessLog"),
+        ("-R lib", "plackup -R"),
         ("--child-exit code", "worker_exit"),
     ] {
         let (kind, message) = refusal(line);
