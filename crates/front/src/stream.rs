@@ -92,11 +92,6 @@ impl Conn {
                 let in_step = !broken && stream.is_complete();
                 return self.flush().await && in_step;
             }
-            if !stream.blocked && stream.control.available() > 0 {
-                // What came while the client was slow: its news is spent, so nobody will wake us for it.
-                tokio::task::consume_budget().await;
-                continue;
-            }
             if !stream.blocked && self.output.is_empty() && stream.control.available() > 0 {
                 // The bound on the output held these back, and nobody would wake us for them.
                 tokio::task::consume_budget().await;
