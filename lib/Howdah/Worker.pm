@@ -58,8 +58,9 @@ sub _prepare_process {
 # Tells the error log where in the Perl code this worker is. Arguments are left out: they may be secrets.
 sub _tell_place {
     my @frames;
+
     # Frame 0 is perl's call of this handler; what lies below the application is ours.
-    for (my $depth = 1; my ($package, $file, $line) = caller $depth; $depth++) {
+    for (my $depth = 1 ; my ($package, $file, $line) = caller $depth ; $depth++) {
         last if $package eq __PACKAGE__;
         my $sub = (caller $depth + 1)[3] // 'the main program';
         push @frames, "    at $file line $line, in $sub\n";

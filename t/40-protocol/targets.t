@@ -12,7 +12,9 @@ my $server = Howdah::Test::Server->start(file => 't/apps/echo.psgi', options => 
 
 sub env_of {
     my $response = Howdah::Test::Client->ask($server, join "\r\n", @_, '', '');
-    return eval { JSON::PP->new->decode($response->{body})->{env} } // {REFUSED => "$response->{status} $response->{error}"};
+    return
+        eval { JSON::PP->new->decode($response->{body})->{env} }
+        // {REFUSED => "$response->{status} $response->{error}"};
 }
 
 # Request target, and the keys that it makes.

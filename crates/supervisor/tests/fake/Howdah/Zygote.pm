@@ -15,7 +15,7 @@ use warnings;
 # Workers find the segment as a file under /proc and keep their cell as the C side would.
 
 use JSON::PP ();
-use POSIX    ();
+use POSIX ();
 use Time::HiRes qw(sleep time);
 
 # Offsets in the worker cell.
@@ -101,6 +101,7 @@ sub work {
     put($cell + PHASE, 'L', IDLE);
     my $quota = get($cell + QUOTA, 'Q');
     my ($began, $requests) = (time, 0);
+
     until ($quota && $requests >= $quota) {
         sleep 0.002;
         if ($app{serve}) {
