@@ -1,0 +1,97 @@
+//! A small store for the values that a format needs, kept from the request until the line is written.
+
+use crate::needs::{Needs, Source};
+use crate::record::Values;
+
+/// One per connection or slot; it is cleared and filled again for each request, and keeps its memory.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    bytes: Vec<u8>,
+    spans: Vec<Option<Span>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: usize,
+    end: usize,
+}
+
+/// A store that one huge request has made larger than this is given back.
+const ROOMY: usize = 16 * 1024;
+
+impl Kept {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets everything: the next request begins.
+    pub fn clear(&mut self) {
+        self.spans.clear();
+        self.bytes.clear();
+        if self.bytes.capacity() > ROOMY {
+            self.bytes = Vec::new();
+        }
+    }
+
+    /// Keeps a field or variable if `needs` asks for it. Several fields of one name are joined in a request (by `, `,
+    /// Cookie by `; `); of a response's the first is kept, but every Set-Cookie: so it is in httpd.
+    pub fn offer(&mut self, needs: &Needs, source: Source, name: &[u8], value: &[u8]) {
+        for (number, wanted) in needs.of(source) {
+            if wanted.len() == name.len() && source.same_name(wanted, name) {
+                self.keep(number, separator(source, name, needs.first_only), value);
+            }
+        }
+    }
+
+    /// Keeps a value by the number of its need, in place of what was there.
+    pub fn set(&mut self, need: usize, value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        *self.slot(need) = Some(Span { start, end: start + value.len() });
+    }
+
+    fn keep(&mut self, number: usize, separator: Option<&[u8]>, value: &[u8]) {
+        match (*self.slot(number), separator) {
+            (None, _) => self.set(number, value),
+            (Some(_), None) => {}
+            (Some(old), Some(separator)) => self.join(number, old, separator, value),
+        }
+    }
+
+    fn join(&mut self, number: usize, old: Span, separator: &[u8], value: &[u8]) {
+        let mut start = old.start;
+        if old.end != self.bytes.len() {
+            start = self.bytes.len();
+            self.bytes.extend_from_within(old.start..old.end);
+        }
+        self.bytes.extend_from_slice(separator);
+        self.bytes.extend_from_slice(value);
+        *self.slot(number) = Some(Span { start, end: self.bytes.len() });
+    }
+
+    fn slot(&mut self, number: usize) -> &mut Option<Span> {
+        if self.spans.len() <= number {
+            self.spans.resize(number + 1, None);
+        }
+        &mut self.spans[number]
+    }
+}
+
+/// What stands between fields of one name; none where the first alone counts.
+fn separator(source: Source, name: &[u8], first_only: bool) -> Option<&'static [u8]> {
+    match source {
+        Source::Environment | Source::ResponseTrailer => None,
+        Source::ResponseHeader if first_only || !name.eq_ignore_ascii_case(b"set-cookie") => None,
+        Source::RequestHeader if name.eq_ignore_ascii_case(b"cookie") => Some(b"; "),
+        _ => Some(b", "),
+    }
+}
+
+impl Values for Kept {
+    fn value(&self, need: usize) -> Option<&[u8]> {
+        let span = (*self.spans.get(need)?)?;
+        Some(&self.bytes[span.start..span.end])
+    }
+}

@@ -1,0 +1,155 @@
+//! The writer of finished lines: `file`, `-` (standard output) or `|command`.
+//!
+//! ```text
+//! front thread ── Writer ──> lane (a buffer) ──swap──> sink thread ──> Outlet: file, stdout or a command's stdin
+//! ```
+//!
+//! A front thread holds its lane's lock while it renders a line into the lane; the sink's thread holds it only to swap
+//! the full buffer for an empty one. So the front never waits for a disk or a pipe. When the outlet stalls, lines
+//! gather in the lane up to [`Options::capacity`]; beyond it they are dropped, counted, and reported in the error log.
+
+mod lane;
+mod outlet;
+mod pending;
+mod report;
+mod signal;
+mod target;
+mod thread;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use lane::Lane;
+pub use target::Target;
+use thread::{Shared, SinkThread};
+
+/// How lines are gathered.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// A writer's buffer of this many bytes is written without further delay; default 64 KiB.
+    pub batch: usize,
+    /// Longest time a line waits for others; default 100 ms.
+    pub delay: Duration,
+    /// Bytes that a writer may hold while the outlet stalls; default 8 MiB. Lines beyond it are dropped.
+    pub capacity: usize,
+    /// Time between two reports of dropped lines; default one minute.
+    pub report: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            batch: 64 * 1024,
+            delay: Duration::from_millis(100),
+            capacity: 8 * 1024 * 1024,
+            report: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What has become of the lines so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Lines handed to the system.
+    pub written: u64,
+    /// Lines given up: the outlet had stalled and the buffers were full, or it was still stalled at the end.
+    pub dropped: u64,
+}
+
+/// An open log with its thread. Open it after the process has become a daemon: threads do not survive a fork.
+#[derive(Debug)]
+pub struct Sink {
+    shared: Arc<Shared>,
+    done: Receiver<()>,
+}
+
+/// How long a sink that is dropped rather than closed waits for its outlet.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Sink {
+    /// Opens `target` and starts the thread. A file is created with mode 0666 less the umask, and appended to.
+    ///
+    /// # Errors
+    /// Of the system, when the file cannot be opened or the shell or the thread cannot be started.
+    pub fn open(target: &Target, options: Options) -> io::Result<Self> {
+        let outlet = outlet::Outlet::open(target)?;
+        let shared = Arc::new(Shared::new(options));
+        let (tell, done) = sync_channel(1);
+        let thread = SinkThread::new(target, outlet, Arc::clone(&shared));
+        let body = move || {
+            thread.run();
+            let _ = tell.send(());
+        };
+        let handle = std::thread::Builder::new().name("access-log".into()).spawn(body)?;
+        shared.signal.belongs_to(handle.thread().clone());
+        Ok(Self { shared, done })
+    }
+
+    /// A writer for one front thread.
+    #[must_use]
+    pub fn writer(&self) -> Writer {
+        let lane = Arc::new(Lane::default());
+        lane::lock(&self.shared.lanes).push(Arc::clone(&lane));
+        Writer { lane, shared: Arc::clone(&self.shared) }
+    }
+
+    /// Opens the file anew, after log rotation: lines from before go to the old file, none is lost. If the new one
+    /// cannot be opened, the old one is kept and the error log tells. Commands and standard output go on as they are.
+    pub fn reopen(&self) {
+        self.shared.signal.raise(signal::REOPEN);
+    }
+
+    /// Lines written and dropped so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.shared.counts()
+    }
+
+    /// Writes what is left and ends the thread, but waits no longer than `patience` for a stalled outlet; what then
+    /// is left counts as dropped. A command sees the end of its input and gets the rest of the time to finish.
+    pub fn close(self, patience: Duration) -> Counts {
+        self.stop(patience);
+        self.shared.counts()
+    }
+
+    fn stop(&self, patience: Duration) {
+        *lane::lock(&self.shared.deadline) = Some(Instant::now() + patience);
+        self.shared.signal.raise(signal::STOP);
+        // A disk that hangs in the kernel must not keep the server from ending.
+        let _ = self.done.recv_timeout(patience + Duration::from_millis(200));
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        if lane::lock(&self.shared.deadline).is_none() {
+            self.stop(PATIENCE);
+        }
+    }
+}
+
+/// Where one front thread puts its lines.
+pub struct Writer {
+    lane: Arc<Lane>,
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    /// Lets `render` append one line, or several, each with its line feed. Never waits for the outlet: when the
+    /// buffer is full, `render` is not called and the line counts as dropped.
+    pub fn line(&self, render: impl FnOnce(&mut Vec<u8>)) {
+        let raised = self.lane.push(&self.shared.options, render);
+        if raised != 0 {
+            self.shared.signal.raise(raised);
+        }
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,149 @@
+//! The far end of a sink: an open file, standard output, or the standard input of a command.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::target::Target;
+
+/// Once a pipe is ready for writing, a write of this many bytes neither blocks nor is split (POSIX PIPE_BUF on Linux).
+const PIPE_PIECE: usize = 4096;
+/// How long one call waits for a pipe.
+const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// How often the end of a command is looked for.
+const STEP: Duration = Duration::from_millis(5);
+
+#[derive(Debug)]
+pub(super) struct Outlet {
+    target: Target,
+    end: End,
+}
+
+#[derive(Debug)]
+enum End {
+    File(File),
+    Stdout,
+    Command { child: Child, stdin: ChildStdin },
+}
+
+impl Outlet {
+    pub(super) fn open(target: &Target) -> io::Result<Self> {
+        Ok(Self { target: target.clone(), end: End::open(target)? })
+    }
+
+    /// Writes some of `lines`, at best all of it. Waits at most a few milliseconds for a pipe, then says WouldBlock.
+    pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        let written = match &mut self.end {
+            End::File(file) => file.write(lines),
+            End::Stdout => write_pipe(io::stdout().as_fd(), lines),
+            End::Command { child, stdin } => {
+                refuse_if_ended(child)?;
+                write_pipe(stdin.as_fd(), lines)
+            }
+        };
+        written.and_then(|bytes| if bytes == 0 { Err(ErrorKind::WriteZero.into()) } else { Ok(bytes) })
+    }
+
+    /// Whether a new end would be a new chance: the command has died.
+    pub(super) fn can_restart(&self) -> bool {
+        matches!(self.target, Target::Command(_))
+    }
+
+    /// Starts the command anew.
+    pub(super) fn restart(&mut self) -> io::Result<()> {
+        self.end = End::open(&self.target)?;
+        Ok(())
+    }
+
+    /// Opens the file anew; nothing for the others.
+    pub(super) fn reopen(&mut self) -> io::Result<()> {
+        if matches!(self.end, End::File(_)) {
+            self.end = End::open(&self.target)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the last `bytes` of a file again: the beginning of a line whose rest cannot be written.
+    /// Says whether it is gone.
+    pub(super) fn take_back(&mut self, bytes: usize) -> bool {
+        let End::File(file) = &self.end else { return false };
+        let Ok(metadata) = file.metadata() else { return false };
+        let shorter = metadata.len().checked_sub(bytes as u64).filter(|_| metadata.is_file());
+        shorter.is_some_and(|len| file.set_len(len).is_ok())
+    }
+
+    /// Ends the input of a command and waits for it, at most until `deadline`.
+    pub(super) fn finish(self, deadline: Instant) {
+        if let End::Command { mut child, stdin } = self.end {
+            drop(stdin);
+            while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
+                std::thread::sleep(STEP);
+            }
+        }
+    }
+}
+
+impl End {
+    fn open(target: &Target) -> io::Result<Self> {
+        Ok(match target {
+            Target::Stdout => Self::Stdout,
+            Target::File(path) => Self::File(OpenOptions::new().append(true).create(true).open(path)?),
+            Target::Command(command) => Self::start(command)?,
+        })
+    }
+
+    /// The command gets a process group of its own: a Ctrl-C in the terminal is for the server, whose last lines the
+    /// command is to read.
+    fn start(command: &str) -> io::Result<Self> {
+        let mut child =
+            Command::new("/bin/sh").args(["-c", command]).stdin(Stdio::piped()).process_group(0).spawn()?;
+        let stdin = child.stdin.take().ok_or(ErrorKind::BrokenPipe)?;
+        Ok(Self::Command { child, stdin })
+    }
+}
+
+/// A pipe takes bytes even when its reader has just died: look before.
+fn refuse_if_ended(child: &mut Child) -> io::Result<()> {
+    match child.try_wait() {
+        Ok(Some(status)) => {
+            Err(io::Error::new(ErrorKind::BrokenPipe, format!("the command ended ({status})")))
+        }
+        // Somebody else may have reaped it; then the pipe tells.
+        Ok(None) | Err(_) => Ok(()),
+    }
+}
+
+/// Writes whole lines as far as they fit into a piece, so that they mix with no other writer's.
+fn write_pipe(pipe: BorrowedFd<'_>, lines: &[u8]) -> io::Result<usize> {
+    let mut ready = [PollFd::new(&pipe, PollFlags::OUT)];
+    if poll(&mut ready, Some(&PIPE_WAIT))? == 0 {
+        return Err(ErrorKind::WouldBlock.into());
+    }
+    Ok(rustix::io::write(pipe, piece(lines))?)
+}
+
+fn piece(lines: &[u8]) -> &[u8] {
+    let most = &lines[..lines.len().min(PIPE_PIECE)];
+    let end = most.iter().rposition(|byte| *byte == b'\n').map_or(most.len(), |at| at + 1);
+    &most[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_ends_with_a_line() {
+        assert_eq!(piece(b"one\ntwo"), b"one\n");
+        assert_eq!(piece(b"no end"), b"no end");
+        let long = [b'x'; 5000];
+        assert_eq!(piece(&long).len(), PIPE_PIECE);
+        let two = [vec![b'x'; 3000], b"\n".to_vec(), vec![b'y'; 3000]].concat();
+        assert_eq!(piece(&two).len(), 3001);
+    }
+}

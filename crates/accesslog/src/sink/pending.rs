@@ -1,0 +1,68 @@
+//! Lines on their way to the outlet.
+
+/// A batch, and how much of it is out.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    pub(super) text: Vec<u8>,
+    at: usize,
+}
+
+impl Pending {
+    pub(super) fn new(text: Vec<u8>) -> Self {
+        Self { text, at: 0 }
+    }
+
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.text[self.at..]
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.at == self.text.len()
+    }
+
+    /// So many more bytes are out. Returns how many lines that completes.
+    pub(super) fn advance(&mut self, bytes: usize) -> u64 {
+        let out = &self.text[self.at..self.at + bytes];
+        let lines = lines(out);
+        self.at += bytes;
+        lines
+    }
+
+    /// Bytes of the current line that are out already.
+    pub(super) fn torn(&self) -> usize {
+        let line = self.text[..self.at].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        self.at - line
+    }
+
+    /// Goes back to the beginning of the current line.
+    pub(super) fn rewind(&mut self) {
+        self.at -= self.torn();
+    }
+
+    /// Lines not yet out, a torn one included.
+    pub(super) fn lines_left(&self) -> u64 {
+        lines(self.rest())
+    }
+}
+
+fn lines(text: &[u8]) -> u64 {
+    text.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_line_is_known_and_taken_back() {
+        let mut pending = Pending::new(b"one\ntwo\nthree\n".to_vec());
+        assert_eq!((pending.torn(), pending.lines_left()), (0, 3));
+        assert_eq!(pending.advance(6), 1);
+        assert_eq!((pending.torn(), pending.lines_left()), (2, 2));
+        pending.rewind();
+        assert_eq!(pending.rest(), b"two\nthree\n");
+        assert_eq!(pending.advance(10), 2);
+        assert!(pending.is_done());
+        assert_eq!(pending.torn(), 0);
+    }
+}

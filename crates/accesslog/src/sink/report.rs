@@ -1,0 +1,128 @@
+//! What the error log hears of an access log in trouble: at its begin, once per period, and at its end.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+/// The trouble of one sink.
+#[derive(Debug)]
+pub(super) struct Report {
+    target: String,
+    period: Duration,
+    /// Since when, and why, lines do not get out.
+    stall: Option<String>,
+    /// Drops already told, and when.
+    told: u64,
+    told_at: Option<Instant>,
+}
+
+impl Report {
+    pub(super) fn new(target: String, period: Duration) -> Self {
+        Self { target, period, stall: None, told: 0, told_at: None }
+    }
+
+    /// The outlet refuses lines.
+    pub(super) fn stalled(&mut self, error: &io::Error) {
+        if self.stall.is_none() {
+            let target = &self.target;
+            tracing::error!(
+                "access log {target}: {error}; its lines wait in memory and are tried again every second"
+            );
+            self.stall = Some(error.to_string());
+        }
+    }
+
+    /// Lines get out.
+    pub(super) fn flows(&mut self, dropped: u64) {
+        if self.stall.take().is_some() {
+            let target = &self.target;
+            tracing::warn!("access log {target} is written again; lines dropped so far: {dropped}");
+            (self.told, self.told_at) = (dropped, None);
+        }
+    }
+
+    /// Tells of drops, but not more often than once per period.
+    pub(super) fn drops(&mut self, dropped: u64) {
+        let due = self.told_at.is_none_or(|at| at.elapsed() >= self.period);
+        if dropped > self.told && due {
+            let (target, new) = (&self.target, dropped - self.told);
+            let why = self.stall.as_deref().unwrap_or("lines come faster than it takes them");
+            tracing::error!("access log {target}: {new} lines dropped: {why}");
+            (self.told, self.told_at) = (dropped, Some(Instant::now()));
+        }
+    }
+
+    pub(super) fn not_reopened(&self, error: &io::Error) {
+        let target = &self.target;
+        tracing::error!("access log {target} cannot be opened anew: {error}; lines go to the old file");
+    }
+
+    /// The sink ends with lines that nobody took.
+    pub(super) fn gave_up(&self, lines: u64) {
+        if lines > 0 {
+            let target = &self.target;
+            tracing::error!("access log {target}: {lines} lines could not be written before the end");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn heard(period: Duration, tell: impl FnOnce(&mut Report)) -> Vec<String> {
+        let page = Page::default();
+        let writer = page.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_writer(move || writer.clone()).without_time().with_ansi(false);
+        let mut report = Report::new("x.log".into(), period);
+        tracing::subscriber::with_default(subscriber.finish(), || tell(&mut report));
+        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(|line| line.split_once(": ").unwrap().1.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_full_disk_is_told_once_drops_once_per_period_and_the_end_once() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let lines = heard(Duration::from_secs(60), |report| {
+            for dropped in [0, 5, 9] {
+                report.stalled(&full);
+                report.drops(dropped);
+            }
+            report.flows(9);
+            report.flows(9);
+        });
+        let expected = [
+            "access log x.log: no storage space; its lines wait in memory and are tried again every second",
+            "access log x.log: 5 lines dropped: no storage space",
+            "access log x.log is written again; lines dropped so far: 9",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn each_period_tells_the_new_drops() {
+        let lines =
+            heard(Duration::ZERO, |report| [3, 3, 10].into_iter().for_each(|dropped| report.drops(dropped)));
+        let expected = [
+            "access log x.log: 3 lines dropped: lines come faster than it takes them",
+            "access log x.log: 7 lines dropped: lines come faster than it takes them",
+        ];
+        assert_eq!(lines, expected);
+    }
+}

@@ -1,0 +1,264 @@
+//! The writer of lines: nothing lost or torn at reopen and stop, nothing blocked by what stalls.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's panic is its report")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use howdah_accesslog::{Counts, Options, Sink, Target, Writer};
+
+const QUICK: Options = Options {
+    batch: 64 * 1024,
+    delay: Duration::from_millis(10),
+    capacity: 1024 * 1024,
+    report: Duration::from_secs(60),
+};
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn file(path: &Path) -> Target {
+    Target::File(path.to_owned())
+}
+
+fn put(writer: &Writer, text: &str) {
+    writer.line(|out| {
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'\n');
+    });
+}
+
+/// Waits until `done`, but not for ever.
+fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "{what} did not happen");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[test]
+fn lines_arrive_without_a_push_within_the_delay() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let sink = Sink::open(&file(&path), QUICK).unwrap();
+    let writer = sink.writer();
+    put(&writer, "one");
+    put(&writer, "two");
+    eventually("the lines", || read(&path) == "one\ntwo\n");
+    put(&writer, "three");
+    eventually("the third line", || read(&path).ends_with("three\n"));
+    assert_eq!(sink.counts(), Counts { written: 3, dropped: 0 });
+}
+
+#[test]
+fn a_batch_does_not_wait_for_the_delay() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let patient = Options { delay: Duration::from_secs(3600), batch: 1000, ..QUICK };
+    let sink = Sink::open(&file(&path), patient).unwrap();
+    let writer = sink.writer();
+    for _ in 0..100 {
+        put(&writer, "0123456789");
+    }
+    eventually("a batch", || read(&path).len() >= 1000);
+    assert_eq!(sink.close(PATIENCE), Counts { written: 100, dropped: 0 });
+}
+
+#[test]
+fn what_is_there_is_appended_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    fs::write(&path, "old\n").unwrap();
+    let sink = Sink::open(&file(&path), QUICK).unwrap();
+    put(&sink.writer(), "new");
+    sink.close(PATIENCE);
+    assert_eq!(read(&path), "old\nnew\n");
+}
+
+#[test]
+fn many_writers_and_reopens_lose_and_tear_nothing() {
+    const WRITERS: usize = 3;
+    const LINES: usize = 20_000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let sink = Sink::open(&file(&path), Options { capacity: 64 * 1024 * 1024, ..QUICK }).unwrap();
+    let start = Arc::new(Barrier::new(WRITERS + 1));
+    let threads: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (lines, start) = (sink.writer(), Arc::clone(&start));
+            thread::spawn(move || {
+                start.wait();
+                (0..LINES).for_each(|line| put(&lines, &format!("writer {writer} line {line} end")));
+            })
+        })
+        .collect();
+    start.wait();
+    for round in 0..5 {
+        fs::rename(&path, dir.path().join(format!("log.{round}"))).unwrap();
+        sink.reopen();
+        eventually("the new file", || path.exists());
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let total = (WRITERS * LINES) as u64;
+    assert_eq!(sink.close(PATIENCE), Counts { written: total, dropped: 0 });
+    check_rotated(dir.path(), WRITERS, LINES);
+}
+
+/// Each writer's lines, in order over all files, whole.
+fn check_rotated(dir: &Path, writers: usize, lines: usize) {
+    let mut names: Vec<_> = (0..5).map(|round| dir.join(format!("log.{round}"))).collect();
+    names.push(dir.join("log"));
+    let text: String = names.iter().map(|name| read(name)).collect();
+    let mut next = vec![0; writers];
+    for line in text.lines() {
+        let words: Vec<_> = line.split(' ').collect();
+        let [_, writer, _, number, "end"] = words[..] else { panic!("a torn line: {line:?}") };
+        let writer: usize = writer.parse().unwrap();
+        assert_eq!(number.parse(), Ok(next[writer]), "{line}");
+        next[writer] += 1;
+    }
+    assert_eq!(next, vec![lines; writers]);
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_anew_leaves_the_old_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, moved) = (dir.path().join("a"), dir.path().join("b"));
+    fs::create_dir(&folder).unwrap();
+    let sink = Sink::open(&file(&folder.join("log")), QUICK).unwrap();
+    let writer = sink.writer();
+    fs::rename(&folder, &moved).unwrap();
+    sink.reopen();
+    put(&writer, "one");
+    eventually("the line in the old file", || read(&moved.join("log")) == "one\n");
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_told_at_start() {
+    assert!(Sink::open(&file(Path::new("/nonexistent/log")), QUICK).is_err());
+}
+
+#[test]
+fn a_full_disk_blocks_nobody_and_its_lines_are_counted() {
+    let sink = Sink::open(&file(Path::new("/dev/full")), Options { capacity: 10_000, ..QUICK }).unwrap();
+    let writer = sink.writer();
+    let start = Instant::now();
+    for _ in 0..100_000 {
+        put(&writer, "0123456789");
+    }
+    assert!(start.elapsed() < Duration::from_secs(2), "the writer was held up for {:?}", start.elapsed());
+    assert!(sink.counts().dropped > 90_000, "{:?}", sink.counts());
+    assert_eq!(sink.close(Duration::from_millis(300)), Counts { written: 0, dropped: 100_000 });
+}
+
+/// A file system of a few pages, so that a disk can fill and be freed; needs root.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(dir.path());
+        let mounted = mount.output().is_ok_and(|output| output.status.success());
+        mounted.then_some(Self(dir))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn when_space_returns_the_lines_that_waited_are_written_whole() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("skipped: only root can mount a small file system");
+        return;
+    };
+    let (path, ballast) = (disk.0.path().join("log"), disk.0.path().join("ballast"));
+    fs::write(&ballast, vec![0; 50 * 1024]).unwrap();
+    let sink = Sink::open(&file(&path), QUICK).unwrap();
+    let writer = sink.writer();
+    let lines: Vec<String> = (0..1000).map(|number| format!("line {number} {}", "x".repeat(30))).collect();
+    lines.iter().for_each(|line| put(&writer, line));
+    eventually("a full disk", || read(&path).len() > 8192);
+    thread::sleep(Duration::from_millis(100));
+    assert!(read(&path).len() < 20_000);
+    fs::remove_file(&ballast).unwrap();
+    eventually("the rest", || sink.counts().written == 1000);
+    assert_eq!(read(&path).lines().collect::<Vec<_>>(), lines);
+}
+
+#[test]
+fn a_disk_that_stays_full_keeps_no_half_line() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("skipped: only root can mount a small file system");
+        return;
+    };
+    let path = disk.0.path().join("log");
+    let sink = Sink::open(&file(&path), QUICK).unwrap();
+    let writer = sink.writer();
+    (0..3000).for_each(|number| put(&writer, &format!("line {number} {}", "x".repeat(41))));
+    let counts = sink.close(Duration::from_millis(300));
+    let text = read(&path);
+    assert!(text.ends_with("x\n"), "{:?}", &text[text.len() - 60..]);
+    assert_eq!(counts.written, text.lines().count() as u64);
+    assert_eq!(counts.written + counts.dropped, 3000);
+}
+
+#[test]
+fn a_command_reads_the_lines_and_sees_their_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let target = Target::parse(&format!("|cat >{0}; echo end >>{0}", path.display()));
+    let sink = Sink::open(&target, QUICK).unwrap();
+    let writer = sink.writer();
+    (0..10_000).for_each(|number| put(&writer, &format!("line {number}")));
+    assert_eq!(sink.close(PATIENCE).written, 10_000);
+    let text = read(&path);
+    assert_eq!(text.lines().count(), 10_001);
+    assert!(text.ends_with("line 9999\nend\n"));
+}
+
+#[test]
+fn a_command_that_dies_is_started_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let target = Target::parse(&format!("|read line; echo \"$line\" >>{}", path.display()));
+    let sink = Sink::open(&target, QUICK).unwrap();
+    let writer = sink.writer();
+    put(&writer, "one");
+    eventually("the first line", || read(&path) == "one\n");
+    put(&writer, "two");
+    eventually("the second line", || read(&path) == "one\ntwo\n");
+    assert_eq!(sink.counts().dropped, 0);
+}
+
+#[test]
+fn a_command_that_does_not_read_blocks_nobody() {
+    let sink = Sink::open(&Target::parse("|exec sleep 60"), Options { capacity: 10_000, ..QUICK }).unwrap();
+    let writer = sink.writer();
+    let start = Instant::now();
+    (0..100_000).for_each(|_| put(&writer, "0123456789"));
+    let counts = sink.close(Duration::from_millis(300));
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert_eq!(counts.written + counts.dropped, 100_000);
+    assert!(counts.dropped > 80_000, "{counts:?}");
+}
+
+#[test]
+fn lines_after_the_end_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let sink = Sink::open(&file(&dir.path().join("log")), QUICK).unwrap();
+    let writer = sink.writer();
+    put(&writer, "in time");
+    assert_eq!(sink.close(PATIENCE), Counts { written: 1, dropped: 0 });
+    writer.line(|_| panic!("a closed sink renders nothing"));
+}
