@@ -82,13 +82,20 @@ stay_dumpable()
     prctl(PR_SET_DUMPABLE, 1);
 
 void
-take_socket()
+take_socket(SV *handle)
   PPCODE:
     SV *unread = sv_2mortal(newSVpvs(""));
-    int fd = hd_take_socket(aTHX_ unread);
+    int fd = hd_take_socket(aTHX_ handle, unread);
     EXTEND(SP, 2);
     mPUSHi(fd);
     PUSHs(unread);
+
+IV
+buffered(SV *handle)
+  CODE:
+    RETVAL = hd_buffered(aTHX_ handle);
+  OUTPUT:
+    RETVAL
 
 void
 informational(SV *status, SV *headers = &PL_sv_undef)

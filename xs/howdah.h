@@ -95,7 +95,8 @@ SV *hd_handle(pTHX_ PerlIO *fp);
 /* socket.c */
 SV *hd_lazy_socket(pTHX);
 void hd_upgrade_socket(pTHX_ HV *env);
-int hd_take_socket(pTHX_ SV *unread);
+int hd_take_socket(pTHX_ SV *handle, SV *unread);
+IV hd_buffered(pTHX_ SV *handle);
 
 /* exchange.c */
 void hd_exchange(pTHX_ U32 slot);

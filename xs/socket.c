@@ -9,12 +9,12 @@
 
 static SV *lazy; /* reference to the glob that no request has used yet */
 
-static SV *call_constructor(pTHX_ const char *name) {
+static SV *call(pTHX_ SV *invocant, const char *name) {
     dSP;
     ENTER;
     SAVETMPS;
     PUSHMARK(SP);
-    mXPUSHp("Howdah::Socket", 14);
+    XPUSHs(invocant);
     PUTBACK;
     call_method(name, G_SCALAR);
     SPAGAIN;
@@ -30,30 +30,32 @@ SV *hd_lazy_socket(pTHX) {
     if (!lazy || SvREFCNT(SvRV(lazy)) != 1) {
         SvREFCNT_dec(lazy);
         lazy = NULL;
-        lazy = call_constructor(aTHX_ "lazy");
+        lazy = call(aTHX_ sv_2mortal(newSVpvs("Howdah::Socket")), "lazy");
     }
     return newRV_inc(SvRV(lazy));
 }
 
-/* Stores the real socket, and what the client has sent behind its request. */
+/* Makes psgix.io the real socket, and stores what the client has sent behind its request. */
 void hd_upgrade_socket(pTHX_ HV *env) {
-    SV *made = call_constructor(aTHX_ "attached");
-    SV **unread = hv_fetchs(GvHVn((GV *)SvRV(made)), "unread", 0);
-    if (unread)
-        (void)hv_stores(env, "howdah.io.unread", newSVsv(*unread));
-    (void)hv_stores(env, "psgix.io", made);
+    SV *unread = call(aTHX_ sv_2mortal(newRV_inc(SvRV(lazy))), "attach");
+    (void)hv_stores(env, "howdah.io.unread", unread);
 }
 
-/* Takes the present request's connection from the front: a descriptor that the caller owns. */
-int hd_take_socket(pTHX_ SV *unread) {
+/* Takes the present request's connection from the front, for its handle: a descriptor that the caller owns. */
+int hd_take_socket(pTHX_ SV *handle, SV *unread) {
     int fd;
-    if (hd.now.detached || hd.now.progress == HD_FINISHED)
-        croak("psgix.io: the connection of this request is no longer at hand");
+    if (!lazy || !SvROK(handle) || SvRV(handle) != SvRV(lazy) || hd.now.progress == HD_FINISHED)
+        croak("psgix.io: the connection of that request is no longer at hand");
     if (hd_ask(aTHX_ MESSAGE_KIND_SOCKET, 0, NULL, 0, &fd, unread) != 0 || fd < 0)
         croak("psgix.io: the front does not hand over this connection");
     hd.now.detached = true;
-    if (lazy)
-        sv_2mortal(lazy);
+    sv_2mortal(lazy); /* the next request gets another handle */
     lazy = NULL;
     return fd;
+}
+
+/* Bytes in a handle's read buffer. */
+IV hd_buffered(pTHX_ SV *handle) {
+    IO *io = sv_2io(handle);
+    return IoIFP(io) && PerlIO_has_cntptr(IoIFP(io)) ? PerlIO_get_cnt(IoIFP(io)) : 0;
 }

@@ -17,15 +17,19 @@ my @METHODS = qw(
 for my $name (@METHODS) {
     no strict 'refs';
     *$name = sub {
-        my $self = _attach(shift);
-        my $code = IO::Socket::INET->can($name) or die "IO::Socket has no method $name";
-        return $self->$code(@_);
+        my $socket = _socket(shift);
+        my $code   = IO::Socket::INET->can($name) or die "IO::Socket has no method $name";
+        return $socket->$code(@_);
     };
 }
 
-sub attached {
-    my $class = shift;
-    return _attach($class->lazy);
+# Makes the handle the real socket at once: what the client sent early is returned and read first by buffered functions.
+sub attach {
+    my $self = shift;
+    my ($fd, $early) = Howdah::XS::take_socket($self);
+    untie *$self;
+    _open($self, $fd, $early);
+    return $early;
 }
 
 sub lazy {
@@ -35,43 +39,44 @@ sub lazy {
     return $self;
 }
 
-sub _attach {
-    my $self = shift;
-    return $self unless ref $self && tied *$self;
+sub _open {
+    my ($handle, $fd, $early) = @_;
     require IO::Socket::INET;
-    my ($fd, $unread) = Howdah::XS::take_socket();
-    untie *$self;
-    open $self, '+<&=', $fd or die "psgix.io: cannot open descriptor $fd: $!";
-    $self->autoflush(1);
-    binmode $self;
-
-    if (length $unread) {
-        ${*$self}{unread} = $unread;
-        $self->ungetc(ord substr $unread, $_, 1) for reverse 0 .. length($unread) - 1;
-    }
     @Howdah::Socket::ISA = ('IO::Socket::INET');
-    return $self;
+    open $handle, '+<&=', $fd or die "psgix.io: cannot open descriptor $fd: $!";
+    binmode $handle;
+    $handle->autoflush(1);
+    $handle->blocking(1);    # the front had it otherwise
+    $handle->ungetc(ord substr $early, $_, 1) for reverse 0 .. length($early) - 1;
+    return $handle;
+}
+
+# The handle that really is the socket, perhaps this one.
+sub _socket {
+    my $self = shift;
+    my $tied = ref $self && tied *$self or return $self;
+    return $tied->socket;
 }
 
 package Howdah::Socket::Lazy;    # what a handle is tied to until it is used
 
-sub BINMODE { return binmode _real(shift) }
-sub CLOSE { return close _real(shift) }
-sub EOF { return eof _real(shift) }
-sub FILENO { return fileno _real(shift) }
-sub GETC { return getc _real(shift) }
-sub PRINT { my $handle = _real(shift); return print {$handle} @_ }
-sub PRINTF { my $handle = _real(shift); my $format = shift; return printf {$handle} $format, @_ }
-sub READLINE { return readline _real(shift) }
+sub BINMODE { return binmode $_[0]->socket }
+sub CLOSE { return close $_[0]->socket }
+sub EOF { return eof $_[0]->socket }
+sub FILENO { return fileno $_[0]->socket }
+sub GETC { return getc $_[0]->socket }
+sub PRINT { my $socket = shift->socket; return print {$socket} @_ }
+sub PRINTF { my $socket = shift->socket; my $format = shift; return printf {$socket} $format, @_ }
+sub READLINE { return readline $_[0]->socket }
 sub UNTIE { }
-sub WRITE { my $handle = _real(shift); return syswrite $handle, $_[0], $_[1] // length $_[0], $_[2] // 0 }
+sub WRITE { my $socket = shift->socket; return syswrite $socket, $_[0], $_[1] // length $_[0], $_[2] // 0 }
 
 # Behind read and sysread alike. What the client sent early lies in the buffer, which sysread would pass by.
 sub READ {
-    my $handle = _real(shift);
-    my $early  = length(${*$handle}{unread} // '');
-    return sysread $handle, $_[0], $_[1], $_[2] // 0 if !$early;
-    return read $handle, $_[0], $_[1] < $early ? $_[1] : $early, $_[2] // 0;
+    my $socket = shift->socket;
+    my $ready  = Howdah::XS::buffered($socket);
+    return sysread $socket, $_[0], $_[1], $_[2] // 0 if !$ready;
+    return read $socket, $_[0], $_[1] < $ready ? $_[1] : $ready, $_[2] // 0;
 }
 
 sub TIEHANDLE {
@@ -81,7 +86,18 @@ sub TIEHANDLE {
     return $self;
 }
 
-sub _real { return Howdah::Socket::_attach($_[0]{handle}) }
+# Fetches the socket. The handle itself becomes it, unless there are early bytes that only READ can give back.
+sub socket {    ## no critic (ProhibitBuiltinHomonyms)
+    my $self = shift;
+    return $self->{socket} if $self->{socket};
+    my $handle = $self->{handle};
+    my ($fd, $early) = Howdah::XS::take_socket($handle);
+    if (length $early) {
+        return $self->{socket} = Howdah::Socket::_open((bless Symbol::gensym(), 'Howdah::Socket'), $fd, $early);
+    }
+    untie *$handle;
+    return Howdah::Socket::_open($handle, $fd, '');
+}
 
 1;
 
@@ -114,7 +130,9 @@ descriptor to be fetched first, for example by C<< $io->fileno >>. The methods o
 An application that has taken the connection and answers on it returns a code reference that does not call its
 responder. Any other response is still sent.
 
-What the client sent behind its request is read first by the buffered functions (C<readline>, C<read>, C<getc>), and is
-a string in C<< $env->{'howdah.io.unread'} >> for those that use C<sysread> on an upgraded connection.
+What the client sent behind its request is read first. On an upgraded connection that holds for the buffered functions
+(C<readline>, C<read>, C<getc>); for those that use C<sysread> it is a string in C<< $env->{'howdah.io.unread'} >>.
+
+A handle that is kept beyond its request without having been used is of no more use.
 
 =cut

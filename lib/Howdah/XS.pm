@@ -91,9 +91,14 @@ Answers the present request with 500, because the process is about to end.
 
 Flushes all handles and ends the process without END blocks and destructors.
 
-=item take_socket()
+=item take_socket($handle)
 
-The descriptor of the client's connection, and bytes that the client sent behind its request.
+The descriptor of the client's connection, and bytes that the client sent behind its request. Dies when C<$handle> is
+not the C<psgix.io> of the present request.
+
+=item buffered($handle)
+
+Bytes in the handle's read buffer.
 
 =item informational($status, \@headers)
 

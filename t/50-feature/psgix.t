@@ -1,0 +1,101 @@
+# The extensions of PSGI::Extensions that Howdah offers.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Test::More;
+
+my $server = Howdah::Test::Server->start(options => ['--workers', 1], app => <<'PSGI');
+my @done;
+my %do = (
+    env => sub {
+        my $env = shift;
+        [200, [], [map {"$_=" . (ref $env->{$_} ? ref $env->{$_} : $env->{$_}) . "\n"} sort keys %$env]];
+    },
+    version => sub { [200, [], ["@{$_[0]{'psgi.version'}}"]] },
+    errors  => sub { $_[0]{'psgi.errors'}->print("a word for the log\n"); [200, [], []] },
+    cleanup => sub {
+        my $env = shift;
+        push @{$env->{'psgix.cleanup.handlers'}}, sub { push @done, $_[0]{PATH_INFO} }, sub { die "bad cleanup\n" },
+            sub { push @done, 'last' };
+        [200, [], ["so far: @done"]];
+    },
+    done => sub { [200, [], ["@done"]] },
+    hint => sub {
+        my $env = shift;
+        $env->{'psgix.informational'}->(103, ['Link' => '</style.css>; rel=preload']);
+        [200, [], ['final']];
+    },
+    late => sub {
+        my $env = shift;
+        sub { my $w = shift->([200, []]); eval { $env->{'psgix.informational'}->(103, []) }; $w->write($@); $w->close };
+    },
+    copy => sub { my %copy = %{$_[0]}; my $text = "$copy{'psgix.io'}"; [200, [], ['untouched']] },
+    take => sub {
+        my $io = $_[0]{'psgix.io'};
+        sub { syswrite $io, "raw "; sysread $io, my $got, 100; print {$io} uc $got; close $io };
+    },
+    lines => sub {
+        my $io = $_[0]{'psgix.io'};
+        sub { $io->print("peer ", $io->peerhost, "\n"); while (my $line = <$io>) { print {$io} "got $line" } };
+    },
+    upgrade => sub {
+        my $env = shift;
+        my $io  = $env->{'psgix.io'};
+        my $how = tied *$io ? 'lazy' : defined fileno $io ? 'real' : 'none';
+        sub { print {$io} "HTTP/1.1 101 Switching Protocols\r\n\r\n$how ", scalar <$io> };
+    },
+    kept => sub { our $kept //= $_[0]{'psgix.io'}; [200, [], ['kept']] },
+    used => sub { our $kept; my $ok = eval { syswrite $kept, 'x'; 1 }; [200, [], [$ok ? 'written' : $@]] },
+);
+sub { my $env = shift; $do{substr $env->{PATH_INFO}, 1}->($env) };
+PSGI
+
+sub request { return "GET /$_[0] HTTP/1.1\r\nHost: x\r\nConnection: close\r\n$_[1]\r\n" }
+sub ask { return Howdah::Test::Client->ask($server, request($_[0], '')) }
+
+# All that the server sends on a connection of its own, after the request and these bytes.
+sub raw {
+    my ($name, $head, @later) = @_;
+    my $client = Howdah::Test::Client->new($server);
+    $client->write(request($name, $head) . ($later[0] // ''));
+    $client->shut;
+    my $all = '';
+    1 while sysread $client->socket, $all, 1000, length $all;
+    return $all;
+}
+
+my %env  = map { split /=/, $_, 2 } split /\n/, ask('env')->{body};
+my %true = map { $_ => 1 } qw(psgi.multiprocess psgi.streaming psgix.input.buffered psgix.cleanup psgix.harakiri);
+is($env{$_}, 1, "$_ is true") for sort keys %true;
+is($env{$_}, '', "$_ is false") for qw(psgi.multithread psgi.run_once psgi.nonblocking SCRIPT_NAME QUERY_STRING);
+is($env{'psgi.url_scheme'}, 'http', 'psgi.url_scheme');
+is($env{REMOTE_ADDR}, '127.0.0.1', 'REMOTE_ADDR');
+like($env{REMOTE_PORT}, qr/^\d+$/, 'REMOTE_PORT');
+ok(!exists $env{HTTP_CONTENT_TYPE}, 'no HTTP_CONTENT_TYPE');
+is(ask('version')->{body}, '1 1', 'psgi.version');
+ask('errors');
+ok($server->wait_for_log(qr/^a word for the log$/m), 'psgi.errors is the error log');
+
+is(ask('cleanup')->{body}, 'so far: ', 'cleanup handlers run after the response');
+is(ask('done')->{body}, '/cleanup last', '... each with the env, also when one has died');
+like($server->log, qr/^a cleanup handler failed: bad cleanup$/m, '... which is logged');
+
+my $hinted = raw('hint', '');
+like($hinted, qr{^HTTP/1\.1 103 Early Hints\r\nLink: </style\.css>; rel=preload\r\n\r\nHTTP/1\.1 200 },
+    'psgix.informational');
+like($hinted, qr/\r\n\r\nfinal$/, '... before the final response');
+like(ask('late')->{body}, qr/^psgix\.informational comes too late/, '... and not after it');
+
+is(ask('copy')->{body}, 'untouched', 'copying the env leaves the connection alone');
+is(raw('take', '', 'hello'), 'raw HELLO', 'psgix.io is the connection, with what was sent behind the request');
+is(raw('lines', '', "a\nb\n"), "peer 127.0.0.1\ngot a\ngot b\n", '... line by line, with methods of sockets');
+my $upgrade = raw('upgrade', "Connection: upgrade\r\nUpgrade: chat\r\n", "early\n");
+is($upgrade, "HTTP/1.1 101 Switching Protocols\r\n\r\nreal early\n", 'an upgrade has the real socket at once');
+is(ask('kept')->{body}, 'kept', 'a handle kept beyond its request');
+like(ask('used')->{body}, qr/^(?:psgix\.io: |written)/, '... is not somebody else\'s connection');
+is(ask('done')->{status}, 200, 'and the worker serves on');
+
+done_testing;

@@ -1,0 +1,94 @@
+# How a worker begins and ends: hooks, exit, harakiri, signals, END blocks.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Test::More;
+
+my $APP = <<'PSGI';
+use Howdah;
+Howdah->before_fork(sub { warn "before fork\n" });
+Howdah->after_fork(sub { warn "after fork of $_[0]\n"; our $number = rand });
+Howdah->worker_exit(sub { warn "exit of $_[0]\n" });
+my $loader = $$;
+{ package Guard; sub DESTROY { warn "destroyed\n" if $$ != $loader } }
+our $guard = bless [], 'Guard';
+END { warn "END with $?\n" if $$ != $loader }
+my %do = (
+    ''       => sub { [200, [], [$$]] },
+    title    => sub { [200, [], [$0]] },
+    rand     => sub { [200, [], [our $number]] },
+    exit     => sub { exit 7 },
+    begun    => sub { sub { my $w = shift->([200, []]); $w->write('begun'); exit 8 } },
+    harakiri => sub { my $env = shift; $env->{'psgix.harakiri.commit'} = 1; [200, [], [$$]] },
+    cleanup  => sub {
+        my $env = shift;
+        push @{$env->{'psgix.cleanup.handlers'}}, sub { $_[0]{'psgix.harakiri.commit'} = 1 };
+        [200, [], [$$]];
+    },
+    term     => sub { kill TERM => $$; [200, [], ['answered']] },
+    signals  => sub { kill $_ => $$ for qw(HUP INT USR1 PIPE); [200, [], [$$]] },
+    child    => sub { my $out = `echo from a child`; [200, [], ["$? $out"]] },
+    alarm    => sub { local $SIG{ALRM} = sub { die "alarm\n" }; alarm 1; eval { sleep 5 }; [200, [], [$@]] },
+);
+sub { my $env = shift; $do{substr $env->{PATH_INFO}, 1}->($env) };
+PSGI
+
+sub ask {
+    my ($server, $name) = @_;
+    return Howdah::Test::Client->ask($server, "GET /$name HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+}
+
+subtest 'with workers that leave by _exit' => sub {
+    my $server = Howdah::Test::Server->start(app => $APP, options => ['--workers', 1]);
+    ok($server->wait_for_log(qr/before fork.*after fork of 0/s), 'hooks run around the fork');
+    like(ask($server, 'title')->{body}, qr{^howdah: worker 0 .*app\.psgi$}, 'the title names the application');
+    my $pid = ask($server, '')->{body};
+    is(ask($server, 'signals')->{body}, $pid, 'signals that concern the front do nothing');
+    is(ask($server, 'child')->{body}, "0 from a child\n", 'children of the application are its own');
+    is(ask($server, 'alarm')->{body}, "alarm\n", 'alarms work');
+
+    my %before = map { ask($server, 'rand')->{body} => 1 } 1 .. 2;
+    is(ask($server, 'exit')->{status}, 500, 'exit answers 500');
+    ok($server->wait_for_log(qr/END with 7\n.*it called exit.*exit of 0.*exit status 7/s),
+        '... runs END and hooks, status kept');
+    my $next = ask($server, '')->{body};
+    isnt($next, $pid, '... and another worker serves');
+    ok(!$before{ask($server, 'rand')->{body}}, 'whose random numbers differ');
+    ok(ask($server, 'begun')->{error}, 'exit in a stream cuts it');
+
+    for my $name (qw(harakiri cleanup)) {
+        my $dying = ask($server, $name)->{body};
+        isnt(ask($server, '')->{body}, $dying, "psgix.harakiri.commit ends the worker: $name");
+    }
+    is(ask($server, 'term')->{body}, 'answered', 'TERM does not interrupt a request');
+    is(ask($server, '')->{status}, 200, '... and another worker serves');
+    is($server->stop, 0, 'the server stops');
+    unlike($server->log, qr/destroyed|END with 0/, 'without END blocks and destructors');
+};
+
+subtest 'with --full-destruct' => sub {
+    my $server = Howdah::Test::Server->start(app => $APP, options => ['--workers', 1, '--full-destruct']);
+    is(ask($server, '')->{status}, 200, 'it serves');
+    is($server->stop, 0, 'it stops');
+    like($server->log, qr/exit of 0\n.*END with 0\n.*destroyed/s, 'hooks, END blocks and destructors run');
+};
+
+subtest 'with --no-preload' => sub {
+    my $app    = 'my $loaded = $$; sub { [200, [], [$loaded == $$ ? "in the worker" : "in the zygote"]] }';
+    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--no-preload']);
+    is(ask($server, '')->{body}, 'in the worker', 'each worker loads the application');
+};
+
+for my $options ([], ['--no-preload']) {
+    subtest "an application that does not compile @$options" => sub {
+        my $server = Howdah::Test::Server->launch(app => "use strict;\nsub { \$missing };\n", options => $options);
+        is($server->wait_for_exit, 1, 'exit status 1');
+        like($server->log, qr/Global symbol "\$missing" requires explicit package name .*app\.psgi line 2/,
+            'Perl\'s message');
+    };
+}
+
+done_testing;
