@@ -11,8 +11,6 @@ use serde::Serialize;
 /// Options of the supervisor.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Name of this instance, for the log.
-    pub name: String,
     /// Workers to keep running, 1 to [`most_workers`] of the cells.
     pub workers: usize,
     /// Requests after which a worker is replaced, give or take 10 %; 0 for never.
@@ -28,7 +26,6 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            name: "howdah".to_owned(),
             workers: 4,
             max_requests: 0,
             max_lifetime: None,

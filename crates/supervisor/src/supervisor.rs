@@ -219,7 +219,8 @@ impl Supervisor {
             Report::Failed(message) => self.reload_failed(number, &ReloadError::Application(message)),
             Report::Spawned { index, pid } => self.forked(index, pid),
             Report::Exited { index, pid, status } => self.departed(index, pid, status),
-            Report::Log(text) => tracing::info!(generation = number, "zygote: {text}"),
+            // It only speaks up when something is wrong.
+            Report::Log(text) => tracing::warn!(generation = number, "zygote: {text}"),
         }
     }
 

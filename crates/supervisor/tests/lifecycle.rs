@@ -159,6 +159,21 @@ async fn old_workers_are_replaced_one_after_the_other() {
 }
 
 #[tokio::test]
+async fn workers_that_grow_too_large_are_replaced() {
+    let memory = Config { max_memory: Some(1), ..config(2) };
+    let bench = Bench::start("", memory).await;
+    bench.handle.ready().await.unwrap();
+    let first = bench.pids().await;
+    bench
+        .until("all are new", |s| s.workers.iter().all(|w| w.pid.is_none_or(|pid| !first.contains(&pid))))
+        .await;
+    bench
+        .until("measured", |s| s.workers.iter().any(|w| w.memory.is_some_and(|bytes| bytes > 1 << 16)))
+        .await;
+    bench.stop().await;
+}
+
+#[tokio::test]
 async fn stubborn_workers_are_killed_when_the_graceful_time_is_over() {
     let brief = Config { graceful_timeout: Duration::from_millis(200), ..config(2) };
     let bench = Bench::start("stubborn", brief).await;

@@ -14,11 +14,13 @@ pub struct Daemon {
 }
 
 /// Forks twice and leaves the session of the terminal. Returns in the background process; the launcher exits with
-/// status 0 once that is ready, with 1 when it ends before. Working directory and standard streams stay as they are
-/// until then, so relative paths and error messages still work.
+/// status 0 once that is ready, with 1 when it ends before. Working directory and standard error stay as they are, so
+/// relative paths and error messages still work; standard input and output are /dev/null at once, because children
+/// inherit them and whoever waits for the launcher's output would wait for them.
 ///
 /// # Errors
-/// When threads run already (they would be missing in the child), or the kernel refuses to fork.
+/// When threads run already (they would be missing in the child), /dev/null cannot be opened, or the kernel refuses to
+/// fork.
 pub fn daemonize() -> io::Result<Daemon> {
     if threads()? > 1 {
         return Err(io::Error::other("daemonize must come before any thread is started"));
@@ -32,26 +34,30 @@ pub fn daemonize() -> io::Result<Daemon> {
     if fork()? {
         exit(0);
     }
+    let null = null()?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
     Ok(Daemon { launcher: File::from(writer) })
 }
 
 impl Daemon {
-    /// Tells the launcher to exit with success. Standard input and output go to /dev/null, and standard error too
-    /// unless `keep_stderr` (it is the error log).
+    /// Tells the launcher to exit with success. Standard error goes to /dev/null unless `keep_stderr` (it is the error
+    /// log).
     ///
     /// # Errors
     /// When /dev/null cannot be opened.
     pub fn ready(mut self, keep_stderr: bool) -> io::Result<()> {
-        let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
-        rustix::stdio::dup2_stdin(&null)?;
-        rustix::stdio::dup2_stdout(&null)?;
         if !keep_stderr {
-            rustix::stdio::dup2_stderr(&null)?;
+            rustix::stdio::dup2_stderr(null()?)?;
         }
         // A launcher that was interrupted meanwhile is no reason to stop.
         let _ = self.launcher.write_all(b"1");
         Ok(())
     }
+}
+
+fn null() -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open("/dev/null")
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

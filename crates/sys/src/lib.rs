@@ -31,7 +31,7 @@ pub use channel::{
     socketpair_seqpacket,
 };
 pub use memory::{create_segment, map_shared, memfd, punch_hole};
-pub use tcp::defer_accept;
 pub use process::{ExitKind, Pid, Signal, set_subreaper};
-pub use watch::{watch, watch_readable};
+pub use tcp::defer_accept;
 pub use wake::{drain_eventfd, eventfd, futex_wake, monotonic_ns, signal_eventfd};
+pub use watch::{watch, watch_readable};

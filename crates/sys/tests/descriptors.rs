@@ -157,6 +157,16 @@ fn a_child_is_signalled_and_waited_for() {
 }
 
 #[test]
+fn a_program_with_threads_is_not_daemonized() {
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let other = std::thread::spawn(move || stopped.recv());
+    let error = daemon::daemonize().unwrap_err();
+    drop(stop);
+    let _ = other.join();
+    assert!(error.to_string().contains("thread"), "{error}");
+}
+
+#[test]
 fn standard_streams_and_closed_descriptors_are_not_adopted() {
     assert!(adopt_fd(1).is_err());
     assert!(adopt_fd(9999).is_err());
