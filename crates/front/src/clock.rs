@@ -15,6 +15,8 @@ pub(crate) struct Clock {
     /// Monotonic time at which the Date text goes stale.
     stale: Cell<u64>,
     date: RefCell<[u8; 29]>,
+    /// From monotonic to Unix time.
+    offset: Cell<u64>,
 }
 
 impl Clock {
@@ -23,6 +25,7 @@ impl Clock {
             now: Cell::new(howdah_sys::monotonic_ns()),
             stale: Cell::new(0),
             date: RefCell::new([b' '; 29]),
+            offset: Cell::new(0),
         }
     }
 
@@ -36,6 +39,12 @@ impl Clock {
         self.now.get()
     }
 
+    /// Unix time in nanoseconds of a moment of CLOCK_MONOTONIC.
+    pub(crate) fn wall(&self, time: u64) -> u64 {
+        self.renew();
+        time.saturating_add(self.offset.get())
+    }
+
     /// The time `span` from now, for a deadline; 0, which is none, for no time at all.
     pub(crate) fn after(&self, span: Duration) -> u64 {
         if span.is_zero() {
@@ -46,11 +55,18 @@ impl Clock {
 
     /// Appends the current value of a Date field.
     pub(crate) fn put_date(&self, out: &mut Vec<u8>) {
-        if self.now.get() >= self.stale.get() {
-            let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            *self.date.borrow_mut() = imf_fixdate(wall.as_secs());
-            self.stale.set(self.now.get() + NANOS - u64::from(wall.subsec_nanos()));
-        }
+        self.renew();
         out.extend_from_slice(&*self.date.borrow());
+    }
+
+    /// Once a second: the Date text and the offset, which the system's administrator may change.
+    fn renew(&self) {
+        if self.now.get() < self.stale.get() {
+            return;
+        }
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        *self.date.borrow_mut() = imf_fixdate(wall.as_secs());
+        self.offset.set((wall.as_nanos() as u64).saturating_sub(howdah_sys::monotonic_ns()));
+        self.stale.set(self.now.get() + NANOS - u64::from(wall.subsec_nanos()));
     }
 }

@@ -98,6 +98,7 @@ impl Conn {
     pub(crate) async fn collect(&mut self, mut collect: Box<Collect>) -> Result<Option<Exchange>, Refusal> {
         let early = std::mem::take(&mut self.input);
         let used = collect.feed(&early)?;
+        self.tally.received += (collect.head.len() + used) as u64;
         self.input.extend_from_slice(&early[used..]);
         if collect.expects && !collect.decoder.is_done() {
             self.send_continue().await;
@@ -127,6 +128,7 @@ impl Conn {
             Ok(length) => length,
         };
         let used = collect.feed(&input[..length])?;
+        self.tally.received += used as u64;
         self.input.extend_from_slice(&input[used..length]);
         self.pace_body(collect.received);
         Poll::Ready(Ok(true))

@@ -7,9 +7,11 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use howdah_accesslog::ConnectionState;
 use howdah_http1::{FieldStore, Framing, Head, RequestDecoder, Version};
 use howdah_wire::INLINE_BODY;
 
+use crate::account::Tally;
 use crate::collect::Collect;
 use crate::fill::{Body, enqueue};
 use crate::listen::Listener;
@@ -53,6 +55,18 @@ pub(crate) enum Next {
     Close,
     /// Closes once the client has had time to read the response: there may be input that nobody will read.
     Linger,
+    /// Closes at once: the client is gone or too slow, or was promised more than there is.
+    Cut,
+}
+
+impl Next {
+    fn state(self) -> ConnectionState {
+        match self {
+            Self::Continue => ConnectionState::KeepAlive,
+            Self::Close | Self::Linger => ConnectionState::Close,
+            Self::Cut => ConnectionState::Aborted,
+        }
+    }
 }
 
 /// What the input amounts to.
@@ -90,6 +104,7 @@ pub(crate) struct Conn {
     pub(crate) spooled: Option<std::fs::File>,
     /// The request being handed over, for an answer that we give ourselves.
     pub(crate) refused: Option<Exchange>,
+    pub(crate) tally: Tally,
     /// 100 (Continue) is out.
     continued: bool,
     /// When the first byte of a body was waited for.
@@ -112,6 +127,7 @@ impl Conn {
             slot: None,
             spooled: None,
             refused: None,
+            tally: Tally::default(),
             continued: false,
             body_since: 0,
         }
@@ -122,12 +138,13 @@ impl Conn {
         loop {
             let next = match self.intake().await {
                 Ok(Some(exchange)) => self.answer(exchange).await,
-                Ok(None) => Next::Close,
+                Ok(None) => return,
                 Err(refusal) => self.refuse(refusal).await,
             };
+            self.account(next.state());
             match next {
                 Next::Continue => self.ready_for_next(),
-                Next::Close => return,
+                Next::Close | Next::Cut => return,
                 Next::Linger => return self.linger().await,
             }
         }
@@ -160,6 +177,7 @@ impl Conn {
         if self.input.is_empty() {
             return Ok(Step::More);
         }
+        self.tally.begin = thread.clock.now();
         let input = std::mem::take(&mut self.input);
         let Scratch { fields, path, .. } = &mut *thread.scratch.borrow_mut();
         self.examine(&input, fields, path)
@@ -175,6 +193,9 @@ impl Conn {
             Ok(0) | Err(_) => return Poll::Ready(Ok(Step::End)),
             Ok(length) => length,
         };
+        if self.tally.begin == 0 {
+            self.tally.begin = thread.clock.now();
+        }
         if self.input.is_empty() {
             return Poll::Ready(self.examine(&input[..length], fields, path));
         }
@@ -217,7 +238,8 @@ impl Conn {
             self.pace_body(data.len() as u64);
             return Ok(Step::More);
         }
-        let Some(head) = self.decoder.decode(data, fields)? else {
+        let decoded = self.decoder.decode(data, fields).inspect_err(|_| self.tally.unreadable(data))?;
+        let Some(head) = decoded else {
             self.begin_head();
             self.keep(data);
             return Ok(Step::More);
@@ -236,6 +258,7 @@ impl Conn {
             return Ok(if expects { Step::Expects } else { Step::More });
         }
         self.need = 0;
+        self.tally.received += end as u64;
         let exchange = self.hand_over(&head, &Body::Inline(&data[head.len..end]), path);
         self.keep(&data[end..]);
         exchange.map(Step::Queued)
@@ -317,6 +340,13 @@ impl Conn {
         self.flush().await;
     }
 
+    /// Lets go of the slot.
+    pub(crate) fn give_back(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            here().dispatch.borrow_mut().give_back(slot);
+        }
+    }
+
     fn keep(&mut self, rest: &[u8]) {
         debug_assert!(self.input.is_empty());
         self.input.extend_from_slice(rest);
@@ -338,9 +368,7 @@ impl Conn {
 impl Drop for Conn {
     fn drop(&mut self) {
         let thread = here();
-        if let Some(slot) = self.slot.take() {
-            thread.dispatch.borrow_mut().abandon(slot);
-        }
+        self.give_back();
         thread.registry.borrow_mut().remove(self.key);
         if thread.draining.get() {
             thread.changed.notify_waiters();

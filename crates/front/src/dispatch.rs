@@ -109,24 +109,29 @@ impl Dispatch {
         }
     }
 
-    /// The connection has all it wants of `slot`, whose worker is through or dead.
-    pub(crate) fn release(&mut self, slot: u32) {
+    /// The connection is through with `slot`: it is dropped from the queue, left to run for nobody, or free again.
+    pub(crate) fn give_back(&mut self, slot: u32) {
+        let phase = self.queue.state(slot).phase;
+        if phase == Phase::Done || phase == Phase::Free {
+            self.release(slot);
+        } else if self.queue.cancel(slot) {
+            self.free_slot(slot);
+        } else {
+            self.abandon(slot);
+        }
+    }
+
+    fn release(&mut self, slot: u32) {
         self.queue.release(slot);
         self.free_slot(slot);
     }
 
-    /// The connection leaves its request where it is: dropped from the queue, or run for nobody.
-    pub(crate) fn abandon(&mut self, slot: u32) {
-        if self.queue.cancel(slot) {
-            self.free_slot(slot);
-        } else if self.queue.state(slot).phase == Phase::Done {
-            self.release(slot);
-        } else {
-            self.conns[slot as usize] = NOBODY;
-            let control = self.control(slot);
-            if control.abandon() {
-                howdah_sys::futex_wake(&control.room, 1);
-            }
+    /// A worker has it and may even be done by now; whatever comes is for nobody.
+    fn abandon(&mut self, slot: u32) {
+        self.conns[slot as usize] = NOBODY;
+        let control = self.control(slot);
+        if control.abandon() {
+            howdah_sys::futex_wake(&control.room, 1);
         }
     }
 
@@ -140,6 +145,11 @@ impl Dispatch {
         let state = self.queue.state(slot);
         let claimed = self.control(slot).claimed_at.load(Relaxed);
         (state.phase == Phase::Running && claimed != 0 && claimed < time).then_some(state.owner)
+    }
+
+    /// The worker that has or had `slot`.
+    pub(crate) fn owner(&self, slot: u32) -> u16 {
+        self.queue.state(slot).owner
     }
 
     /// True once the worker is through with `slot`.

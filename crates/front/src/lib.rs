@@ -6,6 +6,7 @@
 //! accept -> conn -> (collect) -> fill     a request comes in and is queued
 //! dispatch, channel                       slots, queue, wake-ups; what workers send beside shared memory
 //! reply -> head -> (stream) -> (linger)   its response goes out
+//! account   what the request has come to, for the access log
 //! refusal   answers that the front gives by itself
 //! ```
 //!
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod account;
 mod channel;
 mod clock;
 mod collect;
@@ -39,6 +41,7 @@ use howdah_wire::Segment;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 
+pub use account::AccessLog;
 pub use config::Config;
 pub use howdah_http1::Limits;
 pub use listen::{Address, ListenError, Listener};
@@ -81,6 +84,8 @@ pub struct Setup {
     pub eventfd: OwnedFd,
     /// Shared with the other threads.
     pub listeners: Vec<Listener>,
+    /// Where finished requests are told.
+    pub access_log: Option<AccessLog>,
     /// Told of workers that are stuck.
     pub overdue: mpsc::UnboundedSender<Overdue>,
 }
@@ -91,7 +96,7 @@ impl Front {
     /// # Errors
     /// When the event loop takes no more descriptors.
     pub fn start(setup: Setup) -> io::Result<Self> {
-        Thread::install(setup.config, setup.segment, setup.index, setup.overdue);
+        Thread::install(setup.config, setup.segment, setup.index, setup.overdue, setup.access_log);
         let (orders, inbox) = mpsc::unbounded_channel();
         // Its events need no reader: that the loop wakes is enough, and edges come for every write.
         let eventfd = howdah_sys::watch_readable(setup.eventfd)?;

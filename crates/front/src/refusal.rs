@@ -56,7 +56,7 @@ impl Refusal {
         }
     }
 
-    /// Appends the whole response.
+    /// Appends the whole response; gives the length of its head.
     pub(crate) fn put(
         self,
         out: &mut Vec<u8>,
@@ -64,7 +64,8 @@ impl Refusal {
         keep_alive: bool,
         with_body: bool,
         date: impl Fn(&mut Vec<u8>),
-    ) {
+    ) -> usize {
+        let start = out.len();
         let status = self.status();
         let body = format!("{status} {}\n", reason(status));
         howdah_http1::encode::status_line(out, version, status);
@@ -75,9 +76,11 @@ impl Refusal {
         out.extend_from_slice(if status == 503 { b"\r\nRetry-After: 1\r\n" } else { b"\r\n" });
         put_connection(out, version, keep_alive);
         out.extend_from_slice(b"\r\n");
+        let head = out.len() - start;
         if with_body {
             out.extend_from_slice(body.as_bytes());
         }
+        head
     }
 }
 

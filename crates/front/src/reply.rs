@@ -52,7 +52,7 @@ impl Conn {
         let mut file = None;
         loop {
             match poll_fn(|context| self.poll_event(context, exchange.slot)).await {
-                Event::PeerLeft => return Next::Close,
+                Event::PeerLeft => return Next::Cut,
                 Event::Overdue { worker } => return self.time_out(exchange, worker).await,
                 Event::Mail(Mail::Lost { status }) => return self.give_up(exchange, status).await,
                 Event::Mail(Mail::File { file: fd, length }) => file = Some(BodyFile { file: fd, length }),
@@ -63,7 +63,7 @@ impl Conn {
             let flags = control.flags.load(Acquire);
             let done = here().dispatch.borrow().is_done(exchange.slot);
             if flags & RESPONSE_DETACHED != 0 && done {
-                return self.settle(Next::Close);
+                return Next::Close;
             }
             if flags & RESPONSE_FAILED != 0 && done {
                 return self.give_up(exchange, 500).await;
@@ -99,6 +99,9 @@ impl Conn {
             None => (done && !broken).then(|| (available - lines) as u64),
         };
         let head = self.head(exchange, control, known);
+        self.tally.status = head.status;
+        self.tally.worker = Some(here().dispatch.borrow().owner(exchange.slot));
+        self.tally.response_fields(&here().segment.response(exchange.slot, 0).0[..lines]);
         if done && file.is_none() && !broken {
             return self.send_whole(head, exchange.slot, lines, available - lines).await;
         }
@@ -136,18 +139,13 @@ impl Conn {
             told_wrong_length(head.framing, body as u64);
         }
         let sent = self.write_whole(&head, slot, lines, length);
-        let next = if head.keep_alive && whole { Next::Continue } else { self.last_word() };
-        let next = self.settle(next);
-        match sent {
-            Err(_) => Next::Close,
-            Ok(()) if self.output.is_empty() => next,
-            Ok(()) => {
-                if self.flush().await {
-                    next
-                } else {
-                    Next::Close
-                }
-            }
+        if !self.output.is_empty() {
+            self.part_with_slot();
+        }
+        match sent.is_ok() && self.flush().await {
+            false => Next::Cut,
+            true if head.keep_alive && whole => Next::Continue,
+            true => self.last_word(),
         }
     }
 
@@ -177,6 +175,8 @@ impl Conn {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
             written => written?,
         };
+        self.tally.wrote(written);
+        self.tally.body = length as u64;
         let runs: [&[u8]; 3] = if length <= COPY_BODY { [out, &[], &[]] } else { [out, first, second] };
         keep_unsent(&mut self.output, &runs, written);
         Ok(())
@@ -194,9 +194,8 @@ impl Conn {
             request.remote_addr().escape_ascii(),
         );
         let _ = thread.overdue.send(Overdue { worker, slot: exchange.slot });
-        if let Some(slot) = self.slot.take() {
-            thread.dispatch.borrow_mut().abandon(slot);
-        }
+        self.tally.worker = Some(worker);
+        self.part_with_slot();
         self.give_up(exchange, 504).await
     }
 
@@ -204,10 +203,12 @@ impl Conn {
     async fn give_up(&mut self, exchange: Exchange, status: u16) -> Next {
         let refusal = Refusal::NoAnswer(status);
         let keep_alive = exchange.keep_alive && !here().draining.get() && !self.is_last();
-        let next = if keep_alive { Next::Continue } else { self.last_word() };
-        let next = self.settle(next);
         self.put_refusal(refusal, exchange.version, keep_alive, !exchange.is_head);
-        if self.flush().await { next } else { Next::Close }
+        match self.flush().await {
+            false => Next::Cut,
+            true if keep_alive => Next::Continue,
+            true => self.last_word(),
+        }
     }
 
     /// Refuses a request that never came into the queue.
@@ -221,27 +222,23 @@ impl Conn {
         self.put_refusal(refusal, version, keep_alive, with_body);
         let sent = self.flush().await;
         match (sent, keep_alive) {
-            (false, _) => Next::Close,
+            (false, _) => Next::Cut,
             (true, true) => Next::Continue,
             (true, false) => Next::Linger,
         }
     }
 
     fn put_refusal(&mut self, refusal: Refusal, version: Version, keep_alive: bool, with_body: bool) {
-        refusal.put(&mut self.output, version, keep_alive, with_body, |out| here().clock.put_date(out));
+        self.tally.status = refusal.status();
+        let before = self.output.len();
+        let head =
+            refusal.put(&mut self.output, version, keep_alive, with_body, |out| here().clock.put_date(out));
+        self.tally.body = (self.output.len() - before - head) as u64;
     }
 
     /// How to close: unread input would turn the close into a reset, which may overtake the response.
     pub(crate) fn last_word(&self) -> Next {
         if self.input.is_empty() { Next::Close } else { Next::Linger }
-    }
-
-    /// Gives the slot back.
-    pub(crate) fn settle(&mut self, next: Next) -> Next {
-        if let Some(slot) = self.slot.take() {
-            here().dispatch.borrow_mut().release(slot);
-        }
-        next
     }
 
     fn poll_event(&mut self, context: &Context<'_>, slot: u32) -> Poll<Event> {

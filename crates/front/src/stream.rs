@@ -34,6 +34,8 @@ struct Stream {
     taken: u64,
     /// Body bytes that may still be sent.
     left: u64,
+    /// Body bytes that may be sent at all.
+    most: u64,
     /// The last chunk is in the output.
     ended: bool,
     /// The last write would have blocked.
@@ -64,18 +66,26 @@ impl Conn {
             Framing::Empty(_) => 0,
             Framing::Chunked | Framing::Close => u64::MAX,
         };
-        let mut stream =
-            Stream { slot, control, framing: head.framing, taken: 0, left, ended: false, blocked: false };
+        let mut stream = Stream {
+            slot,
+            control,
+            framing: head.framing,
+            taken: 0,
+            left,
+            most: left,
+            ended: false,
+            blocked: false,
+        };
         stream.consume(lines);
         let whole = match file {
             Some(file) => self.stream_file(&mut stream, file).await,
             None => self.stream_ring(&mut stream).await,
         };
-        self.finish_stream(&stream);
+        self.tally.body = stream.taken.min(stream.most);
         match whole {
             true if head.keep_alive => Next::Continue,
             true => self.last_word(),
-            false => Next::Close,
+            false => Next::Cut,
         }
     }
 
@@ -90,6 +100,9 @@ impl Conn {
             }
             if done && stream.control.available() == 0 {
                 let in_step = !broken && stream.is_complete();
+                if !self.output.is_empty() {
+                    self.part_with_slot();
+                }
                 return self.flush().await && in_step;
             }
             if !stream.blocked && self.output.is_empty() && stream.control.available() > 0 {
@@ -127,6 +140,7 @@ impl Conn {
                     return false;
                 }
                 Ok(sent) => {
+                    self.tally.wrote(sent);
                     left -= sent as u64;
                     stream.taken += sent as u64;
                     tokio::task::consume_budget().await;
@@ -147,7 +161,7 @@ impl Conn {
     pub(crate) async fn flush(&mut self) -> bool {
         while self.sent < self.output.len() {
             match self.socket.try_write(&self.output[self.sent..]) {
-                Ok(written) => self.sent += written,
+                Ok(written) => self.wrote(written),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.write_deadline();
                     let mut blocked = true;
@@ -188,6 +202,12 @@ impl Conn {
         .await
     }
 
+    /// Some more of the output is out.
+    fn wrote(&mut self, bytes: usize) {
+        self.sent += bytes;
+        self.tally.wrote(bytes);
+    }
+
     async fn wait_writable(&mut self, stream: &mut Stream) -> Woken {
         self.write_deadline();
         poll_fn(|context| poll_writable(&mut self.socket, self.key, context, &mut stream.blocked)).await
@@ -196,19 +216,6 @@ impl Conn {
     fn write_deadline(&self) {
         let thread = here();
         self.note(Rest::No, thread.clock.after(thread.config.write_timeout));
-    }
-
-    /// The slot goes back when its worker is through; else it is left to run for nobody.
-    fn finish_stream(&mut self, stream: &Stream) {
-        let mut dispatch = here().dispatch.borrow_mut();
-        if self.slot.take().is_none() {
-            return;
-        }
-        if dispatch.is_done(stream.slot) {
-            dispatch.release(stream.slot);
-        } else {
-            dispatch.abandon(stream.slot);
-        }
     }
 }
 
@@ -259,7 +266,9 @@ impl Stream {
                     return Ok(());
                 }
                 let written = self.write_ring(conn, length);
-                self.took(*written.as_ref().unwrap_or(&0));
+                let length = *written.as_ref().unwrap_or(&0);
+                conn.tally.wrote(length);
+                self.took(length);
                 written
             } else {
                 write_output(conn)
@@ -315,7 +324,7 @@ impl Stream {
 
 fn write_output(conn: &mut Conn) -> std::io::Result<usize> {
     let written = conn.socket.try_write(&conn.output[conn.sent..])?;
-    conn.sent += written;
+    conn.wrote(written);
     if conn.sent == conn.output.len() {
         conn.output.clear();
         conn.sent = 0;

@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::Overdue;
+use crate::account::AccessLog;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::dispatch::{Dispatch, SPIN_NS};
@@ -45,6 +46,8 @@ pub(crate) struct Thread {
     pub(crate) draining: Cell<bool>,
     /// Tells accept loops, and whoever waits for the last connection, that `draining` or the registry has changed.
     pub(crate) changed: Notify,
+    /// The access log.
+    pub(crate) access_log: Option<AccessLog>,
     /// Where workers that are stuck are told of.
     pub(crate) overdue: UnboundedSender<Overdue>,
     cell: &'static FrontCell,
@@ -85,6 +88,7 @@ impl Thread {
         segment: Segment,
         index: u32,
         overdue: UnboundedSender<Overdue>,
+        access_log: Option<AccessLog>,
     ) -> &'static Self {
         let dispatch = Dispatch::new(segment, index, config.max_queue);
         let scratch = Scratch {
@@ -103,6 +107,7 @@ impl Thread {
             channels: RefCell::default(),
             draining: Cell::new(false),
             changed: Notify::new(),
+            access_log,
             overdue,
             cell: &segment.fronts()[index as usize],
             overloaded: Cell::new(0),

@@ -1,10 +1,15 @@
 //! The error log: what the front and the supervisor have to say, and what Perl writes to its standard error.
 
 use std::fs::OpenOptions;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf, absolute};
+use std::sync::OnceLock;
 
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
+
+/// The file, when the log goes to one.
+static FILE: OnceLock<PathBuf> = OnceLock::new();
 
 /// Starts the log on standard error, which becomes `file` when one is given, for Perl too.
 ///
@@ -12,16 +17,30 @@ use tracing_subscriber::EnvFilter;
 /// When the file cannot be opened for appending.
 pub(crate) fn start(file: Option<&Path>) -> anyhow::Result<()> {
     if let Some(path) = file {
-        let log = OpenOptions::new().create(true).append(true).open(path);
-        let log = log.with_context(|| format!("cannot open the error log {}", path.display()))?;
-        rustix::stdio::dup2_stderr(&log)?;
+        open(path).with_context(|| format!("cannot open the error log {}", path.display()))?;
+        let _ = FILE.set(absolute(path)?);
     }
     let filter = EnvFilter::try_from_env("HOWDAH_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
         .with_ansi(false)
-        .with_writer(std::io::stderr)
+        .with_writer(io::stderr)
         .init();
     Ok(())
+}
+
+/// Opens the file anew, after rotation. Processes that run already keep the old one until they are replaced.
+pub(crate) fn reopen() {
+    if let Some(path) = FILE.get()
+        && let Err(error) = open(path)
+    {
+        tracing::error!("cannot open the error log {} anew: {error}; the old one goes on", path.display());
+    }
+}
+
+/// Makes the file standard error.
+fn open(path: &Path) -> io::Result<()> {
+    let log = OpenOptions::new().create(true).append(true).open(path)?;
+    Ok(rustix::stdio::dup2_stderr(&log)?)
 }

@@ -3,6 +3,7 @@
 //!     options     what may be asked for: every option declared once
 //!     serve       ties the front and the supervisor together and runs them
 //!     deadline    replaces workers that are stuck
+//!     access      the access log
 //!     signals     what signals mean
 //!     log, pidfile
 //!     check       compiles the application and prints the effective configuration
@@ -16,6 +17,7 @@
     reason = "this is the program; its output is for people"
 )]
 
+mod access;
 mod check;
 mod configure;
 mod deadline;

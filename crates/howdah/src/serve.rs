@@ -15,6 +15,7 @@ use howdah_sys::daemon::{Daemon, daemonize};
 use howdah_wire::{MAX_SLOTS, Shape};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use crate::access::Access;
 use crate::deadline;
 use crate::log;
 use crate::options::Serve;
@@ -34,7 +35,7 @@ pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
 }
 
 fn run_here(options: &Serve, daemon: &mut Option<Daemon>) -> anyhow::Result<ExitCode> {
-    log::start(options.process.error_log.as_deref())?;
+    log::start(options.logs.error_log.as_deref())?;
     let listeners = listeners(options)?;
     let pid_file = options.process.pid.as_deref().map(PidFile::create).transpose()?;
     let main = runtime().context("cannot start the event loop")?;
@@ -42,9 +43,9 @@ fn run_here(options: &Serve, daemon: &mut Option<Daemon>) -> anyhow::Result<Exit
         let server = Server::start(options, &listeners).await?;
         announce(options, &listeners);
         if let Some(daemon) = daemon.take() {
-            daemon.ready(options.process.error_log.is_some())?;
+            daemon.ready(options.logs.error_log.is_some())?;
         }
-        server.serve().await
+        Ok(server.serve().await)
     });
     for listener in &listeners {
         listener.unlink();
@@ -59,6 +60,7 @@ struct Server {
     handle: Handle,
     ended: tokio::task::JoinHandle<Ended>,
     signals: Signals,
+    access: Option<Access>,
     patience: std::time::Duration,
 }
 
@@ -71,6 +73,7 @@ impl Server {
         let shape = shape(config.max_queue, settings.workers, threads);
         let (memfd, segment) = howdah_sys::create_segment(shape).context("cannot create shared memory")?;
         let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
+        let access = Access::open(options)?;
         let (overdue, stuck) = unbounded_channel();
         let mut fronts = Vec::new();
         for (index, eventfd) in eventfds.iter().enumerate() {
@@ -80,6 +83,7 @@ impl Server {
                 index: u32::try_from(index)?,
                 eventfd: eventfd.try_clone()?,
                 listeners: listeners.iter().map(Listener::share).collect::<io::Result<_>>()?,
+                access_log: access.as_ref().map(Access::log),
                 overdue: overdue.clone(),
             };
             fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
@@ -92,20 +96,29 @@ impl Server {
         let ended = tokio::spawn(supervisor.run());
         tokio::spawn(deadline::watch(stuck, segment, handle.clone()));
         handle.ready().await?;
-        Ok(Self { fronts, handle, ended, signals, patience })
+        Ok(Self { fronts, handle, ended, signals, access, patience })
     }
 
     /// Serves until a signal or the loss of the zygote ends it.
-    async fn serve(mut self) -> anyhow::Result<ExitCode> {
+    async fn serve(mut self) -> ExitCode {
+        let outcome = self.until_the_end().await;
+        if let Some(access) = self.access.take() {
+            access.close();
+        }
+        outcome
+    }
+
+    async fn until_the_end(&mut self) -> ExitCode {
         loop {
             let signal = tokio::select! {
                 signal = self.signals.next() => signal,
-                ended = &mut self.ended => return Ok(after(&ended)),
+                ended = &mut self.ended => return after(&ended),
             };
             match signal {
-                signals::Wish::StopNow => return Ok(self.stop_now().await),
-                signals::Wish::Stop => return Ok(self.stop().await),
+                signals::Wish::StopNow => return self.stop_now().await,
+                signals::Wish::Stop => return self.stop().await,
                 signals::Wish::Reload => self.reload(),
+                signals::Wish::Reopen => self.reopen(),
                 signals::Wish::MoreWorkers => self.resize(1).await,
                 signals::Wish::FewerWorkers => self.resize(-1).await,
             }
@@ -145,6 +158,13 @@ impl Server {
             // The supervisor logs how it went.
             let _ = handle.reload().await;
         });
+    }
+
+    fn reopen(&self) {
+        if let Some(access) = &self.access {
+            access.reopen();
+        }
+        log::reopen();
     }
 
     async fn resize(&self, by: i32) {

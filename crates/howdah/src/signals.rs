@@ -13,6 +13,8 @@ pub(crate) enum Wish {
     StopNow,
     /// HUP: load the application anew.
     Reload,
+    /// USR1: open the log files anew.
+    Reopen,
     /// TTIN: one worker more.
     MoreWorkers,
     /// TTOU: one worker less.
@@ -26,6 +28,7 @@ pub(crate) struct Signals {
     quit: Signal,
     interrupt: Signal,
     hangup: Signal,
+    reopen: Signal,
     more: Signal,
     fewer: Signal,
 }
@@ -37,6 +40,7 @@ impl Signals {
             quit: signal(SignalKind::quit())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
+            reopen: signal(SignalKind::user_defined1())?,
             more: signal(SignalKind::from_raw(rustix::process::Signal::TTIN.as_raw()))?,
             fewer: signal(SignalKind::from_raw(rustix::process::Signal::TTOU.as_raw()))?,
         })
@@ -49,6 +53,7 @@ impl Signals {
             _ = self.quit.recv() => Wish::Stop,
             _ = self.interrupt.recv() => Wish::StopNow,
             _ = self.hangup.recv() => Wish::Reload,
+            _ = self.reopen.recv() => Wish::Reopen,
             _ = self.more.recv() => Wish::MoreWorkers,
             _ = self.fewer.recv() => Wish::FewerWorkers,
         }

@@ -220,6 +220,45 @@ impl<'a> RequestReader<'a> {
         self.span(core::mem::offset_of!(Request, remote_addr))
     }
 
+    /// PATH_INFO.
+    #[must_use]
+    pub fn path(&self) -> &'a [u8] {
+        self.span(core::mem::offset_of!(Request, path))
+    }
+
+    /// QUERY_STRING.
+    #[must_use]
+    pub fn query(&self) -> &'a [u8] {
+        self.span(core::mem::offset_of!(Request, query))
+    }
+
+    /// SERVER_PROTOCOL.
+    #[must_use]
+    pub fn protocol(&self) -> &'a [u8] {
+        self.span(core::mem::offset_of!(Request, protocol))
+    }
+
+    /// A field by its CGI name, such as HTTP_HOST.
+    #[must_use]
+    pub fn field(&self, name: &[u8]) -> Option<&'a [u8]> {
+        let table = self.word(core::mem::offset_of!(Request, fields_at)) as usize;
+        let count = (self.word(core::mem::offset_of!(Request, fields)) as usize).min(MAX_FIELDS);
+        let record = |index: usize| table + index * size_of::<FieldRecord>();
+        (0..count).map(record).find(|&at| self.span(at) == name).map(|at| self.span(at + size_of::<Span>()))
+    }
+
+    /// The part of the area that is in use, without the body.
+    #[must_use]
+    pub fn used(&self) -> &'a [u8] {
+        let table = self.word(core::mem::offset_of!(Request, fields_at)) as usize;
+        let count = (self.word(core::mem::offset_of!(Request, fields)) as usize).min(MAX_FIELDS);
+        let last = table + count.saturating_sub(1) * size_of::<FieldRecord>() + size_of::<Span>();
+        let fixed = core::mem::offset_of!(Request, remote_port);
+        let ends = [fixed, last].map(|at| self.word(at) as usize + self.word(at + 4) as usize);
+        let end = ends.into_iter().max().unwrap_or(0).min(self.area.len());
+        &self.area[..end]
+    }
+
     fn span(&self, at: usize) -> &'a [u8] {
         let start = self.word(at) as usize;
         let end = start.saturating_add(self.word(at + 4) as usize);

@@ -78,7 +78,6 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "proxy-protocol",
         "the PROXY protocol is not understood; let the proxy send X-Forwarded-For and enable Plack::Middleware::ReverseProxy",
     ),
-    ("access-log", "wrap the application: -e 'enable \"AccessLog\"' app.psgi"),
     ("max-uri-len", "a request line may have 8 KiB, which is fixed"),
     ("child-exit", "name the code in the application: Howdah->worker_exit(sub { ... })"),
     ("hot-restart", "HUP reloads without stopping"),

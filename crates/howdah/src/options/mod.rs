@@ -12,6 +12,7 @@ pub(crate) mod guide;
 mod hints;
 pub(crate) mod limits;
 pub(crate) mod listen;
+pub(crate) mod logs;
 pub(crate) mod process;
 pub(crate) mod settings;
 mod validate;
@@ -79,6 +80,8 @@ pub(crate) struct Serve {
     pub(crate) workers: workers::Workers,
     #[command(flatten)]
     pub(crate) limits: limits::Limits,
+    #[command(flatten)]
+    pub(crate) logs: logs::Logs,
     #[command(flatten)]
     pub(crate) process: process::Process,
     #[command(flatten)]

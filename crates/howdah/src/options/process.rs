@@ -17,10 +17,6 @@ pub(crate) struct Process {
     #[arg(long, value_name = "FILE", alias = "pid-file")]
     pub(crate) pid: Option<PathBuf>,
 
-    /// File for errors and psgi.errors, instead of stderr
-    #[arg(long, value_name = "FILE")]
-    pub(crate) error_log: Option<PathBuf>,
-
     /// User to run the application as, by name or id
     ///
     /// Needs root. The listeners are bound before.

@@ -1,0 +1,224 @@
+//! What a request has come to, told to the access log when it is over.
+//!
+//! A connection counts as it goes ([`Tally`]); [`Conn::account`] is called once for each request, at its last byte or
+//! at the client's end. The request's own words are read from its slot, or, when the slot had to go back earlier, from
+//! a copy that [`Conn::keep_request`] made.
+
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+
+use howdah_accesslog::{ConnectionState, Format, Kept, Record, Source, Values, Writer};
+use howdah_wire::RequestReader;
+
+use crate::conn::Conn;
+use crate::thread::here;
+
+/// The access log of a front thread.
+pub struct AccessLog {
+    format: Format,
+    writer: Writer,
+    /// For each need of the format, the request field's CGI name.
+    names: Vec<Option<Vec<u8>>>,
+    response_fields: bool,
+}
+
+impl AccessLog {
+    /// A log in `format`; `writer` is this thread's.
+    #[must_use]
+    pub fn new(format: Format, writer: Writer) -> Self {
+        let needs = format.needs();
+        let names =
+            needs.iter().map(|(_, source, name)| (source == Source::RequestHeader).then(|| cgi_name(name)));
+        Self { names: names.collect(), response_fields: needs.any(Source::ResponseHeader), writer, format }
+    }
+}
+
+impl fmt::Debug for AccessLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccessLog").finish_non_exhaustive()
+    }
+}
+
+/// What a connection counts for its present request. Times are CLOCK_MONOTONIC nanoseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// The first byte of the request.
+    pub(crate) begin: u64,
+    /// The first byte of the response.
+    pub(crate) first_byte: Option<u64>,
+    /// Bytes received for it.
+    pub(crate) received: u64,
+    /// Bytes sent for it.
+    pub(crate) sent: u64,
+    /// Bytes of the response's body, without framing.
+    pub(crate) body: u64,
+    pub(crate) status: u16,
+    /// Waited for a worker.
+    pub(crate) queue: Option<u64>,
+    /// Ran in a worker.
+    pub(crate) run: Option<u64>,
+    /// The worker that ran it.
+    pub(crate) worker: Option<u16>,
+    /// The first line of a request that could not be read.
+    line: Box<[u8]>,
+    /// The request, when its slot went back before the end.
+    request: Option<Box<[u8]>>,
+    /// Response fields that the log wants.
+    kept: Option<Box<Kept>>,
+}
+
+impl Tally {
+    /// Notes what the slot knows of the request's way through a worker.
+    fn visit(&mut self, slot: u32) {
+        let control = here().dispatch.borrow().control(slot);
+        let claimed = control.claimed_at.load(Relaxed);
+        if claimed != 0 {
+            let finished = control.finished_at.load(Relaxed);
+            let end = if finished == 0 { here().clock.now() } else { finished };
+            self.queue = Some(claimed.saturating_sub(control.queued_at.load(Relaxed)));
+            self.run = Some(end.saturating_sub(claimed));
+        }
+    }
+
+    /// Counts bytes that the client's socket took.
+    pub(crate) fn wrote(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
+        if self.first_byte.is_none() {
+            self.first_byte = Some(here().clock.now());
+        }
+    }
+
+    /// Keeps the first line of what could not be read as a request.
+    pub(crate) fn unreadable(&mut self, input: &[u8]) {
+        if here().access_log.is_some() {
+            let line = input.split(|&byte| byte == b'\n').next().unwrap_or_default();
+            self.line = line.strip_suffix(b"\r").unwrap_or(line).into();
+        }
+        self.received = input.len() as u64;
+    }
+
+    /// Keeps those fields of a response that the log wants.
+    pub(crate) fn response_fields(&mut self, lines: &[u8]) {
+        let Some(log) = here().access_log.as_ref().filter(|log| log.response_fields) else { return };
+        let kept = self.kept.get_or_insert_default();
+        for line in lines.split(|&byte| byte == b'\n') {
+            let mut parts = line.splitn(2, |&byte| byte == b':');
+            if let (Some(name), Some(value)) = (parts.next(), parts.next()) {
+                kept.offer(log.format.needs(), Source::ResponseHeader, name, value.trim_ascii());
+            }
+        }
+    }
+}
+
+impl Conn {
+    /// Gives the slot back before the response is out, with a copy of what the log will want of the request.
+    pub(crate) fn part_with_slot(&mut self) {
+        let Some(slot) = self.slot else { return };
+        self.tally.visit(slot);
+        if here().access_log.is_some() {
+            self.tally.request = Some(RequestReader::new(here().segment.request_area(slot)).used().into());
+        }
+        self.give_back();
+    }
+
+    /// The request is over: tells the log, and gives the slot back.
+    pub(crate) fn account(&mut self, connection: ConnectionState) {
+        let thread = here();
+        if let Some(slot) = self.slot {
+            self.tally.visit(slot);
+        }
+        let tally = std::mem::take(&mut self.tally);
+        if let Some(log) = &thread.access_log {
+            self.log(log, &tally, connection);
+        }
+        self.give_back();
+    }
+
+    fn log(&self, log: &AccessLog, tally: &Tally, connection: ConnectionState) {
+        let thread = here();
+        let area: &[u8] = match (&tally.request, self.slot) {
+            (Some(copy), _) => copy,
+            (None, Some(slot)) => thread.segment.request_area(slot),
+            (None, None) => &[],
+        };
+        let request = RequestReader::new(area);
+        let values = Wanted { request, names: &log.names, kept: tally.kept.as_deref() };
+        let record = self.record(tally, request, &values, connection);
+        log.writer.line(|out| log.format.render(&record, out));
+    }
+
+    fn record<'a>(
+        &'a self,
+        tally: &'a Tally,
+        request: RequestReader<'a>,
+        values: &'a dyn Values,
+        connection: ConnectionState,
+    ) -> Record<'a> {
+        let thread = here();
+        let end = howdah_sys::monotonic_ns();
+        let listener = &self.client.listener;
+        let worker = tally.worker.and_then(|worker| thread.segment.workers().get(worker as usize));
+        let pid = worker.map_or(0, |cell| cell.pid.load(Relaxed));
+        Record {
+            line: &tally.line,
+            method: request.method(),
+            target: request.uri(),
+            path: request.path(),
+            path_info: request.path(),
+            query: request.query(),
+            protocol: request.protocol(),
+            status: tally.status,
+            body_bytes: tally.body,
+            bytes_in: tally.received,
+            bytes_out: tally.sent,
+            begin: thread.clock.wall(tally.begin),
+            duration: end.saturating_sub(tally.begin),
+            first_byte: tally.first_byte.map(|time| time.saturating_sub(tally.begin)),
+            queue: tally.queue,
+            run: tally.run,
+            send: tally.first_byte.map(|time| end.saturating_sub(time)),
+            client: self.client.address.as_bytes(),
+            client_port: self.client.port.parse().unwrap_or(0),
+            peer: self.client.address.as_bytes(),
+            local: listener.name.as_bytes(),
+            local_port: listener.port.parse().unwrap_or(0),
+            server_name: listener.name.as_bytes(),
+            server_port: listener.port.parse().unwrap_or(0),
+            host: request.field(b"HTTP_HOST").unwrap_or_default(),
+            keepalive: self.served,
+            connection,
+            pid,
+            tid: u64::from(pid),
+            worker: tally.worker.map(u32::from),
+            values,
+            ..Record::default()
+        }
+    }
+}
+
+/// The values that the format wants, found where they are.
+#[derive(Debug)]
+struct Wanted<'a> {
+    request: RequestReader<'a>,
+    names: &'a [Option<Vec<u8>>],
+    kept: Option<&'a Kept>,
+}
+
+impl Values for Wanted<'_> {
+    fn value(&self, need: usize) -> Option<&[u8]> {
+        match self.names.get(need) {
+            Some(Some(name)) => self.request.field(name),
+            _ => self.kept?.value(need),
+        }
+    }
+}
+
+/// `User-Agent` as HTTP_USER_AGENT (RFC 3875 4.1.18).
+fn cgi_name(name: &[u8]) -> Vec<u8> {
+    let upper = name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() });
+    let prefix: &[u8] = match name.to_ascii_lowercase().as_slice() {
+        b"content-type" | b"content-length" => b"",
+        _ => b"HTTP_",
+    };
+    prefix.iter().copied().chain(upper).collect()
+}

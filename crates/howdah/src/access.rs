@@ -1,0 +1,69 @@
+//! Opens the access log that the options ask for, and makes each front thread's end of it.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use howdah_accesslog::{Compat, Format, Options, Sink, Target, compile};
+use howdah_front::AccessLog;
+
+use crate::options::Serve;
+use crate::options::logs::{Logs, Meaning};
+
+/// Time for the last lines to be written when the server ends.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// An open access log.
+#[derive(Debug)]
+pub(crate) struct Access {
+    format: Format,
+    sink: Sink,
+}
+
+impl Access {
+    /// Opens the log; none when none is asked for.
+    ///
+    /// # Errors
+    /// When the format is malformed or the target cannot be opened.
+    pub(crate) fn open(options: &Serve) -> anyhow::Result<Option<Self>> {
+        let Some(target) = &options.logs.access_log else { return Ok(None) };
+        let format = format(&options.logs)?;
+        let target = Target::parse(target);
+        let sink = Sink::open(&target, Options::default())
+            .with_context(|| format!("cannot open the access log {target}"))?;
+        Ok(Some(Self { format, sink }))
+    }
+
+    /// A front thread's end.
+    pub(crate) fn log(&self) -> AccessLog {
+        AccessLog::new(self.format.clone(), self.sink.writer())
+    }
+
+    /// Opens the file anew.
+    pub(crate) fn reopen(&self) {
+        self.sink.reopen();
+    }
+
+    /// Writes what is left.
+    pub(crate) fn close(self) {
+        let counts = self.sink.close(PATIENCE);
+        if counts.dropped > 0 {
+            tracing::error!(
+                "{} lines of the access log are lost, {} are written",
+                counts.dropped,
+                counts.written
+            );
+        }
+    }
+}
+
+/// Compiles the format, so that a mistake in it is found before anything is started.
+///
+/// # Errors
+/// The column and the way out.
+pub(crate) fn format(logs: &Logs) -> anyhow::Result<Format> {
+    let compat = match logs.access_log_compat {
+        Meaning::Apache => Compat::Apache,
+        Meaning::Plack => Compat::Plack,
+    };
+    compile(&logs.access_log_format, compat).context("--access-log-format")
+}

@@ -1,0 +1,40 @@
+//! What is written about requests, and where.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// The logs.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Logs")]
+pub(crate) struct Logs {
+    /// Where each request is logged: a file, - or "|COMMAND"
+    ///
+    /// Lines are written in batches, at most a tenth of a second late; workers have no part in it. USR1 opens the
+    /// file anew after rotation.
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) access_log: Option<String>,
+
+    /// A format of Apache's, or combined, common, ltsv, json
+    #[arg(long, value_name = "FORMAT", default_value = "combined")]
+    pub(crate) access_log_format: String,
+
+    /// Whose meaning a directive has where two differ
+    ///
+    /// apache is Apache httpd's; plack is that of Apache::LogFormat::Compiler, which Plack's AccessLog uses.
+    #[arg(long, value_name = "WHOSE", default_value = "apache", hide_short_help = true)]
+    pub(crate) access_log_compat: Meaning,
+
+    /// File for errors, instead of standard error
+    ///
+    /// Warnings and errors of the application go there too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) error_log: Option<PathBuf>,
+}
+
+/// See [`Logs::access_log_compat`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Meaning {
+    Apache,
+    Plack,
+}
