@@ -23,7 +23,12 @@ impl Room {
     pub(crate) fn new(slots: usize, workers: usize) -> Arc<Self> {
         let padded = || Padded { value: AtomicU64::new(FIRST_TICKET) };
         Arc::new(Self {
-            cells: QueueCells { head: padded(), tail: padded(), spin: AtomicU32::new(0), idle: core::array::from_fn(|_| word()) },
+            cells: QueueCells {
+                head: padded(),
+                tail: padded(),
+                spin: AtomicU32::new(0),
+                idle: core::array::from_fn(|_| word()),
+            },
             ring: (0..RING).map(|_| word()).collect(),
             controls: (0..slots).map(|_| control()).collect(),
             workers: (0..workers).map(|_| worker()).collect(),
