@@ -40,6 +40,8 @@ struct Stream {
     ended: bool,
     /// The last write would have blocked.
     blocked: bool,
+    /// The client has taken something since its deadline was set, or had nothing to take.
+    moved: bool,
 }
 
 /// How a wait ended.
@@ -75,6 +77,7 @@ impl Conn {
             most: left,
             ended: false,
             blocked: false,
+            moved: true,
         };
         stream.consume(lines);
         let whole = match file {
@@ -183,11 +186,13 @@ impl Conn {
     /// Waits for more of the response, or for room at the client's side.
     async fn wait(&mut self, stream: &mut Stream) -> Woken {
         let pending = !self.output.is_empty() || stream.blocked;
-        if pending {
-            self.write_deadline();
-        } else {
+        if !pending {
+            stream.moved = true;
             self.note(Rest::No, 0);
             here().registry.borrow_mut().get(self.key).waiting = true;
+        } else if std::mem::take(&mut stream.moved) {
+            // News of the worker, which repeats that it waits for room, must not put the client's deadline off.
+            self.write_deadline();
         }
         poll_fn(|context| {
             if let Some(woken) = poll_mail(&self.socket, self.key, context) {
@@ -279,7 +284,10 @@ impl Stream {
                     return Ok(());
                 }
                 Err(error) => return Err(error),
-                Ok(_) => self.blocked = false,
+                Ok(_) => {
+                    self.blocked = false;
+                    self.moved = true;
+                }
             }
         }
     }

@@ -1,0 +1,61 @@
+# plackup -s Howdah with plackup's own options, and with those of the servers that it may replace.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Test::More;
+
+my ($plackup) = grep { -x } map { "$_/plackup" } split /:/, $ENV{PATH};
+my $app =
+    'sub { [200, [], [join " ", $$, map { $_ // "none" } $ENV{PLACK_ENV}, @{$_[0]}{qw(SCRIPT_NAME PATH_INFO)}]] }';
+
+sub plackup {
+    my @options = @_;
+    return Howdah::Test::Server->start(app => $app, command => [$^X, $plackup, '-s', 'Howdah'], options => \@options);
+}
+sub get { my ($to) = @_; return Howdah::Test::Client->ask($to, "GET /x HTTP/1.0\r\n\r\n")->{body} // '' }
+
+subtest '--host, --port, --max-workers, -E' => sub {
+    my $server = plackup('--host', '127.0.0.1', '--port', 0, '--max-workers', 3, '-E', 'deployment');
+    like get($server), qr{^\d+ deployment  /x$};
+    ok $server->wait_until(sub { $server->workers == 3 }), 'three workers';
+    is $server->stop('TERM'), 0, 'TERM';
+};
+
+subtest '--listen, --socket, --path, --workers' => sub {
+    my $dir    = File::Temp->newdir;
+    my $server = plackup('--listen', '127.0.0.1:0', '-E', 'test', '--path', '/x', '--workers', 1);
+    like get($server), qr{^\d+ test /x $}, '--path';
+    is scalar($server->workers), 1;
+    is $server->stop('INT'), 0, 'INT';
+    my $local = plackup('--socket', "$dir/sock", '-E', 'test');
+    like get("$dir/sock"), qr/ test /, 'Unix socket';
+    is $local->stop, 0;
+    ok !-e "$dir/sock", 'which is removed';
+};
+
+subtest 'development: Lint, StackTrace and AccessLog, as with any server' => sub {
+    my $server = plackup('--host', '127.0.0.1', '--port', 0);
+    like get($server), qr/ development /;
+    ok $server->wait_for_log(qr{"GET /x HTTP/1\.0" 200}), 'access log';
+};
+
+subtest '--max-reqs-per-child' => sub {
+    my $server = plackup('--host', '127.0.0.1', '--port', 0, '--max-reqs-per-child', 2, '--workers', 1, '-E', 'test');
+    my %pids   = map { (split ' ', get($server))[0] => 1 } 1 .. 10;
+    cmp_ok scalar keys %pids, '>=', 4;
+};
+
+subtest 'what is refused says so' => sub {
+    my $server = Howdah::Test::Server->launch(
+        app     => $app,
+        command => [$^X, $plackup, '-s', 'Howdah'],
+        options => ['--host', '127.0.0.1', '--port', 0, '--no-such-option', 1],
+    );
+    isnt $server->wait_for_exit // 0, 0;
+    like $server->log, qr/no.such.option/;
+};
+
+done_testing;

@@ -1,0 +1,34 @@
+# --max-requests: workers are replaced after so many requests, with jitter, and no request notices.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Load;
+use Howdah::Test::Server;
+use Test::More;
+
+my $app = <<'PSGI';
+my $load = do './t/apps/load.psgi' or die;
+sub { print STDERR "served by $$\n"; $load->(@_) };
+PSGI
+
+for my $option ('--max-requests', '--max-reqs-per-child') {
+    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 3, $option, 20]);
+    my @load   = (
+        Howdah::Test::Load->start($server, connections => 8, requests => 1000),
+        Howdah::Test::Load->start($server, connections => 2, requests => 200, fresh => 1),
+    );
+    for my $result (map { $_->finish } @load) {
+        is_deeply $result->{problems}, [], $option;
+        is_deeply [keys %{$result->{status}}], [200], "$result->{requests} requests";
+    }
+    my %served;
+    $served{$_}++ for $server->log =~ /served by (\d+)/g;
+    my @counts = sort { $a <=> $b } values %served;
+    cmp_ok $counts[-1], '<=', 22, 'no worker serves more than its share and a tenth';
+    cmp_ok $counts[-1], '>=', 18;
+    cmp_ok scalar @counts, '>=', 1200 / 22, 'many had their turn';
+    ok $server->wait_until(sub { $server->workers == 3 }), 'three are there';
+}
+
+done_testing;

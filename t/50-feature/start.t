@@ -1,0 +1,95 @@
+# From the command to processes that serve: what is loaded where, how they are called, and how a start fails.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Server;
+use Test::More;
+
+sub get { my ($server, $path) = @_; return Howdah::Test::Client->ask($server, "GET $path HTTP/1.0\r\n\r\n")->{body} }
+
+# Answers of as many workers as there are.
+sub of_all {
+    my ($server, $count) = @_;
+    my %seen;
+    $seen{get($server, '/')}++ for 1 .. 10 * $count;
+    return sort keys %seen;
+}
+
+my $who = 'my $loader = $$; sub { select undef, undef, undef, 0.02; [200, [], ["$loader $$ " . rand]] }';
+
+subtest 'the application is loaded once, in the zygote; --no-preload: in each worker' => sub {
+    my $server = Howdah::Test::Server->start(app => $who, options => ['--workers', 2]);
+    my ($loader, $worker) = split ' ', get($server, '/');
+    is_deeply [$server->processes('zygote')], [$loader];
+    ok + (grep { $_ == $worker } $server->workers), 'and run in a worker';
+
+    $server = Howdah::Test::Server->start(app => $who, options => ['--workers', 2, '--no-preload']);
+    ($loader, $worker) = split ' ', get($server, '/');
+    is $loader, $worker;
+};
+
+subtest 'processes say what they are' => sub {
+    my $server = Howdah::Test::Server->start(app => $who, options => ['--workers', 3]);
+    is scalar($server->processes(qr/zygote .*app\.psgi/)), 1, 'howdah: zygote app.psgi';
+    is scalar($server->processes(qr/worker .*app\.psgi/)), 3, 'howdah: worker ... app.psgi';
+};
+
+subtest 'each worker has random numbers of its own' => sub {
+    my $server = Howdah::Test::Server->start(app => 'rand; my $once; sub { [200, [], [$once //= rand]] }',
+        options => ['--workers', 4]);
+    my @seen;
+    for (1 .. 5) {
+        $server->wait_until(sub { @seen = of_all($server, 4); @seen > 1 }, 1) and last;
+    }
+    cmp_ok scalar @seen, '>', 1, "@seen";
+
+    # Even when the code before the fork has seeded them.
+    my $app = 'srand 42; rand; sub { select undef, undef, undef, 0.05; [200, [], ["$$ " . rand]] }';
+    $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 4]);
+    my @clients =
+        map { my $client = Howdah::Test::Client->new($server); $client->write("GET / HTTP/1.0\r\n\r\n"); $client }
+        1 .. 4;
+    my %number = map { reverse split ' ', $_->response->{body} } @clients;
+    cmp_ok scalar keys %number, '>', 1, 'also after srand in the application' or diag explain \%number;
+};
+
+subtest '-e, -M, -I, -E and --path' => sub {
+    my $server = Howdah::Test::Server->start(
+        env     => {PLACK_ENV => 'wrong'},
+        options => [
+            '-I', 't/lib', '-M', 'Howdah::Test::Client', '-E', 'testing', '--path', '/below', '-e',
+            'sub { [200, [], [join " ", $INC{"Howdah/Test/Client.pm"}, $ENV{PLACK_ENV}, @{$_[0]}{qw(SCRIPT_NAME PATH_INFO)}]] }',
+        ],
+    );
+    is get($server, '/below/it'), 't/lib/Howdah/Test/Client.pm testing /below /it';
+    is(Howdah::Test::Client->ask($server, "GET /elsewhere HTTP/1.0\r\n\r\n")->{status}, 404);
+};
+
+# Text of the application, and what the message says.
+my @broken = (
+    ['does not compile', 'use strict; $x = 1;', qr/Global symbol "\$x" requires explicit package name/],
+    ['dies', 'die "no database today\n"', qr/no database today/],
+    ['misses a module', 'use No::Such::Module;', qr{Can't locate No/Such/Module\.pm}],
+    ['is no application', '42', qr/does not return a PSGI application|not .*code reference/i],
+    ['exits', 'exit 7', qr/exit|ended|status/i],
+);
+for my $case (@broken) {
+    my ($what, $code, $message) = @$case;
+    for my $preload ([], ['--no-preload']) {
+        my $server = Howdah::Test::Server->launch(app => $code, options => ['--workers', 2, @$preload]);
+        is $server->wait_for_exit // 'runs', 1, "an application that $what: status 1 @$preload";
+        like $server->log, $message, 'and why';
+        cmp_ok scalar(() = $server->log =~ /$message/g), '<', 10, 'not again and again';
+    }
+}
+
+subtest 'an application that is not there' => sub {
+    my ($status, undef, $trouble) = run_howdah('--listen', '127.0.0.1:0', '/no/such.psgi');
+    is $status, 2, 'a mistake in the command line';
+    like $trouble, qr{/no/such\.psgi};
+};
+
+done_testing;

@@ -1,0 +1,97 @@
+# TERM and QUIT: every request that has been sent is answered, nothing new is let in, and nothing stays behind.
+# INT: at once.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use IO::Socket::INET;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $app = <<'PSGI';
+sub {
+    my $path = $_[0]{PATH_INFO};
+    print STDERR "ran $path\n";
+    select undef, undef, undef, $1 if $path =~ m{^/slow/([\d.]+)};
+    return [200, [], [$path]];
+};
+PSGI
+
+sub ask {
+    my ($server, $path) = @_;
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET $path HTTP/1.1\r\nHost: x\r\n\r\n");
+    return $client;
+}
+
+sub is_gone {
+    my ($server, @pids) = @_;
+    return $server->wait_until(
+        sub {
+            !grep { kill 0, $_ } @pids;
+        },
+        10
+    );
+}
+
+for my $signal ('TERM', 'QUIT') {
+    subtest "$signal: running and waiting requests are answered" => sub {
+        my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 2]);
+        my $port   = $server->port;
+        my $idle   = ask($server, '/idle');
+        is $idle->response->{body}, '/idle';
+        my @running = map { ask($server, "/slow/1.$_") } 1 .. 2;
+        $server->wait_for_log(qr{(?:ran /slow.*){2}}s);
+        my @waiting = map { ask($server, "/waiting/$_") } 1 .. 6;
+        sleep 0.2;
+        my @family = ($server->processes(qr/(?:worker|zygote)/));
+        $server->signal($signal);
+        ok $idle->is_closed(0.9), 'an idle connection is closed at once';
+        ok !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port), 'new ones are not accepted';
+
+        for my $client (@running, @waiting) {
+            my $answer = $client->response;
+            is $answer->{status}, 200 or diag $answer->{error};
+            is $answer->{headers}{connection}[0], 'close', 'with a word that it was the last';
+        }
+        is $server->wait_for_exit, 0, 'exit status';
+        cmp_ok scalar @family, '>=', 3;
+        ok is_gone($server, @family), 'no process stays behind';
+    };
+}
+
+subtest '--graceful-timeout bounds it' => sub {
+    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--graceful-timeout', '1s']);
+    my $stuck  = ask($server, '/slow/60');
+    $server->wait_for_log(qr{ran /slow});
+    my @family = ($server->processes(qr/(?:worker|zygote)/));
+    my $start  = time;
+    is $server->stop, 0;
+    cmp_ok time - $start, '>', 0.9;
+    cmp_ok time - $start, '<', 15;
+    ok is_gone($server, @family), 'the stuck worker, too';
+};
+
+subtest 'INT does not wait, nor does a second signal' => sub {
+    for my $signals (['INT'], ['TERM', 'INT']) {
+        my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1]);
+        my $stuck  = ask($server, '/slow/60');
+        $server->wait_for_log(qr{ran /slow});
+        my @family = ($server->processes(qr/(?:worker|zygote)/));
+        for my $signal (@$signals) { $server->signal($signal); sleep 0.3 }
+        is $server->wait_for_exit(10) // 'runs on', 0, "@$signals";
+        ok is_gone($server, @family), 'nothing stays behind';
+    }
+};
+
+subtest 'when the front is killed, zygote and workers leave by themselves' => sub {
+    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 2]);
+    my @family = ($server->processes(qr/(?:worker|zygote)/));
+    is scalar(@family), 3;
+    $server->signal('KILL');
+    ok is_gone($server, @family);
+};
+
+done_testing;

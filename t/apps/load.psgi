@@ -1,0 +1,19 @@
+# Answers Howdah::Test::Load: the request's name and the length of its body, now at once, now in pieces, after a little
+# work of differing length.
+use strict;
+use warnings;
+
+sub {
+    my $env = shift;
+    my ($name, $id) = $env->{PATH_INFO} =~ m{^/(\d+-(\d+))$} or return [404, [], ['?']];
+    my $body = '';
+    1 while $env->{'psgi.input'}->read($body, 65536, length $body);
+    select undef, undef, undef, $id % 4 * 0.0005 if $id % 3;
+    my $answer = "$name " . length $body;
+    return [200, [], [$answer]] if $id % 7;
+    return sub {
+        my $writer = $_[0]->([200, []]);
+        $writer->write($_) for split //, $answer;
+        $writer->close;
+    };
+};

@@ -1,0 +1,159 @@
+package Howdah::Test::Load;
+
+# Constant load from a process of its own, with every request accounted for: each must get exactly one response, the
+# right one, on the connection it was sent on.
+#
+#   my $load = Howdah::Test::Load->start($server, connections => 16, seconds => 20);
+#   ...                                       # kill, reload, restart
+#   my $result = $load->finish;               # {requests => 12345, status => {200 => 12340, 502 => 5}, problems => []}
+#
+# Ends after `seconds`, or after `requests` of them. With fresh => 1 each request has a connection of its own. The
+# application is t/apps/load.psgi.
+use strict;
+use warnings;
+
+use IO::Select ();
+use IO::Socket::INET ();
+use JSON::PP ();
+use POSIX ();
+use Time::HiRes qw(time);
+
+# A response that is not there by then never comes.
+use constant PATIENCE => 20;
+
+sub start {
+    my ($class, $server, %wish) = @_;
+    my $port = $server->port;
+    pipe my $out, my $in or die "no pipe: $!";
+    my $pid = fork // die "cannot fork: $!";
+    if ($pid) { close $in; return bless {pid => $pid, out => $out}, $class }
+    close $out;
+    alarm 0;
+    my $self = bless {port => $port, connections => 8, %wish, serial => 0, status => {}, problems => []}, $class;
+    eval { $self->_run; 1 } or $self->_problem("the load client died: $@");
+    print {$in} JSON::PP::encode_json({map { $_ => $self->{$_} } qw(status problems requests bytes)});
+    close $in;
+    POSIX::_exit(0);
+}
+
+sub finish {
+    my $self = shift;
+    local $/;
+    my $result = JSON::PP::decode_json(readline($self->{out}) || '{"problems":["no result"]}');
+    waitpid $self->{pid}, 0;
+    return $result;
+}
+
+sub _run {
+    my $self = shift;
+    my $end  = time + ($self->{seconds} // 3600);
+    my $most = $self->{requests} // 1e9;
+    my %open;
+    $self->{requests} = 0;
+    my $more   = sub { time < $end && $self->{serial} < $most };
+    my $select = IO::Select->new;
+    for (1 .. $self->{connections}) { $self->_open(\%open, $select) if $more->() }
+
+    while (%open) {
+        for my $socket ($select->can_read(0.5)) {
+            my $connection = $open{$socket};
+            my $alive      = $self->_receive($connection);
+            next if !$connection->{done} && $alive;
+            if ($connection->{done} && $alive && $more->() && !$self->{fresh}) { $self->_send($connection); next }
+            $select->remove($socket);
+            delete $open{$socket};
+            $self->_open(\%open, $select) if $more->();
+        }
+        $self->_give_up(\%open, $select);
+    }
+    return;
+}
+
+sub _open {
+    my ($self, $open, $select) = @_;
+    my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{port}, Timeout => PATIENCE)
+        or return $self->_problem("cannot connect: $!");
+    $socket->blocking(1);
+    $open->{$socket} = {socket => $socket, input => ''};
+    $select->add($socket);
+    return $self->_send($open->{$socket});
+}
+
+# Every fifth request has a body, every fiftieth one that is spooled.
+sub _send {
+    my ($self, $connection) = @_;
+    my $id    = ++$self->{serial};
+    my $body  = $id % 50 == 0 ? 'x' x 100_000 : $id % 5 == 0 ? 'y' x ($id % 3000) : '';
+    my $close = $self->{fresh} ? "Connection: close\r\n" : '';
+    my $head = sprintf "POST /%d-%d HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n", $$, $id, $close, length $body;
+    @$connection{qw(done since wanted)} = (0, time, "$$-$id " . length $body);
+    local $SIG{PIPE} = 'IGNORE';
+    my $bytes = $head . $body;
+
+    while (length $bytes) {
+        my $sent = syswrite $connection->{socket}, $bytes;
+        last if !defined $sent;    # what is wrong shows when reading
+        substr $bytes, 0, $sent, '';
+    }
+    return;
+}
+
+# Reads what has come. False when the connection has ended.
+sub _receive {
+    my ($self, $connection) = @_;
+    my $read = sysread $connection->{socket}, $connection->{input}, 65536, length $connection->{input};
+    if (!$read) {
+        my $rest = length $connection->{input};
+        $self->_problem("connection ended while $connection->{wanted} was waited for, with $rest bytes of its response")
+            if !$connection->{done};
+        return 0;
+    }
+    if ($connection->{done}) { $self->_problem("bytes behind the response to $connection->{wanted}"); return 0 }
+    my $at = index $connection->{input}, "\r\n\r\n";
+    return 1 if $at < 0;
+    my $head = substr $connection->{input}, 0, $at;
+    my $body = substr $connection->{input}, $at + 4;
+    $body = _chunks($body) if $head =~ /^Transfer-Encoding: chunked/mi;
+    my ($length) = $head =~ /^Content-Length: (\d+)/mi;
+    return 1 if !defined $body || defined $length && length $body < $length;
+    return $self->_done($connection, $head, $body);
+}
+
+sub _done {
+    my ($self, $connection, $head, $body) = @_;
+    my ($status) = $head =~ m{^HTTP/1\.1 (\d+)};
+    @$connection{qw(done input)} = (1, '');
+    $self->{requests}++;
+    $self->{status}{$status // 'none'}++;
+    $self->_problem("'$body' for $connection->{wanted}") if ($status // 0) == 200 && $body ne $connection->{wanted};
+    return $head !~ /^Connection: close/mi;
+}
+
+sub _give_up {
+    my ($self, $open, $select) = @_;
+    for my $connection (values %$open) {
+        next if $connection->{done} || time - $connection->{since} < PATIENCE;
+        $self->_problem("no response to $connection->{wanted}");
+        $select->remove($connection->{socket});
+        delete $open->{$connection->{socket}};
+    }
+    return;
+}
+
+sub _problem { my ($self, $what) = @_; push @{$self->{problems}}, $what; return }
+
+# A chunked body, or undef while it is not whole.
+sub _chunks {
+    my $text = shift;
+    my $body = '';
+    while ($text =~ /\G([0-9a-f]+)\r\n/gci) {
+        my ($length, $at) = (hex $1, pos $text);
+        return if length $text < $at + $length + 2;
+        return $body if !$length;
+        $body .= substr $text, $at, $length;
+        pos($text) = $at + $length + 2;
+    }
+    return;
+}
+
+1;
