@@ -79,7 +79,7 @@ sub _orphaned {
     my $deadline = time + ORPHAN_TIME + 1;
     kill TERM => keys %{$self->{children}};
     while (%{$self->{children}} && time < $deadline) {
-        $self->_wait_for($self->{children_fd}, $deadline - time);
+        _readable($deadline - time, $self->{children_fd});
         $self->_reap;
     }
     kill KILL => keys %{$self->{children}};
@@ -93,11 +93,19 @@ sub _prepare {
         require Howdah::Privileges;
         Howdah::Privileges->drop(user => $self->{user}, group => $self->{group});
     }
-    if (defined $self->{chdir}) {
-        chdir $self->{chdir} or die "cannot change to directory $self->{chdir}: $!\n";
-    }
+    my $dir = $self->{chdir} // '.';
+    chdir $dir or die "cannot change to directory $dir: $!\n";
     $self->{code} //= $self->_load if $self->{preload};
     return;
+}
+
+# Those of the descriptors that can be read; waits for so many seconds, or without end.
+sub _readable {
+    my ($seconds, @fds) = @_;
+    my $set = '';
+    vec($set, $_, 1) = 1 for @fds;
+    return if select($set, undef, undef, $seconds) <= 0;
+    return grep { vec $set, $_, 1 } @fds;
 }
 
 sub _reap {
@@ -114,9 +122,8 @@ sub _reap {
 # Obeys the front. Returns the exit status, or undef in a child, which is to become a worker.
 sub _serve {
     my $self = shift;
-    my @fds  = ($self->{control}, $self->{children_fd});
     until ($self->{stopping} && !%{$self->{children}}) {
-        my %ready = map { $_ => 1 } $self->_wait_for_any(@fds);
+        my %ready = map { $_ => 1 } _readable(undef, @$self{qw(control children_fd)});
         $self->_reap if $ready{$self->{children_fd}};
         next if !$ready{$self->{control}};
         my ($packet, @passed) = Howdah::XS::receive($self->{control});
@@ -136,12 +143,9 @@ sub _spawn {
     my $pid = fork;
     return $self->{born} = {index => $index, channels => $channels} if defined $pid && !$pid;
     _close(@$channels);
-    if (defined $pid) {
-        $self->{children}{$pid} = $index;
-        return $self->_tell("spawned $index $pid");
-    }
-    $self->_tell("log cannot fork worker $index: $!");
-    return $self->_tell("exited $index 0 " . FAILED_TO_FORK);
+    $self->{children}{$pid} = $index if $pid;
+    $self->_tell($pid ? "spawned $index $pid" : "log cannot fork worker $index: $!");
+    return $pid || $self->_tell("exited $index 0 " . FAILED_TO_FORK);
 }
 
 sub _stop { return $_[0]{stopping} = 1 }
@@ -152,21 +156,6 @@ sub _title {
     my ($self, $role) = @_;
     my $app = $self->{app} // '-e';
     return "howdah: $role $app" . ($self->{name} ? " [$self->{name}]" : '');
-}
-
-sub _wait_for {
-    my ($self, $fd, $seconds) = @_;
-    return $self->_wait_for_any($fd, \$seconds);
-}
-
-# Those of the descriptors that can be read; a reference to seconds bounds the wait.
-sub _wait_for_any {
-    my ($self, @fds) = @_;
-    my $seconds = ref $fds[-1] ? ${pop @fds} : undef;
-    my $set     = '';
-    vec($set, $_, 1) = 1 for @fds;
-    return if select($set, undef, undef, $seconds) <= 0;
-    return grep { vec $set, $_, 1 } @fds;
 }
 
 sub _wonder { return $_[0]->_tell("log the zygote does not know the command '@{$_[1]}'") }
