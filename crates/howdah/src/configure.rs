@@ -40,7 +40,7 @@ impl Serve {
     /// Settings of the supervisor.
     pub(crate) fn supervisor(&self) -> supervisor::Config {
         supervisor::Config {
-            workers: self.workers.count() as usize,
+            workers: self.workers.fewest() as usize,
             max_requests: self.workers.max_requests,
             graceful_timeout: off_is_zero(self.workers.graceful_timeout),
             ..supervisor::Config::default()

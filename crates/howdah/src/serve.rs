@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 
 use anyhow::Context;
 use howdah_front::{Front, Listener, Setup, runtime};
-use howdah_supervisor::{Ended, Event, ExitKind, Handle, Shared, Supervisor, cells_for};
+use howdah_supervisor::{Ended, Event, ExitKind, Handle, Shared, Supervisor, cells_for, scale};
 use howdah_sys::daemon::{Daemon, daemonize};
 use howdah_wire::{MAX_SLOTS, Shape};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -70,7 +70,7 @@ impl Server {
         let config = Arc::new(options.front()?);
         let settings = options.supervisor();
         let threads = options.workers.front_threads as usize;
-        let shape = shape(config.max_queue, settings.workers, threads);
+        let shape = shape(config.max_queue, options.workers.count() as usize, threads);
         let (memfd, segment) = howdah_sys::create_segment(shape).context("cannot create shared memory")?;
         let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
         let access = Access::open(options)?;
@@ -95,6 +95,10 @@ impl Server {
         let (supervisor, handle) = Supervisor::start(settings, options.source()?, shared, events).await?;
         let ended = tokio::spawn(supervisor.run());
         tokio::spawn(deadline::watch(stuck, segment, handle.clone()));
+        let (fewest, most) = (options.workers.fewest() as usize, options.workers.count() as usize);
+        if fewest < most {
+            tokio::spawn(scale(handle.clone(), segment, fewest..=most));
+        }
         handle.ready().await?;
         Ok(Self { fronts, handle, ended, signals, access, patience })
     }

@@ -12,6 +12,7 @@
 //! supervisor   the task: news in, state, next step
 //! reconcile    start workers that are missing, drain those too many, finish a reload
 //! departure    a worker is gone: why, and what follows
+//! scale        more workers while requests wait, fewer when they idle
 //! recycle      workers that have served long enough, or grown too large
 //! reload       a new generation beside the old one; a zygote that died
 //! reap         children of ours: zygotes, and workers whose zygote died
@@ -39,6 +40,7 @@ mod reap;
 mod reconcile;
 mod recycle;
 mod reload;
+mod scale;
 mod shutdown;
 mod status;
 mod supervisor;
@@ -50,4 +52,5 @@ pub use error::{ReloadError, StartError};
 pub use event::{Event, Recovery};
 pub use handle::{Handle, Snapshot, WorkerInfo};
 pub use howdah_sys::{ExitKind, Pid, Signal};
+pub use scale::scale;
 pub use supervisor::{Ended, Supervisor};

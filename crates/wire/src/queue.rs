@@ -78,6 +78,16 @@ impl Queue<'_> {
             .count()
     }
 
+    /// When the oldest waiting request was queued (CLOCK_MONOTONIC nanoseconds); none when none waits.
+    #[must_use]
+    pub fn oldest(&self) -> Option<u64> {
+        let head = self.cells.head.value.load(SeqCst);
+        let entry = self.entry(head);
+        let slot = (entry >> TICKET_BITS) as u32;
+        let waits = entry & TICKET_MASK == head & TICKET_MASK && self.state(slot).phase == Phase::Queued;
+        waits.then(|| self.controls[slot as usize].queued_at.load(SeqCst))
+    }
+
     /// True when a claim would find something, or find something to tidy.
     #[must_use]
     pub fn has_entry(&self) -> bool {

@@ -25,6 +25,9 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     if serve.process.user.is_some() && !is_root() {
         return conflict("--user needs root: start howdah as root, or leave the option out");
     }
+    if serve.workers.fewest_exceeds() {
+        return conflict("--min-workers is above --workers: lower the one or raise the other");
+    }
     crate::access::format(&serve.logs).map_err(|error| (ErrorKind::InvalidValue, format!("{error:#}")))?;
     directory("--chdir", serve.app.chdir.as_deref())?;
     directory("--spool-dir", serve.limits.spool_dir.as_deref())

@@ -17,6 +17,13 @@ pub(crate) struct Workers {
     #[arg(long, value_name = "N", aliases = ["max-workers", "nproc", "pre-fork"], value_parser = whole::<u32>(1..=MOST))]
     workers: Option<u32>,
 
+    /// Workers to start with and to shrink to [default: as many as --workers]
+    ///
+    /// While requests wait longer than 50 ms, workers are added, up to --workers; while some are idle for ten
+    /// seconds, half of those leave.
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=MOST))]
+    min_workers: Option<u32>,
+
     /// Threads that serve connections
     ///
     /// One answers tens of thousands of requests a second; more help only where the front itself keeps
@@ -53,6 +60,16 @@ impl Workers {
     /// The number asked for, or the default for this machine.
     pub(crate) fn count(&self) -> u32 {
         self.workers.unwrap_or_else(|| default_workers(cpus()))
+    }
+
+    /// Whether more are to be kept than may be.
+    pub(super) fn fewest_exceeds(&self) -> bool {
+        self.min_workers.is_some_and(|fewest| fewest > self.count())
+    }
+
+    /// The number to start with; fewer than [`Workers::count`] when the pool is to follow the load.
+    pub(crate) fn fewest(&self) -> u32 {
+        self.min_workers.unwrap_or_else(|| self.count()).min(self.count())
     }
 }
 
