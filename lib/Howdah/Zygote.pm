@@ -5,6 +5,7 @@ use warnings;
 use Fcntl ();
 
 use Howdah ();
+use Howdah::Loader ();
 use Howdah::Worker ();
 use Howdah::XS ();
 
@@ -69,7 +70,6 @@ sub _close {
 
 sub _load {
     my $self = shift;
-    require Howdah::Loader;
     return Howdah::Loader->load(map { $_ => $self->{$_} } qw(app eval modules inc env path default_middleware));
 }
 
@@ -93,8 +93,8 @@ sub _prepare {
         require Howdah::Privileges;
         Howdah::Privileges->drop(user => $self->{user}, group => $self->{group});
     }
-    my $dir = $self->{chdir} // '.';
-    chdir $dir or die "cannot change to directory $dir: $!\n";
+    my $dir = $self->{chdir};
+    !defined $dir || chdir $dir or die "cannot change to directory $dir: $!\n";
     $self->{code} //= $self->_load if $self->{preload};
     return;
 }

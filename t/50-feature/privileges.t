@@ -1,0 +1,50 @@
+# --user and --group: the listeners are bound as root, the application is loaded and runs as somebody else.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Test::More;
+
+plan skip_all => 'only root can become somebody else' if $> != 0;
+my ($uid, $gid) = (getpwnam 'nobody')[2, 3];
+plan skip_all => 'there is no user nobody' if !defined $uid;
+
+my $APP = <<'PSGI';
+my $loaded = "$</$>/" . ($( + 0) . '/' . ($) + 0);
+sub {
+    my $env = shift;
+    return [200, [], ["$loaded $</$>/" . ($( + 0) . '/' . ($) + 0)]] if $env->{PATH_INFO} eq '/';
+    open my $file, '<', '/usr/bin/perl' or die $!;
+    return [200, [], $file];
+};
+PSGI
+
+sub ask {
+    my ($server, $path) = @_;
+    return Howdah::Test::Client->ask($server, "GET $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+}
+
+sub launch { return Howdah::Test::Server->launch(options => ['--workers', 1, @_, '-e', $APP]) }
+
+my @cases = (
+    [['--user', 'nobody'], "$uid/$uid/$gid/$gid"],
+    [['--user', $uid], "$uid/$uid/$gid/$gid"],
+    [['--user', 'nobody', '--group', 'daemon'], join '/', $uid, $uid, (scalar getgrnam 'daemon') x 2],
+    [['--group', 'daemon'], join '/', 0, 0, (scalar getgrnam 'daemon') x 2],
+);
+for my $case (@cases) {
+    my ($options, $ids) = @$case;
+    my $server = launch(@$options);
+    $server->wait_for_log(qr/serving/);
+    is(ask($server, '/')->{body}, "$ids $ids", "loads and runs as @$options");
+    cmp_ok(length ask($server, '/file')->{body}, '==', -s '/usr/bin/perl', '... and sends files')
+        if $options->[0] eq '--user';
+}
+
+my $server = launch('--user', 'no-such-user');
+is($server->wait_for_exit, 1, 'an unknown user ends the start');
+like($server->log, qr/there is no user 'no-such-user'/, '... and is named');
+
+done_testing;
