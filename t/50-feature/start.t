@@ -15,7 +15,8 @@ sub of_all {
     my ($server, $count) = @_;
     my %seen;
     $seen{get($server, '/')}++ for 1 .. 10 * $count;
-    return sort keys %seen;
+    my @seen = sort keys %seen;
+    return @seen;
 }
 
 my $who = 'my $loader = $$; sub { select undef, undef, undef, 0.02; [200, [], ["$loader $$ " . rand]] }';

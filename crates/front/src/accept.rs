@@ -18,7 +18,7 @@ const TURN: usize = 64;
 /// Rest when the process is out of descriptors or memory.
 const REST: Duration = Duration::from_millis(100);
 
-/// Accepts until the thread drains.
+/// Accepts until the thread drains; then takes those who have connected already, and no more.
 pub(crate) async fn accept(listener: Arc<Listener>) {
     let watched = match listener.watch() {
         Ok(watched) => watched,
@@ -27,6 +27,10 @@ pub(crate) async fn accept(listener: Arc<Listener>) {
     loop {
         let changed = here().changed.notified();
         if here().draining.get() {
+            while !accept_some(&listener).await {}
+            if here().refusing.get() {
+                listener.close();
+            }
             return;
         }
         tokio::select! {
@@ -44,7 +48,8 @@ async fn accept_some(listener: &Arc<Listener>) -> bool {
     for _ in 0..TURN {
         match rustix::net::acceptfrom_with(&listener.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok((socket, address)) => start(listener, socket, address),
-            Err(rustix::io::Errno::AGAIN) => return true,
+            // INVAL: another front thread has closed it.
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INVAL) => return true,
             Err(
                 rustix::io::Errno::MFILE
                 | rustix::io::Errno::NFILE

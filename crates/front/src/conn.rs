@@ -5,7 +5,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use howdah_accesslog::ConnectionState;
 use howdah_http1::{FieldStore, Framing, Head, RequestDecoder, Version};
@@ -189,9 +189,15 @@ impl Conn {
             return Poll::Ready(step);
         }
         let Scratch { input, fields, path, .. } = &mut *thread.scratch.borrow_mut();
-        let length = match ready!(self.poll_receive(context, input)) {
-            Ok(0) | Err(_) => return Poll::Ready(Ok(Step::End)),
-            Ok(length) => length,
+        let length = match self.poll_receive(context, input) {
+            Poll::Pending if self.is_unwanted(thread) => match self.socket.try_read(input) {
+                // A request that was on its way when the draining began is answered.
+                Ok(length) if length > 0 => length,
+                _ => return Poll::Ready(Ok(Step::End)),
+            },
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Ok(Step::End)),
+            Poll::Ready(Ok(length)) => length,
         };
         if self.tally.begin == 0 {
             self.tally.begin = thread.clock.now();
@@ -204,7 +210,12 @@ impl Conn {
         Poll::Ready(self.examine(&received, fields, path))
     }
 
-    /// A passed deadline, or the end of an idle connection on a draining thread.
+    /// An idle connection on a draining thread.
+    fn is_unwanted(&self, thread: &Thread) -> bool {
+        thread.draining.get() && thread.registry.borrow_mut().get(self.key).rest != Rest::No
+    }
+
+    /// A passed deadline.
     fn interrupted(&self, thread: &Thread, context: &Context<'_>) -> Option<Result<Step, Refusal>> {
         let mut registry = thread.registry.borrow_mut();
         let entry = registry.get(self.key);
@@ -213,7 +224,7 @@ impl Conn {
             let what = if self.need > 0 { "the request body" } else { "the request head" };
             return Some(if entry.rest == Rest::Kept { Ok(Step::End) } else { Err(Refusal::Timeout(what)) });
         }
-        (entry.rest != Rest::No && thread.draining.get()).then_some(Ok(Step::End))
+        None
     }
 
     /// The first read of a connection is tried at once: with deferred accept the request is there.

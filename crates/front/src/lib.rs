@@ -53,7 +53,7 @@ use thread::{Thread, here};
 enum Order {
     WorkerUp { worker: u16, channel: OwnedFd },
     WorkerGone { worker: u16, status: u16, done: oneshot::Sender<()> },
-    Drain { done: oneshot::Sender<()> },
+    Drain { refuse: bool, done: oneshot::Sender<()> },
 }
 
 /// A front thread, to those who give it orders. Orders to a thread that has ended are dropped.
@@ -124,8 +124,18 @@ impl Front {
     /// Accepts no more, closes idle connections, and lets each of the others have the response to its request.
     /// Resolves when the last one is closed.
     pub async fn drain(&self) {
+        self.end(false).await;
+    }
+
+    /// As `drain`, and clients that come from now on are refused by the kernel: nobody else is to accept them. Sockets
+    /// that were handed to us stay open for whoever shares them.
+    pub async fn stop(&self) {
+        self.end(true).await;
+    }
+
+    async fn end(&self, refuse: bool) {
         let (done, drained) = oneshot::channel();
-        let _ = self.orders.send(Order::Drain { done });
+        let _ = self.orders.send(Order::Drain { refuse, done });
         let _ = drained.await;
     }
 }
@@ -150,7 +160,8 @@ async fn obey(mut inbox: mpsc::UnboundedReceiver<Order>, eventfd: AsyncFd<OwnedF
                 worker_gone(worker, status);
                 let _ = done.send(());
             }
-            Order::Drain { done } => {
+            Order::Drain { refuse, done } => {
+                here().refusing.set(refuse);
                 tokio::spawn(drain(done));
             }
         }
@@ -176,6 +187,8 @@ async fn drain(done: oneshot::Sender<()>) {
     thread.draining.set(true);
     thread.changed.notify_waiters();
     thread.registry.borrow().wake_idle();
+    // The accept loops see to those who have connected already.
+    tokio::task::yield_now().await;
     while here().registry.borrow().len() > 0 {
         // Told by each connection that ends; the bound makes up for one that ends between the check and the wait.
         let _ = tokio::time::timeout(Duration::from_millis(50), here().changed.notified()).await;

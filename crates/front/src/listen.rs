@@ -85,6 +85,8 @@ pub struct Listener {
     pub(crate) port: String,
     /// A Unix socket's path.
     pub(crate) path: Option<PathBuf>,
+    /// Somebody else bound it and may go on listening.
+    adopted: bool,
     /// For people: `http://127.0.0.1:5000` or `unix:/run/app.sock`.
     pub url: String,
 }
@@ -123,13 +125,14 @@ impl Listener {
         socket.set_nonblocking(true).map_err(failed)?;
         socket.listen(backlog).map_err(failed)?;
         let local = socket.local_addr().map_err(failed)?;
-        Ok(match local.as_pathname() {
+        let listener = match local.as_pathname() {
             Some(path) => Self::unix(socket.into(), path),
             None => match local.as_socket() {
                 Some(address) => Self::tcp(socket.into(), address),
                 None => Self::unix(socket.into(), Path::new("@")),
             },
-        })
+        };
+        Ok(Self { adopted: true, ..listener })
     }
 
     /// Another handle to the same socket, for another front thread.
@@ -142,6 +145,7 @@ impl Listener {
             name: self.name.clone(),
             port: self.port.clone(),
             path: self.path.clone(),
+            adopted: self.adopted,
             url: self.url.clone(),
         })
     }
@@ -149,6 +153,13 @@ impl Listener {
     /// Puts it into the event loop. The duplicate shares its queue of connections.
     pub(crate) fn watch(&self) -> std::io::Result<AsyncFd<OwnedFd>> {
         howdah_sys::watch_readable(self.socket.try_clone()?)
+    }
+
+    /// Lets the kernel refuse further clients, unless the socket was handed to us. Every handle to it is closed.
+    pub(crate) fn close(&self) {
+        if !self.adopted {
+            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Read);
+        }
     }
 
     /// Removes the file of a Unix socket.
@@ -189,7 +200,8 @@ impl Listener {
         let any = address.ip().is_unspecified();
         let name = if any { host_name() } else { address.ip().to_string() };
         let shown = if any { SocketAddr::from(([127, 0, 0, 1], address.port())) } else { address };
-        Self { socket, name, port: address.port().to_string(), path: None, url: format!("http://{shown}") }
+        let url = format!("http://{shown}");
+        Self { socket, name, port: address.port().to_string(), path: None, adopted: false, url }
     }
 
     fn bind_unix(path: &Path, backlog: i32, mode: Option<u32>) -> Result<Self, ListenError> {
@@ -217,7 +229,8 @@ impl Listener {
     fn unix(socket: OwnedFd, path: &Path) -> Self {
         let url = format!("unix:{}", path.display());
         // PSGI wants a port that is not empty; the proxy in front of a Unix socket most likely listens on 80.
-        Self { socket, name: "localhost".to_owned(), port: "80".to_owned(), path: Some(path.to_owned()), url }
+        let (name, port) = ("localhost".to_owned(), "80".to_owned());
+        Self { socket, name, port, path: Some(path.to_owned()), adopted: false, url }
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Thread {
     pub(crate) channels: RefCell<HashMap<u16, Arc<AsyncFd<OwnedFd>>>>,
     /// No new connections, and none is kept.
     pub(crate) draining: Cell<bool>,
+    /// When draining: close the listeners, too.
+    pub(crate) refusing: Cell<bool>,
     /// Tells accept loops, and whoever waits for the last connection, that `draining` or the registry has changed.
     pub(crate) changed: Notify,
     /// The access log.
@@ -106,6 +108,7 @@ impl Thread {
             scratch: RefCell::new(scratch),
             channels: RefCell::default(),
             draining: Cell::new(false),
+            refusing: Cell::new(false),
             changed: Notify::new(),
             access_log,
             overdue,

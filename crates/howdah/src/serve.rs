@@ -132,9 +132,11 @@ impl Server {
     /// Lets every request have its response, within the graceful timeout.
     async fn stop(&mut self) -> ExitCode {
         tracing::info!("stopping: requests under way have {:?}", self.patience);
+        let threads = self.fronts.iter().cloned().map(|front| tokio::spawn(async move { front.stop().await }));
+        let threads: Vec<_> = threads.collect();
         let drained = async {
-            for front in &self.fronts {
-                front.drain().await;
+            for thread in threads {
+                let _ = thread.await;
             }
         };
         tokio::select! {
