@@ -117,6 +117,7 @@ impl Conn {
             Mail::WantSocket { worker } => {
                 let early = std::mem::take(&mut self.input);
                 let fd = self.socket.fd().ok();
+                self.lent = true;
                 answer(worker, reply(MessageKind::Socket, u64::from(fd.is_none())), &early, fd);
             }
             Mail::Interim { worker, status, lines } => {

@@ -104,6 +104,8 @@ pub(crate) struct Conn {
     pub(crate) spooled: Option<std::fs::File>,
     /// The request being handed over, for an answer that we give ourselves.
     pub(crate) refused: Option<Exchange>,
+    /// A worker has the socket too, and may have made it blocking.
+    pub(crate) lent: bool,
     pub(crate) tally: Tally,
     /// 100 (Continue) is out.
     continued: bool,
@@ -127,6 +129,7 @@ impl Conn {
             slot: None,
             spooled: None,
             refused: None,
+            lent: false,
             tally: Tally::default(),
             continued: false,
             body_since: 0,

@@ -109,6 +109,13 @@ impl Socket {
         }
     }
 
+    /// Makes sure that `sendfile`, which has no flag for it, does not block.
+    pub(crate) fn never_block(&self) {
+        if let Ok(fd) = self.fd() {
+            let _ = rustix::io::ioctl_fionbio(fd, true);
+        }
+    }
+
     /// The descriptor, to be lent to a worker.
     pub(crate) fn fd(&self) -> io::Result<BorrowedFd<'_>> {
         match self {

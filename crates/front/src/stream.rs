@@ -121,6 +121,9 @@ impl Conn {
     }
 
     async fn stream_file(&mut self, stream: &mut Stream, file: BodyFile) -> bool {
+        if self.lent {
+            self.socket.never_block();
+        }
         let mut offset = rustix::fs::tell(&file.file).unwrap_or(0);
         let mut left = file.length.min(stream.left);
         if stream.left != u64::MAX
