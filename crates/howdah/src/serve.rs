@@ -13,6 +13,7 @@ use howdah_front::{Front, Listener, Setup, runtime};
 use howdah_supervisor::{Ended, Event, ExitKind, Handle, Shared, Supervisor, cells_for, scale};
 use howdah_sys::daemon::{Daemon, daemonize};
 use howdah_wire::{MAX_SLOTS, Shape};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::access::Access;
@@ -36,6 +37,7 @@ pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
 
 fn run_here(options: &Serve, daemon: &mut Option<Daemon>) -> anyhow::Result<ExitCode> {
     log::start(options.logs.error_log.as_deref())?;
+    raise_file_limit();
     let listeners = listeners(options)?;
     let pid_file = options.process.pid.as_deref().map(PidFile::create).transpose()?;
     let main = runtime().context("cannot start the event loop")?;
@@ -52,6 +54,15 @@ fn run_here(options: &Serve, daemon: &mut Option<Daemon>) -> anyhow::Result<Exit
     }
     drop(pid_file);
     outcome
+}
+
+/// A connection is a descriptor: as many as the system allows us, not the few of the soft limit.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!("cannot raise the limit of open files (ulimit -n): {error}");
+    }
 }
 
 /// What runs.
