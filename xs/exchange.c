@@ -49,6 +49,8 @@ static void serve(pTHX_ CV *cv) {
     PERL_UNUSED_VAR(items);
     hd_build_env(aTHX_ hd.now.request);
     SV *response = call_app(aTHX);
+    if (!hd.cell) /* in a child, see end_child */
+        XSRETURN_YES;
     PL_curcop = &nowhere;
     if (SvROK(response) && SvTYPE(SvRV(response)) == SVt_PVCV)
         hd_call_delayed(aTHX_ response);
@@ -100,7 +102,16 @@ void hd_abandon(pTHX) {
     hd_settle();
 }
 
+/* A child that the application forked has come back from it. Its parent answers; it ends as a child does. */
+static void end_child(pTHX_ bool returned) {
+    if (!returned)
+        complain(aTHX_ ERRSV, "a child of the application failed");
+    my_exit(returned ? 0 : 255);
+}
+
 static void conclude(pTHX_ bool returned) {
+    if (!hd.cell)
+        end_child(aTHX_ returned);
     if (!returned)
         complain(aTHX_ ERRSV, "the application failed");
     if (!hd.now.answered && hd.now.detached) /* a 500 would go into the application's own protocol */

@@ -50,7 +50,7 @@ struct hd_exchange {
 /* This worker. There is one in a process. */
 struct hd_worker {
     U16 index;
-    WorkerCell *cell;
+    WorkerCell *cell; /* NULL in a child that the application forked */
     SV *app;
     int fronts;
     int eventfds[MAX_FRONTS];

@@ -5,7 +5,16 @@
  */
 #include "howdah.h"
 
+#include <pthread.h>
+
 struct hd_worker hd;
+
+/* A child that the application forks is no worker: the slot and the cell are its parent's. */
+static void disown(void) {
+    hd.cell = NULL;
+    hd.owed = 0;
+    hd.now.progress = HD_FINISHED;
+}
 
 static int fill(pTHX_ int *descriptors, AV *list) {
     int count = av_len(list) + 1;
@@ -26,6 +35,7 @@ void hd_become_worker(pTHX_ UV index, AV *eventfds, AV *channels) {
     hd.fronts = fill(aTHX_ hd.eventfds, eventfds);
     if (fill(aTHX_ hd.channels, channels) != hd.fronts)
         croak("the front must give as many channels as eventfds");
+    pthread_atfork(NULL, NULL, disown);
     HD_STORE(hd.cell->pid, getpid());
     HD_STORE(hd.cell->slot, 0);
     HD_STORE(hd.cell->leave, LEAVE_UNSAID);

@@ -13,7 +13,7 @@ my $self;    # the worker that this process is
 # Becomes a worker; never returns. Called by Howdah::Zygote in the forked child.
 sub run {
     my ($class, %given) = @_;
-    $self = bless {%given}, $class;
+    $self = bless {%given, pid => $$}, $class;
     _prepare_process();
     Howdah::XS::become_worker(@$self{qw(index eventfds channels)});
     my $app = $self->{app} // $self->_load;
@@ -41,15 +41,27 @@ sub _load {
     Howdah::XS::exit_now(CANNOT_LOAD);
 }
 
-# Signals are caught rather than ignored, because programs that the application runs would inherit the latter.
+# Signals are caught rather than ignored, because programs that the application runs would inherit the latter. A child
+# that it forks does as any process does.
+sub _catch {
+    my ($handler, @names) = @_;
+    my $worker = $$;
+    for my $name (@names) {
+        $SIG{$name} = sub {
+            goto &$handler if $$ == $worker;
+            $SIG{$name} = 'DEFAULT';    ## no critic (RequireLocalizedPunctuationVars)
+            return kill $name => $$;
+        };
+    }
+    return;
+}
+
 sub _prepare_process {
     srand;
     $0 = $self->{title};
-    my $nothing = sub { };
-    my $leave   = sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) };
-    $SIG{$_}   = $nothing for qw(HUP INT PIPE USR1);
-    $SIG{USR2} = \&_tell_place;
-    $SIG{$_}   = $leave for qw(QUIT TERM);
+    _catch(sub { }, qw(HUP INT PIPE USR1));
+    _catch(sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) }, qw(QUIT TERM));
+    _catch(\&_tell_place, 'USR2');
     $SIG{CHLD} = 'DEFAULT';
     Howdah::XS::unwatch_children();
     return;
@@ -69,9 +81,9 @@ sub _tell_place {
     return;
 }
 
-# The application called exit, or died outside of any request.
+# The application called exit, or died outside of any request. Its children end here, too, but are no workers.
 END {
-    if ($self) {
+    if ($self && $self->{pid} == $$) {
         my $status = $?;
         Howdah::XS::leave(Howdah::XS::LEAVE_EXIT);
         Howdah::XS::abandon();

@@ -1,0 +1,67 @@
+# An application may fork. Its children are no workers: whatever they do, the parent answers its request and goes on.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Test::More;
+
+my $server = Howdah::Test::Server->start(
+    options => ['--workers', 1],
+    app     => <<'PSGI',
+    sub child { my $code = shift; my $pid = fork // die; return $pid if $pid; $code->(); exit 9 }
+    my %does = (
+        exits    => sub { exit 3 },
+        dies     => sub { die "the child is unhappy\n" },
+        killed   => sub { kill KILL => $$; sleep 9 },
+        TERM     => sub { kill TERM => $$; sleep 9 },
+        INT      => sub { kill INT => $$; sleep 9 },
+        harakiri => sub { $_[0]{'psgix.harakiri.commit'} = 1; exit 4 },
+    );
+    my $kept;
+    sub {
+        my $env = shift;
+        my ($what) = $env->{PATH_INFO} =~ m{(\w+)$};
+        return [200, [], [`echo $$`]] if $what eq 'shell';
+        if ($what eq 'returns') {
+            my $pid = fork // die;
+            return [200, [], ['from the child']] if !$pid;
+            waitpid $pid, 0;
+            return [200, [], ["$? $$"]];
+        }
+        if ($what eq 'writes') {
+            return sub {
+                my $writer = $_[0]->([200, []]);
+                waitpid child(sub { $writer->write('from the child') }), 0;
+                $writer->write("$? $$");
+                $writer->close;
+            };
+        }
+        waitpid child(sub { $does{$what}->($env) }), 0;
+        return [200, [], ["$? $$"]];
+    };
+PSGI
+);
+my ($worker) = $server->workers;
+
+# What the child does, and the wait status that its parent sees.
+my %status = (
+    exits    => 3 << 8,
+    dies     => 255 << 8,
+    killed   => 9,
+    TERM     => 15,
+    INT      => 2,
+    harakiri => 4 << 8,
+    returns  => 0,
+    writes   => 255 << 8,
+);
+for my $what (sort keys %status) {
+    my $answer = Howdah::Test::Client->ask($server, "GET /$what HTTP/1.1\r\nHost: x\r\n\r\n");
+    is $answer->{body}, "$status{$what} $worker", "a child that $what" or diag $answer->{error};
+}
+is(Howdah::Test::Client->ask($server, "GET /shell HTTP/1.0\r\n\r\n")->{body}, "$worker\n", 'and a command');
+is_deeply [$server->workers], [$worker], 'it is the same worker all the time';
+like $server->log, qr/the child is unhappy/, 'what a child dies of is logged';
+
+done_testing;
