@@ -4,6 +4,7 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::Command qw(howdah_bin run_command);
 use Howdah::Test::Server;
 use Test::More;
 
@@ -46,5 +47,14 @@ for my $case (@cases) {
 my $server = launch('--user', 'no-such-user');
 is($server->wait_for_exit, 1, 'an unknown user ends the start');
 like($server->log, qr/there is no user 'no-such-user'/, '... and is named');
+
+SKIP: {
+    my @as_nobody = ('setpriv', "--reuid=$uid", "--regid=$gid", '--clear-groups');
+    skip 'there is no setpriv', 2 if !grep { -x "$_/setpriv" } split /:/, $ENV{PATH};
+    skip 'nobody cannot reach the checkout', 2 if (run_command(@as_nobody, howdah_bin(), '--version'))[0];
+    my ($status, undef, $err) = run_command(@as_nobody, howdah_bin(), '--user', 'daemon', '-e', $APP);
+    is($status, 2, 'only root can become somebody else');
+    like($err, qr/--user needs root/);
+}
 
 done_testing;

@@ -84,8 +84,10 @@ is(ask('done')->{body}, '/cleanup last', '... each with the env, also when one h
 like($server->log, qr/^a cleanup handler failed: bad cleanup$/m, '... which is logged');
 
 my $hinted = raw('hint', '');
-like($hinted, qr{^HTTP/1\.1 103 Early Hints\r\nLink: </style\.css>; rel=preload\r\n\r\nHTTP/1\.1 200 },
-    'psgix.informational');
+like(
+    $hinted, qr{^HTTP/1\.1 103 Early Hints\r\nLink: </style\.css>; rel=preload\r\n\r\nHTTP/1\.1 200 },
+    'psgix.informational'
+);
 like($hinted, qr/\r\n\r\nfinal$/, '... before the final response');
 like(ask('late')->{body}, qr/^psgix\.informational comes too late/, '... and not after it');
 

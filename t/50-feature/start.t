@@ -39,8 +39,10 @@ subtest 'processes say what they are' => sub {
 };
 
 subtest 'each worker has random numbers of its own' => sub {
-    my $server = Howdah::Test::Server->start(app => 'rand; my $once; sub { [200, [], [$once //= rand]] }',
-        options => ['--workers', 4]);
+    my $server = Howdah::Test::Server->start(
+        app     => 'rand; my $once; sub { [200, [], [$once //= rand]] }',
+        options => ['--workers', 4]
+    );
     my @seen;
     for (1 .. 5) {
         $server->wait_until(sub { @seen = of_all($server, 4); @seen > 1 }, 1) and last;

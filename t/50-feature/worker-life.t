@@ -52,8 +52,10 @@ subtest 'with workers that leave by _exit' => sub {
 
     my %before = map { ask($server, 'rand')->{body} => 1 } 1 .. 2;
     is(ask($server, 'exit')->{status}, 500, 'exit answers 500');
-    ok($server->wait_for_log(qr/END with 7\n.*it called exit.*exit of 0.*exit status 7/s),
-        '... runs END and hooks, status kept');
+    ok(
+        $server->wait_for_log(qr/END with 7\n.*it called exit.*exit of 0.*exit status 7/s),
+        '... runs END and hooks, status kept'
+    );
     my $next = ask($server, '')->{body};
     isnt($next, $pid, '... and another worker serves');
     ok(!$before{ask($server, 'rand')->{body}}, 'whose random numbers differ');
@@ -86,8 +88,10 @@ for my $options ([], ['--no-preload']) {
     subtest "an application that does not compile @$options" => sub {
         my $server = Howdah::Test::Server->launch(app => "use strict;\nsub { \$missing };\n", options => $options);
         is($server->wait_for_exit, 1, 'exit status 1');
-        like($server->log, qr/Global symbol "\$missing" requires explicit package name .*app\.psgi line 2/,
-            'Perl\'s message');
+        like(
+            $server->log, qr/Global symbol "\$missing" requires explicit package name .*app\.psgi line 2/,
+            'Perl\'s message'
+        );
     };
 }
 
