@@ -28,8 +28,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let listeners = vec![listener];
         let (overdue, _) = tokio::sync::mpsc::unbounded_channel();
         let config = Arc::new(config);
-        let front =
-            Front::start(Setup { config, segment, index: 0, eventfd, listeners, access_log: None, overdue })?;
+        let front = Front::start(Setup {
+            config,
+            segment,
+            index: 0,
+            eventfd,
+            listeners,
+            access_log: None,
+            recorder: howdah_metrics::Recorder::new(),
+            local: None,
+            overdue,
+        })?;
         for worker in 0..workers {
             front.worker_up(worker, howdah_sys::socketpair_seqpacket()?.0);
             let bell = Arc::clone(&bell);

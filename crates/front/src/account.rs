@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use howdah_accesslog::{ConnectionState, Format, Kept, Record, Source, Values, Writer};
+use howdah_metrics::{Failure, Finished, Method};
 use howdah_wire::RequestReader;
 
 use crate::conn::Conn;
@@ -53,6 +54,8 @@ pub(crate) struct Tally {
     /// Bytes of the response's body, without framing.
     pub(crate) body: u64,
     pub(crate) status: u16,
+    /// None for a request that was not understood.
+    pub(crate) method: Option<Method>,
     /// Waited for a worker.
     pub(crate) queue: Option<u64>,
     /// Ran in a worker.
@@ -90,7 +93,7 @@ impl Tally {
 
     /// Keeps the first line of what could not be read as a request.
     pub(crate) fn unreadable(&mut self, input: &[u8]) {
-        if here().access_log.is_some() {
+        if here().outlets.access_log.is_some() {
             let line = input.split(|&byte| byte == b'\n').next().unwrap_or_default();
             self.line = line.strip_suffix(b"\r").unwrap_or(line).into();
         }
@@ -99,7 +102,7 @@ impl Tally {
 
     /// Keeps those fields of a response that the log wants.
     pub(crate) fn response_fields(&mut self, lines: &[u8]) {
-        let Some(log) = here().access_log.as_ref().filter(|log| log.response_fields) else { return };
+        let Some(log) = here().outlets.access_log.as_ref().filter(|log| log.response_fields) else { return };
         let kept = self.kept.get_or_insert_default();
         for line in lines.split(|&byte| byte == b'\n') {
             let mut parts = line.splitn(2, |&byte| byte == b':');
@@ -115,7 +118,7 @@ impl Conn {
     pub(crate) fn part_with_slot(&mut self) {
         let Some(slot) = self.slot else { return };
         self.tally.visit(slot);
-        if here().access_log.is_some() {
+        if here().outlets.access_log.is_some() {
             self.tally.request = Some(RequestReader::new(here().segment.request_area(slot)).used().into());
         }
         self.give_back();
@@ -128,13 +131,32 @@ impl Conn {
             self.tally.visit(slot);
         }
         let tally = std::mem::take(&mut self.tally);
-        if let Some(log) = &thread.access_log {
-            self.log(log, &tally, connection);
+        let end = howdah_sys::monotonic_ns();
+        self.count(&tally, connection, end);
+        if let Some(log) = &thread.outlets.access_log {
+            self.log(log, &tally, connection, end);
         }
         self.give_back();
     }
 
-    fn log(&self, log: &AccessLog, tally: &Tally, connection: ConnectionState) {
+    fn count(&self, tally: &Tally, connection: ConnectionState, end: u64) {
+        let recorder = &here().outlets.recorder;
+        if connection == ConnectionState::Aborted {
+            recorder.failure(Failure::ClientGone);
+        }
+        recorder.request(&Finished {
+            method: tally.method.unwrap_or(Method::Other),
+            status: tally.status,
+            duration: end.saturating_sub(tally.begin),
+            queue: tally.queue,
+            first_byte: tally.first_byte.map(|time| time.saturating_sub(tally.begin)),
+            send: tally.first_byte.map(|time| end.saturating_sub(time)),
+            bytes_in: tally.received,
+            bytes_out: tally.sent,
+        });
+    }
+
+    fn log(&self, log: &AccessLog, tally: &Tally, connection: ConnectionState, end: u64) {
         let thread = here();
         let area: &[u8] = match (&tally.request, self.slot) {
             (Some(copy), _) => copy,
@@ -143,7 +165,7 @@ impl Conn {
         };
         let request = RequestReader::new(area);
         let values = Wanted { request, names: &log.names, kept: tally.kept.as_deref() };
-        let record = self.record(tally, request, &values, connection);
+        let record = self.record(tally, request, &values, (connection, end));
         log.writer.line(|out| log.format.render(&record, out));
     }
 
@@ -152,10 +174,9 @@ impl Conn {
         tally: &'a Tally,
         request: RequestReader<'a>,
         values: &'a dyn Values,
-        connection: ConnectionState,
+        (connection, end): (ConnectionState, u64),
     ) -> Record<'a> {
         let thread = here();
-        let end = howdah_sys::monotonic_ns();
         let listener = &self.client.listener;
         let worker = tally.worker.and_then(|worker| thread.segment.workers().get(worker as usize));
         let pid = worker.map_or(0, |cell| cell.pid.load(Relaxed));

@@ -7,14 +7,16 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use howdah_accesslog::ConnectionState;
+use howdah_accesslog::ConnectionState as Outcome;
 use howdah_http1::{FieldStore, Framing, Head, RequestDecoder, Version};
+use howdah_metrics::{ConnectionState, Method};
 use howdah_wire::INLINE_BODY;
 
 use crate::account::Tally;
 use crate::collect::Collect;
 use crate::fill::{Body, enqueue};
 use crate::listen::Listener;
+use crate::local::LocalRequest;
 use crate::refusal::Refusal;
 use crate::registry::Rest;
 use crate::socket::Socket;
@@ -60,13 +62,21 @@ pub(crate) enum Next {
 }
 
 impl Next {
-    fn state(self) -> ConnectionState {
+    fn state(self) -> Outcome {
         match self {
-            Self::Continue => ConnectionState::KeepAlive,
-            Self::Close | Self::Linger => ConnectionState::Close,
-            Self::Cut => ConnectionState::Aborted,
+            Self::Continue => Outcome::KeepAlive,
+            Self::Close | Self::Linger => Outcome::Close,
+            Self::Cut => Outcome::Aborted,
         }
     }
+}
+
+/// A request that has been read, and what is to be done about it.
+enum Work {
+    /// A worker runs it.
+    Exchange(Exchange),
+    /// We answer it.
+    Local(Box<LocalRequest>),
 }
 
 /// What the input amounts to.
@@ -75,8 +85,8 @@ enum Step {
     More,
     /// A head whose body waits for 100 (Continue).
     Expects,
-    /// A request, queued.
-    Queued(Exchange),
+    /// A request that has been read.
+    Ready(Work),
     /// A head whose body is to be collected piece by piece.
     Collect(Box<Collect>),
     /// The client has closed its side, or we close an idle connection.
@@ -106,6 +116,8 @@ pub(crate) struct Conn {
     pub(crate) refused: Option<Exchange>,
     /// A worker has the socket too, and may have made it blocking.
     pub(crate) lent: bool,
+    /// What the connection is doing, as it is counted.
+    state: ConnectionState,
     pub(crate) tally: Tally,
     /// 100 (Continue) is out.
     continued: bool,
@@ -116,6 +128,7 @@ pub(crate) struct Conn {
 impl Conn {
     pub(crate) fn new(socket: Socket, client: Client) -> Self {
         let thread = here();
+        thread.outlets.recorder.accepted(ConnectionState::Reading);
         Self {
             socket,
             key: thread.registry.borrow_mut().insert(),
@@ -130,6 +143,7 @@ impl Conn {
             spooled: None,
             refused: None,
             lent: false,
+            state: ConnectionState::Reading,
             tally: Tally::default(),
             continued: false,
             body_since: 0,
@@ -140,7 +154,8 @@ impl Conn {
     pub(crate) async fn serve(mut self) {
         loop {
             let next = match self.intake().await {
-                Ok(Some(exchange)) => self.answer(exchange).await,
+                Ok(Some(Work::Exchange(exchange))) => self.answer(exchange).await,
+                Ok(Some(Work::Local(request))) => self.answer_local(*request).await,
                 Ok(None) => return,
                 Err(refusal) => self.refuse(refusal).await,
             };
@@ -154,12 +169,14 @@ impl Conn {
     }
 
     /// Reads until a request is queued. None when there is none to come.
-    async fn intake(&mut self) -> Result<Option<Exchange>, Refusal> {
+    async fn intake(&mut self) -> Result<Option<Work>, Refusal> {
         let mut step = self.start()?;
         loop {
             match step {
-                Step::Queued(exchange) => return Ok(Some(exchange)),
-                Step::Collect(collect) => return self.collect(collect).await,
+                Step::Ready(work) => return Ok(Some(work)),
+                Step::Collect(collect) => {
+                    return Ok(self.collect(collect).await?.map(Work::Exchange));
+                }
                 Step::End => return Ok(None),
                 Step::Expects => self.send_continue().await,
                 Step::More => {}
@@ -177,6 +194,7 @@ impl Conn {
             (false, _) => (Rest::No, thread.config.header_timeout),
         };
         self.note(rest, thread.clock.after(patience));
+        self.enter(if rest == Rest::Kept { ConnectionState::Idle } else { ConnectionState::Reading });
         if self.input.is_empty() {
             return Ok(Step::More);
         }
@@ -204,6 +222,7 @@ impl Conn {
         };
         if self.tally.begin == 0 {
             self.tally.begin = thread.clock.now();
+            self.enter(ConnectionState::Reading);
         }
         if self.input.is_empty() {
             return Poll::Ready(self.examine(&input[..length], fields, path));
@@ -273,9 +292,14 @@ impl Conn {
         }
         self.need = 0;
         self.tally.received += end as u64;
+        if let Some(request) = LocalRequest::recognize(&head, &self.client) {
+            self.keep(&data[end..]);
+            self.note(Rest::No, 0);
+            return Ok(Step::Ready(Work::Local(Box::new(request))));
+        }
         let exchange = self.hand_over(&head, &Body::Inline(&data[head.len..end]), path);
         self.keep(&data[end..]);
-        exchange.map(Step::Queued)
+        exchange.map(Work::Exchange).map(Step::Ready)
     }
 
     /// Queues a complete request.
@@ -300,9 +324,11 @@ impl Conn {
         let exchange =
             Exchange { slot: 0, version: head.version, is_head: head.method == b"HEAD", keep_alive };
         self.refused = Some(exchange);
+        self.tally.method = Some(Method::of(head.method));
         let slot = enqueue(head, body, &self.client, self.key, path)?;
         self.refused = None;
         self.slot = Some(slot);
+        self.enter(ConnectionState::Running);
         Ok(Exchange { slot, ..exchange })
     }
 
@@ -354,6 +380,14 @@ impl Conn {
         self.flush().await;
     }
 
+    /// Counts the connection as doing something else from now on.
+    pub(crate) fn enter(&mut self, state: ConnectionState) {
+        if state != self.state {
+            here().outlets.recorder.moved(self.state, Some(state));
+            self.state = state;
+        }
+    }
+
     /// Lets go of the slot.
     pub(crate) fn give_back(&mut self) {
         if let Some(slot) = self.slot.take() {
@@ -383,6 +417,7 @@ impl Drop for Conn {
     fn drop(&mut self) {
         let thread = here();
         self.give_back();
+        thread.outlets.recorder.moved(self.state, None);
         thread.registry.borrow_mut().remove(self.key);
         if thread.draining.get() {
             thread.changed.notify_waiters();

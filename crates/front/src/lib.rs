@@ -7,6 +7,7 @@
 //! dispatch, channel                       slots, queue, wake-ups; what workers send beside shared memory
 //! reply -> head -> (stream) -> (linger)   its response goes out
 //! account   what the request has come to, for the access log
+//! local     pages that the front answers by itself
 //! refusal   answers that the front gives by itself
 //! ```
 //!
@@ -25,6 +26,7 @@ mod fill;
 mod head;
 mod linger;
 mod listen;
+mod local;
 mod refusal;
 mod registry;
 mod reply;
@@ -37,6 +39,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use howdah_metrics::Recorder;
 use howdah_wire::Segment;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
@@ -45,8 +48,9 @@ pub use account::AccessLog;
 pub use config::Config;
 pub use howdah_http1::Limits;
 pub use listen::{Address, ListenError, Listener};
+pub use local::{Answer, Local, LocalPage, Question};
 
-use thread::{Thread, here};
+use thread::{Outlets, Thread, here};
 
 /// What a front thread is told.
 #[derive(Debug)]
@@ -86,6 +90,10 @@ pub struct Setup {
     pub listeners: Vec<Listener>,
     /// Where finished requests are told.
     pub access_log: Option<AccessLog>,
+    /// Where they are counted; each thread has its own.
+    pub recorder: Recorder,
+    /// Pages that the front answers by itself.
+    pub local: Option<Arc<Local>>,
     /// Told of workers that are stuck.
     pub overdue: mpsc::UnboundedSender<Overdue>,
 }
@@ -96,7 +104,9 @@ impl Front {
     /// # Errors
     /// When the event loop takes no more descriptors.
     pub fn start(setup: Setup) -> io::Result<Self> {
-        Thread::install(setup.config, setup.segment, setup.index, setup.overdue, setup.access_log);
+        let Setup { access_log, recorder, local, overdue, .. } = setup;
+        let outlets = Outlets { access_log, recorder, local, overdue };
+        Thread::install(setup.config, setup.segment, setup.index, outlets);
         let (orders, inbox) = mpsc::unbounded_channel();
         // Its events need no reader: that the loop wakes is enough, and edges come for every write.
         let eventfd = howdah_sys::watch_readable(setup.eventfd)?;

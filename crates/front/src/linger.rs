@@ -5,6 +5,8 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use howdah_metrics::ConnectionState;
+
 use crate::conn::Conn;
 use crate::registry::Rest;
 use crate::thread::here;
@@ -18,6 +20,7 @@ impl Conn {
     /// Closes gently.
     pub(crate) async fn linger(&mut self) {
         self.socket.shut_write();
+        self.enter(ConnectionState::Closing);
         self.note(Rest::No, here().clock.after(PATIENCE));
         let mut discarded = 0;
         while let Some(length) = poll_fn(|context| self.poll_discard(context)).await {

@@ -87,6 +87,8 @@ pub struct Listener {
     pub(crate) path: Option<PathBuf>,
     /// Somebody else bound it and may go on listening.
     adopted: bool,
+    /// Has nothing but the front's own pages.
+    pub(crate) only_local: bool,
     /// For people: `http://127.0.0.1:5000` or `unix:/run/app.sock`.
     pub url: String,
 }
@@ -135,6 +137,12 @@ impl Listener {
         Ok(Self { adopted: true, ..listener })
     }
 
+    /// Makes it answer nothing but the front's own pages, for whoever can reach it.
+    #[must_use]
+    pub fn only_local(self) -> Self {
+        Self { only_local: true, ..self }
+    }
+
     /// Another handle to the same socket, for another front thread.
     ///
     /// # Errors
@@ -146,6 +154,7 @@ impl Listener {
             port: self.port.clone(),
             path: self.path.clone(),
             adopted: self.adopted,
+            only_local: self.only_local,
             url: self.url.clone(),
         })
     }
@@ -201,7 +210,15 @@ impl Listener {
         let name = if any { host_name() } else { address.ip().to_string() };
         let shown = if any { SocketAddr::from(([127, 0, 0, 1], address.port())) } else { address };
         let url = format!("http://{shown}");
-        Self { socket, name, port: address.port().to_string(), path: None, adopted: false, url }
+        Self {
+            socket,
+            name,
+            port: address.port().to_string(),
+            path: None,
+            adopted: false,
+            only_local: false,
+            url,
+        }
     }
 
     fn bind_unix(path: &Path, backlog: i32, mode: Option<u32>) -> Result<Self, ListenError> {
@@ -230,7 +247,7 @@ impl Listener {
         let url = format!("unix:{}", path.display());
         // PSGI wants a port that is not empty; the proxy in front of a Unix socket most likely listens on 80.
         let (name, port) = ("localhost".to_owned(), "80".to_owned());
-        Self { socket, name, port, path: Some(path.to_owned()), adopted: false, url }
+        Self { socket, name, port, path: Some(path.to_owned()), adopted: false, only_local: false, url }
     }
 }
 

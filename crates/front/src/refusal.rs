@@ -3,6 +3,7 @@
 
 use howdah_http1::encode::reason;
 use howdah_http1::{Reject, Version};
+use howdah_metrics::Failure;
 
 use crate::thread::here;
 
@@ -31,6 +32,19 @@ impl Refusal {
             Self::TooLarge => 431,
             Self::Overload | Self::NoSpool => 503,
             Self::NoAnswer(status) => status,
+        }
+    }
+
+    /// What it counts as.
+    pub(crate) fn failure(self) -> Failure {
+        match self.status() {
+            408 => Failure::ReadTimeout,
+            413 | 414 | 431 => Failure::TooLarge,
+            400..=499 | 501 | 505 => Failure::BadRequest,
+            502 => Failure::WorkerLost,
+            503 => Failure::QueueFull,
+            504 => Failure::Deadline,
+            _ => Failure::Application,
         }
     }
 

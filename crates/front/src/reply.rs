@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::task::{Context, Poll};
 
 use howdah_http1::Version;
+use howdah_metrics::{ConnectionState, Failure};
 use howdah_wire::{
     LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_DETACHED, RESPONSE_FAILED, RESPONSE_FILE,
     RESPONSE_HEAD_READY, RequestReader, SlotControl,
@@ -100,6 +101,7 @@ impl Conn {
         };
         let head = self.head(exchange, control, known);
         self.tally.status = head.status;
+        self.enter(ConnectionState::Writing);
         self.tally.worker = Some(here().dispatch.borrow().owner(exchange.slot));
         self.tally.response_fields(&here().segment.response(exchange.slot, 0).0[..lines]);
         if done && file.is_none() && !broken {
@@ -193,7 +195,7 @@ impl Conn {
             request.uri().escape_ascii(),
             request.remote_addr().escape_ascii(),
         );
-        let _ = thread.overdue.send(Overdue { worker, slot: exchange.slot });
+        let _ = thread.outlets.overdue.send(Overdue { worker, slot: exchange.slot });
         self.tally.worker = Some(worker);
         self.part_with_slot();
         self.give_up(exchange, 504).await
@@ -202,6 +204,8 @@ impl Conn {
     /// Answers by ourselves: the application has no answer, and will have none.
     async fn give_up(&mut self, exchange: Exchange, status: u16) -> Next {
         let refusal = Refusal::NoAnswer(status);
+        self.failed(refusal.failure());
+        self.enter(ConnectionState::Writing);
         let keep_alive = exchange.keep_alive && !here().draining.get() && !self.is_last();
         self.put_refusal(refusal, exchange.version, keep_alive, !exchange.is_head);
         match self.flush().await {
@@ -214,6 +218,8 @@ impl Conn {
     /// Refuses a request that never came into the queue.
     pub(crate) async fn refuse(&mut self, refusal: Refusal) -> Next {
         refusal.log(&self.client.address);
+        self.failed(refusal.failure());
+        self.enter(ConnectionState::Writing);
         let whole = self.refused.take().filter(|_| refusal.may_continue());
         let version = whole.map_or(Version::Http11, |exchange| exchange.version);
         let with_body = !whole.is_some_and(|exchange| exchange.is_head);
@@ -226,6 +232,11 @@ impl Conn {
             (true, true) => Next::Continue,
             (true, false) => Next::Linger,
         }
+    }
+
+    /// Counts what went wrong.
+    fn failed(&self, failure: Failure) {
+        here().outlets.recorder.failure(failure);
     }
 
     fn put_refusal(&mut self, refusal: Refusal, version: Version, keep_alive: bool, with_body: bool) {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_http1::FieldStore;
+use howdah_metrics::Recorder;
 use howdah_wire::{FrontCell, Segment};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -21,6 +22,7 @@ use crate::account::AccessLog;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::dispatch::{Dispatch, SPIN_NS};
+use crate::local::Local;
 use crate::registry::Registry;
 
 /// Bytes that one read may bring.
@@ -48,15 +50,24 @@ pub(crate) struct Thread {
     pub(crate) refusing: Cell<bool>,
     /// Tells accept loops, and whoever waits for the last connection, that `draining` or the registry has changed.
     pub(crate) changed: Notify,
-    /// The access log.
-    pub(crate) access_log: Option<AccessLog>,
-    /// Where workers that are stuck are told of.
-    pub(crate) overdue: UnboundedSender<Overdue>,
+    pub(crate) outlets: Outlets,
     cell: &'static FrontCell,
     /// Requests refused for a full queue since the log was last told.
     overloaded: Cell<u64>,
     queued: Cell<u32>,
     backstop: Notify,
+}
+
+/// Where the thread tells what happens.
+pub(crate) struct Outlets {
+    /// Finished requests.
+    pub(crate) access_log: Option<AccessLog>,
+    /// Counters.
+    pub(crate) recorder: Recorder,
+    /// Pages that the front answers by itself, and who makes them.
+    pub(crate) local: Option<Arc<Local>>,
+    /// Workers that are stuck.
+    pub(crate) overdue: UnboundedSender<Overdue>,
 }
 
 /// Buffers that are only used between two awaits.
@@ -89,8 +100,7 @@ impl Thread {
         config: Arc<Config>,
         segment: Segment,
         index: u32,
-        overdue: UnboundedSender<Overdue>,
-        access_log: Option<AccessLog>,
+        outlets: Outlets,
     ) -> &'static Self {
         let dispatch = Dispatch::new(segment, index, config.max_queue);
         let scratch = Scratch {
@@ -110,8 +120,7 @@ impl Thread {
             draining: Cell::new(false),
             refusing: Cell::new(false),
             changed: Notify::new(),
-            access_log,
-            overdue,
+            outlets,
             cell: &segment.fronts()[index as usize],
             overloaded: Cell::new(0),
             queued: Cell::new(0),

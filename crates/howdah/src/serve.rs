@@ -10,6 +10,7 @@ use std::sync::{Arc, mpsc};
 
 use anyhow::Context;
 use howdah_front::{Front, Listener, Setup, runtime};
+use howdah_metrics::Recorder;
 use howdah_supervisor::{Ended, Event, ExitKind, Handle, Shared, Supervisor, cells_for, scale};
 use howdah_sys::daemon::{Daemon, daemonize};
 use howdah_wire::{MAX_SLOTS, Shape};
@@ -95,6 +96,8 @@ impl Server {
                 eventfd: eventfd.try_clone()?,
                 listeners: listeners.iter().map(Listener::share).collect::<io::Result<_>>()?,
                 access_log: access.as_ref().map(Access::log),
+                recorder: Recorder::new(),
+                local: None,
                 overdue: overdue.clone(),
             };
             fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
@@ -143,7 +146,8 @@ impl Server {
     /// Lets every request have its response, within the graceful timeout.
     async fn stop(&mut self) -> ExitCode {
         tracing::info!("stopping: requests under way have {:?}", self.patience);
-        let threads = self.fronts.iter().cloned().map(|front| tokio::spawn(async move { front.stop().await }));
+        let threads =
+            self.fronts.iter().cloned().map(|front| tokio::spawn(async move { front.stop().await }));
         let threads: Vec<_> = threads.collect();
         let drained = async {
             for thread in threads {

@@ -1,0 +1,104 @@
+//! mod_status's `?auto`: the keys of httpd 2.4 in its order, for the collectors that know them.
+
+use crate::label::{ConnectionState, WorkerState};
+use crate::number::{apache_time, local_time, put, short};
+use crate::snapshot::Snapshot;
+
+const TIME: &str = "%A, %d-%b-%Y %H:%M:%S %Z";
+/// Open slots beyond this many would only make the line long.
+const MOST_SLOTS: usize = 1024;
+
+/// Renders the page. Every key is there, also those that httpd leaves out while nothing has happened.
+pub(crate) fn render(snapshot: &Snapshot) -> String {
+    let mut out = String::with_capacity(2048);
+    head(&mut out, snapshot);
+    traffic(&mut out, snapshot);
+    connections(&mut out, snapshot);
+    put(&mut out, format_args!("Scoreboard: {}\n", scoreboard(snapshot)));
+    out
+}
+
+fn head(out: &mut String, snapshot: &Snapshot) {
+    let (server, times) = (&snapshot.server, &snapshot.times);
+    line(out, &server.host);
+    key(out, "ServerVersion", &server.version);
+    key(out, "ServerMPM", "howdah");
+    key(out, "Server Built", &server.built);
+    key(out, "CurrentTime", &local_time(times.now, TIME));
+    key(out, "RestartTime", &local_time(times.started, TIME));
+    key(out, "ParentServerConfigGeneration", &snapshot.generation.to_string());
+    key(out, "ParentServerMPMGeneration", &snapshot.generation.saturating_sub(1).to_string());
+    key(out, "ServerUptimeSeconds", &whole(times.uptime()));
+    key(out, "ServerUptime", &apache_time(times.uptime(), " "));
+    for (name, load) in ["Load1", "Load5", "Load15"].into_iter().zip(snapshot.load) {
+        key(out, name, &format!("{load:.2}"));
+    }
+}
+
+fn traffic(out: &mut String, snapshot: &Snapshot) {
+    let (totals, cpu, uptime) = (&snapshot.totals, &snapshot.cpu, snapshot.times.uptime());
+    let requests = totals.all_requests();
+    let millis = totals.duration.sum / 1_000_000;
+    let busy = cpu.front_user + cpu.front_system + cpu.workers_user + cpu.workers_system;
+    key(out, "Total Accesses", &requests.to_string());
+    key(out, "Total kBytes", &(totals.bytes_out / 1024).to_string());
+    key(out, "Total Duration", &millis.to_string());
+    key(out, "CPUUser", &short(cpu.front_user));
+    key(out, "CPUSystem", &short(cpu.front_system));
+    key(out, "CPUChildrenUser", &short(cpu.workers_user));
+    key(out, "CPUChildrenSystem", &short(cpu.workers_system));
+    key(out, "CPULoad", &short(busy / uptime * 100.0));
+    key(out, "Uptime", &whole(uptime));
+    key(out, "ReqPerSec", &short(requests as f64 / uptime));
+    key(out, "BytesPerSec", &short(totals.bytes_out as f64 / uptime));
+    key(out, "BytesPerReq", &short(totals.bytes_out as f64 / requests as f64));
+    key(out, "DurationPerReq", &short(millis as f64 / requests as f64));
+}
+
+fn connections(out: &mut String, snapshot: &Snapshot) {
+    use ConnectionState::{Closing, Idle, Reading, Writing};
+    let busy = snapshot.workers.busy();
+    let leaving = busy.states[WorkerState::Leaving];
+    let pairs = [
+        ("BusyWorkers", busy.running()),
+        ("GracefulWorkers", leaving),
+        ("IdleWorkers", busy.idle()),
+        ("Processes", snapshot.workers.list.len() as u64),
+        ("Stopping", leaving),
+        ("ConnsTotal", snapshot.totals.open()),
+        ("ConnsAsyncWaitIO", snapshot.connections(&[Reading])),
+        ("ConnsAsyncWriting", snapshot.connections(&[Writing])),
+        ("ConnsAsyncKeepAlive", snapshot.connections(&[Idle])),
+        ("ConnsAsyncClosing", snapshot.connections(&[Closing])),
+    ];
+    for (name, value) in pairs {
+        key(out, name, &value.to_string());
+    }
+}
+
+/// A letter for each worker at its index, `.` where there is none.
+pub(crate) fn scoreboard(snapshot: &Snapshot) -> String {
+    let workers = &snapshot.workers;
+    let least = workers.list.iter().map(|worker| worker.index as usize + 1).max().unwrap_or(0);
+    let slots = least.max((workers.capacity as usize).min(MOST_SLOTS));
+    let mut letters = vec!['.'; slots];
+    for worker in &workers.list {
+        letters[worker.index as usize] = worker.state.letter();
+    }
+    letters.into_iter().collect()
+}
+
+fn key(out: &mut String, name: &str, value: &str) {
+    put(out, format_args!("{name}: "));
+    line(out, value);
+}
+
+/// A value is one line, whatever a configuration put into a name.
+fn line(out: &mut String, value: &str) {
+    out.extend(value.chars().map(|character| if character.is_control() { ' ' } else { character }));
+    out.push('\n');
+}
+
+fn whole(seconds: f64) -> String {
+    (seconds as u64).to_string()
+}

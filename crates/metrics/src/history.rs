@@ -1,0 +1,326 @@
+//! The last minutes: what the counters did, second by second, so that a page has its charts at once.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use serde::Serialize;
+
+use crate::histogram::Distribution;
+use crate::label::Class;
+use crate::recorder::Counters;
+use crate::totals::Totals;
+
+/// Points of a chart, one a second.
+const POINTS: usize = 300;
+const SECOND: u64 = 1_000_000_000;
+/// Time between two marks from which the recent minute is measured.
+const MARK: u64 = 10 * SECOND;
+const MINUTE: u64 = 60 * SECOND;
+
+/// What is sampled once a second beside the counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gauges {
+    /// Requests that wait for a worker.
+    pub queue_depth: u64,
+    /// Workers that run a request.
+    pub busy: u64,
+}
+
+/// Watches the counters of all front threads; owned by whoever has a timer.
+#[derive(Debug)]
+pub struct Monitor {
+    threads: Vec<Arc<Counters>>,
+    last: (u64, Totals),
+    marks: VecDeque<(u64, Totals)>,
+    points: VecDeque<Point>,
+    queue_peak: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Point {
+    requests: f64,
+    errors: f64,
+    bytes_out: f64,
+    p50: f64,
+    p99: f64,
+    queue: u64,
+    busy: u64,
+    connections: u64,
+}
+
+/// Some percentiles of a distribution, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Quantiles {
+    /// How many durations there were.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Half are below.
+    pub p50: f64,
+    /// 90 % are below.
+    pub p90: f64,
+    /// 99 % are below.
+    pub p99: f64,
+    /// Upper bound of the highest bucket in use.
+    pub max: f64,
+}
+
+impl From<&Distribution> for Quantiles {
+    fn from(distribution: &Distribution) -> Self {
+        Self {
+            count: distribution.count(),
+            mean: distribution.mean(),
+            p50: distribution.quantile(0.5),
+            p90: distribution.quantile(0.9),
+            p99: distribution.quantile(0.99),
+            max: distribution.quantile(1.0),
+        }
+    }
+}
+
+/// The last minute, or the time since the start while that is shorter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Recent {
+    /// Seconds that it covers.
+    pub seconds: f64,
+    /// Requests per second.
+    pub requests: f64,
+    /// Of those, answered with 5xx.
+    pub errors: f64,
+    /// Bytes received per second.
+    pub bytes_in: f64,
+    /// Bytes sent per second.
+    pub bytes_out: f64,
+    /// From a request's first byte to its response's last.
+    pub duration: Quantiles,
+    /// Wait for a worker.
+    pub queue: Quantiles,
+    /// From a request's first byte to its response's first.
+    pub first_byte: Quantiles,
+    /// From a response's first byte to its last.
+    pub send: Quantiles,
+    /// Most requests that waited at once.
+    pub queue_peak: u64,
+}
+
+/// Columns of equal length, one row about every second, the oldest first; at most five minutes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct History {
+    /// Requests per second.
+    pub requests: Vec<f64>,
+    /// Responses with 5xx per second.
+    pub errors: Vec<f64>,
+    /// Bytes sent per second.
+    pub bytes_out: Vec<f64>,
+    /// Median of the duration in milliseconds.
+    pub p50_ms: Vec<f64>,
+    /// 99th percentile of the duration in milliseconds.
+    pub p99_ms: Vec<f64>,
+    /// Most requests that waited at once.
+    pub queue: Vec<u64>,
+    /// Workers that ran a request.
+    pub busy: Vec<u64>,
+    /// Open connections.
+    pub connections: Vec<u64>,
+}
+
+impl Monitor {
+    /// Watches `threads` from now on; `now` is CLOCK_MONOTONIC in nanoseconds.
+    #[must_use]
+    pub fn new(threads: Vec<Arc<Counters>>, now: u64) -> Self {
+        let start = (now, Totals::of(&threads));
+        Self {
+            threads,
+            marks: VecDeque::from([start.clone()]),
+            last: start,
+            points: VecDeque::new(),
+            queue_peak: 0,
+        }
+    }
+
+    /// To be called about once a second. A longer pause only makes the rates of that time a mean.
+    pub fn tick(&mut self, now: u64, gauges: Gauges) {
+        let totals = self.totals();
+        let queue = self.take_queue_peak().max(gauges.queue_depth);
+        if let Some(point) = point(&self.last, (now, &totals), queue, gauges.busy) {
+            self.points.push_back(point);
+            self.points.drain(..self.points.len().saturating_sub(POINTS));
+            self.mark(now, &totals);
+            self.last = (now, totals);
+            self.queue_peak = self.queue_peak.max(queue);
+        }
+    }
+
+    /// Keeps what is needed to look back a minute.
+    fn mark(&mut self, now: u64, totals: &Totals) {
+        if self.marks.back().is_none_or(|(at, _)| now - at >= MARK) {
+            self.marks.push_back((now, totals.clone()));
+        }
+        while self.marks.get(1).is_some_and(|(at, _)| now - at >= MINUTE) {
+            self.marks.pop_front();
+        }
+    }
+
+    fn take_queue_peak(&self) -> u64 {
+        self.threads.iter().map(|counters| counters.queue_peak.swap(0, Relaxed)).sum()
+    }
+
+    /// The counters now.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        Totals::of(&self.threads)
+    }
+
+    /// Most requests that ever waited at once, as of the last tick.
+    #[must_use]
+    pub fn queue_peak(&self) -> u64 {
+        self.queue_peak
+    }
+
+    /// The last minute, as of the last tick.
+    #[must_use]
+    pub fn recent(&self) -> Recent {
+        let (now, totals) = &self.last;
+        let Some((then, before)) = self.marks.front().filter(|(at, _)| at < now) else {
+            return Recent::default();
+        };
+        let seconds = (now - then) as f64 / SECOND as f64;
+        let per_second = |late: u64, early: u64| late.saturating_sub(early) as f64 / seconds;
+        let quantiles = |late: &Distribution, early: &Distribution| Quantiles::from(&late.since(early));
+        let points = self.points.iter().rev().take(seconds.ceil() as usize);
+        Recent {
+            seconds,
+            requests: per_second(totals.all_requests(), before.all_requests()),
+            errors: per_second(errors(totals), errors(before)),
+            bytes_in: per_second(totals.bytes_in, before.bytes_in),
+            bytes_out: per_second(totals.bytes_out, before.bytes_out),
+            duration: quantiles(&totals.duration, &before.duration),
+            queue: quantiles(&totals.queue, &before.queue),
+            first_byte: quantiles(&totals.first_byte, &before.first_byte),
+            send: quantiles(&totals.send, &before.send),
+            queue_peak: points.map(|point| point.queue).max().unwrap_or(0),
+        }
+    }
+
+    /// The last five minutes, second by second.
+    #[must_use]
+    pub fn history(&self) -> History {
+        let column = |value: fn(&Point) -> f64| self.points.iter().map(value).collect();
+        let count = |value: fn(&Point) -> u64| self.points.iter().map(value).collect();
+        History {
+            requests: column(|point| point.requests),
+            errors: column(|point| point.errors),
+            bytes_out: column(|point| point.bytes_out),
+            p50_ms: column(|point| point.p50),
+            p99_ms: column(|point| point.p99),
+            queue: count(|point| point.queue),
+            busy: count(|point| point.busy),
+            connections: count(|point| point.connections),
+        }
+    }
+}
+
+/// The point between two readings; none when no time has passed.
+fn point(
+    (then, before): &(u64, Totals),
+    (now, totals): (u64, &Totals),
+    queue: u64,
+    busy: u64,
+) -> Option<Point> {
+    let seconds = now.checked_sub(*then).filter(|span| *span > 0)? as f64 / SECOND as f64;
+    let per_second = |late: u64, early: u64| rounded(late.saturating_sub(early) as f64 / seconds, 10.0);
+    let duration = totals.duration.since(&before.duration);
+    let millis = |q| rounded(duration.quantile(q) * 1000.0, 1000.0);
+    Some(Point {
+        requests: per_second(totals.all_requests(), before.all_requests()),
+        errors: per_second(errors(totals), errors(before)),
+        bytes_out: per_second(totals.bytes_out, before.bytes_out),
+        p50: millis(0.5),
+        p99: millis(0.99),
+        queue,
+        busy,
+        connections: totals.open(),
+    })
+}
+
+fn errors(totals: &Totals) -> u64 {
+    totals.requests[Class::ServerError].sum()
+}
+
+/// Few digits make short JSON.
+fn rounded(value: f64, parts: f64) -> f64 {
+    (value * parts).round() / parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::label::{ConnectionState, Method};
+    use crate::recorder::{Finished, Recorder};
+
+    const REQUEST: Finished = Finished {
+        method: Method::Get,
+        status: 200,
+        duration: 2_000_000,
+        queue: Some(1000),
+        first_byte: Some(1_000_000),
+        send: Some(1_000_000),
+        bytes_in: 100,
+        bytes_out: 1000,
+    };
+
+    fn run(recorder: &Recorder, monitor: &mut Monitor, seconds: std::ops::Range<u64>, per_second: u64) {
+        for second in seconds {
+            (0..per_second).for_each(|_| recorder.request(&REQUEST));
+            monitor.tick((second + 1) * SECOND, Gauges { queue_depth: second % 3, busy: 2 });
+        }
+    }
+
+    #[test]
+    fn rates_and_percentiles_are_those_of_the_last_minute() {
+        let recorder = Recorder::new();
+        recorder.accepted(ConnectionState::Idle);
+        let mut monitor = Monitor::new(vec![recorder.counters()], 0);
+        run(&recorder, &mut monitor, 0..100, 50);
+        run(&recorder, &mut monitor, 100..200, 10);
+        let recent = monitor.recent();
+        assert!((60.0..70.0).contains(&recent.seconds), "{recent:?}");
+        assert!((recent.requests - 10.0).abs() < 1e-9, "{recent:?}");
+        assert!((recent.bytes_out - 10_000.0).abs() < 1e-6);
+        assert!((recent.duration.p50 - 0.002).abs() < 0.0003, "{recent:?}");
+        assert_eq!((recent.queue_peak, recent.errors), (2, 0.0));
+        let history = monitor.history();
+        assert_eq!((history.requests.len(), history.requests[0], history.requests[199]), (200, 50.0, 10.0));
+        assert_eq!((history.busy[7], history.connections[7]), (2, 1));
+    }
+
+    #[test]
+    fn five_minutes_are_kept() {
+        let recorder = Recorder::new();
+        let mut monitor = Monitor::new(vec![recorder.counters()], 0);
+        run(&recorder, &mut monitor, 0..1000, 1);
+        assert_eq!(monitor.history().queue.len(), POINTS);
+        assert!(monitor.marks.len() <= 8);
+    }
+
+    #[test]
+    fn a_peak_between_two_ticks_is_seen_once() {
+        let recorder = Recorder::new();
+        let mut monitor = Monitor::new(vec![recorder.counters()], 0);
+        [3, 17, 5].into_iter().for_each(|depth| recorder.queue_depth(depth));
+        monitor.tick(SECOND, Gauges::default());
+        monitor.tick(2 * SECOND, Gauges::default());
+        assert_eq!(monitor.history().queue, [17, 0]);
+        assert_eq!((monitor.queue_peak(), monitor.recent().queue_peak), (17, 17));
+    }
+
+    #[test]
+    fn before_the_first_tick_and_without_time_there_is_nothing() {
+        let mut monitor = Monitor::new(vec![Recorder::new().counters()], SECOND);
+        assert_eq!(monitor.recent(), Recent::default());
+        monitor.tick(SECOND, Gauges::default());
+        monitor.tick(0, Gauges::default());
+        assert_eq!(monitor.history(), History::default());
+    }
+}

@@ -1,0 +1,126 @@
+//! The tables below the workers.
+
+use super::markup::{grid, pairs};
+use crate::history::Quantiles;
+use crate::label::{Class, Label, Method, Per};
+use crate::number::{bytes, count, long, seconds};
+use crate::snapshot::Snapshot;
+
+pub(super) fn put_panels(out: &mut String, snapshot: &Snapshot) {
+    out.push_str("<section id=\"panels\" class=\"panels\">");
+    times(out, snapshot);
+    responses(out, snapshot);
+    pairs(out, "Connections", &connections(snapshot));
+    pairs(out, "Failures", &counted(&snapshot.totals.failures));
+    pairs(out, "Workers come and gone", &lifecycle(snapshot));
+    fronts(out, snapshot);
+    pairs(out, "Server", &server(snapshot));
+    out.push_str("</section>");
+}
+
+fn times(out: &mut String, snapshot: &Snapshot) {
+    let (recent, totals) = (&snapshot.recent, &snapshot.totals);
+    let columns = ["mean", "50 %", "90 %", "99 %", "most"];
+    let rows =
+        |parts: [(&str, Quantiles); 4]| parts.map(|(name, quantiles)| (name.to_owned(), row(&quantiles)));
+    let minute = [
+        ("Whole", recent.duration),
+        ("Waiting", recent.queue),
+        ("First byte", recent.first_byte),
+        ("Sending", recent.send),
+    ];
+    let ever = [
+        ("Whole", Quantiles::from(&totals.duration)),
+        ("Waiting", Quantiles::from(&totals.queue)),
+        ("First byte", Quantiles::from(&totals.first_byte)),
+        ("Sending", Quantiles::from(&totals.send)),
+    ];
+    grid(out, "Times, last minute", &columns, &rows(minute));
+    grid(out, "Times since the start", &columns, &rows(ever));
+}
+
+fn row(quantiles: &Quantiles) -> Vec<String> {
+    if quantiles.count == 0 {
+        return vec!["–".into(); 5];
+    }
+    [quantiles.mean, quantiles.p50, quantiles.p90, quantiles.p99, quantiles.max].map(seconds).into()
+}
+
+/// Classes against methods; methods that never came have no row.
+fn responses(out: &mut String, snapshot: &Snapshot) {
+    let requests = &snapshot.totals.requests;
+    let classes: Vec<Class> = Class::ALL.iter().copied().filter(|class| requests[*class].sum() > 0).collect();
+    let sum = |method: Method| classes.iter().map(|class| requests[*class][method]).sum::<u64>();
+    let methods = Method::ALL.iter().copied().filter(|method| sum(*method) > 0);
+    let line = |method: Method| classes.iter().map(|class| zero_is_dash(requests[*class][method])).collect();
+    let mut rows: Vec<_> = methods.map(|method| (Method::name(method).to_owned(), line(method))).collect();
+    rows.push(("All".into(), classes.iter().map(|class| count(requests[*class].sum())).collect()));
+    let columns: Vec<_> = classes.iter().map(|class| class.name()).collect();
+    grid(out, "Responses", &columns, &rows);
+}
+
+fn zero_is_dash(value: u64) -> String {
+    if value == 0 { "–".into() } else { count(value) }
+}
+
+fn connections(snapshot: &Snapshot) -> Vec<(String, String)> {
+    let mut rows: Vec<_> = snapshot
+        .totals
+        .connections
+        .iter()
+        .map(|(state, value)| (state.name().to_owned(), count(*value)))
+        .collect();
+    rows.push(("accepted so far".into(), count(snapshot.totals.accepted)));
+    rows
+}
+
+/// Those that have happened.
+fn counted<L: Label>(counts: &Per<L>) -> Vec<(String, String)> {
+    let happened = counts.iter().filter(|(_, value)| **value > 0);
+    happened.map(|(label, value)| (label.name().replace('_', " "), count(*value))).collect()
+}
+
+fn lifecycle(snapshot: &Snapshot) -> Vec<(String, String)> {
+    let lifecycle = &snapshot.lifecycle;
+    let mut rows = vec![("started".into(), count(lifecycle.spawns))];
+    rows.extend(
+        counted(&lifecycle.exits).into_iter().map(|(cause, value)| (format!("ended: {cause}"), value)),
+    );
+    rows.push(("reloads".into(), count(lifecycle.reloads)));
+    if lifecycle.failed_reloads > 0 {
+        rows.push(("failed reloads".into(), count(lifecycle.failed_reloads)));
+    }
+    rows
+}
+
+fn fronts(out: &mut String, snapshot: &Snapshot) {
+    let rows: Vec<_> = snapshot
+        .fronts
+        .iter()
+        .map(|front| {
+            let cpu = front.cpu_seconds.map_or_else(|| "–".into(), seconds);
+            (front.index.to_string(), vec![count(front.requests), count(front.accepted), cpu])
+        })
+        .collect();
+    grid(out, "Front threads", &["requests", "connections", "CPU"], &rows);
+}
+
+fn server(snapshot: &Snapshot) -> Vec<(String, String)> {
+    let (cpu, totals, times) = (&snapshot.cpu, &snapshot.totals, &snapshot.times);
+    let load = snapshot.load.map(|load| format!("{load:.2}")).join(" ");
+    let mut rows = vec![
+        ("process".to_owned(), snapshot.server.pid.to_string()),
+        ("application loaded".into(), format!("{} ago", long(times.now - times.loaded))),
+        ("requests".into(), count(totals.all_requests())),
+        ("received".into(), bytes(totals.bytes_in as f64)),
+        ("sent".into(), bytes(totals.bytes_out as f64)),
+        ("CPU of the front".into(), seconds(cpu.front_user + cpu.front_system)),
+        ("CPU of the workers".into(), seconds(cpu.workers_user + cpu.workers_system)),
+        ("load average".into(), load),
+    ];
+    if let Some(lines) = snapshot.access_log {
+        rows.push(("access log lines".into(), count(lines.written)));
+        rows.push(("access log lines dropped".into(), count(lines.dropped)));
+    }
+    rows
+}

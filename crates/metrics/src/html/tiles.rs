@@ -1,0 +1,137 @@
+//! The row of numbers at the top, each with its last five minutes.
+
+use super::chart::{Line, put_chart};
+use super::markup::Text;
+use crate::label::ConnectionState::{Idle, Queued, Reading, Running, Writing};
+use crate::number::{bytes, count, put, rate, seconds};
+use crate::snapshot::Snapshot;
+
+struct Tile<'t> {
+    name: &'t str,
+    /// The number of now.
+    value: String,
+    /// What stands small behind it.
+    unit: String,
+    note: String,
+    lines: Vec<Line>,
+    /// The number is a bad one.
+    alarm: bool,
+}
+
+pub(super) fn put_tiles(out: &mut String, snapshot: &Snapshot) {
+    out.push_str("<section id=\"tiles\" class=\"tiles\" aria-label=\"Now\">");
+    let tiles = [
+        traffic(snapshot),
+        latency(snapshot),
+        workers(snapshot),
+        queue(snapshot),
+        connections(snapshot),
+        sent(snapshot),
+    ];
+    tiles.iter().for_each(|tile| put_tile(out, tile));
+    out.push_str("</section>");
+}
+
+fn put_tile(out: &mut String, tile: &Tile<'_>) {
+    let alarm = if tile.alarm { " alarm" } else { "" };
+    put(
+        out,
+        format_args!(
+            "<article class=\"tile{alarm}\"><h2>{}</h2><p class=\"big\">{} <small>{}</small></p><p class=\"note\">{}</p>",
+            Text(tile.name),
+            Text(&tile.value),
+            Text(&tile.unit),
+            Text(&tile.note)
+        ),
+    );
+    put_chart(out, tile.name, &tile.lines);
+    out.push_str("</article>");
+}
+
+fn traffic(snapshot: &Snapshot) -> Tile<'_> {
+    let (recent, history) = (&snapshot.recent, &snapshot.history);
+    let errors =
+        if recent.errors > 0.0 { format!(", {} failed", rate(recent.errors)) } else { String::new() };
+    Tile {
+        name: "Requests",
+        value: rate(latest(&history.requests)),
+        unit: "/s".into(),
+        note: format!("{}/s over a minute{errors}", rate(recent.requests)),
+        lines: vec![("", history.requests.clone()), ("errors", history.errors.clone())],
+        alarm: recent.errors > 0.0 && recent.errors > recent.requests / 100.0,
+    }
+}
+
+fn latency(snapshot: &Snapshot) -> Tile<'_> {
+    let (duration, history) = (&snapshot.recent.duration, &snapshot.history);
+    Tile {
+        name: "Duration",
+        value: seconds(duration.p50),
+        unit: "median".into(),
+        note: format!("99 % below {}", seconds(duration.p99)),
+        lines: vec![("", history.p50_ms.clone()), ("second", history.p99_ms.clone())],
+        alarm: false,
+    }
+}
+
+fn workers(snapshot: &Snapshot) -> Tile<'_> {
+    let (busy, total) = (snapshot.workers.busy(), snapshot.workers.list.len() as u64);
+    Tile {
+        name: "Workers",
+        value: busy.running().to_string(),
+        unit: format!("of {total} busy"),
+        note: format!("{} idle, {} wanted", busy.idle(), snapshot.workers.target),
+        lines: vec![("", numbers(&snapshot.history.busy))],
+        alarm: total > 0 && busy.running() == total && snapshot.queue.depth > 0,
+    }
+}
+
+fn queue(snapshot: &Snapshot) -> Tile<'_> {
+    let (queue, recent) = (&snapshot.queue, &snapshot.recent);
+    Tile {
+        name: "Queue",
+        value: count(queue.depth),
+        unit: format!("of {} waiting", count(queue.limit)),
+        note: format!(
+            "at most {} in a minute, wait {} (99 %)",
+            count(recent.queue_peak),
+            seconds(recent.queue.p99)
+        ),
+        lines: vec![("", numbers(&snapshot.history.queue))],
+        alarm: queue.limit > 0 && recent.queue_peak >= queue.limit,
+    }
+}
+
+fn connections(snapshot: &Snapshot) -> Tile<'_> {
+    let active = snapshot.connections(&[Reading, Queued, Running, Writing]);
+    Tile {
+        name: "Connections",
+        value: count(snapshot.totals.open()),
+        unit: "open".into(),
+        note: format!("{} active, {} idle", count(active), count(snapshot.connections(&[Idle]))),
+        lines: vec![("", numbers(&snapshot.history.connections))],
+        alarm: false,
+    }
+}
+
+fn sent(snapshot: &Snapshot) -> Tile<'_> {
+    let (recent, history) = (&snapshot.recent, &snapshot.history);
+    Tile {
+        name: "Sent",
+        value: bytes(latest(&history.bytes_out)),
+        unit: "/s".into(),
+        note: format!("{}/s in over a minute", bytes(recent.bytes_in)),
+        lines: vec![("", history.bytes_out.clone())],
+        alarm: false,
+    }
+}
+
+/// The mean of the last three seconds: calmer to the eye than the last alone.
+fn latest(values: &[f64]) -> f64 {
+    let last = &values[values.len().saturating_sub(3)..];
+    if last.is_empty() { 0.0 } else { last.iter().sum::<f64>() / last.len() as f64 }
+}
+
+fn numbers(values: &[u64]) -> Vec<f64> {
+    values.iter().map(|value| *value as f64).collect()
+}

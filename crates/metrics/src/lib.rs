@@ -1,0 +1,40 @@
+//! What the server counts, and every shape in which it shows itself: Apache's `?auto`, JSON, ServerStatus::Lite,
+//! HTML for people, Prometheus and OpenMetrics.
+//!
+//! ```text
+//! front thread ── Recorder ──> Counters ─┐
+//! front thread ── Recorder ──> Counters ─┼─ Monitor (once a second) ─> Recent, History ─┐
+//!                                        └────────────── Totals ────────────────────────┼─> Snapshot ─> page, metrics
+//! supervisor ── workers, spawns, exits ─────────────────────────────────────────────────┘
+//! ```
+//!
+//! Called by the front: a [`Recorder`] per thread counts as requests end, which costs a few nanoseconds each. Whoever
+//! answers a status request fills a [`Snapshot`] and has it rendered ([`status_page`], [`metrics_page`]); that happens
+//! a few times a minute, so the renderers allocate as they like.
+#![forbid(unsafe_code)]
+
+mod apache;
+mod histogram;
+mod history;
+mod html;
+mod json;
+mod label;
+mod lite;
+mod number;
+mod page;
+mod prometheus;
+mod recorder;
+mod snapshot;
+mod text;
+mod totals;
+
+pub use histogram::Distribution;
+pub use history::{Gauges, History, Monitor, Quantiles, Recent};
+pub use label::{Class, ConnectionState, ExitCause, Failure, Label, Method, Per, WorkerState};
+pub use page::{CONTENT_SECURITY_POLICY, Page, metrics_page, status_page};
+pub use recorder::{Counters, Finished, Recorder};
+pub use snapshot::{
+    Busy, Cpu, Front, Lifecycle, Lines, Queue, RequestSeen, Server, Snapshot, State, Times, Worker, Workers,
+};
+pub use text::printable;
+pub use totals::Totals;
