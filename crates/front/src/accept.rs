@@ -15,6 +15,8 @@ use crate::thread::here;
 
 /// Connections to accept before those at hand have their turn.
 const TURN: usize = 64;
+/// Such turns when the thread drains: more than the kernel keeps by default, and an end where clients never cease.
+const TURNS_AT_LAST: usize = 64;
 /// Rest when the process is out of descriptors or memory.
 const REST: Duration = Duration::from_millis(100);
 
@@ -27,11 +29,7 @@ pub(crate) async fn accept(listener: Arc<Listener>) {
     loop {
         let changed = here().changed.notified();
         if here().draining.get() {
-            while !accept_some(&listener).await {}
-            if here().refusing.get() {
-                listener.close();
-            }
-            return;
+            return accept_the_last(&listener).await;
         }
         tokio::select! {
             ready = watched.readable() => match ready {
@@ -43,13 +41,21 @@ pub(crate) async fn accept(listener: Arc<Listener>) {
     }
 }
 
+/// Takes those that the kernel has for us already: it would cut them off when the socket is closed.
+async fn accept_the_last(listener: &Arc<Listener>) {
+    for _ in 0..TURNS_AT_LAST {
+        if accept_some(listener).await {
+            return;
+        }
+    }
+}
+
 /// True when no further connection waits.
 async fn accept_some(listener: &Arc<Listener>) -> bool {
     for _ in 0..TURN {
         match rustix::net::acceptfrom_with(&listener.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok((socket, address)) => start(listener, socket, address),
-            // INVAL: another front thread has closed it.
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INVAL) => return true,
+            Err(rustix::io::Errno::AGAIN) => return true,
             Err(
                 rustix::io::Errno::MFILE
                 | rustix::io::Errno::NFILE
@@ -73,7 +79,7 @@ async fn accept_some(listener: &Arc<Listener>) -> bool {
 fn start(listener: &Arc<Listener>, socket: OwnedFd, address: Option<SocketAddrAny>) {
     let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
     let client = Client {
-        listener: Arc::clone(listener),
+        origin: Arc::clone(&listener.origin),
         // A client that came by IPv4 to a dual-stack socket is shown by its IPv4 address.
         address: peer.map_or_else(Box::default, |peer| peer.ip().to_canonical().to_string().into_boxed_str()),
         port: peer.map_or_else(Box::default, |peer| peer.port().to_string().into_boxed_str()),

@@ -177,7 +177,7 @@ impl Conn {
         (connection, end): (ConnectionState, u64),
     ) -> Record<'a> {
         let thread = here();
-        let listener = &self.client.listener;
+        let origin = &self.client.origin;
         let worker = tally.worker.and_then(|worker| thread.segment.workers().get(worker as usize));
         let pid = worker.map_or(0, |cell| cell.pid.load(Relaxed));
         Record {
@@ -201,10 +201,10 @@ impl Conn {
             client: self.client.address.as_bytes(),
             client_port: self.client.port.parse().unwrap_or(0),
             peer: self.client.address.as_bytes(),
-            local: listener.name.as_bytes(),
-            local_port: listener.port.parse().unwrap_or(0),
-            server_name: listener.name.as_bytes(),
-            server_port: listener.port.parse().unwrap_or(0),
+            local: origin.name.as_bytes(),
+            local_port: origin.port.parse().unwrap_or(0),
+            server_name: origin.name.as_bytes(),
+            server_port: origin.port.parse().unwrap_or(0),
             host: request.field(b"HTTP_HOST").unwrap_or_default(),
             keepalive: self.served,
             connection,

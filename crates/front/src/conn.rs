@@ -15,7 +15,7 @@ use howdah_wire::INLINE_BODY;
 use crate::account::Tally;
 use crate::collect::Collect;
 use crate::fill::{Body, enqueue};
-use crate::listen::Listener;
+use crate::listen::Origin;
 use crate::local::LocalRequest;
 use crate::refusal::Refusal;
 use crate::registry::Rest;
@@ -30,7 +30,7 @@ const KEEP_CAPACITY: usize = 4 * 1024;
 /// Who is at the other end, in the form in which the env wants it.
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) listener: Arc<Listener>,
+    pub(crate) origin: Arc<Origin>,
     /// REMOTE_ADDR; empty on a Unix socket.
     pub(crate) address: Box<str>,
     /// REMOTE_PORT.
@@ -232,21 +232,24 @@ impl Conn {
         Poll::Ready(self.examine(&received, fields, path))
     }
 
-    /// An idle connection on a draining thread.
+    /// An idle connection on a draining thread, once it has had its time.
     fn is_unwanted(&self, thread: &Thread) -> bool {
-        thread.draining.get() && thread.registry.borrow_mut().get(self.key).rest != Rest::No
+        thread.draining.get()
+            && thread.clock.now() >= thread.idle_until.get()
+            && thread.registry.borrow_mut().get(self.key).rest != Rest::No
     }
 
     /// A passed deadline.
     fn interrupted(&self, thread: &Thread, context: &Context<'_>) -> Option<Result<Step, Refusal>> {
+        let unwanted = self.is_unwanted(thread);
         let mut registry = thread.registry.borrow_mut();
         let entry = registry.get(self.key);
         entry.listen(context);
-        if std::mem::take(&mut entry.expired) {
-            let what = if self.need > 0 { "the request body" } else { "the request head" };
-            return Some(if entry.rest == Rest::Kept { Ok(Step::End) } else { Err(Refusal::Timeout(what)) });
+        if !std::mem::take(&mut entry.expired) || unwanted {
+            return None;
         }
-        None
+        let what = if self.need > 0 { "the request body" } else { "the request head" };
+        Some(if entry.rest == Rest::Kept { Ok(Step::End) } else { Err(Refusal::Timeout(what)) })
     }
 
     /// The first read of a connection is tried at once: with deferred accept the request is there.

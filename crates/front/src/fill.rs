@@ -54,8 +54,8 @@ fn write(
         howdah_http1::Version::Http10 => b"HTTP/1.0",
         howdah_http1::Version::Http11 => b"HTTP/1.1",
     })?;
-    out.record.server_name = out.put(client.listener.name.as_bytes())?;
-    out.record.server_port = out.put(client.listener.port.as_bytes())?;
+    out.record.server_name = out.put(client.origin.name.as_bytes())?;
+    out.record.server_port = out.put(client.origin.port.as_bytes())?;
     out.record.remote_addr = out.put(client.address.as_bytes())?;
     out.record.remote_port = out.put(client.port.as_bytes())?;
     out.record.flags = flags(head, body, client);
@@ -84,7 +84,7 @@ fn write_body(out: &mut RequestWriter<'_>, head: &Head<'_>, body: &Body<'_>) -> 
 
 fn flags(head: &Head<'_>, body: &Body<'_>, client: &Client) -> u32 {
     let when = |condition: bool, flag: u32| if condition { flag } else { 0 };
-    when(client.listener.path.is_some(), REQUEST_LOCAL)
+    when(client.origin.path.is_some(), REQUEST_LOCAL)
         | when(client.secure, REQUEST_HTTPS)
         | when(head.upgrade, REQUEST_UPGRADE)
         | when(head.method == b"HEAD", REQUEST_IS_HEAD)

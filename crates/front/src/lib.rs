@@ -57,7 +57,8 @@ use thread::{Outlets, Thread, here};
 enum Order {
     WorkerUp { worker: u16, channel: OwnedFd },
     WorkerGone { worker: u16, status: u16, done: oneshot::Sender<()> },
-    Drain { refuse: bool, done: oneshot::Sender<()> },
+    Accept { listeners: Vec<Listener> },
+    Drain { idle: Duration, done: oneshot::Sender<()> },
 }
 
 /// A front thread, to those who give it orders. Orders to a thread that has ended are dropped.
@@ -86,7 +87,7 @@ pub struct Setup {
     pub index: u32,
     /// Workers write to it when this thread sleeps.
     pub eventfd: OwnedFd,
-    /// Shared with the other threads.
+    /// Accepted from at once; shared with the other threads. [`Front::accept`] adds some later.
     pub listeners: Vec<Listener>,
     /// Where finished requests are told.
     pub access_log: Option<AccessLog>,
@@ -113,9 +114,7 @@ impl Front {
         tokio::spawn(obey(inbox, eventfd));
         tokio::spawn(thread::sweep());
         tokio::spawn(thread::backstop());
-        for listener in setup.listeners {
-            tokio::spawn(accept::accept(Arc::new(listener)));
-        }
+        accept_from(setup.listeners);
         Ok(Self { orders })
     }
 
@@ -131,21 +130,17 @@ impl Front {
         let _ = settled.await;
     }
 
-    /// Accepts no more, closes idle connections, and lets each of the others have the response to its request.
-    /// Resolves when the last one is closed.
-    pub async fn drain(&self) {
-        self.end(false).await;
+    /// Accepts connections from these listeners, too.
+    pub fn accept(&self, listeners: Vec<Listener>) {
+        let _ = self.orders.send(Order::Accept { listeners });
     }
 
-    /// As `drain`, and clients that come from now on are refused by the kernel: nobody else is to accept them. Sockets
-    /// that were handed to us stay open for whoever shares them.
-    pub async fn stop(&self) {
-        self.end(true).await;
-    }
-
-    async fn end(&self, refuse: bool) {
+    /// Accepts those who have connected already and no more, lets go of the listeners, and closes each connection after
+    /// the response to its request. Idle ones have `idle` to bring another request, since one may be on its way already;
+    /// then they are closed. Resolves when the last one is.
+    pub async fn drain(&self, idle: Duration) {
         let (done, drained) = oneshot::channel();
-        let _ = self.orders.send(Order::Drain { refuse, done });
+        let _ = self.orders.send(Order::Drain { idle, done });
         let _ = drained.await;
     }
 }
@@ -170,9 +165,9 @@ async fn obey(mut inbox: mpsc::UnboundedReceiver<Order>, eventfd: AsyncFd<OwnedF
                 worker_gone(worker, status);
                 let _ = done.send(());
             }
-            Order::Drain { refuse, done } => {
-                here().refusing.set(refuse);
-                tokio::spawn(drain(done));
+            Order::Accept { listeners } => accept_from(listeners),
+            Order::Drain { idle, done } => {
+                tokio::spawn(drain(idle, done));
             }
         }
     }
@@ -192,14 +187,24 @@ fn worker_gone(worker: u16, status: u16) {
     thread.dispatch.borrow_mut().worker_gone(worker, status, &mut thread.registry.borrow_mut());
 }
 
-async fn drain(done: oneshot::Sender<()>) {
+fn accept_from(listeners: Vec<Listener>) {
+    for listener in listeners {
+        tokio::spawn(accept::accept(Arc::new(listener)));
+    }
+}
+
+async fn drain(idle: Duration, done: oneshot::Sender<()>) {
     let thread = here();
     thread.draining.set(true);
     thread.changed.notify_waiters();
-    thread.registry.borrow().wake_idle();
+    thread.clock.refresh();
+    let deadline = thread.clock.after(idle.max(Duration::from_millis(1)));
+    thread.idle_until.set(deadline);
     // The accept loops see to those who have connected already.
     tokio::task::yield_now().await;
     while here().registry.borrow().len() > 0 {
+        // Each time, for those that come to rest meanwhile.
+        here().registry.borrow_mut().hurry_idle(deadline);
         // Told by each connection that ends; the bound makes up for one that ends between the check and the wait.
         let _ = tokio::time::timeout(Duration::from_millis(50), here().changed.notified()).await;
     }

@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::io::unix::AsyncFd;
@@ -75,20 +76,25 @@ impl fmt::Display for Address {
     }
 }
 
-/// A bound socket, and what requests that come through it say about the server (RFC 3875 4.1.14, 4.1.15).
+/// What requests say about the listener that they came through (RFC 3875 4.1.14, 4.1.15). Connections keep it; the
+/// socket is not in it, so that it can be closed before they are.
 #[derive(Debug)]
-pub struct Listener {
-    pub(crate) socket: OwnedFd,
+pub(crate) struct Origin {
     /// SERVER_NAME: the host listened on, or the machine's name when that is any.
     pub(crate) name: String,
     /// SERVER_PORT.
     pub(crate) port: String,
     /// A Unix socket's path.
     pub(crate) path: Option<PathBuf>,
-    /// Somebody else bound it and may go on listening.
-    adopted: bool,
     /// Has nothing but the front's own pages.
     pub(crate) only_local: bool,
+}
+
+/// A bound socket.
+#[derive(Debug)]
+pub struct Listener {
+    pub(crate) socket: OwnedFd,
+    pub(crate) origin: Arc<Origin>,
     /// For people: `http://127.0.0.1:5000` or `unix:/run/app.sock`.
     pub url: String,
 }
@@ -127,20 +133,21 @@ impl Listener {
         socket.set_nonblocking(true).map_err(failed)?;
         socket.listen(backlog).map_err(failed)?;
         let local = socket.local_addr().map_err(failed)?;
-        let listener = match local.as_pathname() {
+        Ok(match local.as_pathname() {
             Some(path) => Self::unix(socket.into(), path),
             None => match local.as_socket() {
                 Some(address) => Self::tcp(socket.into(), address),
                 None => Self::unix(socket.into(), Path::new("@")),
             },
-        };
-        Ok(Self { adopted: true, ..listener })
+        })
     }
 
     /// Makes it answer nothing but the front's own pages, for whoever can reach it.
     #[must_use]
     pub fn only_local(self) -> Self {
-        Self { only_local: true, ..self }
+        let Origin { name, port, path, .. } = &*self.origin;
+        let (name, port, path) = (name.clone(), port.clone(), path.clone());
+        Self { origin: Arc::new(Origin { name, port, path, only_local: true }), ..self }
     }
 
     /// Another handle to the same socket, for another front thread.
@@ -148,15 +155,13 @@ impl Listener {
     /// # Errors
     /// When the process is out of descriptors.
     pub fn share(&self) -> std::io::Result<Self> {
-        Ok(Self {
-            socket: self.socket.try_clone()?,
-            name: self.name.clone(),
-            port: self.port.clone(),
-            path: self.path.clone(),
-            adopted: self.adopted,
-            only_local: self.only_local,
-            url: self.url.clone(),
-        })
+        Ok(Self { socket: self.socket.try_clone()?, origin: Arc::clone(&self.origin), url: self.url.clone() })
+    }
+
+    /// The socket, to hand on to another process.
+    #[must_use]
+    pub fn socket(&self) -> &OwnedFd {
+        &self.socket
     }
 
     /// Puts it into the event loop. The duplicate shares its queue of connections.
@@ -164,16 +169,9 @@ impl Listener {
         howdah_sys::watch_readable(self.socket.try_clone()?)
     }
 
-    /// Lets the kernel refuse further clients, unless the socket was handed to us. Every handle to it is closed.
-    pub(crate) fn close(&self) {
-        if !self.adopted {
-            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Read);
-        }
-    }
-
     /// Removes the file of a Unix socket.
     pub fn unlink(&self) {
-        if let Some(path) = &self.path {
+        if let Some(path) = &self.origin.path {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -210,15 +208,9 @@ impl Listener {
         let name = if any { host_name() } else { address.ip().to_string() };
         let shown = if any { SocketAddr::from(([127, 0, 0, 1], address.port())) } else { address };
         let url = format!("http://{shown}");
-        Self {
-            socket,
-            name,
-            port: address.port().to_string(),
-            path: None,
-            adopted: false,
-            only_local: false,
-            url,
-        }
+        let origin =
+            Arc::new(Origin { name, port: address.port().to_string(), path: None, only_local: false });
+        Self { socket, origin, url }
     }
 
     fn bind_unix(path: &Path, backlog: i32, mode: Option<u32>) -> Result<Self, ListenError> {
@@ -247,7 +239,8 @@ impl Listener {
         let url = format!("unix:{}", path.display());
         // PSGI wants a port that is not empty; the proxy in front of a Unix socket most likely listens on 80.
         let (name, port) = ("localhost".to_owned(), "80".to_owned());
-        Self { socket, name, port, path: Some(path.to_owned()), adopted: false, only_local: false, url }
+        let origin = Origin { name, port, path: Some(path.to_owned()), only_local: false };
+        Self { socket, origin: Arc::new(origin), url }
     }
 }
 

@@ -89,13 +89,13 @@ impl LocalRequest {
         let fits = (is_head || head.method == b"GET") && head.framing == Framing::None;
         let page =
             local.paths.iter().find(|(path, _)| fits && path.as_bytes() == head.path).map(|found| found.1);
-        if page.is_none() && !client.listener.only_local {
+        if page.is_none() && !client.origin.only_local {
             return None;
         }
         let status = match page {
             None => 404,
             Some(LocalPage::Health | LocalPage::Ready) => 200,
-            Some(_) if client.listener.only_local || local.admits(head, client) => 200,
+            Some(_) if client.origin.only_local || local.admits(head, client) => 200,
             Some(_) => 403,
         };
         let question = page.filter(|_| status == 200);

@@ -108,11 +108,11 @@ impl Registry {
         }
     }
 
-    /// Wakes the idle ones, which then see that the thread drains.
-    pub(crate) fn wake_idle(&self) {
-        for (_, entry) in &self.entries {
-            if entry.rest != Rest::No {
-                entry.wake();
+    /// Idle connections have until `deadline`, in monotonic nanoseconds, and not longer than they had before.
+    pub(crate) fn hurry_idle(&mut self, deadline: u64) {
+        for (_, entry) in &mut self.entries {
+            if entry.rest != Rest::No && (entry.deadline == 0 || entry.deadline > deadline) {
+                entry.deadline = deadline;
             }
         }
     }

@@ -46,8 +46,8 @@ pub(crate) struct Thread {
     pub(crate) channels: RefCell<HashMap<u16, Arc<AsyncFd<OwnedFd>>>>,
     /// No new connections, and none is kept.
     pub(crate) draining: Cell<bool>,
-    /// When draining: close the listeners, too.
-    pub(crate) refusing: Cell<bool>,
+    /// When draining: until when idle connections may bring another request, in monotonic nanoseconds.
+    pub(crate) idle_until: Cell<u64>,
     /// Tells accept loops, and whoever waits for the last connection, that `draining` or the registry has changed.
     pub(crate) changed: Notify,
     pub(crate) outlets: Outlets,
@@ -118,7 +118,7 @@ impl Thread {
             scratch: RefCell::new(scratch),
             channels: RefCell::default(),
             draining: Cell::new(false),
-            refusing: Cell::new(false),
+            idle_until: Cell::new(0),
             changed: Notify::new(),
             outlets,
             cell: &segment.fronts()[index as usize],

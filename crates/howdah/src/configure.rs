@@ -42,8 +42,9 @@ impl Serve {
         supervisor::Config {
             workers: self.workers.fewest() as usize,
             max_requests: self.workers.max_requests,
+            max_lifetime: self.workers.max_lifetime.limit(),
+            max_memory: Some(self.workers.max_memory.0).filter(|&bytes| bytes > 0),
             graceful_timeout: off_is_zero(self.workers.graceful_timeout),
-            ..supervisor::Config::default()
         }
     }
 
@@ -73,7 +74,7 @@ impl Serve {
             inc: app.include.iter().map(Into::into).collect(),
             env: app.env.clone(),
             preload: !app.no_preload,
-            name: String::new(),
+            name: self.instance.given_name().unwrap_or_default().to_owned(),
             full_destruct: self.process.full_destruct,
             user: self.process.user.clone(),
             group: self.process.group.clone(),

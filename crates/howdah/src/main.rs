@@ -1,10 +1,17 @@
 //! The `howdah` command: reads the command line and hands over.
 //!
 //!     options     what may be asked for: every option declared once
-//!     serve       ties the front and the supervisor together and runs them
+//!     serve       runs the server until its end
+//!     parts       ties the front and the supervisor together
+//!     estate      listeners, control socket, pid file: made, inherited or handed over
+//!     signals     what signals mean
+//!     control     the control socket, and the commands that use it
+//!     operations  what an operator may do to a running server
 //!     deadline    replaces workers that are stuck
 //!     access      the access log
-//!     signals     what signals mean
+//!     watch       reloads when files change
+//!     manager     what the service manager is told
+//!     upgrade     replaces this program by a newer one; heir is the newer one's side
 //!     log, pidfile
 //!     check       compiles the application and prints the effective configuration
 //!     configure   turns options into the settings of both
@@ -20,14 +27,22 @@
 mod access;
 mod check;
 mod configure;
+mod control;
 mod deadline;
+mod estate;
 mod generate;
+mod heir;
 mod locate;
 mod log;
+mod manager;
+mod operations;
 mod options;
+mod parts;
 mod pidfile;
 mod serve;
 mod signals;
+mod upgrade;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -42,6 +57,7 @@ fn main() -> ExitCode {
     let outcome = match action {
         Action::Serve(options) => serve::run(*options),
         Action::Check(options, settings) => check::run(&options, &settings),
+        Action::Ask { instance, request, json } => control::client::run(&instance, request, json),
         Action::Man => generate::man(),
         Action::Completions(shell) => generate::completions(shell),
     };

@@ -12,32 +12,48 @@ pub(crate) struct PidFile {
 }
 
 impl PidFile {
-    /// Writes our process id. A file left from a process that is gone is overwritten.
+    /// Writes our process id. A file left from a process that is gone is overwritten; with `relieves`, also that of
+    /// one that runs, because it is about to leave.
     ///
     /// # Errors
     /// When the process named in the file still runs, or the file cannot be written.
-    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn create(path: &Path, relieves: bool) -> anyhow::Result<Self> {
         let shown = path.display();
-        if let Some(pid) = running(path) {
+        if let Some(pid) = running(path).filter(|_| !relieves) {
             bail!("{shown} names process {pid}, which runs: stop that first, or choose another --pid file");
         }
-        let path = absolute(path)?;
-        let fresh = path.with_extension("tmp");
-        fs::write(&fresh, format!("{}\n", std::process::id()))
-            .with_context(|| format!("cannot write {shown}"))?;
-        fs::rename(&fresh, &path).with_context(|| format!("cannot write {shown}"))?;
-        Ok(Self { path })
+        let file = Self { path: absolute(path)? };
+        file.write()?;
+        Ok(file)
+    }
+
+    /// Writes our process id, in one step: nobody finds half a number.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(crate) fn write(&self) -> anyhow::Result<()> {
+        let fresh = self.path.with_extension("tmp");
+        let written = fs::write(&fresh, format!("{}\n", std::process::id()));
+        let written = written.and_then(|()| fs::rename(&fresh, &self.path));
+        written.with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        // Another process may have written its own number since.
+        if named(&self.path) == Some(std::process::id()) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
+fn named(path: &Path) -> Option<u32> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
 fn running(path: &Path) -> Option<u32> {
-    let pid = fs::read_to_string(path).ok()?.trim().parse::<u32>().ok()?;
+    let pid = named(path)?;
     (pid != std::process::id() && Path::new(&format!("/proc/{pid}")).exists()).then_some(pid)
 }
 
@@ -50,11 +66,22 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("howdah.pid");
         fs::write(&path, "4294967295\n").unwrap();
-        let file = PidFile::create(&path).unwrap();
+        let file = PidFile::create(&path, false).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap().trim(), std::process::id().to_string());
         drop(file);
         assert!(!path.exists());
         fs::write(&path, "1\n").unwrap();
-        assert!(PidFile::create(&path).unwrap_err().to_string().contains("process 1"));
+        assert!(PidFile::create(&path, false).unwrap_err().to_string().contains("process 1"));
+    }
+
+    #[test]
+    fn the_file_of_a_process_that_leaves_is_taken_and_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("howdah.pid");
+        fs::write(&path, "1\n").unwrap();
+        let file = PidFile::create(&path, true).unwrap();
+        fs::write(&path, "1\n").unwrap();
+        drop(file);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
     }
 }

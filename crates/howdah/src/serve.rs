@@ -1,34 +1,52 @@
-//! Serving: binds, starts the front threads and the supervisor, and does what signals say until the end.
+//! Serving: starts the front threads and the supervisor, and does what signals and the control socket say until the end.
 //!
 //! ```text
-//! configure -> listeners -> segment -> front threads -> supervisor -> ready -> signals -> drain -> stop
+//! configure -> estate -> segment -> front threads -> supervisor -> ready -> accept -> signals -> drain -> stop
 //! ```
 
-use std::io;
 use std::process::ExitCode;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::Context;
-use howdah_front::{Front, Listener, Setup, runtime};
-use howdah_metrics::Recorder;
-use howdah_supervisor::{Ended, Event, ExitKind, Handle, Shared, Supervisor, cells_for, scale};
+use anyhow::{Context, bail};
+use howdah_front::{Front, Listener, runtime};
+use howdah_supervisor::Ended;
 use howdah_sys::daemon::{Daemon, daemonize};
-use howdah_wire::{MAX_SLOTS, Shape};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use crate::access::Access;
-use crate::deadline;
+use crate::control::protocol::Change;
+use crate::control::server::{self, Desk, Order};
+use crate::estate::Estate;
+use crate::heir::Heir;
 use crate::log;
+use crate::manager::Manager;
+use crate::operations::{Facts, Operations};
 use crate::options::Serve;
-use crate::pidfile::PidFile;
-use crate::signals::{self, Signals};
+use crate::parts::Parts;
+use crate::signals::{Signals, Wish};
+use crate::upgrade::{self, Program, Succession, Successor};
+use crate::watch::Watch;
+
+/// Time in which idle connections may bring another request before they are closed, when the server stops...
+const IDLE_AT_STOP: Duration = Duration::from_millis(300);
+/// ...and when another process serves already, so that there is no hurry.
+const IDLE_AT_UPGRADE: Duration = Duration::from_secs(5);
 
 /// Serves the application until a signal ends it.
 #[expect(clippy::needless_pass_by_value, reason = "the server keeps its options for its whole life")]
 pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
-    let mut daemon = options.process.daemonize.then(daemonize).transpose()?;
-    let outcome = run_here(&options, &mut daemon);
+    let program = Program::of_this_process()?;
+    let mut heir = Heir::from_environment()?;
+    // A process that replaces one in the background is there already.
+    let background = options.process.daemonize && heir.is_none();
+    let mut daemon = background.then(daemonize).transpose()?;
+    let outcome = run_here(&options, program, &mut heir, &mut daemon);
+    if let (Err(error), Some(heir)) = (&outcome, heir) {
+        heir.failed(error);
+    }
     match (outcome, daemon) {
         // Whoever waits for the launcher is told the reason before it ends.
         (Err(error), Some(_launcher)) => Ok(crate::failed(&error)),
@@ -36,25 +54,35 @@ pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn run_here(options: &Serve, daemon: &mut Option<Daemon>) -> anyhow::Result<ExitCode> {
+fn run_here(
+    options: &Serve,
+    program: Program,
+    heir: &mut Option<Heir>,
+    daemon: &mut Option<Daemon>,
+) -> anyhow::Result<ExitCode> {
     log::start(options.logs.error_log.as_deref())?;
     raise_file_limit();
-    let listeners = listeners(options)?;
-    let pid_file = options.process.pid.as_deref().map(PidFile::create).transpose()?;
+    let mut estate = Estate::obtain(options, heir.as_mut())?;
     let main = runtime().context("cannot start the event loop")?;
-    let outcome = main.block_on(async {
-        let server = Server::start(options, &listeners).await?;
-        announce(options, &listeners);
+    main.block_on(async {
+        let mut signals = Signals::new().context("cannot take signals")?;
+        let parts = tokio::select! {
+            parts = Parts::start(options) => parts?,
+            () = signals.stop() => bail!("stopped before the application was loaded"),
+        };
+        if let Some(heir) = heir {
+            heir.take_over()?;
+            estate.take(options)?;
+        }
+        let server = Server::open(options, program, parts, signals, estate)?;
         if let Some(daemon) = daemon.take() {
             daemon.ready(options.logs.error_log.is_some())?;
         }
+        if let Some(heir) = heir.take() {
+            heir.serving();
+        }
         Ok(server.serve().await)
-    });
-    for listener in &listeners {
-        listener.unlink();
-    }
-    drop(pid_file);
-    outcome
+    })
 }
 
 /// A connection is a descriptor: as many as the system allows us, not the few of the soft limit.
@@ -69,55 +97,56 @@ fn raise_file_limit() {
 /// What runs.
 struct Server {
     fronts: Vec<Front>,
-    handle: Handle,
-    ended: tokio::task::JoinHandle<Ended>,
+    ended: JoinHandle<Ended>,
     signals: Signals,
+    operations: Operations,
     access: Option<Access>,
-    patience: std::time::Duration,
+    patience: Duration,
+    desk: Desk,
+    orders: UnboundedReceiver<Order>,
+    accepts_control: Option<AbortHandle>,
+    succession: Succession,
+    estate: Estate,
+    _watch: Option<Watch>,
 }
 
 impl Server {
-    async fn start(options: &Serve, listeners: &[Listener]) -> anyhow::Result<Self> {
-        let signals = Signals::new().context("cannot take signals")?;
-        let config = Arc::new(options.front()?);
-        let settings = options.supervisor();
-        let threads = options.workers.front_threads as usize;
-        let shape = shape(config.max_queue, options.workers.count() as usize, threads);
-        let (memfd, segment) = howdah_sys::create_segment(shape).context("cannot create shared memory")?;
-        let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
-        let access = Access::open(options)?;
-        let (overdue, stuck) = unbounded_channel();
-        let mut fronts = Vec::new();
-        for (index, eventfd) in eventfds.iter().enumerate() {
-            let setup = Setup {
-                config: Arc::clone(&config),
-                segment,
-                index: u32::try_from(index)?,
-                eventfd: eventfd.try_clone()?,
-                listeners: listeners.iter().map(Listener::share).collect::<io::Result<_>>()?,
-                access_log: access.as_ref().map(Access::log),
-                recorder: Recorder::new(),
-                local: None,
-                overdue: overdue.clone(),
-            };
-            fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
-        }
-        let (events, news) = unbounded_channel();
-        tokio::spawn(bridge(news, fronts.clone()));
-        let patience = settings.graceful_timeout;
-        let shared = Shared { segment, memfd, eventfds };
-        let (supervisor, handle) = Supervisor::start(settings, options.source()?, shared, events).await?;
-        let ended = tokio::spawn(supervisor.run());
-        tokio::spawn(deadline::watch(stuck, segment, handle.clone()));
-        let (fewest, most) = (options.workers.fewest() as usize, options.workers.count() as usize);
-        if fewest < most {
-            tokio::spawn(scale(handle.clone(), segment, fewest..=most));
-        }
-        handle.ready().await?;
-        Ok(Self { fronts, handle, ended, signals, access, patience })
+    /// Accepts connections, and tells everybody.
+    fn open(
+        options: &Serve,
+        program: Program,
+        parts: Parts,
+        signals: Signals,
+        estate: Estate,
+    ) -> anyhow::Result<Self> {
+        let Parts { fronts, handle, ended, segment, access } = parts;
+        let facts = Arc::new(Facts::of(options, &estate.listeners));
+        let manager = Manager::default();
+        let operations = Operations { handle, manager: manager.clone(), segment, facts };
+        let (orders, inbox) = unbounded_channel();
+        let mut server = Self {
+            fronts,
+            ended,
+            signals,
+            access,
+            patience: options.supervisor().graceful_timeout,
+            desk: Desk { operations: operations.clone(), orders },
+            orders: inbox,
+            accepts_control: None,
+            succession: Succession::new(program, upgrade::obstacle(options)),
+            estate,
+            _watch: Watch::start(options, operations.clone())?,
+            operations,
+        };
+        server.estate.open(&server.fronts)?;
+        server.accept_control();
+        announce(options, &server.estate.listeners);
+        manager.ready(&server.operations.summary(options.workers.fewest() as usize, 1));
+        tokio::spawn(manager.watchdog());
+        Ok(server)
     }
 
-    /// Serves until a signal or the loss of the zygote ends it.
+    /// Serves until a signal, an order or the loss of the zygote ends it.
     async fn serve(mut self) -> ExitCode {
         let outcome = self.until_the_end().await;
         if let Some(access) = self.access.take() {
@@ -128,56 +157,100 @@ impl Server {
 
     async fn until_the_end(&mut self) -> ExitCode {
         loop {
-            let signal = tokio::select! {
-                signal = self.signals.next() => signal,
+            let wish = tokio::select! {
+                wish = self.signals.next() => wish,
+                Some(order) = self.orders.recv() => match order {
+                    Order::Stop { now: true } => Wish::StopNow,
+                    Order::Stop { now: false } => Wish::Stop,
+                    Order::Upgrade(reply) => {
+                        self.succession.begin(&self.estate, Some(reply));
+                        continue;
+                    }
+                },
+                successor = self.succession.ready() => {
+                    if let Some(successor) = successor && self.hand_over(successor).await {
+                        return self.leave(IDLE_AT_UPGRADE).await;
+                    }
+                    continue;
+                }
                 ended = &mut self.ended => return after(&ended),
             };
-            match signal {
-                signals::Wish::StopNow => return self.stop_now().await,
-                signals::Wish::Stop => return self.stop().await,
-                signals::Wish::Reload => self.reload(),
-                signals::Wish::Reopen => self.reopen(),
-                signals::Wish::MoreWorkers => self.resize(1).await,
-                signals::Wish::FewerWorkers => self.resize(-1).await,
+            match wish {
+                Wish::StopNow => return self.stop_now().await,
+                Wish::Stop => return self.stop().await,
+                Wish::Reload => self.reload(),
+                Wish::Reopen => self.reopen(),
+                Wish::Upgrade => self.succession.begin(&self.estate, None),
+                Wish::MoreWorkers => self.resize(1).await,
+                Wish::FewerWorkers => self.resize(-1).await,
             }
         }
     }
 
-    /// Lets every request have its response, within the graceful timeout.
+    /// Lets another process serve. False when it fails to, so that we go on.
+    async fn hand_over(&mut self, successor: Successor) -> bool {
+        let manager = self.operations.manager.clone();
+        if let Some(accepts) = self.accepts_control.take() {
+            accepts.abort();
+        }
+        manager.main_process(successor.pid());
+        let outcome = successor.succeed().await;
+        if outcome.is_ok() {
+            manager.fall_silent();
+            self.estate.hand_over();
+        } else {
+            manager.main_process(std::process::id());
+            self.estate.keep();
+            self.accept_control();
+        }
+        self.succession.conclude(&outcome);
+        outcome.is_ok()
+    }
+
+    fn accept_control(&mut self) {
+        let Some(place) = &self.estate.control else { return };
+        let accepts = place.listener().and_then(|listener| server::start(listener, self.desk.clone()));
+        match accepts {
+            Ok(accepts) => self.accepts_control = Some(accepts),
+            Err(error) => tracing::error!("the control socket does not work: {error}"),
+        }
+    }
+
     async fn stop(&mut self) -> ExitCode {
         tracing::info!("stopping: requests under way have {:?}", self.patience);
-        let threads =
-            self.fronts.iter().cloned().map(|front| tokio::spawn(async move { front.stop().await }));
-        let threads: Vec<_> = threads.collect();
-        let drained = async {
-            for thread in threads {
-                let _ = thread.await;
-            }
-        };
+        self.operations.manager.stopping();
+        self.leave(IDLE_AT_STOP).await
+    }
+
+    /// Lets every request have its response, within the graceful timeout.
+    async fn leave(&mut self, idle: Duration) -> ExitCode {
+        let handle = self.operations.handle.clone();
+        self.estate.close();
+        let fronts = self.fronts.clone().into_iter();
+        let mut drained: JoinSet<()> = fronts.map(|front| async move { front.drain(idle).await }).collect();
         tokio::select! {
-            () = drained => {
-                self.handle.stop(true).await;
-            }
+            () = async { while drained.join_next().await.is_some() {} } => handle.stop(true).await,
             () = within(self.patience) => {
                 tracing::warn!("requests still run after {:?}: cut them off", self.patience);
-                self.handle.stop(false).await;
+                handle.stop(false).await;
             }
-            () = self.signals.stop_now() => return self.stop_now().await,
+            () = stop_now(&mut self.signals, &mut self.orders) => return self.stop_now().await,
         }
         ExitCode::SUCCESS
     }
 
     async fn stop_now(&self) -> ExitCode {
         tracing::info!("stopping at once");
-        self.handle.stop(false).await;
+        self.operations.manager.stopping();
+        self.operations.handle.stop(false).await;
         ExitCode::SUCCESS
     }
 
     fn reload(&self) {
-        let handle = self.handle.clone();
+        let operations = self.operations.clone();
         tokio::spawn(async move {
             // The supervisor logs how it went.
-            let _ = handle.reload().await;
+            let _ = operations.reload().await;
         });
     }
 
@@ -189,18 +262,25 @@ impl Server {
     }
 
     async fn resize(&self, by: i32) {
-        let workers = self.handle.resize(by).await;
-        tracing::info!("{workers} workers from now on");
+        self.operations.resize(Change::By(by)).await;
     }
 }
 
-/// Slots for every request that may wait and every worker that may run one.
-fn shape(max_queue: usize, workers: usize, fronts: usize) -> Shape {
-    let cells = cells_for(workers);
-    Shape { fronts, workers: cells, slots: (max_queue + cells * fronts).min(MAX_SLOTS) }
+/// Somebody has lost patience with a graceful stop.
+async fn stop_now(signals: &mut Signals, orders: &mut UnboundedReceiver<Order>) {
+    loop {
+        tokio::select! {
+            () = signals.stop_now() => return,
+            order = orders.recv() => match order {
+                Some(Order::Stop { now: true }) => return,
+                Some(_) => {}
+                None => std::future::pending().await,
+            },
+        }
+    }
 }
 
-async fn within(patience: std::time::Duration) {
+async fn within(patience: Duration) {
     if patience.is_zero() {
         std::future::pending::<()>().await;
     }
@@ -214,67 +294,6 @@ fn after(ended: &Result<Ended, tokio::task::JoinError>) -> ExitCode {
             tracing::error!("no process is left that could fork workers: giving up");
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Sockets that systemd or Server::Starter hands over, or our own.
-fn listeners(options: &Serve) -> anyhow::Result<Vec<Listener>> {
-    let config = options.front()?;
-    let inherited = howdah_sys::activation::inherited_listeners()?;
-    if !inherited.is_empty() {
-        return Ok(inherited
-            .into_iter()
-            .map(|given| Listener::adopt(given.socket, config.backlog))
-            .collect::<Result<_, _>>()?);
-    }
-    let bind = |address| Listener::bind(address, config.backlog, config.socket_mode);
-    Ok(config.listen.iter().map(bind).collect::<Result<_, _>>()?)
-}
-
-/// A further front thread with an event loop of its own.
-fn start_thread(setup: Setup) -> anyhow::Result<Front> {
-    let (started, wait) = mpsc::channel();
-    std::thread::Builder::new().name(format!("front {}", setup.index)).spawn(move || {
-        let outcome = runtime().map(|runtime| {
-            runtime.block_on(async {
-                let _ = started.send(Front::start(setup));
-                std::future::pending::<()>().await;
-            });
-        });
-        if let Err(error) = outcome {
-            tracing::error!("a front thread cannot start its event loop: {error}");
-        }
-    })?;
-    Ok(wait.recv().context("a front thread ended at its start")??)
-}
-
-/// Tells every front thread what becomes of workers.
-async fn bridge(mut news: UnboundedReceiver<Event>, fronts: Vec<Front>) {
-    while let Some(event) = news.recv().await {
-        match event {
-            Event::WorkerUp { index, channels } => {
-                for (front, channel) in fronts.iter().zip(channels) {
-                    front.worker_up(index, channel);
-                }
-            }
-            Event::WorkerGone { index, status, done } => {
-                for front in fronts.clone() {
-                    let done = done.clone();
-                    tokio::spawn(async move {
-                        front.worker_gone(index, status_for(status)).await;
-                        drop(done);
-                    });
-                }
-            }
-        }
-    }
-}
-
-/// The answer to the request that a dead worker was running: it failed (500), or was cut off (502).
-fn status_for(exit: ExitKind) -> u16 {
-    match exit {
-        ExitKind::Exited(_) => 500,
-        ExitKind::Signaled(_) | ExitKind::Unknown => 502,
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) enum Wish {
     Reload,
     /// USR1: open the log files anew.
     Reopen,
+    /// USR2: replace the program by the one at its path now.
+    Upgrade,
     /// TTIN: one worker more.
     MoreWorkers,
     /// TTOU: one worker less.
@@ -29,6 +31,7 @@ pub(crate) struct Signals {
     interrupt: Signal,
     hangup: Signal,
     reopen: Signal,
+    user2: Signal,
     more: Signal,
     fewer: Signal,
 }
@@ -41,6 +44,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
             reopen: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
             more: signal(SignalKind::from_raw(rustix::process::Signal::TTIN.as_raw()))?,
             fewer: signal(SignalKind::from_raw(rustix::process::Signal::TTOU.as_raw()))?,
         })
@@ -54,9 +58,15 @@ impl Signals {
             _ = self.interrupt.recv() => Wish::StopNow,
             _ = self.hangup.recv() => Wish::Reload,
             _ = self.reopen.recv() => Wish::Reopen,
+            _ = self.user2.recv() => Wish::Upgrade,
             _ = self.more.recv() => Wish::MoreWorkers,
             _ = self.fewer.recv() => Wish::FewerWorkers,
         }
+    }
+
+    /// Waits until the server is to stop: others than that cannot be heeded while it starts.
+    pub(crate) async fn stop(&mut self) {
+        while !matches!(self.next().await, Wish::Stop | Wish::StopNow) {}
     }
 
     /// Waits for INT alone: somebody has lost patience with a graceful stop.

@@ -9,8 +9,19 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use crate::process::adopt_fd;
 
 /// The variables, which a child must not see.
-pub const VARIABLES: [&str; 5] =
-    ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "SERVER_STARTER_PORT", "SERVER_STARTER_GENERATION"];
+pub const VARIABLES: [&str; 8] = [
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+    "SERVER_STARTER_PORT",
+    "SERVER_STARTER_GENERATION",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    UPGRADE,
+];
+
+/// Where a process finds what it is to take over from the older one that it replaces.
+pub const UPGRADE: &str = "HOWDAH_UPGRADE";
 
 /// First descriptor of systemd's protocol.
 const FIRST: RawFd = 3;

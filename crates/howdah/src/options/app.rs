@@ -54,6 +54,25 @@ pub(crate) struct App {
     #[arg(long)]
     pub(crate) no_preload: bool,
 
+    /// Load the application anew when its files change
+    ///
+    /// For development. Watched are the .psgi file, the directory lib beside it, and the directories of -I.
+    #[arg(short = 'r', long)]
+    pub(crate) reload: bool,
+
+    /// Directory to watch as well (repeatable)
+    ///
+    /// As plackup's -R; several may be joined by commas. It implies --reload.
+    #[arg(
+        short = 'R',
+        long,
+        value_name = "DIR",
+        alias = "Reload",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub(crate) reload_dir: Vec<PathBuf>,
+
     /// Leave out the middleware that the development environment adds
     #[arg(long, hide_short_help = true)]
     pub(crate) no_default_middleware: bool,

@@ -81,10 +81,6 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("max-uri-len", "a request line may have 8 KiB, which is fixed"),
     ("child-exit", "name the code in the application: Howdah->worker_exit(sub { ... })"),
     ("hot-restart", "HUP reloads without stopping"),
-    ("reload", "send HUP after a change, or use plackup -R for development"),
-    ("r", "send HUP after a change, or use plackup -r for development"),
-    ("R", "send HUP after a change, or use plackup -R for development"),
-    ("Reload", "send HUP after a change, or use plackup -R for development"),
     (
         "max-connections",
         "idle connections cost no worker and are bounded by the file descriptor limit (ulimit -n)",

@@ -2,11 +2,13 @@
 
 use clap::builder::BoolishValueParser;
 use clap::{Arg, ArgAction, Command};
+use howdah_sys::activation::UPGRADE;
 
 const PREFIX: &str = "HOWDAH_";
 
 /// Variables that are not options: where things are, what is logged, and what zygotes are told.
-const OWN: &[&str] = &["HOWDAH_PERL5LIB", "HOWDAH_BIN", "HOWDAH_LOG", "HOWDAH_ZYGOTE", "HOWDAH_CHECK"];
+const OWN: &[&str] =
+    &["HOWDAH_PERL5LIB", "HOWDAH_BIN", "HOWDAH_LOG", "HOWDAH_ZYGOTE", "HOWDAH_CHECK", UPGRADE];
 
 /// Gives each visible option its variable, and `--env` its old one.
 pub(super) fn attach(command: Command) -> Command {
@@ -22,6 +24,12 @@ pub(super) fn attach(command: Command) -> Command {
         Ok(name) if !name.is_empty() => command.mut_arg("env", |arg| arg.default_value(name)),
         _ => command,
     }
+}
+
+/// Gives the commands that talk to a server the variables that say which.
+pub(super) fn attach_instance(command: Command) -> Command {
+    let named = |arg: Arg| variable(&arg).map_or(arg.clone(), |name| arg.env(name).hide_env(true));
+    command.mut_arg("name", named).mut_arg("control", named)
 }
 
 /// `HOWDAH_MAX_QUEUE` for `--max-queue`.

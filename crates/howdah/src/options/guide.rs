@@ -29,6 +29,20 @@ pub(crate) const SECTIONS: &[Section] = &[
             "TERM, QUIT\tstop when the running requests have ended, within --graceful-timeout",
             "INT\tstop at once",
             "HUP\tload the application anew and replace the workers; when it does not load, the old ones stay",
+            "USR2\treplace howdah itself by the program at its path now; when that does not start, the old one stays",
+            "TTIN, TTOU\tone worker more, one less",
+        ],
+    ),
+    (
+        "Commands for a running server",
+        &[
+            "They talk to the server's control socket, which is found by --name or --control, and exit with 1 when it \
+             could not be done.",
+            "howdah status\tprint processes, workers and queue, with --json for programs",
+            "howdah reload\tas HUP, and wait; Perl's message when the new code does not load",
+            "howdah upgrade\tas USR2, and wait; the reason when the new program does not start",
+            "howdah stop\tas TERM, and wait until it is gone; with --now as INT",
+            "howdah workers N\tthat many workers; +1 or -1 for one more or less",
         ],
     ),
     (

@@ -10,6 +10,7 @@ mod compat;
 mod environment;
 pub(crate) mod guide;
 mod hints;
+pub(crate) mod instance;
 pub(crate) mod limits;
 pub(crate) mod listen;
 pub(crate) mod logs;
@@ -24,7 +25,10 @@ use std::ffi::OsString;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
+use instance::Instance;
 use settings::Setting;
+
+use crate::control::protocol::{Change, Request};
 
 /// Application server for Perl web applications (PSGI)
 ///
@@ -33,7 +37,8 @@ use settings::Setting;
 #[derive(Debug, Parser)]
 #[command(name = "howdah", version, disable_version_flag = true, args_conflicts_with_subcommands = true)]
 #[command(disable_help_subcommand = true, max_term_width = 100)]
-#[command(override_usage = "howdah [serve] [OPTIONS] [APP]\n       howdah check [OPTIONS] [APP]")]
+#[command(override_usage = "howdah [serve] [OPTIONS] [APP]\n       howdah check [OPTIONS] [APP]\n       \
+    howdah status|reload|upgrade|stop|workers [--name NAME]")]
 #[command(after_help = guide::SHORT, after_long_help = guide::long())]
 struct Cli {
     /// Print the version
@@ -58,6 +63,44 @@ enum Command {
     /// application does not compile.
     #[command(override_usage = "howdah check [OPTIONS] [APP]")]
     Check(Box<Serve>),
+    /// Print what a running server does
+    Status {
+        #[command(flatten)]
+        instance: Instance,
+        /// As one line of JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Load a running server's application anew, and wait for it
+    ///
+    /// Exits with 1 and Perl's message when the new code does not load; then the old goes on.
+    Reload {
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Replace a running server by the program that is at its path now, and wait for it
+    ///
+    /// Exits with 1 and the reason when the new one does not come to serve; then the old goes on.
+    Upgrade {
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Stop a running server, and wait until it is gone
+    Stop {
+        #[command(flatten)]
+        instance: Instance,
+        /// Cut running requests off
+        #[arg(long)]
+        now: bool,
+    },
+    /// Change a running server's number of workers
+    Workers {
+        #[command(flatten)]
+        instance: Instance,
+        /// 4 for that many, +1 or -1 for more or fewer
+        #[arg(value_name = "N", allow_hyphen_values = true)]
+        change: Change,
+    },
     /// Print the man page, in roff
     #[command(hide = true)]
     Man,
@@ -85,6 +128,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) process: process::Process,
     #[command(flatten)]
+    pub(crate) instance: Instance,
+    #[command(flatten)]
     compat: compat::Compat,
 }
 
@@ -106,6 +151,15 @@ pub(crate) enum Action {
     Serve(Box<Serve>),
     /// Compile the application and print these settings.
     Check(Box<Serve>, Vec<Setting>),
+    /// Ask a running server.
+    Ask {
+        /// Which one.
+        instance: Instance,
+        /// For what.
+        request: Request,
+        /// Print the answer as JSON.
+        json: bool,
+    },
     /// Print the man page.
     Man,
     /// Print a completion script.
@@ -145,16 +199,28 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
             let settings = settings::effective(&serve, &command, given);
             Action::Check(serve, settings)
         }
+        Some(Command::Status { instance, json }) => Action::Ask { instance, request: Request::Status, json },
+        Some(Command::Reload { instance }) => ask(instance, Request::Reload),
+        Some(Command::Upgrade { instance }) => ask(instance, Request::Upgrade),
+        Some(Command::Stop { instance, now }) => ask(instance, Request::Stop { now }),
+        Some(Command::Workers { instance, change }) => ask(instance, Request::Workers { change }),
         Some(Command::Man) => Action::Man,
         Some(Command::Completions { shell }) => Action::Completions(shell),
     };
     Ok(Parsed { action, warnings })
 }
 
+fn ask(instance: Instance, request: Request) -> Action {
+    Action::Ask { instance, request, json: false }
+}
+
 /// The whole command, with each option's environment variable.
 pub(crate) fn command() -> clap::Command {
     let command = environment::attach(Cli::command());
-    command.mut_subcommand("serve", environment::attach).mut_subcommand("check", environment::attach)
+    let serving = ["serve", "check"].into_iter();
+    let command = serving.fold(command, |command, name| command.mut_subcommand(name, environment::attach));
+    let asking = ["status", "reload", "upgrade", "stop", "workers"].into_iter();
+    asking.fold(command, |command, name| command.mut_subcommand(name, environment::attach_instance))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 
-use super::{Action, Serve, command, parse};
+use super::{Action, Change, Request, Serve, command, parse};
 
 fn arguments(line: &str) -> Vec<OsString> {
     std::iter::once("howdah").chain(line.split_whitespace()).map(OsString::from).collect()
@@ -89,8 +89,6 @@ fn unknown_options_are_refused_with_the_way_out() {
     for (line, tip) in [
         ("--wokers 3", "--workers"),
         ("--ssl-cert x", "TLS is not served"),
-        ("--access-log=x", "AccessLog"),
-        ("-R lib", "plackup -R"),
         ("--child-exit code", "worker_exit"),
     ] {
         let (kind, message) = refusal(line);
@@ -159,4 +157,23 @@ fn lists_are_split_as_their_users_write_them() {
     let serve = serve("-I lib:t/lib -Ilocal -MFoo=a,b -M Bar");
     assert_eq!(serve.app.include, ["lib", "t/lib", "local"]);
     assert_eq!(serve.app.module, ["Foo=a,b", "Bar"]);
+}
+
+#[test]
+fn commands_for_a_running_server_say_which_and_what() {
+    for (line, name, request) in [
+        ("status", "howdah", Request::Status),
+        ("reload --name shop", "shop", Request::Reload),
+        ("stop --now", "howdah", Request::Stop { now: true }),
+        ("workers -1 --name shop", "shop", Request::Workers { change: Change::By(-1) }),
+        ("workers 4", "howdah", Request::Workers { change: Change::To(4) }),
+    ] {
+        match parse(arguments(line)).unwrap().action {
+            Action::Ask { instance, request: asked, .. } => {
+                assert_eq!((instance.name(), asked), (name, request), "{line}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(refusal("workers 0").1.contains("+1 or -1"));
 }

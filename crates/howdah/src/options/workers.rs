@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::values::{Span, whole};
+use super::values::{Size, Span, whole};
 
 /// Workers, the queue before them, and their end.
 #[derive(Debug, Clone, Args)]
@@ -38,6 +38,19 @@ pub(crate) struct Workers {
     #[arg(long, value_name = "N", default_value = "0", aliases = ["max-reqs-per-child", "max-requests-per-worker"],
           value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) max_requests: u64,
+
+    /// Age at which a worker is replaced; 0 for never
+    ///
+    /// Varies by 10 % from worker to worker.
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    pub(crate) max_lifetime: Span,
+
+    /// Memory above which a worker is replaced; 0 for never
+    ///
+    /// Only what the worker has for itself counts, not the pages that it shares with the others. It is looked at
+    /// every few seconds.
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub(crate) max_memory: Size,
 
     /// Requests that may wait for a worker; more get 503
     #[arg(long, value_name = "N", default_value = "1024", value_parser = whole::<u32>(1..=QUEUE))]

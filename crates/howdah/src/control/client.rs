@@ -1,0 +1,74 @@
+//! `howdah status`, `reload`, `upgrade`, `stop` and `workers`: ask a running server, print what it says, and tell by the
+//! exit status whether it could be done.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, bail};
+
+use super::place::path_of;
+use super::protocol::{Answer, Request};
+use super::table;
+use crate::options::instance::Instance;
+
+/// Asks and prints.
+pub(crate) fn run(instance: &Instance, request: Request, json: bool) -> anyhow::Result<ExitCode> {
+    let path = path_of(instance)?;
+    let mut server = BufReader::new(connect(&path)?);
+    let mut line = serde_json::to_vec(&request)?;
+    line.push(b'\n');
+    // A server that refuses us may have hung up already, but not without a word.
+    let _ = server.get_mut().write_all(&line);
+    let answer = hear(&mut server, &path)?;
+    if matches!((request, &answer), (Request::Stop { .. }, Answer::Done(_))) {
+        return wait_for_the_end(server);
+    }
+    match answer {
+        Answer::Failed(reason) => bail!("{reason}"),
+        Answer::Done(message) => print(&format!("{message}\n"))?,
+        Answer::Status(status) if json => print(&format!("{}\n", serde_json::to_string(&status)?))?,
+        Answer::Status(status) => print(&table::render(&status))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn connect(path: &Path) -> anyhow::Result<UnixStream> {
+    let shown = path.display();
+    UnixStream::connect(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            anyhow!("no server answers at {shown}: name one by --name, or its control socket by --control")
+        }
+        io::ErrorKind::PermissionDenied => {
+            anyhow!(
+                "the control socket {shown} is not yours: ask as root or as the user that the server runs as"
+            )
+        }
+        _ => anyhow!("cannot use the control socket {shown}: {error}"),
+    })
+}
+
+fn hear(server: &mut impl BufRead, path: &Path) -> anyhow::Result<Answer> {
+    let mut line = String::new();
+    let read = server.read_line(&mut line);
+    if read.is_err() || line.is_empty() {
+        bail!("the server at {} ended before it answered; its log may tell why", path.display());
+    }
+    serde_json::from_str(&line).with_context(|| format!("cannot understand the server: {}", line.trim_end()))
+}
+
+/// The server keeps the connection until it is gone.
+fn wait_for_the_end(mut server: impl BufRead) -> anyhow::Result<ExitCode> {
+    let _ = server.read_line(&mut String::new());
+    print("stopped\n")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A reader that has seen enough (`howdah status | head`) is no failure.
+fn print(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}

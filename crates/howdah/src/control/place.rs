@@ -1,0 +1,173 @@
+//! Where a control socket is, and making one.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf, absolute};
+
+use anyhow::{Context, bail};
+
+use crate::options::instance::Instance;
+
+/// Path of the control socket of `instance`.
+///
+/// # Errors
+/// When the working directory is gone and the path relative.
+pub(crate) fn path_of(instance: &Instance) -> io::Result<PathBuf> {
+    match &instance.control {
+        Some(path) => absolute(path),
+        None => Ok(directory().join(format!("{}.sock", instance.name()))),
+    }
+}
+
+fn directory() -> PathBuf {
+    let user = rustix::process::geteuid();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());
+    match runtime {
+        _ if user.is_root() => "/run/howdah".into(),
+        Some(dir) => Path::new(&dir).join("howdah"),
+        None => format!("/tmp/howdah-{}", user.as_raw()).into(),
+    }
+}
+
+/// A listening control socket. Its file goes when this is dropped, if it is this process's then.
+#[derive(Debug)]
+pub(crate) struct Place {
+    listener: UnixListener,
+    path: PathBuf,
+    inode: u64,
+    owned: bool,
+}
+
+impl Place {
+    /// Makes the control socket of `instance`. None, with a warning, when another server has the default name: one
+    /// that nobody named is not meant to be talked to. With `relieves` the other server is about to leave, and its
+    /// place is taken.
+    ///
+    /// # Errors
+    /// When a name or path was asked for that cannot be had.
+    pub(crate) fn open(instance: &Instance, relieves: bool) -> anyhow::Result<Option<Self>> {
+        let path = path_of(instance).context("cannot tell the working directory");
+        match path.and_then(|path| Self::bind(&path, relieves)) {
+            Ok(place) => Ok(Some(place)),
+            Err(error) if instance.is_explicit() => Err(error),
+            Err(error) => {
+                tracing::warn!("no control socket: {error:#}");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes over the one that an older process of this server has made, whose file it is as yet.
+    pub(crate) fn adopt(listener: OwnedFd, instance: &Instance) -> anyhow::Result<Self> {
+        let path = path_of(instance)?;
+        let inode = inode(&path)?;
+        Ok(Self { listener: listener.into(), path, inode, owned: false })
+    }
+
+    fn bind(path: &Path, relieves: bool) -> anyhow::Result<Self> {
+        let shown = path.display();
+        make_directory(path)?;
+        if !relieves && UnixStream::connect(path).is_ok() {
+            bail!(
+                "another server answers at {shown}: stop that (howdah stop --control {shown}), or tell this one apart \
+                 by --name"
+            );
+        }
+        if fs::symlink_metadata(path).is_ok_and(|file| !file.file_type().is_socket()) {
+            bail!("{shown} is there and is no socket: remove it, or choose another --control");
+        }
+        // Nobody can reach it before its mode is right, and a stale one is replaced in one step.
+        let fresh = path.with_extension(std::process::id().to_string());
+        let _ = fs::remove_file(&fresh);
+        let listener =
+            UnixListener::bind(&fresh).with_context(|| format!("cannot make the control socket {shown}"))?;
+        fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        fs::rename(&fresh, path).with_context(|| format!("cannot make the control socket {shown}"))?;
+        Ok(Self { listener, inode: inode(path)?, path: path.to_owned(), owned: true })
+    }
+
+    /// Another handle to the listening socket.
+    pub(crate) fn listener(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
+    }
+
+    /// The descriptor, for a process that is to take over.
+    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.listener.as_fd().try_clone_to_owned()
+    }
+
+    /// Whether the file is this process's.
+    pub(crate) fn own(&mut self, owned: bool) {
+        self.owned = owned;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.owned && inode(&self.path).is_ok_and(|inode| inode == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn inode(path: &Path) -> io::Result<u64> {
+    Ok(fs::symlink_metadata(path)?.ino())
+}
+
+/// Makes the directory that the default path needs. In /tmp somebody else may have been first: that is refused.
+fn make_directory(path: &Path) -> anyhow::Result<()> {
+    let Some(dir) = path.parent().filter(|_| path.starts_with(directory())) else { return Ok(()) };
+    let shown = dir.display();
+    match fs::DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(error).with_context(|| format!("cannot make the directory {shown}; see --control"));
+        }
+        _ => {}
+    }
+    let found = fs::symlink_metadata(dir)?;
+    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
+        bail!("{shown} belongs to somebody else or others may write to it: name another place by --control");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_live_one_respected() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        drop(UnixListener::bind(&path).unwrap());
+        let place = Place::bind(&path, false).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let refused = Place::bind(&path, false).unwrap_err().to_string();
+        assert!(refused.contains("another server answers") && refused.contains("--name"), "{refused}");
+        drop(place);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        fs::write(&path, "precious").unwrap();
+        assert!(Place::bind(&path, false).unwrap_err().to_string().contains("no socket"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[test]
+    fn what_was_handed_over_is_not_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        let mut place = Place::bind(&path, false).unwrap();
+        place.own(false);
+        drop(place);
+        assert!(path.exists());
+    }
+}

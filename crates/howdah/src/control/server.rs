@@ -1,0 +1,132 @@
+//! The server's side of the control socket. `serve` starts it; what concerns the whole process goes back there as an
+//! [`Order`], the rest is done by `operations`.
+
+use std::io;
+use std::os::unix::net::UnixListener as Listening;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use super::protocol::{Answer, Request};
+use crate::operations::Operations;
+
+/// Bytes of a request.
+const LONGEST: u64 = 4096;
+/// Time for a request to arrive.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Rest when no connection can be accepted.
+const REST: Duration = Duration::from_millis(200);
+
+/// What only the main loop can do.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Leave, gracefully or at once.
+    Stop { now: bool },
+    /// Hand over to a new process; the answer comes when that serves, or could not.
+    Upgrade(oneshot::Sender<Result<String, String>>),
+}
+
+/// Whom requests go to.
+#[derive(Clone, Debug)]
+pub(crate) struct Desk {
+    /// For what concerns the workers.
+    pub(crate) operations: Operations,
+    /// For what concerns the process.
+    pub(crate) orders: mpsc::UnboundedSender<Order>,
+}
+
+/// Answers on `listener` until aborted.
+pub(crate) fn start(listener: Listening, desk: Desk) -> io::Result<AbortHandle> {
+    listener.set_nonblocking(true)?;
+    let listener = UnixListener::from_std(listener)?;
+    Ok(tokio::spawn(accept(listener, desk)).abort_handle())
+}
+
+async fn accept(listener: UnixListener, desk: Desk) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => drop(tokio::spawn(converse(stream, desk.clone()))),
+            Err(error) => {
+                tracing::warn!("the control socket takes no connection: {error}");
+                tokio::time::sleep(REST).await;
+            }
+        }
+    }
+}
+
+async fn converse(mut stream: UnixStream, desk: Desk) {
+    let answer = match permitted(&stream) {
+        Ok(()) => match hear(&mut stream).await {
+            Ok(request) => desk.answer(request, &mut stream).await,
+            Err(reason) => Some(Answer::Failed(reason)),
+        },
+        Err(reason) => Some(Answer::Failed(reason)),
+    };
+    if let Some(answer) = answer {
+        say(&mut stream, &answer).await;
+    }
+}
+
+/// The mode of the file keeps others out already; it may have been changed.
+fn permitted(stream: &UnixStream) -> Result<(), String> {
+    let peer = stream.peer_cred().map_err(|error| format!("cannot tell who you are: {error}"))?.uid();
+    if peer == 0 || peer == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    Err(format!("user {peer} may not control this server: ask as root or as the user that it runs as"))
+}
+
+async fn hear(stream: &mut UnixStream) -> Result<Request, String> {
+    let mut line = String::new();
+    let mut reader = BufReader::new(stream.take(LONGEST));
+    match tokio::time::timeout(PATIENCE, reader.read_line(&mut line)).await {
+        Ok(Ok(_)) => serde_json::from_str(&line).map_err(|error| format!("no request: {error}")),
+        Ok(Err(error)) => Err(format!("no request: {error}")),
+        Err(_) => Err("no request came".to_owned()),
+    }
+}
+
+/// A client that has gone away is not told.
+async fn say(stream: &mut UnixStream, answer: &Answer) {
+    if let Ok(mut line) = serde_json::to_vec(answer) {
+        line.push(b'\n');
+        let _ = stream.write_all(&line).await;
+    }
+}
+
+impl Desk {
+    /// None when the answer has been given already.
+    async fn answer(&self, request: Request, stream: &mut UnixStream) -> Option<Answer> {
+        match request {
+            Request::Status => Some(Answer::Status(Box::new(self.operations.status().await))),
+            Request::Reload => Some(match self.operations.reload().await {
+                Ok(generation) => Answer::Done(format!("generation {generation} serves")),
+                Err(error) => Answer::Failed(error.to_string()),
+            }),
+            Request::Workers { change } => {
+                let workers = self.operations.resize(change).await;
+                Some(Answer::Done(format!("{workers} workers from now on")))
+            }
+            Request::Upgrade => Some(self.upgrade().await),
+            Request::Stop { now } => {
+                say(stream, &Answer::Done("stopping".to_owned())).await;
+                let _ = self.orders.send(Order::Stop { now });
+                // The client waits for the end of the connection, which is that of the process.
+                std::future::pending().await
+            }
+        }
+    }
+
+    async fn upgrade(&self) -> Answer {
+        let (reply, outcome) = oneshot::channel();
+        let _ = self.orders.send(Order::Upgrade(reply));
+        match outcome.await {
+            Ok(Ok(message)) => Answer::Done(message),
+            Ok(Err(reason)) => Answer::Failed(reason),
+            Err(_) => Answer::Failed("the server is stopping".to_owned()),
+        }
+    }
+}

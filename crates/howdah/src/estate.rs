@@ -1,0 +1,135 @@
+//! What a server has that must outlive its process when that is replaced: listening sockets, the control socket, the
+//! pid file. A fresh server makes them, or gets its sockets from systemd or Server::Starter; one that replaces an older
+//! process of the same server (see `upgrade`) takes them over.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use anyhow::Context;
+use howdah_front::{Front, Listener};
+
+use crate::control::place::Place;
+use crate::heir::Heir;
+use crate::options::Serve;
+use crate::pidfile::PidFile;
+
+/// See the module. Dropping it removes the files, unless they are another process's by then.
+#[derive(Debug)]
+pub(crate) struct Estate {
+    /// In the order of the options.
+    pub(crate) listeners: Vec<Listener>,
+    /// None when another server has it.
+    pub(crate) control: Option<Place>,
+    pid_file: Option<PidFile>,
+    /// This server has made the files of Unix sockets.
+    pub(crate) ours: bool,
+    /// It is this process that has to remove files.
+    owned: bool,
+}
+
+impl Estate {
+    /// For a fresh server, or from the process before this one.
+    ///
+    /// # Errors
+    /// When an address, the pid file or a control socket that was asked for cannot be had.
+    pub(crate) fn obtain(options: &Serve, heir: Option<&mut Heir>) -> anyhow::Result<Self> {
+        let backlog = options.front()?.backlog;
+        match heir {
+            Some(heir) => Self::inherit(options, heir, backlog),
+            None => Self::make(options, backlog),
+        }
+    }
+
+    fn make(options: &Serve, backlog: i32) -> anyhow::Result<Self> {
+        let inherited = howdah_sys::activation::inherited_listeners()?;
+        let ours = inherited.is_empty();
+        let listeners = if ours {
+            bind(options)?
+        } else {
+            adopt(inherited.into_iter().map(|given| given.socket), backlog)?
+        };
+        // Server::Starter lets the next generation start while this one serves.
+        let relieves = is_under_starter();
+        let pid_file =
+            options.process.pid.as_deref().map(|path| PidFile::create(path, relieves)).transpose()?;
+        let control = Place::open(&options.instance, relieves)?;
+        Ok(Self { listeners, control, pid_file, ours, owned: true })
+    }
+
+    /// The files stay the older process's until that makes way.
+    fn inherit(options: &Serve, heir: &mut Heir, backlog: i32) -> anyhow::Result<Self> {
+        let listeners = adopt(heir.listeners.drain(..), backlog)?;
+        let control =
+            heir.control.take().map(|socket| Place::adopt(socket, &options.instance)).transpose()?;
+        Ok(Self { listeners, control, pid_file: None, ours: heir.ours, owned: false })
+    }
+
+    /// The process before us makes way.
+    pub(crate) fn take(&mut self, options: &Serve) -> anyhow::Result<()> {
+        self.pid_file = options.process.pid.as_deref().map(|path| PidFile::create(path, true)).transpose()?;
+        self.own(true);
+        Ok(())
+    }
+
+    /// Every front thread accepts connections from now on.
+    pub(crate) fn open(&self, fronts: &[Front]) -> anyhow::Result<()> {
+        for front in fronts {
+            let shared = self.listeners.iter().map(Listener::share).collect::<io::Result<_>>();
+            front.accept(shared.context("cannot share the listeners")?);
+        }
+        Ok(())
+    }
+
+    /// Copies of the listening sockets.
+    pub(crate) fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
+        self.listeners.iter().map(|listener| listener.socket().try_clone()).collect()
+    }
+
+    /// The process that was to have all of this failed, perhaps after it had written the pid file.
+    pub(crate) fn keep(&self) {
+        if let Some(Err(error)) = self.pid_file.as_ref().map(PidFile::write) {
+            tracing::error!("{error:#}");
+        }
+    }
+
+    /// Nobody can connect any more.
+    pub(crate) fn close(&mut self) {
+        if self.ours && self.owned {
+            self.listeners.iter().for_each(Listener::unlink);
+        }
+        self.listeners.clear();
+    }
+
+    /// Another process has all of this now.
+    pub(crate) fn hand_over(&mut self) {
+        self.own(false);
+    }
+
+    fn own(&mut self, owned: bool) {
+        self.owned = owned;
+        if let Some(control) = &mut self.control {
+            control.own(owned);
+        }
+    }
+}
+
+impl Drop for Estate {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// start_server runs us, and replaces us by itself.
+pub(crate) fn is_under_starter() -> bool {
+    std::env::var_os("SERVER_STARTER_PORT").is_some_and(|value| !value.is_empty())
+}
+
+fn bind(options: &Serve) -> anyhow::Result<Vec<Listener>> {
+    let config = options.front()?;
+    let bind = |address| Listener::bind(address, config.backlog, config.socket_mode);
+    Ok(config.listen.iter().map(bind).collect::<Result<_, _>>()?)
+}
+
+fn adopt(sockets: impl Iterator<Item = OwnedFd>, backlog: i32) -> anyhow::Result<Vec<Listener>> {
+    Ok(sockets.map(|socket| Listener::adopt(socket, backlog)).collect::<Result<_, _>>()?)
+}

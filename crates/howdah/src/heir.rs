@@ -1,0 +1,119 @@
+//! The new process's side of an upgrade: it was started by the process that it is to replace (`upgrade`), which hands
+//! over its sockets. It loads the application and starts its workers first; then it says so, waits to be told to go
+//! ahead, and serves. When it fails before, the old process goes on.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use howdah_sys::activation::UPGRADE;
+use howdah_sys::process::adopt_fd;
+use serde::{Deserialize, Serialize};
+
+/// Time for the old process to answer; it has nothing else to do then.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What stands in `HOWDAH_UPGRADE`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Will {
+    /// The old process.
+    pub(crate) parent: u32,
+    /// Where to talk to it.
+    pub(crate) channel: RawFd,
+    /// Listening sockets.
+    pub(crate) listeners: Vec<RawFd>,
+    /// Control socket.
+    pub(crate) control: Option<RawFd>,
+    /// The files of Unix sockets are to be removed in the end.
+    pub(crate) ours: bool,
+}
+
+/// What the new process says to the old one, a line of JSON each.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Word {
+    /// Everything is there to serve.
+    Ready,
+    /// It will not work, and why.
+    Failed(String),
+    /// Connections are accepted.
+    Serving,
+}
+
+/// What the old process says when the new one may go ahead.
+pub(crate) const GO: &str = "go\n";
+
+/// The process that is to replace another.
+#[derive(Debug)]
+pub(crate) struct Heir {
+    channel: BufReader<UnixStream>,
+    /// Listening sockets, to be taken.
+    pub(crate) listeners: Vec<OwnedFd>,
+    /// Control socket, to be taken.
+    pub(crate) control: Option<OwnedFd>,
+    /// As in [`Will`].
+    pub(crate) ours: bool,
+}
+
+impl Heir {
+    /// None when this process was started like any other.
+    ///
+    /// # Errors
+    /// When what was promised is not there.
+    pub(crate) fn from_environment() -> anyhow::Result<Option<Self>> {
+        let Some(text) = std::env::var_os(UPGRADE) else { return Ok(None) };
+        let will: Will = serde_json::from_str(&text.to_string_lossy())
+            .with_context(|| format!("cannot read {UPGRADE}, which is for Howdah's own use: unset it"))?;
+        if Some(will.parent) != parent() {
+            bail!("{UPGRADE} was set by process {}, which did not start this one: unset it", will.parent);
+        }
+        let take = |number| adopt_fd(number).with_context(|| format!("cannot take over descriptor {number}"));
+        let channel = UnixStream::from(take(will.channel)?);
+        channel.set_read_timeout(Some(PATIENCE))?;
+        Ok(Some(Self {
+            channel: BufReader::new(channel),
+            listeners: will.listeners.into_iter().map(take).collect::<anyhow::Result<_>>()?,
+            control: will.control.map(take).transpose()?,
+            ours: will.ours,
+        }))
+    }
+
+    /// Waits until the old process makes way.
+    ///
+    /// # Errors
+    /// When it is gone or has changed its mind.
+    pub(crate) fn take_over(&mut self) -> anyhow::Result<()> {
+        let gone = "the process that was to be replaced did not make way";
+        self.say(&Word::Ready).context(gone)?;
+        let mut line = String::new();
+        self.channel.read_line(&mut line).context(gone)?;
+        if line != GO {
+            bail!("{gone}");
+        }
+        Ok(())
+    }
+
+    /// The old process may leave.
+    pub(crate) fn serving(mut self) {
+        if let Err(error) = self.say(&Word::Serving) {
+            tracing::warn!("the process that was replaced does not listen: {error}");
+        }
+    }
+
+    /// Tells the old process why it has to go on.
+    pub(crate) fn failed(mut self, error: &anyhow::Error) {
+        let _ = self.say(&Word::Failed(format!("{error:#}")));
+    }
+
+    fn say(&mut self, word: &Word) -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(word)?;
+        line.push(b'\n');
+        self.channel.get_mut().write_all(&line)
+    }
+}
+
+fn parent() -> Option<u32> {
+    rustix::process::getppid().map(|pid| pid.as_raw_pid().unsigned_abs())
+}

@@ -1,0 +1,124 @@
+//! The parts of a server: shared memory, front threads, supervisor, joined so that each front thread hears what becomes
+//! of workers. `serve` starts them and accepts connections when they are ready.
+
+use std::io;
+use std::sync::{Arc, mpsc};
+
+use anyhow::Context;
+use howdah_front::{Front, Setup, runtime};
+use howdah_metrics::Recorder;
+use howdah_supervisor::{Ended, Event, ExitKind, Handle, Shared, Supervisor, cells_for, scale};
+use howdah_wire::{MAX_SLOTS, Segment, Shape};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinHandle;
+
+use crate::access::Access;
+use crate::deadline;
+use crate::options::Serve;
+
+/// Front threads and supervisor, ready to serve.
+pub(crate) struct Parts {
+    pub(crate) fronts: Vec<Front>,
+    pub(crate) handle: Handle,
+    pub(crate) ended: JoinHandle<Ended>,
+    pub(crate) segment: Segment,
+    pub(crate) access: Option<Access>,
+}
+
+impl Parts {
+    /// Returns when the workers are ready.
+    ///
+    /// # Errors
+    /// When the system refuses something, or the application does not load.
+    pub(crate) async fn start(options: &Serve) -> anyhow::Result<Self> {
+        let config = Arc::new(options.front()?);
+        let settings = options.supervisor();
+        let threads = options.workers.front_threads as usize;
+        let shape = shape(config.max_queue, options.workers.count() as usize, threads);
+        let (memfd, segment) = howdah_sys::create_segment(shape).context("cannot create shared memory")?;
+        let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
+        let access = Access::open(options)?;
+        let (overdue, stuck) = unbounded_channel();
+        let mut fronts = Vec::new();
+        for (index, eventfd) in eventfds.iter().enumerate() {
+            let setup = Setup {
+                config: Arc::clone(&config),
+                segment,
+                index: u32::try_from(index)?,
+                eventfd: eventfd.try_clone()?,
+                // Until there are workers, connections wait in the kernel: if none come up, another process has them.
+                listeners: Vec::new(),
+                access_log: access.as_ref().map(Access::log),
+                recorder: Recorder::new(),
+                local: None,
+                overdue: overdue.clone(),
+            };
+            fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
+        }
+        let (events, news) = unbounded_channel();
+        tokio::spawn(bridge(news, fronts.clone()));
+        let shared = Shared { segment, memfd, eventfds };
+        let (supervisor, handle) = Supervisor::start(settings, options.source()?, shared, events).await?;
+        let ended = tokio::spawn(supervisor.run());
+        tokio::spawn(deadline::watch(stuck, segment, handle.clone()));
+        let (fewest, most) = (options.workers.fewest() as usize, options.workers.count() as usize);
+        if fewest < most {
+            tokio::spawn(scale(handle.clone(), segment, fewest..=most));
+        }
+        handle.ready().await?;
+        Ok(Self { fronts, handle, ended, segment, access })
+    }
+}
+
+/// Slots for every request that may wait and every worker that may run one.
+fn shape(max_queue: usize, workers: usize, fronts: usize) -> Shape {
+    let cells = cells_for(workers);
+    Shape { fronts, workers: cells, slots: (max_queue + cells * fronts).min(MAX_SLOTS) }
+}
+
+/// A further front thread with an event loop of its own.
+fn start_thread(setup: Setup) -> anyhow::Result<Front> {
+    let (started, wait) = mpsc::channel();
+    std::thread::Builder::new().name(format!("front {}", setup.index)).spawn(move || {
+        let outcome = runtime().map(|runtime| {
+            runtime.block_on(async {
+                let _ = started.send(Front::start(setup));
+                std::future::pending::<()>().await;
+            });
+        });
+        if let Err(error) = outcome {
+            tracing::error!("a front thread cannot start its event loop: {error}");
+        }
+    })?;
+    Ok(wait.recv().context("a front thread ended at its start")??)
+}
+
+/// Tells every front thread what becomes of workers.
+async fn bridge(mut news: UnboundedReceiver<Event>, fronts: Vec<Front>) {
+    while let Some(event) = news.recv().await {
+        match event {
+            Event::WorkerUp { index, channels } => {
+                for (front, channel) in fronts.iter().zip(channels) {
+                    front.worker_up(index, channel);
+                }
+            }
+            Event::WorkerGone { index, status, done } => {
+                for front in fronts.clone() {
+                    let done = done.clone();
+                    tokio::spawn(async move {
+                        front.worker_gone(index, status_for(status)).await;
+                        drop(done);
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The answer to the request that a dead worker was running: it failed (500), or was cut off (502).
+fn status_for(exit: ExitKind) -> u16 {
+    match exit {
+        ExitKind::Exited(_) => 500,
+        ExitKind::Signaled(_) | ExitKind::Unknown => 502,
+    }
+}

@@ -1,0 +1,283 @@
+//! Replaces the running program by the one that is at its path now (USR2, `howdah upgrade`): the old process's side.
+//!
+//! ```text
+//! old  starts new --------------- serves --------------- go --> drains, leaves
+//! new      loads the application, starts workers -- ready   serving -->
+//! ```
+//!
+//! `serve` calls [`Succession::begin`] and goes on serving; when there is a [`Successor`] it makes way. Connections that
+//! come in between wait in the listening sockets, which both processes have. What the new process does is in `heir`.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream as Channel;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use howdah_supervisor::{Pid, Signal};
+use howdah_sys::activation::UPGRADE;
+use howdah_sys::process::{Process, spawn};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::estate::{Estate, is_under_starter};
+use crate::heir::{GO, Will, Word};
+use crate::options::Serve;
+
+/// Time for the new process to begin serving when it is ready and has been told to.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How this program was called, to call it so again.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    path: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// Call it before the working directory or the file can have changed.
+    ///
+    /// The name that it was called by is kept, with its symbolic links: that is where a new version will be.
+    pub(crate) fn of_this_process() -> io::Result<Self> {
+        let mut arguments = env::args_os();
+        let own = env::current_exe()?;
+        let called = arguments.next().map(PathBuf::from).and_then(|name| called(&name, &own));
+        Ok(Self { path: called.unwrap_or(own), arguments: arguments.collect() })
+    }
+}
+
+/// Where the name leads, if that is to this very program.
+fn called(name: &Path, own: &Path) -> Option<PathBuf> {
+    let is_own = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path == own);
+    if name.components().count() > 1 {
+        return std::path::absolute(name).ok().filter(is_own);
+    }
+    env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(name)).find(is_own)
+}
+
+/// Why this server cannot be replaced by itself, with the way out.
+pub(crate) fn obstacle(options: &Serve) -> Option<&'static str> {
+    if options.process.zygote_fd.is_some() {
+        return Some(
+            "plackup has loaded the application, so only plackup can do it anew: start plackup again",
+        );
+    }
+    if is_under_starter() {
+        return Some("start_server replaces the server: send HUP to start_server");
+    }
+    (std::process::id() == 1)
+        .then_some("this is process 1, with which its container would end: replace the container")
+}
+
+/// Who waits for the end of an upgrade.
+type Reply = oneshot::Sender<Result<String, String>>;
+
+/// The state of an upgrade, for the main loop.
+#[derive(Debug)]
+pub(crate) struct Succession {
+    program: Program,
+    obstacle: Option<&'static str>,
+    under_way: Option<UnderWay>,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    task: JoinHandle<Result<Successor, String>>,
+    reply: Option<Reply>,
+}
+
+impl Succession {
+    /// `obstacle` is why there can be none.
+    pub(crate) fn new(program: Program, obstacle: Option<&'static str>) -> Self {
+        Self { program, obstacle, under_way: None }
+    }
+
+    /// Starts a new process, unless that is impossible or under way.
+    pub(crate) fn begin(&mut self, estate: &Estate, reply: Option<Reply>) {
+        match self.inheritance(estate) {
+            Ok(inheritance) => {
+                let task = tokio::spawn(start(self.program.clone(), inheritance));
+                self.under_way = Some(UnderWay { task, reply });
+            }
+            Err(reason) => conclude(&Err(reason), reply),
+        }
+    }
+
+    fn inheritance(&self, estate: &Estate) -> Result<Inheritance, String> {
+        if let Some(reason) = self.obstacle {
+            return Err(reason.to_owned());
+        }
+        if self.under_way.is_some() {
+            return Err("an upgrade is under way already".to_owned());
+        }
+        Inheritance::of(estate).map_err(|error| format!("cannot copy the listening sockets: {error}"))
+    }
+
+    /// Waits for the new process. None when it failed, which then has been told.
+    pub(crate) async fn ready(&mut self) -> Option<Successor> {
+        let Some(under_way) = &mut self.under_way else { return std::future::pending().await };
+        match (&mut under_way.task).await {
+            Ok(Ok(successor)) => Some(successor),
+            Ok(Err(reason)) => {
+                self.conclude(&Err(reason));
+                None
+            }
+            Err(error) => {
+                self.conclude(&Err(error.to_string()));
+                None
+            }
+        }
+    }
+
+    /// Tells how it went.
+    pub(crate) fn conclude(&mut self, outcome: &Result<u32, String>) {
+        conclude(outcome, self.under_way.take().and_then(|mut under_way| under_way.reply.take()));
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn conclude(outcome: &Result<u32, String>, reply: Option<Reply>) {
+    let own = std::process::id();
+    let told = match outcome {
+        Ok(pid) => Ok(format!("process {pid} serves, process {own} finishes what it has begun")),
+        Err(reason) => Err(format!("no upgrade, process {own} goes on: {reason}")),
+    };
+    match &told {
+        Ok(message) => tracing::info!("{message}"),
+        Err(message) => tracing::error!("{message}"),
+    }
+    if let Some(reply) = reply {
+        // A client that went away is not told.
+        let _ = reply.send(told);
+    }
+}
+
+/// A new process that is to take over. Dropped before it has, it is ended.
+#[derive(Debug)]
+pub(crate) struct Successor {
+    process: Process,
+    channel: BufReader<UnixStream>,
+    serves: bool,
+}
+
+/// Starts the program anew; returns when it could serve. Until then everything stays as it is.
+///
+/// # Errors
+/// When it cannot be started or does not come so far: the reason, for people.
+async fn start(program: Program, estate: Inheritance) -> Result<Successor, String> {
+    let mut successor = launch(&program, &estate)
+        .map_err(|error| format!("cannot start {}: {error}", program.path.display()))?;
+    drop(estate);
+    match successor.hear().await? {
+        Word::Ready => Ok(successor),
+        Word::Failed(reason) => Err(reason),
+        Word::Serving => Err("the new process is confused".to_owned()),
+    }
+}
+
+/// Copies of what a successor gets.
+#[derive(Debug)]
+struct Inheritance {
+    listeners: Vec<OwnedFd>,
+    control: Option<OwnedFd>,
+    ours: bool,
+}
+
+impl Inheritance {
+    fn of(estate: &Estate) -> io::Result<Self> {
+        let control = estate.control.as_ref().map(crate::control::place::Place::descriptor).transpose()?;
+        Ok(Self { listeners: estate.sockets()?, control, ours: estate.ours })
+    }
+}
+
+fn launch(program: &Program, estate: &Inheritance) -> io::Result<Successor> {
+    let (channel, theirs) = Channel::pair()?;
+    channel.set_nonblocking(true)?;
+    let will = Will {
+        parent: std::process::id(),
+        channel: theirs.as_raw_fd(),
+        listeners: estate.listeners.iter().map(AsRawFd::as_raw_fd).collect(),
+        control: estate.control.as_ref().map(AsRawFd::as_raw_fd),
+        ours: estate.ours,
+    };
+    let mut command = Command::new(&program.path);
+    command.args(&program.arguments).env(UPGRADE, serde_json::to_string(&will)?).env_remove("WATCHDOG_PID");
+    let fds: Vec<_> =
+        estate.listeners.iter().chain(&estate.control).map(AsFd::as_fd).chain([theirs.as_fd()]).collect();
+    // The supervisor collects children that it does not know.
+    let child = spawn(&mut command, &fds)?;
+    tracing::info!(pid = child.id(), "upgrade: {} is being started", program.path.display());
+    let channel = BufReader::new(UnixStream::from_std(channel)?);
+    Ok(Successor { process: Process::open(Pid::from_child(&child)), channel, serves: false })
+}
+
+impl Successor {
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid().as_raw_pid().unsigned_abs()
+    }
+
+    /// Lets it go ahead; returns when it serves.
+    ///
+    /// # Errors
+    /// When it fails after all; then it is gone or will be.
+    pub(crate) async fn succeed(mut self) -> Result<u32, String> {
+        let told = self.channel.get_mut().write_all(GO.as_bytes()).await;
+        told.map_err(|error| format!("the new process does not listen: {error}"))?;
+        let word = tokio::time::timeout(PATIENCE, self.hear()).await;
+        match word.unwrap_or_else(|_| Err(format!("the new process did not serve within {PATIENCE:?}")))? {
+            Word::Serving => {
+                self.serves = true;
+                Ok(self.pid())
+            }
+            Word::Failed(reason) => Err(reason),
+            Word::Ready => Err("the new process is confused".to_owned()),
+        }
+    }
+
+    async fn hear(&mut self) -> Result<Word, String> {
+        let mut line = String::new();
+        match self.channel.read_line(&mut line).await {
+            Ok(length) if length > 0 => serde_json::from_str(&line)
+                .map_err(|error| format!("cannot understand the new process: {error}")),
+            _ => Err("the new process ended before it was ready; the log has its last words".to_owned()),
+        }
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        if !self.serves {
+            // It may have ended by itself.
+            let _ = self.process.signal(Signal::INT);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_that_a_program_was_called_by_is_kept_if_it_leads_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (own, link, other) = (root.join("howdah-1"), root.join("howdah"), root.join("other"));
+        std::fs::write(&own, "").unwrap();
+        std::fs::write(&other, "").unwrap();
+        std::os::unix::fs::symlink(&own, &link).unwrap();
+        assert_eq!(called(&link, &own), Some(link));
+        assert_eq!(called(&other, &own), None);
+        assert_eq!(called(Path::new("no-such-program"), &own), None);
+    }
+}
