@@ -8,6 +8,7 @@ DESTDIR ?=
 LISTEN  ?= 127.0.0.1:5000
 ARGS    ?=
 PROVE   ?= prove
+PYTHON  ?= python3
 TESTS   ?= t/
 FUZZ_SECONDS ?= 30
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
@@ -16,7 +17,7 @@ export CARGO
 .DEFAULT_GOAL := help
 # The parts of `make test` build the same things, and measure.
 .NOTPARALLEL:
-.PHONY: help deps build run test test-rust test-loom test-perl lint fmt header bench bench-deps fuzz man install clean
+.PHONY: help deps build run test test-rust test-loom test-perl test-bench lint fmt header bench bench-smoke bench-deps fuzz man install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +34,7 @@ build: ## bin/howdah and its Perl modules in blib/
 run: deps build ## serve examples/hello.psgi on 127.0.0.1:5000
 	bin/howdah --listen $(LISTEN) $(ARGS) examples/hello.psgi
 
-test: deps build test-rust test-loom test-perl ## every test
+test: deps build test-rust test-loom test-perl test-bench ## every test
 
 test-rust:
 	$(CARGO) test --workspace --locked --quiet
@@ -45,6 +46,10 @@ test-loom:
 # For some of the tests only: make test-perl TESTS=t/00-unit
 test-perl:
 	$(PROVE) --blib --recurse $(TESTS)
+
+# The benchmark's harness: its accounting, statistics and parsers. It starts no server but its own.
+test-bench:
+	$(PYTHON) -B -m unittest discover -s bench/tests -t bench
 
 lint: ## rustfmt, clippy, C warnings, perltidy, perlcritic, stale header
 	$(CARGO) fmt --all --check
@@ -60,10 +65,14 @@ fmt: ## rewrite Rust and Perl files in the house's format
 header: ## write xs/wire.h anew from crates/wire
 	HOWDAH_WRITE_HEADER=1 $(CARGO) test --locked --quiet -p howdah-wire --test header
 
-bench: build ## measure, as bench/README.md says
-	bench/run
+bench: build ## Howdah beside other servers, into docs/benchmarks.md; QUICK=1 takes 5 minutes, not 25
+	$(CARGO) build --release --locked --quiet -p howdah-front --example floor
+	$(PYTHON) bench/run $(if $(QUICK),--quick)
 
-bench-deps: ## install the servers that bench/ compares Howdah with
+bench-smoke: build ## whether the benchmark works: two short rounds, no figure of worth
+	$(PYTHON) bench/run --smoke --out $(TARGET)/bench-smoke
+
+bench-deps: ## install the servers and clients that bench/ uses
 	@tools/deps bench
 
 fuzz: ## a short run of the fuzz target (FUZZ_SECONDS=30)

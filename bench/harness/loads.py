@@ -1,0 +1,202 @@
+"""The programs that put a server under load: how each is called, and what its output says.
+
+Called by runner. Each driver has `command(load, url, seconds, scratch)` and `parse(text, scratch)`; the latter
+gives an Outcome. ab and wrk do what they can; client.py, our own, does what neither can.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from math import ceil
+from pathlib import Path
+
+from .peers import BENCH
+
+GRACE = 15  # seconds beyond its time after which a load is ended
+PATIENCE = 5  # seconds that ab waits for one response
+
+
+@dataclass(frozen=True)
+class Load:
+    """One way of asking: a line of the table in workloads.py."""
+
+    name: str
+    title: str
+    driver: str
+    connections: int
+    keepalive: bool = True
+    path: str = "/"
+    body: str = ""  # a file below bench/, or the number of bytes
+    kind: str = "application/octet-stream"
+    answer: int = 11  # length of the response body
+    slow_every: int = 0  # for our client: one request in so many goes to /slow
+    background: str = ""  # what else goes on: see background.py
+    brief: bool = False  # runs for half the time: a large difference is looked for, or a percentile
+    smoke: bool = True  # whether bench-smoke runs it
+
+
+@dataclass
+class Outcome:
+    """What a driver saw. Latencies in milliseconds; failures by kind, only those that happened."""
+
+    requests: int
+    seconds: float
+    p50: float | None = None
+    p99: float | None = None
+    failures: dict = field(default_factory=dict)
+    kept: int | None = None  # requests on kept connections, where the driver counts them
+    client_cpu: float = 0.0
+
+    @property
+    def rate(self):
+        return self.requests / self.seconds if self.seconds else 0.0
+
+
+class Ab:
+    """ab ends after its time or 50,000 requests, whichever comes first."""
+
+    MOST = 50_000
+
+    @staticmethod
+    def command(load, url, seconds, scratch):
+        words = ["ab", "-q", "-S", "-s", PATIENCE, "-c", load.connections, "-t", ceil(seconds), "-n", Ab.MOST]
+        if load.keepalive:
+            words.append("-k")
+        if load.body:
+            words += ["-p", body_file(load, scratch), "-T", load.kind]
+        return [str(word) for word in [*words, "-e", scratch / "ab.csv", url + load.path]]
+
+    @staticmethod
+    def parse(text, scratch):
+        requests = number(r"Complete requests:\s+(\d+)", text)
+        seconds = number(r"Time taken for tests:\s+([\d.]+)", text)
+        if not requests or not seconds:
+            return Outcome(0, 0.0, failures={"no answer": 1, last_line(text): 1})
+        failures = {"failed": number(r"Failed requests:\s+(\d+)", text),
+                    "not 2xx": number(r"Non-2xx responses:\s+(\d+)", text),
+                    "write errors": number(r"Write errors:\s+(\d+)", text)}
+        p50, p99 = Ab.percentiles(scratch / "ab.csv")
+        kept = number(r"Keep-Alive requests:\s+(\d+)", text)
+        return Outcome(int(requests), seconds, p50, p99, happened(failures), kept)
+
+    @staticmethod
+    def percentiles(path):
+        try:
+            rows = dict(line.split(",") for line in path.read_text().splitlines()[1:])
+        except (OSError, ValueError):
+            return None, None
+        return tuple(float(rows[part]) if part in rows else None for part in ("50", "99"))
+
+
+class Wrk:
+    """One thread: on the machines we have, a second one takes the CPU that the server needs."""
+
+    @staticmethod
+    def command(load, url, seconds, scratch):
+        duration = f"{ceil(seconds)}s"
+        words = ["wrk", "-t", 1, "-c", load.connections, "-d", duration, "-s", BENCH / "loads" / "report.lua"]
+        return [str(word) for word in [*words, url + load.path]]
+
+    @staticmethod
+    def parse(text, _scratch):
+        line = re.search(r"^BENCH (.*)$", text, re.M)
+        if not line:
+            return Outcome(0, 0.0, failures={"no result": 1, last_line(text): 1})
+        said = json.loads(line[1])
+        kinds = {"connect": "connect errors", "read": "read errors", "write": "write errors", "status": "not 2xx",
+                 "timeout": "timeouts"}
+        failures = happened({title: said[kind] for kind, title in kinds.items()})
+        if not said["requests"]:
+            failures["no answer"] = 1
+        return Outcome(said["requests"], said["seconds"], said["p50"] / 1000, said["p99"] / 1000, failures)
+
+
+class Client:
+    """client.py: it tells quick from slow requests and counts connections that got no answer at all."""
+
+    @staticmethod
+    def command(load, url, seconds, _scratch):
+        words = [sys.executable, BENCH / "loads" / "client.py", "load", "--url", url + load.path,
+                 "--connections", load.connections, "--seconds", seconds, "--slow-every", load.slow_every]
+        return [str(word) for word in words]
+
+    @staticmethod
+    def parse(text, _scratch):
+        try:
+            said = json.loads(text.strip().splitlines()[-1])
+        except (IndexError, ValueError):
+            return Outcome(0, 0.0, failures={"no result": 1, last_line(text): 1})
+        return Outcome(said["requests"], said["seconds"], said["p50"], said["p99"], happened(said["failures"]))
+
+
+DRIVERS = {"ab": Ab, "wrk": Wrk, "client": Client}
+
+
+def run(load, port, seconds, scratch):
+    """(Outcome, command): runs a load to its end, or ends it."""
+    driver = DRIVERS[load.driver]
+    command = driver.command(load, f"http://127.0.0.1:{port}", seconds, scratch)
+    before = os.times()
+    said = call(command, seconds, body_environment(load, scratch), driver is not Client)
+    outcome = driver.parse(said, scratch) if said is not None else Outcome(0, 0.0, failures={"no end": 1})
+    after = os.times()
+    outcome.client_cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return outcome, command
+
+
+def call(command, seconds, environment, counts_whole_seconds):
+    """What a driver printed. ab and wrk count whole seconds; at Ctrl-C they report what they have so far."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, **pipes, env={**os.environ, **environment}) as process:
+        try:
+            if counts_whole_seconds and seconds < ceil(seconds):
+                wait_or_interrupt(process, seconds)
+            return process.communicate(timeout=seconds + GRACE)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return None
+
+
+def wait_or_interrupt(process, seconds):
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+
+
+def body_environment(load, scratch):
+    return {"BENCH_BODY": str(body_file(load, scratch)), "BENCH_TYPE": load.kind} if load.body else {}
+
+
+def body_file(load, scratch):
+    """The file with a request's body; one of so many zeros is made when the table gives a number."""
+    if not load.body.isdigit():
+        return BENCH / load.body
+    path = Path(scratch) / f"body-{load.body}"
+    if not path.exists():
+        path.write_bytes(b"0" * int(load.body))
+    return path
+
+
+def body_bytes(load, scratch):
+    return body_file(load, scratch).read_bytes() if load.body else None
+
+
+def number(pattern, text):
+    found = re.search(pattern, text)
+    if not found:
+        return 0
+    return float(found[1]) if "." in found[1] else int(found[1])
+
+
+def happened(failures):
+    return {kind: int(count) for kind, count in failures.items() if count}
+
+
+def last_line(text):
+    lines = text.strip().splitlines()
+    return lines[-1][:200] if lines else "it printed nothing"

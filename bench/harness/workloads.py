@@ -1,0 +1,140 @@
+"""The table of what is measured. To add a workload, add a row; README.md explains the words.
+
+Read by runner. A workload starts every server that can take part once, in each of its variants, and asks them in
+turn, round after round, with each of its loads.
+"""
+
+from dataclasses import dataclass, field
+
+from .loads import Load
+from .server import Plan
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way of starting the servers of a workload."""
+
+    label: str = ""
+    app: str = ""  # instead of the workload's
+    max_requests: int = 0
+    feature: str = ""  # of peers.toml: only servers that have it take part
+    smoke: bool = True  # whether bench-smoke runs it
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    title: str
+    about: str
+    app: str
+    loads: list
+    variants: list = field(default_factory=lambda: [Variant()])
+    workers: int = 10
+    kind: str = "psgi"  # servers that list it in `apps` take part
+    holds: bool = False  # only servers that hold more connections than they have workers
+    also: tuple = ()  # servers that take part although `holds` leaves them out
+    group: str = ""  # the word by which a server's `only` may name it
+    feature: str = ""  # only servers with this feature of peers.toml
+    floor: bool = True  # whether an answer of eleven bytes is the floor of this one
+
+    def takes(self, peer, variant):
+        """None when a server takes part, else why not; "" where nobody would ask why."""
+        if not {self.feature, variant.feature} <= {"", *peer.features}:
+            return ""
+        if self.kind not in peer.apps or peer.only and self.group not in peer.only:
+            return ""
+        if peer.role == "floor" and not (self.floor and variant in (Variant(), self.variants[0])):
+            return ""
+        if self.holds and not peer.holds and peer.name not in self.also:
+            return "a kept connection occupies one of its workers"
+        if self.replaces and peer.role != "floor" and not peer.takes("max_requests"):
+            return "it does not replace workers"
+        return None
+
+    @property
+    def replaces(self):
+        return any(variant.max_requests for variant in self.variants)
+
+    def plan(self, variant):
+        return Plan(variant.app or self.app, self.workers, variant.max_requests, variant.feature)
+
+
+FORM = "application/x-www-form-urlencoded"
+QUERY = "/?name=camel&from=bactria&load=4&water=no"
+
+WORKLOADS = [
+    Workload(
+        "hello-new", "Hello on new connections, with and without an access log",
+        "Eleven bytes to eight clients that connect anew for each request: the command of the old blogs.",
+        "hello", group="hello-new",
+        loads=[Load("ab-8", "8 clients, new connections", "ab", 8, keepalive=False)],
+        variants=[Variant(), Variant("Plack AccessLog", app="hello-log"),
+                  Variant("its own access log", feature="access-log")]),
+    Workload(
+        "params", "Parameters",
+        "Plack::Request->param with Plack's AccessLog and a page of 4000 bytes; then a form of 4000 bytes is posted "
+        "to the same application.",
+        "params",
+        loads=[Load("new", "query, new connections", "ab", 10, keepalive=False, path=QUERY, answer=4000),
+               Load("kept", "query, kept connections", "ab", 10, path=QUERY, answer=4000, smoke=False),
+               Load("post-new", "form of 4000 bytes, new connections", "ab", 10, keepalive=False, path="/",
+                    body="loads/form.txt", kind=FORM, answer=4000, smoke=False, brief=True),
+               Load("post-kept", "form of 4000 bytes, kept connections", "wrk", 10, path="/",
+                    body="loads/form.txt", kind=FORM, answer=4000, smoke=False, brief=True)]),
+    Workload(
+        "max-requests", "Workers that are replaced",
+        "What it costs to replace a worker after 1000 or 128 requests, against never.",
+        "hello", group="max-requests",
+        loads=[Load("new", "10 clients, new connections", "ab", 10, keepalive=False, smoke=False),
+               Load("kept", "10 clients, kept connections", "ab", 10)],
+        variants=[Variant("unlimited"), Variant("1000 requests", max_requests=1000, smoke=False),
+                  Variant("128 requests", max_requests=128)]),
+    Workload(
+        "connections", "Hello on kept connections",
+        "The same eleven bytes on 1, 8, 64 and 256 kept connections. A server that keeps a worker to a connection lets "
+        "the others wait: wrk does not see that, the client of the tables on slow requests does.",
+        "hello",
+        loads=[Load("wrk-1", "1 connection", "wrk", 1, smoke=False, brief=True),
+               Load("wrk-8", "8 connections", "wrk", 8, smoke=False),
+               Load("wrk-64", "64 connections", "wrk", 64),
+               Load("wrk-256", "256 connections", "wrk", 256, smoke=False, brief=True)]),
+    Workload(
+        "slow-requests", "Quick requests beside slow ones",
+        "4 workers, 64 kept connections; one request in 100 takes 5 ms. p50 and p99 are those of the other 99. A "
+        "connection without an answer for the whole load is a failure: its client would have waited all that time.",
+        "slow", workers=4,
+        loads=[Load("none", "no slow requests", "client", 64, smoke=False),
+               Load("slow", "one in 100 takes 5 ms", "client", 64, slow_every=100)]),
+    Workload(
+        "sizes", "Large responses and uploads",
+        "Responses of 100 KB and 10 MB from memory on 8 kept connections.",
+        "sizes", floor=False,
+        loads=[Load("100k", "100 KB responses", "wrk", 8, path="/100k", answer=102_400, smoke=False, brief=True),
+               Load("10m", "10 MB responses", "wrk", 8, path="/10m", answer=10_485_760, brief=True)]),
+    Workload(
+        "uploads", "Uploads", "Request bodies of 1 MB, read by the application in pieces of 64 KB.", "upload",
+        loads=[Load("1m", "1 MB uploads", "wrk", 8, body="1048576", answer=7, brief=True)]),
+    Workload(
+        "idle", "Hello beside 10,000 idle connections",
+        "10,000 kept connections that have had one answer each stay open and silent while hello runs.",
+        "hello", holds=True, group="crowd",
+        loads=[Load("alone", "no idle connections", "wrk", 64, smoke=False),
+               Load("idle", "10,000 idle connections", "wrk", 64, background="idle")]),
+    Workload(
+        "slow-clients", "Hello beside 500 slow clients",
+        "slowhttptest keeps 500 connections busy: with heads sent a line a second, with bodies sent a few bytes a "
+        "second, with responses of 100 KB read five bytes a second.",
+        "sizes", holds=True, also=("starlet",), group="crowd",
+        loads=[Load("alone", "no slow clients", "wrk", 8, smoke=False, brief=True),
+               Load("headers", "500 slow heads", "wrk", 8, background="slow-headers", brief=True),
+               Load("bodies", "500 slow bodies", "wrk", 8, background="slow-bodies", smoke=False, brief=True),
+               Load("readers", "500 slow readers", "wrk", 8, background="slow-readers", smoke=False, brief=True)]),
+    Workload(
+        "cgi", "A CGI page of 34 KB", "A CGI program that prints a table of 523 rows.", "cgi", kind="cgi",
+        loads=[Load("ab-10", "10 clients, new connections", "ab", 10, keepalive=False, path="/page.cgi?name=camel",
+                    answer=34_082, brief=True)]),
+    Workload(
+        "status", "Live status on and off", "Hello on 64 kept connections, with the status page off and on.", "hello",
+        loads=[Load("wrk-64", "64 connections", "wrk", 64)],
+        feature="status", variants=[Variant("off"), Variant("on", feature="status")]),
+]

@@ -1,0 +1,1 @@
+"""Tests of the harness: python3 -m unittest discover -s bench/tests -t bench"""

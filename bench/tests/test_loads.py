@@ -1,0 +1,79 @@
+import tempfile
+import unittest
+from pathlib import Path
+
+from harness import alone
+from harness.loads import Ab, Client, Load, Wrk, call
+
+AB = """\
+Concurrency Level:      8
+Time taken for tests:   1.250 seconds
+Complete requests:      10000
+Failed requests:        {failed}
+   (Connect: 0, Receive: 0, Length: 3, Exceptions: 0)
+{more}
+Keep-Alive requests:    9950
+Requests per second:    8000.00 [#/sec] (mean)
+"""
+WRK = """\
+Running 2s test @ http://127.0.0.1:5000/
+  100 requests in 2.00s, 1.00MB read
+
+BENCH {"requests":100,"seconds":2.000000,"p50":150.0,"p99":900.0,"connect":0,"read":%d,"write":0,"status":0,"timeout":1}
+"""
+LOAD = Load("x", "x", "ab", 8, keepalive=False, path="/?a=1")
+
+
+class Parsers(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.scratch = Path(holder.name)
+
+    def test_ab_gives_rate_and_percentiles(self):
+        (self.scratch / "ab.csv").write_text("Percentage served,Time in ms\n0,0.1\n50,0.512\n99,3.250\n")
+        found = Ab.parse(AB.format(failed=0, more=""), self.scratch)
+        self.assertEqual((found.rate, found.p50, found.p99, found.kept), (8000, 0.512, 3.25, 9950))
+        self.assertEqual(found.failures, {})
+
+    def test_ab_tells_failures(self):
+        found = Ab.parse(AB.format(failed=3, more="Non-2xx responses:      7"), self.scratch)
+        self.assertEqual(found.failures, {"failed": 3, "not 2xx": 7})
+
+    def test_ab_that_gave_up_has_no_rate(self):
+        found = Ab.parse("apr_socket_recv: Connection refused (111)", self.scratch)
+        self.assertEqual(found.rate, 0)
+        self.assertIn("apr_socket_recv: Connection refused (111)", found.failures)
+
+    def test_wrk_gives_milliseconds_and_failures(self):
+        found = Wrk.parse(WRK % 5, self.scratch)
+        self.assertEqual((found.rate, found.p50, found.p99), (50, 0.15, 0.9))
+        self.assertEqual(found.failures, {"read errors": 5, "timeouts": 1})
+
+    def test_client_that_died_is_a_failure(self):
+        self.assertTrue(Client.parse("Traceback ...\nConnectionRefusedError", self.scratch).failures)
+
+    def test_ab_asks_as_it_is_told(self):
+        words = Ab.command(LOAD, "http://127.0.0.1:1", 1.5, self.scratch)
+        self.assertNotIn("-k", words)
+        self.assertEqual((words[words.index("-t") + 1], words[-1]), ("2", "http://127.0.0.1:1/?a=1"))
+
+    def test_strace_table_is_read_with_and_without_errors(self):
+        text = ("% time     seconds  usecs/call     calls    errors syscall\n"
+                "------ ----------- ----------- --------- --------- ----------------\n"
+                " 50.00    0.000100           1       100        20 accept4\n"
+                " 50.00    0.000100           1       300           write\n"
+                "------ ----------- ----------- --------- --------- ----------------\n"
+                "100.00    0.000200           0       400        20 total\n")
+        calls = alone.parse(text)
+        self.assertEqual(calls, {"accept4": 100, "write": 300})
+        self.assertEqual(alone.per_request(calls, 100)["calls"], 4)
+
+
+class Calls(unittest.TestCase):
+    def test_a_program_that_counts_whole_seconds_is_interrupted_in_time(self):
+        code = "trap 'echo partial; exit' INT; for i in 1 2 3 4 5 6 7 8 9; do sleep 0.2; done; echo whole"
+        self.assertEqual(call(["sh", "-c", code], 0.5, {}, True).strip(), "partial")
+
+    def test_what_a_program_says_on_either_channel_is_kept(self):
+        self.assertEqual(call(["sh", "-c", "echo one; echo two >&2"], 2, {}, True), "one\ntwo\n")
