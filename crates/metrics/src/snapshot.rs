@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::history::{History, Recent};
-use crate::label::{ConnectionState, ExitCause, Label, Per, WorkerState};
+use crate::label::{ConnectionState, ExitCause, Per, WorkerState};
 use crate::totals::Totals;
 
 /// The whole server.
@@ -270,12 +270,5 @@ impl Snapshot {
     #[must_use]
     pub fn crashes(&self) -> u64 {
         self.lifecycle.exits[ExitCause::Crash]
-    }
-}
-
-/// Serializes as a label's name.
-impl std::fmt::Display for WorkerState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
     }
 }

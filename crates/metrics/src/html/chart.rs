@@ -2,9 +2,11 @@
 
 use crate::number::put;
 
-/// Size in the units of the paths; the style sheet stretches it.
-const WIDTH: f64 = 300.0;
-const HEIGHT: f64 = 40.0;
+/// Size in the units of the paths, which are whole numbers; the style sheet stretches it.
+const WIDTH: usize = 298;
+const HEIGHT: usize = 400;
+/// Kept free above and below the lines.
+const MARGIN: f64 = 16.0;
 /// Charts always span this many seconds: what is not yet measured stays empty, on the left.
 const SPAN: usize = 300;
 /// Points drawn: each the maximum of the seconds that it stands for, so that no spike is lost.
@@ -25,16 +27,10 @@ pub(super) fn put_chart(out: &mut String, label: &str, lines: &[Line]) {
     );
     for (at, (class, line)) in lines.iter().enumerate() {
         let points = points(line, top);
-        if let (Some(first), Some(last)) = (points.first(), points.last()) {
+        if let Some((left, _)) = points.first() {
             let path = path(&points);
             if at == 0 {
-                let (left, right) = (first.0, last.0);
-                put(
-                    out,
-                    format_args!(
-                        "<path class=\"area\" d=\"{path}L{right:.0} {HEIGHT}L{left:.0} {HEIGHT}Z\"/>"
-                    ),
-                );
+                put(out, format_args!("<path class=\"area\" d=\"{path}V{HEIGHT}H{left}Z\"/>"));
             }
             put(out, format_args!("<path class=\"line {class}\" d=\"{path}\"/>"));
         }
@@ -42,24 +38,32 @@ pub(super) fn put_chart(out: &mut String, label: &str, lines: &[Line]) {
     out.push_str("</svg>");
 }
 
-fn path(points: &[(f64, f64)]) -> String {
-    let mut path = String::with_capacity(points.len() * 10);
+/// Points after the first command of a path belong to lines.
+fn path(points: &[(usize, usize)]) -> String {
+    let mut path = String::with_capacity(points.len() * 8);
     for (at, (x, y)) in points.iter().enumerate() {
-        put(&mut path, format_args!("{}{x:.0} {y:.1}", if at == 0 { 'M' } else { 'L' }));
+        let mut digits = itoa::Buffer::new();
+        path.push(if at == 0 { 'M' } else { ' ' });
+        path.push_str(digits.format(*x));
+        path.push(' ');
+        path.push_str(digits.format(*y));
     }
     path
 }
 
-fn points(values: &[f64], top: f64) -> Vec<(f64, f64)> {
-    let each = SPAN / DRAWN;
+fn points(values: &[f64], top: f64) -> Vec<(usize, usize)> {
     let values = &values[values.len().saturating_sub(SPAN)..];
     let groups: Vec<f64> =
-        values.rchunks(each).rev().map(|group| group.iter().copied().fold(0.0, f64::max)).collect();
-    let step = WIDTH / (DRAWN - 1) as f64;
+        values.rchunks(SPAN / DRAWN).rev().map(|group| group.iter().copied().fold(0.0, f64::max)).collect();
     let start = DRAWN - groups.len();
-    let height =
-        |value: f64| if top > 0.0 { HEIGHT - 1.0 - value / top * (HEIGHT - 4.0) } else { HEIGHT - 1.0 };
-    groups.iter().enumerate().map(|(at, value)| ((start + at) as f64 * step, height(*value))).collect()
+    let step = WIDTH / (DRAWN - 1);
+    groups.iter().enumerate().map(|(at, value)| ((start + at) * step, height(*value, top))).collect()
+}
+
+/// Counted from above, as SVG does.
+fn height(value: f64, top: f64) -> usize {
+    let share = if top > 0.0 { value / top } else { 0.0 };
+    (HEIGHT as f64 - MARGIN - share * (HEIGHT as f64 - 2.0 * MARGIN)) as usize
 }
 
 #[cfg(test)]
@@ -68,18 +72,16 @@ mod tests {
 
     #[test]
     fn the_newest_value_is_at_the_right_edge_and_the_highest_at_the_top() {
-        let points = points(&[0.0, 10.0, 5.0, 20.0], 20.0);
-        assert_eq!(points.len(), 2);
-        assert!((points[1].0 - WIDTH).abs() < 1e-9 && (points[1].1 - 3.0).abs() < 1e-9, "{points:?}");
-        assert!((points[0].1 - 21.0).abs() < 1e-9, "{points:?}");
+        assert_eq!(points(&[0.0, 10.0, 5.0, 20.0], 20.0), [(296, 200), (298, 16)]);
+        assert_eq!(points(&[1.0; 1000], 1.0).len(), DRAWN);
     }
 
     #[test]
     fn no_values_and_only_zeros_draw_no_nonsense() {
-        for values in [vec![], vec![0.0; 400]] {
-            let mut out = String::new();
-            put_chart(&mut out, "x", &[("", values.clone()), ("second", values)]);
-            assert!(!out.contains("NaN") && !out.contains("inf"), "{out}");
-        }
+        assert_eq!(points(&[], 0.0), []);
+        assert_eq!(points(&[0.0, 0.0], 0.0), [(298, 384)]);
+        let mut out = String::new();
+        put_chart(&mut out, "x", &[("", vec![]), ("second", vec![])]);
+        assert!(!out.contains("<path"), "{out}");
     }
 }

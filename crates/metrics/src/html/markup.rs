@@ -47,6 +47,9 @@ pub(super) fn pairs(out: &mut String, title: &str, rows: &[(String, String)]) {
 
 /// A panel with a table of numbers: a name and a row of values.
 pub(super) fn grid(out: &mut String, title: &str, columns: &[&str], rows: &[(String, Vec<String>)]) {
+    if rows.is_empty() {
+        return;
+    }
     open(out, title, columns);
     for (name, values) in rows {
         put(out, format_args!("<tr><th scope=\"row\">{}</th>", Text(name)));

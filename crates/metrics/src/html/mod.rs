@@ -65,7 +65,10 @@ fn header(out: &mut String, snapshot: &Snapshot) {
     let server = &snapshot.server;
     put(
         out,
-        format_args!("<header id=\"head\">{MARK}<div class=\"who\"><h1>{}</h1><p>", Text(title(snapshot))),
+        format_args!(
+            "<header><div id=\"head\">{MARK}<div class=\"who\"><h1>{}</h1><p>",
+            Text(title(snapshot))
+        ),
     );
     let mut facts = vec![server.host.clone(), server.version.clone()];
     if !server.perl.is_empty() {
@@ -77,7 +80,12 @@ fn header(out: &mut String, snapshot: &Snapshot) {
         facts.iter().filter(|fact| !fact.is_empty()).map(|fact| Text(fact).to_string()).collect();
     put(out, format_args!("{}</p></div>", shown.join("<span class=\"dot\">·</span>")));
     let (state, mood) = (snapshot.state.name(), mood(snapshot.state));
-    put(out, format_args!("<span class=\"pill {mood}\">{state}</span></header>"));
+    put(
+        out,
+        format_args!(
+            "<span class=\"pill {mood}\">{state}</span></div><button id=\"live\" type=\"button\" hidden></button></header>"
+        ),
+    );
 }
 
 fn mood(state: State) -> &'static str {
@@ -92,6 +100,6 @@ fn footer(out: &mut String) {
     out.push_str(
         "<footer><span>Other shapes: <a href=\"?auto\">auto</a> <a href=\"?json\">json</a> \
          <a href=\"?json=lite\">json=lite</a> <a href=\"?notable\">notable</a> <a href=\"?refresh=5\">refresh=5</a>\
-         </span><button id=\"live\" type=\"button\" hidden></button></footer>",
+         </span></footer>",
     );
 }

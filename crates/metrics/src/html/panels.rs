@@ -53,6 +53,9 @@ fn responses(out: &mut String, snapshot: &Snapshot) {
     let sum = |method: Method| classes.iter().map(|class| requests[*class][method]).sum::<u64>();
     let methods = Method::ALL.iter().copied().filter(|method| sum(*method) > 0);
     let line = |method: Method| classes.iter().map(|class| zero_is_dash(requests[*class][method])).collect();
+    if classes.is_empty() {
+        return;
+    }
     let mut rows: Vec<_> = methods.map(|method| (Method::name(method).to_owned(), line(method))).collect();
     rows.push(("All".into(), classes.iter().map(|class| count(requests[*class].sum())).collect()));
     let columns: Vec<_> = classes.iter().map(|class| class.name()).collect();

@@ -64,6 +64,7 @@ fn traffic(snapshot: &Snapshot) -> Tile<'_> {
 
 fn latency(snapshot: &Snapshot) -> Tile<'_> {
     let (duration, history) = (&snapshot.recent.duration, &snapshot.history);
+    let seconds = |value| if duration.count == 0 { "–".into() } else { seconds(value) };
     Tile {
         name: "Duration",
         value: seconds(duration.p50),

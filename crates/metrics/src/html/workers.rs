@@ -94,7 +94,7 @@ fn seen(out: &mut String, request: Option<&RequestSeen>) {
     put(
         out,
         format_args!(
-            "<td>{}</td><td>{}</td><td class=\"req\" title=\"{}\"><b>{}</b> {} <span>{}</span></td>",
+            "<td class=\"cut\">{}</td><td class=\"cut\">{}</td><td class=\"req\" title=\"{}\"><b>{}</b> {} <span>{}</span></td>",
             Text(client),
             Text(&seen.host),
             Text(&seen.target),
