@@ -12,6 +12,7 @@ use crate::generation::Role;
 use crate::pool::leave_of;
 use crate::reconcile::pid_number;
 use crate::supervisor::{Startup, Supervisor};
+use crate::tally::Cause;
 use crate::worker::{Reason, Worker};
 
 /// A worker that dies younger than this without having begun a request is part of a crash loop.
@@ -21,16 +22,18 @@ const ENOUGH: u32 = 3;
 
 /// What is known of a worker's end.
 #[derive(Clone, Copy, Debug)]
-struct End {
-    leave: Leave,
-    status: ExitKind,
-    requests: u64,
+pub(crate) struct End {
+    pub(crate) leave: Leave,
+    pub(crate) status: ExitKind,
+    pub(crate) requests: u64,
     /// It was serving a request.
-    serving: bool,
-    asked: bool,
-    signalled: Option<Signal>,
-    up: bool,
-    age: Duration,
+    pub(crate) serving: bool,
+    pub(crate) asked: bool,
+    /// Why we wanted it to go, if we did.
+    pub(crate) wish: Option<Cause>,
+    pub(crate) signalled: Option<Signal>,
+    pub(crate) up: bool,
+    pub(crate) age: Duration,
 }
 
 impl Supervisor {
@@ -48,11 +51,13 @@ impl Supervisor {
             requests,
             serving: cell.slot.load(SeqCst) != 0 && leave == Leave::Unsaid,
             asked: worker.was_asked(),
+            wish: self.wish(worker),
             signalled: worker.signalled,
             up: worker.up || requests > 0,
             age: worker.started.elapsed(),
         };
         let Some(worker) = self.pool.vacate(index) else { return };
+        self.counts.exit(end.cause());
         end.log(index, pid.or(worker.pid()), worker.generation);
         let done = Recovery::new(index, self.mailbox.clone());
         let _ = self.events.send(Event::WorkerGone { index, status, done });
@@ -156,20 +161,21 @@ fn routine(leave: Leave) -> &'static str {
     }
 }
 
-fn is_from_outside(signal: i32) -> bool {
+pub(crate) fn is_from_outside(signal: i32) -> bool {
     [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT].iter().any(|s| s.as_raw() == signal)
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    const QUIET: End = End {
+    pub(crate) const QUIET: End = End {
         leave: Leave::Unsaid,
         status: ExitKind::Exited(1),
         requests: 0,
         serving: false,
         asked: false,
+        wish: None,
         signalled: None,
         up: false,
         age: Duration::from_millis(50),

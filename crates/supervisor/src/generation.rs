@@ -1,6 +1,6 @@
 //! One load of the application: a zygote and the workers forked from it.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use crate::backoff::Backoff;
 use crate::zygote::Zygote;
@@ -31,6 +31,8 @@ pub(crate) struct Generation {
     /// The end of its zygote has been dealt with.
     pub(crate) orphaned: bool,
     pub(crate) started: Instant,
+    /// Since when requests go to it.
+    pub(crate) serving: Option<SystemTime>,
 }
 
 impl Generation {
@@ -43,7 +45,14 @@ impl Generation {
             proven: false,
             orphaned: false,
             started: Instant::now(),
+            serving: None,
         }
+    }
+
+    /// Requests go to it from now on.
+    pub(crate) fn serve(&mut self) {
+        self.role = Role::Serving;
+        self.serving = Some(SystemTime::now());
     }
 
     /// Wants workers.

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{ReloadError, StartError};
 use crate::supervisor::{Mailbox, Notice};
+use crate::tally::Counts;
 
 /// Talks to the supervisor, from any thread. Clones talk to the same one.
 #[derive(Clone, Debug)]
@@ -40,14 +41,20 @@ pub(crate) enum Resize {
 pub struct Snapshot {
     /// Generation that serves.
     pub generation: u32,
+    /// Since when it does; none when none does.
+    pub serving_since: Option<SystemTime>,
     /// Process id of its zygote; none while that is dead.
     pub zygote: Option<Pid>,
+    /// Those of all generations.
+    pub zygotes: Vec<Pid>,
     /// A new generation is loading or starting its workers.
     pub reloading: bool,
     /// Workers wanted.
     pub target: usize,
     /// Workers that are there, by index.
     pub workers: Vec<WorkerInfo>,
+    /// What came and went.
+    pub counts: Counts,
     /// Why nothing is forked at the moment, and until when; none when all is well.
     pub trouble: Option<String>,
 }

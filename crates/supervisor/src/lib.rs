@@ -17,6 +17,7 @@
 //! reload       a new generation beside the old one; a zygote that died
 //! reap         children of ours: zygotes, and workers whose zygote died
 //! shutdown     the end, graceful or at once
+//! tally        what came and went, and why
 //! status       the state, for those who ask
 //! generation, pool, worker    the state
 //! zygote, link, message       the zygote's process, its control socket, what is said on it
@@ -44,6 +45,7 @@ mod scale;
 mod shutdown;
 mod status;
 mod supervisor;
+mod tally;
 mod worker;
 mod zygote;
 
@@ -54,3 +56,4 @@ pub use handle::{Handle, Snapshot, WorkerInfo};
 pub use howdah_sys::{ExitKind, Pid, Signal};
 pub use scale::scale;
 pub use supervisor::{Ended, Supervisor};
+pub use tally::{Cause, Counts};

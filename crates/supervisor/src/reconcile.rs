@@ -103,6 +103,7 @@ impl Supervisor {
         let quota = self.jitter.around(self.config.max_requests);
         let lifetime = self.config.max_lifetime.map(|lifetime| self.jitter.around_time(lifetime));
         let generation = &self.generations[at];
+        self.counts.spawns += 1;
         self.pool.occupy(index, Worker::new(generation.number, lifetime), quota);
         // The fronts hear of it first: then the worker's first message finds someone who reads.
         let _ = self.events.send(Event::WorkerUp { index, channels: ours });

@@ -53,7 +53,11 @@ impl Supervisor {
         let Some(generation) = self.generation_mut(number) else { return };
         generation.zygote.loaded();
         if generation.role == Role::Loading {
-            generation.role = if first { Role::Serving } else { Role::Filling };
+            if first {
+                generation.serve();
+            } else {
+                generation.role = Role::Filling;
+            }
             tracing::info!(generation = number, "the application is loaded, in {:.2} s", generation.age());
         }
     }
@@ -88,7 +92,7 @@ impl Supervisor {
             self.retire_generation(old);
         }
         if let Some(coming) = self.generation_mut(number) {
-            coming.role = Role::Serving;
+            coming.serve();
         }
         self.loads.worked(born);
         self.answer_reload(&Ok(()));
@@ -186,6 +190,14 @@ impl Supervisor {
 
     /// Tells everybody who asked for a reload.
     pub(crate) fn answer_reload(&mut self, outcome: &Result<(), ReloadError>) {
+        if self.reload_replies.is_empty() {
+            return;
+        }
+        match outcome {
+            Ok(()) => self.counts.reloads += 1,
+            Err(ReloadError::Stopping) => {}
+            Err(_) => self.counts.failed_reloads += 1,
+        }
         for reply in self.reload_replies.drain(..) {
             let _ = reply.send(outcome.clone());
         }

@@ -16,10 +16,13 @@ impl Supervisor {
         let crashes = serving.and_then(|generation| generation.crashes.trouble(now));
         Snapshot {
             generation: serving.map_or(0, |generation| generation.number),
+            serving_since: serving.and_then(|generation| generation.serving),
             zygote: serving.and_then(|generation| generation.zygote.pid()),
+            zygotes: self.generations.iter().filter_map(|generation| generation.zygote.pid()).collect(),
             reloading: !self.reload_replies.is_empty() || self.in_role(Role::Filling).is_some(),
             target: self.target,
             workers: self.pool.workers().filter_map(|(index, _)| self.worker_info(index)).collect(),
+            counts: self.counts.clone(),
             trouble: crashes.or_else(|| self.loads.trouble(now)),
         }
     }

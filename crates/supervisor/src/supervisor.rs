@@ -21,6 +21,7 @@ use crate::message::Report;
 use crate::pool::Pool;
 use crate::recycle::Watch;
 use crate::shutdown::Shutdown;
+use crate::tally::Counts;
 use crate::zygote::{Program, Zygote};
 
 /// Where news for the supervisor goes.
@@ -80,6 +81,7 @@ pub struct Supervisor {
     pub(crate) startup: Startup,
     pub(crate) shutdown: Option<Shutdown>,
     pub(crate) watch: Watch,
+    pub(crate) counts: Counts,
     /// When to collect orphans that are not ours to know.
     pub(crate) sweep_at: Option<Instant>,
     pub(crate) ended: Option<Ended>,
@@ -129,6 +131,7 @@ impl Supervisor {
         Ok(Self {
             target: config.workers.max(1),
             watch: Watch::new(&config),
+            counts: Counts::default(),
             config,
             program: None,
             shared,

@@ -112,6 +112,26 @@ async fn the_number_of_workers_changes_on_request() {
 }
 
 #[tokio::test]
+async fn what_comes_and_goes_is_counted_by_cause() {
+    let bench = Bench::start("", config(3)).await;
+    bench.handle.ready().await.unwrap();
+    bench.handle.resize(-1).await;
+    bench.until("two workers", |s| s.workers.len() == 2).await;
+    bench.handle.reload().await.unwrap();
+    bench.until("the old ones gone", |s| s.counts.exits.get(&Cause::Reload) == Some(&2)).await;
+    kill(bench.handle.snapshot().await.workers[0].pid.unwrap());
+    bench.until("a replacement", |s| s.counts.spawns == 6).await;
+    let counts = bench.handle.snapshot().await.counts;
+    let exits: Vec<_> = counts.exits.into_iter().collect();
+    assert_eq!(exits, [(Cause::Reload, 2), (Cause::Resize, 1), (Cause::Signal, 1)]);
+    assert_eq!((counts.reloads, counts.failed_reloads), (1, 0));
+    bench.edit("die unfit");
+    bench.handle.reload().await.unwrap_err();
+    assert_eq!(bench.handle.snapshot().await.counts.failed_reloads, 1);
+    bench.stop().await;
+}
+
+#[tokio::test]
 async fn a_worker_is_signalled_only_while_the_process_is_the_one_meant() {
     let bench = Bench::start("", config(1)).await;
     bench.handle.ready().await.unwrap();
