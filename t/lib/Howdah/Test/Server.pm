@@ -40,7 +40,7 @@ sub launch {
     my @listen  = exists $wish{listen} ? grep { defined } $wish{listen} : '127.0.0.1:0';
     my @command = $wish{command} ? @{$wish{command}} : (howdah_bin(), map { ('--listen', $_) } @listen);
     push @command, @{$wish{options} // []}, $file // ();
-    $self->{pid} = _spawn($self->{log}, $wish{env} // {}, @command);
+    $self->{pid} = _spawn($self->{log}, {HOWDAH_CONTROL => "$dir/control", %{$wish{env} // {}}}, @command);
     return $self;
 }
 
@@ -160,7 +160,10 @@ sub _spawn {
     open STDIN, '<', '/dev/null' or die $!;
     open STDOUT, '>>', $log or die $!;
     open STDERR, '>&', \*STDOUT or die $!;
-    @ENV{keys %$env} = values %$env;
+    for my $name (keys %$env) {
+        if (defined $env->{$name}) { $ENV{$name} = $env->{$name} }
+        else { delete $ENV{$name} }
+    }
     exec {$command[0]} @command or POSIX::_exit(127);
 }
 

@@ -1,0 +1,92 @@
+# Listening sockets from outside: systemd's LISTEN_FDS and Server::Starter's SERVER_STARTER_PORT. A launcher of the
+# test's own sets the variables, as they do.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use File::Temp qw(tempdir);
+use Howdah::Test::Client;
+use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::Load;
+use Howdah::Test::Server;
+use IO::Socket::INET;
+use IO::Socket::UNIX;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+BEGIN { $^F = 50 }    # sockets stay open over exec
+my $dir = tempdir(CLEANUP => 1);
+my $app = 'sub { [200, [], [join " ", map { $_ // "none" } @{$_[0]}{qw(SERVER_PORT)}, @ENV{qw(LISTEN_FDS NOTIFY_SOCKET '
+    . 'SERVER_STARTER_PORT)}]] }';
+my $tcp  = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen     => 64, ReuseAddr => 1) or die $!;
+my $unix = IO::Socket::UNIX->new(Local     => "$dir/app.sock", Listen => 64) or die $!;
+my $port = $tcp->sockport;
+
+# Starts howdah with the two sockets at descriptors 3 and 4, after some Perl code that sets variables.
+sub start {
+    my $variables = shift;
+    my ($first, $second) = map { fileno $_ } $tcp, $unix;
+    my $move   = "POSIX::dup2(\$_->[0], \$_->[1]) for [$first, 20], [$second, 21], [20, 3], [21, 4];";
+    my @launch = ($^X, '-MPOSIX', '-e', "$move $variables exec \@ARGV or die", howdah_bin(), '--workers', 2);
+    return Howdah::Test::Server->start(app => $app, listen => undef, command => \@launch);
+}
+
+sub answer { return Howdah::Test::Client->ask(shift, "GET / HTTP/1.0\r\n\r\n")->{body} }
+
+subtest 'systemd: LISTEN_FDS' => sub {
+    my $server = start('$ENV{LISTEN_PID} = $$; $ENV{LISTEN_FDS} = 2; $ENV{LISTEN_FDNAMES} = "web:local";');
+    is_deeply [$server->urls], ["http://127.0.0.1:$port", "unix:$dir/app.sock"];
+    is answer($port), "$port none none none", 'TCP; the application does not see the variables';
+    is answer("$dir/app.sock"), '80 none none none', 'Unix';
+    is $server->stop, 0;
+    ok -S "$dir/app.sock", 'the socket file is not ours to remove';
+};
+
+subtest 'connections made while no server ran are served by the next' => sub {
+    my $client = Howdah::Test::Client->new($port);
+    $client->write("GET / HTTP/1.0\r\n\r\n");
+    my $server = start('$ENV{LISTEN_PID} = $$; $ENV{LISTEN_FDS} = 2;');
+    like $client->response->{body}, qr/^$port /;
+};
+
+subtest 'variables meant for another process are left alone' => sub {
+    my $server = Howdah::Test::Server->start(app => $app, env => {LISTEN_PID => 1, LISTEN_FDS => 2});
+    isnt $server->port, $port;
+};
+
+subtest 'Server::Starter: SERVER_STARTER_PORT' => sub {
+    my $server = start(qq{\$ENV{SERVER_STARTER_PORT} = "127.0.0.1:$port=3;$dir/app.sock=4";});
+    is answer($port), "$port none none none";
+    like answer("$dir/app.sock"), qr/^80 /;
+    is $server->stop, 0;
+    ok -S "$dir/app.sock", 'the socket file stays';
+};
+
+subtest 'a variable that promises what is not there is named' => sub {
+    my $server = Howdah::Test::Server->launch(app => $app, listen => undef, env => {SERVER_STARTER_PORT => '80=77'});
+    is $server->wait_for_exit, 1;
+    like $server->log, qr/SERVER_STARTER_PORT.*descriptor 77/;
+};
+
+SKIP: {
+    my ($starter) = grep { -x } map { "$_/start_server" } split /:/, $ENV{PATH};
+    skip 'there is no start_server', 1 if !$starter;
+    subtest 'start_server: HUP replaces the server, and no request is lost' => sub {
+        my $free    = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 1)->sockport;
+        my @command = ($starter, '--interval', 1, '--port', "127.0.0.1:$free", '--', howdah_bin(), '--workers', 2);
+        my @options = ('--control', "$dir/control", 't/apps/load.psgi');
+        my $server  = Howdah::Test::Server->start(command => \@command, options => \@options);
+        my $load    = Howdah::Test::Load->start($server, connections => 8, seconds => 7);
+        for my $generation (2, 3) {
+            $server->signal('HUP');
+            ok $server->wait_until(sub { (() = $server->log =~ /serving .* on /g) == $generation }), "HUP $generation";
+            sleep 2;
+        }
+        is_deeply $load->finish->{problems}, [];
+        ok -S "$dir/control", 'the control socket is the new one\'s';
+        $server->signal('TERM');
+        ok defined $server->wait_for_exit, 'TERM ends all';
+    };
+}
+
+done_testing;

@@ -1,0 +1,78 @@
+# --reload: a change of the application's files loads it anew, without anybody asking.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use File::Path qw(make_path);
+use File::Temp qw(tempdir);
+use Howdah::Test::Client;
+use Howdah::Test::Command ();
+use Howdah::Test::Server;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $dir = tempdir(CLEANUP => 1);
+make_path("$dir/$_") for qw(lib/My extra more);
+
+sub write_file {
+    my ($name, $text) = @_;
+    open my $out, '>', "$dir/.fresh" or die $!;
+    print {$out} $text;
+    close $out or die $!;
+    return rename "$dir/.fresh", "$dir/$name";
+}
+
+write_file('app.psgi', 'use lib "lib"; use My::App; my $f = "one"; sub { [200, [], ["$f $My::App::version"]] }');
+write_file('lib/My/App.pm', 'package My::App; our $version = 1; 1;');
+my $server = Howdah::Test::Server->start(
+    command => [Howdah::Test::Command::howdah_bin(), '-l', '127.0.0.1:0', '--chdir', $dir],
+    options => ['--workers', 1, '--control', "$dir/control", '-r', '-I', 'extra', '-R', 'more', 'app.psgi'],
+);
+sub answer { return Howdah::Test::Client->ask($server, "GET / HTTP/1.0\r\n\r\n")->{body} }
+
+sub becomes {
+    my $wanted = shift;
+    return $server->wait_until(sub { answer() eq $wanted }, 10);
+}
+sub reloads { return scalar(() = $server->log =~ /has changed: reloading/g) }
+is answer(), 'one 1';
+
+subtest 'the .psgi file, replaced as editors do' => sub {
+    write_file('app.psgi', 'use lib "lib"; use My::App; sub { [200, [], ["two $My::App::version"]] }');
+    ok becomes('two 1');
+};
+
+subtest 'a module in lib' => sub {
+    write_file('lib/My/App.pm', 'package My::App; our $version = 2; 1;');
+    ok becomes('two 2');
+};
+
+subtest 'what is in directories of -I and -R' => sub {
+    for my $name ('extra/Any.pm', 'more/page.tt') {
+        my $before = reloads();
+        write_file($name, '1;');
+        ok $server->wait_until(sub { reloads() > $before }, 10), $name;
+    }
+};
+
+subtest 'code that does not load leaves the old serving, and is mended by the next change' => sub {
+    write_file('lib/My/App.pm', 'this is no Perl');
+    ok $server->wait_for_log(qr/the new code does not load/, 10);
+    is answer(), 'two 2';
+    write_file('lib/My/App.pm', 'package My::App; our $version = 3; 1;');
+    ok becomes('two 3');
+};
+
+subtest 'many changes at once are one reload; scratch files and files beside are none' => sub {
+    sleep 0.5;
+    my $before = reloads();
+    for my $n (1 .. 20) { write_file("lib/My/File$n.pm", '1;'); sleep 0.01 }
+    $server->wait_until(sub { reloads() > $before }, 10);
+    sleep 1;
+    is reloads(), $before + 1;
+    write_file($_, 'x') for 'lib/.App.pm.swp', 'lib/App.pm~', 'notes.txt';
+    sleep 1;
+    is reloads(), $before + 1;
+};
+
+done_testing;

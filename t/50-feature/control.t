@@ -1,0 +1,131 @@
+# howdah status, reload, workers and stop: they ask the server by its control socket, wait for what they asked for, and
+# tell by the exit status whether it was done.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use IO::Socket::UNIX;
+use Test::More;
+
+my $operator = Howdah::Test::Operator->new;
+my $file     = $operator->dir . '/app.psgi';
+my @options  = ('--workers', 2, '--graceful-timeout', 5, $operator->options);
+
+sub write_app {
+    open my $out, '>', $file or die $!;
+    print {$out} shift;
+    return close $out;
+}
+
+sub answer { return Howdah::Test::Client->ask(shift, "GET / HTTP/1.0\r\n\r\n")->{body} }
+
+write_app('sub { [200, [], ["first"]] }');
+my $server = Howdah::Test::Server->start(file => $file, options => \@options);
+
+subtest 'the socket is for its owner alone' => sub {
+    is + (stat $operator->control)[2] & oct(777), oct(600);
+};
+
+subtest 'status, for people and for programs' => sub {
+    answer($server);
+    my ($status, $out) = $operator->ask('status');
+    is $status, 0;
+    like $out, qr{^listening\s+http://127\.0\.0\.1:\d+$}m;
+    like $out, qr/^generation\s+1$/m;
+    is scalar(() = $out =~ /^\s+\d+\s+\d+\s+idle\s/mg), 2, 'a line for each worker';
+    my $state = $operator->status;
+    is $state->{pid}, $server->pid;
+    is_deeply [sort map { $_->{pid} } @{$state->{workers}}], [sort $server->workers];
+    is + (grep { $_->{requests} } @{$state->{workers}})[0]{requests}, 1, 'requests are counted';
+    cmp_ok $_->{memory}, '>', 100_000, 'private memory' for @{$state->{workers}};
+};
+
+subtest 'reload: the new code serves when the command returns' => sub {
+    write_app('sub { [200, [], ["second"]] }');
+    my ($status, $out) = $operator->ask('reload');
+    is $status, 0;
+    is $out, "generation 2 serves\n";
+    is answer($server), 'second';
+};
+
+subtest 'reload of code that does not load: exit status 1, Perl tells why, the old code serves' => sub {
+    write_app('use strict; $undeclared = 1;');
+    my ($status, $out, $err) = $operator->ask('reload');
+    is $status, 1;
+    like $err, qr/Global symbol "\$undeclared" requires explicit package name .*line 1/;
+    is answer($server), 'second';
+    is $operator->status->{generation}, 2;
+};
+
+subtest 'workers: more, fewer, that many' => sub {
+    for my $case (['+2', 4], ['-1', 3], ['2', 2]) {
+        my ($status, $out) = $operator->ask('workers', $case->[0]);
+        is $status, 0;
+        is $out, "$case->[1] workers from now on\n", "workers $case->[0]";
+        ok $server->wait_until(sub { $server->workers == $case->[1] }), 'and they come or go';
+    }
+    is + ($operator->ask('workers', 'many'))[0], 2, 'a mistake in the command line';
+};
+
+subtest 'nonsense is answered, not obeyed' => sub {
+    for my $line ("dance\n", "{\"command\":\"dance\"}\n", "\n") {
+        my $socket = IO::Socket::UNIX->new(Peer => $operator->control) or die $!;
+        print {$socket} $line;
+        like scalar(<$socket>), qr/^\{"failed":"no request/;
+    }
+};
+
+subtest 'a second server of the same name is refused, with the way out' => sub {
+    my ($status, undef, $err) = run_howdah('-l', '127.0.0.1:0', '--control', $operator->control, $file);
+    is $status, 1;
+    like $err, qr/another server answers at .*howdah stop --control .* --name/s;
+    is answer($server), 'second', 'the first serves on';
+};
+
+subtest 'a server is found by its name, which its processes bear' => sub {
+    my $name  = "test-$$";
+    my $named = Howdah::Test::Server->start(
+        app => 'sub { [200, [], []] }', options => ['--name', $name, '--workers', 1],
+        env => {HOWDAH_CONTROL => undef}
+    );
+    my ($status, $out, $err) = run_howdah('status', '--name', $name);
+    is $status, 0 or diag $err;
+    like $out, qr/^\Q$name\E serves .*app\.psgi with howdah/;
+    is scalar($named->processes(qr/worker .*\[\Q$name\E\]/)), 1;
+    is + (run_howdah('stop', '--name', $name))[0], 0;
+    is $named->wait_for_exit(1), 0;
+};
+
+subtest 'stop returns when everything is gone' => sub {
+    my @family = ($server->pid, $server->workers);
+    my ($status, $out) = $operator->ask('stop');
+    is $status, 0;
+    is $server->wait_for_exit(1), 0, 'the server';
+    ok !(grep { kill 0, $_ } @family[1 .. $#family]), 'its workers';
+    ok !-e $_, "$_ is removed" for $operator->control, $operator->pid_file;
+    ($status, undef, my $err) = $operator->ask('status');
+    is $status, 1, 'whom nobody answers is told so';
+    like $err, qr/no server answers at .*--name.*--control/;
+};
+
+subtest 'stop --now cuts running requests off; a socket left behind by a killed server is replaced' => sub {
+    write_app('sub { sleep 60; [200, [], ["late"]] }');
+    $server = Howdah::Test::Server->start(file => $file, options => \@options);
+    $server->signal('KILL');
+    $server->wait_for_exit;
+    ok -S $operator->control, 'left behind';
+    $server = Howdah::Test::Server->start(file => $file, options => \@options);
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET / HTTP/1.0\r\n\r\n");
+    $server->wait_until(sub {
+        grep { $_->{state} eq 'busy' } @{$operator->status->{workers}};
+    });
+    is + ($operator->ask('stop', '--now'))[0], 0;
+    is $server->wait_for_exit(1), 0;
+};
+
+done_testing;

@@ -1,0 +1,99 @@
+# NOTIFY_SOCKET: what systemd is told. A socket of the test's own takes the place of systemd's.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use IO::Select;
+use IO::Socket::UNIX;
+use Socket qw(SOCK_DGRAM);
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $operator = Howdah::Test::Operator->new;
+my $dir      = $operator->dir;
+my $manager  = IO::Socket::UNIX->new(Local => "$dir/notify", Type => SOCK_DGRAM) or die $!;
+
+# Messages until one matches (it is among them), or nothing comes for five seconds. Pulses are passed over.
+sub told {
+    my $until = shift;
+    my @told;
+    while (IO::Select->new($manager)->can_read(5)) {
+        recv $manager, my $message, 4096, 0;
+        next if $message eq 'WATCHDOG=1';
+        push @told, $message;
+        last if $message =~ $until;
+    }
+    return @told;
+}
+
+sub write_app {
+    open my $out, '>', "$dir/app.psgi" or die $!;
+    print {$out} shift;
+    return close $out;
+}
+
+write_app('sub { [200, [], [$ENV{NOTIFY_SOCKET} // "none"]] }');
+my $server = Howdah::Test::Server->start(
+    file    => "$dir/app.psgi",
+    env     => {NOTIFY_SOCKET => "$dir/notify", WATCHDOG_USEC => 200_000},
+    options => ['--workers', 2, $operator->options],
+);
+
+subtest 'ready, with a status for people' => sub {
+    my ($ready, @rest) = told(qr/READY=1/);
+    like $ready, qr/^READY=1\nSTATUS=serving .*app\.psgi with 2 workers, generation 1$/;
+    is_deeply \@rest, [], 'and nothing before';
+};
+
+subtest 'the watchdog is fed twice in its interval' => sub {
+    my ($end, $pulses) = (time + 2, 0);
+    while (time < $end) {
+        recv $manager, my $message, 4096, 0;
+        $pulses++ if $message eq 'WATCHDOG=1';
+    }
+    cmp_ok $pulses, '>=', 12, "$pulses in two seconds";
+};
+
+subtest 'reloading, then ready' => sub {
+    my $before = `awk '{print \$1 * 1000000}' /proc/uptime`;
+    $server->signal('HUP');
+    my ($reloading, $ready) = told(qr/READY=1/);
+    my ($at) = $reloading =~ /^RELOADING=1\nMONOTONIC_USEC=(\d+)\nSTATUS=/;
+    cmp_ok abs($at - $before), '<', 30_000_000, 'with the time by the monotonic clock';
+    like $ready, qr/^READY=1\n.*generation 2$/;
+};
+
+subtest 'a reload that fails is over, too, and the status says so' => sub {
+    write_app('die "broken\n"');
+    $operator->ask('reload');
+    my ($reloading, $ready) = told(qr/READY=1/);
+    like $ready, qr/^READY=1\n.*generation 2; the last reload failed/;
+    write_app('sub { [200, [], []] }');
+};
+
+subtest 'a number of workers that changes' => sub {
+    $operator->ask('workers', '+1');
+    like + (told(qr/STATUS/))[0], qr/^STATUS=.* with 3 workers/;
+};
+
+subtest 'an upgrade: the new main process' => sub {
+    my $old = $operator->pid;
+    $operator->ask('upgrade');
+    my @told = told(qr/READY=1/);
+    is $told[0], 'MAINPID=' . $operator->pid;
+    isnt $operator->pid, $old;
+    like $told[1], qr/^READY=1/, 'which says that it is ready';
+    is scalar(@told), 2;
+    ok $operator->wait_for_end($old);
+};
+
+subtest 'stopping' => sub {
+    $operator->ask('stop');
+    my @told = told(qr/STOPPING/);
+    like $told[0], qr/^STOPPING=1\nSTATUS=/;
+    is scalar(@told), 1, 'the process that was replaced said nothing at its end';
+};
+
+done_testing;

@@ -1,0 +1,114 @@
+# howdah upgrade and USR2: a new process of the program takes over sockets and pid file, and no client notices; when it
+# does not start, the old one goes on.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Cwd ();
+use File::Spec ();
+use Howdah::Test::Client;
+use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::Load;
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $operator = Howdah::Test::Operator->new;
+my $dir      = $operator->dir;
+my $request  = "GET / HTTP/1.0\r\n\r\n";
+
+sub write_app {
+    my ($version, $before) = @_;
+    open my $out, '>', "$dir/app.psgi" or die $!;
+    print {$out} ($before // '') . <<"PSGI";
+        my \$load = do './t/apps/load.psgi' or die;
+        sub { \$_[0]{PATH_INFO} =~ m{^/\\d} ? \$load->(\@_) : [200, [], ['$version']] };
+PSGI
+    return close $out;
+}
+
+# By its symbolic link, as where each release has a directory of its own.
+symlink howdah_bin(), "$dir/howdah" or die $!;
+write_app('first');
+my $server = Howdah::Test::Server->start(
+    command => ["$dir/howdah", '-l', '127.0.0.1:0', '-l', "$dir/app.sock"],
+    env     => {HOWDAH_PERL5LIB => join ':', map { File::Spec->rel2abs($_) } 'blib/lib', 'blib/arch'},
+    file    => "$dir/app.psgi",
+    options => ['--workers', 2, $operator->options],
+);
+my $port = $server->port;
+sub answer { return Howdah::Test::Client->ask(shift, $request)->{body} }
+
+subtest 'three upgrades under load: every request has its response' => sub {
+    my @load = map { Howdah::Test::Load->start($server, connections => 8, seconds => 9, fresh => $_) } 0, 1;
+    for my $round (1 .. 3) {
+        sleep 1;
+        my $old = $operator->pid;
+        write_app("upgrade $round");
+        my ($status, $out, $err) = $operator->ask('upgrade');
+        is $status, 0 or diag $err;
+        my $new = $operator->pid;
+        is $out, "process $new serves, process $old finishes what it has begun\n", 'the pid file has moved';
+        isnt $new, $old;
+        is answer($_), "upgrade $round", "served at $_" for $port, "$dir/app.sock";
+        is $operator->status->{pid}, $new, 'the control socket, too';
+        is readlink "/proc/$new/exe", Cwd::realpath(howdah_bin()), 'the program';
+        ok $operator->wait_for_end($old), 'the old process leaves';
+    }
+    for my $result (map { $_->finish } @load) {
+        is_deeply $result->{problems}, [];
+        is_deeply [keys %{$result->{status}}], [200], "$result->{requests} requests";
+    }
+};
+
+subtest 'a connection kept from before is served and closed with a word' => sub {
+    my $client = Howdah::Test::Client->new($port);
+    my $get    = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    $client->write($get);
+    $client->response;
+    write_app('newer');
+    is + ($operator->ask('upgrade'))[0], 0;
+    sleep 0.5;
+    $client->write($get);
+    my $response = $client->response;
+    is $response->{body}, 'upgrade 3', 'by the old process';
+    is $response->{headers}{connection}[0], 'close';
+};
+
+subtest 'a new process that does not start: exit status 1, the reason, and the old one goes on' => sub {
+    my $old = $operator->pid;
+    write_app('broken', "use strict; \$undeclared = 1;\n");
+    my ($status, undef, $err) = $operator->ask('upgrade');
+    is $status, 1;
+    like $err, qr/no upgrade, process $old goes on: .*Global symbol "\$undeclared"/;
+
+    unlink "$dir/howdah";
+    ($status, undef, $err) = $operator->ask('upgrade');
+    is $status, 1;
+    like $err, qr{cannot start \Q$dir\E/howdah: No such file};
+
+    symlink '/bin/false', "$dir/howdah" or die $!;
+    ($status, undef, $err) = $operator->ask('upgrade');
+    is $status, 1;
+    like $err, qr/ended before it was ready/;
+    is answer($_), 'newer', "still served at $_" for $port, "$dir/app.sock";
+    is $operator->pid, $old, 'the pid file stays';
+    is $operator->status->{pid}, $old, 'the control socket, too';
+};
+
+subtest 'by USR2; and the last one cleans up' => sub {
+    my $old = $operator->pid;
+    unlink "$dir/howdah";
+    symlink howdah_bin(), "$dir/howdah" or die $!;
+    write_app('last');
+    kill USR2 => $old;
+    ok $operator->wait_for_end($old), 'the old process leaves';
+    is answer($port), 'last';
+    my $last = $operator->pid;
+    is + ($operator->ask('stop'))[0], 0;
+    ok $operator->wait_for_end($last), 'it ends';
+    ok !-e "$dir/$_", "$_ is gone" for qw(app.sock control pid);
+};
+
+done_testing;
