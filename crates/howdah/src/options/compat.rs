@@ -53,10 +53,16 @@ pub(crate) struct Compat {
 pub(crate) const IGNORED: &[(&str, &str)] = &[
     ("loader", "the application is always loaded once before the fork; --no-preload loads it in each worker"),
     ("disable-proctitle", "Howdah's processes always name their role"),
-    ("min-servers", "the number of workers is fixed; set it by --workers"),
-    ("max-servers", "the number of workers is fixed; set it by --workers"),
-    ("min-spare-servers", "the number of workers is fixed; set it by --workers"),
-    ("max-spare-servers", "the number of workers is fixed; set it by --workers"),
+    ("min-servers", "the least number of workers is set by --min-workers"),
+    ("max-servers", "the most workers are set by --workers"),
+    (
+        "min-spare-servers",
+        "workers come and go between --min-workers and --workers by how long requests wait",
+    ),
+    (
+        "max-spare-servers",
+        "workers come and go between --min-workers and --workers by how long requests wait",
+    ),
     ("min-reqs-per-child", "--max-requests already varies by 10 % from worker to worker"),
     ("spawn-interval", "a new worker takes over before the old one leaves, so starts need no pause"),
     ("err-respawn-interval", "the pause before a failed worker is started again grows by itself"),
