@@ -15,12 +15,12 @@ use crate::thread::here;
 
 /// Connections to accept before those at hand have their turn.
 const TURN: usize = 64;
-/// Such turns when the thread drains: more than the kernel keeps by default, and an end where clients never cease.
+/// Such turns at the end: more than the kernel keeps by default, and an end where clients never cease.
 const TURNS_AT_LAST: usize = 64;
 /// Rest when the process is out of descriptors or memory.
 const REST: Duration = Duration::from_millis(100);
 
-/// Accepts until the thread drains; then takes those who have connected already, and no more.
+/// Accepts until the thread closes its listeners; then takes those who have connected already, and no more.
 pub(crate) async fn accept(listener: Arc<Listener>) {
     let watched = match listener.watch() {
         Ok(watched) => watched,
@@ -28,7 +28,7 @@ pub(crate) async fn accept(listener: Arc<Listener>) {
     };
     loop {
         let changed = here().changed.notified();
-        if here().draining.get() {
+        if here().closing.get() {
             return accept_the_last(&listener).await;
         }
         tokio::select! {

@@ -58,6 +58,7 @@ enum Order {
     WorkerUp { worker: u16, channel: OwnedFd },
     WorkerGone { worker: u16, status: u16, done: oneshot::Sender<()> },
     Accept { listeners: Vec<Listener> },
+    Close { done: oneshot::Sender<()> },
     Drain { idle: Duration, done: oneshot::Sender<()> },
 }
 
@@ -135,8 +136,14 @@ impl Front {
         let _ = self.orders.send(Order::Accept { listeners });
     }
 
-    /// Accepts those who have connected already and no more, lets go of the listeners, and closes each connection after
-    /// the response to its request. Idle ones have `idle` to bring another request, since one may be on its way already;
+    /// Accepts those who have connected already and no more. Resolves when the listeners are let go.
+    pub async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        let _ = self.orders.send(Order::Close { done });
+        let _ = closed.await;
+    }
+
+    /// As [`Front::close`], and closes each connection after the response to its request. Idle ones have `idle` to bring another request, since one may be on its way already;
     /// then they are closed. Resolves when the last one is.
     pub async fn drain(&self, idle: Duration) {
         let (done, drained) = oneshot::channel();
@@ -166,6 +173,12 @@ async fn obey(mut inbox: mpsc::UnboundedReceiver<Order>, eventfd: AsyncFd<OwnedF
                 let _ = done.send(());
             }
             Order::Accept { listeners } => accept_from(listeners),
+            Order::Close { done } => {
+                tokio::spawn(async {
+                    close().await;
+                    let _ = done.send(());
+                });
+            }
             Order::Drain { idle, done } => {
                 tokio::spawn(drain(idle, done));
             }
@@ -187,26 +200,39 @@ fn worker_gone(worker: u16, status: u16) {
     thread.dispatch.borrow_mut().worker_gone(worker, status, &mut thread.registry.borrow_mut());
 }
 
+/// How often to look again at what is usually told: news may come between the look and the wait.
+const LOOK: Duration = Duration::from_millis(50);
+
 fn accept_from(listeners: Vec<Listener>) {
     for listener in listeners {
-        tokio::spawn(accept::accept(Arc::new(listener)));
+        here().accepting.set(here().accepting.get() + 1);
+        tokio::spawn(async {
+            accept::accept(Arc::new(listener)).await;
+            here().accepting.set(here().accepting.get() - 1);
+            here().changed.notify_waiters();
+        });
+    }
+}
+
+async fn close() {
+    here().closing.set(true);
+    here().changed.notify_waiters();
+    while here().accepting.get() > 0 {
+        let _ = tokio::time::timeout(LOOK, here().changed.notified()).await;
     }
 }
 
 async fn drain(idle: Duration, done: oneshot::Sender<()>) {
     let thread = here();
     thread.draining.set(true);
-    thread.changed.notify_waiters();
     thread.clock.refresh();
     let deadline = thread.clock.after(idle.max(Duration::from_millis(1)));
     thread.idle_until.set(deadline);
-    // The accept loops see to those who have connected already.
-    tokio::task::yield_now().await;
+    close().await;
     while here().registry.borrow().len() > 0 {
         // Each time, for those that come to rest meanwhile.
         here().registry.borrow_mut().hurry_idle(deadline);
-        // Told by each connection that ends; the bound makes up for one that ends between the check and the wait.
-        let _ = tokio::time::timeout(Duration::from_millis(50), here().changed.notified()).await;
+        let _ = tokio::time::timeout(LOOK, here().changed.notified()).await;
     }
     let _ = done.send(());
 }

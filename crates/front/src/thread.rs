@@ -44,11 +44,15 @@ pub(crate) struct Thread {
     pub(crate) scratch: RefCell<Scratch>,
     /// Channels to workers, by index.
     pub(crate) channels: RefCell<HashMap<u16, Arc<AsyncFd<OwnedFd>>>>,
-    /// No new connections, and none is kept.
+    /// Accept loops that run.
+    pub(crate) accepting: Cell<usize>,
+    /// They are to end.
+    pub(crate) closing: Cell<bool>,
+    /// No connection is kept.
     pub(crate) draining: Cell<bool>,
     /// When draining: until when idle connections may bring another request, in monotonic nanoseconds.
     pub(crate) idle_until: Cell<u64>,
-    /// Tells accept loops, and whoever waits for the last connection, that `draining` or the registry has changed.
+    /// Tells accept loops that `closing` is set, and whoever waits for their end or the last connection's.
     pub(crate) changed: Notify,
     pub(crate) outlets: Outlets,
     cell: &'static FrontCell,
@@ -117,6 +121,8 @@ impl Thread {
             registry: RefCell::default(),
             scratch: RefCell::new(scratch),
             channels: RefCell::default(),
+            accepting: Cell::new(0),
+            closing: Cell::new(false),
             draining: Cell::new(false),
             idle_until: Cell::new(0),
             changed: Notify::new(),

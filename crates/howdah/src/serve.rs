@@ -198,6 +198,8 @@ impl Server {
         if outcome.is_ok() {
             manager.fall_silent();
             self.estate.hand_over();
+            // Who comes when the upgrade is announced comes to the new process.
+            self.close().await;
         } else {
             manager.main_process(std::process::id());
             self.estate.keep();
@@ -205,6 +207,13 @@ impl Server {
         }
         self.succession.conclude(&outcome);
         outcome.is_ok()
+    }
+
+    /// Lets go of the listeners.
+    async fn close(&mut self) {
+        self.estate.close();
+        let fronts = self.fronts.clone().into_iter();
+        fronts.map(|front| async move { front.close().await }).collect::<JoinSet<()>>().join_all().await;
     }
 
     fn accept_control(&mut self) {
