@@ -11,7 +11,8 @@ use crate::layout::{FieldRecord, Request, Span};
 /// Fields that the table holds: the codec's default of 128, and CONTENT_LENGTH.
 pub const MAX_FIELDS: usize = 136;
 const TABLE_AT: usize = size_of::<Request>();
-const STRINGS_AT: usize = TABLE_AT + MAX_FIELDS * size_of::<FieldRecord>();
+/// Strings begin here: the record and the whole table lie before.
+pub(crate) const STRINGS_AT: usize = TABLE_AT + MAX_FIELDS * size_of::<FieldRecord>();
 
 /// The request area has no room for the request; answer 431.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,13 +251,17 @@ impl<'a> RequestReader<'a> {
     /// The part of the area that is in use, without the body.
     #[must_use]
     pub fn used(&self) -> &'a [u8] {
+        &self.area[..self.end().min(self.area.len())]
+    }
+
+    /// Where that part ends, by what the record and the table say.
+    pub(crate) fn end(&self) -> usize {
         let table = self.word(core::mem::offset_of!(Request, fields_at)) as usize;
         let count = (self.word(core::mem::offset_of!(Request, fields)) as usize).min(MAX_FIELDS);
         let last = table + count.saturating_sub(1) * size_of::<FieldRecord>() + size_of::<Span>();
         let fixed = core::mem::offset_of!(Request, remote_port);
         let ends = [fixed, last].map(|at| self.word(at) as usize + self.word(at + 4) as usize);
-        let end = ends.into_iter().max().unwrap_or(0).min(self.area.len());
-        &self.area[..end]
+        ends.into_iter().max().unwrap_or(0)
     }
 
     fn span(&self, at: usize) -> &'a [u8] {

@@ -7,8 +7,10 @@
 use core::mem::size_of;
 
 use crate::layout::*;
-use crate::queue::{FIRST_TICKET, Queue};
-use crate::sync::{AtomicU64, Ordering::Relaxed};
+use crate::queue::{FIRST_TICKET, Queue, State};
+use crate::request::{RequestReader, STRINGS_AT};
+use crate::sync::AtomicU64;
+use crate::sync::Ordering::{Relaxed, SeqCst};
 
 /// How large the segment is to be.
 #[derive(Clone, Copy, Debug)]
@@ -209,6 +211,33 @@ impl Segment {
         let start = self.slot_address(slot);
         // SAFETY: in range; while its phase is Free only the front thread that holds the slot touches this area.
         unsafe { core::slice::from_raw_parts_mut(start, REQUEST_AREA) }
+    }
+
+    /// A copy of the request that `worker` runs in `slot`, without its body, for a
+    /// [`RequestReader`]: what a status page shows while others go on. None when it does not run it, or ended it
+    /// meanwhile. Never waits.
+    #[must_use]
+    pub fn peek_request(&self, slot: u32, worker: u16) -> Option<Vec<u8>> {
+        let state = &self.controls().get(slot as usize)?.state;
+        let before = state.load(SeqCst);
+        let State { phase, owner, .. } = State::unpack(before);
+        if phase != Phase::Running || owner != worker {
+            return None;
+        }
+        let mut copy = self.peek(slot, STRINGS_AT);
+        copy = self.peek(slot, RequestReader::new(&copy).end().max(STRINGS_AT));
+        // The front writes to a slot only after its state has changed, and no state ever returns: tickets rise.
+        core::sync::atomic::fence(SeqCst);
+        (state.load(SeqCst) == before).then_some(copy)
+    }
+
+    /// The first bytes of a request area, whoever writes them meanwhile.
+    fn peek(&self, slot: u32, length: usize) -> Vec<u8> {
+        let start = self.slot_address(slot);
+        // SAFETY: the offset is below the area's size, in the mapping; a byte that changes just now is of no concern to
+        // the reader, who discards the copy then, and volatile keeps the compiler from reading it twice.
+        let byte = |at| unsafe { start.wrapping_add(at).read_volatile() };
+        (0..length.min(REQUEST_AREA)).map(byte).collect()
     }
 
     /// The bytes that a worker has produced in `slot` and the front has not consumed, from `skip` on: the run up to

@@ -123,3 +123,23 @@ fn a_response_is_read_in_two_runs_around_the_ring_s_end() {
     assert_eq!(segment.response(1, 3), (&b"el"[..], &b""[..]));
     assert_eq!(segment.response(1, 9), (&b""[..], &b""[..]));
 }
+
+#[test]
+fn a_running_request_can_be_looked_at_by_others_and_no_other_can() {
+    let segment = segment();
+    let mut writer = RequestWriter::new(segment.request_area(2));
+    let uri = "/".repeat(9000);
+    writer.record.uri = writer.put(uri.as_bytes()).unwrap();
+    writer.field(b"Host", b"example.org").unwrap();
+    writer.finish();
+    assert!(segment.peek_request(2, 0).is_none(), "not queued");
+    assert!(segment.queue().push(2));
+    assert!(segment.peek_request(2, 0).is_none(), "queued");
+    assert_eq!(segment.queue().claim(1), Some(2));
+    assert!(segment.peek_request(2, 0).is_none(), "another worker's");
+    let copy = segment.peek_request(2, 1).unwrap();
+    let reader = RequestReader::new(&copy);
+    assert_eq!((reader.uri(), reader.field(b"HTTP_HOST")), (uri.as_bytes(), Some(b"example.org".as_slice())));
+    assert!(segment.queue().finish(2, 1));
+    assert!(segment.peek_request(2, 1).is_none() && segment.peek_request(99, 1).is_none(), "done");
+}

@@ -108,6 +108,12 @@ impl Sink {
         self.shared.counts()
     }
 
+    /// Tells [`Sink::counts`] to whoever has it, also when the sink is closed.
+    pub fn counter(&self) -> impl Fn() -> Counts + Send + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.counts()
+    }
+
     /// Writes what is left and ends the thread, but waits no longer than `patience` for a stalled outlet; what then
     /// is left counts as dropped. A command sees the end of its input and gets the rest of the time to finish.
     pub fn close(self, patience: Duration) -> Counts {
