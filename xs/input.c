@@ -8,6 +8,9 @@
 #include "howdah.h"
 #include "perliol.h"
 
+/* A buffer larger than this is given back after a large body. */
+#define LARGE (128 * 1024)
+
 static SV *text;   /* what the in-memory handle reads */
 static SV *handle; /* reference to its glob */
 
@@ -48,6 +51,8 @@ static bool is_reusable(pTHX) {
 static SV *memory_input(pTHX_ const char *bytes, STRLEN length) {
     if (!is_reusable(aTHX))
         open_memory(aTHX);
+    if (SvLEN(text) > LARGE && length < LARGE)
+        SvPV_renew(text, LARGE);
     if (length || SvCUR(text))
         sv_setpvn(text, bytes, length);
     return newRV_inc(SvRV(handle));
@@ -66,5 +71,7 @@ static SV *spooled_input(pTHX) {
 SV *hd_input(pTHX_ const Request *request) {
     if (request->flags & REQUEST_SPOOLED)
         return spooled_input(aTHX);
+    if (request->flags & REQUEST_EXTENT)
+        return memory_input(aTHX_ (const char *)howdah_extent(request->extent), request->body_length);
     return memory_input(aTHX_ (const char *)request + request->body.offset, request->body.length);
 }

@@ -42,9 +42,19 @@ typedef uint64_t AtomicU64;
 #define SLOT_STRIDE (REQUEST_AREA + RESPONSE_RING)
 
 /*
- Largest request body kept in the slot; above it goes to a file.
+ Largest request body kept in the slot; above it goes to an extent or a file.
  */
 #define INLINE_BODY (64 * 1024)
+
+/*
+ An extent: memory for one request body that is too large for a slot.
+ */
+#define EXTENT (1 << 20)
+
+/*
+ Extents of each front thread. They bound what such bodies take; when none is free, a file serves.
+ */
+#define EXTENTS_PER_FRONT 16
 
 /*
  Largest block of response header lines. It must fit the ring at once.
@@ -130,6 +140,11 @@ typedef uint64_t AtomicU64;
  Request flag: the body is in a file that the channel delivers.
  */
 #define REQUEST_SPOOLED 8
+
+/*
+ Request flag: the body is in the extent that the record names.
+ */
+#define REQUEST_EXTENT 32
 
 /*
  Request flag: the listener is a Unix socket, so there is no client address.
@@ -514,6 +529,10 @@ typedef struct Header {
    */
   uint64_t slots_at;
   /*
+   Extents.
+   */
+  uint64_t extents_at;
+  /*
    The queue's two ends and the idle bitmap.
    */
   struct QueueCells queue;
@@ -594,9 +613,9 @@ typedef struct Request {
    */
   uint32_t fields;
   /*
-   Keeps the size a multiple of eight.
+   The extent that holds the body, with [`REQUEST_EXTENT`].
    */
-  uint32_t reserved;
+  uint32_t extent;
 } Request;
 
 /*
@@ -654,6 +673,11 @@ const struct SlotControl *howdah_control(uint32_t slot);
  The request area of `slot`; a `Request` record stands at its start.
  */
 const uint8_t *howdah_request(uint32_t slot);
+
+/*
+ The extent that a request with `REQUEST_EXTENT` names; its body stands at its start.
+ */
+const uint8_t *howdah_extent(uint32_t extent);
 
 /*
  Claims the oldest waiting request: its slot, or -1.

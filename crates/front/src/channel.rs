@@ -5,7 +5,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -16,6 +16,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::conn::{Conn, Exchange};
 use crate::registry::Mail;
+use crate::spool::Spool;
 use crate::thread::here;
 
 /// Largest packet: a message and the header lines of an interim response.
@@ -111,7 +112,8 @@ impl Conn {
         let reply = |kind: MessageKind, value: u64| Message { kind: kind as u32, slot: exchange.slot, value };
         match mail {
             Mail::WantBody { worker } => {
-                let file = self.spooled.as_ref().map(AsFd::as_fd);
+                let dispatch = here().dispatch.borrow();
+                let file = dispatch.kept(exchange.slot).and_then(Spool::file);
                 answer(worker, reply(MessageKind::Body, u64::from(file.is_none())), &[], file);
             }
             Mail::WantSocket { worker } => {

@@ -1,19 +1,18 @@
 //! A request body that comes piece by piece: chunked, or larger than a slot takes.
 //!
-//! Entered from [`Conn::intake`] with the head set aside; ends by queueing the request. Up to 64 KiB stay in memory,
-//! the rest goes to a temporary file without a name, so that nothing is left behind whatever happens.
+//! Entered from [`Conn::intake`] with the head set aside; ends by queueing the request. A body of unknown length stays
+//! here up to 64 KiB; beyond that, and from the start when it is known to be longer, it goes to a `spool`.
 
-use std::fs::File;
 use std::future::poll_fn;
-use std::io::{Seek, Write};
 use std::task::{Context, Poll, ready};
 
-use howdah_http1::{BodyDecoder, BodyEvent, FieldStore, Head, RequestDecoder};
+use howdah_http1::{BodyDecoder, BodyEvent, FieldStore, Framing, Head, RequestDecoder};
 use howdah_wire::INLINE_BODY;
 
 use crate::conn::{Conn, Exchange};
 use crate::fill::Body;
 use crate::refusal::Refusal;
+use crate::spool::Spool;
 use crate::thread::{Scratch, here};
 
 /// A body on its way.
@@ -21,8 +20,10 @@ pub(crate) struct Collect {
     /// The bytes of the head, to be decoded again when the body is there.
     head: Vec<u8>,
     decoder: BodyDecoder,
+    /// Length, when the head tells it.
+    length: Option<u64>,
     memory: Vec<u8>,
-    file: Option<File>,
+    spool: Option<Spool>,
     received: u64,
     expects: bool,
 }
@@ -32,8 +33,9 @@ impl Collect {
         Self {
             head: bytes.to_vec(),
             decoder: BodyDecoder::new(&head.framing, &here().config.limits),
+            length: if let Framing::Length(length) = head.framing { Some(length) } else { None },
             memory: Vec::new(),
-            file: None,
+            spool: None,
             received: 0,
             expects,
         }
@@ -60,15 +62,15 @@ impl Collect {
 
     fn store(&mut self, data: &[u8]) -> std::io::Result<()> {
         self.received += data.len() as u64;
-        if self.file.is_none() && self.memory.len() + data.len() > INLINE_BODY {
-            let directory = here().config.spool_dir.clone().unwrap_or_else(std::env::temp_dir);
-            let mut file = tempfile::tempfile_in(directory)?;
-            file.write_all(&self.memory)?;
-            self.memory = Vec::new();
-            self.file = Some(file);
+        let too_long = self.length.is_some_and(|length| length > INLINE_BODY as u64)
+            || self.memory.len() + data.len() > INLINE_BODY;
+        if self.spool.is_none() && too_long {
+            let mut spool = Spool::create(self.length)?;
+            spool.append(&std::mem::take(&mut self.memory))?;
+            self.spool = Some(spool);
         }
-        match &mut self.file {
-            Some(file) => file.write_all(data),
+        match &mut self.spool {
+            Some(spool) => spool.append(data),
             None => {
                 self.memory.extend_from_slice(data);
                 Ok(())
@@ -84,12 +86,13 @@ impl Collect {
     ) -> Result<Exchange, Refusal> {
         let mut decoder = RequestDecoder::new(&here().config.limits);
         let head = decoder.decode(&self.head, fields)?.ok_or(Refusal::TooLarge)?;
-        let Some(mut file) = self.file.take() else {
+        let Some(spool) = self.spool.take() else {
             return conn.hand_over(&head, &Body::Inline(&self.memory), path);
         };
-        file.rewind().map_err(|_| Refusal::NoSpool)?;
-        conn.spooled = Some(file);
-        conn.hand_over(&head, &Body::Spooled(self.received), path)
+        let exchange = conn.hand_over(&head, &Body::Spooled(&spool, self.received), path)?;
+        // It must last as long as a worker may look at the slot, which can be longer than the connection.
+        here().dispatch.borrow_mut().keep(exchange.slot, spool);
+        Ok(exchange)
     }
 }
 

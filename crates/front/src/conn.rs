@@ -110,8 +110,6 @@ pub(crate) struct Conn {
     pub(crate) sent: usize,
     /// The slot in which our request is.
     pub(crate) slot: Option<u32>,
-    /// The body of our request, for the worker to ask for.
-    pub(crate) spooled: Option<std::fs::File>,
     /// The request being handed over, for an answer that we give ourselves.
     pub(crate) refused: Option<Exchange>,
     /// A worker has the socket too, and may have made it blocking.
@@ -140,7 +138,6 @@ impl Conn {
             output: Vec::new(),
             sent: 0,
             slot: None,
-            spooled: None,
             refused: None,
             lent: false,
             state: ConnectionState::Reading,
@@ -406,7 +403,6 @@ impl Conn {
     fn ready_for_next(&mut self) {
         self.served += 1;
         self.continued = false;
-        self.spooled = None;
         if self.input.is_empty() && self.input.capacity() > KEEP_CAPACITY {
             self.input = Vec::new();
         }

@@ -5,11 +5,13 @@
 //! sleeper is only woken when those awake will not drain the queue soon; [`Dispatch::backstop`] finds out when that
 //! estimate was wrong.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use howdah_wire::{FrontCell, Phase, Segment, SlotControl, WorkerCell, WorkerPhase, queue::Queue};
 
 use crate::registry::{Mail, Registry};
+use crate::spool::Spool;
 
 /// How long the workers that are awake may need for the queue before another one is woken.
 const DRAIN_NS: u64 = 50_000;
@@ -37,6 +39,8 @@ pub(crate) struct Dispatch {
     free: Vec<u32>,
     /// For each slot of the segment, the connection that waits for it.
     conns: Vec<usize>,
+    /// Bodies of requests in slots of this thread.
+    kept: HashMap<u32, Spool>,
     /// Moving average of run times in nanoseconds.
     run_ns: u64,
     /// Worker cells that have been in use: the first so many.
@@ -60,6 +64,7 @@ impl Dispatch {
             cell: &segment.fronts()[thread as usize],
             free: (0..controls.len() as u32).rev().filter(own).collect(),
             conns: vec![NOBODY; controls.len()],
+            kept: HashMap::new(),
             run_ns: 0,
             in_flight: 0,
             serial: 0,
@@ -145,6 +150,16 @@ impl Dispatch {
         let state = self.queue.state(slot);
         let claimed = self.control(slot).claimed_at.load(Relaxed);
         (state.phase == Phase::Running && claimed != 0 && claimed < time).then_some(state.owner)
+    }
+
+    /// Keeps the body of the request in `slot` until the slot is free again.
+    pub(crate) fn keep(&mut self, slot: u32, body: Spool) {
+        self.kept.insert(slot, body);
+    }
+
+    /// The body kept for `slot`.
+    pub(crate) fn kept(&self, slot: u32) -> Option<&Spool> {
+        self.kept.get(&slot)
     }
 
     /// The worker that has or had `slot`.
@@ -290,6 +305,9 @@ impl Dispatch {
 
     fn free_slot(&mut self, slot: u32) {
         self.in_flight -= 1;
+        if !self.kept.is_empty() {
+            self.kept.remove(&slot);
+        }
         self.conns[slot as usize] = NOBODY;
         self.free.push(slot);
     }

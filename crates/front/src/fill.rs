@@ -3,19 +3,21 @@
 use howdah_http1::{Head, decode_path};
 use howdah_wire::request::Full;
 use howdah_wire::{
-    REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_LOCAL, REQUEST_SPOOLED, REQUEST_UPGRADE, RequestWriter,
+    REQUEST_EXTENT, REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_LOCAL, REQUEST_SPOOLED, REQUEST_UPGRADE,
+    RequestWriter,
 };
 
 use crate::conn::Client;
 use crate::refusal::Refusal;
+use crate::spool::Spool;
 use crate::thread::here;
 
 /// The body of a complete request.
 pub(crate) enum Body<'a> {
     /// Goes into the slot.
     Inline(&'a [u8]),
-    /// Stays in its file, of this length, until the worker asks for it.
-    Spooled(u64),
+    /// Stays where it is, and is so long.
+    Spooled(&'a Spool, u64),
 }
 
 /// Writes the request and queues it for `conn`; gives its slot.
@@ -71,13 +73,15 @@ fn write(
 fn write_body(out: &mut RequestWriter<'_>, head: &Head<'_>, body: &Body<'_>) -> Result<(), Full> {
     out.record.body_length = match *body {
         Body::Inline(bytes) => bytes.len() as u64,
-        Body::Spooled(length) => length,
+        Body::Spooled(_, length) => length,
     };
     if head.framing != howdah_http1::Framing::None {
         out.variable(b"CONTENT_LENGTH", itoa::Buffer::new().format(out.record.body_length).as_bytes())?;
     }
-    if let Body::Inline(bytes) = *body {
-        out.record.body = out.put(bytes)?;
+    match *body {
+        Body::Inline(bytes) => out.record.body = out.put(bytes)?,
+        Body::Spooled(Spool::Extent(extent), _) => out.record.extent = extent.index,
+        Body::Spooled(Spool::File(_), _) => {}
     }
     Ok(())
 }
@@ -88,5 +92,9 @@ fn flags(head: &Head<'_>, body: &Body<'_>, client: &Client) -> u32 {
         | when(client.secure, REQUEST_HTTPS)
         | when(head.upgrade, REQUEST_UPGRADE)
         | when(head.method == b"HEAD", REQUEST_IS_HEAD)
-        | when(matches!(body, Body::Spooled(_)), REQUEST_SPOOLED)
+        | match body {
+            Body::Inline(_) => 0,
+            Body::Spooled(Spool::File(_), _) => REQUEST_SPOOLED,
+            Body::Spooled(Spool::Extent(_), _) => REQUEST_EXTENT,
+        }
 }

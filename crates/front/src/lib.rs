@@ -3,7 +3,7 @@
 //! ```text
 //! listen    addresses, bound before privileges are dropped
 //! thread    one event loop and what its connections share; wake-ups are batched around its sleep
-//! accept -> conn -> (collect) -> fill     a request comes in and is queued
+//! accept -> conn -> (collect, spool) -> fill   a request comes in and is queued
 //! dispatch, channel                       slots, queue, wake-ups; what workers send beside shared memory
 //! reply -> head -> (stream) -> (linger)   its response goes out
 //! account   what the request has come to, for the access log
@@ -31,6 +31,7 @@ mod refusal;
 mod registry;
 mod reply;
 mod socket;
+mod spool;
 mod stream;
 mod thread;
 

@@ -56,6 +56,8 @@ pub(crate) struct Thread {
     pub(crate) changed: Notify,
     pub(crate) outlets: Outlets,
     cell: &'static FrontCell,
+    /// Extents at hand.
+    pub(crate) extents: RefCell<Vec<u32>>,
     /// Requests refused for a full queue since the log was last told.
     overloaded: Cell<u64>,
     queued: Cell<u32>,
@@ -128,6 +130,7 @@ impl Thread {
             changed: Notify::new(),
             outlets,
             cell: &segment.fronts()[index as usize],
+            extents: RefCell::new(segment.extents_of(index).rev().collect()),
             overloaded: Cell::new(0),
             queued: Cell::new(0),
             backstop: Notify::new(),

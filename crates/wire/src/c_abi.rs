@@ -47,6 +47,12 @@ pub extern "C" fn howdah_request(slot: u32) -> *const u8 {
     segment().slot_address(slot)
 }
 
+/// The extent that a request with `REQUEST_EXTENT` names; its body stands at its start.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_extent(extent: u32) -> *const u8 {
+    segment().extent_address(extent)
+}
+
 /// Claims the oldest waiting request: its slot, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_claim(worker: u16) -> i64 {

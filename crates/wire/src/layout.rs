@@ -21,8 +21,12 @@ pub const REQUEST_AREA: usize = 224 * 1024;
 pub const RESPONSE_RING: usize = 128 * 1024;
 /// Bytes from one slot to the next.
 pub const SLOT_STRIDE: usize = REQUEST_AREA + RESPONSE_RING;
-/// Largest request body kept in the slot; above it goes to a file.
+/// Largest request body kept in the slot; above it goes to an extent or a file.
 pub const INLINE_BODY: usize = 64 * 1024;
+/// An extent: memory for one request body that is too large for a slot.
+pub const EXTENT: usize = 1 << 20;
+/// Extents of each front thread. They bound what such bodies take; when none is free, a file serves.
+pub const EXTENTS_PER_FRONT: usize = 16;
 /// Largest block of response header lines. It must fit the ring at once.
 pub const RESPONSE_HEAD: usize = 64 * 1024;
 /// Words of a bitmap with a bit for each worker.
@@ -145,6 +149,8 @@ pub const REQUEST_UPGRADE: u32 = 2;
 pub const REQUEST_IS_HEAD: u32 = 4;
 /// Request flag: the body is in a file that the channel delivers.
 pub const REQUEST_SPOOLED: u32 = 8;
+/// Request flag: the body is in the extent that the record names.
+pub const REQUEST_EXTENT: u32 = 32;
 /// Request flag: the listener is a Unix socket, so there is no client address.
 pub const REQUEST_LOCAL: u32 = 16;
 
@@ -173,6 +179,8 @@ pub struct Header {
     pub controls_at: u64,
     /// Slots.
     pub slots_at: u64,
+    /// Extents.
+    pub extents_at: u64,
     /// The queue's two ends and the idle bitmap.
     pub queue: QueueCells,
 }
@@ -326,6 +334,6 @@ pub struct Request {
     pub fields_at: u32,
     /// Their number.
     pub fields: u32,
-    /// Keeps the size a multiple of eight.
-    pub reserved: u32,
+    /// The extent that holds the body, with [`REQUEST_EXTENT`].
+    pub extent: u32,
 }

@@ -100,7 +100,7 @@ impl<'a> RequestWriter<'a> {
             store(&span.length.to_ne_bytes());
         }
         store(&record.body_length.to_ne_bytes());
-        for word in [record.flags, record.fields_at, record.fields, record.reserved] {
+        for word in [record.flags, record.fields_at, record.fields, record.extent] {
             store(&word.to_ne_bytes());
         }
     }

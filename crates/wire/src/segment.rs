@@ -68,8 +68,9 @@ impl Shape {
         let ring_at = (workers_at + self.workers * size_of::<WorkerCell>()).next_multiple_of(4096);
         let controls_at = (ring_at + ring * size_of::<AtomicU64>()).next_multiple_of(4096);
         let slots_at = (controls_at + self.slots * size_of::<SlotControl>()).next_multiple_of(4096);
-        let total = (slots_at + self.slots * SLOT_STRIDE) as u64;
-        Offsets { ring, fronts_at, workers_at, ring_at, controls_at, slots_at, total }
+        let extents_at = (slots_at + self.slots * SLOT_STRIDE).next_multiple_of(4096);
+        let total = (extents_at + self.fronts * EXTENTS_PER_FRONT * EXTENT) as u64;
+        Offsets { ring, fronts_at, workers_at, ring_at, controls_at, slots_at, extents_at, total }
     }
 }
 
@@ -80,6 +81,7 @@ struct Offsets {
     ring_at: usize,
     controls_at: usize,
     slots_at: usize,
+    extents_at: usize,
     total: u64,
 }
 
@@ -125,6 +127,7 @@ impl Segment {
         header.ring_at = offsets.ring_at as u64;
         header.controls_at = offsets.controls_at as u64;
         header.slots_at = offsets.slots_at as u64;
+        header.extents_at = offsets.extents_at as u64;
         header.queue.head.value.store(FIRST_TICKET, Relaxed);
         header.queue.tail.value.store(FIRST_TICKET, Relaxed);
         header.magic = MAGIC;
@@ -285,6 +288,39 @@ impl Segment {
     pub fn slot_address(&self, slot: u32) -> *mut u8 {
         assert!(slot < self.header().slots, "slot {slot} is out of range");
         self.base.wrapping_add(self.header().slots_at as usize + slot as usize * SLOT_STRIDE)
+    }
+
+    /// The extents of a front thread.
+    #[must_use]
+    pub fn extents_of(&self, front: u32) -> core::ops::Range<u32> {
+        let each = EXTENTS_PER_FRONT as u32;
+        front * each..(front + 1) * each
+    }
+
+    /// An extent that the front holds, for writing.
+    ///
+    /// # Panics
+    /// When `extent` is out of range.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "whoever holds the extent, not the borrow checker, says who may write"
+    )]
+    #[must_use]
+    pub fn extent(&self, extent: u32) -> &mut [u8] {
+        let start = self.extent_address(extent);
+        // SAFETY: in range; the front thread that holds the extent alone writes it, before the request is queued.
+        unsafe { core::slice::from_raw_parts_mut(start, EXTENT) }
+    }
+
+    /// Address of an extent, for the worker's C side.
+    ///
+    /// # Panics
+    /// When `extent` is out of range.
+    #[must_use]
+    pub fn extent_address(&self, extent: u32) -> *mut u8 {
+        let header = self.header();
+        assert!(extent < header.fronts * EXTENTS_PER_FRONT as u32, "extent {extent} is out of range");
+        self.base.wrapping_add(header.extents_at as usize + extent as usize * EXTENT)
     }
 
     fn part<T>(&self, at: u64, count: u32) -> &'static [T] {
