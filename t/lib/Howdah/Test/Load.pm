@@ -5,7 +5,7 @@ package Howdah::Test::Load;
 #
 #   my $load = Howdah::Test::Load->start($server, connections => 16, seconds => 20);
 #   ...                                       # kill, reload, restart
-#   my $result = $load->finish;               # {requests => 12345, status => {200 => 12340, 502 => 5}, problems => []}
+#   my $result = $load->finish;      # {requests => 123, status => {200 => 120, 502 => 2, cut => 1}, problems => []}
 #
 # Ends after `seconds`, or after `requests` of them. With fresh => 1 each request has a connection of its own. The
 # application is t/apps/load.psgi.
@@ -103,9 +103,7 @@ sub _receive {
     my ($self, $connection) = @_;
     my $read = sysread $connection->{socket}, $connection->{input}, 65536, length $connection->{input};
     if (!$read) {
-        my $rest = length $connection->{input};
-        $self->_problem("connection ended while $connection->{wanted} was waited for, with $rest bytes of its response")
-            if !$connection->{done};
+        $self->_ended($connection) if !$connection->{done};
         return 0;
     }
     if ($connection->{done}) { $self->_problem("bytes behind the response to $connection->{wanted}"); return 0 }
@@ -127,6 +125,17 @@ sub _done {
     $self->{status}{$status // 'none'}++;
     $self->_problem("'$body' for $connection->{wanted}") if ($status // 0) == 200 && $body ne $connection->{wanted};
     return $head !~ /^Connection: close/mi;
+}
+
+# A streamed response whose worker dies can only be cut.
+sub _ended {
+    my ($self, $connection) = @_;
+    if ($connection->{input} =~ m{^HTTP/1\.1 200 .*^Transfer-Encoding: chunked}ms) {
+        $self->{requests}++;
+        $self->{status}{cut}++;
+        return;
+    }
+    return $self->_problem("connection ended after '$connection->{input}' for $connection->{wanted}");
 }
 
 sub _give_up {
