@@ -90,7 +90,7 @@ class Slow:
             raise NoBackground("no program slowhttptest") from error
         time.sleep(self.SETTLE)
         if self.process.poll() is not None:
-            raise NoBackground("slowhttptest ended at once")
+            raise NoBackground("slowhttptest ended: the server kept none of its connections")
         return self
 
     def report(self):

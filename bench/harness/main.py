@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import shutil
 import signal
 import sys
 import time
@@ -59,6 +60,7 @@ def read(path):
 
 def measure(options):
     settings = settings_of(options)
+    check_clients()
     present, missing = take_stock(options)
     chosen = chosen_workloads(options)
     if options.list:
@@ -71,6 +73,12 @@ def measure(options):
     result["alone"] = {} if options.only and "alone" not in options.only else alone.measure(present, settings, say)
     result["minutes"] = (time.monotonic() - begun) / 60
     return result
+
+
+def check_clients():
+    absent = [program for program in ("ab", "wrk") if not shutil.which(program)]
+    if absent:
+        raise peers.Mistake(f"no program {' and '.join(absent)}: make bench-deps installs what is needed")
 
 
 def settings_of(options):

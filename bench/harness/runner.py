@@ -118,7 +118,8 @@ def once(entry, load, settings, scratch):
         return None
     entry.rounds.setdefault(load.name, []).append(record)
     if record["failures"]:
-        entry.refused[load.name] = ", ".join(f"{kind}: {count}" for kind, count in record["failures"].items())
+        entry.refused[load.name] = ", ".join([f"{kind}: {count}" for kind, count in record["failures"].items()]
+                                             + entry.server.death())
     return command
 
 

@@ -106,8 +106,8 @@ class Server:
             if self.process.poll() is not None:
                 raise Unable(f"{self.peer.name} ended at once: {self.last_words()}")
             try:
-                if self.get("/")[0] < 500:
-                    return
+                self.get("/")
+                return
             except (OSError, http.client.HTTPException):
                 pass
             time.sleep(0.03)
@@ -129,6 +129,12 @@ class Server:
         here = {str(self.dir): "DIR", str(peers.ROOT) + "/": "", str(self.port): "PORT",
                 sys.executable: "python3"}
         return [replaced(str(word), here) for word in command]
+
+    def death(self):
+        """[what is known of its end] when it ended by itself, else []."""
+        if self.process.poll() is None:
+            return []
+        return [f"the server had ended with status {self.process.returncode}: {self.last_words()}"]
 
     def last_words(self):
         lines = (self.dir / "output").read_text(errors="replace").strip().splitlines()
