@@ -5,8 +5,8 @@ use warnings;
 use Plack::Builder;
 
 builder {
-  enable 'AccessLog', format => 'combined';
-  sub {
-    return [200, ['Content-Type' => 'text/plain', 'Content-Length' => 11], ['Hello World']];
-  };
+    enable 'AccessLog', format => 'combined';
+    sub {
+        return [200, ['Content-Type' => 'text/plain', 'Content-Length' => 11], ['Hello World']];
+    };
 };

@@ -3,5 +3,5 @@ use strict;
 use warnings;
 
 sub {
-  return [200, ['Content-Type' => 'text/plain', 'Content-Length' => 11], ['Hello World']];
+    return [200, ['Content-Type' => 'text/plain', 'Content-Length' => 11], ['Hello World']];
 };

@@ -5,6 +5,6 @@ use warnings;
 my %body = ('/100k' => 'x' x 102_400, '/10m' => 'x' x 10_485_760);
 
 sub {
-  my $body = \($body{$_[0]{PATH_INFO}} // 'Hello World');
-  return [200, ['Content-Type' => 'text/plain', 'Content-Length' => length $$body], [$$body]];
+    my $body = \($body{$_[0]{PATH_INFO}} // 'Hello World');
+    return [200, ['Content-Type' => 'text/plain', 'Content-Length' => length $$body], [$$body]];
 };

@@ -3,8 +3,8 @@ use strict;
 use warnings;
 
 sub {
-  my $input = $_[0]{'psgi.input'};
-  my $size  = 0;
-  while (my $read = $input->read(my $buffer, 65_536)) { $size += $read }
-  return [200, ['Content-Type' => 'text/plain', 'Content-Length' => length $size], [$size]];
+    my $input = $_[0]{'psgi.input'};
+    my $size  = 0;
+    while (my $read = $input->read(my $buffer, 65_536)) { $size += $read }
+    return [200, ['Content-Type' => 'text/plain', 'Content-Length' => length $size], [$size]];
 };
