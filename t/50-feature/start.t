@@ -77,7 +77,7 @@ my @broken = (
     ['dies', 'die "no database today\n"', qr/no database today/],
     ['misses a module', 'use No::Such::Module;', qr{Can't locate No/Such/Module\.pm}],
     ['is no application', '42', qr/does not return a PSGI application|not .*code reference/i],
-    ['exits', 'exit 7', qr/exit/],
+    ['exits', 'exit 7', qr/exit status 7|the process that loads it ended/],
 );
 for my $case (@broken) {
     my ($what, $code, $message) = @$case;
@@ -85,7 +85,7 @@ for my $case (@broken) {
         my $server = Howdah::Test::Server->launch(app => $code, options => ['--workers', 2, @$preload]);
         is $server->wait_for_exit // 'runs', 1, "an application that $what: status 1 @$preload";
         like $server->log, $message, 'and why';
-        cmp_ok scalar(grep {/$message/} split /\n/, $server->log), '<', 10, 'not again and again';
+        cmp_ok scalar(grep { /$message/ } split /\n/, $server->log), '<', 10, 'not again and again';
     }
 }
 

@@ -187,7 +187,7 @@ impl Supervisor {
             Notice::Zygote { generation, sender, report } => self.note_report(generation, sender, report),
             Notice::ZygoteClosed { generation } => {
                 if let Some(generation) = self.generation_mut(generation) {
-                    generation.zygote.closed();
+                    generation.zygote.closed(Instant::now());
                 }
             }
             Notice::Memory(found) => self.note_memory(&found),

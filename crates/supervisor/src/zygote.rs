@@ -157,11 +157,12 @@ impl Zygote {
         }
     }
 
-    /// It has closed its end: it is dead or useless.
-    pub(crate) fn closed(&mut self) {
+    /// It has closed its end: it is dead, or dying, or useless. A perl that exits takes a moment, and its own status
+    /// tells more than ours would.
+    pub(crate) fn closed(&mut self, now: Instant) {
         self.link = None;
         if !self.told_to_stop {
-            self.signal(Signal::KILL);
+            self.expect_exit(now);
         }
         self.reap();
     }
