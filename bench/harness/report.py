@@ -142,6 +142,8 @@ def below(load):
     rate, cpu = (figures.ratio(howdah, floor, figure) for figure in ("rate", "cpu_us"))
     if rate and cpu:
         said.append(f"Howdah / floor: {rate:.2f} of its requests per second, {cpu:.2f} times its CPU time a request.")
+    if not floor:
+        said.append("There is no floor for this: the program without Perl has one answer of eleven bytes.")
     said += held(load) + not_kept(load) + in_process(load, howdah)
     if load["command"]:
         said.append(f"`{typed(load['command'])}`")
