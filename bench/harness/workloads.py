@@ -132,7 +132,7 @@ WORKLOADS = [
     Workload(
         "cgi", "A CGI page of 34 KB", "A CGI program that prints a table of 523 rows.", "cgi", kind="cgi",
         loads=[Load("ab-10", "10 clients, new connections", "ab", 10, keepalive=False, path="/page.cgi?name=camel",
-                    answer=34_082, brief=True)]),
+                    answer=34_082)]),
     Workload(
         "status", "Live status on and off", "Hello on 64 kept connections, with the status page off and on.", "hello",
         loads=[Load("wrk-64", "64 connections", "wrk", 64)],

@@ -37,6 +37,10 @@ class Parsers(unittest.TestCase):
         self.assertEqual((found.rate, found.p50, found.p99, found.kept), (8000, 0.512, 3.25, 9950))
         self.assertEqual(found.failures, {})
 
+    def test_ab_with_few_requests_has_the_nearest_percentile(self):
+        (self.scratch / "ab.csv").write_text("Percentage served,Time in ms\n50,270.1\n97,300.5\n98,0.000\n99,0.000\n")
+        self.assertEqual(Ab.percentiles(self.scratch / "ab.csv"), (270.1, 300.5))
+
     def test_ab_tells_failures(self):
         found = Ab.parse(AB.format(failed=3, more="Non-2xx responses:      7"), self.scratch)
         self.assertEqual(found.failures, {"failed": 3, "not 2xx": 7})
