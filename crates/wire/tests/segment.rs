@@ -52,7 +52,7 @@ fn attaching_finds_what_was_created() {
 }
 
 fn offset_of_slots() -> usize {
-    SHAPE.total() - SHAPE.slots * SLOT_STRIDE
+    segment().header().slots_at as usize
 }
 
 #[test]
@@ -84,6 +84,7 @@ fn parts_do_not_overlap() {
         (header.ring_at, 8 * header.ring as usize),
         (header.controls_at, size_of::<SlotControl>() * SHAPE.slots),
         (header.slots_at, SLOT_STRIDE * SHAPE.slots),
+        (header.extents_at, EXTENT * EXTENTS_PER_FRONT * SHAPE.fronts),
     ];
     let mut end = size_of::<Header>() as u64;
     for (at, length) in ends {
@@ -103,6 +104,21 @@ fn the_worker_s_and_the_front_s_words_lie_on_lines_of_their_own() {
 #[should_panic(expected = "slot 4 is out of range")]
 fn a_slot_out_of_range_is_refused() {
     let _ = segment().slot_address(4);
+}
+
+#[test]
+fn each_front_thread_has_extents_of_its_own() {
+    let segment = segment();
+    assert_eq!([0, 1].map(|front| segment.extents_of(front)), [0..16, 16..32]);
+    segment.extent(15).fill(1);
+    segment.extent(16).fill(2);
+    assert_eq!((segment.extent(15)[EXTENT - 1], segment.extent(16)[0]), (1, 2));
+}
+
+#[test]
+#[should_panic(expected = "extent 32 is out of range")]
+fn an_extent_out_of_range_is_refused() {
+    let _ = segment().extent_address(32);
 }
 
 #[test]
