@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use howdah_accesslog::{ConnectionState, Format, Kept, Record, Source, Values, Writer};
+use howdah_http1::Head;
 use howdah_metrics::{Failure, Finished, Method};
 use howdah_wire::RequestReader;
 
@@ -98,6 +99,12 @@ impl Tally {
             self.line = line.strip_suffix(b"\r").unwrap_or(line).into();
         }
         self.received = input.len() as u64;
+    }
+
+    /// Keeps what is told of a request that goes into no slot. A body, which only an unwanted one has, is not read.
+    pub(crate) fn local(&mut self, head: &Head<'_>, bytes: &[u8]) {
+        self.unreadable(bytes);
+        self.method = Some(Method::of(head.method));
     }
 
     /// Keeps those fields of a response that the log wants.

@@ -277,6 +277,12 @@ impl Conn {
             self.keep(data);
             return Ok(Step::More);
         };
+        if let Some(request) = LocalRequest::recognize(&head, &self.client) {
+            self.tally.local(&head, &data[..head.len]);
+            self.keep(&data[head.len..]);
+            self.note(Rest::No, 0);
+            return Ok(Step::Ready(Work::Local(Box::new(request))));
+        }
         let body = match head.framing {
             Framing::None => 0,
             Framing::Length(length) if length <= INLINE_BODY as u64 => length as usize,
@@ -292,11 +298,6 @@ impl Conn {
         }
         self.need = 0;
         self.tally.received += end as u64;
-        if let Some(request) = LocalRequest::recognize(&head, &self.client) {
-            self.keep(&data[end..]);
-            self.note(Rest::No, 0);
-            return Ok(Step::Ready(Work::Local(Box::new(request))));
-        }
         let exchange = self.hand_over(&head, &Body::Inline(&data[head.len..end]), path);
         self.keep(&data[end..]);
         exchange.map(Work::Exchange).map(Step::Ready)

@@ -80,8 +80,8 @@ pub(crate) struct LocalRequest {
 }
 
 impl LocalRequest {
-    /// Recognizes a request that the front answers: GET or HEAD of one of the paths, or anything without a body on a
-    /// listener that has nothing else.
+    /// Recognizes a request that the front answers: GET or HEAD of one of the paths, or anything on a listener that has
+    /// nothing else.
     pub(crate) fn recognize(head: &Head<'_>, client: &Client) -> Option<Self> {
         let thread = here();
         let local = thread.outlets.local.as_ref()?;

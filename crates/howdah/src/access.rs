@@ -8,6 +8,7 @@ use howdah_front::AccessLog;
 
 use crate::options::Serve;
 use crate::options::logs::{Logs, Meaning};
+use crate::status::LineCounter;
 
 /// Time for the last lines to be written when the server ends.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -36,6 +37,11 @@ impl Access {
     /// A front thread's end.
     pub(crate) fn log(&self) -> AccessLog {
         AccessLog::new(self.format.clone(), self.sink.writer())
+    }
+
+    /// For the status page.
+    pub(crate) fn lines(&self) -> LineCounter {
+        Box::new(self.sink.counter())
     }
 
     /// Opens the file anew.

@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use howdah_front::{Front, Listener};
 
 use crate::control::place::Place;
@@ -18,6 +18,8 @@ use crate::pidfile::PidFile;
 pub(crate) struct Estate {
     /// In the order of the options.
     pub(crate) listeners: Vec<Listener>,
+    /// Those for the server's own pages alone.
+    pub(crate) pages: Vec<Listener>,
     /// None when another server has it.
     pub(crate) control: Option<Place>,
     pid_file: Option<PidFile>,
@@ -25,6 +27,8 @@ pub(crate) struct Estate {
     pub(crate) ours: bool,
     /// It is this process that has to remove files.
     owned: bool,
+    /// From the process before this one, which still listens on them.
+    inherited: bool,
 }
 
 impl Estate {
@@ -50,18 +54,22 @@ impl Estate {
         };
         // Server::Starter lets the next generation start while this one serves.
         let relieves = is_under_starter();
+        let pages = pages(options, relieves)?;
         let pid_file =
             options.process.pid.as_deref().map(|path| PidFile::create(path, relieves)).transpose()?;
         let control = Place::open(&options.instance, relieves)?;
-        Ok(Self { listeners, control, pid_file, ours, owned: true })
+        Ok(Self { listeners, pages, control, pid_file, ours, owned: true, inherited: false })
     }
 
     /// The files stay the older process's until that makes way.
     fn inherit(options: &Serve, heir: &mut Heir, backlog: i32) -> anyhow::Result<Self> {
-        let listeners = adopt(heir.listeners.drain(..), backlog)?;
+        let mut listeners = adopt(heir.listeners.drain(..), backlog)?;
+        // In the order of `sockets`.
+        let others = listeners.len().saturating_sub(options.status.status_listen.len());
+        let pages = listeners.split_off(others).into_iter().map(Listener::only_local).collect();
         let control =
             heir.control.take().map(|socket| Place::adopt(socket, &options.instance)).transpose()?;
-        Ok(Self { listeners, control, pid_file: None, ours: heir.ours, owned: false })
+        Ok(Self { listeners, pages, control, pid_file: None, ours: heir.ours, owned: false, inherited: true })
     }
 
     /// The process before us makes way.
@@ -71,10 +79,16 @@ impl Estate {
         Ok(())
     }
 
+    /// Listeners that can be opened before there is a worker: of an heir none, since the older process still answers.
+    pub(crate) fn early(&self) -> &[Listener] {
+        if self.inherited { &[] } else { &self.pages }
+    }
+
     /// Every front thread accepts connections from now on.
     pub(crate) fn open(&self, fronts: &[Front]) -> anyhow::Result<()> {
+        let pages = if self.inherited { &self.pages[..] } else { &[] };
         for front in fronts {
-            let shared = self.listeners.iter().map(Listener::share).collect::<io::Result<_>>();
+            let shared = self.listeners.iter().chain(pages).map(Listener::share).collect::<io::Result<_>>();
             front.accept(shared.context("cannot share the listeners")?);
         }
         Ok(())
@@ -82,7 +96,7 @@ impl Estate {
 
     /// Copies of the listening sockets.
     pub(crate) fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
-        self.listeners.iter().map(|listener| listener.socket().try_clone()).collect()
+        self.all().map(|listener| listener.socket().try_clone()).collect()
     }
 
     /// The process that was to have all of this failed, perhaps after it had written the pid file.
@@ -95,14 +109,19 @@ impl Estate {
     /// Nobody can connect any more.
     pub(crate) fn close(&mut self) {
         if self.ours && self.owned {
-            self.listeners.iter().for_each(Listener::unlink);
+            self.all().for_each(Listener::unlink);
         }
         self.listeners.clear();
+        self.pages.clear();
     }
 
     /// Another process has all of this now.
     pub(crate) fn hand_over(&mut self) {
         self.own(false);
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Listener> {
+        self.listeners.iter().chain(&self.pages)
     }
 
     fn own(&mut self, owned: bool) {
@@ -128,6 +147,19 @@ fn bind(options: &Serve) -> anyhow::Result<Vec<Listener>> {
     let config = options.front()?;
     let bind = |address| Listener::bind(address, config.backlog, config.socket_mode);
     Ok(config.listen.iter().map(bind).collect::<Result<_, _>>()?)
+}
+
+fn pages(options: &Serve, under_starter: bool) -> anyhow::Result<Vec<Listener>> {
+    if under_starter && !options.status.status_listen.is_empty() {
+        bail!(
+            "--status-listen does not work under start_server, whose next server starts while this one has the address: \
+             use --status-path and --status-allow"
+        );
+    }
+    let config = options.front()?;
+    let bind =
+        |address| Listener::bind(address, config.backlog, config.socket_mode).map(Listener::only_local);
+    Ok(options.status.status_listen.iter().map(bind).collect::<Result<_, _>>()?)
 }
 
 fn adopt(sockets: impl Iterator<Item = OwnedFd>, backlog: i32) -> anyhow::Result<Vec<Listener>> {

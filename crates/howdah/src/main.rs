@@ -9,6 +9,7 @@
 //!     operations  what an operator may do to a running server
 //!     deadline    replaces workers that are stuck
 //!     access      the access log
+//!     status      knows the state of the server and makes the pages that show it
 //!     watch       reloads when files change
 //!     manager     what the service manager is told
 //!     upgrade     replaces this program by a newer one; heir is the newer one's side
@@ -41,6 +42,7 @@ mod parts;
 mod pidfile;
 mod serve;
 mod signals;
+mod status;
 mod upgrade;
 mod watch;
 

@@ -12,6 +12,7 @@ use howdah_wire::{Segment, WorkerPhase};
 use crate::control::protocol::{Change, Status, Worker};
 use crate::manager::Manager;
 use crate::options::Serve;
+use crate::status::Observer;
 
 /// What does not change while the server runs.
 #[derive(Debug)]
@@ -43,6 +44,7 @@ pub(crate) struct Operations {
     pub(crate) handle: Handle,
     pub(crate) manager: Manager,
     pub(crate) segment: Segment,
+    pub(crate) observer: Observer,
     pub(crate) facts: Arc<Facts>,
 }
 

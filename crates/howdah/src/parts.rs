@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, mpsc};
 
 use anyhow::Context;
-use howdah_front::{Front, Setup, runtime};
+use howdah_front::{Front, Listener, Setup, runtime};
 use howdah_metrics::Recorder;
 use howdah_supervisor::{Ended, Event, ExitKind, Handle, Shared, Supervisor, cells_for, scale};
 use howdah_wire::{MAX_SLOTS, Segment, Shape};
@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use crate::access::Access;
 use crate::deadline;
 use crate::options::Serve;
+use crate::status::Observer;
 
 /// Front threads and supervisor, ready to serve.
 pub(crate) struct Parts {
@@ -23,14 +24,15 @@ pub(crate) struct Parts {
     pub(crate) ended: JoinHandle<Ended>,
     pub(crate) segment: Segment,
     pub(crate) access: Option<Access>,
+    pub(crate) observer: Observer,
 }
 
 impl Parts {
-    /// Returns when the workers are ready.
+    /// Returns when the workers are ready. Meanwhile `pages` are listened on: they need no worker.
     ///
     /// # Errors
     /// When the system refuses something, or the application does not load.
-    pub(crate) async fn start(options: &Serve) -> anyhow::Result<Self> {
+    pub(crate) async fn start(options: &Serve, pages: &[Listener]) -> anyhow::Result<Self> {
         let config = Arc::new(options.front()?);
         let settings = options.supervisor();
         let threads = options.workers.front_threads as usize;
@@ -38,19 +40,24 @@ impl Parts {
         let (memfd, segment) = howdah_sys::create_segment(shape).context("cannot create shared memory")?;
         let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
         let access = Access::open(options)?;
+        let recorders: Vec<_> = (0..threads).map(|_| Recorder::new()).collect();
+        let counters = recorders.iter().map(Recorder::counters).collect();
+        let lines = access.as_ref().map(Access::lines);
+        let (observer, local) =
+            Observer::start(options, segment, counters, lines).context("cannot start the status thread")?;
         let (overdue, stuck) = unbounded_channel();
         let mut fronts = Vec::new();
-        for (index, eventfd) in eventfds.iter().enumerate() {
+        for (index, (eventfd, recorder)) in eventfds.iter().zip(recorders).enumerate() {
             let setup = Setup {
                 config: Arc::clone(&config),
                 segment,
                 index: u32::try_from(index)?,
                 eventfd: eventfd.try_clone()?,
-                // Until there are workers, connections wait in the kernel: if none come up, another process has them.
-                listeners: Vec::new(),
+                // Until there are workers, other connections wait in the kernel: if none come up, another process has them.
+                listeners: pages.iter().map(Listener::share).collect::<io::Result<_>>()?,
                 access_log: access.as_ref().map(Access::log),
-                recorder: Recorder::new(),
-                local: None,
+                recorder,
+                local: local.clone(),
                 overdue: overdue.clone(),
             };
             fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
@@ -59,6 +66,7 @@ impl Parts {
         tokio::spawn(bridge(news, fronts.clone()));
         let shared = Shared { segment, memfd, eventfds };
         let (supervisor, handle) = Supervisor::start(settings, options.source()?, shared, events).await?;
+        observer.supervised(handle.clone());
         let ended = tokio::spawn(supervisor.run());
         tokio::spawn(deadline::watch(stuck, segment, handle.clone()));
         let (fewest, most) = (options.workers.fewest() as usize, options.workers.count() as usize);
@@ -66,7 +74,8 @@ impl Parts {
             tokio::spawn(scale(handle.clone(), segment, fewest..=most));
         }
         handle.ready().await?;
-        Ok(Self { fronts, handle, ended, segment, access })
+        observer.serving();
+        Ok(Self { fronts, handle, ended, segment, access, observer })
     }
 }
 

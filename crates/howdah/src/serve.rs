@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use howdah_front::{Front, Listener, runtime};
+use howdah_front::{Front, runtime};
 use howdah_supervisor::Ended;
 use howdah_sys::daemon::{Daemon, daemonize};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -67,7 +67,7 @@ fn run_here(
     main.block_on(async {
         let mut signals = Signals::new().context("cannot take signals")?;
         let parts = tokio::select! {
-            parts = Parts::start(options) => parts?,
+            parts = Parts::start(options, estate.early()) => parts?,
             () = signals.stop() => bail!("stopped before the application was loaded"),
         };
         if let Some(heir) = heir {
@@ -119,10 +119,10 @@ impl Server {
         signals: Signals,
         estate: Estate,
     ) -> anyhow::Result<Self> {
-        let Parts { fronts, handle, ended, segment, access } = parts;
+        let Parts { fronts, handle, ended, segment, access, observer } = parts;
         let facts = Arc::new(Facts::of(options, &estate.listeners));
         let manager = Manager::default();
-        let operations = Operations { handle, manager: manager.clone(), segment, facts };
+        let operations = Operations { handle, manager: manager.clone(), segment, observer, facts };
         let (orders, inbox) = unbounded_channel();
         let mut server = Self {
             fronts,
@@ -140,7 +140,7 @@ impl Server {
         };
         server.estate.open(&server.fronts)?;
         server.accept_control();
-        announce(options, &server.estate.listeners);
+        announce(options, &server.estate);
         manager.ready(&server.operations.summary(options.workers.fewest() as usize, 1));
         tokio::spawn(manager.watchdog());
         Ok(server)
@@ -234,6 +234,7 @@ impl Server {
     /// Lets every request have its response, within the graceful timeout.
     async fn leave(&mut self, idle: Duration) -> ExitCode {
         let handle = self.operations.handle.clone();
+        self.operations.observer.draining();
         self.estate.close();
         let fronts = self.fronts.clone().into_iter();
         let mut drained: JoinSet<()> = fronts.map(|front| async move { front.drain(idle).await }).collect();
@@ -307,7 +308,8 @@ fn after(ended: &Result<Ended, tokio::task::JoinError>) -> ExitCode {
 }
 
 /// Says that requests are welcome, where, and what to try next.
-fn announce(options: &Serve, listeners: &[Listener]) {
+fn announce(options: &Serve, estate: &Estate) {
+    let listeners = &estate.listeners;
     let name = options.application();
     let workers = options.workers.count();
     let plural = if workers == 1 { "worker" } else { "workers" };
@@ -317,6 +319,10 @@ fn announce(options: &Serve, listeners: &[Listener]) {
             listener.url,
             std::process::id()
         );
+    }
+    let pages: Vec<String> = options.status.pages().into_iter().map(|(path, _)| path).collect();
+    for listener in &estate.pages {
+        eprintln!("howdah: {} on {}", pages.join(" "), listener.url);
     }
     if let Some(first) = listeners.first() {
         match first.url.strip_prefix("unix:") {

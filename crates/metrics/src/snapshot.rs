@@ -176,7 +176,7 @@ pub struct RequestSeen {
     pub target: String,
     /// `HTTP/1.1` and the like.
     pub protocol: String,
-    /// Seconds since its first byte.
+    /// Seconds since it was complete.
     pub seconds: f64,
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn run(instance: &Instance, request: Request, json: bool) -> anyhow::
         Answer::Failed(reason) => bail!("{reason}"),
         Answer::Done(message) => print(&format!("{message}\n"))?,
         Answer::Status(status) if json => print(&format!("{}\n", serde_json::to_string(&status)?))?,
+        Answer::Snapshot(document) => print(&format!("{document}\n"))?,
         Answer::Status(status) => print(&table::render(&status))?,
     }
     Ok(ExitCode::SUCCESS)

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Request {
     /// The state of the server.
     Status,
+    /// All that the status page knows: what it gives under `?json`.
+    Snapshot,
     /// Load the application anew.
     Reload,
     /// Start the program anew and hand everything over to it.
@@ -62,6 +64,8 @@ pub(crate) enum Answer {
     Failed(String),
     /// The answer to `status`.
     Status(Box<Status>),
+    /// The answer to `snapshot`.
+    Snapshot(serde_json::Value),
 }
 
 /// The state of a server.

@@ -79,7 +79,7 @@ fn unbracketed(host: &str) -> &str {
 }
 
 /// The front's notation, and a word for those who come with Starman's.
-fn address(text: &str) -> Result<Address, String> {
+pub(super) fn address(text: &str) -> Result<Address, String> {
     if text.ends_with(":ssl") {
         return Err("TLS is not served; let a proxy in front of Howdah speak it".to_owned());
     }

@@ -16,6 +16,7 @@ pub(crate) mod listen;
 pub(crate) mod logs;
 pub(crate) mod process;
 pub(crate) mod settings;
+pub(crate) mod status;
 mod validate;
 pub(crate) mod values;
 pub(crate) mod workers;
@@ -125,6 +126,8 @@ pub(crate) struct Serve {
     pub(crate) limits: limits::Limits,
     #[command(flatten)]
     pub(crate) logs: logs::Logs,
+    #[command(flatten)]
+    pub(crate) status: status::Status,
     #[command(flatten)]
     pub(crate) process: process::Process,
     #[command(flatten)]

@@ -117,6 +117,9 @@ fn bad_values_are_named_with_the_way_out() {
 fn options_that_contradict_each_other_are_refused() {
     for (line, part) in [
         ("-e sub{} --socket-mode 660", "needs a Unix socket"),
+        ("-e sub{} --metrics-path /server-status", "two pages have the path /server-status"),
+        ("-e sub{} --no-status --status-listen :81", "has no page to show"),
+        ("-e sub{} -l :81 --status-listen :81", "one of its own"),
         ("-a Foo Bar", "named twice"),
         ("-e sub{} --chdir /no/such", "no such directory"),
         ("no-such.psgi", "no application no-such.psgi"),
@@ -176,4 +179,22 @@ fn commands_for_a_running_server_say_which_and_what() {
         }
     }
     assert!(refusal("workers 0").1.contains("+1 or -1"));
+}
+
+#[test]
+fn the_server_shows_what_is_asked_for() {
+    for (line, pages) in [
+        ("", "/server-status"),
+        ("--no-status", ""),
+        ("--no-status --metrics-path /metrics", "/metrics"),
+        ("--status-path /s --health-path /h --ready-path /r --metrics-path /m", "/s /m /h /r"),
+        ("--no-status --health-path /server-status", "/server-status"),
+    ] {
+        let paths: Vec<_> = serve(line).status.pages().into_iter().map(|(path, _)| path).collect();
+        assert_eq!(paths.join(" "), pages, "{line}");
+    }
+    let allowed =
+        |line: &str| serve(line).status.status_allow.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(allowed(""), ["127.0.0.0/8", "::1/128"]);
+    assert_eq!(allowed("--status-allow 10.0.0.0/8,::1"), ["10.0.0.0/8", "::1/128"]);
 }

@@ -28,6 +28,9 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     if serve.workers.fewest_exceeds() {
         return conflict("--min-workers is above --workers: lower the one or raise the other");
     }
+    if let Some(fault) = serve.status.fault(&serve.listen.addresses()) {
+        return conflict(&fault);
+    }
     crate::access::format(&serve.logs).map_err(|error| (ErrorKind::InvalidValue, format!("{error:#}")))?;
     directory("--chdir", serve.app.chdir.as_deref())?;
     directory("--spool-dir", serve.limits.spool_dir.as_deref())

@@ -1,0 +1,256 @@
+//! Puts the state of the server together: what front threads have counted, what the supervisor knows, what stands in
+//! shared memory, and what the system says of our processes. `status` owns it and asks.
+
+use std::fmt;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use howdah_accesslog::Counts as LineCounts;
+use howdah_metrics::{
+    ConnectionState as Connection, Counters, ExitCause, Front, Gauges, Lifecycle, Lines, Monitor, Per, Queue,
+    Server, Snapshot, State, Times, Totals, Workers,
+};
+use howdah_supervisor::{Cause, Counts, Handle, Pid, Snapshot as Supervised};
+use howdah_wire::{Segment, WorkerPhase};
+
+use super::cpu::Meter;
+use super::memory::Memories;
+use super::workers::worker;
+use crate::options::Serve;
+
+/// Time for the supervisor to answer: it has nothing to wait for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where the server stands in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The first workers are not ready.
+    #[default]
+    Starting,
+    /// Requests are welcome.
+    Serving,
+    /// It finishes what it has.
+    Draining,
+}
+
+/// What is read, and what is remembered from one look to the next.
+pub(super) struct Collector {
+    segment: Segment,
+    /// Of each front thread, in order.
+    counters: Vec<Arc<Counters>>,
+    lines: Option<LineCounter>,
+    monitor: Monitor,
+    meter: Meter,
+    memories: Memories,
+    server: Server,
+    started: f64,
+    limit: u64,
+    pub(super) stage: Stage,
+    /// Once there is a supervisor.
+    pub(super) handle: Option<Handle>,
+}
+
+impl fmt::Debug for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collector").field("stage", &self.stage).finish_non_exhaustive()
+    }
+}
+
+/// Reads how many lines the access log has.
+pub(crate) type LineCounter = Box<dyn Fn() -> LineCounts + Send>;
+
+impl Collector {
+    pub(super) fn new(
+        options: &Serve,
+        segment: Segment,
+        counters: Vec<Arc<Counters>>,
+        lines: Option<LineCounter>,
+    ) -> Self {
+        Self {
+            segment,
+            monitor: Monitor::new(counters.clone(), howdah_sys::monotonic_ns()),
+            counters,
+            lines,
+            meter: Meter::new(),
+            memories: Memories::default(),
+            server: server(options),
+            started: since_1970(SystemTime::now()),
+            limit: u64::from(options.workers.max_queue),
+            stage: Stage::default(),
+            handle: None,
+        }
+    }
+
+    /// To be called once a second.
+    pub(super) fn tick(&mut self) {
+        let gauges = Gauges { queue_depth: self.waiting(), busy: self.busy() };
+        self.monitor.tick(howdah_sys::monotonic_ns(), gauges);
+    }
+
+    /// How the server is; none when the supervisor does not answer.
+    pub(super) async fn state(&self) -> Option<State> {
+        let Some(handle) = &self.handle else { return Some(self.state_by(&Supervised::default())) };
+        let supervised = tokio::time::timeout(PATIENCE, handle.snapshot()).await.ok()?;
+        Some(self.state_by(&supervised))
+    }
+
+    /// Everything.
+    pub(super) async fn snapshot(&mut self) -> Snapshot {
+        let supervised = match &self.handle {
+            Some(handle) => tokio::time::timeout(PATIENCE, handle.snapshot()).await.unwrap_or_default(),
+            None => Supervised::default(),
+        };
+        self.learn_perl(supervised.zygote);
+        let workers: Vec<Pid> = supervised.workers.iter().filter_map(|worker| worker.pid).collect();
+        self.memories.refresh(&workers);
+        Snapshot {
+            server: self.server.clone(),
+            times: self.times(&supervised),
+            state: self.state_by(&supervised),
+            generation: supervised.generation,
+            load: load(),
+            cpu: self.meter.read(workers.into_iter().chain(supervised.zygotes.iter().copied())),
+            workers: self.workers(&supervised),
+            queue: Queue { depth: self.waiting(), limit: self.limit, peak: self.monitor.queue_peak() },
+            totals: self.totals(),
+            recent: self.monitor.recent(),
+            history: self.monitor.history(),
+            lifecycle: lifecycle(&supervised.counts),
+            fronts: self.fronts(),
+            access_log: self.lines.as_ref().map(|lines| {
+                let LineCounts { written, dropped } = lines();
+                Lines { written, dropped }
+            }),
+        }
+    }
+
+    fn state_by(&self, supervised: &Supervised) -> State {
+        let ready = |phase| matches!(phase, WorkerPhase::Idle | WorkerPhase::Busy);
+        let able = supervised.workers.iter().any(|worker| !worker.draining && ready(worker.phase));
+        match self.stage {
+            Stage::Draining => State::Draining,
+            _ if !able && supervised.trouble.is_some() => State::Failing,
+            Stage::Serving if able && supervised.reloading => State::Reloading,
+            Stage::Serving if able => State::Ready,
+            _ => State::Starting,
+        }
+    }
+
+    /// The front does not see a worker claim a request: it takes those that wait for running ones.
+    fn totals(&self) -> Totals {
+        let mut totals = self.monitor.totals();
+        let waiting = self.waiting().min(totals.connections[Connection::Running]);
+        totals.connections[Connection::Running] -= waiting;
+        totals.connections[Connection::Queued] += waiting;
+        totals
+    }
+
+    fn times(&self, supervised: &Supervised) -> Times {
+        let loaded = supervised.serving_since.map_or(self.started, since_1970);
+        Times { now: since_1970(SystemTime::now()), started: self.started, loaded }
+    }
+
+    fn workers(&self, supervised: &Supervised) -> Workers {
+        let now = howdah_sys::monotonic_ns();
+        let list = supervised.workers.iter().map(|info| {
+            let memory = info.pid.and_then(|pid| self.memories.of(pid));
+            worker(self.segment, info, memory, now)
+        });
+        Workers {
+            target: u32::try_from(supervised.target).unwrap_or(u32::MAX),
+            capacity: self.segment.header().workers,
+            list: list.collect(),
+        }
+    }
+
+    fn fronts(&self) -> Vec<Front> {
+        let seconds = self.meter.fronts();
+        let front = |(index, counters): (u32, &Arc<Counters>)| {
+            let totals = Totals::of(std::slice::from_ref(counters));
+            Front {
+                index,
+                requests: totals.all_requests(),
+                accepted: totals.accepted,
+                cpu_seconds: seconds.get(&index).copied(),
+            }
+        };
+        (0..).zip(&self.counters).map(front).collect()
+    }
+
+    fn waiting(&self) -> u64 {
+        self.segment.queue().waiting() as u64
+    }
+
+    /// Workers that run a request, by their own word.
+    fn busy(&self) -> u64 {
+        let busy = |phase: u32| phase == WorkerPhase::Busy as u32;
+        self.segment.workers().iter().filter(|cell| busy(cell.phase.load(Relaxed))).count() as u64
+    }
+
+    /// Asks the very perl that a zygote runs, once.
+    fn learn_perl(&mut self, zygote: Option<Pid>) {
+        let Some(pid) = zygote.filter(|_| self.server.perl.is_empty()) else { return };
+        let perl = Command::new(format!("/proc/{}/exe", pid.as_raw_nonzero()))
+            .args(["-e", "print $^V"])
+            .env_remove("PERL5OPT")
+            .output();
+        if let Ok(output) = perl {
+            self.server.perl = String::from_utf8_lossy(&output.stdout).chars().take(40).collect();
+        }
+    }
+}
+
+fn server(options: &Serve) -> Server {
+    let application = options.app.name().filter(|_| options.process.zygote_fd.is_none());
+    Server {
+        version: format!("Howdah/{}", env!("CARGO_PKG_VERSION")),
+        built: built(),
+        perl: String::new(),
+        name: options.instance.given_name().or(application).unwrap_or_default().to_owned(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        pid: std::process::id(),
+    }
+}
+
+/// As the build script noted it.
+fn built() -> String {
+    let time = env!("HOWDAH_BUILT").parse().ok().and_then(|second| jiff::Timestamp::from_second(second).ok());
+    time.map(|time| time.to_string()).unwrap_or_default()
+}
+
+fn lifecycle(counts: &Counts) -> Lifecycle {
+    let mut exits = Per::default();
+    for (cause, count) in &counts.exits {
+        exits[label(*cause)] += count;
+    }
+    Lifecycle { spawns: counts.spawns, exits, reloads: counts.reloads, failed_reloads: counts.failed_reloads }
+}
+
+fn label(cause: Cause) -> ExitCause {
+    match cause {
+        Cause::Crash => ExitCause::Crash,
+        Cause::AppExit => ExitCause::AppExit,
+        Cause::MaxRequests => ExitCause::MaxRequests,
+        Cause::MaxLifetime => ExitCause::MaxLifetime,
+        Cause::MaxMemory => ExitCause::MaxMemory,
+        Cause::Harakiri => ExitCause::Harakiri,
+        Cause::Deadline => ExitCause::Deadline,
+        Cause::Reload => ExitCause::Reload,
+        Cause::Resize => ExitCause::Resize,
+        Cause::Signal => ExitCause::Signal,
+        Cause::Stop => ExitCause::Stop,
+    }
+}
+
+/// Over 1, 5 and 15 minutes; zeros where the system does not tell.
+fn load() -> [f64; 3] {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let mut numbers = text.split_ascii_whitespace().map(|word| word.parse().unwrap_or(0.0));
+    std::array::from_fn(|_| numbers.next().unwrap_or(0.0))
+}
+
+fn since_1970(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}

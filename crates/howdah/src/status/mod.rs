@@ -1,0 +1,153 @@
+//! Knows the state of the server, and makes the pages that show it.
+//!
+//! ```text
+//! front threads ── Question ──┐
+//! control socket, serve ──────┼──> status thread ── Collector ──> Snapshot ──> howdah_metrics renders ──> Answer
+//! timer, once a second ───────┘
+//! ```
+//!
+//! It has a thread of its own: reading the system's books and rendering take milliseconds, in which no connection is to
+//! wait. `parts` starts it before the front threads; `serve` tells it how far the server is.
+
+mod collect;
+mod cpu;
+mod memory;
+mod workers;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use howdah_front::{Answer, Local, LocalPage, Question};
+use howdah_metrics::{Counters, Page, Snapshot, State, metrics_page, status_page};
+use howdah_supervisor::Handle;
+use howdah_wire::Segment;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::time::{MissedTickBehavior, interval};
+
+pub(crate) use collect::LineCounter;
+use collect::{Collector, Stage};
+
+use crate::options::Serve;
+
+/// Time between two looks at the counters.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What others say to the thread.
+#[derive(Debug)]
+enum Note {
+    Supervisor(Handle),
+    Stage(Stage),
+    Snapshot(oneshot::Sender<Snapshot>),
+}
+
+/// The thread, to those who tell it something or ask it. Clones reach the same one.
+#[derive(Clone, Debug)]
+pub(crate) struct Observer {
+    notes: UnboundedSender<Note>,
+}
+
+impl Observer {
+    /// Starts the thread. The second value is for the front threads; none when there is no page.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(crate) fn start(
+        options: &Serve,
+        segment: Segment,
+        counters: Vec<Arc<Counters>>,
+        lines: Option<LineCounter>,
+    ) -> io::Result<(Self, Option<Arc<Local>>)> {
+        let (notes, inbox) = unbounded_channel();
+        let (questions, asked) = unbounded_channel();
+        let collector = Collector::new(options, segment, counters, lines);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let watch = move || runtime.block_on(observe(collector, inbox, asked));
+        std::thread::Builder::new().name("status".into()).spawn(watch)?;
+        let (paths, allow) = (options.status.pages(), options.status.status_allow.clone());
+        let local = (!paths.is_empty()).then(|| Arc::new(Local { paths, allow, questions }));
+        Ok((Self { notes }, local))
+    }
+
+    /// There is a supervisor to ask.
+    pub(crate) fn supervised(&self, handle: Handle) {
+        let _ = self.notes.send(Note::Supervisor(handle));
+    }
+
+    /// Requests are welcome.
+    pub(crate) fn serving(&self) {
+        let _ = self.notes.send(Note::Stage(Stage::Serving));
+    }
+
+    /// The server finishes what it has, and ends.
+    pub(crate) fn draining(&self) {
+        let _ = self.notes.send(Note::Stage(Stage::Draining));
+    }
+
+    /// The state of the server.
+    pub(crate) async fn snapshot(&self) -> Snapshot {
+        let (reply, answer) = oneshot::channel();
+        let _ = self.notes.send(Note::Snapshot(reply));
+        answer.await.unwrap_or_default()
+    }
+}
+
+async fn observe(
+    mut collector: Collector,
+    mut notes: UnboundedReceiver<Note>,
+    mut questions: UnboundedReceiver<Question>,
+) {
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => collector.tick(),
+            note = notes.recv() => match note {
+                Some(note) => heed(&mut collector, note).await,
+                None => return,
+            },
+            Some(question) = questions.recv() => answer(&mut collector, question).await,
+        }
+    }
+}
+
+async fn heed(collector: &mut Collector, note: Note) {
+    match note {
+        Note::Supervisor(handle) => collector.handle = Some(handle),
+        Note::Stage(stage) => collector.stage = stage,
+        // Whoever asked may have gone.
+        Note::Snapshot(reply) => drop(reply.send(collector.snapshot().await)),
+    }
+}
+
+async fn answer(collector: &mut Collector, question: Question) {
+    let Question { page, query, accept, reply } = question;
+    let answer = match page {
+        LocalPage::Status => shown(status_page(&query, &collector.snapshot().await)),
+        LocalPage::Metrics => shown(metrics_page(&accept, &collector.snapshot().await)),
+        LocalPage::Health => health(collector.state().await),
+        LocalPage::Ready => readiness(collector.state().await),
+    };
+    let _ = reply.send(answer);
+}
+
+fn shown(page: Page) -> Answer {
+    let Page { content_type, refresh, body } = page;
+    Answer { status: 200, content_type, refresh, body }
+}
+
+/// A server that starts, stops or waits for a working application lives.
+fn health(state: Option<State>) -> Answer {
+    verdict(state.is_some(), state)
+}
+
+fn readiness(state: Option<State>) -> Answer {
+    verdict(state.is_some_and(State::is_ready), state)
+}
+
+fn verdict(well: bool, state: Option<State>) -> Answer {
+    let word = state.map_or("no answer from the supervisor", State::name);
+    let status = if well { 200 } else { 503 };
+    Answer { status, content_type: "text/plain; charset=utf-8", refresh: None, body: format!("{word}\n") }
+}
