@@ -8,13 +8,13 @@ use Digest::MD5 qw(md5_hex);
 use Howdah::Test::Client;
 use Howdah::Test::Server;
 use Test::More;
-use Time::HiRes qw(sleep);
 
 my $server = Howdah::Test::Server->start(options => ['--workers', 4], app => <<'PSGI');
 use Digest::MD5 qw(md5_hex);
 sub {
     my $env = shift;
     my $slow = $env->{PATH_INFO} eq '/slow';
+    print STDERR "begun $env->{CONTENT_LENGTH}\n" if $slow;
     select undef, undef, undef, 0.7 if $slow;
     my $body = '';
     1 while $env->{'psgi.input'}->read($body, 65536, length $body);
@@ -35,7 +35,7 @@ sub post {
 for my $size (50_000, 500_000, 2_000_000) {
     my ($mine, $other) = ('m' x $size, 'o' x $size);
     my @leaving = map { post('/slow', $mine) } 1 .. 3;
-    sleep 0.2;
+    ok $server->wait_for_log(qr/(?:begun $size.*){3}/s), "$size bytes: three workers have begun";
     close $_->socket for @leaving;
     my $wrong = grep { post('/', $other)->response->{body} ne md5_hex($other) } 1 .. 60;
     is $wrong, 0, "$size bytes: those who come later have their own";
