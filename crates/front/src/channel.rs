@@ -20,7 +20,7 @@ use crate::spool::Spool;
 use crate::thread::here;
 
 /// Largest packet: a message and the header lines of an interim response.
-const PACKET: usize = 64 * 1024 + 64;
+pub(crate) const PACKET: usize = 64 * 1024 + 64;
 /// The answer that means no.
 const REFUSED: u64 = 1;
 
@@ -38,25 +38,22 @@ pub(crate) fn close(worker: u16) {
 }
 
 async fn listen(worker: u16, channel: Arc<AsyncFd<OwnedFd>>) {
-    let mut packet = vec![0; PACKET];
-    loop {
-        match poll_fn(|context| poll_packet(&channel, context, &mut packet)).await {
-            Ok((0, _)) | Err(_) => return,
-            Ok((length, fds)) => deliver(worker, &packet[..length], fds),
-        }
-    }
+    while let Ok(true) = poll_fn(|context| poll_packet(worker, &channel, context)).await {}
 }
 
-fn poll_packet(
-    channel: &AsyncFd<OwnedFd>,
-    context: &mut Context<'_>,
-    packet: &mut [u8],
-) -> Poll<io::Result<(usize, Vec<OwnedFd>)>> {
+/// Delivers one packet, by way of the buffer that the thread's channels share. False at the end of the stream.
+fn poll_packet(worker: u16, channel: &AsyncFd<OwnedFd>, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
     loop {
         let mut guard = ready!(channel.poll_read_ready(context))?;
+        let packet = &mut here().scratch.borrow_mut().packet;
         match howdah_sys::recv_with_fds(channel.get_ref(), packet) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
-            done => return Poll::Ready(done),
+            Err(error) => return Poll::Ready(Err(error)),
+            Ok((0, _)) => return Poll::Ready(Ok(false)),
+            Ok((length, fds)) => {
+                deliver(worker, &packet[..length], fds);
+                return Poll::Ready(Ok(true));
+            }
         }
     }
 }

@@ -19,6 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::Overdue;
 use crate::account::AccessLog;
+use crate::channel::PACKET;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::dispatch::{Dispatch, SPIN_NS};
@@ -80,6 +81,8 @@ pub(crate) struct Outlets {
 pub(crate) struct Scratch {
     /// Where reads go.
     pub(crate) input: Box<[u8]>,
+    /// Where packets from workers go.
+    pub(crate) packet: Box<[u8]>,
     /// Field positions of the head being looked at.
     pub(crate) fields: FieldStore,
     /// The path, decoded.
@@ -111,6 +114,7 @@ impl Thread {
         let dispatch = Dispatch::new(segment, index, config.max_queue);
         let scratch = Scratch {
             input: vec![0; READ_SIZE].into_boxed_slice(),
+            packet: vec![0; PACKET].into_boxed_slice(),
             fields: FieldStore::new(),
             path: Vec::new(),
             output: Vec::with_capacity(READ_SIZE),
