@@ -33,6 +33,11 @@ sub binary {
     die "cannot find the howdah command beside $lib or in PATH; name it by HOWDAH_BIN\n";
 }
 
+sub has_hooks {
+    my (undef, $name) = @_;
+    return scalar @{$hooks{$name}};
+}
+
 # Runs the hooks of that name, in the order in which they were given. One that dies does not stop the others.
 sub run_hooks {
     my (undef, $name, @arguments) = @_;
@@ -103,7 +108,7 @@ the application called C<exit> or C<psgix.harakiri.commit>. Not called when it i
 The path of the C<howdah> command: the environment variable C<HOWDAH_BIN>, or the command installed with these modules
 (or built in the same checkout), or the first in C<PATH>. Dies when there is none.
 
-=head2 Howdah->run_hooks($name, @arguments)
+=head2 Howdah->has_hooks($name), Howdah->run_hooks($name, @arguments)
 
 For Howdah's own modules.
 

@@ -2,6 +2,7 @@
 #include "howdah.h"
 #include "control.h"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -14,14 +15,21 @@ map_segment(int fd)
   CODE:
     hd_map_segment(aTHX_ fd);
 
-void
-receive(int fd)
-  PPCODE:
-    AV *fds = (AV *)sv_2mortal((SV *)newAV());
-    SV *packet = hd_receive_packet(aTHX_ fd, fds);
-    XPUSHs(packet);
-    while (av_len(fds) >= 0)
-        mXPUSHs(av_shift(fds));
+bool
+attach(int control)
+  CODE:
+    struct hd_packet packet;
+    fcntl(control, F_SETFD, FD_CLOEXEC);
+    RETVAL = hd_receive(control, &packet);
+    if (!RETVAL)
+        XSRETURN_NO;
+    if (strncmp(packet.text, "attach ", 7) != 0 || packet.count < 2)
+        croak("the front began with '%s'", packet.text);
+    hd_map_segment(aTHX_ packet.fds[0]);
+    close(packet.fds[0]);
+    hd_know_fronts(aTHX_ packet.fds + 1, packet.count - 1);
+  OUTPUT:
+    RETVAL
 
 bool
 send(int fd, SV *text)
@@ -40,19 +48,42 @@ watch_children()
     RETVAL
 
 void
-clear_children(int fd)
+prepare(SV *what)
   CODE:
-    hd_clear_children(fd);
+    hd_prepare(aTHX_ what);
+
+bool
+obey(int control, int ended, SV *before_fork)
+  CODE:
+    RETVAL = hd_obey(aTHX_ control, ended, SvOK(before_fork) ? before_fork : NULL);
+  OUTPUT:
+    RETVAL
+
+bool
+is_worker()
+  CODE:
+    RETVAL = hd.cell != NULL;
+  OUTPUT:
+    RETVAL
+
+UV
+index()
+  CODE:
+    RETVAL = hd.index;
+  OUTPUT:
+    RETVAL
+
+int
+copy_descriptor(int fd)
+  CODE:
+    RETVAL = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  OUTPUT:
+    RETVAL
 
 void
-unwatch_children()
+close_descriptor(int fd)
   CODE:
-    hd_unwatch_children();
-
-void
-become_worker(UV index, AV *eventfds, AV *channels)
-  CODE:
-    hd_become_worker(aTHX_ index, eventfds, channels);
+    close(fd);
 
 void
 run(SV *app)

@@ -1,6 +1,6 @@
 /*
  * The zygote's side of the control socket to the supervisor: packets of text with descriptors beside them, and a
- * descriptor that becomes readable when a child has ended. Called by Howdah::Zygote only.
+ * descriptor that becomes readable when a child has ended. Called by Howdah::Zygote and zygote.c only.
  */
 #include "howdah.h"
 #include "control.h"
@@ -9,29 +9,27 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
-#define MOST_DESCRIPTORS 64
 #define LONGEST_PACKET 65536
 
 union descriptors_space {
-    char bytes[CMSG_SPACE(sizeof(int) * MOST_DESCRIPTORS)];
+    char bytes[CMSG_SPACE(sizeof(int) * HD_MOST_DESCRIPTORS)];
     struct cmsghdr aligned;
 };
 
-static void push_descriptors(pTHX_ AV *fds, struct msghdr *header) {
+static void take_descriptors(struct hd_packet *packet, struct msghdr *header) {
     struct cmsghdr *part = CMSG_FIRSTHDR(header);
+    packet->count = 0;
     if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
         return;
-    const int *found = (const int *)CMSG_DATA(part);
-    size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; i++)
-        av_push(fds, newSViv(found[i]));
+    packet->count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    memcpy(packet->fds, CMSG_DATA(part), packet->count * sizeof(int));
 }
 
-/* The next packet, its descriptors appended to `fds`; undef when the front is gone. */
-SV *hd_receive_packet(pTHX_ int fd, AV *fds) {
-    SV *packet = sv_2mortal(newSV(LONGEST_PACKET));
-    struct iovec part = {SvPVX(packet), LONGEST_PACKET};
+/* The next packet and its descriptors; false when the front is gone. A longer one than any command is cut. */
+bool hd_receive(int fd, struct hd_packet *packet) {
+    struct iovec part = {packet->text, sizeof packet->text - 1};
     union descriptors_space space;
     struct msghdr header = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof space.bytes};
@@ -40,12 +38,15 @@ SV *hd_receive_packet(pTHX_ int fd, AV *fds) {
         length = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
     while (length < 0 && errno == EINTR);
     if (length <= 0)
-        return &PL_sv_undef;
-    push_descriptors(aTHX_ fds, &header);
-    SvPOK_only(packet);
-    SvCUR_set(packet, length);
-    *SvEND(packet) = '\0';
-    return packet;
+        return false;
+    packet->text[length] = '\0';
+    take_descriptors(packet, &header);
+    return true;
+}
+
+void hd_close_all(const int *fds, int count) {
+    while (count--)
+        close(fds[count]);
 }
 
 /* Sends a packet, cut at the longest that the front reads. False when the front is gone. */
@@ -75,13 +76,7 @@ int hd_watch_children(void) {
 
 /* Empties the descriptor; the children are still to be waited for. */
 void hd_clear_children(int fd) {
-    struct signalfd_siginfo info[16];
-    while (read(fd, info, sizeof info) > 0)
+    struct signalfd_siginfo info; /* one stands for all: a signal that is pending is not queued again */
+    while (read(fd, &info, sizeof info) > 0)
         ;
-}
-
-/* In a worker: children of its own interrupt again. */
-void hd_unwatch_children(void) {
-    sigset_t set = child_signal();
-    sigprocmask(SIG_UNBLOCK, &set, NULL);
 }

@@ -42,7 +42,7 @@ static SV *psgi_version(pTHX) {
 
 static void set(pTHX_ const char *name, SV *value) { (void)hv_store(template, name, strlen(name), value, 0); }
 
-/* Keys as the PSGI specification and PSGI::Extensions demand them. Once per worker, after the fork. */
+/* Keys as the PSGI specification and PSGI::Extensions demand them. Once, in the zygote. */
 void hd_prepare_env(pTHX) {
     template = newHV();
     hv_ksplit(template, 40); /* room for the usual header fields too: a clone has the same size */

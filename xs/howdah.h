@@ -77,6 +77,7 @@ void hd_owe(U32 slot);
 void hd_settle(void);
 void hd_tell(void);
 void hd_sleep_idle(pTHX);
+void hd_pass_on(void);
 void hd_wait_for_room(pTHX);
 bool hd_front_is_gone(void);
 
@@ -89,10 +90,12 @@ void hd_prepare_env(pTHX);
 void hd_build_env(pTHX_ const Request *request);
 
 /* input.c */
+void hd_prepare_input(pTHX);
 SV *hd_input(pTHX_ const Request *request);
 SV *hd_handle(pTHX_ PerlIO *fp);
 
 /* socket.c */
+void hd_prepare_socket(pTHX);
 SV *hd_lazy_socket(pTHX);
 void hd_upgrade_socket(pTHX_ HV *env);
 int hd_take_socket(pTHX_ SV *handle, SV *unread);
@@ -136,7 +139,9 @@ void hd_call_delayed(pTHX_ SV *code);
 void hd_inform(pTHX_ SV *status, SV *headers);
 
 /* loop.c */
-void hd_become_worker(pTHX_ UV index, AV *eventfds, AV *channels);
+void hd_know_fronts(pTHX_ const int *eventfds, int count);
+void hd_become_worker(pTHX_ UV index, const int *channels, int count);
+void hd_disown(void);
 void hd_leave(UV reason);
 void hd_run(pTHX);
 

@@ -36,6 +36,9 @@ static void open_memory(pTHX) {
     handle = hd_handle(aTHX_ fp);
 }
 
+/* Once, in the zygote: what workers share is ready. */
+void hd_prepare_input(pTHX) { open_memory(aTHX); }
+
 /* Whether only this file refers to the handle, and nobody has closed it or pushed a layer. */
 static bool is_reusable(pTHX) {
     if (!handle || SvREFCNT(SvRV(handle)) != 1 || SvREFCNT(handle) != 1)

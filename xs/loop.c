@@ -5,45 +5,39 @@
  */
 #include "howdah.h"
 
-#include <pthread.h>
-
 struct hd_worker hd;
 
-/* A child that the application forks is no worker: the slot and the cell are its parent's. */
-static void disown(void) {
+/* After every fork: a child that the application forks is no worker: the slot and the cell are its parent's. */
+void hd_disown(void) {
     hd.cell = NULL;
     hd.owed = 0;
     hd.now.progress = HD_FINISHED;
 }
 
-static int fill(pTHX_ int *descriptors, AV *list) {
-    int count = av_len(list) + 1;
+/* The zygote says where the front threads listen; its workers inherit that. */
+void hd_know_fronts(pTHX_ const int *eventfds, int count) {
     if (count < 1 || count > MAX_FRONTS)
-        croak("the front must give a worker 1 to %d descriptors, not %d", MAX_FRONTS, count);
-    for (int i = 0; i < count; i++)
-        descriptors[i] = SvIV(*av_fetch(list, i, 1));
-    return count;
+        croak("the front must give 1 to %d descriptors, not %d", MAX_FRONTS, count);
+    Copy(eventfds, hd.eventfds, count, int);
+    hd.fronts = count;
 }
 
 /* Makes this process the worker `index`; after the fork, once. */
-void hd_become_worker(pTHX_ UV index, AV *eventfds, AV *channels) {
+void hd_become_worker(pTHX_ UV index, const int *channels, int count) {
     const WorkerCell *cell = index < MAX_WORKERS ? howdah_worker(index) : NULL;
     if (!cell)
         croak("there is no cell for worker %" UVuf, index);
+    if (count != hd.fronts)
+        croak("the front must give as many channels as eventfds");
+    Copy(channels, hd.channels, count, int);
     hd.index = index;
     hd.cell = (WorkerCell *)cell;
-    hd.fronts = fill(aTHX_ hd.eventfds, eventfds);
-    if (fill(aTHX_ hd.channels, channels) != hd.fronts)
-        croak("the front must give as many channels as eventfds");
-    pthread_atfork(NULL, NULL, disown);
     HD_STORE(hd.cell->pid, getpid());
     HD_STORE(hd.cell->slot, 0);
     HD_STORE(hd.cell->leave, LEAVE_UNSAID);
     HD_STORE64(hd.cell->requests, 0);
     HD_STORE64(hd.cell->since, hd_now());
     HD_STORE(hd.cell->phase, WORKER_PHASE_STARTING);
-    hd_prepare_env(aTHX);
-    hd_prepare_exchange(aTHX);
 }
 
 /* Makes the worker leave after the present request; the first reason counts. */
@@ -88,4 +82,5 @@ void hd_run(pTHX) {
     }
     HD_STORE(hd.cell->leave, hd.leaving);
     HD_STORE(hd.cell->phase, WORKER_PHASE_LEAVING);
+    hd_pass_on();
 }

@@ -25,13 +25,19 @@ static SV *call(pTHX_ SV *invocant, const char *name) {
     return made;
 }
 
+static void open_lazy(pTHX) {
+    SvREFCNT_dec(lazy);
+    lazy = NULL;
+    lazy = call(aTHX_ sv_2mortal(newSVpvs("Howdah::Socket")), "lazy");
+}
+
+/* Once, in the zygote. */
+void hd_prepare_socket(pTHX) { open_lazy(aTHX); }
+
 /* The handle for psgix.io; the same again until an application keeps or uses it. */
 SV *hd_lazy_socket(pTHX) {
-    if (!lazy || SvREFCNT(SvRV(lazy)) != 1) {
-        SvREFCNT_dec(lazy);
-        lazy = NULL;
-        lazy = call(aTHX_ sv_2mortal(newSVpvs("Howdah::Socket")), "lazy");
-    }
+    if (!lazy || SvREFCNT(SvRV(lazy)) != 1)
+        open_lazy(aTHX);
     return newRV_inc(SvRV(lazy));
 }
 

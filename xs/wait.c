@@ -97,6 +97,17 @@ void hd_sleep_idle(pTHX) {
         hd.leaving = LEAVE_ORPHAN;
 }
 
+/*
+ * A worker that leaves may have been woken for a request in that instant, or be one that the front counts on: when
+ * requests wait, another comes in its stead. The front reads the phase after it has queued, so one of both sees it.
+ */
+void hd_pass_on(void) {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    const WorkerCell *other = howdah_queue_length() ? howdah_pick_sleeper() : NULL;
+    if (other)
+        syscall(SYS_futex, &other->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
 /* Sleeps until the front has taken something from the ring of the present slot. */
 void hd_wait_for_room(pTHX) {
     U32 seen;

@@ -37,6 +37,12 @@ typedef uint64_t AtomicU64;
 #define RESPONSE_RING (128 * 1024)
 
 /*
+ The end of the request area, beside the response ring, where a request stands that fits: the first touch of a
+ slot then costs a new worker one page fault, which maps the neighbours, and not one for each.
+ */
+#define NEAR_REQUEST (8 * 1024)
+
+/*
  Bytes from one slot to the next.
  */
 #define SLOT_STRIDE (REQUEST_AREA + RESPONSE_RING)
@@ -419,9 +425,13 @@ typedef struct HOWDAH_ALIGNED(128) SlotControl {
    */
   AtomicU32 begun;
   /*
+   Where in the request area the request stands, see [`NEAR_REQUEST`]. Front, before queueing.
+   */
+  AtomicU32 request_at;
+  /*
    Fills the worker's cache line.
    */
-  AtomicU64 reserved;
+  AtomicU32 reserved;
   /*
    Bytes that the front has taken from the ring. Front.
    */
@@ -670,7 +680,7 @@ const struct WorkerCell *howdah_worker(uint16_t worker);
 const struct SlotControl *howdah_control(uint32_t slot);
 
 /*
- The request area of `slot`; a `Request` record stands at its start.
+ The request in `slot`; a `Request` record stands at its start.
  */
 const uint8_t *howdah_request(uint32_t slot);
 
@@ -695,6 +705,12 @@ int32_t howdah_enter_idle(uint16_t worker,
  Says that the worker is awake.
  */
 void howdah_leave_idle(uint16_t worker);
+
+/*
+ Picks a sleeper that is to come in the caller's stead, and marks it woken: the caller wakes the futex
+ `WorkerCell::wake` of the returned cell. Null when none sleeps.
+ */
+const struct WorkerCell *howdah_pick_sleeper(void);
 
 /*
  Nanoseconds for which an idle worker may look for work before it sleeps.

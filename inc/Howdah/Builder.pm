@@ -84,8 +84,9 @@ sub _product {
     return catfile($ENV{CARGO_TARGET_DIR} || 'target', 'release', $name);
 }
 
-# Rust's symbols are for our own C files; another module may carry another Rust library.
-sub _linker_flags { $^O eq 'linux' ? ('-Wl,--exclude-libs,ALL', '-Wl,--gc-sections') : () }
+# Rust's symbols are for our own C files; another module may carry another Rust library. Functions are looked up once,
+# when the zygote loads the module, not in each worker.
+sub _linker_flags { $^O eq 'linux' ? ('-Wl,--exclude-libs,ALL', '-Wl,--gc-sections', '-Wl,-z,now') : () }
 
 # A running howdah keeps the old file, and the new one appears whole.
 sub _replace {

@@ -8,27 +8,47 @@ use Howdah::XS ();
 # Exit status that tells the front not to fork another worker at once.
 use constant CANNOT_LOAD => 3;
 
-my $self;    # the worker that this process is
+my $self;    # the worker that this process is, or is to fork
 
-# Becomes a worker; never returns. Called by Howdah::Zygote in the forked child.
-sub run {
+# In the zygote, once: what need not be done by each worker, for memory that one writes to is no longer shared.
+sub prepare {
     my ($class, %given) = @_;
-    $self = bless {%given, pid => $$}, $class;
-    _prepare_process();
-    Howdah::XS::become_worker(@$self{qw(index eventfds channels)});
-    my $app = $self->{app} // $self->_load;
-    Howdah->run_hooks(after_fork => $self->{index});
-    until (eval { Howdah::XS::run($app); 1 }) {
+    $self = bless {%given}, $class;
+    my $forking = Howdah->has_hooks('before_fork');
+    $self->{before_fork} = $forking ? sub { Howdah->run_hooks('before_fork') } : undef;
+    $self->{is_plain}    = $given{app} && !$forking && !Howdah->has_hooks('after_fork');
+    _catch(sub { }, qw(HUP INT PIPE USR1));
+    _catch(sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) }, qw(QUIT TERM));
+    _catch(\&_tell_place, 'USR2');
+    $SIG{CHLD} = 'DEFAULT';
+    Howdah::XS::prepare($given{what});
+    return;
+}
+
+# In the zygote: forks workers as the front wishes, and returns 0 when that wants no more. In a worker it never returns.
+sub run {
+    my (undef, $control, $ended) = @_;
+    Howdah::XS::obey($control, $ended, $self->{before_fork}) or return 0;
+    $self->_begin if !$self->{is_plain};
+    Howdah::XS::close_descriptor($control);
+    until (eval { Howdah::XS::run($self->{app}); 1 }) {
         warn "a signal handler failed between two requests: $@";
     }
     _leave(0);
+}
+
+sub _begin {
+    my $worker = shift;
+    $worker->{app} //= $worker->_load;
+    Howdah->run_hooks(after_fork => Howdah::XS::index());
+    return;
 }
 
 sub _leave {
     my $status = shift;
     my $worker = $self or return;
     $self = undef;
-    Howdah->run_hooks(worker_exit => $worker->{index});
+    Howdah->run_hooks(worker_exit => Howdah::XS::index());
     exit $status if $worker->{full_destruct};
     Howdah::XS::exit_now($status);
 }
@@ -37,33 +57,21 @@ sub _load {
     my $worker = shift;
     my $app    = eval { $worker->{load}->() };
     return $app if $app;
-    $worker->{report}->("the application does not load: $@");
+    $worker->{report}->(Howdah::XS::index() . ": the application does not load: $@");
     Howdah::XS::exit_now(CANNOT_LOAD);
 }
 
-# Signals are caught rather than ignored, because programs that the application runs would inherit the latter. A child
-# that it forks does as any process does.
+# Signals are caught rather than ignored, because programs that the application runs would inherit the latter. The
+# zygote, and a child that the application forks, do as any process does.
 sub _catch {
     my ($handler, @names) = @_;
-    my $worker = $$;
     for my $name (@names) {
         $SIG{$name} = sub {
-            goto &$handler if $$ == $worker;
+            goto &$handler if Howdah::XS::is_worker();
             $SIG{$name} = 'DEFAULT';    ## no critic (RequireLocalizedPunctuationVars)
             return kill $name => $$;
         };
     }
-    return;
-}
-
-sub _prepare_process {
-    srand;
-    $0 = $self->{title};
-    _catch(sub { }, qw(HUP INT PIPE USR1));
-    _catch(sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) }, qw(QUIT TERM));
-    _catch(\&_tell_place, 'USR2');
-    $SIG{CHLD} = 'DEFAULT';
-    Howdah::XS::unwatch_children();
     return;
 }
 
@@ -83,13 +91,13 @@ sub _tell_place {
 
 # The application called exit, or died outside of any request. Its children end here, too, but are no workers.
 END {
-    if ($self && $self->{pid} == $$) {
+    if ($self && Howdah::XS::is_worker()) {
         my $status = $?;
         Howdah::XS::leave(Howdah::XS::LEAVE_EXIT);
         Howdah::XS::abandon();
         my $worker = $self;
         $self = undef;
-        Howdah->run_hooks(worker_exit => $worker->{index});
+        Howdah->run_hooks(worker_exit => Howdah::XS::index());
         Howdah::XS::exit_now($status) unless $worker->{full_destruct};
         $? = $status;
     }
@@ -107,27 +115,33 @@ Howdah::Worker - a process that serves requests
 
 =head1 SYNOPSIS
 
-  Howdah::Worker->run(
-      index    => 0,               # its cell in shared memory
-      eventfds => [5],             # one for each front thread
-      channels => [7],
-      app      => $app,            # or load => sub { ... }, report => sub { my $message = shift; ... }
-      title    => 'howdah: worker 0 app.psgi',
+  # in the zygote
+  Howdah::Worker->prepare(
+      app  => $app,            # or load => sub { ... }, report => sub { my $message = shift; ... }
+      what => 'app.psgi',      # for the titles of processes
   );
+  my $status = Howdah::Worker->run($control, $ended);    # every worker is forked in here, and stays
 
 =head1 DESCRIPTION
 
-What a child of L<Howdah::Zygote> runs. The loop itself is in C, see L<Howdah::XS>.
+What L<Howdah::Zygote> forks. The loop itself is in C, see L<Howdah::XS>.
 
 TERM and QUIT make the worker leave after the present request, without interrupting it. USR2 makes it tell the error log
 where in the Perl code it is, without arguments, and go on; the front sends it to a worker that exceeds
 C<--request-timeout>, and so may you. HUP, INT, USR1 and PIPE do nothing, since they concern the front. An application may
 set its own handlers.
 
-=head2 run(%given)
+=head2 prepare(%given)
 
-Never returns. The process ends with status 0 when the worker was asked to leave, with the application's status after
-C<exit>, and with 3 when the application could not be loaded. See L<Howdah/LEAVING> for what runs at the end; with
-C<full_destruct> that is everything.
+Once in the zygote, when the application is loaded: whatever workers can have in common.
+
+=head2 run($control, $ended)
+
+In the zygote, returns 0 when the front wants no more workers. C<$control> is the descriptor of the socket to the front,
+C<$ended> becomes readable when a child has ended.
+
+In a worker it never returns. The process ends with status 0 when the worker was asked to leave, with the application's
+status after C<exit>, and with 3 when the application could not be loaded. See L<Howdah/LEAVING> for what runs at the
+end; with C<full_destruct> that is everything.
 
 =cut

@@ -31,9 +31,12 @@ Howdah::XS - the worker's C side
 
   use Howdah::XS;
 
-  Howdah::XS::map_segment($fd);                            # zygote, once
-  Howdah::XS::become_worker($index, \@eventfds, \@channels); # worker, after the fork
-  Howdah::XS::run($app);                                   # until the worker is to leave
+  Howdah::XS::attach($control);                  # zygote: take the shared memory
+  my $ended = Howdah::XS::watch_children();
+  Howdah::XS::prepare('app.psgi');               # zygote: what all workers share
+  if (Howdah::XS::obey($control, $ended, undef)) {
+      Howdah::XS::run($app);                     # worker: until it is to leave
+  }
 
 =head1 DESCRIPTION
 
@@ -44,21 +47,32 @@ their callers, L<Howdah::Zygote>, L<Howdah::Worker> and L<Howdah::Socket>.
 
 =over 4
 
-=item map_segment($fd)
+=item attach($control)
 
-Maps the memory shared with the front. Dies when it is of another version.
-
-=item receive($fd)
-
-The next packet from the front and the descriptors that came with it; C<undef> when the front is gone.
+Receives the front's first packet and maps the memory shared with it. False when the front is gone already; dies when
+the memory is of another version.
 
 =item send($fd, $text)
 
 Sends a packet, at most 64 KiB of it. False when the front is gone.
 
-=item watch_children(), clear_children($fd), unwatch_children()
+=item watch_children()
 
-A descriptor that becomes readable when a child has ended, instead of a signal; emptying it; and back to the signal.
+A descriptor that becomes readable when a child has ended, instead of a signal.
+
+=item prepare($what)
+
+Before the first fork, once the application is loaded: makes what workers have in common, and arranges the memory so that
+a fork costs little. C<$what> stands in the titles of workers.
+
+=item obey($control, $ended, $before_fork)
+
+Does what the front says, until that wants no more or is gone; then it is false. True in each worker that it forks.
+C<$before_fork>, if defined, is called before each fork.
+
+=item copy_descriptor($fd), close_descriptor($fd)
+
+For descriptors that no Perl handle owns. The copy is closed on exec.
 
 =item stay_dumpable()
 
@@ -71,9 +85,9 @@ core dumps.
 
 =over 4
 
-=item become_worker($index, \@eventfds, \@channels)
+=item is_worker(), index()
 
-Takes the worker's cell. One eventfd and one channel for each front thread.
+Whether this process is a worker, and which. A child that the application forks is none.
 
 =item run($app)
 

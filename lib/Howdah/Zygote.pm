@@ -2,70 +2,41 @@ package Howdah::Zygote;
 use v5.16;
 use warnings;
 
-use Fcntl ();
-
 use Howdah ();
 use Howdah::Loader ();
 use Howdah::Worker ();
 use Howdah::XS ();
 
-# Workers of a front that is gone get this long to leave before they are killed, in seconds.
-use constant ORPHAN_TIME => 1;
-
-use constant {WNOHANG => 1, FAILED_TO_FORK => 256};
-
-my %COMMANDS = (spawn => \&_spawn, stop => \&_stop);
+my %ESCAPES  = (b    => "\b", f     => "\f", n  => "\n", r => "\r", t => "\t");
+my %LITERALS = (null => undef, true => 1, false => 0);
 
 # Started by the howdah command, with its wishes in the environment.
 sub main {
     my $class = shift;
     my $wish  = delete $ENV{HOWDAH_ZYGOTE}
         // die "Howdah::Zygote->main is for the howdah command; start that, or plackup -s Howdah\n";
-    require JSON::PP;
-    Howdah::XS::exit_now($class->new(%{JSON::PP::decode_json($wish)})->run);
+    Howdah::XS::exit_now($class->new(_read($wish))->run);
 }
 
 sub new {
     my ($class, %wish) = @_;
-    return bless {preload => 1, children => {}, %wish}, $class;
+    return bless {preload => 1, %wish}, $class;
 }
 
 # Returns the exit status.
 sub run {
     my $self = shift;
-    open $self->{socket}, '+<&=', $self->{control} or die "no control socket at descriptor $self->{control}: $!\n";
-    fcntl $self->{socket}, Fcntl::F_SETFD(), Fcntl::FD_CLOEXEC();
-    $self->_attach or return 1;
+    Howdah::XS::attach($self->{control}) or return 1;    # the front is gone already
     if (!eval { $self->_prepare; 1 }) {
         $self->_tell("failed $@");
         return 1;
     }
-    $self->{children_fd} = Howdah::XS::watch_children();
+    my $children = Howdah::XS::watch_children();
+    $self->_prepare_workers;
     $self->_tell('ready');
     $self->{on_ready}->() if $self->{on_ready};
-    my $status = $self->_serve;
-    return $status if defined $status;
-    @_ = ('Howdah::Worker', $self->_worker);
-    goto &Howdah::Worker::run;    # leaves no frames of ours in the application's backtraces
-}
-
-sub _attach {
-    my $self = shift;
-    my ($packet, $segment, @eventfds) = Howdah::XS::receive($self->{control});
-    return 0 if !defined $packet;    # the front is gone already
-    die "the front began with '$packet'\n" if $packet !~ /^attach (\d+)/ || $1 != @eventfds;
-    Howdah::XS::map_segment($segment);
-    _close($segment);
-    $self->{eventfds} = \@eventfds;
-    return 1;
-}
-
-sub _close {
-    for my $fd (@_) {
-        open my $handle, '<&=', $fd or next;
-        close $handle;
-    }
-    return;
+    @_ = ('Howdah::Worker', $self->{control}, $children);
+    goto &Howdah::Worker::run;                           # leaves no frame of ours in the application's backtraces
 }
 
 sub _load {
@@ -73,22 +44,9 @@ sub _load {
     return Howdah::Loader->load(map { $_ => $self->{$_} } qw(app eval modules inc env path default_middleware));
 }
 
-# The front is gone: the workers have no one to serve.
-sub _orphaned {
-    my $self     = shift;
-    my $deadline = time + ORPHAN_TIME + 1;
-    kill TERM => keys %{$self->{children}};
-    while (%{$self->{children}} && time < $deadline) {
-        _readable($deadline - time, $self->{children_fd});
-        $self->_reap;
-    }
-    kill KILL => keys %{$self->{children}};
-    return 0;
-}
-
 sub _prepare {
     my $self = shift;
-    $0 = $self->_title('zygote');
+    $0 = 'howdah: zygote ' . $self->_title;
     if (defined $self->{user} || defined $self->{group}) {
         require Howdah::Privileges;
         Howdah::Privileges->drop(user => $self->{user}, group => $self->{group});
@@ -99,82 +57,55 @@ sub _prepare {
     return;
 }
 
-# Those of the descriptors that can be read; waits for so many seconds, or without end.
-sub _readable {
-    my ($seconds, @fds) = @_;
-    my $set = '';
-    vec($set, $_, 1) = 1 for @fds;
-    return if select($set, undef, undef, $seconds) <= 0;
-    return grep { vec $set, $_, 1 } @fds;
-}
-
-sub _reap {
+# What a forked child needs to be a worker.
+sub _prepare_workers {
     my $self = shift;
-    Howdah::XS::clear_children($self->{children_fd});
-    while ((my $pid = waitpid -1, WNOHANG) > 0) {
-        my $status = $?;
-        my $index  = delete $self->{children}{$pid};
-        $self->_tell("exited $index $pid $status") if defined $index;
-    }
+    Howdah::Worker->prepare(
+        app           => $self->{code},
+        load          => sub { $self->_load },
+        report        => sub { $self->_tell("log worker @_") },
+        control       => $self->{control},
+        what          => $self->_title,
+        full_destruct => $self->{full_destruct},
+    );
     return;
 }
 
-# Obeys the front. Returns the exit status, or undef in a child, which is to become a worker.
-sub _serve {
-    my $self = shift;
-    until ($self->{stopping} && !%{$self->{children}}) {
-        my %ready = map { $_ => 1 } _readable(undef, @$self{qw(control children_fd)});
-        $self->_reap if $ready{$self->{children_fd}};
-        next if !$ready{$self->{control}};
-        my ($packet, @passed) = Howdah::XS::receive($self->{control});
-        return $self->_orphaned if !defined $packet;
-        my ($name, @words) = split / /, $packet;
-        my $command = $COMMANDS{$name} || \&_wonder;
-        $self->$command(\@words, \@passed);
-        return undef if $self->{born};    ## no critic (ProhibitExplicitReturnUndef)
+# JSON as the command writes it: one object of plain values and lists of them. JSON::PP would be a megabyte more to fork.
+sub _read {
+    my $json = shift;
+    my %wish;
+    while ($json =~ /\G[{,]"(\w+)":/gc) {
+        my ($name, @list) = $1;
+        if ($json =~ /\G\[/gc) {
+            push @list, _value(\$json) until $json =~ /\G,?\]/gc;
+            $wish{$name} = \@list;
+        }
+        else {
+            $wish{$name} = _value(\$json);
+        }
     }
-    return 0;
+    return %wish;
 }
-
-sub _spawn {
-    my ($self, $words, $channels) = @_;
-    my $index = $words->[0];
-    Howdah->run_hooks('before_fork');
-    my $pid = fork;
-    return $self->{born} = {index => $index, channels => $channels} if defined $pid && !$pid;
-    _close(@$channels);
-    $self->{children}{$pid} = $index if $pid;
-    $self->_tell($pid ? "spawned $index $pid" : "log cannot fork worker $index: $!");
-    return $pid || $self->_tell("exited $index 0 " . FAILED_TO_FORK);
-}
-
-sub _stop { return $_[0]{stopping} = 1 }
 
 sub _tell { return Howdah::XS::send($_[0]{control}, $_[1]) }
 
+# What the titles of the processes name.
 sub _title {
-    my ($self, $role) = @_;
-    my $app = $self->{app} // '-e';
-    return "howdah: $role $app" . ($self->{name} ? " [$self->{name}]" : '');
+    my $self = shift;
+    return ($self->{app} // '-e') . ($self->{name} ? " [$self->{name}]" : '');
 }
 
-sub _wonder { return $_[0]->_tell("log the zygote does not know the command '@{$_[1]}'") }
+sub _unquote {
+    my $text = shift;
+    return $text =~ s/\\(?:u00(..)|(.))/defined $1 ? chr hex $1 : $ESCAPES{$2} \/\/ $2/ger;
+}
 
-# What a forked child needs to be a worker.
-sub _worker {
-    my $self  = shift;
-    my $index = $self->{born}{index};
-    _close($self->{children_fd});
-    close $self->{socket} if $self->{code};
-    return (
-        %{$self->{born}},
-        eventfds      => $self->{eventfds},
-        app           => $self->{code},
-        load          => sub { my $app = $self->_load; close $self->{socket}; $app },
-        report        => sub { $self->_tell("log worker $index: $_[0]") },
-        title         => $self->_title("worker $index"),
-        full_destruct => $self->{full_destruct},
-    );
+sub _value {
+    my $json = shift;
+    return _unquote($1) if $$json =~ /\G,?"((?:[^"\\]|\\.)*)"/gc;
+    die "HOWDAH_ZYGOTE is not what the howdah command writes\n" if $$json !~ /\G,?(\w+)/gc;
+    return exists $LITERALS{$1} ? $LITERALS{$1} : $1;
 }
 
 1;

@@ -11,6 +11,9 @@ Howdah->after_fork(sub { die "second\n" });
 Howdah->after_fork(sub { push @ran, "third @_" });
 Howdah->worker_exit(sub { push @ran, 'exit' });
 
+ok(Howdah->has_hooks('after_fork'), 'there are some');
+ok(!Howdah->has_hooks('before_fork'), '... and none of another name');
+
 my @warnings;
 {
     local $SIG{__WARN__} = sub { push @warnings, @_ };

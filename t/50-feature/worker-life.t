@@ -9,7 +9,8 @@ use Test::More;
 
 my $APP = <<'PSGI';
 use Howdah;
-Howdah->before_fork(sub { warn "before fork\n" });
+srand 1;
+Howdah->before_fork(sub { my $seeded = rand; warn "before fork\n" });
 Howdah->after_fork(sub { warn "after fork of $_[0]\n"; our $number = rand });
 Howdah->worker_exit(sub { warn "exit of $_[0]\n" });
 my $loader = $$;

@@ -32,13 +32,22 @@ pub(crate) fn enqueue(
     decode_path(head.path, path)?;
     let thread = here();
     let slot = thread.dispatch.borrow_mut().take_slot().ok_or(Refusal::Overload)?;
-    let mut writer = RequestWriter::new(thread.segment.request_area(slot));
-    if write(&mut writer, head, body, client, path).is_err() {
+    if place(slot, head, body, client, path).is_err() {
         thread.dispatch.borrow_mut().put_back(slot);
         return Err(Refusal::TooLarge);
     }
-    writer.finish();
     if thread.queue(slot, conn) { Ok(slot) } else { Err(Refusal::Overload) }
+}
+
+/// Writes the request near the response ring if it fits there, else where there is more room.
+fn place(slot: u32, head: &Head<'_>, body: &Body<'_>, client: &Client, path: &[u8]) -> Result<(), Full> {
+    let segment = here().segment;
+    let write_at = |near| {
+        segment.place_request(slot, near);
+        let mut writer = RequestWriter::new(segment.request_area(slot));
+        write(&mut writer, head, body, client, path).map(|()| writer.finish())
+    };
+    write_at(true).or_else(|_| write_at(false))
 }
 
 fn write(

@@ -41,10 +41,10 @@ pub extern "C" fn howdah_control(slot: u32) -> *const SlotControl {
     &raw const segment().controls()[slot as usize]
 }
 
-/// The request area of `slot`; a `Request` record stands at its start.
+/// The request in `slot`; a `Request` record stands at its start.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_request(slot: u32) -> *const u8 {
-    segment().slot_address(slot)
+    segment().request_address(slot)
 }
 
 /// The extent that a request with `REQUEST_EXTENT` names; its body stands at its start.
@@ -74,6 +74,15 @@ pub extern "C" fn howdah_enter_idle(worker: u16, order: u64) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_leave_idle(worker: u16) {
     segment().queue().cells.leave_idle(worker);
+}
+
+/// Picks a sleeper that is to come in the caller's stead, and marks it woken: the caller wakes the futex
+/// `WorkerCell::wake` of the returned cell. Null when none sleeps.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_pick_sleeper() -> *const WorkerCell {
+    let workers = segment().workers();
+    let picked = segment().queue().cells.pick_sleeper(workers);
+    picked.map_or(core::ptr::null(), |worker| core::ptr::from_ref(&workers[worker as usize]))
 }
 
 /// Nanoseconds for which an idle worker may look for work before it sleeps.

@@ -19,6 +19,9 @@ pub const MAX_SLOTS: usize = 16384;
 pub const REQUEST_AREA: usize = 224 * 1024;
 /// Response stream of a slot: header lines, then body. A power of two.
 pub const RESPONSE_RING: usize = 128 * 1024;
+/// The end of the request area, beside the response ring, where a request stands that fits: the first touch of a
+/// slot then costs a new worker one page fault, which maps the neighbours, and not one for each.
+pub const NEAR_REQUEST: usize = 8 * 1024;
 /// Bytes from one slot to the next.
 pub const SLOT_STRIDE: usize = REQUEST_AREA + RESPONSE_RING;
 /// Largest request body kept in the slot; above it goes to an extent or a file.
@@ -266,8 +269,10 @@ pub struct SlotControl {
     pub head_length: AtomicU32,
     /// 1 once the application has been called with it. Worker.
     pub begun: AtomicU32,
+    /// Where in the request area the request stands, see [`NEAR_REQUEST`]. Front, before queueing.
+    pub request_at: AtomicU32,
     /// Fills the worker's cache line.
-    pub reserved: AtomicU64,
+    pub reserved: AtomicU32,
     /// Bytes that the front has taken from the ring. Front.
     pub consumed: AtomicU64,
     /// CLOCK_MONOTONIC nanoseconds at which the request was queued. Front.

@@ -204,16 +204,42 @@ impl Segment {
         &self.fronts()[front.min(self.fronts().len() - 1)]
     }
 
-    /// The request area of a slot that the front holds, for writing.
+    /// Says where the next request in `slot` will stand: near the response ring, with [`NEAR_REQUEST`] bytes of room, or
+    /// at the start of the request area. The front holds the slot.
+    ///
+    /// # Panics
+    /// When `slot` is out of range.
+    pub fn place_request(&self, slot: u32, near: bool) {
+        let at = if near { REQUEST_AREA - NEAR_REQUEST } else { 0 };
+        self.controls()[slot as usize].request_at.store(at as u32, Relaxed);
+    }
+
+    /// Where the request in `slot` stands in its area. Any process may have written the word.
+    fn request_at(&self, slot: u32) -> usize {
+        let at = self.controls()[slot as usize].request_at.load(Relaxed) as usize;
+        if at == REQUEST_AREA - NEAR_REQUEST { at } else { 0 }
+    }
+
+    /// The request in `slot`.
+    ///
+    /// # Panics
+    /// When `slot` is out of range.
+    #[must_use]
+    pub fn request_address(&self, slot: u32) -> *mut u8 {
+        self.slot_address(slot).wrapping_add(self.request_at(slot))
+    }
+
+    /// The request area of a slot that the front holds, from where [`Segment::place_request`] says, for writing.
     ///
     /// # Panics
     /// When `slot` is out of range.
     #[expect(clippy::mut_from_ref, reason = "the slot's phase, not the borrow checker, says who may write")]
     #[must_use]
     pub fn request_area(&self, slot: u32) -> &mut [u8] {
-        let start = self.slot_address(slot);
+        let at = self.request_at(slot);
+        let start = self.slot_address(slot).wrapping_add(at);
         // SAFETY: in range; while its phase is Free only the front thread that holds the slot touches this area.
-        unsafe { core::slice::from_raw_parts_mut(start, REQUEST_AREA) }
+        unsafe { core::slice::from_raw_parts_mut(start, REQUEST_AREA - at) }
     }
 
     /// A copy of the request that `worker` runs in `slot`, without its body, for a
@@ -236,11 +262,12 @@ impl Segment {
 
     /// The first bytes of a request area, whoever writes them meanwhile.
     fn peek(&self, slot: u32, length: usize) -> Vec<u8> {
-        let start = self.slot_address(slot);
+        let at = self.request_at(slot);
+        let start = self.slot_address(slot).wrapping_add(at);
         // SAFETY: the offset is below the area's size, in the mapping; a byte that changes just now is of no concern to
         // the reader, who discards the copy then, and volatile keeps the compiler from reading it twice.
         let byte = |at| unsafe { start.wrapping_add(at).read_volatile() };
-        (0..length.min(REQUEST_AREA)).map(byte).collect()
+        (0..length.min(REQUEST_AREA - at)).map(byte).collect()
     }
 
     /// The bytes that a worker has produced in `slot` and the front has not consumed, from `skip` on: the run up to

@@ -1,6 +1,8 @@
 //! A segment is laid out once, and recognised or refused by those who attach to it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's panic is its report")]
 
+use std::sync::atomic::Ordering::SeqCst;
+
 use howdah_wire::*;
 
 const SHAPE: Shape = Shape { fronts: 2, workers: 3, slots: 4 };
@@ -141,8 +143,21 @@ fn a_response_is_read_in_two_runs_around_the_ring_s_end() {
 }
 
 #[test]
+fn a_request_stands_near_the_ring_or_where_there_is_more_room() {
+    let segment = segment();
+    for (near, at) in [(true, REQUEST_AREA - NEAR_REQUEST), (false, 0)] {
+        segment.place_request(3, near);
+        assert_eq!(segment.request_address(3), segment.slot_address(3).wrapping_add(at));
+        assert_eq!(segment.request_area(3).len(), REQUEST_AREA - at);
+    }
+    segment.controls()[3].request_at.store(5, SeqCst);
+    assert_eq!(segment.request_address(3), segment.slot_address(3), "a word that is wrong does no harm");
+}
+
+#[test]
 fn a_running_request_can_be_looked_at_by_others_and_no_other_can() {
     let segment = segment();
+    segment.place_request(2, false);
     let mut writer = RequestWriter::new(segment.request_area(2));
     let uri = "/".repeat(9000);
     writer.record.uri = writer.put(uri.as_bytes()).unwrap();

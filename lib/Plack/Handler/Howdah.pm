@@ -41,7 +41,9 @@ sub run {
     defined(my $pid = fork) or die "cannot fork the zygote: $!\n";
     if (!$pid) {
         close $ours;
-        Howdah::XS::exit_now($self->_be_zygote($app, $theirs));
+        my $control = Howdah::XS::copy_descriptor(fileno $theirs);    # one that workers can close behind Perl's back
+        close $theirs;
+        Howdah::XS::exit_now($self->_be_zygote($app, $control));
     }
     close $theirs;
     fcntl $ours, Fcntl::F_SETFD(), 0 or die "cannot keep descriptor over exec: $!\n";
@@ -70,10 +72,10 @@ sub _argument {
 }
 
 sub _be_zygote {
-    my ($self, $app, $socket) = @_;
+    my ($self, $app, $control) = @_;
     setpgrp;
     my $zygote = Howdah::Zygote->new(
-        control       => fileno $socket,
+        control       => $control,
         code          => $app,
         app           => APP,
         full_destruct => $self->{full_destruct},
