@@ -83,7 +83,13 @@ A front process, written in Rust, owns every connection; Perl workers only see c
 loaded once, by the zygote, from which the workers are forked, so they share its memory.
 
 A database handle, a socket or any other connection that is opened while the application is loaded is inherited by
-every worker, and they would all talk on the same one. Open it in C<after_fork>, or at the first request.
+every worker, and they would all talk on the same one. Open it in C<after_fork>, or at the first request. The error log
+warns once for each load of the application, when the first worker is about to be forked, of every connected stream
+socket and every active L<DBI> handle that workers would inherit, and names its peer; what a C<before_fork> hook has
+closed is not warned of.
+
+A handle that must stay open in the zygote is safe when workers open their own in C<after_fork> and the inherited one is
+destroyed without a word to the database, which is what L<DBI>'s C<AutoInactiveDestroy> is for.
 
 The hooks are harmless under another server, where they are never called. One that dies writes to the error log and
 does not stop the others.

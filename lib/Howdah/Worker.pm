@@ -15,12 +15,14 @@ sub prepare {
     my ($class, %given) = @_;
     $self = bless {%given}, $class;
     my $forking = Howdah->has_hooks('before_fork');
-    $self->{before_fork} = $forking ? sub { Howdah->run_hooks('before_fork') } : undef;
+    my $check   = delete $self->{check};
+    $self->{before_fork} = $forking ? _before_fork($check) : undef;
     $self->{is_plain}    = $given{app} && !$forking && !Howdah->has_hooks('after_fork');
     _catch(sub { }, qw(HUP INT PIPE USR1));
     _catch(sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) }, qw(QUIT TERM));
     _catch(\&_tell_place, 'USR2');
     $SIG{CHLD} = 'DEFAULT';
+    $check->() if $check && !$forking;
     Howdah::XS::prepare($given{what});
     return;
 }
@@ -35,6 +37,17 @@ sub run {
         warn "a signal handler failed between two requests: $@";
     }
     _leave(0);
+}
+
+# What the hooks close is not inherited: the check comes after them, the first time.
+sub _before_fork {
+    my $check = shift;
+    return sub {
+        Howdah->run_hooks('before_fork');
+        return if !$check;
+        $check->();
+        undef $check;
+    };
 }
 
 sub _begin {
@@ -117,8 +130,9 @@ Howdah::Worker - a process that serves requests
 
   # in the zygote
   Howdah::Worker->prepare(
-      app  => $app,            # or load => sub { ... }, report => sub { my $message = shift; ... }
-      what => 'app.psgi',      # for the titles of processes
+      app   => $app,           # or load => sub { ... }, report => sub { my $message = shift; ... }
+      what  => 'app.psgi',     # for the titles of processes
+      check => sub { ... },    # looks once at what the first worker is going to inherit
   );
   my $status = Howdah::Worker->run($control, $ended);    # every worker is forked in here, and stays
 

@@ -3,6 +3,7 @@ use v5.16;
 use warnings;
 
 use Howdah ();
+use Howdah::Inherited ();
 use Howdah::Loader ();
 use Howdah::Worker ();
 use Howdah::XS ();
@@ -27,12 +28,13 @@ sub new {
 sub run {
     my $self = shift;
     Howdah::XS::attach($self->{control}) or return 1;    # the front is gone already
+    my @known = ($self->{control}, $self->{code} ? () : Howdah::Inherited->descriptors);
     if (!eval { $self->_prepare; 1 }) {
         $self->_tell("failed $@");
         return 1;
     }
     my $children = Howdah::XS::watch_children();
-    $self->_prepare_workers;
+    $self->_prepare_workers(sub { $self->_tell("log $_") for Howdah::Inherited->find(@known) });
     $self->_tell('ready');
     $self->{on_ready}->() if $self->{on_ready};
     @_ = ('Howdah::Worker', $self->{control}, $children);
@@ -59,9 +61,10 @@ sub _prepare {
 
 # What a forked child needs to be a worker.
 sub _prepare_workers {
-    my $self = shift;
+    my ($self, $warn) = @_;
     Howdah::Worker->prepare(
         app           => $self->{code},
+        check         => $warn,
         load          => sub { $self->_load },
         report        => sub { $self->_tell("log worker @_") },
         control       => $self->{control},

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -95,6 +95,8 @@ pub(crate) struct Origin {
 pub struct Listener {
     pub(crate) socket: OwnedFd,
     pub(crate) origin: Arc<Origin>,
+    /// Device and inode of a Unix socket's file, since another server may take the path.
+    file: Option<(u64, u64)>,
     /// For people: `http://127.0.0.1:5000` or `unix:/run/app.sock`.
     pub url: String,
 }
@@ -155,7 +157,8 @@ impl Listener {
     /// # Errors
     /// When the process is out of descriptors.
     pub fn share(&self) -> std::io::Result<Self> {
-        Ok(Self { socket: self.socket.try_clone()?, origin: Arc::clone(&self.origin), url: self.url.clone() })
+        let origin = Arc::clone(&self.origin);
+        Ok(Self { socket: self.socket.try_clone()?, origin, file: self.file, url: self.url.clone() })
     }
 
     /// The socket, to hand on to another process.
@@ -169,9 +172,12 @@ impl Listener {
         howdah_sys::watch_readable(self.socket.try_clone()?)
     }
 
-    /// Removes the file of a Unix socket.
+    /// Removes the file of a Unix socket, unless it is another server's by now.
     pub fn unlink(&self) {
-        if let Some(path) = &self.origin.path {
+        if let Some(path) = &self.origin.path
+            && self.file.is_some()
+            && identity(path) == self.file
+        {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -210,7 +216,7 @@ impl Listener {
         let url = format!("http://{shown}");
         let origin =
             Arc::new(Origin { name, port: address.port().to_string(), path: None, only_local: false });
-        Self { socket, origin, url }
+        Self { socket, origin, file: None, url }
     }
 
     fn bind_unix(path: &Path, backlog: i32, mode: Option<u32>) -> Result<Self, ListenError> {
@@ -240,8 +246,12 @@ impl Listener {
         // PSGI wants a port that is not empty; the proxy in front of a Unix socket most likely listens on 80.
         let (name, port) = ("localhost".to_owned(), "80".to_owned());
         let origin = Origin { name, port, path: Some(path.to_owned()), only_local: false };
-        Self { socket, origin: Arc::new(origin), url }
+        Self { socket, origin: Arc::new(origin), file: identity(path), url }
     }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
 /// A socket file that nobody answers on is left from a server that was killed.
@@ -285,5 +295,20 @@ mod tests {
         for (text, want) in table {
             assert_eq!(text.parse::<Address>().ok(), want, "{text}");
         }
+    }
+
+    #[test]
+    fn a_socket_file_that_another_server_has_made_since_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app.sock");
+        let bind = || Listener::bind(&Address::Unix(path.clone()), 8, None).unwrap();
+        let old = bind();
+        // Something stands in between, so that the file system does not use the inode again.
+        std::fs::rename(&path, directory.path().join("moved")).unwrap();
+        let new = bind();
+        old.share().unwrap().unlink();
+        assert!(path.exists(), "the newer server's");
+        new.unlink();
+        assert!(!path.exists(), "its own");
     }
 }

@@ -7,8 +7,9 @@ package Howdah::Test::Load;
 #   ...                                       # kill, reload, restart
 #   my $result = $load->finish;      # {requests => 123, status => {200 => 120, 502 => 2, cut => 1}, problems => []}
 #
-# Ends after `seconds`, or after `requests` of them. With fresh => 1 each request has a connection of its own. The
-# application is t/apps/load.psgi.
+# Ends after `seconds`, or after `requests` of them, or when stop is called. With fresh => 1 each request has a
+# connection of its own; with reopen => 0 a connection that the server has closed is not replaced, and the load ends with
+# the last one. The application is t/apps/load.psgi.
 use strict;
 use warnings;
 
@@ -20,6 +21,9 @@ use Time::HiRes qw(time);
 
 # A response that is not there by then never comes.
 use constant PATIENCE => 20;
+
+# Whoever was to call stop is gone by then.
+use constant LONGEST => 120;
 
 sub start {
     my ($class, $server, %wish) = @_;
@@ -36,6 +40,9 @@ sub start {
     POSIX::_exit(0);
 }
 
+# No more requests; those under way get their responses.
+sub stop { my $self = shift; kill TERM => $self->{pid}; return $self }
+
 sub finish {
     my $self = shift;
     local $/;
@@ -46,11 +53,13 @@ sub finish {
 
 sub _run {
     my $self = shift;
-    my $end  = time + ($self->{seconds} // 3600);
+    my $end  = time + ($self->{seconds} // LONGEST);
     my $most = $self->{requests} // 1e9;
     my %open;
     $self->{requests} = 0;
+    local $SIG{TERM} = sub { $end = 0 };
     my $more   = sub { time < $end && $self->{serial} < $most };
+    my $reopen = sub { ($self->{reopen} // 1) && $more->() };
     my $select = IO::Select->new;
     for (1 .. $self->{connections}) { $self->_open(\%open, $select) if $more->() }
 
@@ -62,7 +71,7 @@ sub _run {
             if ($connection->{done} && $alive && $more->() && !$self->{fresh}) { $self->_send($connection); next }
             $select->remove($socket);
             delete $open{$socket};
-            $self->_open(\%open, $select) if $more->();
+            $self->_open(\%open, $select) if $reopen->();
         }
         $self->_give_up(\%open, $select);
     }

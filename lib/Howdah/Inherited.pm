@@ -1,0 +1,125 @@
+package Howdah::Inherited;
+use v5.16;
+use warnings;
+
+use Howdah ();
+
+# Where database drivers tell the number of their socket.
+my %SOCKET_OF = (MariaDB => 'mariadb_sockfd', mysql => 'sockfd', Pg => 'pg_socket');
+
+# Called by Howdah::Zygote around the loading of the application, and by nobody per request.
+sub descriptors {
+    opendir my $dir, '/proc/self/fd' or return;
+    return grep { /^\d+$/ && (readlink("/proc/self/fd/$_") // '') =~ /^socket:/ } readdir $dir;
+}
+
+# One sentence for each connection that every worker would inherit. Descriptors in @known are not the application's.
+sub find {
+    my ($class, @known) = @_;
+    my %known   = map { $_ => 1 } 0 .. 2, @known;
+    my @found   = sort { $a <=> $b } grep { !$known{$_} } descriptors();
+    my @handles = _handles();
+    my %owner   = map { $_->{socket} => $_ } grep { defined $_->{socket} } @handles;
+    my @said;
+    for my $number (@found) {
+        my $peer   = _peer($number) // next;
+        my $handle = delete $owner{$number};
+        next if $handle && $handle->{is_safe};
+        push @said, _sentence("descriptor $number, connected to $peer" . ($handle ? ", $handle->{name}" : ''), $handle);
+    }
+    my @files = grep { !defined $_->{socket} && !$_->{is_safe} } @handles;
+    return @said, map { _sentence($_->{name}, $_) } @files;
+}
+
+# Connected database handles of DBI, if the application has loaded that.
+sub _handles {
+    return if !$INC{'DBI.pm'} || !DBI->can('visit_handles');
+    my @handles;
+    DBI->visit_handles(
+        sub {
+            my ($handle, $info) = @_;
+            return 1 if $handle->{Type} eq 'dr';
+            push @handles, _describe($handle) if $handle->{Type} eq 'db' && $handle->{Active};
+            return 0;
+        },
+        {}
+    );
+    return @handles;
+}
+
+# An application that connects anew in after_fork, and lets go of the old handle without a word to the database, knows
+# what it does.
+sub _describe {
+    my $handle = shift;
+    my $driver = $handle->{Driver}{Name};
+    my $number = $SOCKET_OF{$driver} ? eval { $handle->{$SOCKET_OF{$driver}} } : undef;
+    return {
+        name    => sprintf('the DBI handle %s (%s %s)', ref $handle, $driver, $handle->{Name} // ''),
+        socket  => $number,
+        is_safe => $handle->{AutoInactiveDestroy} && Howdah->has_hooks('after_fork'),
+    };
+}
+
+# Whom a stream is connected to; undef for listening and datagram sockets, which can be shared.
+sub _peer {
+    my $number = shift;
+    require Socket;
+    open my $socket, '+<&', $number or return;
+    my $type = unpack 'i', getsockopt($socket, Socket::SOL_SOCKET(), Socket::SO_TYPE()) // return;
+    return if $type == Socket::SOCK_DGRAM();
+    my $address = getpeername $socket // return;
+    my $family  = Socket::sockaddr_family($address);
+    return _unix($address) if $family == Socket::AF_UNIX();
+    my ($failed, $host, $port) = Socket::getnameinfo($address, Socket::NI_NUMERICHOST() | Socket::NI_NUMERICSERV());
+    return $failed ? "a socket of family $family" : $host =~ /:/ ? "[$host]:$port" : "$host:$port";
+}
+
+# One end of a socketpair has no name, and may well be meant for the children.
+sub _unix {
+    my $path = eval { Socket::unpack_sockaddr_un($_[0]) } // '';
+    $path =~ s/\0+\z//;
+    $path =~ s/^\0/@/;
+    return length $path ? $path : undef;
+}
+
+sub _sentence {
+    my ($what, $handle) = @_;
+    my $more = $handle ? ', and give the handle AutoInactiveDestroy if it must be there before' : '';
+    return "workers inherit $what: they would all talk on it at once; connect in Howdah->after_fork (or at the first "
+        . "request), or disconnect in Howdah->before_fork$more";
+}
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Howdah::Inherited - finds connections that workers must not share
+
+=head1 SYNOPSIS
+
+  my @before = Howdah::Inherited->descriptors;
+  load_the_application();
+  warn "$_\n" for Howdah::Inherited->find(@before);
+
+=head1 DESCRIPTION
+
+A connection that is opened while the application is loaded is copied into every worker with the rest of the process:
+two workers that use it at the same time mix up their questions and answers. The zygote looks for such connections once,
+before the first worker is forked, and tells the error log.
+
+=head2 descriptors
+
+The numbers of this process's sockets, for C<find> to know which were there before.
+
+=head2 find(@known)
+
+A sentence for each stream socket that is connected to somebody and whose number is not among C<@known>, and for each
+active database handle of L<DBI>, whether it has a socket or a file. Listening sockets, datagrams and pairs of sockets
+without a name are meant to be shared, or at least may be. A handle with C<AutoInactiveDestroy> is taken for one that
+the application looks after when there is an C<after_fork> hook.
+
+=cut

@@ -1,0 +1,94 @@
+# Connections that were opened before the fork: the log warns of each once for each load, names the peer and the way out,
+# and says nothing of what may be shared or has been closed in time.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use IO::Socket::INET;
+use IO::Socket::UNIX;
+use Test::More;
+
+my $dir    = Howdah::Test::Server->launch(listen => undef, command => ['true']);
+my $tcp    = IO::Socket::INET->new(Listen => 500, LocalAddr => '127.0.0.1') or die $!;
+my $path   = $dir->dir . '/database.sock';
+my $unix   = IO::Socket::UNIX->new(Listen => 500, Local => $path) or die $!;
+my $peer   = '127.0.0.1:' . $tcp->sockport;
+my $answer = 'sub { [200, [], [$$]] };';
+
+# What a server with two workers warns of, after one request.
+sub warnings_of {
+    my ($code, %how) = @_;
+    my @start  = (options => ['--workers', 2, '--max-requests', 1], app => "use Howdah; $code\n$answer", %how);
+    my $server = Howdah::Test::Server->start(@start);
+    Howdah::Test::Client->ask($server, "GET / HTTP/1.0\r\n\r\n") for 1 .. 5;
+    if ($how{reload}) {
+        $server->signal('HUP');
+        $server->wait_until(sub { 2 == (() = $server->log =~ /workers inherit/g) }, 10);
+    }
+    $server->stop;
+    my @said = $server->log =~ /workers inherit (.*)/g;
+    return @said;
+}
+
+my $connect = "use IO::Socket::INET; our \$db = IO::Socket::INET->new('$peer') or die;";
+
+subtest 'a socket' => sub {
+    my @said = warnings_of($connect);
+    is scalar(@said), 1, 'one warning, however many workers are forked' or diag "@said";
+    like $said[0], qr/^descriptor \d+, connected to \Q$peer\E: .*Howdah->after_fork.*Howdah->before_fork/;
+
+    @said = warnings_of("use IO::Socket::UNIX; our \$db = IO::Socket::UNIX->new('$path') or die;");
+    like "@said", qr/^descriptor \d+, connected to \Q$path\E:/, 'by a path';
+    is scalar(warnings_of($connect, reload => 1)), 2, 'again when the application is loaded again';
+};
+
+subtest 'nothing to warn of' => sub {
+    my %fine = (
+        'no connection'     => '',
+        'files and pipes'   => 'open our $file, "<", $0 or open $file, "<", "/etc/passwd" or die; pipe our $r, our $w;',
+        'a listener'        => 'use IO::Socket::INET; our $l = IO::Socket::INET->new(Listen => 1) or die;',
+        'a datagram socket' =>
+            "use IO::Socket::INET; our \$l = IO::Socket::INET->new(Proto => 'udp', PeerAddr => '127.0.0.1:9') or die;",
+        'a pair'                  => 'use Socket; socketpair our $l, our $r, AF_UNIX, SOCK_STREAM, 0 or die;',
+        'closed after loading'    => "$connect close \$db;",
+        'closed in before_fork'   => "$connect Howdah->before_fork(sub { close \$db });",
+        'connected in after_fork' =>
+            "use IO::Socket::INET; our \$db; Howdah->after_fork(sub { \$db = IO::Socket::INET->new('$peer') });",
+    );
+    is_deeply [warnings_of($fine{$_})], [], $_ for sort keys %fine;
+};
+
+subtest 'not closed in before_fork' => sub {
+    is scalar(warnings_of("$connect Howdah->before_fork(sub { 1 });")), 1,
+        'one warning, after the first run of the hooks';
+};
+
+subtest 'plackup loads the application, sockets are found all the same' => sub {
+    my $file   = $dir->write_file('plackup.psgi', "$connect $answer");
+    my $server = Howdah::Test::Server->start(
+        command => [$^X, '-S', 'plackup', '-s', 'Howdah', '-E', 'test', '--listen', '127.0.0.1:0'],
+        file    => $file,
+    );
+    ok $server->wait_for_log(qr/workers inherit descriptor \d+, connected to \Q$peer\E/);
+    is scalar(() = $server->log =~ /workers inherit/g), 1, 'and no other';
+};
+
+subtest 'database handles' => sub {
+    plan skip_all => 'DBD::SQLite is not installed' if !eval { require DBI; require DBD::SQLite; 1 };
+    my $file  = $dir->dir . '/app.db';
+    my $open  = "use DBI; our \$dbh = DBI->connect('dbi:SQLite:dbname=$file', '', '', {RaiseError => 1%s});";
+    my @said  = warnings_of(sprintf $open, '');
+    my $again = 'Howdah->after_fork(sub { $dbh = $dbh->clone });';
+    is scalar(@said), 1, 'a file';
+    like $said[0], qr/^the DBI handle DBI::db \(SQLite dbname=\Q$file\E\): .*AutoInactiveDestroy/, '... by the handle';
+    is scalar(warnings_of(sprintf($open, ', AutoInactiveDestroy => 1') . $again)), 0,
+        'AutoInactiveDestroy and after_fork';
+    is scalar(warnings_of(sprintf $open, ', AutoInactiveDestroy => 1')), 1, 'AutoInactiveDestroy alone';
+    is scalar(warnings_of(sprintf($open, '') . '$dbh->disconnect;')), 0, 'disconnected';
+    is scalar(warnings_of(sprintf($open, '') . 'Howdah->before_fork(sub { $dbh->disconnect });')), 0,
+        '... in before_fork';
+};
+
+done_testing;

@@ -1,0 +1,44 @@
+# --max-memory: an application that leaks has its workers replaced under load, and no request notices. What workers share
+# with the zygote does not count.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Load;
+use Howdah::Test::Server;
+use Test::More;
+
+# 60 MB that each worker shares with the zygote, and 30 kB more of its own with each request.
+my $app = <<'PSGI';
+my $load   = do './t/apps/load.psgi' or die;
+my $shared = 'x' x 60_000_000;
+my @leak;
+sub { push @leak, 'y' x 30_000 if $ENV{LEAK}; $load->(@_) };
+PSGI
+
+my @options = ('--workers', 2, '--max-memory', '40m');
+my $grown   = qr/worker has grown too large .*mebibytes=(\d+)/;
+
+my $server = Howdah::Test::Server->start(app => $app, options => \@options, env => {LEAK => 1});
+my @first  = $server->workers;
+my @load   = map { Howdah::Test::Load->start($server, connections => 4, fresh => $_) } 0, 1;
+ok $server->wait_until(sub {
+    !grep { kill 0, $_ } @first;
+    }),
+    'every worker of the start is replaced';
+for my $result (map { $_->stop->finish } @load) {
+    is_deeply $result->{problems}, [];
+    is_deeply [keys %{$result->{status}}], [200], "$result->{requests} requests";
+}
+my @sizes = $server->log =~ /$grown/g;
+cmp_ok scalar @sizes, '>=', 2, "the log tells why: @sizes MiB";
+is scalar(grep { $_ < 40 } @sizes), 0, 'none before its time';
+ok $server->wait_until(sub { $server->workers == 2 }), 'as many are there as before';
+
+my $frugal = Howdah::Test::Server->start(app => $app, options => \@options);
+my @stay   = sort $frugal->workers;
+is_deeply(Howdah::Test::Load->start($frugal, connections => 4, seconds => 5)->finish->{problems}, []);
+is_deeply [sort $frugal->workers], \@stay, 'workers that do not grow stay, for two looks at their memory';
+unlike $frugal->log, $grown;
+
+done_testing;

@@ -1,0 +1,46 @@
+# TERM under load: every request that was sent before the server closed its connection has its response, 200 and whole,
+# the last one on each connection with a word that it is.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Load;
+use Howdah::Test::Server;
+use Test::More;
+
+my $app = <<'PSGI';
+my $load = do './t/apps/load.psgi' or die;
+sub {
+    my $env = shift;
+    return $load->($env) if $env->{PATH_INFO} ne '/slow';
+    print STDERR "slow has begun\n";
+    select undef, undef, undef, 1.5;
+    return [200, [], ['slow']];
+};
+PSGI
+
+for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2], ['--workers', 3, '--max-requests', 20]) {
+    my $server = Howdah::Test::Server->start(app => $app, options => $options);
+    my @load   = map { Howdah::Test::Load->start($server, connections => 12, reopen => 0) } 1, 2;
+    my $slow   = Howdah::Test::Client->new($server);
+    $slow->write("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+    ok $server->wait_for_log(qr/slow has begun/), "TERM with @$options";
+    my @family = $server->processes(qr/(?:worker|zygote)/);
+
+    $server->signal('TERM');
+    my $answer = $slow->response;
+    is $answer->{body}, 'slow', 'the one that has begun is finished' or diag $answer->{error};
+    is $answer->{headers}{connection}[0], 'close';
+    for my $result (map { $_->finish } @load) {
+        is_deeply $result->{problems}, [];
+        is_deeply [keys %{$result->{status}}], [200], "$result->{requests} requests";
+    }
+    is $server->wait_for_exit, 0, 'exit status';
+    ok $server->wait_until(sub {
+        !grep { kill 0, $_ } @family;
+        }),
+        'no process stays behind';
+}
+
+done_testing;

@@ -1,0 +1,47 @@
+# kill -9 of the front under load: every response that came was right and whole, each connection loses the one request
+# that was under way, and of the server no process stays behind.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Load;
+use Howdah::Test::Server;
+use Test::More;
+
+# Those that descend from the front, whatever they call themselves.
+sub descendants {
+    my $front = shift;
+    my %children;
+    for my $file (glob '/proc/[0-9]*/stat') {
+        open my $in, '<', $file or next;
+        my ($pid, $parent) = (<$in> // '') =~ /^(\d+) \(.*\) \S (\d+)/s or next;
+        push @{$children{$parent}}, $pid;
+    }
+    my @family = @{$children{$front} // []};
+    push @family, map { @{$children{$_} // []} } @family;
+    return @family;
+}
+
+for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2, '--max-requests', 20]) {
+    my $server = Howdah::Test::Server->start(file => 't/apps/load.psgi', options => $options);
+    my $load   = Howdah::Test::Load->start($server, connections => 8, reopen   => 0);
+    my $other  = Howdah::Test::Load->start($server, connections => 2, requests => 300);
+    is_deeply $other->finish->{problems}, [], "it serves with @$options";
+
+    my @family = descendants($server->pid);
+    cmp_ok scalar @family, '>=', 3;
+    $server->signal('KILL');
+    is $server->wait_for_exit, 'signal 9';
+    ok $server->wait_until(sub {
+        !grep { kill 0, $_ } @family;
+        }),
+        'no process stays behind';
+
+    my $result = $load->finish;
+    my @cut    = grep { /^connection ended after/ } @{$result->{problems}};
+    is scalar(@cut), scalar @{$result->{problems}}, 'no response was wrong' or diag explain $result->{problems};
+    cmp_ok @cut + ($result->{status}{cut} // 0), '<=', 8, 'at most one request for each connection was lost';
+    is_deeply [grep { !/^(?:200|cut)$/ } keys %{$result->{status}}], [], "$result->{requests} were answered";
+}
+
+done_testing;
