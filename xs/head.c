@@ -8,7 +8,7 @@
 #include "howdah.h"
 
 /* What a field is to us, besides a line to pass on. */
-enum meaning { PLAIN, DATE, SERVER, LENGTH, CONNECTION, CODING, DROPPED };
+enum meaning { PLAIN, DATE, SERVER, REQUEST_ID, LENGTH, CONNECTION, CODING, DROPPED };
 
 static const struct {
     const char *name;
@@ -18,6 +18,7 @@ static const struct {
 #define FIELD(name, meaning) {name, sizeof name - 1, meaning}
     FIELD("date", DATE),
     FIELD("server", SERVER),
+    FIELD("x-request-id", REQUEST_ID),
     FIELD("content-length", LENGTH),
     FIELD("connection", CONNECTION),
     FIELD("transfer-encoding", CODING),
@@ -90,6 +91,7 @@ static bool keep_line(pTHX_ struct hd_head *head, enum meaning meaning, const ch
     switch (meaning) {
     case DATE: head->flags |= RESPONSE_HAS_DATE; return true;
     case SERVER: head->flags |= RESPONSE_HAS_SERVER; return true;
+    case REQUEST_ID: head->flags |= RESPONSE_HAS_REQUEST_ID; return true;
     case LENGTH: take_length(aTHX_ head, value, length); return false;
     case CONNECTION: head->flags |= has_word(value, "close") ? RESPONSE_CLOSE : 0; return false;
     case CODING: hd.now.dechunk |= has_word(value, "chunked"); return false;

@@ -128,6 +128,11 @@ typedef uint64_t AtomicU64;
 #define RESPONSE_FAILED 256
 
 /*
+ Response flag: the lines have an X-Request-Id field.
+ */
+#define RESPONSE_HAS_REQUEST_ID 512
+
+/*
  Request flag: the connection is TLS.
  */
 #define REQUEST_HTTPS 1

@@ -27,6 +27,7 @@ my @cases = (
     [[no_server_header   => 1], '--listen :5000 --no-server-header', 'a flag'],
     [[no_server_header   => 0], '--listen :5000', 'a flag that is off'],
     [[server_header      => 0], '--listen :5000 --no-server-header', 'a positive that is off'],
+    [[request_id         => 0], '--listen :5000 --no-request-id', 'another'],
     [[preload_app        => 1], '--listen :5000 --preload-app', 'the name that Starman has'],
     [[unheard_of         => 1], '--listen :5000 --unheard-of=1', 'unknown ones are for the command to refuse'],
     [[server_ready       => sub { }, daemonize => 1], '--listen :5000', 'what the handler does itself'],

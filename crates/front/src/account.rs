@@ -8,11 +8,12 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use howdah_accesslog::{ConnectionState, Format, Kept, Record, Source, Values, Writer};
-use howdah_http1::Head;
+use howdah_http1::{FieldStore, Head, RequestDecoder};
 use howdah_metrics::{Failure, Finished, Method};
-use howdah_wire::RequestReader;
+use howdah_wire::{RequestReader, Span};
 
 use crate::conn::Conn;
+use crate::fill;
 use crate::thread::here;
 
 /// The access log of a front thread.
@@ -65,7 +66,9 @@ pub(crate) struct Tally {
     pub(crate) worker: Option<u16>,
     /// The first line of a request that could not be read.
     line: Box<[u8]>,
-    /// The request, when its slot went back before the end.
+    /// Where the request has its id.
+    pub(crate) id: Span,
+    /// The request, when it never had a slot or its slot went back before the end.
     request: Option<Box<[u8]>>,
     /// Response fields that the log wants.
     kept: Option<Box<Kept>>,
@@ -101,12 +104,6 @@ impl Tally {
         self.received = input.len() as u64;
     }
 
-    /// Keeps what is told of a request that goes into no slot. A body, which only an unwanted one has, is not read.
-    pub(crate) fn local(&mut self, head: &Head<'_>, bytes: &[u8]) {
-        self.unreadable(bytes);
-        self.method = Some(Method::of(head.method));
-    }
-
     /// Keeps those fields of a response that the log wants.
     pub(crate) fn response_fields(&mut self, lines: &[u8]) {
         let Some(log) = here().outlets.access_log.as_ref().filter(|log| log.response_fields) else { return };
@@ -125,10 +122,49 @@ impl Conn {
     pub(crate) fn part_with_slot(&mut self) {
         let Some(slot) = self.slot else { return };
         self.tally.visit(slot);
-        if here().outlets.access_log.is_some() {
-            self.tally.request = Some(RequestReader::new(here().segment.request_area(slot)).used().into());
-        }
+        self.tally.request = Some(RequestReader::new(here().segment.request_area(slot)).used().into());
         self.give_back();
+    }
+
+    /// Keeps a request that goes into no slot, for its answer and the log.
+    pub(crate) fn set_aside(&mut self, head: &Head<'_>) {
+        self.tally.method = Some(Method::of(head.method));
+        if let Some((request, id)) = fill::copy(head, &self.client) {
+            self.tally.request = Some(request);
+            self.tally.id = id;
+        }
+    }
+
+    /// Keeps the request that `bytes` begin with, unless one is kept already or there is no whole head.
+    pub(crate) fn set_aside_bytes(&mut self, bytes: &[u8]) {
+        if self.tally.request.is_some() {
+            return;
+        }
+        let mut decoder = RequestDecoder::new(&here().config.limits);
+        if let Ok(Some(head)) = decoder.decode(bytes, &mut FieldStore::new()) {
+            self.set_aside(&head);
+        }
+    }
+
+    /// Keeps the request that is refused before its end, when its head has come.
+    pub(crate) fn recognize(&mut self) {
+        let input = std::mem::take(&mut self.input);
+        self.set_aside_bytes(&input);
+        self.input = input;
+    }
+
+    /// The present request, without its body; an empty one when there is none.
+    pub(crate) fn request(&self) -> RequestReader<'_> {
+        RequestReader::new(match (&self.tally.request, self.slot) {
+            (Some(copy), _) => copy,
+            (None, Some(slot)) => here().segment.request_area(slot),
+            (None, None) => &[],
+        })
+    }
+
+    /// X-Request-Id of the present request; empty for none.
+    pub(crate) fn request_id(&self) -> &[u8] {
+        self.request().text(self.tally.id)
     }
 
     /// The request is over: tells the log, and gives the slot back.
@@ -137,16 +173,17 @@ impl Conn {
         if let Some(slot) = self.slot {
             self.tally.visit(slot);
         }
-        let tally = std::mem::take(&mut self.tally);
         let end = howdah_sys::monotonic_ns();
-        self.count(&tally, connection, end);
+        self.count(connection, end);
         if let Some(log) = &thread.outlets.access_log {
-            self.log(log, &tally, connection, end);
+            self.log(log, connection, end);
         }
+        self.tally = Tally::default();
         self.give_back();
     }
 
-    fn count(&self, tally: &Tally, connection: ConnectionState, end: u64) {
+    fn count(&self, connection: ConnectionState, end: u64) {
+        let tally = &self.tally;
         let recorder = &here().outlets.recorder;
         if connection == ConnectionState::Aborted {
             recorder.failure(Failure::ClientGone);
@@ -163,27 +200,21 @@ impl Conn {
         });
     }
 
-    fn log(&self, log: &AccessLog, tally: &Tally, connection: ConnectionState, end: u64) {
-        let thread = here();
-        let area: &[u8] = match (&tally.request, self.slot) {
-            (Some(copy), _) => copy,
-            (None, Some(slot)) => thread.segment.request_area(slot),
-            (None, None) => &[],
-        };
-        let request = RequestReader::new(area);
-        let values = Wanted { request, names: &log.names, kept: tally.kept.as_deref() };
-        let record = self.record(tally, request, &values, (connection, end));
+    fn log(&self, log: &AccessLog, connection: ConnectionState, end: u64) {
+        let request = self.request();
+        let values = Wanted { request, names: &log.names, kept: self.tally.kept.as_deref() };
+        let record = self.record(request, &values, (connection, end));
         log.writer.line(|out| log.format.render(&record, out));
     }
 
     fn record<'a>(
         &'a self,
-        tally: &'a Tally,
         request: RequestReader<'a>,
         values: &'a dyn Values,
         (connection, end): (ConnectionState, u64),
     ) -> Record<'a> {
         let thread = here();
+        let tally = &self.tally;
         let origin = &self.client.origin;
         let worker = tally.worker.and_then(|worker| thread.segment.workers().get(worker as usize));
         let pid = worker.map_or(0, |cell| cell.pid.load(Relaxed));
@@ -218,8 +249,9 @@ impl Conn {
             pid,
             tid: u64::from(pid),
             worker: tally.worker.map(u32::from),
+            generation: worker.map_or(0, |cell| cell.generation.load(Relaxed)),
+            request_id: request.text(tally.id),
             values,
-            ..Record::default()
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::thread::{Scratch, here};
 /// A body on its way.
 pub(crate) struct Collect {
     /// The bytes of the head, to be decoded again when the body is there.
-    head: Vec<u8>,
+    pub(crate) head: Vec<u8>,
     decoder: BodyDecoder,
     /// Length, when the head tells it.
     length: Option<u64>,
@@ -98,7 +98,7 @@ impl Collect {
 
 impl Conn {
     /// Reads the rest of a body and queues its request. None when the client leaves before its end.
-    pub(crate) async fn collect(&mut self, mut collect: Box<Collect>) -> Result<Option<Exchange>, Refusal> {
+    pub(crate) async fn collect(&mut self, collect: &mut Collect) -> Result<Option<Exchange>, Refusal> {
         let early = std::mem::take(&mut self.input);
         let used = collect.feed(&early)?;
         self.tally.received += (collect.head.len() + used) as u64;
@@ -107,7 +107,7 @@ impl Conn {
             self.send_continue().await;
         }
         while !collect.decoder.is_done() {
-            if !poll_fn(|context| self.poll_body(context, &mut collect)).await? {
+            if !poll_fn(|context| self.poll_body(context, collect)).await? {
                 return Ok(None);
             }
         }

@@ -34,6 +34,8 @@ pub struct Config {
     pub request_timeout: Duration,
     /// Send the Server field.
     pub server_header: bool,
+    /// Give each request an id: X-Request-Id.
+    pub request_id: bool,
     /// Requests that may wait for a worker; beyond, 503.
     pub max_queue: usize,
     /// Bytes of a response held for a slow client; beyond, the worker waits.
@@ -57,6 +59,7 @@ impl Default for Config {
             write_timeout: Duration::from_secs(60),
             request_timeout: Duration::ZERO,
             server_header: true,
+            request_id: true,
             max_queue: 1024,
             response_buffer: 1 << 20,
             spool_dir: None,

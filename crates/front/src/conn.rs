@@ -154,7 +154,10 @@ impl Conn {
                 Ok(Some(Work::Exchange(exchange))) => self.answer(exchange).await,
                 Ok(Some(Work::Local(request))) => self.answer_local(*request).await,
                 Ok(None) => return,
-                Err(refusal) => self.refuse(refusal).await,
+                Err(refusal) => {
+                    self.recognize();
+                    self.refuse(refusal).await
+                }
             };
             self.account(next.state());
             match next {
@@ -171,8 +174,10 @@ impl Conn {
         loop {
             match step {
                 Step::Ready(work) => return Ok(Some(work)),
-                Step::Collect(collect) => {
-                    return Ok(self.collect(collect).await?.map(Work::Exchange));
+                Step::Collect(mut collect) => {
+                    let collected = self.collect(&mut collect).await;
+                    let collected = collected.inspect_err(|_| self.set_aside_bytes(&collect.head));
+                    return Ok(collected?.map(Work::Exchange));
                 }
                 Step::End => return Ok(None),
                 Step::Expects => self.send_continue().await,
@@ -278,7 +283,8 @@ impl Conn {
             return Ok(Step::More);
         };
         if let Some(request) = LocalRequest::recognize(&head, &self.client) {
-            self.tally.local(&head, &data[..head.len]);
+            self.set_aside(&head);
+            self.tally.received = head.len as u64;
             self.keep(&data[head.len..]);
             self.note(Rest::No, 0);
             return Ok(Step::Ready(Work::Local(Box::new(request))));
@@ -326,7 +332,9 @@ impl Conn {
             Exchange { slot: 0, version: head.version, is_head: head.method == b"HEAD", keep_alive };
         self.refused = Some(exchange);
         self.tally.method = Some(Method::of(head.method));
-        let slot = enqueue(head, body, &self.client, self.key, path)?;
+        let queued = enqueue(head, body, &self.client, self.key, path);
+        let (slot, id) = queued.inspect_err(|_| self.set_aside(head))?;
+        self.tally.id = id;
         self.refused = None;
         self.slot = Some(slot);
         self.enter(ConnectionState::Running);

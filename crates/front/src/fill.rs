@@ -4,11 +4,12 @@ use howdah_http1::{Head, decode_path};
 use howdah_wire::request::Full;
 use howdah_wire::{
     REQUEST_EXTENT, REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_LOCAL, REQUEST_SPOOLED, REQUEST_UPGRADE,
-    RequestWriter,
+    RequestReader, RequestWriter, Span,
 };
 
 use crate::conn::Client;
 use crate::refusal::Refusal;
+use crate::request_id;
 use crate::spool::Spool;
 use crate::thread::here;
 
@@ -20,63 +21,99 @@ pub(crate) enum Body<'a> {
     Spooled(&'a Spool, u64),
 }
 
-/// Writes the request and queues it for `conn`; gives its slot.
+/// A complete request, as a slot holds it.
+struct Complete<'a> {
+    head: &'a Head<'a>,
+    body: &'a Body<'a>,
+    client: &'a Client,
+    /// Percent-decoded.
+    path: &'a [u8],
+    /// X-Request-Id; empty for none.
+    id: &'a [u8],
+}
+
+/// Writes the request and queues it for `conn`; gives its slot, and where its id stands there.
 pub(crate) fn enqueue(
     head: &Head<'_>,
     body: &Body<'_>,
     client: &Client,
     conn: usize,
     path: &mut Vec<u8>,
-) -> Result<u32, Refusal> {
+) -> Result<(u32, Span), Refusal> {
     path.clear();
     decode_path(head.path, path)?;
     let thread = here();
     let slot = thread.dispatch.borrow_mut().take_slot().ok_or(Refusal::Overload)?;
-    if place(slot, head, body, client, path).is_err() {
+    let mut room = request_id::ROOM;
+    let request = Complete { head, body, client, path, id: request_id::choose(head, &mut room) };
+    let Ok(id) = request.place(slot) else {
         thread.dispatch.borrow_mut().put_back(slot);
         return Err(Refusal::TooLarge);
-    }
-    if thread.queue(slot, conn) { Ok(slot) } else { Err(Refusal::Overload) }
-}
-
-/// Writes the request near the response ring if it fits there, else where there is more room.
-fn place(slot: u32, head: &Head<'_>, body: &Body<'_>, client: &Client, path: &[u8]) -> Result<(), Full> {
-    let segment = here().segment;
-    let write_at = |near| {
-        segment.place_request(slot, near);
-        let mut writer = RequestWriter::new(segment.request_area(slot));
-        write(&mut writer, head, body, client, path).map(|()| writer.finish())
     };
-    write_at(true).or_else(|_| write_at(false))
+    if thread.queue(slot, conn) { Ok((slot, id)) } else { Err(Refusal::Overload) }
 }
 
-fn write(
-    out: &mut RequestWriter<'_>,
-    head: &Head<'_>,
-    body: &Body<'_>,
-    client: &Client,
-    path: &[u8],
-) -> Result<(), Full> {
-    out.record.method = out.put(head.method)?;
-    out.record.uri = out.put(head.path_and_query)?;
-    out.record.path = out.put(path)?;
-    out.record.query = out.put(head.query)?;
-    out.record.protocol = out.put(match head.version {
-        howdah_http1::Version::Http10 => b"HTTP/1.0",
-        howdah_http1::Version::Http11 => b"HTTP/1.1",
-    })?;
-    out.record.server_name = out.put(client.origin.name.as_bytes())?;
-    out.record.server_port = out.put(client.origin.port.as_bytes())?;
-    out.record.remote_addr = out.put(client.address.as_bytes())?;
-    out.record.remote_port = out.put(client.port.as_bytes())?;
-    out.record.flags = flags(head, body, client);
-    for field in head.fields() {
-        // CONTENT_LENGTH is the length of what was received, whatever framing it had.
-        if !field.name.eq_ignore_ascii_case(b"content-length") {
-            out.field(field.name, field.value)?;
-        }
+/// What a slot would hold of a request that comes into none, without its body, and where its id stands.
+pub(crate) fn copy(head: &Head<'_>, client: &Client) -> Option<(Box<[u8]>, Span)> {
+    let (mut path, mut room) = (Vec::new(), request_id::ROOM);
+    if decode_path(head.path, &mut path).is_err() {
+        path.clear();
     }
-    write_body(out, head, body)
+    // The record and its table, and at most three times the target: as sent, decoded, and its query.
+    let mut area = vec![0; 4096 + 3 * head.len];
+    let body = &Body::Inline(b"");
+    let request = Complete { head, body, client, path: &path, id: request_id::choose(head, &mut room) };
+    let id = request.write(&mut area).ok()?;
+    let used = RequestReader::new(&area).used().len();
+    area.truncate(used);
+    Some((area.into(), id))
+}
+
+impl Complete<'_> {
+    /// Writes the request near the response ring if it fits there, else where there is more room.
+    fn place(&self, slot: u32) -> Result<Span, Full> {
+        let segment = here().segment;
+        let write_at = |near| {
+            segment.place_request(slot, near);
+            self.write(segment.request_area(slot))
+        };
+        write_at(true).or_else(|_| write_at(false))
+    }
+
+    /// Gives where the id stands.
+    fn write(&self, area: &mut [u8]) -> Result<Span, Full> {
+        let Self { head, client, .. } = self;
+        let mut out = RequestWriter::new(area);
+        out.record.method = out.put(head.method)?;
+        out.record.uri = out.put(head.path_and_query)?;
+        out.record.path = out.put(self.path)?;
+        out.record.query = out.put(head.query)?;
+        out.record.protocol = out.put(match head.version {
+            howdah_http1::Version::Http10 => b"HTTP/1.0",
+            howdah_http1::Version::Http11 => b"HTTP/1.1",
+        })?;
+        out.record.server_name = out.put(client.origin.name.as_bytes())?;
+        out.record.server_port = out.put(client.origin.port.as_bytes())?;
+        out.record.remote_addr = out.put(client.address.as_bytes())?;
+        out.record.remote_port = out.put(client.port.as_bytes())?;
+        out.record.flags = flags(head, self.body, client);
+        let id = self.write_fields(&mut out)?;
+        write_body(&mut out, head, self.body)?;
+        out.finish();
+        Ok(id)
+    }
+
+    fn write_fields(&self, out: &mut RequestWriter<'_>) -> Result<Span, Full> {
+        for field in self.head.fields() {
+            // CONTENT_LENGTH is the length of what was received, whatever framing it had.
+            let ours = field.name.eq_ignore_ascii_case(b"content-length")
+                || request_id::is_name(field.name) && !self.id.is_empty();
+            if !ours {
+                out.field(field.name, field.value)?;
+            }
+        }
+        if self.id.is_empty() { Ok(Span::default()) } else { out.variable(request_id::VARIABLE, self.id) }
+    }
 }
 
 fn write_body(out: &mut RequestWriter<'_>, head: &Head<'_>, body: &Body<'_>) -> Result<(), Full> {

@@ -2,9 +2,10 @@
 
 use howdah_http1::encode::status_line;
 use howdah_http1::{Version, body_allowed};
-use howdah_wire::{RESPONSE_HAS_DATE, RESPONSE_HAS_SERVER};
+use howdah_wire::{RESPONSE_HAS_DATE, RESPONSE_HAS_REQUEST_ID, RESPONSE_HAS_SERVER};
 
 use crate::refusal::put_connection;
+use crate::request_id;
 use crate::thread::here;
 
 /// Sent as the Server field.
@@ -61,8 +62,8 @@ pub(crate) struct ResponseHead {
 }
 
 impl ResponseHead {
-    /// Appends it; `lines` are the application's fields as the worker wrote them.
-    pub(crate) fn put(&self, out: &mut Vec<u8>, lines: &[u8]) {
+    /// Appends it; `lines` are the application's fields as the worker wrote them, `id` is the request's or empty.
+    pub(crate) fn put(&self, out: &mut Vec<u8>, lines: &[u8], id: &[u8]) {
         let thread = here();
         status_line(out, self.version, self.status);
         if self.flags & RESPONSE_HAS_DATE == 0 {
@@ -72,6 +73,9 @@ impl ResponseHead {
         }
         if self.flags & RESPONSE_HAS_SERVER == 0 && thread.config.server_header {
             out.extend_from_slice(SERVER);
+        }
+        if self.flags & RESPONSE_HAS_REQUEST_ID == 0 {
+            request_id::put(out, id);
         }
         out.extend_from_slice(lines);
         self.put_framing(out);

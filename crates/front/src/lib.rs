@@ -8,6 +8,7 @@
 //! reply -> head -> (stream) -> (linger)   its response goes out
 //! account   what the request has come to, for the access log
 //! local     pages that the front answers by itself
+//! request_id  X-Request-Id, taken over or made
 //! refusal   answers that the front gives by itself
 //! ```
 //!
@@ -30,6 +31,7 @@ mod local;
 mod refusal;
 mod registry;
 mod reply;
+mod request_id;
 mod socket;
 mod spool;
 mod stream;
@@ -105,11 +107,11 @@ impl Front {
     /// Makes the calling thread a front thread. Call once on each, inside a runtime built by [`runtime`].
     ///
     /// # Errors
-    /// When the event loop takes no more descriptors.
+    /// When the event loop takes no more descriptors, or the system has no random bytes.
     pub fn start(setup: Setup) -> io::Result<Self> {
         let Setup { access_log, recorder, local, overdue, .. } = setup;
         let outlets = Outlets { access_log, recorder, local, overdue };
-        Thread::install(setup.config, setup.segment, setup.index, outlets);
+        Thread::install(setup.config, setup.segment, setup.index, outlets)?;
         let (orders, inbox) = mpsc::unbounded_channel();
         // Its events need no reader: that the loop wakes is enough, and edges come for every write.
         let eventfd = howdah_sys::watch_readable(setup.eventfd)?;

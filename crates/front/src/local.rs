@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::conn::{Client, Conn, Next};
 use crate::refusal::put_connection;
+use crate::request_id;
 use crate::thread::here;
 
 /// What the HTML pages may do: they bring their own style and script, and speak with this server alone.
@@ -155,7 +156,8 @@ impl Conn {
     }
 
     fn put_page(&mut self, answer: &Answer, request: &LocalRequest, keep_alive: bool) {
-        let out = &mut self.output;
+        let mut output = std::mem::take(&mut self.output);
+        let out = &mut output;
         encode::status_line(out, request.version, answer.status);
         out.extend_from_slice(b"Date: ");
         here().clock.put_date(out);
@@ -168,6 +170,7 @@ impl Conn {
         encode::field(out, b"Cache-Control", b"no-store");
         encode::field(out, b"X-Content-Type-Options", b"nosniff");
         encode::field(out, b"Content-Security-Policy", CONTENT_SECURITY_POLICY.as_bytes());
+        request_id::put(out, self.request_id());
         put_connection(out, request.version, keep_alive);
         out.extend_from_slice(b"\r\n");
         self.tally.status = answer.status;
@@ -175,5 +178,6 @@ impl Conn {
             out.extend_from_slice(answer.body.as_bytes());
             self.tally.body = answer.body.len() as u64;
         }
+        self.output = output;
     }
 }

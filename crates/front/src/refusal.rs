@@ -5,6 +5,7 @@ use howdah_http1::encode::reason;
 use howdah_http1::{Reject, Version};
 use howdah_metrics::Failure;
 
+use crate::request_id;
 use crate::thread::here;
 
 /// Why a request gets no answer from the application.
@@ -70,24 +71,25 @@ impl Refusal {
         }
     }
 
-    /// Appends the whole response; gives the length of its head.
+    /// Appends the whole response, with the request's `id` if there is one; gives the length of its head.
     pub(crate) fn put(
         self,
         out: &mut Vec<u8>,
         version: Version,
         keep_alive: bool,
         with_body: bool,
-        date: impl Fn(&mut Vec<u8>),
+        id: &[u8],
     ) -> usize {
         let start = out.len();
         let status = self.status();
         let body = format!("{status} {}\n", reason(status));
         howdah_http1::encode::status_line(out, version, status);
         out.extend_from_slice(b"Date: ");
-        date(out);
+        here().clock.put_date(out);
         out.extend_from_slice(b"\r\nContent-Type: text/plain\r\nContent-Length: ");
         out.extend_from_slice(itoa::Buffer::new().format(body.len()).as_bytes());
         out.extend_from_slice(if status == 503 { b"\r\nRetry-After: 1\r\n" } else { b"\r\n" });
+        request_id::put(out, id);
         put_connection(out, version, keep_alive);
         out.extend_from_slice(b"\r\n");
         let head = out.len() - start;

@@ -13,7 +13,7 @@ use howdah_http1::Version;
 use howdah_metrics::{ConnectionState, Failure};
 use howdah_wire::{
     LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_DETACHED, RESPONSE_FAILED, RESPONSE_FILE,
-    RESPONSE_HEAD_READY, RequestReader, SlotControl,
+    RESPONSE_HEAD_READY, SlotControl,
 };
 
 use crate::Overdue;
@@ -138,7 +138,7 @@ impl Conn {
             Framing::Chunked | Framing::Close => (body, true),
         };
         if !whole {
-            told_wrong_length(head.framing, body as u64);
+            self.tell_wrong_length(head.framing, body as u64);
         }
         let sent = self.write_whole(&head, slot, lines, length);
         if !self.output.is_empty() {
@@ -162,7 +162,7 @@ impl Conn {
         let out = &mut thread.scratch.borrow_mut().output;
         out.clear();
         // Lines start the ring and are shorter than it, so they lie in one run.
-        head.put(out, &thread.segment.response(slot, 0).0[..lines]);
+        head.put(out, &thread.segment.response(slot, 0).0[..lines], self.request_id());
         let (first, second) = thread.segment.response(slot, lines);
         let first = &first[..length.min(first.len())];
         let second = &second[..length - first.len()];
@@ -187,9 +187,10 @@ impl Conn {
     /// Answers 504 and has the worker replaced. The slot stays with the worker until it is dead.
     async fn time_out(&mut self, exchange: Exchange, worker: u16) -> Next {
         let thread = here();
-        let request = RequestReader::new(thread.segment.request_area(exchange.slot));
+        let request = self.request();
         tracing::error!(
             worker,
+            request_id = %self.request_id().escape_ascii(),
             "no answer within --request-timeout: {} {} from {}; answered 504, replacing the worker",
             request.method().escape_ascii(),
             request.uri().escape_ascii(),
@@ -241,15 +242,28 @@ impl Conn {
 
     fn put_refusal(&mut self, refusal: Refusal, version: Version, keep_alive: bool, with_body: bool) {
         self.tally.status = refusal.status();
-        let before = self.output.len();
-        let head =
-            refusal.put(&mut self.output, version, keep_alive, with_body, |out| here().clock.put_date(out));
-        self.tally.body = (self.output.len() - before - head) as u64;
+        let mut output = std::mem::take(&mut self.output);
+        let before = output.len();
+        let head = refusal.put(&mut output, version, keep_alive, with_body, self.request_id());
+        self.tally.body = (output.len() - before - head) as u64;
+        self.output = output;
     }
 
     /// How to close: unread input would turn the close into a reset, which may overtake the response.
     pub(crate) fn last_word(&self) -> Next {
         if self.input.is_empty() { Next::Close } else { Next::Linger }
+    }
+
+    /// Tells the log that the application's Content-Length is not the length of its body.
+    pub(crate) fn tell_wrong_length(&self, framing: Framing, body: u64) {
+        let Framing::Length(given) = framing else { return };
+        let request = self.request();
+        tracing::error!(
+            request_id = %self.request_id().escape_ascii(),
+            "the application gave Content-Length {given} but a body of {body} bytes to {} {}; closed the connection",
+            request.method().escape_ascii(),
+            request.uri().escape_ascii(),
+        );
     }
 
     fn poll_event(&mut self, context: &Context<'_>, slot: u32) -> Poll<Event> {
@@ -296,15 +310,6 @@ fn overdue(slot: u32) -> Option<u16> {
     }
     let time = thread.clock.now().saturating_sub(timeout.as_nanos() as u64);
     thread.dispatch.borrow().stuck_worker(slot, time)
-}
-
-/// Tells the log that the application's Content-Length is not the length of its body.
-pub(crate) fn told_wrong_length(framing: Framing, body: u64) {
-    if let Framing::Length(given) = framing {
-        tracing::error!(
-            "the application gave Content-Length {given} but a body of {body} bytes; closed the connection"
-        );
-    }
 }
 
 /// Copies what the kernel has not taken of `runs` to the end of `out`.

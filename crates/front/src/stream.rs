@@ -15,7 +15,7 @@ use howdah_wire::{RESPONSE_BROKEN, RESPONSE_FILE, SlotControl};
 use crate::conn::{Conn, Next};
 use crate::head::{Framing, ResponseHead};
 use crate::registry::{Mail, Rest};
-use crate::reply::{BodyFile, told_wrong_length};
+use crate::reply::BodyFile;
 use crate::socket::{Peer, Socket};
 use crate::thread::here;
 
@@ -61,7 +61,9 @@ impl Conn {
         file: Option<BodyFile>,
     ) -> Next {
         let thread = here();
-        head.put(&mut self.output, &thread.segment.response(slot, 0).0[..lines]);
+        let mut output = std::mem::take(&mut self.output);
+        head.put(&mut output, &thread.segment.response(slot, 0).0[..lines], self.request_id());
+        self.output = output;
         let control = thread.dispatch.borrow().control(slot);
         let left = match head.framing {
             Framing::Length(length) => length,
@@ -102,7 +104,7 @@ impl Conn {
                 return false;
             }
             if done && stream.control.available() == 0 {
-                let in_step = !broken && stream.is_complete();
+                let in_step = !broken && stream.is_complete(self);
                 if !self.output.is_empty() {
                     self.part_with_slot();
                 }
@@ -130,7 +132,7 @@ impl Conn {
             && file.length != stream.left
             && !matches!(stream.framing, Framing::Empty(_))
         {
-            told_wrong_length(stream.framing, file.length);
+            self.tell_wrong_length(stream.framing, file.length);
         }
         if !self.flush().await {
             return false;
@@ -142,7 +144,7 @@ impl Conn {
                 left.min(FILE_TURN as u64) as usize,
             ) {
                 Ok(0) => {
-                    told_wrong_length(stream.framing, file.length - left);
+                    self.tell_wrong_length(stream.framing, file.length - left);
                     return false;
                 }
                 Ok(sent) => {
@@ -324,10 +326,10 @@ impl Stream {
     }
 
     /// True when the body has the length that was announced. Tells the log when not.
-    fn is_complete(&self) -> bool {
+    fn is_complete(&self, conn: &Conn) -> bool {
         let complete = !matches!(self.framing, Framing::Length(length) if length != self.taken);
         if !complete && self.control.flags.load(Acquire) & RESPONSE_FILE == 0 {
-            told_wrong_length(self.framing, self.taken);
+            conn.tell_wrong_length(self.framing, self.taken);
         }
         complete
     }

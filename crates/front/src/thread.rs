@@ -25,6 +25,7 @@ use crate::config::Config;
 use crate::dispatch::{Dispatch, SPIN_NS};
 use crate::local::Local;
 use crate::registry::Registry;
+use crate::request_id::Maker;
 
 /// Bytes that one read may bring.
 pub(crate) const READ_SIZE: usize = 64 * 1024;
@@ -43,6 +44,8 @@ pub(crate) struct Thread {
     pub(crate) dispatch: RefCell<Dispatch>,
     pub(crate) registry: RefCell<Registry>,
     pub(crate) scratch: RefCell<Scratch>,
+    /// Makes ids for requests that have none.
+    pub(crate) ids: Maker,
     /// Channels to workers, by index.
     pub(crate) channels: RefCell<HashMap<u16, Arc<AsyncFd<OwnedFd>>>>,
     /// Accept loops that run.
@@ -110,7 +113,7 @@ impl Thread {
         segment: Segment,
         index: u32,
         outlets: Outlets,
-    ) -> &'static Self {
+    ) -> std::io::Result<&'static Self> {
         let dispatch = Dispatch::new(segment, index, config.max_queue);
         let scratch = Scratch {
             input: vec![0; READ_SIZE].into_boxed_slice(),
@@ -126,6 +129,7 @@ impl Thread {
             dispatch: RefCell::new(dispatch),
             registry: RefCell::default(),
             scratch: RefCell::new(scratch),
+            ids: Maker::new()?,
             channels: RefCell::default(),
             accepting: Cell::new(0),
             closing: Cell::new(false),
@@ -140,7 +144,7 @@ impl Thread {
             backstop: Notify::new(),
         }));
         HERE.with(|here| here.set(thread).ok().expect("a thread becomes a front thread once"));
-        thread
+        Ok(thread)
     }
 
     /// Queues the request in `slot` for `conn`. False when the queue has no room.

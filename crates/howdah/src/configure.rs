@@ -31,6 +31,7 @@ impl Serve {
             write_timeout: off_is_zero(limits.write_timeout),
             request_timeout: off_is_zero(limits.request_timeout),
             server_header: !limits.no_server_header,
+            request_id: !self.logs.no_request_id,
             max_queue: self.workers.max_queue as usize,
             response_buffer: usize::try_from(limits.response_buffer.0).unwrap_or(usize::MAX),
             spool_dir: limits.spool_dir.clone(),

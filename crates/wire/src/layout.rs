@@ -143,6 +143,8 @@ pub const RESPONSE_DETACHED: u32 = 64;
 pub const RESPONSE_WHOLE: u32 = 128;
 /// Response flag: the application died before a head was out; status 500, no lines.
 pub const RESPONSE_FAILED: u32 = 256;
+/// Response flag: the lines have an X-Request-Id field.
+pub const RESPONSE_HAS_REQUEST_ID: u32 = 512;
 
 /// Request flag: the connection is TLS.
 pub const REQUEST_HTTPS: u32 = 1;

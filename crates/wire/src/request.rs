@@ -66,13 +66,14 @@ impl<'a> RequestWriter<'a> {
         }
     }
 
-    /// Adds a variable under exactly this name.
+    /// Adds a variable under exactly this name; gives where its value stands.
     ///
     /// # Errors
     /// [`Full`] when the area or the table has no room.
-    pub fn variable(&mut self, name: &[u8], value: &[u8]) -> Result<(), Full> {
+    pub fn variable(&mut self, name: &[u8], value: &[u8]) -> Result<Span, Full> {
         let name = self.put(name)?;
-        self.add(name, value)
+        self.add(name, value)?;
+        Ok(Span { offset: self.end as u32 - value.len() as u32, length: value.len() as u32 })
     }
 
     /// Stores the record. The area is complete.
@@ -248,6 +249,13 @@ impl<'a> RequestReader<'a> {
         (0..count).map(record).find(|&at| self.span(at) == name).map(|at| self.span(at + size_of::<Span>()))
     }
 
+    /// What [`RequestWriter::put`] or [`RequestWriter::variable`] has put there.
+    #[must_use]
+    pub fn text(&self, span: Span) -> &'a [u8] {
+        let start = span.offset as usize;
+        self.area.get(start..start.saturating_add(span.length as usize)).unwrap_or_default()
+    }
+
     /// The part of the area that is in use, without the body.
     #[must_use]
     pub fn used(&self) -> &'a [u8] {
@@ -265,9 +273,7 @@ impl<'a> RequestReader<'a> {
     }
 
     fn span(&self, at: usize) -> &'a [u8] {
-        let start = self.word(at) as usize;
-        let end = start.saturating_add(self.word(at + 4) as usize);
-        self.area.get(start..end).unwrap_or_default()
+        self.text(Span { offset: self.word(at), length: self.word(at + 4) })
     }
 
     fn word(&self, at: usize) -> u32 {

@@ -15,10 +15,16 @@ use constant APP => 'plackup';
 my %SPELLED = (max_workers => 'workers', max_reqs_per_child => 'max_requests');
 
 # Options that take no value: true gives the option, false leaves it out.
-my %IS_FLAG = map { $_ => 1 } qw(disable_keepalive no_preload no_server_header no_status full_destruct preload_app);
+my %IS_FLAG =
+    map { $_ => 1 } qw(disable_keepalive no_preload no_request_id no_server_header no_status full_destruct preload_app);
 
 # Settings whose falsehood is an option (plackup makes `keepalive => ''` of --disable-keepalive).
-my %WHEN_FALSE = (keepalive => 'disable_keepalive', preload => 'no_preload', server_header => 'no_server_header');
+my %WHEN_FALSE = (
+    keepalive     => 'disable_keepalive',
+    preload       => 'no_preload',
+    request_id    => 'no_request_id',
+    server_header => 'no_server_header',
+);
 
 # Things for this module, not for the command.
 my %OWN = map { $_ => 1 } qw(daemonize host listen port server_ready socket);

@@ -25,6 +25,13 @@ pub(crate) struct Logs {
     #[arg(long, value_name = "WHOSE", default_value = "apache", hide_short_help = true)]
     pub(crate) access_log_compat: Meaning,
 
+    /// Give requests no X-Request-Id
+    ///
+    /// A client's id is taken over when it is 1 to 128 letters, digits and ._~:+/=@- ; otherwise one is made. The
+    /// application finds it as HTTP_X_REQUEST_ID, and it is sent back. With this option the field has no meaning.
+    #[arg(long)]
+    pub(crate) no_request_id: bool,
+
     /// File for errors, instead of standard error
     ///
     /// Warnings and errors of the application go there too.

@@ -1,0 +1,135 @@
+//! Request ids: one name for a request in every log, ours, the application's and those of the servers before us.
+//!
+//! A client's X-Request-Id is taken over when it is [sane](is_sane), else one is made. `fill` puts it among the
+//! request's fields, so the application finds it as HTTP_X_REQUEST_ID; `head` and `refusal` send it back.
+
+use std::cell::Cell;
+use std::io;
+
+use howdah_http1::{Head, encode};
+
+use crate::thread::here;
+
+/// The field, in requests and responses.
+pub(crate) const NAME: &[u8] = b"X-Request-Id";
+/// Its name in the env.
+pub(crate) const VARIABLE: &[u8] = b"HTTP_X_REQUEST_ID";
+/// Longest id that is taken from a client.
+const LONGEST: usize = 128;
+/// Hexadecimal digits of an id of ours.
+const DIGITS: usize = 32;
+
+/// An id of ours: 64 random bits of the thread, then a number that rises.
+pub(crate) type Made = [u8; DIGITS];
+
+/// Room for one.
+pub(crate) const ROOM: Made = [0; DIGITS];
+
+/// Makes the ids of a front thread. The number rises in its text, so an id costs no division.
+#[derive(Debug)]
+pub(crate) struct Maker {
+    last: Cell<Made>,
+}
+
+impl Maker {
+    /// # Errors
+    /// When the system gives no random bytes.
+    pub(crate) fn new() -> io::Result<Self> {
+        let mut random = [0; 8];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+        Ok(Self::after(u64::from_ne_bytes(random), 0))
+    }
+
+    fn after(prefix: u64, number: u64) -> Self {
+        let mut last = [0; DIGITS];
+        last.copy_from_slice(format!("{prefix:016x}{number:016x}").as_bytes());
+        Self { last: Cell::new(last) }
+    }
+
+    /// An id that this thread has not made before.
+    pub(crate) fn make(&self) -> Made {
+        let mut id = self.last.get();
+        for digit in id.iter_mut().rev() {
+            *digit = match *digit {
+                b'f' => b'0',
+                b'9' => b'a',
+                other => other + 1,
+            };
+            if *digit != b'0' {
+                break;
+            }
+        }
+        self.last.set(id);
+        id
+    }
+}
+
+/// The id of a request: the client's, or one made in `room`; empty when there are to be none.
+pub(crate) fn choose<'a>(head: &Head<'a>, room: &'a mut Made) -> &'a [u8] {
+    let thread = here();
+    match given(head) {
+        _ if !thread.config.request_id => b"",
+        Some(id) => id,
+        None => {
+            *room = thread.ids.make();
+            room
+        }
+    }
+}
+
+/// The id that the client has given, when it is one and [sane](is_sane).
+fn given<'b>(head: &Head<'b>) -> Option<&'b [u8]> {
+    let mut fields = head.fields().filter(|field| is_name(field.name));
+    let id = fields.next()?.value;
+    (is_sane(id) && fields.next().is_none()).then_some(id)
+}
+
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(NAME)
+}
+
+/// 1 to 128 bytes that mean nothing special to shells, logs, HTML and URLs' paths.
+fn is_sane(id: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._~:+/=@-".contains(byte);
+    (1..=LONGEST).contains(&id.len()) && id.iter().all(plain)
+}
+
+/// Appends the field to a response's head, when there is an id.
+pub(crate) fn put(out: &mut Vec<u8>, id: &[u8]) {
+    if !id.is_empty() {
+        encode::field(out, NAME, id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_rise_in_hexadecimal() {
+        for (number, next) in [(0, "01"), (0x09, "0a"), (0x0f, "10"), (0x9f, "a0"), (0xff, "00")] {
+            let id = String::from_utf8(Maker::after(0xfeed, number).make().to_vec()).unwrap();
+            assert!(id.starts_with("000000000000feed") && id.ends_with(next), "{id}");
+            assert_eq!(u64::from_str_radix(&id[16..], 16).unwrap(), number + 1);
+        }
+    }
+
+    #[test]
+    fn a_threads_ids_differ_from_anothers_and_from_each_other() {
+        let (one, other) = (Maker::new().unwrap(), Maker::new().unwrap());
+        let ids: std::collections::HashSet<Made> =
+            (0..1000).flat_map(|_| [one.make(), other.make()]).collect();
+        assert_eq!(ids.len(), 2000);
+    }
+
+    #[test]
+    fn what_could_do_harm_in_a_log_is_no_id() {
+        let long = "x".repeat(LONGEST);
+        for id in ["a", "5e2b-4f.a_b~1:2+3/4=@", &long] {
+            assert!(is_sane(id.as_bytes()), "{id}");
+        }
+        for id in ["", "a b", "a\"", "a,b", "a<b>", "a\\b", "a;b", "a%0a", "é", &format!("{long}x")] {
+            assert!(!is_sane(id.as_bytes()), "{id}");
+        }
+    }
+}
