@@ -15,19 +15,19 @@ map_segment(int fd)
   CODE:
     hd_map_segment(aTHX_ fd);
 
-bool
+SV *
 attach(int control)
   CODE:
     struct hd_packet packet;
     fcntl(control, F_SETFD, FD_CLOEXEC);
-    RETVAL = hd_receive(control, &packet);
-    if (!RETVAL)
-        XSRETURN_NO;
+    if (!hd_receive(control, &packet))
+        XSRETURN_UNDEF;
     if (strncmp(packet.text, "attach ", 7) != 0 || packet.count < 2)
         croak("the front began with '%s'", packet.text);
     hd_map_segment(aTHX_ packet.fds[0]);
     close(packet.fds[0]);
     hd_know_fronts(aTHX_ packet.fds + 1, packet.count - 1);
+    RETVAL = newSVpv(packet.text, 0);
   OUTPUT:
     RETVAL
 
@@ -48,9 +48,9 @@ watch_children()
     RETVAL
 
 void
-prepare(SV *what)
+prepare(SV *name, bool titles)
   CODE:
-    hd_prepare(aTHX_ what);
+    hd_prepare(aTHX_ name, titles);
 
 bool
 obey(int control, int ended, SV *before_fork)

@@ -24,7 +24,7 @@ void hd_use_up_free_memory(pTHX);
 void hd_use_huge_pages(void);
 
 /* zygote.c */
-void hd_prepare(pTHX_ SV *what);
+void hd_prepare(pTHX_ SV *name, bool titles);
 bool hd_obey(pTHX_ int control, int ended, SV *before_fork);
 
 #endif

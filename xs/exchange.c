@@ -65,12 +65,13 @@ void hd_prepare_exchange(pTHX) {
     CopLINE_set(&nowhere, 0);
 }
 
-static void begin(U32 slot) {
+static void begin(pTHX_ U32 slot) {
     UV serial = hd.now.serial + 1;
     const Request *request = (const Request *)howdah_request(slot);
     hd.now = (struct hd_exchange){
         .slot = slot, .serial = serial, .control = howdah_control(slot), .request = request, .progress = HD_NOTHING_OUT};
     hd.now.bodyless = request->flags & REQUEST_IS_HEAD;
+    hd_title_request(aTHX);
 }
 
 /* Gives the slot back to the front. */
@@ -168,7 +169,7 @@ void hd_exchange(pTHX_ U32 slot) {
     dSP;
     ENTER;
     SAVETMPS;
-    begin(slot);
+    begin(aTHX_ slot);
     PUSHMARK(SP);
     call_sv((SV *)serve_cv, G_EVAL | G_SCALAR);
     SPAGAIN;

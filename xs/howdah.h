@@ -94,6 +94,12 @@ void hd_prepare_input(pTHX);
 SV *hd_input(pTHX_ const Request *request);
 SV *hd_handle(pTHX_ PerlIO *fp);
 
+/* title.c */
+void hd_prepare_title(pTHX_ SV *name, bool wanted);
+void hd_title_worker(pTHX);
+void hd_title_request(pTHX);
+void hd_title_state(char state);
+
 /* socket.c */
 void hd_prepare_socket(pTHX);
 SV *hd_lazy_socket(pTHX);

@@ -82,5 +82,6 @@ void hd_run(pTHX) {
     }
     HD_STORE(hd.cell->leave, hd.leaving);
     HD_STORE(hd.cell->phase, WORKER_PHASE_LEAVING);
+    hd_title_state('G');
     hd_pass_on();
 }

@@ -89,6 +89,7 @@ void hd_sleep_idle(pTHX) {
     U64 now = hd_now();
     HD_STORE64(hd.cell->since, now);
     HD_STORE(hd.cell->phase, WORKER_PHASE_IDLE);
+    hd_title_state('_');
     if (howdah_enter_idle(hd.index, now))
         woken = futex_wait(&hd.cell->wake, 0);
     howdah_leave_idle(hd.index);

@@ -20,7 +20,6 @@
 #define FAILED_TO_FORK 256
 
 static struct {
-    SV *what;
     int control; /* socket to the front */
     int ended;   /* readable when a child has ended */
     bool stopping;
@@ -29,11 +28,11 @@ static struct {
 } zygote;
 
 /*
- * Before the first fork: makes what all workers have in common. `what` is what their titles name. Socket and input come
- * before the free memory is used up, because to make them frees some.
+ * Before the first fork: makes what all workers have in common. Socket and input come before the free memory is used
+ * up, because to make them frees some.
  */
-void hd_prepare(pTHX_ SV *what) {
-    zygote.what = newSVsv(what);
+void hd_prepare(pTHX_ SV *name, bool titles) {
+    hd_prepare_title(aTHX_ name, titles);
     pthread_atfork(NULL, NULL, hd_disown);
     hd_prepare_socket(aTHX);
     hd_prepare_input(aTHX);
@@ -122,12 +121,10 @@ static void record(UV index, pid_t pid) {
 }
 
 static void begin_worker(pTHX_ UV index, const struct hd_packet *packet) {
-    SV *title = get_sv("0", GV_ADD);
     close(zygote.ended);
     PL_srand_called = FALSE; /* the first `rand` chooses a seed */
     hd_become_worker(aTHX_ index, packet->fds, packet->count);
-    sv_setpvf(title, "howdah: worker %" UVuf " %" SVf, index, SVfARG(zygote.what));
-    SvSETMAGIC(title);
+    hd_title_worker(aTHX);
 }
 
 /* True in the new worker. */

@@ -23,7 +23,7 @@ sub prepare {
     _catch(\&_tell_place, 'USR2');
     $SIG{CHLD} = 'DEFAULT';
     $check->() if $check && !$forking;
-    Howdah::XS::prepare($given{what});
+    Howdah::XS::prepare($given{name}, $given{titles});
     return;
 }
 
@@ -130,9 +130,10 @@ Howdah::Worker - a process that serves requests
 
   # in the zygote
   Howdah::Worker->prepare(
-      app   => $app,           # or load => sub { ... }, report => sub { my $message = shift; ... }
-      what  => 'app.psgi',     # for the titles of processes
-      check => sub { ... },    # looks once at what the first worker is going to inherit
+      app    => $app,          # or load => sub { ... }, report => sub { my $message = shift; ... }
+      name   => 'app.psgi',    # for the titles of processes
+      titles => 1,             # which tell the present request
+      check  => sub { ... },   # looks once at what the first worker is going to inherit
   );
   my $status = Howdah::Worker->run($control, $ended);    # every worker is forked in here, and stays
 

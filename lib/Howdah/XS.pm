@@ -33,7 +33,7 @@ Howdah::XS - the worker's C side
 
   Howdah::XS::attach($control);                  # zygote: take the shared memory
   my $ended = Howdah::XS::watch_children();
-  Howdah::XS::prepare('app.psgi');               # zygote: what all workers share
+  Howdah::XS::prepare('app.psgi', 1);            # zygote: what all workers share
   if (Howdah::XS::obey($control, $ended, undef)) {
       Howdah::XS::run($app);                     # worker: until it is to leave
   }
@@ -49,8 +49,8 @@ their callers, L<Howdah::Zygote>, L<Howdah::Worker> and L<Howdah::Socket>.
 
 =item attach($control)
 
-Receives the front's first packet and maps the memory shared with it. False when the front is gone already; dies when
-the memory is of another version.
+Receives the front's first packet, maps the memory shared with it, and returns the packet's text. Undefined when the
+front is gone already; dies when the memory is of another version.
 
 =item send($fd, $text)
 
@@ -60,10 +60,10 @@ Sends a packet, at most 64 KiB of it. False when the front is gone.
 
 A descriptor that becomes readable when a child has ended, instead of a signal.
 
-=item prepare($what)
+=item prepare($name, $titles)
 
 Before the first fork, once the application is loaded: makes what workers have in common, and arranges the memory so that
-a fork costs little. C<$what> stands in the titles of workers.
+a fork costs little. C<$name> stands in the titles of workers, which tell the present request if C<$titles> is true.
 
 =item obey($control, $ended, $before_fork)
 

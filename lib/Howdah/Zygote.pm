@@ -27,7 +27,8 @@ sub new {
 # Returns the exit status.
 sub run {
     my $self = shift;
-    Howdah::XS::attach($self->{control}) or return 1;    # the front is gone already
+    my $told = Howdah::XS::attach($self->{control}) // return 1;    # the front is gone already
+    (undef, undef, @$self{qw(generation titles)}) = split / /, $told;
     my @known = ($self->{control}, $self->{code} ? () : Howdah::Inherited->descriptors);
     if (!eval { $self->_prepare; 1 }) {
         $self->_tell("failed $@");
@@ -38,7 +39,7 @@ sub run {
     $self->_tell('ready');
     $self->{on_ready}->() if $self->{on_ready};
     @_ = ('Howdah::Worker', $self->{control}, $children);
-    goto &Howdah::Worker::run;                           # leaves no frame of ours in the application's backtraces
+    goto &Howdah::Worker::run;    # leaves no frame of ours in the application's backtraces
 }
 
 sub _load {
@@ -48,7 +49,7 @@ sub _load {
 
 sub _prepare {
     my $self = shift;
-    $0 = 'howdah: zygote ' . $self->_title;
+    $0 = $self->_title;
     if (defined $self->{user} || defined $self->{group}) {
         require Howdah::Privileges;
         Howdah::Privileges->drop(user => $self->{user}, group => $self->{group});
@@ -68,7 +69,8 @@ sub _prepare_workers {
         load          => sub { $self->_load },
         report        => sub { $self->_tell("log worker @_") },
         control       => $self->{control},
-        what          => $self->_title,
+        name          => $self->{name} || $self->_what,
+        titles        => $self->{titles},
         full_destruct => $self->{full_destruct},
     );
     return;
@@ -93,10 +95,10 @@ sub _read {
 
 sub _tell { return Howdah::XS::send($_[0]{control}, $_[1]) }
 
-# What the titles of the processes name.
 sub _title {
     my $self = shift;
-    return ($self->{app} // '-e') . ($self->{name} ? " [$self->{name}]" : '');
+    my $name = $self->{name} ? "[$self->{name}] " : '';
+    return "howdah: zygote $name" . $self->_what . " generation $self->{generation}";
 }
 
 sub _unquote {
@@ -110,6 +112,9 @@ sub _value {
     die "HOWDAH_ZYGOTE is not what the howdah command writes\n" if $$json !~ /\G,?(\w+)/gc;
     return exists $LITERALS{$1} ? $LITERALS{$1} : $1;
 }
+
+# What the titles of the processes name.
+sub _what { return $_[0]{app} // '-e' }
 
 1;
 

@@ -1,4 +1,4 @@
-# howdah status, reload, workers and stop: they ask the server by its control socket, wait for what they asked for, and
+# howdah status, reload, reopen, workers and stop: they ask the server by its control socket, wait for what they asked for, and
 # tell by the exit status whether it was done.
 use strict;
 use warnings;
@@ -71,6 +71,34 @@ subtest 'workers: more, fewer, that many' => sub {
     is + ($operator->ask('workers', 'many'))[0], 2, 'a mistake in the command line';
 };
 
+subtest 'reopen: the logs are files of their names again' => sub {
+    my $dir    = $operator->dir;
+    my $own    = Howdah::Test::Operator->new;
+    my @logs   = ('--access-log', "$dir/access", '--error-log', "$dir/errors");
+    my $server = Howdah::Test::Server->launch(
+        app     => 'sub { warn "warned\n"; [200, [], ["ok"]] }',
+        options => ['--workers', 1, $own->options, @logs]
+    );
+    my $content = sub { open my $in, '<', "$dir/$_[0]" or return ''; local $/; scalar <$in> // '' };
+    $server->wait_until(sub { $content->('errors') =~ /serving .* on / });
+    my ($url)  = $content->('errors') =~ /serving .* on (\S+)/;
+    my ($port) = $url =~ /:(\d+)/;
+    answer($port);
+    rename "$dir/$_", "$dir/$_.1" or die $! for qw(access errors);
+    my ($status, $out, $err) = $own->ask('reopen');
+    is $status, 0 or diag $err;
+    is $out, "the access log $dir/access and the error log $dir/errors are open anew\n";
+    like $content->('access.1'), qr{"GET / HTTP/1.0" 200}, 'lines from before are in the old file';
+    is $content->('access') . $content->('errors'), '', 'the new ones are empty';
+    answer($port);
+    ok $server->wait_until(sub { $content->('access') =~ /"GET / }), 'until something happens';
+    mkdir "$dir/$_.2" and rename "$dir/$_", "$dir/$_.2/x" and mkdir "$dir/$_" or die $! for qw(access errors);
+    ($status, undef, $err) = $own->ask('reopen');
+    is $status, 1, 'what cannot be opened';
+    like $err, qr{cannot open the access log \Q$dir\E/access anew: .*; the old one goes on}, '... is told';
+    is + ($operator->ask('reopen'))[1], "no log goes to a file: there is nothing to open anew\n", 'without files';
+};
+
 subtest 'nonsense is answered, not obeyed' => sub {
     for my $line ("dance\n", "{\"command\":\"dance\"}\n", "\n") {
         my $socket = IO::Socket::UNIX->new(Peer => $operator->control) or die $!;
@@ -95,7 +123,7 @@ subtest 'a server is found by its name, which its processes bear' => sub {
     my ($status, $out, $err) = run_howdah('status', '--name', $name);
     is $status, 0 or diag $err;
     like $out, qr/^\Q$name\E serves .*app\.psgi with howdah/;
-    is scalar($named->processes(qr/worker .*\[\Q$name\E\]/)), 1;
+    is scalar($named->processes(qr/worker \[\Q$name\E\]/)), 1;
     is + (run_howdah('stop', '--name', $name))[0], 0;
     is $named->wait_for_exit(1), 0;
 };

@@ -211,6 +211,38 @@ subtest '--status-listen goes over to the next process of an upgrade' => sub {
     is body($server, '/app'), 'app /app', 'and the application where it was';
 };
 
+subtest '--status-listen stays while the server drains' => sub {
+    my $port     = free_port();
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(
+        app     => $app,
+        options => ['--workers', 1, '--status-listen', "127.0.0.1:$port", qw(--ready-path /ready), $operator->options]
+    );
+    my ($client) = busy($server, 1, '/slow/1.5');
+    $server->signal('TERM');
+    ok $server->wait_until(sub { json($port)->{state} eq 'draining' }), 'it tells that the server drains';
+    my $state = json($port);
+    is $state->{workers}{list}[0]{request}{target}, '/slow/1.5', 'and what is still running';
+    is get($port, '/ready')->{status}, 503, 'not ready';
+    ok !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->port), 'requests are not taken any more';
+    my $watcher = Howdah::Test::Client->new($port);
+    is $client->response->{body}, 'app /slow/1.5', 'the request has its answer';
+    is $server->wait_for_exit(5), 0, 'a watcher does not keep the server';
+};
+
+subtest 'a connection that the application took' => sub {
+    my $server = Howdah::Test::Server->start(
+        options => ['--workers', 1],
+        app     =>
+            'sub { my $io = $_[0]{"psgix.io"}; sub { shift; syswrite $io, "mine"; sysread $io, my $x, 9; close $io } }'
+    );
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    ok $server->wait_until(sub { json($server)->{connections}{by_state}{detached} == 1 }), 'counts as detached';
+    $client->write("bye");
+    ok $server->wait_until(sub { json($server)->{connections}{by_state}{detached} == 0 }), 'until its end';
+};
+
 subtest 'what comes and goes' => sub {
     my $server = Howdah::Test::Server->start(
         app     => $app,

@@ -45,7 +45,7 @@ sub ask {
 subtest 'with workers that leave by _exit' => sub {
     my $server = Howdah::Test::Server->start(app => $APP, options => ['--workers', 1]);
     ok($server->wait_for_log(qr/before fork.*after fork of 0/s), 'hooks run around the fork');
-    like(ask($server, 'title')->{body}, qr{^howdah: worker 0 .*app\.psgi$}, 'the title names the application');
+    like(ask($server, 'title')->{body}, qr{^howdah: worker \[.*app\.psgi\]}, 'the title names the application');
     my $pid = ask($server, '')->{body};
     is(ask($server, 'signals')->{body}, $pid, 'signals that concern the front do nothing');
     is(ask($server, 'child')->{body}, "0 from a child\n", 'children of the application are its own');

@@ -28,7 +28,7 @@ pub(crate) async fn accept(listener: Arc<Listener>) {
     };
     loop {
         let changed = here().changed.notified();
-        if here().closing.get() {
+        if here().doors(listener.origin.only_local).closing.get() {
             return accept_the_last(&listener).await;
         }
         tokio::select! {

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use howdah_http1::Version;
 use howdah_http1::encode::status_line;
+use howdah_metrics::ConnectionState;
 use howdah_wire::{Message, MessageKind};
 use tokio::io::unix::AsyncFd;
 
@@ -115,8 +116,9 @@ impl Conn {
             }
             Mail::WantSocket { worker } => {
                 let early = std::mem::take(&mut self.input);
-                let fd = self.socket.fd().ok();
                 self.lent = true;
+                self.enter(ConnectionState::Detached);
+                let fd = self.socket.fd().ok();
                 answer(worker, reply(MessageKind::Socket, u64::from(fd.is_none())), &early, fd);
             }
             Mail::Interim { worker, status, lines } => {

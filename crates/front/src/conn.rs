@@ -20,7 +20,7 @@ use crate::local::LocalRequest;
 use crate::refusal::Refusal;
 use crate::registry::Rest;
 use crate::socket::Socket;
-use crate::thread::{Scratch, Thread, here};
+use crate::thread::{Scratch, Thread, add, here};
 
 /// Grace before the minimum rate of a body is looked at, in nanoseconds.
 const BODY_GRACE: u64 = 10_000_000_000;
@@ -127,6 +127,7 @@ impl Conn {
     pub(crate) fn new(socket: Socket, client: Client) -> Self {
         let thread = here();
         thread.outlets.recorder.accepted(ConnectionState::Reading);
+        add(&thread.doors(client.origin.only_local).inside, 1);
         Self {
             socket,
             key: thread.registry.borrow_mut().insert(),
@@ -427,6 +428,7 @@ impl Drop for Conn {
         self.give_back();
         thread.outlets.recorder.moved(self.state, None);
         thread.registry.borrow_mut().remove(self.key);
+        add(&thread.doors(self.client.origin.only_local).inside, -1);
         if thread.draining.get() {
             thread.changed.notify_waiters();
         }

@@ -53,7 +53,7 @@ pub use howdah_http1::Limits;
 pub use listen::{Address, ListenError, Listener};
 pub use local::{Answer, Local, LocalPage, Question};
 
-use thread::{Outlets, Thread, here};
+use thread::{Outlets, Thread, add, here};
 
 /// What a front thread is told.
 #[derive(Debug)]
@@ -146,8 +146,9 @@ impl Front {
         let _ = closed.await;
     }
 
-    /// As [`Front::close`], and closes each connection after the response to its request. Idle ones have `idle` to bring another request, since one may be on its way already;
-    /// then they are closed. Resolves when the last one is.
+    /// As [`Front::close`], but for the listeners of the server's own pages, which go on to the end; and closes each
+    /// connection after the response to its request. Idle ones have `idle` to bring another request, since one may be
+    /// on its way already; then they are closed. Resolves when the last one is.
     pub async fn drain(&self, idle: Duration) {
         let (done, drained) = oneshot::channel();
         let _ = self.orders.send(Order::Drain { idle, done });
@@ -178,7 +179,8 @@ async fn obey(mut inbox: mpsc::UnboundedReceiver<Order>, eventfd: AsyncFd<OwnedF
             Order::Accept { listeners } => accept_from(listeners),
             Order::Close { done } => {
                 tokio::spawn(async {
-                    close().await;
+                    close(false).await;
+                    close(true).await;
                     let _ = done.send(());
                 });
             }
@@ -208,31 +210,40 @@ const LOOK: Duration = Duration::from_millis(50);
 
 fn accept_from(listeners: Vec<Listener>) {
     for listener in listeners {
-        here().accepting.set(here().accepting.get() + 1);
-        tokio::spawn(async {
+        let for_pages = listener.origin.only_local;
+        add(&here().doors(for_pages).accepting, 1);
+        tokio::spawn(async move {
             accept::accept(Arc::new(listener)).await;
-            here().accepting.set(here().accepting.get() - 1);
+            add(&here().doors(for_pages).accepting, -1);
             here().changed.notify_waiters();
         });
     }
 }
 
-async fn close() {
-    here().closing.set(true);
+/// Closes the listeners for the server's own pages, or the others.
+async fn close(for_pages: bool) {
+    here().doors(for_pages).closing.set(true);
     here().changed.notify_waiters();
-    while here().accepting.get() > 0 {
+    while here().doors(for_pages).accepting.get() > 0 {
         let _ = tokio::time::timeout(LOOK, here().changed.notified()).await;
     }
 }
 
-async fn drain(idle: Duration, done: oneshot::Sender<()>) {
+/// Returns when idle connections are to be closed.
+fn begin_drain(idle: Duration) -> u64 {
     let thread = here();
     thread.draining.set(true);
     thread.clock.refresh();
     let deadline = thread.clock.after(idle.max(Duration::from_millis(1)));
     thread.idle_until.set(deadline);
-    close().await;
-    while here().registry.borrow().len() > 0 {
+    deadline
+}
+
+async fn drain(idle: Duration, done: oneshot::Sender<()>) {
+    let deadline = begin_drain(idle);
+    close(false).await;
+    // Whoever looks at the server's own pages sees the drain, but does not prolong it.
+    while here().registry.borrow().len() > here().doors(true).inside.get() {
         // Each time, for those that come to rest meanwhile.
         here().registry.borrow_mut().hurry_idle(deadline);
         let _ = tokio::time::timeout(LOOK, here().changed.notified()).await;

@@ -48,10 +48,10 @@ pub(crate) struct Thread {
     pub(crate) ids: Maker,
     /// Channels to workers, by index.
     pub(crate) channels: RefCell<HashMap<u16, Arc<AsyncFd<OwnedFd>>>>,
-    /// Accept loops that run.
-    pub(crate) accepting: Cell<usize>,
-    /// They are to end.
-    pub(crate) closing: Cell<bool>,
+    /// Accept loops, and what is theirs: of listeners that lead to the application...
+    pub(crate) doors: Doors,
+    /// ...and of those for the server's own pages.
+    pub(crate) page_doors: Doors,
     /// No connection is kept.
     pub(crate) draining: Cell<bool>,
     /// When draining: until when idle connections may bring another request, in monotonic nanoseconds.
@@ -66,6 +66,22 @@ pub(crate) struct Thread {
     overloaded: Cell<u64>,
     queued: Cell<u32>,
     backstop: Notify,
+}
+
+/// Accept loops of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct Doors {
+    /// Loops that run.
+    pub(crate) accepting: Cell<usize>,
+    /// They are to end.
+    pub(crate) closing: Cell<bool>,
+    /// Connections that came through them.
+    pub(crate) inside: Cell<usize>,
+}
+
+/// Adds to a counter of the thread.
+pub(crate) fn add(counter: &Cell<usize>, by: isize) {
+    counter.set(counter.get().saturating_add_signed(by));
 }
 
 /// Where the thread tells what happens.
@@ -131,8 +147,8 @@ impl Thread {
             scratch: RefCell::new(scratch),
             ids: Maker::new()?,
             channels: RefCell::default(),
-            accepting: Cell::new(0),
-            closing: Cell::new(false),
+            doors: Doors::default(),
+            page_doors: Doors::default(),
             draining: Cell::new(false),
             idle_until: Cell::new(0),
             changed: Notify::new(),
@@ -145,6 +161,11 @@ impl Thread {
         }));
         HERE.with(|here| here.set(thread).ok().expect("a thread becomes a front thread once"));
         Ok(thread)
+    }
+
+    /// Those of a listener, by whether it is for the server's own pages alone.
+    pub(crate) fn doors(&self, for_pages: bool) -> &Doors {
+        if for_pages { &self.page_doors } else { &self.doors }
     }
 
     /// Queues the request in `slot` for `conn`. False when the queue has no room.

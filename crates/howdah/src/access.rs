@@ -1,5 +1,6 @@
 //! Opens the access log that the options ask for, and makes each front thread's end of it.
 
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -10,14 +11,34 @@ use crate::options::Serve;
 use crate::options::logs::{Logs, Meaning};
 use crate::status::LineCounter;
 
-/// Time for the last lines to be written when the server ends.
+/// Time for the last lines to be written when the server ends, and for a file to be opened anew.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An open access log.
 #[derive(Debug)]
 pub(crate) struct Access {
     format: Format,
+    target: Target,
     sink: Sink,
+}
+
+/// An access log that is being opened anew.
+#[derive(Debug)]
+pub(crate) struct Reopening {
+    target: String,
+    outcome: Receiver<Result<(), String>>,
+}
+
+impl Reopening {
+    /// Waits for it: which log it is, or what went wrong.
+    pub(crate) fn wait(self) -> Result<String, String> {
+        let log = format!("the access log {}", self.target);
+        match self.outcome.recv_timeout(PATIENCE) {
+            Ok(Ok(())) => Ok(log),
+            Ok(Err(error)) => Err(format!("cannot open {log} anew: {error}; the old one goes on")),
+            Err(_) => Err(format!("{log} is still being written: it will be opened anew when that goes on")),
+        }
+    }
 }
 
 impl Access {
@@ -31,7 +52,7 @@ impl Access {
         let target = Target::parse(target);
         let sink = Sink::open(&target, Options::default())
             .with_context(|| format!("cannot open the access log {target}"))?;
-        Ok(Some(Self { format, sink }))
+        Ok(Some(Self { format, target, sink }))
     }
 
     /// A front thread's end.
@@ -44,9 +65,9 @@ impl Access {
         Box::new(self.sink.counter())
     }
 
-    /// Opens the file anew.
-    pub(crate) fn reopen(&self) {
-        self.sink.reopen();
+    /// Opens the file anew. How it went comes later.
+    pub(crate) fn reopen(&self) -> Reopening {
+        Reopening { target: self.target.to_string(), outcome: self.sink.reopen() }
     }
 
     /// Writes what is left.

@@ -108,11 +108,21 @@ impl Estate {
 
     /// Nobody can connect any more.
     pub(crate) fn close(&mut self) {
+        self.close_to_requests();
+        let pages = std::mem::take(&mut self.pages);
+        self.remove(&pages);
+    }
+
+    /// The same, but for those who look at the server's own pages.
+    pub(crate) fn close_to_requests(&mut self) {
+        let listeners = std::mem::take(&mut self.listeners);
+        self.remove(&listeners);
+    }
+
+    fn remove(&self, listeners: &[Listener]) {
         if self.ours && self.owned {
-            self.all().for_each(Listener::unlink);
+            listeners.iter().for_each(Listener::unlink);
         }
-        self.listeners.clear();
-        self.pages.clear();
     }
 
     /// Another process has all of this now.

@@ -30,13 +30,18 @@ pub(crate) fn start(file: Option<&Path>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the file anew, after rotation. Processes that run already keep the old one until they are replaced.
-pub(crate) fn reopen() {
-    if let Some(path) = FILE.get()
-        && let Err(error) = open(path)
-    {
-        tracing::error!("cannot open the error log {} anew: {error}; the old one goes on", path.display());
-    }
+/// Opens the file anew, after rotation: which log it is, or what went wrong. None when there is no file.
+pub(crate) fn reopen() -> Option<Result<String, String>> {
+    let path = FILE.get()?;
+    let log = format!("the error log {}", path.display());
+    Some(match open(path) {
+        Ok(()) => Ok(log),
+        Err(error) => {
+            let trouble = format!("cannot open {log} anew: {error}; the old one goes on");
+            tracing::error!("{trouble}");
+            Err(trouble)
+        }
+    })
 }
 
 /// Makes the file standard error.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use howdah_front::Listener;
+use howdah_metrics::RequestSeen;
 use howdah_supervisor::{Handle, Pid, ReloadError, WorkerInfo};
 use howdah_sys::usage::memory_of;
 use howdah_wire::{Segment, WorkerPhase};
@@ -12,7 +13,7 @@ use howdah_wire::{Segment, WorkerPhase};
 use crate::control::protocol::{Change, Status, Worker};
 use crate::manager::Manager;
 use crate::options::Serve;
-use crate::status::Observer;
+use crate::status::{Observer, request_of};
 
 /// What does not change while the server runs.
 #[derive(Debug)]
@@ -102,7 +103,12 @@ impl Operations {
             target: state.target,
             queue: self.segment.queue().waiting(),
             trouble: state.trouble,
-            workers: state.workers.iter().zip(known).map(|(info, memory)| worker(info, memory)).collect(),
+            workers: state
+                .workers
+                .iter()
+                .zip(known)
+                .map(|(info, memory)| worker(self.segment, info, memory))
+                .collect(),
         }
     }
 }
@@ -112,7 +118,7 @@ fn private_memory(pids: Vec<Option<Pid>>) -> Vec<Option<u64>> {
     pids.into_iter().map(|pid| memory_of(pid?).ok().map(|memory| memory.private)).collect()
 }
 
-fn worker(info: &WorkerInfo, memory: Option<u64>) -> Worker {
+fn worker(segment: Segment, info: &WorkerInfo, memory: Option<u64>) -> Worker {
     let since = howdah_sys::monotonic_ns().saturating_sub(info.since);
     Worker {
         index: info.index,
@@ -123,7 +129,15 @@ fn worker(info: &WorkerInfo, memory: Option<u64>) -> Worker {
         memory: memory.or(info.memory),
         generation: info.generation,
         age: SystemTime::now().duration_since(info.started).unwrap_or_default().as_secs(),
+        request: request_of(segment, info, howdah_sys::monotonic_ns()).map(|request| seen(&request)),
     }
+}
+
+/// In the order of a worker's title.
+fn seen(request: &RequestSeen) -> String {
+    let RequestSeen { client, host, method, target, .. } = request;
+    let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+    format!("{} {} {method} {target}", or_dash(client), or_dash(host))
 }
 
 fn state(info: &WorkerInfo) -> &'static str {

@@ -64,7 +64,7 @@ impl Parts {
         }
         let (events, news) = unbounded_channel();
         tokio::spawn(bridge(news, fronts.clone()));
-        let shared = Shared { segment, memfd, eventfds };
+        let shared = Shared { segment, memfd, eventfds, titles: !options.process.no_proctitle };
         let (supervisor, handle) = Supervisor::start(settings, options.source()?, shared, events).await?;
         observer.supervised(handle.clone());
         let ended = tokio::spawn(supervisor.run());

@@ -16,9 +16,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
-use crate::access::Access;
+use crate::access::{Access, Reopening};
 use crate::control::protocol::Change;
-use crate::control::server::{self, Desk, Order};
+use crate::control::server::{self, Desk, Order, Reply};
 use crate::estate::Estate;
 use crate::heir::Heir;
 use crate::log;
@@ -162,6 +162,10 @@ impl Server {
                 Some(order) = self.orders.recv() => match order {
                     Order::Stop { now: true } => Wish::StopNow,
                     Order::Stop { now: false } => Wish::Stop,
+                    Order::Reopen(reply) => {
+                        self.reopen(Some(reply));
+                        continue;
+                    }
                     Order::Upgrade(reply) => {
                         self.succession.begin(&self.estate, Some(reply));
                         continue;
@@ -179,7 +183,7 @@ impl Server {
                 Wish::StopNow => return self.stop_now().await,
                 Wish::Stop => return self.stop().await,
                 Wish::Reload => self.reload(),
-                Wish::Reopen => self.reopen(),
+                Wish::Reopen => self.reopen(None),
                 Wish::Upgrade => self.succession.begin(&self.estate, None),
                 Wish::MoreWorkers => self.resize(1).await,
                 Wish::FewerWorkers => self.resize(-1).await,
@@ -235,7 +239,7 @@ impl Server {
     async fn leave(&mut self, idle: Duration) -> ExitCode {
         let handle = self.operations.handle.clone();
         self.operations.observer.draining();
-        self.estate.close();
+        self.estate.close_to_requests();
         let fronts = self.fronts.clone().into_iter();
         let mut drained: JoinSet<()> = fronts.map(|front| async move { front.drain(idle).await }).collect();
         tokio::select! {
@@ -264,15 +268,27 @@ impl Server {
         });
     }
 
-    fn reopen(&self) {
-        if let Some(access) = &self.access {
-            access.reopen();
-        }
-        log::reopen();
+    fn reopen(&self, reply: Option<Reply>) {
+        let access = self.access.as_ref().map(Access::reopen);
+        let errors = log::reopen();
+        let Some(reply) = reply else { return };
+        tokio::task::spawn_blocking(move || {
+            let outcomes = access.map(Reopening::wait).into_iter().chain(errors);
+            // Whoever asked may have gone.
+            let _ = reply.send(outcomes.collect::<Result<Vec<_>, _>>().map(|logs| reopened(&logs)));
+        });
     }
 
     async fn resize(&self, by: i32) {
         self.operations.resize(Change::By(by)).await;
+    }
+}
+
+fn reopened(logs: &[String]) -> String {
+    match logs {
+        [] => "no log goes to a file: there is nothing to open anew".to_owned(),
+        [log] => format!("{log} is open anew"),
+        logs => format!("{} are open anew", logs.join(" and ")),
     }
 }
 

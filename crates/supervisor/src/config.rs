@@ -103,6 +103,8 @@ pub struct Shared {
     pub memfd: OwnedFd,
     /// Eventfd of each front thread, in order.
     pub eventfds: Vec<OwnedFd>,
+    /// The titles of workers tell the request that they run.
+    pub titles: bool,
 }
 
 /// Worker cells that a segment needs for `workers`: two generations side by side, and room to add workers later.

@@ -66,7 +66,7 @@ impl Zygote {
             .map_err(|error| StartError::Perl { perl: program.perl.clone(), error })?;
         let process = Some(Process::open(Pid::from_child(&child)));
         let zygote = Self::connect(ours, process, generation, mailbox)?;
-        zygote.attach(shared)?;
+        zygote.attach(shared, generation)?;
         Ok(zygote)
     }
 
@@ -78,7 +78,7 @@ impl Zygote {
         mailbox: Mailbox,
     ) -> Result<Self, StartError> {
         let zygote = Self::connect(control, None, generation, mailbox)?;
-        zygote.attach(shared)?;
+        zygote.attach(shared, generation)?;
         Ok(zygote)
     }
 
@@ -100,13 +100,14 @@ impl Zygote {
         })
     }
 
-    fn attach(&self, shared: &Shared) -> Result<(), StartError> {
+    fn attach(&self, shared: &Shared, generation: u32) -> Result<(), StartError> {
         let copy = |fd: &OwnedFd| fd.try_clone().map_err(system("copy a descriptor for the zygote"));
         let mut fds = vec![copy(&shared.memfd)?];
         for eventfd in &shared.eventfds {
             fds.push(copy(eventfd)?);
         }
-        self.say(format!("attach {}", shared.eventfds.len()), fds);
+        let titles = u8::from(shared.titles);
+        self.say(format!("attach {} {generation} {titles}", shared.eventfds.len()), fds);
         Ok(())
     }
 

@@ -16,12 +16,15 @@ my %SPELLED = (max_workers => 'workers', max_reqs_per_child => 'max_requests');
 
 # Options that take no value: true gives the option, false leaves it out.
 my %IS_FLAG =
-    map { $_ => 1 } qw(disable_keepalive no_preload no_request_id no_server_header no_status full_destruct preload_app);
+    map { $_ => 1 }
+    qw(disable_keepalive no_preload no_proctitle no_request_id no_server_header no_status full_destruct
+    preload_app);
 
 # Settings whose falsehood is an option (plackup makes `keepalive => ''` of --disable-keepalive).
 my %WHEN_FALSE = (
     keepalive     => 'disable_keepalive',
     preload       => 'no_preload',
+    proctitle     => 'no_proctitle',
     request_id    => 'no_request_id',
     server_header => 'no_server_header',
 );
@@ -87,6 +90,7 @@ sub _be_zygote {
         full_destruct => $self->{full_destruct},
         user          => $self->{user},
         group         => $self->{group},
+        name          => $self->{name},
         on_ready      => sub { $self->_announce },
     );
     return $zygote->run;

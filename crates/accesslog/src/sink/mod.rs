@@ -98,8 +98,12 @@ impl Sink {
 
     /// Opens the file anew, after log rotation: lines from before go to the old file, none is lost. If the new one
     /// cannot be opened, the old one is kept and the error log tells. Commands and standard output go on as they are.
-    pub fn reopen(&self) {
+    /// What is returned tells how it went, once it has; nobody need read it.
+    pub fn reopen(&self) -> Receiver<Result<(), String>> {
+        let (reply, outcome) = sync_channel(1);
+        lane::lock(&self.shared.reopeners).push(reply);
         self.shared.signal.raise(signal::REOPEN);
+        outcome
     }
 
     /// Lines written and dropped so far.

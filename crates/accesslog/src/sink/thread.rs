@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ pub(super) struct Shared {
     pub(super) lanes: Mutex<Vec<Arc<Lane>>>,
     /// When the thread must be through, once it is told to end.
     pub(super) deadline: Mutex<Option<Instant>>,
+    /// Those who wait for the file to be opened anew.
+    pub(super) reopeners: Mutex<Vec<SyncSender<Result<(), String>>>>,
     written: AtomicU64,
     given_up: AtomicU64,
 }
@@ -37,6 +40,7 @@ impl Shared {
             signal: Signal::default(),
             lanes: Mutex::default(),
             deadline: Mutex::default(),
+            reopeners: Mutex::default(),
             written: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
         }
@@ -152,8 +156,13 @@ impl SinkThread {
     /// What could not get out goes to the new file; the old one must not keep half a line.
     fn reopen(&mut self) {
         self.untear();
-        if let Err(error) = self.outlet.reopen() {
+        let outcome = self.outlet.reopen().map_err(|error| {
             self.report.not_reopened(&error);
+            error.to_string()
+        });
+        for reply in lock(&self.shared.reopeners).drain(..) {
+            // Most do not wait for it.
+            let _ = reply.try_send(outcome.clone());
         }
     }
 

@@ -1,4 +1,4 @@
-//! `howdah status`, `reload`, `upgrade`, `stop` and `workers`: ask a running server, print what it says, and tell by the
+//! `howdah status`, `reload`, `reopen`, `upgrade`, `stop` and `workers`: ask a running server, print what it says, and tell by the
 //! exit status whether it could be done.
 
 use std::io::{self, BufRead, BufReader, Write};

@@ -20,6 +20,8 @@ pub(crate) enum Request {
     Reload,
     /// Start the program anew and hand everything over to it.
     Upgrade,
+    /// Open the log files anew.
+    Reopen,
     /// Leave.
     Stop {
         /// Cut running requests off.
@@ -118,6 +120,9 @@ pub(crate) struct Worker {
     pub(crate) generation: u32,
     /// Seconds since it was started.
     pub(crate) age: u64,
+    /// What it runs: `127.0.0.1 example.org GET /cart`, as in its title.
+    #[serde(default)]
+    pub(crate) request: Option<String>,
 }
 
 #[cfg(test)]

@@ -25,9 +25,14 @@ const REST: Duration = Duration::from_millis(200);
 pub(crate) enum Order {
     /// Leave, gracefully or at once.
     Stop { now: bool },
+    /// Open the log files anew; the answer tells how it went.
+    Reopen(Reply),
     /// Hand over to a new process; the answer comes when that serves, or could not.
-    Upgrade(oneshot::Sender<Result<String, String>>),
+    Upgrade(Reply),
 }
+
+/// Takes what became of an order.
+pub(crate) type Reply = oneshot::Sender<Result<String, String>>;
 
 /// Whom requests go to.
 #[derive(Clone, Debug)]
@@ -111,7 +116,8 @@ impl Desk {
                 let workers = self.operations.resize(change).await;
                 Some(Answer::Done(format!("{workers} workers from now on")))
             }
-            Request::Upgrade => Some(self.upgrade().await),
+            Request::Upgrade => Some(self.order(Order::Upgrade).await),
+            Request::Reopen => Some(self.order(Order::Reopen).await),
             Request::Stop { now } => {
                 say(stream, &Answer::Done("stopping".to_owned())).await;
                 let _ = self.orders.send(Order::Stop { now });
@@ -129,9 +135,9 @@ impl Desk {
         }
     }
 
-    async fn upgrade(&self) -> Answer {
+    async fn order(&self, order: fn(Reply) -> Order) -> Answer {
         let (reply, outcome) = oneshot::channel();
-        let _ = self.orders.send(Order::Upgrade(reply));
+        let _ = self.orders.send(order(reply));
         match outcome.await {
             Ok(Ok(message)) => Answer::Done(message),
             Ok(Err(reason)) => Answer::Failed(reason),

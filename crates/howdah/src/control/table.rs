@@ -16,7 +16,10 @@ pub(super) fn render(status: &Status) -> String {
     text
 }
 
-const TITLES: [&str; 8] = ["worker", "pid", "state", "for", "requests", "memory", "generation", "age"];
+const TITLES: [&str; 9] =
+    ["worker", "pid", "state", "for", "requests", "memory", "generation", "age", "request"];
+/// Columns of text.
+const TO_THE_LEFT: [&str; 2] = ["state", "request"];
 
 fn head(status: &Status) -> String {
     let zygote = status.zygote.map_or_else(|| "dead".to_owned(), |pid| pid.to_string());
@@ -39,7 +42,7 @@ fn head(status: &Status) -> String {
     text
 }
 
-fn cells(worker: &Worker) -> [String; 8] {
+fn cells(worker: &Worker) -> [String; 9] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     [
         worker.index.to_string(),
@@ -50,17 +53,22 @@ fn cells(worker: &Worker) -> [String; 8] {
         or_dash(worker.memory.map(size)),
         worker.generation.to_string(),
         span(worker.age * 1000),
+        worker.request.clone().unwrap_or_default(),
     ]
 }
 
 /// Columns, numbers to the right.
-fn align(rows: &[[String; 8]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+fn align(rows: &[[String; 9]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for row in rows {
         let cells = row.iter().enumerate().map(|(column, cell)| {
             let width = width(column);
-            if TITLES[column] == "state" { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            if TO_THE_LEFT.contains(&TITLES[column]) {
+                format!("{cell:<width$}")
+            } else {
+                format!("{cell:>width$}")
+            }
         });
         text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
         text.push('\n');
@@ -101,6 +109,7 @@ mod tests {
             memory: (index == 0).then_some(3 << 19),
             generation: 2,
             age: 3700,
+            request: (index == 0).then(|| "::1 x GET /".to_owned()),
         };
         let status =
             Status { workers: vec![worker(0, "busy", 12345), worker(1, "idle", 7)], ..Status::default() };
@@ -109,8 +118,8 @@ mod tests {
         assert_eq!(
             table,
             [
-                "worker  pid  state  for  requests  memory  generation    age",
-                "     0  100  busy    1s     12345    1.5M           2  1h01m",
+                "worker  pid  state  for  requests  memory  generation    age  request",
+                "     0  100  busy    1s     12345    1.5M           2  1h01m  ::1 x GET /",
                 "     1  101  idle    1s         7       -           2  1h01m",
             ]
         );

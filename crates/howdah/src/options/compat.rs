@@ -27,8 +27,6 @@ pub(crate) struct Compat {
     server: Option<String>,
     #[arg(short = 'L', long, hide = true, value_name = "LOADER")]
     loader: Option<String>,
-    #[arg(long, hide = true)]
-    disable_proctitle: bool,
     #[arg(long, hide = true, value_name = "N")]
     min_servers: Option<String>,
     #[arg(long, hide = true, value_name = "N")]
@@ -52,7 +50,6 @@ pub(crate) struct Compat {
 /// Accepted with a warning: the option, and why it has no effect.
 pub(crate) const IGNORED: &[(&str, &str)] = &[
     ("loader", "the application is always loaded once before the fork; --no-preload loads it in each worker"),
-    ("disable-proctitle", "Howdah's processes always name their role"),
     ("min-servers", "the least number of workers is set by --min-workers"),
     ("max-servers", "the most workers are set by --workers"),
     (

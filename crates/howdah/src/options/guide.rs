@@ -29,6 +29,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             "TERM, QUIT\tstop when the running requests have ended, within --graceful-timeout",
             "INT\tstop at once",
             "HUP\tload the application anew and replace the workers; when it does not load, the old ones stay",
+            "USR1\topen the log files anew, after they were rotated",
             "USR2\treplace howdah itself by the program at its path now; when that does not start, the old one stays",
             "TTIN, TTOU\tone worker more, one less",
         ],
@@ -40,6 +41,7 @@ pub(crate) const SECTIONS: &[Section] = &[
              could not be done.",
             "howdah status\tprint processes, workers and queue, with --json for programs",
             "howdah reload\tas HUP, and wait; Perl's message when the new code does not load",
+            "howdah reopen\tas USR1, and wait; the reason when a log file cannot be opened",
             "howdah upgrade\tas USR2, and wait; the reason when the new program does not start",
             "howdah stop\tas TERM, and wait until it is gone; with --now as INT",
             "howdah workers N\tthat many workers; +1 or -1 for one more or less",
@@ -50,8 +52,8 @@ pub(crate) const SECTIONS: &[Section] = &[
         &[
             "Names of plackup, Starman, Starlet, Gazelle and Feersum are accepted where they mean the same. Accepted \
              with a warning and without effect are --loader, --timeout, --startup-timeout, --spawn-interval, \
-             --err-respawn-interval, --min-reqs-per-child, --min-servers, --max-servers, --min-spare-servers, \
-             --max-spare-servers and --disable-proctitle. Whatever else is unknown is refused.",
+             --err-respawn-interval, --min-reqs-per-child, --min-servers, --max-servers, --min-spare-servers and \
+             --max-spare-servers. Whatever else is unknown is refused.",
         ],
     ),
     (

@@ -39,7 +39,7 @@ use crate::control::protocol::{Change, Request};
 #[command(name = "howdah", version, disable_version_flag = true, args_conflicts_with_subcommands = true)]
 #[command(disable_help_subcommand = true, max_term_width = 100)]
 #[command(override_usage = "howdah [serve] [OPTIONS] [APP]\n       howdah check [OPTIONS] [APP]\n       \
-    howdah status|reload|upgrade|stop|workers [--name NAME]")]
+    howdah status|reload|reopen|upgrade|stop|workers [--name NAME]")]
 #[command(after_help = guide::SHORT, after_long_help = guide::long())]
 struct Cli {
     /// Print the version
@@ -83,6 +83,13 @@ enum Command {
     ///
     /// Exits with 1 and the reason when the new one does not come to serve; then the old goes on.
     Upgrade {
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Open a running server's log files anew, after they were rotated
+    ///
+    /// Exits with 1 and the reason when one cannot be opened; then the old one goes on.
+    Reopen {
         #[command(flatten)]
         instance: Instance,
     },
@@ -205,6 +212,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
         Some(Command::Status { instance, json }) => Action::Ask { instance, request: Request::Status, json },
         Some(Command::Reload { instance }) => ask(instance, Request::Reload),
         Some(Command::Upgrade { instance }) => ask(instance, Request::Upgrade),
+        Some(Command::Reopen { instance }) => ask(instance, Request::Reopen),
         Some(Command::Stop { instance, now }) => ask(instance, Request::Stop { now }),
         Some(Command::Workers { instance, change }) => ask(instance, Request::Workers { change }),
         Some(Command::Man) => Action::Man,
@@ -222,7 +230,7 @@ pub(crate) fn command() -> clap::Command {
     let command = environment::attach(Cli::command());
     let serving = ["serve", "check"].into_iter();
     let command = serving.fold(command, |command, name| command.mut_subcommand(name, environment::attach));
-    let asking = ["status", "reload", "upgrade", "stop", "workers"].into_iter();
+    let asking = ["status", "reload", "reopen", "upgrade", "stop", "workers"].into_iter();
     asking.fold(command, |command, name| command.mut_subcommand(name, environment::attach_instance))
 }
 

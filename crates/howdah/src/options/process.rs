@@ -34,6 +34,13 @@ pub(crate) struct Process {
     #[arg(long)]
     pub(crate) full_destruct: bool,
 
+    /// Keep the requests out of the titles of workers
+    ///
+    /// Without it `ps` shows what each worker does, or did last: howdah: worker [NAME] (req=42) W 127.0.0.1 example.org
+    /// GET /cart HTTP/1.1. Whoever may list processes on this machine sees it, too.
+    #[arg(long, hide_short_help = true, alias = "disable-proctitle")]
+    pub(crate) no_proctitle: bool,
+
     /// Control socket of a zygote that plackup has already forked; for Plack::Handler::Howdah alone.
     #[arg(long, value_name = "FD", hide = true)]
     pub(crate) zygote_fd: Option<RawFd>,

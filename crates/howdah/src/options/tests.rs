@@ -167,6 +167,7 @@ fn commands_for_a_running_server_say_which_and_what() {
     for (line, name, request) in [
         ("status", "howdah", Request::Status),
         ("reload --name shop", "shop", Request::Reload),
+        ("reopen", "howdah", Request::Reopen),
         ("stop --now", "howdah", Request::Stop { now: true }),
         ("workers -1 --name shop", "shop", Request::Workers { change: Change::By(-1) }),
         ("workers 4", "howdah", Request::Workers { change: Change::To(4) }),

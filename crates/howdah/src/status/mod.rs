@@ -28,6 +28,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 pub(crate) use collect::LineCounter;
 use collect::{Collector, Stage};
+pub(crate) use workers::request_of;
 
 use crate::options::Serve;
 

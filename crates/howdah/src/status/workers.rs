@@ -22,7 +22,7 @@ pub(super) fn worker(segment: Segment, info: &WorkerInfo, memory: Option<u64>, n
         requests: info.requests,
         quota: info.quota,
         memory: memory.or(info.memory),
-        request: request(segment, info, now),
+        request: request_of(segment, info, now),
     }
 }
 
@@ -38,7 +38,7 @@ fn state(info: &WorkerInfo) -> WorkerState {
 }
 
 /// What it runs, unless that ended just now.
-fn request(segment: Segment, info: &WorkerInfo, now: u64) -> Option<RequestSeen> {
+pub(crate) fn request_of(segment: Segment, info: &WorkerInfo, now: u64) -> Option<RequestSeen> {
     let slot = info.slot?;
     let queued = segment.controls().get(slot as usize)?.queued_at.load(Relaxed);
     let copy = segment.peek_request(slot, info.index)?;

@@ -1,0 +1,134 @@
+/*
+ * Process titles: what `ps` shows of a worker is the request that it runs, or ran last.
+ *
+ *     howdah: worker [shop] (req=42) W 127.0.0.1 example.org GET /cart HTTP/1.1
+ *
+ * The letters are those of the status page: S starting, W working, _ idle, G leaving.
+ *
+ * The kernel reads /proc/PID/cmdline out of the process's own memory, where the arguments stood at its start and the
+ * environment behind them, which perl has moved away. So a title is some bytes written there: no system call, no
+ * allocation. zygote.c prepares it, loop.c and exchange.c write. Perl's own `$0` is kept in the same place, so an
+ * application that assigns to it is seen until the next request.
+ */
+#include "howdah.h"
+
+/* A longer one, as of an endless path, is cut; so is what does not fit the place. */
+#define LONGEST_TITLE 1024
+
+static struct {
+    char *area;           /* NULL when there are no titles */
+    char *end;            /* where the text must end at the latest */
+    char *last_argument;  /* the last byte of what the kernel takes for arguments */
+    char *state;          /* the letter of the present title */
+    SV *prefix;           /* up to the number of requests */
+} title;
+
+/* The n-th number from the fields of /proc/self/stat, counted as in proc(5); the name in it may hold anything. */
+static UV stat_field(const char *stat, int n) {
+    const char *at = strrchr(stat, ')');
+    for (int field = 2; at && field < n; field++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoul(at, NULL, 10) : 0;
+}
+
+/* Where the kernel takes the arguments from: false when that cannot be known, or is not where perl has them. */
+static bool find_arguments(pTHX_ char **last) {
+    char stat[2048];
+    FILE *file = fopen("/proc/self/stat", "r");
+    size_t length = file ? fread(stat, 1, sizeof stat - 1, file) : 0;
+    if (file)
+        fclose(file);
+    stat[length] = '\0';
+    UV start = stat_field(stat, 48), end = stat_field(stat, 49);
+    *last = (char *)end - 1;
+    return start && start == PTR2UV(PL_origargv[0]) && end > start && end - start <= PL_origalen;
+}
+
+/* Once, in the zygote. `name` stands in the brackets; `wanted` is false with --no-proctitle. */
+void hd_prepare_title(pTHX_ SV *name, bool wanted) {
+    title.prefix = newSVpvf("howdah: worker [%" SVf "]", SVfARG(name));
+    if (!wanted || PL_origalen < 2 || !find_arguments(aTHX_ & title.last_argument))
+        return;
+    sv_catpvs(title.prefix, " (req=");
+    title.area = PL_origargv[0];
+    title.end = title.area + (PL_origalen < LONGEST_TITLE ? PL_origalen : LONGEST_TITLE) - 1;
+}
+
+/* Control characters would disturb terminals, and what is not ASCII could pretend to be something else. */
+static char *put(char *at, const char *bytes, size_t length) {
+    size_t room = title.end - at;
+    if (length > room)
+        length = room;
+    for (size_t i = 0; i < length; i++)
+        at[i] = (U8)(bytes[i] - 0x20) < 0x5f ? bytes[i] : '?';
+    return at + length;
+}
+
+static char *put_span(char *at, Span span) {
+    at = put(at, " ", 1);
+    return put(at, (const char *)hd.now.request + span.offset, span.length);
+}
+
+static char *put_number(char *at, U64 number) {
+    char digits[20];
+    size_t count = 0;
+    do
+        digits[sizeof digits - ++count] = '0' + number % 10;
+    while (number /= 10);
+    return put(at, digits + sizeof digits - count, count);
+}
+
+static char *put_start(pTHX_ U64 requests, char state) {
+    char *at = put(title.area, SvPVX(title.prefix), SvCUR(title.prefix));
+    at = put_number(at, requests);
+    at = put(at, ") ", 2);
+    title.state = at < title.end ? at : NULL;
+    return put(at, &state, 1);
+}
+
+/* Where the last byte of the arguments is not NUL, the kernel takes the text up to its NUL for the title. */
+static void end_title(char *at) {
+    *at = '\0';
+    if (at < title.last_argument)
+        *title.last_argument = ' ';
+}
+
+static const Span *find_host(const Request *request) {
+    const char *area = (const char *)request;
+    const FieldRecord *field = (const FieldRecord *)(area + request->fields_at);
+    for (U32 left = request->fields; left; left--, field++)
+        if (field->name.length == 9 && memEQ(area + field->name.offset, "HTTP_HOST", 9))
+            return &field->value;
+    return NULL;
+}
+
+/* A new worker. */
+void hd_title_worker(pTHX) {
+    SV *name = get_sv("0", GV_ADD);
+    sv_setsv(name, title.prefix);
+    if (title.area)
+        sv_catpvs(name, "0) S");
+    SvSETMAGIC(name);
+    if (title.area)
+        end_title(put_start(aTHX_ 0, 'S'));
+}
+
+/* It works on the present request. */
+void hd_title_request(pTHX) {
+    const Request *request = hd.now.request;
+    if (!title.area)
+        return;
+    char *at = put_start(aTHX_ HD_LOAD64(hd.cell->requests) + 1, 'W');
+    const Span *host = find_host(request);
+    at = put_span(at, request->remote_addr);
+    at = host && host->length ? put_span(at, *host) : put(at, " -", 2);
+    at = put_span(at, request->method);
+    at = put_span(at, request->uri);
+    end_title(put_span(at, request->protocol));
+}
+
+/* The rest of the title stays: so `ps` tells what an idle worker did last. */
+void hd_title_state(char state) {
+    if (title.state && title.state[-1] == ' ' && title.state[-2] == ')') /* else it is the application's */
+        *title.state = state;
+}
