@@ -29,7 +29,7 @@ pub(crate) struct Logs {
     ///
     /// A client's id is taken over when it is 1 to 128 letters, digits and ._~:+/=@- ; otherwise one is made. The
     /// application finds it as HTTP_X_REQUEST_ID, and it is sent back. With this option the field has no meaning.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) no_request_id: bool,
 
     /// File for errors, instead of standard error
