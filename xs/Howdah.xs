@@ -22,11 +22,17 @@ attach(int control)
     fcntl(control, F_SETFD, FD_CLOEXEC);
     if (!hd_receive(control, &packet))
         XSRETURN_UNDEF;
-    if (strncmp(packet.text, "attach ", 7) != 0 || packet.count < 2)
+    char secret[32];
+    int fronts, fields = sscanf(packet.text, "attach %d %*u %*u %31s", &fronts, secret);
+    if (fields != 2 || packet.count < 1 + fronts)
         croak("the front began with '%s'", packet.text);
     hd_map_segment(aTHX_ packet.fds[0]);
     close(packet.fds[0]);
-    hd_know_fronts(aTHX_ packet.fds + 1, packet.count - 1);
+    hd_know_fronts(aTHX_ packet.fds + 1, fronts);
+    if (packet.count > 1 + fronts) {
+        hd_open_errors(aTHX_ packet.fds[1 + fronts], secret);
+        close(packet.fds[1 + fronts]);
+    }
     RETVAL = newSVpv(packet.text, 0);
   OUTPUT:
     RETVAL

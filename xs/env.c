@@ -74,6 +74,16 @@ static void store_spans(pTHX_ HV *env, const Request *request) {
     }
 }
 
+/* The value of a field by its name in the env; NULL when the request has none. */
+const Span *hd_field(const Request *request, const char *name, STRLEN length) {
+    const char *area = (const char *)request;
+    const FieldRecord *field = (const FieldRecord *)(area + request->fields_at);
+    for (U32 left = request->fields; left; left--, field++)
+        if (field->name.length == length && memEQ(area + field->name.offset, name, length))
+            return &field->value;
+    return NULL;
+}
+
 static void store_fields(pTHX_ HV *env, const Request *request) {
     const char *area = (const char *)request;
     const FieldRecord *field = (const FieldRecord *)(area + request->fields_at);

@@ -10,24 +10,17 @@
 static CV *serve_cv;
 static COP nowhere; /* a place in the code that has no line, for messages about what the application returned */
 
-static const char *span_text(pTHX_ Span span) {
-    const char *area = (const char *)hd.now.request;
-    return pv_escape(sv_2mortal(newSVpvs("")), area + span.offset, span.length, 200, NULL, PERL_PV_ESCAPE_NONASCII);
-}
-
-/* Puts an error into the log, with the request that it belongs to while that is at hand. */
+/* Puts an error into the log; errors.c adds the request that it belongs to. */
 static void complain(pTHX_ SV *error, const char *what) {
     STRLEN length;
     const char *text = SvPV(error, length);
     PerlIO *log = Perl_error_log;
-    if (hd.now.progress == HD_FINISHED)
-        PerlIO_printf(log, "%s: %.*s", what, (int)length, text);
-    else
-        PerlIO_printf(log, "%s in %s %s: %.*s", what, span_text(aTHX_ hd.now.request->method),
-                      span_text(aTHX_ hd.now.request->uri), (int)length, text);
+    hd_mark_errors(true);
+    PerlIO_printf(log, "%s: %.*s", what, (int)length, text);
     if (!length || text[length - 1] != '\n')
         PerlIO_puts(log, "\n");
     PerlIO_flush(log);
+    hd_mark_errors(false);
 }
 
 static SV *call_app(pTHX) {
@@ -179,7 +172,9 @@ void hd_exchange(pTHX_ U32 slot) {
     conclude(aTHX_ returned);
     close_body(aTHX);
     clean_up(aTHX);
-    SvREFCNT_dec(hd.now.env);
+    HV *env = hd.now.env;
+    hd.now.env = NULL; /* what its destruction says belongs to no request any more */
+    SvREFCNT_dec(env);
     FREETMPS;
     LEAVE;
 }

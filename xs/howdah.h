@@ -88,6 +88,7 @@ U64 hd_ask(pTHX_ MessageKind kind, U64 value, const char *payload, STRLEN length
 /* env.c */
 void hd_prepare_env(pTHX);
 void hd_build_env(pTHX_ const Request *request);
+const Span *hd_field(const Request *request, const char *name, STRLEN length);
 
 /* input.c */
 void hd_prepare_input(pTHX);
@@ -99,6 +100,11 @@ void hd_prepare_title(pTHX_ SV *name, bool wanted);
 void hd_title_worker(pTHX);
 void hd_title_request(pTHX);
 void hd_title_state(char state);
+
+/* errors.c */
+void hd_open_errors(pTHX_ int fd, const char *secret);
+void hd_sign_errors(U16 worker);
+void hd_mark_errors(bool grave);
 
 /* socket.c */
 void hd_prepare_socket(pTHX);

@@ -93,15 +93,6 @@ static void end_title(char *at) {
         *title.last_argument = ' ';
 }
 
-static const Span *find_host(const Request *request) {
-    const char *area = (const char *)request;
-    const FieldRecord *field = (const FieldRecord *)(area + request->fields_at);
-    for (U32 left = request->fields; left; left--, field++)
-        if (field->name.length == 9 && memEQ(area + field->name.offset, "HTTP_HOST", 9))
-            return &field->value;
-    return NULL;
-}
-
 /* A new worker. */
 void hd_title_worker(pTHX) {
     SV *name = get_sv("0", GV_ADD);
@@ -119,7 +110,7 @@ void hd_title_request(pTHX) {
     if (!title.area)
         return;
     char *at = put_start(aTHX_ HD_LOAD64(hd.cell->requests) + 1, 'W');
-    const Span *host = find_host(request);
+    const Span *host = hd_field(request, STR_WITH_LEN("HTTP_HOST"));
     at = put_span(at, request->remote_addr);
     at = host && host->length ? put_span(at, *host) : put(at, " -", 2);
     at = put_span(at, request->method);

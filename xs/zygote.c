@@ -123,6 +123,7 @@ static void record(UV index, pid_t pid) {
 static void begin_worker(pTHX_ UV index, const struct hd_packet *packet) {
     close(zygote.ended);
     PL_srand_called = FALSE; /* the first `rand` chooses a seed */
+    hd_sign_errors(index);
     hd_become_worker(aTHX_ index, packet->fds, packet->count);
     hd_title_worker(aTHX);
 }

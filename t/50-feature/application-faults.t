@@ -59,7 +59,7 @@ for my $number (0 .. $#FAULTS) {
     my $response = ask("/$number");
     is($response->{status}, 500, $code =~ s/\s+/ /gr);
     unlike($response->{head} . $response->{body}, qr/Injected|purpose|HASH|Wide/, '... tells the client nothing');
-    my $place = quotemeta "the application failed in GET /$number";
+    my $place = qr{\S+ ERROR worker 0 pid \d+ request \S+ GET /$number: the application failed};
     ok($server->wait_for_log(qr/^$place: [^\n]*$/m), '... is logged with the request');
     my ($line) = $server->log =~ /^($place: [^\n]*)$/m;
     like($line, $reason, '... and the reason');

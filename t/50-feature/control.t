@@ -91,7 +91,8 @@ subtest 'reopen: the logs are files of their names again' => sub {
     like $content->('access.1'), qr{"GET / HTTP/1.0" 200}, 'lines from before are in the old file';
     is $content->('access') . $content->('errors'), '', 'the new ones are empty';
     answer($port);
-    ok $server->wait_until(sub { $content->('access') =~ /"GET / }), 'until something happens';
+    ok $server->wait_until(sub { $content->('access') =~ /"GET / && $content->('errors') =~ /warned/ }),
+        'until something happens, in workers too';
     mkdir "$dir/$_.2" and rename "$dir/$_", "$dir/$_.2/x" and mkdir "$dir/$_" or die $! for qw(access errors);
     ($status, undef, $err) = $own->ask('reopen');
     is $status, 1, 'what cannot be opened';

@@ -59,7 +59,7 @@ subtest 'the command returns when requests are answered' => sub {
     ok is_howdah($pid), 'the pid file names the server';
     my $request = "GET / HTTP/1.0\r\n\r\n";
     is(Howdah::Test::Client->ask("$dir/app.sock", $request)->{body}, 'hello', 'no wait is needed');
-    like slurp("$dir/log"), qr/^noted$/m, 'psgi.errors goes to the error log';
+    like slurp("$dir/log"), qr/ GET \/: noted$/m, 'psgi.errors goes to the error log';
     is readlink "/proc/$pid/fd/$_", '/dev/null', "descriptor $_ lets go of the terminal" for 0, 1;
 };
 

@@ -77,11 +77,11 @@ like($env{REMOTE_PORT}, qr/^\d+$/, 'REMOTE_PORT');
 ok(!exists $env{HTTP_CONTENT_TYPE}, 'no HTTP_CONTENT_TYPE');
 is(ask('version')->{body}, '1 1', 'psgi.version');
 ask('errors');
-ok($server->wait_for_log(qr/^a word for the log$/m), 'psgi.errors is the error log');
+ok($server->wait_for_log(qr{ GET /errors: a word for the log$}m), 'psgi.errors is the error log');
 
 is(ask('cleanup')->{body}, 'so far: ', 'cleanup handlers run after the response');
 is(ask('done')->{body}, '/cleanup last', '... each with the env, also when one has died');
-like($server->log, qr/^a cleanup handler failed: bad cleanup$/m, '... which is logged');
+ok($server->wait_for_log(qr{ GET /cleanup: a cleanup handler failed: bad cleanup$}m), '... which is logged');
 
 my $hinted = raw('hint', '');
 like(

@@ -50,6 +50,7 @@ subtest 'requests are run in the order in which they came' => sub {
     $server->wait_for_log(qr{ran /slow});
     for my $number (1 .. 20) { push @clients, ask($server, "/number/$number"); sleep 0.01 }
     $_->response for @clients;
+    $server->wait_for_log(qr{ran /number/20$}m);
     is_deeply [$server->log =~ m{ran /number/(\d+)}g], [1 .. 20];
 };
 

@@ -22,6 +22,7 @@ for my $option ('--max-requests', '--max-reqs-per-child') {
         is_deeply $result->{problems}, [], $option;
         is_deeply [keys %{$result->{status}}], [200], "$result->{requests} requests";
     }
+    $server->wait_until(sub { (() = $server->log =~ /served by/g) >= 1200 });
     my %served;
     $served{$_}++ for $server->log =~ /served by (\d+)/g;
     my @counts = sort { $a <=> $b } values %served;

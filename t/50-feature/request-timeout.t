@@ -54,7 +54,7 @@ for my $path ('/stuck?id=7', '/deaf') {
 like $server->log, qr{no answer within --request-timeout: GET /stuck\?id=7 from 127\.0\.0\.1; answered 504},
     'the log names the request';
 like $server->log,
-    qr/worker \d+ is here:\n +at \S*app\.psgi line 4, in \S+::wait_for_lock\n(?: +at \S*app\.psgi line .*\n){2}/,
+    qr/worker \d+ is here:\n.*: +at \S*app\.psgi line 4, in \S+::wait_for_lock\n(?:.*: +at \S*app\.psgi line .*\n){2}/,
     '... and where it was stuck';
 
 is ask('/slow')->{body}, 'now and then', 'a response that has begun may take its time';

@@ -68,6 +68,6 @@ fn main() -> ExitCode {
 
 /// Tells why the command failed.
 fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("howdah: {error:#}");
+    log::failure(error);
     ExitCode::FAILURE
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use anyhow::Context;
 use howdah_front::{Front, Listener, Setup, runtime};
 use howdah_metrics::Recorder;
-use howdah_supervisor::{Ended, Event, ExitKind, Handle, Shared, Supervisor, cells_for, scale};
+use howdah_supervisor::{Ended, Errors, Event, ExitKind, Handle, Shared, Supervisor, cells_for, scale};
 use howdah_wire::{MAX_SLOTS, Segment, Shape};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -32,7 +32,7 @@ impl Parts {
     ///
     /// # Errors
     /// When the system refuses something, or the application does not load.
-    pub(crate) async fn start(options: &Serve, pages: &[Listener]) -> anyhow::Result<Self> {
+    pub(crate) async fn start(options: &Serve, pages: &[Listener], errors: Errors) -> anyhow::Result<Self> {
         let config = Arc::new(options.front()?);
         let settings = options.supervisor();
         let threads = options.workers.front_threads as usize;
@@ -64,7 +64,8 @@ impl Parts {
         }
         let (events, news) = unbounded_channel();
         tokio::spawn(bridge(news, fronts.clone()));
-        let shared = Shared { segment, memfd, eventfds, titles: !options.process.no_proctitle };
+        let shared =
+            Shared { segment, memfd, eventfds, titles: !options.process.no_proctitle, errors: Some(errors) };
         let (supervisor, handle) = Supervisor::start(settings, options.source()?, shared, events).await?;
         observer.supervised(handle.clone());
         let ended = tokio::spawn(supervisor.run());

@@ -21,7 +21,7 @@ use crate::control::protocol::Change;
 use crate::control::server::{self, Desk, Order, Reply};
 use crate::estate::Estate;
 use crate::heir::Heir;
-use crate::log;
+use crate::log::{self, Intake};
 use crate::manager::Manager;
 use crate::operations::{Facts, Operations};
 use crate::options::Serve;
@@ -60,14 +60,17 @@ fn run_here(
     heir: &mut Option<Heir>,
     daemon: &mut Option<Daemon>,
 ) -> anyhow::Result<ExitCode> {
-    log::start(options.logs.error_log.as_deref())?;
+    log::start(&options.logs)?;
+    // It goes last, with what Perl said at the end.
+    let (_intake, errors) =
+        Intake::start(options.logs.error_log_format).context("cannot start the error log")?;
     raise_file_limit();
     let mut estate = Estate::obtain(options, heir.as_mut())?;
     let main = runtime().context("cannot start the event loop")?;
     main.block_on(async {
         let mut signals = Signals::new().context("cannot take signals")?;
         let parts = tokio::select! {
-            parts = Parts::start(options, estate.early()) => parts?,
+            parts = Parts::start(options, estate.early(), errors) => parts?,
             () = signals.stop() => bail!("stopped before the application was loaded"),
         };
         if let Some(heir) = heir {
@@ -330,27 +333,19 @@ fn announce(options: &Serve, estate: &Estate) {
     let workers = options.workers.count();
     let plural = if workers == 1 { "worker" } else { "workers" };
     for listener in listeners {
-        eprintln!(
-            "howdah: serving {name} on {} with {workers} {plural} (pid {})",
-            listener.url,
-            std::process::id()
-        );
+        let pid = std::process::id();
+        log::announce(&format!("serving {name} on {} with {workers} {plural} (pid {pid})", listener.url));
     }
     let pages: Vec<String> = options.status.pages().into_iter().map(|(path, _)| path).collect();
     for listener in &estate.pages {
-        eprintln!("howdah: {} on {}", pages.join(" "), listener.url);
+        log::announce(&format!("{} on {}", pages.join(" "), listener.url));
     }
     if let Some(first) = listeners.first() {
-        match first.url.strip_prefix("unix:") {
-            Some(path) => eprintln!(
-                "howdah: try  curl --unix-socket {path} http://localhost/   stop with Ctrl-C, reload with kill -HUP {}",
-                std::process::id()
-            ),
-            None => eprintln!(
-                "howdah: try  curl {}/   stop with Ctrl-C, reload with kill -HUP {}",
-                first.url,
-                std::process::id()
-            ),
-        }
+        let request = match first.url.strip_prefix("unix:") {
+            Some(path) => format!("--unix-socket {path} http://localhost/"),
+            None => format!("{}/", first.url),
+        };
+        let pid = std::process::id();
+        log::announce(&format!("try  curl {request}   stop with Ctrl-C, reload with kill -HUP {pid}"));
     }
 }

@@ -105,6 +105,22 @@ pub struct Shared {
     pub eventfds: Vec<OwnedFd>,
     /// The titles of workers tell the request that they run.
     pub titles: bool,
+    /// What becomes the standard error of zygotes and workers; none to leave it as ours.
+    pub errors: Option<Errors>,
+}
+
+/// The pipe for what Perl has to say.
+pub struct Errors {
+    /// Its end to write to.
+    pub pipe: OwnedFd,
+    /// By it the reader knows what Perl itself writes: 16 letters, known to nobody else.
+    pub secret: String,
+}
+
+impl std::fmt::Debug for Errors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Errors").field("pipe", &self.pipe).finish_non_exhaustive()
+    }
 }
 
 /// Worker cells that a segment needs for `workers`: two generations side by side, and room to add workers later.

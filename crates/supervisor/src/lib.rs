@@ -49,7 +49,7 @@ mod tally;
 mod worker;
 mod zygote;
 
-pub use config::{Config, Shared, Source, ZygoteSpec, cells_for, most_workers};
+pub use config::{Config, Errors, Shared, Source, ZygoteSpec, cells_for, most_workers};
 pub use error::{ReloadError, StartError};
 pub use event::{Event, Recovery};
 pub use handle::{Handle, Snapshot, WorkerInfo};

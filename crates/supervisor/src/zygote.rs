@@ -106,8 +106,12 @@ impl Zygote {
         for eventfd in &shared.eventfds {
             fds.push(copy(eventfd)?);
         }
+        if let Some(errors) = &shared.errors {
+            fds.push(copy(&errors.pipe)?);
+        }
+        let secret = shared.errors.as_ref().map_or("-", |errors| &errors.secret);
         let titles = u8::from(shared.titles);
-        self.say(format!("attach {} {generation} {titles}", shared.eventfds.len()), fds);
+        self.say(format!("attach {} {generation} {titles} {secret}", shared.eventfds.len()), fds);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             "PLACK_ENV\tdefault of --env",
             "PERL5LIB\thonoured, as are local::lib and Carton",
             "HOWDAH_PERL5LIB\tdirectories of Howdah's own Perl modules, which are otherwise found beside the program",
-            "HOWDAH_LOG\tleast level that is logged: error, warn, info or debug (default info)",
+            "HOWDAH_LOG\tas --log-level, where that is not given; also for parts of the server: howdah_front=debug",
         ],
     ),
     (

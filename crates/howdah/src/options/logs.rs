@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::log::{Format, Level};
+
 /// The logs.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Logs")]
@@ -37,6 +39,19 @@ pub(crate) struct Logs {
     /// Warnings and errors of the application go there too.
     #[arg(long, value_name = "FILE")]
     pub(crate) error_log: Option<PathBuf>,
+
+    /// How its lines look
+    ///
+    /// Each line says when, how grave, which process and, of a worker, which request. With json it is an object.
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_short_help = true)]
+    pub(crate) error_log_format: Format,
+
+    /// Least level of the server's own messages in it [default: info]
+    ///
+    /// What the application says is always there. HOWDAH_LOG does the same where this is not given, and knows levels
+    /// for parts of the server: howdah_front=debug.
+    #[arg(long, value_name = "LEVEL", hide_short_help = true)]
+    pub(crate) log_level: Option<Level>,
 }
 
 /// See [`Logs::access_log_compat`].

@@ -59,7 +59,7 @@ pub fn stage(app: &str) -> Stage {
         size_of::<WorkerCell>()
     );
     let spec = ZygoteSpec { app: Some(path.display().to_string()), name, ..ZygoteSpec::default() };
-    Stage { directory, shared: Shared { segment, memfd, eventfds, titles: true }, spec }
+    Stage { directory, shared: Shared { segment, memfd, eventfds, titles: true, errors: None }, spec }
 }
 
 pub fn fake_library() -> PathBuf {

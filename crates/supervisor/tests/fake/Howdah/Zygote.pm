@@ -30,7 +30,7 @@ sub main {
     open $control, '+<&=', $wish{control} or die "control: $!";
     alarm LIFETIME;
     recv $control, my $attach, 65536, 0;
-    die "no attach but '$attach'" if $attach !~ /^attach \d+ \d+ [01]$/;
+    die "no attach but '$attach'" if $attach !~ /^attach \d+ \d+ [01] -$/;
     load();
     report("ready");
     serve();

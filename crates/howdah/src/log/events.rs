@@ -1,0 +1,63 @@
+//! From the program's own events to lines of the log.
+
+use std::fmt;
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+
+use super::line::{Format, Level, Message, Source};
+
+/// Takes events and writes lines.
+pub(super) struct Events {
+    pub(super) format: Format,
+}
+
+impl<S: Subscriber> Layer<S> for Events {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut words = Words::default();
+        event.record(&mut words);
+        let level = level(*event.metadata().level());
+        let text = words.message.as_bytes();
+        let mut lines = Vec::new();
+        let message = Message { level, source: &Source::Front, text, fields: &words.fields };
+        self.format.render(&message, &mut lines);
+        super::write(&lines);
+    }
+}
+
+fn level(level: tracing::Level) -> Level {
+    match level {
+        tracing::Level::ERROR => Level::Error,
+        tracing::Level::WARN => Level::Warn,
+        tracing::Level::INFO => Level::Info,
+        _ => Level::Debug,
+    }
+}
+
+#[derive(Default)]
+struct Words {
+    message: String,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl Words {
+    fn take(&mut self, field: &Field, value: String) {
+        if field.name() == "message" {
+            self.message = value;
+        } else {
+            self.fields.push((field.name(), value));
+        }
+    }
+}
+
+impl Visit for Words {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.take(field, value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.take(field, format!("{value:?}"));
+    }
+}

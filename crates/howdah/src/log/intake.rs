@@ -1,0 +1,118 @@
+//! The pipe that is Perl's standard error, and the thread that reads it.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use howdah_supervisor::Errors;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::line::{Format, Message};
+use super::records::Records;
+
+/// What is read at once: as much as the pipe holds.
+const PIECE: usize = 64 * 1024;
+/// A line that has begun is written without its end after this time.
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How long those who never cease may be listened to at the end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The thread. Dropping it writes what has come through the pipe so far, and ends it.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    thread: Option<JoinHandle<()>>,
+    /// Its other end is closed to end the thread.
+    stop: Option<OwnedFd>,
+}
+
+impl Intake {
+    /// Starts the thread. The second value is for the zygotes.
+    ///
+    /// # Errors
+    /// When the system gives no pipe or no thread.
+    pub(crate) fn start(format: Format) -> io::Result<(Self, Errors)> {
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&reader, true)?;
+        let (ended, stop) = pipe_with(PipeFlags::CLOEXEC)?;
+        let secret = secret()?;
+        let records = Records::new(format!("\x1e{secret}").into_bytes());
+        let body = move || Reader { reader, ended, records, format }.run();
+        let thread = std::thread::Builder::new().name("error-log".into()).spawn(body)?;
+        Ok((Self { thread: Some(thread), stop: Some(stop) }, Errors { pipe: writer, secret }))
+    }
+}
+
+impl Drop for Intake {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Sixteen letters that nobody can guess.
+fn secret() -> io::Result<String> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+}
+
+struct Reader {
+    reader: OwnedFd,
+    ended: OwnedFd,
+    records: Records,
+    format: Format,
+}
+
+impl Reader {
+    fn run(mut self) {
+        let mut piece = vec![0; PIECE];
+        while self.wait() {
+            while self.read(&mut piece) {}
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while self.read(&mut piece) && Instant::now() < deadline {}
+        self.flush();
+    }
+
+    /// False at the end of the server.
+    fn wait(&mut self) -> bool {
+        let mut fds = [
+            PollFd::from_borrowed_fd(self.reader.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.ended.as_fd(), PollFlags::IN),
+        ];
+        let pause = self.records.has_open().then_some(&PAUSE);
+        let ready = poll(&mut fds, pause);
+        let ended = !fds[1].revents().is_empty();
+        // Nobody has the pipe, or has it no longer.
+        let abandoned = fds[0].revents() == PollFlags::HUP;
+        if ready == Ok(0) {
+            self.flush();
+        }
+        !ended && !abandoned
+    }
+
+    /// True when there may be more.
+    fn read(&mut self, piece: &mut [u8]) -> bool {
+        let Ok(length @ 1..) = rustix::io::read(&self.reader, &mut *piece) else { return false };
+        let mut lines = Vec::new();
+        let format = self.format;
+        self.records.take(&piece[..length], |level, source, text| {
+            format.render(&Message { level, source, text, fields: &[] }, &mut lines);
+        });
+        super::write(&lines);
+        true
+    }
+
+    fn flush(&mut self) {
+        let mut lines = Vec::new();
+        let format = self.format;
+        self.records.flush(|level, source, text| {
+            format.render(&Message { level, source, text, fields: &[] }, &mut lines);
+        });
+        super::write(&lines);
+    }
+}

@@ -1,0 +1,236 @@
+//! A line of the error log, as text or as JSON. A message of several lines becomes as many lines of the log, each with
+//! where it comes from. Nothing in a message can begin a line or hide one: see `printable`.
+
+use std::fmt::Write;
+
+use clap::ValueEnum;
+use howdah_metrics::printable;
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+/// How much a message matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl Level {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
+}
+
+/// Who says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The front, or the supervisor in it.
+    Front,
+    /// A zygote, or one of its children that is no worker.
+    Zygote { pid: u32 },
+    /// A worker, or a child of its application, which has another process id.
+    Worker { index: u16, pid: u32, request: Option<Request> },
+    /// Somebody who wrote to standard error without Perl: a library in C, or a program that the application runs.
+    #[default]
+    Unknown,
+}
+
+/// The request that a worker had when it said so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Request {
+    /// Its X-Request-Id; empty for none.
+    pub(super) id: Vec<u8>,
+    pub(super) method: Vec<u8>,
+    pub(super) target: Vec<u8>,
+}
+
+/// A message to be logged.
+#[derive(Debug)]
+pub(super) struct Message<'a> {
+    pub(super) level: Level,
+    pub(super) source: &'a Source,
+    pub(super) text: &'a [u8],
+    /// Names and values.
+    pub(super) fields: &'a [(&'static str, String)],
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    time: &'a str,
+    level: &'a str,
+    source: &'a str,
+    pid: Option<u32>,
+    worker: Option<u16>,
+    request_id: Option<String>,
+    method: Option<String>,
+    target: Option<String>,
+    message: String,
+    #[serde(flatten)]
+    fields: Option<Fields<'a>>,
+}
+
+#[derive(Serialize)]
+struct Fields<'a> {
+    fields: std::collections::BTreeMap<&'a str, &'a str>,
+}
+
+impl Format {
+    /// Appends the lines of a message to `out`.
+    pub(super) fn render(self, message: &Message<'_>, out: &mut Vec<u8>) {
+        let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
+        let text = message.text.strip_suffix(b"\n").unwrap_or(message.text);
+        for line in text.split(|&byte| byte == b'\n') {
+            let line = printable_but_tabs(line.strip_suffix(b"\r").unwrap_or(line));
+            match self {
+                Self::Text => out.extend_from_slice(in_words(&time, message, &line).as_bytes()),
+                Self::Json => out.extend_from_slice(&in_json(&time, message, line)),
+            }
+            out.push(b'\n');
+        }
+    }
+}
+
+/// Tabs indent backtraces, and harm nobody.
+fn printable_but_tabs(line: &[u8]) -> String {
+    line.split(|&byte| byte == b'\t').map(printable).collect::<Vec<_>>().join("\t")
+}
+
+/// Without spaces, so that a word of ours is never one of the client's.
+fn word(bytes: &[u8]) -> String {
+    printable(bytes).replace(' ', "\\x20")
+}
+
+fn in_words(time: &str, message: &Message<'_>, line: &str) -> String {
+    let level = message.level.name().to_ascii_uppercase();
+    let mut text = format!("{time} {level:<5} {}: {line}", source_in_words(message.source));
+    for (name, value) in message.fields {
+        // Writing to a String cannot fail.
+        let _ = write!(text, " {name}={value}");
+    }
+    text
+}
+
+fn source_in_words(source: &Source) -> String {
+    match source {
+        Source::Front => "front".to_owned(),
+        Source::Zygote { pid } => format!("zygote pid {pid}"),
+        Source::Worker { index, pid, request: None } => format!("worker {index} pid {pid}"),
+        Source::Worker { index, pid, request: Some(request) } => {
+            let id = if request.id.is_empty() { "-".to_owned() } else { word(&request.id) };
+            let (method, target) = (word(&request.method), word(&request.target));
+            format!("worker {index} pid {pid} request {id} {method} {target}")
+        }
+        Source::Unknown => "stderr".to_owned(),
+    }
+}
+
+fn in_json(time: &str, message: &Message<'_>, line: String) -> Vec<u8> {
+    let (source, pid, worker, request) = match message.source {
+        Source::Front => ("front", Some(std::process::id()), None, None),
+        Source::Zygote { pid } => ("zygote", Some(*pid), None, None),
+        Source::Worker { index, pid, request } => ("worker", Some(*pid), Some(*index), request.as_ref()),
+        Source::Unknown => ("stderr", None, None, None),
+    };
+    let fields = message.fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let document = Document {
+        time,
+        level: message.level.name(),
+        source,
+        pid,
+        worker,
+        request_id: request.filter(|request| !request.id.is_empty()).map(|request| printable(&request.id)),
+        method: request.map(|request| printable(&request.method)),
+        target: request.map(|request| printable(&request.target)),
+        message: line,
+        fields: (!message.fields.is_empty()).then_some(Fields { fields }),
+    };
+    serde_json::to_vec(&document).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(request: Option<Request>) -> Source {
+        Source::Worker { index: 3, pid: 77, request }
+    }
+
+    fn request() -> Option<Request> {
+        Some(Request { id: b"a b\x1b".to_vec(), method: b"GET".to_vec(), target: b"/x".to_vec() })
+    }
+
+    fn rendered(format: Format, source: &Source, text: &[u8]) -> Vec<String> {
+        let mut out = Vec::new();
+        format.render(&Message { level: Level::Warn, source, text, fields: &[] }, &mut out);
+        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_line_of_a_message_says_where_it_comes_from() {
+        let lines = rendered(Format::Text, &worker(request()), b"one\n\ttwo\n");
+        let ends: Vec<_> = lines.iter().map(|line| &line["2026-11-22T00:00:00.000Z ".len()..]).collect();
+        assert_eq!(
+            ends,
+            [
+                r"WARN  worker 3 pid 77 request a\x20b\x1b GET /x: one",
+                "WARN  worker 3 pid 77 request a\\x20b\\x1b GET /x: \ttwo",
+            ]
+        );
+    }
+
+    #[test]
+    fn sources_are_told_apart() {
+        for (source, words) in [
+            (Source::Front, "front: hi"),
+            (Source::Zygote { pid: 9 }, "zygote pid 9: hi"),
+            (worker(None), "worker 3 pid 77: hi"),
+            (Source::Unknown, "stderr: hi"),
+        ] {
+            assert!(rendered(Format::Text, &source, b"hi")[0].ends_with(words), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_message_cannot_pretend_to_be_another() {
+        let lines = rendered(Format::Text, &worker(None), b"a\r2026\x1b[2K\x08\xff\xc2\x85");
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].ends_with(r": a\x0d2026\x1b[2K\x08\xff\u{85}"), "{}", lines[0]);
+    }
+
+    #[test]
+    fn json_has_a_document_for_each_line() {
+        let lines = rendered(Format::Json, &worker(request()), b"say \"hi\"\n\x00");
+        let documents: Vec<serde_json::Value> =
+            lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(documents[0]["message"], "say \"hi\"");
+        assert_eq!(documents[1]["message"], "\\x00");
+        assert_eq!(documents[1]["request_id"], "a b\\x1b");
+        assert_eq!((&documents[1]["pid"], &documents[1]["worker"]), (&77.into(), &3.into()));
+        let plain = &rendered(Format::Json, &Source::Unknown, b"x")[0];
+        let plain: serde_json::Value = serde_json::from_str(plain).unwrap();
+        assert_eq!((&plain["source"], &plain["pid"]), (&"stderr".into(), &serde_json::Value::Null));
+    }
+
+    #[test]
+    fn times_are_utc_with_milliseconds() {
+        let line = &rendered(Format::Text, &Source::Front, b"x")[0];
+        let time: Timestamp = line.split(' ').next().unwrap().parse().unwrap();
+        assert!(Timestamp::now().duration_since(time).as_secs() < 5);
+        assert_eq!(line.find("Z "), Some("2026-11-22T00:00:00.000".len()));
+    }
+}

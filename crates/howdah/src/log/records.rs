@@ -1,0 +1,231 @@
+//! What comes through the pipe: records of Perl's, and whatever else writes to standard error.
+//!
+//! A record is a mark, a line of fields parted by unit separators, and so many bytes (`xs/errors.c` writes it):
+//!
+//!     MARK level \x1f pid \x1f worker or - \x1f request id \x1f method \x1f target \x1f length \n bytes
+//!
+//! Perl writes one with a single call and never more than a pipe takes as a whole, so records stand undivided. The mark
+//! holds a secret of this server's: a program that is made to print something cannot print a record.
+
+use std::collections::HashMap;
+use std::mem;
+
+use super::line::{Level, Request, Source};
+
+/// A line that gets longer is cut into several.
+const LONGEST: usize = 64 * 1024;
+
+/// Takes bytes, gives lines.
+#[derive(Debug)]
+pub(super) struct Records {
+    mark: Vec<u8>,
+    /// Read, and not yet understood.
+    input: Vec<u8>,
+    /// Of each process the line that is not at its end; what stands in no record is process 0's.
+    open: HashMap<u32, Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    level: Option<Level>,
+    source: Source,
+    text: Vec<u8>,
+}
+
+struct Header {
+    level: Level,
+    source: Source,
+    length: usize,
+    /// Bytes of the header itself.
+    size: usize,
+}
+
+impl Records {
+    pub(super) fn new(mark: Vec<u8>) -> Self {
+        Self { mark, input: Vec::new(), open: HashMap::new() }
+    }
+
+    /// Takes what was read; `line` gets every line that is at its end.
+    pub(super) fn take(&mut self, bytes: &[u8], mut line: impl FnMut(Level, &Source, &[u8])) {
+        self.input.extend_from_slice(bytes);
+        let input = mem::take(&mut self.input);
+        let mut rest = &input[..];
+        loop {
+            let at = find(rest, &self.mark);
+            self.put(0, (Level::Warn, Source::Unknown), &rest[..at], &mut line);
+            rest = &rest[at..];
+            let Some(header) = self.header(rest) else { break };
+            let end = header.size + header.length;
+            if rest.len() < end {
+                break;
+            }
+            let key = match header.source {
+                Source::Zygote { pid } | Source::Worker { pid, .. } => pid,
+                Source::Front | Source::Unknown => 0,
+            };
+            self.put(key, (header.level, header.source), &rest[header.size..end], &mut line);
+            rest = &rest[end..];
+        }
+        self.input = rest.to_vec();
+    }
+
+    /// Somebody has begun a line and not ended it.
+    pub(super) fn has_open(&self) -> bool {
+        !self.open.is_empty() || !self.input.is_empty()
+    }
+
+    /// Nothing has come for a while: gives the lines that nobody has ended.
+    pub(super) fn flush(&mut self, mut line: impl FnMut(Level, &Source, &[u8])) {
+        let input = mem::take(&mut self.input);
+        self.put(0, (Level::Warn, Source::Unknown), &input, &mut line);
+        for (_, open) in self.open.drain() {
+            open.give(&mut line);
+        }
+    }
+
+    fn put(
+        &mut self,
+        key: u32,
+        (level, source): (Level, Source),
+        bytes: &[u8],
+        line: &mut impl FnMut(Level, &Source, &[u8]),
+    ) {
+        if bytes.is_empty() {
+            return;
+        }
+        let mut open = self.open.remove(&key).unwrap_or_default();
+        if !open.text.is_empty() && (open.source != source || open.level != Some(level)) {
+            open.give(line);
+            open.text.clear();
+        }
+        (open.level, open.source) = (Some(level), source);
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            open.text.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || open.text.len() >= LONGEST {
+                open.give(line);
+                open.text.clear();
+            }
+        }
+        if !open.text.is_empty() {
+            self.open.insert(key, open);
+        }
+    }
+
+    /// The header of the record that begins here; none while it is not complete.
+    fn header(&self, bytes: &[u8]) -> Option<Header> {
+        let fields = bytes.strip_prefix(&self.mark[..])?;
+        let end = fields.iter().position(|&byte| byte == b'\n')?;
+        let mut fields = fields[..end].split(|&byte| byte == 0x1f);
+        let mut next = || fields.next().unwrap_or_default();
+        let level = if next() == b"error" { Level::Error } else { Level::Warn };
+        let pid = number(next())?;
+        let worker = next();
+        let (id, method, target) = (next().to_vec(), next().to_vec(), next().to_vec());
+        let request = (!method.is_empty()).then_some(Request { id, method, target });
+        let source = match number(worker) {
+            Some(index) => Source::Worker { index, pid, request },
+            None => Source::Zygote { pid },
+        };
+        Some(Header { level, source, length: number(next())?, size: self.mark.len() + end + 1 })
+    }
+}
+
+impl Open {
+    fn give(&self, line: &mut impl FnMut(Level, &Source, &[u8])) {
+        line(self.level.unwrap_or(Level::Warn), &self.source, &self.text);
+    }
+}
+
+fn number<N: std::str::FromStr>(digits: &[u8]) -> Option<N> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Where the mark is, or where one begins whose end has not been read; else the end.
+fn find(bytes: &[u8], mark: &[u8]) -> usize {
+    let begins = |at: &usize| {
+        let rest = &bytes[*at..];
+        rest.starts_with(mark) || mark.starts_with(rest)
+    };
+    (0..bytes.len()).find(|at| bytes[*at] == mark[0] && begins(at)).unwrap_or(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARK: &[u8] = b"\x1esecret";
+
+    fn record(pid: u32, worker: &str, request: &str, text: &str) -> String {
+        let mark = std::str::from_utf8(MARK).unwrap();
+        format!("{mark}warn\x1f{pid}\x1f{worker}\x1f{request}\x1f{}\n{text}", text.len())
+    }
+
+    /// The lines of `input`, read in pieces of `size` bytes.
+    fn lines(input: &[u8], size: usize) -> Vec<(Source, String)> {
+        let mut records = Records::new(MARK.to_vec());
+        let mut lines = Vec::new();
+        let mut line = |_, source: &Source, text: &[u8]| {
+            lines.push((source.clone(), String::from_utf8_lossy(text).into_owned()));
+        };
+        for piece in input.chunks(size) {
+            records.take(piece, &mut line);
+        }
+        records.flush(&mut line);
+        assert!(!records.has_open());
+        lines
+    }
+
+    fn worker(index: u16, pid: u32) -> Source {
+        let request = Request { id: b"id".to_vec(), method: b"GET".to_vec(), target: b"/a".to_vec() };
+        Source::Worker { index, pid, request: Some(request) }
+    }
+
+    #[test]
+    fn lines_find_their_process_however_they_are_read() {
+        let request = "id\x1fGET\x1f/a";
+        let input = [
+            "raw be",
+            &record(7, "1", request, "begun "),
+            &record(8, "2", request, "other\n"),
+            "gun\nmore\x1e raw\n",
+            &record(7, "1", request, "and ended\nnext"),
+            &record(5, "-", "\x1f\x1f", "loading\n"),
+        ]
+        .concat();
+        let expected = [
+            (worker(2, 8), "other\n"),
+            (Source::Unknown, "raw begun\n"),
+            (Source::Unknown, "more\x1e raw\n"),
+            (worker(1, 7), "begun and ended\n"),
+            (Source::Zygote { pid: 5 }, "loading\n"),
+            (worker(1, 7), "next"),
+        ];
+        for size in [1, 2, 7, 50, 1000] {
+            let found = lines(input.as_bytes(), size);
+            let found: Vec<_> = found.iter().map(|(source, text)| (source.clone(), text.as_str())).collect();
+            assert_eq!(found, expected, "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn without_the_secret_there_is_no_record() {
+        let forged = "\x1esecreterror\x1f7\x1f1\x1f\x1f\x1f\x1f5\nforged\n".replace("secret", "guess!");
+        let found = lines(forged.as_bytes(), 1000);
+        assert!(found.iter().all(|(source, _)| *source == Source::Unknown), "{found:?}");
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut() {
+        let found = lines(&vec![b'x'; LONGEST * 2 + 10], 4096);
+        assert_eq!(found.iter().map(|(_, text)| text.len()).sum::<usize>(), LONGEST * 2 + 10);
+        assert!(found.len() >= 3);
+    }
+
+    #[test]
+    fn the_end_of_a_request_ends_its_line() {
+        let input = [record(7, "1", "id\x1fGET\x1f/a", "no end"), record(7, "1", "\x1f\x1f", "x\n")].concat();
+        let none = Source::Worker { index: 1, pid: 7, request: None };
+        let found = lines(input.as_bytes(), 1000);
+        assert_eq!(found, [(worker(1, 7), "no end".to_owned()), (none, "x\n".to_owned())]);
+    }
+}

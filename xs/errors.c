@@ -1,0 +1,138 @@
+/*
+ * What Perl writes to STDERR, with who writes it: warnings, psgi.errors, and the messages of exchange.c. Called by
+ * Howdah::Zygote through the door `errors`; the front's crates/howdah/src/log reads it.
+ *
+ * Standard error is a pipe to the front. Below the buffer of Perl's handle lies a layer that writes to the descriptor;
+ * here that layer puts process, worker and request before the bytes. It costs nothing until something is written, and
+ * what is written is in the pipe at once, whatever becomes of this process. Libraries in C and programs that the
+ * application runs write to the descriptor as it is; the front knows their lines by the lack of the mark, in which
+ * there is a secret.
+ */
+#include "howdah.h"
+#include "perliol.h"
+
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LONGEST_TARGET 512
+#define LONGEST_WORD 128
+#define SEPARATOR "\x1f"
+
+static struct {
+    PerlIO_funcs layer;
+    char mark[40];
+    struct stat pipe;
+    int worker; /* -1 in the zygote */
+    const char *level;
+} errors = {.worker = -1, .level = "warn"};
+
+/* A word of the header: what could end it, or a terminal's peace, is left out. */
+static char *put_word(char *at, const char *bytes, size_t length, size_t longest) {
+    for (size_t i = 0; i < length && i < longest; i++)
+        *at++ = (U8)bytes[i] < 0x20 || bytes[i] == 0x7f ? '?' : bytes[i];
+    return at;
+}
+
+static char *put_text(char *at, const char *text) { return put_word(at, text, strlen(text), LONGEST_WORD); }
+
+static char *put_number(char *at, UV number) { return at + sprintf(at, "%" UVuf, number); }
+
+static char *separate(char *at) {
+    *at++ = SEPARATOR[0];
+    return at;
+}
+
+static char *put_span(char *at, const Span *span, size_t longest) {
+    return span ? put_word(at, (const char *)hd.now.request + span->offset, span->length, longest) : at;
+}
+
+static char *put_variable(pTHX_ char *at, const char *name, size_t longest) {
+    SV **value = hv_fetch(hd.now.env, name, strlen(name), 0);
+    return value && SvPOK(*value) ? put_word(at, SvPVX(*value), SvCUR(*value), longest) : at;
+}
+
+/* Request id, method and target: from the slot, or from the env once the slot is the front's again. */
+static char *put_request(pTHX_ char *at) {
+    const Request *request = hd.now.request;
+    bool has_slot = hd.cell && hd.now.progress != HD_FINISHED, has_env = hd.cell && !has_slot && hd.now.env;
+    if (has_slot)
+        at = put_span(at, hd_field(request, STR_WITH_LEN("HTTP_X_REQUEST_ID")), LONGEST_WORD);
+    else if (has_env)
+        at = put_variable(aTHX_ at, "HTTP_X_REQUEST_ID", LONGEST_WORD);
+    at = separate(at);
+    if (has_slot)
+        at = put_span(at, &request->method, LONGEST_WORD);
+    else if (has_env)
+        at = put_variable(aTHX_ at, "REQUEST_METHOD", LONGEST_WORD);
+    at = separate(at);
+    if (has_slot)
+        at = put_span(at, &request->uri, LONGEST_TARGET);
+    else if (has_env)
+        at = put_variable(aTHX_ at, "REQUEST_URI", LONGEST_TARGET);
+    return separate(at);
+}
+
+static char *put_header(pTHX_ char *at) {
+    at = (char *)memcpy(at, errors.mark, strlen(errors.mark)) + strlen(errors.mark);
+    at = separate(put_text(at, errors.level));
+    at = separate(put_number(at, getpid()));
+    at = errors.worker < 0 ? put_text(at, "-") : put_number(at, errors.worker);
+    return put_request(aTHX_ separate(at));
+}
+
+/* The application may have put something else in the place of standard error, with the same handle. */
+static bool is_still_ours(int fd) {
+    struct stat now;
+    return fstat(fd, &now) == 0 && now.st_dev == errors.pipe.st_dev && now.st_ino == errors.pipe.st_ino;
+}
+
+static bool write_whole(int fd, const char *bytes, size_t length) {
+    ssize_t written;
+    do
+        written = write(fd, bytes, length);
+    while (written < 0 && errno == EINTR);
+    return written >= 0;
+}
+
+/* A pipe takes up to PIPE_BUF bytes as a whole, so no two processes' records mix. */
+static SSize_t write_records(pTHX_ PerlIO *f, const void *bytes, Size_t count) {
+    char packet[PIPE_BUF];
+    const char *from = bytes;
+    int fd = PerlIO_fileno(f);
+    if (!is_still_ours(fd))
+        return PerlIO_unix.Write(aTHX_ f, bytes, count);
+    char *header = put_header(aTHX_ packet);
+    while (count) {
+        size_t most = packet + sizeof packet - header - 8, length = count < most ? count : most;
+        char *at = put_number(header, length);
+        *at++ = '\n';
+        memcpy(at, from, length);
+        if (!write_whole(fd, packet, at + length - packet))
+            return -1;
+        from += length;
+        count -= length;
+    }
+    return from - (const char *)bytes;
+}
+
+/* Makes `fd` this process's standard error; what Perl writes there bears the mark. */
+void hd_open_errors(pTHX_ int fd, const char *secret) {
+    PerlIO *handle = Perl_error_log;
+    if (dup2(fd, STDERR_FILENO) < 0 || fstat(STDERR_FILENO, &errors.pipe) != 0 || !PerlIOValid(handle))
+        return;
+    my_snprintf(errors.mark, sizeof errors.mark, "\x1e%s", secret);
+    while (PerlIOValid(PerlIONext(handle)))
+        handle = PerlIONext(handle);
+    if (PerlIOBase(handle)->tab != &PerlIO_unix)
+        return;
+    errors.layer = PerlIO_unix;
+    errors.layer.Write = write_records;
+    PerlIOBase(handle)->tab = &errors.layer;
+}
+
+/* This process is a worker from now on. */
+void hd_sign_errors(U16 worker) { errors.worker = worker; }
+
+/* What is written next is an error, and not only a warning; or no longer. */
+void hd_mark_errors(bool grave) { errors.level = grave ? "error" : "warn"; }
