@@ -24,9 +24,9 @@ const IDLE: u32 = WorkerPhase::Idle as u32;
 /// Requests one by one before waiting is worth a spin.
 const SERIAL: u32 = 32;
 /// How long the thread looks for the answer to a single request before it sleeps.
-pub(crate) const SPIN_NS: u64 = 20_000;
-/// How long a worker looks for the next request.
-const WORKER_SPIN_NS: u32 = 40_000;
+pub(crate) const SPIN_NS: u64 = 50_000;
+/// How long a worker looks for the next request: what the client and this thread need to bring it, wake-ups included.
+const WORKER_SPIN_NS: u32 = 300_000;
 /// No connection waits for this slot.
 const NOBODY: usize = usize::MAX;
 
@@ -49,6 +49,8 @@ pub(crate) struct Dispatch {
     in_flight: u32,
     /// Requests in a row that were queued with none other in flight.
     serial: u32,
+    /// Workers have been told to look for the next request before they sleep.
+    workers_spin: bool,
     /// Head of the queue when the backstop last looked.
     seen_head: u64,
     max_queue: usize,
@@ -68,6 +70,7 @@ impl Dispatch {
             run_ns: 0,
             in_flight: 0,
             serial: 0,
+            workers_spin: false,
             cells: 0,
             seen_head: 0,
             max_queue,
@@ -106,11 +109,11 @@ impl Dispatch {
     }
 
     fn count_serial(&mut self) {
-        let was = self.serial >= SERIAL;
         self.serial = if self.in_flight == 1 { self.serial.saturating_add(1) } else { 0 };
-        let now = self.serial >= SERIAL && self.run_ns < SPIN_NS;
-        if was != now {
-            self.queue.cells.spin.store(if now { WORKER_SPIN_NS } else { 0 }, Relaxed);
+        let pays = self.serial >= SERIAL && self.run_ns < SPIN_NS;
+        if self.workers_spin != pays {
+            self.workers_spin = pays;
+            self.queue.cells.spin.store(if pays { WORKER_SPIN_NS } else { 0 }, Relaxed);
         }
     }
 
