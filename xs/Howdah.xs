@@ -154,6 +154,6 @@ void
 close(SV *self)
   CODE:
     if (SvUV(SvRV(self)) == hd.now.serial && hd.now.progress == HD_HEAD_OUT) {
-        hd_finish();
+        hd_finish(aTHX);
         hd_settle();
     }

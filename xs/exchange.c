@@ -68,9 +68,10 @@ static void begin(pTHX_ U32 slot) {
 }
 
 /* Gives the slot back to the front. */
-void hd_finish(void) {
+void hd_finish(pTHX) {
     if (hd.now.progress == HD_FINISHED)
         return;
+    hd_report(aTHX);
     HD_STORE64(((SlotControl *)hd.now.control)->finished_at, hd_now());
     hd.now.progress = HD_FINISHED;
     HD_STORE(hd.cell->slot, 0);
@@ -92,7 +93,7 @@ void hd_abandon(pTHX) {
         return;
     complain(aTHX_ sv_2mortal(newSVpvs("it called exit; the worker leaves")), "the application failed");
     answer_failed();
-    hd_finish();
+    hd_finish(aTHX);
     hd_settle();
 }
 
@@ -112,7 +113,7 @@ static void conclude(pTHX_ bool returned) {
         howdah_set_head(hd.now.slot, 0, RESPONSE_DETACHED, 0, -1);
     else if (!returned)
         answer_failed();
-    hd_finish();
+    hd_finish(aTHX);
     hd_settle();
 }
 

@@ -115,10 +115,14 @@ IV hd_buffered(pTHX_ SV *handle);
 
 /* exchange.c */
 void hd_exchange(pTHX_ U32 slot);
-void hd_finish(void);
+void hd_finish(pTHX);
 void hd_abandon(pTHX);
 void hd_check_serial(pTHX_ UV serial);
 void hd_prepare_exchange(pTHX);
+
+/* report.c */
+void hd_prepare_report(pTHX);
+void hd_report(pTHX);
 
 /* text.c */
 const char *hd_bytes(pTHX_ SV *sv, STRLEN *length, const char *what);

@@ -29,7 +29,17 @@ typedef uint64_t AtomicU64;
 /*
  Request record, fields, strings and an inline body.
  */
-#define REQUEST_AREA (224 * 1024)
+#define REQUEST_AREA (222 * 1024)
+
+/*
+ Values of env variables that the front has asked for, see `report`.
+ */
+#define REPORT_AREA (2 * 1024)
+
+/*
+ Words that hold the names of those variables.
+ */
+#define REPORT_WORDS 128
 
 /*
  Response stream of a slot: header lines, then body. A power of two.
@@ -37,15 +47,15 @@ typedef uint64_t AtomicU64;
 #define RESPONSE_RING (128 * 1024)
 
 /*
- The end of the request area, beside the response ring, where a request stands that fits: the first touch of a
- slot then costs a new worker one page fault, which maps the neighbours, and not one for each.
+ The end of the request area, beside report area and response ring, where a request stands that fits: the first touch
+ of a slot then costs a new worker one page fault, which maps the neighbours, and not one for each.
  */
-#define NEAR_REQUEST (8 * 1024)
+#define NEAR_REQUEST (6 * 1024)
 
 /*
  Bytes from one slot to the next.
  */
-#define SLOT_STRIDE (REQUEST_AREA + RESPONSE_RING)
+#define SLOT_STRIDE ((REQUEST_AREA + REPORT_AREA) + RESPONSE_RING)
 
 /*
  Largest request body kept in the slot; above it goes to an extent or a file.
@@ -166,6 +176,16 @@ typedef uint64_t AtomicU64;
  The first ticket. Not 0, so that a ring of zeros holds no ticket that anybody waits for.
  */
 #define FIRST_TICKET 1
+
+/*
+ Length of a variable that the env has not.
+ */
+#define REPORT_NONE UINT16_MAX
+
+/*
+ Variables that one server may ask for.
+ */
+#define REPORT_MOST 64
 
 /*
  Fields that the table holds: the codec's default of 128, and CONTENT_LENGTH.
@@ -434,9 +454,9 @@ typedef struct HOWDAH_ALIGNED(128) SlotControl {
    */
   AtomicU32 request_at;
   /*
-   Fills the worker's cache line.
+   Bytes in the report area. Worker, before it finishes.
    */
-  AtomicU32 reserved;
+  AtomicU32 report;
   /*
    Bytes that the front has taken from the ring. Front.
    */
@@ -547,6 +567,10 @@ typedef struct Header {
    Extents.
    */
   uint64_t extents_at;
+  /*
+   Names of the variables that workers report, see `report`. Front, before there is a worker.
+   */
+  AtomicU64 report_names[REPORT_WORDS];
   /*
    The queue's two ends and the idle bitmap.
    */
@@ -735,6 +759,17 @@ uint64_t howdah_queue_length(void);
  */
 uint8_t *howdah_room(uint32_t slot,
                      uintptr_t *length);
+
+/*
+ The names of the variables that are to be reported: each a byte of its length and so many bytes, a length of 0 behind
+ the last. Null before `howdah_attach`.
+ */
+const uint8_t *howdah_report_names(void);
+
+/*
+ Where the values of those variables go: `REPORT_AREA` bytes.
+ */
+uint8_t *howdah_report(uint32_t slot);
 
 /*
  Adds the `length` bytes written at `howdah_room`'s address to the response.

@@ -37,6 +37,7 @@ void hd_prepare(pTHX_ SV *name, bool titles) {
     hd_prepare_socket(aTHX);
     hd_prepare_input(aTHX);
     hd_use_up_free_memory(aTHX);
+    hd_prepare_report(aTHX);
     hd_prepare_env(aTHX);
     hd_prepare_exchange(aTHX);
     PERL_FLUSHALL_FOR_CHILD;

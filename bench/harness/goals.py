@@ -142,6 +142,7 @@ GOALS = [
     ("4", "… 1.4 times Starlet, kept connections", rate_against("params", "kept", STARLET, 1.4)),
     ("5", "Howdah's access log: within 5 % of none",
      within("hello-new", "ab-8", "its own access log", "ab-8", "", 0.05)),
+    ("5", "… on 64 kept connections", within("logs", "wrk-64", "access log", "wrk-64", "neither log nor option", 0.05)),
     ("6", "One connection: p50 no worse than Starlet's", one_connection),
     ("7", "p99 of quick requests beside slow ones: at most 2 ms more", head_of_line),
     ("8", "10,000 idle connections: under 6 KiB of the front's memory each", idle_memory),

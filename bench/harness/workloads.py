@@ -137,4 +137,10 @@ WORKLOADS = [
         "status", "Live status on and off", "Hello on 64 kept connections, with the status page off and on.", "hello",
         loads=[Load("wrk-64", "64 connections", "wrk", 64)],
         feature="status", variants=[Variant("off"), Variant("on", feature="status")]),
+    Workload(
+        "logs", "Access log and request ids",
+        "Hello on 64 kept connections: as it is, with an access log (combined, to a file), without request ids.", "hello",
+        loads=[Load("wrk-64", "64 connections", "wrk", 64)], feature="no-request-id", floor=False,
+        variants=[Variant("neither log nor option"), Variant("access log", feature="access-log"),
+                  Variant("no request ids", feature="no-request-id")]),
 ]

@@ -13,7 +13,7 @@ pub const PRESETS: [&str; 4] = ["combined", "common", "ltsv", "json"];
 
 /// A format for requests that took too long: where the time went, in microseconds.
 pub const SLOW: &str =
-    "%t \"%r\" %>s total=%D queue=%{queue}n run=%{run}n send=%{send}n worker=%P request=%L";
+    "%t \"%r\" %>s bytes=%O total=%D queue=%{queue}n run=%{run}n send=%{send}n worker=%P request=%L";
 
 const COMMON: &str = r#"%h %l %u %t "%r" %>s %b"#;
 const COMBINED: &str = r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-agent}i""#;

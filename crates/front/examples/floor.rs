@@ -35,6 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             eventfd,
             listeners,
             access_log: None,
+            slow_log: None,
             recorder: howdah_metrics::Recorder::new(),
             local: None,
             overdue,

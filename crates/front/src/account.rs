@@ -1,38 +1,59 @@
 //! What a request has come to, told to the access log when it is over.
 //!
-//! A connection counts as it goes ([`Tally`]); [`Conn::account`] is called once for each request, at its last byte or
-//! at the client's end. The request's own words are read from its slot, or, when the slot had to go back earlier, from
-//! a copy that [`Conn::keep_request`] made.
+//! A connection counts as it goes (`tally`); [`Conn::account`] is called once for each request, at its last byte or at
+//! the client's end.
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-use howdah_accesslog::{ConnectionState, Format, Kept, Record, Source, Values, Writer};
-use howdah_http1::{FieldStore, Head, RequestDecoder};
+use howdah_accesslog::{ConnectionState, Format, Kept, Needs, NoValues, Record, Source, Values, Writer};
 use howdah_metrics::{Failure, Finished, Method};
-use howdah_wire::{RequestReader, Span};
+use howdah_wire::{RequestReader, reported};
 
 use crate::conn::Conn;
-use crate::fill;
+use crate::tally::Tally;
 use crate::thread::here;
 
 /// The access log of a front thread.
 pub struct AccessLog {
     format: Format,
     writer: Writer,
-    /// For each need of the format, the request field's CGI name.
-    names: Vec<Option<Vec<u8>>>,
-    response_fields: bool,
+    /// For each need of the format, where its value is.
+    places: Vec<Place>,
+}
+
+/// Where a value that the format needs is found at the end of a request.
+#[derive(Debug)]
+enum Place {
+    /// Among the request's fields, under this CGI name.
+    Field(Vec<u8>),
+    /// In the worker's report, at this place.
+    Report(usize),
+    /// Among what was kept on the way.
+    Kept,
 }
 
 impl AccessLog {
     /// A log in `format`; `writer` is this thread's.
     #[must_use]
     pub fn new(format: Format, writer: Writer) -> Self {
-        let needs = format.needs();
-        let names =
-            needs.iter().map(|(_, source, name)| (source == Source::RequestHeader).then(|| cgi_name(name)));
-        Self { names: names.collect(), response_fields: needs.any(Source::ResponseHeader), writer, format }
+        let mut reported = 0..;
+        let places = format.needs().iter().map(|(_, source, name)| match source {
+            Source::RequestHeader => Place::Field(cgi_name(name)),
+            Source::Environment => Place::Report(reported.next().unwrap_or_default()),
+            Source::ResponseHeader | Source::RequestTrailer | Source::ResponseTrailer => Place::Kept,
+        });
+        Self { places: places.collect(), writer, format }
+    }
+
+    /// The values that lines have.
+    pub(crate) fn needs(&self) -> &Needs {
+        self.format.needs()
+    }
+
+    /// Whether lines have values from there.
+    pub(crate) fn wants(&self, source: Source) -> bool {
+        self.format.needs().any(source)
     }
 }
 
@@ -42,131 +63,7 @@ impl fmt::Debug for AccessLog {
     }
 }
 
-/// What a connection counts for its present request. Times are CLOCK_MONOTONIC nanoseconds.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    /// The first byte of the request.
-    pub(crate) begin: u64,
-    /// The first byte of the response.
-    pub(crate) first_byte: Option<u64>,
-    /// Bytes received for it.
-    pub(crate) received: u64,
-    /// Bytes sent for it.
-    pub(crate) sent: u64,
-    /// Bytes of the response's body, without framing.
-    pub(crate) body: u64,
-    pub(crate) status: u16,
-    /// None for a request that was not understood.
-    pub(crate) method: Option<Method>,
-    /// Waited for a worker.
-    pub(crate) queue: Option<u64>,
-    /// Ran in a worker.
-    pub(crate) run: Option<u64>,
-    /// The worker that ran it.
-    pub(crate) worker: Option<u16>,
-    /// The first line of a request that could not be read.
-    line: Box<[u8]>,
-    /// Where the request has its id.
-    pub(crate) id: Span,
-    /// The request, when it never had a slot or its slot went back before the end.
-    request: Option<Box<[u8]>>,
-    /// Response fields that the log wants.
-    kept: Option<Box<Kept>>,
-}
-
-impl Tally {
-    /// Notes what the slot knows of the request's way through a worker.
-    fn visit(&mut self, slot: u32) {
-        let control = here().dispatch.borrow().control(slot);
-        let claimed = control.claimed_at.load(Relaxed);
-        if claimed != 0 {
-            let finished = control.finished_at.load(Relaxed);
-            let end = if finished == 0 { here().clock.now() } else { finished };
-            self.queue = Some(claimed.saturating_sub(control.queued_at.load(Relaxed)));
-            self.run = Some(end.saturating_sub(claimed));
-        }
-    }
-
-    /// Counts bytes that the client's socket took.
-    pub(crate) fn wrote(&mut self, bytes: usize) {
-        self.sent += bytes as u64;
-        if self.first_byte.is_none() {
-            self.first_byte = Some(here().clock.now());
-        }
-    }
-
-    /// Keeps the first line of what could not be read as a request.
-    pub(crate) fn unreadable(&mut self, input: &[u8]) {
-        if here().outlets.access_log.is_some() {
-            let line = input.split(|&byte| byte == b'\n').next().unwrap_or_default();
-            self.line = line.strip_suffix(b"\r").unwrap_or(line).into();
-        }
-        self.received = input.len() as u64;
-    }
-
-    /// Keeps those fields of a response that the log wants.
-    pub(crate) fn response_fields(&mut self, lines: &[u8]) {
-        let Some(log) = here().outlets.access_log.as_ref().filter(|log| log.response_fields) else { return };
-        let kept = self.kept.get_or_insert_default();
-        for line in lines.split(|&byte| byte == b'\n') {
-            let mut parts = line.splitn(2, |&byte| byte == b':');
-            if let (Some(name), Some(value)) = (parts.next(), parts.next()) {
-                kept.offer(log.format.needs(), Source::ResponseHeader, name, value.trim_ascii());
-            }
-        }
-    }
-}
-
 impl Conn {
-    /// Gives the slot back before the response is out, with a copy of what the log will want of the request.
-    pub(crate) fn part_with_slot(&mut self) {
-        let Some(slot) = self.slot else { return };
-        self.tally.visit(slot);
-        self.tally.request = Some(RequestReader::new(here().segment.request_area(slot)).used().into());
-        self.give_back();
-    }
-
-    /// Keeps a request that goes into no slot, for its answer and the log.
-    pub(crate) fn set_aside(&mut self, head: &Head<'_>) {
-        self.tally.method = Some(Method::of(head.method));
-        if let Some((request, id)) = fill::copy(head, &self.client) {
-            self.tally.request = Some(request);
-            self.tally.id = id;
-        }
-    }
-
-    /// Keeps the request that `bytes` begin with, unless one is kept already or there is no whole head.
-    pub(crate) fn set_aside_bytes(&mut self, bytes: &[u8]) {
-        if self.tally.request.is_some() {
-            return;
-        }
-        let mut decoder = RequestDecoder::new(&here().config.limits);
-        if let Ok(Some(head)) = decoder.decode(bytes, &mut FieldStore::new()) {
-            self.set_aside(&head);
-        }
-    }
-
-    /// Keeps the request that is refused before its end, when its head has come.
-    pub(crate) fn recognize(&mut self) {
-        let input = std::mem::take(&mut self.input);
-        self.set_aside_bytes(&input);
-        self.input = input;
-    }
-
-    /// The present request, without its body; an empty one when there is none.
-    pub(crate) fn request(&self) -> RequestReader<'_> {
-        RequestReader::new(match (&self.tally.request, self.slot) {
-            (Some(copy), _) => copy,
-            (None, Some(slot)) => here().segment.request_area(slot),
-            (None, None) => &[],
-        })
-    }
-
-    /// X-Request-Id of the present request; empty for none.
-    pub(crate) fn request_id(&self) -> &[u8] {
-        self.request().text(self.tally.id)
-    }
-
     /// The request is over: tells the log, and gives the slot back.
     pub(crate) fn account(&mut self, connection: ConnectionState) {
         let thread = here();
@@ -174,9 +71,17 @@ impl Conn {
             self.tally.visit(slot);
         }
         let end = howdah_sys::monotonic_ns();
+        if self.tally.begin == 0 {
+            self.tally.begin = end; // nothing of a request has come
+        }
         self.count(connection, end);
         if let Some(log) = &thread.outlets.access_log {
             self.log(log, connection, end);
+        }
+        if let Some(log) = &thread.outlets.slow_log
+            && log.concerns(end.saturating_sub(self.tally.begin))
+        {
+            log.tell(&self.record(&NoValues, (connection, end)));
         }
         self.tally = Tally::default();
         self.give_back();
@@ -201,20 +106,16 @@ impl Conn {
     }
 
     fn log(&self, log: &AccessLog, connection: ConnectionState, end: u64) {
-        let request = self.request();
-        let values = Wanted { request, names: &log.names, kept: self.tally.kept.as_deref() };
-        let record = self.record(request, &values, (connection, end));
+        let kept = self.tally.kept.as_deref();
+        let values = Wanted { request: self.request(), report: self.report(), places: &log.places, kept };
+        let record = self.record(&values, (connection, end));
         log.writer.line(|out| log.format.render(&record, out));
     }
 
-    fn record<'a>(
-        &'a self,
-        request: RequestReader<'a>,
-        values: &'a dyn Values,
-        (connection, end): (ConnectionState, u64),
-    ) -> Record<'a> {
+    fn record<'a>(&'a self, values: &'a dyn Values, (connection, end): (ConnectionState, u64)) -> Record<'a> {
         let thread = here();
         let tally = &self.tally;
+        let request = self.request();
         let origin = &self.client.origin;
         let worker = tally.worker.and_then(|worker| thread.segment.workers().get(worker as usize));
         let pid = worker.map_or(0, |cell| cell.pid.load(Relaxed));
@@ -223,7 +124,7 @@ impl Conn {
             method: request.method(),
             target: request.uri(),
             path: request.path(),
-            path_info: request.path(),
+            path_info: path_info(request.path(), thread.config.path.as_deref()),
             query: request.query(),
             protocol: request.protocol(),
             status: tally.status,
@@ -260,17 +161,25 @@ impl Conn {
 #[derive(Debug)]
 struct Wanted<'a> {
     request: RequestReader<'a>,
-    names: &'a [Option<Vec<u8>>],
+    report: &'a [u8],
+    places: &'a [Place],
     kept: Option<&'a Kept>,
 }
 
 impl Values for Wanted<'_> {
     fn value(&self, need: usize) -> Option<&[u8]> {
-        match self.names.get(need) {
-            Some(Some(name)) => self.request.field(name),
-            _ => self.kept?.value(need),
+        match self.places.get(need)? {
+            Place::Field(name) => self.request.field(name),
+            Place::Report(index) => reported(self.report, *index),
+            Place::Kept => self.kept?.value(need),
         }
     }
+}
+
+/// PATH_INFO of an application that is mounted at `mount`, where Plack::App::URLMap sees it.
+fn path_info<'p>(path: &'p [u8], mount: Option<&str>) -> &'p [u8] {
+    let below = mount.and_then(|mount| path.strip_prefix(mount.trim_end_matches('/').as_bytes()));
+    below.filter(|rest| rest.is_empty() || rest.starts_with(b"/")).unwrap_or(path)
 }
 
 /// `User-Agent` as HTTP_USER_AGENT (RFC 3875 4.1.18).
@@ -281,4 +190,25 @@ fn cgi_name(name: &[u8]) -> Vec<u8> {
         _ => b"HTTP_",
     };
     prefix.iter().copied().chain(upper).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::path_info;
+
+    #[test]
+    fn path_info_is_what_the_mount_leaves() {
+        let cases = [
+            ("/app/x", Some("/app"), "/x"),
+            ("/app/x", Some("/app/"), "/x"),
+            ("/app", Some("/app"), ""),
+            ("/apple", Some("/app"), "/apple"),
+            ("/other", Some("/app"), "/other"),
+            ("/x", Some("/"), "/x"),
+            ("/x", None, "/x"),
+        ];
+        for (path, mount, rest) in cases {
+            assert_eq!(path_info(path.as_bytes(), mount), rest.as_bytes(), "{path} below {mount:?}");
+        }
+    }
 }

@@ -6,6 +6,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
+use howdah_accesslog::Source;
 use howdah_http1::{BodyDecoder, BodyEvent, FieldStore, Framing, Head, RequestDecoder};
 use howdah_wire::INLINE_BODY;
 
@@ -30,9 +31,13 @@ pub(crate) struct Collect {
 
 impl Collect {
     pub(crate) fn new(head: &Head<'_>, bytes: &[u8], expects: bool) -> Self {
+        let mut decoder = BodyDecoder::new(&head.framing, &here().config.limits);
+        if here().outlets.wants(Source::RequestTrailer) {
+            decoder.keep_trailers();
+        }
         Self {
             head: bytes.to_vec(),
-            decoder: BodyDecoder::new(&head.framing, &here().config.limits),
+            decoder,
             length: if let Framing::Length(length) = head.framing { Some(length) } else { None },
             memory: Vec::new(),
             spool: None,
@@ -111,6 +116,7 @@ impl Conn {
                 return Ok(None);
             }
         }
+        self.tally.keep_fields(Source::RequestTrailer, collect.decoder.trailers());
         let Scratch { fields, path, .. } = &mut *here().scratch.borrow_mut();
         collect.finish(self, fields, path).map(Some)
     }

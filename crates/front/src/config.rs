@@ -36,6 +36,8 @@ pub struct Config {
     pub server_header: bool,
     /// Give each request an id: X-Request-Id.
     pub request_id: bool,
+    /// Where the application is mounted: what SCRIPT_NAME has of a path, and PATH_INFO has not.
+    pub path: Option<String>,
     /// Requests that may wait for a worker; beyond, 503.
     pub max_queue: usize,
     /// Bytes of a response held for a slow client; beyond, the worker waits.
@@ -60,6 +62,7 @@ impl Default for Config {
             request_timeout: Duration::ZERO,
             server_header: true,
             request_id: true,
+            path: None,
             max_queue: 1024,
             response_buffer: 1 << 20,
             spool_dir: None,

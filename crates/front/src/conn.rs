@@ -12,7 +12,6 @@ use howdah_http1::{FieldStore, Framing, Head, RequestDecoder, Version};
 use howdah_metrics::{ConnectionState, Method};
 use howdah_wire::INLINE_BODY;
 
-use crate::account::Tally;
 use crate::collect::Collect;
 use crate::fill::{Body, enqueue};
 use crate::listen::Origin;
@@ -20,6 +19,7 @@ use crate::local::LocalRequest;
 use crate::refusal::Refusal;
 use crate::registry::Rest;
 use crate::socket::Socket;
+use crate::tally::Tally;
 use crate::thread::{Scratch, Thread, add, here};
 
 /// Grace before the minimum rate of a body is looked at, in nanoseconds.

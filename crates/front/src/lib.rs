@@ -6,7 +6,7 @@
 //! accept -> conn -> (collect, spool) -> fill   a request comes in and is queued
 //! dispatch, channel                       slots, queue, wake-ups; what workers send beside shared memory
 //! reply -> head -> (stream) -> (linger)   its response goes out
-//! account   what the request has come to, for the access log
+//! tally -> account   what the request has come to, for the access log; slow, for the log of those that took too long
 //! local     pages that the front answers by itself
 //! request_id  X-Request-Id, taken over or made
 //! refusal   answers that the front gives by itself
@@ -32,9 +32,11 @@ mod refusal;
 mod registry;
 mod reply;
 mod request_id;
+mod slow;
 mod socket;
 mod spool;
 mod stream;
+mod tally;
 mod thread;
 
 use std::io;
@@ -52,6 +54,7 @@ pub use config::Config;
 pub use howdah_http1::Limits;
 pub use listen::{Address, ListenError, Listener};
 pub use local::{Answer, Local, LocalPage, Question};
+pub use slow::SlowLog;
 
 use thread::{Outlets, Thread, add, here};
 
@@ -95,6 +98,8 @@ pub struct Setup {
     pub listeners: Vec<Listener>,
     /// Where finished requests are told.
     pub access_log: Option<AccessLog>,
+    /// Where those are told that took too long.
+    pub slow_log: Option<SlowLog>,
     /// Where they are counted; each thread has its own.
     pub recorder: Recorder,
     /// Pages that the front answers by itself.
@@ -109,8 +114,8 @@ impl Front {
     /// # Errors
     /// When the event loop takes no more descriptors, or the system has no random bytes.
     pub fn start(setup: Setup) -> io::Result<Self> {
-        let Setup { access_log, recorder, local, overdue, .. } = setup;
-        let outlets = Outlets { access_log, recorder, local, overdue };
+        let Setup { access_log, slow_log, recorder, local, overdue, .. } = setup;
+        let outlets = Outlets { access_log, slow_log, recorder, local, overdue };
         Thread::install(setup.config, setup.segment, setup.index, outlets)?;
         let (orders, inbox) = mpsc::unbounded_channel();
         // Its events need no reader: that the loop wakes is enough, and edges come for every write.

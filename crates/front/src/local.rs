@@ -4,6 +4,7 @@
 //! The front decides who may see them and sends them; the binary, which knows front and supervisor, makes them: a
 //! [`Question`] goes to it and an [`Answer`] comes back.
 
+use howdah_accesslog::Source;
 use howdah_http1::{Framing, Head, Version, encode};
 use ipnet::IpNet;
 use tokio::sync::{mpsc, oneshot};
@@ -174,6 +175,7 @@ impl Conn {
         put_connection(out, request.version, keep_alive);
         out.extend_from_slice(b"\r\n");
         self.tally.status = answer.status;
+        self.tally.keep_fields(Source::ResponseHeader, out);
         if !request.is_head {
             out.extend_from_slice(answer.body.as_bytes());
             self.tally.body = answer.body.len() as u64;

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::task::{Context, Poll};
 
+use howdah_accesslog::Source;
 use howdah_http1::Version;
 use howdah_metrics::{ConnectionState, Failure};
 use howdah_wire::{
@@ -103,7 +104,6 @@ impl Conn {
         self.tally.status = head.status;
         self.enter(ConnectionState::Writing);
         self.tally.worker = Some(here().dispatch.borrow().owner(exchange.slot));
-        self.tally.response_fields(&here().segment.response(exchange.slot, 0).0[..lines]);
         if done && file.is_none() && !broken {
             return self.send_whole(head, exchange.slot, lines, available - lines).await;
         }
@@ -163,6 +163,7 @@ impl Conn {
         out.clear();
         // Lines start the ring and are shorter than it, so they lie in one run.
         head.put(out, &thread.segment.response(slot, 0).0[..lines], self.request_id());
+        self.tally.keep_fields(Source::ResponseHeader, out);
         let (first, second) = thread.segment.response(slot, lines);
         let first = &first[..length.min(first.len())];
         let second = &second[..length - first.len()];
@@ -246,6 +247,7 @@ impl Conn {
         let before = output.len();
         let head = refusal.put(&mut output, version, keep_alive, with_body, self.request_id());
         self.tally.body = (output.len() - before - head) as u64;
+        self.tally.keep_fields(Source::ResponseHeader, &output[before..before + head]);
         self.output = output;
     }
 

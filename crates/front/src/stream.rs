@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Acquire;
 use std::task::{Context, Poll};
 
+use howdah_accesslog::Source;
 use howdah_http1::encode::{LAST_CHUNK, chunk_head};
 use howdah_wire::{RESPONSE_BROKEN, RESPONSE_FILE, SlotControl};
 
@@ -45,7 +46,7 @@ struct Stream {
 }
 
 /// How a wait ended.
-enum Woken {
+pub(crate) enum Woken {
     Go,
     Stalled,
     Lost,
@@ -63,6 +64,7 @@ impl Conn {
         let thread = here();
         let mut output = std::mem::take(&mut self.output);
         head.put(&mut output, &thread.segment.response(slot, 0).0[..lines], self.request_id());
+        self.tally.keep_fields(Source::ResponseHeader, &output);
         self.output = output;
         let control = thread.dispatch.borrow().control(slot);
         let left = match head.framing {
@@ -83,7 +85,11 @@ impl Conn {
         };
         stream.consume(lines);
         let whole = match file {
-            Some(file) => self.stream_file(&mut stream, file).await,
+            Some(file) => {
+                let whole = self.stream_file(&mut stream, file).await;
+                self.await_report(slot).await;
+                whole
+            }
             None => self.stream_ring(&mut stream).await,
         };
         self.tally.body = stream.taken.min(stream.most);
@@ -345,7 +351,7 @@ fn write_output(conn: &mut Conn) -> std::io::Result<usize> {
     Ok(written)
 }
 
-fn poll_mail(socket: &Socket, key: usize, context: &Context<'_>) -> Option<Woken> {
+pub(crate) fn poll_mail(socket: &Socket, key: usize, context: &Context<'_>) -> Option<Woken> {
     let mut registry = here().registry.borrow_mut();
     let entry = registry.get(key);
     entry.listen(context);

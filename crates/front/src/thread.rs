@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use howdah_accesslog::Source;
 use howdah_http1::FieldStore;
 use howdah_metrics::Recorder;
 use howdah_wire::{FrontCell, Segment};
@@ -26,6 +27,7 @@ use crate::dispatch::{Dispatch, SPIN_NS};
 use crate::local::Local;
 use crate::registry::Registry;
 use crate::request_id::Maker;
+use crate::slow::SlowLog;
 
 /// Bytes that one read may bring.
 pub(crate) const READ_SIZE: usize = 64 * 1024;
@@ -88,12 +90,21 @@ pub(crate) fn add(counter: &Cell<usize>, by: isize) {
 pub(crate) struct Outlets {
     /// Finished requests.
     pub(crate) access_log: Option<AccessLog>,
+    /// Requests that took too long.
+    pub(crate) slow_log: Option<SlowLog>,
     /// Counters.
     pub(crate) recorder: Recorder,
     /// Pages that the front answers by itself, and who makes them.
     pub(crate) local: Option<Arc<Local>>,
     /// Workers that are stuck.
     pub(crate) overdue: UnboundedSender<Overdue>,
+}
+
+impl Outlets {
+    /// Whether the access log wants values from there.
+    pub(crate) fn wants(&self, source: Source) -> bool {
+        self.access_log.as_ref().is_some_and(|log| log.wants(source))
+    }
 }
 
 /// Buffers that are only used between two awaits.
@@ -255,6 +266,7 @@ pub(crate) async fn sweep() {
         thread.registry.borrow_mut().sweep(thread.clock.now());
         if round % 10 == 0 {
             thread.log_overload();
+            thread.outlets.slow_log.iter().for_each(SlowLog::next_second);
         }
     }
 }

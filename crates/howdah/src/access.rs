@@ -1,11 +1,13 @@
-//! Opens the access log that the options ask for, and makes each front thread's end of it.
+//! Opens the logs of requests that the options ask for, the access log and the slow-request log, and makes each front
+//! thread's end of them.
 
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use anyhow::Context;
-use howdah_accesslog::{Compat, Format, Options, Sink, Target, compile};
-use howdah_front::AccessLog;
+use howdah_accesslog::{Compat, Format, Options, SLOW, Sink, Source, Target, Writer, compile};
+use howdah_front::{AccessLog, SlowLog};
+use howdah_wire::{REPORT_MOST, Segment};
 
 use crate::options::Serve;
 use crate::options::logs::{Logs, Meaning};
@@ -14,25 +16,36 @@ use crate::status::LineCounter;
 /// Time for the last lines to be written when the server ends, and for a file to be opened anew.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An open access log.
+/// Open logs of requests.
 #[derive(Debug)]
 pub(crate) struct Access {
+    log: Option<Output>,
+    /// From when on a request is slow.
+    slow: Option<Duration>,
+    /// None for the error log.
+    slow_file: Option<Output>,
+}
+
+/// A log that is open.
+#[derive(Debug)]
+struct Output {
+    what: &'static str,
     format: Format,
     target: Target,
     sink: Sink,
 }
 
-/// An access log that is being opened anew.
+/// A log that is being opened anew.
 #[derive(Debug)]
 pub(crate) struct Reopening {
-    target: String,
+    log: String,
     outcome: Receiver<Result<(), String>>,
 }
 
 impl Reopening {
     /// Waits for it: which log it is, or what went wrong.
     pub(crate) fn wait(self) -> Result<String, String> {
-        let log = format!("the access log {}", self.target);
+        let log = self.log;
         match self.outcome.recv_timeout(PATIENCE) {
             Ok(Ok(())) => Ok(log),
             Ok(Err(error)) => Err(format!("cannot open {log} anew: {error}; the old one goes on")),
@@ -42,41 +55,83 @@ impl Reopening {
 }
 
 impl Access {
-    /// Opens the log; none when none is asked for.
+    /// Opens the logs; none when none are asked for.
     ///
     /// # Errors
-    /// When the format is malformed or the target cannot be opened.
+    /// When the format is malformed or a target cannot be opened.
     pub(crate) fn open(options: &Serve) -> anyhow::Result<Option<Self>> {
-        let Some(target) = &options.logs.access_log else { return Ok(None) };
-        let format = format(&options.logs)?;
-        let target = Target::parse(target);
-        let sink = Sink::open(&target, Options::default())
-            .with_context(|| format!("cannot open the access log {target}"))?;
-        Ok(Some(Self { format, target, sink }))
+        let logs = &options.logs;
+        let (slow, log) = (logs.slow_log.limit(), logs.access_log.as_deref());
+        let log = log.map(|target| Output::open("access log", target, format(logs)?)).transpose()?;
+        let slow_file = logs.slow_log_file.as_deref().filter(|_| slow.is_some());
+        let slow_file = slow_file
+            .map(|target| Output::open("slow-request log", target, compile(SLOW, Compat::Apache)?))
+            .transpose()?;
+        Ok((log.is_some() || slow.is_some()).then_some(Self { log, slow, slow_file }))
     }
 
-    /// A front thread's end.
-    pub(crate) fn log(&self) -> AccessLog {
-        AccessLog::new(self.format.clone(), self.sink.writer())
+    /// A front thread's end of the access log.
+    pub(crate) fn log(&self) -> Option<AccessLog> {
+        self.log.as_ref().map(Output::end).map(|(format, writer)| AccessLog::new(format, writer))
+    }
+
+    /// A front thread's end of the slow-request log.
+    pub(crate) fn slow_log(&self) -> Option<SlowLog> {
+        self.slow.map(|least| SlowLog::new(least, self.slow_file.as_ref().map(Output::end)))
+    }
+
+    /// Has workers report those variables of the env that lines have. Before there are any.
+    ///
+    /// # Errors
+    /// When they are too many.
+    pub(crate) fn ask_for_variables(&self, segment: Segment) -> anyhow::Result<()> {
+        let Some(Output { format, .. }) = &self.log else { return Ok(()) };
+        segment.ask_for(format.needs().of(Source::Environment).map(|need| need.1)).ok().with_context(|| {
+            format!("--access-log-format has more variables than fit: {REPORT_MOST} different %{{NAME}}e, 1000 letters in all")
+        })
     }
 
     /// For the status page.
-    pub(crate) fn lines(&self) -> LineCounter {
-        Box::new(self.sink.counter())
+    pub(crate) fn lines(&self) -> Option<LineCounter> {
+        self.log.as_ref().map(|log| Box::new(log.sink.counter()) as LineCounter)
     }
 
-    /// Opens the file anew. How it went comes later.
-    pub(crate) fn reopen(&self) -> Reopening {
-        Reopening { target: self.target.to_string(), outcome: self.sink.reopen() }
+    /// Opens the files anew. How it went comes later.
+    pub(crate) fn reopen(&self) -> Vec<Reopening> {
+        self.log.iter().chain(&self.slow_file).map(Output::reopen).collect()
     }
 
     /// Writes what is left.
     pub(crate) fn close(self) {
+        for output in self.log.into_iter().chain(self.slow_file) {
+            output.close();
+        }
+    }
+}
+
+impl Output {
+    fn open(what: &'static str, target: &str, format: Format) -> anyhow::Result<Self> {
+        let target = Target::parse(target);
+        let sink = Sink::open(&target, Options::default());
+        let sink = sink.with_context(|| format!("cannot open the {what} {target}"))?;
+        Ok(Self { what, format, target, sink })
+    }
+
+    fn end(&self) -> (Format, Writer) {
+        (self.format.clone(), self.sink.writer())
+    }
+
+    fn reopen(&self) -> Reopening {
+        Reopening { log: format!("the {} {}", self.what, self.target), outcome: self.sink.reopen() }
+    }
+
+    fn close(self) {
         let counts = self.sink.close(PATIENCE);
         if counts.dropped > 0 {
             tracing::error!(
-                "{} lines of the access log are lost, {} are written",
+                "{} lines of the {} are lost, {} are written",
                 counts.dropped,
+                self.what,
                 counts.written
             );
         }

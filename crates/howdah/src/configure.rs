@@ -32,6 +32,7 @@ impl Serve {
             request_timeout: off_is_zero(limits.request_timeout),
             server_header: !limits.no_server_header,
             request_id: !self.logs.no_request_id,
+            path: self.app.path.clone(),
             max_queue: self.workers.max_queue as usize,
             response_buffer: usize::try_from(limits.response_buffer.0).unwrap_or(usize::MAX),
             spool_dir: limits.spool_dir.clone(),

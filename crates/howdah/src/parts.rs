@@ -42,7 +42,8 @@ impl Parts {
         let access = Access::open(options)?;
         let recorders: Vec<_> = (0..threads).map(|_| Recorder::new()).collect();
         let counters = recorders.iter().map(Recorder::counters).collect();
-        let lines = access.as_ref().map(Access::lines);
+        let lines = access.as_ref().and_then(Access::lines);
+        access.as_ref().map_or(Ok(()), |access| access.ask_for_variables(segment))?;
         let (observer, local) =
             Observer::start(options, segment, counters, lines).context("cannot start the status thread")?;
         let (overdue, stuck) = unbounded_channel();
@@ -55,7 +56,8 @@ impl Parts {
                 eventfd: eventfd.try_clone()?,
                 // Until there are workers, other connections wait in the kernel: if none come up, another process has them.
                 listeners: pages.iter().map(Listener::share).collect::<io::Result<_>>()?,
-                access_log: access.as_ref().map(Access::log),
+                access_log: access.as_ref().and_then(Access::log),
+                slow_log: access.as_ref().and_then(Access::slow_log),
                 recorder,
                 local: local.clone(),
                 overdue: overdue.clone(),

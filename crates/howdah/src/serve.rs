@@ -272,11 +272,11 @@ impl Server {
     }
 
     fn reopen(&self, reply: Option<Reply>) {
-        let access = self.access.as_ref().map(Access::reopen);
+        let access = self.access.as_ref().map(Access::reopen).unwrap_or_default();
         let errors = log::reopen();
         let Some(reply) = reply else { return };
         tokio::task::spawn_blocking(move || {
-            let outcomes = access.map(Reopening::wait).into_iter().chain(errors);
+            let outcomes = access.into_iter().map(Reopening::wait).chain(errors);
             // Whoever asked may have gone.
             let _ = reply.send(outcomes.collect::<Result<Vec<_>, _>>().map(|logs| reopened(&logs)));
         });
@@ -291,7 +291,7 @@ fn reopened(logs: &[String]) -> String {
     match logs {
         [] => "no log goes to a file: there is nothing to open anew".to_owned(),
         [log] => format!("{log} is open anew"),
-        logs => format!("{} are open anew", logs.join(" and ")),
+        [first @ .., last] => format!("{} and {last} are open anew", first.join(", ")),
     }
 }
 

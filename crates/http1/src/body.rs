@@ -87,6 +87,18 @@ impl BodyDecoder {
         }
     }
 
+    /// From now on the trailer section is kept, see [`BodyDecoder::trailers`].
+    pub fn keep_trailers(&mut self) {
+        self.trailers.kept = Some(Vec::new());
+    }
+
+    /// The field lines of the trailer section, checked, with their line ends; empty when they were not to be kept.
+    /// At most [`Limits::head`] bytes.
+    #[must_use]
+    pub fn trailers(&self) -> &[u8] {
+        self.trailers.kept.as_deref().unwrap_or_default()
+    }
+
     /// Takes the next bytes of the body; call again with what follows `consumed` until
     /// [`BodyEvent::NeedMore`] or [`BodyEvent::End`].
     ///

@@ -1,5 +1,5 @@
 //! The trailer section of a chunked body: checked as strictly as a head, then dropped, because
-//! PSGI has no place for it (RFC 9110 6.5.1 allows that).
+//! PSGI has no place for it (RFC 9110 6.5.1 allows that); kept only for a log that wants it.
 
 use crate::Limits;
 use crate::bytes::{is_tchar, is_value};
@@ -13,6 +13,8 @@ pub(crate) struct Trailers {
     allowance: usize,
     /// Field lines that may still come.
     fields: usize,
+    /// The bytes of the section, when they are wanted.
+    pub(crate) kept: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +28,15 @@ enum State {
 
 impl Trailers {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { state: State::LineStart, allowance: limits.head, fields: limits.fields }
+        Self { state: State::LineStart, allowance: limits.head, fields: limits.fields, kept: None }
     }
 
     /// Takes one byte; true when it ends the section.
     pub(crate) fn step(&mut self, b: u8) -> Result<bool, Reject> {
         self.allowance = self.allowance.checked_sub(1).ok_or(TRAILER_SIZE)?;
+        if let Some(kept) = &mut self.kept {
+            kept.push(b);
+        }
         self.state = match (self.state, b) {
             (State::LastLf, b'\n') => return Ok(true),
             (State::LineStart, b'\r') => State::LastLf,

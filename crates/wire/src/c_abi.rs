@@ -3,8 +3,8 @@
 
 use std::sync::OnceLock;
 
-use crate::layout::{LENGTH_UNKNOWN, REQUEST_AREA, RESPONSE_RING, SlotControl, WorkerCell};
-use crate::segment::{Segment, ShapeError};
+use crate::layout::{LENGTH_UNKNOWN, RESPONSE_RING, SlotControl, WorkerCell};
+use crate::segment::{RING_AT, Segment, ShapeError};
 use crate::sync::Ordering::{Relaxed, SeqCst};
 
 static SEGMENT: OnceLock<Segment> = OnceLock::new();
@@ -108,8 +108,21 @@ pub unsafe extern "C" fn howdah_room(slot: u32, length: *mut usize) -> *mut u8 {
     let start = control.produced.load(Relaxed) as usize & (RESPONSE_RING - 1);
     // SAFETY: the caller keeps the promise above.
     unsafe { *length = control.room_left().min(RESPONSE_RING - start) };
-    // SAFETY: start lies in the ring, which stands behind the request area.
-    unsafe { segment.slot_address(slot).add(REQUEST_AREA + start) }
+    // SAFETY: start lies in the ring, which stands behind the other areas.
+    unsafe { segment.slot_address(slot).add(RING_AT + start) }
+}
+
+/// The names of the variables that are to be reported: each a byte of its length and so many bytes, a length of 0 behind
+/// the last. Null before `howdah_attach`.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_report_names() -> *const u8 {
+    SEGMENT.get().map_or(core::ptr::null(), |segment| (&raw const segment.header().report_names).cast())
+}
+
+/// Where the values of those variables go: `REPORT_AREA` bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_report(slot: u32) -> *mut u8 {
+    segment().report_address(slot)
 }
 
 /// Adds the `length` bytes written at `howdah_room`'s address to the response.

@@ -1,7 +1,8 @@
 //! Every structure in the segment, declared once; `xs/wire.h` is generated from this file.
 //!
 //! Order in memory: [`Header`], front cells, worker cells, queue ring, slot controls, slots. A slot is a request
-//! area, written by the front before the request is queued, and a response ring, written by the worker that owns it.
+//! area, written by the front before the request is queued, a report area and a response ring, written by the worker that
+//! owns it.
 //! A field has one writer at a time, named in its comment.
 #![expect(missing_debug_implementations, reason = "cells of shared memory have no useful rendering")]
 
@@ -16,14 +17,18 @@ pub const MAX_FRONTS: usize = 16;
 /// Slots: waiting requests and running ones together.
 pub const MAX_SLOTS: usize = 16384;
 /// Request record, fields, strings and an inline body.
-pub const REQUEST_AREA: usize = 224 * 1024;
+pub const REQUEST_AREA: usize = 222 * 1024;
+/// Values of env variables that the front has asked for, see `report`.
+pub const REPORT_AREA: usize = 2 * 1024;
+/// Words that hold the names of those variables.
+pub const REPORT_WORDS: usize = 128;
 /// Response stream of a slot: header lines, then body. A power of two.
 pub const RESPONSE_RING: usize = 128 * 1024;
-/// The end of the request area, beside the response ring, where a request stands that fits: the first touch of a
-/// slot then costs a new worker one page fault, which maps the neighbours, and not one for each.
-pub const NEAR_REQUEST: usize = 8 * 1024;
+/// The end of the request area, beside report area and response ring, where a request stands that fits: the first touch
+/// of a slot then costs a new worker one page fault, which maps the neighbours, and not one for each.
+pub const NEAR_REQUEST: usize = 6 * 1024;
 /// Bytes from one slot to the next.
-pub const SLOT_STRIDE: usize = REQUEST_AREA + RESPONSE_RING;
+pub const SLOT_STRIDE: usize = REQUEST_AREA + REPORT_AREA + RESPONSE_RING;
 /// Largest request body kept in the slot; above it goes to an extent or a file.
 pub const INLINE_BODY: usize = 64 * 1024;
 /// An extent: memory for one request body that is too large for a slot.
@@ -186,6 +191,8 @@ pub struct Header {
     pub slots_at: u64,
     /// Extents.
     pub extents_at: u64,
+    /// Names of the variables that workers report, see `report`. Front, before there is a worker.
+    pub report_names: [AtomicU64; REPORT_WORDS],
     /// The queue's two ends and the idle bitmap.
     pub queue: QueueCells,
 }
@@ -273,8 +280,8 @@ pub struct SlotControl {
     pub begun: AtomicU32,
     /// Where in the request area the request stands, see [`NEAR_REQUEST`]. Front, before queueing.
     pub request_at: AtomicU32,
-    /// Fills the worker's cache line.
-    pub reserved: AtomicU32,
+    /// Bytes in the report area. Worker, before it finishes.
+    pub report: AtomicU32,
     /// Bytes that the front has taken from the ring. Front.
     pub consumed: AtomicU64,
     /// CLOCK_MONOTONIC nanoseconds at which the request was queued. Front.

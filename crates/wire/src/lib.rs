@@ -15,11 +15,13 @@ pub mod layout;
 #[cfg(loom)]
 pub mod model;
 pub mod queue;
+pub mod report;
 pub mod request;
 pub mod response;
 pub mod segment;
 mod sync;
 
 pub use layout::*;
+pub use report::{REPORT_MOST, REPORT_NONE, reported};
 pub use request::{RequestReader, RequestWriter};
 pub use segment::{Segment, Shape, ShapeError};

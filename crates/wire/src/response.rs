@@ -16,6 +16,7 @@ impl SlotControl {
         self.status.store(0, Relaxed);
         self.head_length.store(0, Relaxed);
         self.begun.store(0, Relaxed);
+        self.report.store(0, Relaxed);
         self.waiting.store(0, Relaxed);
         self.abandoned.store(0, Relaxed);
         self.claimed_at.store(0, Relaxed);

@@ -12,6 +12,9 @@ use crate::request::{RequestReader, STRINGS_AT};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{Relaxed, SeqCst};
 
+/// Where in a slot its response ring begins.
+pub(crate) const RING_AT: usize = REQUEST_AREA + REPORT_AREA;
+
 /// How large the segment is to be.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -281,7 +284,7 @@ impl Segment {
         let length = control.available().saturating_sub(skip);
         let start = (control.consumed.load(Relaxed) as usize).wrapping_add(skip) & (RESPONSE_RING - 1);
         let first = length.min(RESPONSE_RING - start);
-        let ring = self.slot_address(slot).wrapping_add(REQUEST_AREA);
+        let ring = self.slot_address(slot).wrapping_add(RING_AT);
         // SAFETY: `available` is at most the ring, so this run lies in it; a worker does not write what it has
         // produced until the front has consumed it.
         let head = unsafe { core::slice::from_raw_parts(ring.wrapping_add(start), first) };
@@ -299,7 +302,7 @@ impl Segment {
         let control = &self.controls()[slot as usize];
         let start = control.produced.load(Relaxed) as usize & (RESPONSE_RING - 1);
         let length = bytes.len().min(control.room_left()).min(RESPONSE_RING - start);
-        let free = self.slot_address(slot).wrapping_add(REQUEST_AREA + start);
+        let free = self.slot_address(slot).wrapping_add(RING_AT + start);
         // SAFETY: in range, and `length` bytes fit before the ring's end; the front reads them once they are counted.
         let room = unsafe { core::slice::from_raw_parts_mut(free, length) };
         room.copy_from_slice(&bytes[..length]);

@@ -130,7 +130,7 @@ fn a_response_is_read_in_two_runs_around_the_ring_s_end() {
     control.reset(1);
     control.produce(RESPONSE_RING - 2);
     let _ = control.consume(RESPONSE_RING - 2);
-    let ring = segment.slot_address(1).wrapping_add(REQUEST_AREA);
+    let ring = segment.slot_address(1).wrapping_add(REQUEST_AREA + REPORT_AREA);
     for (place, byte) in [RESPONSE_RING - 2, RESPONSE_RING - 1, 0, 1, 2].into_iter().zip(*b"camel") {
         // SAFETY: within the slot's ring.
         unsafe { ring.wrapping_add(place).write(byte) };
@@ -152,6 +152,24 @@ fn a_request_stands_near_the_ring_or_where_there_is_more_room() {
     }
     segment.controls()[3].request_at.store(5, SeqCst);
     assert_eq!(segment.request_address(3), segment.slot_address(3), "a word that is wrong does no harm");
+}
+
+#[test]
+fn variables_are_asked_for_by_name_and_reported_beside_the_request() {
+    let segment = segment();
+    let names = [&b"REMOTE_USER"[..], b"psgix.session"];
+    segment.ask_for(names.into_iter()).unwrap();
+    let stored: Vec<u8> =
+        segment.header().report_names.iter().flat_map(|word| word.load(SeqCst).to_ne_bytes()).collect();
+    assert!(stored.starts_with(b"\x0bREMOTE_USER\x0dpsgix.session\0"));
+    let long = vec![b'x'; 256];
+    let many = vec![&b"X"[..]; 65];
+    assert!(segment.ask_for([&long[..]].into_iter()).is_err() && segment.ask_for(many.into_iter()).is_err());
+    assert!(segment.report(1).is_empty(), "nothing is reported yet");
+    segment.controls()[1].report.store(u32::MAX, SeqCst);
+    assert_eq!(segment.report(1).len(), REPORT_AREA, "a worker gone mad");
+    segment.controls()[1].reset(1);
+    assert!(segment.report(1).is_empty(), "the next request");
 }
 
 #[test]

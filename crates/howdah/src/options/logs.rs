@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::values::{Span, millis};
 use crate::log::{Format, Level};
 
 /// The logs.
@@ -26,6 +27,17 @@ pub(crate) struct Logs {
     /// apache is Apache httpd's; plack is that of Apache::LogFormat::Compiler, which Plack's AccessLog uses.
     #[arg(long, value_name = "WHOSE", default_value = "apache", hide_short_help = true)]
     pub(crate) access_log_compat: Meaning,
+
+    /// Log requests that take this long, in milliseconds
+    ///
+    /// A line says how long the request waited, ran and was sent. It counts from the request's first byte to the
+    /// response's last; also as 2s, 1m. 0 logs none.
+    #[arg(long, value_name = "MS", default_value = "0", value_parser = millis)]
+    pub(crate) slow_log: Span,
+
+    /// Where slow requests are logged, instead of the error log: a file, - or "|COMMAND"
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) slow_log_file: Option<String>,
 
     /// Give requests no X-Request-Id
     ///

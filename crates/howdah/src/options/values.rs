@@ -79,6 +79,13 @@ impl FromStr for Span {
     }
 }
 
+/// A span of time whose bare number is milliseconds.
+pub(crate) fn millis(text: &str) -> Result<Span, String> {
+    let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let wrong = |_| "not a time: write milliseconds, or a number with ms, s, m or h such as 2s".to_owned();
+    if bare { format!("{text}ms").parse() } else { text.parse().map_err(wrong) }
+}
+
 /// Timers add spans to the clock; a year is beyond every sane timeout and far from overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 

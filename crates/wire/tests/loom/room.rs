@@ -111,7 +111,7 @@ fn control() -> SlotControl {
         head_length: half(),
         begun: half(),
         request_at: half(),
-        reserved: half(),
+        report: half(),
         consumed: word(),
         queued_at: word(),
         room: half(),

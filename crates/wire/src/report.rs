@@ -1,0 +1,107 @@
+//! Variables of the application's env on their way back to the front, which wants them for the access log.
+//!
+//! The front names them once, before there is a worker ([`Segment::ask_for`]); when it names none, nobody does
+//! anything here. A worker writes their values into the report area of the slot just before it finishes, so values are
+//! seen that the application or a middleware sets while it answers. The front reads them once the slot is done
+//! ([`Segment::report`]).
+//!
+//! A report is a sequence of lengths (16 bits, native) and values, in the order of the names.
+
+use crate::layout::{REPORT_AREA, REPORT_WORDS, REQUEST_AREA};
+use crate::request::Full;
+use crate::segment::Segment;
+use crate::sync::Ordering::Relaxed;
+
+/// Length of a variable that the env has not.
+pub const REPORT_NONE: u16 = u16::MAX;
+
+/// Variables that one server may ask for.
+pub const REPORT_MOST: usize = 64;
+
+impl Segment {
+    /// Names the variables that workers are to report. Call once, before any worker attaches.
+    ///
+    /// # Errors
+    /// [`Full`] when there are more than 64, one is longer than 255 bytes, or all of them together than about 1000.
+    pub fn ask_for<'n>(&self, names: impl Iterator<Item = &'n [u8]>) -> Result<(), Full> {
+        let mut bytes = Vec::with_capacity(REPORT_WORDS * 8);
+        for (index, name) in names.enumerate() {
+            let length = u8::try_from(name.len()).map_err(|_| Full)?;
+            if index == REPORT_MOST || name.is_empty() {
+                return Err(Full);
+            }
+            bytes.push(length);
+            bytes.extend_from_slice(name);
+        }
+        if bytes.len() >= REPORT_WORDS * 8 {
+            return Err(Full);
+        }
+        bytes.resize(REPORT_WORDS * 8, 0);
+        for (word, bytes) in self.header().report_names.iter().zip(bytes.as_chunks().0) {
+            word.store(u64::from_ne_bytes(*bytes), Relaxed);
+        }
+        Ok(())
+    }
+
+    /// What the worker has reported of the request in `slot`, for [`reported`]. Only once the slot is done: before, the
+    /// worker may still write.
+    ///
+    /// # Panics
+    /// When `slot` is out of range.
+    #[must_use]
+    pub fn report(&self, slot: u32) -> &[u8] {
+        let length = self.controls()[slot as usize].report.load(Relaxed) as usize;
+        let start = self.report_address(slot);
+        // SAFETY: the area lies in the mapping, the length is bounded, and the worker is through with the slot.
+        unsafe { core::slice::from_raw_parts(start, length.min(REPORT_AREA)) }
+    }
+
+    /// Address of a slot's report area.
+    pub(crate) fn report_address(&self, slot: u32) -> *mut u8 {
+        self.slot_address(slot).wrapping_add(REQUEST_AREA)
+    }
+}
+
+/// The value of the variable that was named as number `index`. Whatever the report holds, this stays within it.
+#[must_use]
+pub fn reported(report: &[u8], index: usize) -> Option<&[u8]> {
+    let mut rest = report;
+    for _ in 0..index {
+        rest = split(rest)?.1;
+    }
+    split(rest)?.0
+}
+
+/// The first value of a report, and the rest of it.
+fn split(report: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
+    let (length, rest) = report.split_first_chunk()?;
+    match u16::from_ne_bytes(*length) {
+        REPORT_NONE => Some((None, rest)),
+        length => rest.split_at_checked(length.into()).map(|(value, rest)| (Some(value), rest)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(values: &[Option<&[u8]>]) -> Vec<u8> {
+        let length = |value: &Option<&[u8]>| value.map_or(REPORT_NONE, |value| value.len() as u16);
+        let one = |value: &Option<&[u8]>| [&length(value).to_ne_bytes(), value.unwrap_or_default()].concat();
+        values.iter().flat_map(one).collect()
+    }
+
+    #[test]
+    fn values_are_found_by_their_number() {
+        let report = report(&[Some(b"ann"), None, Some(b""), Some(b"\xff\n")]);
+        let found = [0, 1, 2, 3, 4].map(|index| reported(&report, index));
+        assert_eq!(found, [Some(&b"ann"[..]), None, Some(b""), Some(b"\xff\n"), None]);
+    }
+
+    #[test]
+    fn a_worker_gone_mad_reports_nothing() {
+        for bad in [&b""[..], b"\x05", b"\x05\x00abc", b"\xff\xfe"] {
+            assert_eq!((reported(bad, 0), reported(bad, 1)), (None, None), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+package Howdah::Test::Apache;
+
+# A real Apache httpd with an access log in a given format: the judge of ours.
+#
+#   Howdah::Test::Apache->is_installed or plan skip_all => ...;
+#   my $apache = Howdah::Test::Apache->start(format => '%h %>s', modules => ['env'], lines => 'SetEnv A 1');
+#   $apache->port; $apache->log; $apache->dir;    # /hello.html and /empty.txt are served
+use strict;
+use warnings;
+
+use File::Temp ();
+use IO::Socket::INET ();
+use POSIX ();
+use Time::HiRes qw(sleep time);
+
+my ($program)   = grep { -x } qw(/usr/sbin/apache2 /usr/sbin/httpd);
+my ($directory) = grep { -d } qw(/usr/lib/apache2/modules /usr/lib64/httpd/modules);
+
+sub is_installed { return $program && $directory }
+
+sub start {
+    my ($class, %wish) = @_;
+    my $self  = bless {dir => File::Temp->newdir, owner => $$}, $class;
+    my $probe = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => 0, Listen => 1) or die $!;
+    $self->{port} = $probe->sockport;
+    close $probe or die $!;
+    chmod 0755, "$self->{dir}" or die $!;
+    mkdir "$self->{dir}/www" or die $!;
+    $self->write_file('www/hello.html', 'hello world');
+    $self->write_file($_, $wish{files}{$_}) for keys %{$wish{files} // {}};
+    $self->write_file('httpd.conf', $self->_configuration(%wish));
+    $self->{pid} = fork // die $!;
+    $self->{pid} or exec $program, '-X', '-d', $self->dir, '-f', "$self->{dir}/httpd.conf" or POSIX::_exit(127);
+    my $end = time + 10;
+
+    until (IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{port})) {
+        die 'httpd does not start' if time > $end;
+        sleep 0.05;
+    }
+    return $self;
+}
+
+sub dir { return "$_[0]{dir}" }
+sub log { return "$_[0]{dir}/apache.log" }    ## no critic (ProhibitBuiltinHomonyms)
+sub port { return $_[0]{port} }
+
+sub write_file {
+    my ($self, $name, $text) = @_;
+    open my $out, '>:raw', "$self->{dir}/$name" or die "cannot write $name: $!";
+    print {$out} $text;
+    close $out or die "cannot write $name: $!";
+    return;
+}
+
+sub _configuration {
+    my ($self, %wish) = @_;
+    my $dir    = $self->dir;
+    my $format = $wish{format} =~ s/(?=")/\\/gr;
+    my @wanted = (qw(mpm_event authz_core headers), @{$wish{modules} // []});
+    my $load   = join '', map { "LoadModule ${_}_module $directory/mod_$_.so\n" } @wanted;
+    return <<"CONF";
+$load
+User nobody
+Group nogroup
+ServerName judge.example
+Listen 127.0.0.1:$self->{port}
+DefaultRuntimeDir $dir
+PidFile $dir/pid
+ErrorLog $dir/error.log
+DocumentRoot $dir/www
+Header set Content-Type "text/html; charset=utf-8"
+@{[$wish{lines} // '']}
+LogFormat "$format" judge
+CustomLog $dir/apache.log judge
+CONF
+}
+
+sub DESTROY {
+    my $self = shift;
+    return if $self->{owner} != $$ || !$self->{pid};
+    local ($@, $!, $?);
+    kill KILL => $self->{pid};
+    waitpid $self->{pid}, 0;
+    return;
+}
+
+1;
