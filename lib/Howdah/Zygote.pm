@@ -36,7 +36,7 @@ sub run {
     }
     my $children = Howdah::XS::watch_children();
     $self->_prepare_workers(sub { $self->_tell("log $_") for Howdah::Inherited->find(@known) });
-    $self->_tell('ready');
+    $self->_tell(sprintf 'ready v%vd', $^V);
     $self->{on_ready}->() if $self->{on_ready};
     @_ = ('Howdah::Worker', $self->{control}, $children);
     goto &Howdah::Worker::run;    # leaves no frame of ours in the application's backtraces

@@ -56,7 +56,7 @@ subtest 'it answers while every worker is busy' => sub {
     is_deeply [map { $_->{request}{target} } @{$state->{workers}{list}}], [('/slow/2') x 2], 'what workers do';
     my ($worker) = @{$state->{workers}{list}};
     is_deeply [@{$worker->{request}}{qw(client host method protocol)}], ['127.0.0.1', 'x', 'GET', 'HTTP/1.1'];
-    cmp_ok $worker->{memory}, '>', 100_000, 'memory of a worker';
+    cmp_ok $worker->{memory}, '>', 50_000, 'memory of a worker';
     is_deeply [sort map { $_->{pid} } @{$state->{workers}{list}}], [sort $server->workers], 'process ids';
     is $_->response->{status}, 200 for @running, @waiting;
 };

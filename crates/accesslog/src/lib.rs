@@ -34,7 +34,7 @@ pub use kept::Kept;
 pub use needs::{Needs, Source};
 pub use preset::{PRESETS, SLOW};
 pub use record::{ConnectionState, NoValues, Record, Values};
-pub use sink::{Counts, Options, Sink, Target, Writer};
+pub use sink::{Counts, Options, Sink, Starter, Target, Writer};
 
 /// Whose meaning a directive has where Apache httpd and Apache::LogFormat::Compiler (which Plack's AccessLog uses)
 /// differ.

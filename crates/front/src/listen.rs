@@ -167,6 +167,12 @@ impl Listener {
         &self.socket
     }
 
+    /// The file of a Unix socket.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.origin.path.as_deref()
+    }
+
     /// Puts it into the event loop. The duplicate shares its queue of connections.
     pub(crate) fn watch(&self) -> std::io::Result<AsyncFd<OwnedFd>> {
         howdah_sys::watch_readable(self.socket.try_clone()?)

@@ -1,12 +1,15 @@
 //! Opens the logs of requests that the options ask for, the access log and the slow-request log, and makes each front
 //! thread's end of them.
 
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use anyhow::Context;
 use howdah_accesslog::{Compat, Format, Options, SLOW, Sink, Source, Target, Writer, compile};
 use howdah_front::{AccessLog, SlowLog};
+use howdah_sys::launcher::Job;
 use howdah_wire::{REPORT_MOST, Segment};
 
 use crate::options::Serve;
@@ -15,6 +18,9 @@ use crate::status::LineCounter;
 
 /// Time for the last lines to be written when the server ends, and for a file to be opened anew.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The commands of piped logs, and what starts them.
+pub(crate) type Commands = Vec<(String, Job)>;
 
 /// Open logs of requests.
 #[derive(Debug)]
@@ -54,18 +60,25 @@ impl Reopening {
     }
 }
 
+/// Where logs of requests go.
+pub(crate) fn targets(logs: &Logs) -> Vec<Target> {
+    let slow = logs.slow_log_file.as_deref().filter(|_| logs.slow_log.limit().is_some());
+    logs.access_log.as_deref().into_iter().chain(slow).map(Target::parse).collect()
+}
+
 impl Access {
-    /// Opens the logs; none when none are asked for.
+    /// Opens the logs; none when none are asked for. `commands` start those of piped logs.
     ///
     /// # Errors
     /// When the format is malformed or a target cannot be opened.
-    pub(crate) fn open(options: &Serve) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn open(options: &Serve, commands: &Commands) -> anyhow::Result<Option<Self>> {
         let logs = &options.logs;
         let (slow, log) = (logs.slow_log.limit(), logs.access_log.as_deref());
-        let log = log.map(|target| Output::open("access log", target, format(logs)?)).transpose()?;
+        let log =
+            log.map(|target| Output::open("access log", target, format(logs)?, commands)).transpose()?;
         let slow_file = logs.slow_log_file.as_deref().filter(|_| slow.is_some());
         let slow_file = slow_file
-            .map(|target| Output::open("slow-request log", target, compile(SLOW, Compat::Apache)?))
+            .map(|target| Output::open("slow-request log", target, compile(SLOW, Compat::Apache)?, commands))
             .transpose()?;
         Ok((log.is_some() || slow.is_some()).then_some(Self { log, slow, slow_file }))
     }
@@ -110,9 +123,9 @@ impl Access {
 }
 
 impl Output {
-    fn open(what: &'static str, target: &str, format: Format) -> anyhow::Result<Self> {
+    fn open(what: &'static str, target: &str, format: Format, commands: &Commands) -> anyhow::Result<Self> {
         let target = Target::parse(target);
-        let sink = Sink::open(&target, Options::default());
+        let sink = open(&target, commands);
         let sink = sink.with_context(|| format!("cannot open the {what} {target}"))?;
         Ok(Self { what, format, target, sink })
     }
@@ -136,6 +149,16 @@ impl Output {
             );
         }
     }
+}
+
+fn open(target: &Target, commands: &Commands) -> std::io::Result<Sink> {
+    let Target::Command(wanted) = target else { return Sink::open(target, Options::default()) };
+    let job = commands.iter().find(|(command, _)| command == wanted).map(|(_, job)| job.clone());
+    let start = move |_: &str, input: OwnedFd| {
+        let job = job.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
+        job.start(None, Some(input.as_fd()), &[]).map(|pid| pid.as_raw_pid().unsigned_abs())
+    };
+    Sink::open_by(target, Options::default(), Arc::new(start))
 }
 
 /// Compiles the format, so that a mistake in it is found before anything is started.

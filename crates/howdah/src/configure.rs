@@ -7,7 +7,6 @@ use anyhow::Context;
 use howdah_front as front;
 use howdah_supervisor as supervisor;
 
-use crate::locate::Perl;
 use crate::options::Serve;
 use crate::options::values::Span;
 
@@ -48,22 +47,6 @@ impl Serve {
             max_memory: Some(self.workers.max_memory.0).filter(|&bytes| bytes > 0),
             graceful_timeout: off_is_zero(self.workers.graceful_timeout),
         }
-    }
-
-    /// Where zygotes come from: plackup's, or those that we start.
-    ///
-    /// # Errors
-    /// When there is no perl, Howdah's modules do not load with it, or the descriptor that plackup names is none.
-    pub(crate) fn source(&self) -> anyhow::Result<supervisor::Source> {
-        if let Some(number) = self.process.zygote_fd {
-            let control = howdah_sys::process::adopt_fd(number).with_context(|| {
-                format!("--zygote-fd {number} is no open descriptor; the option is for plackup")
-            })?;
-            return Ok(supervisor::Source::Adopted { control });
-        }
-        let perl = Perl::find(self.app.perl.as_deref())?;
-        perl.probe()?;
-        Ok(supervisor::Source::Start { perl_args: perl.include(), perl: perl.program, spec: self.zygote() })
     }
 
     /// What a zygote is to load, and as whom.

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use howdah_front::{Front, Listener};
@@ -97,6 +98,13 @@ impl Estate {
     /// Copies of the listening sockets.
     pub(crate) fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
         self.all().map(|listener| listener.socket().try_clone()).collect()
+    }
+
+    /// The files of Unix sockets, which are removed in the end.
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let sockets = self.all().filter_map(Listener::path).map(Into::into);
+        let control = self.control.as_ref().map(|place| place.path().to_owned());
+        sockets.chain(control)
     }
 
     /// The process that was to have all of this failed, perhaps after it had written the pid file.

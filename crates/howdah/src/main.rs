@@ -2,7 +2,9 @@
 //!
 //!     options     what may be asked for: every option declared once
 //!     serve       runs the server until its end
+//!     processes   what it may start, and the launcher that does
 //!     parts       ties the front and the supervisor together
+//!     confine     gives up the rights that a front does not need
 //!     estate      listeners, control socket, pid file: made, inherited or handed over
 //!     signals     what signals mean
 //!     control     the control socket, and the commands that use it
@@ -28,6 +30,7 @@
 mod access;
 mod check;
 mod configure;
+mod confine;
 mod control;
 mod deadline;
 mod estate;
@@ -40,6 +43,7 @@ mod operations;
 mod options;
 mod parts;
 mod pidfile;
+mod processes;
 mod serve;
 mod signals;
 mod status;
@@ -51,6 +55,9 @@ use std::process::ExitCode;
 use options::{Action, Parsed};
 
 fn main() -> ExitCode {
+    if let Some(code) = processes::be_launcher() {
+        return code;
+    }
     let Parsed { action, warnings } =
         options::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
     for warning in warnings {

@@ -5,14 +5,16 @@ use std::io;
 use std::sync::{Arc, mpsc};
 
 use anyhow::Context;
-use howdah_front::{Front, Listener, Setup, runtime};
+use howdah_front::{Front, Listener, Overdue, Setup, runtime};
 use howdah_metrics::Recorder;
-use howdah_supervisor::{Ended, Errors, Event, ExitKind, Handle, Shared, Supervisor, cells_for, scale};
+use howdah_supervisor::{
+    Ended, Errors, Event, ExitKind, Handle, Shared, Source, Supervisor, cells_for, scale,
+};
 use howdah_wire::{MAX_SLOTS, Segment, Shape};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 
-use crate::access::Access;
+use crate::access::{Access, Commands};
 use crate::deadline;
 use crate::options::Serve;
 use crate::status::Observer;
@@ -32,43 +34,21 @@ impl Parts {
     ///
     /// # Errors
     /// When the system refuses something, or the application does not load.
-    pub(crate) async fn start(options: &Serve, pages: &[Listener], errors: Errors) -> anyhow::Result<Self> {
-        let config = Arc::new(options.front()?);
-        let settings = options.supervisor();
-        let threads = options.workers.front_threads as usize;
-        let shape = shape(config.max_queue, options.workers.count() as usize, threads);
-        let (memfd, segment) = howdah_sys::create_segment(shape).context("cannot create shared memory")?;
-        let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
-        let access = Access::open(options)?;
-        let recorders: Vec<_> = (0..threads).map(|_| Recorder::new()).collect();
-        let counters = recorders.iter().map(Recorder::counters).collect();
-        let lines = access.as_ref().and_then(Access::lines);
+    pub(crate) async fn start(
+        options: &Serve,
+        source: Source,
+        logs: &Commands,
+        pages: &[Listener],
+        errors: Errors,
+    ) -> anyhow::Result<Self> {
+        let shared = share(options, errors)?;
+        let segment = shared.segment;
+        let access = Access::open(options, logs)?;
         access.as_ref().map_or(Ok(()), |access| access.ask_for_variables(segment))?;
-        let (observer, local) =
-            Observer::start(options, segment, counters, lines).context("cannot start the status thread")?;
-        let (overdue, stuck) = unbounded_channel();
-        let mut fronts = Vec::new();
-        for (index, (eventfd, recorder)) in eventfds.iter().zip(recorders).enumerate() {
-            let setup = Setup {
-                config: Arc::clone(&config),
-                segment,
-                index: u32::try_from(index)?,
-                eventfd: eventfd.try_clone()?,
-                // Until there are workers, other connections wait in the kernel: if none come up, another process has them.
-                listeners: pages.iter().map(Listener::share).collect::<io::Result<_>>()?,
-                access_log: access.as_ref().and_then(Access::log),
-                slow_log: access.as_ref().and_then(Access::slow_log),
-                recorder,
-                local: local.clone(),
-                overdue: overdue.clone(),
-            };
-            fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
-        }
+        let (fronts, observer, stuck) = start_threads(options, &shared, access.as_ref(), pages)?;
         let (events, news) = unbounded_channel();
         tokio::spawn(bridge(news, fronts.clone()));
-        let shared =
-            Shared { segment, memfd, eventfds, titles: !options.process.no_proctitle, errors: Some(errors) };
-        let (supervisor, handle) = Supervisor::start(settings, options.source()?, shared, events).await?;
+        let (supervisor, handle) = Supervisor::start(options.supervisor(), source, shared, events).await?;
         observer.supervised(handle.clone());
         let ended = tokio::spawn(supervisor.run());
         tokio::spawn(deadline::watch(stuck, segment, handle.clone()));
@@ -80,6 +60,49 @@ impl Parts {
         observer.serving();
         Ok(Self { fronts, handle, ended, segment, access, observer })
     }
+}
+
+/// The segment and the wake-ups of each front thread.
+fn share(options: &Serve, errors: Errors) -> anyhow::Result<Shared> {
+    let threads = options.workers.front_threads as usize;
+    let shape = shape(options.front()?.max_queue, options.workers.count() as usize, threads);
+    let (memfd, segment) = howdah_sys::create_segment(shape).context("cannot create shared memory")?;
+    let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
+    Ok(Shared { segment, memfd, eventfds, titles: !options.process.no_proctitle, errors: Some(errors) })
+}
+
+/// Starts the front threads, this one among them, and who watches them. Stuck workers are reported to the last.
+fn start_threads(
+    options: &Serve,
+    shared: &Shared,
+    access: Option<&Access>,
+    pages: &[Listener],
+) -> anyhow::Result<(Vec<Front>, Observer, UnboundedReceiver<Overdue>)> {
+    let config = Arc::new(options.front()?);
+    let recorders: Vec<_> = shared.eventfds.iter().map(|_| Recorder::new()).collect();
+    let counters = recorders.iter().map(Recorder::counters).collect();
+    let (observer, local) =
+        Observer::start(options, shared.segment, counters, access.and_then(Access::lines))
+            .context("cannot start the status thread")?;
+    let (overdue, stuck) = unbounded_channel();
+    let mut fronts = Vec::new();
+    for (index, (eventfd, recorder)) in shared.eventfds.iter().zip(recorders).enumerate() {
+        let setup = Setup {
+            config: Arc::clone(&config),
+            segment: shared.segment,
+            index: u32::try_from(index)?,
+            eventfd: eventfd.try_clone()?,
+            // Until there are workers, other connections wait in the kernel: if none come up, another process has them.
+            listeners: pages.iter().map(Listener::share).collect::<io::Result<_>>()?,
+            access_log: access.and_then(Access::log),
+            slow_log: access.and_then(Access::slow_log),
+            recorder,
+            local: local.clone(),
+            overdue: overdue.clone(),
+        };
+        fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
+    }
+    Ok((fronts, observer, stuck))
 }
 
 /// Slots for every request that may wait and every worker that may run one.

@@ -1,7 +1,7 @@
 //! Serving: starts the front threads and the supervisor, and does what signals and the control socket say until the end.
 //!
 //! ```text
-//! configure -> estate -> segment -> front threads -> supervisor -> ready -> accept -> signals -> drain -> stop
+//! launcher -> estate -> confine -> segment -> front threads -> supervisor -> ready -> accept -> signals -> drain -> stop
 //! ```
 
 use std::process::ExitCode;
@@ -17,6 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use crate::access::{Access, Reopening};
+use crate::confine::confine;
 use crate::control::protocol::Change;
 use crate::control::server::{self, Desk, Order, Reply};
 use crate::estate::Estate;
@@ -26,6 +27,7 @@ use crate::manager::Manager;
 use crate::operations::{Facts, Operations};
 use crate::options::Serve;
 use crate::parts::Parts;
+use crate::processes::Processes;
 use crate::signals::{Signals, Wish};
 use crate::upgrade::{self, Program, Succession, Successor};
 use crate::watch::Watch;
@@ -61,23 +63,29 @@ fn run_here(
     daemon: &mut Option<Daemon>,
 ) -> anyhow::Result<ExitCode> {
     log::start(&options.logs)?;
-    // It goes last, with what Perl said at the end.
+    raise_file_limit();
+    let processes = Processes::prepare(options, &program)?;
+    let mut estate = Estate::obtain(options, heir.as_mut())?;
+    if processes.launched {
+        confine(options, &estate);
+    }
+    let Processes { source, heir: successor, logs, .. } = processes;
+    // The first thread. It goes last, with what Perl said at the end.
     let (_intake, errors) =
         Intake::start(options.logs.error_log_format).context("cannot start the error log")?;
-    raise_file_limit();
-    let mut estate = Estate::obtain(options, heir.as_mut())?;
     let main = runtime().context("cannot start the event loop")?;
     main.block_on(async {
         let mut signals = Signals::new().context("cannot take signals")?;
         let parts = tokio::select! {
-            parts = Parts::start(options, estate.early(), errors) => parts?,
+            parts = Parts::start(options, source, &logs, estate.early(), errors) => parts?,
             () = signals.stop() => bail!("stopped before the application was loaded"),
         };
         if let Some(heir) = heir {
             heir.take_over()?;
             estate.take(options)?;
         }
-        let server = Server::open(options, program, parts, signals, estate)?;
+        let succession = Succession::new(program, successor, upgrade::obstacle(options));
+        let server = Server::open(options, succession, parts, signals, estate)?;
         if let Some(daemon) = daemon.take() {
             daemon.ready(options.logs.error_log.is_some())?;
         }
@@ -117,7 +125,7 @@ impl Server {
     /// Accepts connections, and tells everybody.
     fn open(
         options: &Serve,
-        program: Program,
+        succession: Succession,
         parts: Parts,
         signals: Signals,
         estate: Estate,
@@ -136,7 +144,7 @@ impl Server {
             desk: Desk { operations: operations.clone(), orders },
             orders: inbox,
             accepts_control: None,
-            succession: Succession::new(program, upgrade::obstacle(options)),
+            succession,
             estate,
             _watch: Watch::start(options, operations.clone())?,
             operations,

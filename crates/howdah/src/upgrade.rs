@@ -11,15 +11,16 @@
 use std::env;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as Channel;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use howdah_supervisor::{Pid, Signal};
+use howdah_supervisor::Signal;
 use howdah_sys::activation::UPGRADE;
-use howdah_sys::process::{Process, spawn};
+use howdah_sys::launcher::{FIRST_FD, Job};
+use howdah_sys::process::Process;
+use howdah_sys::recipe::Recipe;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
@@ -48,6 +49,11 @@ impl Program {
         let own = env::current_exe()?;
         let called = arguments.next().map(PathBuf::from).and_then(|name| called(&name, &own));
         Ok(Self { path: called.unwrap_or(own), arguments: arguments.collect() })
+    }
+
+    /// How to call it again, as the heir of this process.
+    pub(crate) fn recipe(&self) -> Recipe {
+        Recipe::new(&self.path).args(&self.arguments).told_by(UPGRADE).without("WATCHDOG_PID")
     }
 }
 
@@ -81,6 +87,7 @@ type Reply = oneshot::Sender<Result<String, String>>;
 #[derive(Debug)]
 pub(crate) struct Succession {
     program: Program,
+    job: Job,
     obstacle: Option<&'static str>,
     under_way: Option<UnderWay>,
 }
@@ -92,16 +99,16 @@ struct UnderWay {
 }
 
 impl Succession {
-    /// `obstacle` is why there can be none.
-    pub(crate) fn new(program: Program, obstacle: Option<&'static str>) -> Self {
-        Self { program, obstacle, under_way: None }
+    /// `job` starts `program` by its recipe; `obstacle` is why there can be none.
+    pub(crate) fn new(program: Program, job: Job, obstacle: Option<&'static str>) -> Self {
+        Self { program, job, obstacle, under_way: None }
     }
 
     /// Starts a new process, unless that is impossible or under way.
     pub(crate) fn begin(&mut self, estate: &Estate, reply: Option<Reply>) {
         match self.inheritance(estate) {
             Ok(inheritance) => {
-                let task = tokio::spawn(start(self.program.clone(), inheritance));
+                let task = tokio::spawn(start(self.program.clone(), self.job.clone(), inheritance));
                 self.under_way = Some(UnderWay { task, reply });
             }
             Err(reason) => conclude(&Err(reason), reply),
@@ -174,8 +181,8 @@ pub(crate) struct Successor {
 ///
 /// # Errors
 /// When it cannot be started or does not come so far: the reason, for people.
-async fn start(program: Program, estate: Inheritance) -> Result<Successor, String> {
-    let mut successor = launch(&program, &estate)
+async fn start(program: Program, job: Job, estate: Inheritance) -> Result<Successor, String> {
+    let mut successor = launch(&program, &job, &estate)
         .map_err(|error| format!("cannot start {}: {error}", program.path.display()))?;
     drop(estate);
     match successor.hear().await? {
@@ -200,25 +207,28 @@ impl Inheritance {
     }
 }
 
-fn launch(program: &Program, estate: &Inheritance) -> io::Result<Successor> {
+fn launch(program: &Program, job: &Job, estate: &Inheritance) -> io::Result<Successor> {
     let (channel, theirs) = Channel::pair()?;
     channel.set_nonblocking(true)?;
+    let mut numbers = FIRST_FD..;
+    let mut number = || numbers.next().unwrap_or_default();
     let will = Will {
         parent: std::process::id(),
-        channel: theirs.as_raw_fd(),
-        listeners: estate.listeners.iter().map(AsRawFd::as_raw_fd).collect(),
-        control: estate.control.as_ref().map(AsRawFd::as_raw_fd),
+        channel: number(),
+        listeners: estate.listeners.iter().map(|_| number()).collect(),
+        control: estate.control.as_ref().map(|_| number()),
         ours: estate.ours,
     };
-    let mut command = Command::new(&program.path);
-    command.args(&program.arguments).env(UPGRADE, serde_json::to_string(&will)?).env_remove("WATCHDOG_PID");
-    let fds: Vec<_> =
-        estate.listeners.iter().chain(&estate.control).map(AsFd::as_fd).chain([theirs.as_fd()]).collect();
+    let fds: Vec<_> = [theirs.as_fd()]
+        .into_iter()
+        .chain(estate.listeners.iter().chain(&estate.control).map(AsFd::as_fd))
+        .collect();
     // The supervisor collects children that it does not know.
-    let child = spawn(&mut command, &fds)?;
-    tracing::info!(pid = child.id(), "upgrade: {} is being started", program.path.display());
+    let will = serde_json::to_string(&will)?;
+    let pid = job.start(Some(will.as_ref()), Some(io::stdin().as_fd()), &fds)?;
+    tracing::info!(pid = pid.as_raw_pid(), "upgrade: {} is being started", program.path.display());
     let channel = BufReader::new(UnixStream::from_std(channel)?);
-    Ok(Successor { process: Process::open(Pid::from_child(&child)), channel, serves: false })
+    Ok(Successor { process: Process::open(pid), channel, serves: false })
 }
 
 impl Successor {

@@ -1,10 +1,10 @@
 //! What the binary tells the supervisor at start.
 
-use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use howdah_sys::launcher::Job;
 use howdah_wire::{MAX_WORKERS, Segment};
 use serde::Serialize;
 
@@ -44,16 +44,13 @@ impl Config {
 
 /// Where zygotes come from.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one in the program, and not for long")]
 pub enum Source {
     /// The supervisor starts them, so a reload loads the application anew.
     Start {
-        /// The perl to run.
+        /// The perl that runs it, for messages.
         perl: PathBuf,
-        /// Arguments for perl before `-MHowdah::Zygote`: `-I...`.
-        perl_args: Vec<OsString>,
-        /// What the zygote is to load and how.
-        spec: ZygoteSpec,
+        /// Starts a process by a [`recipe`](crate::recipe).
+        job: Job,
     },
     /// plackup forked the only one, with the application loaded. A reload replaces the workers alone.
     Adopted {

@@ -47,6 +47,8 @@ pub struct Snapshot {
     pub zygote: Option<Pid>,
     /// Those of all generations.
     pub zygotes: Vec<Pid>,
+    /// Version of the perl that runs the application; empty when it is not known.
+    pub perl: String,
     /// A new generation is loading or starting its workers.
     pub reloading: bool,
     /// Workers wanted.

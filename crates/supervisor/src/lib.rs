@@ -57,3 +57,4 @@ pub use howdah_sys::{ExitKind, Pid, Signal};
 pub use scale::scale;
 pub use supervisor::{Ended, Supervisor};
 pub use tally::{Cause, Counts};
+pub use zygote::recipe;

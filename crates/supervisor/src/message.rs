@@ -4,7 +4,7 @@
 //! to the zygote:    attach <front threads>          + segment, eventfd of each front thread
 //!                   spawn <index> <generation>      + channel to each front thread
 //!                   stop                            fork no more, exit when the last worker has left
-//! from the zygote:  ready | failed <perl message> | spawned <index> <pid> | exited <index> <pid> <wait status> | log <text>
+//! from the zygote:  ready [<perl's version>] | failed <perl message> | spawned <index> <pid> | exited <index> <pid> <wait status> | log <text>
 //! ```
 
 use howdah_sys::{ExitKind, Pid};
@@ -15,8 +15,8 @@ pub(crate) const LONGEST: usize = 64 * 1024;
 /// What a zygote says.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// The application is loaded.
-    Ready,
+    /// The application is loaded, by this version of perl if it says so.
+    Ready { perl: String },
     /// It does not load; the zygote exits.
     Failed(String),
     /// A worker was forked.
@@ -33,7 +33,7 @@ impl Report {
         let text = String::from_utf8_lossy(packet);
         let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
         match word.trim_end() {
-            "ready" => Some(Self::Ready),
+            "ready" => Some(Self::Ready { perl: rest.trim_end().to_owned() }),
             "failed" => Some(Self::Failed(rest.trim_end().to_owned())),
             "spawned" => parse_spawned(rest),
             "exited" => parse_exited(rest),
@@ -73,8 +73,8 @@ mod tests {
     #[test]
     fn reports_are_understood() {
         let cases = [
-            ("ready", Some(Report::Ready)),
-            ("ready\n", Some(Report::Ready)),
+            ("ready v5.36.0", Some(Report::Ready { perl: "v5.36.0".into() })),
+            ("ready\n", Some(Report::Ready { perl: String::new() })),
             (
                 "failed Can't locate Foo.pm in @INC\n",
                 Some(Report::Failed("Can't locate Foo.pm in @INC".into())),

@@ -47,11 +47,11 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The zygote of `number` has loaded the application.
-    pub(crate) fn loaded(&mut self, number: u32) {
+    /// The zygote of `number` has loaded the application, with this version of perl.
+    pub(crate) fn loaded(&mut self, number: u32, perl: String) {
         let first = self.in_role(Role::Serving).is_none();
         let Some(generation) = self.generation_mut(number) else { return };
-        generation.zygote.loaded();
+        generation.zygote.loaded(perl);
         if generation.role == Role::Loading {
             if first {
                 generation.serve();

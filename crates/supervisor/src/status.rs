@@ -19,6 +19,7 @@ impl Supervisor {
             serving_since: serving.and_then(|generation| generation.serving),
             zygote: serving.and_then(|generation| generation.zygote.pid()),
             zygotes: self.generations.iter().filter_map(|generation| generation.zygote.pid()).collect(),
+            perl: serving.map(|generation| generation.zygote.perl.clone()).unwrap_or_default(),
             reloading: !self.reload_replies.is_empty() || self.in_role(Role::Filling).is_some(),
             target: self.target,
             workers: self.pool.workers().filter_map(|(index, _)| self.worker_info(index)).collect(),

@@ -102,8 +102,8 @@ impl Supervisor {
     ) -> Result<(Self, Handle), StartError> {
         let mut supervisor = Self::new(config, shared, events)?;
         match source {
-            Source::Start { perl, perl_args, spec } => {
-                supervisor.program = Some(Program { perl, perl_args, spec });
+            Source::Start { perl, job } => {
+                supervisor.program = Some(Program { perl, job });
                 supervisor.add_generation()?;
             }
             Source::Adopted { control } => {
@@ -218,7 +218,7 @@ impl Supervisor {
             generation.zygote.heard_from(sender);
         }
         match report {
-            Report::Ready => self.loaded(number),
+            Report::Ready { perl } => self.loaded(number, perl),
             Report::Failed(message) => self.reload_failed(number, &ReloadError::Application(message)),
             Report::Spawned { index, pid } => self.forked(index, pid),
             Report::Exited { index, pid, status } => self.departed(index, pid, status),

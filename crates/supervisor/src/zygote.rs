@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use howdah_sys::process::{Process, spawn, try_wait};
+use howdah_sys::launcher::{FIRST_FD, Job};
+use howdah_sys::process::{Process, try_wait};
+use howdah_sys::recipe::Recipe;
 use howdah_sys::{ExitKind, Pid, Signal, activation, notify, socketpair_seqpacket};
 use serde::Serialize;
 
@@ -25,8 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) perl: PathBuf,
-    pub(crate) perl_args: Vec<OsString>,
-    pub(crate) spec: ZygoteSpec,
+    pub(crate) job: Job,
 }
 
 #[derive(Serialize)]
@@ -34,6 +33,26 @@ struct Environment<'a> {
     control: RawFd,
     #[serde(flatten)]
     spec: &'a ZygoteSpec,
+}
+
+/// What a zygote is, for [`Source::Start`](crate::Source::Start): a perl with these arguments that loads what `spec`
+/// says. Its control socket is its first descriptor.
+///
+/// # Errors
+/// When the specification has no rendering in JSON, such as a path that is not UTF-8.
+pub fn recipe(
+    perl: &Path,
+    perl_args: impl IntoIterator<Item = OsString>,
+    spec: &ZygoteSpec,
+) -> io::Result<Recipe> {
+    let json = serde_json::to_string(&Environment { control: FIRST_FD, spec })?;
+    let recipe = Recipe::new(perl)
+        .args(perl_args)
+        .args(["-MHowdah::Zygote", "-e", "Howdah::Zygote->main"])
+        .env("HOWDAH_ZYGOTE", json)
+        // Ctrl-C is the front's to handle, or requests in flight would die with their workers.
+        .in_own_group();
+    Ok(activation::VARIABLES.into_iter().chain([notify::VARIABLE]).fold(recipe, Recipe::without))
 }
 
 /// A zygote's process and the way to talk to it.
@@ -48,6 +67,8 @@ pub(crate) struct Zygote {
     // It reads its control socket, so the end of that is enough to end it.
     listens: bool,
     kill_at: Option<Instant>,
+    /// Version of its perl, once that has loaded the application.
+    pub(crate) perl: String,
 }
 
 impl Zygote {
@@ -59,13 +80,9 @@ impl Zygote {
         mailbox: Mailbox,
     ) -> Result<Self, StartError> {
         let (ours, theirs) = socketpair_seqpacket().map_err(system("create a socket pair"))?;
-        let environment = Environment { control: theirs.as_raw_fd(), spec: &program.spec };
-        let json = serde_json::to_string(&environment)
-            .map_err(|error| system("describe the application to perl")(error.into()))?;
-        let child = spawn(&mut command(program, &json), &[theirs.as_fd()])
-            .map_err(|error| StartError::Perl { perl: program.perl.clone(), error })?;
-        let process = Some(Process::open(Pid::from_child(&child)));
-        let zygote = Self::connect(ours, process, generation, mailbox)?;
+        let pid = program.job.start(None, None, &[theirs.as_fd()]);
+        let pid = pid.map_err(|error| StartError::Perl { perl: program.perl.clone(), error })?;
+        let zygote = Self::connect(ours, Some(Process::open(pid)), generation, mailbox)?;
         zygote.attach(shared, generation)?;
         Ok(zygote)
     }
@@ -97,6 +114,7 @@ impl Zygote {
             told_to_stop: false,
             listens: false,
             kill_at: None,
+            perl: String::new(),
         })
     }
 
@@ -151,8 +169,9 @@ impl Zygote {
     }
 
     /// It has loaded the application and listens to us.
-    pub(crate) fn loaded(&mut self) {
+    pub(crate) fn loaded(&mut self, perl: String) {
         self.listens = true;
+        self.perl = perl;
     }
 
     /// It spoke, so its process id is known.
@@ -235,18 +254,6 @@ impl Drop for Zygote {
             self.signal(Signal::TERM);
         }
     }
-}
-
-fn command(program: &Program, json: &str) -> Command {
-    let mut command = Command::new(&program.perl);
-    command.args(&program.perl_args).args(["-MHowdah::Zygote", "-e", "Howdah::Zygote->main"]);
-    command.env("HOWDAH_ZYGOTE", json).stdin(Stdio::null());
-    for variable in activation::VARIABLES.iter().chain([&notify::VARIABLE]) {
-        command.env_remove(variable);
-    }
-    // A group of its own: Ctrl-C is the front's to handle, or requests in flight would die with their workers.
-    command.process_group(0);
-    command
 }
 
 fn system(what: &'static str) -> impl Fn(io::Error) -> StartError {

@@ -3,11 +3,12 @@
 
 mod common;
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use common::*;
 use howdah_supervisor::*;
+use howdah_sys::launcher::Job;
 
 #[tokio::test]
 async fn a_reload_changes_all_workers_and_never_has_too_few() {
@@ -132,15 +133,11 @@ async fn a_zygote_that_cannot_come_back_is_tried_again_more_slowly() {
 }
 
 /// As plackup does: somebody else starts the zygote, we get its control socket.
-async fn adopted(app: &str, config: Config) -> (Bench, std::process::Child) {
+async fn adopted(app: &str, config: Config) -> (Bench, Pid) {
     let stage = stage(app);
     let (ours, theirs) = howdah_sys::socketpair_seqpacket().unwrap();
-    let mut wish = serde_json::to_value(&stage.spec).unwrap();
-    wish["control"] = theirs.as_raw_fd().into();
-    let mut command = std::process::Command::new("perl");
-    command.arg("-I").arg(fake_library()).args(["-MHowdah::Zygote", "-e", "Howdah::Zygote->main"]);
-    command.env("HOWDAH_ZYGOTE", wish.to_string());
-    let child = howdah_sys::process::spawn(&mut command, &[theirs.as_fd()]).unwrap();
+    let recipe = recipe("perl".as_ref(), ["-I".into(), fake_library().into()], &stage.spec).unwrap();
+    let child = Job::here(recipe).start(None, None, &[theirs.as_fd()]).unwrap();
     drop(theirs);
     (Bench::with_source(stage, Source::Adopted { control: ours }, config).await.unwrap(), child)
 }
@@ -149,7 +146,7 @@ async fn adopted(app: &str, config: Config) -> (Bench, std::process::Child) {
 async fn with_an_adopted_zygote_a_reload_replaces_the_workers() {
     let (bench, zygote) = adopted("", config(2)).await;
     bench.handle.ready().await.unwrap();
-    assert_eq!(bench.handle.snapshot().await.zygote, Some(Pid::from_child(&zygote)));
+    assert_eq!(bench.handle.snapshot().await.zygote, Some(zygote));
     let old = bench.pids().await;
     bench.handle.reload().await.unwrap();
     let snapshot = bench.until("two workers", |s| s.workers.len() == 2).await;
@@ -163,7 +160,7 @@ async fn without_its_adopted_zygote_the_server_ends_with_the_last_worker() {
     let (bench, zygote) = adopted("", config(2)).await;
     bench.handle.ready().await.unwrap();
     let workers = bench.pids().await;
-    kill(Pid::from_child(&zygote));
+    kill(zygote);
     bench.until("the death is noticed", |s| s.zygote.is_none()).await;
     assert!(bench.handle.reload().await.is_err());
     assert_eq!(bench.pids().await, workers);

@@ -38,7 +38,7 @@ async fn a_zygote_that_ends_without_a_word_fails_the_start_with_its_status() {
 #[tokio::test]
 async fn a_missing_perl_is_named() {
     let stage = stage("");
-    let source = Source::Start { perl: "/no/such/perl".into(), perl_args: vec![], spec: stage.spec.clone() };
+    let source = start(&stage, "/no/such/perl");
     let error = Bench::with_source(stage, source, config(1)).await.err().unwrap();
     assert!(error.to_string().contains("/no/such/perl"), "{error}");
 }

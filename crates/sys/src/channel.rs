@@ -16,8 +16,8 @@ use rustix::net::{
 
 use crate::process::Pid;
 
-/// Most descriptors that one packet carries.
-pub const MAX_FDS: usize = 64;
+/// Most descriptors that one packet carries; the kernel's own limit.
+pub const MAX_FDS: usize = 253;
 
 /// A connected pair, both ends close-on-exec. The first is ours and non-blocking, the second is for the other process
 /// and blocks.
@@ -82,6 +82,11 @@ pub fn tell_sender(socket: impl AsFd) -> io::Result<()> {
 /// EBADF when it is not open.
 pub fn set_nonblocking(socket: impl AsFd) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(socket, true)?)
+}
+
+/// Calls on `socket` wait again.
+pub(crate) fn set_blocking(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::io::ioctl_fionbio(socket, false)?)
 }
 
 struct Packet {

@@ -4,7 +4,10 @@
 //! memory      the sealed memfd behind the shared segment, and giving pages back
 //! wake        eventfd towards a front thread, futex towards a worker, the clock
 //! channel     packets with descriptors beside them (SCM_RIGHTS), and `wire::Message` as bytes
-//! process     spawn with inherited descriptors, subreaper, wait, signals through pidfd
+//! process     subreaper, wait, signals through pidfd
+//! recipe      what a process is to be, told before it is needed
+//! launcher    starting processes, also for a front that may not do so itself
+//! confine     giving up rights: capabilities, system calls, files
 //! daemon      the double fork of `--daemonize`, with the launcher waiting for readiness
 //! usage       memory that a process has for itself
 //! activation  listeners handed over by systemd or Server::Starter
@@ -17,10 +20,13 @@
 
 pub mod activation;
 pub mod channel;
+pub mod confine;
 pub mod daemon;
+pub mod launcher;
 pub mod memory;
 pub mod notify;
 pub mod process;
+pub mod recipe;
 pub mod tcp;
 pub mod usage;
 pub mod wake;

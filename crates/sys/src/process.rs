@@ -1,16 +1,18 @@
 //! Processes: starting them with descriptors, waiting for them, signalling them.
 //!
-//! Used by the supervisor for zygotes and for workers whose zygote is dead, and by the binary for a new front.
+//! Used by the supervisor for zygotes and for workers whose zygote is dead, and by the binary for a new front; started are
+//! they through the [`launcher`](crate::launcher).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::{Command, Stdio};
 
-use rustix::io::FdFlags;
 use rustix::process::{PidfdFlags, WaitOptions};
 
 pub use rustix::process::{Pid, Signal};
+
+use crate::launcher::FIRST_FD;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,24 +71,51 @@ fn signal_name(number: i32) -> Option<&'static str> {
     })
 }
 
-/// Starts `command` with `inherit` open in the child under the same numbers. They stay close-on-exec here, so no
-/// other child gets them.
+/// Starts `command` with `input` (or /dev/null) as its standard input and copies of `fds` from descriptor
+/// [`FIRST_FD`] on. They stay close-on-exec here, so no other child gets them.
 ///
 /// # Errors
 /// As [`Command::spawn`]: NotFound when there is no such program.
-pub fn spawn(command: &mut Command, inherit: &[BorrowedFd<'_>]) -> io::Result<Child> {
-    let numbers: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
-    let keep_open = move || {
-        for &number in &numbers {
-            // SAFETY: the child has a copy of this process's descriptors, and the caller borrows these until we return.
-            let fd = unsafe { BorrowedFd::borrow_raw(number) };
-            rustix::io::fcntl_setfd(fd, FdFlags::empty())?;
+pub(crate) fn spawn(
+    command: &mut Command,
+    input: Option<BorrowedFd<'_>>,
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<Pid> {
+    let above = FIRST_FD + RawFd::try_from(fds.len()).map_err(io::Error::other)?;
+    let _reserved = reserve_below(above)?;
+    let copies: Vec<OwnedFd> =
+        fds.iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, above)).collect::<Result<_, _>>()?;
+    let numbers: Vec<RawFd> = copies.iter().map(AsRawFd::as_raw_fd).collect();
+    let place = move || {
+        for (&number, target) in numbers.iter().zip(FIRST_FD..) {
+            // SAFETY: dup2 has no precondition; in the child nobody else uses the number, which reserve_below has taken.
+            if unsafe { libc::dup2(number, target) } == -1 {
+                return Err(io::Error::last_os_error());
+            }
         }
         Ok(())
     };
-    // SAFETY: between fork and exec the closure only makes fcntl calls; it takes no lock and does not allocate.
-    unsafe { command.pre_exec(keep_open) };
-    command.spawn()
+    // SAFETY: between fork and exec the closure only makes dup2 calls; it takes no lock and does not allocate.
+    unsafe { command.pre_exec(place) };
+    command.stdin(match input {
+        Some(input) => Stdio::from(input.try_clone_to_owned()?),
+        None => Stdio::null(),
+    });
+    Ok(Pid::from_child(&command.spawn()?))
+}
+
+/// Descriptors so that none below `above` is free: the standard library tells by a pipe why a program could not be
+/// executed, and it must not be among those that the child overwrites.
+fn reserve_below(above: RawFd) -> io::Result<Vec<OwnedFd>> {
+    let null = std::fs::File::open("/dev/null")?;
+    let mut reserved = Vec::new();
+    loop {
+        let fd = rustix::io::fcntl_dupfd_cloexec(&null, FIRST_FD)?;
+        if fd.as_raw_fd() >= above {
+            return Ok(reserved);
+        }
+        reserved.push(fd);
+    }
 }
 
 /// Takes over a descriptor that this process was started with, such as `--zygote-fd N`; it becomes close-on-exec.

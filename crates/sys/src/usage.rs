@@ -19,10 +19,16 @@ pub struct Memory {
 }
 
 /// The memory of `pid`. The kernel walks the whole address space for it, so ask every few seconds, not per request.
+/// Looked at by the [`launcher`](crate::launcher) if there is one: a confined process may not.
 ///
 /// # Errors
 /// NotFound when the process is gone or the kernel is older than 4.14, PermissionDenied when it belongs to another user.
 pub fn memory_of(pid: Pid) -> io::Result<Memory> {
+    crate::launcher::memory_of(pid).unwrap_or_else(|| measure(pid))
+}
+
+/// As [`memory_of`], by this process.
+pub(crate) fn measure(pid: Pid) -> io::Result<Memory> {
     let path = format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero());
     Ok(parse_rollup(&std::fs::read_to_string(path)?))
 }

@@ -3,12 +3,13 @@
 
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::AsFd;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use howdah_sys::channel::tell_sender;
-use howdah_sys::process::{Process, adopt_fd, spawn, try_wait};
+use howdah_sys::launcher::Job;
+use howdah_sys::process::{Process, adopt_fd, try_wait};
+use howdah_sys::recipe::Recipe;
 use howdah_sys::*;
 use howdah_wire::{Message, Shape};
 
@@ -128,21 +129,38 @@ fn a_futex_wakes_a_sleeper() {
 
 #[test]
 fn only_the_named_descriptors_reach_a_child() {
+    let (mut output, theirs) = std::io::pipe().unwrap();
     let (_, shown) = socketpair_seqpacket().unwrap();
     let (_, hidden) = socketpair_seqpacket().unwrap();
-    let number = |fd: &std::os::fd::OwnedFd| std::os::fd::AsRawFd::as_raw_fd(fd);
     let script =
-        format!("test -e /proc/self/fd/{} && ! test -e /proc/self/fd/{}", number(&shown), number(&hidden));
-    let mut command = Command::new("sh");
-    let mut child = spawn(command.args(["-c", &script]), &[shown.as_fd()]).unwrap();
-    assert!(child.wait().unwrap().success());
+        "exec >&3; echo \"$SAID\"; readlink /proc/$$/fd/4; for fd in /proc/$$/fd/*; do readlink $fd; done";
+    let job = Job::here(Recipe::new("sh").args(["-c", script]).told_by("SAID"));
+    let pid = job.start(Some("a value".as_ref()), None, &[theirs.as_fd(), shown.as_fd()]).unwrap();
+    drop(theirs);
+    let mut said = String::new();
+    output.read_to_string(&mut said).unwrap();
+    rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).unwrap();
+    let name = |fd: &std::os::fd::OwnedFd| {
+        let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(fd));
+        std::fs::read_link(link).unwrap().into_os_string().into_string().unwrap()
+    };
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[..2], ["a value", &name(&shown)], "{said}");
+    assert_eq!(lines.iter().filter(|&&line| line == name(&shown)).count(), 2, "once as descriptor 4: {said}");
+    assert!(!said.contains(&name(&hidden)), "{said}");
 }
 
 #[test]
-#[allow(clippy::zombie_processes, reason = "try_wait is what waits here")]
+fn a_program_that_is_not_there_is_told() {
+    let (_, fd) = socketpair_seqpacket().unwrap();
+    let fds = vec![fd.as_fd(); 20];
+    let error = Job::here(Recipe::new("/no/such/program")).start(None, None, &fds).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn a_child_is_signalled_and_waited_for() {
-    let child = spawn(Command::new("sleep").arg("60").stdin(Stdio::null()), &[]).unwrap();
-    let pid = Pid::from_child(&child);
+    let pid = Job::here(Recipe::new("sleep").args(["60"])).start(None, None, &[]).unwrap();
     assert_eq!(try_wait(pid).unwrap(), None);
     let process = Process::open(pid);
     process.signal(Signal::TERM).unwrap();

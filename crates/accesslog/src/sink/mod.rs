@@ -18,6 +18,7 @@ mod thread;
 
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
@@ -59,6 +60,9 @@ pub struct Counts {
     pub dropped: u64,
 }
 
+/// Starts a command of the shell with that as its standard input, and tells its process id.
+pub type Starter = Arc<dyn Fn(&str, OwnedFd) -> io::Result<u32> + Send + Sync>;
+
 /// An open log with its thread. Open it after the process has become a daemon: threads do not survive a fork.
 #[derive(Debug)]
 pub struct Sink {
@@ -75,7 +79,15 @@ impl Sink {
     /// # Errors
     /// Of the system, when the file cannot be opened or the shell or the thread cannot be started.
     pub fn open(target: &Target, options: Options) -> io::Result<Self> {
-        let outlet = outlet::Outlet::open(target)?;
+        Self::open_by(target, options, Arc::new(outlet::start))
+    }
+
+    /// As [`Sink::open`], for a process that does not start commands by itself.
+    ///
+    /// # Errors
+    /// As [`Sink::open`].
+    pub fn open_by(target: &Target, options: Options, starter: Starter) -> io::Result<Self> {
+        let outlet = outlet::Outlet::open(target, starter)?;
         let shared = Arc::new(Shared::new(options));
         let (tell, done) = sync_channel(1);
         let thread = SinkThread::new(target, outlet, Arc::clone(&shared));

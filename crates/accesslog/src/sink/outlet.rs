@@ -1,14 +1,16 @@
 //! The far end of a sink: an open file, standard output, or the standard input of a command.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::io::{self, ErrorKind, PipeWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, WaitOptions, waitpid};
 
+use super::Starter;
 use super::target::Target;
 
 /// Once a pipe is ready for writing, a write of this many bytes neither blocks nor is split (POSIX PIPE_BUF on Linux).
@@ -18,9 +20,9 @@ const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// How often the end of a command is looked for.
 const STEP: Duration = Duration::from_millis(5);
 
-#[derive(Debug)]
 pub(super) struct Outlet {
     target: Target,
+    starter: Starter,
     end: End,
 }
 
@@ -28,12 +30,28 @@ pub(super) struct Outlet {
 enum End {
     File(File),
     Stdout,
-    Command { child: Child, stdin: ChildStdin },
+    Command { child: Child, stdin: PipeWriter },
+}
+
+/// A command, by its process id: it was perhaps not this code that started it, but it is a child of this process.
+#[derive(Debug)]
+struct Child(Option<Pid>);
+
+impl Child {
+    /// How it ended, once it has. The id is not used again after that: it may be another process's.
+    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        let Some(pid) = self.0 else { return Err(ErrorKind::NotFound.into()) };
+        let ended = waitpid(Some(pid), WaitOptions::NOHANG);
+        if !matches!(ended, Ok(None)) {
+            self.0 = None;
+        }
+        Ok(ended?.map(|(_, status)| ExitStatus::from_raw(status.as_raw())))
+    }
 }
 
 impl Outlet {
-    pub(super) fn open(target: &Target) -> io::Result<Self> {
-        Ok(Self { target: target.clone(), end: End::open(target)? })
+    pub(super) fn open(target: &Target, starter: Starter) -> io::Result<Self> {
+        Ok(Self { target: target.clone(), end: End::open(target, &starter)?, starter })
     }
 
     /// Writes some of `lines`, at best all of it. Waits at most a few milliseconds for a pipe, then says WouldBlock.
@@ -56,14 +74,14 @@ impl Outlet {
 
     /// Starts the command anew.
     pub(super) fn restart(&mut self) -> io::Result<()> {
-        self.end = End::open(&self.target)?;
+        self.end = End::open(&self.target, &self.starter)?;
         Ok(())
     }
 
     /// Opens the file anew; nothing for the others.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         if matches!(self.end, End::File(_)) {
-            self.end = End::open(&self.target)?;
+            self.end = End::open(&self.target, &self.starter)?;
         }
         Ok(())
     }
@@ -89,22 +107,23 @@ impl Outlet {
 }
 
 impl End {
-    fn open(target: &Target) -> io::Result<Self> {
+    fn open(target: &Target, starter: &Starter) -> io::Result<Self> {
         Ok(match target {
             Target::Stdout => Self::Stdout,
             Target::File(path) => Self::File(OpenOptions::new().append(true).create(true).open(path)?),
-            Target::Command(command) => Self::start(command)?,
+            Target::Command(command) => {
+                let (reader, stdin) = io::pipe()?;
+                let pid = starter(command, reader.into())?;
+                Self::Command { child: Child(i32::try_from(pid).ok().and_then(Pid::from_raw)), stdin }
+            }
         })
     }
+}
 
-    /// The command gets a process group of its own: a Ctrl-C in the terminal is for the server, whose last lines the
-    /// command is to read.
-    fn start(command: &str) -> io::Result<Self> {
-        let mut child =
-            Command::new("/bin/sh").args(["-c", command]).stdin(Stdio::piped()).process_group(0).spawn()?;
-        let stdin = child.stdin.take().ok_or(ErrorKind::BrokenPipe)?;
-        Ok(Self::Command { child, stdin })
-    }
+/// Starts a command as a child of this process, with a process group of its own: a Ctrl-C in the terminal is for the
+/// server, whose last lines the command is to read.
+pub(super) fn start(command: &str, stdin: OwnedFd) -> io::Result<u32> {
+    Ok(Command::new("/bin/sh").args(["-c", command]).stdin(stdin).process_group(0).spawn()?.id())
 }
 
 /// A pipe takes bytes even when its reader has just died: look before.

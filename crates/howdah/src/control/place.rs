@@ -95,6 +95,11 @@ impl Place {
         self.listener.try_clone()
     }
 
+    /// Its file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The descriptor, for a process that is to take over.
     pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
         self.listener.as_fd().try_clone_to_owned()

@@ -41,6 +41,14 @@ pub(crate) struct Process {
     #[arg(long, hide_short_help = true, alias = "disable-proctitle")]
     pub(crate) no_proctitle: bool,
 
+    /// Leave the front all its rights
+    ///
+    /// Once it serves, the front drops the capabilities that it does not need and has the kernel refuse it other
+    /// programs, connections to others, and files other than its logs and sockets (Landlock, seccomp). Neither
+    /// zygote nor workers are confined.
+    #[arg(long, hide_short_help = true)]
+    pub(crate) no_confine: bool,
+
     /// Control socket of a zygote that plackup has already forked; for Plack::Handler::Howdah alone.
     #[arg(long, value_name = "FD", hide = true)]
     pub(crate) zygote_fd: Option<RawFd>,

@@ -2,7 +2,6 @@
 //! shared memory, and what the system says of our processes. `status` owns it and asks.
 
 use std::fmt;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -102,7 +101,7 @@ impl Collector {
             Some(handle) => tokio::time::timeout(PATIENCE, handle.snapshot()).await.unwrap_or_default(),
             None => Supervised::default(),
         };
-        self.learn_perl(supervised.zygote);
+        self.server.perl.clone_from(&supervised.perl);
         let workers: Vec<Pid> = supervised.workers.iter().filter_map(|worker| worker.pid).collect();
         self.memories.refresh(&workers);
         Snapshot {
@@ -187,18 +186,6 @@ impl Collector {
     fn busy(&self) -> u64 {
         let busy = |phase: u32| phase == WorkerPhase::Busy as u32;
         self.segment.workers().iter().filter(|cell| busy(cell.phase.load(Relaxed))).count() as u64
-    }
-
-    /// Asks the very perl that a zygote runs, once.
-    fn learn_perl(&mut self, zygote: Option<Pid>) {
-        let Some(pid) = zygote.filter(|_| self.server.perl.is_empty()) else { return };
-        let perl = Command::new(format!("/proc/{}/exe", pid.as_raw_nonzero()))
-            .args(["-e", "print $^V"])
-            .env_remove("PERL5OPT")
-            .output();
-        if let Ok(output) = perl {
-            self.server.perl = String::from_utf8_lossy(&output.stdout).chars().take(40).collect();
-        }
     }
 }
 

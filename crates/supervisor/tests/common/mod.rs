@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use howdah_supervisor::*;
+use howdah_sys::launcher::Job;
 use howdah_wire::{Segment, Shape, WorkerCell, WorkerPhase};
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -66,6 +67,12 @@ pub fn fake_library() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake")
 }
 
+/// A zygote that plays what the stage says, run by this perl.
+pub fn start(stage: &Stage, perl: &str) -> Source {
+    let recipe = recipe(perl.as_ref(), ["-I".into(), fake_library().into()], &stage.spec).unwrap();
+    Source::Start { perl: perl.into(), job: Job::here(recipe) }
+}
+
 impl Bench {
     pub async fn start(app: &str, config: Config) -> Self {
         Self::try_start(app, config).await.unwrap()
@@ -73,8 +80,7 @@ impl Bench {
 
     pub async fn try_start(app: &str, config: Config) -> Result<Self, StartError> {
         let stage = stage(app);
-        let perl_args = vec!["-I".into(), fake_library().into()];
-        let source = Source::Start { perl: "perl".into(), perl_args, spec: stage.spec.clone() };
+        let source = start(&stage, "perl");
         Self::with_source(stage, source, config).await
     }
 

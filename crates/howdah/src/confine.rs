@@ -1,0 +1,105 @@
+//! Confines the front once everything that needs rights has been done: sockets bound, pid file written, launcher
+//! started. `serve` calls it before the first thread, so that all of them are confined; docs/decisions/08-confinement.md
+//! says against whom.
+//!
+//! Each measure stands for itself: where the kernel or a container does not have one, the others are taken.
+
+use std::io;
+use std::path::{Path, PathBuf, absolute};
+
+use howdah_accesslog::Target;
+use howdah_sys::confine::{Files, Kept, keep_capabilities, no_new_privileges, refuse_calls, restrict_files};
+
+use crate::access;
+use crate::estate::Estate;
+use crate::options::Serve;
+
+/// Gives up what a front does not need. Never fails: the log tells what could not be had.
+pub(crate) fn confine(options: &Serve, estate: &Estate) {
+    match std::fs::read_dir("/proc/self/task").map(Iterator::count) {
+        Ok(1) => {}
+        _ => return tracing::warn!("the front is not confined, because it has threads already"),
+    }
+    let root = rustix::process::geteuid().is_root();
+    let kept = if root { Kept::SignalsAndFiles } else { Kept::Nothing };
+    let mut taken = Vec::new();
+    note(&mut taken, "capabilities dropped", keep_capabilities(kept));
+    note(&mut taken, "no_new_privs", no_new_privileges());
+    match restrict_files(&files(options, estate)) {
+        Ok(Some(abi)) => taken.push(format!("Landlock {abi}")),
+        Ok(None) => {
+            tracing::info!("this kernel has no Landlock: the front's access to files is not restricted");
+        }
+        Err(error) => tracing::info!("the front's access to files is not restricted: {error}"),
+    }
+    note(&mut taken, "seccomp", refuse_calls());
+    tracing::debug!("the front is confined: {}", taken.join(", "));
+}
+
+fn note(taken: &mut Vec<String>, what: &str, outcome: io::Result<()>) {
+    match outcome {
+        Ok(()) => taken.push(what.to_owned()),
+        Err(error) => tracing::info!("the front goes without one measure of confinement, {what}: {error}"),
+    }
+}
+
+/// What a front opens, creates and removes while it serves.
+fn files(options: &Serve, estate: &Estate) -> Files {
+    let mut files = Files { read: readable(options), ..Files::default() };
+    files.write.push("/dev/null".into());
+    files.write.push(options.limits.spool_dir.clone().unwrap_or_else(std::env::temp_dir));
+    for file in logs(options).iter().chain(&options.process.pid) {
+        // The directory for the next one after a rotation; the file, because it may be /dev/stdout.
+        files.write.extend(directory(file));
+        files.write.push(file.clone());
+        // And where it really is, when its name is a link.
+        files.write.extend(file.canonicalize().ok().as_deref().and_then(directory));
+    }
+    files.remove.extend(estate.files().filter_map(|file| directory(&file)));
+    files
+}
+
+fn logs(options: &Serve) -> Vec<PathBuf> {
+    let file = |target| match target {
+        Target::File(path) => Some(path),
+        Target::Stdout | Target::Command(_) => None,
+    };
+    let requests = access::targets(&options.logs).into_iter().filter_map(file);
+    options.logs.error_log.clone().into_iter().chain(requests).collect()
+}
+
+fn readable(options: &Serve) -> Vec<PathBuf> {
+    if options.app.reload || !options.app.reload_dir.is_empty() {
+        // New directories are looked into, wherever they come from.
+        return vec!["/".into()];
+    }
+    let mut paths: Vec<PathBuf> =
+        ["/proc", "/sys/fs/cgroup", "/usr/share/zoneinfo", "/etc/localtime", "/etc/timezone"]
+            .map(Into::into)
+            .into();
+    // An operator's own time zones.
+    let named = |name| {
+        std::env::var_os(name).map(|value| PathBuf::from(value.to_string_lossy().trim_start_matches(':')))
+    };
+    paths.extend(["TZDIR", "TZ"].into_iter().filter_map(named).filter(|path| path.is_absolute()));
+    paths
+}
+
+/// Never that of devices or of processes: there are no logs beside /dev/stdout.
+fn directory(file: &Path) -> Option<PathBuf> {
+    let path = absolute(file).ok()?;
+    path.parent().filter(|dir| !dir.starts_with("/dev") && !dir.starts_with("/proc")).map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_stands_for_its_directory() {
+        assert_eq!(directory("/var/log/app/access.log".as_ref()), Some("/var/log/app".into()));
+        assert_eq!(directory("log".as_ref()), Some(std::env::current_dir().unwrap()));
+        assert_eq!(directory("/".as_ref()), None);
+        assert_eq!(directory("/dev/stdout".as_ref()), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! What this program may start: zygotes, the process that replaces it at an upgrade, and the command of a piped log. All
+//! of it is written down before the front is confined, because a confined front starts them through a launcher that
+//! knows nothing else (`howdah_sys::launcher`).
+//!
+//! `serve` prepares them first; the supervisor, `upgrade` and `access` have one each.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use howdah_accesslog::Target;
+use howdah_supervisor::{self as supervisor, Source};
+use howdah_sys::launcher::{self, Job};
+use howdah_sys::recipe::Recipe;
+
+use crate::access::{self, Commands};
+use crate::locate::Perl;
+use crate::options::Serve;
+use crate::upgrade::Program;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    /// Where zygotes come from.
+    pub(crate) source: Source,
+    /// The program that replaces this one.
+    pub(crate) heir: Job,
+    /// The commands of piped logs.
+    pub(crate) logs: Commands,
+    /// By a launcher, so that this process may lose the right to do it.
+    pub(crate) launched: bool,
+}
+
+impl Processes {
+    /// Call it while there is one thread.
+    ///
+    /// # Errors
+    /// When there is no perl, Howdah's modules do not load with it, or the descriptor that plackup names is none.
+    pub(crate) fn prepare(options: &Serve, program: &Program) -> anyhow::Result<Self> {
+        let zygote = Zygotes::of(options)?;
+        let commands = log_commands(options);
+        let logs = commands.iter().map(|command| log_recipe(command));
+        let recipes = [program.recipe()].into_iter().chain(logs).chain(zygote.recipe()).collect();
+        let (jobs, launched) = jobs(options, recipes);
+        let mut jobs = jobs.into_iter();
+        let mut next = || jobs.next().context("a recipe has no job");
+        let heir = next()?;
+        let logs =
+            commands.into_iter().map(|command| Ok((command, next()?))).collect::<anyhow::Result<_>>()?;
+        let source = match zygote {
+            Zygotes::Started { perl, .. } => Source::Start { perl: perl.program, job: next()? },
+            Zygotes::Adopted(source) => source,
+        };
+        Ok(Self { source, heir, logs, launched })
+    }
+}
+
+/// A job for each recipe, and whether a launcher does them.
+fn jobs(options: &Serve, recipes: Vec<Recipe>) -> (Vec<Job>, bool) {
+    if !options.process.no_confine {
+        match launcher::start(recipes.clone()) {
+            Ok(jobs) => return (jobs, true),
+            Err(error) => {
+                tracing::warn!("the front is not confined, because it cannot start a launcher: {error}");
+            }
+        }
+    }
+    (recipes.into_iter().map(Job::here).collect(), false)
+}
+
+/// The launcher's whole program, when this process was started to be one.
+pub(crate) fn be_launcher() -> Option<ExitCode> {
+    let called = std::env::args_os().take(3).eq(launcher::CALLED);
+    called.then(|| match launcher::serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => crate::failed(&anyhow::Error::from(error).context("cannot be a launcher")),
+    })
+}
+
+enum Zygotes {
+    Started { perl: Perl, recipe: Recipe },
+    Adopted(Source),
+}
+
+impl Zygotes {
+    fn of(options: &Serve) -> anyhow::Result<Self> {
+        if let Some(number) = options.process.zygote_fd {
+            let control = howdah_sys::process::adopt_fd(number).with_context(|| {
+                format!("--zygote-fd {number} is no open descriptor; the option is for plackup")
+            })?;
+            return Ok(Self::Adopted(Source::Adopted { control }));
+        }
+        let perl = Perl::find(options.app.perl.as_deref())?;
+        perl.probe()?;
+        let recipe = supervisor::recipe(&perl.program, perl.include(), &options.zygote())
+            .context("cannot describe the application to perl")?;
+        Ok(Self::Started { perl, recipe })
+    }
+
+    fn recipe(&self) -> Option<Recipe> {
+        match self {
+            Self::Started { recipe, .. } => Some(recipe.clone()),
+            Self::Adopted(_) => None,
+        }
+    }
+}
+
+fn log_commands(options: &Serve) -> Vec<String> {
+    let command = |target| match target {
+        Target::Command(command) => Some(command),
+        Target::File(_) | Target::Stdout => None,
+    };
+    access::targets(&options.logs).into_iter().filter_map(command).collect()
+}
+
+/// Ctrl-C is for the server, whose last lines the command is to read.
+fn log_recipe(command: &str) -> Recipe {
+    Recipe::new("/bin/sh").args(["-c", command]).in_own_group()
+}

@@ -1,0 +1,67 @@
+//! Files and TCP ports that a front has no use for (Landlock, Linux 5.13 and later).
+
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetError, path_beneath_rules,
+};
+
+/// What stays open. A directory stands for all below it; what does not exist is left out.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// To read and to list.
+    pub read: Vec<PathBuf>,
+    /// To write, which may be a directory to create and remove files in.
+    pub write: Vec<PathBuf>,
+    /// Directories to remove files from.
+    pub remove: Vec<PathBuf>,
+}
+
+/// Closes everything else to the calling thread and what comes of it, and all TCP ports: neither to connect to nor to
+/// bind. What is open stays open. Returns what the kernel did of that, for people. Wants
+/// [`no_new_privileges`](super::no_new_privileges).
+///
+/// # Errors
+/// When the kernel has Landlock but refuses.
+pub fn restrict_files(files: &Files) -> Result<Option<String>, RulesetError> {
+    let write = AccessFs::ReadFile
+        | AccessFs::ReadDir
+        | AccessFs::WriteFile
+        | AccessFs::Truncate
+        | AccessFs::MakeReg
+        | AccessFs::RemoveFile;
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(handled())?
+        .handle_access(AccessNet::ConnectTcp | AccessNet::BindTcp)?
+        .create()?
+        .add_rules(path_beneath_rules(nameable(&files.read), AccessFs::ReadFile | AccessFs::ReadDir))?
+        .add_rules(path_beneath_rules(nameable(&files.write), write))?
+        .add_rules(path_beneath_rules(nameable(&files.remove), AccessFs::RemoveFile))?
+        .restrict_self()?;
+    Ok(match status.landlock {
+        LandlockStatus::Available { effective_abi, .. } => {
+            Some(format!("ABI {}", format!("{effective_abi:?}").trim_start_matches('V')))
+        }
+        LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => None,
+    })
+}
+
+/// Without pipes and sockets, such as /dev/stdout may lead to: they have no place in the file system, so that no rule
+/// can name them, nor need one.
+fn nameable(paths: &[PathBuf]) -> impl Iterator<Item = &Path> {
+    let has_place = |path: &&PathBuf| {
+        path.metadata().is_ok_and(|meta| {
+            let kind = meta.file_type();
+            kind.is_dir() || kind.is_file() || kind.is_char_device()
+        })
+    };
+    paths.iter().filter(has_place).map(PathBuf::as_path)
+}
+
+/// All that there is, but for the devices' ioctls: a terminal is asked for its width.
+fn handled() -> BitFlags<AccessFs> {
+    AccessFs::from_all(ABI::V5) & !AccessFs::IoctlDev
+}

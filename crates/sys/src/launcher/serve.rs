@@ -1,0 +1,162 @@
+//! The launcher's side: a process with one thread that waits for the front's requests.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::io::fcntl_dupfd_cloexec;
+
+use super::{FIRST_FD, KNOCK, MEMORY, REPLY, START, take};
+use crate::channel::{recv_with_fds, send_with_fds};
+use crate::process::{Pid, adopt_fd};
+use crate::recipe::{Recipe, decode};
+use crate::usage::measure;
+
+/// Longest request: the value of a variable, which the kernel itself bounds by this.
+const LONGEST: usize = 128 * 1024 + 64;
+
+/// Serves the front that started this process, until it is gone. The process must be fresh, with one thread.
+///
+/// # Errors
+/// When this process was not started by [`start`](super::start), or the kernel refuses something basic.
+pub fn serve() -> io::Result<()> {
+    let (socket, recipes) = (adopt_fd(FIRST_FD)?, adopt_fd(FIRST_FD + 1)?);
+    let mut list = Vec::new();
+    File::from(recipes).read_to_end(&mut list)?;
+    let recipes = decode(&list).ok_or(io::ErrorKind::InvalidData)?;
+    keep_only(&socket)?;
+    be_deaf();
+    let mut packet = vec![0; LONGEST];
+    loop {
+        let (length, fds) = match recv_with_fds(&socket, &mut packet) {
+            Ok((0, _)) => return Ok(()),
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
+            Err(_) => return Ok(()),
+        };
+        let mut request = &packet[..length];
+        let Ok(serial) = take(&mut request) else { continue };
+        let outcome = obey(&recipes, request, fds);
+        if send_with_fds(&socket, &reply(serial, &outcome), &[]).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+fn reply(serial: [u8; 4], outcome: &io::Result<[u64; 3]>) -> [u8; REPLY] {
+    let error = outcome.as_ref().err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EINVAL));
+    let numbers = outcome.as_ref().copied().unwrap_or_default();
+    let mut bytes = [0; REPLY];
+    bytes[..4].copy_from_slice(&serial);
+    bytes[4..8].copy_from_slice(&error.to_ne_bytes());
+    for (place, number) in bytes[8..].chunks_exact_mut(8).zip(numbers) {
+        place.copy_from_slice(&number.to_ne_bytes());
+    }
+    bytes
+}
+
+fn obey(recipes: &[Recipe], request: &[u8], fds: Vec<OwnedFd>) -> io::Result<[u64; 3]> {
+    let (&what, mut rest) = request.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    match what {
+        KNOCK => Ok([0; 3]),
+        MEMORY => {
+            let pid =
+                Pid::from_raw(i32::from_ne_bytes(take(&mut rest)?)).ok_or(io::ErrorKind::InvalidInput)?;
+            let memory = measure(pid)?;
+            Ok([memory.private, memory.proportional, memory.resident])
+        }
+        START => {
+            let number = u32::from_ne_bytes(take(&mut rest)?) as usize;
+            let value = rest.strip_prefix(b"=").map(|value| OsString::from_vec(value.to_vec()));
+            let recipe = recipes.get(number).ok_or(io::ErrorKind::InvalidInput)?;
+            let pid = start(recipe, value.as_deref(), fds)?;
+            Ok([u64::from(pid.as_raw_pid().unsigned_abs()), 0, 0])
+        }
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// Forks a child of the front, and waits until it executes the program or tells why it cannot.
+fn start(recipe: &Recipe, value: Option<&OsStr>, fds: Vec<OwnedFd>) -> io::Result<Pid> {
+    let mut command = recipe.command(value)?;
+    let (mut failure, tell) = io::pipe()?;
+    let Some(pid) = fork_sibling()? else { become_it(&mut command, &fds, tell.as_fd()) };
+    drop((tell, fds));
+    let mut number = [0; 4];
+    match failure.read_exact(&mut number) {
+        Ok(()) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(number))),
+        Err(_) => Ok(pid),
+    }
+}
+
+/// Executes the command in this process, with `fds` as the descriptors 0, 1, 2 and so on. Ends it when that fails.
+fn become_it(command: &mut Command, fds: &[OwnedFd], tell: BorrowedFd<'_>) -> ! {
+    let mut execute = || {
+        // What is above the places is not lost when they are taken.
+        let above = RawFd::try_from(fds.len()).map_err(io::Error::other)?.max(FIRST_FD);
+        let tell = fcntl_dupfd_cloexec(tell, above)?;
+        let error = place(fds, above).err().unwrap_or_else(|| command.exec());
+        File::from(tell).write_all(&error.raw_os_error().unwrap_or(libc::EINVAL).to_ne_bytes())
+    };
+    let _: io::Result<()> = execute();
+    // SAFETY: _exit has no preconditions; nothing of the launcher's is to run here.
+    unsafe { libc::_exit(127) }
+}
+
+/// Makes `fds` the descriptors 0, 1, 2 and so on, below `above`.
+fn place(fds: &[OwnedFd], above: RawFd) -> io::Result<()> {
+    // First out of the way, since one may have the number that another is to get.
+    let copies: Vec<OwnedFd> =
+        fds.iter().map(|fd| fcntl_dupfd_cloexec(fd, above)).collect::<Result<_, _>>()?;
+    for (number, copy) in (0..).zip(&copies) {
+        // SAFETY: dup2 has no precondition; what had the number is not used any more, since this process execs or exits.
+        if unsafe { libc::dup2(copy.as_raw_fd(), number) } == -1 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// As fork, but the child is the front's. None in the child.
+fn fork_sibling() -> io::Result<Option<Pid>> {
+    let flags = libc::c_long::from(libc::CLONE_PARENT | libc::SIGCHLD);
+    let none: libc::c_long = 0;
+    // SAFETY: without a stack and without CLONE_VM this is fork, on every architecture whatever the order of the other
+    // arguments, which are all zero; the launcher has one thread, so the child has a consistent copy of everything.
+    match unsafe { libc::syscall(libc::SYS_clone, flags, none, none, none, none) } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        pid => Ok(i32::try_from(pid).ok().and_then(Pid::from_raw)),
+    }
+}
+
+/// Listening sockets and terminals must not stay open only because the launcher has them.
+fn keep_only(socket: &OwnedFd) -> io::Result<()> {
+    let open = std::fs::read_dir("/proc/self/fd")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let numbers: Vec<RawFd> = open.collect();
+    for number in numbers.into_iter().filter(|&number| number >= FIRST_FD && number != socket.as_raw_fd()) {
+        // SAFETY: nothing in this fresh process owns it, except the directory that was read, which is closed.
+        unsafe { libc::close(number) };
+    }
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(rustix::stdio::dup2_stderr(&null)?)
+}
+
+extern "C" fn nothing(_signal: libc::c_int) {}
+
+/// The end comes with the front's, which may have requests to finish when a service manager tells everybody to stop.
+/// Caught rather than ignored, because the programs that are started would inherit the latter.
+fn be_deaf() {
+    let handler = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2] {
+        // SAFETY: the handler does nothing, which is safe at any moment.
+        unsafe { libc::signal(signal, handler) };
+    }
+}

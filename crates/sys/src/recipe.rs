@@ -1,0 +1,175 @@
+//! What a process is to be, written down before it is needed: program, arguments, changes to the environment.
+//!
+//! A confined front starts nothing itself. It gives all its recipes to the [`launcher`](crate::launcher) before it is
+//! confined, and later names one: so whoever took it over could start these programs and no other.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recipe {
+    program: OsString,
+    arguments: Vec<OsString>,
+    /// Name and value; none to take the variable away.
+    environment: Vec<(OsString, Option<OsString>)>,
+    variable: Option<OsString>,
+    own_group: bool,
+}
+
+impl Recipe {
+    /// For a program by its path, or by a name that is looked for in `PATH`.
+    #[must_use]
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self { program: program.into(), ..Self::default() }
+    }
+
+    /// With these arguments.
+    #[must_use]
+    pub fn args(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// With a variable in its environment, which otherwise is ours.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.environment.push((name.into(), Some(value.into())));
+        self
+    }
+
+    /// Without a variable of ours.
+    #[must_use]
+    pub fn without(mut self, name: impl Into<OsString>) -> Self {
+        self.environment.push((name.into(), None));
+        self
+    }
+
+    /// With a variable whose value is told at the start; the only thing that is.
+    #[must_use]
+    pub fn told_by(mut self, variable: impl Into<OsString>) -> Self {
+        self.variable = Some(variable.into());
+        self
+    }
+
+    /// In a process group of its own, so that Ctrl-C in our terminal does not reach it.
+    #[must_use]
+    pub fn in_own_group(mut self) -> Self {
+        self.own_group = true;
+        self
+    }
+
+    /// As a command, with the value of the variable of [`Recipe::told_by`].
+    ///
+    /// # Errors
+    /// InvalidInput when there is a value and no such variable.
+    pub(crate) fn command(&self, value: Option<&OsStr>) -> io::Result<Command> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        for (name, value) in &self.environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        match (&self.variable, value) {
+            (Some(variable), Some(value)) => {
+                command.env(variable, value);
+            }
+            (None, Some(_)) => return Err(io::ErrorKind::InvalidInput.into()),
+            (_, None) => {}
+        }
+        if self.own_group {
+            command.process_group(0);
+        }
+        Ok(command)
+    }
+}
+
+/// Bytes that [`decode`] understands: fields that end with a zero, which none of them can contain.
+pub(crate) fn encode(recipes: &[Recipe]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut field = |tag: u8, parts: &[&OsStr]| {
+        bytes.push(tag);
+        parts.iter().for_each(|part| bytes.extend_from_slice(part.as_bytes()));
+        bytes.push(0);
+    };
+    for recipe in recipes {
+        field(b'p', &[&recipe.program]);
+        recipe.arguments.iter().for_each(|argument| field(b'a', &[argument]));
+        for (name, value) in &recipe.environment {
+            match value {
+                Some(value) => field(b'e', &[name, "=".as_ref(), value]),
+                None => field(b'w', &[name]),
+            }
+        }
+        recipe.variable.iter().for_each(|variable| field(b'v', &[variable]));
+        if recipe.own_group {
+            field(b'g', &[]);
+        }
+    }
+    bytes
+}
+
+/// What [`encode`] wrote; none for anything else.
+pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<Recipe>> {
+    let mut recipes: Vec<Recipe> = Vec::new();
+    for field in bytes.strip_suffix(b"\0")?.split(|&byte| byte == 0) {
+        let (tag, rest) = field.split_first()?;
+        if *tag == b'p' {
+            recipes.push(Recipe::new(os(rest)));
+        } else {
+            recipes.last_mut()?.read(*tag, rest)?;
+        }
+    }
+    Some(recipes)
+}
+
+impl Recipe {
+    fn read(&mut self, tag: u8, rest: &[u8]) -> Option<()> {
+        match tag {
+            b'a' => self.arguments.push(os(rest)),
+            b'e' => {
+                let at = rest.iter().position(|&byte| byte == b'=')?;
+                self.environment.push((os(&rest[..at]), Some(os(&rest[at + 1..]))));
+            }
+            b'w' => self.environment.push((os(rest), None)),
+            b'v' => self.variable = Some(os(rest)),
+            b'g' => self.own_group = true,
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn os(bytes: &[u8]) -> OsString {
+    OsString::from_vec(bytes.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recipes_survive_the_journey() {
+        let recipes = [
+            Recipe::new("/bin/sh").args(["-c", "echo =", ""]).in_own_group(),
+            Recipe::new("perl").env("A", "b=c\n").without("D").told_by("E"),
+            Recipe::new(os(b"\xff")),
+        ];
+        assert_eq!(decode(&encode(&recipes)).unwrap(), recipes);
+        for nonsense in [&b""[..], b"p/bin/sh", b"aargument\0", b"p/bin/sh\0x\0"] {
+            assert_eq!(decode(nonsense), None);
+        }
+    }
+
+    #[test]
+    fn only_the_named_variable_can_be_told() {
+        assert!(Recipe::new("true").command(Some("x".as_ref())).is_err());
+        let command = Recipe::new("true").told_by("E").command(Some("x".as_ref())).unwrap();
+        assert_eq!(command.get_envs().collect::<Vec<_>>(), [("E".as_ref(), Some("x".as_ref()))]);
+    }
+}
