@@ -1,5 +1,5 @@
 //! Confines the front once everything that needs rights has been done: sockets bound, pid file written, launcher
-//! started. `serve` calls it before the first thread, so that all of them are confined; docs/decisions/08-confinement.md
+//! started. `serve` calls it before the first thread, so that all of them are confined; docs/decisions/09-confinement.md
 //! says against whom.
 //!
 //! Each measure stands for itself: where the kernel or a container does not have one, the others are taken.
