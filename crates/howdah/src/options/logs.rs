@@ -18,7 +18,7 @@ pub(crate) struct Logs {
     #[arg(long, value_name = "TARGET")]
     pub(crate) access_log: Option<String>,
 
-    /// A format of Apache's, or combined, common, ltsv, json
+    /// Apache's, or combined, common, ltsv, json
     #[arg(long, value_name = "FORMAT", default_value = "combined")]
     pub(crate) access_log_format: String,
 
