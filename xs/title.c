@@ -20,7 +20,8 @@ static struct {
     char *end;            /* where the text must end at the latest */
     char *last_argument;  /* the last byte of what the kernel takes for arguments */
     char *state;          /* the letter of the present title */
-    SV *prefix;           /* up to the number of requests */
+    char *prefix;         /* up to the number of requests, harmless */
+    size_t prefix_length;
 } title;
 
 /* The n-th number from the fields of /proc/self/stat, counted as in proc(5); the name in it may hold anything. */
@@ -46,26 +47,48 @@ static bool find_arguments(pTHX_ char **last) {
 
 /* Once, in the zygote. `name` stands in the brackets; `wanted` is false with --no-proctitle. */
 void hd_prepare_title(pTHX_ SV *name, bool wanted) {
-    title.prefix = newSVpvf("howdah: worker [%" SVf "]", SVfARG(name));
+    SV *prefix = newSVpvf("howdah: worker [%" SVf "]", SVfARG(name));
+    title.prefix = SvPV(prefix, title.prefix_length);
     if (!wanted || PL_origalen < 2 || !find_arguments(aTHX_ & title.last_argument))
         return;
-    sv_catpvs(title.prefix, " (req=");
+    sv_catpvs(prefix, " (req=");
+    title.prefix = SvPV(prefix, title.prefix_length);
+    for (char *at = title.prefix; *at; at++)
+        if (!isPRINT_A(*at))
+            *at = '?';
     title.area = PL_origargv[0];
     title.end = title.area + (PL_origalen < LONGEST_TITLE ? PL_origalen : LONGEST_TITLE) - 1;
 }
 
-/* Control characters would disturb terminals, and what is not ASCII could pretend to be something else. */
-static char *put(char *at, const char *bytes, size_t length) {
+/* Bytes that are known to be harmless. */
+static char *put_plain(char *at, const char *bytes, size_t length) {
     size_t room = title.end - at;
     if (length > room)
         length = room;
-    for (size_t i = 0; i < length; i++)
-        at[i] = (U8)(bytes[i] - 0x20) < 0x5f ? bytes[i] : '?';
-    return at + length;
+    return (char *)memcpy(at, bytes, length) + length;
+}
+
+/* Whether none of eight bytes is below 0x20 or above 0x7e. */
+static bool are_plain(const char *bytes) {
+    const U64 tops = UINT64_C(0x8080808080808080), ones = UINT64_C(0x0101010101010101);
+    U64 eight;
+    memcpy(&eight, bytes, sizeof eight);
+    return !((eight | (eight - 0x20 * ones) | (eight + ones)) & tops);
+}
+
+/* Control characters would disturb terminals, and what is not ASCII could pretend to be something else. */
+static char *put(char *at, const char *bytes, size_t length) {
+    char *end = put_plain(at, bytes, length);
+    while (end - at >= 8 && are_plain(at))
+        at += 8;
+    for (; at < end; at++)
+        if ((U8)(*at - 0x20) >= 0x5f)
+            *at = '?';
+    return end;
 }
 
 static char *put_span(char *at, Span span) {
-    at = put(at, " ", 1);
+    at = put_plain(at, " ", 1);
     return put(at, (const char *)hd.now.request + span.offset, span.length);
 }
 
@@ -75,15 +98,15 @@ static char *put_number(char *at, U64 number) {
     do
         digits[sizeof digits - ++count] = '0' + number % 10;
     while (number /= 10);
-    return put(at, digits + sizeof digits - count, count);
+    return put_plain(at, digits + sizeof digits - count, count);
 }
 
 static char *put_start(pTHX_ U64 requests, char state) {
-    char *at = put(title.area, SvPVX(title.prefix), SvCUR(title.prefix));
+    char *at = put_plain(title.area, title.prefix, title.prefix_length);
     at = put_number(at, requests);
-    at = put(at, ") ", 2);
+    at = put_plain(at, ") ", 2);
     title.state = at < title.end ? at : NULL;
-    return put(at, &state, 1);
+    return put_plain(at, &state, 1);
 }
 
 /* Where the last byte of the arguments is not NUL, the kernel takes the text up to its NUL for the title. */
@@ -96,7 +119,7 @@ static void end_title(char *at) {
 /* A new worker. */
 void hd_title_worker(pTHX) {
     SV *name = get_sv("0", GV_ADD);
-    sv_setsv(name, title.prefix);
+    sv_setpvn(name, title.prefix, title.prefix_length);
     if (title.area)
         sv_catpvs(name, "0) S");
     SvSETMAGIC(name);
@@ -112,7 +135,7 @@ void hd_title_request(pTHX) {
     char *at = put_start(aTHX_ HD_LOAD64(hd.cell->requests) + 1, 'W');
     const Span *host = hd_field(request, STR_WITH_LEN("HTTP_HOST"));
     at = put_span(at, request->remote_addr);
-    at = host && host->length ? put_span(at, *host) : put(at, " -", 2);
+    at = host && host->length ? put_span(at, *host) : put_plain(at, " -", 2);
     at = put_span(at, request->method);
     at = put_span(at, request->uri);
     end_title(put_span(at, request->protocol));

@@ -134,9 +134,10 @@ WORKLOADS = [
         loads=[Load("ab-10", "10 clients, new connections", "ab", 10, keepalive=False, path="/page.cgi?name=camel",
                     answer=34_082)]),
     Workload(
-        "status", "Live status on and off", "Hello on 64 kept connections, with the status page off and on.", "hello",
+        "status", "Live status on and off",
+        "Hello on 64 kept connections, with status page, metrics and the requests in process titles off and on.", "hello",
         loads=[Load("wrk-64", "64 connections", "wrk", 64)],
-        feature="status", variants=[Variant("off"), Variant("on", feature="status")]),
+        feature="status", variants=[Variant("off", feature="no-status"), Variant("on", feature="status")]),
     Workload(
         "logs", "Access log and request ids",
         "Hello on 64 kept connections: as it is, with an access log (combined, to a file), without request ids.", "hello",

@@ -12,6 +12,7 @@
 //!     deadline    replaces workers that are stuck
 //!     access      the access log
 //!     status      knows the state of the server and makes the pages that show it
+//!     top         shows a running server live in a terminal
 //!     watch       reloads when files change
 //!     manager     what the service manager is told
 //!     upgrade     replaces this program by a newer one; heir is the newer one's side
@@ -47,6 +48,7 @@ mod processes;
 mod serve;
 mod signals;
 mod status;
+mod top;
 mod upgrade;
 mod watch;
 
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Action::Serve(options) => serve::run(*options),
         Action::Check(options, settings) => check::run(&options, &settings),
         Action::Ask { instance, request, json } => control::client::run(&instance, request, json),
+        Action::Top(top) => top::run(&top),
         Action::Man => generate::man(),
         Action::Completions(shell) => generate::completions(shell),
     };

@@ -40,6 +40,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             "They talk to the server's control socket, which is found by --name or --control, and exit with 1 when it \
              could not be done.",
             "howdah status\tprint processes, workers and queue, with --json for programs",
+            "howdah top\twatch it live: rates, latencies, queue, workers and their requests; --once prints one look",
             "howdah reload\tas HUP, and wait; Perl's message when the new code does not load",
             "howdah reopen\tas USR1, and wait; the reason when a log file cannot be opened",
             "howdah upgrade\tas USR2, and wait; the reason when the new program does not start",

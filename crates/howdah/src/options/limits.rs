@@ -26,7 +26,7 @@ pub(crate) struct Limits {
     /// Requests that a connection may bring; 0 for any
     ///
     /// Also --max-keepalive-reqs, --max-connection-reqs.
-    #[arg(long, value_name = "N", default_value = "0", aliases = ["max-keepalive-reqs", "max-connection-reqs"],
+    #[arg(long, hide_short_help = true, value_name = "N", default_value = "0", aliases = ["max-keepalive-reqs", "max-connection-reqs"],
           value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) keepalive_requests: u64,
 
@@ -62,7 +62,7 @@ pub(crate) struct Limits {
     /// Response bytes held for a slow client
     ///
     /// Per connection, in memory. A worker is free once its response is held; beyond this bound it waits.
-    #[arg(long, value_name = "SIZE", default_value = "1m")]
+    #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "1m")]
     pub(crate) response_buffer: Size,
 
     /// Directory for large bodies [default: TMPDIR or /tmp]

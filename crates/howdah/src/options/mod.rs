@@ -30,6 +30,7 @@ use instance::Instance;
 use settings::Setting;
 
 use crate::control::protocol::{Change, Request};
+use crate::top::Top;
 
 /// Application server for Perl web applications (PSGI)
 ///
@@ -39,7 +40,7 @@ use crate::control::protocol::{Change, Request};
 #[command(name = "howdah", version, disable_version_flag = true, args_conflicts_with_subcommands = true)]
 #[command(disable_help_subcommand = true, max_term_width = 100)]
 #[command(override_usage = "howdah [serve] [OPTIONS] [APP]\n       howdah check [OPTIONS] [APP]\n       \
-    howdah status|reload|reopen|upgrade|stop|workers [--name NAME]")]
+    howdah status|top|reload|reopen|upgrade|stop|workers [--name NAME]")]
 #[command(after_help = guide::SHORT, after_long_help = guide::long())]
 struct Cli {
     /// Print the version
@@ -109,6 +110,10 @@ enum Command {
         #[arg(value_name = "N", allow_hyphen_values = true)]
         change: Change,
     },
+    /// Watch a running server live: rates, latencies, queue, workers and their requests
+    ///
+    /// Keys are told on its last line. --once prints one look as plain text.
+    Top(Top),
     /// Print the man page, in roff
     #[command(hide = true)]
     Man,
@@ -170,6 +175,8 @@ pub(crate) enum Action {
         /// Print the answer as JSON.
         json: bool,
     },
+    /// Watch a running server.
+    Top(Top),
     /// Print the man page.
     Man,
     /// Print a completion script.
@@ -215,6 +222,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
         Some(Command::Reopen { instance }) => ask(instance, Request::Reopen),
         Some(Command::Stop { instance, now }) => ask(instance, Request::Stop { now }),
         Some(Command::Workers { instance, change }) => ask(instance, Request::Workers { change }),
+        Some(Command::Top(top)) => Action::Top(top),
         Some(Command::Man) => Action::Man,
         Some(Command::Completions { shell }) => Action::Completions(shell),
     };
@@ -230,7 +238,7 @@ pub(crate) fn command() -> clap::Command {
     let command = environment::attach(Cli::command());
     let serving = ["serve", "check"].into_iter();
     let command = serving.fold(command, |command, name| command.mut_subcommand(name, environment::attach));
-    let asking = ["status", "reload", "reopen", "upgrade", "stop", "workers"].into_iter();
+    let asking = ["status", "top", "reload", "reopen", "upgrade", "stop", "workers"].into_iter();
     asking.fold(command, |command, name| command.mut_subcommand(name, environment::attach_instance))
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Process {
     ///
     /// Without it they leave at once, after the hook worker_exit: that copies no memory shared with others
     /// only to throw it away.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) full_destruct: bool,
 
     /// Keep the requests out of the titles of workers

@@ -1,0 +1,359 @@
+//! The frame: a head of fixed lines, the slowest requests, the workers, the keys. Drawn from scratch each time.
+//!
+//! Colours are few and from the terminal's own sixteen, none of them yellow, white or black, so that they can be read
+//! on light and on dark ground; what they say is also said in words.
+
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Paragraph, Row, Table};
+
+use super::picture::{Picture, Quantiles, Worker};
+use super::view::View;
+use super::words::{clock, rate, size, time};
+
+/// Requests in the list of the slowest.
+const SLOWEST: usize = 3;
+/// Lines above the list of the slowest.
+const HEAD: u16 = 9;
+/// Its title and its requests, the workers' heading, and the keys.
+const FIXED: u16 = HEAD + 1 + SLOWEST as u16 + 1 + 1 + 1;
+
+/// What is to be drawn.
+#[derive(Debug)]
+pub(super) struct Frame {
+    picture: Picture,
+    /// Since the picture before: requests, errors, bytes in and out, each a second.
+    rates: Option<[f64; 4]>,
+    /// Why there is no newer picture.
+    trouble: Option<String>,
+}
+
+impl Frame {
+    pub(super) fn new(picture: Picture) -> Self {
+        Self { picture, rates: None, trouble: None }
+    }
+
+    /// The next picture, or why there is none.
+    pub(super) fn follow(&mut self, next: Result<Picture, String>) {
+        match next {
+            Ok(picture) => {
+                self.rates = rates(&self.picture, &picture);
+                (self.picture, self.trouble) = (picture, None);
+            }
+            Err(trouble) => self.trouble = Some(trouble),
+        }
+    }
+}
+
+/// None over a restart, when counters begin anew.
+fn rates(before: &Picture, now: &Picture) -> Option<[f64; 4]> {
+    let seconds = now.times.now - before.times.now;
+    let counters = |picture: &Picture| {
+        let requests = &picture.requests;
+        let errors = requests.by_class.get("5xx").copied().unwrap_or_default();
+        [requests.total, errors, requests.bytes_in, requests.bytes_out]
+    };
+    let (old, new) = (counters(before), counters(now));
+    if seconds <= 0.0 || before.server.pid != now.server.pid {
+        return None;
+    }
+    Some(std::array::from_fn(|at| new[at].saturating_sub(old[at]) as f64 / seconds))
+}
+
+/// Lines for all of it.
+pub(super) fn height(frame: &Frame) -> u16 {
+    FIXED.saturating_add(u16::try_from(frame.picture.workers.list.len()).unwrap_or(u16::MAX))
+}
+
+/// Draws the frame as far as there is room.
+pub(super) fn draw(canvas: &mut ratatui::Frame<'_>, frame: &Frame, view: &mut View) {
+    let lines = [
+        Constraint::Length(HEAD),
+        Constraint::Length(2 + SLOWEST as u16),
+        Constraint::Min(2),
+        Constraint::Length(1),
+    ];
+    let [head, slowest, workers, keys] = Layout::vertical(lines).areas(canvas.area());
+    canvas.render_widget(Paragraph::new(head_lines(frame, view)), head);
+    canvas.render_widget(Paragraph::new(slowest_lines(&frame.picture)), slowest);
+    draw_workers(canvas, workers, &frame.picture, view);
+    if view.shows_keys {
+        canvas.render_widget(Paragraph::new(keys_line(view)), keys);
+    }
+}
+
+fn bold(text: impl Into<String>) -> Span<'static> {
+    Span::styled(text.into(), Modifier::BOLD)
+}
+
+fn coloured(text: impl Into<String>, color: Color) -> Span<'static> {
+    Span::styled(text.into(), Style::new().fg(color).add_modifier(Modifier::BOLD))
+}
+
+fn head_lines(frame: &Frame, view: &View) -> Vec<Line<'static>> {
+    let picture = &frame.picture;
+    let mut lines = vec![title(frame, view), rates_line(frame), Line::default()];
+    let title = format!("{:<12}{:>9}{:>9}{:>9}{:>9}", "last minute", "p50", "p90", "p99", "max");
+    lines.push(Line::from(bold(title)));
+    let recent = &picture.recent;
+    lines.push(quantiles("duration", &recent.duration));
+    lines.push(quantiles("queue", &recent.queue));
+    lines.push(quantiles("first byte", &recent.first_byte));
+    lines.push(queue_line(picture));
+    lines.push(connections_line(picture));
+    lines
+}
+
+fn title(frame: &Frame, view: &View) -> Line<'static> {
+    let Picture { server, state, generation, uptime_seconds, times, .. } = &frame.picture;
+    let name = if server.name.is_empty() { "howdah" } else { &server.name };
+    if let Some(trouble) = &frame.trouble {
+        return Line::from(vec![bold(format!("{name}  ")), coloured(trouble.clone(), Color::Red)]);
+    }
+    let color = if matches!(state.as_str(), "ready" | "reloading") { Color::Green } else { Color::Red };
+    let paused = if view.paused { coloured("  paused", Color::Magenta) } else { Span::default() };
+    Line::from(vec![
+        bold(format!("{name}  ")),
+        coloured(state.clone(), color),
+        Span::raw(format!("  generation {generation}  up {}", time(*uptime_seconds))),
+        Span::raw(format!("  {} pid {}  {}", server.version, server.pid, clock(times.now))),
+        paused,
+    ])
+}
+
+fn rates_line(frame: &Frame) -> Line<'static> {
+    let recent = &frame.picture.recent;
+    let minute = [recent.requests, recent.errors, recent.bytes_in, recent.bytes_out];
+    let [requests, errors, bytes_in, bytes_out] = frame.rates.unwrap_or(minute);
+    let [load, ..] = frame.picture.load;
+    let failing = if errors > 0.0 { Color::Red } else { Color::Reset };
+    Line::from(vec![
+        bold(format!("{}/s", rate(requests))),
+        Span::raw(" requests  "),
+        Span::styled(format!("{}/s errors", rate(errors)), failing),
+        Span::raw(format!("  in {}B/s  out {}B/s", size(bytes_in), size(bytes_out))),
+        Span::raw(format!("  total {}  load {load:.2}", frame.picture.requests.total)),
+    ])
+}
+
+fn quantiles(name: &str, times: &Quantiles) -> Line<'static> {
+    if times.count == 0 {
+        return Line::from(format!("{name:<12}{:>9}{:>9}{:>9}{:>9}", "-", "-", "-", "-"));
+    }
+    let [p50, p90, p99, max] = [times.p50, times.p90, times.p99, times.max].map(time);
+    Line::from(format!("{name:<12}{p50:>9}{p90:>9}{p99:>9}{max:>9}"))
+}
+
+fn queue_line(picture: &Picture) -> Line<'static> {
+    let (depth, limit, peak) = (picture.queue.depth, picture.queue.limit, picture.recent.queue_peak);
+    let color = if depth > 0 { Color::Magenta } else { Color::Reset };
+    Line::from(vec![
+        Span::raw(format!("{:<12}", "waiting")),
+        Span::styled(format!("{depth}"), color),
+        Span::raw(format!(" of {limit}, {peak} at most in the last {}", time(picture.recent.seconds))),
+    ])
+}
+
+fn connections_line(picture: &Picture) -> Line<'static> {
+    let connections = &picture.connections;
+    let states = ["idle", "reading", "queued", "running", "writing", "closing", "detached"];
+    let count = |state: &&str| connections.by_state.get(*state).copied().unwrap_or_default();
+    let shown: Vec<String> = states
+        .iter()
+        .filter(|state| count(state) > 0)
+        .map(|state| format!("{} {state}", count(state)))
+        .collect();
+    Line::from(format!("{:<12}{} open  {}", "connections", connections.open, shown.join("  ")))
+}
+
+fn slowest_lines(picture: &Picture) -> Vec<Line<'static>> {
+    let mut running: Vec<&Worker> =
+        picture.workers.list.iter().filter(|worker| worker.request.is_some()).collect();
+    running.sort_by(|a, b| b.time().total_cmp(&a.time()));
+    let mut lines = vec![Line::default(), Line::from(bold("slowest requests now"))];
+    let slowest = running.into_iter().take(SLOWEST);
+    lines
+        .extend(slowest.map(|worker| Line::from(format!("{:>9}  {}", time(worker.time()), request(worker)))));
+    if lines.len() == 2 {
+        lines.push(Line::from("        -"));
+    }
+    lines
+}
+
+fn request(worker: &Worker) -> String {
+    let Some(request) = &worker.request else { return String::new() };
+    let host = if request.host.is_empty() { "-" } else { &request.host };
+    format!("{} {host}{} {}", request.method, request.target, request.client)
+}
+
+/// Columns before the request, and their widths.
+const COLUMNS: [(&str, u16); 8] =
+    [("#", 4), ("pid", 7), ("state", 8), ("for", 6), ("requests", 9), ("memory", 7), ("age", 6), ("time", 6)];
+/// What a narrow terminal can do without: the request needs the room.
+const WIDE: [&str; 2] = ["for", "age"];
+const NARROW: u16 = 100;
+
+/// Whether a terminal of that width has the column.
+fn has(width: u16, title: &str) -> bool {
+    width >= NARROW || !WIDE.contains(&title)
+}
+
+fn draw_workers(canvas: &mut ratatui::Frame<'_>, area: Rect, picture: &Picture, view: &mut View) {
+    let workers = view.sorted(&picture.workers.list);
+    let room = usize::from(area.height.saturating_sub(1));
+    view.scroll = view.scroll.min(workers.len().saturating_sub(room));
+    let columns = COLUMNS.iter().filter(|(title, _)| has(area.width, title));
+    let widths = columns.map(|(_, width)| Constraint::Length(*width)).chain([Constraint::Fill(1)]);
+    let rows = workers.into_iter().skip(view.scroll).map(|worker| row(worker, area.width));
+    let table = Table::new(rows, widths).header(heading(picture, view, area.width)).column_spacing(1);
+    canvas.render_widget(table, area);
+}
+
+/// The column that sorts bears a mark.
+fn heading(picture: &Picture, view: &View, width: u16) -> Row<'static> {
+    let mark = if view.reverse { '^' } else { 'v' };
+    let name = |name: &str| {
+        if view.sort.name() == name { format!("{name}{mark}") } else { name.to_owned() }
+    };
+    let busy = picture.workers.list.iter().filter(|worker| worker.request.is_some()).count();
+    let (there, wanted) = (picture.workers.list.len(), picture.workers.target);
+    let columns = COLUMNS.iter().filter(|(title, _)| has(width, title));
+    let cells = columns.map(|(title, width)| to_the_right(title, name(title), *width));
+    let last = Cell::from(format!("request ({busy}/{there} busy, {wanted} wanted)"));
+    Row::new(cells.chain([last])).style(Modifier::BOLD | Modifier::REVERSED)
+}
+
+fn to_the_right(title: &str, text: String, width: u16) -> Cell<'static> {
+    let width = usize::from(width);
+    Cell::from(if title == "state" { text } else { format!("{text:>width$}") })
+}
+
+fn row(worker: &Worker, width: u16) -> Row<'static> {
+    let texts = [
+        worker.index.to_string(),
+        worker.pid.to_string(),
+        worker.state.clone(),
+        time(worker.state_seconds),
+        worker.requests.to_string(),
+        worker.memory.map_or_else(|| "-".to_owned(), |bytes| size(bytes as f64)),
+        time(worker.age_seconds),
+        if worker.request.is_some() { time(worker.time()) } else { "-".to_owned() },
+    ];
+    let columns = COLUMNS.iter().zip(texts).filter(|((title, _), _)| has(width, title));
+    let cells = columns.map(|((title, width), text)| to_the_right(title, text, *width));
+    let style =
+        if worker.request.is_some() { Style::new().add_modifier(Modifier::BOLD) } else { Style::new() };
+    Row::new(cells.chain([Cell::from(request(worker))])).style(style)
+}
+
+fn keys_line(view: &View) -> Line<'static> {
+    let keys = [
+        ("q", "quit".to_owned()),
+        ("s", format!("sort: {}", view.sort.name())),
+        ("r", "reverse".to_owned()),
+        ("p", if view.paused { "go on" } else { "pause" }.to_owned()),
+        ("+ -", format!("every {}", time(view.interval.as_secs_f64()))),
+        ("up down", "scroll".to_owned()),
+    ];
+    let spans = keys.into_iter().flat_map(|(key, deed)| [bold(key), Span::raw(format!(" {deed}  "))]);
+    Line::from(spans.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::{KeyCode, KeyEvent};
+    use serde_json::json;
+
+    use super::*;
+    use crate::top::text_of;
+
+    fn picture(total: u64, now: f64) -> Picture {
+        let worker = |index: u32, seconds: Option<f64>| {
+            json!({
+                "index": index, "pid": 1000 + index, "state": if seconds.is_some() { "busy" } else { "idle" },
+                "state_seconds": 1.5, "age_seconds": 4000.0, "requests": 100 * index, "memory": 3 << 20,
+                "request": seconds.map(|seconds| json!({
+                    "client": "192.0.2.7", "host": "shop.example", "method": "GET",
+                    "target": format!("/cart/{index}?\u{fffd}\\x1b[2J"), "seconds": seconds,
+                })),
+            })
+        };
+        let times = json!({"count": 9, "p50": 0.001, "p90": 0.002, "p99": 0.25, "max": 3.0});
+        serde_json::from_value(json!({
+            "server": {"version": "Howdah/1", "name": "shop", "pid": 77}, "state": "ready", "generation": 3,
+            "uptime_seconds": 90_000.0, "load": [0.5, 0.25, 0.125], "times": {"now": now},
+            "requests": {"total": total, "by_class": {"5xx": 0}, "bytes_in": 0, "bytes_out": 0},
+            "recent": {"seconds": 60.0, "duration": times, "queue": times, "queue_peak": 12},
+            "queue": {"depth": 5, "limit": 1024},
+            "connections": {"open": 7, "by_state": {"idle": 4, "running": 2, "detached": 1}},
+            "workers": {"target": 4, "list": [worker(0, None), worker(1, Some(0.5)), worker(2, Some(70.0)), worker(3, None)]},
+        }))
+        .unwrap()
+    }
+
+    fn screen(frame: &Frame, view: &mut View, (width, height): (u16, u16)) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|canvas| draw(canvas, frame, view)).unwrap();
+        text_of(terminal.backend())
+    }
+
+    #[test]
+    fn a_small_terminal_has_room_for_everything_that_matters() {
+        let mut view = View::new(Duration::from_secs(1));
+        let mut frame = Frame::new(picture(1000, 10.0));
+        frame.follow(Ok(picture(1500, 12.0)));
+        let screen = screen(&frame, &mut view, (80, 24));
+        for text in [
+            "shop  ready  generation 3  up 1d01h",
+            "250/s requests  0/s errors",
+            "duration       1.00ms   2.00ms    250ms    3.00s",
+            "first byte          -        -        -        -",
+            "5 of 1024, 12 at most in the last 1m00s",
+            "7 open  4 idle  2 running  1 detached",
+            "   1m10s  GET shop.example/cart/2?",
+            "time",
+            "request (2/4 busy, 4 wanted)",
+            "q quit  s sort: time  r reverse  p pause  + - every 1.00s  up down scroll",
+        ] {
+            assert!(screen.contains(text), "{text} is not in\n{screen}");
+        }
+        let pids: Vec<_> = screen.lines().filter_map(|line| line.get(5..12)).map(str::trim).collect();
+        let order: Vec<_> = pids.iter().filter(|text| text.starts_with("100") && text.len() == 4).collect();
+        assert_eq!(order, [&"1002", &"1001", &"1000", &"1003"], "\n{screen}");
+    }
+
+    #[test]
+    fn no_size_is_too_small() {
+        let frame = Frame::new(picture(1, 1.0));
+        for size in [(1, 1), (20, 5), (80, 10), (300, 100)] {
+            screen(&frame, &mut View::new(Duration::from_secs(1)), size);
+        }
+    }
+
+    #[test]
+    fn a_long_list_can_be_scrolled_to_its_end_and_no_further() {
+        let mut view = View::new(Duration::from_secs(1));
+        let frame = Frame::new(picture(1, 1.0));
+        view.key(KeyEvent::from(KeyCode::PageDown));
+        let screen = screen(&frame, &mut view, (80, HEAD + 5 + 3 + 1));
+        assert_eq!(view.scroll, 2);
+        assert!(screen.contains("1003") && !screen.contains("1002 busy"), "\n{screen}");
+    }
+
+    #[test]
+    fn a_server_that_is_gone_is_told_until_it_is_back() {
+        let mut view = View::new(Duration::from_secs(1));
+        let mut frame = Frame::new(picture(10, 1.0));
+        frame.follow(Err("no server answers".to_owned()));
+        assert!(screen(&frame, &mut view, (80, 24)).starts_with("shop  no server answers"));
+        let mut next = picture(3, 2.0);
+        next.server.pid = 78;
+        frame.follow(Ok(next));
+        assert!(screen(&frame, &mut view, (80, 24)).contains("0/s requests"), "counters began anew");
+    }
+}

@@ -1,0 +1,138 @@
+//! `howdah top`: a running server, live in a terminal.
+//!
+//! ```text
+//! control socket ── snapshot ──> picture ──┐
+//! keys ──> view (sorting, pause, pace) ────┴──> draw ──> terminal, or plain text with --once
+//! ```
+//!
+//! It asks for what the status page shows, so it costs the server one such page each time, and no worker.
+
+mod draw;
+mod picture;
+mod view;
+mod words;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use crate::control::client;
+use crate::control::place::path_of;
+use crate::options::instance::Instance;
+use crate::options::values::Span;
+use draw::{Frame, height};
+use picture::Picture;
+use view::{Deed, View};
+
+/// Columns of a frame that goes to no terminal.
+const WIDTH: u16 = 120;
+
+/// How to look.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Top {
+    #[command(flatten)]
+    pub(crate) instance: Instance,
+
+    /// Time between two looks
+    #[arg(long, value_name = "TIME", default_value = "1")]
+    pub(crate) interval: Span,
+
+    /// Print one look as plain text, for pipes and scripts
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+/// Looks until the person has seen enough.
+pub(crate) fn run(top: &Top) -> anyhow::Result<ExitCode> {
+    let path = path_of(&top.instance)?;
+    // Before the terminal is ours: that there is no server is told in it.
+    let first = look(&path)?;
+    if top.once {
+        print_once(&first)?;
+    } else if io::stdout().is_terminal() && io::stdin().is_terminal() {
+        watch(&path, top, first)?;
+    } else {
+        bail!("howdah top needs a terminal; --once prints what it would show");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn look(path: &Path) -> anyhow::Result<Picture> {
+    let document = client::snapshot(path)?;
+    serde_json::from_value(document).context("the server is of another version than this program")
+}
+
+fn watch(path: &Path, top: &Top, first: Picture) -> anyhow::Result<()> {
+    // Restores the terminal when something panics, too.
+    let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
+    let outcome = live(&mut terminal, path, top, first);
+    ratatui::restore();
+    outcome
+}
+
+fn live(
+    terminal: &mut ratatui::DefaultTerminal,
+    path: &Path,
+    top: &Top,
+    first: Picture,
+) -> anyhow::Result<()> {
+    let mut view = View::new(top.interval.limit().unwrap_or(Duration::from_secs(1)));
+    let mut frame = Frame::new(first);
+    let mut due = Instant::now() + view.interval;
+    loop {
+        terminal.draw(|canvas| draw::draw(canvas, &frame, &mut view)).context("cannot draw")?;
+        let wait = due.saturating_duration_since(Instant::now());
+        if event::poll(wait).context("cannot read keys")? {
+            if act(&mut view, &event::read()?) == Deed::Quit {
+                return Ok(());
+            }
+            due = due.min(Instant::now() + view.interval);
+        } else {
+            if !view.paused {
+                frame.follow(look(path).map_err(|error| format!("{error:#}")));
+            }
+            due = Instant::now() + view.interval;
+        }
+    }
+}
+
+fn act(view: &mut View, event: &Event) -> Deed {
+    match event {
+        Event::Key(key) if key.kind == KeyEventKind::Press => view.key(*key),
+        // A new size is drawn to by the next turn.
+        _ => Deed::Go,
+    }
+}
+
+/// The same frame, as long as it needs, without colours.
+fn print_once(picture: &Picture) -> anyhow::Result<()> {
+    let frame = Frame::new(picture.clone());
+    let mut view = View::plain();
+    let size = (WIDTH, height(&frame));
+    let mut terminal = Terminal::new(TestBackend::new(size.0, size.1))?;
+    terminal.draw(|canvas| draw::draw(canvas, &frame, &mut view))?;
+    match io::stdout().write_all(text_of(terminal.backend()).as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// What stands on the screen, line by line.
+fn text_of(backend: &TestBackend) -> String {
+    let buffer = backend.buffer();
+    let width = usize::from(buffer.area.width).max(1);
+    let mut text = String::new();
+    for row in buffer.content.chunks(width) {
+        let line: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
