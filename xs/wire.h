@@ -44,7 +44,7 @@ typedef uint64_t AtomicU64;
 /*
  Response stream of a slot: header lines, then body. A power of two.
  */
-#define RESPONSE_RING (128 * 1024)
+#define RESPONSE_RING (512 * 1024)
 
 /*
  The end of the request area, beside report area and response ring, where a request stands that fits: the first touch

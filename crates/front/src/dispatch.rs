@@ -27,6 +27,10 @@ const SERIAL: u32 = 32;
 pub(crate) const SPIN_NS: u64 = 50_000;
 /// How long a worker looks for the next request: what the client and this thread need to bring it, wake-ups included.
 const WORKER_SPIN_NS: u32 = 300_000;
+/// Requests under way with which a slot that held a large response gives its memory back: so many slots keep theirs.
+const WARM: u32 = 32;
+/// A response that leaves much memory in its slot, in bytes.
+const LARGE: u64 = 128 * 1024;
 /// No connection waits for this slot.
 const NOBODY: usize = usize::MAX;
 
@@ -312,6 +316,10 @@ impl Dispatch {
             self.kept.remove(&slot);
         }
         self.conns[slot as usize] = NOBODY;
+        if self.in_flight >= WARM && self.control(slot).produced.load(Relaxed) > LARGE {
+            // Refused, the memory stays with the slot.
+            let _ = howdah_sys::discard(self.segment.slot_area(slot));
+        }
         self.free.push(slot);
     }
 }

@@ -36,7 +36,7 @@ pub use channel::{
     MESSAGE_SIZE, decode_message, encode_message, recv_from_peer, recv_with_fds, send_with_fds,
     socketpair_seqpacket,
 };
-pub use memory::{create_segment, map_shared, memfd, punch_hole};
+pub use memory::{create_segment, discard, map_shared, memfd};
 pub use process::{ExitKind, Pid, Signal, set_subreaper};
 pub use tcp::defer_accept;
 pub use wake::{drain_eventfd, eventfd, futex_wake, monotonic_ns, signal_eventfd};

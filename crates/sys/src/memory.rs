@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use howdah_wire::{Segment, Shape};
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 /// A memfd of `length` zeroed bytes, close-on-exec, whose size can never change.
 ///
@@ -49,12 +49,12 @@ pub fn create_segment(shape: Shape) -> io::Result<(OwnedFd, Segment)> {
     Ok((fd, segment.map_err(out_of_range)?))
 }
 
-/// Gives the memory of a range of a memfd back to the system; the range reads as zeros afterwards. Only whole pages
-/// within the range are freed.
+/// Gives the memory of a part of a shared mapping back to the system; it reads as zeros afterwards.
 ///
 /// # Errors
-/// The kernel's: EOPNOTSUPP when `fd` is no memfd or its file system has no holes.
-pub fn punch_hole(fd: impl AsFd, offset: u64, length: u64) -> io::Result<()> {
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    Ok(rustix::fs::fallocate(fd, flags, offset, length)?)
+/// The kernel's: EINVAL when `area` does not begin at a page or the mapping is private.
+pub fn discard(area: &mut [u8]) -> io::Result<()> {
+    // SAFETY: the mapping stays; its bytes become zeros, which are bytes, and the caller has them for itself.
+    unsafe { rustix::mm::madvise(area.as_mut_ptr().cast(), area.len(), Advice::LinuxRemove)? };
+    Ok(())
 }

@@ -23,7 +23,7 @@ pub const REPORT_AREA: usize = 2 * 1024;
 /// Words that hold the names of those variables.
 pub const REPORT_WORDS: usize = 128;
 /// Response stream of a slot: header lines, then body. A power of two.
-pub const RESPONSE_RING: usize = 128 * 1024;
+pub const RESPONSE_RING: usize = 512 * 1024;
 /// The end of the request area, beside report area and response ring, where a request stands that fits: the first touch
 /// of a slot then costs a new worker one page fault, which maps the neighbours, and not one for each.
 pub const NEAR_REQUEST: usize = 6 * 1024;

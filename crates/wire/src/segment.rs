@@ -320,6 +320,18 @@ impl Segment {
         self.base.wrapping_add(self.header().slots_at as usize + slot as usize * SLOT_STRIDE)
     }
 
+    /// All of a slot's memory, request and response, of a slot that the front holds.
+    ///
+    /// # Panics
+    /// When `slot` is out of range.
+    #[expect(clippy::mut_from_ref, reason = "the slot's phase, not the borrow checker, says who may write")]
+    #[must_use]
+    pub fn slot_area(&self, slot: u32) -> &mut [u8] {
+        let start = self.slot_address(slot);
+        // SAFETY: in range; while its phase is Free only the front thread that holds the slot touches it.
+        unsafe { core::slice::from_raw_parts_mut(start, SLOT_STRIDE) }
+    }
+
     /// The extents of a front thread.
     #[must_use]
     pub fn extents_of(&self, front: u32) -> core::ops::Range<u32> {
