@@ -29,7 +29,7 @@ for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2, '--max
     is_deeply $other->finish->{problems}, [], "it serves with @$options";
 
     my @family = descendants($server->pid);
-    cmp_ok scalar @family, '>=', 3;
+    cmp_ok scalar @family, '>=', 2, 'launcher and zygote at least; workers come and go';
     $server->signal('KILL');
     is $server->wait_for_exit, 'signal 9';
     ok $server->wait_until(sub {
