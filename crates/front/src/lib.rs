@@ -25,6 +25,7 @@ mod conn;
 mod dispatch;
 mod fill;
 mod head;
+mod intake;
 mod linger;
 mod listen;
 mod local;
