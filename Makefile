@@ -66,7 +66,7 @@ header: ## write xs/wire.h anew from crates/wire
 	HOWDAH_WRITE_HEADER=1 $(CARGO) test --locked --quiet -p howdah-wire --test header
 
 bench: build ## Howdah beside other servers, into docs/benchmarks.md; QUICK=1 takes 5 minutes, not 25
-	$(CARGO) build --release --locked --quiet -p howdah-front --example floor
+	$(CARGO) build --release --locked --quiet -p howdah-front -p howdah-supervisor --examples
 	$(PYTHON) bench/run $(if $(QUICK),--quick)
 
 bench-smoke: build ## whether the benchmark works: two short rounds, no figure of worth

@@ -43,5 +43,11 @@ def base_row(load, role, variant=""):
     return (same or found or [None])[0]
 
 
+def of_floor(row, floor):
+    """CPU time against that of the floor's two halves: the front with a canned answer, and a worker fed from memory."""
+    both = [one.get("floor_us", one["cpu_us"]) for one in floor["rounds"]] if floor and not floor["refused"] else []
+    return stats.ratio(rounds(row, "cpu_us"), both)
+
+
 def ratio(row, other, figure):
     return stats.ratio(rounds(row, figure), rounds(other, figure))

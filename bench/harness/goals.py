@@ -59,8 +59,11 @@ def rate_against(workload, load, server, least, variant=""):
     return lambda result: at_least(against(result, workload, load, server, "rate", variant), least)
 
 
-def cpu_against(workload, load, server, most):
-    return lambda result: at_most(against(result, workload, load, server, "cpu_us"), most)
+def of_floor(workload, load, most, variant=""):
+    def goal(result):
+        rows = (row(result, workload, load, name, variant) for name in (HOWDAH, FLOOR))
+        return at_most(figures.of_floor(*rows), most)
+    return goal
 
 
 def best_against(workload, load, least, variant=""):
@@ -126,14 +129,12 @@ GOALS = [
     ("1", "… 8 connections: 2.5 times Starlet's rate", rate_against("connections", "wrk-8", STARLET, 2.5)),
     ("1", "… 64 connections: 1.5 times the best peer", best_against("connections", "wrk-64", 1.5)),
     ("1", "… 8 connections: 1.5 times the best peer", best_against("connections", "wrk-8", 1.5)),
-    ("1", "… 64 connections: at most 1.35 times the floor's CPU", cpu_against("connections", "wrk-64", FLOOR, 1.35)),
-    ("1", "… 8 connections: at most 1.6 times the floor's CPU", cpu_against("connections", "wrk-8", FLOOR, 1.6)),
+    ("1", "… 64 connections: at most 1.35 times the floor's CPU", of_floor("connections", "wrk-64", 1.35)),
+    ("1", "… 8 connections: at most 1.6 times the floor's CPU", of_floor("connections", "wrk-8", 1.6)),
     ("2", "Hello on new connections: ahead of every peer", best_against("max-requests", "new", 1, "unlimited")),
     ("2", "… at most 0.75 times uWSGI's CPU", lambda result: at_most(
         against(result, "max-requests", "new", "uwsgi", "cpu_us", "unlimited"), 0.75)),
-    ("2", "… at most 1.3 times the floor's CPU", lambda result: at_most(figures.ratio(
-        row(result, "max-requests", "new", HOWDAH, "unlimited"), row(result, "max-requests", "new", FLOOR, "unlimited"),
-        "cpu_us"), 1.3)),
+    ("2", "… at most 1.3 times the floor's CPU", of_floor("max-requests", "new", 1.3, "unlimited")),
     ("3", "A worker for 128 requests: within 10 % of unlimited, new connections",
      within("max-requests", "new", "128 requests", "new", "unlimited", 0.1)),
     ("3", "… kept connections", within("max-requests", "kept", "128 requests", "kept", "unlimited", 0.1)),

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import alone, machine, peers, report, runner
+from . import alone, machine, peers, report, runner, worker
 from .workloads import WORKLOADS
 
 QUICK_PEERS = ["howdah", "floor", "starlet", "uwsgi", "mod_perl_registry", "mod_cgi"]
@@ -71,6 +71,9 @@ def measure(options):
               "quick": options.quick, "command": ["bench/run", *sys.argv[1:]]}
     result["workloads"] = [runner.measure(workload, present, settings, say) for workload in chosen]
     result["alone"] = {} if options.only and "alone" not in options.only else alone.measure(present, settings, say)
+    say("alone: Howdah's worker")
+    result["worker_alone"] = worker.measure(settings)
+    worker.add_to_floor(result)
     result["minutes"] = (time.monotonic() - begun) / 60
     return result
 

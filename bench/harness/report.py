@@ -6,14 +6,15 @@ Called by main, after measuring or from an earlier benchmarks.json. Every figure
 import json
 import shlex
 
-from . import figures, goals, plots
+from . import figures, goals, plots, stats
 
 LEGEND = """\
 Every figure is the median of the rounds. ± is how far the farthest round was from that median. *of Howdah* is a
 server's rate divided by Howdah's, round by round, and the median of that: below 1 it is slower. CPU is the time of
 all processes of the server, those that ended meanwhile included, divided by the requests answered: its *first
 process* (Howdah's front, the others' master) and *the rest* (workers). *of floor* compares that CPU time with the
-floor's: Howdah's own front with a canned answer in place of Perl. RSS and PSS are the highest sums over all
+floor's: Howdah's own front with a canned answer in place of Perl, plus what env, application and response cost a
+worker that is fed from memory (the floor's own row has the first alone). RSS and PSS are the highest sums over all
 processes seen during the load; a page that ten processes share counts ten times in RSS, once in PSS.
 A server that failed a request, or answered other than 2xx, gets no figures but the reason.
 """
@@ -47,6 +48,7 @@ def page(result):
         parts += workload_part(workload)
     if result["alone"]:
         parts += ["## Each server alone", ALONE, alone_table(result["alone"])]
+    parts += worker_alone(result)
     return "\n\n".join(part.strip() for part in [*parts, *closing(result)]) + "\n"
 
 
@@ -102,6 +104,14 @@ def heading(load):
     return f"### {title}{' (brief)' if load['brief'] else ''}"
 
 
+def worker_alone(result):
+    found = stats.summary(result.get("worker_alone") or [])
+    if not found:
+        return []
+    return ["## A worker alone", f"Env, application and response of hello cost a worker that is fed from memory, with no front and no "
+            f"wake-up, {found['median']:.2f} µs ±{found['spread']:.0%} of CPU a request."]
+
+
 def table(load):
     lines = ["| " + " | ".join(HEAD) + " |", "|---|" + "---:|" * (len(HEAD) - 1)]
     return "\n".join(lines + [line(load, row) for row in load["rows"]])
@@ -113,7 +123,7 @@ def line(load, row):
     howdah, floor = (figures.base_row(load, role, row["variant"]) for role in ("howdah", "floor"))
     cells = [row["title"], with_spread(row, "rate"), times(figures.ratio(row, howdah, "rate")), plain(row, "p50", 3),
              plain(row, "p99", 3), with_spread(row, "cpu_us", 1), parts_of_cpu(row),
-             times(figures.ratio(row, floor, "cpu_us")), plain(row, "rss", 0), plain(row, "pss", 0)]
+             times(figures.of_floor(row, floor)), plain(row, "rss", 0), plain(row, "pss", 0)]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -139,12 +149,12 @@ def below(load):
     """What a table is said to be in words: Howdah and the floor, background, the command."""
     howdah, floor = figures.base_row(load, "howdah"), figures.base_row(load, "floor")
     said = []
-    rate, cpu = (figures.ratio(howdah, floor, figure) for figure in ("rate", "cpu_us"))
+    rate, cpu = figures.ratio(howdah, floor, "rate"), figures.of_floor(howdah, floor)
     if rate and cpu:
         said.append(f"Howdah / floor: {rate:.2f} of its requests per second, {cpu:.2f} times its CPU time a request.")
     if not floor:
         said.append("There is no floor for this: the program without Perl has one answer of eleven bytes.")
-    said += held(load) + not_kept(load) + in_process(load, howdah)
+    said += held(load) + not_kept(load)
     if load["command"]:
         said.append(f"`{typed(load['command'])}`")
     return said
@@ -167,15 +177,6 @@ def not_kept(load):
     measured = [row for row in load["rows"] if not row["refused"]]
     loose = [row["title"] for row in measured if figures.middle(row, "kept") < figures.middle(row, "requests") / 2]
     return [f"Closed its connections all the same: {', '.join(loose)}."] if loose else []
-
-
-def in_process(load, howdah):
-    """The other half of the floor. Howdah has no way yet to measure it alone; its workers' time bounds it."""
-    most = figures.middle(howdah, "others_us")
-    if load["name"] != "wrk-64" or most is None:
-        return []
-    return [f"Env, call and response within the worker cost at most {most:.1f} µs: its whole CPU time a request. They have "
-            "not been measured alone yet."]
 
 
 def typed(command):

@@ -3,7 +3,7 @@ import unittest
 from pathlib import Path
 from xml.etree import ElementTree
 
-from harness import goals, plots, report
+from harness import goals, plots, report, worker
 
 
 def record(rate, **more):
@@ -56,6 +56,14 @@ class Report(unittest.TestCase):
         floor = row("floor", [record(600, cpu_us=10.0), record(660, cpu_us=10.0)], role="floor")
         text = self.write(result(HOWDAH, floor))
         self.assertIn("Howdah / floor: 0.50 of its requests per second, 2.00 times its CPU", text)
+
+    def test_the_floor_has_two_halves(self):
+        floor = row("floor", [record(600, cpu_us=8.0), record(660, cpu_us=8.0)], role="floor")
+        found = {**result(HOWDAH, floor), "worker_alone": [1.9, 2.0, 2.4]}
+        worker.add_to_floor(found)
+        text = self.write(found)
+        self.assertIn("2.00 times its CPU", text)
+        self.assertIn("2.00 µs ±20%", text)
 
     def test_servers_that_are_not_here_are_named(self):
         self.assertIn("- Other: no program", self.write(result(HOWDAH)))
