@@ -31,8 +31,9 @@ use crate::slow::SlowLog;
 
 /// Bytes that one read may bring.
 pub(crate) const READ_SIZE: usize = 64 * 1024;
-/// Requests queued between two looks at workers while the thread does not sleep.
-const BATCH: u32 = 8;
+/// Requests queued between two looks at workers while the thread does not sleep. A worker that gets fewer at a time is
+/// through with them before the next ones come, and to wake it again costs more than they do.
+const BATCH: u32 = 32;
 /// How often deadlines are looked at.
 const SWEEP: Duration = Duration::from_millis(100);
 /// How long requests may wait though workers sleep.
