@@ -69,10 +69,10 @@ def measure(options):
     begun = time.monotonic()
     result = {"settings": dataclasses.asdict(settings), "machine": machine.describe(present), "missing": missing,
               "quick": options.quick, "command": ["bench/run", *sys.argv[1:]]}
-    result["workloads"] = [runner.measure(workload, present, settings, say) for workload in chosen]
-    result["alone"] = {} if options.only and "alone" not in options.only else alone.measure(present, settings, say)
     say("alone: Howdah's worker")
     result["worker_alone"] = worker.measure(settings)
+    result["workloads"] = [runner.measure(workload, present, settings, say) for workload in chosen]
+    result["alone"] = {} if options.only and "alone" not in options.only else alone.measure(present, settings, say)
     worker.add_to_floor(result)
     result["minutes"] = (time.monotonic() - begun) / 60
     return result

@@ -1,6 +1,6 @@
 """What env, application and response cost a worker that is fed from memory: Perl's half of the floor.
 
-Called by main after the rounds. The other half is the floor's own row: Howdah's front with a canned answer. The program
+Called by main. The other half is the floor's own row: Howdah's front with a canned answer. The program
 is crates/supervisor/examples/worker_alone.rs; without it the floor stays the front's half alone.
 """
 
@@ -26,7 +26,10 @@ def measure(settings):
 
 
 def once(command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired as late:
+        raise peers.Mistake(f"{command[0]}: not done after {late.timeout:.0f} s") from late
     if done.returncode:
         raise peers.Mistake(f"{command[0]}: {done.stderr.strip()}")
     return int(done.stdout) / 1000

@@ -31,14 +31,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
         howdah_sys::create_segment(Shape { fronts: 1, workers: 64, slots: SLOTS as usize })?;
     let eventfds = vec![howdah_sys::eventfd()?];
     let shared = Shared { segment, memfd, eventfds, titles: true, errors: None };
-    // The events hold the front's ends of the channels: they stay until the end.
-    let (events, _kept) = tokio::sync::mpsc::unbounded_channel();
+    // The events hold the front's ends of the channels: they stay until all is measured.
+    let (events, kept) = tokio::sync::mpsc::unbounded_channel();
     let config = Config { workers: 1, ..Config::default() };
     let (supervisor, handle) = Supervisor::start(config, source, shared, events).await?;
     let ended = tokio::spawn(supervisor.run());
     handle.ready().await?;
     let worker = handle.snapshot().await.workers.first().and_then(|worker| worker.pid).ok_or("no worker")?;
     writeln!(std::io::stdout(), "{}", measure(segment, worker, requests)?)?;
+    drop(kept);
     handle.stop(false).await;
     ended.await?;
     Ok(())
