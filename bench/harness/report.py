@@ -19,6 +19,11 @@ processes seen during the load; a page that ten processes share counts ten times
 A server that failed a request, or answered other than 2xx, gets no figures but the reason.
 """
 
+NOT_REACHED = """\
+What stands in the way of a goal that is not reached, with the profiles that show it:
+[decisions/11](decisions/11-goals-not-reached.md).
+"""
+
 HEAD = ["Server", "requests/s", "of Howdah", "p50 ms", "p99 ms", "CPU µs/request", "first process + rest", "of floor",
         "RSS MiB", "PSS MiB"]
 
@@ -43,7 +48,7 @@ def rounded(value):
 
 
 def page(result):
-    parts = ["# Benchmarks", introduction(result), LEGEND, "## Goals", goals_table(result)]
+    parts = ["# Benchmarks", introduction(result), LEGEND, "## Goals", goals_table(result), NOT_REACHED]
     for workload in result["workloads"]:
         parts += workload_part(workload)
     if result["alone"]:
