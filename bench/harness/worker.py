@@ -4,9 +4,7 @@ Called by main. The other half is the floor's own row: Howdah's front with a can
 is crates/supervisor/examples/worker_alone.rs; without it the floor stays the front's half alone.
 """
 
-import os
 import subprocess
-from pathlib import Path
 
 from . import figures, peers, stats
 
@@ -17,7 +15,7 @@ SMOKE_REQUESTS = 5_000
 
 def measure(settings):
     """CPU microseconds a request, one value for each round; none when the program is not built."""
-    program = Path(os.environ.get("CARGO_TARGET_DIR") or peers.ROOT / "target").absolute() / "release/examples/worker_alone"
+    program = peers.constants()["target"] / "release/examples/worker_alone"
     if not program.exists():
         return []
     requests = SMOKE_REQUESTS if settings.smoke else REQUESTS
