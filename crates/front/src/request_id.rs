@@ -35,9 +35,7 @@ impl Maker {
     /// # Errors
     /// When the system gives no random bytes.
     pub(crate) fn new() -> io::Result<Self> {
-        let mut random = [0; 8];
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-        Ok(Self::after(u64::from_ne_bytes(random), 0))
+        Ok(Self::after(howdah_sys::random()?, 0))
     }
 
     fn after(prefix: u64, number: u64) -> Self {

@@ -26,6 +26,7 @@ pub mod launcher;
 pub mod memory;
 pub mod notify;
 pub mod process;
+pub mod random;
 pub mod recipe;
 pub mod tcp;
 pub mod usage;
@@ -38,6 +39,7 @@ pub use channel::{
 };
 pub use memory::{create_segment, discard, map_shared, memfd};
 pub use process::{ExitKind, Pid, Signal, set_subreaper};
+pub use random::random;
 pub use tcp::defer_accept;
 pub use wake::{drain_eventfd, eventfd, futex_wake, monotonic_ns, signal_eventfd};
 pub use watch::{watch, watch_readable};

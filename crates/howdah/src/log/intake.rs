@@ -36,7 +36,8 @@ impl Intake {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reader, true)?;
         let (ended, stop) = pipe_with(PipeFlags::CLOEXEC)?;
-        let secret = secret()?;
+        // Sixteen letters that nobody can guess.
+        let secret = format!("{:016x}", howdah_sys::random()?);
         let records = Records::new(format!("\x1e{secret}").into_bytes());
         let body = move || Reader { reader, ended, records, format }.run();
         let thread = std::thread::Builder::new().name("error-log".into()).spawn(body)?;
@@ -51,13 +52,6 @@ impl Drop for Intake {
             let _ = thread.join();
         }
     }
-}
-
-/// Sixteen letters that nobody can guess.
-fn secret() -> io::Result<String> {
-    let mut bytes = [0; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
 }
 
 struct Reader {
