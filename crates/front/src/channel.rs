@@ -17,6 +17,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::conn::{Conn, Exchange};
 use crate::registry::Mail;
+use crate::repeated::Repeated;
 use crate::spool::Spool;
 use crate::thread::here;
 
@@ -61,7 +62,11 @@ fn poll_packet(worker: u16, channel: &AsyncFd<OwnedFd>, context: &mut Context<'_
 
 fn deliver(worker: u16, packet: &[u8], fds: Vec<OwnedFd>) {
     let Some((message, rest)) = howdah_sys::decode_message(packet) else {
-        tracing::error!("worker {worker} sent a packet of {} bytes that is no message", packet.len());
+        static TOLD: Repeated = Repeated::new();
+        if let Some(again) = TOLD.pass() {
+            let length = packet.len();
+            tracing::error!("worker {worker} sent a packet of {length} bytes that is no message{again}");
+        }
         return;
     };
     let thread = here();
@@ -100,7 +105,10 @@ fn answer(worker: u16, message: Message, rest: &[u8], fd: Option<BorrowedFd<'_>>
     let mut packet = howdah_sys::encode_message(message).to_vec();
     packet.extend_from_slice(rest);
     if let Err(error) = howdah_sys::send_with_fds(channel.get_ref(), &packet, fd.as_slice()) {
-        tracing::warn!("cannot answer worker {worker}: {error}");
+        static TOLD: Repeated = Repeated::new();
+        if let Some(again) = TOLD.pass() {
+            tracing::warn!("cannot answer worker {worker}: {error}{again}");
+        }
     }
 }
 

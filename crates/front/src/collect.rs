@@ -13,6 +13,7 @@ use howdah_wire::INLINE_BODY;
 use crate::conn::{Conn, Exchange};
 use crate::fill::Body;
 use crate::refusal::Refusal;
+use crate::repeated::Repeated;
 use crate::spool::Spool;
 use crate::thread::{Scratch, here};
 
@@ -52,10 +53,7 @@ impl Collect {
         while !self.decoder.is_done() {
             match self.decoder.decode(&input[at..])? {
                 BodyEvent::Data { data, consumed } => {
-                    self.store(data).map_err(|error| {
-                        tracing::error!("cannot store a request body: {error}");
-                        Refusal::NoSpool
-                    })?;
+                    self.store(data).map_err(|error| no_spool(&error))?;
                     at += consumed;
                 }
                 BodyEvent::NeedMore { consumed } => return Ok(at + consumed),
@@ -99,6 +97,17 @@ impl Collect {
         here().dispatch.borrow_mut().keep(exchange.slot, spool);
         Ok(exchange)
     }
+}
+
+/// Tells why a body could not be kept. A full disk is told once for all that want to write to it.
+fn no_spool(error: &std::io::Error) -> Refusal {
+    static TOLD: Repeated = Repeated::new();
+    if let Some(again) = TOLD.pass() {
+        tracing::error!(
+            "cannot store a request body: {error}; refused the request (503); see --spool-dir{again}"
+        );
+    }
+    Refusal::NoSpool
 }
 
 impl Conn {

@@ -10,6 +10,7 @@
 //! local     pages that the front answers by itself
 //! request_id  X-Request-Id, taken over or made
 //! refusal   answers that the front gives by itself
+//! repeated  one line a second for an error that repeats itself
 //! ```
 //!
 //! The binary starts a [`Front`] for each thread and tells it of workers that come and go.
@@ -31,6 +32,7 @@ mod listen;
 mod local;
 mod refusal;
 mod registry;
+mod repeated;
 mod reply;
 mod request_id;
 mod slow;
@@ -55,6 +57,7 @@ pub use config::Config;
 pub use howdah_http1::Limits;
 pub use listen::{Address, ListenError, Listener};
 pub use local::{Answer, Local, LocalPage, Question};
+pub use repeated::{Again, Repeated};
 pub use slow::SlowLog;
 
 use thread::{Outlets, Thread, add, here};

@@ -63,11 +63,7 @@ impl Refusal {
             }
             Self::TooLarge => tracing::debug!(peer, "refused a request: its fields do not fit a slot (431)"),
             Self::Overload => here().count_overload(),
-            Self::NoSpool => tracing::error!(
-                peer,
-                "refused a request: its body could not be stored (503); see --spool-dir"
-            ),
-            Self::NoAnswer(_) => {} // whoever knows more has told
+            Self::NoSpool | Self::NoAnswer(_) => {} // whoever knows more has told
         }
     }
 

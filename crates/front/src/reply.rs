@@ -22,6 +22,7 @@ use crate::conn::{Conn, Exchange, Next};
 use crate::head::{Framing, ResponseHead};
 use crate::refusal::Refusal;
 use crate::registry::Mail;
+use crate::repeated::Repeated;
 use crate::socket::Peer;
 use crate::thread::here;
 
@@ -76,7 +77,10 @@ impl Conn {
                 return self.respond(exchange, control, done, file).await;
             }
             if done && flags & RESPONSE_HEAD_READY == 0 {
-                tracing::error!("a worker finished a request without a response; answered 500");
+                static TOLD: Repeated = Repeated::new();
+                if let Some(again) = TOLD.pass() {
+                    tracing::error!("a worker finished a request without a response; answered 500{again}");
+                }
                 return self.give_up(exchange, 500).await;
             }
         }
