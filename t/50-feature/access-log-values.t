@@ -36,6 +36,7 @@ sub { my $env = shift; my ($name) = $env->{PATH_INFO} =~ m{(\w+)$}; $do{$name}->
 PSGI
 
 my @pages  = ('--status-path', '/status', '--health-path', '/health', '--metrics-path', '/metrics');
+my $host   = 'x';
 my $server = server('%U%q %u %{NOTE}e %>s');
 
 sub server {
@@ -46,7 +47,7 @@ sub server {
 
 sub ask {
     my ($path, @fields) = @_;
-    my $head = join '', map { "$_\r\n" } "GET $path HTTP/1.1", 'Host: x', @fields, 'Connection: close';
+    my $head = join '', map { "$_\r\n" } "GET $path HTTP/1.1", "Host: $host", @fields, 'Connection: close';
     return Howdah::Test::Client->ask($server, "$head\r\n");
 }
 
@@ -102,11 +103,13 @@ subtest 'fields that the front writes' => sub {
 };
 
 subtest 'pages of the front, as every other request' => sub {
-    $server = server('%m %U%q %>s "%{Referer}i" "%{User-agent}i" %V %P');
+    $host   = 'localhost';
+    $server = server('%m %U%q %>s "%{X-Odd}i" "%{User-agent}i" %V %P');
     for my $page ('/status?auto', '/health', '/metrics') {
-        ask($page, 'Referer: "\\', "User-Agent: tab\there \xff");
-        is line("GET $page"), '200 "\\"\\\\" "tab\\there \\xff" x -', $page;
+        ask($page, 'X-Odd: "\\', "User-Agent: tab\there \xff");
+        is line("GET $page"), '200 "\\"\\\\" "tab\\there \\xff" localhost -', $page;
     }
+    $host = 'x';
 };
 
 subtest 'PATH_INFO and the load of the application' => sub {

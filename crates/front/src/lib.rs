@@ -7,7 +7,7 @@
 //! dispatch, channel                       slots, queue, wake-ups; what workers send beside shared memory
 //! reply -> head -> (stream) -> (linger)   its response goes out
 //! tally -> account   what the request has come to, for the access log; slow, for the log of those that took too long
-//! local     pages that the front answers by itself
+//! local, audience   pages that the front answers by itself, and who may see them
 //! request_id  X-Request-Id, taken over or made
 //! refusal   answers that the front gives by itself
 //! repeated  one line a second for an error that repeats itself
@@ -18,6 +18,7 @@
 
 mod accept;
 mod account;
+mod audience;
 mod channel;
 mod clock;
 mod collect;
@@ -53,10 +54,11 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 
 pub use account::AccessLog;
+pub use audience::Visitor;
 pub use config::Config;
 pub use howdah_http1::Limits;
 pub use listen::{Address, ListenError, Listener};
-pub use local::{Answer, Local, LocalPage, Question};
+pub use local::{Answer, Local, LocalPage, LocalPlace, Question};
 pub use repeated::{Again, Repeated};
 pub use slow::SlowLog;
 

@@ -6,9 +6,9 @@
 
 use howdah_accesslog::Source;
 use howdah_http1::{Framing, Head, Version, encode};
-use ipnet::IpNet;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::audience::{Outsider, Visitor, admit};
 use crate::conn::{Client, Conn, Next};
 use crate::refusal::put_connection;
 use crate::request_id;
@@ -16,9 +16,6 @@ use crate::thread::here;
 
 /// What the HTML pages may do: they bring their own style and script, and speak with this server alone.
 use howdah_metrics::CONTENT_SECURITY_POLICY;
-
-/// Fields by which a proxy says that the client is somebody else.
-const FORWARDED: [&[u8]; 3] = [b"x-forwarded-for", b"forwarded", b"x-real-ip"];
 
 /// A page that the front answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +33,23 @@ pub enum LocalPage {
 /// Which pages there are, and for whom.
 #[derive(Clone, Debug)]
 pub struct Local {
-    /// Paths, compared byte for byte with that of a request.
-    pub paths: Vec<(String, LocalPage)>,
+    /// Where they are.
+    pub places: Vec<LocalPlace>,
     /// Who may see status and metrics. The others are for everybody.
-    pub allow: Vec<IpNet>,
+    pub allow: Vec<Visitor>,
     /// Who makes them.
     pub questions: mpsc::UnboundedSender<Question>,
+}
+
+/// Where a page is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalPlace {
+    /// Compared byte for byte with that of a request.
+    pub path: String,
+    /// What is there.
+    pub page: LocalPage,
+    /// On the listeners that have nothing but such pages, and not on the application's.
+    pub only_apart: bool,
 }
 
 /// A page is wanted.
@@ -76,6 +84,8 @@ pub(crate) struct LocalRequest {
     /// None when there is no such page for this client, which then gets `status`.
     question: Option<(LocalPage, Vec<u8>, Vec<u8>)>,
     status: u16,
+    /// Why it is not for this client.
+    outsider: Option<Outsider>,
     version: Version,
     is_head: bool,
     keep_alive: bool,
@@ -89,16 +99,19 @@ impl LocalRequest {
         let local = thread.outlets.local.as_ref()?;
         let is_head = head.method == b"HEAD";
         let fits = (is_head || head.method == b"GET") && head.framing == Framing::None;
-        let page =
-            local.paths.iter().find(|(path, _)| fits && path.as_bytes() == head.path).map(|found| found.1);
-        if page.is_none() && !client.origin.only_local {
+        let apart = client.origin.only_local;
+        let is_here =
+            |place: &&LocalPlace| place.path.as_bytes() == head.path && fits && (apart || !place.only_apart);
+        let page = local.places.iter().find(is_here).map(|place| place.page);
+        if page.is_none() && !apart {
             return None;
         }
-        let status = match page {
-            None => 404,
-            Some(LocalPage::Health | LocalPage::Ready) => 200,
-            Some(_) if client.origin.only_local || local.admits(head, client) => 200,
-            Some(_) => 403,
+        let outsider = page.filter(|page| page.is_private() && !apart);
+        let outsider = outsider.and_then(|_| admit(head, client.address.parse().ok(), &local.allow).err());
+        let status = match (page, outsider) {
+            (None, _) => 404,
+            (Some(_), Some(_)) => 403,
+            (Some(_), None) => 200,
         };
         let question = page.filter(|_| status == 200);
         let accept = || head.fields().find(|field| field.name.eq_ignore_ascii_case(b"accept"));
@@ -106,6 +119,7 @@ impl LocalRequest {
             question: question
                 .map(|page| (page, head.query.to_vec(), accept().map_or(Vec::new(), |f| f.value.to_vec()))),
             status,
+            outsider,
             version: head.version,
             is_head,
             keep_alive: head.keep_alive && thread.config.keepalive && head.framing == Framing::None,
@@ -119,6 +133,10 @@ impl LocalRequest {
             refresh: None,
             body: format!("{status} {}\n", encode::reason(status)),
         };
+        if let Some(outsider) = self.outsider {
+            let body = format!("403 {}: {outsider}\n", encode::reason(403));
+            return Answer { body, ..plain(403) };
+        }
         let (Some((page, query, accept)), Some(local)) = (self.question.take(), &here().outlets.local) else {
             return plain(self.status);
         };
@@ -128,18 +146,10 @@ impl LocalRequest {
     }
 }
 
-impl Local {
-    /// A proxy on this machine must not lend its address to the whole world: a request that it forwards is judged as
-    /// coming from outside.
-    fn admits(&self, head: &Head<'_>, client: &Client) -> bool {
-        let forwarded =
-            head.fields().any(|field| FORWARDED.iter().any(|name| field.name.eq_ignore_ascii_case(name)));
-        let Ok(address) = client.address.parse::<std::net::IpAddr>() else {
-            // A Unix socket has no addresses; whoever may open it is on this machine.
-            return !forwarded;
-        };
-        let inside = self.allow.iter().any(|net| net.contains(&address));
-        inside && !(forwarded && address.is_loopback())
+impl LocalPage {
+    /// What it says is not for everybody.
+    fn is_private(self) -> bool {
+        matches!(self, Self::Status | Self::Metrics)
     }
 }
 

@@ -344,7 +344,7 @@ fn announce(options: &Serve, estate: &Estate) {
         let pid = std::process::id();
         log::announce(&format!("serving {name} on {} with {workers} {plural} (pid {pid})", listener.url));
     }
-    let pages: Vec<String> = options.status.pages().into_iter().map(|(path, _)| path).collect();
+    let pages: Vec<String> = options.status.pages().into_iter().map(|place| place.path).collect();
     for listener in &estate.pages {
         log::announce(&format!("{} on {}", pages.join(" "), listener.url));
     }

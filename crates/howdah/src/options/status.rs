@@ -3,31 +3,38 @@
 use std::net::IpAddr;
 
 use clap::Args;
-use howdah_front::{Address, LocalPage};
+use howdah_front::{Address, LocalPage, LocalPlace, Visitor};
 use ipnet::IpNet;
 
 use super::listen::address;
+
+/// Where the status page is on an address of its own, when nobody says otherwise: where Apache has it.
+const STATUS_PATH: &str = "/server-status";
 
 /// Pages about the server itself.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Status and metrics")]
 pub(crate) struct Status {
-    /// Path of the status page
+    /// Path of the status page; none unless given
     ///
-    /// The server answers it itself, also while every worker is busy. ?auto, ?json and ?json=lite give it to programs.
-    #[arg(long, value_name = "PATH", default_value = "/server-status", value_parser = path)]
-    status_path: String,
+    /// The server answers it itself, also while every worker is busy, to clients on this machine (see --status-allow).
+    /// ?auto, ?json and ?json=lite give it to programs. It is on the application's addresses, and on those of
+    /// --status-listen, where it is /server-status unless this says otherwise. A proxy on this machine that does not
+    /// tell of itself shows it to the world: deny the path there. `howdah status` and `howdah top` do not need it.
+    #[arg(long, value_name = "PATH", value_parser = path)]
+    status_path: Option<String>,
 
-    /// Have no status page
+    /// Have no status page, on --status-listen either
     #[arg(long, hide_short_help = true)]
     no_status: bool,
 
-    /// Addresses that may see status and metrics (repeatable)
+    /// Clients that may see status and metrics (repeatable)
     ///
-    /// Addresses or networks such as 10.0.0.0/8, joined by commas. Others get 403. So does a request that a proxy on this
-    /// machine passes on; it is known by its X-Forwarded-For, Forwarded or X-Real-IP.
-    #[arg(long, value_name = "CIDR", value_delimiter = ',', default_value = "127.0.0.0/8,::1", value_parser = network)]
-    pub(crate) status_allow: Vec<IpNet>,
+    /// Addresses, networks such as 10.0.0.0/8, and `unix` for those who come over a Unix socket, joined by commas. Others
+    /// get 403. So does a request that a proxy has passed on, as Via, Forwarded, X-Forwarded-* or X-Real-IP tell, that a
+    /// page of another site asks for, or that comes from this machine and asks for another than localhost.
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', default_value = "127.0.0.0/8,::1", value_parser = visitor)]
+    pub(crate) status_allow: Vec<Visitor>,
 
     /// Address for these pages alone (repeatable)
     ///
@@ -54,23 +61,29 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// Each page that there is, with its path.
-    pub(crate) fn pages(&self) -> Vec<(String, LocalPage)> {
-        let status = (!self.no_status).then_some(&self.status_path);
+    /// Each page that there is, and where.
+    pub(crate) fn pages(&self) -> Vec<LocalPlace> {
+        let apart = self.status_path.is_none();
+        let status = self.status_path.as_deref().or_else(|| self.status_listen.first().map(|_| STATUS_PATH));
         let all = [
-            (status, LocalPage::Status),
-            (self.metrics_path.as_ref(), LocalPage::Metrics),
-            (self.health_path.as_ref(), LocalPage::Health),
-            (self.ready_path.as_ref(), LocalPage::Ready),
+            (status.filter(|_| !self.no_status), LocalPage::Status),
+            (self.metrics_path.as_deref(), LocalPage::Metrics),
+            (self.health_path.as_deref(), LocalPage::Health),
+            (self.ready_path.as_deref(), LocalPage::Ready),
         ];
-        all.into_iter().filter_map(|(path, page)| Some((path?.clone(), page))).collect()
+        let place = |(path, page): (Option<&str>, LocalPage)| {
+            let only_apart = apart && page == LocalPage::Status;
+            Some(LocalPlace { path: path?.to_owned(), page, only_apart })
+        };
+        all.into_iter().filter_map(place).collect()
     }
 
     /// What does not go together, and the way out.
     pub(super) fn fault(&self, listeners: &[Address]) -> Option<String> {
         let pages = self.pages();
-        let twice = pages.iter().enumerate().find(|(at, page)| pages[..*at].iter().any(|it| it.0 == page.0));
-        if let Some((_, (path, _))) = twice {
+        let twice =
+            pages.iter().enumerate().find(|(at, page)| pages[..*at].iter().any(|it| it.path == page.path));
+        if let Some((_, LocalPlace { path, .. })) = twice {
             return Some(format!("two pages have the path {path}: give each its own, or switch one off"));
         }
         if pages.is_empty() && !self.status_listen.is_empty() {
@@ -94,11 +107,14 @@ fn path(text: &str) -> Result<String, String> {
 }
 
 /// A single address is a network of one.
-fn network(text: &str) -> Result<IpNet, String> {
+fn visitor(text: &str) -> Result<Visitor, String> {
+    if text == "unix" {
+        return Ok(Visitor::Unix);
+    }
     let address = || text.parse::<IpAddr>().map(IpNet::from);
-    text.parse()
-        .or_else(|_| address())
-        .map_err(|_| "not an address or a network: write 10.1.2.3, 10.0.0.0/8 or 2001:db8::/32".to_owned())
+    text.parse().or_else(|_| address()).map(Visitor::Net).map_err(|_| {
+        "not an address or a network: write 10.1.2.3, 10.0.0.0/8, 2001:db8::/32 or unix".to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -106,17 +122,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_are_addresses_or_have_a_length() {
-        for (text, network) in [
+    fn visitors_are_addresses_networks_or_come_over_unix_sockets() {
+        for (text, shown) in [
+            ("unix", "unix"),
             ("10.1.2.3", "10.1.2.3/32"),
             ("10.0.0.0/8", "10.0.0.0/8"),
             ("::1", "::1/128"),
             ("2001:db8::/32", "2001:db8::/32"),
         ] {
-            assert_eq!(super::network(text).map(|net| net.to_string()), Ok(network.to_owned()), "{text}");
+            assert_eq!(visitor(text).map(|it| it.to_string()), Ok(shown.to_owned()), "{text}");
         }
-        for text in ["", "localhost", "10.0.0.0/33", "10.0.0", "::1/200"] {
-            assert!(network(text).is_err(), "{text}");
+        for text in ["", "localhost", "Unix", "10.0.0.0/33", "10.0.0", "::1/200"] {
+            assert!(visitor(text).is_err(), "{text}");
         }
     }
 

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
+use howdah_front::LocalPlace;
 
 use super::{Action, Change, Request, Serve, command, parse};
 
@@ -117,7 +118,11 @@ fn bad_values_are_named_with_the_way_out() {
 fn options_that_contradict_each_other_are_refused() {
     for (line, part) in [
         ("-e sub{} --socket-mode 660", "needs a Unix socket"),
-        ("-e sub{} --metrics-path /server-status", "two pages have the path /server-status"),
+        ("-e sub{} --metrics-path /s --status-path /s", "two pages have the path /s"),
+        (
+            "-e sub{} --metrics-path /server-status --status-listen :81",
+            "two pages have the path /server-status",
+        ),
         ("-e sub{} --no-status --status-listen :81", "has no page to show"),
         ("-e sub{} -l :81 --status-listen :81", "one of its own"),
         ("-a Foo Bar", "named twice"),
@@ -185,17 +190,26 @@ fn commands_for_a_running_server_say_which_and_what() {
 #[test]
 fn the_server_shows_what_is_asked_for() {
     for (line, pages) in [
-        ("", "/server-status"),
-        ("--no-status", ""),
+        ("", ""),
+        ("--status-path /server-status", "/server-status"),
+        ("--status-listen :81", "(/server-status)"),
+        ("--status-listen :81 --metrics-path /m", "(/server-status) /m"),
+        ("--status-listen :81 --status-path /s", "/s"),
+        ("--status-path /s --no-status", ""),
+        ("--status-listen :81 --no-status --metrics-path /m", "/m"),
         ("--no-status --metrics-path /metrics", "/metrics"),
         ("--status-path /s --health-path /h --ready-path /r --metrics-path /m", "/s /m /h /r"),
         ("--no-status --health-path /server-status", "/server-status"),
     ] {
-        let paths: Vec<_> = serve(line).status.pages().into_iter().map(|(path, _)| path).collect();
+        let show = |it: LocalPlace| if it.only_apart { format!("({})", it.path) } else { it.path };
+        let paths: Vec<_> = serve(line).status.pages().into_iter().map(show).collect();
         assert_eq!(paths.join(" "), pages, "{line}");
     }
     let allowed =
         |line: &str| serve(line).status.status_allow.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(allowed(""), ["127.0.0.0/8", "::1/128"]);
-    assert_eq!(allowed("--status-allow 10.0.0.0/8,::1"), ["10.0.0.0/8", "::1/128"]);
+    assert_eq!(
+        allowed("--status-allow 10.0.0.0/8,::1 --status-allow unix"),
+        ["10.0.0.0/8", "::1/128", "unix"]
+    );
 }

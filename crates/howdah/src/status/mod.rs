@@ -66,8 +66,8 @@ impl Observer {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let watch = move || runtime.block_on(observe(collector, inbox, asked));
         std::thread::Builder::new().name("status".into()).spawn(watch)?;
-        let (paths, allow) = (options.status.pages(), options.status.status_allow.clone());
-        let local = (!paths.is_empty()).then(|| Arc::new(Local { paths, allow, questions }));
+        let (places, allow) = (options.status.pages(), options.status.status_allow.clone());
+        let local = (!places.is_empty()).then(|| Arc::new(Local { places, allow, questions }));
         Ok((Self { notes }, local))
     }
 

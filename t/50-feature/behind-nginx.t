@@ -1,0 +1,82 @@
+# Behind nginx: the example of deploy/ shows nobody the server's own pages; what a bare proxy_pass leaves open is what
+# the documentation says.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use File::Temp ();
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use IO::Socket::INET ();
+use Test::More;
+
+my ($nginx) = grep { -x } map { "$_/nginx" } split(/:/, $ENV{PATH}), '/usr/sbin';
+plan skip_all => 'there is no nginx' if !$nginx;
+
+my $dir    = File::Temp->newdir;
+my $server = Howdah::Test::Server->start(
+    app     => 'sub { [200, [], ["app $_[0]{PATH_INFO} for " . ($_[0]{HTTP_X_FORWARDED_FOR} // "nobody")]] }',
+    options => ['-S', "$dir/app.sock", qw(--workers 1 --status-path /server-status --metrics-path /metrics)]
+);
+my %proxy;
+
+sub free_port {
+    my $socket = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die "no free port: $!";
+    return $socket->sockport;
+}
+
+# An nginx with this inside http {}, on a port of its own.
+sub nginx {
+    my ($inside, $port) = @_;
+    my $file = "$dir/$port.conf";
+    open my $out, '>', $file or die $!;
+    print {$out} <<"CONF";
+daemon off; master_process off; pid $dir/$port.pid; error_log $dir/$port.log;
+events {}
+http { access_log off; client_body_temp_path $dir/c; proxy_temp_path $dir/p; fastcgi_temp_path $dir/f;
+    uwsgi_temp_path $dir/u; scgi_temp_path $dir/s;
+$inside }
+CONF
+    close $out or die $!;
+    defined($proxy{$port} = fork) or die $!;
+    if (!$proxy{$port}) { exec $nginx, '-p', "$dir", '-e', "$dir/$port.log", '-c', $file or POSIX::_exit(127) }
+    $server->wait_until(sub { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) }, 10)
+        or die "nginx does not start";
+    return $port;
+}
+
+END { local $?; kill TERM => values %proxy; waitpid $_, 0 for values %proxy }
+
+sub get {
+    my ($port, $path, $host) = @_;
+    my $bytes = "GET $path HTTP/1.1\r\nHost: " . ($host // 'shop.example.org') . "\r\nConnection: close\r\n\r\n";
+    return Howdah::Test::Client->ask($port, $bytes);
+}
+
+subtest 'the example of deploy/' => sub {
+    open my $in, '<', 'deploy/nginx.conf' or die $!;
+    my $example = do { local $/; <$in> };
+    my $port    = free_port();
+    $example =~ s{unix:\S+\.sock}{unix:$dir/app.sock} or die 'no socket';
+    $example =~ s{listen 80;}{listen 127.0.0.1:$port;} or die 'no port';
+    nginx($example, $port);
+    is get($port, '/a')->{body}, 'app /a for 127.0.0.1', 'leads to the application';
+    is get($port, $_)->{status}, 404, "not to $_" for qw(/server-status /server-status?auto /metrics);
+};
+
+my $tcp = 'http://127.0.0.1:' . $server->port;
+for my $case (
+    ['over a Unix socket', "http://unix:$dir/app.sock", '', 403],
+    ['over TCP with the Host of its client', $tcp, 'proxy_set_header Host $host;', 403],
+    ['over TCP with X-Forwarded-For', $tcp, 'proxy_set_header X-Forwarded-For $remote_addr;', 403],
+    ['over TCP, which cannot be told from us', $tcp, '', 200],
+    )
+{
+    my ($name, $to, $more, $status) = @$case;
+    my $port = free_port();
+    nginx("server { listen 127.0.0.1:$port; location / { proxy_pass $to; $more } }", $port);
+    like get($port, '/a')->{body}, qr{^app /a for }, "a proxy_pass $name";
+    is get($port, $_)->{status}, $status, "$_: $status" for qw(/server-status /metrics);
+}
+
+done_testing;
