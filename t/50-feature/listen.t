@@ -6,6 +6,7 @@ use lib 't/lib';
 use File::Temp qw(tempdir);
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use IO::Socket::INET;
 use IO::Socket::IP;
@@ -38,6 +39,28 @@ SKIP: {
         skip 'this machine has no IPv6', 1 if !$six;
         print {$six} $request;
         like join('', <$six>), qr/ $port$/, '[::1]';
+    }
+};
+
+subtest 'of many addresses the banner and the status show one that works, and which they are' => sub {
+    my @cases = (
+        [['-l', ':0'], qr/every (?:IPv4 )?address/],    # a machine without IPv6 has less
+        [['-l', '[::]:0'], 'every address'],
+        [['-o', '0.0.0.0', '-p', 0], 'every IPv4 address'],
+    );
+    for my $case (@cases) {
+        my ($options, $every) = @$case;
+        next if "@$options" =~ /::/ && !IO::Socket::IP->new(LocalHost => '::', Listen => 1);
+        my $operator = Howdah::Test::Operator->new;
+        my @options  = (@$options, '--workers', 1, $operator->options);
+        my $server   = Howdah::Test::Server->start(app => $app, listen => undef, options => \@options);
+        my $port     = $server->port;
+        my $shown    = qr{http://127\.0\.0\.1:$port \($every, (?:0\.0\.0\.0|\[::\]):$port\)};
+        like $server->log, qr/serving .* on $shown with 1 worker/, "@$options";
+        is $server->url, "http://127.0.0.1:$port";
+        like $server->log, qr{try  curl http://127\.0\.0\.1:$port/ };
+        like + ($operator->ask('status'))[1], qr/^listening   $shown$/m;
+        like ask($port), qr/ $port$/;
     }
 };
 

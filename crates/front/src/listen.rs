@@ -3,19 +3,21 @@
 //! The binary binds before privileges are dropped and hands the listeners to the front threads, which share them.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use tokio::io::unix::AsyncFd;
 
 /// A place to listen, as an operator writes it: `HOST:PORT`, `[::1]:PORT`, `:PORT` (every address, IPv6 and IPv4),
-/// `PORT` alone, or a path with a `/` (or `unix:PATH`) for a Unix socket. Port 0 lets the kernel choose.
+/// `PORT` alone, a path with a `/` (or `unix:PATH`) for a Unix socket, or `unix:@NAME` for one that has a name instead of a
+/// file. Port 0 lets the kernel choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// Every address of the machine.
@@ -24,13 +26,15 @@ pub enum Address {
     Host(String, u16),
     /// A Unix socket.
     Unix(PathBuf),
+    /// A Unix socket without a file (`unix(7)`: abstract), by its name.
+    Abstract(String),
 }
 
 /// A listener that could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The text is no address.
-    #[error("cannot listen on '{0}': want HOST:PORT, [IPv6]:PORT, :PORT or a path with a slash")]
+    #[error("cannot listen on '{0}': want HOST:PORT, [IPv6]:PORT, :PORT, a path with a slash, or unix:@NAME")]
     Syntax(String),
     /// The system refused.
     #[error("cannot listen on {0}: {1}{2}")]
@@ -48,8 +52,11 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, ListenError> {
         let syntax = || ListenError::Syntax(text.to_owned());
-        if let Some(path) = text.strip_prefix("unix:").or_else(|| text.contains('/').then_some(text)) {
-            return if path.is_empty() { Err(syntax()) } else { Ok(Self::Unix(path.into())) };
+        if let Some(local) = text.strip_prefix("unix:") {
+            return Self::unix(local.into()).map_err(|_| syntax());
+        }
+        if text.contains('/') {
+            return Ok(Self::Unix(text.into()));
         }
         let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
         let port = port.parse().map_err(|_| syntax())?;
@@ -65,6 +72,22 @@ impl FromStr for Address {
     }
 }
 
+impl Address {
+    /// A Unix socket by its path, or by its name behind an `@`.
+    ///
+    /// # Errors
+    /// When nothing is named, or by bytes that are no text.
+    pub fn unix(path: PathBuf) -> Result<Self, ListenError> {
+        let is_abstract = path.as_os_str().as_bytes().starts_with(b"@");
+        let name = path.to_str().and_then(|path| path.strip_prefix('@'));
+        match name {
+            Some(name) if !name.is_empty() => Ok(Self::Abstract(name.to_owned())),
+            None if !is_abstract && !path.as_os_str().is_empty() => Ok(Self::Unix(path)),
+            _ => Err(ListenError::Syntax(path.display().to_string())),
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -72,6 +95,7 @@ impl fmt::Display for Address {
             Self::Host(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
             Self::Host(host, port) => write!(f, "{host}:{port}"),
             Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Abstract(name) => write!(f, "unix:@{name}"),
         }
     }
 }
@@ -84,7 +108,7 @@ pub(crate) struct Origin {
     pub(crate) name: String,
     /// SERVER_PORT.
     pub(crate) port: String,
-    /// A Unix socket's path.
+    /// A Unix socket's path, or its name behind an `@`.
     pub(crate) path: Option<PathBuf>,
     /// Has nothing but the front's own pages.
     pub(crate) only_local: bool,
@@ -97,8 +121,10 @@ pub struct Listener {
     pub(crate) origin: Arc<Origin>,
     /// Device and inode of a Unix socket's file, since another server may take the path.
     file: Option<(u64, u64)>,
-    /// For people: `http://127.0.0.1:5000` or `unix:/run/app.sock`.
+    /// Works on this machine: `http://127.0.0.1:5000`, `unix:/run/app.sock` or `unix:@app`.
     pub url: String,
+    /// What the URL does not tell: that it is one of many addresses.
+    reach: Option<String>,
 }
 
 impl Listener {
@@ -109,6 +135,7 @@ impl Listener {
     pub fn bind(address: &Address, backlog: i32, mode: Option<u32>) -> Result<Self, ListenError> {
         match address {
             Address::Unix(path) => Self::bind_unix(path, backlog, mode),
+            Address::Abstract(name) => Self::bind_abstract(name, backlog),
             Address::Any(port) => {
                 let any6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
                 let any4 = SocketAddr::from(([0, 0, 0, 0], *port));
@@ -139,7 +166,11 @@ impl Listener {
             Some(path) => Self::unix(socket.into(), path),
             None => match local.as_socket() {
                 Some(address) => Self::tcp(socket.into(), address),
-                None => Self::unix(socket.into(), Path::new("@")),
+                // A name may be of any bytes, of which the kernel chooses some by itself.
+                None => Self::named(
+                    socket.into(),
+                    &local.as_abstract_namespace().unwrap_or_default().escape_ascii().to_string(),
+                ),
             },
         })
     }
@@ -157,8 +188,17 @@ impl Listener {
     /// # Errors
     /// When the process is out of descriptors.
     pub fn share(&self) -> std::io::Result<Self> {
-        let origin = Arc::clone(&self.origin);
-        Ok(Self { socket: self.socket.try_clone()?, origin, file: self.file, url: self.url.clone() })
+        let (origin, url, reach) = (Arc::clone(&self.origin), self.url.clone(), self.reach.clone());
+        Ok(Self { socket: self.socket.try_clone()?, origin, file: self.file, url, reach })
+    }
+
+    /// For people: the URL, and what is really listened on where that is more.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match &self.reach {
+            Some(reach) => format!("{} ({reach})", self.url),
+            None => self.url.clone(),
+        }
     }
 
     /// The socket, to hand on to another process.
@@ -170,7 +210,7 @@ impl Listener {
     /// The file of a Unix socket.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
-        self.origin.path.as_deref()
+        self.file.and(self.origin.path.as_deref())
     }
 
     /// Puts it into the event loop. The duplicate shares its queue of connections.
@@ -180,8 +220,7 @@ impl Listener {
 
     /// Removes the file of a Unix socket, unless it is another server's by now.
     pub fn unlink(&self) {
-        if let Some(path) = &self.origin.path
-            && self.file.is_some()
+        if let Some(path) = self.path()
             && identity(path) == self.file
         {
             let _ = std::fs::remove_file(path);
@@ -216,13 +255,13 @@ impl Listener {
     fn tcp(socket: OwnedFd, address: SocketAddr) -> Self {
         // Wake on the first bytes, not on the handshake; where the kernel refuses, nothing is lost.
         let _ = howdah_sys::defer_accept(&socket, 1);
-        let any = address.ip().is_unspecified();
-        let name = if any { host_name() } else { address.ip().to_string() };
-        let shown = if any { SocketAddr::from(([127, 0, 0, 1], address.port())) } else { address };
-        let url = format!("http://{shown}");
-        let origin =
-            Arc::new(Origin { name, port: address.port().to_string(), path: None, only_local: false });
-        Self { socket, origin, file: None, url }
+        let port = address.port();
+        let wildcard = wildcard(&socket, address.ip());
+        let name = if wildcard.is_some() { host_name() } else { address.ip().to_string() };
+        let near = wildcard.map_or(address, |(loopback, _)| SocketAddr::new(loopback, port));
+        let reach = wildcard.map(|(_, every)| format!("{every}, {address}"));
+        let origin = Arc::new(Origin { name, port: port.to_string(), path: None, only_local: false });
+        Self { socket, origin, file: None, url: format!("http://{near}"), reach }
     }
 
     fn bind_unix(path: &Path, backlog: i32, mode: Option<u32>) -> Result<Self, ListenError> {
@@ -247,12 +286,45 @@ impl Listener {
         Ok(Self::unix(socket.into(), path))
     }
 
+    /// The kernel keeps the name for as long as somebody listens, so nothing is left behind, nor has it permissions.
+    fn bind_abstract(name: &str, backlog: i32) -> Result<Self, ListenError> {
+        let failed = |error: std::io::Error| {
+            let taken = error.kind() == std::io::ErrorKind::AddrInUse;
+            let hint = if taken { "; another server has it, stop that or choose another name" } else { "" };
+            ListenError::System(format!("unix:@{name}"), error, hint)
+        };
+        let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None).map_err(failed)?;
+        socket.bind(&SockAddr::unix(format!("\0{name}")).map_err(failed)?).map_err(failed)?;
+        socket.listen(backlog).map_err(failed)?;
+        Ok(Self::named(socket.into(), name))
+    }
+
     fn unix(socket: OwnedFd, path: &Path) -> Self {
+        Self::local(socket, path.to_owned(), identity(path))
+    }
+
+    /// Without a file; one that happens to have this name is somebody else's.
+    fn named(socket: OwnedFd, name: &str) -> Self {
+        Self::local(socket, format!("@{name}").into(), None)
+    }
+
+    fn local(socket: OwnedFd, path: PathBuf, file: Option<(u64, u64)>) -> Self {
         let url = format!("unix:{}", path.display());
         // PSGI wants a port that is not empty; the proxy in front of a Unix socket most likely listens on 80.
         let (name, port) = ("localhost".to_owned(), "80".to_owned());
-        let origin = Origin { name, port, path: Some(path.to_owned()), only_local: false };
-        Self { socket, origin: Arc::new(origin), file: identity(path), url }
+        let origin = Origin { name, port, path: Some(path), only_local: false };
+        Self { socket, origin: Arc::new(origin), file, url, reach: None }
+    }
+}
+
+/// An address of this machine that is among those of a wildcard, and which those are.
+fn wildcard(socket: &OwnedFd, ip: IpAddr) -> Option<(IpAddr, &'static str)> {
+    let only_v6 = || SockRef::from(socket).only_v6().unwrap_or(false);
+    match ip {
+        _ if !ip.is_unspecified() => None,
+        IpAddr::V4(_) => Some((Ipv4Addr::LOCALHOST.into(), "every IPv4 address")),
+        IpAddr::V6(_) if only_v6() => Some((Ipv6Addr::LOCALHOST.into(), "every IPv6 address")),
+        IpAddr::V6(_) => Some((Ipv4Addr::LOCALHOST.into(), "every address")),
     }
 }
 
@@ -291,6 +363,11 @@ mod tests {
             ("localhost:5000", Some(Address::Host("localhost".into(), 5000))),
             ("/run/app.sock", Some(Address::Unix("/run/app.sock".into()))),
             ("unix:app.sock", Some(Address::Unix("app.sock".into()))),
+            ("unix:./@app", Some(Address::Unix("./@app".into()))),
+            ("unix:@app", Some(Address::Abstract("app".into()))),
+            ("unix:@a/b:c", Some(Address::Abstract("a/b:c".into()))),
+            ("unix:@", None),
+            ("@app", None),
             ("", None),
             ("localhost", None),
             ("::1:5000", None),
@@ -301,6 +378,53 @@ mod tests {
         for (text, want) in table {
             assert_eq!(text.parse::<Address>().ok(), want, "{text}");
         }
+    }
+
+    #[test]
+    fn a_wildcard_is_shown_by_a_url_that_works_and_by_what_it_stands_for() {
+        for (text, url, reach) in [
+            ("127.0.0.1:0", "http://127.0.0.1:PORT", ""),
+            ("0.0.0.0:0", "http://127.0.0.1:PORT", " (every IPv4 address, 0.0.0.0:PORT)"),
+            ("[::]:0", "http://127.0.0.1:PORT", " (every address, [::]:PORT)"),
+            (":0", "http://127.0.0.1:PORT", " (every address, [::]:PORT)"),
+            ("[::1]:0", "http://[::1]:PORT", ""),
+        ] {
+            // A machine without IPv6 has less to show.
+            let Ok(listener) = Listener::bind(&text.parse().unwrap(), 8, None) else { continue };
+            let named = |text: &str| text.replace("PORT", &listener.origin.port);
+            assert_eq!(listener.url, named(url), "{text}");
+            let shown = listener.share().unwrap().shown();
+            let without_v6 = shown.contains("every IPv4 address") && text == ":0";
+            assert!(without_v6 || shown == named(&format!("{url}{reach}")), "{text}: {shown}");
+        }
+    }
+
+    #[test]
+    fn an_adopted_socket_of_ipv6_alone_is_not_shown_by_an_address_of_ipv4() {
+        let Ok(socket) = Socket::new(Domain::IPV6, Type::STREAM, None) else { return };
+        socket.set_only_v6(true).unwrap();
+        let any: SocketAddr = (Ipv6Addr::UNSPECIFIED, 0).into();
+        if socket.bind(&any.into()).is_err() {
+            return;
+        }
+        let listener = Listener::adopt(socket.into(), 8).unwrap();
+        let port = &listener.origin.port;
+        assert_eq!(listener.shown(), format!("http://[::1]:{port} (every IPv6 address, [::]:{port})"));
+    }
+
+    #[test]
+    fn an_abstract_socket_has_no_file_whoever_bound_it() {
+        let name = format!("howdah-test-{}", std::process::id());
+        let address = Address::Abstract(name.clone());
+        let listener = Listener::bind(&address, 8, None).unwrap();
+        let adopted = Listener::adopt(listener.socket().try_clone().unwrap(), 8).unwrap();
+        for listener in [&listener, &adopted] {
+            assert_eq!((listener.shown(), listener.path()), (address.to_string(), None));
+        }
+        let taken = Listener::bind(&address, 8, None).unwrap_err().to_string();
+        assert!(taken.contains(&format!("unix:@{name}")) && taken.contains("choose another name"), "{taken}");
+        let long = Listener::bind(&Address::Abstract("x".repeat(108)), 8, None);
+        assert!(long.unwrap_err().to_string().contains("shorter"));
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Facts {
         Self {
             name: options.instance.name().to_owned(),
             application: options.application().to_owned(),
-            listeners: listeners.iter().map(|listener| listener.url.clone()).collect(),
+            listeners: listeners.iter().map(Listener::shown).collect(),
             started: Instant::now(),
         }
     }

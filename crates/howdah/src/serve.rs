@@ -342,15 +342,18 @@ fn announce(options: &Serve, estate: &Estate) {
     let plural = if workers == 1 { "worker" } else { "workers" };
     for listener in listeners {
         let pid = std::process::id();
-        log::announce(&format!("serving {name} on {} with {workers} {plural} (pid {pid})", listener.url));
+        log::announce(&format!("serving {name} on {} with {workers} {plural} (pid {pid})", listener.shown()));
     }
     let pages: Vec<String> = options.status.pages().into_iter().map(|place| place.path).collect();
     for listener in &estate.pages {
-        log::announce(&format!("{} on {}", pages.join(" "), listener.url));
+        log::announce(&format!("{} on {}", pages.join(" "), listener.shown()));
     }
     if let Some(first) = listeners.first() {
         let request = match first.url.strip_prefix("unix:") {
-            Some(path) => format!("--unix-socket {path} http://localhost/"),
+            Some(path) => match path.strip_prefix('@') {
+                Some(name) => format!("--abstract-unix-socket {name} http://localhost/"),
+                None => format!("--unix-socket {path} http://localhost/"),
+            },
             None => format!("{}/", first.url),
         };
         let pid = std::process::id();

@@ -3,9 +3,8 @@
 //! The options add up: each -l, a -S and a -o/-p pair name one listener. [`Listen::addresses`] joins them
 //! into the list that the front binds.
 
-use std::path::PathBuf;
-
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use howdah_front::Address;
 
 use super::values::{Mode, whole};
@@ -20,7 +19,8 @@ pub(crate) struct Listen {
     /// HOST:PORT, :PORT or a path (repeatable) [default: 127.0.0.1:5000]
     ///
     /// :PORT listens on every address, IPv4 and IPv6; an IPv6 address stands in brackets, as in [::1]:80.
-    /// A path has a slash, or unix: before it. Several may be joined by commas.
+    /// A path has a slash, or unix: before it. unix:@NAME is an abstract socket, which has no file: whoever is in the
+    /// same network namespace may connect. Several may be joined by commas.
     /// Port 0 takes a free port, which is printed at start. Listeners named by -l, -S and -o/-p add up;
     /// one named on the command line puts those of the environment aside.
     #[arg(short = 'l', long, value_name = "ADDR", value_delimiter = ',', value_parser = address)]
@@ -35,8 +35,8 @@ pub(crate) struct Listen {
     pub(crate) port: Option<u16>,
 
     /// Unix socket to listen on
-    #[arg(short = 'S', long, value_name = "PATH")]
-    pub(crate) socket: Option<PathBuf>,
+    #[arg(short = 'S', long, value_name = "PATH", value_parser = PathBufValueParser::new().try_map(Address::unix))]
+    pub(crate) socket: Option<Address>,
 
     /// Permissions of Unix sockets, in octal
     ///
@@ -55,7 +55,7 @@ impl Listen {
     /// Every listener.
     pub(crate) fn addresses(&self) -> Vec<Address> {
         let mut all = self.listen.clone();
-        all.extend(self.socket.clone().map(Address::Unix));
+        all.extend(self.socket.clone());
         match (&self.host, self.port.unwrap_or(PORT)) {
             (Some(host), port) => all.push(Address::Host(unbracketed(host).to_owned(), port)),
             (None, port) if self.port.is_some() => all.push(Address::Any(port)),
@@ -67,9 +67,20 @@ impl Listen {
         all
     }
 
-    /// Whether any listener is a Unix socket.
-    pub(super) fn any_unix(&self) -> bool {
-        self.addresses().iter().any(|address| matches!(address, Address::Unix(_)))
+    /// Why --socket-mode is of no use.
+    pub(super) fn mode_fault(&self) -> Option<String> {
+        self.socket_mode?;
+        let all = self.addresses();
+        if let Some(named) = all.iter().find(|address| matches!(address, Address::Abstract(_))) {
+            return Some(format!(
+                "--socket-mode cannot protect {named}, an abstract socket, which has no file and no permissions: give the \
+                 socket a path, or leave --socket-mode out"
+            ));
+        }
+        (!all.iter().any(|address| matches!(address, Address::Unix(_)))).then(|| {
+            "--socket-mode needs a Unix socket to apply to: name one by --socket PATH or --listen PATH"
+                .to_owned()
+        })
     }
 }
 

@@ -49,6 +49,8 @@ fn listeners_add_up() {
         ("-o [::1]", "[::1]:5000"),
         ("-S app.sock", "app.sock"),
         ("-S /run/x.sock", "/run/x.sock"),
+        ("-S @app", "unix:@app"),
+        ("-l unix:@app,:80", "unix:@app :80"),
         ("-l :80 -l /run/x.sock,[::1]:81", ":80 /run/x.sock [::1]:81"),
         ("-l :80 -p 81", ":80 :81"),
     ] {
@@ -108,6 +110,8 @@ fn bad_values_are_named_with_the_way_out() {
         ("-p 70000", ["70000", "--port", "65535"]),
         ("-l app.sock", ["app.sock", "--listen", "path with a slash"]),
         ("-l :443:ssl", [":443:ssl", "--listen", "TLS"]),
+        ("-l unix:@", ["unix:@", "--listen", "unix:@NAME"]),
+        ("-S @", ["@", "--socket", "unix:@NAME"]),
     ] {
         let (_, message) = refusal(line);
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");
@@ -123,6 +127,8 @@ fn options_that_contradict_each_other_are_refused() {
             "-e sub{} --metrics-path /server-status --status-listen :81",
             "two pages have the path /server-status",
         ),
+        ("-e sub{} --socket-mode 660 -l unix:@app", "unix:@app, an abstract socket, which has no file"),
+        ("-e sub{} --socket-mode 660 -l unix:@app -S /run/x.sock", "has no file and no permissions"),
         ("-e sub{} --no-status --status-listen :81", "has no page to show"),
         ("-e sub{} -l :81 --status-listen :81", "one of its own"),
         ("-a Foo Bar", "named twice"),

@@ -14,10 +14,8 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     if serve.process.zygote_fd.is_none() {
         application(serve, given)?;
     }
-    if serve.listen.socket_mode.is_some() && !serve.listen.any_unix() {
-        return conflict(
-            "--socket-mode needs a Unix socket to apply to: name one by --socket PATH or --listen PATH",
-        );
+    if let Some(fault) = serve.listen.mode_fault() {
+        return conflict(&fault);
     }
     if serve.process.group.is_some() && serve.process.user.is_none() && !is_root() {
         return conflict("--group needs root: start howdah as root, or leave the option out");
