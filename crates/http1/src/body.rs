@@ -9,8 +9,8 @@ use crate::reject::{
     BARE_CR, BARE_LF, BODY_SIZE, CHUNK_END, CHUNK_EXTENSION, CHUNK_OVERFLOW, CHUNK_SIZE, EXTENSION_SIZE,
     Reject,
 };
+use crate::terms::{Framing, Limits};
 use crate::trailer::Trailers;
-use crate::{Framing, Limits};
 
 /// What [`BodyDecoder::decode`] has found. `consumed` bytes of the input are done with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,7 +12,8 @@ use crate::reject::{
     BARE_CR, BARE_LF, EMPTY_LINES, FIELD_COUNT, HEAD_SIZE, LONG_LINE, LONG_METHOD, METHOD, Reject,
 };
 use crate::target::{RequestLine, parse_request_line};
-use crate::{FieldStore, Head, Limits, semantics};
+use crate::terms::Limits;
+use crate::{FieldStore, Head, semantics};
 
 /// Longer than every registered method (UPDATEREDIRECTREF has 17 letters).
 const METHOD_MAX: usize = 32;

@@ -3,7 +3,7 @@
 //! Called by the front, which has checked what the application gave it; all functions append to a
 //! buffer that goes out in one write.
 
-use crate::Version;
+use crate::terms::Version;
 
 pub use crate::date::imf_fixdate;
 

@@ -2,7 +2,7 @@
 
 use crate::bytes::Part;
 use crate::target::{Form, RequestLine};
-use crate::{Framing, Version};
+use crate::terms::{Framing, Version};
 
 /// One header field as the application may see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

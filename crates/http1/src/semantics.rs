@@ -12,7 +12,7 @@ use crate::reject::{
     Reject, UNKNOWN_CODING,
 };
 use crate::target::{Form, RequestLine};
-use crate::{Framing, Limits, Version};
+use crate::terms::{Framing, Limits, Version};
 
 /// What has been learnt from the fields so far.
 #[derive(Default)]

@@ -5,12 +5,12 @@
 
 use memchr::{memchr, memchr2, memrchr};
 
-use crate::Version;
 use crate::authority::is_authority;
 use crate::bytes::Part;
 use crate::reject::{
     ASTERISK, AUTHORITY, BAD_VERSION, CONNECT, FRAGMENT, NO_VERSION, Reject, TARGET, TARGET_BYTES, VERSION,
 };
+use crate::terms::Version;
 
 /// The three forms of a request target that reach an origin server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,9 +1,9 @@
 //! The trailer section of a chunked body: checked as strictly as a head, then dropped, because
 //! PSGI has no place for it (RFC 9110 6.5.1 allows that); kept only for a log that wants it.
 
-use crate::Limits;
 use crate::bytes::{is_tchar, is_value};
 use crate::reject::{BARE_CR, BARE_LF, Reject, TRAILER, TRAILER_COUNT, TRAILER_SIZE};
+use crate::terms::Limits;
 
 /// Reads a trailer section byte by byte.
 #[derive(Debug)]
