@@ -1,6 +1,6 @@
 //! The table of directives: letter and argument in, [`Field`] out.
 
-use crate::Compat;
+use crate::compat::Compat;
 use crate::field::Field;
 use crate::needs::{Needs, Source};
 use crate::time::{Shape, Stamp, check_strftime};

@@ -12,21 +12,24 @@
 //! included: whatever a client sends, it cannot end a line, close a quoted field or reach a terminal.
 #![forbid(unsafe_code)]
 
+mod sink;
 mod compile;
+mod preset;
+mod parse;
+mod format;
 mod directive;
 mod error;
-mod escape;
-mod field;
-mod format;
 mod kept;
 mod needs;
-mod preset;
-mod record;
-mod sink;
-mod style;
+mod field;
 mod time;
 mod zone;
+mod style;
+mod escape;
+mod record;
+mod compat;
 
+pub use compat::Compat;
 pub use compile::compile;
 pub use error::FormatError;
 pub use format::Format;
@@ -35,18 +38,3 @@ pub use needs::{Needs, Source};
 pub use preset::{PRESETS, SLOW};
 pub use record::{ConnectionState, NoValues, Record, Values};
 pub use sink::{Counts, Options, Sink, Starter, Target, Writer};
-
-/// Whose meaning a directive has where Apache httpd and Apache::LogFormat::Compiler (which Plack's AccessLog uses)
-/// differ.
-///
-/// With `Plack`: `%t` is the time of the end, `%{fmt}t` stands in brackets, `%U` is PATH_INFO, `%b` prints 0 for an
-/// empty body, `%V` has the port that Host has, `%q` drops a lone `?`, an empty header is `-`, `%{X}o` is whole
-/// (Apache drops the parameters of Content-Type) and is one field even for Set-Cookie. What that module refuses has Apache's meaning, and escaping is always Apache's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Compat {
-    /// Apache httpd 2.4.
-    #[default]
-    Apache,
-    /// Apache::LogFormat::Compiler 0.36.
-    Plack,
-}

@@ -1,10 +1,10 @@
 //! Formats with a name.
 
-use crate::Compat;
-use crate::compile::parse;
+use crate::compat::Compat;
 use crate::field::Field;
 use crate::format::Op;
 use crate::needs::{Needs, Source};
+use crate::parse::parse;
 use crate::style::Style;
 use crate::time::{Shape, Stamp};
 

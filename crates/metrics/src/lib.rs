@@ -13,20 +13,20 @@
 //! a few times a minute, so the renderers allocate as they like.
 #![forbid(unsafe_code)]
 
-mod apache;
-mod histogram;
-mod history;
+mod page;
 mod html;
 mod json;
-mod label;
 mod lite;
-mod number;
-mod page;
 mod prometheus;
-mod recorder;
+mod apache;
 mod snapshot;
-mod text;
+mod history;
 mod totals;
+mod recorder;
+mod histogram;
+mod number;
+mod text;
+mod label;
 
 pub use histogram::Distribution;
 pub use history::{Gauges, History, Monitor, Quantiles, Recent};

@@ -3,11 +3,11 @@
 //! The charts are drawn here as SVG. The script only fetches the page again and exchanges the sections that have
 //! changed, and sorts the table.
 
-mod chart;
-mod markup;
-mod panels;
 mod tiles;
 mod workers;
+mod panels;
+mod chart;
+mod markup;
 
 use markup::Text;
 
