@@ -1,58 +1,100 @@
-//! Durations in fixed buckets, ten a decade from 1 µs to 100 s.
+//! Durations in fixed buckets, 32 for each doubling from 1 µs to 73 minutes, and the longest of them as it was.
 //!
-//! The bounds are Renard's R10 series: equal steps of a quarter, near enough for percentiles within 12 %, and among
-//! them are 1, 2.5 and 5 of each decade, so that the coarse buckets of Prometheus come out exact.
+//! A bucket is a thirty-second of its doubling wide, so a percentile is within 3.2 % of the truth wherever in its
+//! bucket that lies. The bounds of Prometheus' coarse buckets are no multiples of such steps: each divides the bucket
+//! that it falls into, so that their counts come out exact.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::recorder::bump;
 
-const STEPS: [u64; 10] = [1000, 1250, 1600, 2000, 2500, 3150, 4000, 5000, 6300, 8000];
-const DECADES: usize = 8;
+/// Buckets of a doubling, as a power of two.
+const STEP_BITS: u32 = 5;
+const STEPS: usize = 1 << STEP_BITS;
+/// All below 2^10 ns are one bucket.
+const LEAST_BITS: u32 = 10;
+const DOUBLINGS: usize = 32;
 /// Number of buckets; the last has no upper bound.
-pub(crate) const BUCKETS: usize = STEPS.len() * DECADES + 2;
+pub(crate) const BUCKETS: usize = 1 + DOUBLINGS * STEPS + MARKS.len() + 1;
+
+/// Bounds of the buckets that Prometheus is shown, in nanoseconds: no two in one doubling.
+pub(crate) const MARKS: [u64; 18] = [
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    5_000_000_000,
+    10_000_000_000,
+    25_000_000_000,
+    50_000_000_000,
+];
+
+/// What the marks do to the buckets of a doubling.
+#[derive(Clone, Copy, Debug)]
+struct Doubling {
+    /// Its first bucket.
+    first: usize,
+    /// The mark in it; none is above all.
+    mark: u64,
+}
+
+/// From 2^10 ns on.
+static TABLE: [Doubling; DOUBLINGS] = doublings();
 /// Upper bounds in nanoseconds, inclusive.
-pub(crate) const BOUNDS: [u64; BUCKETS] = bounds();
-/// For each number of significant bits, the first bucket that such a number can fall into.
-const FIRST: [u8; 65] = first();
+static BOUNDS: [u64; BUCKETS] = bounds();
+
+const fn doublings() -> [Doubling; DOUBLINGS] {
+    let mut table = [Doubling { first: 0, mark: u64::MAX }; DOUBLINGS];
+    let (mut at, mut marks) = (0, 0);
+    while at < DOUBLINGS {
+        table[at].first = 1 + at * STEPS + marks;
+        if marks < MARKS.len() && MARKS[marks] <= 1 << (LEAST_BITS as usize + at + 1) {
+            table[at].mark = MARKS[marks];
+            marks += 1;
+        }
+        at += 1;
+    }
+    assert!(marks == MARKS.len(), "two marks in one doubling");
+    table
+}
 
 const fn bounds() -> [u64; BUCKETS] {
     let mut bounds = [u64::MAX; BUCKETS];
-    let (mut at, mut decade) = (0, 1);
-    while at < BUCKETS - 1 {
-        bounds[at] = STEPS[at % STEPS.len()] * decade;
-        at += 1;
-        if at % STEPS.len() == 0 {
-            decade *= 10;
+    bounds[0] = 1 << LEAST_BITS;
+    let (mut at, mut step) = (1, 0);
+    while step < DOUBLINGS * STEPS {
+        let (doubling, within) = (step / STEPS, step % STEPS);
+        let upper = ((STEPS + within + 1) as u64) << (LEAST_BITS as usize + doubling - STEP_BITS as usize);
+        if TABLE[doubling].mark > bounds[at - 1] && TABLE[doubling].mark < upper {
+            bounds[at] = TABLE[doubling].mark;
+            at += 1;
         }
+        bounds[at] = upper;
+        (at, step) = (at + 1, step + 1);
     }
     bounds
 }
 
-const fn first() -> [u8; 65] {
-    let mut first = [0; 65];
-    let mut bits = 1;
-    while bits <= 64 {
-        let least = 1_u64 << (bits - 1);
-        let mut at = 0;
-        while BOUNDS[at] < least {
-            at += 1;
-        }
-        first[bits] = at as u8;
-        bits += 1;
-    }
-    first
-}
-
-/// The bucket of a duration: a table look-up and at most four comparisons.
+/// The bucket of a duration. Bounds belong to the bucket below them, hence the nanosecond less.
+#[inline]
 fn bucket(nanos: u64) -> usize {
-    let bits = u64::BITS - nanos.leading_zeros();
-    let mut at = usize::from(FIRST[bits as usize]);
-    while nanos > BOUNDS[at] {
-        at += 1;
-    }
-    at
+    let below = nanos.saturating_sub(1);
+    let bits = below.checked_ilog2().unwrap_or(0);
+    let Some(doubling) = bits.checked_sub(LEAST_BITS) else { return 0 };
+    let Some(Doubling { first, mark }) = TABLE.get(doubling as usize) else { return BUCKETS - 1 };
+    let step = (below >> (bits - STEP_BITS)) as usize % STEPS;
+    first + step + usize::from(nanos > *mark)
 }
 
 /// A histogram that one thread fills and any thread reads.
@@ -61,33 +103,51 @@ pub(crate) struct Histogram {
     buckets: [AtomicU64; BUCKETS],
     /// Nanoseconds.
     sum: AtomicU64,
+    /// The longest of all.
+    most: AtomicU64,
+    /// The longest since somebody took it.
+    peak: AtomicU64,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { buckets: [const { AtomicU64::new(0) }; BUCKETS], sum: AtomicU64::new(0) }
+        let zero = || AtomicU64::new(0);
+        Self { buckets: [const { AtomicU64::new(0) }; BUCKETS], sum: zero(), most: zero(), peak: zero() }
     }
 }
 
 impl Histogram {
     #[inline]
     pub(crate) fn record(&self, nanos: u64) {
+        // Whoever sees it counted is to see it here, too.
+        if nanos > self.peak.load(Relaxed) {
+            self.peak.store(nanos, Relaxed);
+            self.most.store(nanos.max(self.most.load(Relaxed)), Relaxed);
+        }
         bump(&self.buckets[bucket(nanos)], 1);
         bump(&self.sum, nanos);
+    }
+
+    /// The longest since the last call. A shorter one that ends meanwhile may be forgotten.
+    pub(crate) fn take_peak(&self) -> u64 {
+        self.peak.swap(0, Relaxed)
     }
 }
 
 /// What a histogram, or several together, held at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
-    buckets: [u64; BUCKETS],
+    /// Outside, since it is large and handed about.
+    buckets: Box<[u64; BUCKETS]>,
     /// All durations together, in nanoseconds.
     pub sum: u64,
+    /// The longest, in nanoseconds.
+    pub most: u64,
 }
 
 impl Default for Distribution {
     fn default() -> Self {
-        Self { buckets: [0; BUCKETS], sum: 0 }
+        Self { buckets: Box::new([0; BUCKETS]), sum: 0, most: 0 }
     }
 }
 
@@ -98,22 +158,24 @@ impl Distribution {
             *total += bucket.load(Relaxed);
         }
         self.sum = self.sum.wrapping_add(histogram.sum.load(Relaxed));
+        self.most = self.most.max(histogram.most.load(Relaxed));
     }
 
     /// Adds one duration in nanoseconds: for tests and samples.
     pub fn record(&mut self, nanos: u64) {
         self.buckets[bucket(nanos)] += 1;
         self.sum += nanos;
+        self.most = self.most.max(nanos);
     }
 
-    /// What has come since `earlier`.
+    /// What has come since `earlier`, of which the longest took `most`.
     #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        let mut buckets = self.buckets;
-        for (bucket, before) in buckets.iter_mut().zip(&earlier.buckets) {
+    pub fn since(&self, earlier: &Self, most: u64) -> Self {
+        let mut buckets = self.buckets.clone();
+        for (bucket, before) in buckets.iter_mut().zip(earlier.buckets.iter()) {
             *bucket = bucket.saturating_sub(*before);
         }
-        Self { buckets, sum: self.sum.wrapping_sub(earlier.sum) }
+        Self { buckets, sum: self.sum.wrapping_sub(earlier.sum), most }
     }
 
     /// How many durations.
@@ -125,7 +187,12 @@ impl Distribution {
     /// How many were at most `nanos`; exact when that is a bound.
     #[must_use]
     pub fn at_most(&self, nanos: u64) -> u64 {
-        self.buckets.iter().zip(BOUNDS).take_while(|(_, bound)| *bound <= nanos).map(|(count, _)| count).sum()
+        self.buckets
+            .iter()
+            .zip(&BOUNDS)
+            .take_while(|(_, bound)| **bound <= nanos)
+            .map(|(count, _)| count)
+            .sum()
     }
 
     /// Mean in seconds; 0 when there are none.
@@ -135,35 +202,44 @@ impl Distribution {
         if count == 0 { 0.0 } else { self.sum as f64 / 1e9 / count as f64 }
     }
 
-    /// The duration in seconds below which the share `q` (0 to 1) lies, interpolated within its bucket, so within
-    /// 12 % of the truth; 0 when there are none. Beyond 100 s it says 100 s.
+    /// The longest in seconds; 0 when there are none.
+    #[must_use]
+    pub fn max(&self) -> f64 {
+        self.most as f64 / 1e9
+    }
+
+    /// The duration in seconds below which the share `q` (0 to 1) lies, interpolated within its bucket; 0 when there
+    /// are none. From 1 µs to 73 minutes it is within 3.2 % of the truth.
     #[must_use]
     pub fn quantile(&self, q: f64) -> f64 {
         let mut left = q.clamp(0.0, 1.0) * self.count() as f64;
         for (at, count) in self.buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
             let count = *count as f64;
             if left <= count {
-                return within(at, left / count);
+                return self.within(at, left / count);
             }
             left -= count;
         }
-        self.buckets.iter().rposition(|count| *count > 0).map_or(0.0, |at| within(at, 1.0))
+        self.max()
     }
-}
 
-/// The duration in seconds at a share of a bucket.
-fn within(at: usize, share: f64) -> f64 {
-    let lower = if at == 0 { 0 } else { BOUNDS[at - 1] };
-    let upper = if BOUNDS[at] == u64::MAX { lower } else { BOUNDS[at] };
-    (lower as f64 + (upper - lower) as f64 * share) / 1e9
+    /// The duration in seconds at a share of a bucket, of which nothing is above the longest of all.
+    fn within(&self, at: usize, share: f64) -> f64 {
+        let lower = if at == 0 { 0 } else { BOUNDS[at - 1] };
+        let upper = BOUNDS[at].min(self.most).max(lower);
+        (lower as f64 + (upper - lower) as f64 * share) / 1e9
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     const MILLI: u64 = 1_000_000;
+    /// 2^42 ns.
+    const LONGEST: u64 = 1 << (LEAST_BITS as usize + DOUBLINGS);
 
     fn of(durations: impl IntoIterator<Item = u64>) -> Distribution {
         let mut distribution = Distribution::default();
@@ -172,10 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_go_from_a_microsecond_to_a_hundred_seconds() {
-        assert_eq!(BOUNDS[..4], [1000, 1250, 1600, 2000]);
-        assert_eq!(BOUNDS[BUCKETS - 2..], [100_000_000_000, u64::MAX]);
-        assert!(BOUNDS.is_sorted());
+    fn the_bounds_go_from_a_microsecond_to_73_minutes_by_steps_of_a_thirty_second() {
+        assert_eq!(BOUNDS[..3], [1024, 1056, 1088]);
+        assert_eq!(BOUNDS[BUCKETS - 2..], [LONGEST, u64::MAX]);
+        for pair in BOUNDS[..BUCKETS - 1].windows(2) {
+            assert!(pair[0] < pair[1] && (pair[1] - pair[0]) * 32 <= pair[0], "{pair:?}");
+        }
+        assert!(MARKS.iter().all(|mark| BOUNDS.contains(mark)));
     }
 
     #[test]
@@ -183,35 +262,75 @@ mod tests {
         let distribution = of((1..=1000).map(|n| n * MILLI));
         for (q, expected) in [(0.5, 0.5), (0.9, 0.9), (0.99, 0.99), (1.0, 1.0)] {
             let found = distribution.quantile(q);
-            assert!((found / expected - 1.0).abs() < 0.03, "{q}: {found}");
+            assert!((found / expected - 1.0).abs() < 0.01, "{q}: {found}");
         }
         assert!((distribution.mean() - 0.5005).abs() < 1e-9);
+        assert!((distribution.max() - 1.0).abs() < 1e-9);
         assert_eq!(distribution.at_most(250 * MILLI), 250);
         assert_eq!(distribution.count(), 1000);
     }
 
     #[test]
     fn nothing_and_the_extremes_are_no_surprise() {
-        assert_eq!((Distribution::default().quantile(0.5), Distribution::default().mean()), (0.0, 0.0));
-        assert!((of([u64::MAX / 2]).quantile(0.99) - 100.0).abs() < 1e-9);
+        let none = Distribution::default();
+        assert_eq!((none.quantile(0.5), none.mean(), none.max()), (0.0, 0.0, 0.0));
+        let endless = of([u64::MAX / 2]);
+        assert!((endless.quantile(1.0) - endless.max()).abs() < 1.0 && endless.max() > 9e9);
+        assert_eq!(endless.at_most(u64::MAX - 1), 0);
         assert!(of([0]).quantile(0.5) <= 1e-6);
-        assert_eq!(of([u64::MAX / 2]).at_most(u64::MAX - 1), 0);
+        assert!((of([7 * MILLI]).quantile(1.0) - 0.007).abs() < 1e-9, "one alone is known exactly");
     }
 
     #[test]
     fn a_difference_is_what_came_between() {
         let (early, late) = (of([MILLI, 2 * MILLI]), of([MILLI, 2 * MILLI, 50 * MILLI]));
-        assert_eq!(late.since(&early), of([50 * MILLI]));
+        assert_eq!(late.since(&early, 50 * MILLI), of([50 * MILLI]));
+    }
+
+    /// Durations of every order of magnitude.
+    fn duration() -> impl Strategy<Value = u64> {
+        (LEAST_BITS..42, 0.0..1.0)
+            .prop_map(|(bits, share)| ((1.0 + share) * 2_f64.powi(bits.cast_signed())) as u64)
     }
 
     proptest! {
         #[test]
-        fn a_duration_falls_between_its_bounds(nanos in any::<u64>(), small in 0_u64..200_000_000_000) {
-            for nanos in [nanos, small] {
+        fn a_duration_falls_between_its_bounds(nanos in any::<u64>(), small in 0_u64..LONGEST, at in 0..BUCKETS) {
+            for nanos in [nanos, small, BOUNDS[at], BOUNDS[at].saturating_add(1)] {
                 let at = bucket(nanos);
                 prop_assert!(nanos <= BOUNDS[at]);
                 prop_assert!(at == 0 || nanos > BOUNDS[at - 1]);
             }
+        }
+
+        #[test]
+        fn a_percentile_is_within_the_promise(
+            mut durations in vec(duration(), 1..300),
+            narrow in vec(9_000_000_u64..11_000_000, 0..300),
+            percent in 0.0..=100.0
+        ) {
+            durations.extend(narrow);
+            let distribution = of(durations.iter().copied());
+            durations.sort_unstable();
+            for q in [percent / 100.0, 0.5, 0.9, 0.99, 0.999, 1.0] {
+                let rank = (q * durations.len() as f64).ceil().max(1.0) as usize;
+                let (truth, found) = (durations[rank - 1] as f64 / 1e9, distribution.quantile(q));
+                prop_assert!((found / truth - 1.0).abs() <= 0.032, "{q}: {found} for {truth}");
+            }
+        }
+
+        #[test]
+        fn the_longest_is_the_longest(durations in vec(any::<u64>(), 1..50), later in vec(0_u64..LONGEST, 0..50)) {
+            let histogram = Histogram::default();
+            durations.iter().for_each(|nanos| histogram.record(*nanos));
+            let (all, most) = (|| durations.iter().chain(&later).copied(), durations.iter().copied().max());
+            prop_assert_eq!(Some(histogram.take_peak()), most);
+            later.iter().for_each(|nanos| histogram.record(*nanos));
+            prop_assert_eq!(histogram.take_peak(), later.iter().copied().max().unwrap_or(0));
+            let mut total = Distribution::default();
+            total.add(&histogram);
+            prop_assert_eq!(Some(total.most), all().max());
+            prop_assert!(total.quantile(0.99) <= total.max());
         }
     }
 }

@@ -39,6 +39,10 @@ pub struct Monitor {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
+    /// Its end.
+    at: u64,
+    /// The longest times that ended in it.
+    peaks: Peaks,
     requests: f64,
     errors: f64,
     bytes_out: f64,
@@ -47,6 +51,37 @@ struct Point {
     queue: u64,
     busy: u64,
     connections: u64,
+}
+
+/// The longest of each of the four times, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peaks {
+    duration: u64,
+    queue: u64,
+    first_byte: u64,
+    send: u64,
+}
+
+impl Peaks {
+    /// Since the last call, over all front threads.
+    fn take(threads: &[Arc<Counters>]) -> Self {
+        let of = |counters: &Arc<Counters>| Self {
+            duration: counters.duration.take_peak(),
+            queue: counters.queue.take_peak(),
+            first_byte: counters.first_byte.take_peak(),
+            send: counters.send.take_peak(),
+        };
+        threads.iter().map(of).fold(Self::default(), Self::most)
+    }
+
+    fn most(self, other: Self) -> Self {
+        Self {
+            duration: self.duration.max(other.duration),
+            queue: self.queue.max(other.queue),
+            first_byte: self.first_byte.max(other.first_byte),
+            send: self.send.max(other.send),
+        }
+    }
 }
 
 /// Some percentiles of a distribution, in seconds.
@@ -62,7 +97,7 @@ pub struct Quantiles {
     pub p90: f64,
     /// 99 % are below.
     pub p99: f64,
-    /// Upper bound of the highest bucket in use.
+    /// The longest.
     pub max: f64,
 }
 
@@ -74,7 +109,7 @@ impl From<&Distribution> for Quantiles {
             p50: distribution.quantile(0.5),
             p90: distribution.quantile(0.9),
             p99: distribution.quantile(0.99),
-            max: distribution.quantile(1.0),
+            max: distribution.max(),
         }
     }
 }
@@ -141,15 +176,18 @@ impl Monitor {
 
     /// To be called about once a second. A longer pause only makes the rates of that time a mean.
     pub fn tick(&mut self, now: u64, gauges: Gauges) {
-        let totals = self.totals();
-        let queue = self.take_queue_peak().max(gauges.queue_depth);
-        if let Some(point) = point(&self.last, (now, &totals), queue, gauges.busy) {
-            self.points.push_back(point);
-            self.points.drain(..self.points.len().saturating_sub(POINTS));
-            self.mark(now, &totals);
-            self.last = (now, totals);
-            self.queue_peak = self.queue_peak.max(queue);
+        if now <= self.last.0 {
+            return;
         }
+        let totals = self.totals();
+        let peaks = Peaks::take(&self.threads);
+        let queue = self.take_queue_peak().max(gauges.queue_depth);
+        let gauges = Gauges { queue_depth: queue, ..gauges };
+        self.points.push_back(point(&self.last, (now, &totals), peaks, gauges));
+        self.points.drain(..self.points.len().saturating_sub(POINTS));
+        self.mark(now, &totals);
+        self.last = (now, totals);
+        self.queue_peak = self.queue_peak.max(queue);
     }
 
     /// Keeps what is needed to look back a minute.
@@ -187,19 +225,20 @@ impl Monitor {
         };
         let seconds = (now - then) as f64 / SECOND as f64;
         let per_second = |late: u64, early: u64| late.saturating_sub(early) as f64 / seconds;
-        let quantiles = |late: &Distribution, early: &Distribution| Quantiles::from(&late.since(early));
-        let points = self.points.iter().rev().take(seconds.ceil() as usize);
+        let quantiles = |late: &Distribution, early, most| Quantiles::from(&late.since(early, most));
+        let points = || self.points.iter().rev().take_while(|point| point.at > *then);
+        let peaks = points().fold(Peaks::default(), |peaks, point| peaks.most(point.peaks));
         Recent {
             seconds,
             requests: per_second(totals.all_requests(), before.all_requests()),
             errors: per_second(errors(totals), errors(before)),
             bytes_in: per_second(totals.bytes_in, before.bytes_in),
             bytes_out: per_second(totals.bytes_out, before.bytes_out),
-            duration: quantiles(&totals.duration, &before.duration),
-            queue: quantiles(&totals.queue, &before.queue),
-            first_byte: quantiles(&totals.first_byte, &before.first_byte),
-            send: quantiles(&totals.send, &before.send),
-            queue_peak: points.map(|point| point.queue).max().unwrap_or(0),
+            duration: quantiles(&totals.duration, &before.duration, peaks.duration),
+            queue: quantiles(&totals.queue, &before.queue, peaks.queue),
+            first_byte: quantiles(&totals.first_byte, &before.first_byte, peaks.first_byte),
+            send: quantiles(&totals.send, &before.send, peaks.send),
+            queue_peak: points().map(|point| point.queue).max().unwrap_or(0),
         }
     }
 
@@ -221,27 +260,29 @@ impl Monitor {
     }
 }
 
-/// The point between two readings; none when no time has passed.
+/// The point between two readings, of which the later is later.
 fn point(
     (then, before): &(u64, Totals),
     (now, totals): (u64, &Totals),
-    queue: u64,
-    busy: u64,
-) -> Option<Point> {
-    let seconds = now.checked_sub(*then).filter(|span| *span > 0)? as f64 / SECOND as f64;
+    peaks: Peaks,
+    gauges: Gauges,
+) -> Point {
+    let seconds = (now - then) as f64 / SECOND as f64;
     let per_second = |late: u64, early: u64| rounded(late.saturating_sub(early) as f64 / seconds, 10.0);
-    let duration = totals.duration.since(&before.duration);
+    let duration = totals.duration.since(&before.duration, peaks.duration);
     let millis = |q| rounded(duration.quantile(q) * 1000.0, 1000.0);
-    Some(Point {
+    Point {
+        at: now,
+        peaks,
         requests: per_second(totals.all_requests(), before.all_requests()),
         errors: per_second(errors(totals), errors(before)),
         bytes_out: per_second(totals.bytes_out, before.bytes_out),
         p50: millis(0.5),
         p99: millis(0.99),
-        queue,
-        busy,
+        queue: gauges.queue_depth,
+        busy: gauges.busy,
         connections: totals.open(),
-    })
+    }
 }
 
 fn errors(totals: &Totals) -> u64 {
@@ -302,6 +343,20 @@ mod tests {
         run(&recorder, &mut monitor, 0..1000, 1);
         assert_eq!(monitor.history().queue.len(), POINTS);
         assert!(monitor.marks.len() <= 8);
+    }
+
+    #[test]
+    fn the_longest_of_a_minute_is_exact_and_forgotten_after_it() {
+        let (recorder, other) = (Recorder::new(), Recorder::new());
+        let mut monitor = Monitor::new(vec![recorder.counters(), other.counters()], 0);
+        other.request(&Finished { duration: 5_800_000_001, queue: Some(5_790_000_007), ..REQUEST });
+        run(&recorder, &mut monitor, 0..30, 5);
+        let recent = monitor.recent();
+        assert!((recent.duration.max - 5.800_000_001).abs() < 1e-12, "{recent:?}");
+        assert!((recent.queue.max - 5.790_000_007).abs() < 1e-12, "{recent:?}");
+        run(&recorder, &mut monitor, 30..100, 5);
+        assert!((monitor.recent().duration.max - 0.002).abs() < 1e-12, "{:?}", monitor.recent());
+        assert!((monitor.totals().duration.max() - 5.800_000_001).abs() < 1e-12, "ever");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 mod format;
 
-use crate::histogram::Distribution;
+use crate::histogram::{Distribution, MARKS};
 use crate::label::{Class, Label, Method, Per};
 use crate::snapshot::Snapshot;
 use format::Exposition;
@@ -81,31 +81,9 @@ fn requests(out: &mut Exposition, snapshot: &Snapshot) {
     }
 }
 
-/// Upper bounds of the buckets shown, in nanoseconds; each is a bound of the finer ones kept.
-const SHOWN: [u64; 18] = [
-    100_000,
-    250_000,
-    500_000,
-    1_000_000,
-    2_500_000,
-    5_000_000,
-    10_000_000,
-    25_000_000,
-    50_000_000,
-    100_000_000,
-    250_000_000,
-    500_000_000,
-    1_000_000_000,
-    2_500_000_000,
-    5_000_000_000,
-    10_000_000_000,
-    25_000_000_000,
-    50_000_000_000,
-];
-
 fn histogram(out: &mut Exposition, name: &'static str, help: &str, distribution: &Distribution) {
     out.histogram(name, "seconds", help);
-    for bound in SHOWN {
+    for bound in MARKS {
         // The canonical form of OpenMetrics: 1.0, not 1.
         let le = format!("{:?}", bound as f64 / 1e9);
         out.sample("_bucket", &[("le", &le)], distribution.at_most(bound) as f64);
