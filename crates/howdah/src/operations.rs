@@ -7,13 +7,15 @@ use std::time::{Duration, Instant, SystemTime};
 use howdah_front::Listener;
 use howdah_metrics::RequestSeen;
 use howdah_supervisor::{Handle, Pid, ReloadError, WorkerInfo};
-use howdah_sys::usage::memory_of;
 use howdah_wire::{Segment, WorkerPhase};
 
 use crate::control::protocol::{Change, Status, Worker};
 use crate::manager::Manager;
 use crate::options::Serve;
 use crate::status::{Observer, request_of};
+
+/// Time to measure memory for `howdah status`: enough for hundreds of workers.
+const MEASURING: Duration = Duration::from_secs(1);
 
 /// What does not change while the server runs.
 #[derive(Debug)]
@@ -87,9 +89,9 @@ impl Operations {
     /// The state of everything.
     pub(crate) async fn status(&self) -> Status {
         let state = self.handle.snapshot().await;
-        let pids = state.workers.iter().map(|worker| worker.pid).collect();
-        let memory = tokio::task::spawn_blocking(|| private_memory(pids)).await.unwrap_or_default();
-        let known = memory.into_iter().chain(std::iter::repeat(None));
+        let pids = state.workers.iter().filter_map(|worker| worker.pid).collect();
+        let memories = self.observer.memories.look(pids, MEASURING).await;
+        let memory = |info: &WorkerInfo| memories.get(&info.pid?)?.bytes;
         Status {
             name: self.facts.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -103,19 +105,9 @@ impl Operations {
             target: state.target,
             queue: self.segment.queue().waiting(),
             trouble: state.trouble,
-            workers: state
-                .workers
-                .iter()
-                .zip(known)
-                .map(|(info, memory)| worker(self.segment, info, memory))
-                .collect(),
+            workers: state.workers.iter().map(|info| worker(self.segment, info, memory(info))).collect(),
         }
     }
-}
-
-/// The kernel walks each address space for it, which takes its time.
-fn private_memory(pids: Vec<Option<Pid>>) -> Vec<Option<u64>> {
-    pids.into_iter().map(|pid| memory_of(pid?).ok().map(|memory| memory.private)).collect()
 }
 
 fn worker(segment: Segment, info: &WorkerInfo, memory: Option<u64>) -> Worker {

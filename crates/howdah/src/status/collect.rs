@@ -1,7 +1,9 @@
 //! Puts the state of the server together: what front threads have counted, what the supervisor knows, what stands in
 //! shared memory, and what the system says of our processes. `status` owns it and asks.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,12 +17,14 @@ use howdah_supervisor::{Cause, Counts, Handle, Pid, Snapshot as Supervised};
 use howdah_wire::{Segment, WorkerPhase};
 
 use super::cpu::Meter;
-use super::memory::Memories;
+use super::memory::{Known, Memories};
 use super::workers::worker;
 use crate::options::Serve;
 
 /// Time for the supervisor to answer: it has nothing to wait for.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Time to measure memory for one look.
+const MEASURING: Duration = Duration::from_millis(50);
 
 /// Where the server stands in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +46,6 @@ pub(super) struct Collector {
     lines: Option<LineCounter>,
     monitor: Monitor,
     meter: Meter,
-    memories: Memories,
     server: Server,
     started: f64,
     limit: u64,
@@ -73,7 +76,6 @@ impl Collector {
             counters,
             lines,
             meter: Meter::new(),
-            memories: Memories::default(),
             server: server(options),
             started: since_1970(SystemTime::now()),
             limit: u64::from(options.workers.max_queue),
@@ -88,30 +90,18 @@ impl Collector {
         self.monitor.tick(howdah_sys::monotonic_ns(), gauges);
     }
 
-    /// How the server is; none when the supervisor does not answer.
-    pub(super) async fn state(&self) -> Option<State> {
-        let Some(handle) = &self.handle else { return Some(self.state_by(&Supervised::default())) };
-        let supervised = tokio::time::timeout(PATIENCE, handle.snapshot()).await.ok()?;
-        Some(self.state_by(&supervised))
-    }
-
-    /// Everything.
-    pub(super) async fn snapshot(&mut self) -> Snapshot {
-        let supervised = match &self.handle {
-            Some(handle) => tokio::time::timeout(PATIENCE, handle.snapshot()).await.unwrap_or_default(),
-            None => Supervised::default(),
-        };
+    /// Everything, now that the supervisor has answered and memory is measured.
+    fn snapshot(&mut self, supervised: &Supervised, memories: &Known) -> Snapshot {
         self.server.perl.clone_from(&supervised.perl);
-        let workers: Vec<Pid> = supervised.workers.iter().filter_map(|worker| worker.pid).collect();
-        self.memories.refresh(&workers);
+        let processes = pids(supervised).chain(supervised.zygotes.iter().copied());
         Snapshot {
             server: self.server.clone(),
-            times: self.times(&supervised),
-            state: self.state_by(&supervised),
+            times: self.times(supervised),
+            state: self.state_by(supervised),
             generation: supervised.generation,
             load: load(),
-            cpu: self.meter.read(workers.into_iter().chain(supervised.zygotes.iter().copied())),
-            workers: self.workers(&supervised),
+            cpu: self.meter.read(processes),
+            workers: self.workers(supervised, memories),
             queue: Queue { depth: self.waiting(), limit: self.limit, peak: self.monitor.queue_peak() },
             totals: self.totals(),
             recent: self.monitor.recent(),
@@ -151,10 +141,10 @@ impl Collector {
         Times { now: since_1970(SystemTime::now()), started: self.started, loaded }
     }
 
-    fn workers(&self, supervised: &Supervised) -> Workers {
+    fn workers(&self, supervised: &Supervised, memories: &Known) -> Workers {
         let now = howdah_sys::monotonic_ns();
         let list = supervised.workers.iter().map(|info| {
-            let memory = info.pid.and_then(|pid| self.memories.of(pid));
+            let memory = info.pid.and_then(|pid| memories.get(&pid)?.bytes);
             worker(self.segment, info, memory, now)
         });
         Workers {
@@ -187,6 +177,33 @@ impl Collector {
         let busy = |phase: u32| phase == WorkerPhase::Busy as u32;
         self.segment.workers().iter().filter(|cell| busy(cell.phase.load(Relaxed))).count() as u64
     }
+}
+
+/// A collector that several answers are made of, one while another waits.
+pub(super) type Shared = Rc<RefCell<Collector>>;
+
+/// How the server is; none when the supervisor does not answer.
+pub(super) async fn state(shared: &Shared) -> Option<State> {
+    let supervised = supervised(shared).await?;
+    Some(shared.borrow().state_by(&supervised))
+}
+
+/// Everything.
+pub(super) async fn snapshot(shared: &Shared, memories: &Memories) -> Snapshot {
+    let supervised = supervised(shared).await.unwrap_or_default();
+    let memories = memories.look(pids(&supervised).collect(), MEASURING).await;
+    shared.borrow_mut().snapshot(&supervised, &memories)
+}
+
+/// What the supervisor says; nothing while there is none, none when it does not answer.
+async fn supervised(shared: &Shared) -> Option<Supervised> {
+    let handle = shared.borrow().handle.clone();
+    let Some(handle) = handle else { return Some(Supervised::default()) };
+    tokio::time::timeout(PATIENCE, handle.snapshot()).await.ok()
+}
+
+fn pids(supervised: &Supervised) -> impl Iterator<Item = Pid> {
+    supervised.workers.iter().filter_map(|worker| worker.pid)
 }
 
 fn server(options: &Serve) -> Server {

@@ -3,18 +3,21 @@
 //! ```text
 //! front threads ── Question ──┐
 //! control socket, serve ──────┼──> status thread ── Collector ──> Snapshot ──> howdah_metrics renders ──> Answer
-//! timer, once a second ───────┘
+//! timer, once a second ───────┘          └──> memory thread
 //! ```
 //!
 //! It has a thread of its own: reading the system's books and rendering take milliseconds, in which no connection is to
-//! wait. `parts` starts it before the front threads; `serve` tells it how far the server is.
+//! wait. What may take longer (the supervisor's answer, measuring memory) is waited for beside other questions, so that
+//! nobody who asks for the health waits for somebody's page. `parts` starts it before the front threads; `serve` tells it how far the server is.
 
 mod collect;
 mod cpu;
 mod memory;
 mod workers;
 
+use std::cell::RefCell;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,10 +27,12 @@ use howdah_supervisor::Handle;
 use howdah_wire::Segment;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
+use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval};
 
 pub(crate) use collect::LineCounter;
-use collect::{Collector, Stage};
+use collect::{Collector, Shared, Stage, snapshot, state};
+pub(crate) use memory::Memories;
 pub(crate) use workers::request_of;
 
 use crate::options::Serve;
@@ -47,6 +52,8 @@ enum Note {
 #[derive(Clone, Debug)]
 pub(crate) struct Observer {
     notes: UnboundedSender<Note>,
+    /// Of the workers.
+    pub(crate) memories: Memories,
 }
 
 impl Observer {
@@ -64,11 +71,16 @@ impl Observer {
         let (questions, asked) = unbounded_channel();
         let collector = Collector::new(options, segment, counters, lines);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let watch = move || runtime.block_on(observe(collector, inbox, asked));
+        let memories = Memories::start()?;
+        let measured = memories.clone();
+        let watch = move || {
+            let shared = Rc::new(RefCell::new(collector));
+            LocalSet::new().block_on(&runtime, observe(shared, measured, inbox, asked));
+        };
         std::thread::Builder::new().name("status".into()).spawn(watch)?;
         let (places, allow) = (options.status.pages(), options.status.status_allow.clone());
         let local = (!places.is_empty()).then(|| Arc::new(Local { places, allow, questions }));
-        Ok((Self { notes }, local))
+        Ok((Self { notes, memories }, local))
     }
 
     /// There is a supervisor to ask.
@@ -95,7 +107,8 @@ impl Observer {
 }
 
 async fn observe(
-    mut collector: Collector,
+    shared: Shared,
+    memories: Memories,
     mut notes: UnboundedReceiver<Note>,
     mut questions: UnboundedReceiver<Question>,
 ) {
@@ -103,32 +116,37 @@ async fn observe(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = ticks.tick() => collector.tick(),
+            _ = ticks.tick() => shared.borrow_mut().tick(),
             note = notes.recv() => match note {
-                Some(note) => heed(&mut collector, note).await,
+                Some(note) => heed(&shared, &memories, note),
                 None => return,
             },
-            Some(question) = questions.recv() => answer(&mut collector, question).await,
+            Some(question) = questions.recv() => {
+                spawn_local(answer(Shared::clone(&shared), memories.clone(), question));
+            }
         }
     }
 }
 
-async fn heed(collector: &mut Collector, note: Note) {
+fn heed(shared: &Shared, memories: &Memories, note: Note) {
     match note {
-        Note::Supervisor(handle) => collector.handle = Some(handle),
-        Note::Stage(stage) => collector.stage = stage,
-        // Whoever asked may have gone.
-        Note::Snapshot(reply) => drop(reply.send(collector.snapshot().await)),
+        Note::Supervisor(handle) => shared.borrow_mut().handle = Some(handle),
+        Note::Stage(stage) => shared.borrow_mut().stage = stage,
+        Note::Snapshot(reply) => {
+            let (shared, memories) = (Shared::clone(shared), memories.clone());
+            // Whoever asked may have gone.
+            spawn_local(async move { drop(reply.send(snapshot(&shared, &memories).await)) });
+        }
     }
 }
 
-async fn answer(collector: &mut Collector, question: Question) {
+async fn answer(shared: Shared, memories: Memories, question: Question) {
     let Question { page, query, accept, reply } = question;
     let answer = match page {
-        LocalPage::Status => shown(status_page(&query, &collector.snapshot().await)),
-        LocalPage::Metrics => shown(metrics_page(&accept, &collector.snapshot().await)),
-        LocalPage::Health => health(collector.state().await),
-        LocalPage::Ready => readiness(collector.state().await),
+        LocalPage::Status => shown(status_page(&query, &snapshot(&shared, &memories).await)),
+        LocalPage::Metrics => shown(metrics_page(&accept, &snapshot(&shared, &memories).await)),
+        LocalPage::Health => health(state(&shared).await),
+        LocalPage::Ready => readiness(state(&shared).await),
     };
     let _ = reply.send(answer);
 }
