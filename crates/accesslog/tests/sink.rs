@@ -262,3 +262,47 @@ fn lines_after_the_end_are_counted() {
     assert_eq!(sink.close(PATIENCE), Counts { written: 1, dropped: 0 });
     writer.line(|_| panic!("a closed sink renders nothing"));
 }
+
+/// A command that reads nothing until the file `go` is there.
+fn reads_late(dir: &Path) -> Target {
+    let (go, log) = (dir.join("go"), dir.join("log"));
+    let wait = format!("for i in $(seq 100); do [ -e {} ] && break; sleep 0.1; done", go.display());
+    Target::Command(format!("{wait}; exec cat >{}", log.display()))
+}
+
+#[test]
+fn several_stuck_logs_end_within_one_deadline() {
+    let dir = tempfile::tempdir().unwrap();
+    let sinks: Vec<_> = (0..3).map(|_| Sink::open(&reads_late(dir.path()), QUICK).unwrap()).collect();
+    for sink in &sinks {
+        let writer = sink.writer();
+        (0..20_000).for_each(|_| put(&writer, "0123456789"));
+    }
+    let start = Instant::now();
+    let deadline = start + Duration::from_millis(500);
+    sinks.iter().for_each(|sink| sink.end_by(deadline));
+    for sink in sinks {
+        let counts = sink.close(deadline.saturating_duration_since(Instant::now()));
+        assert_eq!(counts.written + counts.dropped, 20_000);
+        assert!(counts.dropped > 1000, "{counts:?}");
+    }
+    assert!(start.elapsed() < Duration::from_millis(1500), "{:?}", start.elapsed());
+    fs::write(dir.path().join("go"), "").unwrap();
+}
+
+#[test]
+fn a_named_pipe_that_nobody_reads_is_opened_anew_when_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let reader = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let sink = Sink::open(&file(&path), QUICK).unwrap();
+    let writer = sink.writer();
+    (0..20_000).for_each(|number| put(&writer, &format!("line {number}")));
+    eventually("a full pipe", || sink.counts().written > 1000);
+    fs::rename(&path, dir.path().join("old")).unwrap();
+    assert_eq!(sink.reopen().recv_timeout(PATIENCE), Ok(Ok(())));
+    eventually("the rest", || sink.counts().written == 20_000);
+    assert!(read(&path).ends_with("\nline 19999\n"));
+    drop(reader);
+}

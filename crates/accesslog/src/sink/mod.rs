@@ -8,6 +8,7 @@
 //! the full buffer for an empty one. So the front never waits for a disk or a pipe. When the outlet stalls, lines
 //! gather in the lane up to [`Options::capacity`]; beyond it they are dropped, counted, and reported in the error log.
 
+mod append;
 mod lane;
 mod outlet;
 mod pending;
@@ -20,10 +21,12 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+pub use append::{append_to, write_lines};
 use lane::Lane;
+pub use pending::Pending;
 pub use target::Target;
 use thread::{Shared, SinkThread};
 
@@ -71,7 +74,9 @@ pub struct Sink {
 }
 
 /// How long a sink that is dropped rather than closed waits for its outlet.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Of the time that a sink is given to end, so much is for the thread to say that it has.
+const LAST: Duration = Duration::from_millis(100);
 
 impl Sink {
     /// Opens `target` and starts the thread. A file is created with mode 0666 less the umask, and appended to.
@@ -130,25 +135,34 @@ impl Sink {
         move || shared.counts()
     }
 
+    /// Has the thread write what is left and end, without waiting for it: several sinks can end at once. Lines that
+    /// come from now on are dropped.
+    pub fn end_by(&self, deadline: Instant) {
+        *lane::lock(&self.shared.deadline) = Some(deadline.checked_sub(LAST).unwrap_or(deadline));
+        self.shared.signal.raise(signal::STOP);
+    }
+
     /// Writes what is left and ends the thread, but waits no longer than `patience` for a stalled outlet; what then
     /// is left counts as dropped. A command sees the end of its input and gets the rest of the time to finish.
     pub fn close(self, patience: Duration) -> Counts {
-        self.stop(patience);
+        self.stop(Instant::now() + patience);
         self.shared.counts()
     }
 
-    fn stop(&self, patience: Duration) {
-        *lane::lock(&self.shared.deadline) = Some(Instant::now() + patience);
-        self.shared.signal.raise(signal::STOP);
+    fn stop(&self, deadline: Instant) {
+        self.end_by(deadline);
+        let patience = deadline.saturating_duration_since(Instant::now());
         // A disk that hangs in the kernel must not keep the server from ending.
-        let _ = self.done.recv_timeout(patience + Duration::from_millis(200));
+        if self.done.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+            self.shared.give_up();
+        }
     }
 }
 
 impl Drop for Sink {
     fn drop(&mut self) {
         if lane::lock(&self.shared.deadline).is_none() {
-            self.stop(PATIENCE);
+            self.stop(Instant::now() + PATIENCE);
         }
     }
 }

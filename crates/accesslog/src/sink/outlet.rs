@@ -1,22 +1,18 @@
 //! The far end of a sink: an open file, standard output, or the standard input of a command.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, PipeWriter, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::io::{self, ErrorKind, PipeWriter};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use super::Starter;
+use super::append::{append_to, write_lines, write_pipe};
 use super::target::Target;
 
-/// Once a pipe is ready for writing, a write of this many bytes neither blocks nor is split (POSIX PIPE_BUF on Linux).
-const PIPE_PIECE: usize = 4096;
-/// How long one call waits for a pipe.
-const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// How often the end of a command is looked for.
 const STEP: Duration = Duration::from_millis(5);
 
@@ -57,7 +53,7 @@ impl Outlet {
     /// Writes some of `lines`, at best all of it. Waits at most a few milliseconds for a pipe, then says WouldBlock.
     pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         let written = match &mut self.end {
-            End::File(file) => file.write(lines),
+            End::File(file) => write_lines(file.as_fd(), lines),
             End::Stdout => write_pipe(io::stdout().as_fd(), lines),
             End::Command { child, stdin } => {
                 refuse_if_ended(child)?;
@@ -110,7 +106,7 @@ impl End {
     fn open(target: &Target, starter: &Starter) -> io::Result<Self> {
         Ok(match target {
             Target::Stdout => Self::Stdout,
-            Target::File(path) => Self::File(OpenOptions::new().append(true).create(true).open(path)?),
+            Target::File(path) => Self::File(append_to(path)?),
             Target::Command(command) => {
                 let (reader, stdin) = io::pipe()?;
                 let pid = starter(command, reader.into())?;
@@ -134,35 +130,5 @@ fn refuse_if_ended(child: &mut Child) -> io::Result<()> {
         }
         // Somebody else may have reaped it; then the pipe tells.
         Ok(None) | Err(_) => Ok(()),
-    }
-}
-
-/// Writes whole lines as far as they fit into a piece, so that they mix with no other writer's.
-fn write_pipe(pipe: BorrowedFd<'_>, lines: &[u8]) -> io::Result<usize> {
-    let mut ready = [PollFd::new(&pipe, PollFlags::OUT)];
-    if poll(&mut ready, Some(&PIPE_WAIT))? == 0 {
-        return Err(ErrorKind::WouldBlock.into());
-    }
-    Ok(rustix::io::write(pipe, piece(lines))?)
-}
-
-fn piece(lines: &[u8]) -> &[u8] {
-    let most = &lines[..lines.len().min(PIPE_PIECE)];
-    let end = most.iter().rposition(|byte| *byte == b'\n').map_or(most.len(), |at| at + 1);
-    &most[..end]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_piece_ends_with_a_line() {
-        assert_eq!(piece(b"one\ntwo"), b"one\n");
-        assert_eq!(piece(b"no end"), b"no end");
-        let long = [b'x'; 5000];
-        assert_eq!(piece(&long).len(), PIPE_PIECE);
-        let two = [vec![b'x'; 3000], b"\n".to_vec(), vec![b'y'; 3000]].concat();
-        assert_eq!(piece(&two).len(), 3001);
     }
 }

@@ -2,26 +2,32 @@
 
 /// A batch, and how much of it is out.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub struct Pending {
     pub(super) text: Vec<u8>,
     at: usize,
 }
 
 impl Pending {
-    pub(super) fn new(text: Vec<u8>) -> Self {
+    /// All of `text`, which is whole lines.
+    #[must_use]
+    pub fn new(text: Vec<u8>) -> Self {
         Self { text, at: 0 }
     }
 
-    pub(super) fn rest(&self) -> &[u8] {
+    /// What is not out yet.
+    #[must_use]
+    pub fn rest(&self) -> &[u8] {
         &self.text[self.at..]
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    /// Everything is out.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
         self.at == self.text.len()
     }
 
     /// So many more bytes are out. Returns how many lines that completes.
-    pub(super) fn advance(&mut self, bytes: usize) -> u64 {
+    pub fn advance(&mut self, bytes: usize) -> u64 {
         let out = &self.text[self.at..self.at + bytes];
         let lines = lines(out);
         self.at += bytes;
@@ -29,18 +35,20 @@ impl Pending {
     }
 
     /// Bytes of the current line that are out already.
-    pub(super) fn torn(&self) -> usize {
+    #[must_use]
+    pub fn torn(&self) -> usize {
         let line = self.text[..self.at].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         self.at - line
     }
 
     /// Goes back to the beginning of the current line.
-    pub(super) fn rewind(&mut self) {
+    pub fn rewind(&mut self) {
         self.at -= self.torn();
     }
 
     /// Lines not yet out, a torn one included.
-    pub(super) fn lines_left(&self) -> u64 {
+    #[must_use]
+    pub fn lines_left(&self) -> u64 {
         lines(self.rest())
     }
 }

@@ -1,6 +1,6 @@
 //! The sink's thread: sleeps until there are lines, lets them gather, writes them.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
@@ -18,6 +18,8 @@ use super::{Counts, Options};
 const RETRY: Duration = Duration::from_secs(1);
 /// The same once the sink is to end.
 const RETRY_AT_END: Duration = Duration::from_millis(50);
+/// A pipe that has taken nothing for so long is told of: its reader is slow, or stopped.
+const STILL: Duration = Duration::from_secs(1);
 
 /// What the thread, the sink and its writers have in common.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub(super) struct Shared {
     pub(super) reopeners: Mutex<Vec<SyncSender<Result<(), String>>>>,
     written: AtomicU64,
     given_up: AtomicU64,
+    /// Lines that the thread has taken from the lanes and not yet got rid of.
+    in_hand: AtomicU64,
 }
 
 impl Shared {
@@ -43,12 +47,26 @@ impl Shared {
             reopeners: Mutex::default(),
             written: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
+            in_hand: AtomicU64::new(0),
         }
     }
 
     pub(super) fn counts(&self) -> Counts {
         let refused: u64 = lock(&self.lanes).iter().map(|lane| lane.dropped()).sum();
         Counts { written: self.written.load(Relaxed), dropped: refused + self.given_up.load(Relaxed) }
+    }
+
+    /// Counts what still waits as given up; says how many lines that is. Nothing is taken after that. It may be called
+    /// while the thread hangs in a write.
+    pub(super) fn give_up(&self) -> u64 {
+        let lanes = lock(&self.lanes).clone();
+        let end = |lane: &Arc<Lane>| {
+            lane.close();
+            Pending::new(lane.take(Vec::new())).lines_left()
+        };
+        let lines = self.in_hand.swap(0, Relaxed) + lanes.iter().map(end).sum::<u64>();
+        self.given_up.fetch_add(lines, Relaxed);
+        lines
     }
 }
 
@@ -59,12 +77,24 @@ pub(super) struct SinkThread {
     report: Report,
     /// The command was started, or tried, at this time.
     started: Instant,
+    /// Since when a pipe has taken nothing.
+    still: Option<Instant>,
+    /// The file is to be opened anew, so that what the old one does not take now goes to the new one.
+    reopening: bool,
 }
 
 impl SinkThread {
     pub(super) fn new(target: &Target, outlet: Outlet, shared: Arc<Shared>) -> Self {
         let report = Report::new(target.to_string(), shared.options.report);
-        Self { shared, outlet, pending: Pending::default(), report, started: Instant::now() }
+        Self {
+            shared,
+            outlet,
+            pending: Pending::default(),
+            report,
+            started: Instant::now(),
+            still: None,
+            reopening: false,
+        }
     }
 
     pub(super) fn run(mut self) {
@@ -86,7 +116,7 @@ impl SinkThread {
 
     /// Writes everything gathered so far, and opens the file anew if asked to.
     fn turn(&mut self) {
-        let reopen = self.shared.signal.has(REOPEN);
+        self.reopening = self.shared.signal.has(REOPEN);
         self.shared.signal.clear(DATA | FULL | REOPEN);
         let flows = self.write_all();
         let dropped = self.shared.counts().dropped;
@@ -94,7 +124,7 @@ impl SinkThread {
         if flows {
             self.report.flows(dropped);
         }
-        if reopen {
+        if self.reopening {
             self.reopen();
         } else if !flows {
             self.shared.signal.wait(REOPEN | STOP, Some(Instant::now() + RETRY));
@@ -110,6 +140,7 @@ impl SinkThread {
         lanes.iter().all(|lane| {
             let text = lane.take(std::mem::take(&mut self.pending.text));
             self.pending = Pending::new(text);
+            self.shared.in_hand.store(self.pending.lines_left(), Relaxed);
             self.write_pending()
         })
     }
@@ -119,11 +150,9 @@ impl SinkThread {
             match self.outlet.write(self.pending.rest()) {
                 Ok(bytes) => self.advance(bytes),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A slow pipe: it has had its wait.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let dropped = self.shared.counts().dropped;
-                    self.report.drops(dropped);
-                    if self.shared.signal.has(STOP) {
+                    self.waited();
+                    if self.reopening || self.shared.signal.has(STOP | REOPEN) {
                         return false;
                     }
                 }
@@ -138,9 +167,23 @@ impl SinkThread {
         true
     }
 
+    /// A slow pipe: it has had its wait.
+    fn waited(&mut self) {
+        let since = *self.still.get_or_insert_with(Instant::now);
+        if since.elapsed() >= STILL {
+            self.report.stalled(&io::Error::new(ErrorKind::TimedOut, "nobody reads it"));
+        }
+        let dropped = self.shared.counts().dropped;
+        self.report.drops(dropped);
+    }
+
     fn advance(&mut self, bytes: usize) {
+        self.still = None;
         let lines = self.pending.advance(bytes);
         self.shared.written.fetch_add(lines, Relaxed);
+        // Nothing is left to take from when it was given up meanwhile.
+        let less = |left: u64| Some(left.saturating_sub(lines));
+        let _ = self.shared.in_hand.fetch_update(Relaxed, Relaxed, less);
     }
 
     /// Gives a command that has died one more chance a second, from the beginning of the current line.
@@ -182,10 +225,7 @@ impl SinkThread {
             std::thread::sleep(RETRY_AT_END);
         }
         self.untear();
-        let waiting: u64 = lanes.iter().map(|lane| Pending::new(lane.take(Vec::new())).lines_left()).sum();
-        let left = self.pending.lines_left() + waiting;
-        self.shared.given_up.fetch_add(left, Relaxed);
-        self.report.gave_up(left);
+        self.report.gave_up(self.shared.give_up());
         self.outlet.finish(deadline);
     }
 }

@@ -1,0 +1,101 @@
+//! Appending to a file of whatever kind: one on a disk, or one with somebody at its other end who may not read.
+//!
+//! Used for every log, the server's error log included.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, OFlags, fstat};
+use rustix::io::Errno;
+
+/// Once a pipe is ready for writing, a write of this many bytes neither blocks nor is split (POSIX PIPE_BUF on Linux).
+const PIPE_PIECE: usize = 4096;
+/// How long one call waits for a pipe.
+const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// Opens a file to append lines to, and creates it if it is missing, with mode 0666 less the umask. Does not wait for
+/// the reader of a named pipe.
+///
+/// # Errors
+/// Of the system; with words of our own for a named pipe that nobody reads.
+pub fn append_to(path: &Path) -> io::Result<File> {
+    // The flag's bits are positive numbers.
+    let no_wait = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().append(true).create(true).custom_flags(no_wait).open(path);
+    let file = file.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) => {
+            io::Error::new(error.kind(), "it is a named pipe that nobody reads: start its reader first")
+        }
+        _ => error,
+    })?;
+    // Others may get it as their standard error, and do not expect a write to fail because it would take a moment.
+    rustix::io::ioctl_fionbio(&file, false)?;
+    Ok(file)
+}
+
+/// Writes some of `lines`, at best all of it. Waits at most a few milliseconds for a pipe, a terminal or a socket, then
+/// says WouldBlock; a file on a disk takes as long as it takes.
+///
+/// # Errors
+/// Of the system.
+pub fn write_lines(to: BorrowedFd<'_>, lines: &[u8]) -> io::Result<usize> {
+    let is_plain = FileType::from_raw_mode(fstat(to)?.st_mode) == FileType::RegularFile;
+    if is_plain { Ok(rustix::io::write(to, lines)?) } else { write_pipe(to, lines) }
+}
+
+/// Writes whole lines as far as they fit into a piece, so that they mix with no other writer's.
+pub(super) fn write_pipe(pipe: BorrowedFd<'_>, lines: &[u8]) -> io::Result<usize> {
+    let mut ready = [PollFd::new(&pipe, PollFlags::OUT)];
+    if poll(&mut ready, Some(&PIPE_WAIT))? == 0 {
+        return Err(ErrorKind::WouldBlock.into());
+    }
+    Ok(rustix::io::write(pipe, piece(lines))?)
+}
+
+fn piece(lines: &[u8]) -> &[u8] {
+    let most = &lines[..lines.len().min(PIPE_PIECE)];
+    let end = most.iter().rposition(|byte| *byte == b'\n').map_or(most.len(), |at| at + 1);
+    &most[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_ends_with_a_line() {
+        assert_eq!(piece(b"one\ntwo"), b"one\n");
+        assert_eq!(piece(b"no end"), b"no end");
+        let long = [b'x'; 5000];
+        assert_eq!(piece(&long).len(), PIPE_PIECE);
+        let two = [vec![b'x'; 3000], b"\n".to_vec(), vec![b'y'; 3000]].concat();
+        assert_eq!(piece(&two).len(), 3001);
+    }
+
+    #[test]
+    fn a_named_pipe_without_a_reader_is_told_instead_of_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, 0o600.into(), 0).unwrap();
+        let error = append_to(&path).unwrap_err();
+        assert!(error.to_string().contains("named pipe that nobody reads"), "{error}");
+        let reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let writer = append_to(&path).unwrap();
+        let lines = b"0123456789\n".repeat(10_000);
+        let mut written = 0;
+        let error = loop {
+            match write_lines(writer.as_fd(), &lines) {
+                Ok(length) => written += length,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        assert!(written >= PIPE_PIECE);
+        drop(reader);
+        assert_eq!(write_lines(writer.as_fd(), &lines).unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+}
