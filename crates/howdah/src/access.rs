@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use howdah_accesslog::{Compat, Format, Options, SLOW, Sink, Source, Target, Writer, compile};
@@ -12,11 +12,12 @@ use howdah_front::{AccessLog, SlowLog};
 use howdah_sys::launcher::Job;
 use howdah_wire::{REPORT_MOST, Segment};
 
+use crate::log;
 use crate::options::Serve;
 use crate::options::logs::{Logs, Meaning};
 use crate::status::LineCounter;
 
-/// Time for the last lines to be written when the server ends, and for a file to be opened anew.
+/// Time for a file to be opened anew.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The commands of piped logs, and what starts them.
@@ -49,6 +50,11 @@ pub(crate) struct Reopening {
 }
 
 impl Reopening {
+    /// `outcome` tells how it went with `log`.
+    pub(crate) fn new(log: String, outcome: Receiver<Result<(), String>>) -> Self {
+        Self { log, outcome }
+    }
+
     /// Waits for it: which log it is, or what went wrong.
     pub(crate) fn wait(self) -> Result<String, String> {
         let log = self.log;
@@ -111,14 +117,20 @@ impl Access {
 
     /// Opens the files anew. How it went comes later.
     pub(crate) fn reopen(&self) -> Vec<Reopening> {
-        self.log.iter().chain(&self.slow_file).map(Output::reopen).collect()
+        self.outputs().map(Output::reopen).collect()
     }
 
-    /// Writes what is left.
-    pub(crate) fn close(self) {
-        for output in self.log.into_iter().chain(self.slow_file) {
-            output.close();
-        }
+    fn outputs(&self) -> impl Iterator<Item = &Output> {
+        self.log.iter().chain(&self.slow_file)
+    }
+}
+
+/// Writes what is left, in the time that the process has for that.
+impl Drop for Access {
+    fn drop(&mut self) {
+        let deadline = log::deadline();
+        self.outputs().for_each(|output| output.sink.end_by(deadline));
+        self.outputs().for_each(|output| output.close(deadline));
     }
 }
 
@@ -135,11 +147,11 @@ impl Output {
     }
 
     fn reopen(&self) -> Reopening {
-        Reopening { log: format!("the {} {}", self.what, self.target), outcome: self.sink.reopen() }
+        Reopening::new(format!("the {} {}", self.what, self.target), self.sink.reopen())
     }
 
-    fn close(self) {
-        let counts = self.sink.close(PATIENCE);
+    fn close(&self, deadline: Instant) {
+        let counts = self.sink.wait(deadline);
         if counts.dropped > 0 {
             tracing::error!(
                 "{} lines of the {} are lost, {} are written",

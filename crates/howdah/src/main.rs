@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     let Parsed { action, warnings } =
         options::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
     for warning in warnings {
-        eprintln!("howdah: warning: {warning}");
+        log::say(&format!("warning: {warning}"));
     }
     let outcome = match action {
         Action::Serve(options) => serve::run(*options),
@@ -73,11 +73,14 @@ fn main() -> ExitCode {
         Action::Man => generate::man(),
         Action::Completions(shell) => generate::completions(shell),
     };
-    outcome.unwrap_or_else(|error| failed(&error))
+    let code = outcome.unwrap_or_else(|error| failed(&error));
+    log::finish();
+    code
 }
 
-/// Tells why the command failed.
+/// Tells why the command failed, and sees to it that it is read.
 fn failed(error: &anyhow::Error) -> ExitCode {
     log::failure(error);
+    log::finish();
     ExitCode::FAILURE
 }

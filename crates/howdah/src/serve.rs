@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use howdah_front::{Front, runtime};
 use howdah_supervisor::Ended;
 use howdah_sys::daemon::{Daemon, daemonize};
+use howdah_sys::process::survive_file_limit;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
@@ -64,6 +65,7 @@ fn run_here(
 ) -> anyhow::Result<ExitCode> {
     log::start(&options.logs)?;
     raise_file_limit();
+    survive_file_limit().context("cannot catch SIGXFSZ")?;
     let processes = Processes::prepare(options, &program)?;
     let mut estate = Estate::obtain(options, heir.as_mut())?;
     if processes.launched {
@@ -74,7 +76,7 @@ fn run_here(
     let (_intake, errors) =
         Intake::start(options.logs.error_log_format).context("cannot start the error log")?;
     let main = runtime().context("cannot start the event loop")?;
-    main.block_on(async {
+    let outcome = main.block_on(async {
         let mut signals = Signals::new().context("cannot take signals")?;
         let parts = tokio::select! {
             parts = Parts::start(options, source, &logs, estate.early(), errors) => parts?,
@@ -87,13 +89,18 @@ fn run_here(
         let succession = Succession::new(program, successor, upgrade::obstacle(options));
         let server = Server::open(options, succession, parts, signals, estate)?;
         if let Some(daemon) = daemon.take() {
+            // What has been said is for the terminal, which is let go of now.
+            let _ = tokio::task::spawn_blocking(log::settle).await;
             daemon.ready(options.logs.error_log.is_some())?;
         }
         if let Some(heir) = heir.take() {
             heir.serving();
         }
         Ok(server.serve().await)
-    })
+    });
+    // Whoever still waits for a log or measures memory is not waited for.
+    main.shutdown_background();
+    outcome
 }
 
 /// A connection is a descriptor: as many as the system allows us, not the few of the soft limit.
@@ -160,9 +167,7 @@ impl Server {
     /// Serves until a signal, an order or the loss of the zygote ends it.
     async fn serve(mut self) -> ExitCode {
         let outcome = self.until_the_end().await;
-        if let Some(access) = self.access.take() {
-            access.close();
-        }
+        drop(self.access.take());
         outcome
     }
 
@@ -284,7 +289,7 @@ impl Server {
         let errors = log::reopen();
         let Some(reply) = reply else { return };
         tokio::task::spawn_blocking(move || {
-            let outcomes = access.into_iter().map(Reopening::wait).chain(errors);
+            let outcomes = access.into_iter().chain(errors).map(Reopening::wait);
             // Whoever asked may have gone.
             let _ = reply.send(outcomes.collect::<Result<Vec<_>, _>>().map(|logs| reopened(&logs)));
         });

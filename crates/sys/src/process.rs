@@ -66,6 +66,7 @@ fn signal_name(number: i32) -> Option<&'static str> {
         libc::SIGUSR1 => "USR1",
         libc::SIGUSR2 => "USR2",
         libc::SIGXCPU => "XCPU",
+        libc::SIGXFSZ => "XFSZ",
         libc::SIGSYS => "SYS",
         _ => return None,
     })
@@ -141,6 +142,20 @@ pub fn adopt_fd(number: RawFd) -> io::Result<OwnedFd> {
 /// EINVAL before Linux 3.4.
 pub fn set_subreaper() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+/// A file that would grow beyond the limit of files (`ulimit -f`) makes a write fail with EFBIG, much as on a full disk,
+/// instead of ending this process. What is started from here has the system's behaviour: a handler does not outlive
+/// exec, which ignoring the signal would.
+///
+/// # Errors
+/// None that is known.
+pub fn survive_file_limit() -> io::Result<()> {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    let handler = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    // SAFETY: the handler does nothing, which is safe at any moment.
+    let before = unsafe { libc::signal(libc::SIGXFSZ, handler) };
+    if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// The end of child `pid`, if it has ended. It is gone from the process table afterwards.

@@ -4,7 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -44,7 +44,10 @@ pub fn append_to(path: &Path) -> io::Result<File> {
 /// Of the system.
 pub fn write_lines(to: BorrowedFd<'_>, lines: &[u8]) -> io::Result<usize> {
     let is_plain = FileType::from_raw_mode(fstat(to)?.st_mode) == FileType::RegularFile;
-    if is_plain { Ok(rustix::io::write(to, lines)?) } else { write_pipe(to, lines) }
+    match if is_plain { rustix::io::write(to, lines)? } else { write_pipe(to, lines)? } {
+        0 => Err(ErrorKind::WriteZero.into()),
+        length => Ok(length),
+    }
 }
 
 /// Writes whole lines as far as they fit into a piece, so that they mix with no other writer's.
@@ -65,6 +68,7 @@ fn piece(lines: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
 
     #[test]
     fn a_piece_ends_with_a_line() {

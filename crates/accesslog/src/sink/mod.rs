@@ -145,24 +145,25 @@ impl Sink {
     /// Writes what is left and ends the thread, but waits no longer than `patience` for a stalled outlet; what then
     /// is left counts as dropped. A command sees the end of its input and gets the rest of the time to finish.
     pub fn close(self, patience: Duration) -> Counts {
-        self.stop(Instant::now() + patience);
-        self.shared.counts()
+        self.wait(Instant::now() + patience)
     }
 
-    fn stop(&self, deadline: Instant) {
+    /// As [`Sink::close`], for several that end at once.
+    pub fn wait(&self, deadline: Instant) -> Counts {
         self.end_by(deadline);
         let patience = deadline.saturating_duration_since(Instant::now());
         // A disk that hangs in the kernel must not keep the server from ending.
         if self.done.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
             self.shared.give_up();
         }
+        self.shared.counts()
     }
 }
 
 impl Drop for Sink {
     fn drop(&mut self) {
         if lane::lock(&self.shared.deadline).is_none() {
-            self.stop(Instant::now() + PATIENCE);
+            self.wait(Instant::now() + PATIENCE);
         }
     }
 }

@@ -1,9 +1,10 @@
-//! The pipe that is Perl's standard error, and the thread that reads it.
+//! The pipe that is Perl's standard error, and the thread that reads it: always, also while the log cannot be written,
+//! because workers wait when the pipe is full.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use howdah_supervisor::Errors;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,8 +17,6 @@ use super::records::Records;
 const PIECE: usize = 64 * 1024;
 /// A line that has begun is written without its end after this time.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How long those who never cease may be listened to at the end.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The thread. Dropping it writes what has come through the pipe so far, and ends it.
 #[derive(Debug)]
@@ -33,6 +32,7 @@ impl Intake {
     /// # Errors
     /// When the system gives no pipe or no thread.
     pub(crate) fn start(format: Format) -> io::Result<(Self, Errors)> {
+        super::begin_writing()?;
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reader, true)?;
         let (ended, stop) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -47,6 +47,7 @@ impl Intake {
 
 impl Drop for Intake {
     fn drop(&mut self) {
+        super::deadline();
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -67,7 +68,8 @@ impl Reader {
         while self.wait() {
             while self.read(&mut piece) {}
         }
-        let deadline = Instant::now() + PATIENCE;
+        // There may be those who never cease.
+        let deadline = super::deadline();
         while self.read(&mut piece) && Instant::now() < deadline {}
         self.flush();
     }
@@ -97,7 +99,7 @@ impl Reader {
         self.records.take(&piece[..length], |level, source, text| {
             format.render(&Message { level, source, text, fields: &[] }, &mut lines);
         });
-        super::write(&lines);
+        super::QUEUE.offer_patiently(&lines);
         true
     }
 
@@ -107,6 +109,6 @@ impl Reader {
         self.records.flush(|level, source, text| {
             format.render(&Message { level, source, text, fields: &[] }, &mut lines);
         });
-        super::write(&lines);
+        super::QUEUE.offer_patiently(&lines);
     }
 }
