@@ -119,13 +119,14 @@ stay_dumpable()
     prctl(PR_SET_DUMPABLE, 1);
 
 void
+arm_socket(SV *handle)
+  CODE:
+    hd_arm_socket(aTHX_ handle);
+
+void
 take_socket(SV *handle)
-  PPCODE:
-    SV *unread = sv_2mortal(newSVpvs(""));
-    int fd = hd_take_socket(aTHX_ handle, unread);
-    EXTEND(SP, 2);
-    mPUSHi(fd);
-    PUSHs(unread);
+  CODE:
+    hd_take_socket(aTHX_ handle);
 
 IV
 buffered(SV *handle)

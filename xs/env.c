@@ -99,8 +99,6 @@ static void store_flags(pTHX_ HV *env, U32 flags) {
         (void)hv_stores(env, "psgi.url_scheme", newSVpvs("https"));
         (void)hv_stores(env, "HTTPS", newSVpvs("on"));
     }
-    if (flags & REQUEST_UPGRADE)
-        hd_upgrade_socket(aTHX_ env);
 }
 
 /* Makes the env of the present request. */

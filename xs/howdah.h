@@ -109,8 +109,8 @@ void hd_mark_errors(bool grave);
 /* socket.c */
 void hd_prepare_socket(pTHX);
 SV *hd_lazy_socket(pTHX);
-void hd_upgrade_socket(pTHX_ HV *env);
-int hd_take_socket(pTHX_ SV *handle, SV *unread);
+void hd_arm_socket(pTHX_ SV *handle);
+void hd_take_socket(pTHX_ SV *handle);
 IV hd_buffered(pTHX_ SV *handle);
 
 /* exchange.c */

@@ -1,25 +1,96 @@
 /*
- * psgix.io: the client's connection. Called by env.c.
+ * psgix.io: the client's connection, which stays the front's until the application uses it. Called by env.c.
  *
- * Handing over the connection is rare and cannot be undone, so most requests get a handle of class Howdah::Socket
- * that fetches the real socket at its first use. A client that asks to switch protocols (`Upgrade`) gets the real
- * one at once, for event loops that look only at its descriptor.
+ * Handing over the connection cannot be undone: what the client has sent behind its request goes along, and would be lost
+ * to the requests that it may be. So every request gets a handle that fetches the connection at its first use, and no
+ * request pays for that before. The handle is tied, for what Perl does with handles; below that it is a socket of its
+ * own, not connected, whose lowest layer fetches the connection when somebody wants the descriptor: an event loop, or a
+ * built-in function that knows nothing of tied handles. The connection then takes that descriptor's place.
  */
 #include "howdah.h"
+#include "perliol.h"
 
-static SV *lazy; /* reference to the glob that no request has used yet */
+#include <fcntl.h>
+#include <unistd.h>
 
-static SV *call(pTHX_ SV *invocant, const char *name) {
+static SV *lazy;             /* reference to the glob that no request has used yet */
+static PerlIO_funcs waiting; /* the lowest layer of its two streams, as long as they have no connection */
+
+/* The lowest layer of a stream. */
+static PerlIOl *bottom(PerlIO *stream) {
+    PerlIOl *layer = *stream;
+    while (layer->next)
+        layer = layer->next;
+    return layer;
+}
+
+static bool is_waiting(PerlIO *stream, const PerlIOl *layer) {
+    return PerlIOValid(stream) && bottom(stream) == layer && layer->tab == &waiting;
+}
+
+static bool belongs_to(const PerlIOl *layer, SV *handle) {
+    IO *io = handle ? GvIO((GV *)SvRV(handle)) : NULL;
+    return io && (is_waiting(IoIFP(io), layer) || is_waiting(IoOFP(io), layer));
+}
+
+/* Somebody wants the descriptor. */
+static void fetch(pTHX_ PerlIO *stream) {
+    if (PerlIOBase(stream)->tab != &waiting)
+        return;
+    hd_take_socket(aTHX_ belongs_to(*stream, lazy) ? lazy : NULL);
+}
+
+static IV waiting_fileno(pTHX_ PerlIO *stream) {
+    fetch(aTHX_ stream);
+    return PerlIO_unix.Fileno(aTHX_ stream);
+}
+
+static SSize_t waiting_read(pTHX_ PerlIO *stream, void *bytes, Size_t count) {
+    fetch(aTHX_ stream);
+    return PerlIO_unix.Read(aTHX_ stream, bytes, count);
+}
+
+static SSize_t waiting_write(pTHX_ PerlIO *stream, const void *bytes, Size_t count) {
+    fetch(aTHX_ stream);
+    return PerlIO_unix.Write(aTHX_ stream, bytes, count);
+}
+
+static void set_layer(PerlIO *stream, PerlIO_funcs *from, PerlIO_funcs *to) {
+    if (PerlIOValid(stream) && bottom(stream)->tab == from)
+        bottom(stream)->tab = to;
+}
+
+static void set_layers(SV *handle, PerlIO_funcs *from, PerlIO_funcs *to) {
+    IO *io = GvIO((GV *)SvRV(handle));
+    set_layer(IoIFP(io), from, to);
+    set_layer(IoOFP(io), from, to);
+}
+
+/* From now on the first use of the handle, a socket that is not connected, fetches the connection. */
+void hd_arm_socket(pTHX_ SV *handle) {
+    waiting = PerlIO_unix;
+    waiting.Fileno = waiting_fileno;
+    waiting.Read = waiting_read;
+    waiting.Write = waiting_write;
+    set_layers(handle, (PerlIO_funcs *)&PerlIO_unix, &waiting);
+}
+
+/* On a stack of its own: a built-in function may be at work on the present one, which must not move. */
+static SV *call(pTHX_ SV *invocant, const char *name, SV *argument) {
     dSP;
     ENTER;
     SAVETMPS;
+    PUSHSTACKi(PERLSI_MAGIC);
     PUSHMARK(SP);
     XPUSHs(invocant);
+    if (argument)
+        XPUSHs(argument);
     PUTBACK;
     call_method(name, G_SCALAR);
     SPAGAIN;
     SV *made = newSVsv(POPs);
     PUTBACK;
+    POPSTACK;
     FREETMPS;
     LEAVE;
     return made;
@@ -28,7 +99,7 @@ static SV *call(pTHX_ SV *invocant, const char *name) {
 static void open_lazy(pTHX) {
     SvREFCNT_dec(lazy);
     lazy = NULL;
-    lazy = call(aTHX_ sv_2mortal(newSVpvs("Howdah::Socket")), "lazy");
+    lazy = call(aTHX_ sv_2mortal(newSVpvs("Howdah::Socket")), "lazy", NULL);
 }
 
 /* Once, in the zygote. */
@@ -41,23 +112,37 @@ SV *hd_lazy_socket(pTHX) {
     return newRV_inc(SvRV(lazy));
 }
 
-/* Makes psgix.io the real socket, and stores what the client has sent behind its request. */
-void hd_upgrade_socket(pTHX_ HV *env) {
-    SV *unread = call(aTHX_ sv_2mortal(newRV_inc(SvRV(lazy))), "attach");
-    (void)hv_stores(env, "howdah.io.unread", unread);
+/* The descriptor, ours alone, as applications expect it. */
+static void replace(pTHX_ SV *handle, int fd) {
+    IO *io = GvIO((GV *)SvRV(handle));
+    set_layers(handle, &waiting, (PerlIO_funcs *)&PerlIO_unix);
+    int own = io && PerlIOValid(IoIFP(io)) ? PerlIO_fileno(IoIFP(io)) : -1;
+    int flags = fcntl(fd, F_GETFL); /* the front had it otherwise */
+    bool replaced = own >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0 && dup3(fd, own, O_CLOEXEC) >= 0;
+    close(fd);
+    if (!replaced)
+        croak("psgix.io: the handle was closed before it was used");
 }
 
-/* Takes the present request's connection from the front, for its handle: a descriptor that the caller owns. */
-int hd_take_socket(pTHX_ SV *handle, SV *unread) {
+/*
+ * Takes the present request's connection from the front and makes it what `handle` refers to. What the client has sent
+ * behind its request is in the env from now on; Howdah::Socket sees to it that reading the handle yields it first.
+ */
+void hd_take_socket(pTHX_ SV *handle) {
     int fd;
-    if (!lazy || !SvROK(handle) || SvRV(handle) != SvRV(lazy) || hd.now.progress == HD_FINISHED)
+    SV *unread = sv_2mortal(newSVpvs(""));
+    if (!handle || !lazy || !SvROK(handle) || SvRV(handle) != SvRV(lazy) || hd.now.progress == HD_FINISHED)
         croak("psgix.io: the connection of that request is no longer at hand");
+    if (hd.now.progress != HD_NOTHING_OUT)
+        croak("psgix.io: the response has begun, so the connection stays with the front");
     if (hd_ask(aTHX_ MESSAGE_KIND_SOCKET, 0, NULL, 0, &fd, unread) != 0 || fd < 0)
         croak("psgix.io: the front does not hand over this connection");
     hd.now.detached = true;
-    sv_2mortal(lazy); /* the next request gets another handle */
+    SV *taken = sv_2mortal(lazy); /* the next request gets another handle */
     lazy = NULL;
-    return fd;
+    replace(aTHX_ taken, fd);
+    (void)hv_stores(hd.now.env, "howdah.io.unread", newSVsv(unread));
+    SvREFCNT_dec(call(aTHX_ taken, "taken", unread));
 }
 
 /* Bytes in a handle's read buffer. */

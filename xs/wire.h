@@ -148,11 +148,6 @@ typedef uint64_t AtomicU64;
 #define REQUEST_HTTPS 1
 
 /*
- Request flag: the client asks to switch protocols (`Upgrade`).
- */
-#define REQUEST_UPGRADE 2
-
-/*
  Request flag: the method is HEAD.
  */
 #define REQUEST_IS_HEAD 4

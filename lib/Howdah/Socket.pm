@@ -7,9 +7,12 @@ use Symbol ();
 
 our @ISA = ('IO::Handle');
 
+# Linux's numbers: the module Socket would cost each worker memory.
+use constant {UNIX => 1, STREAM => 1};
+
 # Methods that look at the descriptor, and so need the real socket first.
 my @METHODS = qw(
-    accept atmark blocking close connected fcntl fdopen fileno getsockopt ioctl opened peeraddr peerhost peername
+    accept atmark blocking connected fcntl fdopen fileno getsockopt ioctl opened peeraddr peerhost peername
     peerport protocol recv send setsockopt shutdown sockaddr sockdomain sockhost sockname socktype sockopt sockport
     sync timeout untaint
 );
@@ -23,32 +26,37 @@ for my $name (@METHODS) {
     };
 }
 
-# Makes the handle the real socket at once: what the client sent early is returned and read first by buffered functions.
-sub attach {
-    my $self = shift;
-    my ($fd, $early) = Howdah::XS::take_socket($self);
-    untie *$self;
-    _open($self, $fd, $early);
-    return $early;
-}
-
+# A socket that is not connected, with something below it that fetches the connection when it is wanted.
 sub lazy {
     my $class = shift;
     my $self  = bless Symbol::gensym(), $class;
+    socket $self, UNIX, STREAM, 0 or die "psgix.io: no socket: $!";
+    $self->autoflush(1);
+    Howdah::XS::arm_socket($self);
     tie *$self, 'Howdah::Socket::Lazy', $self;
     return $self;
 }
 
-sub _open {
-    my ($handle, $fd, $early) = @_;
+# Called when the handle has become the connection. What the client sent early lies in a buffer, which sysread would pass
+# by, so then the handle stays tied.
+sub taken {
+    my ($self, $early) = @_;
     require IO::Socket::INET;
-    @Howdah::Socket::ISA = ('IO::Socket::INET');
-    open $handle, '+<&=', $fd or die "psgix.io: cannot open descriptor $fd: $!";
-    binmode $handle;
-    $handle->autoflush(1);
-    $handle->blocking(1);    # the front had it otherwise
-    $handle->ungetc(ord substr $early, $_, 1) for reverse 0 .. length($early) - 1;
-    return $handle;
+    @ISA = ('IO::Socket::INET');    ## no critic (ProhibitExplicitISA)
+    untie *$self;
+    tie *$self, 'Howdah::Socket::Lazy', $self, _reader(fileno $self, $early) if length $early;
+    return;
+}
+
+# Another handle on the same descriptor, with these bytes in its buffer.
+sub _reader {
+    my ($fd, $early) = @_;
+    my $reader = bless Symbol::gensym(), 'Howdah::Socket';
+    open $reader, '+<&=', $fd or die "psgix.io: cannot open descriptor $fd: $!";
+    binmode $reader;
+    $reader->autoflush(1);
+    $reader->ungetc(ord substr $early, $_, 1) for reverse 0 .. length($early) - 1;
+    return $reader;
 }
 
 # The handle that really is the socket, perhaps this one.
@@ -61,7 +69,7 @@ sub _socket {
 package Howdah::Socket::Lazy;    # what a handle is tied to until it is used
 
 sub BINMODE { return binmode $_[0]->socket }
-sub CLOSE { return close $_[0]->socket }
+sub CLOSE { return $_[0]->shut }
 sub EOF { return eof $_[0]->socket }
 sub FILENO { return fileno $_[0]->socket }
 sub GETC { return getc $_[0]->socket }
@@ -79,24 +87,31 @@ sub READ {
     return read $socket, $_[0], $_[1] < $ready ? $_[1] : $ready, $_[2] // 0;
 }
 
+# Both handles, of which the last closes the descriptor.
+sub shut {
+    my $self   = shift;
+    my $socket = $self->socket;
+    my $handle = $self->{handle};
+    untie *$handle;
+    my $closed = close $handle;
+    return $socket == $handle ? $closed : close $socket;
+}
+
 sub TIEHANDLE {
-    my ($class, $handle) = @_;
-    my $self = bless {handle => $handle}, $class;
+    my ($class, $handle, $reader) = @_;
+    my $self = bless {handle => $handle, socket => $reader}, $class;
     Scalar::Util::weaken($self->{handle});
     return $self;
 }
 
-# Fetches the socket. The handle itself becomes it, unless there are early bytes that only READ can give back.
+# The handle that reads and writes. Fetches the connection before, if nobody has.
 sub socket {    ## no critic (ProhibitBuiltinHomonyms)
     my $self = shift;
     return $self->{socket} if $self->{socket};
     my $handle = $self->{handle};
-    my ($fd, $early) = Howdah::XS::take_socket($handle);
-    if (length $early) {
-        return $self->{socket} = Howdah::Socket::_open((bless Symbol::gensym(), 'Howdah::Socket'), $fd, $early);
-    }
-    untie *$handle;
-    return Howdah::Socket::_open($handle, $fd, '');
+    Howdah::XS::take_socket($handle);
+    my $now = tied *$handle;
+    return $now ? $now->{socket} : $handle;
 }
 
 1;
@@ -112,27 +127,30 @@ Howdah::Socket - the client's connection, fetched when it is used
 =head1 SYNOPSIS
 
   my $io = $env->{'psgix.io'};
-  setsockopt $io, ...;          # only after the first use, see below
-  syswrite $io, "anything";     # from here on the connection is the application's
+  setsockopt $io, ...;          # from the first use on the connection is the application's
+  syswrite $io, "anything";
 
   return sub { };               # and there is no response to send
 
 =head1 DESCRIPTION
 
-The front owns every connection. C<psgix.io> is a handle of this class; the first read, write, C<fileno> or method call
-fetches the connection from the front, which from then on neither reads from it nor closes it before the application
-does. Copying or dumping the env fetches nothing.
+The front owns every connection. C<psgix.io> is a handle of this class; its first use fetches the connection from the
+front, which from then on never reads from it again, and does not close it before the application does. A use is whatever
+needs the connection: reading, writing, C<fileno>, any method or built-in function for sockets, or an event loop that looks
+at the descriptor. Copying or dumping the env is none. That is the same for every request, also for one that asks to
+switch protocols by C<Upgrade>, such as a WebSocket handshake.
 
-A request with an C<Upgrade> header, such as a WebSocket handshake, has the real socket from the start, so event loops
-can use it at once. Otherwise Perl's built-in socket functions (C<setsockopt>, C<getpeername>, C<select>) need the
-descriptor to be fetched first, for example by C<< $io->fileno >>. The methods of L<IO::Socket> do that by themselves.
+What the client has sent behind its request belongs to whoever has the connection. As long as the application has not used
+C<psgix.io>, it is the next request, also behind an C<Upgrade> that is not taken up. From the first use on it is the
+application's, which reads it first, by buffered functions and by C<sysread> alike. Event loops that wait for the
+descriptor to become readable will not hear of it; for them it is also a string, C<< $env->{'howdah.io.unread'} >>, there
+as soon as the connection has been fetched.
 
 An application that has taken the connection and answers on it returns a code reference that does not call its
-responder. Any other response is still sent.
+responder. Any other response is still sent, and then the connection is closed: it is not known any more where a further
+request would begin. For the same reason the front writes no 500, 502 or 504 of its own on a connection that was taken.
 
-What the client sent behind its request is read first. On an upgraded connection that holds for the buffered functions
-(C<readline>, C<read>, C<getc>); for those that use C<sysread> it is a string in C<< $env->{'howdah.io.unread'} >>.
-
-A handle that is kept beyond its request without having been used is of no more use.
+The connection can be taken until the response has begun, which is when the responder is called. After that, and for a
+handle that is kept beyond its request without having been used, the first use dies.
 
 =cut

@@ -105,10 +105,14 @@ Answers the present request with 500, because the process is about to end.
 
 Flushes all handles and ends the process without END blocks and destructors.
 
+=item arm_socket($handle)
+
+The first use of C<$handle>, a socket that is not connected, will be C<take_socket>.
+
 =item take_socket($handle)
 
-The descriptor of the client's connection, and bytes that the client sent behind its request. Dies when C<$handle> is
-not the C<psgix.io> of the present request.
+Makes C<$handle> the client's connection, and calls its method C<taken> with the bytes that the client sent behind its
+request. Dies when C<$handle> is not the C<psgix.io> of the present request, or when the response has begun.
 
 =item buffered($handle)
 

@@ -122,19 +122,23 @@ impl Conn {
                 let file = dispatch.kept(exchange.slot).and_then(Spool::file);
                 answer(worker, reply(MessageKind::Body, u64::from(file.is_none())), &[], file);
             }
-            Mail::WantSocket { worker } => {
-                let early = std::mem::take(&mut self.input);
-                self.lent = true;
-                self.enter(ConnectionState::Detached);
-                let fd = self.socket.fd().ok();
-                answer(worker, reply(MessageKind::Socket, u64::from(fd.is_none())), &early, fd);
-            }
+            Mail::WantSocket { worker } => self.lend(worker, exchange.slot),
             Mail::Interim { worker, status, lines } => {
                 let sent = self.send_interim(exchange.version, status, &lines).await;
                 answer(worker, reply(MessageKind::Interim, u64::from(!sent)), &[], None);
             }
             Mail::File { .. } | Mail::Lost { .. } => {}
         }
+    }
+
+    /// Lets the application have the connection, with all that we have read behind its request. We read nothing while a
+    /// worker has a request, so the rest of what the client has sent is still in the kernel; from now on it is not ours.
+    fn lend(&mut self, worker: u16, slot: u32) {
+        let reply = |value: u64| Message { kind: MessageKind::Socket as u32, slot, value };
+        let Ok(fd) = self.socket.fd() else { return answer(worker, reply(REFUSED), &[], None) };
+        answer(worker, reply(0), &std::mem::take(&mut self.input), Some(fd));
+        self.lent = true;
+        self.enter(ConnectionState::Detached);
     }
 
     /// Sends an interim response. HTTP/1.0 has none (RFC 9110 15.2): then it is dropped.

@@ -85,7 +85,7 @@ pub(crate) struct Conn {
     pub(crate) slot: Option<u32>,
     /// The request being handed over, for an answer that we give ourselves.
     pub(crate) refused: Option<Exchange>,
-    /// A worker has the socket too, and may have made it blocking.
+    /// The application has taken the socket: it may have made it blocking, and reads from it, so that we never do again.
     pub(crate) lent: bool,
     /// What the connection is doing, as it is counted.
     state: ConnectionState,

@@ -3,8 +3,8 @@
 use howdah_http1::{Head, decode_path};
 use howdah_wire::request::Full;
 use howdah_wire::{
-    REQUEST_EXTENT, REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_LOCAL, REQUEST_SPOOLED, REQUEST_UPGRADE,
-    RequestReader, RequestWriter, Span,
+    REQUEST_EXTENT, REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_LOCAL, REQUEST_SPOOLED, RequestReader,
+    RequestWriter, Span,
 };
 
 use crate::conn::Client;
@@ -136,7 +136,6 @@ fn flags(head: &Head<'_>, body: &Body<'_>, client: &Client) -> u32 {
     let when = |condition: bool, flag: u32| if condition { flag } else { 0 };
     when(client.origin.path.is_some(), REQUEST_LOCAL)
         | when(client.secure, REQUEST_HTTPS)
-        | when(head.upgrade, REQUEST_UPGRADE)
         | when(head.method == b"HEAD", REQUEST_IS_HEAD)
         | match body {
             Body::Inline(_) => 0,

@@ -123,6 +123,7 @@ impl Conn {
         let keep_alive = exchange.keep_alive
             && flags & RESPONSE_CLOSE == 0
             && framing != Framing::Close
+            && !self.lent
             && !thread.draining.get()
             && !self.is_last();
         ResponseHead { version: exchange.version, status, flags, framing, keep_alive }
@@ -193,10 +194,11 @@ impl Conn {
     async fn time_out(&mut self, exchange: Exchange, worker: u16) -> Next {
         let thread = here();
         let request = self.request();
+        let reaction = if self.lent { "closed the connection" } else { "answered 504" };
         tracing::error!(
             worker,
             request_id = %self.request_id().escape_ascii(),
-            "no answer within --request-timeout: {} {} from {}; answered 504, replacing the worker",
+            "no answer within --request-timeout: {} {} from {}; {reaction}, replacing the worker",
             request.method().escape_ascii(),
             request.uri().escape_ascii(),
             request.remote_addr().escape_ascii(),
@@ -211,6 +213,10 @@ impl Conn {
     async fn give_up(&mut self, exchange: Exchange, status: u16) -> Next {
         let refusal = Refusal::NoAnswer(status);
         self.failed(refusal.failure());
+        if self.lent {
+            // What the connection speaks is the application's own protocol by now.
+            return Next::Cut;
+        }
         self.enter(ConnectionState::Writing);
         let keep_alive = exchange.keep_alive && !here().draining.get() && !self.is_last();
         self.put_refusal(refusal, exchange.version, keep_alive, !exchange.is_head);
@@ -257,7 +263,7 @@ impl Conn {
 
     /// How to close: unread input would turn the close into a reset, which may overtake the response.
     pub(crate) fn last_word(&self) -> Next {
-        if self.input.is_empty() { Next::Close } else { Next::Linger }
+        if self.lent || self.input.is_empty() { Next::Close } else { Next::Linger }
     }
 
     /// Tells the log that the application's Content-Length is not the length of its body.

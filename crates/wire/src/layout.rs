@@ -153,8 +153,6 @@ pub const RESPONSE_HAS_REQUEST_ID: u32 = 512;
 
 /// Request flag: the connection is TLS.
 pub const REQUEST_HTTPS: u32 = 1;
-/// Request flag: the client asks to switch protocols (`Upgrade`).
-pub const REQUEST_UPGRADE: u32 = 2;
 /// Request flag: the method is HEAD.
 pub const REQUEST_IS_HEAD: u32 = 4;
 /// Request flag: the body is in a file that the channel delivers.
