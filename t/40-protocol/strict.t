@@ -64,6 +64,8 @@ my @refused = (
     ['7.1.2: bad trailer', 400, "${chunked}0\r\nA B: c\r\n\r\n"],
     ['RFC 9110 15.5.14: body too large', 413, "${post}Content-Length: 1001\r\n\r\n" . 'x' x 1001],
     ['RFC 9110 15.5.14: chunks too large', 413, "${chunked}3e9\r\n" . 'x' x 1001],
+    ['7.1.1: quotes without end in a chunk extension', 400, "${chunked}2;a=\"\r\nhi\r\n0\r\n\r\n"],
+    ['RFC 9110 8.3: two Content-Types', 400, "${post}Content-Type: a/b\r\nContent-Type: c/d\r\n\r\n"],
     ['3: request line over 8 KiB', 414, 'GET /' . 'x' x 8200 . " HTTP/1.1\r\nHost: x\r\n\r\n"],
     ['3: request line without end', 414, 'GET /' . 'x' x 20_000],
     ['RFC 6585 5: head over 64 KiB', 431, $get . ('A: ' . 'x' x 1000 . "\r\n") x 66 . "\r\n"],

@@ -57,6 +57,10 @@ enum State {
     /// Bad whitespace between size and extension.
     SizeSpace,
     Extension,
+    /// A quoted string in an extension.
+    Quoted,
+    /// The byte behind its backslash.
+    QuotedPair,
     SizeLf,
     Data,
     DataCr,
@@ -139,7 +143,7 @@ impl BodyDecoder {
         match self.state {
             State::Size { digits } => self.size(b, digits),
             State::SizeSpace => self.size_space(b),
-            State::Extension => self.extension(b),
+            State::Extension | State::Quoted | State::QuotedPair => self.extension(b),
             State::SizeLf if b == b'\n' => Ok(self.after_size()),
             State::SizeLf => Err(BARE_CR),
             State::DataCr if b == b'\r' => Ok(State::DataLf),
@@ -179,14 +183,19 @@ impl BodyDecoder {
         }
     }
 
-    /// No extension is known, so none is looked at; only its line end must be beyond doubt.
+    /// No extension is known, so none is looked at; only its line end must be beyond doubt, and within quotes there
+    /// is none: somebody else might look for the closing one in the lines that follow.
     fn extension(&mut self, b: u8) -> Result<State, Reject> {
-        match b {
-            b'\r' => Ok(State::SizeLf),
-            b'\n' => Err(BARE_LF),
-            _ if is_value(b) => self.count_extension_byte().map(|()| State::Extension),
-            _ => Err(CHUNK_EXTENSION),
-        }
+        let next = match (self.state, b) {
+            (State::Extension, b'\r') => return Ok(State::SizeLf),
+            (_, b'\n') => return Err(BARE_LF),
+            _ if !is_value(b) => return Err(CHUNK_EXTENSION),
+            (State::Extension, b'"') | (State::QuotedPair, _) => State::Quoted,
+            (State::Quoted, b'\\') => State::QuotedPair,
+            (State::Quoted, b) if b != b'"' => State::Quoted,
+            _ => State::Extension,
+        };
+        self.count_extension_byte().map(|()| next)
     }
 
     fn count_extension_byte(&mut self) -> Result<(), Reject> {

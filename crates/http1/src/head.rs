@@ -60,8 +60,6 @@ pub struct Head<'b> {
     pub keep_alive: bool,
     /// The client waits for 100 before it sends its body; false when there is no body to wait for.
     pub expect_continue: bool,
-    /// Upgrade is sent and nominated by Connection (RFC 9110 7.8).
-    pub upgrade: bool,
     /// Bytes of the head, with leading empty lines and the final CRLF.
     pub len: usize,
     input: &'b [u8],
@@ -90,7 +88,6 @@ impl<'b> Head<'b> {
             framing: Framing::None,
             keep_alive: false,
             expect_continue: false,
-            upgrade: false,
             len: input.len(),
             input,
             spans: &store.spans,
@@ -99,8 +96,8 @@ impl<'b> Head<'b> {
     }
 
     /// The fields that may reach the application, in the order sent: without Transfer-Encoding,
-    /// which the front has undone, and without names that contain `_`, which in CGI form would
-    /// pose as others. Host has the value of [`Head::authority`] when the target is in
+    /// which the front has undone, without names that contain `_`, which in CGI form would
+    /// pose as others, and without Proxy, which would pose as the environment's HTTP_PROXY. Host has the value of [`Head::authority`] when the target is in
     /// absolute-form (RFC 9112 3.2.2).
     pub fn fields(&self) -> Fields<'b> {
         Fields { input: self.input, spans: self.spans.iter(), host: self.host }

@@ -61,6 +61,7 @@ pub(crate) const EMPTY_NAME: Reject = rule(400, "field name is empty", "RFC 9110
 pub(crate) const NAME_SPACE: Reject = rule(400, "whitespace before the colon of a field", "RFC 9112 5.1");
 pub(crate) const FIELD_NAME: Reject = rule(400, "field name is not a token", "RFC 9110 5.1");
 pub(crate) const FIELD_VALUE: Reject = rule(400, "control byte in a field value", "RFC 9110 5.5");
+pub(crate) const REPEATED_TYPE: Reject = rule(400, "repeated Content-Type", "RFC 9110 8.3");
 
 // Host
 pub(crate) const NO_HOST: Reject = rule(400, "HTTP/1.1 request without Host", "RFC 9112 3.2");

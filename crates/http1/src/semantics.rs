@@ -9,7 +9,7 @@ use crate::head::{FieldStore, Head, Span};
 use crate::reject::{
     BODY_SIZE, CHUNKED_NOT_FINAL, CHUNKED_PARAMETER, CHUNKED_TWICE, CODING_IN_10, CODING_SYNTAX, EMPTY_HOST,
     EXPECT, HOST, LENGTH, LENGTH_AND_CODING, LENGTH_OVERFLOW, NO_HOST, REPEATED_HOST, REPEATED_LENGTH,
-    Reject, UNKNOWN_CODING,
+    REPEATED_TYPE, Reject, UNKNOWN_CODING,
 };
 use crate::target::{Form, RequestLine};
 use crate::terms::{Framing, Limits, Version};
@@ -24,9 +24,7 @@ struct Facts<'b> {
     codings: Option<Codings>,
     close: bool,
     keep_alive: bool,
-    /// Connection nominates Upgrade.
-    upgrade_option: bool,
-    upgrade_field: bool,
+    has_type: bool,
     expect_continue: bool,
     expect_other: bool,
 }
@@ -55,12 +53,10 @@ pub(crate) fn build_head<'b>(
     let is_11 = line.version == Version::Http11;
     let host = if line.form == Form::Absolute { facts.replace_host(line, authority, store) } else { None };
     let keep_alive = !facts.close && (is_11 || facts.keep_alive);
-    let upgrade = is_11 && facts.upgrade_option && facts.upgrade_field;
     let mut head = Head::new(input, line, authority, host, store);
     head.framing = framing;
     head.keep_alive = keep_alive;
     head.expect_continue = expect_continue;
-    head.upgrade = upgrade;
     Ok(head)
 }
 
@@ -78,9 +74,11 @@ impl<'b> Facts<'b> {
         // The length rules out nearly all other names before any comparison.
         match name.len() {
             4 if is("host") => self.add_host(value, spans.len())?,
+            // Its CGI name would be HTTP_PROXY, by which libraries choose a proxy for requests of their own.
+            5 if is("proxy") => return Ok(()),
             6 if is("expect") => self.add_expect(value),
-            7 if is("upgrade") => self.upgrade_field |= !value.is_empty(),
             10 if is("connection") => self.add_connection(value),
+            12 if is("content-type") => self.add_type()?,
             14 if is("content-length") => self.add_length(value)?,
             17 if is("transfer-encoding") => return self.add_codings(value),
             _ => {}
@@ -109,8 +107,12 @@ impl<'b> Facts<'b> {
         for option in members(value) {
             self.close |= option.eq_ignore_ascii_case(b"close");
             self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-            self.upgrade_option |= option.eq_ignore_ascii_case(b"upgrade");
         }
+    }
+
+    /// Of two, one party might go by the first and another by the last.
+    fn add_type(&mut self) -> Result<(), Reject> {
+        if std::mem::replace(&mut self.has_type, true) { Err(REPEATED_TYPE) } else { Ok(()) }
     }
 
     /// RFC 9110 8.6 lets a server take equal repetitions; none but attackers send them.

@@ -27,6 +27,7 @@ fn chunks_are_joined_and_the_rest_is_dropped() {
         ("5;a=b;c=\"d\\\"e\"\r\nhello\r\n0;end\r\n\r\n", "hello"),
         ("5 \t ; a = b\r\nhello\r\n0\r\n\r\n", "hello"),
         ("5;caf\u{e9}\t\r\nhello\r\n0\r\n\r\n", "hello"),
+        ("5;a=\"\\\\\";b=\";\"\r\nhello\r\n0\r\n\r\n", "hello"),
         // RFC 9112 7.1.2
         ("5\r\nhello\r\n0\r\nA: 1\r\nContent-Length: 9\r\nB:\r\n\r\n", "hello"),
     ] {
@@ -60,6 +61,12 @@ fn bad_chunk_framing_is_refused() {
         ("RFC 9112 2.2", "LF after an extension", "5;a\nhello\r\n0\r\n\r\n"),
         ("RFC 9112 2.2", "CR in an extension", "5;a\rb\r\nhello\r\n"),
         ("RFC 9112 7.1.1", "NUL in an extension", "5;a\0\r\nhello\r\n"),
+        ("RFC 9112 7.1.1", "quotes that do not end", "2;a=\"\r\nhi\r\n0\r\n\r\n"),
+        ("RFC 9112 7.1.1", "quotes that end behind the chunk", "2;a=\"\r\nhi\"\r\n0\r\n\r\n"),
+        ("RFC 9112 7.1.1", "quotes whose end is quoted", "2;a=\"b\\\"\r\nhi\r\n0\r\n\r\n"),
+        ("RFC 9112 7.1.1", "quoted CR", "2;a=\"\\\r\nhi\r\n0\r\n\r\n"),
+        ("RFC 9112 7.1.1", "quotes that do not end in the last chunk", "0;a=\"\r\n\r\n"),
+        ("RFC 9112 2.2", "LF in quotes", "2;a=\"\n\"\r\nhi\r\n0\r\n\r\n"),
         ("RFC 9112 2.2", "LF after the last chunk", "0\n\r\n"),
         ("RFC 9112 2.2", "LF ends the trailers", "0\r\n\n"),
         ("RFC 9112 2.2", "LF ends a trailer", "0\r\nA: 1\n\r\n"),

@@ -80,6 +80,30 @@ fn names_with_an_underscore_are_dropped() {
 }
 
 #[test]
+fn proxy_is_dropped_whatever_its_case() {
+    // RFC 3875 4.1.18: it would be HTTP_PROXY, a variable of the environment that chooses a proxy.
+    for name in ["Proxy", "proxy", "PROXY", "pRoXy"] {
+        let request =
+            request(&with_fields(&format!("{name}: http://evil.example/\r\nProxy-Authorization: b\r\n")));
+        let names: Vec<&str> = request.fields.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["Host", "Proxy-Authorization"]);
+    }
+}
+
+#[test]
+fn a_second_content_type_is_refused() {
+    // RFC 9110 5.3 and 8.3
+    for lines in [
+        "Content-Type: text/plain\r\nContent-Type: text/html\r\n",
+        "Content-Type: text/plain\r\nX: y\r\ncontent-type: text/plain\r\n",
+        "CONTENT-TYPE:\r\nContent-Type: a/b\r\n",
+    ] {
+        assert_refused(&Limits::default(), &[("RFC 9110 8.3", lines, &with_fields(lines), 400)]);
+    }
+    assert_eq!(request(&with_fields("Content-Type: a/b, c/d\r\nX-Content-Type: e/f\r\n")).fields.len(), 3);
+}
+
+#[test]
 fn fields_keep_their_order_and_repetition() {
     // RFC 9110 5.3
     let request = request(&with_fields("A: 1\r\nB: 2\r\na: 3\r\nContent-Length: 0\r\n"));

@@ -89,21 +89,6 @@ fn persistence_follows_version_and_connection() {
 }
 
 #[test]
-fn upgrade_needs_both_fields_and_http_1_1() {
-    // RFC 9110 7.8
-    for (version, lines, upgrade) in [
-        ("1.1", "Connection: Upgrade\r\nUpgrade: websocket", true),
-        ("1.1", "Upgrade: websocket\r\nConnection: keep-alive, upgrade", true),
-        ("1.1", "Upgrade: websocket", false),
-        ("1.1", "Connection: Upgrade", false),
-        ("1.0", "Connection: Upgrade\r\nUpgrade: websocket", false),
-    ] {
-        let input = format!("GET / HTTP/{version}\r\nHost: a\r\n{lines}\r\n\r\n");
-        assert_eq!(request(input.as_bytes()).upgrade, upgrade, "{version} {lines}");
-    }
-}
-
-#[test]
 fn the_only_expectation_is_100_continue() {
     // RFC 9110 10.1.1
     for (version, lines, expect) in [
