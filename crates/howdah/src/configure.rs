@@ -21,7 +21,11 @@ impl Serve {
             listen: self.listen.addresses(),
             backlog: i32::try_from(self.listen.backlog).context("--backlog is too large")?,
             socket_mode: self.listen.socket_mode.map(|mode| mode.0),
-            limits: front::Limits { body: limits.max_body_size.0, ..front::Limits::default() },
+            limits: front::Limits {
+                body: limits.max_body_size.0,
+                request_line: usize::try_from(limits.max_request_line.0)?,
+                ..front::Limits::default()
+            },
             header_timeout: off_is_zero(limits.header_timeout),
             keepalive_timeout: off_is_zero(limits.keepalive_timeout),
             keepalive: !limits.disable_keepalive && limits.keepalive_timeout.limit().is_some(),

@@ -81,7 +81,10 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "proxy-protocol",
         "the PROXY protocol is not understood; let the proxy send X-Forwarded-For and enable Plack::Middleware::ReverseProxy",
     ),
-    ("max-uri-len", "a request line may have 8 KiB, which is fixed"),
+    (
+        "max-uri-len",
+        "bound the request line, in which method and version count, too: --max-request-line SIZE",
+    ),
     ("child-exit", "name the code in the application: Howdah->worker_exit(sub { ... })"),
     ("hot-restart", "HUP reloads without stopping"),
     (

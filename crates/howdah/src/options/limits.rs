@@ -59,6 +59,14 @@ pub(crate) struct Limits {
     #[arg(long, value_name = "SIZE", default_value = "1g", alias = "max-body-len")]
     pub(crate) max_body_size: Size,
 
+    /// Longest request line; more gets 414
+    ///
+    /// Method, target and version together, from 64 bytes to 64k. All of a request's head, this line among it, may have
+    /// 64 KiB; more gets 431. Also --limit-request-line.
+    #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "8k", alias = "limit-request-line",
+          value_parser = request_line)]
+    pub(crate) max_request_line: Size,
+
     /// Response bytes held for a slow client
     ///
     /// Per connection, in memory. A worker is free once its response is held; beyond this bound it waits.
@@ -74,4 +82,10 @@ pub(crate) struct Limits {
     /// Leave out the Server header
     #[arg(long)]
     pub(crate) no_server_header: bool,
+}
+
+/// A shorter line has no room for a target, a longer one none in the head.
+fn request_line(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse()?;
+    if (64..=64 << 10).contains(&size.0) { Ok(size) } else { Err("not a size from 64 to 64k".to_owned()) }
 }

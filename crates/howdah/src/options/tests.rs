@@ -78,6 +78,23 @@ fn other_servers_names_are_aliases() {
 }
 
 #[test]
+fn a_request_line_has_room_and_fits_a_head() {
+    for (line, bytes) in [
+        ("", 8192),
+        ("--max-request-line 64", 64),
+        ("--max-request-line 64k", 65536),
+        ("--limit-request-line 4094", 4094),
+    ] {
+        assert_eq!(serve(line).limits.max_request_line.0, bytes, "{line}");
+    }
+    for size in ["0", "63", "65537", "1m", "long"] {
+        let (kind, message) = refusal(&format!("-e sub{{}} --max-request-line {size}"));
+        assert_eq!(kind, ErrorKind::ValueValidation, "{size}");
+        assert!(message.contains("not a size"), "{message}");
+    }
+}
+
+#[test]
 fn options_without_effect_are_accepted_with_a_warning() {
     let parsed = parse(arguments("-e sub{} --spawn-interval 1 --loader Delayed -s Starman")).unwrap();
     assert_eq!(parsed.warnings.len(), 3, "{:?}", parsed.warnings);
