@@ -2,8 +2,8 @@
  * A response body that is a file handle, or an object with getline and close. Called by response.c once the header
  * lines stand at the start of the ring.
  *
- * A large plain file goes to the front as a descriptor; a small one is read straight into the ring. Other handles are
- * read as their bytes come, other objects by getline. exchange.c calls close afterwards, whatever happened.
+ * A large plain file goes to the front as a descriptor; a small one is read straight into the ring. Other handles, and
+ * files that do not tell their length, as those of /proc, are read as their bytes come, other objects by getline. exchange.c calls close afterwards, whatever happened.
  */
 #include "howdah.h"
 #include "perliol.h"
@@ -42,7 +42,7 @@ static bool has_plain_layers(PerlIO *fp) {
     return true;
 }
 
-/* Whether the descriptor stands for the body: a regular file without layers. Sets where and how much. */
+/* Whether the descriptor stands for the body: a regular file without layers, which has some. Sets where and how much. */
 static bool is_plain_file(pTHX_ PerlIO *fp, int *fd, Off_t *from, U64 *length) {
     struct stat status;
     *fd = PerlIO_fileno(fp);
@@ -50,7 +50,7 @@ static bool is_plain_file(pTHX_ PerlIO *fp, int *fd, Off_t *from, U64 *length) {
         return false;
     *from = PerlIO_tell(fp);
     *length = status.st_size > *from ? status.st_size - *from : 0;
-    return *from >= 0;
+    return *from >= 0 && *length > 0;
 }
 
 /*
@@ -86,7 +86,7 @@ static bool send_file(pTHX_ int fd, Off_t from, U64 length) {
     return true;
 }
 
-/* Reads a small file straight behind the head. */
+/* Reads a small file straight behind the head, also to learn its length: those of /sys have less than they say. */
 static void copy_file(pTHX_ int fd, Off_t from, U64 length) {
     uintptr_t room, used = hd.now.head.length;
     char *ring = (char *)howdah_room(hd.now.slot, &room);
@@ -94,7 +94,8 @@ static void copy_file(pTHX_ int fd, Off_t from, U64 length) {
     for (ssize_t got = 1; left && got; used += got, from += got, left -= got)
         if ((got = pread(fd, ring + used, left, from)) < 0)
             croak("cannot read the response body: %s", Strerror(errno));
-    howdah_produce(hd.now.slot, used);
+    hd_default_length(used - hd.now.head.length);
+    howdah_produce(hd.now.slot, hd.now.bodyless ? hd.now.head.length : used);
     hd_publish(RESPONSE_WHOLE);
 }
 
@@ -109,17 +110,16 @@ static bool send_plain_file(pTHX_ PerlIO *fp) {
     U64 length;
     if (hd.now.dechunk || !is_plain_file(aTHX_ fp, &fd, &from, &length))
         return false;
-    if (length > SMALL_FILE && !hd.now.bodyless)
-        if (send_file(aTHX_ fd, from, length))
-            return true;
+    if (length <= SMALL_FILE) {
+        copy_file(aTHX_ fd, from, length);
+        return true;
+    }
+    if (!hd.now.bodyless && send_file(aTHX_ fd, from, length))
+        return true;
     hd_default_length(length);
-    if (length > SMALL_FILE && !hd.now.bodyless)
-        return false;
     if (hd.now.bodyless)
         send_nothing();
-    else
-        copy_file(aTHX_ fd, from, length);
-    return true;
+    return hd.now.bodyless;
 }
 
 /* The bytes that are at hand, or that one read brings; 0 at the end. */
