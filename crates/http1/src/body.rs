@@ -96,7 +96,7 @@ impl BodyDecoder {
         self.trailers.kept = Some(Vec::new());
     }
 
-    /// The field lines of the trailer section, checked, with their line ends; empty when they were not to be kept.
+    /// The trailer section, checked, with its empty line; empty when it was not to be kept.
     /// At most [`Limits::head`] bytes.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {

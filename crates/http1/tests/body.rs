@@ -22,6 +22,7 @@ fn chunks_are_joined_and_the_rest_is_dropped() {
         ("5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n", "hello world"),
         ("a\r\n0123456789\r\nA\r\n0123456789\r\n0\r\n\r\n", "01234567890123456789"),
         ("0000000000000005\r\nhello\r\n0000\r\n\r\n", "hello"),
+        ("11\r\n0123456789abcdefg\r\n0\r\n\r\n", "0123456789abcdefg"),
         ("4\r\n\r\n\r\n\r\n0\r\n\r\n", "\r\n\r\n"),
         // RFC 9112 7.1.1
         ("5;a=b;c=\"d\\\"e\"\r\nhello\r\n0;end\r\n\r\n", "hello"),
@@ -121,4 +122,24 @@ fn consumed_covers_framing_and_data() {
     assert_eq!(decoder.decode(b"\nhello\r\n"), Ok(BodyEvent::Data { data: b"hello", consumed: 6 }));
     assert_eq!(decoder.decode(b"\r\n0\r\n\r\nGET"), Ok(BodyEvent::End { consumed: 7 }));
     assert!(decoder.is_done());
+}
+
+#[test]
+fn trailers_are_kept_when_asked_for() {
+    for (wanted, kept) in [(true, &b"A: 1\r\nB:\r\n\r\n"[..]), (false, b"")] {
+        for size in [1, 5, 100] {
+            let mut decoder = BodyDecoder::new(&Framing::Chunked, &Limits::default());
+            if wanted {
+                decoder.keep_trailers();
+            }
+            for piece in b"1\r\nx\r\n0\r\nA: 1\r\nB:\r\n\r\n".chunks(size) {
+                let mut rest = piece;
+                while let Ok(BodyEvent::Data { consumed, .. }) = decoder.decode(rest) {
+                    rest = &rest[consumed..];
+                }
+            }
+            assert!(decoder.is_done());
+            assert_eq!(decoder.trailers(), kept, "in pieces of {size}");
+        }
+    }
 }

@@ -24,9 +24,104 @@ fn a_status_line_repeats_the_version() {
 }
 
 #[test]
-fn every_status_the_codec_answers_with_has_a_reason() {
-    for status in [400, 413, 414, 417, 431, 501, 505] {
-        assert!(!reason(status).is_empty());
+fn reasons_are_those_of_the_registry() {
+    // The registry of RFC 9110 16.2.1.
+    for (first, phrases) in [
+        (100, &["Continue", "Switching Protocols", "Processing", "Early Hints", ""][..]),
+        (
+            200,
+            &[
+                "OK",
+                "Created",
+                "Accepted",
+                "Non-Authoritative Information",
+                "No Content",
+                "Reset Content",
+                "Partial Content",
+                "Multi-Status",
+                "Already Reported",
+                "",
+            ],
+        ),
+        (226, &["IM Used", ""]),
+        (
+            300,
+            &[
+                "Multiple Choices",
+                "Moved Permanently",
+                "Found",
+                "See Other",
+                "Not Modified",
+                "Use Proxy",
+                "",
+                "Temporary Redirect",
+                "Permanent Redirect",
+                "",
+            ],
+        ),
+        (
+            400,
+            &[
+                "Bad Request",
+                "Unauthorized",
+                "Payment Required",
+                "Forbidden",
+                "Not Found",
+                "Method Not Allowed",
+                "Not Acceptable",
+                "Proxy Authentication Required",
+                "Request Timeout",
+                "Conflict",
+                "Gone",
+                "Length Required",
+                "Precondition Failed",
+                "Content Too Large",
+                "URI Too Long",
+                "Unsupported Media Type",
+                "Range Not Satisfiable",
+                "Expectation Failed",
+                "I'm a teapot",
+                "",
+                "",
+                "Misdirected Request",
+                "Unprocessable Content",
+                "Locked",
+                "Failed Dependency",
+                "Too Early",
+                "Upgrade Required",
+                "",
+                "Precondition Required",
+                "Too Many Requests",
+                "",
+                "Request Header Fields Too Large",
+                "",
+            ],
+        ),
+        (451, &["Unavailable For Legal Reasons", ""]),
+        (
+            500,
+            &[
+                "Internal Server Error",
+                "Not Implemented",
+                "Bad Gateway",
+                "Service Unavailable",
+                "Gateway Timeout",
+                "HTTP Version Not Supported",
+                "Variant Also Negotiates",
+                "Insufficient Storage",
+                "Loop Detected",
+                "",
+                "Not Extended",
+                "Network Authentication Required",
+                "",
+            ],
+        ),
+        (0, &[""]),
+        (999, &[""]),
+    ] {
+        for (status, phrase) in (first..).zip(phrases) {
+            assert_eq!(reason(status), *phrase, "{status}");
+        }
     }
 }
 
