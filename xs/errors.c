@@ -24,8 +24,8 @@ static struct {
     char mark[40];
     struct stat pipe;
     int worker; /* -1 in the zygote */
-    const char *level;
-} errors = {.worker = -1, .level = "warn"};
+    bool grave;
+} errors = {.worker = -1};
 
 /* A word of the header: what could end it, or a terminal's peace, is left out. */
 static char *put_word(char *at, const char *bytes, size_t length, size_t longest) {
@@ -73,9 +73,23 @@ static char *put_request(pTHX_ char *at) {
     return separate(at);
 }
 
+/* What the application prints is news, perhaps a log of its own; what comes of `warn`, or of perl itself, is a warning. */
+static const char *level_now(pTHX) {
+    if (errors.grave)
+        return "error";
+    switch (PL_op ? PL_op->op_type : OP_NULL) {
+    case OP_PRINT:
+    case OP_SAY:
+    case OP_PRTF:
+        return "info";
+    default:
+        return "warn";
+    }
+}
+
 static char *put_header(pTHX_ char *at) {
     at = (char *)memcpy(at, errors.mark, strlen(errors.mark)) + strlen(errors.mark);
-    at = separate(put_text(at, errors.level));
+    at = separate(put_text(at, level_now(aTHX)));
     at = separate(put_number(at, getpid()));
     at = errors.worker < 0 ? put_text(at, "-") : put_number(at, errors.worker);
     return put_request(aTHX_ separate(at));
@@ -134,5 +148,5 @@ void hd_open_errors(pTHX_ int fd, const char *secret) {
 /* This process is a worker from now on. */
 void hd_sign_errors(U16 worker) { errors.worker = worker; }
 
-/* What is written next is an error, and not only a warning; or no longer. */
-void hd_mark_errors(bool grave) { errors.level = grave ? "error" : "warn"; }
+/* What is written next is an error; or no longer. */
+void hd_mark_errors(bool grave) { errors.grave = grave; }

@@ -12,9 +12,13 @@ use Test::More;
 
 my $APP = <<'PSGI';
 use POSIX ();
+use feature 'say';
 warn "loading\n";
 my %do = (
     warn    => sub { warn "warned\n" },
+    print   => sub { print {*STDERR} "print\n"; printf {*STDERR} "%s\n", 'printf'; say {*STDERR} 'say' },
+    perl    => sub { use warnings; my $none; my $text = "a$none" },
+    carp    => sub { require Carp; Carp::cluck('clucked') },
     errors  => sub { $_[0]{'psgi.errors'}->print("one\n\ttwo\nthree\n") },
     pieces  => sub { print {$_[0]{'psgi.errors'}} 'a', 'b'; print {*STDERR} "c\n" },
     endless => sub { print {*STDERR} 'no end' },
@@ -56,6 +60,7 @@ sub logged {
 my $server = Howdah::Test::Server->start(app => $APP, options => ['--workers', 1]);
 my ($pid)  = $server->workers;
 my $from   = qr/^$TIME WARN  worker 0 pid $pid request/;
+my $prints = qr/^$TIME INFO  worker 0 pid $pid request/;
 
 like((logged($server, qr/loading/))[0], qr/^$TIME WARN  zygote pid \d+: loading$/, 'the zygote');
 like((logged($server, qr/all workers/))[0], qr/^$TIME INFO  front: all workers are ready workers=1$/, 'the front');
@@ -67,11 +72,11 @@ subtest 'what belongs to a request names it' => sub {
     is scalar(logged($server, qr/warned/)), 1, 'once';
     ask($server, '/errors');
     ok logged($server, qr/three/);
-    is scalar(logged($server, qr{$from \S+ GET /errors: (?:one|\ttwo|three)$})), 3, 'every line of a message';
+    is scalar(logged($server, qr{$prints \S+ GET /errors: (?:one|\ttwo|three)$})), 3, 'every line of a message';
     ask($server, '/pieces');
-    like((logged($server, qr{/pieces}))[0], qr{$from \S+ GET /pieces: abc$}, 'a line that comes in pieces');
+    like((logged($server, qr{/pieces}))[0], qr{$prints \S+ GET /pieces: abc$}, 'a line that comes in pieces');
     ask($server, '/endless');
-    like((logged($server, qr/no end/))[0], qr{$from \S+ GET /endless: no end$}, 'one that never ends');
+    like((logged($server, qr/no end/))[0], qr{$prints \S+ GET /endless: no end$}, 'one that never ends');
     is ask($server, '/die')->{status}, 500;
     like(
         (logged($server, qr/on purpose/))[0],
@@ -82,20 +87,31 @@ subtest 'what belongs to a request names it' => sub {
     like((logged($server, qr/cleaning/))[0], qr{$from \S+ GET /cleanup: cleaning$}, 'what a cleanup handler says');
 };
 
+subtest 'what is printed is news, what is warned is a warning' => sub {
+    ask($server, '/print');
+    for my $word (qw(print printf say)) {
+        like((logged($server, qr/: $word$/))[0], qr{$prints \S+ GET /print: $word$}, $word);
+    }
+    ask($server, '/perl');
+    like((logged($server, qr/uninitialized/))[0], qr{$from \S+ GET /perl: Use of uninitialized}, 'of perl itself');
+    ask($server, '/carp');
+    like((logged($server, qr/clucked/))[0], qr{$from \S+ GET /carp: clucked at}, 'of a library');
+};
+
 subtest 'nobody forges a line' => sub {
     ask($server, '/forge');
     my @lines = logged($server, qr/forged/);
     is scalar @lines, 1;
-    like $lines[0], qr{$from \S+ GET /forge: ok\\x0d\\x1b\[2K2026\S+ ERROR front: forged\\x00$}, 'control characters';
+    like $lines[0], qr{$prints \S+ GET /forge: ok\\x0d\\x1b\[2K2026\S+ ERROR front: forged\\x00$}, 'control characters';
     ask($server, '/bidi');
     like((logged($server, qr/caf/))[0], qr{: \\u\{202e\} caf\xc3\xa9 \\xff$}, 'characters that mislead');
 };
 
 subtest 'others who write to standard error' => sub {
     ask($server, '/raw');
-    like((logged($server, qr/from C/))[0], qr{^$TIME WARN  stderr: from C$}, 'a library');
+    like((logged($server, qr/from C/))[0], qr{^$TIME INFO  stderr: from C$}, 'a library');
     ask($server, '/program');
-    like((logged($server, qr/from a program/))[0], qr{^$TIME WARN  stderr: from a program$}, 'a program');
+    like((logged($server, qr/from a program/))[0], qr{^$TIME INFO  stderr: from a program$}, 'a program');
     ask($server, '/child');
     my ($line) = logged($server, qr/in a child/);
     like $line, qr{^$TIME WARN  worker 0 pid \d+: in a child$}, 'a child of the application';
@@ -146,7 +162,7 @@ subtest 'JSON: every line is an object' => sub {
     cmp_ok delete $line->{pid}, '>', 1;
     is_deeply $line,
         {
-        level => 'warn', source => 'worker', worker => 0, request_id => 'j1', method => 'GET', target => '/errors?"\\',
+        level => 'info', source => 'worker', worker => 0, request_id => 'j1', method => 'GET', target => '/errors?"\\',
         message => "\ttwo"
         };
     ok((grep { $_->{message} eq 'from C' && $_->{source} eq 'stderr' } @lines), 'also what comes from elsewhere');

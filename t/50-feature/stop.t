@@ -86,6 +86,22 @@ subtest 'INT does not wait, nor does a second signal' => sub {
     }
 };
 
+subtest 'INT, as Ctrl-C sends it, costs one line however many workers there are' => sub {
+    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 8]);
+    $server->wait_for_log(qr/all workers are ready/);
+    is ask($server, '/once')->response->{status}, 200;
+    my $before = length $server->log;
+    is $server->stop('INT'), 0;
+    my @lines = grep { !/ran / } split /\n/, substr $server->log, $before;
+    like "@lines", qr/^\S+ INFO  front: stopping at once$/;
+
+    $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 2]);
+    my $stuck = ask($server, '/slow/60');
+    $server->wait_for_log(qr{ran /slow});
+    is $server->stop('INT'), 0;
+    is scalar(() = $server->log =~ /killed as asked/g), 1, 'and one for each that had a request';
+};
+
 subtest 'when the front is killed, zygote and workers leave by themselves' => sub {
     my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 2]);
     my @family = ($server->processes(qr/(?:worker|zygote)/));

@@ -73,8 +73,7 @@ fn run_here(
     }
     let Processes { source, heir: successor, logs, .. } = processes;
     // The first thread. It goes last, with what Perl said at the end.
-    let (_intake, errors) =
-        Intake::start(options.logs.error_log_format).context("cannot start the error log")?;
+    let (_intake, errors) = Intake::start().context("cannot start the error log")?;
     let main = runtime().context("cannot start the event loop")?;
     let outcome = main.block_on(async {
         let mut signals = Signals::new().context("cannot take signals")?;

@@ -28,6 +28,8 @@ pub(crate) struct End {
     pub(crate) requests: u64,
     /// It was serving a request.
     pub(crate) serving: bool,
+    /// The server stops at once.
+    pub(crate) hurried: bool,
     pub(crate) asked: bool,
     /// Why we wanted it to go, if we did.
     pub(crate) wish: Option<Cause>,
@@ -50,6 +52,7 @@ impl Supervisor {
             status,
             requests,
             serving: cell.slot.load(SeqCst) != 0 && leave == Leave::Unsaid,
+            hurried: self.stops_at_once(),
             asked: worker.was_asked(),
             wish: self.wish(worker),
             signalled: worker.signalled,
@@ -128,6 +131,10 @@ impl End {
                 tracing::warn!(worker, pid, requests, "worker left: the application called exit ({status})");
             }
             Leave::Orphan => tracing::warn!(worker, pid, requests, "worker left: it took the front for dead"),
+            // The server stops at once, as it has said, and that costs nobody anything.
+            Leave::Unsaid if self.signalled.is_some() && self.hurried && !self.serving => {
+                tracing::debug!(worker, pid, generation, requests, "worker was killed as asked ({status})");
+            }
             Leave::Unsaid if self.signalled.is_some() => {
                 tracing::warn!(
                     worker,
@@ -174,6 +181,7 @@ pub(crate) mod tests {
         status: ExitKind::Exited(1),
         requests: 0,
         serving: false,
+        hurried: false,
         asked: false,
         wish: None,
         signalled: None,

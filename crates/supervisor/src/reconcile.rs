@@ -165,8 +165,9 @@ impl Supervisor {
     }
 
     fn enforce_limits(&mut self, now: Instant) {
+        let hurried = self.stops_at_once();
         for (index, _, worker) in self.pool.workers_mut() {
-            if worker.enforce(now) {
+            if worker.enforce(now) && !hurried {
                 let pid = pid_number(worker.pid());
                 tracing::warn!(worker = index, pid, "worker did not leave in time and is killed");
             }

@@ -10,14 +10,17 @@ use crate::supervisor::{Ended, Startup, Supervisor};
 /// A stop under way.
 #[derive(Debug)]
 pub(crate) struct Shutdown {
+    /// Workers get no time to leave: that one does not is nothing to tell.
+    at_once: bool,
     replies: Vec<Reply<()>>,
 }
 
 impl Supervisor {
     /// Through the handle; a second time to cut a graceful stop short.
     pub(crate) fn request_stop(&mut self, graceful: bool, reply: Reply<()>) {
-        let shutdown = self.shutdown.get_or_insert_with(|| Shutdown { replies: Vec::new() });
+        let shutdown = self.shutdown.get_or_insert_with(|| Shutdown { at_once: false, replies: Vec::new() });
         shutdown.replies.push(reply);
+        shutdown.at_once |= !graceful;
         self.answer_reload(&Err(ReloadError::Stopping));
         self.fail_startup();
         for number in self.numbers(|generation| generation.role != Role::Leaving) {
@@ -32,6 +35,11 @@ impl Supervisor {
                 worker.limit(now);
             }
         }
+    }
+
+    /// Somebody wants an end without delay.
+    pub(crate) fn stops_at_once(&self) -> bool {
+        self.shutdown.as_ref().is_some_and(|shutdown| shutdown.at_once)
     }
 
     /// Nothing is left to do.

@@ -7,11 +7,12 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use super::line::{Format, Level, Message, Source};
+use super::line::{Level, Message, Source};
+use super::terminal::Look;
 
 /// Takes events and writes lines.
 pub(super) struct Events {
-    pub(super) format: Format,
+    pub(super) look: Look,
 }
 
 impl<S: Subscriber> Layer<S> for Events {
@@ -22,7 +23,7 @@ impl<S: Subscriber> Layer<S> for Events {
         let text = words.message.as_bytes();
         let mut lines = Vec::new();
         let message = Message { level, source: &Source::Front, text, fields: &words.fields };
-        self.format.render(&message, &mut lines);
+        self.look.render(&message, &mut lines);
         super::write(&lines);
     }
 }

@@ -10,8 +10,9 @@ use howdah_supervisor::Errors;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::line::{Format, Message};
+use super::line::Message;
 use super::records::Records;
+use super::terminal::Look;
 
 /// What is read at once: as much as the pipe holds.
 const PIECE: usize = 64 * 1024;
@@ -31,7 +32,7 @@ impl Intake {
     ///
     /// # Errors
     /// When the system gives no pipe or no thread.
-    pub(crate) fn start(format: Format) -> io::Result<(Self, Errors)> {
+    pub(crate) fn start() -> io::Result<(Self, Errors)> {
         super::begin_writing()?;
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reader, true)?;
@@ -39,7 +40,7 @@ impl Intake {
         // Sixteen letters that nobody can guess.
         let secret = format!("{:016x}", howdah_sys::random()?);
         let records = Records::new(format!("\x1e{secret}").into_bytes());
-        let body = move || Reader { reader, ended, records, format }.run();
+        let body = move || Reader { reader, ended, records, look: super::look() }.run();
         let thread = std::thread::Builder::new().name("error-log".into()).spawn(body)?;
         Ok((Self { thread: Some(thread), stop: Some(stop) }, Errors { pipe: writer, secret }))
     }
@@ -59,7 +60,7 @@ struct Reader {
     reader: OwnedFd,
     ended: OwnedFd,
     records: Records,
-    format: Format,
+    look: Look,
 }
 
 impl Reader {
@@ -95,9 +96,9 @@ impl Reader {
     fn read(&mut self, piece: &mut [u8]) -> bool {
         let Ok(length @ 1..) = rustix::io::read(&self.reader, &mut *piece) else { return false };
         let mut lines = Vec::new();
-        let format = self.format;
+        let look = self.look;
         self.records.take(&piece[..length], |level, source, text| {
-            format.render(&Message { level, source, text, fields: &[] }, &mut lines);
+            look.render(&Message { level, source, text, fields: &[] }, &mut lines);
         });
         super::QUEUE.offer_patiently(&lines);
         true
@@ -105,9 +106,9 @@ impl Reader {
 
     fn flush(&mut self) {
         let mut lines = Vec::new();
-        let format = self.format;
+        let look = self.look;
         self.records.flush(|level, source, text| {
-            format.render(&Message { level, source, text, fields: &[] }, &mut lines);
+            look.render(&Message { level, source, text, fields: &[] }, &mut lines);
         });
         super::QUEUE.offer_patiently(&lines);
     }

@@ -106,12 +106,12 @@ impl Format {
 }
 
 /// Tabs indent backtraces, and harm nobody.
-fn printable_but_tabs(line: &[u8]) -> String {
+pub(super) fn printable_but_tabs(line: &[u8]) -> String {
     line.split(|&byte| byte == b'\t').map(printable).collect::<Vec<_>>().join("\t")
 }
 
 /// Without spaces, so that a word of ours is never one of the client's.
-fn word(bytes: &[u8]) -> String {
+pub(super) fn word(bytes: &[u8]) -> String {
     printable(bytes).replace(' ', "\\x20")
 }
 
@@ -125,7 +125,7 @@ fn in_words(time: &str, message: &Message<'_>, line: &str) -> String {
     text
 }
 
-fn source_in_words(source: &Source) -> String {
+pub(super) fn source_in_words(source: &Source) -> String {
     match source {
         Source::Front => "front".to_owned(),
         Source::Zygote { pid } => format!("zygote pid {pid}"),

@@ -17,6 +17,7 @@ mod intake;
 mod line;
 mod queue;
 mod records;
+mod terminal;
 mod writer;
 
 use std::backtrace::BacktraceStatus;
@@ -39,6 +40,7 @@ use crate::options::logs::Logs;
 use events::Events;
 use line::{Message, Source};
 use queue::Queue;
+use terminal::Look;
 use writer::Writer;
 
 /// How long the end of the process may take for the sake of logs, all together.
@@ -51,7 +53,7 @@ static QUEUE: Queue = Queue::new();
 /// The file, when the log goes to one.
 static FILE: OnceLock<PathBuf> = OnceLock::new();
 /// How lines look; unset until the log is started.
-static FORMAT: OnceLock<Format> = OnceLock::new();
+static LOOK: OnceLock<Look> = OnceLock::new();
 /// When the process leaves, whatever its logs do.
 static DEADLINE: OnceLock<Instant> = OnceLock::new();
 
@@ -65,9 +67,8 @@ pub(crate) fn start(logs: &Logs) -> anyhow::Result<()> {
         writer::open(path).with_context(|| format!("cannot open the error log {}", path.display()))?;
         let _ = FILE.set(absolute(path)?);
     }
-    let format = logs.error_log_format;
-    let _ = FORMAT.set(format);
-    tracing_subscriber::registry().with(filter(logs)).with(Events { format }).init();
+    let look = *LOOK.get_or_init(|| Look::here(logs.error_log_format));
+    tracing_subscriber::registry().with(filter(logs)).with(Events { look }).init();
     std::panic::set_hook(Box::new(say_panic));
     Ok(())
 }
@@ -126,13 +127,16 @@ fn say_panic(panic: &std::panic::PanicHookInfo<'_>) {
 
 fn rendered(level: Level, text: &[u8]) -> Vec<u8> {
     let mut lines = Vec::new();
-    let format = FORMAT.get().copied().unwrap_or_default();
-    format.render(&Message { level, source: &Source::Front, text, fields: &[] }, &mut lines);
+    look().render(&Message { level, source: &Source::Front, text, fields: &[] }, &mut lines);
     lines
 }
 
+fn look() -> Look {
+    LOOK.get().copied().unwrap_or(Look::Lines(Format::Text))
+}
+
 fn is_for_others() -> bool {
-    FILE.get().is_some() || FORMAT.get().is_some_and(|format| *format == Format::Json)
+    FILE.get().is_some() || look() == Look::Lines(Format::Json)
 }
 
 /// Opens the file anew, after rotation. None when there is no file. How it went comes later.

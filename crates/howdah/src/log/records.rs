@@ -6,16 +6,20 @@
 //!
 //! Perl writes one with a single call and never more than a pipe takes as a whole, so records stand undivided. The mark
 //! holds a secret of this server's: a program that is made to print something cannot print a record.
+//!
+//! What comes out are messages: one line, or as many as were said in one breath, which a terminal shows as one.
 
 use std::collections::HashMap;
 use std::mem;
 
 use super::line::{Level, Request, Source};
 
-/// A line that gets longer is cut into several.
+/// A message that gets longer is cut into several.
 const LONGEST: usize = 64 * 1024;
+/// A record of this size is full, and the message goes on in the next: PIPE_BUF, less what `xs/errors.c` cannot use.
+const FULL: usize = 4096 - 8;
 
-/// Takes bytes, gives lines.
+/// Takes bytes, gives messages.
 #[derive(Debug)]
 pub(super) struct Records {
     mark: Vec<u8>,
@@ -45,14 +49,14 @@ impl Records {
         Self { mark, input: Vec::new(), open: HashMap::new() }
     }
 
-    /// Takes what was read; `line` gets every line that is at its end.
+    /// Takes what was read; `line` gets every message that is at its end.
     pub(super) fn take(&mut self, bytes: &[u8], mut line: impl FnMut(Level, &Source, &[u8])) {
         self.input.extend_from_slice(bytes);
         let input = mem::take(&mut self.input);
         let mut rest = &input[..];
         loop {
             let at = find(rest, &self.mark);
-            self.put(0, (Level::Warn, Source::Unknown), &rest[..at], &mut line);
+            self.put_raw(&rest[..at], &mut line);
             rest = &rest[at..];
             let Some(header) = self.header(rest) else { break };
             let end = header.size + header.length;
@@ -63,7 +67,8 @@ impl Records {
                 Source::Zygote { pid } | Source::Worker { pid, .. } => pid,
                 Source::Front | Source::Unknown => 0,
             };
-            self.put(key, (header.level, header.source), &rest[header.size..end], &mut line);
+            let goes_on = end >= FULL;
+            self.put(key, (header.level, header.source), &rest[header.size..end], goes_on, &mut line);
             rest = &rest[end..];
         }
         self.input = rest.to_vec();
@@ -77,9 +82,16 @@ impl Records {
     /// Nothing has come for a while: gives the lines that nobody has ended.
     pub(super) fn flush(&mut self, mut line: impl FnMut(Level, &Source, &[u8])) {
         let input = mem::take(&mut self.input);
-        self.put(0, (Level::Warn, Source::Unknown), &input, &mut line);
-        for (_, open) in self.open.drain() {
-            open.give(&mut line);
+        self.put_raw(&input, &mut line);
+        for (_, mut open) in self.open.drain() {
+            open.give(open.text.len(), &mut line);
+        }
+    }
+
+    /// Lines in no record may be different programs', so each is a message.
+    fn put_raw(&mut self, bytes: &[u8], line: &mut impl FnMut(Level, &Source, &[u8])) {
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            self.put(0, (Level::Info, Source::Unknown), piece, false, line);
         }
     }
 
@@ -88,6 +100,7 @@ impl Records {
         key: u32,
         (level, source): (Level, Source),
         bytes: &[u8],
+        goes_on: bool,
         line: &mut impl FnMut(Level, &Source, &[u8]),
     ) {
         if bytes.is_empty() {
@@ -95,16 +108,16 @@ impl Records {
         }
         let mut open = self.open.remove(&key).unwrap_or_default();
         if !open.text.is_empty() && (open.source != source || open.level != Some(level)) {
-            open.give(line);
-            open.text.clear();
+            open.give(open.text.len(), line);
         }
         (open.level, open.source) = (Some(level), source);
-        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
-            open.text.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || open.text.len() >= LONGEST {
-                open.give(line);
-                open.text.clear();
-            }
+        open.text.extend_from_slice(bytes);
+        let whole_lines = open.text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        if !goes_on || open.text.len() >= LONGEST {
+            open.give(whole_lines, line);
+        }
+        if open.text.len() >= LONGEST {
+            open.give(open.text.len(), line);
         }
         if !open.text.is_empty() {
             self.open.insert(key, open);
@@ -117,7 +130,11 @@ impl Records {
         let end = fields.iter().position(|&byte| byte == b'\n')?;
         let mut fields = fields[..end].split(|&byte| byte == 0x1f);
         let mut next = || fields.next().unwrap_or_default();
-        let level = if next() == b"error" { Level::Error } else { Level::Warn };
+        let level = match next() {
+            b"error" => Level::Error,
+            b"info" => Level::Info,
+            _ => Level::Warn,
+        };
         let pid = number(next())?;
         let worker = next();
         let (id, method, target) = (next().to_vec(), next().to_vec(), next().to_vec());
@@ -131,8 +148,12 @@ impl Records {
 }
 
 impl Open {
-    fn give(&self, line: &mut impl FnMut(Level, &Source, &[u8])) {
-        line(self.level.unwrap_or(Level::Warn), &self.source, &self.text);
+    /// Gives the first so many bytes.
+    fn give(&mut self, length: usize, line: &mut impl FnMut(Level, &Source, &[u8])) {
+        if length > 0 {
+            line(self.level.unwrap_or(Level::Info), &self.source, &self.text[..length]);
+            self.text.drain(..length);
+        }
     }
 }
 
@@ -212,6 +233,40 @@ mod tests {
         let forged = "\x1esecreterror\x1f7\x1f1\x1f\x1f\x1f\x1f5\nforged\n".replace("secret", "guess!");
         let found = lines(forged.as_bytes(), 1000);
         assert!(found.iter().all(|(source, _)| *source == Source::Unknown), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_said_in_one_breath_is_one_message() {
+        let trace = "it failed\n\tat a\n".to_owned() + &"\tat b\n".repeat(1000);
+        let header = record(7, "1", "\x1f\x1f", "").len() + "0000".len() - 1;
+        let (first, rest) = trace.split_at(4093 - header);
+        assert_eq!(record(7, "1", "\x1f\x1f", first).len(), 4093);
+        let input = [record(7, "1", "\x1f\x1f", first), record(7, "1", "\x1f\x1f", rest)].concat();
+        let none = Source::Worker { index: 1, pid: 7, request: None };
+        for size in [100, 100_000] {
+            assert_eq!(lines(input.as_bytes(), size), [(none.clone(), trace.clone())]);
+        }
+        let found = lines(b"one\ntwo\n", 1000);
+        assert_eq!(found.len(), 2, "but what others print may be by several");
+    }
+
+    #[test]
+    fn levels_are_told_apart() {
+        let said = |level: &str, text: &str| {
+            record(7, "1", "\x1f\x1f", text).replace("warn\x1f", &format!("{level}\x1f"))
+        };
+        let input =
+            [said("info", "printed"), said("warn", "warned\n"), said("error", "died\n")].concat() + "raw\n";
+        let mut levels = Vec::new();
+        Records::new(MARK.to_vec())
+            .take(input.as_bytes(), |level, _, text| levels.push((level, text.to_vec())));
+        let expected = [
+            (Level::Info, "printed"),
+            (Level::Warn, "warned\n"),
+            (Level::Error, "died\n"),
+            (Level::Info, "raw\n"),
+        ];
+        assert_eq!(levels, expected.map(|(level, text)| (level, text.as_bytes().to_vec())));
     }
 
     #[test]

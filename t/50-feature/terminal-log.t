@@ -1,0 +1,102 @@
+# The error log on a terminal is for people: who says something stands dimmed before its first line alone, and the
+# lines of a stack trace are indented. Everywhere else each line is whole.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Fcntl qw(O_NOCTTY O_NONBLOCK O_RDWR);
+use Howdah::Test::Client;
+use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::Server;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+# A terminal of our own: ioctl_tty(2). The numbers are those of most architectures.
+use constant {TIOCGPTN => 0x80045430, TIOCSPTLCK => 0x40045431};
+sysopen my $master, '/dev/ptmx', O_RDWR | O_NOCTTY | O_NONBLOCK or plan skip_all => "no pseudo terminals: $!";
+my $number = pack 'I', 0;
+my $unlock = pack 'i', 0;
+ioctl $master, TIOCSPTLCK, $unlock and ioctl $master, TIOCGPTN, $number
+    or plan skip_all => "no pseudo terminal: $!";
+my $terminal = '/dev/pts/' . unpack 'I', $number;
+
+my $app = <<'PSGI';
+use Carp ();
+sub inner { Carp::confess('no total') }
+sub outer { inner(@_) }
+sub {
+    my ($env) = @_;
+    outer(1) if $env->{PATH_INFO} eq '/dies';
+    print STDERR "\e[31mprinted\n" if $env->{PATH_INFO} eq '/prints';
+    print STDERR map({ "line $_\n" } 1 .. 200) if $env->{PATH_INFO} eq '/many';
+    return [200, [], [$env->{PATH_INFO}]];
+};
+PSGI
+
+my $shown = '';
+
+sub shown {
+    my ($pattern) = @_;
+    my $end = time + 20;
+    while (time < $end && $shown !~ $pattern) {
+        sysread $master, $shown, 65_536, length $shown or sleep 0.02;
+    }
+    return $shown =~ s/\r\n/\n/gr;
+}
+
+sub on_terminal {
+    my ($env, @options) = @_;
+    $shown = '';
+    my $server = Howdah::Test::Server->launch(
+        app     => $app,
+        env     => {TERM => 'xterm', NO_COLOR => undef, %$env},
+        command => ['/bin/sh', '-c', 'exec "$@" 2>"$0"', $terminal, howdah_bin()],
+        options => [qw(--listen 127.0.0.1:0 --workers 1), @options]
+    );
+    shown(qr/stop with/) =~ /on http\S+:(\d+) with/ or die "no port in what was shown: $shown";
+    return ($server, $1);
+}
+
+sub ask { return Howdah::Test::Client->ask($_[0], "GET $_[1] HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") }
+
+subtest 'a stack trace' => sub {
+    my ($server, $port) = on_terminal({});
+    is ask($port, '/dies')->{status}, 500;
+    my $text = shown(qr/main::outer.*\n.*\n/);
+    my ($trace) = $text =~ /(.*no total.*(?:\n    .*)+)/;
+    like $trace, qr{^\e\[2m\d\d:\d\d:\d\d ERROR worker 0 pid \d+ GET /dies:\e\[22m the application failed: no total at }, 'prefix';
+    cmp_ok index($trace, ' the app'), '<', 70, '... which is short';
+    like $trace, qr/\n    \t\S*inner\(1\) called at .*\n    \t\S*outer\(1\) called at /, 'indented lines';
+    is scalar(() = $trace =~ /ERROR/g), 1, 'one prefix';
+
+    ask($port, '/prints');
+    like shown(qr/printed/), qr{INFO  worker 0 pid \d+ GET /prints:\e\[22m \\x1b\[31mprinted\n}, 'nothing of a client reaches it';
+    $server->signal('INT');
+    like shown(qr/stopping/), qr/INFO  front:\e\[22m stopping at once\n/;
+    is $server->wait_for_exit, 0;
+};
+
+subtest 'NO_COLOR, a dumb terminal, JSON' => sub {
+    for my $case ([{NO_COLOR => 1}], [{TERM => 'dumb'}]) {
+        my ($server, $port) = on_terminal($case->[0]);
+        ask($port, '/prints');
+        like shown(qr/printed/), qr{\n\d\d:\d\d:\d\d INFO  worker 0 pid \d+ GET /prints: \\x1b\[31mprinted\n}, join ' ', %{$case->[0]};
+        is $server->stop, 0;
+    }
+    my ($server, $port) = on_terminal({}, '--error-log-format', 'json');
+    ask($port, '/prints');
+    like shown(qr/printed/), qr/\n\{"time":.*"source":"worker".*printed.*\}\n/;
+    is $server->stop, 0;
+};
+
+subtest 'a terminal that is stopped (Ctrl-S) stops nobody' => sub {
+    my ($server, $port) = on_terminal({});
+    my $start = time;
+    is scalar(grep { ask($port, '/many')->{status} != 200 } 1 .. 20), 0 for 1 .. 5;
+    cmp_ok time - $start, '<', 25;
+    $start = time;
+    is $server->stop, 0;
+    cmp_ok time - $start, '<', 5;
+};
+
+done_testing;
