@@ -17,7 +17,7 @@ use Time::HiRes qw(sleep time);
 my $app = 'sub { warn "x" x 79, "\n" for 1 .. $_[0]{QUERY_STRING} || 0; [200, [], [$$]] }';
 
 my %stuck = (
-    'standard error' => sub { (fifo => 'log', command => ['/bin/sh', '-c', 'exec "$@" 2>"$0"', "$_[0]/log", howdah_bin()]) },
+    'standard error' => sub { (fifo => 'log', options => ['--slow-log', 1], command => ['/bin/sh', '-c', 'exec "$@" 2>"$0"', "$_[0]/log", howdah_bin()]) },
     '--error-log' => sub { (fifo => 'log', options => ['--error-log', "$_[0]/log"]) },
     '--access-log to a named pipe' => sub { (fifo => 'log', options => ['--access-log', "$_[0]/log"]) },
     '--access-log to a command' => sub {
@@ -69,9 +69,8 @@ sub read_on {
     my $text = '';
     my $end  = time + 10;
     kill CONT => $self->{command} if $self->{command};
-    while ($text !~ $_[0] && time < $end) {
-        if ($self->{reader}) { sysread $self->{reader}, $text, 1 << 20, length $text or sleep 0.02 }
-        else { sleep 0.1; $text = $self->{server}->log }
+    while ("$text" . $self->{server}->log !~ $_[0] && time < $end) {
+        sleep 0.02 if !$self->{reader} || !sysread $self->{reader}, $text, 1 << 20, length $text;
     }
     return $text;
 }
@@ -93,6 +92,23 @@ for my $how (sort keys %stuck) {
         };
     }
 }
+
+subtest 'an access log that nobody reads: how many lines are lost is told, and it goes on' => sub {
+    for my $how (grep { /access/ } sort keys %stuck) {
+        my $self   = start($how);
+        my $client = Howdah::Test::Client->new($self->{socket});
+        my $end    = time + 30;
+        for (1 .. 1600) {
+            last if time > $end || !$client->write('GET /' . 'x' x 7000 . " HTTP/1.1\r\nHost: x\r\n\r\n");
+            last if !$client->response->{status};
+        }
+        ok $self->{server}->wait_for_log(qr/ERROR front: access log .*: nobody reads it; its lines wait/), "$how: told";
+        ok $self->{server}->wait_for_log(qr/ERROR front: access log .*: \d+ lines dropped: /), 'with a number';
+        read_on($self, qr/access log .* is written again; lines dropped so far: \d/);
+        like $self->{server}->log, qr/WARN  front: access log .* is written again; lines dropped so far: \d+/, 'the end, too';
+        is $self->{server}->stop, 0;
+    }
+};
 
 subtest 'the loss is told when somebody reads again, and the log goes on' => sub {
     for my $how ('standard error', '--error-log') {
