@@ -134,6 +134,8 @@ static bool spawn(pTHX_ const struct hd_packet *packet, SV *before_fork) {
     UV index = strtoul(packet->text + strlen("spawn "), NULL, 10);
     if (before_fork)
         run_hook(aTHX_ before_fork);
+    if (index < MAX_WORKERS && zygote.children[index]) /* the front has noticed its end before us */
+        reap();
     pid_t pid = index < MAX_WORKERS ? fork_perl(aTHX) : (errno = EINVAL, -1);
     if (pid == 0) {
         begin_worker(aTHX_ index, packet);

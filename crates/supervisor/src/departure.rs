@@ -42,7 +42,9 @@ impl Supervisor {
     /// A worker's process has ended.
     pub(crate) fn departed(&mut self, index: u16, pid: Option<Pid>, status: ExitKind) {
         let (Some(worker), Some(cell)) = (self.pool.get(index), self.pool.cell(index)) else { return };
-        if worker.pid().is_some() && pid.is_some() && worker.pid() != pid {
+        // A zygote that was stopped reports the end of one whose cell has another worker by now. Of each worker it reports
+        // the fork first.
+        if pid.is_some() && worker.pid() != pid {
             return;
         }
         let requests = cell.requests.load(SeqCst);

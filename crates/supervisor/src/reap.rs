@@ -9,6 +9,7 @@ use howdah_sys::process::{ended_child, try_wait};
 use howdah_sys::{ExitKind, Pid};
 
 use crate::supervisor::Supervisor;
+use crate::worker::Worker;
 
 /// Unknown children are collected this long after their end: another part of the program that started one has waited
 /// for it by then.
@@ -18,6 +19,8 @@ const SWEEP_AFTER: Duration = Duration::from_secs(1);
 const UNKNOWN_FOR: Duration = Duration::from_secs(2);
 /// Between two looks for such a process id.
 const LOOK: Duration = Duration::from_millis(20);
+/// A zygote reports the end of a worker in this time, with its status, unless it has been stopped or is busy.
+const REPORT: Duration = Duration::from_secs(1);
 /// Unknown children that are collected in one go.
 const SWEEP: usize = 1000;
 
@@ -51,6 +54,35 @@ impl Supervisor {
             // The zygote waited for it, but died before it could say so.
             Err(_) => self.departed(index, Some(pid), ExitKind::Unknown),
         }
+    }
+
+    /// The process of a worker has ended. Its zygote is to say how; but requests do not wait for that forever.
+    pub(crate) fn note_end(&mut self, index: u16, pid: Pid) {
+        let worker = self.pool.get_mut(index).filter(|worker| worker.pid() == Some(pid));
+        if let Some(worker) = worker {
+            worker.ended.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Does without the reports that do not come.
+    pub(crate) fn bury_unreported(&mut self, now: Instant) {
+        let late = |worker: &Worker| worker.ended.is_some_and(|at| at + REPORT <= now);
+        for index in self.pool.pick(late) {
+            let Some(worker) = self.pool.get(index) else { continue };
+            let (pid, generation) = (worker.pid(), worker.generation);
+            tracing::warn!(
+                worker = index,
+                generation,
+                "the zygote does not report that a worker has ended; it may have been stopped"
+            );
+            self.departed(index, pid, ExitKind::Unknown);
+        }
+    }
+
+    /// When to do that.
+    pub(crate) fn next_unreported(&self, now: Instant) -> Option<Instant> {
+        let ends = self.pool.workers().filter_map(|(_, worker)| Some(worker.ended? + REPORT));
+        ends.min().map(|at| at.max(now))
     }
 
     /// When to look for the process ids of orphans.

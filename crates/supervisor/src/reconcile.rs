@@ -39,6 +39,7 @@ impl Supervisor {
             self.drain_surplus();
         }
         self.enforce_limits(now);
+        self.bury_unreported(now);
         self.sweep(now);
         self.forget_generations(now);
         self.look_for_the_end();
@@ -114,7 +115,7 @@ impl Supervisor {
     /// The zygote has forked a worker.
     pub(crate) fn forked(&mut self, index: u16, pid: Pid) {
         if let Some(worker) = self.pool.get_mut(index) {
-            worker.process = Some(howdah_sys::process::Process::open(pid));
+            worker.forked(index, pid, &self.mailbox);
         }
     }
 
@@ -191,7 +192,13 @@ impl Supervisor {
         let waits =
             self.generations.iter().filter(|generation| self.staying(generation.number) < self.target);
         let waits = waits.filter_map(|generation| generation.crashes.wait_until(now)).min();
-        let others = [self.loads.wait_until(now), self.next_watch(now), self.sweep_at, self.next_orphan(now)];
+        let others = [
+            self.loads.wait_until(now),
+            self.next_watch(now),
+            self.sweep_at,
+            self.next_orphan(now),
+            self.next_unreported(now),
+        ];
         [workers, zygotes, waits].into_iter().chain(others).flatten().min()
     }
 

@@ -40,6 +40,8 @@ pub(crate) enum Notice {
     ZygoteClosed { generation: u32 },
     /// Private memory of workers, in bytes.
     Memory(Vec<(u16, Pid, u64)>),
+    /// The process of this worker has ended; its zygote may not know it yet.
+    WorkerEnded { index: u16, pid: Pid },
 }
 
 /// How the supervisor's work ended.
@@ -191,6 +193,7 @@ impl Supervisor {
                 }
             }
             Notice::Memory(found) => self.note_memory(&found),
+            Notice::WorkerEnded { index, pid } => self.note_end(index, pid),
         }
     }
 

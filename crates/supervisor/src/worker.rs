@@ -6,11 +6,14 @@ use std::time::{Duration, Instant, SystemTime};
 use howdah_sys::process::Process;
 use howdah_sys::{Pid, Signal};
 use howdah_wire::WorkerCell;
+use tokio::task::AbortHandle;
+
+use crate::supervisor::{Mailbox, Notice};
 
 /// A signal that did not end a worker is repeated after this time.
 const AGAIN: Duration = Duration::from_secs(1);
 /// A worker whose fork is not reported yet cannot be killed; look again after this time.
-const NOT_YET: Duration = Duration::from_millis(20);
+pub(crate) const NOT_YET: Duration = Duration::from_millis(20);
 
 /// Why a worker is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +54,9 @@ pub(crate) struct Worker {
     pub(crate) kill_at: Option<Instant>,
     /// Its zygote is dead since then, so we wait for it ourselves.
     pub(crate) orphaned: Option<Instant>,
+    /// Its process has ended then, says the kernel; the zygote has not said so yet.
+    pub(crate) ended: Option<Instant>,
+    watch: Option<AbortHandle>,
     pub(crate) retires_at: Option<Instant>,
     /// Requests when last looked at, and when that was.
     pub(crate) seen: (u64, Instant),
@@ -71,6 +77,8 @@ impl Worker {
             signalled: None,
             kill_at: None,
             orphaned: None,
+            ended: None,
+            watch: None,
             retires_at: lifetime.map(|lifetime| now + lifetime),
             seen: (0, now),
             memory: None,
@@ -89,6 +97,22 @@ impl Worker {
 
     pub(crate) fn pid(&self) -> Option<Pid> {
         self.process.as_ref().map(Process::pid)
+    }
+
+    /// The zygote has forked it. From now on the kernel tells its end, too: a zygote that has been stopped reports none.
+    pub(crate) fn forked(&mut self, index: u16, pid: Pid, mailbox: &Mailbox) {
+        let process = Process::open(pid);
+        // Without a pidfd, or a descriptor to spare, the zygote's report must do.
+        if let Some(Ok(end)) = process.end().map(howdah_sys::watch_readable) {
+            let mailbox = mailbox.clone();
+            let watch = tokio::spawn(async move {
+                if end.readable().await.is_ok() {
+                    let _ = mailbox.send(Notice::WorkerEnded { index, pid });
+                }
+            });
+            self.watch = Some(watch.abort_handle());
+        }
+        self.process = Some(process);
     }
 
     /// The worker's own word for its process id, when the zygote's has not come yet or never will.
@@ -128,5 +152,13 @@ impl Worker {
         let killed = self.signal(Signal::KILL);
         self.kill_at = Some(now + if killed { AGAIN } else { NOT_YET });
         killed
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(watch) = &self.watch {
+            watch.abort();
+        }
     }
 }

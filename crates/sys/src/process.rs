@@ -203,6 +203,13 @@ impl Process {
         self.pid
     }
 
+    /// A descriptor that becomes readable when the process ends, whoever is its parent. None where the kernel has no
+    /// pidfd, or no descriptor is left.
+    #[must_use]
+    pub fn end(&self) -> Option<OwnedFd> {
+        self.pidfd.as_ref()?.try_clone().ok()
+    }
+
     /// Sends `signal`.
     ///
     /// # Errors

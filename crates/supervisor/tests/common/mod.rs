@@ -167,5 +167,9 @@ pub fn lives(pid: Pid) -> bool {
 }
 
 pub fn kill(pid: Pid) {
-    howdah_sys::process::Process::open(pid).signal(Signal::KILL).unwrap();
+    signal(pid, Signal::KILL);
+}
+
+pub fn signal(pid: Pid, signal: Signal) {
+    howdah_sys::process::Process::open(pid).signal(signal).unwrap();
 }
