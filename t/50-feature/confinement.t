@@ -79,14 +79,17 @@ local $ENV{SCRATCH} = $dir;
 subtest 'the front is confined, and nobody else' => sub {
     my $server = Howdah::Test::Server->start(app => $APP, options => ['--workers', 2, '--front-threads', 2]);
     is_confined($server->pid, 'the front');
-    my ($launcher) = children($server->pid, qr/^howdah: launcher$/);
-    is_deeply rights($launcher), $OURS, 'the launcher is as free as we are';
+    my @launchers = $server->launchers;
+    is_deeply [map { rights($_) } @launchers], [$OURS, $OURS], 'the launchers are as free as we are';
     is_deeply rights($_), $OURS, "$_ too" for $server->processes('zygote'), $server->workers;
     like ask($server, '/run')->{body}, qr/^0:from a program$/, 'the application runs programs';
     is ask($server, '/write')->{body}, 'written', '... writes files';
     is ask($server, '/connect')->{body}, 'connected', '... and connects to others';
     is $server->stop, 0, 'a clean end';
-    ok $server->wait_until(sub { !kill 0, $launcher }), '... of the launcher, too';
+    ok $server->wait_until(sub {
+        !grep { kill 0, $_ } @launchers;
+        }),
+        '... of the launchers, too';
 };
 
 subtest 'reload, the death of the zygote and an upgrade' => sub {
@@ -99,13 +102,16 @@ subtest 'reload, the death of the zygote and an upgrade' => sub {
     ok $server->wait_until(sub { ($operator->status->{zygote} // $zygote) != $zygote }), 'a new zygote';
     is_deeply rights($operator->status->{zygote}), $OURS, '... which is free';
 
-    my ($launcher) = children($front, qr/^howdah: launcher$/);
+    my @launchers = $server->launchers;
     is + ($operator->ask('upgrade'))[0], 0, 'upgrade';
     my $heir = $operator->pid;
     isnt $heir, $front;
     is_confined($heir, 'the new front');
     ok $operator->wait_for_end($front), 'the old one ends';
-    ok $server->wait_until(sub { !kill 0, $launcher }), '... with its launcher';
+    ok $server->wait_until(sub {
+        !grep { kill 0, $_ } @launchers;
+        }),
+        '... with its launchers';
     is_deeply [map { rights($_->{pid}) } @{$operator->status->{workers}}], [$OURS, $OURS], 'free workers';
     is + ($operator->ask('stop'))[0], 0;
     ok !-e $operator->pid_file, 'the pid file is gone';
@@ -178,23 +184,11 @@ subtest 'the command of a piped log' => sub {
     is $server->stop, 0;
 };
 
-subtest 'without its launcher the server serves on, and says what is wrong' => sub {
-    my $own        = Howdah::Test::Operator->new;
-    my $server     = Howdah::Test::Server->start(app => $APP, options => ['--workers', 1, $own->options]);
-    my ($launcher) = children($server->pid, qr/^howdah: launcher$/);
-    kill KILL => $launcher;
-    my ($status, undef, $err) = $own->ask('reload');
-    is $status, 1, 'no reload';
-    like $err, qr/the launcher.* is gone or stopped: restart howdah/;
-    is ask($server, '/')->{status}, 200;
-    is $server->stop, 0;
-};
-
 subtest '--no-confine' => sub {
     my $own    = Howdah::Test::Operator->new;
     my $server = Howdah::Test::Server->start(app => $APP, options => ['--no-confine', '--workers', 1, $own->options]);
     is_deeply rights($server->pid), $OURS, 'the front keeps its rights';
-    is scalar(children($server->pid, qr/^howdah: launcher$/)), 0, 'and needs no launcher';
+    is scalar($server->launchers), 0, 'and needs no launcher';
     is + ($own->ask($_))[0], 0, $_ for 'reload', 'upgrade', 'stop';
 };
 

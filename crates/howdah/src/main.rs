@@ -3,6 +3,7 @@
 //!     options     what may be asked for: every option declared once
 //!     serve       runs the server until its end
 //!     processes   what it may start, and the launcher that does
+//!     launchers   tells what becomes of the launchers
 //!     parts       ties the front and the supervisor together
 //!     confine     gives up the rights that a front does not need
 //!     estate      listeners, control socket, pid file: made, inherited or handed over
@@ -37,6 +38,7 @@ mod deadline;
 mod estate;
 mod generate;
 mod heir;
+mod launchers;
 mod locate;
 mod log;
 mod manager;

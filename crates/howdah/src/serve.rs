@@ -6,7 +6,7 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use howdah_front::{Front, runtime};
@@ -23,6 +23,7 @@ use crate::control::protocol::Change;
 use crate::control::server::{self, Desk, Order, Reply};
 use crate::estate::Estate;
 use crate::heir::Heir;
+use crate::launchers;
 use crate::log::{self, Intake};
 use crate::manager::Manager;
 use crate::operations::{Facts, Operations};
@@ -30,13 +31,15 @@ use crate::options::Serve;
 use crate::parts::Parts;
 use crate::processes::Processes;
 use crate::signals::{Signals, Wish};
-use crate::upgrade::{self, Program, Succession, Successor};
+use crate::upgrade::{Program, Succession, Successor};
 use crate::watch::Watch;
 
 /// Time in which idle connections may bring another request before they are closed, when the server stops...
 const IDLE_AT_STOP: Duration = Duration::from_millis(300);
 /// ...and when another process serves already, so that there is no hurry.
 const IDLE_AT_UPGRADE: Duration = Duration::from_secs(5);
+/// Time for workers to leave when every request has its response, however late that was.
+const LAST_STEPS: Duration = Duration::from_secs(1);
 
 /// Serves the application until a signal ends it.
 #[expect(clippy::needless_pass_by_value, reason = "the server keeps its options for its whole life")]
@@ -70,6 +73,7 @@ fn run_here(
     let mut estate = Estate::obtain(options, heir.as_mut())?;
     if processes.launched {
         confine(options, &estate);
+        launchers::attend()?;
     }
     let Processes { source, heir: successor, logs, .. } = processes;
     // The first thread. It goes last, with what Perl said at the end.
@@ -85,7 +89,7 @@ fn run_here(
             heir.take_over()?;
             estate.take(options)?;
         }
-        let succession = Succession::new(program, successor, upgrade::obstacle(options));
+        let succession = Succession::new(program, successor, options);
         let server = Server::open(options, succession, parts, signals, estate)?;
         if let Some(daemon) = daemon.take() {
             // What has been said is for the terminal, which is let go of now.
@@ -97,7 +101,7 @@ fn run_here(
         }
         Ok(server.serve().await)
     });
-    // Whoever still waits for a log or measures memory is not waited for.
+    // Whoever still waits for a log or a launcher, or measures memory, is not waited for.
     main.shutdown_background();
     outcome
 }
@@ -171,6 +175,8 @@ impl Server {
     }
 
     async fn until_the_end(&mut self) -> ExitCode {
+        let handle = self.operations.handle.clone();
+        let mut doomed = std::pin::pin!(handle.doomed());
         loop {
             let wish = tokio::select! {
                 wish = self.signals.next() => wish,
@@ -192,6 +198,7 @@ impl Server {
                     }
                     continue;
                 }
+                () = &mut doomed => return self.give_up().await,
                 ended = &mut self.ended => return after(&ended),
             };
             match wish {
@@ -250,15 +257,33 @@ impl Server {
         self.leave(IDLE_AT_STOP).await
     }
 
+    /// Workers that are left finish what they have; whoever manages this server is to start it anew.
+    async fn give_up(&mut self) -> ExitCode {
+        tracing::error!(
+            "the zygote is dead and nothing can start another: ending, so that the server is started anew"
+        );
+        self.operations.manager.stopping();
+        self.leave(IDLE_AT_STOP).await;
+        ExitCode::FAILURE
+    }
+
     /// Lets every request have its response, within the graceful timeout.
     async fn leave(&mut self, idle: Duration) -> ExitCode {
+        let begun = Instant::now();
         let handle = self.operations.handle.clone();
         self.operations.observer.draining();
         self.estate.close_to_requests();
         let fronts = self.fronts.clone().into_iter();
         let mut drained: JoinSet<()> = fronts.map(|front| async move { front.drain(idle).await }).collect();
         tokio::select! {
-            () = async { while drained.join_next().await.is_some() {} } => handle.stop(true).await,
+            () = async { while drained.join_next().await.is_some() {} } => {
+                match self.patience.is_zero() {
+                    true => handle.stop(true).await,
+                    false => handle.stop_within(self.patience.saturating_sub(begun.elapsed()).max(LAST_STEPS)).await,
+                }
+            }
+            // Nobody is left to answer, nor will there be.
+            () = handle.deserted() => handle.stop(false).await,
             () = within(self.patience) => {
                 tracing::warn!("requests still run after {:?}: cut them off", self.patience);
                 handle.stop(false).await;

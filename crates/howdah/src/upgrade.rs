@@ -67,7 +67,7 @@ fn called(name: &Path, own: &Path) -> Option<PathBuf> {
 }
 
 /// Why this server cannot be replaced by itself, with the way out.
-pub(crate) fn obstacle(options: &Serve) -> Option<&'static str> {
+fn obstacle(options: &Serve) -> Option<&'static str> {
     if options.process.zygote_fd.is_some() {
         return Some(
             "plackup has loaded the application, so only plackup can do it anew: start plackup again",
@@ -99,16 +99,17 @@ struct UnderWay {
 }
 
 impl Succession {
-    /// `job` starts `program` by its recipe; `obstacle` is why there can be none.
-    pub(crate) fn new(program: Program, job: Job, obstacle: Option<&'static str>) -> Self {
-        Self { program, job, obstacle, under_way: None }
+    /// `job` starts `program` by its recipe.
+    pub(crate) fn new(program: Program, job: Job, options: &Serve) -> Self {
+        Self { program, job, obstacle: obstacle(options), under_way: None }
     }
 
     /// Starts a new process, unless that is impossible or under way.
     pub(crate) fn begin(&mut self, estate: &Estate, reply: Option<Reply>) {
         match self.inheritance(estate) {
             Ok(inheritance) => {
-                let task = tokio::spawn(start(self.program.clone(), self.job.clone(), inheritance));
+                let (program, job) = (self.program.clone(), self.job.clone());
+                let task = tokio::spawn(start(program, job, inheritance));
                 self.under_way = Some(UnderWay { task, reply });
             }
             Err(reason) => conclude(&Err(reason), reply),
@@ -182,9 +183,14 @@ pub(crate) struct Successor {
 /// # Errors
 /// When it cannot be started or does not come so far: the reason, for people.
 async fn start(program: Program, job: Job, estate: Inheritance) -> Result<Successor, String> {
-    let mut successor = launch(&program, &job, &estate)
-        .map_err(|error| format!("cannot start {}: {error}", program.path.display()))?;
-    drop(estate);
+    let path = program.path.display().to_string();
+    // Starting it is to wait for others, which a front thread must not.
+    let launched = tokio::task::spawn_blocking(move || launch(&job, &estate)).await;
+    let launched = launched.map_err(io::Error::other).and_then(|launched| launched);
+    let mut successor = launched
+        .and_then(|(process, channel)| Successor::of(process, channel))
+        .map_err(|error| format!("cannot start {path}: {error}"))?;
+    tracing::info!(pid = successor.pid(), "upgrade: {path} is being started");
     match successor.hear().await? {
         Word::Ready => Ok(successor),
         Word::Failed(reason) => Err(reason),
@@ -207,7 +213,8 @@ impl Inheritance {
     }
 }
 
-fn launch(program: &Program, job: &Job, estate: &Inheritance) -> io::Result<Successor> {
+/// The new process, and where to talk to it.
+fn launch(job: &Job, estate: &Inheritance) -> io::Result<(Process, Channel)> {
     let (channel, theirs) = Channel::pair()?;
     channel.set_nonblocking(true)?;
     let mut numbers = FIRST_FD..;
@@ -226,12 +233,15 @@ fn launch(program: &Program, job: &Job, estate: &Inheritance) -> io::Result<Succ
     // The supervisor collects children that it does not know.
     let will = serde_json::to_string(&will)?;
     let pid = job.start(Some(will.as_ref()), Some(io::stdin().as_fd()), &fds)?;
-    tracing::info!(pid = pid.as_raw_pid(), "upgrade: {} is being started", program.path.display());
-    let channel = BufReader::new(UnixStream::from_std(channel)?);
-    Ok(Successor { process: Process::open(pid), channel, serves: false })
+    Ok((Process::open(pid), channel))
 }
 
 impl Successor {
+    fn of(process: Process, channel: Channel) -> io::Result<Self> {
+        let channel = BufReader::new(UnixStream::from_std(channel)?);
+        Ok(Self { process, channel, serves: false })
+    }
+
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid().as_raw_pid().unsigned_abs()

@@ -15,6 +15,8 @@ pub struct Snapshot {
     pub times: Times,
     /// How it is.
     pub state: State,
+    /// What is wrong, for people; none when all is well.
+    pub trouble: Option<String>,
     /// Load of the application that serves, counted from 1.
     pub generation: u32,
     /// Load averages of the machine over 1, 5 and 15 minutes.

@@ -1,7 +1,7 @@
 //! Failures that the operator or the binary must hear of.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use howdah_sys::ExitKind;
 
@@ -44,6 +44,18 @@ pub enum StartError {
     /// Stopped before the workers were ready.
     #[error("stopped before the workers were ready")]
     Stopped,
+}
+
+impl StartError {
+    /// `perl` cannot be run, or there is nobody to run it.
+    pub(crate) fn of_perl(perl: &Path, error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::TimedOut => {
+                Self::System { what: "start a zygote", error }
+            }
+            _ => Self::Perl { perl: perl.to_owned(), error },
+        }
+    }
 }
 
 /// Why a reload did not happen; the old generation goes on.

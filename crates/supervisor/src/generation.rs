@@ -31,6 +31,8 @@ pub(crate) struct Generation {
     /// The end of its zygote has been dealt with.
     pub(crate) orphaned: bool,
     pub(crate) started: Instant,
+    /// The log has been told that its load takes long.
+    pub(crate) told_long: bool,
     /// Since when requests go to it.
     pub(crate) serving: Option<SystemTime>,
 }
@@ -45,6 +47,7 @@ impl Generation {
             proven: false,
             orphaned: false,
             started: Instant::now(),
+            told_long: false,
             serving: None,
         }
     }

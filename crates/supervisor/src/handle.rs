@@ -1,6 +1,6 @@
 //! What others may ask of the supervisor: signal handlers, status pages, the control socket, the deadline watch.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use howdah_sys::{Pid, Signal};
 use howdah_wire::WorkerPhase;
@@ -24,10 +24,29 @@ pub(crate) type Reply<T> = oneshot::Sender<T>;
 pub(crate) enum Request {
     Ready(Reply<Result<(), StartError>>),
     Reload(Reply<Result<(), ReloadError>>),
-    Stop { graceful: bool, reply: Reply<()> },
+    Stop { within: Grace, reply: Reply<()> },
+    Doom { which: Doom, reply: Reply<()> },
     Resize { change: Resize, reply: Reply<usize> },
     Snapshot(Reply<Snapshot>),
     Signal { index: u16, pid: Option<Pid>, signal: Signal, reply: Reply<bool> },
+}
+
+/// Time for workers to leave when all is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grace {
+    /// As configured.
+    Usual,
+    /// Less than that.
+    Within(Duration),
+}
+
+/// What cannot be helped any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doom {
+    /// There is no zygote, and there can be no other: no worker will be replaced.
+    NoZygote,
+    /// No worker is left, either.
+    NoWorker,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +135,30 @@ impl Handle {
     ///
     /// Drained workers claim nothing more, so let the queue run empty before a graceful stop.
     pub async fn stop(&self, graceful: bool) {
-        let _ = self.ask(|reply| Request::Stop { graceful, reply }).await;
+        let within = if graceful { Grace::Usual } else { Grace::Within(Duration::ZERO) };
+        let _ = self.ask(|reply| Request::Stop { within, reply }).await;
+    }
+
+    /// As a graceful [`Handle::stop`], when some of that time is over.
+    pub async fn stop_within(&self, time: Duration) {
+        let _ = self.ask(|reply| Request::Stop { within: Grace::Within(time), reply }).await;
+    }
+
+    /// Waits until the zygote is dead and nothing can start another: the workers that are left are the last.
+    pub async fn doomed(&self) {
+        self.wait_for(Doom::NoZygote).await;
+    }
+
+    /// Waits until these are gone, too.
+    pub async fn deserted(&self) {
+        self.wait_for(Doom::NoWorker).await;
+    }
+
+    async fn wait_for(&self, which: Doom) {
+        if self.ask(|reply| Request::Doom { which, reply }).await.is_none() {
+            // The supervisor has ended otherwise.
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Changes the number of workers (TTIN, TTOU); returns the new number, at least 1.

@@ -19,6 +19,7 @@
 //! shutdown     the end, graceful or at once
 //! tally        what came and went, and why
 //! status       the state, for those who ask
+//! trouble      what is wrong with it, in words
 //! generation, pool, worker    the state
 //! zygote, link, message       the zygote's process, its control socket, what is said on it
 //! backoff, jitter             waiting longer after each failure; spreading what would coincide
@@ -46,6 +47,7 @@ mod shutdown;
 mod status;
 mod supervisor;
 mod tally;
+mod trouble;
 mod worker;
 mod zygote;
 

@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::generation::{Generation, Role};
 use crate::pool::phase_of;
 use crate::supervisor::{Startup, Supervisor};
-use crate::worker::{Reason, Worker};
+use crate::worker::{NOT_YET, Reason, Worker};
 
 /// How often a worker that is starting is looked at: it has no way to call.
 const WATCH_START: Duration = Duration::from_millis(2);
@@ -28,6 +28,7 @@ impl Supervisor {
     /// Does what is due. Returns when to look again without any news.
     pub(crate) fn step(&mut self, now: Instant) -> Option<Instant> {
         self.look_at_zygotes(now);
+        self.look_at_loads(now);
         self.look_at_starts();
         if self.shutdown.is_none() {
             self.mark_for_recycling(now);
@@ -173,6 +174,20 @@ impl Supervisor {
                 tracing::warn!(worker = index, pid, "worker did not leave in time and is killed");
             }
         }
+        if self.shutdown.is_some() {
+            self.end_deaf_zygotes(now);
+        }
+    }
+
+    /// A worker whose fork is not reported cannot be killed: it is the zygote that does not come to it.
+    fn end_deaf_zygotes(&mut self, now: Instant) {
+        let due = |worker: &Worker| worker.kill_at.is_some_and(|at| at <= now + NOT_YET);
+        let unknown = |worker: &Worker| worker.process.is_none() && worker.orphaned.is_none() && due(worker);
+        let deaf: Vec<u32> =
+            self.pool.workers().filter(|(_, worker)| unknown(worker)).map(|(_, w)| w.generation).collect();
+        for generation in self.generations.iter_mut().filter(|generation| deaf.contains(&generation.number)) {
+            generation.zygote.end(now);
+        }
     }
 
     /// Workers of a generation that are to stay, ready or not.
@@ -198,6 +213,7 @@ impl Supervisor {
             self.sweep_at,
             self.next_orphan(now),
             self.next_unreported(now),
+            self.next_load(now),
         ];
         [workers, zygotes, waits].into_iter().chain(others).flatten().min()
     }

@@ -6,7 +6,10 @@
 //!    +---- failed ------+--> Leaving                            (the one that served goes on)
 //! ```
 
+use std::io;
 use std::time::Instant;
+
+use howdah_sys::Pid;
 
 use crate::error::{ReloadError, StartError};
 use crate::generation::{Generation, Role};
@@ -41,10 +44,29 @@ impl Supervisor {
         let Some(program) = &self.program else { return Ok(()) };
         self.last_generation += 1;
         let number = self.last_generation;
-        let zygote = Zygote::start(program, &self.shared, number, self.mailbox.clone())?;
-        tracing::info!(generation = number, pid = zygote.pid_number(), "the application is being loaded");
+        let zygote = Zygote::start(program, number, self.mailbox.clone())?;
         self.generations.push(Generation::new(number, zygote));
         Ok(())
+    }
+
+    /// The zygote of `number` has been started, or could not be.
+    pub(crate) fn note_start(&mut self, number: u32, outcome: io::Result<Pid>) {
+        let Some(program) = &self.program else { return };
+        let generation = self.generations.iter_mut().find(|generation| generation.number == number);
+        let Some(generation) = generation.filter(|generation| generation.zygote.is_starting()) else {
+            return;
+        };
+        let outcome = outcome.map_err(|error| StartError::of_perl(&program.perl, error));
+        match outcome.and_then(|pid| generation.zygote.started(pid, &self.shared, number)) {
+            Ok(()) => {
+                let pid = generation.zygote.pid_number();
+                tracing::info!(generation = number, pid, "the application is being loaded");
+            }
+            Err(error) => {
+                generation.zygote.abandon();
+                self.reload_failed(number, &ReloadError::Zygote(error.to_string()));
+            }
+        }
     }
 
     /// The zygote of `number` has loaded the application, with this version of perl.

@@ -1,11 +1,17 @@
 //! The end: graceful or at once, and the answers that are still owed.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use howdah_sys::launcher::Condition;
 
 use crate::error::{ReloadError, StartError};
 use crate::generation::Role;
-use crate::handle::Reply;
+use crate::handle::{Doom, Grace, Reply};
 use crate::supervisor::{Ended, Startup, Supervisor};
+use crate::zygote::Program;
+
+/// Time to leave for a worker that was not ready yet: it has no request to finish, only perhaps a hook that hangs.
+const UNREADY: Duration = Duration::from_secs(2);
 
 /// A stop under way.
 #[derive(Debug)]
@@ -17,23 +23,25 @@ pub(crate) struct Shutdown {
 
 impl Supervisor {
     /// Through the handle; a second time to cut a graceful stop short.
-    pub(crate) fn request_stop(&mut self, graceful: bool, reply: Reply<()>) {
+    pub(crate) fn request_stop(&mut self, within: Grace, reply: Reply<()>) {
         let shutdown = self.shutdown.get_or_insert_with(|| Shutdown { at_once: false, replies: Vec::new() });
         shutdown.replies.push(reply);
-        shutdown.at_once |= !graceful;
+        shutdown.at_once |= within == Grace::Within(Duration::ZERO);
         self.answer_reload(&Err(ReloadError::Stopping));
         self.fail_startup();
         for number in self.numbers(|generation| generation.role != Role::Leaving) {
             self.dismiss(number);
         }
-        let now = Instant::now();
+        let grace = match within {
+            Grace::Usual => self.config.grace(),
+            Grace::Within(time) => Some(time),
+        };
         for index in self.pool.pick(|_| true) {
-            self.pool.drain(index, self.config.grace());
+            self.pool.drain(index, grace);
         }
-        if !graceful {
-            for (_, _, worker) in self.pool.workers_mut() {
-                worker.limit(now);
-            }
+        let now = Instant::now();
+        for (_, _, worker) in self.pool.workers_mut().filter(|(_, _, worker)| !worker.up) {
+            worker.limit(now + UNREADY);
         }
     }
 
@@ -42,19 +50,39 @@ impl Supervisor {
         self.shutdown.as_ref().is_some_and(|shutdown| shutdown.at_once)
     }
 
-    /// Nothing is left to do.
+    /// Nothing is left to do, or nothing can be done any more.
     pub(crate) fn look_for_the_end(&mut self) {
+        let (doomed, empty) = (self.is_doomed(), self.pool.is_empty());
+        // As long as workers of plackup's serve, there may be somebody who starts it anew in time.
+        let hopeless = doomed && self.program.is_some();
+        for (which, reply) in std::mem::take(&mut self.doom_replies) {
+            if doomed && empty || hopeless && which == Doom::NoZygote {
+                let _ = reply.send(());
+            } else {
+                self.doom_replies.push((which, reply));
+            }
+        }
         if self.shutdown.is_some() {
-            if self.pool.is_empty() && self.generations.is_empty() {
+            if empty && self.generations.is_empty() {
                 self.ended = Some(Ended::Stopped);
             }
             return;
         }
-        let lost = self.program.is_none() && self.generations.iter().all(|g| g.zygote.is_gone());
-        if lost && self.pool.is_empty() {
+        if self.program.is_none() && doomed && empty {
             tracing::error!("plackup's zygote and all its workers are gone; restart the server");
             self.ended = Some(Ended::Lost);
         }
+    }
+
+    /// There is no zygote, and there can be no other. Launchers that were stopped may be continued, so as long as workers
+    /// serve there is hope.
+    fn is_doomed(&self) -> bool {
+        let barren = match self.program.as_ref().map(Program::condition) {
+            None | Some(Condition::Gone) => true,
+            Some(Condition::Silent) => self.pool.is_empty(),
+            Some(Condition::Well) => false,
+        };
+        barren && self.generations.iter().all(|generation| generation.zygote.is_gone())
     }
 
     /// Whoever still waits for an answer gets it.
@@ -62,6 +90,7 @@ impl Supervisor {
         tracing::debug!("the supervisor ends: {ended:?}");
         self.answer_reload(&Err(ReloadError::Stopping));
         self.fail_startup();
+        self.doom_replies.clear();
         for reply in self.shutdown.take().into_iter().flat_map(|shutdown| shutdown.replies) {
             let _ = reply.send(());
         }

@@ -13,7 +13,6 @@ impl Supervisor {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let now = Instant::now();
         let serving = self.in_role(Role::Serving);
-        let crashes = serving.and_then(|generation| generation.crashes.trouble(now));
         Snapshot {
             generation: serving.map_or(0, |generation| generation.number),
             serving_since: serving.and_then(|generation| generation.serving),
@@ -24,7 +23,7 @@ impl Supervisor {
             target: self.target,
             workers: self.pool.workers().filter_map(|(index, _)| self.worker_info(index)).collect(),
             counts: self.counts.clone(),
-            trouble: crashes.or_else(|| self.loads.trouble(now)),
+            trouble: self.trouble(now),
         }
     }
 

@@ -4,6 +4,7 @@
 //! then [`Supervisor::step`] in `reconcile` looks at the whole and does what is due, and says when it wants to look
 //! again.
 
+use std::io;
 use std::time::Instant;
 
 use howdah_sys::{Pid, set_subreaper};
@@ -15,7 +16,7 @@ use crate::config::{Config, Shared, Source, most_workers};
 use crate::error::{ReloadError, StartError};
 use crate::event::Event;
 use crate::generation::{Generation, Role};
-use crate::handle::{Handle, Reply, Request, Resize};
+use crate::handle::{Doom, Handle, Reply, Request, Resize};
 use crate::jitter::Jitter;
 use crate::message::Report;
 use crate::pool::Pool;
@@ -34,6 +35,8 @@ pub(crate) enum Notice {
     Request(Request),
     /// Every front thread has recovered the slots of this cell's dead worker.
     Recovered { index: u16 },
+    /// A zygote has been started, or could not be.
+    Started { generation: u32, outcome: io::Result<Pid> },
     /// A zygote speaks.
     Zygote { generation: u32, sender: Option<Pid>, report: Report },
     /// A zygote has closed its control socket; it said nothing more.
@@ -49,7 +52,7 @@ pub(crate) enum Notice {
 pub enum Ended {
     /// As asked by [`Handle::stop`].
     Stopped,
-    /// The last worker is gone and no zygote is left to fork another (only with a zygote from plackup).
+    /// The last worker is gone and no zygote is left to fork another, nor can there be one.
     Lost,
 }
 
@@ -82,6 +85,8 @@ pub struct Supervisor {
     pub(crate) reload_replies: Vec<Reply<Result<(), ReloadError>>>,
     pub(crate) startup: Startup,
     pub(crate) shutdown: Option<Shutdown>,
+    /// Who waits for the end of all hope.
+    pub(crate) doom_replies: Vec<(Doom, Reply<()>)>,
     pub(crate) watch: Watch,
     pub(crate) counts: Counts,
     /// When to collect orphans that are not ours to know.
@@ -105,7 +110,7 @@ impl Supervisor {
         let mut supervisor = Self::new(config, shared, events)?;
         match source {
             Source::Start { perl, job } => {
-                supervisor.program = Some(Program { perl, job });
+                supervisor.program = Some(Program::new(perl, job));
                 supervisor.add_generation()?;
             }
             Source::Adopted { control } => {
@@ -149,6 +154,7 @@ impl Supervisor {
             reload_replies: Vec::new(),
             startup: Startup::Waiting(Vec::new()),
             shutdown: None,
+            doom_replies: Vec::new(),
             sweep_at: None,
             ended: None,
         })
@@ -170,6 +176,7 @@ impl Supervisor {
         tokio::select! {
             Some(notice) = self.inbox.recv() => self.note_all(notice),
             Some(()) = self.children.recv() => self.reap(),
+            () = Program::changed(&mut self.program) => {}
             () = sleep_until(again) => {}
         }
     }
@@ -192,6 +199,7 @@ impl Supervisor {
                     generation.zygote.closed(Instant::now());
                 }
             }
+            Notice::Started { generation, outcome } => self.note_start(generation, outcome),
             Notice::Memory(found) => self.note_memory(&found),
             Notice::WorkerEnded { index, pid } => self.note_end(index, pid),
         }
@@ -201,7 +209,8 @@ impl Supervisor {
         match request {
             Request::Ready(reply) => self.note_wait_for_ready(reply),
             Request::Reload(reply) => self.request_reload(reply),
-            Request::Stop { graceful, reply } => self.request_stop(graceful, reply),
+            Request::Stop { within, reply } => self.request_stop(within, reply),
+            Request::Doom { which, reply } => self.doom_replies.push((which, reply)),
             Request::Resize { change, reply } => {
                 let _ = reply.send(self.resize(change));
             }
@@ -275,6 +284,10 @@ impl Supervisor {
         match notice {
             Notice::Zygote { report: Report::Failed(message), .. } => {
                 Some(Err(StartError::Application(message)))
+            }
+            Notice::Started { outcome: Err(error), .. } => {
+                let perl = self.program.as_ref().map(|program| program.perl.as_path());
+                Some(Err(StartError::of_perl(perl.unwrap_or("perl".as_ref()), error)))
             }
             other => {
                 self.note(other);

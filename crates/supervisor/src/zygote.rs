@@ -6,17 +6,18 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use howdah_sys::launcher::{FIRST_FD, Job};
+use howdah_sys::launcher::{Condition, FIRST_FD, Job};
 use howdah_sys::process::{Process, try_wait};
 use howdah_sys::recipe::Recipe;
 use howdah_sys::{ExitKind, Pid, Signal, activation, notify, socketpair_seqpacket};
 use serde::Serialize;
+use tokio::sync::watch;
 
 use crate::config::{Shared, ZygoteSpec};
 use crate::error::StartError;
 use crate::link::Link;
 use crate::reconcile::pid_number;
-use crate::supervisor::Mailbox;
+use crate::supervisor::{Mailbox, Notice};
 
 /// Time for a zygote to exit once it was told and has no workers.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -26,6 +27,29 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Program {
     pub(crate) perl: PathBuf,
     pub(crate) job: Job,
+    /// Of the launchers; none when this process starts zygotes itself.
+    pub(crate) condition: Option<watch::Receiver<Condition>>,
+}
+
+impl Program {
+    pub(crate) fn new(perl: PathBuf, job: Job) -> Self {
+        let condition = job.condition();
+        Self { perl, job, condition }
+    }
+
+    /// Of those who start zygotes.
+    pub(crate) fn condition(&self) -> Condition {
+        self.condition.as_ref().map_or(Condition::Well, |condition| *condition.borrow())
+    }
+
+    /// Waits until that is another.
+    pub(crate) async fn changed(program: &mut Option<Self>) {
+        let condition = program.as_mut().and_then(|program| program.condition.as_mut());
+        match condition {
+            Some(condition) if condition.has_changed().is_ok() => drop(condition.changed().await),
+            _ => std::future::pending().await,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -60,8 +84,10 @@ pub fn recipe(
 pub(crate) struct Zygote {
     // None once the zygote has closed it.
     link: Option<Link>,
-    // None for an adopted zygote that has not spoken yet.
+    // None for one that is being started, and an adopted one that has not spoken yet.
     process: Option<Process>,
+    // Somebody is starting it, and will say how that went.
+    starting: bool,
     ended: Option<ExitKind>,
     told_to_stop: bool,
     // It reads its control socket, so the end of that is enough to end it.
@@ -72,19 +98,37 @@ pub(crate) struct Zygote {
 }
 
 impl Zygote {
-    /// Starts perl; the application loads while we go on.
-    pub(crate) fn start(
-        program: &Program,
-        shared: &Shared,
-        generation: u32,
-        mailbox: Mailbox,
-    ) -> Result<Self, StartError> {
+    /// Has perl started; [`Notice::Started`] tells how that went.
+    pub(crate) fn start(program: &Program, generation: u32, mailbox: Mailbox) -> Result<Self, StartError> {
         let (ours, theirs) = socketpair_seqpacket().map_err(system("create a socket pair"))?;
-        let pid = program.job.start(None, None, &[theirs.as_fd()]);
-        let pid = pid.map_err(|error| StartError::Perl { perl: program.perl.clone(), error })?;
-        let zygote = Self::connect(ours, Some(Process::open(pid)), generation, mailbox)?;
-        zygote.attach(shared, generation)?;
+        let mut zygote = Self::connect(ours, generation, mailbox.clone())?;
+        zygote.starting = true;
+        let job = program.job.clone();
+        // Whoever starts it may be slow, or not there at all.
+        tokio::task::spawn_blocking(move || {
+            let outcome = job.start(None, None, &[theirs.as_fd()]);
+            let _ = mailbox.send(Notice::Started { generation, outcome });
+        });
         Ok(zygote)
+    }
+
+    /// It has been started: now it is told what it needs to load the application. One that comes when it is not wanted
+    /// any more finds its socket closed instead, and leaves.
+    pub(crate) fn started(&mut self, pid: Pid, shared: &Shared, generation: u32) -> Result<(), StartError> {
+        self.starting = false;
+        self.process = Some(Process::open(pid));
+        self.attach(shared, generation)
+    }
+
+    /// Nobody has said yet how its start went.
+    pub(crate) fn is_starting(&self) -> bool {
+        self.starting
+    }
+
+    /// It cannot be started, or need not be any more.
+    pub(crate) fn abandon(&mut self) {
+        self.starting = false;
+        self.link = None;
     }
 
     /// Takes over a zygote that somebody else forked.
@@ -94,22 +138,18 @@ impl Zygote {
         generation: u32,
         mailbox: Mailbox,
     ) -> Result<Self, StartError> {
-        let zygote = Self::connect(control, None, generation, mailbox)?;
+        let zygote = Self::connect(control, generation, mailbox)?;
         zygote.attach(shared, generation)?;
         Ok(zygote)
     }
 
-    fn connect(
-        control: OwnedFd,
-        process: Option<Process>,
-        generation: u32,
-        mailbox: Mailbox,
-    ) -> Result<Self, StartError> {
+    fn connect(control: OwnedFd, generation: u32, mailbox: Mailbox) -> Result<Self, StartError> {
         let link =
             Link::open(control, generation, mailbox).map_err(system("use the zygote's control socket"))?;
         Ok(Self {
             link: Some(link),
-            process,
+            process: None,
+            starting: false,
             ended: None,
             told_to_stop: false,
             listens: false,
@@ -141,6 +181,9 @@ impl Zygote {
     /// Asks it to exit when its last worker has.
     pub(crate) fn stop(&mut self) {
         self.told_to_stop = true;
+        if self.starting {
+            return self.abandon();
+        }
         self.say("stop".to_owned(), Vec::new());
     }
 
@@ -154,6 +197,11 @@ impl Zygote {
     /// It has nothing left to do: if it does not exit soon, it is killed.
     pub(crate) fn expect_exit(&mut self, now: Instant) {
         self.kill_at.get_or_insert(now + PATIENCE);
+    }
+
+    /// It is killed at once.
+    pub(crate) fn end(&mut self, now: Instant) {
+        self.kill_at = Some(self.kill_at.map_or(now, |at| at.min(now)));
     }
 
     /// Kills it when its time is up. Returns when to ask again.
@@ -205,7 +253,7 @@ impl Zygote {
 
     /// Everything it said has been read and its process is gone, so its workers are children of ours.
     pub(crate) fn is_gone(&self) -> bool {
-        self.link.is_none() && (self.ended.is_some() || self.process.is_none())
+        !self.starting && self.link.is_none() && (self.ended.is_some() || self.process.is_none())
     }
 
     /// Can be asked for workers.

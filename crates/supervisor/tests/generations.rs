@@ -124,8 +124,8 @@ async fn a_zygote_that_cannot_come_back_is_tried_again_more_slowly() {
     bench.handle.ready().await.unwrap();
     bench.edit("die broken deploy");
     kill(bench.handle.snapshot().await.zygote.unwrap());
-    let snapshot = bench.until("trouble", |s| s.trouble.is_some()).await;
-    assert!(snapshot.trouble.as_ref().unwrap().contains("broken deploy"), "{snapshot:?}");
+    let told = |s: &Snapshot| s.trouble.as_ref().is_some_and(|trouble| trouble.contains("broken deploy"));
+    let snapshot = bench.until("trouble", told).await;
     assert_eq!(snapshot.workers.len(), 1);
     bench.edit("");
     bench.until("a new generation", |s| s.generation > 1 && s.workers.len() == 1).await;

@@ -84,11 +84,6 @@ pub fn set_nonblocking(socket: impl AsFd) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(socket, true)?)
 }
 
-/// Calls on `socket` wait again.
-pub(crate) fn set_blocking(socket: impl AsFd) -> io::Result<()> {
-    Ok(rustix::io::ioctl_fionbio(socket, false)?)
-}
-
 struct Packet {
     length: usize,
     fds: Vec<OwnedFd>,

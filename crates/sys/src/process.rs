@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use rustix::process::{PidfdFlags, WaitOptions};
+use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitOptions};
 
 pub use rustix::process::{Pid, Signal};
 
@@ -180,6 +180,14 @@ pub fn ended_child() -> Option<Pid> {
     }
     // SAFETY: waitid fills in the fields of SIGCHLD; without an ended child the pid stays 0.
     Pid::from_raw(unsafe { info.si_pid() })
+}
+
+/// Kills `pid` if it is a child of this process that nobody has waited for: the number is nobody else's then.
+pub(crate) fn end_child(pid: Pid) {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    if rustix::process::waitid(WaitId::Pid(pid), look).is_ok() {
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
 }
 
 /// A running process that can be signalled without fear that its id has been given to another.

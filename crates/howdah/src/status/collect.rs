@@ -38,6 +38,14 @@ pub(super) enum Stage {
     Draining,
 }
 
+/// How the server is, in a word.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Condition {
+    pub(super) state: State,
+    /// Something is wrong, though it may serve.
+    pub(super) trouble: bool,
+}
+
 /// What is read, and what is remembered from one look to the next.
 pub(super) struct Collector {
     segment: Segment,
@@ -98,6 +106,7 @@ impl Collector {
             server: self.server.clone(),
             times: self.times(supervised),
             state: self.state_by(supervised),
+            trouble: supervised.trouble.clone(),
             generation: supervised.generation,
             load: load(),
             cpu: self.meter.read(processes),
@@ -183,9 +192,10 @@ impl Collector {
 pub(super) type Shared = Rc<RefCell<Collector>>;
 
 /// How the server is; none when the supervisor does not answer.
-pub(super) async fn state(shared: &Shared) -> Option<State> {
+pub(super) async fn condition(shared: &Shared) -> Option<Condition> {
     let supervised = supervised(shared).await?;
-    Some(shared.borrow().state_by(&supervised))
+    let state = shared.borrow().state_by(&supervised);
+    Some(Condition { state, trouble: supervised.trouble.is_some() })
 }
 
 /// Everything.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_front::{Answer, Local, LocalPage, Question};
-use howdah_metrics::{Counters, Page, Snapshot, State, metrics_page, status_page};
+use howdah_metrics::{Counters, Page, Snapshot, metrics_page, status_page};
 use howdah_supervisor::Handle;
 use howdah_wire::Segment;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -31,7 +31,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval};
 
 pub(crate) use collect::LineCounter;
-use collect::{Collector, Shared, Stage, snapshot, state};
+use collect::{Collector, Condition, Shared, Stage, condition, snapshot};
 pub(crate) use memory::Memories;
 pub(crate) use workers::request_of;
 
@@ -145,8 +145,8 @@ async fn answer(shared: Shared, memories: Memories, question: Question) {
     let answer = match page {
         LocalPage::Status => shown(status_page(&query, &snapshot(&shared, &memories).await)),
         LocalPage::Metrics => shown(metrics_page(&accept, &snapshot(&shared, &memories).await)),
-        LocalPage::Health => health(state(&shared).await),
-        LocalPage::Ready => readiness(state(&shared).await),
+        LocalPage::Health => health(condition(&shared).await),
+        LocalPage::Ready => readiness(condition(&shared).await),
     };
     let _ = reply.send(answer);
 }
@@ -157,16 +157,23 @@ fn shown(page: Page) -> Answer {
 }
 
 /// A server that starts, stops or waits for a working application lives.
-fn health(state: Option<State>) -> Answer {
-    verdict(state.is_some(), state)
+fn health(condition: Option<Condition>) -> Answer {
+    verdict(condition.is_some(), condition)
 }
 
-fn readiness(state: Option<State>) -> Answer {
-    verdict(state.is_some_and(State::is_ready), state)
+fn readiness(condition: Option<Condition>) -> Answer {
+    verdict(condition.is_some_and(|condition| condition.state.is_ready()), condition)
 }
 
-fn verdict(well: bool, state: Option<State>) -> Answer {
-    let word = state.map_or("no answer from the supervisor", State::name);
+/// What the trouble is, not everybody may know.
+fn verdict(well: bool, condition: Option<Condition>) -> Answer {
+    let body = match condition {
+        Some(Condition { state, trouble: true }) => {
+            format!("{}, in trouble: see howdah status\n", state.name())
+        }
+        Some(Condition { state, trouble: false }) => format!("{}\n", state.name()),
+        None => "no answer from the supervisor\n".to_owned(),
+    };
     let status = if well { 200 } else { 503 };
-    Answer { status, content_type: "text/plain; charset=utf-8", refresh: None, body: format!("{word}\n") }
+    Answer { status, content_type: "text/plain; charset=utf-8", refresh: None, body }
 }

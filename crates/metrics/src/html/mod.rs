@@ -78,7 +78,11 @@ fn header(out: &mut String, snapshot: &Snapshot) {
     facts.push(format!("up {}", long(snapshot.times.uptime())));
     let shown: Vec<_> =
         facts.iter().filter(|fact| !fact.is_empty()).map(|fact| Text(fact).to_string()).collect();
-    put(out, format_args!("{}</p></div>", shown.join("<span class=\"dot\">·</span>")));
+    put(out, format_args!("{}</p>", shown.join("<span class=\"dot\">·</span>")));
+    if let Some(trouble) = &snapshot.trouble {
+        put(out, format_args!("<p class=\"bad\">{}</p>", Text(trouble)));
+    }
+    out.push_str("</div>");
     let (state, mood) = (snapshot.state.name(), mood(snapshot.state));
     put(
         out,

@@ -38,6 +38,7 @@ pub(crate) fn busy() -> Snapshot {
         },
         times: Times { now, started: now - 273_785.0, loaded: now - 5400.0 },
         state: State::Ready,
+        trouble: None,
         generation: 7,
         load: [1.32, 0.98, 0.77],
         cpu: Cpu { front_user: 812.4, front_system: 640.2, workers_user: 9100.7, workers_system: 402.1 },

@@ -10,11 +10,13 @@ use std::process::Command;
 
 use rustix::io::fcntl_dupfd_cloexec;
 
-use super::{FIRST_FD, KNOCK, MEMORY, REPLY, START, take};
+use super::FIRST_FD;
+use super::line::{DOUBLE, KNOCK, MEMORY, REPLY, START, take};
 use crate::channel::{recv_with_fds, send_with_fds};
 use crate::process::{Pid, adopt_fd};
 use crate::recipe::{Recipe, decode};
 use crate::usage::measure;
+use crate::wake::monotonic_ns;
 
 /// Longest request: the value of a variable, which the kernel itself bounds by this.
 const LONGEST: usize = 128 * 1024 + 64;
@@ -24,7 +26,7 @@ const LONGEST: usize = 128 * 1024 + 64;
 /// # Errors
 /// When this process was not started by [`start`](super::start), or the kernel refuses something basic.
 pub fn serve() -> io::Result<()> {
-    let (socket, recipes) = (adopt_fd(FIRST_FD)?, adopt_fd(FIRST_FD + 1)?);
+    let (mut socket, recipes) = (adopt_fd(FIRST_FD)?, adopt_fd(FIRST_FD + 1)?);
     let mut list = Vec::new();
     File::from(recipes).read_to_end(&mut list)?;
     let recipes = decode(&list).ok_or(io::ErrorKind::InvalidData)?;
@@ -41,15 +43,36 @@ pub fn serve() -> io::Result<()> {
         let mut request = &packet[..length];
         let Ok(serial) = take(&mut request) else { continue };
         let outcome = obey(&recipes, request, fds);
-        if send_with_fds(&socket, &reply(serial, &outcome), &[]).is_err() {
+        if let Ok(Done { double: Some(own), .. }) = outcome {
+            socket = own;
+            continue;
+        }
+        let failure = outcome.as_ref().ok().and_then(|done| done.failure.as_ref()).map(AsFd::as_fd);
+        if send_with_fds(&socket, &reply(serial, &outcome), failure.as_slice()).is_err() {
             return Ok(());
         }
     }
 }
 
-fn reply(serial: [u8; 4], outcome: &io::Result<[u64; 3]>) -> [u8; REPLY] {
+/// What has been done.
+#[derive(Debug, Default)]
+struct Done {
+    numbers: [u64; 3],
+    /// By which a new process tells why it cannot execute its program.
+    failure: Option<OwnedFd>,
+    /// This process is the double, with this socket.
+    double: Option<OwnedFd>,
+}
+
+impl Done {
+    fn started(pid: Pid, failure: Option<OwnedFd>) -> Self {
+        Self { numbers: [u64::from(pid.as_raw_pid().unsigned_abs()), 0, 0], failure, double: None }
+    }
+}
+
+fn reply(serial: [u8; 4], outcome: &io::Result<Done>) -> [u8; REPLY] {
     let error = outcome.as_ref().err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EINVAL));
-    let numbers = outcome.as_ref().copied().unwrap_or_default();
+    let numbers = outcome.as_ref().map_or([0; 3], |done| done.numbers);
     let mut bytes = [0; REPLY];
     bytes[..4].copy_from_slice(&serial);
     bytes[4..8].copy_from_slice(&error.to_ne_bytes());
@@ -59,38 +82,49 @@ fn reply(serial: [u8; 4], outcome: &io::Result<[u64; 3]>) -> [u8; REPLY] {
     bytes
 }
 
-fn obey(recipes: &[Recipe], request: &[u8], fds: Vec<OwnedFd>) -> io::Result<[u64; 3]> {
+fn obey(recipes: &[Recipe], mut request: &[u8], fds: Vec<OwnedFd>) -> io::Result<Done> {
+    if monotonic_ns() > u64::from_ne_bytes(take(&mut request)?) {
+        // We were stopped, and whoever asked has been told so: they have helped themselves since.
+        return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
+    }
     let (&what, mut rest) = request.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     match what {
-        KNOCK => Ok([0; 3]),
+        KNOCK => Ok(Done::default()),
         MEMORY => {
             let pid =
                 Pid::from_raw(i32::from_ne_bytes(take(&mut rest)?)).ok_or(io::ErrorKind::InvalidInput)?;
             let memory = measure(pid)?;
-            Ok([memory.private, memory.proportional, memory.resident])
+            Ok(Done { numbers: [memory.private, memory.proportional, memory.resident], ..Done::default() })
         }
         START => {
             let number = u32::from_ne_bytes(take(&mut rest)?) as usize;
             let value = rest.strip_prefix(b"=").map(|value| OsString::from_vec(value.to_vec()));
             let recipe = recipes.get(number).ok_or(io::ErrorKind::InvalidInput)?;
-            let pid = start(recipe, value.as_deref(), fds)?;
-            Ok([u64::from(pid.as_raw_pid().unsigned_abs()), 0, 0])
+            start(recipe, value.as_deref(), &fds)
         }
+        DOUBLE => double(fds.into_iter().next().ok_or(io::ErrorKind::InvalidInput)?),
         _ => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
 
-/// Forks a child of the front, and waits until it executes the program or tells why it cannot.
-fn start(recipe: &Recipe, value: Option<&OsStr>, fds: Vec<OwnedFd>) -> io::Result<Pid> {
+/// Forks a child of the front that executes the program. It is the front that waits for that, so that we have an answer
+/// for it at any time.
+fn start(recipe: &Recipe, value: Option<&OsStr>, fds: &[OwnedFd]) -> io::Result<Done> {
     let mut command = recipe.command(value)?;
-    let (mut failure, tell) = io::pipe()?;
-    let Some(pid) = fork_sibling()? else { become_it(&mut command, &fds, tell.as_fd()) };
-    drop((tell, fds));
-    let mut number = [0; 4];
-    match failure.read_exact(&mut number) {
-        Ok(()) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(number))),
-        Err(_) => Ok(pid),
+    let (failure, tell) = io::pipe()?;
+    let Some(pid) = fork_sibling()? else { become_it(&mut command, fds, tell.as_fd()) };
+    Ok(Done::started(pid, Some(failure.into())))
+}
+
+/// Forks a launcher like this one, which serves the front on `socket`. Nothing of what it may start comes from there: the
+/// recipes are in our memory.
+fn double(socket: OwnedFd) -> io::Result<Done> {
+    if let Some(pid) = fork_sibling()? {
+        return Ok(Done::started(pid, None));
     }
+    // A signal for a process group is not to end both.
+    let _ = rustix::process::setpgid(None, None);
+    Ok(Done { double: Some(socket), ..Done::default() })
 }
 
 /// Executes the command in this process, with `fds` as the descriptors 0, 1, 2 and so on. Ends it when that fails.

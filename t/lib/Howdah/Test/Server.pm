@@ -105,6 +105,7 @@ sub processes {
     return grep { _title($_) =~ /^howdah: $role/ } @family;
 }
 
+sub launchers { return $_[0]->processes('launcher') }
 sub workers { return $_[0]->processes('worker') }
 
 sub is_running {
@@ -171,7 +172,7 @@ sub _title {
     my $pid = shift;
     open my $in, '<', "/proc/$pid/cmdline" or return '';
     local $/;
-    return scalar(<$in>) // '';
+    return (scalar(<$in>) // '') =~ tr/\0/ /r;
 }
 
 1;
