@@ -1,13 +1,18 @@
-# What hangs is given up after its time: a worker that has not come so far as to be ready, a hook at its end.
+# What hangs is given up after its time: a new process at an upgrade, a worker that has not come so far as to be ready.
 use strict;
 use warnings;
 use lib 't/lib';
 
+use File::Spec ();
 use Howdah::Test::Client;
+use Howdah::Test::Command qw(howdah_bin);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Test::More;
 use Time::HiRes qw(sleep time);
+
+my $APP = 'sub { [200, [], ["$$"]] }';
+my $GET = "GET / HTTP/1.0\r\n\r\n";
 
 sub write_file {
     my ($file, $text) = @_;
@@ -15,6 +20,46 @@ sub write_file {
     print {$out} $text;
     return close $out;
 }
+
+sub family { return `ps -o pid= --ppid $_[0]` =~ /(\d+)/g }
+
+subtest 'an upgrade to code that hangs, and to a program that heeds no signal' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $dir      = $operator->dir;
+    symlink howdah_bin(), "$dir/howdah" or die $!;
+    write_file("$dir/app.psgi", $APP);
+    my $server = Howdah::Test::Server->start(
+        command => ["$dir/howdah", '-l', '127.0.0.1:0', '--upgrade-timeout', '1s', $operator->options],
+        env     => {HOWDAH_PERL5LIB => join ':', map { File::Spec->rel2abs($_) } 'blib/lib', 'blib/arch'},
+        file    => "$dir/app.psgi",
+        options => ['--workers', 1],
+    );
+    my $settled = sub {
+        join ' ', sort { $a <=> $b } family($server->pid);
+    };
+    my $before = $settled->();
+    my $fails  = sub {
+        my $what = shift;
+        my ($status, undef, $err) = $operator->ask('upgrade');
+        is $status, 1, $what;
+        like $err, qr/no upgrade, .*: the new process was not ready after 1s \(--upgrade-timeout\) and is ended/;
+        is $operator->status->{pid}, $server->pid, '... the old process goes on';
+        is(Howdah::Test::Client->ask($server, $GET)->{status}, 200);
+        ok $server->wait_until(sub { $settled->() eq $before }), '... and alone';
+    };
+    write_file("$dir/app.psgi", 'sleep 1 while 1;');
+    $fails->('code that hangs');
+
+    unlink "$dir/howdah";
+    write_file("$dir/howdah", "#!/bin/sh\ntrap '' INT TERM\nwhile :; do sleep 0.1; done\n");
+    chmod oct(755), "$dir/howdah";
+    $fails->('a program that hangs');
+
+    unlink "$dir/howdah";
+    symlink howdah_bin(), "$dir/howdah" or die $!;
+    write_file("$dir/app.psgi", $APP);
+    is + ($operator->ask('upgrade'))[0], 0, 'one that does not hang works';
+};
 
 my $HANGS = <<'PSGI';
 use Howdah;

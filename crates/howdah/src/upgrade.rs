@@ -32,6 +32,8 @@ use crate::options::Serve;
 
 /// Time for the new process to begin serving when it is ready and has been told to.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Time for one that is not wanted any more to end by itself.
+const TO_LEAVE: Duration = Duration::from_secs(5);
 
 /// How this program was called, to call it so again.
 #[derive(Clone, Debug)]
@@ -89,6 +91,8 @@ pub(crate) struct Succession {
     program: Program,
     job: Job,
     obstacle: Option<&'static str>,
+    /// Time for a new process to become ready; none for any.
+    patience: Option<Duration>,
     under_way: Option<UnderWay>,
 }
 
@@ -101,7 +105,8 @@ struct UnderWay {
 impl Succession {
     /// `job` starts `program` by its recipe.
     pub(crate) fn new(program: Program, job: Job, options: &Serve) -> Self {
-        Self { program, job, obstacle: obstacle(options), under_way: None }
+        let patience = options.process.upgrade_timeout.limit();
+        Self { program, job, obstacle: obstacle(options), patience, under_way: None }
     }
 
     /// Starts a new process, unless that is impossible or under way.
@@ -109,7 +114,7 @@ impl Succession {
         match self.inheritance(estate) {
             Ok(inheritance) => {
                 let (program, job) = (self.program.clone(), self.job.clone());
-                let task = tokio::spawn(start(program, job, inheritance));
+                let task = tokio::spawn(start(program, job, inheritance, self.patience));
                 self.under_way = Some(UnderWay { task, reply });
             }
             Err(reason) => conclude(&Err(reason), reply),
@@ -173,7 +178,7 @@ fn conclude(outcome: &Result<u32, String>, reply: Option<Reply>) {
 /// A new process that is to take over. Dropped before it has, it is ended.
 #[derive(Debug)]
 pub(crate) struct Successor {
-    process: Process,
+    process: Option<Process>,
     channel: BufReader<UnixStream>,
     serves: bool,
 }
@@ -181,8 +186,13 @@ pub(crate) struct Successor {
 /// Starts the program anew; returns when it could serve. Until then everything stays as it is.
 ///
 /// # Errors
-/// When it cannot be started or does not come so far: the reason, for people.
-async fn start(program: Program, job: Job, estate: Inheritance) -> Result<Successor, String> {
+/// When it cannot be started or does not come so far in time: the reason, for people.
+async fn start(
+    program: Program,
+    job: Job,
+    estate: Inheritance,
+    patience: Option<Duration>,
+) -> Result<Successor, String> {
     let path = program.path.display().to_string();
     // Starting it is to wait for others, which a front thread must not.
     let launched = tokio::task::spawn_blocking(move || launch(&job, &estate)).await;
@@ -191,7 +201,13 @@ async fn start(program: Program, job: Job, estate: Inheritance) -> Result<Succes
         .and_then(|(process, channel)| Successor::of(process, channel))
         .map_err(|error| format!("cannot start {path}: {error}"))?;
     tracing::info!(pid = successor.pid(), "upgrade: {path} is being started");
-    match successor.hear().await? {
+    let word = match patience {
+        Some(patience) => tokio::time::timeout(patience, successor.hear()).await.unwrap_or_else(|_| {
+            Err(format!("the new process was not ready after {patience:?} (--upgrade-timeout) and is ended"))
+        }),
+        None => successor.hear().await,
+    };
+    match word? {
         Word::Ready => Ok(successor),
         Word::Failed(reason) => Err(reason),
         Word::Serving => Err("the new process is confused".to_owned()),
@@ -239,12 +255,12 @@ fn launch(job: &Job, estate: &Inheritance) -> io::Result<(Process, Channel)> {
 impl Successor {
     fn of(process: Process, channel: Channel) -> io::Result<Self> {
         let channel = BufReader::new(UnixStream::from_std(channel)?);
-        Ok(Self { process, channel, serves: false })
+        Ok(Self { process: Some(process), channel, serves: false })
     }
 
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
-        self.process.pid().as_raw_pid().unsigned_abs()
+        self.process.as_ref().map_or(0, |process| process.pid().as_raw_pid().unsigned_abs())
     }
 
     /// Lets it go ahead; returns when it serves.
@@ -277,10 +293,27 @@ impl Successor {
 
 impl Drop for Successor {
     fn drop(&mut self) {
-        if !self.serves {
-            // It may have ended by itself.
-            let _ = self.process.signal(Signal::INT);
+        let Some(process) = self.process.take().filter(|_| !self.serves) else { return };
+        // It may have ended by itself.
+        let _ = process.signal(Signal::INT);
+        let ending = Ending(process);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                tokio::time::sleep(TO_LEAVE).await;
+                drop(ending);
+            });
         }
+    }
+}
+
+/// A process that hangs may not heed a signal. Dropped, also because this process ends, it is killed.
+#[derive(Debug)]
+struct Ending(Process);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // It has ended by itself, as a rule.
+        let _ = self.0.signal(Signal::KILL);
     }
 }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::values::Span;
+
 /// Background, files and identity.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Process")]
@@ -26,6 +28,13 @@ pub(crate) struct Process {
     /// Group to run the application as [default: the user's]
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<String>,
+
+    /// Time that an upgrade may take; 0 for any
+    ///
+    /// A new process that does not serve by then, because the application hangs while it is loaded, is ended, and the
+    /// old one goes on.
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "3m")]
+    pub(crate) upgrade_timeout: Span,
 
     /// Let workers run END blocks and destructors when they leave
     ///
