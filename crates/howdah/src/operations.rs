@@ -12,7 +12,7 @@ use howdah_wire::{Segment, WorkerPhase};
 use crate::control::protocol::{Change, Status, Worker};
 use crate::manager::Manager;
 use crate::options::Serve;
-use crate::status::{Observer, request_of};
+use crate::status::{Observer, oldest_wait, request_of};
 
 /// Time to measure memory for `howdah status`: enough for hundreds of workers.
 const MEASURING: Duration = Duration::from_secs(1);
@@ -104,6 +104,8 @@ impl Operations {
             reloading: state.reloading,
             target: state.target,
             queue: self.segment.queue().waiting(),
+            oldest: millis(oldest_wait(self.segment)),
+            saturated: self.observer.is_saturated(),
             trouble: state.trouble,
             workers: state.workers.iter().map(|info| worker(self.segment, info, memory(info))).collect(),
         }
@@ -116,13 +118,17 @@ fn worker(segment: Segment, info: &WorkerInfo, memory: Option<u64>) -> Worker {
         index: info.index,
         pid: info.pid.map(Pid::as_raw_pid),
         state: state(info).to_owned(),
-        since: Duration::from_nanos(since).as_millis().try_into().unwrap_or(u64::MAX),
+        since: millis(Duration::from_nanos(since)),
         requests: info.requests,
         memory: memory.or(info.memory),
         generation: info.generation,
         age: SystemTime::now().duration_since(info.started).unwrap_or_default().as_secs(),
         request: request_of(segment, info, howdah_sys::monotonic_ns()).map(|request| seen(&request)),
     }
+}
+
+fn millis(span: Duration) -> u64 {
+    span.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
 /// In the order of a worker's title.

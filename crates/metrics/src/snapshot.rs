@@ -191,6 +191,12 @@ pub struct Queue {
     pub limit: u64,
     /// The most since the start.
     pub peak: u64,
+    /// For how long the oldest of them has waited.
+    pub oldest_seconds: f64,
+    /// They wait for long, and there may be no more workers.
+    pub saturated: bool,
+    /// Seconds in all for which that was so.
+    pub saturated_seconds: f64,
 }
 
 /// What came and went since the start.

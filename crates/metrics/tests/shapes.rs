@@ -90,7 +90,11 @@ fn json_has_the_documented_names() {
         ("/requests/failures/queue_full", json!(28)),
         ("/recent/requests", json!(1234.6)),
         ("/recent/queue_peak", json!(19)),
-        ("/queue", json!({"depth": 3, "limit": 1024, "peak": 188})),
+        (
+            "/queue",
+            json!({"depth": 3, "limit": 1024, "peak": 188, "oldest_seconds": 0.25, "saturated": false,
+                   "saturated_seconds": 42.0}),
+        ),
         ("/connections/open", json!(241)),
         ("/connections/by_state/idle", json!(211)),
         ("/scoreboard", json!("W_WW_W_GWSR_............")),

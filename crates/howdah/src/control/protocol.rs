@@ -95,6 +95,12 @@ pub(crate) struct Status {
     pub(crate) target: usize,
     /// Requests that wait for a worker.
     pub(crate) queue: usize,
+    /// Milliseconds for which the oldest of them has waited.
+    #[serde(default)]
+    pub(crate) oldest: u64,
+    /// They wait for long, and there may be no more workers.
+    #[serde(default)]
+    pub(crate) saturated: bool,
     /// Why nothing is forked at the moment.
     pub(crate) trouble: Option<String>,
     /// Workers that are there.

@@ -35,11 +35,18 @@ fn head(status: &Status) -> String {
     let reloading = if status.reloading { ", the next is loading" } else { "" };
     let _ = writeln!(text, "generation  {}{reloading}", status.generation);
     let _ = writeln!(text, "workers     {} there, {} wanted", status.workers.len(), status.target);
-    let _ = writeln!(text, "queue       {} waiting", status.queue);
+    let _ = writeln!(text, "queue       {} waiting{}", status.queue, wait(status));
     if let Some(trouble) = &status.trouble {
         let _ = writeln!(text, "trouble     {trouble}");
     }
     text
+}
+
+fn wait(status: &Status) -> String {
+    if !status.saturated {
+        return String::new();
+    }
+    format!(", the oldest for {}: all workers are busy, and there may be no more", span(status.oldest))
 }
 
 fn cells(worker: &Worker) -> [String; 9] {

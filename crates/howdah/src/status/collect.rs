@@ -5,19 +5,21 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_accesslog::Counts as LineCounts;
 use howdah_metrics::{
     ConnectionState as Connection, Counters, ExitCause, Front, Gauges, Lifecycle, Lines, Monitor, Per, Queue,
     Server, Snapshot, State, Times, Totals, Workers,
 };
-use howdah_supervisor::{Cause, Counts, Handle, Pid, Snapshot as Supervised};
+use howdah_supervisor::{Cause, Counts, Handle, Pid, Snapshot as Supervised, WorkerInfo};
 use howdah_wire::{Segment, WorkerPhase};
 
 use super::cpu::Meter;
 use super::memory::{Known, Memories};
+use super::saturation::{LONG, Pool, Saturation, oldest_wait};
 use super::workers::worker;
 use crate::options::Serve;
 
@@ -54,6 +56,9 @@ pub(super) struct Collector {
     lines: Option<LineCounter>,
     monitor: Monitor,
     meter: Meter,
+    saturation: Saturation,
+    /// Whether it is saturated, for others.
+    pub(super) saturated: Arc<AtomicBool>,
     server: Server,
     started: f64,
     limit: u64,
@@ -84,6 +89,8 @@ impl Collector {
             counters,
             lines,
             meter: Meter::new(),
+            saturation: Saturation::new(options.workers.fewest() as usize, options.workers.count() as usize),
+            saturated: Arc::default(),
             server: server(options),
             started: since_1970(SystemTime::now()),
             limit: u64::from(options.workers.max_queue),
@@ -111,7 +118,7 @@ impl Collector {
             load: load(),
             cpu: self.meter.read(processes),
             workers: self.workers(supervised, memories),
-            queue: Queue { depth: self.waiting(), limit: self.limit, peak: self.monitor.queue_peak() },
+            queue: self.queue(),
             totals: self.totals(),
             recent: self.monitor.recent(),
             history: self.monitor.history(),
@@ -124,9 +131,36 @@ impl Collector {
         }
     }
 
+    fn queue(&self) -> Queue {
+        Queue {
+            depth: self.waiting(),
+            limit: self.limit,
+            peak: self.monitor.queue_peak(),
+            oldest_seconds: oldest_wait(self.segment).as_secs_f64(),
+            saturated: self.saturation.is_now,
+            saturated_seconds: self.saturation.sum.as_secs_f64(),
+        }
+    }
+
+    /// Tells the log when it is time to.
+    fn judge(&mut self, waited: Duration, supervised: Option<&Supervised>) {
+        let pool = supervised.filter(|_| self.stage == Stage::Serving);
+        let pool = pool.map(|it| Pool { ready: able(it).count(), target: it.target });
+        let tell = self.saturation.look(Instant::now(), waited, pool);
+        self.saturated.store(self.saturation.is_now, Relaxed);
+        if let Some(pool) = pool.filter(|_| tell) {
+            tracing::warn!(
+                "requests wait for a worker: {}, the oldest for {:.1} s; all {} workers are busy, and there may be no \
+                 more: see --workers, and in docs/processes.md how many it takes",
+                self.waiting(),
+                waited.as_secs_f64(),
+                pool.ready,
+            );
+        }
+    }
+
     fn state_by(&self, supervised: &Supervised) -> State {
-        let ready = |phase| matches!(phase, WorkerPhase::Idle | WorkerPhase::Busy);
-        let able = supervised.workers.iter().any(|worker| !worker.draining && ready(worker.phase));
+        let able = able(supervised).next().is_some();
         match self.stage {
             Stage::Draining => State::Draining,
             _ if !able && supervised.trouble.is_some() => State::Failing,
@@ -203,6 +237,20 @@ pub(super) async fn snapshot(shared: &Shared, memories: &Memories) -> Snapshot {
     let supervised = supervised(shared).await.unwrap_or_default();
     let memories = memories.look(pids(&supervised).collect(), MEASURING).await;
     shared.borrow_mut().snapshot(&supervised, &memories)
+}
+
+/// Once a second: do requests wait for long, though there may be no more workers? The supervisor is only asked when
+/// they do wait.
+pub(super) async fn look_at_queue(shared: Shared) {
+    let waited = oldest_wait(shared.borrow().segment);
+    let supervised = if waited < LONG { None } else { supervised(&shared).await };
+    shared.borrow_mut().judge(waited, supervised.as_ref());
+}
+
+/// Workers that run requests.
+fn able(supervised: &Supervised) -> impl Iterator<Item = &WorkerInfo> {
+    let ready = |phase| matches!(phase, WorkerPhase::Idle | WorkerPhase::Busy);
+    supervised.workers.iter().filter(move |worker| !worker.draining && ready(worker.phase))
 }
 
 /// What the supervisor says; nothing while there is none, none when it does not answer.

@@ -168,6 +168,7 @@ mod tests {
             if bytes(&known, other).is_some() {
                 break;
             }
+            tokio::time::sleep(SOON).await;
         }
         assert_eq!(bytes(&known, other), Some(7), "and goes on when that does");
     }

@@ -13,12 +13,15 @@
 mod collect;
 mod cpu;
 mod memory;
+mod saturation;
 mod workers;
 
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use howdah_front::{Answer, Local, LocalPage, Question};
@@ -31,8 +34,9 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval};
 
 pub(crate) use collect::LineCounter;
-use collect::{Collector, Condition, Shared, Stage, condition, snapshot};
+use collect::{Collector, Condition, Shared, Stage, condition, look_at_queue, snapshot};
 pub(crate) use memory::Memories;
+pub(crate) use saturation::oldest_wait;
 pub(crate) use workers::request_of;
 
 use crate::options::Serve;
@@ -54,6 +58,7 @@ pub(crate) struct Observer {
     notes: UnboundedSender<Note>,
     /// Of the workers.
     pub(crate) memories: Memories,
+    saturated: Arc<AtomicBool>,
 }
 
 impl Observer {
@@ -70,6 +75,7 @@ impl Observer {
         let (notes, inbox) = unbounded_channel();
         let (questions, asked) = unbounded_channel();
         let collector = Collector::new(options, segment, counters, lines);
+        let saturated = Arc::clone(&collector.saturated);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let memories = Memories::start()?;
         let measured = memories.clone();
@@ -80,7 +86,7 @@ impl Observer {
         std::thread::Builder::new().name("status".into()).spawn(watch)?;
         let (places, allow) = (options.status.pages(), options.status.status_allow.clone());
         let local = (!places.is_empty()).then(|| Arc::new(Local { places, allow, questions }));
-        Ok((Self { notes, memories }, local))
+        Ok((Self { notes, memories, saturated }, local))
     }
 
     /// There is a supervisor to ask.
@@ -96,6 +102,11 @@ impl Observer {
     /// The server finishes what it has, and ends.
     pub(crate) fn draining(&self) {
         let _ = self.notes.send(Note::Stage(Stage::Draining));
+    }
+
+    /// Requests wait for long, and there may be no more workers.
+    pub(crate) fn is_saturated(&self) -> bool {
+        self.saturated.load(Relaxed)
     }
 
     /// The state of the server.
@@ -116,7 +127,10 @@ async fn observe(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = ticks.tick() => shared.borrow_mut().tick(),
+            _ = ticks.tick() => {
+                shared.borrow_mut().tick();
+                spawn_local(look_at_queue(Shared::clone(&shared)));
+            }
             note = notes.recv() => match note {
                 Some(note) => heed(&shared, &memories, note),
                 None => return,

@@ -148,11 +148,13 @@ fn quantiles(name: &str, times: &Quantiles) -> Line<'static> {
 fn queue_line(picture: &Picture) -> Line<'static> {
     let (depth, limit, peak) = (picture.queue.depth, picture.queue.limit, picture.recent.queue_peak);
     let color = if depth > 0 { Color::Magenta } else { Color::Reset };
-    Line::from(vec![
-        Span::raw(format!("{:<12}", "waiting")),
-        Span::styled(format!("{depth}"), color),
-        Span::raw(format!(" of {limit}, {peak} at most in the last {}", time(picture.recent.seconds))),
-    ])
+    let rest = if picture.queue.saturated {
+        let oldest = time(picture.queue.oldest_seconds);
+        coloured(format!(" of {limit}, the oldest for {oldest}: there may be no more workers"), Color::Red)
+    } else {
+        Span::raw(format!(" of {limit}, {peak} at most in the last {}", time(picture.recent.seconds)))
+    };
+    Line::from(vec![Span::raw(format!("{:<12}", "waiting")), Span::styled(format!("{depth}"), color), rest])
 }
 
 fn connections_line(picture: &Picture) -> Line<'static> {

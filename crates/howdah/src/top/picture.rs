@@ -75,6 +75,8 @@ pub(super) struct Quantiles {
 pub(super) struct Queue {
     pub(super) depth: u64,
     pub(super) limit: u64,
+    pub(super) oldest_seconds: f64,
+    pub(super) saturated: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

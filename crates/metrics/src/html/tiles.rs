@@ -93,13 +93,14 @@ fn queue(snapshot: &Snapshot) -> Tile<'_> {
         name: "Queue",
         value: count(queue.depth),
         unit: format!("of {} waiting", count(queue.limit)),
-        note: format!(
-            "at most {} in a minute, wait {} (99 %)",
-            count(recent.queue_peak),
-            seconds(recent.queue.p99)
-        ),
+        note: if queue.saturated {
+            format!("the oldest for {}; there may be no more workers", seconds(queue.oldest_seconds))
+        } else {
+            let (peak, wait) = (count(recent.queue_peak), seconds(recent.queue.p99));
+            format!("at most {peak} in a minute, wait {wait} (99 %)")
+        },
         lines: vec![("", numbers(&snapshot.history.queue))],
-        alarm: queue.limit > 0 && recent.queue_peak >= queue.limit,
+        alarm: queue.saturated || (queue.limit > 0 && recent.queue_peak >= queue.limit),
     }
 }
 

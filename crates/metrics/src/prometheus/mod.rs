@@ -16,6 +16,7 @@ pub(crate) fn render(snapshot: &Snapshot, format: Format) -> String {
     server(&mut out, snapshot);
     requests(&mut out, snapshot);
     connections(&mut out, snapshot);
+    waiting(&mut out, snapshot);
     workers(&mut out, snapshot);
     access_log(&mut out, snapshot);
     out.finish()
@@ -115,6 +116,20 @@ fn connections(out: &mut Exposition, snapshot: &Snapshot) {
         out.gauge(name, "", help);
         out.sample("", &[], value as f64);
     }
+}
+
+fn waiting(out: &mut Exposition, snapshot: &Snapshot) {
+    let queue = &snapshot.queue;
+    out.gauge("howdah_queue_oldest_seconds", "seconds", "For how long the oldest waiting request has waited");
+    out.sample("", &[], queue.oldest_seconds);
+    out.gauge(
+        "howdah_saturated",
+        "",
+        "1 while requests wait for more than a second and there may be no more workers",
+    );
+    out.sample("", &[], f64::from(u8::from(queue.saturated)));
+    out.counter("howdah_saturated_seconds", "seconds", "Time for which howdah_saturated was 1");
+    out.sample("_total", &[], queue.saturated_seconds);
 }
 
 fn workers(out: &mut Exposition, snapshot: &Snapshot) {

@@ -1,0 +1,129 @@
+//! Whether requests wait for long though there may be no more workers: what an operator can do something about, so
+//! that it is told in the log, on every page, and by `howdah status`.
+//!
+//! `status` looks once a second. A wait of two seconds is always seen, a shorter one by chance.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use howdah_wire::{Phase, Segment};
+
+/// A request that has waited for so long has waited for long.
+pub(super) const LONG: Duration = Duration::from_secs(1);
+/// Time between two lines of the log.
+const REST: Duration = Duration::from_secs(60);
+
+/// The pool at a look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pool {
+    /// Workers that are able to run requests.
+    pub(super) ready: usize,
+    /// Workers wanted.
+    pub(super) target: usize,
+}
+
+/// What is remembered from one look to the next.
+#[derive(Debug)]
+pub(super) struct Saturation {
+    /// The most workers to which the pool grows by itself; none when it does not.
+    grows_to: Option<usize>,
+    /// At the last look.
+    pub(super) is_now: bool,
+    /// For how long in all.
+    pub(super) sum: Duration,
+    looked: Option<Instant>,
+    told: Option<Instant>,
+}
+
+impl Saturation {
+    /// For a pool of `fewest` to `most` workers.
+    pub(super) fn new(fewest: usize, most: usize) -> Self {
+        let grows_to = (fewest < most).then_some(most);
+        Self { grows_to, is_now: false, sum: Duration::ZERO, looked: None, told: None }
+    }
+
+    /// A look at which the oldest request has waited for so long. A pool that is not known has not answered. True when
+    /// it is time to tell the log.
+    pub(super) fn look(&mut self, now: Instant, waited: Duration, pool: Option<Pool>) -> bool {
+        let before = self.looked.replace(now).unwrap_or(now);
+        self.is_now = waited >= LONG && pool.is_some_and(|pool| self.is_full(pool));
+        if !self.is_now {
+            return false;
+        }
+        self.sum += now.saturating_duration_since(before);
+        let due = self.told.is_none_or(|told| now.saturating_duration_since(told) >= REST);
+        if due {
+            self.told = Some(now);
+        }
+        due
+    }
+
+    /// All that are wanted are there, since else it is those who are missing that requests wait for; and more will not
+    /// be wanted.
+    fn is_full(&self, pool: Pool) -> bool {
+        pool.ready >= pool.target.max(1) && self.grows_to.is_none_or(|most| pool.target >= most)
+    }
+}
+
+/// How long the oldest of the requests has waited that wait for a worker; no time when none does.
+pub(crate) fn oldest_wait(segment: Segment) -> Duration {
+    let queue = segment.queue();
+    let waiting = (0..).zip(segment.controls()).filter(|(slot, _)| queue.state(*slot).phase == Phase::Queued);
+    let since = waiting.map(|(_, control)| control.queued_at.load(Relaxed)).min();
+    let now = howdah_sys::monotonic_ns();
+    Duration::from_nanos(since.map_or(0, |since| now.saturating_sub(since)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Looks of a pool of `fewest` to four workers that has `ready` of `target`.
+    fn judge((fewest, ready, target): (usize, usize, usize), waited: Duration) -> bool {
+        let mut saturation = Saturation::new(fewest, 4);
+        let told = saturation.look(Instant::now(), waited, Some(Pool { ready, target }));
+        assert_eq!(told, saturation.is_now, "the first time is told");
+        told
+    }
+
+    #[test]
+    fn a_pool_is_saturated_when_requests_wait_for_long_and_it_does_not_grow() {
+        for (pool, waited, saturated) in [
+            ((4, 4, 4), SECOND, true),
+            ((4, 4, 4), SECOND * 9, true),
+            ((4, 4, 4), SECOND - Duration::from_millis(1), false),
+            ((4, 3, 4), SECOND * 9, false), // one is missing
+            ((4, 0, 4), SECOND * 9, false), // the application does not load
+            ((4, 0, 0), SECOND * 9, false),
+            ((4, 2, 2), SECOND, true), // made smaller by hand
+            ((4, 9, 9), SECOND, true),
+            ((1, 4, 4), SECOND, true),
+            ((1, 3, 3), SECOND * 9, false), // more are to come
+            ((1, 3, 4), SECOND * 9, false),
+        ] {
+            assert_eq!(judge(pool, waited), saturated, "{pool:?} {waited:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_told_once_a_minute_however_often_it_comes_and_goes() {
+        let mut saturation = Saturation::new(2, 2);
+        let (start, pool) = (Instant::now(), Some(Pool { ready: 2, target: 2 }));
+        let mut told = Vec::new();
+        for second in 0..200_u32 {
+            let waited = if second % 3 == 0 { SECOND * 5 } else { Duration::ZERO };
+            if saturation.look(start + SECOND * second, waited, pool) {
+                told.push(second);
+            }
+        }
+        assert_eq!(told, [0, 60, 120, 180]);
+        assert_eq!(saturation.sum, SECOND * 66, "a second for each look but the first");
+        assert!(
+            !saturation.look(start + SECOND * 300, SECOND * 5, None),
+            "a supervisor that does not answer"
+        );
+        assert!(!saturation.is_now);
+    }
+}
