@@ -50,12 +50,47 @@ subtest 'a bad value is named with its option, its source and the way out' => su
     like $err, qr/the environment has HOWDAH_HEADER_TIMEOUT=soon/;
 };
 
-subtest 'a misspelt variable warns, a foreign one does not' => sub {
-    local $ENV{HOWDAH_WROKERS}        = 3;
-    local $ENV{HOWDAH_SOMETHING_ELSE} = 3;
-    my ($status, undef, $err) = run_howdah('man');
-    is $status, 0;
-    is $err, "howdah: warning: HOWDAH_WROKERS is not a variable of Howdah's; did you mean HOWDAH_WORKERS?\n";
+subtest 'a variable that sets nothing is told, with what was meant' => sub {
+    my @cases = (
+        [HOWDAH_WROKERS     => 'did you mean HOWDAH_WORKERS?'],
+        [HOWDAH_MAX_WORKERS => 'write HOWDAH_WORKERS'],
+        [HOWDAH_SSL_CERT    => 'TLS is not served; let a proxy in front of Howdah speak it'],
+        [HOWDAH_MOOD        => 'it sets nothing; howdah --help lists the options, each of which has a variable'],
+    );
+    for my $case (@cases) {
+        my ($name, $way) = @$case;
+        local $ENV{$name} = 3;
+        my ($status, undef, $err) = run_howdah('man');
+        is $status, 0, $name;
+        is $err, "howdah: warning: $name is not a variable of Howdah's: $way\n";
+    }
+    local $ENV{HOWDAH_LOG} = 'info';
+    is + (run_howdah('man'))[2], '', 'those that are Howdah\'s are not told';
+};
+
+subtest 'variables of any content are read or refused in words' => sub {
+    for my $value ('', '0', '-1', "\xff", '%', ':', ',', '18446744073709551616') {
+        for my $name (qw(HOWDAH_LISTEN HOWDAH_WORKERS HOWDAH_DAEMONIZE HOWDAH_ACCESS_LOG_FORMAT HOWDAH_NAME)) {
+            local $ENV{$name} = $value;
+            my ($status, undef, $err) = run_howdah('check', '-e', 'sub {}');
+            like $status, qr/^[012]$/, "$name='$value'";
+            unlike $err, qr/panicked/;
+        }
+    }
+};
+
+subtest 'commands that there are not, and applications that are one too many' => sub {
+    my @cases = (
+        [['stats'], qr/there is no command 'stats': did you mean howdah status\?/],
+        [['start', 'app.psgi'], qr/there is no command 'start': howdah APP serves an application/],
+        [['a.psgi', 'b.psgi'], qr/b\.psgi is a second application beside a\.psgi/],
+        [['--master', '--http', ':80', 'a.psgi'], qr/tip: leave it out: the front/],
+    );
+    for my $case (@cases) {
+        my ($status, $out, $err) = run_howdah(@{$case->[0]});
+        is "$status$out", 2, "@{$case->[0]}";
+        like $err, $case->[1];
+    }
 };
 
 subtest 'the manual page and the completions know every option' => sub {

@@ -63,9 +63,9 @@ subtest 'status, upgrade and stop' => sub {
 };
 
 subtest 'one that systemd has made' => sub {
-    my $made = IO::Socket::UNIX->new(Local => "\0$name", Listen => 8) or die $!;
-    my $fd   = fileno $made;
-    my $move = "POSIX::dup2($fd, 20); POSIX::dup2(20, 3); \$ENV{LISTEN_PID} = \$\$; \$ENV{LISTEN_FDS} = 1;";
+    my $made   = IO::Socket::UNIX->new(Local => "\0$name", Listen => 8) or die $!;
+    my $fd     = fileno $made;
+    my $move   = "POSIX::dup2($fd, 20); POSIX::dup2(20, 3); \$ENV{LISTEN_PID} = \$\$; \$ENV{LISTEN_FDS} = 1;";
     my @launch = ($^X, '-MPOSIX', '-e', "$move exec \@ARGV or die", howdah_bin(), '--workers', 1);
     my $server = do {
         local $^F = 50;

@@ -102,7 +102,10 @@ pub(super) fn without_effect(given: &ArgMatches) -> Vec<String> {
         asked.map(|(name, why)| format!("--{name} has no effect: {why}")).collect();
     let server = given.try_get_one::<String>("server").ok().flatten();
     if let Some(other) = server.filter(|name| !name.eq_ignore_ascii_case("howdah")) {
-        warnings.push(format!("--server {other} has no effect: howdah serves the application itself"));
+        let address = other.contains(['/', '@'])
+            || other.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
+        let meant = if address { format!("; to listen there write --listen {other}") } else { String::new() };
+        warnings.push(format!("--server {other} has no effect: howdah serves the application itself{meant}"));
     }
     warnings
 }

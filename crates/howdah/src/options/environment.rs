@@ -4,6 +4,8 @@ use clap::builder::BoolishValueParser;
 use clap::{Arg, ArgAction, Command};
 use howdah_sys::activation::UPGRADE;
 
+use super::foreign;
+
 const PREFIX: &str = "HOWDAH_";
 
 /// Variables that are not options: where things are, what is logged, and what zygotes are told.
@@ -39,38 +41,64 @@ pub(super) fn variable(arg: &Arg) -> Option<String> {
     Some(format!("{PREFIX}{}", long.to_ascii_uppercase().replace('-', "_")))
 }
 
-/// A warning for each `HOWDAH_*` variable that is nearly, but not quite, an option's.
-pub(super) fn misspelt(command: &Command) -> Vec<String> {
-    let known: Vec<String> = command.get_arguments().filter_map(variable).collect();
+/// A warning for each `HOWDAH_*` variable that sets nothing. Other programs have no business with these names, so it is
+/// most likely a mistake; but a program that sets one for itself is not kept from starting.
+pub(super) fn unknown(command: &Command) -> Vec<String> {
+    let known: Vec<(String, &Arg)> =
+        command.get_arguments().filter_map(|arg| Some((variable(arg)?, arg))).collect();
     let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let is_known = |name: &String| known.iter().any(|(other, _)| other == name);
     let strange =
-        set.filter(|name| name.starts_with(PREFIX) && !OWN.contains(&name.as_str()) && !known.contains(name));
+        set.filter(|name| name.starts_with(PREFIX) && !OWN.contains(&name.as_str()) && !is_known(name));
+    let mut strange: Vec<String> = strange.collect();
+    strange.sort();
     strange
-        .filter_map(|name| {
-            nearest(&name, &known)
-                .map(|meant| format!("{name} is not a variable of Howdah's; did you mean {meant}?"))
-        })
+        .iter()
+        .map(|name| format!("{name} is not a variable of Howdah's: {}", way_out(name, &known)))
         .collect()
 }
 
-/// The known name that a slip of the hand could have turned into this one.
-fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a String> {
-    let own = |name: &str| name.trim_start_matches(PREFIX).to_owned();
-    let alike = |other: &str| strsim::normalized_damerau_levenshtein(&own(name), &own(other));
-    let scored = known.iter().map(|other| (alike(other), other));
-    scored.filter(|(score, _)| *score >= 0.75).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, other)| other)
+/// What to set instead.
+fn way_out(name: &str, known: &[(String, &Arg)]) -> String {
+    let own = name.trim_start_matches(PREFIX);
+    let option = own.to_ascii_lowercase().replace('_', "-");
+    let by_alias =
+        known.iter().find(|(_, arg)| arg.get_all_aliases().unwrap_or_default().contains(&&*option));
+    if let Some((variable, _)) = by_alias {
+        return format!("write {variable}");
+    }
+    let names =
+        known.iter().map(|(variable, _)| variable.trim_start_matches(PREFIX)).chain(["LOG", "PERL5LIB"]);
+    if let Some(instead) = foreign::instead_of(&option) {
+        return instead.to_owned();
+    }
+    match foreign::nearest(own, names) {
+        Some(meant) => format!("did you mean {PREFIX}{meant}?"),
+        None => "it sets nothing; howdah --help lists the options, each of which has a variable".to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{variable, way_out};
 
     #[test]
-    fn a_misspelt_variable_finds_its_neighbour_and_a_foreign_one_does_not() {
-        let known = ["HOWDAH_WORKERS".to_owned(), "HOWDAH_MAX_QUEUE".to_owned()];
-        assert_eq!(nearest("HOWDAH_WROKERS", &known), Some(&known[0]));
-        assert_eq!(nearest("HOWDAH_MAXQUEUE", &known), Some(&known[1]));
-        assert_eq!(nearest("HOWDAH_BENCH_SECONDS", &known), None);
-        assert_eq!(nearest("HOWDAH_BIN", &["HOWDAH_PID".to_owned()]), None);
+    fn an_unknown_variable_is_told_with_the_one_that_was_meant() {
+        let command = crate::options::command();
+        let known: Vec<_> = command.get_arguments().filter_map(|arg| Some((variable(arg)?, arg))).collect();
+        for (name, way) in [
+            ("HOWDAH_WROKERS", "did you mean HOWDAH_WORKERS?"),
+            ("HOWDAH_MAXQUEUE", "did you mean HOWDAH_MAX_QUEUE?"),
+            ("HOWDAH_LOGS", "did you mean HOWDAH_LOG?"),
+            ("HOWDAH_MAX_WORKERS", "write HOWDAH_WORKERS"),
+            ("HOWDAH_PID_FILE", "write HOWDAH_PID"),
+            ("HOWDAH_SSL_CERT", "TLS is not served"),
+            ("HOWDAH_HARAKIRI", "write --request-timeout"),
+            ("HOWDAH_COLOUR_OF_THE_CAMEL", "it sets nothing"),
+            ("HOWDAH_", "it sets nothing"),
+        ] {
+            let told = way_out(name, &known);
+            assert!(told.starts_with(way), "{name}: {told}");
+        }
     }
 }

@@ -9,7 +9,8 @@ pub(crate) const SECTIONS: &[Section] = &[
         "Environment",
         &[
             "Every option can be set by a variable: --max-queue by HOWDAH_MAX_QUEUE, and so on. Lists are separated \
-             as on the command line (HOWDAH_LISTEN=:80,/run/app.sock), switches take 1 or 0. The command line wins.",
+             as on the command line (HOWDAH_LISTEN=:80,/run/app.sock), switches take 1 or 0. The command line wins. One \
+             that is no option's is told at the start.",
             "PLACK_ENV\tdefault of --env",
             "PERL5LIB\thonoured, as are local::lib and Carton",
             "HOWDAH_PERL5LIB\tdirectories of Howdah's own Perl modules, which are otherwise found beside the program",
@@ -54,7 +55,8 @@ pub(crate) const SECTIONS: &[Section] = &[
             "Names of plackup, Starman, Starlet, Gazelle and Feersum are accepted where they mean the same. Accepted \
              with a warning and without effect are --loader, --timeout, --startup-timeout, --spawn-interval, \
              --err-respawn-interval, --min-reqs-per-child, --min-servers, --max-servers, --min-spare-servers and \
-             --max-spare-servers. Whatever else is unknown is refused.",
+             --max-spare-servers. Whatever else is unknown is refused; for words of uWSGI and hypnotoad with what to write \
+             instead.",
         ],
     ),
     (

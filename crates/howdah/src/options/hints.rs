@@ -1,13 +1,20 @@
-//! The way out, added to clap's messages: what to do instead of an option that only other servers have,
-//! and which variable brought a bad value.
+//! The way out, added to clap's messages: what to write instead of other servers' options and commands, what a second
+//! application may mean, and which variable brought a bad value.
+
+use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Command, Error};
+use clap::{Arg, ArgMatches, Command, Error};
 
-use super::{compat, environment};
+use super::{Serve, environment, foreign};
 
 /// Completes a usage error; other messages pass unchanged.
-pub(super) fn explain(mut error: Error, command: &Command) -> Error {
+pub(super) fn explain(mut error: Error, command: &mut Command, arguments: &[OsString]) -> Error {
+    if let ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict = error.kind()
+        && let Some(message) = words(error.kind(), command, arguments)
+    {
+        return command.error(error.kind(), message);
+    }
     let tip = match error.kind() {
         ErrorKind::UnknownArgument => elsewhere(&invalid_argument(&error)),
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => from_variable(&error, command),
@@ -20,10 +27,58 @@ pub(super) fn explain(mut error: Error, command: &Command) -> Error {
     error
 }
 
+/// What the words mean that are no options, where clap understands too little: `howdah start app.psgi`.
+fn words(kind: ErrorKind, command: &Command, arguments: &[OsString]) -> Option<String> {
+    const MORE: &str = "more";
+    let lenient = |command: Command| command.arg(Arg::new(MORE).num_args(1..)).ignore_errors(true);
+    let named = |reader: Command, name: &str| reader.mut_subcommand(name, lenient);
+    let mut reader = ["serve", "check"].into_iter().fold(lenient(super::command()), named);
+    let matches = reader.try_get_matches_from_mut(arguments).ok()?;
+    let (given, commanded) = matches.subcommand().map_or((&matches, false), |(_, given)| (given, true));
+    let first = text(given, "app_file").next()?;
+    let command_meant = (!commanded).then(|| not_a_command(command, &first)).flatten();
+    command_meant.or_else(|| {
+        let second = text(given, MORE).next().filter(|_| kind == ErrorKind::ArgumentConflict || commanded)?;
+        Some(format!(
+            "{second} is a second application beside {first}: start a howdah for each, told apart by --name, or mount both \
+             in one .psgi file (Plack::Builder's mount)"
+        ))
+    })
+}
+
+fn text<'a>(given: &'a ArgMatches, id: &str) -> impl Iterator<Item = String> + 'a {
+    let values = given.try_get_raw(id).ok().flatten();
+    values.into_iter().flatten().map(|value| value.to_string_lossy().into_owned())
+}
+
+/// Why the word in the place of the application is most likely none.
+fn not_a_command(command: &Command, word: &str) -> Option<String> {
+    let visible = command.get_subcommands().filter(|command| !command.is_hide_set());
+    let commands: Vec<&str> = visible.map(Command::get_name).collect();
+    let instead = foreign::instead_of_command(word, &commands)?;
+    Some(format!("there is no command '{word}': {instead}"))
+}
+
+/// The same for a command line in which clap finds nothing wrong. A file or module of that name is an application.
+pub(super) fn mistaken(serve: &Serve, command: &Command, given: &ArgMatches) -> Option<String> {
+    let word = text(given, "app_file").next()?;
+    let is_there = |dir: &str| {
+        let dir = std::path::Path::new(dir);
+        dir.join(&word).exists() || dir.join(format!("{word}.pm")).exists()
+    };
+    let library = std::env::var("PERL5LIB").unwrap_or_default();
+    let mut dirs = serve.app.include.iter().map(String::as_str).chain(library.split(':')).chain(["."]);
+    if dirs.any(is_there) {
+        return None;
+    }
+    let message = not_a_command(command, &word)?;
+    Some(format!("{message} (howdah serve {word} loads a module of that name)"))
+}
+
 /// What to do instead of another server's option.
 fn elsewhere(argument: &str) -> Option<String> {
     let name = argument.trim_start_matches('-').split('=').next().unwrap_or_default();
-    compat::REFUSED.iter().find(|(refused, _)| *refused == name).map(|(_, instead)| (*instead).to_owned())
+    foreign::instead_of(name).map(str::to_owned)
 }
 
 /// The variable that a refused value came from.

@@ -89,10 +89,27 @@ fn unbracketed(host: &str) -> &str {
     host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
 }
 
-/// The front's notation, and a word for those who come with Starman's.
+/// The front's notation, and a word for those who come with Starman's or hypnotoad's.
 pub(super) fn address(text: &str) -> Result<Address, String> {
-    if text.ends_with(":ssl") {
+    if text.ends_with(":ssl") || text.starts_with("https://") {
         return Err("TLS is not served; let a proxy in front of Howdah speak it".to_owned());
     }
+    if let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| *scheme != "unix") {
+        return Err(format!("a listener has no {scheme}://, write {}", without_scheme(scheme, rest)));
+    }
     text.parse().map_err(|error: howdah_front::ListenError| error.to_string())
+}
+
+/// What the URL of a listener means in our notation.
+fn without_scheme(scheme: &str, rest: &str) -> String {
+    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if scheme.ends_with("+unix") {
+        return format!("unix:{}", place.replace("%2F", "/").replace("%2f", "/"));
+    }
+    match place.parse::<Address>() {
+        Ok(Address::Any(port)) => format!(":{port}"),
+        Ok(_) => place.to_owned(),
+        Err(_) if format!("{place}:80").parse::<Address>().is_ok() => format!("{place}:80"),
+        Err(_) => "HOST:PORT, :PORT or a path".to_owned(),
+    }
 }

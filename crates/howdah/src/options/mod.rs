@@ -8,6 +8,7 @@
 pub(crate) mod app;
 mod compat;
 mod environment;
+mod foreign;
 pub(crate) mod guide;
 mod hints;
 pub(crate) mod instance;
@@ -23,6 +24,7 @@ pub(crate) mod workers;
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -188,7 +190,7 @@ pub(crate) enum Action {
 pub(crate) struct Parsed {
     /// The thing to do.
     pub(crate) action: Action,
-    /// Options without effect, misspelt variables: one sentence each.
+    /// Options without effect, unknown variables: one sentence each.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -198,8 +200,10 @@ pub(crate) struct Parsed {
 /// Usage errors, and `--help` and `--version`, as clap reports them: print and exit by `Error::exit`.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::Error> {
     let mut command = command();
-    let matches =
-        command.try_get_matches_from_mut(arguments).map_err(|error| hints::explain(error, &command))?;
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let matches = command
+        .try_get_matches_from_mut(&arguments)
+        .map_err(|error| hints::explain(error, &mut command, &arguments))?;
     let cli = Cli::from_arg_matches(&matches)?;
     let given = matches.subcommand().map_or(&matches, |(_, given)| given);
     let finish = |mut serve: Serve| -> Result<Box<Serve>, clap::Error> {
@@ -207,7 +211,10 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
         validate::check(&serve, given).map_err(|(kind, message)| command.clone().error(kind, message))?;
         Ok(Box::new(serve))
     };
-    let warnings = environment::misspelt(&command).into_iter().chain(compat::without_effect(given)).collect();
+    if let (None, Some(message)) = (&cli.command, hints::mistaken(&cli.serve, &command, given)) {
+        return Err(command.error(ErrorKind::UnknownArgument, message));
+    }
+    let warnings = environment::unknown(&command).into_iter().chain(compat::without_effect(given)).collect();
     let action = match cli.command {
         None => Action::Serve(finish(cli.serve)?),
         Some(Command::Serve(serve)) => Action::Serve(finish(*serve)?),
@@ -242,5 +249,7 @@ pub(crate) fn command() -> clap::Command {
     asking.fold(command, |command, name| command.mut_subcommand(name, environment::attach_instance))
 }
 
+#[cfg(test)]
+mod nonsense;
 #[cfg(test)]
 mod tests;

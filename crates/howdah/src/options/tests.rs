@@ -77,6 +77,12 @@ fn other_servers_names_are_aliases() {
     assert_eq!(serve("--pid-file /x").process.pid, Some("/x".into()));
 }
 
+/// What people are told of their options; variables of the test's own environment are not the test's.
+fn warnings(line: &str) -> Vec<String> {
+    let all = parse(arguments(line)).unwrap().warnings.into_iter();
+    all.filter(|warning| !warning.starts_with("HOWDAH_")).collect()
+}
+
 #[test]
 fn a_request_line_has_room_and_fits_a_head() {
     for (line, bytes) in [
@@ -96,12 +102,11 @@ fn a_request_line_has_room_and_fits_a_head() {
 
 #[test]
 fn options_without_effect_are_accepted_with_a_warning() {
-    let parsed = parse(arguments("-e sub{} --spawn-interval 1 --loader Delayed -s Starman")).unwrap();
-    assert_eq!(parsed.warnings.len(), 3, "{:?}", parsed.warnings);
-    assert!(parsed.warnings.iter().any(|warning| warning.contains("--spawn-interval has no effect")));
-    let parsed =
-        parse(arguments("-e sub{} --preload-app --keepalive --default-middleware -s Howdah")).unwrap();
-    assert_eq!(parsed.warnings, [] as [String; 0]);
+    let told = warnings("-e sub{} --spawn-interval 1 --loader Delayed -s Starman");
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told.iter().any(|warning| warning.contains("--spawn-interval has no effect")));
+    let silent = warnings("-e sub{} --preload-app --keepalive --default-middleware -s Howdah");
+    assert_eq!(silent, [] as [String; 0]);
 }
 
 #[test]
@@ -114,6 +119,64 @@ fn unknown_options_are_refused_with_the_way_out() {
         let (kind, message) = refusal(line);
         assert_eq!(kind, ErrorKind::UnknownArgument, "{line}");
         assert!(message.contains(tip), "{message}");
+    }
+}
+
+#[test]
+fn words_of_other_servers_are_answered_with_ours() {
+    for (line, tip) in [
+        // uWSGI
+        ("--http :8080 app.psgi", "write --listen ADDR"),
+        ("--http-socket :8080 --psgi app.psgi", "write --listen ADDR"),
+        ("-e sub{} --master", "leave it out: the front"),
+        ("-e sub{} --processes 4", "write --workers N"),
+        ("-e sub{} --harakiri=30", "write --request-timeout TIME"),
+        ("-e sub{} --uid www-data", "write --user USER"),
+        ("-e sub{} --gid www-data", "write --group GROUP"),
+        ("-e sub{} --pidfile /x", "write --pid FILE"),
+        ("-e sub{} --chmod-socket=660", "write --socket-mode MODE"),
+        ("-e sub{} --reload-on-rss 200", "write --max-memory SIZE"),
+        ("--ini shop.ini", "HOWDAH_WORKERS=8"),
+        ("check -e sub{} --harakiri 3", "write --request-timeout TIME"),
+        // hypnotoad
+        ("-f app.psgi", "without -D"),
+        ("-s app.psgi --stop", "run howdah stop"),
+        ("-w 4 -e sub{}", "write --workers N"),
+        ("-e sub{} --accepts 1000", "write --max-requests N"),
+        ("-e sub{} --inactivity-timeout 3", "--keepalive-timeout TIME"),
+        // Commands that there are not
+        ("stats", "there is no command 'stats': did you mean howdah status?"),
+        ("stats --json", "did you mean howdah status?"),
+        ("start app.psgi", "there is no command 'start': howdah APP serves an application"),
+        ("-D start app.psgi", "there is no command 'start'"),
+        ("start", "(howdah serve start loads a module of that name)"),
+        ("restart --name shop", "howdah reload loads the application anew"),
+        ("help", "howdah --help"),
+        // More than one application
+        ("a.psgi b.psgi", "b.psgi is a second application beside a.psgi"),
+        ("serve a.psgi b.psgi", "b.psgi is a second application beside a.psgi"),
+        ("-l :80 a.psgi --workers 3 b.psgi c.psgi", "b.psgi is a second application beside a.psgi"),
+        // Listeners as URLs
+        ("-e sub{} -l http://*:8080", "a listener has no http://, write :8080"),
+        ("-e sub{} -l http://127.0.0.1:3000/?reuse=1", "write 127.0.0.1:3000"),
+        ("-e sub{} -l http://[::1]:3000", "write [::1]:3000"),
+        ("-e sub{} -l http://localhost", "write localhost:80"),
+        ("-e sub{} -l http+unix://%2Frun%2Fapp.sock", "write unix:/run/app.sock"),
+        ("-e sub{} -l https://*:443", "TLS is not served"),
+        ("-e sub{} -l tcp://:80", "a listener has no tcp://, write :80"),
+    ] {
+        let (_, message) = refusal(line);
+        assert!(message.contains(tip), "{line}: {message}");
+    }
+    assert!(warnings("-e sub{} -s :3031")[0].contains("write --listen :3031"));
+}
+
+#[test]
+fn a_module_that_is_named_like_no_command_is_served() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("stats.pm"), "").unwrap();
+    for line in ["serve stats", "-a stats", "MyApp", &format!("-I{} stats", dir.path().display())] {
+        assert!(matches!(parse(arguments(line)).unwrap().action, Action::Serve(_)), "{line}");
     }
 }
 
