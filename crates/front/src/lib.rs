@@ -170,13 +170,19 @@ impl Front {
 /// The event loop that a front thread runs on.
 ///
 /// # Errors
-/// When the system gives no epoll descriptor.
+/// When the system gives no epoll descriptor, or not the one thread beside it that may wait for files.
 pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .thread_keep_alive(Duration::MAX)
         .on_thread_park(thread::before_park)
         .on_thread_unpark(thread::after_unpark)
-        .build()
+        .build()?;
+    // tokio panics when blocking work finds no thread and the system gives none (RLIMIT_NPROC, pids.max); so there is
+    // one from the start, for good. Whether there can be is asked first.
+    std::thread::Builder::new().spawn(|| ())?.join().map_err(|_| io::ErrorKind::Other)?;
+    runtime.spawn_blocking(|| ());
+    Ok(runtime)
 }
 
 async fn obey(mut inbox: mpsc::UnboundedReceiver<Order>, eventfd: AsyncFd<OwnedFd>) {

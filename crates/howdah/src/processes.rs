@@ -4,9 +4,10 @@
 //!
 //! `serve` prepares them first; the supervisor, `upgrade` and `access` have one each.
 
+use std::io;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use howdah_accesslog::Target;
 use howdah_supervisor::{self as supervisor, Source};
 use howdah_sys::launcher::{self, Job};
@@ -65,6 +66,20 @@ fn jobs(options: &Serve, recipes: Vec<Recipe>) -> (Vec<Job>, bool) {
         }
     }
     (recipes.into_iter().map(Job::here).collect(), false)
+}
+
+/// Adds what EAGAIN means where processes and threads are started.
+pub(crate) fn crowded(error: anyhow::Error) -> anyhow::Error {
+    let is_full = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    };
+    if !error.chain().any(is_full) {
+        return error;
+    }
+    anyhow!(
+        "{error:#}; the user or the container may have no more processes and threads: raise ulimit -u, systemd's TasksMax \
+         or the cgroup's pids.max"
+    )
 }
 
 /// The launcher's whole program, when this process was started to be one.

@@ -29,7 +29,7 @@ use crate::manager::Manager;
 use crate::operations::{Facts, Operations};
 use crate::options::Serve;
 use crate::parts::Parts;
-use crate::processes::Processes;
+use crate::processes::{Processes, crowded};
 use crate::signals::{Signals, Wish};
 use crate::upgrade::{Program, Succession, Successor};
 use crate::watch::Watch;
@@ -49,7 +49,7 @@ pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
     // A process that replaces one in the background is there already.
     let background = options.process.daemonize && heir.is_none();
     let mut daemon = background.then(daemonize).transpose()?;
-    let outcome = run_here(&options, program, &mut heir, &mut daemon);
+    let outcome = run_here(&options, program, &mut heir, &mut daemon).map_err(crowded);
     if let (Err(error), Some(heir)) = (&outcome, heir) {
         heir.failed(error);
     }

@@ -76,12 +76,15 @@ impl Observer {
         let (questions, asked) = unbounded_channel();
         let collector = Collector::new(options, segment, counters, lines);
         let saturated = Arc::clone(&collector.saturated);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let memories = Memories::start()?;
         let measured = memories.clone();
-        let watch = move || {
-            let shared = Rc::new(RefCell::new(collector));
-            LocalSet::new().block_on(&runtime, observe(shared, measured, inbox, asked));
+        // The thread makes its event loop itself: one that finds no thread must not be dropped inside of another.
+        let watch = move || match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+            Ok(runtime) => {
+                let shared = Rc::new(RefCell::new(collector));
+                LocalSet::new().block_on(&runtime, observe(shared, measured, inbox, asked));
+            }
+            Err(error) => tracing::error!("there is no status: {error}"),
         };
         std::thread::Builder::new().name("status".into()).spawn(watch)?;
         let (places, allow) = (options.status.pages(), options.status.status_allow.clone());

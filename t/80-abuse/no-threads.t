@@ -1,0 +1,66 @@
+# A user or container that may have no more processes and threads (prlimit --nproc, pids.max): a server that cannot start
+# says so and ends, and one that could lives on, whatever it is asked.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Command qw(howdah_bin run_command);
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use Test::More;
+
+plan skip_all => 'only root can become somebody else, who has a limit' if $> != 0;
+for my $tool (qw(setpriv prlimit)) {
+    plan skip_all => "there is no $tool" if !grep { -x "$_/$tool" } split /:/, $ENV{PATH};
+}
+my $APP = 'sub { [200, [], ["served"]] }';
+
+# Each try has a user of its own: what another left behind must not count.
+my $user = 500_000 + 20 * ($$ % 10_000);
+
+sub limited {
+    my $limit = shift;
+    $user++;
+    return ('setpriv', "--reuid=$user", "--regid=$user", '--clear-groups', 'prlimit', "--nproc=$limit", howdah_bin());
+}
+my @probe = (limited(100), '--version');
+plan skip_all => 'others cannot reach the checkout' if (run_command(@probe))[0];
+
+# Readable by that user, whatever the umask.
+sub start {
+    my ($limit, $operator) = @_;
+    chmod 0777, $operator->dir or die $!;
+    my @options = ('--listen', '127.0.0.1:0', '--workers', 1, $operator->options, '-e', $APP);
+    return Howdah::Test::Server->launch(command => [limited($limit)], options => \@options);
+}
+
+my ($limit, $served) = (0);
+while (!$served && ++$limit < 20) {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = start($limit, $operator);
+    $served = $server->wait_for_log(qr/serving .* on /);
+    next if $served;
+    is $server->wait_for_exit, 1, "with a limit of $limit it ends";
+    my $told = $server->log;
+    like $told, qr/^howdah: .+/m, '... and tells why';
+    unlike $told, qr/panicked/, '... by itself';
+    like $told, qr/ulimit -u/, '... and what to raise' if $limit <= 3;
+}
+ok $served, "it serves with a limit of $limit";
+
+subtest 'with as few threads as it can start with' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = start($limit, $operator);
+    ok $server->wait_for_log(qr/serving .* on /), 'it serves';
+    for my $command ('status', 'reopen', 'reload') {
+        my ($status, $out, $err) = $operator->ask($command);
+        isnt "$out$err", '', "$command is answered";
+        is(Howdah::Test::Client->ask($server, "GET / HTTP/1.0\r\n\r\n")->{body}, 'served', '... and it serves');
+    }
+    is $operator->status->{pid}, $server->pid, 'still the same';
+    unlike $server->log, qr/panicked/;
+    is $server->stop, 0;
+};
+
+done_testing;
