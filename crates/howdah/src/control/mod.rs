@@ -4,9 +4,12 @@
 //!     place       where the socket is; making one, taking one over
 //!     server      the server's side
 //!     client      `howdah status`, `reload`, `upgrade`, `stop`, `workers`
-//!     table       the state as text
+//!     find        which servers there are, and which of them has a name
+//!     table       the state as text; list that of all servers
 
 pub(crate) mod client;
+mod find;
+mod list;
 pub(crate) mod place;
 pub(crate) mod protocol;
 pub(crate) mod server;

@@ -22,7 +22,8 @@ pub(crate) fn path_of(instance: &Instance) -> io::Result<PathBuf> {
     }
 }
 
-fn directory() -> PathBuf {
+/// Where this user's servers put their control sockets by themselves.
+pub(super) fn directory() -> PathBuf {
     let user = rustix::process::geteuid();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());
     match runtime {
@@ -30,6 +31,26 @@ fn directory() -> PathBuf {
         Some(dir) => Path::new(&dir).join("howdah"),
         None => format!("/tmp/howdah-{}", user.as_raw()).into(),
     }
+}
+
+/// What is added to the path, with the process id behind it, while the socket is made. The kernel's list of sockets keeps
+/// it for as long as the socket lives, so that `find` knows a control socket wherever it is.
+const MARK: &str = ".howdah-";
+/// Bytes of a Unix socket's path (unix(7)).
+const LONGEST: usize = 107;
+
+/// Beside the path, and of this process alone. A path that is too long for the mark is not to be found in the list.
+fn marked(path: &Path) -> PathBuf {
+    let id = std::process::id();
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!("{MARK}{id}"));
+    if name.len() > LONGEST { path.with_extension(id.to_string()) } else { name.into() }
+}
+
+/// The path that was marked; none of other paths.
+pub(super) fn unmarked(path: &str) -> Option<PathBuf> {
+    let (path, id) = path.rsplit_once(MARK)?;
+    (path.starts_with('/') && id.parse::<u32>().is_ok()).then(|| path.into())
 }
 
 /// A listening control socket. Its file goes when this is dropped, if it is this process's then.
@@ -80,7 +101,7 @@ impl Place {
             bail!("{shown} is there and is no socket: remove it, or choose another --control");
         }
         // Nobody can reach it before its mode is right, and a stale one is replaced in one step.
-        let fresh = path.with_extension(std::process::id().to_string());
+        let fresh = marked(path);
         let _ = fs::remove_file(&fresh);
         let listener =
             UnixListener::bind(&fresh).with_context(|| format!("cannot make the control socket {shown}"))?;
@@ -155,6 +176,19 @@ mod tests {
         assert!(refused.contains("another server answers") && refused.contains("--name"), "{refused}");
         drop(place);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_is_bound_beside_its_path_so_that_the_path_can_be_told() {
+        let path = Path::new("/run/howdah/shop.sock");
+        assert_eq!(unmarked(marked(path).to_str().unwrap()).as_deref(), Some(path));
+        for other in
+            ["/run/shop.sock", "/run/shop.sock.howdah-", "/run/shop.sock.howdah-x", "@x.howdah-1", ""]
+        {
+            assert_eq!(unmarked(other), None, "{other}");
+        }
+        let long = format!("/{}.sock", "x".repeat(LONGEST - 12));
+        assert!(marked(long.as_ref()).as_os_str().len() <= LONGEST);
     }
 
     #[test]

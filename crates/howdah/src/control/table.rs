@@ -8,11 +8,8 @@ use super::protocol::{Status, Worker};
 pub(super) fn render(status: &Status) -> String {
     let mut text = head(status);
     text.push('\n');
-    text.push_str(&align(
-        &std::iter::once(TITLES.map(str::to_owned))
-            .chain(status.workers.iter().map(cells))
-            .collect::<Vec<_>>(),
-    ));
+    let rows = std::iter::once(TITLES.map(str::to_owned)).chain(status.workers.iter().map(cells));
+    text.push_str(&align(&rows.collect::<Vec<_>>(), |column| TO_THE_LEFT.contains(&TITLES[column])));
     text
 }
 
@@ -65,17 +62,13 @@ fn cells(worker: &Worker) -> [String; 9] {
 }
 
 /// Columns, numbers to the right.
-fn align(rows: &[[String; 9]]) -> String {
+pub(super) fn align<const N: usize>(rows: &[[String; N]], is_left: impl Fn(usize) -> bool) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for row in rows {
         let cells = row.iter().enumerate().map(|(column, cell)| {
             let width = width(column);
-            if TO_THE_LEFT.contains(&TITLES[column]) {
-                format!("{cell:<width$}")
-            } else {
-                format!("{cell:>width$}")
-            }
+            if is_left(column) { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
         });
         text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
         text.push('\n');
@@ -84,7 +77,7 @@ fn align(rows: &[[String; 9]]) -> String {
 }
 
 /// Milliseconds, to two units.
-fn span(millis: u64) -> String {
+pub(super) fn span(millis: u64) -> String {
     let seconds = millis / 1000;
     match seconds {
         0 => format!("{millis}ms"),

@@ -39,8 +39,8 @@ pub(crate) const SECTIONS: &[Section] = &[
         "Commands for a running server",
         &[
             "They talk to the server's control socket, which is found by --name or --control, and exit with 1 when it \
-             could not be done.",
-            "howdah status\tprint processes, workers and queue, with --json for programs",
+             could not be done. By its name root finds the servers of other users, too.",
+            "howdah status\tprint processes, workers and queue, with --json for programs; without a name, of all servers",
             "howdah top\twatch it live: rates, latencies, queue, workers and their requests; --once prints one look",
             "howdah reload\tas HUP, and wait; Perl's message when the new code does not load",
             "howdah reopen\tas USR1, and wait; the reason when a log file cannot be opened",

@@ -68,6 +68,8 @@ enum Command {
     #[command(override_usage = "howdah check [OPTIONS] [APP]")]
     Check(Box<Serve>),
     /// Print what a running server does
+    ///
+    /// Without --name and --control it lists all servers of the machine.
     Status {
         #[command(flatten)]
         instance: Instance,

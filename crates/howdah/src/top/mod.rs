@@ -24,7 +24,6 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::control::client;
-use crate::control::place::path_of;
 use crate::options::instance::Instance;
 use crate::options::values::Span;
 use draw::{Frame, height};
@@ -51,7 +50,7 @@ pub(crate) struct Top {
 
 /// Looks until the person has seen enough.
 pub(crate) fn run(top: &Top) -> anyhow::Result<ExitCode> {
-    let path = path_of(&top.instance)?;
+    let path = client::locate(&top.instance)?;
     // Before the terminal is ours: that there is no server is told in it.
     let first = look(&path)?;
     if top.once {

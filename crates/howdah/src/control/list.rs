@@ -1,0 +1,105 @@
+//! All servers of the machine, one a line: `howdah status` without a name.
+
+use std::path::Path;
+
+use super::find::{Found, Server};
+use super::protocol::Status;
+use super::table::{align, span};
+
+const TITLES: [&str; 9] =
+    ["name", "user", "pid", "up", "workers", "queue", "application", "listening", "control"];
+/// Columns of numbers.
+const TO_THE_RIGHT: [&str; 4] = ["pid", "up", "workers", "queue"];
+
+/// A table.
+pub(super) fn render(servers: &[Found]) -> String {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let rows: Vec<[String; 9]> = std::iter::once(TITLES.map(str::to_owned))
+        .chain(servers.iter().map(|found| cells(found, &users)))
+        .collect();
+    let text = align(&rows, |column| !TO_THE_RIGHT.contains(&TITLES[column]));
+    format!("{text}\nhowdah status --name NAME shows one, --control PATH one that shares its name.\n")
+}
+
+fn cells(found: &Found, users: &str) -> [String; 9] {
+    let user = found.owner.map_or_else(|| "?".to_owned(), |owner| user_name(owner, users));
+    let [pid, up, workers, queue, application, listening] = match &found.server {
+        Server::Known(status) => state(status),
+        Server::Forbidden => unknown(&format!("not yours: ask as root or {user}")),
+        Server::Silent => unknown("does not answer"),
+    };
+    let name = found.name().unwrap_or("?").to_owned();
+    [name, user, pid, up, workers, queue, application, listening, shown(&found.path)]
+}
+
+fn state(status: &Status) -> [String; 6] {
+    [
+        status.pid.to_string(),
+        span(status.uptime * 1000),
+        status.workers.len().to_string(),
+        status.queue.to_string(),
+        status.application.clone(),
+        status.listeners.join(" "),
+    ]
+}
+
+fn unknown(why: &str) -> [String; 6] {
+    let [pid, up, workers, queue, listening] = ["-"; 5].map(str::to_owned);
+    [pid, up, workers, queue, format!("({why})"), listening]
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// As /etc/passwd has it; users from elsewhere are numbers.
+fn user_name(user: u32, users: &str) -> String {
+    let number = user.to_string();
+    let mut lines = users.lines().map(|line| line.split(':'));
+    let named = lines.find_map(|mut fields| {
+        let name = fields.next()?;
+        (fields.nth(1)? == number).then(|| name.to_owned())
+    });
+    named.unwrap_or(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_server_has_a_line_whether_it_answers_or_not() {
+        let status = Status {
+            name: "shop".to_owned(),
+            pid: 12,
+            uptime: 61,
+            application: "app.psgi".to_owned(),
+            listeners: vec!["http://127.0.0.1:80".to_owned(), "unix:/x".to_owned()],
+            ..Status::default()
+        };
+        let found = |path: &str, owner, server| Found { path: path.into(), owner, server };
+        let servers = [
+            found("/run/howdah/shop.sock", Some(0), Server::Known(Box::new(status))),
+            found("/tmp/howdah-7/wiki.sock", None, Server::Forbidden),
+            found("/srv/control", Some(4_000_000_000), Server::Silent),
+        ];
+        let text = render(&servers);
+        let words: Vec<String> =
+            text.lines().take(4).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(
+            words,
+            [
+                "name user pid up workers queue application listening control",
+                "shop root 12 1m01s 0 0 app.psgi http://127.0.0.1:80 unix:/x /run/howdah/shop.sock",
+                "wiki ? - - - - (not yours: ask as root or ?) - /tmp/howdah-7/wiki.sock",
+                "? 4000000000 - - - - (does not answer) - /srv/control",
+            ]
+        );
+    }
+
+    #[test]
+    fn users_have_names_where_the_machine_knows_them() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/var/www:/bin/false\nbroken\n";
+        assert_eq!([0, 33, 34].map(|user| user_name(user, users)), ["root", "www-data", "34"]);
+    }
+}
