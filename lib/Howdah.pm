@@ -127,6 +127,6 @@ exit status is kept.
 
 =head1 SEE ALSO
 
-L<howdah(1)>, L<Plack::Handler::Howdah>, L<PSGI>
+L<howdah(1)>, L<Plack::Handler::Howdah>, L<Howdah::ClientGone>, L<PSGI>
 
 =cut

@@ -103,6 +103,12 @@ leave(UV reason)
     hd_leave(reason);
 
 void
+interrupt(...)
+  CODE:
+    PERL_UNUSED_VAR(items);
+    hd_interrupt(aTHX);
+
+void
 abandon()
   CODE:
     hd_abandon(aTHX);
@@ -148,8 +154,10 @@ write(SV *self, SV *bytes)
     STRLEN length;
     hd_check_serial(aTHX_ SvUV(SvRV(self)));
     const char *start = hd_bytes(aTHX_ bytes, &length, "body");
+    hd_check_client(aTHX);
     hd_put(aTHX_ start, length);
     hd_tell();
+    hd_check_client(aTHX); /* perhaps not all of it found a taker */
 
 void
 close(SV *self)

@@ -24,7 +24,7 @@ static struct {
     char mark[40];
     struct stat pipe;
     int worker; /* -1 in the zygote */
-    bool grave;
+    const char *level; /* NULL but for messages of exchange.c */
 } errors = {.worker = -1};
 
 /* A word of the header: what could end it, or a terminal's peace, is left out. */
@@ -75,8 +75,8 @@ static char *put_request(pTHX_ char *at) {
 
 /* What the application prints is news, perhaps a log of its own; what comes of `warn`, or of perl itself, is a warning. */
 static const char *level_now(pTHX) {
-    if (errors.grave)
-        return "error";
+    if (errors.level)
+        return errors.level;
     switch (PL_op ? PL_op->op_type : OP_NULL) {
     case OP_PRINT:
     case OP_SAY:
@@ -148,5 +148,5 @@ void hd_open_errors(pTHX_ int fd, const char *secret) {
 /* This process is a worker from now on. */
 void hd_sign_errors(U16 worker) { errors.worker = worker; }
 
-/* What is written next is an error; or no longer. */
-void hd_mark_errors(bool grave) { errors.grave = grave; }
+/* What is written next is of this level, "error" or "info"; NULL leaves that to whoever writes. */
+void hd_mark_errors(const char *level) { errors.level = level; }

@@ -10,17 +10,25 @@
 static CV *serve_cv;
 static COP nowhere; /* a place in the code that has no line, for messages about what the application returned */
 
-/* Puts an error into the log; errors.c adds the request that it belongs to. */
-static void complain(pTHX_ SV *error, const char *what) {
+/* Puts a message into the log; errors.c adds the request that it belongs to. */
+static void tell(pTHX_ SV *message, const char *what, const char *level) {
     STRLEN length;
-    const char *text = SvPV(error, length);
+    const char *text = SvPV(message, length);
     PerlIO *log = Perl_error_log;
-    hd_mark_errors(true);
-    PerlIO_printf(log, "%s: %.*s", what, (int)length, text);
+    hd_mark_errors(level);
+    PerlIO_printf(log, "%s%.*s", what, (int)length, text);
     if (!length || text[length - 1] != '\n')
         PerlIO_puts(log, "\n");
     PerlIO_flush(log);
-    hd_mark_errors(false);
+    hd_mark_errors(NULL);
+}
+
+/* An application whose client has left has done nothing wrong. */
+static void complain(pTHX_ SV *error, const char *what) {
+    if (hd_says_gone(aTHX_ error))
+        tell(aTHX_ error, "", "info");
+    else
+        tell(aTHX_ error, what, "error");
 }
 
 static SV *call_app(pTHX) {
@@ -40,6 +48,7 @@ static void serve(pTHX_ CV *cv) {
     dXSARGS;
     PERL_UNUSED_VAR(cv);
     PERL_UNUSED_VAR(items);
+    hd.now.serving = true;
     hd_build_env(aTHX_ hd.now.request);
     SV *response = call_app(aTHX);
     if (!hd.cell) /* in a child, see end_child */
@@ -91,7 +100,7 @@ static void answer_failed(void) {
 void hd_abandon(pTHX) {
     if (hd.now.progress == HD_FINISHED)
         return;
-    complain(aTHX_ sv_2mortal(newSVpvs("it called exit; the worker leaves")), "the application failed");
+    complain(aTHX_ sv_2mortal(newSVpvs("it called exit; the worker leaves")), "the application failed: ");
     answer_failed();
     hd_finish(aTHX);
     hd_settle();
@@ -100,7 +109,7 @@ void hd_abandon(pTHX) {
 /* A child that the application forked has come back from it. Its parent answers; it ends as a child does. */
 static void end_child(pTHX_ bool returned) {
     if (!returned)
-        complain(aTHX_ ERRSV, "a child of the application failed");
+        complain(aTHX_ ERRSV, "a child of the application failed: ");
     my_exit(returned ? 0 : 255);
 }
 
@@ -108,7 +117,7 @@ static void conclude(pTHX_ bool returned) {
     if (!hd.cell)
         end_child(aTHX_ returned);
     if (!returned)
-        complain(aTHX_ ERRSV, "the application failed");
+        complain(aTHX_ ERRSV, "the application failed: ");
     if (!hd.now.answered && hd.now.detached) /* a 500 would go into the application's own protocol */
         howdah_set_head(hd.now.slot, 0, RESPONSE_DETACHED, 0, -1);
     else if (!returned)
@@ -137,7 +146,7 @@ static void call_guarded(pTHX_ SV *code, const char *method, SV *argument, const
 static void close_body(pTHX) {
     if (!hd.now.body)
         return;
-    call_guarded(aTHX_ NULL, "close", hd.now.body, "closing the response body failed");
+    call_guarded(aTHX_ NULL, "close", hd.now.body, "closing the response body failed: ");
     SvREFCNT_dec(hd.now.body);
 }
 
@@ -150,7 +159,7 @@ static void clean_up(pTHX) {
         for (SSize_t i = 0; i <= av_len(list); i++) {
             SV **handler = av_fetch(list, i, 0);
             if (handler)
-                call_guarded(aTHX_ * handler, NULL, sv_2mortal(newRV_inc((SV *)env)), "a cleanup handler failed");
+                call_guarded(aTHX_ * handler, NULL, sv_2mortal(newRV_inc((SV *)env)), "a cleanup handler failed: ");
         }
     }
     SV **commit = env ? hv_fetchs(env, "psgix.harakiri.commit", 0) : NULL;
@@ -166,6 +175,7 @@ void hd_exchange(pTHX_ U32 slot) {
     begin(aTHX_ slot);
     PUSHMARK(SP);
     call_sv((SV *)serve_cv, G_EVAL | G_SCALAR);
+    hd.now.serving = false;
     SPAGAIN;
     bool returned = SvTRUE(*SP);
     (void)POPs;

@@ -40,6 +40,7 @@ struct hd_exchange {
     SV *body; /* a handle whose close is still to be called */
     struct hd_head head;
     enum hd_progress progress;
+    bool serving;   /* the application runs, and has not given its response back */
     bool answered;  /* the application gave a response */
     bool streaming; /* it has a writer */
     bool bodyless;  /* HEAD, 204, 304: body bytes are dropped */
@@ -104,7 +105,7 @@ void hd_title_state(char state);
 /* errors.c */
 void hd_open_errors(pTHX_ int fd, const char *secret);
 void hd_sign_errors(U16 worker);
-void hd_mark_errors(bool grave);
+void hd_mark_errors(const char *level);
 
 /* socket.c */
 void hd_prepare_socket(pTHX);
@@ -119,6 +120,11 @@ void hd_finish(pTHX);
 void hd_abandon(pTHX);
 void hd_check_serial(pTHX_ UV serial);
 void hd_prepare_exchange(pTHX);
+
+/* gone.c */
+void hd_check_client(pTHX);
+void hd_interrupt(pTHX);
+bool hd_says_gone(pTHX_ SV *error);
 
 /* report.c */
 void hd_prepare_report(pTHX);

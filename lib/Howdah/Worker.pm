@@ -21,6 +21,7 @@ sub prepare {
     _catch(sub { }, qw(HUP INT PIPE USR1));
     _catch(sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) }, qw(QUIT TERM));
     _catch(\&_tell_place, 'USR2');
+    _catch(\&Howdah::XS::interrupt, 'URG');
     $SIG{CHLD} = 'DEFAULT';
     $check->() if $check && !$forking;
     Howdah::XS::prepare($given{name}, $given{titles});
@@ -143,8 +144,9 @@ What L<Howdah::Zygote> forks. The loop itself is in C, see L<Howdah::XS>.
 
 TERM and QUIT make the worker leave after the present request, without interrupting it. USR2 makes it tell the error log
 where in the Perl code it is, without arguments, and go on; the front sends it to a worker that exceeds
-C<--request-timeout>, and so may you. HUP, INT, USR1 and PIPE do nothing, since they concern the front. An application may
-set its own handlers.
+C<--request-timeout>, and so may you. URG makes the application die with a L<Howdah::ClientGone> if its client has left;
+the front sends it with C<--abort-on-disconnect>. HUP, INT, USR1 and PIPE do nothing, since they concern the front. An
+application may set its own handlers.
 
 =head2 prepare(%given)
 

@@ -10,6 +10,7 @@ use IO::File ();
 use PerlIO::scalar ();
 use XSLoader ();
 
+use Howdah::ClientGone ();
 use Howdah::Socket ();
 
 # Why a worker leaves: the numbers of `Leave` in xs/wire.h.
@@ -96,6 +97,10 @@ Serves requests until the worker is to leave. Dies when a signal handler dies be
 =item leave($reason)
 
 The worker leaves after the present request.
+
+=item interrupt()
+
+For a signal handler: dies with a L<Howdah::ClientGone> when the application runs and its client has left.
 
 =item abandon()
 

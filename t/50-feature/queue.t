@@ -5,6 +5,7 @@ use lib 't/lib';
 
 use Howdah::Test::Client;
 use Howdah::Test::Server;
+use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -54,21 +55,29 @@ subtest 'requests are run in the order in which they came' => sub {
     is_deeply [$server->log =~ m{ran /number/(\d+)}g], [1 .. 20];
 };
 
-subtest 'a client that leaves while its request waits is forgotten' => sub {
-    my $server  = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--max-queue', 10]);
-    my $running = ask($server, '/slow/2');
-    $server->wait_for_log(qr{ran /slow});
-    for (1 .. 4) {    # four times as many as may wait at once
-        my @leaving = map { ask($server, '/left') } 1 .. 10;
-        sleep 0.1;
-        close $_->socket for @leaving;
-        sleep 0.35;
-    }
-    my $staying = ask($server, '/stayed');
-    is $staying->response->{body}, '/stayed';
-    is $running->response->{status}, 200;
-    unlike $server->log, qr{ran /left}, 'not one of them was run';
-};
+# A client that only ends its side may still want the response, see half-closed.t.
+for my $option (undef, '--abort-on-disconnect') {
+    my $name = $option ? "with $option" : 'by a reset';
+    subtest "a client that leaves while its request waits is forgotten: $name" => sub {
+        my $server =
+            Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--max-queue', 10, $option // ()]);
+        my $running = ask($server, '/slow/2');
+        $server->wait_for_log(qr{ran /slow});
+        for (1 .. 4) {    # four times as many as may wait at once
+            my @leaving = map { ask($server, '/left') } 1 .. 10;
+            sleep 0.1;
+            for my $client (@leaving) {
+                setsockopt $client->socket, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0 if !$option;
+                close $client->socket;
+            }
+            sleep 0.35;
+        }
+        my $staying = ask($server, '/stayed');
+        is $staying->response->{body}, '/stayed';
+        is $running->response->{status}, 200;
+        unlike $server->log, qr{ran /left}, 'not one of them was run';
+    };
+}
 
 subtest 'a client that leaves while its request runs costs nobody else' => sub {
     my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 2, '--max-queue', 4]);

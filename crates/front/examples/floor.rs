@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     runtime()?.block_on(async {
         let listeners = vec![listener];
         let (overdue, _) = tokio::sync::mpsc::unbounded_channel();
+        let (departed, _) = tokio::sync::mpsc::unbounded_channel();
         let config = Arc::new(config);
         let front = Front::start(Setup {
             config,
@@ -39,6 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             recorder: howdah_metrics::Recorder::new(),
             local: None,
             overdue,
+            departed,
         })?;
         for worker in 0..workers {
             front.worker_up(worker, howdah_sys::socketpair_seqpacket()?.0);

@@ -32,6 +32,8 @@ pub struct Config {
     pub write_timeout: Duration,
     /// How long a worker may run a request before its response begins; then 504, and the worker is replaced.
     pub request_timeout: Duration,
+    /// Take a client that ends its side for gone, and interrupt the worker that runs its request.
+    pub abort_on_disconnect: bool,
     /// Send the Server field.
     pub server_header: bool,
     /// Give each request an id: X-Request-Id.
@@ -60,6 +62,7 @@ impl Default for Config {
             min_body_rate: 256,
             write_timeout: Duration::from_secs(60),
             request_timeout: Duration::ZERO,
+            abort_on_disconnect: false,
             server_header: true,
             request_id: true,
             path: None,

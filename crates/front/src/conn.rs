@@ -10,6 +10,7 @@ use howdah_accesslog::ConnectionState as Outcome;
 use howdah_http1::{Head, RequestDecoder, Version};
 use howdah_metrics::{ConnectionState, Method};
 
+use crate::departure;
 use crate::fill::{Body, enqueue};
 use crate::intake::Work;
 use crate::listen::Origin;
@@ -133,7 +134,9 @@ impl Conn {
                     self.refuse(refusal).await
                 }
             };
+            let interrupted = self.interrupted_by(next);
             self.account(next.state());
+            interrupted.into_iter().for_each(departure::interrupt);
             match next {
                 Next::Continue => self.ready_for_next(),
                 Next::Close | Next::Cut => return,

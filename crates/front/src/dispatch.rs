@@ -147,11 +147,6 @@ impl Dispatch {
         }
     }
 
-    /// True when the request in `slot` was queued before `time` and no worker has claimed it.
-    pub(crate) fn is_queued_since(&self, slot: u32, time: u64) -> bool {
-        self.queue.state(slot).phase == Phase::Queued && self.control(slot).queued_at.load(Relaxed) < time
-    }
-
     /// The worker that has been at `slot` since before `time`.
     pub(crate) fn stuck_worker(&self, slot: u32, time: u64) -> Option<u16> {
         let state = self.queue.state(slot);

@@ -6,6 +6,7 @@
 //! accept -> conn -> (collect, spool) -> fill   a request comes in and is queued
 //! dispatch, channel                       slots, queue, wake-ups; what workers send beside shared memory
 //! reply -> head -> (stream) -> (linger)   its response goes out
+//! departure   clients that leave before
 //! tally -> account   what the request has come to, for the access log; slow, for the log of those that took too long
 //! local, audience   pages that the front answers by itself, and who may see them
 //! request_id  X-Request-Id, taken over or made
@@ -24,6 +25,7 @@ mod clock;
 mod collect;
 mod config;
 mod conn;
+mod departure;
 mod dispatch;
 mod fill;
 mod head;
@@ -112,6 +114,8 @@ pub struct Setup {
     pub local: Option<Arc<Local>>,
     /// Told of workers that are stuck.
     pub overdue: mpsc::UnboundedSender<Overdue>,
+    /// With [`Config::abort_on_disconnect`]: told of workers whose client has left.
+    pub departed: mpsc::UnboundedSender<u16>,
 }
 
 impl Front {
@@ -120,8 +124,8 @@ impl Front {
     /// # Errors
     /// When the event loop takes no more descriptors, or the system has no random bytes.
     pub fn start(setup: Setup) -> io::Result<Self> {
-        let Setup { access_log, slow_log, recorder, local, overdue, .. } = setup;
-        let outlets = Outlets { access_log, slow_log, recorder, local, overdue };
+        let Setup { access_log, slow_log, recorder, local, overdue, departed, .. } = setup;
+        let outlets = Outlets { access_log, slow_log, recorder, local, overdue, departed };
         Thread::install(setup.config, setup.segment, setup.index, outlets)?;
         let (orders, inbox) = mpsc::unbounded_channel();
         // Its events need no reader: that the loop wakes is enough, and edges come for every write.

@@ -19,18 +19,15 @@ use howdah_wire::{
 
 use crate::Overdue;
 use crate::conn::{Conn, Exchange, Next};
+use crate::departure::has_left;
 use crate::head::{Framing, ResponseHead};
 use crate::refusal::Refusal;
 use crate::registry::Mail;
 use crate::repeated::Repeated;
-use crate::socket::Peer;
 use crate::thread::here;
 
 /// Bodies up to this size are copied behind the head; longer ones are sent from the slot.
 const COPY_BODY: usize = 16 * 1024;
-
-/// A client that ends its side right behind its request has this long to be served all the same, in nanoseconds.
-const HALF_CLOSED: u64 = 200_000_000;
 
 /// A body file that a worker has sent.
 pub(crate) struct BodyFile {
@@ -290,7 +287,8 @@ impl Conn {
             return Poll::Ready(Event::News);
         }
         if std::mem::take(&mut entry.check_peer) {
-            if self.peer_left(slot) {
+            // An application that has taken the connection looks after it by itself.
+            if !self.lent && has_left(&self.socket) {
                 return Poll::Ready(Event::PeerLeft);
             }
             if let Some(worker) = overdue(slot) {
@@ -298,18 +296,6 @@ impl Conn {
             }
         }
         Poll::Pending
-    }
-
-    /// A client that has ended its side may still read the response; while its request waits in the queue we take it
-    /// for gone, because nearly every one is.
-    fn peer_left(&self, slot: u32) -> bool {
-        match self.socket.peer() {
-            Peer::There => false,
-            Peer::Silent => {
-                here().dispatch.borrow().is_queued_since(slot, here().clock.now().saturating_sub(HALF_CLOSED))
-            }
-            Peer::Gone => true,
-        }
     }
 }
 

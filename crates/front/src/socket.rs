@@ -7,6 +7,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use tokio::io::unix::AsyncFd;
 
@@ -92,13 +93,21 @@ impl Socket {
         }
     }
 
-    /// What has become of the client, as far as can be told without reading.
+    /// What has become of the client, as far as can be told without reading. To look at its next byte would not do:
+    /// what it has sent before hides its end, and its end hides that the connection was reset later.
     pub(crate) fn peer(&self) -> Peer {
         let Ok(fd) = self.fd() else { return Peer::Gone };
-        match rustix::net::recv(fd, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-            Ok((0, _)) => Peer::Silent,
-            Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Peer::There,
-            Err(_) => Peer::Gone,
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
+        if poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_err() {
+            return Peer::There;
+        }
+        let seen = fds[0].revents();
+        if seen.intersects(PollFlags::HUP | PollFlags::ERR) {
+            Peer::Gone
+        } else if seen.contains(PollFlags::RDHUP) {
+            Peer::Silent
+        } else {
+            Peer::There
         }
     }
 

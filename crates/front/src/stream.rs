@@ -14,10 +14,11 @@ use howdah_http1::encode::{LAST_CHUNK, chunk_head};
 use howdah_wire::{RESPONSE_BROKEN, RESPONSE_FILE, SlotControl};
 
 use crate::conn::{Conn, Next};
+use crate::departure::has_left;
 use crate::head::{Framing, ResponseHead};
 use crate::registry::{Mail, Rest};
 use crate::reply::BodyFile;
-use crate::socket::{Peer, Socket};
+use crate::socket::Socket;
 use crate::thread::here;
 
 /// Bytes of a file to send before other connections have their turn.
@@ -358,7 +359,7 @@ pub(crate) fn poll_mail(socket: &Socket, key: usize, context: &Context<'_>) -> O
     if entry.mail.iter().any(|mail| matches!(mail, Mail::Lost { .. })) {
         return Some(Woken::Lost);
     }
-    if std::mem::take(&mut entry.check_peer) && socket.peer() == Peer::Gone {
+    if std::mem::take(&mut entry.check_peer) && has_left(socket) {
         return Some(Woken::Lost);
     }
     std::mem::take(&mut entry.news).then_some(Woken::Go)

@@ -99,6 +99,8 @@ pub(crate) struct Outlets {
     pub(crate) local: Option<Arc<Local>>,
     /// Workers that are stuck.
     pub(crate) overdue: UnboundedSender<Overdue>,
+    /// Workers whose client has left.
+    pub(crate) departed: UnboundedSender<u16>,
 }
 
 impl Outlets {

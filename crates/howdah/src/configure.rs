@@ -33,6 +33,7 @@ impl Serve {
             min_body_rate: limits.min_body_rate.0,
             write_timeout: off_is_zero(limits.write_timeout),
             request_timeout: off_is_zero(limits.request_timeout),
+            abort_on_disconnect: limits.abort_on_disconnect,
             server_header: !limits.no_server_header,
             request_id: !self.logs.no_request_id,
             path: self.app.path.clone(),

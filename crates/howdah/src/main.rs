@@ -35,6 +35,7 @@ mod configure;
 mod confine;
 mod control;
 mod deadline;
+mod disconnect;
 mod estate;
 mod generate;
 mod heir;

@@ -11,11 +11,12 @@ use howdah_supervisor::{
     Ended, Errors, Event, ExitKind, Handle, Shared, Source, Supervisor, cells_for, scale,
 };
 use howdah_wire::{MAX_SLOTS, Segment, Shape};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use crate::access::{Access, Commands};
 use crate::deadline;
+use crate::disconnect;
 use crate::options::Serve;
 use crate::status::Observer;
 
@@ -45,13 +46,15 @@ impl Parts {
         let segment = shared.segment;
         let access = Access::open(options, logs)?;
         access.as_ref().map_or(Ok(()), |access| access.ask_for_variables(segment))?;
-        let (fronts, observer, stuck) = start_threads(options, &shared, access.as_ref(), pages)?;
+        let (departed, left) = unbounded_channel();
+        let (fronts, observer, stuck) = start_threads(options, &shared, access.as_ref(), pages, &departed)?;
         let (events, news) = unbounded_channel();
         tokio::spawn(bridge(news, fronts.clone()));
         let (supervisor, handle) = Supervisor::start(options.supervisor(), source, shared, events).await?;
         observer.supervised(handle.clone());
         let ended = tokio::spawn(supervisor.run());
         tokio::spawn(deadline::watch(stuck, segment, handle.clone()));
+        tokio::spawn(disconnect::watch(left, handle.clone()));
         let (fewest, most) = (options.workers.fewest() as usize, options.workers.count() as usize);
         if fewest < most {
             tokio::spawn(scale(handle.clone(), segment, fewest..=most));
@@ -77,6 +80,7 @@ fn start_threads(
     shared: &Shared,
     access: Option<&Access>,
     pages: &[Listener],
+    departed: &UnboundedSender<u16>,
 ) -> anyhow::Result<(Vec<Front>, Observer, UnboundedReceiver<Overdue>)> {
     let config = Arc::new(options.front()?);
     let recorders: Vec<_> = shared.eventfds.iter().map(|_| Recorder::new()).collect();
@@ -99,6 +103,7 @@ fn start_threads(
             recorder,
             local: local.clone(),
             overdue: overdue.clone(),
+            departed: departed.clone(),
         };
         fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
     }

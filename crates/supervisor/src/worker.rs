@@ -138,7 +138,8 @@ impl Worker {
     /// Sends a signal; false when the process is not known or gone.
     pub(crate) fn signal(&mut self, signal: Signal) -> bool {
         let sent = self.process.as_ref().is_some_and(|process| process.signal(signal).is_ok());
-        if sent {
+        // That one ends nobody.
+        if sent && signal != Signal::URG {
             self.signalled = Some(signal);
         }
         sent

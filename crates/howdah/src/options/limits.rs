@@ -53,6 +53,14 @@ pub(crate) struct Limits {
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub(crate) request_timeout: Span,
 
+    /// Interrupt workers whose client has left
+    ///
+    /// A worker that is not writing does not notice that its client leaves. With this option the front tells it, and its
+    /// application dies with a Howdah::ClientGone wherever it is, which it may catch; requests that wait for a worker are
+    /// dropped. A client that only ends its side, as few do, is taken for gone, too.
+    #[arg(long, hide_short_help = true)]
+    pub(crate) abort_on_disconnect: bool,
+
     /// Largest request body; more gets 413
     ///
     /// Also --max-body-len.

@@ -1,0 +1,59 @@
+# A client that has ended its side may read its response all the same (RFC 9112 9.6): its request is answered however long
+# it waits. Only a connection that is reset has nobody at its end, and its request is not run.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Socket qw(SOL_SOCKET SO_LINGER);
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $app = <<'PSGI';
+sub {
+    my $path = $_[0]{PATH_INFO};
+    print STDERR "ran $path\n";
+    select undef, undef, undef, $1 if $path =~ m{^/slow/([\d.]+)};
+    return [200, [], [$path]];
+};
+PSGI
+
+sub ask {
+    my ($server, $path) = @_;
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET $path HTTP/1.1\r\nHost: x\r\n\r\n");
+    return $client;
+}
+
+sub reset_connection {
+    my $client = shift;
+    setsockopt $client->socket, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0 or die "SO_LINGER: $!";
+    return close $client->socket;
+}
+
+for my $listen ('127.0.0.1:0', 'unix') {
+    my $dir    = File::Temp->newdir;
+    my $path   = "$dir/socket";
+    my $server = Howdah::Test::Server->start(
+        app     => $app,
+        options => ['--workers', 1],
+        listen  => $listen eq 'unix' ? $path : $listen
+    );
+    my $to      = $listen eq 'unix' ? $path : $server->port;
+    my $running = ask($to, '/slow/1');
+    $server->wait_for_log(qr{ran /slow});
+    my @silent = map { ask($to, "/silent/$_") } 1 .. 200;
+    $_->shut for @silent;
+    my @leaving = map { ask($to, '/left') } 1 .. 20;
+    sleep 0.1;
+    reset_connection($_) for @leaving;
+    is $running->response->{status}, 200, "$listen: the one that runs";
+    my @answers = map { $_->response->{body} } @silent;
+    is_deeply [grep { $answers[$_ - 1] ne "/silent/$_" } 1 .. 200], [], '200 half-closed ones behind it are answered';
+    is_deeply [grep { !$_->is_closed } @silent], [], '... and closed';
+    is ask($to, '/last')->response->{status}, 200, 'and another';
+    unlike $server->log, qr{ran /left}, 'those who reset their connection are not run';
+}
+
+done_testing;

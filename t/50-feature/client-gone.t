@@ -1,0 +1,116 @@
+# A client that leaves during a stream: write dies with an object that says so, which is no error of the application.
+# With --abort-on-disconnect a worker that is not writing is interrupted, too.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $app = <<'PSGI';
+sub nap { my $end = time + $_[0]; select undef, undef, undef, 0.05 while time < $end }
+sub events { my $w = shift; while (1) { $w->write("data: x\n\n"); select undef, undef, undef, 0.05 } }
+sub note { print STDERR "seen $_[0]\n"; return }
+my %do = (
+    '/uncaught' => sub { sub { events(shift->([200, []])) } },
+    '/caught'   => sub {
+        sub {
+            my $w = shift->([200, []]);
+            eval { events($w) };
+            note(ref($@) . " $@");
+            note('again') if !eval { $w->write('more'); 1 } && ref $@ eq 'Howdah::ClientGone';
+            $w->close;
+        };
+    },
+    '/large'    => sub { sub { my $w = shift->([200, []]); $w->write('x' x 1_000_000) for 1 .. 1000; note('all') } },
+    '/before'   => sub { note('begun'); nap(20); note('end of before'); [200, [], ['late']] },
+    '/between'  => sub { sub { my $w = shift->([200, []]); $w->write('x'); note('begun'); nap(20); note('end of between') } },
+    '/short'    => sub { select undef, undef, undef, 0.01; [200, [], ['short']] },
+    '/cleanup'  => sub {
+        my $env = shift;
+        $env->{'psgix.cleanup.handlers'} = [sub { note('cleaning'); nap(1); note('cleaned') }];
+        [200, [], ['ok']];
+    },
+);
+sub {
+    my $env = shift;
+    push @{$env->{'psgix.cleanup.handlers'}}, sub { note("cleanup of $_[0]{PATH_INFO}") };
+    my $do = $do{$env->{PATH_INFO}} or return [200, [], [$$]];
+    return $do->($env);
+};
+PSGI
+
+sub ask {
+    my ($server, $path) = @_;
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET $path HTTP/1.1\r\nHost: x\r\n\r\n");
+    return $client;
+}
+
+sub leave { my $client = shift; sysread $client->socket, my $some, 100; return close $client->socket }
+sub pid { return ask($_[0], '/')->response->{body} }
+
+subtest 'write dies once the client is gone' => sub {
+    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1]);
+    my $pid    = pid($server);
+    for my $path (qw(/uncaught /caught /large)) {
+        leave(ask($server, $path));
+        ok $server->wait_for_log(qr{seen cleanup of $path$}m), "$path: the worker comes loose, and cleans up";
+    }
+    my $log = $server->log;
+    like $log, qr/seen Howdah::ClientGone the client has left/, 'an object that says so as a string, too';
+    like $log, qr/seen again$/m, '... each time';
+    unlike $log, qr/seen all/, 'also where the response does not fit any buffer';
+    like $log, qr{ INFO +worker 0 pid $pid request \S+ GET $_: the client has left}, "$_: uncaught it is news"
+        for qw(/uncaught /large);
+    unlike $log, qr/ERROR/, '... and no error';
+    is pid($server), $pid, 'the worker serves on';
+};
+
+subtest '--abort-on-disconnect' => sub {
+    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--abort-on-disconnect']);
+    my $pid    = pid($server);
+    for my $path (qw(/before /between)) {
+        my $client = ask($server, $path);
+        ok $server->wait_for_log(qr{GET $path: seen begun}), $path;
+        close $client->socket;
+        ok $server->wait_for_log(qr{seen cleanup of $path$}m, 10), '... is interrupted when its client leaves';
+        unlike $server->log, qr/seen end of/, '... where it is';
+    }
+    like $server->log, qr{INFO .* GET /before: the client has left}, 'which is news';
+    unlike $server->log, qr/ERROR/, '... and no error';
+    my $client = ask($server, '/cleanup');
+    is $client->response->{body}, 'ok';
+    close $client->socket;
+    ok $server->wait_for_log(qr/seen cleaned/), 'what runs after the response is not interrupted';
+    is pid($server), $pid, 'the worker serves on';
+};
+
+subtest 'an interruption that comes late is nobody else\'s' => sub {
+    my @options = ('--workers', 2, '--front-threads', 2, '--abort-on-disconnect');
+    my $server  = Howdah::Test::Server->start(app => $app, options => \@options);
+    my @wrong;
+    for my $round (1 .. 40) {
+        my @leaving = map { ask($server, '/short') } 1 .. 5;
+        my @staying = map { ask($server, '/short') } 1 .. 5;
+        close $_->socket for @leaving;
+        push @wrong, grep { $_->{status} != 200 || $_->{body} ne 'short' } map { $_->response } @staying;
+    }
+    is_deeply \@wrong, [], '200 clients that stay among 200 that leave';
+    unlike $server->log, qr/ERROR|signal handler/, 'and no error';
+};
+
+subtest 'without it a request whose client leaves runs to its end' => sub {
+    my $server = Howdah::Test::Server->start(app => $app =~ s/nap\(20\)/nap(1)/gr, options => ['--workers', 1]);
+    for my $path (qw(/before /between)) {
+        my $client = ask($server, $path);
+        $server->wait_for_log(qr{GET $path: seen begun});
+        close $client->socket;
+        my ($name) = $path =~ /(\w+)/;
+        ok $server->wait_for_log(qr{seen end of $name$}m), $path;
+    }
+};
+
+done_testing;
