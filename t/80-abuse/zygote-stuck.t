@@ -57,6 +57,11 @@ subtest 'a stopped zygote' => sub {
     is_deeply [sort $server->workers], \@new, '... whom it does not take for the dead';
 
     kill STOP => $zygote;
+    is + ($operator->ask('reload'))[0], 0, 'a reload does not need it';
+    ok $server->wait_until(sub { !kill 0, $zygote }), '... and ends it';
+    ($zygote) = $server->processes('zygote');
+
+    kill STOP => $zygote;
     ask($server, '/die');
     my $start = time;
     is $server->stop, 0, 'a stop';

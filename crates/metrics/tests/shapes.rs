@@ -76,12 +76,20 @@ fn auto_of_a_fresh_server_has_numbers_everywhere() {
 }
 
 #[test]
+fn trouble_is_told_in_words() {
+    let snapshot = Snapshot { trouble: Some("the <zygote> is dead".into()), ..common::busy() };
+    assert!(body("", &snapshot).contains("<span class=\"bad\">the &lt;zygote&gt; is dead</span>"));
+    assert_eq!(parsed("json", &snapshot)["trouble"], json!("the <zygote> is dead"));
+}
+
+#[test]
 fn json_has_the_documented_names() {
     let value = parsed("json", &common::busy());
     let cases = [
         ("/server/version", json!("Howdah/0.1.0")),
         ("/state", json!("ready")),
         ("/ready", json!(true)),
+        ("/trouble", json!(null)),
         ("/generation", json!(7)),
         ("/uptime_seconds", json!(273_785.0)),
         ("/requests/total", json!(96_088_201)),

@@ -80,7 +80,7 @@ fn header(out: &mut String, snapshot: &Snapshot) {
         facts.iter().filter(|fact| !fact.is_empty()).map(|fact| Text(fact).to_string()).collect();
     put(out, format_args!("{}</p>", shown.join("<span class=\"dot\">·</span>")));
     if let Some(trouble) = &snapshot.trouble {
-        put(out, format_args!("<p class=\"bad\">{}</p>", Text(trouble)));
+        put(out, format_args!("<p><span class=\"bad\">{}</span></p>", Text(trouble)));
     }
     out.push_str("</div>");
     let (state, mood) = (snapshot.state.name(), mood(snapshot.state));

@@ -199,6 +199,7 @@ pub(crate) fn hostile(text: &str) -> Snapshot {
         host: text.into(),
         pid: 1,
     };
+    snapshot.trouble = Some(text.into());
     for worker in &mut snapshot.workers.list {
         let text = || text.to_owned();
         worker.request = Some(RequestSeen {

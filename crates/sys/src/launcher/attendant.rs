@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SendError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -189,8 +189,10 @@ impl Attendant {
     fn see_to(&mut self, wanted: &Wanted) {
         if wanted.until > Instant::now() {
             let outcome = self.ask(&wanted.question);
-            // Whoever asked may have lost patience; then `look` or the closed descriptors end what was started.
-            let _ = wanted.reply.send(outcome);
+            // Whoever asked may have lost patience, and does not know what was started.
+            if let Err(SendError(Ok(answer))) = wanted.reply.send(outcome) {
+                answer.undo();
+            }
         }
     }
 

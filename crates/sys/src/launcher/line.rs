@@ -91,6 +91,13 @@ impl Answer {
     pub(super) fn pid(&self) -> Option<Pid> {
         i32::try_from(self.numbers[0]).ok().and_then(Pid::from_raw)
     }
+
+    /// Ends the process that was started, if one was: only that comes with a descriptor.
+    pub(super) fn undo(&self) {
+        if let (false, Some(pid)) = (self.fds.is_empty(), self.pid()) {
+            end_child(pid);
+        }
+    }
 }
 
 impl Failure {
@@ -226,12 +233,9 @@ impl Line {
 
     fn heard_late(&mut self, answer: &Result<Answer, Failure>) {
         self.silent = false;
-        // Only what was started comes with a descriptor. Whoever asked for it does not know it, and never will.
-        if let Ok(answer) = answer
-            && !answer.fds.is_empty()
-            && let Some(pid) = answer.pid()
-        {
-            end_child(pid);
+        // Whoever asked does not know what was started, and never will.
+        if let Ok(answer) = answer {
+            answer.undo();
         }
     }
 
