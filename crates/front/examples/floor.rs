@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use howdah_front::{Config, Front, Listener, Setup, runtime};
+use howdah_front::{Config, Front, Listener, Setup, Stock, runtime};
 use howdah_wire::{RESPONSE_HEAD_READY, RESPONSE_WHOLE, Segment, Shape};
 use rustix::thread::futex;
 
@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (departed, _) = tokio::sync::mpsc::unbounded_channel();
         let config = Arc::new(config);
         let front = Front::start(Setup {
+            stock: Arc::new(Stock::new(&config)),
             config,
             segment,
             index: 0,

@@ -91,7 +91,7 @@ impl Conn {
         let tally = &self.tally;
         let recorder = &here().outlets.recorder;
         if connection == ConnectionState::Aborted {
-            recorder.failure(Failure::ClientGone);
+            recorder.failure(if tally.too_slow { Failure::WriteTimeout } else { Failure::ClientGone });
         }
         recorder.request(&Finished {
             method: tally.method.unwrap_or(Method::Other),

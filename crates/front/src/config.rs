@@ -28,8 +28,10 @@ pub struct Config {
     pub keepalive_requests: u64,
     /// Bytes per second below which a request body is too slow, after a grace of ten seconds; 0 for no bound. Then 408.
     pub min_body_rate: u64,
-    /// How long a response may make no progress before its connection is cut.
+    /// How long nothing of a response may arrive at its client before the connection is cut.
     pub write_timeout: Duration,
+    /// Bytes per second below which a client takes a response too slowly, after a grace of ten seconds; 0 for no bound.
+    pub min_send_rate: u64,
     /// How long a worker may run a request before its response begins; then 504, and the worker is replaced.
     pub request_timeout: Duration,
     /// Take a client that ends its side for gone, and interrupt the worker that runs its request.
@@ -42,9 +44,11 @@ pub struct Config {
     pub path: Option<String>,
     /// Requests that may wait for a worker; beyond, 503.
     pub max_queue: usize,
-    /// Bytes of a response held for a slow client; beyond, the worker waits.
+    /// Bytes of a response held in memory for a slow client; beyond, they go to a file.
     pub response_buffer: usize,
-    /// Where request bodies above 64 KiB are kept; none for the system's directory.
+    /// Bytes of all responses in files; beyond, workers wait. 0 for no files.
+    pub response_spool: u64,
+    /// Where files are for request bodies above 64 KiB and for responses; none for the system's directory.
     pub spool_dir: Option<PathBuf>,
 }
 
@@ -61,6 +65,7 @@ impl Default for Config {
             keepalive_requests: 0,
             min_body_rate: 256,
             write_timeout: Duration::from_secs(60),
+            min_send_rate: 256,
             request_timeout: Duration::ZERO,
             abort_on_disconnect: false,
             server_header: true,
@@ -68,6 +73,7 @@ impl Default for Config {
             path: None,
             max_queue: 1024,
             response_buffer: 1 << 20,
+            response_spool: 1 << 30,
             spool_dir: None,
         }
     }

@@ -16,6 +16,8 @@ use crate::intake::Work;
 use crate::listen::Origin;
 use crate::refusal::Refusal;
 use crate::registry::Rest;
+use crate::response_spool::ResponseSpool;
+use crate::send::Reader;
 use crate::socket::Socket;
 use crate::tally::Tally;
 use crate::thread::{add, here};
@@ -82,6 +84,10 @@ pub(crate) struct Conn {
     /// To be sent; `sent` bytes of it are.
     pub(crate) output: Vec<u8>,
     pub(crate) sent: usize,
+    /// What is to be sent before that: more than memory is for.
+    pub(crate) spool: Option<Box<ResponseSpool>>,
+    /// How the client takes it.
+    pub(crate) reader: Reader,
     /// The slot in which our request is.
     pub(crate) slot: Option<u32>,
     /// The request being handed over, for an answer that we give ourselves.
@@ -112,6 +118,8 @@ impl Conn {
             served: 0,
             output: Vec::new(),
             sent: 0,
+            spool: None,
+            reader: Reader::default(),
             slot: None,
             refused: None,
             lent: false,
@@ -205,6 +213,7 @@ impl Conn {
     fn ready_for_next(&mut self) {
         self.served += 1;
         self.continued = false;
+        self.reader = Reader::default();
         if self.input.is_empty() && self.input.capacity() > KEEP_CAPACITY {
             self.input = Vec::new();
         }

@@ -5,7 +5,8 @@
 //! thread    one event loop and what its connections share; wake-ups are batched around its sleep
 //! accept -> conn -> (collect, spool) -> fill   a request comes in and is queued
 //! dispatch, channel                       slots, queue, wake-ups; what workers send beside shared memory
-//! reply -> head -> (stream) -> (linger)   its response goes out
+//! reply -> head -> (stream) -> send -> (linger)   its response goes out
+//! pace, response_spool, stock   clients that read slowly: how slowly, where their responses lie, and how much of that
 //! departure   clients that leave before
 //! tally -> account   what the request has come to, for the access log; slow, for the log of those that took too long
 //! local, audience   pages that the front answers by itself, and who may see them
@@ -33,14 +34,18 @@ mod intake;
 mod linger;
 mod listen;
 mod local;
+mod pace;
 mod refusal;
 mod registry;
 mod repeated;
 mod reply;
 mod request_id;
+mod response_spool;
+mod send;
 mod slow;
 mod socket;
 mod spool;
+mod stock;
 mod stream;
 mod tally;
 mod thread;
@@ -63,6 +68,7 @@ pub use listen::{Address, ListenError, Listener};
 pub use local::{Answer, Local, LocalPage, LocalPlace, Question};
 pub use repeated::{Again, Repeated};
 pub use slow::SlowLog;
+pub use stock::Stock;
 
 use thread::{Outlets, Thread, add, here};
 
@@ -116,6 +122,8 @@ pub struct Setup {
     pub overdue: mpsc::UnboundedSender<Overdue>,
     /// With [`Config::abort_on_disconnect`]: told of workers whose client has left.
     pub departed: mpsc::UnboundedSender<u16>,
+    /// What responses hold for slow clients; one for all threads.
+    pub stock: Arc<Stock>,
 }
 
 impl Front {
@@ -126,7 +134,7 @@ impl Front {
     pub fn start(setup: Setup) -> io::Result<Self> {
         let Setup { access_log, slow_log, recorder, local, overdue, departed, .. } = setup;
         let outlets = Outlets { access_log, slow_log, recorder, local, overdue, departed };
-        Thread::install(setup.config, setup.segment, setup.index, outlets)?;
+        Thread::install(setup.config, setup.segment, setup.index, outlets, setup.stock)?;
         let (orders, inbox) = mpsc::unbounded_channel();
         // Its events need no reader: that the loop wakes is enough, and edges come for every write.
         let eventfd = howdah_sys::watch_readable(setup.eventfd)?;

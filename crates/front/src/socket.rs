@@ -6,9 +6,11 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// See the module.
@@ -72,24 +74,49 @@ impl Socket {
         Ok(rustix::fs::sendfile(self.fd()?, file, Some(offset), length)?)
     }
 
-    /// Waits until a write that would have blocked may be tried again. `blocked` says that nothing but this has been
+    /// Waits until a write that would have blocked may be tried again. `stale` says that nothing but this has been
     /// polled since: what epoll has said until then is outdated, what it says from then on is not.
     pub(crate) fn poll_writable(
         &mut self,
         context: &mut Context<'_>,
-        blocked: &mut bool,
+        stale: &mut bool,
     ) -> Poll<io::Result<()>> {
         let socket = self.watched()?;
         loop {
             let Poll::Ready(guard) = socket.poll_write_ready(context) else {
-                *blocked = false;
+                *stale = false;
                 return Poll::Pending;
             };
             let mut guard = guard?;
-            if !std::mem::take(blocked) {
+            if !std::mem::take(stale) {
                 return Poll::Ready(Ok(()));
             }
             guard.clear_ready();
+        }
+    }
+
+    /// Forgets that epoll has called the socket writable, before somebody else writes.
+    pub(crate) fn forget_writable(&mut self) -> io::Result<()> {
+        match self.watched()?.try_io(Interest::WRITABLE, |_| Err::<(), _>(io::ErrorKind::WouldBlock.into())) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// A descriptor for another thread.
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.fd()?.try_clone_to_owned()
+    }
+
+    /// Bytes that have been written and have not arrived at the client.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.fd().and_then(howdah_sys::outstanding).unwrap_or(0)
+    }
+
+    /// Has the connection reset when it is closed: what the client has not taken is forgotten.
+    pub(crate) fn reset(&self) {
+        if let Ok(fd) = self.fd() {
+            let _ = rustix::net::sockopt::set_socket_linger(fd, Some(Duration::ZERO));
         }
     }
 

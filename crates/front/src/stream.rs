@@ -1,10 +1,11 @@
 //! A response that is not whole yet, or comes from a file: sent as it grows.
 //!
-//! Bytes go from the slot's ring to the socket; what the socket does not take is copied, up to the bound of
-//! `--response-buffer`, so that the worker can go on. Beyond it the ring fills up and the worker waits.
+//! Bytes go straight from the slot's ring to the socket as long as the client keeps up. When it falls behind, they are
+//! copied, so that the worker can go on and the slot is free: `send` holds them, in memory up to `--response-buffer`, in a
+//! file up to `--response-spool`. Beyond that the ring fills up and the worker waits.
 
 use std::future::poll_fn;
-use std::io::{ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Acquire;
 use std::task::{Context, Poll};
@@ -18,14 +19,12 @@ use crate::departure::has_left;
 use crate::head::{Framing, ResponseHead};
 use crate::registry::{Mail, Rest};
 use crate::reply::BodyFile;
+pub(crate) use crate::send::Woken;
 use crate::socket::Socket;
 use crate::thread::here;
 
 /// Bytes of a file to send before other connections have their turn.
 const FILE_TURN: usize = 1 << 20;
-
-/// A response goes on with this much memory, whatever `--response-buffer` says.
-const LEAST_BUFFER: usize = 4096;
 
 /// A response under way.
 struct Stream {
@@ -40,17 +39,6 @@ struct Stream {
     most: u64,
     /// The last chunk is in the output.
     ended: bool,
-    /// The last write would have blocked.
-    blocked: bool,
-    /// The client has taken something since its deadline was set, or had nothing to take.
-    moved: bool,
-}
-
-/// How a wait ended.
-pub(crate) enum Woken {
-    Go,
-    Stalled,
-    Lost,
 }
 
 impl Conn {
@@ -73,17 +61,8 @@ impl Conn {
             Framing::Empty(_) => 0,
             Framing::Chunked | Framing::Close => u64::MAX,
         };
-        let mut stream = Stream {
-            slot,
-            control,
-            framing: head.framing,
-            taken: 0,
-            left,
-            most: left,
-            ended: false,
-            blocked: false,
-            moved: true,
-        };
+        let mut stream =
+            Stream { slot, control, framing: head.framing, taken: 0, left, most: left, ended: false };
         stream.consume(lines);
         let whole = match file {
             Some(file) => {
@@ -97,7 +76,13 @@ impl Conn {
         match whole {
             true if head.keep_alive => Next::Continue,
             true => self.last_word(),
-            false => Next::Cut,
+            false => {
+                if head.framing == Framing::Close {
+                    // An ordinary end would say that this was all (RFC 9112 8).
+                    self.socket.reset();
+                }
+                Next::Cut
+            }
         }
     }
 
@@ -112,18 +97,18 @@ impl Conn {
             }
             if done && stream.control.available() == 0 {
                 let in_step = !broken && stream.is_complete(self);
-                if !self.output.is_empty() {
+                if self.holds() {
                     self.part_with_slot();
                 }
                 return self.flush().await && in_step;
             }
-            if !stream.blocked && self.output.is_empty() && stream.control.available() > 0 {
+            if !self.is_held_up() && stream.control.available() > 0 {
                 // The bound on the output held these back, and nobody would wake us for them.
                 tokio::task::consume_budget().await;
                 continue;
             }
             match self.wait(stream).await {
-                Woken::Go => {}
+                Woken::Go | Woken::Behind | Woken::Due => {}
                 Woken::Stalled | Woken::Lost => return false,
             }
         }
@@ -161,8 +146,8 @@ impl Conn {
                     tokio::task::consume_budget().await;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    stream.blocked = true;
-                    if !matches!(self.wait_writable(stream).await, Woken::Go) {
+                    self.reader.tried(true);
+                    if let Woken::Stalled | Woken::Lost = self.wait_for_client(false, false).await {
                         return false;
                     }
                 }
@@ -172,88 +157,41 @@ impl Conn {
         !matches!(stream.framing, Framing::Length(length) if length != stream.taken)
     }
 
-    /// Sends all of the output. False when the client is gone or too slow.
-    pub(crate) async fn flush(&mut self) -> bool {
-        while self.sent < self.output.len() {
-            match self.socket.try_write(&self.output[self.sent..]) {
-                Ok(written) => self.wrote(written),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.write_deadline();
-                    let mut blocked = true;
-                    let woken =
-                        poll_fn(|context| poll_writable(&mut self.socket, self.key, context, &mut blocked))
-                            .await;
-                    if !matches!(woken, Woken::Go) {
-                        return false;
-                    }
-                }
-                Err(_) => return false,
-            }
-        }
-        self.output.clear();
-        self.sent = 0;
-        true
+    /// True when the client has to be waited for, or the spool.
+    fn is_held_up(&self) -> bool {
+        self.holds() || self.reader.blocked || self.spool.is_some()
     }
 
     /// Waits for more of the response, or for room at the client's side.
-    async fn wait(&mut self, stream: &mut Stream) -> Woken {
-        let pending = !self.output.is_empty() || stream.blocked;
-        if !pending {
-            stream.moved = true;
-            self.note(Rest::No, 0);
-            here().registry.borrow_mut().get(self.key).waiting = true;
-        } else if std::mem::take(&mut stream.moved) {
-            // News of the worker, which repeats that it waits for room, must not put the client's deadline off.
-            self.write_deadline();
+    async fn wait(&mut self, stream: &Stream) -> Woken {
+        if self.is_held_up() {
+            return self.wait_for_client(true, stream.control.available() > 0).await;
         }
-        poll_fn(|context| {
-            if let Some(woken) = poll_mail(&self.socket, self.key, context) {
-                return Poll::Ready(woken);
-            }
-            if pending {
-                poll_writable(&mut self.socket, self.key, context, &mut stream.blocked)
-            } else {
-                Poll::Pending
-            }
-        })
-        .await
-    }
-
-    /// Some more of the output is out.
-    fn wrote(&mut self, bytes: usize) {
-        self.sent += bytes;
-        self.tally.wrote(bytes);
-    }
-
-    async fn wait_writable(&mut self, stream: &mut Stream) -> Woken {
-        self.write_deadline();
-        poll_fn(|context| poll_writable(&mut self.socket, self.key, context, &mut stream.blocked)).await
-    }
-
-    fn write_deadline(&self) {
-        let thread = here();
-        self.note(Rest::No, thread.clock.after(thread.config.write_timeout));
+        self.wait_for_nobody();
+        self.note(Rest::No, 0);
+        here().registry.borrow_mut().get(self.key).waiting = true;
+        poll_fn(|context| poll_mail(&self.socket, self.key, context).map_or(Poll::Pending, Poll::Ready)).await
     }
 }
 
 impl Stream {
-    /// Moves body bytes from the ring to the connection's output, where they wait for the socket; ends the body when
-    /// `done`. Bytes that are delimited by length go straight from the ring, see [`Stream::write`].
+    /// Moves body bytes from the ring to what is held for the client: pieces that become chunks, and all for a client
+    /// that is behind. Others go straight from the ring, see [`Stream::write`]. Ends the body when `done`.
     fn take(&mut self, conn: &mut Conn, done: bool) {
-        let thread = here();
-        let straight = conn.output.is_empty() && self.framing != Framing::Chunked && !self.blocked;
-        let held = conn.output.len() - conn.sent;
-        let room = thread.config.response_buffer.max(LEAST_BUFFER).saturating_sub(held);
         let available = self.control.available();
-        if !straight && available > 0 && (room > 0 || self.left == 0) {
-            let length = available.min(room.max(1)).min(usize::try_from(self.left).unwrap_or(usize::MAX));
-            self.copy(conn, length);
-            self.drop_surplus();
+        if self.left > 0 && available > 0 && (self.framing == Framing::Chunked || conn.reader.behind) {
+            let length = conn.room(available).min(usize::try_from(self.left).unwrap_or(usize::MAX));
+            if length > 0 {
+                conn.forget_sent();
+                self.copy(conn, length);
+            }
         }
+        self.drop_surplus();
         if done && self.framing == Framing::Chunked && !self.ended && self.control.available() == 0 {
             conn.output.extend_from_slice(LAST_CHUNK);
             self.ended = true;
         }
+        conn.relieve(self.control.available() > 0);
     }
 
     fn copy(&mut self, conn: &mut Conn, length: usize) {
@@ -273,42 +211,50 @@ impl Stream {
         self.took(length);
     }
 
-    /// Writes output, or when there is none, body bytes straight from the ring.
-    fn write(&mut self, conn: &mut Conn) -> std::io::Result<()> {
+    /// Writes what is held, and behind it body bytes straight from the ring.
+    fn write(&mut self, conn: &mut Conn) -> io::Result<()> {
         loop {
-            let written = if conn.output.is_empty() {
-                let length = self.control.available().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-                if length == 0 || self.framing == Framing::Chunked {
-                    self.drop_surplus();
-                    return Ok(());
-                }
-                let written = self.write_ring(conn, length);
-                let length = *written.as_ref().unwrap_or(&0);
-                conn.tally.wrote(length);
-                self.took(length);
-                written
-            } else {
-                write_output(conn)
-            };
-            match written {
+            if self.straight(conn) == 0 {
+                conn.send_held()?;
+            }
+            let length = self.straight(conn);
+            if length == 0 || conn.reader.is_stuck() {
+                self.drop_surplus();
+                return Ok(());
+            }
+            match self.write_straight(conn, length) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.blocked = true;
+                    conn.reader.tried(true);
                     return Ok(());
                 }
-                Err(error) => return Err(error),
-                Ok(_) => {
-                    self.blocked = false;
-                    self.moved = true;
-                }
+                written => written?,
             }
         }
     }
 
-    fn write_ring(&self, conn: &Conn, length: usize) -> std::io::Result<usize> {
+    /// Bytes of the ring that need not be held for the client.
+    fn straight(&self, conn: &Conn) -> usize {
+        if self.framing == Framing::Chunked || conn.reader.behind || conn.spool.is_some() {
+            return 0;
+        }
+        self.control.available().min(usize::try_from(self.left).unwrap_or(usize::MAX))
+    }
+
+    fn write_straight(&mut self, conn: &mut Conn, length: usize) -> io::Result<()> {
         let thread = here();
         let (first, second) = thread.segment.response(self.slot, 0);
         let first = &first[..length.min(first.len())];
-        conn.socket.try_write_vectored(&[IoSlice::new(first), IoSlice::new(&second[..length - first.len()])])
+        let second = &second[..length - first.len()];
+        let held = &conn.output[conn.sent..];
+        let before = held.len();
+        let runs = [held, first, second].map(IoSlice::new);
+        let written = conn.socket.try_write_vectored(&runs)?;
+        conn.wrote(written);
+        if written >= before {
+            conn.caught_up();
+            self.took(written - before);
+        }
+        Ok(())
     }
 
     fn took(&mut self, length: usize) {
@@ -342,16 +288,6 @@ impl Stream {
     }
 }
 
-fn write_output(conn: &mut Conn) -> std::io::Result<usize> {
-    let written = conn.socket.try_write(&conn.output[conn.sent..])?;
-    conn.wrote(written);
-    if conn.sent == conn.output.len() {
-        conn.output.clear();
-        conn.sent = 0;
-    }
-    Ok(written)
-}
-
 pub(crate) fn poll_mail(socket: &Socket, key: usize, context: &Context<'_>) -> Option<Woken> {
     let mut registry = here().registry.borrow_mut();
     let entry = registry.get(key);
@@ -363,21 +299,4 @@ pub(crate) fn poll_mail(socket: &Socket, key: usize, context: &Context<'_>) -> O
         return Some(Woken::Lost);
     }
     std::mem::take(&mut entry.news).then_some(Woken::Go)
-}
-
-fn poll_writable(
-    socket: &mut Socket,
-    key: usize,
-    context: &mut Context<'_>,
-    blocked: &mut bool,
-) -> Poll<Woken> {
-    {
-        let mut registry = here().registry.borrow_mut();
-        let entry = registry.get(key);
-        entry.listen(context);
-        if std::mem::take(&mut entry.expired) {
-            return Poll::Ready(Woken::Stalled);
-        }
-    }
-    socket.poll_writable(context, blocked).map(|ready| if ready.is_ok() { Woken::Go } else { Woken::Stalled })
 }

@@ -35,6 +35,8 @@ pub(crate) struct Tally {
     /// Bytes of the response's body, without framing.
     pub(crate) body: u64,
     pub(crate) status: u16,
+    /// The client was cut off because it read too slowly.
+    pub(crate) too_slow: bool,
     /// None for a request that was not understood.
     pub(crate) method: Option<Method>,
     /// Waited for a worker.

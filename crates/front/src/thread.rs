@@ -15,8 +15,8 @@ use howdah_http1::FieldStore;
 use howdah_metrics::Recorder;
 use howdah_wire::{FrontCell, Segment};
 use tokio::io::unix::AsyncFd;
-use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::Overdue;
 use crate::account::AccessLog;
@@ -27,7 +27,9 @@ use crate::dispatch::{Dispatch, SPIN_NS};
 use crate::local::Local;
 use crate::registry::Registry;
 use crate::request_id::Maker;
+use crate::response_spool::JOBS;
 use crate::slow::SlowLog;
+use crate::stock::Stock;
 
 /// Bytes that one read may bring.
 pub(crate) const READ_SIZE: usize = 64 * 1024;
@@ -65,6 +67,12 @@ pub(crate) struct Thread {
     cell: &'static FrontCell,
     /// Extents at hand.
     pub(crate) extents: RefCell<Vec<u32>>,
+    /// What responses hold for slow clients, on all threads.
+    pub(crate) stock: Arc<Stock>,
+    /// Turns at the disk.
+    pub(crate) disk: Arc<Semaphore>,
+    /// Until when no response goes to a file, in monotonic nanoseconds.
+    pub(crate) files_rest_until: Cell<u64>,
     /// Requests refused for a full queue since the log was last told.
     overloaded: Cell<u64>,
     queued: Cell<u32>,
@@ -143,6 +151,7 @@ impl Thread {
         segment: Segment,
         index: u32,
         outlets: Outlets,
+        stock: Arc<Stock>,
     ) -> std::io::Result<&'static Self> {
         let dispatch = Dispatch::new(segment, index, config.max_queue);
         let scratch = Scratch {
@@ -169,6 +178,9 @@ impl Thread {
             outlets,
             cell: &segment.fronts()[index as usize],
             extents: RefCell::new(segment.extents_of(index).rev().collect()),
+            stock,
+            disk: Arc::new(Semaphore::new(JOBS)),
+            files_rest_until: Cell::new(0),
             overloaded: Cell::new(0),
             queued: Cell::new(0),
             backstop: Notify::new(),

@@ -32,6 +32,7 @@ impl Serve {
             keepalive_requests: limits.keepalive_requests,
             min_body_rate: limits.min_body_rate.0,
             write_timeout: off_is_zero(limits.write_timeout),
+            min_send_rate: limits.min_send_rate.0,
             request_timeout: off_is_zero(limits.request_timeout),
             abort_on_disconnect: limits.abort_on_disconnect,
             server_header: !limits.no_server_header,
@@ -39,6 +40,7 @@ impl Serve {
             path: self.app.path.clone(),
             max_queue: self.workers.max_queue as usize,
             response_buffer: usize::try_from(limits.response_buffer.0).unwrap_or(usize::MAX),
+            response_spool: limits.response_spool.0,
             spool_dir: limits.spool_dir.clone(),
         })
     }

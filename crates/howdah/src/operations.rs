@@ -106,6 +106,7 @@ impl Operations {
             queue: self.segment.queue().waiting(),
             oldest: millis(oldest_wait(self.segment)),
             saturated: self.observer.is_saturated(),
+            spooled: self.observer.spooled(),
             trouble: state.trouble,
             workers: state.workers.iter().map(|info| worker(self.segment, info, memory(info))).collect(),
         }

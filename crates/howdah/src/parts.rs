@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, mpsc};
 
 use anyhow::Context;
-use howdah_front::{Front, Listener, Overdue, Setup, runtime};
+use howdah_front::{Front, Listener, Overdue, Setup, Stock, runtime};
 use howdah_metrics::Recorder;
 use howdah_supervisor::{
     Ended, Errors, Event, ExitKind, Handle, Shared, Source, Supervisor, cells_for, scale,
@@ -83,11 +83,17 @@ fn start_threads(
     departed: &UnboundedSender<u16>,
 ) -> anyhow::Result<(Vec<Front>, Observer, UnboundedReceiver<Overdue>)> {
     let config = Arc::new(options.front()?);
+    let stock = Arc::new(Stock::new(&config));
     let recorders: Vec<_> = shared.eventfds.iter().map(|_| Recorder::new()).collect();
     let counters = recorders.iter().map(Recorder::counters).collect();
-    let (observer, local) =
-        Observer::start(options, shared.segment, counters, access.and_then(Access::lines))
-            .context("cannot start the status thread")?;
+    let (observer, local) = Observer::start(
+        options,
+        shared.segment,
+        counters,
+        access.and_then(Access::lines),
+        Arc::clone(&stock),
+    )
+    .context("cannot start the status thread")?;
     let (overdue, stuck) = unbounded_channel();
     let mut fronts = Vec::new();
     for (index, (eventfd, recorder)) in shared.eventfds.iter().zip(recorders).enumerate() {
@@ -104,6 +110,7 @@ fn start_threads(
             local: local.clone(),
             overdue: overdue.clone(),
             departed: departed.clone(),
+            stock: Arc::clone(&stock),
         };
         fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
     }

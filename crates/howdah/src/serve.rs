@@ -101,7 +101,7 @@ fn run_here(
         }
         Ok(server.serve().await)
     });
-    // Whoever still waits for a log or a launcher, or measures memory, is not waited for.
+    // Whoever still waits for a disk, a log or a launcher, or measures memory, is not waited for.
     main.shutdown_background();
     outcome
 }

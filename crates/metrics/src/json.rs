@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::history::{History, Quantiles, Recent};
 use crate::label::{Class, ConnectionState, Failure, Method, Per};
-use crate::snapshot::{Cpu, Front, Lifecycle, Lines, Queue, Server, Snapshot, State, Times, Workers};
+use crate::snapshot::{Cpu, Front, Lifecycle, Lines, Queue, Server, Snapshot, Spool, State, Times, Workers};
 
 #[derive(Serialize)]
 struct Document<'s> {
@@ -21,6 +21,7 @@ struct Document<'s> {
     /// The last minute.
     recent: &'s Recent,
     queue: Queue,
+    spool: Spool,
     connections: Connections<'s>,
     scoreboard: String,
     workers: &'s Workers,
@@ -67,6 +68,7 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
         requests: requests(snapshot),
         recent: &snapshot.recent,
         queue: snapshot.queue,
+        spool: snapshot.spool,
         connections: Connections {
             accepted: totals.accepted,
             open: totals.open(),

@@ -34,7 +34,8 @@ pub use label::{Class, ConnectionState, ExitCause, Failure, Label, Method, Per, 
 pub use page::{CONTENT_SECURITY_POLICY, Page, metrics_page, status_page};
 pub use recorder::{Counters, Finished, Recorder};
 pub use snapshot::{
-    Busy, Cpu, Front, Lifecycle, Lines, Queue, RequestSeen, Server, Snapshot, State, Times, Worker, Workers,
+    Busy, Cpu, Front, Lifecycle, Lines, Queue, RequestSeen, Server, Snapshot, Spool, State, Times, Worker,
+    Workers,
 };
 pub use text::printable;
 pub use totals::Totals;

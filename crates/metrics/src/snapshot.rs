@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub workers: Workers,
     /// Requests that wait.
     pub queue: Queue,
+    /// Responses in files.
+    pub spool: Spool,
     /// What the front threads have counted.
     pub totals: Totals,
     /// The last minute.
@@ -197,6 +199,15 @@ pub struct Queue {
     pub saturated: bool,
     /// Seconds in all for which that was so.
     pub saturated_seconds: f64,
+}
+
+/// Bytes of responses that lie in files, for clients that read slowly.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Spool {
+    /// Now.
+    pub bytes: u64,
+    /// `--response-spool`.
+    pub limit: u64,
 }
 
 /// What came and went since the start.

@@ -58,6 +58,8 @@ fn the_values_are_those_of_the_snapshot() {
         let cases = [
             (r#"howdah_build_info{version="Howdah/0.1.0",perl="v5.36.0",name="bookshop"}"#, 1.0),
             ("howdah_ready", 1.0),
+            ("howdah_response_spool_bytes", 12_345_678.0),
+            ("howdah_response_spool_limit_bytes", f64::from(1 << 30)),
             ("howdah_generation", 7.0),
             (r#"howdah_requests_total{method="GET",class="2xx"}"#, 88_123_456.0),
             (r#"howdah_requests_total{method="PUT",class="2xx"}"#, 0.0),

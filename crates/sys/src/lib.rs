@@ -12,7 +12,7 @@
 //! usage       memory that a process has for itself
 //! activation  listeners handed over by systemd or Server::Starter
 //! notify      readiness and status for systemd
-//! tcp         options of listening sockets
+//! tcp         socket options, and what a client has not taken yet
 //! watch       descriptors in the event loop
 //! ```
 //!
@@ -40,6 +40,6 @@ pub use channel::{
 pub use memory::{create_segment, discard, map_shared, memfd};
 pub use process::{ExitKind, Pid, Signal, set_subreaper};
 pub use random::random;
-pub use tcp::defer_accept;
+pub use tcp::{defer_accept, outstanding};
 pub use wake::{drain_eventfd, eventfd, futex_wake, monotonic_ns, signal_eventfd};
 pub use watch::{watch, watch_readable};

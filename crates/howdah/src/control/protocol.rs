@@ -101,6 +101,9 @@ pub(crate) struct Status {
     /// They wait for long, and there may be no more workers.
     #[serde(default)]
     pub(crate) saturated: bool,
+    /// Bytes of responses that lie in files, for clients that read slowly.
+    #[serde(default)]
+    pub(crate) spooled: u64,
     /// Why nothing is forked at the moment.
     pub(crate) trouble: Option<String>,
     /// Workers that are there.

@@ -33,6 +33,9 @@ fn head(status: &Status) -> String {
     let _ = writeln!(text, "generation  {}{reloading}", status.generation);
     let _ = writeln!(text, "workers     {} there, {} wanted", status.workers.len(), status.target);
     let _ = writeln!(text, "queue       {} waiting{}", status.queue, wait(status));
+    if status.spooled > 0 {
+        let _ = writeln!(text, "spool       {} of responses to slow readers", size(status.spooled));
+    }
     if let Some(trouble) = &status.trouble {
         let _ = writeln!(text, "trouble     {trouble}");
     }

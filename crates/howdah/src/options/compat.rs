@@ -63,7 +63,10 @@ pub(crate) const IGNORED: &[(&str, &str)] = &[
     ("min-reqs-per-child", "--max-requests already varies by 10 % from worker to worker"),
     ("spawn-interval", "a new worker takes over before the old one leaves, so starts need no pause"),
     ("err-respawn-interval", "the pause before a failed worker is started again grows by itself"),
-    ("timeout", "slow clients are bounded by --header-timeout, --min-body-rate and --write-timeout"),
+    (
+        "timeout",
+        "slow clients are bounded by --header-timeout, --min-body-rate, --write-timeout and --min-send-rate",
+    ),
     ("startup-timeout", "the application may take its time to load"),
 ];
 

@@ -46,6 +46,13 @@ pub(crate) struct Limits {
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub(crate) write_timeout: Span,
 
+    /// Bytes per second that a client must take of a response
+    ///
+    /// Measured from the tenth second on while there is something to take, by what has arrived; 0 for any rate. What
+    /// a client takes faster counts for --write-timeout at most. One that is slower is cut off.
+    #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "256")]
+    pub(crate) min_send_rate: Size,
+
     /// Time that a worker may take until its response begins
     ///
     /// Then the client gets 504, the error log the request and the place in the Perl code where the worker was
@@ -77,13 +84,21 @@ pub(crate) struct Limits {
 
     /// Response bytes held for a slow client
     ///
-    /// Per connection, in memory. A worker is free once its response is held; beyond this bound it waits.
+    /// Per response, in memory, and 64 times that for all together; what is more goes to --response-spool. A worker is
+    /// free once its response is held.
     #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "1m")]
     pub(crate) response_buffer: Size,
 
+    /// Response bytes in files for slow clients
+    ///
+    /// All responses together, in unlinked files in --spool-dir; 0 for none. Beyond this bound, and while the disk is
+    /// full, workers wait for their clients.
+    #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "1g")]
+    pub(crate) response_spool: Size,
+
     /// Directory for large bodies [default: TMPDIR or /tmp]
     ///
-    /// Request bodies over 64 KiB become unlinked temporary files there.
+    /// Request bodies over 64 KiB become unlinked temporary files there, and responses to slow clients.
     #[arg(long, value_name = "DIR")]
     pub(crate) spool_dir: Option<PathBuf>,
 

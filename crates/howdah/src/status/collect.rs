@@ -10,9 +10,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_accesslog::Counts as LineCounts;
+use howdah_front::Stock;
 use howdah_metrics::{
     ConnectionState as Connection, Counters, ExitCause, Front, Gauges, Lifecycle, Lines, Monitor, Per, Queue,
-    Server, Snapshot, State, Times, Totals, Workers,
+    Server, Snapshot, Spool, State, Times, Totals, Workers,
 };
 use howdah_supervisor::{Cause, Counts, Handle, Pid, Snapshot as Supervised, WorkerInfo};
 use howdah_wire::{Segment, WorkerPhase};
@@ -54,6 +55,7 @@ pub(super) struct Collector {
     /// Of each front thread, in order.
     counters: Vec<Arc<Counters>>,
     lines: Option<LineCounter>,
+    stock: Arc<Stock>,
     monitor: Monitor,
     meter: Meter,
     saturation: Saturation,
@@ -82,12 +84,14 @@ impl Collector {
         segment: Segment,
         counters: Vec<Arc<Counters>>,
         lines: Option<LineCounter>,
+        stock: Arc<Stock>,
     ) -> Self {
         Self {
             segment,
             monitor: Monitor::new(counters.clone(), howdah_sys::monotonic_ns()),
             counters,
             lines,
+            stock,
             meter: Meter::new(),
             saturation: Saturation::new(options.workers.fewest() as usize, options.workers.count() as usize),
             saturated: Arc::default(),
@@ -119,6 +123,7 @@ impl Collector {
             cpu: self.meter.read(processes),
             workers: self.workers(supervised, memories),
             queue: self.queue(),
+            spool: Spool { bytes: self.stock.spooled(), limit: self.stock.spool_limit() },
             totals: self.totals(),
             recent: self.monitor.recent(),
             history: self.monitor.history(),

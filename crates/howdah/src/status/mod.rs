@@ -24,7 +24,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use howdah_front::{Answer, Local, LocalPage, Question};
+use howdah_front::{Answer, Local, LocalPage, Question, Stock};
 use howdah_metrics::{Counters, Page, Snapshot, metrics_page, status_page};
 use howdah_supervisor::Handle;
 use howdah_wire::Segment;
@@ -59,6 +59,7 @@ pub(crate) struct Observer {
     /// Of the workers.
     pub(crate) memories: Memories,
     saturated: Arc<AtomicBool>,
+    stock: Arc<Stock>,
 }
 
 impl Observer {
@@ -71,10 +72,11 @@ impl Observer {
         segment: Segment,
         counters: Vec<Arc<Counters>>,
         lines: Option<LineCounter>,
+        stock: Arc<Stock>,
     ) -> io::Result<(Self, Option<Arc<Local>>)> {
         let (notes, inbox) = unbounded_channel();
         let (questions, asked) = unbounded_channel();
-        let collector = Collector::new(options, segment, counters, lines);
+        let collector = Collector::new(options, segment, counters, lines, Arc::clone(&stock));
         let saturated = Arc::clone(&collector.saturated);
         let memories = Memories::start()?;
         let measured = memories.clone();
@@ -89,7 +91,12 @@ impl Observer {
         std::thread::Builder::new().name("status".into()).spawn(watch)?;
         let (places, allow) = (options.status.pages(), options.status.status_allow.clone());
         let local = (!places.is_empty()).then(|| Arc::new(Local { places, allow, questions }));
-        Ok((Self { notes, memories, saturated }, local))
+        Ok((Self { notes, memories, saturated, stock }, local))
+    }
+
+    /// Bytes of responses that lie in files.
+    pub(crate) fn spooled(&self) -> u64 {
+        self.stock.spooled()
     }
 
     /// There is a supervisor to ask.

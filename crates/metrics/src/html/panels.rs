@@ -74,6 +74,7 @@ fn connections(snapshot: &Snapshot) -> Vec<(String, String)> {
         .map(|(state, value)| (state.name().to_owned(), count(*value)))
         .collect();
     rows.push(("accepted so far".into(), count(snapshot.totals.accepted)));
+    rows.push(("responses in files".into(), bytes(snapshot.spool.bytes as f64)));
     rows
 }
 

@@ -102,6 +102,17 @@ fn connections(out: &mut Exposition, snapshot: &Snapshot) {
     for (state, count) in snapshot.totals.connections.iter() {
         out.sample("", &[("state", state.name())], *count as f64);
     }
+    for (name, help, value) in [
+        (
+            "howdah_response_spool_bytes",
+            "Responses in files, for clients that read slowly",
+            snapshot.spool.bytes,
+        ),
+        ("howdah_response_spool_limit_bytes", "Most that may be in files", snapshot.spool.limit),
+    ] {
+        out.gauge(name, "bytes", help);
+        out.sample("", &[], value as f64);
+    }
     let queue = &snapshot.queue;
     for (name, help, value) in [
         ("howdah_queue_depth", "Requests that wait for a worker", queue.depth),

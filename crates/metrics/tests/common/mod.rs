@@ -4,8 +4,8 @@
 
 use howdah_metrics::{
     Class, ConnectionState, Cpu, Distribution, ExitCause, Failure, Front, History, Label, Lifecycle, Lines,
-    Method, Per, Quantiles, Queue, Recent, RequestSeen, Server, Snapshot, State, Times, Totals, Worker,
-    WorkerState, Workers,
+    Method, Per, Quantiles, Queue, Recent, RequestSeen, Server, Snapshot, Spool, State, Times, Totals,
+    Worker, WorkerState, Workers,
 };
 
 /// Numbers that look random and are always the same.
@@ -51,6 +51,7 @@ pub(crate) fn busy() -> Snapshot {
             saturated: false,
             saturated_seconds: 42.0,
         },
+        spool: Spool { bytes: 12_345_678, limit: 1 << 30 },
         totals: totals(),
         recent: recent(),
         history: history(),

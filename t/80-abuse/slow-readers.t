@@ -1,0 +1,97 @@
+# A crowd that trickles large responses, far more than there are workers: nobody else notices, the front's memory stays
+# small, and everything is given back when they leave. Those who are below --min-send-rate are sent away.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Digest::MD5 qw(md5_hex);
+use Howdah::Test::Client;
+use Howdah::Test::Load;
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use IO::Poll qw(POLLERR POLLHUP);
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $whole = md5_hex((join '', map { sprintf "%07d\n", $_ } 1 .. 125_000) x 12);
+my $get   = "HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+sub ask {
+    my ($server, $path) = @_;
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET $path $get");
+    return $client;
+}
+
+sub sip {
+    my ($client, $length) = @_;
+    return sysread $client->socket, $client->{input}, $length, length($client->{input} // '');
+}
+
+# What has come before it is there to be read all the same.
+sub is_reset {
+    my $poll = IO::Poll->new;
+    $poll->mask($_[0]->socket => POLLERR | POLLHUP);
+    return $poll->poll(0) > 0;
+}
+
+# Megabytes of memory that a process has for itself.
+sub anonymous {
+    my $pid = shift;
+    open my $in, '<', "/proc/$pid/status" or die "no status of $pid: $!";
+    my ($line) = grep { /^RssAnon:/ } <$in>;
+    return +($line =~ /(\d+)/)[0] / 1024;
+}
+
+subtest 'a crowd' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(options => ['--workers', 2, $operator->options], app => <<'PSGI');
+        my ($large, $load) = map { do "./t/apps/$_.psgi" or die "$_: $@$!" } qw(large load);
+        sub { $_[0]{PATH_INFO} eq '/stream' ? $large->(@_) : $load->(@_) };
+PSGI
+    my $memory = sub { anonymous($server->pid) };
+    my $before = $memory->();
+    my @crowd  = map { ask($server, '/stream') } 1 .. 40;
+    my $held   = sub {
+        my $status = $operator->status;
+        !$status->{queue} && !grep { $_->{state} eq 'busy' } @{$status->{workers}};
+    };
+    ok $server->wait_until($held, 60), 'no worker is busy with them';
+    my $spooled = $operator->status->{spooled};
+    cmp_ok $spooled, '>', 40 * 4_000_000, 'they are in files';
+    like + ($operator->ask('status'))[1], qr/^spool +\d+\.\dM of responses to slow readers$/m, 'and the status says so';
+    my $load = Howdah::Test::Load->start($server, connections => 8, requests => 2000);
+    for (1 .. 10) { sip($_, 128) for @crowd; sleep 0.1 }
+    my $result = $load->finish;
+    is_deeply [@$result{qw(status problems)}], [{200 => 2000}, []], 'others are served beside them';
+    cmp_ok $memory->() - $before, '<', 48, 'the front keeps little of them in memory';
+    is md5_hex($crowd[0]->response->{body}), $whole, 'one that reads on has all of it';
+    close $_->socket for @crowd;
+    ok $server->wait_until(sub { $operator->status->{spooled} == 0 }), 'when they are gone, so are the files';
+    my $files = sub {
+        grep { / \(deleted\)$/ && !/memfd/ } map { readlink($_) // '' } glob '/proc/' . $server->pid . '/fd/*';
+    };
+    ok $server->wait_until(sub { !$files->() }), 'all of them';
+};
+
+subtest '--min-send-rate, from the tenth second on' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my @limits   = qw(--workers 2 --write-timeout 0 --min-send-rate 100k --response-spool 0 --response-buffer 64k);
+    my $server   = Howdah::Test::Server->start(file => 't/apps/large.psgi', options => [@limits, $operator->options]);
+    my $start    = time;
+    my ($trickling, $quick) = map { ask($server, '/array') } 1 .. 2;
+    my %end;
+    while (time - $start < 30 && !$end{trickling}) {
+        sip($trickling, 128);
+        $end{trickling} //= time - $start if is_reset($trickling);
+        sip($quick, 60_000) if length $quick->{input} < 11_000_000;
+        sleep 0.1;
+    }
+    cmp_ok $end{trickling}, '>', 9.9, 'not before its time';
+    cmp_ok $end{trickling}, '<', 25, 'but soon after it';
+    is md5_hex($quick->response->{body}), $whole, 'one that is just quick enough has all of it';
+    is ask($server, '/hello')->response->{status}, 200, 'the workers are free';
+    is_deeply [map { $_->{state} } @{$operator->status->{workers}}], ['idle', 'idle'];
+};
+
+done_testing;
