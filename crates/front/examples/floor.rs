@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use howdah_front::{Config, Front, Listener, Setup, Stock, runtime};
+use howdah_front::{Capacity, Config, Front, Listener, Setup, Stock, runtime};
 use howdah_wire::{RESPONSE_HEAD_READY, RESPONSE_WHOLE, Segment, Shape};
 use rustix::thread::futex;
 
@@ -40,6 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             slow_log: None,
             recorder: howdah_metrics::Recorder::new(),
             local: None,
+            capacity: Box::leak(Box::new(Capacity::new(None))),
             overdue,
             departed,
         })?;

@@ -1,4 +1,8 @@
 //! Accepts connections and gives each its task.
+//!
+//! There may be as many as `capacity` has permits for. When there is none and somebody waits at the door, a connection
+//! that rests has to go (`idle`); when none rests, the loop pauses until a place is free, and meanwhile connections are
+//! closed behind the response that they get. Who waits, waits in the kernel, in the order in which they came.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,10 +10,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags};
 
+use crate::capacity::{Kind, Permit};
 use crate::conn::{Client, Conn};
 use crate::listen::Listener;
+use crate::repeated::Repeated;
 use crate::socket::Socket;
 use crate::thread::here;
 
@@ -17,8 +25,23 @@ use crate::thread::here;
 const TURN: usize = 64;
 /// Such turns at the end: more than the kernel keeps by default, and an end where clients never cease.
 const TURNS_AT_LAST: usize = 64;
-/// Rest when the process is out of descriptors or memory.
+/// Pauses at the end, when there is no room for those that have connected already.
+const PAUSES_AT_LAST: usize = 10;
+/// The longest pause before another look.
 const REST: Duration = Duration::from_millis(100);
+
+/// What a turn has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// No further connection waits.
+    Empty,
+    /// There may be more.
+    More,
+    /// Somebody waits, and there is no room.
+    Full,
+    /// The system has no descriptor or no memory.
+    Refused,
+}
 
 /// Accepts until the thread closes its listeners; then takes those who have connected already, and no more.
 pub(crate) async fn accept(listener: Arc<Listener>) {
@@ -33,7 +56,11 @@ pub(crate) async fn accept(listener: Arc<Listener>) {
         }
         tokio::select! {
             ready = watched.readable() => match ready {
-                Ok(mut guard) => if accept_some(&listener).await { guard.clear_ready() },
+                Ok(mut guard) => match accept_some(&listener).await {
+                    Turn::Empty => guard.clear_ready(),
+                    Turn::More => {}
+                    turn => pause(kind_of(&listener), turn).await,
+                },
                 Err(error) => return tracing::error!("cannot wait for {}: {error}", listener.url),
             },
             () = changed => {}
@@ -43,40 +70,94 @@ pub(crate) async fn accept(listener: Arc<Listener>) {
 
 /// Takes those that the kernel has for us already: it would cut them off when the socket is closed.
 async fn accept_the_last(listener: &Arc<Listener>) {
+    let mut pauses = 0;
     for _ in 0..TURNS_AT_LAST {
-        if accept_some(listener).await {
-            return;
+        match accept_some(listener).await {
+            Turn::Empty => return,
+            Turn::More => {}
+            _ if pauses == PAUSES_AT_LAST => return,
+            turn => {
+                pauses += 1;
+                pause(kind_of(listener), turn).await;
+            }
         }
     }
 }
 
-/// True when no further connection waits.
-async fn accept_some(listener: &Arc<Listener>) -> bool {
+async fn accept_some(listener: &Arc<Listener>) -> Turn {
     for _ in 0..TURN {
+        let Some(permit) = here().capacity.enter(kind_of(listener)) else {
+            if !has_somebody(listener) {
+                return Turn::Empty;
+            }
+            if !make_room(listener) {
+                return Turn::Full;
+            }
+            // The one that has to go ends its task.
+            tokio::task::yield_now().await;
+            continue;
+        };
         match rustix::net::acceptfrom_with(&listener.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok((socket, address)) => start(listener, socket, address),
-            Err(rustix::io::Errno::AGAIN) => return true,
-            Err(
-                rustix::io::Errno::MFILE
-                | rustix::io::Errno::NFILE
-                | rustix::io::Errno::NOMEM
-                | rustix::io::Errno::NOBUFS,
-            ) => {
-                tracing::error!(
-                    "out of file descriptors or memory: connections wait; raise the limit of open files (ulimit -n)"
-                );
-                tokio::time::sleep(REST).await;
-                return false;
+            Ok((socket, address)) => start(listener, socket, address, permit),
+            Err(Errno::AGAIN) => return Turn::Empty,
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
+                make_room(listener);
+                return Turn::Refused;
             }
             // The connection was gone before it was accepted.
             Err(error) => tracing::debug!("accept: {}", io::Error::from(error)),
         }
     }
     tokio::task::yield_now().await;
-    false
+    Turn::More
 }
 
-fn start(listener: &Arc<Listener>, socket: OwnedFd, address: Option<SocketAddrAny>) {
+fn kind_of(listener: &Listener) -> Kind {
+    if listener.origin.only_local { Kind::Page } else { Kind::Connection }
+}
+
+/// Whether a connection waits to be accepted.
+fn has_somebody(listener: &Listener) -> bool {
+    let mut ready = [PollFd::new(&listener.socket, PollFlags::IN)];
+    // Where the look fails, accepting fails too, and says why.
+    poll(&mut ready, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
+}
+
+/// False when nobody can go.
+fn make_room(listener: &Listener) -> bool {
+    let thread = here();
+    thread.registry.borrow_mut().dismiss(listener.origin.only_local, thread.clock.now())
+}
+
+/// Until there may be room: a client's place, or the system's means.
+async fn pause(kind: Kind, turn: Turn) {
+    let capacity = here().capacity;
+    tell(kind, turn);
+    let freed = capacity.freed();
+    let _crowd = (kind == Kind::Connection).then(|| capacity.crowd());
+    match turn {
+        // Room has been made since.
+        Turn::Full if capacity.has_room(kind) => {}
+        Turn::Full => drop(tokio::time::timeout(REST, freed).await),
+        _ => tokio::time::sleep(REST).await,
+    }
+}
+
+fn tell(kind: Kind, turn: Turn) {
+    static FULL: Repeated = Repeated::new();
+    static REFUSED: Repeated = Repeated::new();
+    if turn == Turn::Full {
+        if FULL.pass().is_some() {
+            tracing::warn!("new connections wait: {}", here().capacity.reason(kind));
+        }
+    } else if REFUSED.pass().is_some() {
+        tracing::error!(
+            "out of file descriptors or memory: connections wait; raise the limit of open files (ulimit -n)"
+        );
+    }
+}
+
+fn start(listener: &Arc<Listener>, socket: OwnedFd, address: Option<SocketAddrAny>, permit: Permit) {
     let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
     let client = Client {
         origin: Arc::clone(&listener.origin),
@@ -85,5 +166,5 @@ fn start(listener: &Arc<Listener>, socket: OwnedFd, address: Option<SocketAddrAn
         port: peer.map_or_else(Box::default, |peer| peer.port().to_string().into_boxed_str()),
         secure: false,
     };
-    tokio::spawn(Conn::new(Socket::Fresh(socket), client).serve());
+    tokio::spawn(Conn::new(Socket::Fresh(socket), client, permit).serve());
 }

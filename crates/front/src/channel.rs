@@ -15,6 +15,7 @@ use howdah_metrics::ConnectionState;
 use howdah_wire::{Message, MessageKind};
 use tokio::io::unix::AsyncFd;
 
+use crate::capacity::permit_for_file;
 use crate::conn::{Conn, Exchange};
 use crate::registry::Mail;
 use crate::repeated::Repeated;
@@ -48,7 +49,7 @@ fn poll_packet(worker: u16, channel: &AsyncFd<OwnedFd>, context: &mut Context<'_
     loop {
         let mut guard = ready!(channel.poll_read_ready(context))?;
         let packet = &mut here().scratch.borrow_mut().packet;
-        match howdah_sys::recv_with_fds(channel.get_ref(), packet) {
+        match howdah_sys::recv_with_fds_left(channel.get_ref(), packet) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
             Err(error) => return Poll::Ready(Err(error)),
             Ok((0, _)) => return Poll::Ready(Ok(false)),
@@ -93,7 +94,9 @@ fn read(worker: u16, message: &Message, rest: &[u8], fds: Vec<OwnedFd>) -> Optio
             .filter(|status| (100..200).contains(status) && *status != 101)?;
         Some(Mail::Interim { worker, status, lines: rest.to_vec() })
     } else if kind(MessageKind::File) {
-        fds.into_iter().next().map(|file| Mail::File { file, length: message.value })
+        // The kernel drops a descriptor that would be one too many.
+        let file = fds.into_iter().next().and_then(|file| Some((file, permit_for_file()?)));
+        Some(Mail::File { file, length: message.value })
     } else {
         None
     }

@@ -10,6 +10,7 @@ use howdah_accesslog::ConnectionState as Outcome;
 use howdah_http1::{Head, RequestDecoder, Version};
 use howdah_metrics::{ConnectionState, Method};
 
+use crate::capacity::Permit;
 use crate::departure;
 use crate::fill::{Body, enqueue};
 use crate::intake::Work;
@@ -101,16 +102,18 @@ pub(crate) struct Conn {
     pub(crate) continued: bool,
     /// When the first byte of a body was waited for.
     pub(crate) body_since: u64,
+    /// Our place among the connections that there may be.
+    _permit: Permit,
 }
 
 impl Conn {
-    pub(crate) fn new(socket: Socket, client: Client) -> Self {
+    pub(crate) fn new(socket: Socket, client: Client, permit: Permit) -> Self {
         let thread = here();
         thread.outlets.recorder.accepted(ConnectionState::Reading);
         add(&thread.doors(client.origin.only_local).inside, 1);
         Self {
             socket,
-            key: thread.registry.borrow_mut().insert(),
+            key: thread.registry.borrow_mut().insert(client.origin.only_local),
             client,
             input: Vec::new(),
             need: 0,
@@ -127,6 +130,7 @@ impl Conn {
             tally: Tally::default(),
             continued: false,
             body_since: 0,
+            _permit: permit,
         }
     }
 
@@ -190,6 +194,8 @@ impl Conn {
         let mut registry = here().registry.borrow_mut();
         let entry = registry.get(self.key);
         entry.rest = rest;
+        entry.since = here().clock.now();
+        entry.unwanted = false;
         entry.deadline = deadline;
         entry.expired = false;
         entry.waiting = false;

@@ -127,7 +127,7 @@ fn write_body(out: &mut RequestWriter<'_>, head: &Head<'_>, body: &Body<'_>) -> 
     match *body {
         Body::Inline(bytes) => out.record.body = out.put(bytes)?,
         Body::Spooled(Spool::Extent(extent), _) => out.record.extent = extent.index,
-        Body::Spooled(Spool::File(_), _) => {}
+        Body::Spooled(Spool::File { .. }, _) => {}
     }
     Ok(())
 }
@@ -139,7 +139,7 @@ fn flags(head: &Head<'_>, body: &Body<'_>, client: &Client) -> u32 {
         | when(head.method == b"HEAD", REQUEST_IS_HEAD)
         | match body {
             Body::Inline(_) => 0,
-            Body::Spooled(Spool::File(_), _) => REQUEST_SPOOLED,
+            Body::Spooled(Spool::File { .. }, _) => REQUEST_SPOOLED,
             Body::Spooled(Spool::Extent(_), _) => REQUEST_EXTENT,
         }
 }

@@ -91,7 +91,7 @@ impl Conn {
         let Scratch { input, fields, path, .. } = &mut *thread.scratch.borrow_mut();
         let length = match self.poll_receive(context, input) {
             Poll::Pending if self.is_unwanted(thread) => match self.socket.try_read(input) {
-                // A request that was on its way when the draining began is answered.
+                // A request that was on its way when its connection was given up is answered.
                 Ok(length) if length > 0 => length,
                 _ => return Poll::Ready(Ok(Step::End)),
             },
@@ -111,11 +111,12 @@ impl Conn {
         Poll::Ready(self.examine(&received, fields, path))
     }
 
-    /// An idle connection on a draining thread, once it has had its time.
+    /// An idle connection that has to make room, or is on a draining thread and has had its time.
     fn is_unwanted(&self, thread: &Thread) -> bool {
-        thread.draining.get()
-            && thread.clock.now() >= thread.idle_until.get()
-            && thread.registry.borrow_mut().get(self.key).rest != Rest::No
+        let mut registry = thread.registry.borrow_mut();
+        let entry = registry.get(self.key);
+        let drained = thread.draining.get() && thread.clock.now() >= thread.idle_until.get();
+        entry.rest != Rest::No && (entry.unwanted || drained)
     }
 
     /// A passed deadline.

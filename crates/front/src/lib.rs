@@ -10,6 +10,7 @@
 //! departure   clients that leave before
 //! tally -> account   what the request has come to, for the access log; slow, for the log of those that took too long
 //! local, audience   pages that the front answers by itself, and who may see them
+//! capacity, idle   how many connections there may be, and which go when there is no room
 //! request_id  X-Request-Id, taken over or made
 //! refusal   answers that the front gives by itself
 //! repeated  one line a second for an error that repeats itself
@@ -21,6 +22,7 @@
 mod accept;
 mod account;
 mod audience;
+mod capacity;
 mod channel;
 mod clock;
 mod collect;
@@ -30,6 +32,7 @@ mod departure;
 mod dispatch;
 mod fill;
 mod head;
+mod idle;
 mod intake;
 mod linger;
 mod listen;
@@ -62,6 +65,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use account::AccessLog;
 pub use audience::Visitor;
+pub use capacity::{Capacity, PAGE_CONNECTIONS};
 pub use config::Config;
 pub use howdah_http1::Limits;
 pub use listen::{Address, ListenError, Listener};
@@ -118,6 +122,8 @@ pub struct Setup {
     pub recorder: Recorder,
     /// Pages that the front answers by itself.
     pub local: Option<Arc<Local>>,
+    /// Bounds what clients cost; the same for all threads.
+    pub capacity: &'static Capacity,
     /// Told of workers that are stuck.
     pub overdue: mpsc::UnboundedSender<Overdue>,
     /// With [`Config::abort_on_disconnect`]: told of workers whose client has left.
@@ -134,7 +140,7 @@ impl Front {
     pub fn start(setup: Setup) -> io::Result<Self> {
         let Setup { access_log, slow_log, recorder, local, overdue, departed, .. } = setup;
         let outlets = Outlets { access_log, slow_log, recorder, local, overdue, departed };
-        Thread::install(setup.config, setup.segment, setup.index, outlets, setup.stock)?;
+        Thread::install(setup.config, setup.segment, setup.index, setup.capacity, outlets, setup.stock)?;
         let (orders, inbox) = mpsc::unbounded_channel();
         // Its events need no reader: that the loop wakes is enough, and edges come for every write.
         let eventfd = howdah_sys::watch_readable(setup.eventfd)?;

@@ -157,7 +157,7 @@ impl Conn {
     /// Sends a page of the front's own.
     pub(crate) async fn answer_local(&mut self, mut request: LocalRequest) -> Next {
         let answer = request.ask().await;
-        let keep_alive = request.keep_alive && !here().draining.get();
+        let keep_alive = request.keep_alive && here().keeps_connections();
         self.put_page(&answer, &request, keep_alive);
         match self.flush().await {
             false => Next::Cut,

@@ -21,7 +21,8 @@ pub(crate) enum Refusal {
     Overload,
     /// The body could not be kept: no space, no descriptor.
     NoSpool,
-    /// The worker died (502), exited (500) or failed (500) without an answer.
+    /// The worker died (502), exited (500), failed (500) or took too long (504) without an answer, or that was a file
+    /// for which no descriptor is left (503).
     NoAnswer(u16),
 }
 
@@ -39,6 +40,7 @@ impl Refusal {
     /// What it counts as.
     pub(crate) fn failure(self) -> Failure {
         match self.status() {
+            503 if self != Self::Overload => Failure::Resources,
             408 => Failure::ReadTimeout,
             413 | 414 | 431 => Failure::TooLarge,
             400..=499 | 501 | 505 => Failure::BadRequest,

@@ -9,6 +9,9 @@ use std::task::{Context, Waker};
 
 use slab::Slab;
 
+use crate::capacity::Permit;
+use crate::idle::Candidates;
+
 /// Something that a worker sent about the slot in which a connection's request is.
 #[derive(Debug)]
 pub(crate) enum Mail {
@@ -18,8 +21,8 @@ pub(crate) enum Mail {
     WantSocket { worker: u16 },
     /// Send this interim response.
     Interim { worker: u16, status: u16, lines: Vec<u8> },
-    /// This file is the response body.
-    File { file: OwnedFd, length: u64 },
+    /// This file is the response body. None when there is no descriptor for it.
+    File { file: Option<(OwnedFd, Permit)>, length: u64 },
     /// The worker is dead; answer with this status, or cut the connection when it is too late for that.
     Lost { status: u16 },
 }
@@ -49,6 +52,12 @@ pub(crate) struct Entry {
     /// The sweep asks whether the client is still there.
     pub(crate) check_peer: bool,
     pub(crate) rest: Rest,
+    /// When it came to rest, in monotonic nanoseconds.
+    pub(crate) since: u64,
+    /// It is to close if it still rests, to make room.
+    pub(crate) unwanted: bool,
+    /// Through a listener for the server's own pages.
+    pub(crate) for_pages: bool,
     /// A worker has its request, or is to have it.
     pub(crate) waiting: bool,
     pub(crate) mail: VecDeque<Mail>,
@@ -74,12 +83,14 @@ impl Entry {
 /// All connections of a front thread.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    entries: Slab<Entry>,
+    pub(crate) entries: Slab<Entry>,
+    /// Those that could make room: to the application, and to the server's own pages.
+    pub(crate) candidates: [Candidates; 2],
 }
 
 impl Registry {
-    pub(crate) fn insert(&mut self) -> usize {
-        self.entries.insert(Entry::default())
+    pub(crate) fn insert(&mut self, for_pages: bool) -> usize {
+        self.entries.insert(Entry { for_pages, ..Entry::default() })
     }
 
     pub(crate) fn remove(&mut self, key: usize) {

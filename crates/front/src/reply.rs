@@ -18,6 +18,7 @@ use howdah_wire::{
 };
 
 use crate::Overdue;
+use crate::capacity::Permit;
 use crate::conn::{Conn, Exchange, Next};
 use crate::departure::has_left;
 use crate::head::{Framing, ResponseHead};
@@ -33,6 +34,7 @@ const COPY_BODY: usize = 16 * 1024;
 pub(crate) struct BodyFile {
     pub(crate) file: OwnedFd,
     pub(crate) length: u64,
+    _permit: Permit,
 }
 
 /// What a connection that waits for its response is woken for.
@@ -55,7 +57,10 @@ impl Conn {
                 Event::PeerLeft => return Next::Cut,
                 Event::Overdue { worker } => return self.time_out(exchange, worker).await,
                 Event::Mail(Mail::Lost { status }) => return self.give_up(exchange, status).await,
-                Event::Mail(Mail::File { file: fd, length }) => file = Some(BodyFile { file: fd, length }),
+                Event::Mail(Mail::File { file: Some((fd, permit)), length }) => {
+                    file = Some(BodyFile { file: fd, length, _permit: permit });
+                }
+                Event::Mail(Mail::File { file: None, .. }) => return self.give_up(exchange, 503).await,
                 Event::Mail(mail) => self.open_mail(exchange, mail).await,
                 Event::News => {}
             }
@@ -121,7 +126,7 @@ impl Conn {
             && flags & RESPONSE_CLOSE == 0
             && framing != Framing::Close
             && !self.lent
-            && !thread.draining.get()
+            && thread.keeps_connections()
             && !self.is_last();
         ResponseHead { version: exchange.version, status, flags, framing, keep_alive }
     }
@@ -215,7 +220,7 @@ impl Conn {
             return Next::Cut;
         }
         self.enter(ConnectionState::Writing);
-        let keep_alive = exchange.keep_alive && !here().draining.get() && !self.is_last();
+        let keep_alive = exchange.keep_alive && here().keeps_connections() && !self.is_last();
         self.put_refusal(refusal, exchange.version, keep_alive, !exchange.is_head);
         match self.flush().await {
             false => Next::Cut,
@@ -232,8 +237,9 @@ impl Conn {
         let whole = self.refused.take().filter(|_| refusal.may_continue());
         let version = whole.map_or(Version::Http11, |exchange| exchange.version);
         let with_body = !whole.is_some_and(|exchange| exchange.is_head);
-        let keep_alive =
-            whole.is_some_and(|exchange| exchange.keep_alive) && !here().draining.get() && !self.is_last();
+        let keep_alive = whole.is_some_and(|exchange| exchange.keep_alive)
+            && here().keeps_connections()
+            && !self.is_last();
         self.put_refusal(refusal, version, keep_alive, with_body);
         let sent = self.flush().await;
         match (sent, keep_alive) {

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use howdah_wire::EXTENT;
 
+use crate::capacity::{Permit, permit_for_file};
 use crate::thread::here;
 
 /// A body, or what has come of it.
@@ -18,7 +19,7 @@ pub(crate) enum Spool {
     /// In shared memory.
     Extent(Extent),
     /// In a file.
-    File(File),
+    File { file: File, _permit: Permit },
 }
 
 impl Spool {
@@ -30,14 +31,17 @@ impl Spool {
         {
             return Ok(Self::Extent(Extent { index, length: 0 }));
         }
+        let Some(permit) = permit_for_file() else {
+            return Err(io::Error::other("no descriptor is left for its file"));
+        };
         let directory = thread.config.spool_dir.clone().unwrap_or_else(std::env::temp_dir);
-        Ok(Self::File(tempfile::tempfile_in(directory)?))
+        Ok(Self::File { file: tempfile::tempfile_in(directory)?, _permit: permit })
     }
 
     pub(crate) fn append(&mut self, data: &[u8]) -> io::Result<()> {
         match self {
             Self::Extent(extent) => extent.append(data),
-            Self::File(file) => file.write_all(data),
+            Self::File { file, .. } => file.write_all(data),
         }
     }
 
@@ -45,7 +49,7 @@ impl Spool {
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Extent(_) => None,
-            Self::File(file) => Some(file.as_fd()),
+            Self::File { file, .. } => Some(file.as_fd()),
         }
     }
 }

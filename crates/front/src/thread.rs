@@ -20,6 +20,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::Overdue;
 use crate::account::AccessLog;
+use crate::capacity::Capacity;
 use crate::channel::PACKET;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -38,6 +39,8 @@ pub(crate) const READ_SIZE: usize = 64 * 1024;
 const BATCH: u32 = 32;
 /// How often deadlines are looked at.
 const SWEEP: Duration = Duration::from_millis(100);
+/// Idle connections that a sweep lets go for clients that wait at another thread.
+const TURN: usize = 8;
 /// How long requests may wait though workers sleep.
 const BACKSTOP: Duration = Duration::from_millis(1);
 
@@ -57,6 +60,8 @@ pub(crate) struct Thread {
     pub(crate) doors: Doors,
     /// ...and of those for the server's own pages.
     pub(crate) page_doors: Doors,
+    /// How many connections and files there may be, in all threads.
+    pub(crate) capacity: &'static Capacity,
     /// No connection is kept.
     pub(crate) draining: Cell<bool>,
     /// When draining: until when idle connections may bring another request, in monotonic nanoseconds.
@@ -150,6 +155,7 @@ impl Thread {
         config: Arc<Config>,
         segment: Segment,
         index: u32,
+        capacity: &'static Capacity,
         outlets: Outlets,
         stock: Arc<Stock>,
     ) -> std::io::Result<&'static Self> {
@@ -172,6 +178,7 @@ impl Thread {
             channels: RefCell::default(),
             doors: Doors::default(),
             page_doors: Doors::default(),
+            capacity,
             draining: Cell::new(false),
             idle_until: Cell::new(0),
             changed: Notify::new(),
@@ -203,6 +210,23 @@ impl Thread {
             self.turn();
         }
         queued
+    }
+
+    /// Whether a connection may have another request after the one that it has: not when the server drains, nor while
+    /// others wait to be let in.
+    pub(crate) fn keeps_connections(&self) -> bool {
+        !self.draining.get() && !self.capacity.is_crowded()
+    }
+
+    /// Lets idle connections go for clients that wait at another thread, and when there are more than may be.
+    fn make_room(&self) {
+        let most = self.capacity.excess().max(if self.capacity.is_crowded() { TURN } else { 0 });
+        let mut registry = self.registry.borrow_mut();
+        for _ in 0..most {
+            if !registry.dismiss(false, self.clock.now()) {
+                return;
+            }
+        }
     }
 
     /// A request was refused because the queue is full.
@@ -279,8 +303,10 @@ pub(crate) async fn sweep() {
         let thread = here();
         thread.clock.refresh();
         thread.registry.borrow_mut().sweep(thread.clock.now());
+        thread.make_room();
         if round % 10 == 0 {
             thread.log_overload();
+            thread.capacity.refresh();
             thread.outlets.slow_log.iter().for_each(SlowLog::next_second);
         }
     }

@@ -10,6 +10,7 @@
 //!     signals     what signals mean
 //!     control     the control socket, and the commands that use it
 //!     operations  what an operator may do to a running server
+//!     descriptors the limit of open files, and what of it is kept from clients
 //!     deadline    replaces workers that are stuck
 //!     access      the access log
 //!     status      knows the state of the server and makes the pages that show it
@@ -35,6 +36,7 @@ mod configure;
 mod confine;
 mod control;
 mod deadline;
+mod descriptors;
 mod disconnect;
 mod estate;
 mod generate;

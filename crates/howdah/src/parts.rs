@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, mpsc};
 
 use anyhow::Context;
-use howdah_front::{Front, Listener, Overdue, Setup, Stock, runtime};
+use howdah_front::{Capacity, Front, Listener, Overdue, Setup, Stock, runtime};
 use howdah_metrics::Recorder;
 use howdah_supervisor::{
     Ended, Errors, Event, ExitKind, Handle, Shared, Source, Supervisor, cells_for, scale,
@@ -28,6 +28,7 @@ pub(crate) struct Parts {
     pub(crate) segment: Segment,
     pub(crate) access: Option<Access>,
     pub(crate) observer: Observer,
+    pub(crate) capacity: &'static Capacity,
 }
 
 impl Parts {
@@ -47,7 +48,10 @@ impl Parts {
         let access = Access::open(options, logs)?;
         access.as_ref().map_or(Ok(()), |access| access.ask_for_variables(segment))?;
         let (departed, left) = unbounded_channel();
-        let (fronts, observer, stuck) = start_threads(options, &shared, access.as_ref(), pages, &departed)?;
+        let capacity: &'static Capacity =
+            Box::leak(Box::new(Capacity::new(options.limits.max_connections.map(|most| most as usize))));
+        let (fronts, observer, stuck) =
+            start_threads(options, &shared, access.as_ref(), pages, &departed, capacity)?;
         let (events, news) = unbounded_channel();
         tokio::spawn(bridge(news, fronts.clone()));
         let (supervisor, handle) = Supervisor::start(options.supervisor(), source, shared, events).await?;
@@ -61,7 +65,7 @@ impl Parts {
         }
         handle.ready().await?;
         observer.serving();
-        Ok(Self { fronts, handle, ended, segment, access, observer })
+        Ok(Self { fronts, handle, ended, segment, access, observer, capacity })
     }
 }
 
@@ -81,6 +85,7 @@ fn start_threads(
     access: Option<&Access>,
     pages: &[Listener],
     departed: &UnboundedSender<u16>,
+    capacity: &'static Capacity,
 ) -> anyhow::Result<(Vec<Front>, Observer, UnboundedReceiver<Overdue>)> {
     let config = Arc::new(options.front()?);
     let stock = Arc::new(Stock::new(&config));
@@ -108,6 +113,7 @@ fn start_threads(
             slow_log: access.and_then(Access::slow_log),
             recorder,
             local: local.clone(),
+            capacity,
             overdue: overdue.clone(),
             departed: departed.clone(),
             stock: Arc::clone(&stock),

@@ -13,7 +13,6 @@ use howdah_front::{Front, runtime};
 use howdah_supervisor::Ended;
 use howdah_sys::daemon::{Daemon, daemonize};
 use howdah_sys::process::survive_file_limit;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
@@ -21,6 +20,7 @@ use crate::access::{Access, Reopening};
 use crate::confine::confine;
 use crate::control::protocol::Change;
 use crate::control::server::{self, Desk, Order, Reply};
+use crate::descriptors;
 use crate::estate::Estate;
 use crate::heir::Heir;
 use crate::launchers;
@@ -67,7 +67,7 @@ fn run_here(
     daemon: &mut Option<Daemon>,
 ) -> anyhow::Result<ExitCode> {
     log::start(&options.logs)?;
-    raise_file_limit();
+    descriptors::raise_limit();
     survive_file_limit().context("cannot catch SIGXFSZ")?;
     let processes = Processes::prepare(options, &program)?;
     let mut estate = Estate::obtain(options, heir.as_mut())?;
@@ -106,15 +106,6 @@ fn run_here(
     outcome
 }
 
-/// A connection is a descriptor: as many as the system allows us, not the few of the soft limit.
-fn raise_file_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, ..limit };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!("cannot raise the limit of open files (ulimit -n): {error}");
-    }
-}
-
 /// What runs.
 struct Server {
     fronts: Vec<Front>,
@@ -140,7 +131,7 @@ impl Server {
         signals: Signals,
         estate: Estate,
     ) -> anyhow::Result<Self> {
-        let Parts { fronts, handle, ended, segment, access, observer } = parts;
+        let Parts { fronts, handle, ended, segment, access, observer, capacity } = parts;
         let facts = Arc::new(Facts::of(options, &estate.listeners));
         let manager = Manager::default();
         let operations = Operations { handle, manager: manager.clone(), segment, observer, facts };
@@ -159,8 +150,9 @@ impl Server {
             _watch: Watch::start(options, operations.clone())?,
             operations,
         };
-        server.estate.open(&server.fronts)?;
         server.accept_control();
+        descriptors::divide(capacity, options, &server.estate);
+        server.estate.open(&server.fronts)?;
         announce(options, &server.estate);
         manager.ready(&server.operations.summary(options.workers.fewest() as usize, 1));
         tokio::spawn(manager.watchdog());

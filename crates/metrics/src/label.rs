@@ -118,6 +118,8 @@ labels! {
         ClientGone = "client_gone",
         /// Too many requests were waiting: 503.
         QueueFull = "queue_full",
+        /// Neither room nor a descriptor was left for its body, or its response's: 503.
+        Resources = "out_of_resources",
         /// No worker took it in time, or the application did not answer in time: 503, 504.
         Deadline = "deadline",
         /// Its worker died: 502.

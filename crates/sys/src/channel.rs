@@ -52,9 +52,22 @@ pub fn send_with_fds(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) ->
 /// Receives one packet: its length and the descriptors that came with it, close-on-exec. Length 0: the peer is gone.
 ///
 /// # Errors
-/// WouldBlock when there is none on a non-blocking socket; InvalidData when the packet is longer than `buffer`;
+/// WouldBlock when there is none on a non-blocking socket; InvalidData when the packet is longer than `buffer`, or its
+/// descriptors did not find room;
 /// ConnectionReset when the peer left packets of ours unread.
 pub fn recv_with_fds(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let packet = receive(socket, buffer)?;
+    if packet.lost {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "descriptors of a packet are lost"));
+    }
+    Ok((packet.length, packet.fds))
+}
+
+/// The same, but where this process has no number left for a descriptor (EMFILE elsewhere), the packet comes without.
+///
+/// # Errors
+/// As [`recv_with_fds`].
+pub fn recv_with_fds_left(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let packet = receive(socket, buffer)?;
     Ok((packet.length, packet.fds))
 }
@@ -88,6 +101,8 @@ struct Packet {
     length: usize,
     fds: Vec<OwnedFd>,
     sender: Option<Pid>,
+    /// The kernel has dropped descriptors.
+    lost: bool,
 }
 
 fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Packet> {
@@ -95,7 +110,8 @@ fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Packet> {
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(buffer)];
     let message = retry(|| rustix::net::recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC))?;
-    let mut packet = Packet { length: message.bytes, fds: Vec::new(), sender: None };
+    let lost = message.flags.contains(rustix::net::ReturnFlags::CTRUNC);
+    let mut packet = Packet { length: message.bytes, fds: Vec::new(), sender: None, lost };
     for part in control.drain() {
         match part {
             RecvAncillaryMessage::ScmRights(rights) => packet.fds.extend(rights),
@@ -103,7 +119,7 @@ fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Packet> {
             _ => {}
         }
     }
-    if message.flags.intersects(rustix::net::ReturnFlags::TRUNC | rustix::net::ReturnFlags::CTRUNC) {
+    if message.flags.contains(rustix::net::ReturnFlags::TRUNC) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "packet longer than expected"));
     }
     Ok(packet)

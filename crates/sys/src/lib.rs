@@ -34,8 +34,8 @@ pub mod wake;
 pub mod watch;
 
 pub use channel::{
-    MESSAGE_SIZE, decode_message, encode_message, recv_from_peer, recv_with_fds, send_with_fds,
-    socketpair_seqpacket,
+    MESSAGE_SIZE, decode_message, encode_message, recv_from_peer, recv_with_fds, recv_with_fds_left,
+    send_with_fds, socketpair_seqpacket,
 };
 pub use memory::{create_segment, discard, map_shared, memfd};
 pub use process::{ExitKind, Pid, Signal, set_subreaper};

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::net::UnixListener as Listening;
 use std::time::Duration;
 
+use howdah_front::Repeated;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
@@ -55,7 +56,10 @@ async fn accept(listener: UnixListener, desk: Desk) {
         match listener.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(converse(stream, desk.clone()))),
             Err(error) => {
-                tracing::warn!("the control socket takes no connection: {error}");
+                static TOLD: Repeated = Repeated::new();
+                if let Some(again) = TOLD.pass() {
+                    tracing::warn!("the control socket takes no connection: {error}{again}");
+                }
                 tokio::time::sleep(REST).await;
             }
         }

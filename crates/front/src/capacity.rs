@@ -1,0 +1,362 @@
+//! How many connections there may be, and how many files beside them: all threads of the front count here.
+//!
+//! A connection costs a descriptor, and so does each large request body and each file that is being sent. The limit of
+//! open files is divided at the start, and again when somebody changes it (prlimit):
+//!
+//! ```text
+//! |  open before the first client  |  reserve  |  connections ....................  |  files  |
+//! ```
+//!
+//! The reserve is for what keeps the server alive, whatever clients do: control socket, new workers, reload, upgrade,
+//! logs. An accept loop that gets no [`Permit`] asks `idle` for a connection that can go, or waits, see `accept`.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use rustix::process::{Resource, getrlimit};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use crate::repeated::Repeated;
+use crate::thread::here;
+
+/// Connections to listeners of the server's own pages: they have places of their own, or nobody could look at a server
+/// that is full.
+pub const PAGE_CONNECTIONS: usize = 8;
+
+/// Of the descriptors left to clients, the part for files: one in so many...
+const FILES: usize = 8;
+/// ...but so many at least, where there are twice as many.
+const FEWEST_FILES: usize = 2;
+
+/// What a descriptor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A connection to the application.
+    Connection,
+    /// A connection to the server's own pages.
+    Page,
+    /// A body of a request or a response.
+    File,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Capacity {
+    /// `--max-connections`.
+    asked: usize,
+    /// Open before the first client came.
+    open: AtomicUsize,
+    /// To be left alone.
+    reserve: AtomicUsize,
+    /// The limit of open files by which the bounds were made.
+    limit: AtomicUsize,
+    /// Most connections.
+    connections: AtomicUsize,
+    /// Most connections and files.
+    descriptors: AtomicUsize,
+    /// What there is, by [`Kind`].
+    used: [AtomicUsize; 3],
+    /// Accept loops that have somebody to let in, and no room.
+    waiting: AtomicUsize,
+    freed: Notify,
+}
+
+/// Most connections, and most connections and files together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bounds {
+    connections: usize,
+    descriptors: usize,
+}
+
+/// Divides `limit`. Where it is so low that the reserve would leave next to nothing, clients have a quarter of what is
+/// there.
+fn bounds(limit: usize, open: usize, reserve: usize, asked: usize) -> Bounds {
+    let free = limit.saturating_sub(open);
+    let descriptors = (free - left_alone(free, reserve)).max(2);
+    let files = (descriptors / FILES).max(FEWEST_FILES.min(descriptors / 2));
+    Bounds { connections: (descriptors - files).min(asked).max(1), descriptors }
+}
+
+/// What the reserve is in fact.
+fn left_alone(free: usize, reserve: usize) -> usize {
+    reserve.min(free / 4 * 3)
+}
+
+/// Files that this process may have open.
+fn limit_now() -> usize {
+    getrlimit(Resource::Nofile)
+        .current
+        .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+impl Capacity {
+    /// For `asked` connections, or as many as the limit of open files allows; for no limit until [`Capacity::settle`].
+    #[must_use]
+    pub fn new(asked: Option<usize>) -> Self {
+        let asked = asked.unwrap_or(usize::MAX);
+        Self {
+            asked,
+            open: AtomicUsize::new(0),
+            reserve: AtomicUsize::new(0),
+            limit: AtomicUsize::new(usize::MAX),
+            connections: AtomicUsize::new(asked),
+            descriptors: AtomicUsize::new(usize::MAX),
+            used: Default::default(),
+            waiting: AtomicUsize::new(0),
+            freed: Notify::new(),
+        }
+    }
+
+    /// The server is about to let clients in: `open` descriptors are in use, `reserve` more are to be left alone.
+    pub fn settle(&self, open: usize, reserve: usize) {
+        let limit = limit_now();
+        self.open.store(open.saturating_sub(self.used(Kind::Page)), Relaxed);
+        self.reserve.store(reserve, Relaxed);
+        self.limit.store(limit, Relaxed);
+        let bounds = self.divide(limit);
+        let asked = self.asked;
+        if asked != usize::MAX && bounds.connections < asked {
+            tracing::warn!(
+                "--max-connections is {asked}, but the limit of open files, {limit}, allows {} connections: raise it \
+                 (ulimit -n, LimitNOFILE=)",
+                bounds.connections
+            );
+        } else if left_alone(limit.saturating_sub(open), reserve) < reserve {
+            tracing::warn!(
+                "the limit of open files is {limit}: that is enough for {} connections; raise it (ulimit -n, \
+                 LimitNOFILE=)",
+                bounds.connections
+            );
+        }
+    }
+
+    /// Looks whether the limit of open files has been changed from outside.
+    pub(crate) fn refresh(&self) {
+        let limit = limit_now();
+        let known = self.limit.load(Relaxed);
+        let settled = self.reserve.load(Relaxed) > 0;
+        if settled && limit != known && self.limit.compare_exchange(known, limit, Relaxed, Relaxed).is_ok() {
+            let bounds = self.divide(limit);
+            tracing::warn!(
+                "the limit of open files has been changed from {known} to {limit}: {} connections from now on",
+                bounds.connections
+            );
+            self.freed.notify_waiters();
+        }
+    }
+
+    fn divide(&self, limit: usize) -> Bounds {
+        let bounds = bounds(limit, self.open.load(Relaxed), self.reserve.load(Relaxed), self.asked);
+        self.connections.store(bounds.connections, Relaxed);
+        self.descriptors.store(bounds.descriptors, Relaxed);
+        bounds
+    }
+
+    /// Most connections to the application.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        self.connections.load(Relaxed)
+    }
+
+    /// A descriptor for `kind`, if there is room.
+    pub(crate) fn enter(&'static self, kind: Kind) -> Option<Permit> {
+        let most = self.room_for(kind);
+        let taken =
+            self.used[kind as usize].fetch_update(SeqCst, SeqCst, |used| (used < most).then_some(used + 1));
+        taken.ok().map(|_| Permit { kind, capacity: self })
+    }
+
+    /// One more, whether there is room or not.
+    fn overdraw(&'static self, kind: Kind) -> Permit {
+        self.used[kind as usize].fetch_add(1, SeqCst);
+        Permit { kind, capacity: self }
+    }
+
+    /// Whether there is room for one more.
+    pub(crate) fn has_room(&self, kind: Kind) -> bool {
+        self.used(kind) < self.room_for(kind)
+    }
+
+    /// How many of `kind` there may be, beside those of the other kinds that there are.
+    fn room_for(&self, kind: Kind) -> usize {
+        let beside = |other| self.descriptors.load(Relaxed).saturating_sub(self.used(other));
+        match kind {
+            Kind::Connection => self.most().min(beside(Kind::File)),
+            Kind::Page => PAGE_CONNECTIONS,
+            Kind::File => beside(Kind::Connection),
+        }
+    }
+
+    /// Whether so few descriptors are left for files that idle connections should make room for them.
+    pub(crate) fn is_short_of_files(&self) -> bool {
+        let most = self.descriptors.load(Relaxed);
+        let left = most.saturating_sub(self.used(Kind::Connection) + self.used(Kind::File));
+        left < (most / FILES / 2).max(FEWEST_FILES)
+    }
+
+    /// Connections beyond the bound, which has been lowered.
+    pub(crate) fn excess(&self) -> usize {
+        self.used(Kind::Connection).saturating_sub(self.room_for(Kind::Connection))
+    }
+
+    /// Whether clients wait that cannot be let in.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.waiting.load(SeqCst) > 0
+    }
+
+    /// Somebody waits to be let in, as long as the value lives.
+    pub(crate) fn crowd(&self) -> Crowd<'_> {
+        self.waiting.fetch_add(1, SeqCst);
+        Crowd(self)
+    }
+
+    /// Resolves when a permit is given back after this call, while somebody waits.
+    pub(crate) fn freed(&self) -> Notified<'_> {
+        self.freed.notified()
+    }
+
+    /// Why there is no room, with the way out.
+    pub(crate) fn reason(&self, kind: Kind) -> String {
+        if kind == Kind::Page {
+            return format!(
+                "{PAGE_CONNECTIONS} connections to the server's own pages are open, all that may be"
+            );
+        }
+        let (most, limit) = (self.most(), self.limit.load(Relaxed));
+        if most == self.asked && self.has_room(Kind::File) {
+            return format!("{most} connections are open, as many as --max-connections allows");
+        }
+        let (connections, files) = (self.used(Kind::Connection), self.used(Kind::File));
+        format!(
+            "{connections} connections and {files} files are open, as many as the limit of open files ({limit}) allows: \
+             raise it (ulimit -n, LimitNOFILE=)"
+        )
+    }
+
+    fn used(&self, kind: Kind) -> usize {
+        self.used[kind as usize].load(SeqCst)
+    }
+}
+
+/// A descriptor that counts until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    kind: Kind,
+    capacity: &'static Capacity,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.capacity.used[self.kind as usize].fetch_sub(1, SeqCst);
+        if self.capacity.is_crowded() {
+            self.capacity.freed.notify_waiters();
+        }
+    }
+}
+
+/// A permit for a file on this thread. When descriptors run short, a connection that rests makes room; it closes within
+/// this turn of the event loop, and for so long the file has one of the reserve.
+pub(crate) fn permit_for_file() -> Option<Permit> {
+    let thread = here();
+    let permit = thread.capacity.enter(Kind::File);
+    let short = thread.capacity.is_short_of_files();
+    let relieved = short && thread.registry.borrow_mut().dismiss(false, thread.clock.now());
+    let permit = permit.or_else(|| relieved.then(|| thread.capacity.overdraw(Kind::File)));
+    if permit.is_none() {
+        static TOLD: Repeated = Repeated::new();
+        if let Some(again) = TOLD.pass() {
+            tracing::error!(
+                "no descriptor is left for a body: {}{again}",
+                thread.capacity.reason(Kind::File)
+            );
+        }
+    }
+    permit
+}
+
+/// See [`Capacity::crowd`].
+#[derive(Debug)]
+pub(crate) struct Crowd<'a>(&'a Capacity);
+
+impl Drop for Crowd<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_divided_so_that_neither_clients_nor_the_server_starve() {
+        const ANY: usize = usize::MAX;
+        for ((limit, open, reserve, asked), (connections, descriptors)) in [
+            ((20_000, 40, 60, ANY), (17_413, 19_900)),
+            ((20_000, 40, 60, 100), (100, 19_900)),
+            ((1024, 40, 60, 100_000), (809, 924)),
+            // So low that the reserve has to give way.
+            ((64, 34, 46, ANY), (7, 9)),
+            ((64, 60, 46, ANY), (1, 2)),
+            // More is open than may be.
+            ((64, 80, 46, ANY), (1, 2)),
+            ((ANY, 40, 60, ANY), (ANY - 100 - (ANY - 100) / 8, ANY - 100)),
+        ] {
+            let want = Bounds { connections, descriptors };
+            assert_eq!(bounds(limit, open, reserve, asked), want, "{limit} {open} {reserve} {asked}");
+        }
+    }
+
+    fn capacity(connections: usize, descriptors: usize) -> &'static Capacity {
+        let capacity = Capacity::new(Some(connections));
+        capacity.descriptors.store(descriptors, Relaxed);
+        Box::leak(Box::new(capacity))
+    }
+
+    #[test]
+    fn a_permit_is_given_as_long_as_there_is_room_and_can_be_given_again() {
+        let capacity = capacity(2, 4);
+        let first = capacity.enter(Kind::Connection);
+        let second = capacity.enter(Kind::Connection);
+        assert!(first.is_some() && second.is_some() && !capacity.has_room(Kind::Connection));
+        assert!(capacity.enter(Kind::Connection).is_none(), "no third");
+        assert!(!capacity.has_room(Kind::Connection), "and its refusal makes no room");
+        drop(first);
+        assert!(capacity.enter(Kind::Connection).is_some());
+    }
+
+    #[test]
+    fn files_take_what_connections_leave_and_the_other_way_round() {
+        let capacity = capacity(3, 4);
+        let files: Vec<_> = std::iter::from_fn(|| capacity.enter(Kind::File)).collect();
+        assert_eq!(files.len(), 4);
+        assert!(capacity.enter(Kind::Connection).is_none() && capacity.is_short_of_files());
+        assert!(capacity.enter(Kind::Page).is_some(), "who looks at the server's pages has a place");
+        drop(files);
+        assert!(!capacity.is_short_of_files());
+        let connections: Vec<_> = std::iter::from_fn(|| capacity.enter(Kind::Connection)).collect();
+        assert_eq!(connections.len(), 3);
+        assert_eq!(
+            std::iter::from_fn(|| capacity.enter(Kind::File)).take(9).count(),
+            9,
+            "each given back at once"
+        );
+    }
+
+    #[test]
+    fn who_waits_hears_of_room() {
+        use std::future::Future as _;
+        let capacity = capacity(1, 4);
+        let permit = capacity.enter(Kind::Connection);
+        let mut freed = std::pin::pin!(capacity.freed());
+        let crowd = capacity.crowd();
+        assert!(capacity.is_crowded());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(freed.as_mut().poll(&mut context).is_pending());
+        drop(permit);
+        assert!(freed.as_mut().poll(&mut context).is_ready());
+        drop(crowd);
+        assert!(!capacity.is_crowded());
+    }
+}

@@ -1,0 +1,74 @@
+//! The limit of open files: raised as far as the system lets us, and what of it is kept from clients, so that a server
+//! with as many connections as there may be can still be asked, can start workers, reload, and be replaced.
+//!
+//! `serve` raises it first, and has the front divide it (`howdah_front::Capacity`) when the first client may come.
+
+use howdah_front::{Capacity, PAGE_CONNECTIONS};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::estate::Estate;
+use crate::options::Serve;
+
+/// Taken to be open where there is no /proc to count.
+const OPEN: usize = 64;
+/// For a zygote: its control socket, its process, and what it is sent; one leaves while the next one comes.
+const ZYGOTE: usize = 10;
+/// For the process that replaces this one, beside the listeners.
+const HEIR: usize = 6;
+/// For those who ask over the control socket.
+const ASKED: usize = 8;
+/// For logs being opened anew, and looks into /proc.
+const LOGS: usize = 6;
+
+/// A connection is a descriptor: as many as the system allows us, not the few of the soft limit.
+pub(crate) fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!("cannot raise the limit of open files (ulimit -n): {error}");
+    }
+}
+
+/// Bounds what clients may have from now on. Everything that is not theirs must be open, but for the listeners' copies.
+pub(crate) fn divide(capacity: &Capacity, options: &Serve, estate: &Estate) {
+    let listeners = estate.listeners.len() + estate.pages.len();
+    let threads = options.workers.front_threads as usize;
+    // Each front thread shares a listener, and watches a copy of it.
+    let copies = listeners * threads * 2;
+    let pages = if estate.pages.is_empty() { 0 } else { PAGE_CONNECTIONS };
+    let reserve = reserve(options.workers.count() as usize, threads, listeners) + pages;
+    capacity.settle(open_now() + copies, reserve);
+}
+
+/// What a reload needs, which has twice the workers for a while, and everything else at the same time.
+fn reserve(workers: usize, threads: usize, listeners: usize) -> usize {
+    // The ends of its channels, ours and, until they are sent, its own; its process.
+    let worker = 2 * threads + 1;
+    workers * worker + ZYGOTE + 2 * threads + HEIR + listeners + ASKED + LOGS
+}
+
+fn open_now() -> usize {
+    // The directory itself is one of them, for the moment.
+    std::fs::read_dir("/proc/self/fd").map_or(OPEN, |entries| entries.count().saturating_sub(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reserve_grows_with_workers_threads_and_listeners() {
+        for ((workers, threads, listeners), want) in
+            [((4, 1, 1), 45), ((8, 1, 1), 57), ((4, 2, 1), 55), ((4, 1, 3), 47)]
+        {
+            assert_eq!(reserve(workers, threads, listeners), want, "{workers} {threads} {listeners}");
+        }
+    }
+
+    #[test]
+    fn open_descriptors_are_counted() {
+        let before = open_now();
+        let held: Vec<_> = (0..5).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+        assert!(open_now() >= before + held.len() - 2, "other tests run beside this one");
+    }
+}

@@ -1,0 +1,120 @@
+# --max-connections: idle connections make room for new ones, the longest idle first; requests under way are never cut;
+# where nobody is idle, new clients wait until there is room, and the server waits with them without spinning.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use File::Temp ();
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+# /wait ends when its file is there.
+my $app = <<'PSGI';
+use Time::HiRes qw(sleep time);
+sub {
+    my ($file) = $_[0]{QUERY_STRING} =~ /(.+)/;
+    for (my $end = time + 30 ; $file && !-e $file && time < $end ;) { sleep 0.02 }
+    return [200, [], ["$_[0]{PATH_INFO} $_[0]{CONTENT_LENGTH}"]];
+};
+PSGI
+
+sub start {
+    my @options = @_;
+    return Howdah::Test::Server->start(app => $app, options => ['--workers', 2, @options]);
+}
+
+sub ask {
+    my ($client, $path) = @_;
+    $client->write("GET $path HTTP/1.1\r\nHost: x\r\n\r\n");
+    return $client;
+}
+
+sub client { my ($server, $path) = @_; return ask(Howdah::Test::Client->new($server), $path) }
+sub is_served { my ($client, $path) = @_; return ask($client, $path)->response->{body} =~ /^\Q$path\E / }
+
+# In order: each is idle before the next one comes.
+sub idle_clients {
+    my ($server, $count) = @_;
+    return map {
+        my $client = client($server, '/');
+        $client->response;
+        sleep 0.02;
+        $client;
+    } 1 .. $count;
+}
+
+subtest 'the longest idle makes room' => sub {
+    my $server  = start('--max-connections', 6);
+    my @clients = idle_clients($server, 6);
+    ok is_served($clients[0], '/again'), 'the oldest connection has been used since';
+    my @new = map { client($server, "/new/$_") } 1 .. 2;
+    is_deeply [map { $_->response->{status} } @new], [200, 200], 'new ones are served';
+    ok $clients[$_]->is_closed, "number $_ has been idle for longest" for 1, 2;
+    ok is_served($clients[$_], "/number/$_"), "number $_ stays" for 0, 3 .. 5;
+};
+
+subtest 'requests under way stay, running, waiting, or half received' => sub {
+    my $server    = start('--max-connections', 8);
+    my $go        = $server->dir . '/go';
+    my @under_way = map { client($server, "/wait/$_?$go") } 1 .. 4;
+    push @under_way, Howdah::Test::Client->new($server);
+    $under_way[-1]->write("POST /half HTTP/1.1\r\nHost: x\r\nContent-Le");
+    my $partial = Howdah::Test::Client->new($server);
+    $partial->write("POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" . 'b' x 70_000);
+    sleep 0.2;
+
+    # Workers are busy, so those who come are answered by the front itself.
+    my @errors = map { Howdah::Test::Client->ask($server, "nonsense\r\n\r\n")->{status} } 1 .. 20;
+    is_deeply \@errors, [(400) x 20], 'twenty others came and went';
+    $server->write_file('go', '');
+    is_deeply [map { $_->response->{body} } @under_way[0 .. 3]], [map { "/wait/$_ " } 1 .. 4];
+    $under_way[-1]->write("ngth: 0\r\n\r\n");
+    is $under_way[-1]->response->{body}, '/half 0';
+    $partial->write('b' x 30_000);
+    is $partial->response->{body}, '/body 100000';
+};
+
+sub cpu_seconds {
+    my $pid = shift;
+    open my $in, '<', "/proc/$pid/stat" or return 0;
+    my @fields = split ' ', <$in> =~ s/.*\) //r;
+    return ($fields[11] + $fields[12]) / 100;
+}
+
+subtest 'where nobody is idle, new clients wait' => sub {
+    my $dir     = File::Temp->newdir;
+    my $server  = start('--max-connections', 5, '--status-listen', "$dir/pages", '--health-path', '/health');
+    my $go      = $server->dir . '/go';
+    my @running = map { client($server, "/wait/$_?$go") } 1 .. 5;
+    sleep 0.3;
+    my @waiting = map { client($server, "/waiting/$_") } 1 .. 3;
+    ok $server->wait_for_log(qr/new connections wait: 5 connections are open, as many as --max-connections/), 'told';
+    my ($cpu, $since) = (cpu_seconds($server->pid), time);
+    sleep 2;
+    cmp_ok cpu_seconds($server->pid) - $cpu, '<', 0.3 * (time - $since), 'no spinning';
+    my $lines = () = $server->log =~ /new connections wait/g;
+    cmp_ok $lines, '<=', 2 + (time - $since), "a line a second ($lines)";
+    ok $_->is_quiet(0.01), 'it waits' for @waiting;
+    is(
+        Howdah::Test::Client->ask("$dir/pages", "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")->{status},
+        200, 'the own pages have places of their own'
+    );
+    $server->write_file('go', '');
+    my @responses = map { $_->response } @running, @waiting;
+    is_deeply [map { $_->{status} } @responses], [(200) x 8], 'all are served';
+    cmp_ok scalar(grep { ($_->{headers}{connection}[0] // '') eq 'close' } @responses), '>', 0,
+        'a connection is closed behind its response while others wait';
+    is $server->stop, 0;
+};
+
+subtest 'clients that never say a word make room after a second' => sub {
+    my $server = start('--max-connections', 4, '--header-timeout', '60s', '--front-threads', 2);
+    my @silent = map { Howdah::Test::Client->new($server) } 1 .. 12;
+    my $begin  = time;
+    is client($server, "/new/$_")->response->{status}, 200 for 1 .. 6;
+    cmp_ok time - $begin, '<', 15, 'long before --header-timeout';
+};
+
+done_testing;

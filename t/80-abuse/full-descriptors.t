@@ -1,0 +1,122 @@
+# A server that may have 64 files open and has more clients than that: it can still be asked and told, starts workers in
+# the place of dead ones, takes uploads, sends files, reloads, and is replaced; whether its clients are idle or busy.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Digest::MD5 qw(md5_hex);
+use Howdah::Test::Client;
+use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $workers = 3;
+my $big     = join '', map { md5_hex($_) } 1 .. 60_000;
+my $app     = <<'PSGI';
+use Digest::MD5 qw(md5_hex);
+sub {
+    my $env = shift;
+    my ($file) = $env->{QUERY_STRING} =~ /(.+)/;
+    if ($env->{PATH_INFO} eq '/file') { open my $in, '<', $file or die $!; return [200, [], $in] }
+    for (1 .. 1500) { last if !$file || -e $file; select undef, undef, undef, 0.02 }
+    my $body = '';
+    1 while $env->{'psgi.input'}->read($body, 65536, length $body);
+    return [200, [], [md5_hex($body)]];
+};
+PSGI
+
+sub start {
+    my $operator = Howdah::Test::Operator->new;
+    my $log      = $operator->dir . '/access.log';
+    my @howdah   = (howdah_bin(), '--listen', '127.0.0.1:0', '--workers', $workers, '--access-log', $log);
+    my @options  = ($operator->options, '--max-queue', 500);
+    my $server   = Howdah::Test::Server->start(
+        command => ['sh', '-c', 'ulimit -n 64; exec "$@"', 'sh', @howdah],
+        options => \@options,
+        app     => $app,
+    );
+    return ($server, $operator);
+}
+
+# More than may be; those that get no answer wait in the kernel.
+sub fill {
+    my ($server, $path, $patience) = @_;
+    my @clients = map { Howdah::Test::Client->new($server) } 1 .. 80;
+    $_->write("GET $path HTTP/1.1\r\nHost: x\r\n\r\n") for @clients;
+    my $end = time + $patience;
+    for my $client (@clients) { $client->response(patience => $end - time) if time < $end }
+    return @clients;
+}
+
+sub get { my ($server, $path) = @_; return Howdah::Test::Client->ask($server, "GET $path HTTP/1.1\r\nHost: x\r\n\r\n") }
+
+sub chunked {
+    my $body = shift;
+    return join '', map({ sprintf "%x\r\n%s\r\n", length, $_ } unpack '(a60000)*', $body), "0\r\n\r\n";
+}
+
+sub can_be_told {
+    my ($server, $operator) = @_;
+    is $operator->status->{target}, $workers, 'howdah status answers';
+    my @before = $server->workers;
+    kill KILL => $before[0];
+    my $replaced = sub {
+        my @now = grep { $_ != $before[0] } $server->workers;
+        @now == $workers;
+    };
+    ok $server->wait_until($replaced, 10), 'a worker that dies is replaced';
+    my $log = $operator->dir . '/access.log';
+    rename $log, "$log.1" or die $!;
+    is_deeply [($operator->ask('reopen'))[0], -e $log], [0, 1], 'logs are opened anew';
+    my ($status, undef, $error) = $operator->ask('reload');
+    is "$status $error", '0 ', 'howdah reload works';
+    return;
+}
+
+subtest 'full of idle clients' => sub {
+    my ($server, $operator) = start();
+    my @idle = fill($server, '/', 5);
+    can_be_told($server, $operator);
+    is get($server, '/')->{status}, 200, 'who comes is served';
+    my $head   = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    my @upload = map { Howdah::Test::Client->new($server) } 1 .. 3;
+    $_->write($head . chunked($big)) for @upload;
+    is_deeply [map { $_->response->{body} } @upload], [(md5_hex($big)) x 3], 'uploads have their files';
+    my $file = $server->write_file('big', $big);
+    is md5_hex(get($server, "/file?$file")->{body}), md5_hex($big), 'a file is sent';
+    my $old = $operator->pid;
+    my ($status, undef, $error) = $operator->ask('upgrade');
+    is "$status $error", '0 ', 'howdah upgrade works';
+    ok $operator->wait_for_end($old), 'the old process leaves';
+    is get($server, '/')->{status}, 200, 'the new one serves';
+    is(($operator->ask('stop'))[0], 0, 'howdah stop works');
+};
+
+subtest 'full of busy clients' => sub {
+    my ($server, $operator) = start();
+    my $go   = $server->dir . '/go';
+    my @busy = fill($server, "/?$go", 0);
+    ok $server->wait_for_log(qr/new connections wait: \d+ connections .* limit of open files \(64\)/),
+        'said in the log';
+    can_be_told($server, $operator);
+    $server->write_file('go', '');
+    my @served = grep { $_->response->{status} =~ /^(?:200|502)$/ } @busy;
+    is scalar(@served), 80, 'all that wait are served in the end, but for the one whose worker died';
+    unlike $server->log, qr/cannot|[Tt]oo many open files/, 'no call has failed for want of a descriptor';
+    is(($operator->ask('stop'))[0], 0, 'howdah stop works');
+};
+
+subtest 'a limit that is lowered while the server runs' => sub {
+    plan skip_all => 'needs prlimit' if system('prlimit --version >/dev/null 2>&1') != 0;
+    my ($server, $operator) = start();
+    my @idle = fill($server, '/', 5);
+    system('prlimit', '--pid', $server->pid, '--nofile=45') == 0 or die 'prlimit failed';
+    ok $server->wait_for_log(qr/limit of open files has been changed from 64 to 45/), 'is noticed';
+    sleep 0.3;
+    can_be_told($server, $operator);
+    is get($server, '/')->{status}, 200;
+};
+
+done_testing;
