@@ -17,21 +17,25 @@ export CARGO
 .DEFAULT_GOAL := help
 # The parts of `make test` build the same things, and measure.
 .NOTPARALLEL:
-.PHONY: help deps build run test test-rust test-loom test-perl test-bench lint fmt header bench bench-smoke bench-deps fuzz man install clean
+.PHONY: help deps deps-run build run test test-rust test-loom test-perl test-bench lint fmt header bench bench-smoke bench-deps fuzz man install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "First: make run, then curl http://$(LISTEN)/"
 
-deps: ## install what is missing (apt on Debian; elsewhere says what to install)
+deps: ## install what is missing for all of this (apt on Debian; elsewhere says what to install)
 	@PERL=$(PERL) tools/deps
+
+# What `make run` needs is much less.
+deps-run:
+	@PERL=$(PERL) tools/deps run
 
 build: ## bin/howdah and its Perl modules in blib/
 	@$(PERL) Build.PL --quiet
 	@./Build --quiet
 
-run: deps build ## serve examples/hello.psgi on 127.0.0.1:5000
+run: deps-run build ## serve examples/hello.psgi on 127.0.0.1:5000
 	bin/howdah --listen $(LISTEN) $(ARGS) examples/hello.psgi
 
 test: deps build test-rust test-loom test-perl test-bench ## every test
@@ -51,7 +55,7 @@ test-perl:
 test-bench:
 	$(PYTHON) -B -m unittest discover -s bench/tests -t bench
 
-lint: ## rustfmt, clippy, C warnings, perltidy, perlcritic, stale header
+lint: deps ## rustfmt, clippy, C warnings, perltidy, perlcritic, stale header
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	$(CARGO) test --locked --quiet -p howdah-wire --test header
@@ -83,7 +87,6 @@ man: build ## man/howdah.1 and completions/ to look at
 	bin/howdah man >man/howdah.1
 	for shell in bash zsh fish; do bin/howdah completions $$shell >completions/howdah.$$shell || exit 1; done
 
-# Root often has no cargo: what the user built is installed as it is.
 install: ## into PREFIX (/usr/local), below DESTDIR when given
 	@[ -x bin/howdah ] && [ -d blib/arch ] || $(MAKE) build
 	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) tools/install

@@ -5,11 +5,12 @@ package Howdah::Builder;
 use strict;
 use warnings;
 
-use Config;
 use File::Basename qw(dirname);
 use File::Copy ();
 use File::Path qw(mkpath);
 use File::Spec::Functions qw(catfile);
+use Howdah::Install;
+use Howdah::Rust;
 use Module::Build;
 our @ISA = ('Module::Build');
 
@@ -18,9 +19,10 @@ my @SYSTEM_LIBRARIES = qw(-pthread -ldl -lm);
 
 sub ACTION_code {
     my $self = shift;
-    $self->_run_cargo;
-    _replace(_product('howdah'), 'bin/howdah');
-    $self->extra_linker_flags(_product('libhowdah_wire.a'), _linker_flags(), @SYSTEM_LIBRARIES);
+    Howdah::Rust::remember_target($self->notes('target'));
+    Howdah::Rust::build();
+    _replace(Howdah::Rust::product('howdah'), 'bin/howdah');
+    $self->extra_linker_flags(Howdah::Rust::product('libhowdah_wire.a'), _linker_flags(), @SYSTEM_LIBRARIES);
     $self->SUPER::ACTION_code(@_);
 }
 
@@ -34,6 +36,13 @@ sub ACTION_manpages {
     open my $out, '>', $page or die "cannot write $page: $!\n";
     print {$out} qx(bin/howdah man) or die "bin/howdah man failed\n";
     close $out or die "cannot write $page: $!\n";
+}
+
+sub ACTION_install {
+    my $self = shift;
+    $self->SUPER::ACTION_install(@_);
+    Howdah::Install::part(map { ($self->destdir // '') . $self->install_destination($_) } qw(script arch));
+    return;
 }
 
 # Module::Build compares an object with its own source alone; a new layout in a header must recompile too,
@@ -50,39 +59,13 @@ sub compile_c {
 sub link_c {
     my ($self, $spec) = @_;
     my $module = $spec->{lib_file};
-    unlink $module if -e $module && !$self->up_to_date(_product('libhowdah_wire.a'), $module);
+    unlink $module if -e $module && !$self->up_to_date(Howdah::Rust::product('libhowdah_wire.a'), $module);
     return $self->SUPER::link_c($spec);
 }
 
 # A checkout has no MANIFEST, and that is no reason to warn; `./Build manifest` writes one for CPAN.
 sub check_manifest { return -e 'MANIFEST' ? shift->SUPER::check_manifest(@_) : 1 }
 sub find_dist_packages { return -e 'MANIFEST' ? shift->SUPER::find_dist_packages(@_) : {} }
-
-sub _run_cargo {
-    my $self  = shift;
-    my $cargo = _find_cargo();
-    if ($cargo) {
-        return if system($cargo, qw(build --release --locked --package howdah --package howdah-wire)) == 0;
-        die "cargo could not build the Rust side of Howdah: see its messages above\n";
-    }
-    return if -e _product('howdah') && -e _product('libhowdah_wire.a');
-    die <<"END";
-Howdah's front is written in Rust, and there is no cargo in PATH to build it.
-Install Rust 1.88 or later (https://rustup.rs, or your system's packages) and run this again.
-END
-}
-
-# Installing as root often has a PATH without ~/.cargo/bin: what the user built before is used then.
-sub _find_cargo {
-    return $ENV{CARGO} if $ENV{CARGO};
-    my ($found) = grep { -x && !-d } map { catfile($_, 'cargo') } split /:/, $ENV{PATH} // '';
-    return $found;
-}
-
-sub _product {
-    my $name = shift;
-    return catfile($ENV{CARGO_TARGET_DIR} || 'target', 'release', $name);
-}
 
 # Rust's symbols are for our own C files; another module may carry another Rust library. Functions are looked up once,
 # when the zygote loads the module, not in each worker.

@@ -72,6 +72,53 @@ subtest 'make install puts everything below PREFIX' => sub {
     like $out, qr/PERL5LIB=\Q$own\E plackup -s Howdah/, 'and it says how plackup finds it';
 };
 
+# What may be run by whoever installs, without a Rust toolchain.
+sub path_without_cargo {
+    my $dir = "$top/bin-without-cargo";
+    mkdir $dir or die $!;
+    for my $program (map { glob "$_/*" } grep { -d } split /:/, $ENV{PATH}) {
+        (my $name = $program) =~ s{.*/}{};
+        symlink $program, "$dir/$name" if $name !~ /^(?:cargo|rustc|rustup)/;
+    }
+    return $dir;
+}
+
+subtest 'what one user has built another installs, without cargo' => sub {
+    my @clean = ('env', '-i', 'PATH=' . path_without_cargo(), "HOME=$top/nothing");
+    is + (run_command(@clean, 'which', 'cargo'))[0], 1, 'there is no cargo';
+    my @users = ([]);
+    push @users, ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+        if $> == 0 && grep { -x "$_/setpriv" } split /:/, $ENV{PATH};
+    for my $user (@users) {
+        my $to = "$top/by-" . @$user;
+        mkdir $to;
+        chmod 0777, $to or die $!;
+        chmod 0755, $top or die $!;
+        my ($status, $out, $err) = run_command(@$user, @clean, 'make', '--no-print-directory', 'install', "PREFIX=$to");
+        is $status, 0, @$user ? 'somebody else' : 'the same' or diag "$out$err";
+        is + (run_command("$to/bin/howdah", '--version'))[0], 0, '... and it runs';
+    }
+};
+
+subtest 'debug information lies apart, where debuggers look for it' => sub {
+    for my $tool (qw(objcopy readelf nm addr2line)) {
+        plan skip_all => "there is no $tool" if !grep { -x "$_/$tool" } split /:/, $ENV{PATH};
+    }
+    my $module = "$own/$Config{version}/$Config{archname}/auto/Howdah/XS";
+    for my $file ("$prefix/bin/howdah", "$module/XS.so") {
+        my $sections = (run_command('readelf', '-SW', $file))[1];
+        unlike $sections, qr/\.debug_info/, $file;
+        like $sections, qr/\.gnu_debuglink/;
+        (my $apart = $file) =~ s{([^/]+)$}{.debug/$1.debug};
+        like + (run_command('readelf', '-SW', $apart))[1], qr/\.debug_line/, $apart;
+    }
+    cmp_ok -s "$prefix/bin/howdah", '<', 0.6 * -s 'bin/howdah', 'the program is much smaller';
+    cmp_ok -s "$module/XS.so", '<', 1_000_000, 'and so is the module';
+    my ($main)  = (run_command('nm', "$prefix/bin/howdah"))[1] =~ /^0*([0-9a-f]+) t \S*6howdah4main/m;
+    my ($place) = (run_command('addr2line', '-e', "$prefix/bin/howdah", $main))[1];
+    like $place, qr{crates/howdah/src/main\.rs:\d+}, 'addresses have lines';
+};
+
 subtest 'howdah serves from any directory, with modules of PERL5LIB' => sub {
     local $ENV{PERL5LIB} = join ':', "$top/modules", @outside;
     my $port = empty_port();

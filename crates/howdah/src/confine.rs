@@ -82,7 +82,15 @@ fn readable(options: &Serve) -> Vec<PathBuf> {
         std::env::var_os(name).map(|value| PathBuf::from(value.to_string_lossy().trim_start_matches(':')))
     };
     paths.extend(["TZDIR", "TZ"].into_iter().filter_map(named).filter(|path| path.is_absolute()));
+    paths.extend(own_program());
     paths
+}
+
+/// Where a backtrace finds functions and lines: this program, and the debug information that `make install` puts beside it.
+fn own_program() -> impl Iterator<Item = PathBuf> {
+    let own = std::env::current_exe().ok();
+    let apart = own.as_deref().and_then(Path::parent).map(|dir| dir.join(".debug"));
+    own.into_iter().chain(apart)
 }
 
 /// Never that of devices or of processes: there are no logs beside /dev/stdout.
@@ -94,6 +102,13 @@ fn directory(file: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_front_may_read_its_own_program_for_backtraces() {
+        let paths: Vec<PathBuf> = own_program().collect();
+        assert_eq!(paths[0], std::env::current_exe().unwrap());
+        assert!(paths[1].ends_with(".debug") && paths[1].parent() == paths[0].parent(), "{paths:?}");
+    }
 
     #[test]
     fn a_file_stands_for_its_directory() {

@@ -1,0 +1,100 @@
+# A cargo that is missing, does not run or is too old is told before anything is built: by Build.PL and by tools/deps, with
+# the version that is needed and the one that was found. What is built already can be installed without one.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Cwd qw(getcwd);
+use File::Temp qw(tempdir);
+use Howdah::Test::Command qw(run_command);
+use Test::More;
+
+my $checkout = getcwd;
+my $top      = tempdir(CLEANUP => 1);
+my ($needed) = text("$checkout/Cargo.toml") =~ /^rust-version = "(.*)"/m;
+
+sub text { open my $in, '<', shift or die $!; local $/; return scalar <$in> }
+
+sub file {
+    my ($name, $content) = @_;
+    open my $out, '>', $name or die "cannot write $name: $!";
+    print {$out} $content;
+    close $out or die $!;
+    return;
+}
+
+# A checkout of which only the build's own files are there.
+sub fresh {
+    my $dir = tempdir(DIR => $top);
+    symlink "$checkout/$_", "$dir/$_" or die $! for qw(Build.PL Cargo.toml inc lib xs tools);
+    return $dir;
+}
+
+# A PATH with a cargo that only tells its version; without one when that is undef.
+sub path {
+    my $says = shift;
+    my $dir  = tempdir(DIR => $top);
+    for my $tool (qw(sed sort head dirname bash env printf make sh)) {
+        my ($found) = grep { -x } map { "$_/$tool" } split /:/, $ENV{PATH};
+        symlink $found, "$dir/$tool" if $found;
+    }
+    return $dir if !defined $says;
+    file("$dir/cargo", "#!/bin/sh\n$says\n");
+    chmod 0755, "$dir/cargo" or die $!;
+    return $dir;
+}
+
+sub run_in {
+    my ($dir, $path, @command) = @_;
+    local $ENV{PATH} = $path;
+    delete local @ENV{qw(CARGO CARGO_TARGET_DIR)};
+    chdir $dir or die $!;
+    my @outcome = run_command(@command);
+    chdir $checkout or die $!;
+    return @outcome;
+}
+
+my @unfit = (
+    [undef, qr/there is no cargo in PATH/i],
+    ['echo "error: no toolchain" >&2; exit 1', qr/does not tell its version/],
+    ['echo cargo 1.63.0 "(fd9c4297c 2022-07-01)"', qr/cargo is that of Rust 1\.63\.0/],
+    ['echo cargo 0.66.0', qr/cargo is that of Rust 0\.66\.0/],
+);
+for my $case (@unfit) {
+    my ($says, $fault) = @$case;
+    my $name = $says // 'no cargo';
+    my ($dir, $path) = (fresh(), path($says));
+    my ($status, $out, $err) = run_in($dir, $path, $^X, 'Build.PL');
+    isnt $status, 0, "Build.PL fails: $name";
+    like $err, $fault;
+    like $err, qr/needs Rust \Q$needed\E or later/;
+    ok !-e "$dir/Build", '... and makes no Build';
+    ($status, $out, $err) = run_in($dir, $path, "$path/bash", 'tools/deps', 'run');
+    is $status, 1, 'tools/deps fails';
+    like $err, $fault;
+    like $err, qr/needs Rust \Q$needed\E or later/;
+}
+
+subtest 'one that is new enough' => sub {
+    for my $version ($needed, "$needed.0", '1.100.0', '2.0.0') {
+        my ($status, undef, $err) = run_in(my $dir = fresh(), path("echo cargo $version"), $^X, 'Build.PL', '--quiet');
+        is $status, 0, $version or diag $err;
+        ok -e "$dir/Build";
+    }
+};
+
+subtest 'what is built can do without' => sub {
+    my @build = ($^X, '-Iinc', '-MHowdah::Rust', '-e', 'Howdah::Rust::build()');
+    my $dir   = fresh();
+    isnt + (run_in($dir, path(undef), @build))[0], 0, 'nothing is built';
+    mkdir "$dir/$_" or die $! for 'target', 'target/release';
+    file("$dir/target/release/$_", '') for 'howdah', 'libhowdah_wire.a';
+    is + (run_in($dir, path(undef), $^X, 'Build.PL', '--quiet'))[0], 0, 'Build.PL';
+    is_deeply [run_in($dir, path(undef), @build)], [0, '', ''], 'no cargo is no trouble';
+    is_deeply [run_in($dir, path('exit 1'), @build)], [0, '', ''], 'nor one that does not run';
+    my ($status, undef, $err) = run_in($dir, path('echo cargo 1.63.0'), @build);
+    is $status, 0;
+    like $err, qr/^What was built before is used as it is\. .*1\.63\.0/, 'an old one is told';
+};
+
+done_testing;
