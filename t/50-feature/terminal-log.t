@@ -64,13 +64,16 @@ subtest 'a stack trace' => sub {
     is ask($port, '/dies')->{status}, 500;
     my $text = shown(qr/main::outer.*\n.*\n/);
     my ($trace) = $text =~ /(.*no total.*(?:\n    .*)+)/;
-    like $trace, qr{^\e\[2m\d\d:\d\d:\d\d ERROR worker 0 pid \d+ GET /dies:\e\[22m the application failed: no total at }, 'prefix';
+    like $trace,
+        qr{^\e\[2m\d\d:\d\d:\d\d ERROR worker 0 pid \d+ GET /dies:\e\[22m the application failed: no total at },
+        'prefix';
     cmp_ok index($trace, ' the app'), '<', 70, '... which is short';
     like $trace, qr/\n    \t\S*inner\(1\) called at .*\n    \t\S*outer\(1\) called at /, 'indented lines';
     is scalar(() = $trace =~ /ERROR/g), 1, 'one prefix';
 
     ask($port, '/prints');
-    like shown(qr/printed/), qr{INFO  worker 0 pid \d+ GET /prints:\e\[22m \\x1b\[31mprinted\n}, 'nothing of a client reaches it';
+    like shown(qr/printed/), qr{INFO  worker 0 pid \d+ GET /prints:\e\[22m \\x1b\[31mprinted\n},
+        'nothing of a client reaches it';
     $server->signal('INT');
     like shown(qr/stopping/), qr/INFO  front:\e\[22m stopping at once\n/;
     is $server->wait_for_exit, 0;
@@ -80,7 +83,8 @@ subtest 'NO_COLOR, a dumb terminal, JSON' => sub {
     for my $case ([{NO_COLOR => 1}], [{TERM => 'dumb'}]) {
         my ($server, $port) = on_terminal($case->[0]);
         ask($port, '/prints');
-        like shown(qr/printed/), qr{\n\d\d:\d\d:\d\d INFO  worker 0 pid \d+ GET /prints: \\x1b\[31mprinted\n}, join ' ', %{$case->[0]};
+        like shown(qr/printed/), qr{\n\d\d:\d\d:\d\d INFO  worker 0 pid \d+ GET /prints: \\x1b\[31mprinted\n},
+            join ' ', %{$case->[0]};
         is $server->stop, 0;
     }
     my ($server, $port) = on_terminal({}, '--error-log-format', 'json');

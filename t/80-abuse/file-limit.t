@@ -13,8 +13,8 @@ plan skip_all => 'no prlimit (util-linux)' if !grep { -x "$_/prlimit" } split /:
 
 use constant {SIGXFSZ => 25, LIMIT => 100_000};
 
-my $dir     = File::Temp->newdir;
-my $app     = <<'PSGI';
+my $dir = File::Temp->newdir;
+my $app = <<'PSGI';
 sub {
     my $env = shift;
     my $in  = $env->{'psgi.input'};
@@ -24,7 +24,8 @@ sub {
 }
 PSGI
 my @options = ('--workers', 1, '--access-log', "$dir/access", '--slow-log', 1000, '--slow-log-file', "|cat >$dir/slow");
-my $server  = Howdah::Test::Server->start(app => $app, options => [@options, '--error-log', "$dir/errors"], expect => qr/^/);
+my $server =
+    Howdah::Test::Server->start(app => $app, options => [@options, '--error-log', "$dir/errors"], expect => qr/^/);
 $server->wait_until(sub { errors() =~ /serving/ });
 my ($port) = errors() =~ /serving .*:(\d+) with/;
 
@@ -76,7 +77,8 @@ subtest 'at the limit' => sub {
     is upload(900_000)->{body}, 900_000, 'one that needs no file';
     is scalar(grep { ask('x' x 2000)->{status} != 200 } 1 .. 100), 0, 'requests go on';
     ok $server->wait_until(sub { errors() =~ /access log \S+: File too large/ }), 'the error log knows of the log';
-    like errors(), qr/ERROR front: cannot store a request body: File too large.*\(503\); see --spool-dir/, 'and of the upload';
+    like errors(), qr/ERROR front: cannot store a request body: File too large.*\(503\); see --spool-dir/,
+        'and of the upload';
     cmp_ok -s "$dir/access", '<=', LIMIT;
 };
 

@@ -13,14 +13,21 @@ use POSIX qw(mkfifo);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-# Each request says more than a pipe holds; 60 of them say more than the server keeps for later.
+# Perl itself has something to say before it loads anything: that there is no such locale.
+my %env = (LC_ALL => 'xx_YY.UTF-8', PERL_BADLANG => undef);
+
+# 400 lines are more than a pipe holds; 20 such requests say more than the server keeps for later.
 my $app = 'sub { warn "x" x 79, "\n" for 1 .. $_[0]{QUERY_STRING} || 0; [200, [], [$$]] }';
 
+# A shell that gives the server another standard error.
+my @elsewhere = ('/bin/sh', '-c', 'exec "$@" 2>"$0"');
+
 my %stuck = (
-    'standard error' => sub { (fifo => 'log', options => ['--slow-log', 1], command => ['/bin/sh', '-c', 'exec "$@" 2>"$0"', "$_[0]/log", howdah_bin()]) },
-    '--error-log' => sub { (fifo => 'log', options => ['--error-log', "$_[0]/log"]) },
+    'standard error' =>
+        sub { (fifo => 'log', options => ['--slow-log', 1], command => [@elsewhere, "$_[0]/log", howdah_bin()]) },
+    '--error-log'                  => sub { (fifo => 'log', options => ['--error-log', "$_[0]/log"]) },
     '--access-log to a named pipe' => sub { (fifo => 'log', options => ['--access-log', "$_[0]/log"]) },
-    '--access-log to a command' => sub {
+    '--access-log to a command'    => sub {
         (command_log => "$_[0]/pid", options => ['--access-log', "|echo \$\$ >$_[0]/pid; exec cat >$_[0]/log"])
     },
     '--slow-log-file' => sub { (fifo => 'log', options => ['--slow-log', '1', '--slow-log-file', "$_[0]/log"]) },
@@ -28,20 +35,24 @@ my %stuck = (
 
 sub start {
     my ($how) = @_;
-    my $dir  = File::Temp->newdir;
-    my %with = $stuck{$how}->($dir);
-    my %self = (dir => $dir, socket => "$dir/socket");
+    my $dir   = File::Temp->newdir;
+    my %with  = $stuck{$how}->($dir);
+    my %self  = (dir => $dir, socket => "$dir/socket");
     if ($with{fifo}) {
         mkfifo("$dir/$with{fifo}", 0600) or die "mkfifo: $!";
         sysopen $self{reader}, "$dir/$with{fifo}", O_RDWR | O_NONBLOCK or die $!;
     }
     $self{server} = Howdah::Test::Server->launch(
         app     => $app,
+        env     => \%env,
         listen  => undef,
         command => $with{command} // [howdah_bin()],
-        options => ['--listen', "unix:$dir/socket", '--workers', 2, '--control', "$dir/control", @{$with{options} // []}]
+        options =>
+            ['--listen', "unix:$dir/socket", '--workers', 2, '--control', "$dir/control", @{$with{options} // []}]
     );
-    $self{server}->wait_until(sub { -S $self{socket} && eval { ask(\%self, 1)->{status} } });
+    $self{server}->wait_until(sub {
+        -S $self{socket} && eval { ask(\%self, 1)->{status} }
+    });
     if ($with{command_log}) {
         open my $in, '<', $with{command_log} or die $!;
         chomp($self{command} = <$in>);
@@ -60,7 +71,7 @@ sub ask {
 sub flood {
     my $self = shift;
     my $end  = time + 30;
-    my @odd  = grep { ask($self, 1000, 7000)->{status} != 200 } grep { time < $end } 1 .. 60;
+    my @odd  = grep { ask($self, 400, 7000)->{status} != 200 } grep { time < $end } 1 .. 20;
     return ok !@odd && time < $end, 'requests go on';
 }
 
@@ -69,7 +80,7 @@ sub read_on {
     my $text = '';
     my $end  = time + 10;
     kill CONT => $self->{command} if $self->{command};
-    while ("$text" . $self->{server}->log !~ $_[0] && time < $end) {
+    while (($text . $self->{server}->log) !~ $_[0] && time < $end) {
         sleep 0.02 if !$self->{reader} || !sysread $self->{reader}, $text, 1 << 20, length $text;
     }
     return $text;
@@ -93,6 +104,17 @@ for my $how (sort keys %stuck) {
     }
 }
 
+subtest 'an upgrade' => sub {
+    my $self = start('standard error');
+    flood($self);
+    my @control = ('--control', "$self->{dir}/control");
+    my ($status, undef, $error) = run_howdah('upgrade', @control);
+    is $status, 0, 'upgrade' or diag $error;
+    is $self->{server}->wait_for_exit(20), 0, 'the old process leaves';
+    is ask($self, 0)->{status}, 200, 'the new one serves';
+    is((run_howdah('stop', @control))[0], 0, 'and stops');
+};
+
 subtest 'an access log that nobody reads: how many lines are lost is told, and it goes on' => sub {
     for my $how (grep { /access/ } sort keys %stuck) {
         my $self   = start($how);
@@ -105,7 +127,8 @@ subtest 'an access log that nobody reads: how many lines are lost is told, and i
         ok $self->{server}->wait_for_log(qr/ERROR front: access log .*: nobody reads it; its lines wait/), "$how: told";
         ok $self->{server}->wait_for_log(qr/ERROR front: access log .*: \d+ lines dropped: /), 'with a number';
         read_on($self, qr/access log .* is written again; lines dropped so far: \d/);
-        like $self->{server}->log, qr/WARN  front: access log .* is written again; lines dropped so far: \d+/, 'the end, too';
+        like $self->{server}->log, qr/WARN  front: access log .* is written again; lines dropped so far: \d+/,
+            'the end, too';
         is $self->{server}->stop, 0;
     }
 };
@@ -117,7 +140,8 @@ subtest 'the loss is told when somebody reads again, and the log goes on' => sub
         my $text = read_on($self, qr/lines of this log are lost/);
         like $text, qr/ERROR front: \d{2,} lines of this log are lost: they were not taken in time/, $how;
         ask($self, 3);
-        like read_on($self, qr/x{79}\n.*x{79}\n/s), qr/worker \d pid \d+ request \S+ GET \S+: x{79}\n/, 'lines as before';
+        like read_on($self, qr/x{79}\n.*x{79}\n/s), qr/worker \d pid \d+ request \S+ GET \S+: x{79}\n/,
+            'lines as before';
         is $self->{server}->stop, 0;
     }
 };

@@ -1,5 +1,6 @@
 //! What the binary tells the supervisor at start.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,6 +58,19 @@ pub enum Source {
         /// Our end of its control socket.
         control: OwnedFd,
     },
+}
+
+impl Source {
+    /// Zygotes that are started write there from perl's first word on: a warning of a locale that is not installed must
+    /// not wait for whoever reads our own standard error.
+    pub(crate) fn with_errors(self, errors: Option<&Errors>) -> io::Result<Self> {
+        match (self, errors) {
+            (Self::Start { perl, job }, Some(errors)) => {
+                Ok(Self::Start { perl, job: job.with_errors(errors.pipe.try_clone()?) })
+            }
+            (source, _) => Ok(source),
+        }
+    }
 }
 
 /// What a zygote is to load and how; it finds this as JSON in `HOWDAH_ZYGOTE`, with `control` added: the number of its

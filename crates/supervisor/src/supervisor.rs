@@ -107,6 +107,8 @@ impl Supervisor {
         shared: Shared,
         events: mpsc::UnboundedSender<Event>,
     ) -> Result<(Self, Handle), StartError> {
+        let source = source.with_errors(shared.errors.as_ref());
+        let source = source.map_err(|error| StartError::System { what: "copy a descriptor", error })?;
         let mut supervisor = Self::new(config, shared, events)?;
         match source {
             Source::Start { perl, job } => {

@@ -34,7 +34,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -69,7 +69,11 @@ static DESK: OnceLock<Desk> = OnceLock::new();
 
 /// A process that can be started, again and again.
 #[derive(Clone, Debug)]
-pub struct Job(How);
+pub struct Job {
+    how: How,
+    /// Its standard error; none for ours.
+    errors: Option<Arc<OwnedFd>>,
+}
 
 #[derive(Clone, Debug)]
 enum How {
@@ -96,7 +100,7 @@ pub fn start(recipes: Vec<Recipe>) -> io::Result<Vec<Job>> {
     let mut first = Line::new(ours, Process::open(pid));
     let second = first.double()?;
     *LINES.lock().unwrap_or_else(PoisonError::into_inner) = vec![first, second];
-    Ok((0..).zip(recipes).map(|(number, _)| Job(How::Launcher(number))).collect())
+    Ok((0..).zip(recipes).map(|(number, _)| Job::new(How::Launcher(number))).collect())
 }
 
 /// From now on a thread of this process asks the launchers and watches them; `report` hears what becomes of them. For a
@@ -116,12 +120,22 @@ impl Job {
     /// One that this process does itself.
     #[must_use]
     pub fn here(recipe: Recipe) -> Self {
-        Self(How::Here(Box::new(recipe)))
+        Self::new(How::Here(Box::new(recipe)))
+    }
+
+    fn new(how: How) -> Self {
+        Self { how, errors: None }
+    }
+
+    /// With that as standard error, from its first word on.
+    #[must_use]
+    pub fn with_errors(self, errors: OwnedFd) -> Self {
+        Self { errors: Some(Arc::new(errors)), ..self }
     }
 
     /// Starts the program. It is a child of this process, has `input` (or /dev/null) as its standard input, our
-    /// standard output and error, copies of `fds` from [`FIRST_FD`] on, and nothing else of ours. `value` is that of
-    /// the variable which the recipe leaves open.
+    /// standard output and, unless it has another, our standard error, copies of `fds` from [`FIRST_FD`] on, and
+    /// nothing else of ours. `value` is that of the variable which the recipe leaves open.
     ///
     /// Waits, usually for milliseconds, but for half a minute when all goes wrong: never call it on a front thread.
     ///
@@ -135,16 +149,22 @@ impl Job {
         input: Option<BorrowedFd<'_>>,
         fds: &[BorrowedFd<'_>],
     ) -> io::Result<Pid> {
-        match &self.0 {
-            How::Here(recipe) => spawn(&mut recipe.command(value)?, input, fds),
-            How::Launcher(number) => launch(*number, value, input, fds),
+        let own = io::stderr();
+        let errors = self.errors.as_ref().map_or(own.as_fd(), |errors| errors.as_fd());
+        match &self.how {
+            How::Here(recipe) => {
+                let mut command = recipe.command(value)?;
+                command.stderr(errors.try_clone_to_owned()?);
+                spawn(&mut command, input, fds)
+            }
+            How::Launcher(number) => launch(*number, value, input, errors, fds),
         }
     }
 
     /// How those are who start it; none when this process does.
     #[must_use]
     pub fn condition(&self) -> Option<watch::Receiver<Condition>> {
-        match &self.0 {
+        match &self.how {
             How::Here(_) => None,
             How::Launcher(_) => DESK.get().map(Desk::condition),
         }
@@ -155,12 +175,13 @@ fn launch(
     number: u32,
     value: Option<&OsStr>,
     input: Option<BorrowedFd<'_>>,
+    errors: BorrowedFd<'_>,
     fds: &[BorrowedFd<'_>],
 ) -> io::Result<Pid> {
     let desk = DESK.get().ok_or_else(|| io::Error::other("nobody attends to the launchers"))?;
     let null = std::fs::File::open("/dev/null")?;
-    let (output, error) = (io::stdout(), io::stderr());
-    let own = [input.unwrap_or(null.as_fd()), output.as_fd(), error.as_fd()];
+    let output = io::stdout();
+    let own = [input.unwrap_or(null.as_fd()), output.as_fd(), errors];
     let copies = own.iter().chain(fds).map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
     let mut answer = desk.ask(Question::start(number, value, copies), TO_START)?;
     let pid = answer.pid().ok_or_else(|| io::Error::other("no process id"))?;

@@ -26,7 +26,7 @@ alarm 180;
 sub start {
     my ($class, %wish) = @_;
     my $self  = $class->launch(%wish);
-    my $ready = $wish{expect} // qr/serving .* on /;
+    my $ready = $wish{expect} // qr/serving .* on .*try  curl/s;
     $self->wait_for_log($ready) or die "the server did not start:\n" . $self->log;
     return $self;
 }
