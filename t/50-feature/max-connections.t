@@ -58,6 +58,7 @@ subtest 'the longest idle makes room' => sub {
 subtest 'requests under way stay, running, waiting, or half received' => sub {
     my $server    = start('--max-connections', 8);
     my $go        = $server->dir . '/go';
+    my @idle      = idle_clients($server, 2);
     my @under_way = map { client($server, "/wait/$_?$go") } 1 .. 4;
     push @under_way, Howdah::Test::Client->new($server);
     $under_way[-1]->write("POST /half HTTP/1.1\r\nHost: x\r\nContent-Le");
@@ -68,6 +69,7 @@ subtest 'requests under way stay, running, waiting, or half received' => sub {
     # Workers are busy, so those who come are answered by the front itself.
     my @errors = map { Howdah::Test::Client->ask($server, "nonsense\r\n\r\n")->{status} } 1 .. 20;
     is_deeply \@errors, [(400) x 20], 'twenty others came and went';
+    is scalar(grep { $_->is_closed } @idle), 2, 'in the place of the idle ones';
     $server->write_file('go', '');
     is_deeply [map { $_->response->{body} } @under_way[0 .. 3]], [map { "/wait/$_ " } 1 .. 4];
     $under_way[-1]->write("ngth: 0\r\n\r\n");

@@ -101,6 +101,8 @@ subtest 'full of busy clients' => sub {
     ok $server->wait_for_log(qr/new connections wait: \d+ connections .* limit of open files \(64\)/),
         'said in the log';
     can_be_told($server, $operator);
+    my ($status, undef, $error) = $operator->ask('upgrade');
+    is "$status $error", '0 ', 'howdah upgrade works';
     $server->write_file('go', '');
     my @served = grep { $_->response->{status} =~ /^(?:200|502)$/ } @busy;
     is scalar(@served), 80, 'all that wait are served in the end, but for the one whose worker died';

@@ -90,7 +90,7 @@ async fn accept_some(listener: &Arc<Listener>) -> Turn {
             if !has_somebody(listener) {
                 return Turn::Empty;
             }
-            if !make_room(listener) {
+            if !here().dismiss(listener.origin.only_local) {
                 return Turn::Full;
             }
             // The one that has to go ends its task.
@@ -101,7 +101,7 @@ async fn accept_some(listener: &Arc<Listener>) -> Turn {
             Ok((socket, address)) => start(listener, socket, address, permit),
             Err(Errno::AGAIN) => return Turn::Empty,
             Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                make_room(listener);
+                here().dismiss(listener.origin.only_local);
                 return Turn::Refused;
             }
             // The connection was gone before it was accepted.
@@ -121,12 +121,6 @@ fn has_somebody(listener: &Listener) -> bool {
     let mut ready = [PollFd::new(&listener.socket, PollFlags::IN)];
     // Where the look fails, accepting fails too, and says why.
     poll(&mut ready, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
-}
-
-/// False when nobody can go.
-fn make_room(listener: &Listener) -> bool {
-    let thread = here();
-    thread.registry.borrow_mut().dismiss(listener.origin.only_local, thread.clock.now())
 }
 
 /// Until there may be room: a client's place, or the system's means.

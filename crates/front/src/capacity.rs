@@ -26,8 +26,10 @@ pub const PAGE_CONNECTIONS: usize = 8;
 
 /// Of the descriptors left to clients, the part for files: one in so many...
 const FILES: usize = 8;
-/// ...but so many at least, where there are twice as many.
+/// ...but so many at least, where there are twice as many...
 const FEWEST_FILES: usize = 2;
+/// ...and at most; more have the places of connections.
+const MOST_FILES: usize = 1024;
 
 /// What a descriptor is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +76,7 @@ struct Bounds {
 fn bounds(limit: usize, open: usize, reserve: usize, asked: usize) -> Bounds {
     let free = limit.saturating_sub(open);
     let descriptors = (free - left_alone(free, reserve)).max(2);
-    let files = (descriptors / FILES).max(FEWEST_FILES.min(descriptors / 2));
+    let files = (descriptors / FILES).clamp(FEWEST_FILES.min(descriptors / 2), MOST_FILES);
     Bounds { connections: (descriptors - files).min(asked).max(1), descriptors }
 }
 
@@ -116,6 +118,7 @@ impl Capacity {
         self.limit.store(limit, Relaxed);
         let bounds = self.divide(limit);
         let asked = self.asked;
+        tracing::debug!(limit, open, reserve, "at most {} connections", bounds.connections);
         if asked != usize::MAX && bounds.connections < asked {
             tracing::warn!(
                 "--max-connections is {asked}, but the limit of open files, {limit}, allows {} connections: raise it \
@@ -192,7 +195,7 @@ impl Capacity {
     pub(crate) fn is_short_of_files(&self) -> bool {
         let most = self.descriptors.load(Relaxed);
         let left = most.saturating_sub(self.used(Kind::Connection) + self.used(Kind::File));
-        left < (most / FILES / 2).max(FEWEST_FILES)
+        left < (most / FILES / 2).clamp(FEWEST_FILES, MOST_FILES / 2)
     }
 
     /// Connections beyond the bound, which has been lowered.
@@ -261,7 +264,7 @@ pub(crate) fn permit_for_file() -> Option<Permit> {
     let thread = here();
     let permit = thread.capacity.enter(Kind::File);
     let short = thread.capacity.is_short_of_files();
-    let relieved = short && thread.registry.borrow_mut().dismiss(false, thread.clock.now());
+    let relieved = short && thread.dismiss(false);
     let permit = permit.or_else(|| relieved.then(|| thread.capacity.overdraw(Kind::File)));
     if permit.is_none() {
         static TOLD: Repeated = Repeated::new();
@@ -293,7 +296,7 @@ mod tests {
     fn the_limit_is_divided_so_that_neither_clients_nor_the_server_starve() {
         const ANY: usize = usize::MAX;
         for ((limit, open, reserve, asked), (connections, descriptors)) in [
-            ((20_000, 40, 60, ANY), (17_413, 19_900)),
+            ((20_000, 40, 60, ANY), (18_876, 19_900)),
             ((20_000, 40, 60, 100), (100, 19_900)),
             ((1024, 40, 60, 100_000), (809, 924)),
             // So low that the reserve has to give way.
@@ -301,7 +304,7 @@ mod tests {
             ((64, 60, 46, ANY), (1, 2)),
             // More is open than may be.
             ((64, 80, 46, ANY), (1, 2)),
-            ((ANY, 40, 60, ANY), (ANY - 100 - (ANY - 100) / 8, ANY - 100)),
+            ((ANY, 40, 60, ANY), (ANY - 100 - 1024, ANY - 100)),
         ] {
             let want = Bounds { connections, descriptors };
             assert_eq!(bounds(limit, open, reserve, asked), want, "{limit} {open} {reserve} {asked}");

@@ -1,7 +1,7 @@
 //! Which connections have to go when there is no room: those that rest, in the order of their patience.
 //!
 //! First go connections that are kept for another request, the one that has been idle for longest before all others;
-//! then those that have been open for a second and have not sent a byte. Never one with a request under way: the
+//! then those that have been open for a second and have not sent a byte, with 408. Never one with a request under way: the
 //! connection's own task looks once more whether something has come before it closes (`intake`).
 
 use crate::registry::{Entry, Registry, Rest};

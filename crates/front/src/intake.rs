@@ -93,7 +93,7 @@ impl Conn {
             Poll::Pending if self.is_unwanted(thread) => match self.socket.try_read(input) {
                 // A request that was on its way when its connection was given up is answered.
                 Ok(length) if length > 0 => length,
-                _ => return Poll::Ready(Ok(Step::End)),
+                _ => return Poll::Ready(self.dismissed(thread)),
             },
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Ok(Step::End)),
@@ -117,6 +117,18 @@ impl Conn {
         let entry = registry.get(self.key);
         let drained = thread.draining.get() && thread.clock.now() >= thread.idle_until.get();
         entry.rest != Rest::No && (entry.unwanted || drained)
+    }
+
+    /// The end of such a connection. Who has not had a request answered on it is told, since one may be on its way.
+    fn dismissed(&self, thread: &Thread) -> Result<Step, Refusal> {
+        let mut registry = thread.registry.borrow_mut();
+        let entry = registry.get(self.key);
+        let silent = entry.unwanted && entry.rest == Rest::New;
+        if silent {
+            Err(Refusal::Timeout("the first request, while others wait for a place,"))
+        } else {
+            Ok(Step::End)
+        }
     }
 
     /// A passed deadline.

@@ -283,5 +283,6 @@ async fn drain(idle: Duration, done: oneshot::Sender<()>) {
         here().registry.borrow_mut().hurry_idle(deadline);
         let _ = tokio::time::timeout(LOOK, here().changed.notified()).await;
     }
+    here().log_overload();
     let _ = done.send(());
 }

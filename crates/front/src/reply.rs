@@ -245,6 +245,8 @@ impl Conn {
         match (sent, keep_alive) {
             (false, _) => Next::Cut,
             (true, true) => Next::Continue,
+            // Nothing has come that would be left unread.
+            (true, false) if self.tally.begin == 0 => Next::Close,
             (true, false) => Next::Linger,
         }
     }

@@ -221,12 +221,16 @@ impl Thread {
     /// Lets idle connections go for clients that wait at another thread, and when there are more than may be.
     fn make_room(&self) {
         let most = self.capacity.excess().max(if self.capacity.is_crowded() { TURN } else { 0 });
-        let mut registry = self.registry.borrow_mut();
-        for _ in 0..most {
-            if !registry.dismiss(false, self.clock.now()) {
-                return;
-            }
+        let _ = (0..most).all(|_| self.dismiss(false));
+    }
+
+    /// Asks the connection to go that has rested for longest, see `idle`. False when none rests.
+    pub(crate) fn dismiss(&self, for_pages: bool) -> bool {
+        let dismissed = self.registry.borrow_mut().dismiss(for_pages, self.clock.now());
+        if dismissed {
+            self.outlets.recorder.dismissed();
         }
+        dismissed
     }
 
     /// A request was refused because the queue is full.
@@ -234,11 +238,12 @@ impl Thread {
         self.overloaded.set(self.overloaded.get() + 1);
     }
 
-    fn log_overload(&self) {
+    pub(crate) fn log_overload(&self) {
         let refused = self.overloaded.take();
         if refused > 0 {
             tracing::warn!(
-                "the queue was full: refused {refused} requests (503); see --max-queue and --workers"
+                "the queue was full: refused {refused} requests (503), for {} were waiting; see --max-queue and --workers",
+                self.config.max_queue
             );
         }
     }
@@ -307,6 +312,7 @@ pub(crate) async fn sweep() {
         if round % 10 == 0 {
             thread.log_overload();
             thread.capacity.refresh();
+            thread.outlets.recorder.connection_limit(thread.capacity.most() as u64);
             thread.outlets.slow_log.iter().for_each(SlowLog::next_second);
         }
     }

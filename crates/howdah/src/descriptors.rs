@@ -11,8 +11,9 @@ use crate::options::Serve;
 
 /// Taken to be open where there is no /proc to count.
 const OPEN: usize = 64;
-/// For a zygote: its control socket, its process, and what it is sent; one leaves while the next one comes.
-const ZYGOTE: usize = 10;
+/// For a zygote: its control socket, its process, what a launcher is sent for it, and what it is sent itself; one leaves
+/// while the next one comes.
+const ZYGOTE: usize = 16;
 /// For the process that replaces this one, beside the listeners.
 const HEIR: usize = 6;
 /// For those who ask over the control socket.
@@ -59,7 +60,7 @@ mod tests {
     #[test]
     fn the_reserve_grows_with_workers_threads_and_listeners() {
         for ((workers, threads, listeners), want) in
-            [((4, 1, 1), 45), ((8, 1, 1), 57), ((4, 2, 1), 55), ((4, 1, 3), 47)]
+            [((4, 1, 1), 51), ((8, 1, 1), 63), ((4, 2, 1), 61), ((4, 1, 3), 53)]
         {
             assert_eq!(reserve(workers, threads, listeners), want, "{workers} {threads} {listeners}");
         }

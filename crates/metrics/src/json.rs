@@ -50,6 +50,9 @@ struct Requests<'s> {
 struct Connections<'s> {
     accepted: u64,
     open: u64,
+    limit: u64,
+    /// To make room.
+    dismissed: u64,
     by_state: &'s Per<ConnectionState>,
 }
 
@@ -72,6 +75,8 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
         connections: Connections {
             accepted: totals.accepted,
             open: totals.open(),
+            limit: totals.connection_limit,
+            dismissed: totals.dismissed,
             by_state: &totals.connections,
         },
         scoreboard: crate::apache::scoreboard(snapshot),

@@ -48,6 +48,8 @@ pub struct Counters {
     pub(crate) bytes_out: AtomicU64,
     pub(crate) accepted: AtomicU64,
     pub(crate) connections: [AtomicU64; ConnectionState::ALL.len()],
+    pub(crate) dismissed: AtomicU64,
+    pub(crate) connection_limit: AtomicU64,
     pub(crate) failures: [AtomicU64; Failure::ALL.len()],
     pub(crate) queue_peak: AtomicU64,
 }
@@ -113,6 +115,18 @@ impl Recorder {
         if let Some(to) = to {
             bump(&self.counters.connections[to.index()], 1);
         }
+    }
+
+    /// An idle connection is asked to go, to make room.
+    #[inline]
+    pub fn dismissed(&self) {
+        bump(&self.counters.dismissed, 1);
+    }
+
+    /// So many connections there may be, to all threads together.
+    #[inline]
+    pub fn connection_limit(&self, most: u64) {
+        self.counters.connection_limit.store(most, Relaxed);
     }
 
     /// Something went wrong with a request.

@@ -29,6 +29,10 @@ pub struct Totals {
     pub accepted: u64,
     /// Connections open now.
     pub connections: Per<ConnectionState>,
+    /// Idle connections that had to go, to make room.
+    pub dismissed: u64,
+    /// Connections that there may be.
+    pub connection_limit: u64,
     /// Requests that did not go their usual way.
     pub failures: Per<Failure>,
 }
@@ -58,6 +62,8 @@ impl Totals {
         self.bytes_in += counters.bytes_in.load(Relaxed);
         self.bytes_out += counters.bytes_out.load(Relaxed);
         self.accepted += counters.accepted.load(Relaxed);
+        self.dismissed += counters.dismissed.load(Relaxed);
+        self.connection_limit = self.connection_limit.max(counters.connection_limit.load(Relaxed));
         add_all(&mut self.connections, &counters.connections);
         add_all(&mut self.failures, &counters.failures);
     }
@@ -110,6 +116,10 @@ mod tests {
         recorders[1].request(&HELLO);
         recorders[1].request(&Finished { status: 503, queue: None, method: Method::Other, ..HELLO });
         recorders[1].failure(Failure::QueueFull);
+        for recorder in &recorders {
+            recorder.dismissed();
+            recorder.connection_limit(500);
+        }
         let totals = Totals::of(&recorders.each_ref().map(Recorder::counters));
         assert_eq!(totals.all_requests(), 3);
         assert_eq!(totals.requests[Class::Success][Method::Get], 2);
@@ -117,6 +127,11 @@ mod tests {
         assert_eq!((totals.duration.count(), totals.queue.count()), (3, 2));
         assert_eq!((totals.bytes_in, totals.bytes_out), (300, 450));
         assert_eq!(totals.failures[Failure::QueueFull], 1);
+        assert_eq!(
+            (totals.dismissed, totals.connection_limit),
+            (2, 500),
+            "the limit is that of all together"
+        );
         assert_eq!(totals.by_class()[Class::Success], 2);
     }
 

@@ -68,6 +68,8 @@ fn the_values_are_those_of_the_snapshot() {
             (r#"howdah_request_duration_seconds_bucket{le="+Inf"}"#, 10_000.0),
             ("howdah_request_duration_seconds_count", 10_000.0),
             (r#"howdah_connections{state="writing"}"#, 12.0),
+            ("howdah_connections_limit", 18_876.0),
+            ("howdah_connections_dismissed_total", 77.0),
             ("howdah_queue_depth", 3.0),
             ("howdah_queue_depth_max", 188.0),
             ("howdah_queue_oldest_seconds", 0.25),

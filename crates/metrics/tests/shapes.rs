@@ -104,6 +104,7 @@ fn json_has_the_documented_names() {
                    "saturated_seconds": 42.0}),
         ),
         ("/connections/open", json!(241)),
+        ("/connections/limit", json!(18_876)),
         ("/connections/by_state/idle", json!(211)),
         ("/scoreboard", json!("W_WW_W_GWSR_............")),
         ("/workers/target", json!(12)),

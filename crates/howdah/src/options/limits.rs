@@ -28,7 +28,7 @@ pub(crate) struct Limits {
     /// When there are as many, those that are idle make room for new ones, the longest idle first; when none is idle,
     /// new ones wait until one ends. Connections of all listeners count, whatever they do, but for those to
     /// --status-listen. Each needs a descriptor (ulimit -n); some are kept for the server itself, and an eighth of the
-    /// rest for files.
+    /// rest, at most 1024, for files.
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole::<u32>(1..=u64::from(u32::MAX)))]
     pub(crate) max_connections: Option<u32>,
 

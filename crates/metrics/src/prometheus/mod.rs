@@ -113,6 +113,10 @@ fn connections(out: &mut Exposition, snapshot: &Snapshot) {
         out.gauge(name, "bytes", help);
         out.sample("", &[], value as f64);
     }
+    out.gauge("howdah_connections_limit", "", "Connections that there may be");
+    out.sample("", &[], snapshot.totals.connection_limit as f64);
+    out.counter("howdah_connections_dismissed", "", "Idle connections closed to make room for new ones");
+    out.sample("_total", &[], snapshot.totals.dismissed as f64);
     let queue = &snapshot.queue;
     for (name, help, value) in [
         ("howdah_queue_depth", "Requests that wait for a worker", queue.depth),

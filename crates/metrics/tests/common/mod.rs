@@ -111,6 +111,8 @@ fn totals() -> Totals {
         bytes_in: 41_234_567_890,
         bytes_out: 912_345_678_901,
         accepted: 1_804_088,
+        connection_limit: 18_876,
+        dismissed: 77,
         ..Totals::default()
     };
     for (class, method, count) in [
