@@ -31,6 +31,7 @@ sub lazy {
     my $class = shift;
     my $self  = bless Symbol::gensym(), $class;
     socket $self, UNIX, STREAM, 0 or die "psgix.io: no socket: $!";
+    binmode $self;
     $self->autoflush(1);
     Howdah::XS::arm_socket($self);
     tie *$self, 'Howdah::Socket::Lazy', $self;

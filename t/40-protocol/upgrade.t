@@ -36,6 +36,7 @@ my %do = (
         my $env = shift;
         sub { my $w = shift->([200, []]); eval { syswrite $env->{'psgix.io'}, 'x' }; $w->write($@ || 'taken'); $w->close };
     },
+    '/killed' => sub { syswrite $_[0]{'psgix.io'}, 'mine'; kill KILL => $$; sleep 1 },
     '/dies'  => sub { syswrite $_[0]{'psgix.io'}, 'mine'; die "after it was taken\n" },
 );
 sub {
@@ -128,5 +129,10 @@ my $late = Howdah::Test::Client->new($server);
 $late->write(request('/late', $upgrade{websocket}) . request('/f'));
 like + ($late->response(patience => 5))->{body}, qr/^psgix\.io: the response has begun/, 'too late once it streams';
 is $late->response(patience => 5)->{body}, 'GET /f ', '... so the next request is one';
+
+my $killed = Howdah::Test::Client->new($server);
+$killed->write(request('/killed', $upgrade{websocket}) . $behind);
+is $killed->rest(5), 'mine', 'no 502 in the protocol of a worker that is killed';
+is ran(), '', '... and nothing behind is run by the next';
 
 done_testing;

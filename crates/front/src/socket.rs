@@ -188,3 +188,74 @@ pub(crate) enum Peer {
 fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT)?.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn tcp() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    /// What it comes to be: loopback may take its time.
+    fn eventually(server: impl Into<OwnedFd>, wanted: Peer) -> Peer {
+        let socket = Socket::Fresh(server.into());
+        for _ in 0..500 {
+            if socket.peer() == wanted {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        socket.peer()
+    }
+
+    fn close(client: TcpStream, reset: bool) {
+        let client = socket2::Socket::from(client);
+        if reset {
+            client.set_linger(Some(Duration::ZERO)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_client_that_only_ends_its_side_is_silent_whatever_it_has_sent() {
+        for sent in ["", "GET /"] {
+            let (mut client, server) = tcp();
+            client.write_all(sent.as_bytes()).unwrap();
+            assert_eq!(eventually(server.try_clone().unwrap(), Peer::There), Peer::There, "{sent}");
+            client.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(eventually(server, Peer::Silent), Peer::Silent, "{sent}");
+        }
+        let (client, server) = UnixStream::pair().unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(eventually(server, Peer::Silent), Peer::Silent);
+    }
+
+    #[test]
+    fn a_broken_connection_is_gone_whatever_came_before() {
+        for sent in ["", "GET /"] {
+            let (mut client, server) = tcp();
+            client.write_all(sent.as_bytes()).unwrap();
+            close(client, true);
+            assert_eq!(eventually(server, Peer::Gone), Peer::Gone, "{sent}");
+        }
+        let (client, server) = UnixStream::pair().unwrap();
+        drop(client);
+        assert_eq!(eventually(server, Peer::Gone), Peer::Gone);
+    }
+
+    #[test]
+    fn a_client_that_has_closed_is_gone_once_it_is_written_to() {
+        let (client, mut server) = tcp();
+        close(client, false);
+        assert_eq!(server.read(&mut [0; 1]).unwrap(), 0);
+        server.write_all(b"data: x").unwrap();
+        assert_eq!(eventually(server, Peer::Gone), Peer::Gone);
+    }
+}
