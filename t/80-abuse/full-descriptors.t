@@ -114,8 +114,8 @@ subtest 'a limit that is lowered while the server runs' => sub {
     plan skip_all => 'needs prlimit' if system('prlimit --version >/dev/null 2>&1') != 0;
     my ($server, $operator) = start();
     my @idle = fill($server, '/', 5);
-    system('prlimit', '--pid', $server->pid, '--nofile=45') == 0 or die 'prlimit failed';
-    ok $server->wait_for_log(qr/limit of open files has been changed from 64 to 45/), 'is noticed';
+    system('prlimit', '--pid', $server->pid, '--nofile=54') == 0 or die 'prlimit failed';
+    ok $server->wait_for_log(qr/limit of open files has been changed from 64 to 54/), 'is noticed';
     sleep 0.3;
     can_be_told($server, $operator);
     is get($server, '/')->{status}, 200;

@@ -203,7 +203,7 @@ pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
     Ok(runtime)
 }
 
-async fn obey(mut inbox: mpsc::UnboundedReceiver<Order>, eventfd: AsyncFd<OwnedFd>) {
+async fn obey(mut inbox: mpsc::UnboundedReceiver<Order>, eventfd: AsyncFd<Arc<OwnedFd>>) {
     while let Some(order) = inbox.recv().await {
         match order {
             Order::WorkerUp { worker, channel } => worker_up(worker, channel),

@@ -214,7 +214,7 @@ impl Listener {
     }
 
     /// Puts it into the event loop. The duplicate shares its queue of connections.
-    pub(crate) fn watch(&self) -> std::io::Result<AsyncFd<OwnedFd>> {
+    pub(crate) fn watch(&self) -> std::io::Result<AsyncFd<Arc<OwnedFd>>> {
         howdah_sys::watch_readable(self.socket.try_clone()?)
     }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitOptions};
 
@@ -195,14 +196,14 @@ pub(crate) fn end_child(pid: Pid) {
 pub struct Process {
     pid: Pid,
     // None where the kernel has no pidfd (Linux before 5.3, some sandboxes).
-    pidfd: Option<OwnedFd>,
+    pidfd: Option<Arc<OwnedFd>>,
 }
 
 impl Process {
     /// Looks at process `pid`, which the caller knows to be the one it means.
     #[must_use]
     pub fn open(pid: Pid) -> Self {
-        Self { pid, pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok() }
+        Self { pid, pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok().map(Arc::new) }
     }
 
     /// Its process id.
@@ -212,10 +213,10 @@ impl Process {
     }
 
     /// A descriptor that becomes readable when the process ends, whoever is its parent. None where the kernel has no
-    /// pidfd, or no descriptor is left.
+    /// pidfd, or had no descriptor left.
     #[must_use]
-    pub fn end(&self) -> Option<OwnedFd> {
-        self.pidfd.as_ref()?.try_clone().ok()
+    pub fn end(&self) -> Option<Arc<OwnedFd>> {
+        self.pidfd.clone()
     }
 
     /// Sends `signal`.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -25,7 +26,8 @@ pub fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 ///
 /// # Panics
 /// Outside a tokio runtime.
-pub fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: as in `watch`.
+pub fn watch_readable(fd: impl Into<Arc<OwnedFd>>) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
+    let fd = fd.into();
+    // SAFETY: as in `watch`; our share keeps the descriptor open.
     Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
 }
