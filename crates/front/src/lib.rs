@@ -6,7 +6,7 @@
 //! accept -> conn -> (collect, spool) -> fill   a request comes in and is queued
 //! dispatch, channel                       slots, queue, wake-ups; what workers send beside shared memory
 //! reply -> head -> (stream) -> send -> (linger)   its response goes out
-//! pace, response_spool, stock   clients that read slowly: how slowly, where their responses lie, and how much of that
+//! reader, pace, response_spool, stock   clients that read slowly: how slowly, where their responses lie, how much that is
 //! departure   clients that leave before
 //! tally -> account   what the request has come to, for the access log; slow, for the log of those that took too long
 //! local, audience   pages that the front answers by itself, and who may see them
@@ -38,6 +38,7 @@ mod linger;
 mod listen;
 mod local;
 mod pace;
+mod reader;
 mod refusal;
 mod registry;
 mod repeated;
@@ -192,6 +193,7 @@ impl Front {
 pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .thread_name("blocking")
         .thread_keep_alive(Duration::MAX)
         .on_thread_park(thread::before_park)
         .on_thread_unpark(thread::after_unpark)

@@ -39,7 +39,7 @@ pub(crate) struct ResponseSpool {
     /// In the order in which they are sent. Only the last one is written to.
     parts: VecDeque<Part>,
     /// The client's socket, for the threads that send.
-    socket: Option<Arc<OwnedFd>>,
+    socket: Arc<OwnedFd>,
     /// What we have of the server's stock.
     taken: u64,
     writing: Writing,
@@ -96,8 +96,10 @@ pub(crate) enum Progress {
 }
 
 impl ResponseSpool {
-    pub(crate) fn new() -> Self {
-        Self { parts: VecDeque::new(), socket: None, taken: 0, writing: Writing::No, sending: None }
+    /// For the client at the other end of `socket`. There is no file before there is something to write.
+    pub(crate) fn new(socket: &Socket) -> io::Result<Self> {
+        let socket = Arc::new(socket.duplicate()?);
+        Ok(Self { parts: VecDeque::new(), socket, taken: 0, writing: Writing::No, sending: None })
     }
 
     /// True while it has something for the client.
@@ -173,10 +175,7 @@ impl ResponseSpool {
         let (file, range) = (Arc::clone(&part.file), part.sent..part.written);
         // What epoll says from here on is news: the other thread finds out what was true before.
         socket.forget_writable()?;
-        let client = match &self.socket {
-            Some(socket) => Arc::clone(socket),
-            None => Arc::clone(self.socket.insert(Arc::new(socket.duplicate()?))),
-        };
+        let client = Arc::clone(&self.socket);
         let turn = turn(Arc::clone(&here().disk));
         self.sending = Some(tokio::spawn(async move {
             let _turn = turn.await;
@@ -255,9 +254,9 @@ impl ResponseSpool {
 impl Drop for ResponseSpool {
     fn drop(&mut self) {
         self.give(self.taken);
-        if let (Some(_), Some(socket)) = (&self.sending, &self.socket) {
+        if self.sending.is_some() {
             // The other thread has the connection, too, which would stay open for as long as the disk takes.
-            let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         }
         self.parts.drain(..).for_each(|part| close(part.file));
     }

@@ -2,8 +2,8 @@
 //! memory in a `response_spool`, and is sent in order as the client takes it.
 //!
 //! A client that takes everything at once costs nothing here. One that has to be waited for has a moment in which its
-//! response stays where it is, because most are only busy; after that it is *behind*: what the worker makes for it is
-//! taken out of the worker's way. `pace` says how slow it may be.
+//! response stays where it is, because most are only busy, and longer when bytes arrive at it fast. After that it is
+//! *behind*: what the worker makes for it is taken out of the worker's way. `pace` says how slow it may be.
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
@@ -15,17 +15,13 @@ use std::time::Duration;
 use howdah_wire::RESPONSE_RING;
 
 use crate::conn::Conn;
-use crate::pace::{Pace, Terms};
+use crate::pace::Terms;
 use crate::registry::Rest;
 use crate::response_spool::{Progress, ResponseSpool};
 use crate::socket::Peer;
 use crate::stream::poll_mail;
 use crate::thread::here;
 
-/// A client that has been waited for this long at once is behind...
-const STALL: Duration = Duration::from_millis(20);
-/// ...and so is one that has been waited for so long in all.
-const STALLS: Duration = Duration::from_millis(100);
 /// While files refuse what a worker has, they are asked again after so long.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// A response goes on with this much memory, whatever the bounds say.
@@ -39,47 +35,6 @@ const DISK_RESTS: Duration = Duration::from_secs(1);
 const FULL_RESTS: Duration = Duration::from_millis(100);
 /// The log hears of either this often.
 const TELL: u64 = 60_000_000_000;
-
-/// How the client reads, during one response.
-#[derive(Debug, Default)]
-pub(crate) struct Reader {
-    /// The last write would have blocked, and nobody has said since that the next one would not.
-    pub(crate) blocked: bool,
-    /// What epoll said before that write has not been forgotten yet.
-    stale: bool,
-    /// See the module.
-    pub(crate) behind: bool,
-    /// For how long it has been waited for, in nanoseconds.
-    waited: u64,
-    pace: Pace,
-    /// Bytes of memory that we have of the server's stock.
-    held: u64,
-}
-
-impl Reader {
-    /// True when a write would be in vain.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.blocked && !self.stale
-    }
-
-    /// Takes note of how a write went.
-    pub(crate) fn tried(&mut self, blocked: bool) {
-        (self.blocked, self.stale) = (blocked, blocked);
-    }
-
-    /// How long the client may be waited for before it is behind.
-    fn patience(&self) -> Duration {
-        STALLS.saturating_sub(Duration::from_nanos(self.waited)).min(STALL)
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        if self.held > 0 {
-            here().stock.memory.give(self.held);
-        }
-    }
-}
 
 /// How a wait ended.
 #[derive(Debug)]
@@ -163,27 +118,51 @@ impl Conn {
     pub(crate) async fn wait_for_client(&mut self, news: bool, starving: bool) -> Woken {
         let (terms, start) = (Terms::of(&here().config), here().clock.now());
         let mut due = self.reader.pace.wait(start, terms);
-        let patience = match (self.reader.behind, starving) {
-            (false, _) => Some(self.reader.patience()),
-            (true, starving) => starving.then_some(ASK_AGAIN),
-        };
+        let mut since = start;
         loop {
             self.note(Rest::No, due);
+            let patience = self.patience(starving);
             let client = poll_fn(|context| self.poll_client(context, news));
             let woken = match patience {
                 Some(patience) => tokio::time::timeout(patience, client).await.unwrap_or(Woken::Behind),
                 None => client.await,
             };
-            self.reader.behind |= matches!(woken, Woken::Behind);
-            if !matches!(woken, Woken::Due) {
-                self.reader.waited += here().clock.now().saturating_sub(start);
-                return woken;
+            let now = here().clock.now();
+            self.reader.waited += now.saturating_sub(std::mem::replace(&mut since, now));
+            match woken {
+                Woken::Due => {
+                    if let Some(end) = self.look(terms) {
+                        return end;
+                    }
+                    due = self.reader.pace.wait(now, terms);
+                }
+                Woken::Behind if !self.is_behind(now) => {}
+                woken => return woken,
             }
-            if let Some(end) = self.look(terms) {
-                return end;
-            }
-            due = self.reader.pace.wait(start, terms);
         }
+    }
+
+    /// After how long to look whether the client is behind, or to ask again where there was no room.
+    fn patience(&self, starving: bool) -> Option<Duration> {
+        match self.reader.behind {
+            false => Some(self.reader.patience(here().clock.now())),
+            true => starving.then_some(ASK_AGAIN),
+        }
+    }
+
+    fn is_behind(&mut self, now: u64) -> bool {
+        if !self.reader.behind {
+            let (arrived, _) = self.arrived();
+            self.reader.behind = self.reader.falls_behind(now, arrived);
+        }
+        self.reader.behind
+    }
+
+    /// How many bytes of the response have arrived at the client, and whether none are on their way. The first bytes
+    /// may be behind those of an earlier response.
+    fn arrived(&self) -> (i64, bool) {
+        let on_its_way = self.socket.outstanding();
+        (self.tally.sent.cast_signed().saturating_sub_unsigned(on_its_way), on_its_way == 0)
     }
 
     fn poll_client(&mut self, context: &mut Context<'_>, news: bool) -> Poll<Woken> {
@@ -222,9 +201,7 @@ impl Conn {
         if self.socket.peer() == Peer::Gone {
             return Some(Woken::Lost);
         }
-        let on_its_way = self.socket.outstanding();
-        let arrived = self.tally.sent.cast_signed().saturating_sub_unsigned(on_its_way);
-        let all = on_its_way == 0;
+        let (arrived, all) = self.arrived();
         if self.reader.pace.look(now, arrived, all, terms) {
             return None;
         }
@@ -257,25 +234,38 @@ impl Conn {
     /// worker has more than there was room for.
     pub(crate) fn relieve(&mut self, more: bool) {
         let held = self.output.len() - self.sent;
-        if !self.reader.behind || held == 0 || !self.may_spool() {
+        let wanted = self.reader.behind && held > 0 && self.may_spool() && (more || self.is_much(held));
+        match &mut self.spool {
+            None if !wanted => {}
+            Some(spool) if !wanted => spool.stand_back(),
+            None => match ResponseSpool::new(&self.socket) {
+                Ok(spool) => {
+                    self.spool = Some(Box::new(spool));
+                    self.write_spool();
+                }
+                Err(error) => rest_files(DISK_RESTS, &Trouble::Fails(error)),
+            },
+            Some(_) => self.write_spool(),
+        }
+    }
+
+    /// True when so many bytes had better be in a file.
+    fn is_much(&mut self, held: usize) -> bool {
+        if self.spool.as_ref().is_some_and(|spool| spool.holds()) {
+            return held >= PIECE;
+        }
+        held > here().config.response_buffer || !self.hold(held)
+    }
+
+    fn write_spool(&mut self) {
+        let Some(spool) = &mut self.spool else { return };
+        if !spool.is_ready() {
             return;
         }
-        let spools = self.spool.as_ref().is_some_and(|spool| spool.holds());
-        let much = match &self.spool {
-            Some(_) if spools => held >= PIECE,
-            _ => held > here().config.response_buffer || !self.hold(held),
-        };
-        let spool = match &mut self.spool {
-            Some(spool) => spool,
-            None if more || much => self.spool.insert(Box::new(ResponseSpool::new())),
-            None => return,
-        };
-        if !(more || much) {
-            spool.stand_back();
-        } else if spool.is_ready() && !spool.write(&mut self.output, self.sent) {
-            rest_files(FULL_RESTS, &Trouble::Full);
-        } else if self.output.is_empty() {
+        if spool.write(&mut self.output, self.sent) {
             self.sent = 0;
+        } else {
+            rest_files(FULL_RESTS, &Trouble::Full);
         }
     }
 

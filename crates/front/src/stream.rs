@@ -72,7 +72,8 @@ impl Conn {
             }
             None => self.stream_ring(&mut stream).await,
         };
-        self.tally.body = stream.taken.min(stream.most);
+        // Less may have been sent than was taken.
+        self.tally.body = stream.taken.min(stream.most).min(self.tally.sent);
         match whole {
             true if head.keep_alive => Next::Continue,
             true => self.last_word(),

@@ -192,6 +192,8 @@ impl Thread {
             queued: Cell::new(0),
             backstop: Notify::new(),
         }));
+        // The pool for work that may block panics when its first thread cannot be had, which later may be so.
+        tokio::task::spawn_blocking(|| ());
         HERE.with(|here| here.set(thread).ok().expect("a thread becomes a front thread once"));
         Ok(thread)
     }
