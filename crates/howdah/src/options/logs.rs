@@ -54,13 +54,14 @@ pub(crate) struct Logs {
 
     /// How its lines look
     ///
-    /// Each line says when, how grave, which process and, of a worker, which request. With json it is an object.
+    /// Each line says when, how grave, which process and, of a worker, which request. With json it is an object. On a
+    /// terminal text is shorter, and a message of several lines says it once.
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_short_help = true)]
     pub(crate) error_log_format: Format,
 
     /// Least level of the server's own messages in it [default: info]
     ///
-    /// What the application says is always there. HOWDAH_LOG does the same where this is not given, and knows levels
+    /// What the application says is always there, whatever its level. HOWDAH_LOG does the same where this is not given, and knows levels
     /// for parts of the server: howdah_front=debug.
     #[arg(long, value_name = "LEVEL", hide_short_help = true)]
     pub(crate) log_level: Option<Level>,
