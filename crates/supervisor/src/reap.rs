@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use howdah_sys::process::{ended_child, try_wait};
+use howdah_sys::process::{ended_child, is_stopped, try_wait};
 use howdah_sys::{ExitKind, Pid};
 
 use crate::supervisor::Supervisor;
@@ -19,8 +19,10 @@ const SWEEP_AFTER: Duration = Duration::from_secs(1);
 const UNKNOWN_FOR: Duration = Duration::from_secs(2);
 /// Between two looks for such a process id.
 const LOOK: Duration = Duration::from_millis(20);
-/// A zygote reports the end of a worker in this time, with its status, unless it has been stopped or is busy.
+/// A zygote reports the end of a worker at once, with its status; it has this time when it has been stopped...
 const REPORT: Duration = Duration::from_secs(1);
+/// ...and this when it is busy: a hook that runs before the fork, or a machine with too much to do.
+const LATE_REPORT: Duration = Duration::from_secs(10);
 /// Unknown children that are collected in one go.
 const SWEEP: usize = 1000;
 
@@ -66,7 +68,11 @@ impl Supervisor {
 
     /// Does without the reports that do not come.
     pub(crate) fn bury_unreported(&mut self, now: Instant) {
-        let late = |worker: &Worker| worker.ended.is_some_and(|at| at + REPORT <= now);
+        let late = |worker: &Worker| {
+            let since = worker.ended.map(|at| now - at);
+            let stopped = || self.zygote_of(worker).is_some_and(is_stopped);
+            since.is_some_and(|since| since >= LATE_REPORT || since >= REPORT && stopped())
+        };
         for index in self.pool.pick(late) {
             let Some(worker) = self.pool.get(index) else { continue };
             let (pid, generation) = (worker.pid(), worker.generation);
@@ -79,10 +85,15 @@ impl Supervisor {
         }
     }
 
+    fn zygote_of(&self, worker: &Worker) -> Option<Pid> {
+        let mut generations = self.generations.iter();
+        generations.find(|generation| generation.number == worker.generation)?.zygote.pid()
+    }
+
     /// When to do that.
     pub(crate) fn next_unreported(&self, now: Instant) -> Option<Instant> {
-        let ends = self.pool.workers().filter_map(|(_, worker)| Some(worker.ended? + REPORT));
-        ends.min().map(|at| at.max(now))
+        let ends = self.pool.workers().filter_map(|(_, worker)| worker.ended);
+        ends.map(|at| if at + REPORT > now { at + REPORT } else { now + REPORT }).min()
     }
 
     /// When to look for the process ids of orphans.

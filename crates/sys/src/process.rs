@@ -183,6 +183,14 @@ pub fn ended_child() -> Option<Pid> {
     Pid::from_raw(unsafe { info.si_pid() })
 }
 
+/// Whether a process has been stopped: by SIGSTOP, from a terminal, or by a debugger. False when that cannot be told.
+#[must_use]
+pub fn is_stopped(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    // Behind the name, in which anything may stand.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+}
+
 /// Kills `pid` if it is a child of this process that nobody has waited for: the number is nobody else's then.
 pub(crate) fn end_child(pid: Pid) {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;

@@ -189,13 +189,13 @@ fn readiness(condition: Option<Condition>) -> Answer {
     verdict(condition.is_some_and(|condition| condition.state.is_ready()), condition)
 }
 
-/// What the trouble is, not everybody may know.
+/// What the trouble is, not everybody may know; of a server that fails the word says enough.
 fn verdict(well: bool, condition: Option<Condition>) -> Answer {
     let body = match condition {
-        Some(Condition { state, trouble: true }) => {
-            format!("{}, in trouble: see howdah status\n", state.name())
+        Some(Condition { state, trouble: true }) if state.is_ready() => {
+            format!("{}\nin trouble: see howdah status\n", state.name())
         }
-        Some(Condition { state, trouble: false }) => format!("{}\n", state.name()),
+        Some(Condition { state, .. }) => format!("{}\n", state.name()),
         None => "no answer from the supervisor\n".to_owned(),
     };
     let status = if well { 200 } else { 503 };

@@ -26,7 +26,7 @@ const ROUND: Duration = Duration::from_secs(10);
 /// From one fork of a launcher to the next.
 const REST: Duration = Duration::from_secs(1);
 /// A question that takes longer than this keeps others waiting in vain.
-const LONG: Duration = Duration::from_millis(200);
+const LONG: Duration = Duration::from_secs(1);
 
 /// Whether processes can be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

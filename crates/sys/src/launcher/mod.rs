@@ -60,7 +60,7 @@ const TO_START: Duration = Duration::from_secs(15);
 /// Time for a program to be executed, which may be on a slow disk.
 const TO_EXECUTE: Duration = Duration::from_secs(20);
 /// Time for a measurement, which nobody misses: the next look brings another.
-const TO_MEASURE: Duration = Duration::from_millis(500);
+const TO_MEASURE: Duration = Duration::from_secs(2);
 
 /// The launchers of this process between [`start`] and [`attend`].
 static LINES: Mutex<Vec<Line>> = Mutex::new(Vec::new());
