@@ -132,7 +132,7 @@ PSGI
     open my $out, '>', $flag or die $!;
     close $out or die $!;
     kill KILL => $server->workers;
-    ok $server->wait_until(sub { get($server, '/ready')->{body} =~ /^failing, in trouble/ }), 'failing';
+    ok $server->wait_until(sub { get($server, '/ready')->{body} eq "failing\n" }), 'failing';
     is get($server, '/ready')->{status}, 503;
     is get($server, '/health')->{status}, 200, 'but alive';
     unlink $flag;
