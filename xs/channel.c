@@ -75,13 +75,18 @@ static int read_answer(pTHX_ int fd, Message *answer, SV *unread) {
     return detach_descriptor(&header);
 }
 
+/* The channel to the front thread that has the present slot. */
+int hd_channel(void) {
+    U32 front = howdah_front(hd.now.slot);
+    return hd.channels[front < (U32)hd.fronts ? front : 0];
+}
+
 /*
  * Asks the front about the present slot and waits for the answer: its value, where 0 means yes. A descriptor goes
  * into `got` (-1 for none), bytes behind the answer into `unread`.
  */
 U64 hd_ask(pTHX_ MessageKind kind, U64 value, const char *payload, STRLEN length, int *got, SV *unread) {
-    U32 front = HD_LOAD(hd.now.control->front);
-    int channel = hd.channels[front < (U32)hd.fronts ? front : 0];
+    int channel = hd_channel();
     Message question = {kind, hd.now.slot, value}, answer;
     hd_settle();
     hd_send(aTHX_ channel, &question, payload, length, -1);

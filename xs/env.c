@@ -1,6 +1,6 @@
 /*
- * From the request record in the slot to the PSGI env. Called by exchange.c before the application; the body's
- * handle comes from input.c, the socket from socket.c.
+ * From the request record in the slot, which request.c reads, to the PSGI env. Called by exchange.c before the
+ * application; the body's handle comes from input.c, the socket from socket.c.
  *
  * What is the same in every request stands in a template hash that is cloned: that copies keys and values without
  * hashing anything. The rest is stored under keys that are hashed once.
@@ -66,30 +66,24 @@ void hd_prepare_env(pTHX) {
     cleanup_key = shared_key(aTHX_ STR_WITH_LEN("psgix.cleanup.handlers"));
 }
 
+static SV *value_of(pTHX_ const Span *span) {
+    STRLEN length;
+    const char *text = hd_text(aTHX_ span, &length);
+    return newSVpvn(text, length);
+}
+
 static void store_spans(pTHX_ HV *env, const Request *request) {
-    const char *area = (const char *)request;
-    for (size_t i = 0; i < SPAN_COUNT; i++) {
-        const Span *span = (const Span *)(area + SPANS[i].at);
-        store(aTHX_ env, span_keys[i], newSVpvn(area + span->offset, span->length));
-    }
+    for (size_t i = 0; i < SPAN_COUNT; i++)
+        store(aTHX_ env, span_keys[i], value_of(aTHX_ (const Span *)((const char *)request + SPANS[i].at)));
 }
 
-/* The value of a field by its name in the env; NULL when the request has none. */
-const Span *hd_field(const Request *request, const char *name, STRLEN length) {
-    const char *area = (const char *)request;
-    const FieldRecord *field = (const FieldRecord *)(area + request->fields_at);
-    for (U32 left = request->fields; left; left--, field++)
-        if (field->name.length == length && memEQ(area + field->name.offset, name, length))
-            return &field->value;
-    return NULL;
-}
-
-static void store_fields(pTHX_ HV *env, const Request *request) {
-    const char *area = (const char *)request;
-    const FieldRecord *field = (const FieldRecord *)(area + request->fields_at);
-    for (U32 left = request->fields; left; left--, field++) {
-        SV *value = newSVpvn(area + field->value.offset, field->value.length);
-        if (!hv_store(env, area + field->name.offset, field->name.length, value, 0))
+static void store_fields(pTHX_ HV *env) {
+    U32 left;
+    for (const FieldRecord *field = hd_fields(&left); left; left--, field++) {
+        STRLEN length;
+        const char *name = hd_text(aTHX_ &field->name, &length);
+        SV *value = value_of(aTHX_ &field->value);
+        if (!hv_store(env, name, length, value, 0))
             SvREFCNT_dec(value);
     }
 }
@@ -103,11 +97,13 @@ static void store_flags(pTHX_ HV *env, U32 flags) {
 
 /* Makes the env of the present request. */
 void hd_build_env(pTHX_ const Request *request) {
+    if (!hd.now.used)
+        hd_damaged(aTHX);
     HV *env = hd.now.env = newHVhv(template); /* exchange.c gives it back, also when something below dies */
     store_spans(aTHX_ env, request);
     store(aTHX_ env, input_key, hd_input(aTHX_ request));
     store(aTHX_ env, socket_key, hd_lazy_socket(aTHX));
     store(aTHX_ env, cleanup_key, newRV_noinc((SV *)newAV()));
-    store_fields(aTHX_ env, request);
-    store_flags(aTHX_ env, request->flags);
+    store_fields(aTHX_ env);
+    store_flags(aTHX_ env, HD_LOAD(request->flags));
 }

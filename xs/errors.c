@@ -44,7 +44,9 @@ static char *separate(char *at) {
 }
 
 static char *put_span(char *at, const Span *span, size_t longest) {
-    return span ? put_word(at, (const char *)hd.now.request + span->offset, span->length, longest) : at;
+    STRLEN length;
+    const char *text = span ? hd_find_text(span, &length) : NULL;
+    return text ? put_word(at, text, length, longest) : at;
 }
 
 static char *put_variable(pTHX_ char *at, const char *name, size_t longest) {
@@ -57,7 +59,7 @@ static char *put_request(pTHX_ char *at) {
     const Request *request = hd.now.request;
     bool has_slot = hd.cell && hd.now.progress != HD_FINISHED, has_env = hd.cell && !has_slot && hd.now.env;
     if (has_slot)
-        at = put_span(at, hd_field(request, STR_WITH_LEN("HTTP_X_REQUEST_ID")), LONGEST_WORD);
+        at = put_span(at, hd_field(STR_WITH_LEN("HTTP_X_REQUEST_ID")), LONGEST_WORD);
     else if (has_env)
         at = put_variable(aTHX_ at, "HTTP_X_REQUEST_ID", LONGEST_WORD);
     at = separate(at);

@@ -69,23 +69,26 @@ void hd_prepare_exchange(pTHX) {
 
 static void begin(pTHX_ U32 slot) {
     UV serial = hd.now.serial + 1;
-    const Request *request = (const Request *)howdah_request(slot);
     hd.now = (struct hd_exchange){
-        .slot = slot, .serial = serial, .control = howdah_control(slot), .request = request, .progress = HD_NOTHING_OUT};
-    hd.now.bodyless = request->flags & REQUEST_IS_HEAD;
+        .slot = slot, .serial = serial, .control = howdah_control(slot), .progress = HD_NOTHING_OUT};
+    hd_open_request();
+    hd.now.bodyless = hd.now.used && HD_LOAD(hd.now.request->flags) & REQUEST_IS_HEAD;
     hd_title_request(aTHX);
 }
 
-/* Gives the slot back to the front. */
+/*
+ * Gives the slot back to the front. The cell says so only then: a worker that has begun a request, and not ended it, must
+ * be known by its cell, too, when it dies.
+ */
 void hd_finish(pTHX) {
     if (hd.now.progress == HD_FINISHED)
         return;
     hd_report(aTHX);
     HD_STORE64(((SlotControl *)hd.now.control)->finished_at, hd_now());
     hd.now.progress = HD_FINISHED;
-    HD_STORE(hd.cell->slot, 0);
     if (howdah_finish(hd.now.slot, hd.index))
         hd_owe(hd.now.slot);
+    HD_STORE(hd.cell->slot, 0);
 }
 
 static void answer_failed(void) {

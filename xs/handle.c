@@ -79,8 +79,7 @@ static bool send_file(pTHX_ int fd, Off_t from, U64 length) {
     SAVEDESTRUCTOR_X(close_descriptor, (void *)(intptr_t)own);
     U64 wanted = head->content_length >= 0 ? (U64)head->content_length : length;
     Message message = {MESSAGE_KIND_FILE, hd.now.slot, wanted};
-    U32 front = HD_LOAD(hd.now.control->front);
-    hd_send(aTHX_ hd.channels[front < (U32)hd.fronts ? front : 0], &message, NULL, 0, own);
+    hd_send(aTHX_ hd_channel(), &message, NULL, 0, own);
     howdah_produce(hd.now.slot, head->length);
     hd_publish(RESPONSE_FILE);
     return true;

@@ -36,6 +36,7 @@ struct hd_exchange {
     UV serial; /* tells a writer kept from an earlier request from the present one */
     const SlotControl *control;
     const Request *request;
+    uintptr_t used; /* bytes of it; 0 when it is not to be read */
     HV *env;
     SV *body; /* a handle whose close is still to be called */
     struct hd_head head;
@@ -83,13 +84,21 @@ void hd_wait_for_room(pTHX);
 bool hd_front_is_gone(void);
 
 /* channel.c */
+int hd_channel(void);
 void hd_send(pTHX_ int fd, const Message *message, const char *payload, STRLEN length, int passed);
 U64 hd_ask(pTHX_ MessageKind kind, U64 value, const char *payload, STRLEN length, int *got, SV *unread);
 
 /* env.c */
 void hd_prepare_env(pTHX);
 void hd_build_env(pTHX_ const Request *request);
-const Span *hd_field(const Request *request, const char *name, STRLEN length);
+
+/* request.c */
+void hd_open_request(void);
+const char *hd_find_text(const Span *span, STRLEN *length);
+const char *hd_text(pTHX_ const Span *span, STRLEN *length);
+const FieldRecord *hd_fields(U32 *count);
+const Span *hd_field(const char *name, STRLEN length);
+void hd_damaged(pTHX);
 
 /* input.c */
 void hd_prepare_input(pTHX);

@@ -71,10 +71,21 @@ static SV *spooled_input(pTHX) {
     return hd_handle(aTHX_ fp);
 }
 
+static SV *extent_input(pTHX_ const Request *request) {
+    U64 length = HD_LOAD64(request->body_length);
+    const char *body = (const char *)howdah_extent(hd.now.slot, HD_LOAD(request->extent));
+    if (!body || length > EXTENT)
+        hd_damaged(aTHX);
+    return memory_input(aTHX_ body, length);
+}
+
 SV *hd_input(pTHX_ const Request *request) {
-    if (request->flags & REQUEST_SPOOLED)
+    U32 flags = HD_LOAD(request->flags);
+    if (flags & REQUEST_SPOOLED)
         return spooled_input(aTHX);
-    if (request->flags & REQUEST_EXTENT)
-        return memory_input(aTHX_ (const char *)howdah_extent(request->extent), request->body_length);
-    return memory_input(aTHX_ (const char *)request + request->body.offset, request->body.length);
+    if (flags & REQUEST_EXTENT)
+        return extent_input(aTHX_ request);
+    STRLEN length;
+    const char *body = hd_text(aTHX_ &request->body, &length);
+    return memory_input(aTHX_ body, length);
 }

@@ -1,11 +1,21 @@
 /*
- * Maps the segment that the front shares with its workers. The zygote calls this once, from Howdah::Zygote; forked
- * workers inherit the mapping.
+ * Maps the segment that the front shares with its workers. The zygote calls this when it starts, from Howdah::Zygote, and
+ * again when the front replaces a damaged segment; workers forked then inherit the mapping.
  */
 #include "howdah.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
+
+static void *mapped;
+static size_t mapped_length;
+
+static void keep(void *base, size_t length) {
+    if (mapped)
+        munmap(mapped, mapped_length);
+    mapped = base;
+    mapped_length = length;
+}
 
 void hd_map_segment(pTHX_ int fd) {
     struct stat status;
@@ -15,8 +25,9 @@ void hd_map_segment(pTHX_ int fd) {
     if (base == MAP_FAILED)
         croak("cannot map the shared segment of %" IVdf " bytes: %s", (IV)status.st_size, Strerror(errno));
     switch (howdah_attach(base, status.st_size)) {
-    case 0: return;
+    case 0: keep(base, status.st_size); return;
     case 1: croak("front and Perl modules are of different versions of Howdah; install both anew");
-    default: croak("the shared segment is cut short, or a second one");
+    case 3: croak("the shared segment is damaged: a worker has written over its header");
+    default: croak("the shared segment is cut short");
     }
 }

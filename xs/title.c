@@ -87,9 +87,10 @@ static char *put(char *at, const char *bytes, size_t length) {
     return end;
 }
 
-static char *put_span(char *at, Span span) {
-    at = put_plain(at, " ", 1);
-    return put(at, (const char *)hd.now.request + span.offset, span.length);
+static char *put_span(char *at, const Span *span) {
+    STRLEN length;
+    const char *text = hd_find_text(span, &length);
+    return put(put_plain(at, " ", 1), text ? text : "-", text ? length : 1);
 }
 
 static char *put_number(char *at, U64 number) {
@@ -133,12 +134,12 @@ void hd_title_request(pTHX) {
     if (!title.area)
         return;
     char *at = put_start(aTHX_ HD_LOAD64(hd.cell->requests) + 1, 'W');
-    const Span *host = hd_field(request, STR_WITH_LEN("HTTP_HOST"));
-    at = put_span(at, request->remote_addr);
-    at = host && host->length ? put_span(at, *host) : put_plain(at, " -", 2);
-    at = put_span(at, request->method);
-    at = put_span(at, request->uri);
-    end_title(put_span(at, request->protocol));
+    const Span *host = hd_field(STR_WITH_LEN("HTTP_HOST"));
+    at = put_span(at, &request->remote_addr);
+    at = host && host->length ? put_span(at, host) : put_plain(at, " -", 2);
+    at = put_span(at, &request->method);
+    at = put_span(at, &request->uri);
+    end_title(put_span(at, &request->protocol));
 }
 
 /* The rest of the title stays: so `ps` tells what an idle worker did last. */

@@ -42,7 +42,7 @@ bool hd_front_is_gone(void) {
 
 /* Notes that the eventfd of the slot's front thread must be written. */
 void hd_owe(U32 slot) {
-    U32 front = HD_LOAD(howdah_control(slot)->front);
+    U32 front = howdah_front(slot);
     hd.owed |= (U64)1 << (front < (U32)hd.fronts ? front : 0);
 }
 

@@ -445,15 +445,11 @@ typedef struct HOWDAH_ALIGNED(128) SlotControl {
    */
   AtomicU32 begun;
   /*
-   Where in the request area the request stands, see [`NEAR_REQUEST`]. Front, before queueing.
+   Vouches for the response's words with the ticket that was claimed, see `response`. Worker, behind those.
    */
-  AtomicU32 request_at;
+  AtomicU64 seal;
   /*
-   Bytes in the report area. Worker, before it finishes.
-   */
-  AtomicU32 report;
-  /*
-   Bytes that the front has taken from the ring. Front.
+   Bytes that the front has taken from the ring, for the worker to see: the front counts for itself. Front.
    */
   AtomicU64 consumed;
   /*
@@ -473,9 +469,13 @@ typedef struct HOWDAH_ALIGNED(128) SlotControl {
    */
   AtomicU32 abandoned;
   /*
-   The front thread that the slot belongs to. Front, once.
+   Where in the request area the request stands, see [`NEAR_REQUEST`]. Front, before queueing.
    */
-  AtomicU32 front;
+  AtomicU32 request_at;
+  /*
+   Bytes in the report area. Worker, before it finishes.
+   */
+  AtomicU32 report;
 } SlotControl;
 
 /*
@@ -497,7 +497,7 @@ typedef struct HOWDAH_ALIGNED(128) QueueCells {
    */
   struct Padded head;
   /*
-   Next ticket to hand out. Advanced by front threads.
+   Next ticket to hand out, for workers to see. Advanced by front threads, which draw tickets elsewhere: see `queue`.
    */
   struct Padded tail;
   /*
@@ -511,57 +511,58 @@ typedef struct HOWDAH_ALIGNED(128) QueueCells {
 } QueueCells;
 
 /*
- Start of the segment.
+ Start of the segment. Written before there is a worker. Who attaches reads its shape once, checks it, and never again:
+ each process keeps the geometry in memory of its own.
  */
 typedef struct Header {
   /*
    [`MAGIC`].
    */
-  uint64_t magic;
+  AtomicU64 magic;
   /*
    Size of the whole segment in bytes.
    */
-  uint64_t total;
+  AtomicU64 total;
   /*
    Front threads in use.
    */
-  uint32_t fronts;
+  AtomicU32 fronts;
   /*
    Worker cells in use.
    */
-  uint32_t workers;
+  AtomicU32 workers;
   /*
    Slots in use.
    */
-  uint32_t slots;
+  AtomicU32 slots;
   /*
    Entries of the ring, a power of two.
    */
-  uint32_t ring;
+  AtomicU32 ring;
   /*
    Byte offsets of the parts.
    */
-  uint64_t fronts_at;
+  AtomicU64 fronts_at;
   /*
    Worker cells.
    */
-  uint64_t workers_at;
+  AtomicU64 workers_at;
   /*
    Queue ring.
    */
-  uint64_t ring_at;
+  AtomicU64 ring_at;
   /*
    Slot controls.
    */
-  uint64_t controls_at;
+  AtomicU64 controls_at;
   /*
    Slots.
    */
-  uint64_t slots_at;
+  AtomicU64 slots_at;
   /*
    Extents.
    */
-  uint64_t extents_at;
+  AtomicU64 extents_at;
   /*
    Names of the variables that workers report, see `report`. Front, before there is a worker.
    */
@@ -587,7 +588,8 @@ typedef struct Span {
 } Span;
 
 /*
- The request record at the start of a slot's request area. All of it is written by the front before queueing.
+ The request record at the start of a slot's request area. All of it is written by the front before queueing. Another
+ worker may write over it, so whoever reads a span checks that it ends within `used`.
  */
 typedef struct Request {
   /*
@@ -635,21 +637,25 @@ typedef struct Request {
    */
   uint64_t body_length;
   /*
+   The ticket under which the request waits: what another one has left in the area does not bear it.
+   */
+  uint64_t ticket;
+  /*
    REQUEST_ flags.
    */
   uint32_t flags;
   /*
-   Offset of the [`FieldRecord`]s.
-   */
-  uint32_t fields_at;
-  /*
-   Their number.
+   Number of [`FieldRecord`]s, which stand right behind this record.
    */
   uint32_t fields;
   /*
    The extent that holds the body, with [`REQUEST_EXTENT`].
    */
   uint32_t extent;
+  /*
+   Bytes of the area that belong to the request, this record included.
+   */
+  uint32_t used;
 } Request;
 
 /*
@@ -685,10 +691,11 @@ typedef struct Message {
 } Message;
 
 /*
- Uses the segment mapped at `base`. 0 when it fits, 1 when it is of another version, 2 when it is cut short.
+ Uses the segment mapped at `base`, from now on instead of one attached before. 0 when it fits, 1 when it is of another
+ version, 2 when it is cut short, 3 when it is damaged.
 
  # Safety
- `base` must point to `length` readable and writable bytes that stay mapped until the process ends.
+ `base` must point to `length` readable and writable bytes that stay mapped until another segment takes their place.
  */
 int32_t howdah_attach(uint8_t *base,
                       uintptr_t length);
@@ -704,14 +711,25 @@ const struct WorkerCell *howdah_worker(uint16_t worker);
 const struct SlotControl *howdah_control(uint32_t slot);
 
 /*
- The request in `slot`; a `Request` record stands at its start.
+ The number of the front thread that `slot` belongs to.
  */
-const uint8_t *howdah_request(uint32_t slot);
+uint32_t howdah_front(uint32_t slot);
 
 /*
- The extent that a request with `REQUEST_EXTENT` names; its body stands at its start.
+ The request in `slot`, which this worker has claimed: a `Request` record stands at its start. `used` is set to the bytes
+ that belong to it, all of them readable; 0 when what stands there is not the request that was claimed.
+
+ # Safety
+ `used` must point to a `size_t`.
  */
-const uint8_t *howdah_extent(uint32_t extent);
+const uint8_t *howdah_request(uint32_t slot,
+                              uintptr_t *used);
+
+/*
+ The extent with the body of the request in `slot`, which stands at its start. Null when it is not that request's.
+ */
+const uint8_t *howdah_extent(uint32_t slot,
+                             uint32_t extent);
 
 /*
  Claims the oldest waiting request: its slot, or -1.

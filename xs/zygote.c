@@ -152,6 +152,8 @@ static bool obey(pTHX_ const struct hd_packet *packet, SV *before_fork) {
         return spawn(aTHX_ packet, before_fork);
     if (strcmp(packet->text, "stop") == 0)
         zygote.stopping = true;
+    else if (strcmp(packet->text, "segment") == 0 && packet->count == 1)
+        hd_map_segment(aTHX_ packet->fds[0]);
     else
         tell("log the zygote does not know the command '%.60s'", packet->text);
     hd_close_all(packet->fds, packet->count);

@@ -4,10 +4,11 @@
 //! `cargo run --release --example floor -- 127.0.0.1:5001 [WORKERS]`
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 
 use howdah_front::{Capacity, Config, Front, Listener, Setup, Stock, runtime};
-use howdah_wire::{RESPONSE_HEAD_READY, RESPONSE_WHOLE, Segment, Shape};
+use howdah_wire::queue::Claim;
+use howdah_wire::{Answer, Outgoing, RESPONSE_HEAD_READY, RESPONSE_WHOLE, Roster, Segment, Shape};
 use rustix::thread::futex;
 
 const LINES: &[u8] = b"Content-Type: text/plain\r\n";
@@ -28,6 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let listeners = vec![listener];
         let (overdue, _) = tokio::sync::mpsc::unbounded_channel();
         let (departed, _) = tokio::sync::mpsc::unbounded_channel();
+        let (damaged, _) = tokio::sync::mpsc::unbounded_channel();
         let config = Arc::new(config);
         let front = Front::start(Setup {
             stock: Arc::new(Stock::new(&config)),
@@ -43,6 +45,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             capacity: Box::leak(Box::new(Capacity::new(None))),
             overdue,
             departed,
+            damaged,
+            roster: Roster::default(),
         })?;
         for worker in 0..workers {
             front.worker_up(worker, howdah_sys::socketpair_seqpacket()?.0);
@@ -58,7 +62,7 @@ fn serve(segment: Segment, worker: u16, bell: &std::os::fd::OwnedFd) {
     let queue = segment.queue();
     let cell = &segment.workers()[worker as usize];
     loop {
-        let Some(slot) = queue.claim(worker) else {
+        let Some(claim) = queue.claim(worker) else {
             queue.cells.enter_idle(worker, cell, howdah_sys::monotonic_ns());
             if queue.may_sleep(cell) {
                 let _ = futex::wait(&cell.wake, futex::Flags::empty(), 0, None);
@@ -66,20 +70,20 @@ fn serve(segment: Segment, worker: u16, bell: &std::os::fd::OwnedFd) {
             queue.cells.leave_idle(worker);
             continue;
         };
-        answer(segment, slot);
-        if queue.finish(slot, worker) && segment.front_of(slot).tell(slot) {
+        answer(segment, claim);
+        if queue.finish(claim, worker) && segment.front_of(claim.slot).tell(claim.slot) {
             let _ = howdah_sys::signal_eventfd(bell);
         }
     }
 }
 
-fn answer(segment: Segment, slot: u32) {
+fn answer(segment: Segment, Claim { slot, ticket }: Claim) {
     let control = &segment.controls()[slot as usize];
+    let mut response = Outgoing::new(ticket);
     control.claimed_at.store(howdah_sys::monotonic_ns(), Relaxed);
-    control.status.store(200, Relaxed);
-    control.head_length.store(LINES.len() as u32, Relaxed);
-    let room = segment.produce(slot, LINES) + segment.produce(slot, BODY);
+    let room = segment.produce(slot, &mut response, LINES) + segment.produce(slot, &mut response, BODY);
     debug_assert_eq!(room, LINES.len() + BODY.len());
     control.finished_at.store(howdah_sys::monotonic_ns(), Relaxed);
-    control.flags.store(RESPONSE_HEAD_READY | RESPONSE_WHOLE, SeqCst);
+    let (flags, head_length) = (RESPONSE_HEAD_READY | RESPONSE_WHOLE, LINES.len() as u32);
+    response.set_head(control, Answer { flags, status: 200, head_length, ..Answer::default() });
 }

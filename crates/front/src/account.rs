@@ -4,7 +4,6 @@
 //! the client's end.
 
 use std::fmt;
-use std::sync::atomic::Ordering::Relaxed;
 
 use howdah_accesslog::{ConnectionState, Format, Kept, Needs, NoValues, Record, Source, Values, Writer};
 use howdah_metrics::{Failure, Finished, Method};
@@ -74,6 +73,7 @@ impl Conn {
         if self.tally.begin == 0 {
             self.tally.begin = end; // nothing of a request has come
         }
+        self.tally.bound(end);
         self.count(connection, end);
         if let Some(log) = &thread.outlets.access_log {
             self.log(log, connection, end);
@@ -107,7 +107,8 @@ impl Conn {
 
     fn log(&self, log: &AccessLog, connection: ConnectionState, end: u64) {
         let kept = self.tally.kept.as_deref();
-        let values = Wanted { request: self.request(), report: self.report(), places: &log.places, kept };
+        let report = self.report();
+        let values = Wanted { request: self.request(), report: &report, places: &log.places, kept };
         let record = self.record(&values, (connection, end));
         log.writer.line(|out| log.format.render(&record, out));
     }
@@ -117,8 +118,8 @@ impl Conn {
         let tally = &self.tally;
         let request = self.request();
         let origin = &self.client.origin;
-        let worker = tally.worker.and_then(|worker| thread.segment.workers().get(worker as usize));
-        let pid = worker.map_or(0, |cell| cell.pid.load(Relaxed));
+        let roster = &thread.outlets.roster;
+        let pid = tally.worker.map_or(0, |worker| roster.pid(worker));
         Record {
             line: &tally.line,
             method: request.method(),
@@ -150,8 +151,8 @@ impl Conn {
             pid,
             tid: u64::from(pid),
             worker: tally.worker.map(u32::from),
-            generation: worker.map_or(0, |cell| cell.generation.load(Relaxed)),
-            request_id: request.text(tally.id),
+            generation: tally.worker.map_or(0, |worker| roster.generation(worker)),
+            request_id: tally.id.bytes(),
             values,
         }
     }

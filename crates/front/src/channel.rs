@@ -71,7 +71,7 @@ fn deliver(worker: u16, packet: &[u8], fds: Vec<OwnedFd>) {
         return;
     };
     let thread = here();
-    let conn = thread.dispatch.borrow().conn_of(message.slot);
+    let conn = thread.dispatch.borrow().conn_served_by(worker, message.slot);
     let mail = read(worker, &message, rest, fds);
     let Some((conn, mail)) = conn.zip(mail) else {
         return answer(worker, Message { value: REFUSED, ..message }, &[], None);

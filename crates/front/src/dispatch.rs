@@ -4,13 +4,19 @@
 //! [`Dispatch::wake_workers`] runs when the thread is about to sleep, or every few requests when it never does. A
 //! sleeper is only woken when those awake will not drain the queue soon; [`Dispatch::backstop`] finds out when that
 //! estimate was wrong.
+//!
+//! Which slots are at hand, and which ticket each has, is this thread's own knowledge (`slots`). A word in the segment
+//! counts only where it fits that; one that cannot be true makes the whole segment suspect, see `inspect`.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use howdah_wire::{FrontCell, Phase, Segment, SlotControl, WorkerCell, WorkerPhase, queue::Queue};
+use howdah_wire::{Answer, FrontCell, Phase, Segment, SlotControl, WorkerCell, WorkerPhase, queue::Queue};
+use tokio::sync::mpsc::UnboundedSender;
 
-use crate::registry::{Mail, Registry};
+use crate::Damaged;
+use crate::registry::Registry;
+use crate::slots::{Hold, NOBODY, Place, Slot, Slots};
 use crate::spool::Spool;
 
 /// How long the workers that are awake may need for the queue before another one is woken.
@@ -31,80 +37,119 @@ const WORKER_SPIN_NS: u32 = 300_000;
 const WARM: u32 = 32;
 /// A response that leaves much memory in its slot, in bytes.
 const LARGE: u64 = 128 * 1024;
-/// No connection waits for this slot.
-const NOBODY: usize = usize::MAX;
 
 /// The slots of one front thread.
 pub(crate) struct Dispatch {
-    segment: Segment,
-    queue: Queue<'static>,
-    cell: &'static FrontCell,
+    pub(crate) segment: Segment,
+    pub(crate) queue: Queue<'static>,
+    pub(crate) cell: &'static FrontCell,
     /// Slots at hand; the last one used is the first to be used again, because it is warm.
     free: Vec<u32>,
-    /// For each slot of the segment, the connection that waits for it.
-    conns: Vec<usize>,
+    pub(crate) slots: Slots,
     /// Bodies of requests in slots of this thread.
     kept: HashMap<u32, Spool>,
     /// Moving average of run times in nanoseconds.
     run_ns: u64,
-    /// Worker cells that have been in use: the first so many.
-    cells: usize,
+    /// Workers that live, by the number of their cell.
+    pub(crate) present: Vec<bool>,
     /// Requests queued and not yet given back.
     in_flight: u32,
     /// Requests in a row that were queued with none other in flight.
-    serial: u32,
+    pub(crate) serial: u32,
     /// Workers have been told to look for the next request before they sleep.
-    workers_spin: bool,
+    pub(crate) workers_spin: bool,
     /// Head of the queue when the backstop last looked.
-    seen_head: u64,
+    pub(crate) seen_head: u64,
     max_queue: usize,
+    /// What is wrong with the segment: it will be replaced.
+    pub(crate) damage: Option<&'static str>,
+    pub(crate) damaged: UnboundedSender<Damaged>,
+    /// Head of the queue at the last inspection, and inspections in a row that found nothing there.
+    pub(crate) inspected: (u64, u8),
 }
 
 impl Dispatch {
-    pub(crate) fn new(segment: Segment, thread: u32, max_queue: usize) -> Self {
-        let controls = segment.controls();
-        let own = |slot: &u32| controls[*slot as usize].front.load(Relaxed) == thread;
+    pub(crate) fn new(
+        segment: Segment,
+        thread: u32,
+        max_queue: usize,
+        damaged: UnboundedSender<Damaged>,
+    ) -> Self {
+        let own = segment.slots_of(thread);
         Self {
             segment,
             queue: segment.queue(),
             cell: &segment.fronts()[thread as usize],
-            free: (0..controls.len() as u32).rev().filter(own).collect(),
-            conns: vec![NOBODY; controls.len()],
+            free: own.clone().rev().collect(),
+            slots: Slots::new(own),
             kept: HashMap::new(),
             run_ns: 0,
             in_flight: 0,
             serial: 0,
             workers_spin: false,
-            cells: 0,
+            present: Vec::new(),
             seen_head: 0,
             max_queue,
+            damage: None,
+            damaged,
+            inspected: (0, 0),
         }
     }
 
     /// A slot to write a request into, or none when too many requests wait.
     pub(crate) fn take_slot(&mut self) -> Option<u32> {
-        if self.queue.length() >= self.max_queue as u64 && self.queue.waiting() >= self.max_queue {
+        if self.queue.backlog() >= self.max_queue as u64 && self.queue.waiting() >= self.max_queue {
             return None;
         }
-        self.free.pop()
+        let slot = self.free.pop()?;
+        *self.slots.get_mut(slot)? = Slot { hold: Hold::Ours, ..Slot::default() };
+        Some(slot)
     }
 
     /// Gives back a slot that was taken and not queued.
     pub(crate) fn put_back(&mut self, slot: u32) {
-        self.free.push(slot);
+        if let Some(own) = self.slots.get_mut(slot) {
+            own.hold = Hold::Free;
+            self.free.push(slot);
+        }
     }
 
     /// Queues the request in `slot`; news will go to `conn`. False when the queue has no room.
-    pub(crate) fn queue(&mut self, slot: u32, conn: usize, now: u64) -> bool {
-        self.control(slot).reset(now);
-        self.conns[slot as usize] = conn;
-        let queued = self.queue.push(slot);
+    pub(crate) fn queue(&mut self, slot: u32, place: Place, conn: usize, now: u64) -> bool {
+        let control = self.control(slot);
+        let Some(own) = self.slots.get_mut(slot) else { return false };
+        control.reset(now);
+        *own = Slot { hold: Hold::Ours, conn, place, queued_at: now, ..Slot::default() };
+        let queued = self.push(slot);
         self.in_flight += 1;
         self.count_serial();
         if !queued {
             self.free_slot(slot);
         }
         queued
+    }
+
+    /// Gives a slot of ours its ticket and its place in the queue. Where the segment is to be replaced it waits for that.
+    pub(crate) fn push(&mut self, slot: u32) -> bool {
+        let ticket = if self.damage.is_none() { self.queue.draw() } else { None };
+        if ticket.is_none() {
+            self.inspect_queue();
+        }
+        let waits = self.damage.is_some();
+        let Some(own) = self.slots.get_mut(slot) else { return false };
+        own.consumed = 0;
+        own.answer = Answer::default();
+        let Some(ticket) = ticket else {
+            own.hold = if waits { Hold::Kept } else { Hold::Ours };
+            return waits;
+        };
+        (own.hold, own.ticket) = (Hold::Out, ticket);
+        self.segment.stamp(slot, own.place.near, ticket);
+        if let Some(extent) = own.place.extent.and_then(|extent| self.segment.extent_ticket(extent)) {
+            extent.store(ticket, Relaxed);
+        }
+        self.queue.push(slot, ticket);
+        true
     }
 
     /// True while requests come one by one, so that a short wait for an answer costs less than to sleep and be woken.
@@ -123,24 +168,26 @@ impl Dispatch {
 
     /// The connection is through with `slot`: it is dropped from the queue, left to run for nobody, or free again.
     pub(crate) fn give_back(&mut self, slot: u32) {
-        let phase = self.queue.state(slot).phase;
-        if phase == Phase::Done || phase == Phase::Free {
-            self.release(slot);
-        } else if self.queue.cancel(slot) {
-            self.free_slot(slot);
-        } else {
-            self.abandon(slot);
+        let Some(&Slot { hold, ticket, .. }) = self.slots.get(slot) else { return };
+        match hold {
+            Hold::Free => {}
+            Hold::Ours | Hold::Kept => self.free_slot(slot),
+            Hold::Out if self.look(slot).done => self.release(slot),
+            Hold::Out if self.queue.cancel(slot, ticket) => self.free_slot(slot),
+            Hold::Out => self.abandon(slot),
         }
     }
 
-    fn release(&mut self, slot: u32) {
+    pub(crate) fn release(&mut self, slot: u32) {
         self.queue.release(slot);
         self.free_slot(slot);
     }
 
     /// A worker has it and may even be done by now; whatever comes is for nobody.
     fn abandon(&mut self, slot: u32) {
-        self.conns[slot as usize] = NOBODY;
+        if let Some(own) = self.slots.get_mut(slot) {
+            own.conn = NOBODY;
+        }
         let control = self.control(slot);
         if control.abandon() {
             howdah_sys::futex_wake(&control.room, 1);
@@ -149,9 +196,9 @@ impl Dispatch {
 
     /// The worker that has been at `slot` since before `time`.
     pub(crate) fn stuck_worker(&self, slot: u32, time: u64) -> Option<u16> {
-        let state = self.queue.state(slot);
+        let owner = self.owner(slot).filter(|_| self.queue.state(slot).phase == Phase::Running)?;
         let claimed = self.control(slot).claimed_at.load(Relaxed);
-        (state.phase == Phase::Running && claimed != 0 && claimed < time).then_some(state.owner)
+        (claimed != 0 && claimed < time).then_some(owner)
     }
 
     /// Keeps the body of the request in `slot` until the slot is free again.
@@ -164,21 +211,37 @@ impl Dispatch {
         self.kept.get(&slot)
     }
 
-    /// The worker that has or had `slot`.
-    pub(crate) fn owner(&self, slot: u32) -> u16 {
-        self.queue.state(slot).owner
+    /// The worker that has or had the request in `slot`.
+    pub(crate) fn owner(&self, slot: u32) -> Option<u16> {
+        let (own, state) = (self.slots.out(slot)?, self.queue.state(slot));
+        let ours = state.ticket == own.ticket && matches!(state.phase, Phase::Running | Phase::Done);
+        (ours && self.is_present(state.owner)).then_some(state.owner)
     }
 
     /// True once the worker is through with `slot`.
-    pub(crate) fn is_done(&self, slot: u32) -> bool {
-        self.queue.state(slot).phase == Phase::Done
+    pub(crate) fn is_done(&mut self, slot: u32) -> bool {
+        self.look(slot).done
+    }
+
+    /// The connection that waits for `slot`, when this worker has its request.
+    pub(crate) fn conn_served_by(&self, worker: u16, slot: u32) -> Option<usize> {
+        self.conn_of(slot).filter(|_| self.owner(slot) == Some(worker))
     }
 
     /// The connection that waits for `slot`.
     pub(crate) fn conn_of(&self, slot: u32) -> Option<usize> {
-        self.conns.get(slot as usize).copied().filter(|&conn| conn != NOBODY)
+        self.slots.get(slot).map(|own| own.conn).filter(|&conn| conn != NOBODY)
     }
 
+    /// The request in `slot`, as it stands there now: whoever writes to the segment may have changed it.
+    pub(crate) fn request(&self, slot: u32) -> &'static [u8] {
+        match self.slots.get(slot) {
+            Some(own) => self.segment.request_area(slot, own.place.near),
+            None => &[],
+        }
+    }
+
+    /// The words of a slot of ours.
     pub(crate) fn control(&self, slot: u32) -> &'static SlotControl {
         &self.segment.controls()[slot as usize]
     }
@@ -196,7 +259,7 @@ impl Dispatch {
 
     /// Wakes as many workers as the queue needs.
     pub(crate) fn wake_workers(&self, now: u64) {
-        let waiting = self.queue.length();
+        let waiting = self.queue.backlog();
         let sleepers = if waiting == 0 { 0 } else { self.queue.cells.sleepers() };
         if sleepers == 0 {
             return;
@@ -210,7 +273,7 @@ impl Dispatch {
 
     /// True while requests wait though workers sleep: the estimate behind that must be checked soon.
     pub(crate) fn needs_backstop(&self) -> bool {
-        self.queue.length() > 0 && self.queue.cells.sleepers() > 0
+        self.queue.backlog() > 0 && self.queue.cells.sleepers() > 0
     }
 
     /// Wakes one more worker when the queue has not moved since the last call.
@@ -223,59 +286,41 @@ impl Dispatch {
     }
 
     pub(crate) fn worker_up(&mut self, worker: u16) {
-        self.cells = self.cells.max(worker as usize + 1).min(self.segment.workers().len());
+        let index = usize::from(worker);
+        if index < self.segment.workers().len() {
+            self.present.resize(self.present.len().max(index + 1), false);
+            self.present[index] = true;
+        }
     }
 
-    /// Settles what a dead worker has left: requests that it had not begun go back into the queue, the one that it
-    /// was running is lost, and what it had finished is passed on.
-    pub(crate) fn worker_gone(&mut self, worker: u16, status: u16, registry: &mut Registry) {
-        for slot in 0..self.conns.len() as u32 {
-            let state = self.queue.state(slot);
-            if state.owner != worker || !self.is_own(slot) {
-                continue;
-            }
-            match state.phase {
-                Phase::Done => {
-                    self.news(slot, registry);
-                }
-                Phase::Running => self.settle(slot, status, registry),
-                Phase::Free | Phase::Queued => {}
-            }
-        }
-        self.wake_workers(howdah_sys::monotonic_ns());
-    }
-
-    fn settle(&mut self, slot: u32, status: u16, registry: &mut Registry) {
-        let Some(conn) = self.conn_of(slot) else { return self.release(slot) };
-        self.queue.release(slot);
-        if self.control(slot).begun.load(SeqCst) == 0 && self.queue.push(slot) {
-            return;
-        }
-        let entry = registry.get(conn);
-        entry.mail.push_back(Mail::Lost { status });
-        entry.wake();
+    pub(crate) fn is_present(&self, worker: u16) -> bool {
+        self.present.get(usize::from(worker)).is_some_and(|&present| present)
     }
 
     /// True when a connection was woken.
-    fn news(&mut self, slot: u32, registry: &mut Registry) -> bool {
+    pub(crate) fn news(&mut self, slot: u32, registry: &mut Registry) -> bool {
+        let Some(own) = self.slots.out(slot) else { return false };
+        let (conn, ended) = (own.conn, own.ended);
         let done = self.is_done(slot);
-        if done {
+        if done && !ended {
             self.sample(slot);
         }
-        match self.conn_of(slot) {
-            Some(conn) => {
-                let entry = registry.get(conn);
-                entry.news = true;
-                entry.wake();
-                return true;
+        if conn == NOBODY {
+            if done {
+                self.release(slot);
             }
-            None if done => self.release(slot),
-            None => {}
+            return false;
         }
-        false
+        let entry = registry.get(conn);
+        entry.news = true;
+        entry.wake();
+        true
     }
 
     fn sample(&mut self, slot: u32) {
+        if let Some(own) = self.slots.get_mut(slot) {
+            own.ended = true;
+        }
         let control = self.control(slot);
         let run =
             control.finished_at.load(Relaxed).saturating_sub(control.claimed_at.load(Relaxed)).min(SAMPLE_NS);
@@ -291,7 +336,7 @@ impl Dispatch {
             IDLE => worker.wake.load(Relaxed) == 1,
             _ => false,
         };
-        self.segment.workers()[..self.cells].iter().filter(soon).count() as u64
+        self.segment.workers()[..self.present.len()].iter().filter(soon).count() as u64
     }
 
     fn wake_one(&self) {
@@ -301,17 +346,15 @@ impl Dispatch {
         }
     }
 
-    fn is_own(&self, slot: u32) -> bool {
-        std::ptr::eq(self.segment.front_of(slot), self.cell)
-    }
-
-    fn free_slot(&mut self, slot: u32) {
-        self.in_flight -= 1;
+    pub(crate) fn free_slot(&mut self, slot: u32) {
+        let Some(own) = self.slots.get_mut(slot) else { return };
+        let produced = own.answer.produced;
+        *own = Slot::default();
+        self.in_flight = self.in_flight.saturating_sub(1);
         if !self.kept.is_empty() {
             self.kept.remove(&slot);
         }
-        self.conns[slot as usize] = NOBODY;
-        if self.in_flight >= WARM && self.control(slot).produced.load(Relaxed) > LARGE {
+        if self.in_flight >= WARM && produced > LARGE {
             // Refused, the memory stays with the slot.
             let _ = howdah_sys::discard(self.segment.slot_area(slot));
         }

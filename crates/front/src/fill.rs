@@ -4,12 +4,13 @@ use howdah_http1::{Head, decode_path};
 use howdah_wire::request::Full;
 use howdah_wire::{
     REQUEST_EXTENT, REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_LOCAL, REQUEST_SPOOLED, RequestReader,
-    RequestWriter, Span,
+    RequestWriter,
 };
 
 use crate::conn::Client;
 use crate::refusal::Refusal;
-use crate::request_id;
+use crate::request_id::{self, Id};
+use crate::slots::Place;
 use crate::spool::Spool;
 use crate::thread::here;
 
@@ -32,29 +33,29 @@ struct Complete<'a> {
     id: &'a [u8],
 }
 
-/// Writes the request and queues it for `conn`; gives its slot, and where its id stands there.
+/// Writes the request and queues it for `conn`; gives its slot, and its id.
 pub(crate) fn enqueue(
     head: &Head<'_>,
     body: &Body<'_>,
     client: &Client,
     conn: usize,
     path: &mut Vec<u8>,
-) -> Result<(u32, Span), Refusal> {
+) -> Result<(u32, Id), Refusal> {
     path.clear();
     decode_path(head.path, path)?;
     let thread = here();
     let slot = thread.dispatch.borrow_mut().take_slot().ok_or(Refusal::Overload)?;
     let mut room = request_id::ROOM;
     let request = Complete { head, body, client, path, id: request_id::choose(head, &mut room) };
-    let Ok(id) = request.place(slot) else {
+    let Ok(place) = request.place(slot) else {
         thread.dispatch.borrow_mut().put_back(slot);
         return Err(Refusal::TooLarge);
     };
-    if thread.queue(slot, conn) { Ok((slot, id)) } else { Err(Refusal::Overload) }
+    if thread.queue(slot, place, conn) { Ok((slot, Id::new(request.id))) } else { Err(Refusal::Overload) }
 }
 
-/// What a slot would hold of a request that comes into none, without its body, and where its id stands.
-pub(crate) fn copy(head: &Head<'_>, client: &Client) -> Option<(Box<[u8]>, Span)> {
+/// What a slot would hold of a request that comes into none, without its body, and its id.
+pub(crate) fn copy(head: &Head<'_>, client: &Client) -> Option<(Box<[u8]>, Id)> {
     let (mut path, mut room) = (Vec::new(), request_id::ROOM);
     if decode_path(head.path, &mut path).is_err() {
         path.clear();
@@ -63,25 +64,26 @@ pub(crate) fn copy(head: &Head<'_>, client: &Client) -> Option<(Box<[u8]>, Span)
     let mut area = vec![0; 4096 + 3 * head.len];
     let body = &Body::Inline(b"");
     let request = Complete { head, body, client, path: &path, id: request_id::choose(head, &mut room) };
-    let id = request.write(&mut area).ok()?;
+    request.write(&mut area).ok()?;
     let used = RequestReader::new(&area).used().len();
     area.truncate(used);
-    Some((area.into(), id))
+    Some((area.into(), Id::new(request.id)))
 }
 
 impl Complete<'_> {
     /// Writes the request near the response ring if it fits there, else where there is more room.
-    fn place(&self, slot: u32) -> Result<Span, Full> {
-        let segment = here().segment;
+    fn place(&self, slot: u32) -> Result<Place, Full> {
+        let segment = here().segment();
+        let extent =
+            if let Body::Spooled(Spool::Extent(extent), _) = self.body { Some(extent.index) } else { None };
         let write_at = |near| {
             segment.place_request(slot, near);
-            self.write(segment.request_area(slot))
+            self.write(segment.request_area(slot, near)).map(|()| Place { near, extent })
         };
         write_at(true).or_else(|_| write_at(false))
     }
 
-    /// Gives where the id stands.
-    fn write(&self, area: &mut [u8]) -> Result<Span, Full> {
+    fn write(&self, area: &mut [u8]) -> Result<(), Full> {
         let Self { head, client, .. } = self;
         let mut out = RequestWriter::new(area);
         out.record.method = out.put(head.method)?;
@@ -97,13 +99,13 @@ impl Complete<'_> {
         out.record.remote_addr = out.put(client.address.as_bytes())?;
         out.record.remote_port = out.put(client.port.as_bytes())?;
         out.record.flags = flags(head, self.body, client);
-        let id = self.write_fields(&mut out)?;
+        self.write_fields(&mut out)?;
         write_body(&mut out, head, self.body)?;
         out.finish();
-        Ok(id)
+        Ok(())
     }
 
-    fn write_fields(&self, out: &mut RequestWriter<'_>) -> Result<Span, Full> {
+    fn write_fields(&self, out: &mut RequestWriter<'_>) -> Result<(), Full> {
         for field in self.head.fields() {
             // CONTENT_LENGTH is the length of what was received, whatever framing it had.
             let ours = field.name.eq_ignore_ascii_case(b"content-length")
@@ -112,7 +114,7 @@ impl Complete<'_> {
                 out.field(field.name, field.value)?;
             }
         }
-        if self.id.is_empty() { Ok(Span::default()) } else { out.variable(request_id::VARIABLE, self.id) }
+        if self.id.is_empty() { Ok(()) } else { out.variable(request_id::VARIABLE, self.id).map(drop) }
     }
 }
 

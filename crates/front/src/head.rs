@@ -78,6 +78,10 @@ impl ResponseHead {
             request_id::put(out, id);
         }
         out.extend_from_slice(lines);
+        if !out.ends_with(b"\r\n") {
+            // Written over while it was copied: what follows must be understood all the same.
+            out.extend_from_slice(b"\r\n");
+        }
         self.put_framing(out);
         put_connection(out, self.version, self.keep_alive);
         out.extend_from_slice(b"\r\n");

@@ -4,8 +4,9 @@
 //! listen    addresses, bound before privileges are dropped
 //! thread    one event loop and what its connections share; wake-ups are batched around its sleep
 //! accept -> conn -> (collect, spool) -> fill   a request comes in and is queued
-//! dispatch, channel                       slots, queue, wake-ups; what workers send beside shared memory
-//! reply -> head -> (stream) -> send -> (linger)   its response goes out
+//! dispatch, slots, channel                slots, queue, wake-ups; what workers send beside shared memory
+//! inspect, recover                        shared memory that cannot be true; requests of dead workers
+//! reply -> ring -> head -> (stream) -> send -> (linger)   its response goes out
 //! reader, pace, response_spool, stock   clients that read slowly: how slowly, where their responses lie, how much that is
 //! departure   clients that leave before
 //! tally -> account   what the request has come to, for the access log; slow, for the log of those that took too long
@@ -33,12 +34,14 @@ mod dispatch;
 mod fill;
 mod head;
 mod idle;
+mod inspect;
 mod intake;
 mod linger;
 mod listen;
 mod local;
 mod pace;
 mod reader;
+mod recover;
 mod refusal;
 mod registry;
 mod repeated;
@@ -46,6 +49,8 @@ mod reply;
 mod request_id;
 mod response_spool;
 mod send;
+mod ring;
+mod slots;
 mod slow;
 mod socket;
 mod spool;
@@ -54,13 +59,14 @@ mod stream;
 mod tally;
 mod thread;
 
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_metrics::Recorder;
-use howdah_wire::Segment;
+use howdah_wire::{Roster, Segment};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 
@@ -82,9 +88,22 @@ use thread::{Outlets, Thread, add, here};
 enum Order {
     WorkerUp { worker: u16, channel: OwnedFd },
     WorkerGone { worker: u16, status: u16, done: oneshot::Sender<()> },
+    Replace { segment: Shared },
     Accept { listeners: Vec<Listener> },
     Close { done: oneshot::Sender<()> },
     Drain { idle: Duration, done: oneshot::Sender<()> },
+}
+
+/// A segment in an order, which is to be dropped with the last thread that has obeyed it.
+struct Shared {
+    segment: Segment,
+    _done: Arc<dyn std::any::Any + Send + Sync>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
 }
 
 /// A front thread, to those who give it orders. Orders to a thread that has ended are dropped.
@@ -100,6 +119,22 @@ pub struct Overdue {
     pub worker: u16,
     /// The slot in which it is stuck: when it has left that meanwhile, it may live.
     pub slot: u32,
+}
+
+/// A segment in which something stands that cannot be true: somebody has written over it. It must be replaced, together
+/// with every worker that uses it, by [`Front::replace`]; until then this thread gives them nothing more to do.
+#[derive(Clone, Copy)]
+pub struct Damaged {
+    /// The segment.
+    pub segment: Segment,
+    /// What was found there.
+    pub what: &'static str,
+}
+
+impl fmt::Debug for Damaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Damaged").field("what", &self.what).finish_non_exhaustive()
+    }
 }
 
 /// What a front thread needs to start.
@@ -131,6 +166,10 @@ pub struct Setup {
     pub departed: mpsc::UnboundedSender<u16>,
     /// What responses hold for slow clients; one for all threads.
     pub stock: Arc<Stock>,
+    /// Told of a segment that is damaged.
+    pub damaged: mpsc::UnboundedSender<Damaged>,
+    /// Who the workers are.
+    pub roster: Roster,
 }
 
 impl Front {
@@ -139,8 +178,8 @@ impl Front {
     /// # Errors
     /// When the event loop takes no more descriptors, or the system has no random bytes.
     pub fn start(setup: Setup) -> io::Result<Self> {
-        let Setup { access_log, slow_log, recorder, local, overdue, departed, .. } = setup;
-        let outlets = Outlets { access_log, slow_log, recorder, local, overdue, departed };
+        let Setup { access_log, slow_log, recorder, local, overdue, departed, damaged, roster, .. } = setup;
+        let outlets = Outlets { access_log, slow_log, recorder, local, overdue, departed, damaged, roster };
         Thread::install(setup.config, setup.segment, setup.index, setup.capacity, outlets, setup.stock)?;
         let (orders, inbox) = mpsc::unbounded_channel();
         // Its events need no reader: that the loop wakes is enough, and edges come for every write.
@@ -162,6 +201,12 @@ impl Front {
         let (done, settled) = oneshot::channel();
         let _ = self.orders.send(Order::WorkerGone { worker, status, done });
         let _ = settled.await;
+    }
+
+    /// All workers are gone, and those to come use this segment. Requests that wait are queued there; those that were
+    /// running are lost (502). `done` is dropped when this thread has left the segment before.
+    pub fn replace(&self, segment: Segment, done: Arc<dyn std::any::Any + Send + Sync>) {
+        let _ = self.orders.send(Order::Replace { segment: Shared { segment, _done: done } });
     }
 
     /// Accepts connections from these listeners, too.
@@ -213,6 +258,7 @@ async fn obey(mut inbox: mpsc::UnboundedReceiver<Order>, eventfd: AsyncFd<Arc<Ow
                 worker_gone(worker, status);
                 let _ = done.send(());
             }
+            Order::Replace { segment: Shared { segment, .. } } => here().replace(segment),
             Order::Accept { listeners } => accept_from(listeners),
             Order::Close { done } => {
                 tokio::spawn(async {

@@ -6,15 +6,14 @@
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::task::{Context, Poll};
 
 use howdah_accesslog::Source;
 use howdah_http1::Version;
 use howdah_metrics::{ConnectionState, Failure};
 use howdah_wire::{
-    LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_DETACHED, RESPONSE_FAILED, RESPONSE_FILE,
-    RESPONSE_HEAD_READY, SlotControl,
+    Answer, LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_DETACHED, RESPONSE_FAILED,
+    RESPONSE_FILE, RESPONSE_HEAD_READY,
 };
 
 use crate::Overdue;
@@ -25,6 +24,7 @@ use crate::head::{Framing, ResponseHead};
 use crate::refusal::Refusal;
 use crate::registry::Mail;
 use crate::repeated::Repeated;
+use crate::ring::{Look, Ring};
 use crate::thread::here;
 
 /// Bodies up to this size are copied behind the head; longer ones are sent from the slot.
@@ -64,9 +64,8 @@ impl Conn {
                 Event::Mail(mail) => self.open_mail(exchange, mail).await,
                 Event::News => {}
             }
-            let control = here().dispatch.borrow().control(exchange.slot);
-            let flags = control.flags.load(Acquire);
-            let done = here().dispatch.borrow().is_done(exchange.slot);
+            let look = here().dispatch.borrow_mut().look(exchange.slot);
+            let (flags, done) = (look.answer.flags, look.done);
             if flags & RESPONSE_DETACHED != 0 && done {
                 return Next::Close;
             }
@@ -76,7 +75,7 @@ impl Conn {
             let file_due = flags & RESPONSE_FILE != 0 && file.is_none();
             if flags & RESPONSE_HEAD_READY != 0 && !file_due {
                 here().registry.borrow_mut().get(self.key).waiting = false;
-                return self.respond(exchange, control, done, file).await;
+                return self.respond(exchange, look, file).await;
             }
             if done && flags & RESPONSE_HEAD_READY == 0 {
                 static TOLD: Repeated = Repeated::new();
@@ -91,36 +90,33 @@ impl Conn {
     async fn respond(
         &mut self,
         exchange: Exchange,
-        control: &'static SlotControl,
-        done: bool,
+        Look { answer, done }: Look,
         file: Option<BodyFile>,
     ) -> Next {
-        let lines = control.head_length.load(Relaxed) as usize;
-        let available = control.available();
-        if lines > available {
+        let (lines, available) = (answer.head_length as usize, answer.produced as usize);
+        if lines > available || !(200..1000).contains(&answer.status) {
             return self.give_up(exchange, 502).await;
         }
-        let broken = control.flags.load(Acquire) & RESPONSE_BROKEN != 0;
+        let broken = answer.flags & RESPONSE_BROKEN != 0;
         let known = match &file {
             Some(file) => Some(file.length),
             // What there is of a broken body must not look like all of it.
             None => (done && !broken).then(|| (available - lines) as u64),
         };
-        let head = self.head(exchange, control, known);
+        let head = self.head(exchange, &answer, known);
         self.tally.status = head.status;
         self.enter(ConnectionState::Writing);
-        self.tally.worker = Some(here().dispatch.borrow().owner(exchange.slot));
+        self.tally.worker = here().dispatch.borrow().owner(exchange.slot);
         if done && file.is_none() && !broken {
             return self.send_whole(head, exchange.slot, lines, available - lines).await;
         }
         self.stream(head, exchange.slot, lines, file).await
     }
 
-    fn head(&self, exchange: Exchange, control: &SlotControl, known: Option<u64>) -> ResponseHead {
+    fn head(&self, exchange: Exchange, answer: &Answer, known: Option<u64>) -> ResponseHead {
         let thread = here();
-        let status = control.status.load(Relaxed) as u16;
-        let flags = control.flags.load(Relaxed);
-        let given = Some(control.content_length.load(Relaxed)).filter(|&length| length != LENGTH_UNKNOWN);
+        let (status, flags) = (answer.status as u16, answer.flags);
+        let given = Some(answer.content_length).filter(|&length| length != LENGTH_UNKNOWN);
         let framing = Framing::choose(exchange.version, exchange.is_head, status, given, known);
         let keep_alive = exchange.keep_alive
             && flags & RESPONSE_CLOSE == 0
@@ -168,12 +164,9 @@ impl Conn {
         let thread = here();
         let out = &mut thread.scratch.borrow_mut().output;
         out.clear();
-        // Lines start the ring and are shorter than it, so they lie in one run.
-        head.put(out, &thread.segment.response(slot, 0).0[..lines], self.request_id());
+        head.put(out, Ring(slot).lines(lines), self.request_id());
         self.tally.keep_fields(Source::ResponseHeader, out);
-        let (first, second) = thread.segment.response(slot, lines);
-        let first = &first[..length.min(first.len())];
-        let second = &second[..length - first.len()];
+        let (first, second) = Ring(slot).bytes(lines, length);
         let written = if length <= COPY_BODY {
             out.extend_from_slice(first);
             out.extend_from_slice(second);

@@ -16,6 +16,8 @@ pub(crate) const NAME: &[u8] = b"X-Request-Id";
 pub(crate) const VARIABLE: &[u8] = b"HTTP_X_REQUEST_ID";
 /// Longest id that is taken from a client.
 const LONGEST: usize = 128;
+/// Longest id that is kept without memory of its own.
+const SHORT: usize = 38;
 /// Hexadecimal digits of an id of ours.
 const DIGITS: usize = 32;
 
@@ -24,6 +26,43 @@ pub(crate) type Made = [u8; DIGITS];
 
 /// Room for one.
 pub(crate) const ROOM: Made = [0; DIGITS];
+
+/// The id of a request, kept by its connection: what stands in the slot any worker may write over, and it goes into the
+/// head of the response.
+#[derive(Debug)]
+pub(crate) enum Id {
+    /// One of ours or a usual one, such as a UUID: so many bytes of these.
+    Short([u8; SHORT], u8),
+    /// A longer one.
+    Long(Box<[u8]>),
+}
+
+impl Default for Id {
+    fn default() -> Self {
+        Self::Short([0; SHORT], 0)
+    }
+}
+
+impl Id {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        let mut short = [0; SHORT];
+        match short.get_mut(..bytes.len()) {
+            Some(start) => {
+                start.copy_from_slice(bytes);
+                Self::Short(short, bytes.len() as u8)
+            }
+            None => Self::Long(bytes.into()),
+        }
+    }
+
+    /// Empty for none.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Short(bytes, length) => bytes.get(..usize::from(*length)).unwrap_or_default(),
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
 
 /// Makes the ids of a front thread. The number rises in its text, so an id costs no division.
 #[derive(Debug)]
@@ -118,6 +157,14 @@ mod tests {
         let ids: std::collections::HashSet<Made> =
             (0..1000).flat_map(|_| [one.make(), other.make()]).collect();
         assert_eq!(ids.len(), 2000);
+    }
+
+    #[test]
+    fn an_id_is_kept_whatever_its_length() {
+        for length in [0, 1, DIGITS, 36, SHORT, SHORT + 1, LONGEST] {
+            let bytes = vec![b'x'; length];
+            assert_eq!(Id::new(&bytes).bytes(), bytes, "{length}");
+        }
     }
 
     #[test]

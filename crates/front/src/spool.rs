@@ -64,7 +64,7 @@ pub(crate) struct Extent {
 impl Extent {
     fn append(&mut self, data: &[u8]) -> io::Result<()> {
         let end = self.length + data.len();
-        let room = here().segment.extent(self.index).get_mut(self.length..end);
+        let room = here().segment().extent(self.index).get_mut(self.length..end);
         room.ok_or(io::ErrorKind::FileTooLarge)?.copy_from_slice(data);
         self.length = end;
         Ok(())

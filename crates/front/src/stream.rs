@@ -7,18 +7,18 @@
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering::Acquire;
 use std::task::{Context, Poll};
 
 use howdah_accesslog::Source;
 use howdah_http1::encode::{LAST_CHUNK, chunk_head};
-use howdah_wire::{RESPONSE_BROKEN, RESPONSE_FILE, SlotControl};
+use howdah_wire::{RESPONSE_BROKEN, RESPONSE_FILE};
 
 use crate::conn::{Conn, Next};
 use crate::departure::has_left;
 use crate::head::{Framing, ResponseHead};
 use crate::registry::{Mail, Rest};
 use crate::reply::BodyFile;
+use crate::ring::Ring;
 pub(crate) use crate::send::Woken;
 use crate::socket::Socket;
 use crate::thread::here;
@@ -29,7 +29,7 @@ const FILE_TURN: usize = 1 << 20;
 /// A response under way.
 struct Stream {
     slot: u32,
-    control: &'static SlotControl,
+    ring: Ring,
     framing: Framing,
     /// Body bytes taken from the ring.
     taken: u64,
@@ -50,19 +50,18 @@ impl Conn {
         lines: usize,
         file: Option<BodyFile>,
     ) -> Next {
-        let thread = here();
         let mut output = std::mem::take(&mut self.output);
-        head.put(&mut output, &thread.segment.response(slot, 0).0[..lines], self.request_id());
+        let ring = Ring(slot);
+        head.put(&mut output, ring.lines(lines), self.request_id());
         self.tally.keep_fields(Source::ResponseHeader, &output);
         self.output = output;
-        let control = thread.dispatch.borrow().control(slot);
         let left = match head.framing {
             Framing::Length(length) => length,
             Framing::Empty(_) => 0,
             Framing::Chunked | Framing::Close => u64::MAX,
         };
         let mut stream =
-            Stream { slot, control, framing: head.framing, taken: 0, left, most: left, ended: false };
+            Stream { slot, ring, framing: head.framing, taken: 0, left, most: left, ended: false };
         stream.consume(lines);
         let whole = match file {
             Some(file) => {
@@ -90,20 +89,20 @@ impl Conn {
     /// True when all of it is out, and the connection in step.
     async fn stream_ring(&mut self, stream: &mut Stream) -> bool {
         loop {
-            let done = here().dispatch.borrow().is_done(stream.slot);
-            let broken = stream.control.flags.load(Acquire) & RESPONSE_BROKEN != 0;
+            let done = here().dispatch.borrow_mut().is_done(stream.slot);
+            let broken = stream.ring.flags() & RESPONSE_BROKEN != 0;
             stream.take(self, done && !broken);
             if stream.write(self).is_err() {
                 return false;
             }
-            if done && stream.control.available() == 0 {
+            if done && stream.ring.available() == 0 {
                 let in_step = !broken && stream.is_complete(self);
                 if self.holds() {
                     self.part_with_slot();
                 }
                 return self.flush().await && in_step;
             }
-            if !self.is_held_up() && stream.control.available() > 0 {
+            if !self.is_held_up() && stream.ring.available() > 0 {
                 // The bound on the output held these back, and nobody would wake us for them.
                 tokio::task::consume_budget().await;
                 continue;
@@ -166,7 +165,7 @@ impl Conn {
     /// Waits for more of the response, or for room at the client's side.
     async fn wait(&mut self, stream: &Stream) -> Woken {
         if self.is_held_up() {
-            return self.wait_for_client(true, stream.control.available() > 0).await;
+            return self.wait_for_client(true, stream.ring.available() > 0).await;
         }
         self.wait_for_nobody();
         self.note(Rest::No, 0);
@@ -179,7 +178,7 @@ impl Stream {
     /// Moves body bytes from the ring to what is held for the client: pieces that become chunks, and all for a client
     /// that is behind. Others go straight from the ring, see [`Stream::write`]. Ends the body when `done`.
     fn take(&mut self, conn: &mut Conn, done: bool) {
-        let available = self.control.available();
+        let available = self.ring.available();
         if self.left > 0 && available > 0 && (self.framing == Framing::Chunked || conn.reader.behind) {
             let length = conn.room(available).min(usize::try_from(self.left).unwrap_or(usize::MAX));
             if length > 0 {
@@ -188,18 +187,15 @@ impl Stream {
             }
         }
         self.drop_surplus();
-        if done && self.framing == Framing::Chunked && !self.ended && self.control.available() == 0 {
+        if done && self.framing == Framing::Chunked && !self.ended && self.ring.available() == 0 {
             conn.output.extend_from_slice(LAST_CHUNK);
             self.ended = true;
         }
-        conn.relieve(self.control.available() > 0);
+        conn.relieve(self.ring.available() > 0);
     }
 
     fn copy(&mut self, conn: &mut Conn, length: usize) {
-        let thread = here();
-        let (first, second) = thread.segment.response(self.slot, 0);
-        let first = &first[..length.min(first.len())];
-        let second = &second[..length - first.len()];
+        let (first, second) = self.ring.bytes(0, length);
         let chunked = self.framing == Framing::Chunked && length > 0;
         if chunked {
             chunk_head(&mut conn.output, length);
@@ -238,14 +234,11 @@ impl Stream {
         if self.framing == Framing::Chunked || conn.reader.behind || conn.spool.is_some() {
             return 0;
         }
-        self.control.available().min(usize::try_from(self.left).unwrap_or(usize::MAX))
+        self.ring.available().min(usize::try_from(self.left).unwrap_or(usize::MAX))
     }
 
     fn write_straight(&mut self, conn: &mut Conn, length: usize) -> io::Result<()> {
-        let thread = here();
-        let (first, second) = thread.segment.response(self.slot, 0);
-        let first = &first[..length.min(first.len())];
-        let second = &second[..length - first.len()];
+        let (first, second) = self.ring.bytes(0, length);
         let held = &conn.output[conn.sent..];
         let before = held.len();
         let runs = [held, first, second].map(IoSlice::new);
@@ -266,7 +259,7 @@ impl Stream {
 
     /// Bytes beyond the Content-Length, or of a body that must not be, never reach the wire.
     fn drop_surplus(&mut self) {
-        let surplus = self.control.available();
+        let surplus = self.ring.available();
         if self.left == 0 && surplus > 0 {
             self.taken += surplus as u64;
             self.consume(surplus);
@@ -274,15 +267,13 @@ impl Stream {
     }
 
     fn consume(&self, length: usize) {
-        if self.control.consume(length) {
-            howdah_sys::futex_wake(&self.control.room, 1);
-        }
+        self.ring.consume(length);
     }
 
     /// True when the body has the length that was announced. Tells the log when not.
     fn is_complete(&self, conn: &Conn) -> bool {
         let complete = !matches!(self.framing, Framing::Length(length) if length != self.taken);
-        if !complete && self.control.flags.load(Acquire) & RESPONSE_FILE == 0 {
+        if !complete && self.ring.flags() & RESPONSE_FILE == 0 {
             conn.tell_wrong_length(self.framing, self.taken);
         }
         complete

@@ -3,6 +3,7 @@
 //! The request's own words are read from its slot, or from a copy in the same form: of a request whose slot went back
 //! before the response was out, or that never had a slot because it was refused or is for a page of the front's own.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
@@ -11,10 +12,11 @@ use std::time::Duration;
 use howdah_accesslog::{Kept, Source};
 use howdah_http1::{FieldStore, Head, RequestDecoder};
 use howdah_metrics::Method;
-use howdah_wire::{RequestReader, Span};
+use howdah_wire::RequestReader;
 
 use crate::conn::Conn;
 use crate::fill;
+use crate::request_id::Id;
 use crate::stream::{Woken, poll_mail};
 use crate::thread::here;
 
@@ -47,8 +49,8 @@ pub(crate) struct Tally {
     pub(crate) worker: Option<u16>,
     /// The first line of a request that could not be read.
     pub(crate) line: Box<[u8]>,
-    /// Where the request has its id.
-    pub(crate) id: Span,
+    /// X-Request-Id.
+    pub(crate) id: Id,
     /// The request, when it never had a slot or its slot went back before the end.
     request: Option<Box<[u8]>>,
     /// What the worker has reported, when the slot went back before the end.
@@ -60,14 +62,23 @@ pub(crate) struct Tally {
 impl Tally {
     /// Notes what the slot knows of the request's way through a worker.
     pub(crate) fn visit(&mut self, slot: u32) {
-        let control = here().dispatch.borrow().control(slot);
+        let dispatch = here().dispatch.borrow();
+        let Some(own) = dispatch.slots.get(slot) else { return };
+        let control = dispatch.control(slot);
         let claimed = control.claimed_at.load(Relaxed);
         if claimed != 0 {
             let finished = control.finished_at.load(Relaxed);
             let end = if finished == 0 { here().clock.now() } else { finished };
-            self.queue = Some(claimed.saturating_sub(control.queued_at.load(Relaxed)));
+            self.queue = Some(claimed.saturating_sub(own.queued_at));
             self.run = Some(end.saturating_sub(claimed));
         }
+    }
+
+    /// What workers say of times cannot be more than all the time that there was.
+    pub(crate) fn bound(&mut self, end: u64) {
+        let most = end.saturating_sub(self.begin);
+        self.queue = self.queue.map(|time| time.min(most));
+        self.run = self.run.map(|time| time.min(most));
     }
 
     /// Counts bytes that the client's socket took.
@@ -105,7 +116,8 @@ impl Conn {
     pub(crate) fn part_with_slot(&mut self) {
         let Some(slot) = self.slot else { return };
         self.tally.visit(slot);
-        self.tally.request = Some(RequestReader::new(here().segment.request_area(slot)).used().into());
+        let request = here().dispatch.borrow().request(slot);
+        self.tally.request = Some(RequestReader::new(request).used().into());
         self.tally.report = Some(self.report().into());
         self.give_back();
     }
@@ -141,23 +153,29 @@ impl Conn {
     pub(crate) fn request(&self) -> RequestReader<'_> {
         RequestReader::new(match (&self.tally.request, self.slot) {
             (Some(copy), _) => copy,
-            (None, Some(slot)) => here().segment.request_area(slot),
+            (None, Some(slot)) => here().dispatch.borrow().request(slot),
             (None, None) => &[],
         })
     }
 
     /// What the worker has reported of its env; empty before it has finished, and when nothing was asked for.
-    pub(crate) fn report(&self) -> &[u8] {
+    pub(crate) fn report(&self) -> Cow<'_, [u8]> {
+        let thread = here();
         match (&self.tally.report, self.slot) {
-            (Some(copy), _) => copy,
-            (None, Some(slot)) if here().dispatch.borrow().is_done(slot) => here().segment.report(slot),
-            _ => &[],
+            (Some(copy), _) => Cow::Borrowed(copy),
+            (None, Some(slot))
+                if thread.outlets.wants(Source::Environment)
+                    && thread.dispatch.borrow_mut().is_done(slot) =>
+            {
+                Cow::Owned(thread.segment().report(slot))
+            }
+            _ => Cow::Borrowed(&[]),
         }
     }
 
     /// X-Request-Id of the present request; empty for none.
     pub(crate) fn request_id(&self) -> &[u8] {
-        self.request().text(self.tally.id)
+        self.tally.id.bytes()
     }
 
     /// A file may be out before its worker has finished the request, and only then the log has the env's variables.
@@ -166,7 +184,7 @@ impl Conn {
             return;
         }
         let finished = async {
-            while !here().dispatch.borrow().is_done(slot) {
+            while !here().dispatch.borrow_mut().is_done(slot) {
                 if let Woken::Lost = poll_fn(|context| {
                     poll_mail(&self.socket, self.key, context).map_or(Poll::Pending, Poll::Ready)
                 })

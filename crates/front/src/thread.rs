@@ -13,12 +13,11 @@ use std::time::Duration;
 use howdah_accesslog::Source;
 use howdah_http1::FieldStore;
 use howdah_metrics::Recorder;
-use howdah_wire::{FrontCell, Segment};
+use howdah_wire::{FrontCell, Roster, Segment};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::Overdue;
 use crate::account::AccessLog;
 use crate::capacity::Capacity;
 use crate::channel::PACKET;
@@ -29,8 +28,10 @@ use crate::local::Local;
 use crate::registry::Registry;
 use crate::request_id::Maker;
 use crate::response_spool::JOBS;
+use crate::slots::Place;
 use crate::slow::SlowLog;
 use crate::stock::Stock;
+use crate::{Damaged, Overdue};
 
 /// Bytes that one read may bring.
 pub(crate) const READ_SIZE: usize = 64 * 1024;
@@ -47,7 +48,9 @@ const BACKSTOP: Duration = Duration::from_millis(1);
 /// State of a front thread.
 pub(crate) struct Thread {
     pub(crate) config: Arc<Config>,
-    pub(crate) segment: Segment,
+    segment: Cell<Segment>,
+    /// Number of this thread.
+    index: u32,
     pub(crate) clock: Clock,
     pub(crate) dispatch: RefCell<Dispatch>,
     pub(crate) registry: RefCell<Registry>,
@@ -69,7 +72,7 @@ pub(crate) struct Thread {
     /// Tells accept loops that `closing` is set, and whoever waits for their end or the last connection's.
     pub(crate) changed: Notify,
     pub(crate) outlets: Outlets,
-    cell: &'static FrontCell,
+    cell: Cell<&'static FrontCell>,
     /// Extents at hand.
     pub(crate) extents: RefCell<Vec<u32>>,
     /// What responses hold for slow clients, on all threads.
@@ -114,6 +117,10 @@ pub(crate) struct Outlets {
     pub(crate) overdue: UnboundedSender<Overdue>,
     /// Workers whose client has left.
     pub(crate) departed: UnboundedSender<u16>,
+    /// Segments that are damaged.
+    pub(crate) damaged: UnboundedSender<Damaged>,
+    /// Who the workers are.
+    pub(crate) roster: Roster,
 }
 
 impl Outlets {
@@ -159,7 +166,7 @@ impl Thread {
         outlets: Outlets,
         stock: Arc<Stock>,
     ) -> std::io::Result<&'static Self> {
-        let dispatch = Dispatch::new(segment, index, config.max_queue);
+        let dispatch = Dispatch::new(segment, index, config.max_queue, outlets.damaged.clone());
         let scratch = Scratch {
             input: vec![0; READ_SIZE].into_boxed_slice(),
             packet: vec![0; PACKET].into_boxed_slice(),
@@ -169,7 +176,8 @@ impl Thread {
         };
         let thread = Box::leak(Box::new(Self {
             config,
-            segment,
+            segment: Cell::new(segment),
+            index,
             clock: Clock::new(),
             dispatch: RefCell::new(dispatch),
             registry: RefCell::default(),
@@ -183,7 +191,7 @@ impl Thread {
             idle_until: Cell::new(0),
             changed: Notify::new(),
             outlets,
-            cell: &segment.fronts()[index as usize],
+            cell: Cell::new(&segment.fronts()[index as usize]),
             extents: RefCell::new(segment.extents_of(index).rev().collect()),
             stock,
             disk: Arc::new(Semaphore::new(JOBS)),
@@ -203,9 +211,27 @@ impl Thread {
         if for_pages { &self.page_doors } else { &self.doors }
     }
 
+    /// What this thread shares with its workers.
+    pub(crate) fn segment(&self) -> Segment {
+        self.segment.get()
+    }
+
+    /// Goes on with another segment. No worker uses the present one any more.
+    pub(crate) fn replace(&self, segment: Segment) {
+        let old = self.segment.replace(segment);
+        self.cell.set(&segment.fronts()[self.index as usize]);
+        for extent in segment.extents_of(self.index) {
+            if !self.extents.borrow().contains(&extent) {
+                segment.extent(extent).copy_from_slice(old.extent(extent));
+            }
+        }
+        self.dispatch.borrow_mut().replace(segment, self.index, &mut self.registry.borrow_mut());
+        self.turn();
+    }
+
     /// Queues the request in `slot` for `conn`. False when the queue has no room.
-    pub(crate) fn queue(&self, slot: u32, conn: usize) -> bool {
-        let queued = self.dispatch.borrow_mut().queue(slot, conn, self.clock.now());
+    pub(crate) fn queue(&self, slot: u32, place: Place, conn: usize) -> bool {
+        let queued = self.dispatch.borrow_mut().queue(slot, place, conn, self.clock.now());
         self.queued.set(self.queued.get() + 1);
         if self.queued.get() >= BATCH {
             self.clock.refresh();
@@ -285,7 +311,7 @@ pub(crate) fn before_park() {
         if thread.turn() || thread.spin() {
             return; // a task was woken, so the thread will not sleep
         }
-        while !thread.cell.try_sleep() {
+        while !thread.cell.get().try_sleep() {
             if thread.dispatch.borrow_mut().take_news(&mut thread.registry.borrow_mut()) {
                 return;
             }
@@ -297,13 +323,13 @@ pub(crate) fn before_park() {
 pub(crate) fn after_unpark() {
     HERE.with(|here| {
         let Some(thread) = here.get() else { return };
-        thread.cell.wake_up();
+        thread.cell.get().wake_up();
         thread.clock.refresh();
         thread.dispatch.borrow_mut().take_news(&mut thread.registry.borrow_mut());
     });
 }
 
-/// Looks after deadlines; every tenth time, tells the log what is told once a second.
+/// Looks after deadlines and the segment; every tenth time, tells the log what is told once a second.
 pub(crate) async fn sweep() {
     for round in 0_u64.. {
         tokio::time::sleep(SWEEP).await;
@@ -311,6 +337,7 @@ pub(crate) async fn sweep() {
         thread.clock.refresh();
         thread.registry.borrow_mut().sweep(thread.clock.now());
         thread.make_room();
+        thread.dispatch.borrow_mut().inspect(&mut thread.registry.borrow_mut());
         if round % 10 == 0 {
             thread.log_overload();
             thread.capacity.refresh();

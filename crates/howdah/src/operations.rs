@@ -46,7 +46,6 @@ impl Facts {
 pub(crate) struct Operations {
     pub(crate) handle: Handle,
     pub(crate) manager: Manager,
-    pub(crate) segment: Segment,
     pub(crate) observer: Observer,
     pub(crate) facts: Arc<Facts>,
 }
@@ -92,6 +91,7 @@ impl Operations {
         let pids = state.workers.iter().filter_map(|worker| worker.pid).collect();
         let memories = self.observer.memories.look(pids, MEASURING).await;
         let memory = |info: &WorkerInfo| memories.get(&info.pid?)?.bytes;
+        let segment = self.handle.segment();
         Status {
             name: self.facts.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -103,12 +103,12 @@ impl Operations {
             zygote: state.zygote.map(Pid::as_raw_pid),
             reloading: state.reloading,
             target: state.target,
-            queue: self.segment.queue().waiting(),
-            oldest: millis(oldest_wait(self.segment)),
+            queue: segment.queue().waiting(),
+            oldest: millis(oldest_wait(segment)),
             saturated: self.observer.is_saturated(),
             spooled: self.observer.spooled(),
             trouble: state.trouble,
-            workers: state.workers.iter().map(|info| worker(self.segment, info, memory(info))).collect(),
+            workers: state.workers.iter().map(|info| worker(segment, info, memory(info))).collect(),
         }
     }
 }

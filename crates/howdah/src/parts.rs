@@ -5,12 +5,13 @@ use std::io;
 use std::sync::{Arc, mpsc};
 
 use anyhow::Context;
-use howdah_front::{Capacity, Front, Listener, Overdue, Setup, Stock, runtime};
+use howdah_front::{Capacity, Damaged, Front, Listener, Overdue, Setup, Stock, runtime};
 use howdah_metrics::Recorder;
 use howdah_supervisor::{
     Ended, Errors, Event, ExitKind, Handle, Shared, Source, Supervisor, cells_for, scale,
 };
-use howdah_wire::{MAX_SLOTS, Segment, Shape};
+use howdah_sys::Retired;
+use howdah_wire::{MAX_SLOTS, Roster, Shape};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
@@ -25,7 +26,6 @@ pub(crate) struct Parts {
     pub(crate) fronts: Vec<Front>,
     pub(crate) handle: Handle,
     pub(crate) ended: JoinHandle<Ended>,
-    pub(crate) segment: Segment,
     pub(crate) access: Option<Access>,
     pub(crate) observer: Observer,
     pub(crate) capacity: &'static Capacity,
@@ -50,23 +50,30 @@ impl Parts {
         let (departed, left) = unbounded_channel();
         let capacity: &'static Capacity =
             Box::leak(Box::new(Capacity::new(options.limits.max_connections.map(|most| most as usize))));
-        let (fronts, observer, stuck) =
+        let (fronts, observer, Reports { stuck, damaged }) =
             start_threads(options, &shared, access.as_ref(), pages, &departed, capacity)?;
         let (events, news) = unbounded_channel();
         tokio::spawn(bridge(news, fronts.clone()));
         let (supervisor, handle) = Supervisor::start(options.supervisor(), source, shared, events).await?;
         observer.supervised(handle.clone());
+        tokio::spawn(deadline::replace_damaged(damaged, handle.clone()));
         let ended = tokio::spawn(supervisor.run());
-        tokio::spawn(deadline::watch(stuck, segment, handle.clone()));
+        tokio::spawn(deadline::watch(stuck, handle.clone()));
         tokio::spawn(disconnect::watch(left, handle.clone()));
         let (fewest, most) = (options.workers.fewest() as usize, options.workers.count() as usize);
         if fewest < most {
-            tokio::spawn(scale(handle.clone(), segment, fewest..=most));
+            tokio::spawn(scale(handle.clone(), fewest..=most));
         }
         handle.ready().await?;
         observer.serving();
-        Ok(Self { fronts, handle, ended, segment, access, observer, capacity })
+        Ok(Self { fronts, handle, ended, access, observer, capacity })
     }
+}
+
+/// What front threads report.
+struct Reports {
+    stuck: UnboundedReceiver<Overdue>,
+    damaged: UnboundedReceiver<Damaged>,
 }
 
 /// The segment and the wake-ups of each front thread.
@@ -75,10 +82,11 @@ fn share(options: &Serve, errors: Errors) -> anyhow::Result<Shared> {
     let shape = shape(options.front()?.max_queue, options.workers.count() as usize, threads);
     let (memfd, segment) = howdah_sys::create_segment(shape).context("cannot create shared memory")?;
     let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
-    Ok(Shared { segment, memfd, eventfds, titles: !options.process.no_proctitle, errors: Some(errors) })
+    let titles = !options.process.no_proctitle;
+    Ok(Shared { segment, memfd, eventfds, roster: Roster::default(), titles, errors: Some(errors) })
 }
 
-/// Starts the front threads, this one among them, and who watches them. Stuck workers are reported to the last.
+/// Starts the front threads, this one among them, and who watches them.
 fn start_threads(
     options: &Serve,
     shared: &Shared,
@@ -86,7 +94,7 @@ fn start_threads(
     pages: &[Listener],
     departed: &UnboundedSender<u16>,
     capacity: &'static Capacity,
-) -> anyhow::Result<(Vec<Front>, Observer, UnboundedReceiver<Overdue>)> {
+) -> anyhow::Result<(Vec<Front>, Observer, Reports)> {
     let config = Arc::new(options.front()?);
     let stock = Arc::new(Stock::new(&config));
     let recorders: Vec<_> = shared.eventfds.iter().map(|_| Recorder::new()).collect();
@@ -99,7 +107,7 @@ fn start_threads(
         Arc::clone(&stock),
     )
     .context("cannot start the status thread")?;
-    let (overdue, stuck) = unbounded_channel();
+    let ((overdue, stuck), (damage, damaged)) = (unbounded_channel(), unbounded_channel());
     let mut fronts = Vec::new();
     for (index, (eventfd, recorder)) in shared.eventfds.iter().zip(recorders).enumerate() {
         let setup = Setup {
@@ -117,10 +125,12 @@ fn start_threads(
             overdue: overdue.clone(),
             departed: departed.clone(),
             stock: Arc::clone(&stock),
+            damaged: damage.clone(),
+            roster: shared.roster.clone(),
         };
         fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
     }
-    Ok((fronts, observer, stuck))
+    Ok((fronts, observer, Reports { stuck, damaged }))
 }
 
 /// Slots for every request that may wait and every worker that may run one.
@@ -162,6 +172,11 @@ async fn bridge(mut news: UnboundedReceiver<Event>, fronts: Vec<Front>) {
                         front.worker_gone(index, status_for(status)).await;
                         drop(done);
                     });
+                }
+            }
+            Event::Replaced { segment, old } => {
+                for front in &fronts {
+                    front.replace(segment, Arc::<Retired>::clone(&old));
                 }
             }
         }

@@ -131,10 +131,10 @@ impl Server {
         signals: Signals,
         estate: Estate,
     ) -> anyhow::Result<Self> {
-        let Parts { fronts, handle, ended, segment, access, observer, capacity } = parts;
+        let Parts { fronts, handle, ended, access, observer, capacity } = parts;
         let facts = Arc::new(Facts::of(options, &estate.listeners));
         let manager = Manager::default();
-        let operations = Operations { handle, manager: manager.clone(), segment, observer, facts };
+        let operations = Operations { handle, manager: manager.clone(), observer, facts };
         let (orders, inbox) = unbounded_channel();
         let mut server = Self {
             fronts,

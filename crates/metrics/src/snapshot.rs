@@ -221,6 +221,8 @@ pub struct Lifecycle {
     pub reloads: u64,
     /// Reloads that failed.
     pub failed_reloads: u64,
+    /// Shared memory that was replaced because a worker had written over it.
+    pub replacements: u64,
 }
 
 /// One front thread.

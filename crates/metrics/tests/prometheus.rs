@@ -81,6 +81,7 @@ fn the_values_are_those_of_the_snapshot() {
             ("howdah_worker_spawns_total", 9688.0),
             (r#"howdah_worker_exits_total{cause="crash"}"#, 4.0),
             (r#"howdah_reloads_total{result="failed"}"#, 1.0),
+            ("howdah_segment_replacements_total", 2.0),
             (r#"howdah_access_log_lines_total{result="written"}"#, 96_088_201.0),
         ];
         for (name, expected) in cases {

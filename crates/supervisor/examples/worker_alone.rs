@@ -10,7 +10,7 @@ use std::io::Write;
 use howdah_supervisor::{Config, Pid, Shared, Source, Supervisor, ZygoteSpec, recipe};
 use howdah_sys::launcher::Job;
 use howdah_wire::request::Full;
-use howdah_wire::{Phase, RequestWriter, Segment, Shape};
+use howdah_wire::{Phase, RequestWriter, Roster, Segment, Shape};
 
 /// Requests that wait at a time: enough for the worker never to look in vain.
 const SLOTS: u32 = 64;
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (memfd, segment) =
         howdah_sys::create_segment(Shape { fronts: 1, workers: 64, slots: SLOTS as usize })?;
     let eventfds = vec![howdah_sys::eventfd()?];
-    let shared = Shared { segment, memfd, eventfds, titles: true, errors: None };
+    let shared = Shared { segment, memfd, eventfds, roster: Roster::default(), titles: true, errors: None };
     // The events hold the front's ends of the channels: they stay until all is measured.
     let (events, kept) = tokio::sync::mpsc::unbounded_channel();
     let config = Config { workers: 1, ..Config::default() };
@@ -75,8 +75,10 @@ fn feed(segment: Segment, requests: u64) -> u64 {
 
 fn queue(segment: Segment, slot: u32) {
     segment.controls()[slot as usize].reset(howdah_sys::monotonic_ns());
-    let queued = segment.queue().push(slot);
-    debug_assert!(queued, "the queue has room for every slot");
+    if let Some(ticket) = segment.queue().draw() {
+        segment.stamp(slot, true, ticket);
+        segment.queue().push(slot, ticket);
+    }
 }
 
 /// At the start the worker sleeps, and again if this process had to wait for a processor.
@@ -92,7 +94,7 @@ fn wake(segment: Segment) {
 /// What wrk sends.
 fn write(segment: Segment, slot: u32) -> Result<(), Full> {
     segment.place_request(slot, true);
-    let mut out = RequestWriter::new(segment.request_area(slot));
+    let mut out = RequestWriter::new(segment.request_area(slot, true));
     out.record.method = out.put(b"GET")?;
     out.record.uri = out.put(b"/")?;
     out.record.path = out.put(b"/")?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use howdah_sys::launcher::Job;
-use howdah_wire::{MAX_WORKERS, Segment};
+use howdah_wire::{MAX_WORKERS, Roster, Segment};
 use serde::Serialize;
 
 /// Options of the supervisor.
@@ -108,12 +108,14 @@ pub struct ZygoteSpec {
 /// What front and workers share, and the zygote must get.
 #[expect(missing_debug_implementations, reason = "shared memory has no useful rendering")]
 pub struct Shared {
-    /// The mapped segment.
+    /// The mapped segment, until a damaged one is replaced.
     pub segment: Segment,
     /// Its descriptor.
     pub memfd: OwnedFd,
     /// Eventfd of each front thread, in order.
     pub eventfds: Vec<OwnedFd>,
+    /// Who the workers are, for front threads to see.
+    pub roster: Roster,
     /// The titles of workers tell the request that they run.
     pub titles: bool,
     /// What becomes the standard error of zygotes and workers; none to leave it as ours.

@@ -5,12 +5,13 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use howdah_sys::ExitKind;
+use howdah_sys::{ExitKind, Retired};
+use howdah_wire::Segment;
 
 use crate::supervisor::{Mailbox, Notice};
 
 /// News for the front threads.
-#[derive(Debug)]
+#[expect(missing_debug_implementations, reason = "shared memory has no useful rendering")]
 pub enum Event {
     /// A worker is about to be forked; it can claim requests from now on.
     WorkerUp {
@@ -29,6 +30,13 @@ pub enum Event {
         status: ExitKind,
         /// Drop it when the slots are recovered; clone it for each thread.
         done: Recovery,
+    },
+    /// The segment was damaged. Every worker that used it is gone; those to come use this one.
+    Replaced {
+        /// The new one.
+        segment: Segment,
+        /// Drop it when the old one is used no more; clone it for each thread.
+        old: Arc<Retired>,
     },
 }
 

@@ -3,17 +3,24 @@
 use std::time::{Duration, SystemTime};
 
 use howdah_sys::{Pid, Signal};
-use howdah_wire::WorkerPhase;
-use tokio::sync::oneshot;
+use howdah_wire::{Segment, WorkerPhase};
+use tokio::sync::{oneshot, watch};
 
 use crate::error::{ReloadError, StartError};
 use crate::supervisor::{Mailbox, Notice};
 use crate::tally::Counts;
 
 /// Talks to the supervisor, from any thread. Clones talk to the same one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Handle {
     mailbox: Mailbox,
+    segments: watch::Receiver<Segment>,
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
 }
 
 /// An answer on its way back.
@@ -29,6 +36,19 @@ pub(crate) enum Request {
     Resize { change: Resize, reply: Reply<usize> },
     Snapshot(Reply<Snapshot>),
     Signal { index: u16, pid: Option<Pid>, signal: Signal, reply: Reply<bool> },
+    Replace(Damaged),
+}
+
+/// A segment in which something cannot be true.
+pub(crate) struct Damaged {
+    pub(crate) segment: Segment,
+    pub(crate) what: &'static str,
+}
+
+impl std::fmt::Debug for Damaged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Damaged").field("what", &self.what).finish_non_exhaustive()
+    }
 }
 
 /// Time for workers to leave when all is to end.
@@ -108,8 +128,19 @@ pub struct WorkerInfo {
 }
 
 impl Handle {
-    pub(crate) fn new(mailbox: Mailbox) -> Self {
-        Self { mailbox }
+    pub(crate) fn new(mailbox: Mailbox, segments: watch::Receiver<Segment>) -> Self {
+        Self { mailbox, segments }
+    }
+
+    /// The segment that workers use now.
+    #[must_use]
+    pub fn segment(&self) -> Segment {
+        *self.segments.borrow()
+    }
+
+    /// Has a damaged segment replaced, with all workers that use it. `what` was found there. It is logged, and done once.
+    pub fn replace(&self, segment: Segment, what: &'static str) {
+        let _ = self.mailbox.send(Notice::Request(Request::Replace(Damaged { segment, what })));
     }
 
     /// Waits until all workers of the first generation can serve.

@@ -15,6 +15,7 @@
 //! scale        more workers while requests wait, fewer when they idle
 //! recycle      workers that have served long enough, or grown too large
 //! reload       a new generation beside the old one; a zygote that died
+//! replace      a segment that a worker has damaged
 //! reap         children of ours: zygotes, and workers whose zygote died
 //! shutdown     the end, graceful or at once
 //! tally        what came and went, and why
@@ -42,6 +43,7 @@ mod reap;
 mod reconcile;
 mod recycle;
 mod reload;
+mod replace;
 mod scale;
 mod shutdown;
 mod status;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use howdah_sys::channel::{set_nonblocking, tell_sender};
 use howdah_sys::{recv_from_peer, send_with_fds};
+use howdah_wire::Roster;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
@@ -32,12 +33,18 @@ pub(crate) struct Link {
 
 impl Link {
     /// Reads what the zygote of `generation` says into `mailbox`, up to [`Notice::ZygoteClosed`].
-    pub(crate) fn open(control: OwnedFd, generation: u32, mailbox: Mailbox) -> io::Result<Self> {
+    /// Front threads learn process ids by the `roster`, sooner than the supervisor does.
+    pub(crate) fn open(
+        control: OwnedFd,
+        generation: u32,
+        mailbox: Mailbox,
+        roster: Roster,
+    ) -> io::Result<Self> {
         set_nonblocking(&control)?;
         tell_sender(&control)?;
         let socket = Arc::new(howdah_sys::watch(control)?);
         let (outgoing, packets) = mpsc::unbounded_channel();
-        let reader = tokio::spawn(read(Arc::clone(&socket), generation, mailbox));
+        let reader = tokio::spawn(read(Arc::clone(&socket), generation, mailbox, roster));
         let writer = tokio::spawn(write(socket, packets));
         Ok(Self { outgoing, tasks: [reader.abort_handle(), writer.abort_handle()] })
     }
@@ -65,13 +72,16 @@ async fn write(socket: Socket, mut packets: mpsc::UnboundedReceiver<Packet>) {
     }
 }
 
-async fn read(socket: Socket, generation: u32, mailbox: Mailbox) {
+async fn read(socket: Socket, generation: u32, mailbox: Mailbox, roster: Roster) {
     let mut buffer = vec![0; LONGEST];
     loop {
         let received = socket.async_io(Interest::READABLE, |fd| recv_from_peer(fd, &mut buffer)).await;
         let Ok((length @ 1.., sender)) = received else { break };
         match Report::parse(&buffer[..length]) {
             Some(report) => {
+                if let Report::Spawned { index, pid } = report {
+                    roster.forked(index, pid.as_raw_pid().unsigned_abs());
+                }
                 let _ = mailbox.send(Notice::Zygote { generation, sender, report });
             }
             None => tracing::warn!(generation, "the zygote says something that makes no sense"),

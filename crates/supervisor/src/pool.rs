@@ -46,10 +46,10 @@ impl Pool {
     }
 
     /// Puts a worker that is about to be forked into a free cell.
-    pub(crate) fn occupy(&mut self, index: u16, worker: Worker, quota: u64) {
+    pub(crate) fn occupy(&mut self, index: u16, worker: Worker) {
         let Some(cell) = self.cell(index) else { return };
         cell.generation.store(worker.generation, SeqCst);
-        cell.quota.store(quota, SeqCst);
+        cell.quota.store(worker.quota, SeqCst);
         cell.command.store(Command::Run as u32, SeqCst);
         cell.leave.store(Leave::Unsaid as u32, SeqCst);
         cell.pid.store(0, SeqCst);

@@ -42,8 +42,9 @@ impl Supervisor {
 
     fn reap_orphan(&mut self, index: u16) {
         let cell = self.pool.cell(index);
+        let known: Vec<Pid> = self.known().collect();
         let (Some(worker), Some(cell)) = (self.pool.get_mut(index), cell) else { return };
-        worker.learn_pid(cell);
+        worker.learn_pid(cell, |pid| known.contains(&pid));
         let Some(pid) = worker.pid() else {
             if worker.orphaned.is_some_and(|since| since.elapsed() > UNKNOWN_FOR) {
                 self.departed(index, None, ExitKind::Unknown);
@@ -119,6 +120,12 @@ impl Supervisor {
                 let _ = try_wait(pid);
             }
         }
+    }
+
+    /// Zygotes and workers.
+    fn known(&self) -> impl Iterator<Item = Pid> {
+        let zygotes = self.generations.iter().filter_map(|generation| generation.zygote.pid());
+        zygotes.chain(self.pool.workers().filter_map(|(_, worker)| worker.pid()))
     }
 
     fn knows(&self, pid: Pid) -> bool {

@@ -30,6 +30,7 @@ impl Supervisor {
         self.look_at_zygotes(now);
         self.look_at_loads(now);
         self.look_at_starts();
+        let again = self.replace_segment(now);
         if self.shutdown.is_none() {
             self.mark_for_recycling(now);
             self.revive(now);
@@ -44,18 +45,18 @@ impl Supervisor {
         self.sweep(now);
         self.forget_generations(now);
         self.look_for_the_end();
-        self.next_look(now)
+        self.next_look(now).into_iter().chain(again).min()
     }
 
-    /// The cells of starting workers say when they are ready.
+    /// The cells of starting workers say when they are ready; who they are must be known by then.
     fn look_at_starts(&mut self) {
         let mut ready = Vec::new();
         for (index, cell, worker) in self.pool.workers_mut() {
             let phase = phase_of(cell);
             let served = cell.requests.load(SeqCst) > 0;
-            if !worker.up && (served || matches!(phase, WorkerPhase::Idle | WorkerPhase::Busy)) {
+            let known = worker.process.is_some();
+            if !worker.up && known && (served || matches!(phase, WorkerPhase::Idle | WorkerPhase::Busy)) {
                 worker.up = true;
-                worker.learn_pid(cell);
                 tracing::debug!(worker = index, pid = pid_number(worker.pid()), "worker is ready");
                 ready.push((worker.generation, worker.started));
             }
@@ -75,6 +76,9 @@ impl Supervisor {
 
     /// Starts workers that are missing.
     fn fill(&mut self, now: Instant) {
+        if self.damage.is_under_way() {
+            return;
+        }
         for at in 0..self.generations.len() {
             let generation = &self.generations[at];
             let able = generation.is_staffed() && generation.zygote.can_fork();
@@ -106,7 +110,8 @@ impl Supervisor {
         let lifetime = self.config.max_lifetime.map(|lifetime| self.jitter.around_time(lifetime));
         let generation = &self.generations[at];
         self.counts.spawns += 1;
-        self.pool.occupy(index, Worker::new(generation.number, lifetime), quota);
+        self.shared.roster.expect(index, generation.number);
+        self.pool.occupy(index, Worker::new(generation.number, lifetime, quota));
         // The fronts hear of it first: then the worker's first message finds someone who reads.
         let _ = self.events.send(Event::WorkerUp { index, channels: ours });
         generation.zygote.fork(index, generation.number, theirs);

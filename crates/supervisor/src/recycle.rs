@@ -20,6 +20,8 @@ use crate::worker::{Reason, Worker};
 
 /// Shortest and longest time between two looks at the workers' counters.
 const QUOTA_LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(1));
+/// More than that many times the last look ahead, nothing is known of a quota.
+const MOST_LEFT: f64 = 1e6;
 /// Time between two measurements of memory.
 const MEMORY_LOOKS: Duration = Duration::from_secs(2);
 
@@ -138,7 +140,7 @@ impl Supervisor {
 
 /// Time until a worker is near its quota, by its pace since the last look; zero when it is.
 fn pace(worker: &mut Worker, cell: &WorkerCell, now: Instant) -> Duration {
-    let quota = cell.quota.load(SeqCst);
+    let quota = worker.quota;
     let requests = cell.requests.load(SeqCst);
     let (before, then) = std::mem::replace(&mut worker.seen, (requests, now));
     if quota == 0 || quota < 10 {
@@ -148,7 +150,8 @@ fn pace(worker: &mut Worker, cell: &WorkerCell, now: Instant) -> Duration {
     let left = (quota - quota / 10).saturating_sub(requests);
     match requests.saturating_sub(before) {
         0 if left > 0 => QUOTA_LOOKS.1 * 2,
-        done => (now - then).mul_f64(left as f64 / done.max(1) as f64),
+        // A cell may say anything, the product still is a time.
+        done => (now - then).mul_f64((left as f64 / done.max(1) as f64).min(MOST_LEFT)),
     }
 }
 
@@ -174,9 +177,8 @@ mod tests {
             let (_, segment) =
                 howdah_sys::create_segment(howdah_wire::Shape { fronts: 1, workers: 1, slots: 1 }).unwrap();
             let cell = &segment.workers()[0];
-            cell.quota.store(quota, SeqCst);
             cell.requests.store(requests, SeqCst);
-            let mut worker = Worker::new(1, None);
+            let mut worker = Worker::new(1, None, quota);
             worker.seen = (before, start);
             let wait = pace(&mut worker, cell, after(between));
             assert_eq!(wait.as_millis(), expected, "quota {quota}, {before} to {requests}");

@@ -6,8 +6,6 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use howdah_wire::Segment;
-
 use crate::handle::Handle;
 
 /// Time between two looks.
@@ -20,10 +18,11 @@ const IDLE_LOOKS: u32 = 100;
 const PAUSE: u32 = 3;
 
 /// Scales until the supervisor is gone.
-pub async fn scale(handle: Handle, segment: Segment, bounds: RangeInclusive<usize>) {
+pub async fn scale(handle: Handle, bounds: RangeInclusive<usize>) {
     let mut policy = Policy::new(bounds);
     loop {
         tokio::time::sleep(LOOK).await;
+        let segment = handle.segment();
         let queue = segment.queue();
         let waited = queue.oldest().map(|since| howdah_sys::monotonic_ns().saturating_sub(since));
         if let Some(workers) = policy.decide(waited.unwrap_or(0), queue.cells.sleepers() as usize)

@@ -36,7 +36,7 @@ impl Supervisor {
             phase: phase_of(cell),
             draining: worker.draining,
             requests: cell.requests.load(SeqCst),
-            quota: cell.quota.load(SeqCst),
+            quota: worker.quota,
             slot: cell.slot.load(SeqCst).checked_sub(1),
             started: worker.wall_clock,
             since: cell.since.load(SeqCst),

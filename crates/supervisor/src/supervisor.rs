@@ -8,19 +8,21 @@ use std::io;
 use std::time::Instant;
 
 use howdah_sys::{Pid, set_subreaper};
+use howdah_wire::Segment;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::backoff::Backoff;
 use crate::config::{Config, Shared, Source, most_workers};
 use crate::error::{ReloadError, StartError};
 use crate::event::Event;
 use crate::generation::{Generation, Role};
-use crate::handle::{Doom, Handle, Reply, Request, Resize};
+use crate::handle::{Damaged, Doom, Handle, Reply, Request, Resize};
 use crate::jitter::Jitter;
 use crate::message::Report;
 use crate::pool::Pool;
 use crate::recycle::Watch;
+use crate::replace::Damage;
 use crate::shutdown::Shutdown;
 use crate::tally::Counts;
 use crate::zygote::{Program, Zygote};
@@ -89,6 +91,8 @@ pub struct Supervisor {
     pub(crate) doom_replies: Vec<(Doom, Reply<()>)>,
     pub(crate) watch: Watch,
     pub(crate) counts: Counts,
+    pub(crate) damage: Damage,
+    pub(crate) segments: watch::Sender<Segment>,
     /// When to collect orphans that are not ours to know.
     pub(crate) sweep_at: Option<Instant>,
     pub(crate) ended: Option<Ended>,
@@ -123,7 +127,7 @@ impl Supervisor {
         }
         supervisor.wait_for_load().await?;
         supervisor.step(Instant::now());
-        let handle = Handle::new(supervisor.mailbox.clone());
+        let handle = Handle::new(supervisor.mailbox.clone(), supervisor.segments.subscribe());
         Ok((supervisor, handle))
     }
 
@@ -137,10 +141,13 @@ impl Supervisor {
         set_subreaper().map_err(system("become the parent of orphaned workers"))?;
         let children = signal(SignalKind::child()).map_err(system("watch for ended processes"))?;
         let (mailbox, inbox) = mpsc::unbounded_channel();
+        let (segments, _) = watch::channel(shared.segment);
         Ok(Self {
             target: config.workers.max(1),
             watch: Watch::new(&config),
             counts: Counts::default(),
+            damage: Damage::default(),
+            segments,
             config,
             program: None,
             shared,
@@ -224,6 +231,7 @@ impl Supervisor {
                 let meant = worker.filter(|worker| pid.is_none() || worker.pid() == pid);
                 let _ = reply.send(meant.is_some_and(|worker| worker.signal(signal)));
             }
+            Request::Replace(Damaged { segment, what }) => self.request_replacement(&segment, what),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::worker::{Reason, Worker};
 /// Why a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// It died: of a signal of its own making, or by an exit without a word.
+    /// It died: of a signal of its own making, by an exit without a word, or with the memory that one had damaged.
     Crash,
     /// The application called exit.
     AppExit,
@@ -49,6 +49,8 @@ pub struct Counts {
     pub reloads: u64,
     /// Reloads that were asked for and failed.
     pub failed_reloads: u64,
+    /// Segments that were replaced because a worker had damaged them.
+    pub replacements: u64,
 }
 
 impl Counts {
@@ -63,6 +65,8 @@ impl Supervisor {
         let generation = self.generations.iter().find(|generation| generation.number == worker.generation);
         if self.shutdown.is_some() {
             Some(Cause::Stop)
+        } else if self.damage.is_under_way() {
+            Some(Cause::Crash)
         } else if let Some(retirement) = worker.retiring {
             Some(Cause::from(retirement.reason))
         } else if generation.is_some_and(|generation| generation.role == Role::Leaving) {

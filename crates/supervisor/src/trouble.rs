@@ -18,8 +18,10 @@ impl Supervisor {
     pub(crate) fn trouble(&self, now: Instant) -> Option<String> {
         let crashes = self.in_role(Role::Serving).and_then(|serving| serving.crashes.trouble(now));
         let launcher = self.program.as_ref().and_then(|program| without_launcher(program.condition()));
-        let all = [crashes, self.loads.trouble(now), self.dead_zygote(now), self.deaf_zygote(now), launcher];
-        let all: Vec<String> = all.into_iter().flatten().collect();
+        let damage = self.damage.trouble(self.counts.replacements);
+        let zygotes = [self.loads.trouble(now), self.dead_zygote(now), self.deaf_zygote(now)];
+        let all = [crashes].into_iter().chain(zygotes).chain([launcher, damage]);
+        let all: Vec<String> = all.flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant, SystemTime};
 
-use howdah_sys::process::Process;
+use howdah_sys::process::{Process, is_child};
 use howdah_sys::{Pid, Signal};
 use howdah_wire::WorkerCell;
 use tokio::task::AbortHandle;
@@ -58,13 +58,15 @@ pub(crate) struct Worker {
     pub(crate) ended: Option<Instant>,
     watch: Option<AbortHandle>,
     pub(crate) retires_at: Option<Instant>,
+    /// Requests after which it leaves; 0 for never.
+    pub(crate) quota: u64,
     /// Requests when last looked at, and when that was.
     pub(crate) seen: (u64, Instant),
     pub(crate) memory: Option<u64>,
 }
 
 impl Worker {
-    pub(crate) fn new(generation: u32, lifetime: Option<Duration>) -> Self {
+    pub(crate) fn new(generation: u32, lifetime: Option<Duration>, quota: u64) -> Self {
         let now = Instant::now();
         Self {
             generation,
@@ -80,6 +82,7 @@ impl Worker {
             ended: None,
             watch: None,
             retires_at: lifetime.map(|lifetime| now + lifetime),
+            quota,
             seen: (0, now),
             memory: None,
         }
@@ -115,11 +118,13 @@ impl Worker {
         self.process = Some(process);
     }
 
-    /// The worker's own word for its process id, when the zygote's has not come yet or never will.
-    pub(crate) fn learn_pid(&mut self, cell: &WorkerCell) {
+    /// The cell's word for its process id, when the zygote died before it could report the fork. Anybody may have written
+    /// there: it counts only for a child of ours, which orphans are, that `is_known` as nobody else.
+    pub(crate) fn learn_pid(&mut self, cell: &WorkerCell, is_known: impl Fn(Pid) -> bool) {
         if self.process.is_none() {
-            let written = i32::try_from(cell.pid.load(SeqCst)).ok();
-            self.process = written.and_then(Pid::from_raw).map(Process::open);
+            let written = i32::try_from(cell.pid.load(SeqCst)).ok().and_then(Pid::from_raw);
+            let orphan = written.filter(|&pid| !is_known(pid) && is_child(pid));
+            self.process = orphan.map(Process::open);
         }
     }
 

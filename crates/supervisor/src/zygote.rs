@@ -10,6 +10,7 @@ use howdah_sys::launcher::{Condition, FIRST_FD, Job};
 use howdah_sys::process::{Process, try_wait};
 use howdah_sys::recipe::Recipe;
 use howdah_sys::{ExitKind, Pid, Signal, activation, notify, socketpair_seqpacket};
+use howdah_wire::Roster;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -99,9 +100,15 @@ pub(crate) struct Zygote {
 
 impl Zygote {
     /// Has perl started; [`Notice::Started`] tells how that went.
-    pub(crate) fn start(program: &Program, generation: u32, mailbox: Mailbox) -> Result<Self, StartError> {
+    pub(crate) fn start(
+        program: &Program,
+        generation: u32,
+        mailbox: Mailbox,
+        roster: &Roster,
+    ) -> Result<Self, StartError> {
         let (ours, theirs) = socketpair_seqpacket().map_err(system("create a socket pair"))?;
-        let mut zygote = Self::connect(ours, generation, mailbox.clone())?;
+        let link = Link::open(ours, generation, mailbox.clone(), roster.clone());
+        let mut zygote = Self::connect(link)?;
         zygote.starting = true;
         let job = program.job.clone();
         // Whoever starts it may be slow, or not there at all.
@@ -138,14 +145,13 @@ impl Zygote {
         generation: u32,
         mailbox: Mailbox,
     ) -> Result<Self, StartError> {
-        let zygote = Self::connect(control, generation, mailbox)?;
+        let zygote = Self::connect(Link::open(control, generation, mailbox, shared.roster.clone()))?;
         zygote.attach(shared, generation)?;
         Ok(zygote)
     }
 
-    fn connect(control: OwnedFd, generation: u32, mailbox: Mailbox) -> Result<Self, StartError> {
-        let link =
-            Link::open(control, generation, mailbox).map_err(system("use the zygote's control socket"))?;
+    fn connect(link: io::Result<Link>) -> Result<Self, StartError> {
+        let link = link.map_err(system("use the zygote's control socket"))?;
         Ok(Self {
             link: Some(link),
             process: None,
@@ -171,6 +177,11 @@ impl Zygote {
         let titles = u8::from(shared.titles);
         self.say(format!("attach {} {generation} {titles} {secret}", shared.eventfds.len()), fds);
         Ok(())
+    }
+
+    /// Has workers that it forks from now on use another segment.
+    pub(crate) fn attach_anew(&self, memfd: OwnedFd) {
+        self.say("segment".to_owned(), vec![memfd]);
     }
 
     /// Asks for worker `index`; `channels` are its ends.

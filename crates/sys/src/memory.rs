@@ -49,6 +49,40 @@ pub fn create_segment(shape: Shape) -> io::Result<(OwnedFd, Segment)> {
     Ok((fd, segment.map_err(out_of_range)?))
 }
 
+/// A segment to take the place of `old`: as large, with workers that report the same.
+///
+/// # Errors
+/// As [`create_segment`].
+pub fn renew_segment(old: &Segment) -> io::Result<(OwnedFd, Segment)> {
+    let (fd, segment) = create_segment(old.shape())?;
+    segment.ask_as(old);
+    Ok((fd, segment))
+}
+
+/// A segment that nobody uses any more, once this is dropped. Its addresses stay mapped, and read as zeros: whoever still
+/// has a reference finds nothing, and nothing else. Its memory is given back.
+#[expect(missing_debug_implementations, reason = "shared memory has no useful rendering")]
+pub struct Retired {
+    segment: Segment,
+}
+
+impl Retired {
+    /// Will be one.
+    #[must_use]
+    pub fn new(segment: Segment) -> Self {
+        Self { segment }
+    }
+}
+
+impl Drop for Retired {
+    fn drop(&mut self) {
+        let segment = self.segment;
+        // It takes a millisecond for every few megabytes, which is too long for a front thread. Refused, the memory is lost.
+        let discard = move || drop(discard(segment.all()));
+        let _ = std::thread::Builder::new().name("retire".into()).spawn(discard);
+    }
+}
+
 /// Gives the memory of a part of a shared mapping back to the system; it reads as zeros afterwards.
 ///
 /// # Errors

@@ -168,6 +168,16 @@ pub fn try_wait(pid: Pid) -> io::Result<Option<ExitKind>> {
     Ok(found.map(|(_, status)| ExitKind::from_raw(status.as_raw())))
 }
 
+/// Whether `pid` is a child of this process that nobody has waited for.
+#[must_use]
+pub fn is_child(pid: Pid) -> bool {
+    // SAFETY: siginfo_t is a plain C structure for which zeros are valid.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: info is valid for writing.
+    unsafe { libc::waitid(libc::P_PID, pid.as_raw_pid().unsigned_abs(), &raw mut info, flags) == 0 }
+}
+
 /// Some child that has ended and that nobody has waited for yet. It stays so.
 #[must_use]
 pub fn ended_child() -> Option<Pid> {

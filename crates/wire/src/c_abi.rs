@@ -1,30 +1,59 @@
 //! What a worker's C side calls. Each function is a thin door to the protocol above; none of them blocks, allocates,
 //! makes a system call or calls Perl. `xs/wire.h` declares them.
 
-use std::sync::OnceLock;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::layout::{LENGTH_UNKNOWN, RESPONSE_RING, SlotControl, WorkerCell};
-use crate::segment::{RING_AT, Segment, ShapeError};
-use crate::sync::Ordering::{Relaxed, SeqCst};
+use crate::queue::Claim;
+use crate::response::{Answer, Outgoing};
+use crate::segment::Segment;
+use crate::shape::ShapeError;
+use crate::slot::RING_AT;
+use crate::sync::Ordering::Relaxed;
 
-static SEGMENT: OnceLock<Segment> = OnceLock::new();
+/// The segment that this process uses. A zygote is given another one when the first is damaged.
+static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(core::ptr::null_mut());
 
-fn segment() -> Segment {
-    *SEGMENT.get().expect("howdah_attach comes first")
+/// What this worker knows by itself of the response that it makes.
+static PRESENT: Present = Present(UnsafeCell::new(None));
+
+struct Present(UnsafeCell<Option<Outgoing>>);
+
+// SAFETY: a worker is one thread: the interpreter's, which makes every call of this file.
+unsafe impl Sync for Present {}
+
+fn attached() -> Option<&'static Segment> {
+    // SAFETY: null, or a segment that was leaked for this purpose.
+    unsafe { SEGMENT.load(Ordering::Acquire).as_ref() }
 }
 
-/// Uses the segment mapped at `base`. 0 when it fits, 1 when it is of another version, 2 when it is cut short.
+fn segment() -> &'static Segment {
+    attached().expect("howdah_attach comes first")
+}
+
+/// The control words of `slot` and the response that goes there.
+fn present(slot: u32) -> (&'static SlotControl, &'static mut Outgoing) {
+    // SAFETY: one thread, and no function of this file keeps the reference or calls another one that takes it.
+    let present = unsafe { &mut *PRESENT.0.get() };
+    (&segment().controls()[slot as usize], present.get_or_insert_with(|| Outgoing::new(0)))
+}
+
+/// Uses the segment mapped at `base`, from now on instead of one attached before. 0 when it fits, 1 when it is of another
+/// version, 2 when it is cut short, 3 when it is damaged.
 ///
 /// # Safety
-/// `base` must point to `length` readable and writable bytes that stay mapped until the process ends.
+/// `base` must point to `length` readable and writable bytes that stay mapped until another segment takes their place.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn howdah_attach(base: *mut u8, length: usize) -> i32 {
     // SAFETY: the caller keeps the promise above.
     match unsafe { Segment::attach(base, length) } {
         Ok(found) => {
-            i32::from(SEGMENT.set(found).is_err() && segment().slot_address(0) != found.slot_address(0)) * 2
+            SEGMENT.store(Box::leak(Box::new(found)), Ordering::Release);
+            0
         }
         Err(ShapeError::WrongMagic) => 1,
+        Err(ShapeError::Damaged) => 3,
         Err(_) => 2,
     }
 }
@@ -41,22 +70,43 @@ pub extern "C" fn howdah_control(slot: u32) -> *const SlotControl {
     &raw const segment().controls()[slot as usize]
 }
 
-/// The request in `slot`; a `Request` record stands at its start.
+/// The number of the front thread that `slot` belongs to.
 #[unsafe(no_mangle)]
-pub extern "C" fn howdah_request(slot: u32) -> *const u8 {
-    segment().request_address(slot)
+pub extern "C" fn howdah_front(slot: u32) -> u32 {
+    segment().front_number(slot) as u32
 }
 
-/// The extent that a request with `REQUEST_EXTENT` names; its body stands at its start.
+/// The request in `slot`, which this worker has claimed: a `Request` record stands at its start. `used` is set to the bytes
+/// that belong to it, all of them readable; 0 when what stands there is not the request that was claimed.
+///
+/// # Safety
+/// `used` must point to a `size_t`.
 #[unsafe(no_mangle)]
-pub extern "C" fn howdah_extent(extent: u32) -> *const u8 {
-    segment().extent_address(extent)
+pub unsafe extern "C" fn howdah_request(slot: u32, used: *mut usize) -> *const u8 {
+    let (_, response) = present(slot);
+    let claimed = segment().claimed_request(slot, response.ticket());
+    let (start, length) = claimed.unwrap_or((segment().slot_address(slot).cast_const(), 0));
+    // SAFETY: the caller keeps the promise above.
+    unsafe { *used = length };
+    start
+}
+
+/// The extent with the body of the request in `slot`, which stands at its start. Null when it is not that request's.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_extent(slot: u32, extent: u32) -> *const u8 {
+    let (_, response) = present(slot);
+    match segment().extent_ticket(extent) {
+        Some(ticket) if ticket.load(Relaxed) == response.ticket() => segment().extent_address(extent),
+        _ => core::ptr::null(),
+    }
 }
 
 /// Claims the oldest waiting request: its slot, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_claim(worker: u16) -> i64 {
-    segment().queue().claim(worker).map_or(-1, i64::from)
+    let Some(Claim { slot, ticket }) = segment().queue().claim(worker) else { return -1 };
+    *present(slot).1 = Outgoing::new(ticket);
+    i64::from(slot)
 }
 
 /// Says that the worker is about to sleep. 1 when it may, on the futex `WorkerCell::wake` while that reads 0.
@@ -103,20 +153,19 @@ pub extern "C" fn howdah_queue_length() -> u64 {
 /// `length` must point to a `size_t`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn howdah_room(slot: u32, length: *mut usize) -> *mut u8 {
-    let segment = segment();
-    let control = &segment.controls()[slot as usize];
-    let start = control.produced.load(Relaxed) as usize & (RESPONSE_RING - 1);
+    let (control, response) = present(slot);
+    let start = response.produced() as usize & (RESPONSE_RING - 1);
     // SAFETY: the caller keeps the promise above.
-    unsafe { *length = control.room_left().min(RESPONSE_RING - start) };
+    unsafe { *length = response.room_left(control).min(RESPONSE_RING - start) };
     // SAFETY: start lies in the ring, which stands behind the other areas.
-    unsafe { segment.slot_address(slot).add(RING_AT + start) }
+    unsafe { segment().slot_address(slot).add(RING_AT + start) }
 }
 
 /// The names of the variables that are to be reported: each a byte of its length and so many bytes, a length of 0 behind
 /// the last. Null before `howdah_attach`.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_report_names() -> *const u8 {
-    SEGMENT.get().map_or(core::ptr::null(), |segment| (&raw const segment.header().report_names).cast())
+    attached().map_or(core::ptr::null(), |segment| (&raw const segment.header().report_names).cast())
 }
 
 /// Where the values of those variables go: `REPORT_AREA` bytes.
@@ -128,7 +177,8 @@ pub extern "C" fn howdah_report(slot: u32) -> *mut u8 {
 /// Adds the `length` bytes written at `howdah_room`'s address to the response.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_produce(slot: u32, length: usize) {
-    segment().controls()[slot as usize].produce(length);
+    let (control, response) = present(slot);
+    response.produce(control, length);
 }
 
 /// Before sleeping for room: sets `seen` and returns 1 when the worker must sleep on `SlotControl::room` while that
@@ -138,7 +188,8 @@ pub extern "C" fn howdah_produce(slot: u32, length: usize) {
 /// `seen` must point to a `uint32_t`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn howdah_wait_for_room(slot: u32, seen: *mut u32) -> i32 {
-    let Some(value) = segment().controls()[slot as usize].wait_for_room() else { return 0 };
+    let (control, response) = present(slot);
+    let Some(value) = response.wait_for_room(control) else { return 0 };
     // SAFETY: the caller keeps the promise above.
     unsafe { *seen = value };
     1
@@ -147,18 +198,16 @@ pub unsafe extern "C" fn howdah_wait_for_room(slot: u32, seen: *mut u32) -> i32 
 /// Sets the status and flags of the response; `content_length` -1 for none. The head may be sent once told.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_set_head(slot: u32, status: u32, flags: u32, head_length: u32, content_length: i64) {
-    let control = &segment().controls()[slot as usize];
-    control.status.store(status, Relaxed);
-    control.head_length.store(head_length, Relaxed);
-    let length = u64::try_from(content_length).unwrap_or(LENGTH_UNKNOWN);
-    control.content_length.store(length, Relaxed);
-    control.flags.store(flags, SeqCst);
+    let (control, response) = present(slot);
+    let content_length = u64::try_from(content_length).unwrap_or(LENGTH_UNKNOWN);
+    response.set_head(control, Answer { produced: 0, content_length, flags, status, head_length });
 }
 
 /// Adds flags to the response.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_add_flags(slot: u32, flags: u32) {
-    segment().controls()[slot as usize].flags.fetch_or(flags, SeqCst);
+    let (control, response) = present(slot);
+    response.add_flags(control, flags);
 }
 
 /// Tells the front that `slot` has news. 1 when the caller must write to the eventfd of the slot's front thread.
@@ -170,5 +219,8 @@ pub extern "C" fn howdah_tell(slot: u32) -> i32 {
 /// Ends the worker's part in `slot` and tells the front. 1 as with `howdah_tell`.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_finish(slot: u32, worker: u16) -> i32 {
-    i32::from(segment().queue().finish(slot, worker) && segment().front_of(slot).tell(slot))
+    let (control, response) = present(slot);
+    response.close(control);
+    let claim = Claim { slot, ticket: response.ticket() };
+    i32::from(segment().queue().finish(claim, worker) && segment().front_of(slot).tell(slot))
 }

@@ -9,7 +9,7 @@
 use crate::sync::{AtomicU32, AtomicU64};
 
 /// First eight bytes of a segment: `HOWDAH` and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"HOWDAH01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HOWDAH02");
 /// Cells for workers: two generations of the largest pool must fit. Owner numbers have 12 bits.
 pub const MAX_WORKERS: usize = 1024;
 /// Front threads.
@@ -162,33 +162,34 @@ pub const REQUEST_EXTENT: u32 = 32;
 /// Request flag: the listener is a Unix socket, so there is no client address.
 pub const REQUEST_LOCAL: u32 = 16;
 
-/// Start of the segment.
+/// Start of the segment. Written before there is a worker. Who attaches reads its shape once, checks it, and never again:
+/// each process keeps the geometry in memory of its own.
 #[repr(C)]
 pub struct Header {
     /// [`MAGIC`].
-    pub magic: u64,
+    pub magic: AtomicU64,
     /// Size of the whole segment in bytes.
-    pub total: u64,
+    pub total: AtomicU64,
     /// Front threads in use.
-    pub fronts: u32,
+    pub fronts: AtomicU32,
     /// Worker cells in use.
-    pub workers: u32,
+    pub workers: AtomicU32,
     /// Slots in use.
-    pub slots: u32,
+    pub slots: AtomicU32,
     /// Entries of the ring, a power of two.
-    pub ring: u32,
+    pub ring: AtomicU32,
     /// Byte offsets of the parts.
-    pub fronts_at: u64,
+    pub fronts_at: AtomicU64,
     /// Worker cells.
-    pub workers_at: u64,
+    pub workers_at: AtomicU64,
     /// Queue ring.
-    pub ring_at: u64,
+    pub ring_at: AtomicU64,
     /// Slot controls.
-    pub controls_at: u64,
+    pub controls_at: AtomicU64,
     /// Slots.
-    pub slots_at: u64,
+    pub slots_at: AtomicU64,
     /// Extents.
-    pub extents_at: u64,
+    pub extents_at: AtomicU64,
     /// Names of the variables that workers report, see `report`. Front, before there is a worker.
     pub report_names: [AtomicU64; REPORT_WORDS],
     /// The queue's two ends and the idle bitmap.
@@ -200,7 +201,7 @@ pub struct Header {
 pub struct QueueCells {
     /// Next ticket to claim. Advanced by any worker.
     pub head: Padded,
-    /// Next ticket to hand out. Advanced by front threads.
+    /// Next ticket to hand out, for workers to see. Advanced by front threads, which draw tickets elsewhere: see `queue`.
     pub tail: Padded,
     /// Nanoseconds for which an idle worker may look for work before it sleeps; 0 unless requests come one by one. Front.
     pub spin: AtomicU32,
@@ -224,6 +225,8 @@ pub struct FrontCell {
     pub summary: AtomicU64,
     /// A bit for every slot with news for the front.
     pub attention: [AtomicU64; ATTENTION_WORDS],
+    /// For each extent of this thread, the ticket of the request whose body it holds. Front, before queueing.
+    pub extents: [AtomicU64; EXTENTS_PER_FRONT],
 }
 
 /// A worker's cell: what it does, for the front and for the status pages.
@@ -276,11 +279,9 @@ pub struct SlotControl {
     pub head_length: AtomicU32,
     /// 1 once the application has been called with it. Worker.
     pub begun: AtomicU32,
-    /// Where in the request area the request stands, see [`NEAR_REQUEST`]. Front, before queueing.
-    pub request_at: AtomicU32,
-    /// Bytes in the report area. Worker, before it finishes.
-    pub report: AtomicU32,
-    /// Bytes that the front has taken from the ring. Front.
+    /// Vouches for the response's words with the ticket that was claimed, see `response`. Worker, behind those.
+    pub seal: AtomicU64,
+    /// Bytes that the front has taken from the ring, for the worker to see: the front counts for itself. Front.
     pub consumed: AtomicU64,
     /// CLOCK_MONOTONIC nanoseconds at which the request was queued. Front.
     pub queued_at: AtomicU64,
@@ -290,8 +291,10 @@ pub struct SlotControl {
     pub waiting: AtomicU32,
     /// 1 when nobody wants the response any more. Front.
     pub abandoned: AtomicU32,
-    /// The front thread that the slot belongs to. Front, once.
-    pub front: AtomicU32,
+    /// Where in the request area the request stands, see [`NEAR_REQUEST`]. Front, before queueing.
+    pub request_at: AtomicU32,
+    /// Bytes in the report area. Worker, before it finishes.
+    pub report: AtomicU32,
 }
 
 /// A run of bytes in the request area.
@@ -314,7 +317,8 @@ pub struct FieldRecord {
     pub value: Span,
 }
 
-/// The request record at the start of a slot's request area. All of it is written by the front before queueing.
+/// The request record at the start of a slot's request area. All of it is written by the front before queueing. Another
+/// worker may write over it, so whoever reads a span checks that it ends within `used`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request {
@@ -340,12 +344,14 @@ pub struct Request {
     pub body: Span,
     /// Body length in bytes, inline or spooled.
     pub body_length: u64,
+    /// The ticket under which the request waits: what another one has left in the area does not bear it.
+    pub ticket: u64,
     /// REQUEST_ flags.
     pub flags: u32,
-    /// Offset of the [`FieldRecord`]s.
-    pub fields_at: u32,
-    /// Their number.
+    /// Number of [`FieldRecord`]s, which stand right behind this record.
     pub fields: u32,
     /// The extent that holds the body, with [`REQUEST_EXTENT`].
     pub extent: u32,
+    /// Bytes of the area that belong to the request, this record included.
+    pub used: u32,
 }

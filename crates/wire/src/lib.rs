@@ -18,10 +18,16 @@ pub mod queue;
 pub mod report;
 pub mod request;
 pub mod response;
+pub mod roster;
 pub mod segment;
+pub mod shape;
+mod slot;
 mod sync;
 
 pub use layout::*;
 pub use report::{REPORT_MOST, REPORT_NONE, reported};
 pub use request::{RequestReader, RequestWriter};
-pub use segment::{Segment, Shape, ShapeError};
+pub use response::{Answer, Outgoing};
+pub use roster::Roster;
+pub use segment::Segment;
+pub use shape::{Offsets, Shape, ShapeError};

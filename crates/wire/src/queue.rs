@@ -5,9 +5,17 @@
 //! ticket" to "running, mine". That swap is the claim; advancing `head` only tidies up, and whoever comes next does it
 //! when the claimer died in between. So there is no instant at which killing a worker loses a slot: it is either
 //! still queued or bears the dead worker's number.
+//!
+//! Tickets come from the front's own memory ([`Tickets`]): a front remembers which one it has given a slot, and believes no
+//! word about that slot which bears another. What stands in the segment may be nonsense; it is bounded here, so that it
+//! leads to no place outside, and [`Queue::doubt`] finds it out.
 
 use crate::layout::{Command, MAX_FRONTS, Phase, QueueCells, SlotControl};
 use crate::sync::{AtomicU64, Ordering::SeqCst};
+
+/// The next ticket, common to the front threads of one process, in memory of their own.
+#[cfg_attr(not(loom), expect(unused_qualifications, reason = "a model has other atomics, which this is not"))]
+pub type Tickets = core::sync::atomic::AtomicU64;
 
 const TICKET_BITS: u32 = 48;
 const TICKET_MASK: u64 = (1 << TICKET_BITS) - 1;
@@ -59,14 +67,32 @@ pub struct Queue<'a> {
     pub ring: &'a [AtomicU64],
     /// Every slot's control words.
     pub controls: &'a [SlotControl],
+    /// Where a front draws tickets. A worker's are of no use.
+    pub tickets: &'a Tickets,
+}
+
+/// A request that a worker has claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Where it is.
+    pub slot: u32,
+    /// The ticket under which it waited.
+    pub ticket: u64,
 }
 
 impl Queue<'_> {
-    /// Places taken in the ring, cancelled ones included.
+    /// Places taken in the ring, cancelled ones included, as a worker sees it.
     #[must_use]
     pub fn length(&self) -> u64 {
         let head = self.cells.head.value.load(SeqCst);
         self.cells.tail.value.load(SeqCst).saturating_sub(head)
+    }
+
+    /// The same as the front knows it, at most the ring's length.
+    #[must_use]
+    pub fn backlog(&self) -> u64 {
+        let head = self.cells.head.value.load(SeqCst);
+        self.tickets.load(SeqCst).saturating_sub(head).min(self.ring.len() as u64)
     }
 
     /// Requests that wait: an exact count, for when `length` looks too long.
@@ -84,8 +110,9 @@ impl Queue<'_> {
         let head = self.cells.head.value.load(SeqCst);
         let entry = self.entry(head);
         let slot = (entry >> TICKET_BITS) as u32;
+        let control = self.controls.get(slot as usize)?;
         let waits = entry & TICKET_MASK == head & TICKET_MASK && self.state(slot).phase == Phase::Queued;
-        waits.then(|| self.controls[slot as usize].queued_at.load(SeqCst))
+        waits.then(|| control.queued_at.load(SeqCst))
     }
 
     /// True when a claim would find something, or find something to tidy.
@@ -95,26 +122,32 @@ impl Queue<'_> {
         self.entry(head) & TICKET_MASK == head & TICKET_MASK
     }
 
-    /// Queues a slot that the front holds. False when the ring is full (of cancelled places behind a request that
-    /// still waits: its length is a multiple of the number of slots).
+    /// Draws a ticket for [`Queue::push`], which must follow. None when the ring is full (of cancelled places behind a
+    /// request that still waits: its length is a multiple of the number of slots).
     #[must_use]
-    pub fn push(&self, slot: u32) -> bool {
+    pub fn draw(&self) -> Option<u64> {
         if self.is_full() {
             self.tidy();
             if self.is_full() {
-                return false;
+                return None;
             }
         }
-        let ticket = self.cells.tail.value.fetch_add(1, SeqCst);
+        let ticket = self.tickets.fetch_add(1, SeqCst);
+        self.cells.tail.value.fetch_add(1, SeqCst);
+        Some(ticket)
+    }
+
+    /// Queues a slot that the front holds.
+    pub fn push(&self, slot: u32, ticket: u64) {
+        let Some(control) = self.controls.get(slot as usize) else { return };
         let state = State { phase: Phase::Queued, owner: 0, ticket };
-        self.controls[slot as usize].state.store(state.pack(), SeqCst);
-        self.ring[self.index(ticket)].store(u64::from(slot) << TICKET_BITS | (ticket & TICKET_MASK), SeqCst);
-        true
+        control.state.store(state.pack(), SeqCst);
+        self.ring[self.index(ticket)].store(entry_for(slot, ticket), SeqCst);
     }
 
     /// Takes the oldest waiting request for `worker`.
     #[must_use]
-    pub fn claim(&self, worker: u16) -> Option<u32> {
+    pub fn claim(&self, worker: u16) -> Option<Claim> {
         loop {
             let head = self.cells.head.value.load(SeqCst);
             let entry = self.entry(head);
@@ -126,34 +159,31 @@ impl Queue<'_> {
             }
             let slot = (entry >> TICKET_BITS) as u32;
             let won = self.swap(slot, (Phase::Queued, 0, head), (Phase::Running, worker, head));
-            let _ = self.cells.head.value.compare_exchange(head, head + 1, SeqCst, SeqCst);
+            let _ = self.cells.head.value.compare_exchange(head, head.wrapping_add(1), SeqCst, SeqCst);
             if won {
-                return Some(slot);
+                return Some(Claim { slot, ticket: head & TICKET_MASK });
             }
         }
     }
 
-    /// The worker is through with `slot`. False when the front took the slot away meanwhile.
+    /// The worker is through with what it has claimed. False when the front took the slot away meanwhile.
     #[must_use]
-    pub fn finish(&self, slot: u32, worker: u16) -> bool {
-        let state = self.state(slot);
-        state.phase == Phase::Running
-            && state.owner == worker
-            && self.swap(slot, (Phase::Running, worker, state.ticket), (Phase::Done, worker, state.ticket))
+    pub fn finish(&self, Claim { slot, ticket }: Claim, worker: u16) -> bool {
+        self.swap(slot, (Phase::Running, worker, ticket), (Phase::Done, worker, ticket))
     }
 
     /// The front takes back a request that no worker has claimed. False when one has.
     #[must_use]
-    pub fn cancel(&self, slot: u32) -> bool {
-        let state = self.state(slot);
-        state.phase == Phase::Queued
-            && self.swap(slot, (Phase::Queued, 0, state.ticket), (Phase::Free, 0, state.ticket))
+    pub fn cancel(&self, slot: u32, ticket: u64) -> bool {
+        self.swap(slot, (Phase::Queued, 0, ticket), (Phase::Free, 0, ticket))
     }
 
     /// The front takes a slot back that is done, or whose worker is dead.
     pub fn release(&self, slot: u32) {
         let free = State { phase: Phase::Free, owner: 0, ticket: 0 };
-        self.controls[slot as usize].state.store(free.pack(), SeqCst);
+        if let Some(control) = self.controls.get(slot as usize) {
+            control.state.store(free.pack(), SeqCst);
+        }
     }
 
     /// The slots that bear `worker`'s number. Once it is dead the front releases those that are running, or queues
@@ -169,17 +199,54 @@ impl Queue<'_> {
     /// A slot's state.
     #[must_use]
     pub fn state(&self, slot: u32) -> State {
-        State::unpack(self.controls[slot as usize].state.load(SeqCst))
+        State::unpack(self.controls.get(slot as usize).map_or(0, |control| control.state.load(SeqCst)))
+    }
+
+    /// What is wrong with the queue's ends, if anything. `head` is where the caller last saw it, and is set anew.
+    #[must_use]
+    pub fn doubt(&self, head: &mut u64) -> Option<&'static str> {
+        // The order matters: others go on meanwhile, and each end only rises.
+        let drawn = self.tickets.load(SeqCst);
+        let (tail, now) = (self.cells.tail.value.load(SeqCst), self.cells.head.value.load(SeqCst));
+        let latest = self.tickets.load(SeqCst);
+        let before = core::mem::replace(head, now);
+        if tail > latest || tail + (MAX_FRONTS as u64) < drawn {
+            return Some("the queue's tail is not where the front has put it");
+        }
+        (now < before || now > latest).then_some("the queue's head is outside of the queue")
+    }
+
+    /// What is wrong with a slot that waits under `ticket`, if anything.
+    #[must_use]
+    pub fn doubt_waiting(&self, slot: u32, ticket: u64) -> Option<&'static str> {
+        // The head passes a ticket only after its slot's state has changed.
+        let passed = self.cells.head.value.load(SeqCst) > ticket;
+        let listed = self.entry(ticket) == entry_for(slot, ticket);
+        if self.state(slot) != (State { phase: Phase::Queued, owner: 0, ticket }) || (listed && !passed) {
+            return None;
+        }
+        Some(if passed {
+            "the queue has passed a request that waits"
+        } else {
+            "the queue has lost a request"
+        })
+    }
+
+    /// True while nobody can claim anything although requests wait. Only for a moment that is well: a front thread that has
+    /// drawn the next ticket has yet to push.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        self.backlog() > 0 && !self.has_entry()
     }
 
     /// Room is kept for every front thread to be between this check and its draw of a ticket.
     fn is_full(&self) -> bool {
-        self.length() + MAX_FRONTS as u64 >= self.ring.len() as u64
+        self.backlog() + MAX_FRONTS as u64 >= self.ring.len() as u64
     }
 
     /// Moves `head` past requests that no longer wait: cancelled, or claimed by a worker that died before it did so.
     fn tidy(&self) {
-        loop {
+        for _ in 0..self.ring.len() {
             let head = self.cells.head.value.load(SeqCst);
             let entry = self.entry(head);
             let waiting = State { phase: Phase::Queued, owner: 0, ticket: head };
@@ -187,7 +254,7 @@ impl Queue<'_> {
             if missing || self.state((entry >> TICKET_BITS) as u32) == waiting {
                 return;
             }
-            let _ = self.cells.head.value.compare_exchange(head, head + 1, SeqCst, SeqCst);
+            let _ = self.cells.head.value.compare_exchange(head, head.wrapping_add(1), SeqCst, SeqCst);
         }
     }
 
@@ -204,6 +271,11 @@ impl Queue<'_> {
     fn index(&self, ticket: u64) -> usize {
         (ticket & (self.ring.len() as u64 - 1)) as usize
     }
+}
+
+/// What stands in the ring for a slot that waits.
+fn entry_for(slot: u32, ticket: u64) -> u64 {
+    u64::from(slot) << TICKET_BITS | (ticket & TICKET_MASK)
 }
 
 impl crate::layout::WorkerCell {

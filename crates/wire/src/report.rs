@@ -10,6 +10,7 @@
 use crate::layout::{REPORT_AREA, REPORT_WORDS, REQUEST_AREA};
 use crate::request::Full;
 use crate::segment::Segment;
+use crate::slot::copy;
 use crate::sync::Ordering::Relaxed;
 
 /// Length of a variable that the env has not.
@@ -37,23 +38,33 @@ impl Segment {
             return Err(Full);
         }
         bytes.resize(REPORT_WORDS * 8, 0);
-        for (word, bytes) in self.header().report_names.iter().zip(bytes.as_chunks().0) {
-            word.store(u64::from_ne_bytes(*bytes), Relaxed);
-        }
+        let words = bytes.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
+        self.name(self.names().get_or_init(|| words));
         Ok(())
     }
 
-    /// What the worker has reported of the request in `slot`, for [`reported`]. Only once the slot is done: before, the
-    /// worker may still write.
+    /// Names the same as `other`, in a segment that takes its place.
+    pub fn ask_as(&self, other: &Self) {
+        if let Some(words) = other.names().get() {
+            self.name(self.names().get_or_init(|| words.clone()));
+        }
+    }
+
+    fn name(&self, words: &[u64]) {
+        for (word, value) in self.header().report_names.iter().zip(words) {
+            word.store(*value, Relaxed);
+        }
+    }
+
+    /// A copy of what the worker has reported of the request in `slot`, for [`reported`]. Only once the slot is done: before,
+    /// the worker may still write.
     ///
     /// # Panics
     /// When `slot` is out of range.
     #[must_use]
-    pub fn report(&self, slot: u32) -> &[u8] {
+    pub fn report(&self, slot: u32) -> Vec<u8> {
         let length = self.controls()[slot as usize].report.load(Relaxed) as usize;
-        let start = self.report_address(slot);
-        // SAFETY: the area lies in the mapping, the length is bounded, and the worker is through with the slot.
-        unsafe { core::slice::from_raw_parts(start, length.min(REPORT_AREA)) }
+        copy(self.report_address(slot), length.min(REPORT_AREA))
     }
 
     /// Address of a slot's report area.

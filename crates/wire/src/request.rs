@@ -31,8 +31,7 @@ impl<'a> RequestWriter<'a> {
     /// Starts over at the beginning of `area`.
     #[must_use]
     pub fn new(area: &'a mut [u8]) -> Self {
-        let record = Request { fields_at: TABLE_AT as u32, ..Request::default() };
-        Self { area, end: STRINGS_AT, record }
+        Self { area, end: STRINGS_AT, record: Request::default() }
     }
 
     /// Appends bytes.
@@ -101,7 +100,8 @@ impl<'a> RequestWriter<'a> {
             store(&span.length.to_ne_bytes());
         }
         store(&record.body_length.to_ne_bytes());
-        for word in [record.flags, record.fields_at, record.fields, record.extent] {
+        store(&record.ticket.to_ne_bytes());
+        for word in [record.flags, record.fields, record.extent, self.end as u32] {
             store(&word.to_ne_bytes());
         }
     }
@@ -243,10 +243,24 @@ impl<'a> RequestReader<'a> {
     /// A field by its CGI name, such as HTTP_HOST.
     #[must_use]
     pub fn field(&self, name: &[u8]) -> Option<&'a [u8]> {
-        let table = self.word(core::mem::offset_of!(Request, fields_at)) as usize;
+        let at = self.fields().find(|&at| self.span(at) == name)?;
+        Some(self.span(at + size_of::<Span>()))
+    }
+
+    /// Whether every string lies within what belongs to the request.
+    pub(crate) fn is_sound(&self) -> bool {
+        let used = self.word(core::mem::offset_of!(Request, used)) as usize;
+        let spans = (0..core::mem::offset_of!(Request, body_length)).step_by(size_of::<Span>());
+        let fields = self.fields().flat_map(|at| [at, at + size_of::<Span>()]);
+        let end = |at| self.word(at) as usize + self.word(at + 4) as usize;
+        self.word(core::mem::offset_of!(Request, fields)) as usize <= MAX_FIELDS
+            && spans.chain(fields).all(|at| end(at) <= used)
+    }
+
+    /// Places of the field records.
+    fn fields(&self) -> impl Iterator<Item = usize> + use<'a> {
         let count = (self.word(core::mem::offset_of!(Request, fields)) as usize).min(MAX_FIELDS);
-        let record = |index: usize| table + index * size_of::<FieldRecord>();
-        (0..count).map(record).find(|&at| self.span(at) == name).map(|at| self.span(at + size_of::<Span>()))
+        (0..count).map(|index| TABLE_AT + index * size_of::<FieldRecord>())
     }
 
     /// What [`RequestWriter::put`] or [`RequestWriter::variable`] has put there.
@@ -264,9 +278,7 @@ impl<'a> RequestReader<'a> {
 
     /// Where that part ends, by what the record and the table say.
     pub(crate) fn end(&self) -> usize {
-        let table = self.word(core::mem::offset_of!(Request, fields_at)) as usize;
-        let count = (self.word(core::mem::offset_of!(Request, fields)) as usize).min(MAX_FIELDS);
-        let last = table + count.saturating_sub(1) * size_of::<FieldRecord>() + size_of::<Span>();
+        let last = self.fields().last().unwrap_or(TABLE_AT) + size_of::<Span>();
         let fixed = core::mem::offset_of!(Request, remote_port);
         let ends = [fixed, last].map(|at| self.word(at) as usize + self.word(at + 4) as usize);
         ends.into_iter().max().unwrap_or(0)
@@ -276,7 +288,10 @@ impl<'a> RequestReader<'a> {
         self.text(Span { offset: self.word(at), length: self.word(at + 4) })
     }
 
+    /// Read once: another process may change it between two looks.
     fn word(&self, at: usize) -> u32 {
-        self.area.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+        let bytes: Option<&[u8; 4]> = self.area.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        // SAFETY: a reference to four bytes.
+        bytes.map_or(0, |bytes| u32::from_ne_bytes(unsafe { core::ptr::read_volatile(bytes) }))
     }
 }

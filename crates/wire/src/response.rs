@@ -1,20 +1,157 @@
 //! A response on its way from a worker to the front: a ring of bytes with one writer and one reader.
 //!
-//! Header lines come first, body bytes behind. The worker counts what it has produced, the front what it has
-//! consumed; their difference is what lies in the ring. A worker that finds no room sleeps on the `room` futex.
+//! Header lines come first, body bytes behind. The worker counts what it has produced, the front what it has consumed, each
+//! in memory of its own; what they store is for the other to see. Their difference is what lies in the ring. A worker that
+//! finds no room sleeps on the `room` futex.
+//!
+//! Any process may write over these words, and the ring still holds what earlier responses have left there. So the worker
+//! seals what it says of a response ([`Answer`]) with the ticket that it has claimed, and the front believes no word that is
+//! not sealed with the ticket that it has given: one wrong word among them and nothing counts. This finds accidents; a
+//! worker that wants to deceive the others of its application can.
 
-use crate::layout::{LENGTH_UNKNOWN, RESPONSE_RING, SlotControl};
+use crate::layout::{LENGTH_UNKNOWN, RESPONSE_HEAD_READY, RESPONSE_RING, SlotControl};
 use crate::sync::Ordering::{Relaxed, SeqCst};
+
+/// What a worker says of its response, copied once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Bytes ever put into the ring.
+    pub produced: u64,
+    /// Content-Length that the application gave, or [`LENGTH_UNKNOWN`].
+    pub content_length: u64,
+    /// RESPONSE_ flags.
+    pub flags: u32,
+    /// HTTP status.
+    pub status: u32,
+    /// Length of the header lines, which come first in the ring.
+    pub head_length: u32,
+}
+
+impl Default for Answer {
+    /// Nothing has been said.
+    fn default() -> Self {
+        Self { produced: 0, content_length: LENGTH_UNKNOWN, flags: 0, status: 0, head_length: 0 }
+    }
+}
+
+impl Answer {
+    /// Each step is one-to-one in its word, so a single word that is wrong always makes another seal.
+    fn seal(&self, ticket: u64) -> u64 {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let Self { produced, content_length, flags, status, head_length } = *self;
+        let words =
+            [produced, content_length, u64::from(flags) << 32 | u64::from(status), u64::from(head_length)];
+        words.into_iter().fold(!ticket, |seal, word| (seal ^ word).wrapping_mul(ODD).rotate_left(29))
+    }
+
+    fn store(&self, control: &SlotControl) {
+        control.produced.store(self.produced, Relaxed);
+        control.content_length.store(self.content_length, Relaxed);
+        control.status.store(self.status, Relaxed);
+        control.head_length.store(self.head_length, Relaxed);
+        control.flags.store(self.flags, Relaxed);
+    }
+
+    fn load(control: &SlotControl) -> Self {
+        Self {
+            produced: control.produced.load(Relaxed),
+            content_length: control.content_length.load(Relaxed),
+            flags: control.flags.load(Relaxed),
+            status: control.status.load(Relaxed),
+            head_length: control.head_length.load(Relaxed),
+        }
+    }
+}
+
+/// A worker's own knowledge of the response that it makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing {
+    ticket: u64,
+    answer: Answer,
+    sealed: bool,
+}
+
+impl Outgoing {
+    /// The response to the request that was claimed under `ticket`.
+    #[must_use]
+    pub fn new(ticket: u64) -> Self {
+        Self { ticket, answer: Answer::default(), sealed: false }
+    }
+
+    /// The ticket that was claimed.
+    #[must_use]
+    pub fn ticket(&self) -> u64 {
+        self.ticket
+    }
+
+    /// Bytes put into the ring so far.
+    #[must_use]
+    pub fn produced(&self) -> u64 {
+        self.answer.produced
+    }
+
+    /// Bytes that may be added now: never more than the ring has. Of a front's count that makes no sense there is no room.
+    #[must_use]
+    pub fn room_left(&self, control: &SlotControl) -> usize {
+        // Nothing is consumed before the head is ready, whatever stands there.
+        let ready = self.answer.flags & RESPONSE_HEAD_READY != 0;
+        let consumed = if ready { control.consumed.load(SeqCst) } else { 0 };
+        let used = self.answer.produced.wrapping_sub(consumed);
+        usize::try_from(used).map_or(0, |used| RESPONSE_RING.saturating_sub(used))
+    }
+
+    /// `length` more bytes are in the ring. The front hears of them once the head is ready.
+    pub fn produce(&mut self, control: &SlotControl, length: usize) {
+        self.answer.produced = self.answer.produced.wrapping_add(length as u64);
+        self.sealed = false;
+        if self.answer.flags & RESPONSE_HEAD_READY != 0 {
+            self.publish(control);
+        }
+    }
+
+    /// Sets all but the count of bytes.
+    pub fn set_head(&mut self, control: &SlotControl, head: Answer) {
+        self.answer = Answer { produced: self.answer.produced, ..head };
+        self.publish(control);
+    }
+
+    /// Adds flags.
+    pub fn add_flags(&mut self, control: &SlotControl, flags: u32) {
+        self.answer.flags |= flags;
+        self.publish(control);
+    }
+
+    /// The last word on the response, before the slot is finished.
+    pub fn close(&mut self, control: &SlotControl) {
+        if !self.sealed {
+            self.publish(control);
+        }
+    }
+
+    /// The worker says that it waits for room; returns the futex value to wait on, or none when it need not wait.
+    #[must_use]
+    pub fn wait_for_room(&self, control: &SlotControl) -> Option<u32> {
+        let seen = control.room.load(SeqCst);
+        control.waiting.store(1, SeqCst);
+        if self.room_left(control) > 0 || control.abandoned.load(SeqCst) != 0 {
+            control.waiting.store(0, SeqCst);
+            return None;
+        }
+        Some(seen)
+    }
+
+    fn publish(&mut self, control: &SlotControl) {
+        self.answer.store(control);
+        control.seal.store(self.answer.seal(self.ticket), SeqCst);
+        self.sealed = true;
+    }
+}
 
 impl SlotControl {
     /// The front makes the control words ready for a new request.
     pub fn reset(&self, now: u64) {
-        self.produced.store(0, Relaxed);
+        Answer::default().store(self);
         self.consumed.store(0, Relaxed);
-        self.content_length.store(LENGTH_UNKNOWN, Relaxed);
-        self.flags.store(0, Relaxed);
-        self.status.store(0, Relaxed);
-        self.head_length.store(0, Relaxed);
         self.begun.store(0, Relaxed);
         self.report.store(0, Relaxed);
         self.waiting.store(0, Relaxed);
@@ -24,29 +161,19 @@ impl SlotControl {
         self.queued_at.store(now, SeqCst);
     }
 
-    /// Bytes that the worker may add now.
+    /// What the worker that has claimed `ticket` says of its response. None as long as it has said nothing, is just about
+    /// to say more, or somebody has written over it.
     #[must_use]
-    pub fn room_left(&self) -> usize {
-        let used = self.produced.load(Relaxed).wrapping_sub(self.consumed.load(SeqCst));
-        RESPONSE_RING.saturating_sub(used as usize)
+    pub fn answer(&self, ticket: u64) -> Option<Answer> {
+        let seal = self.seal.load(SeqCst);
+        let answer = Answer::load(self);
+        (answer.seal(ticket) == seal).then_some(answer)
     }
 
-    /// The worker has written `length` more bytes behind `produced`.
-    pub fn produce(&self, length: usize) {
-        self.produced.store(self.produced.load(Relaxed).wrapping_add(length as u64), SeqCst);
-    }
-
-    /// Bytes that the front may take now; a worker gone mad reads as an empty ring.
+    /// The front has taken `consumed` bytes in all. True when the caller must wake the `room` futex.
     #[must_use]
-    pub fn available(&self) -> usize {
-        let available = self.produced.load(SeqCst).wrapping_sub(self.consumed.load(Relaxed)) as usize;
-        if available > RESPONSE_RING { 0 } else { available }
-    }
-
-    /// The front has taken `length` bytes. True when the caller must wake the `room` futex.
-    #[must_use]
-    pub fn consume(&self, length: usize) -> bool {
-        self.consumed.store(self.consumed.load(Relaxed).wrapping_add(length as u64), SeqCst);
+    pub fn consume(&self, consumed: u64) -> bool {
+        self.consumed.store(consumed, SeqCst);
         self.wake_writer()
     }
 
@@ -55,18 +182,6 @@ impl SlotControl {
     pub fn abandon(&self) -> bool {
         self.abandoned.store(1, SeqCst);
         self.wake_writer()
-    }
-
-    /// The worker says that it waits for room; returns the futex value to wait on, or none when it need not wait.
-    #[must_use]
-    pub fn wait_for_room(&self) -> Option<u32> {
-        let seen = self.room.load(SeqCst);
-        self.waiting.store(1, SeqCst);
-        if self.room_left() > 0 || self.abandoned.load(SeqCst) != 0 {
-            self.waiting.store(0, SeqCst);
-            return None;
-        }
-        Some(seen)
     }
 
     fn wake_writer(&self) -> bool {

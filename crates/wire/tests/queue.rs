@@ -1,8 +1,9 @@
 //! The queue, the ring's counters and the sleepers, one thread at a time. The interleavings are in `loom/`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's panic is its report")]
 
-use howdah_wire::queue::State;
+use howdah_wire::queue::{Claim, Queue, State};
 use howdah_wire::*;
+use std::sync::atomic::Ordering::SeqCst;
 
 fn segment(workers: usize, slots: usize) -> Segment {
     let shape = Shape { fronts: 1, workers, slots };
@@ -11,6 +12,17 @@ fn segment(workers: usize, slots: usize) -> Segment {
     let memory = unsafe { std::alloc::alloc_zeroed(layout) };
     // SAFETY: zeroed, page-aligned, never freed.
     unsafe { Segment::create(memory, shape.total(), shape) }.unwrap()
+}
+
+/// Queues a slot: its ticket.
+fn push(queue: &Queue<'_>, slot: u32) -> Option<u64> {
+    let ticket = queue.draw()?;
+    queue.push(slot, ticket);
+    Some(ticket)
+}
+
+fn claimed(queue: &Queue<'_>, worker: u16) -> Option<u32> {
+    queue.claim(worker).map(|claim| claim.slot)
 }
 
 #[test]
@@ -28,13 +40,10 @@ fn a_state_survives_packing() {
 fn requests_are_served_in_the_order_of_their_arrival() {
     let queue = segment(2, 8).queue();
     for slot in [5, 0, 3] {
-        assert!(queue.push(slot));
+        push(&queue, slot).unwrap();
     }
-    assert_eq!((queue.length(), queue.waiting()), (3, 3));
-    assert_eq!(
-        [queue.claim(0), queue.claim(1), queue.claim(0), queue.claim(1)],
-        [Some(5), Some(0), Some(3), None]
-    );
+    assert_eq!((queue.length(), queue.backlog(), queue.waiting()), (3, 3, 3));
+    assert_eq!([0, 1, 0, 1].map(|worker| claimed(&queue, worker)), [Some(5), Some(0), Some(3), None]);
     assert_eq!(queue.held_by(0).collect::<Vec<_>>(), [3, 5]);
     assert_eq!(queue.state(0), State { phase: Phase::Running, owner: 1, ticket: 2 });
 }
@@ -42,22 +51,24 @@ fn requests_are_served_in_the_order_of_their_arrival() {
 #[test]
 fn a_cancelled_request_is_passed_over() {
     let queue = segment(1, 4).queue();
-    assert!(queue.push(0) && queue.push(1));
-    assert!(queue.cancel(0));
-    assert!(!queue.cancel(0));
+    let [first, second] = [0, 1].map(|slot| push(&queue, slot).unwrap());
+    assert!(!queue.cancel(0, second), "another ticket");
+    assert!(queue.cancel(0, first) && !queue.cancel(0, first));
     assert_eq!((queue.length(), queue.waiting()), (2, 1));
-    assert_eq!(queue.claim(0), Some(1));
-    assert!(!queue.cancel(1));
+    assert_eq!(claimed(&queue, 0), Some(1));
+    assert!(!queue.cancel(1, second));
 }
 
 #[test]
 fn a_slot_is_finished_by_its_owner_only() {
     let queue = segment(2, 1).queue();
-    assert!(queue.push(0));
-    assert_eq!(queue.claim(1), Some(0));
-    assert!(!queue.finish(0, 0));
-    assert!(queue.finish(0, 1));
-    assert!(!queue.finish(0, 1));
+    let ticket = push(&queue, 0).unwrap();
+    let claim = queue.claim(1).unwrap();
+    assert_eq!(claim, Claim { slot: 0, ticket });
+    assert!(!queue.finish(claim, 0));
+    assert!(!queue.finish(Claim { ticket: ticket + 1, ..claim }, 1));
+    assert!(queue.finish(claim, 1));
+    assert!(!queue.finish(claim, 1));
     queue.release(0);
     assert_eq!(queue.state(0).phase, Phase::Free);
 }
@@ -66,21 +77,24 @@ fn a_slot_is_finished_by_its_owner_only() {
 fn the_ring_lasts_for_ever_and_refuses_when_full() {
     let queue = segment(1, 2).queue();
     for round in 0..1000 {
-        assert!(queue.push(0), "round {round}");
-        assert!(if round % 2 == 0 { queue.cancel(0) } else { queue.claim(0) == Some(0) });
+        let ticket = push(&queue, 0).unwrap();
+        assert!(
+            if round % 2 == 0 { queue.cancel(0, ticket) } else { claimed(&queue, 0) == Some(0) },
+            "{round}"
+        );
         queue.release(0);
     }
     // Behind a request that waits, cancelled places stay; in the end the ring is full, and empties again.
-    assert!(queue.push(1));
+    push(&queue, 1).unwrap();
     let mut cancelled = 0;
-    while queue.push(0) {
-        assert!(queue.cancel(0));
+    while let Some(ticket) = push(&queue, 0) {
+        assert!(queue.cancel(0, ticket));
         cancelled += 1;
     }
     assert!(cancelled > 2 * 3, "only {cancelled} places");
-    assert_eq!(queue.claim(0), Some(1));
-    assert!(queue.push(0));
-    assert_eq!(queue.claim(0), Some(0));
+    assert_eq!(claimed(&queue, 0), Some(1));
+    assert!(push(&queue, 0).is_some());
+    assert_eq!(claimed(&queue, 0), Some(0));
 }
 
 #[test]
@@ -100,16 +114,115 @@ fn the_ring_counts_room_and_bytes_across_its_end() {
     let segment = segment(1, 1);
     let control = &segment.controls()[0];
     control.reset(7);
-    for _ in 0..10 {
-        assert_eq!(control.room_left(), RESPONSE_RING);
-        control.produce(RESPONSE_RING - 1);
-        assert_eq!((control.room_left(), control.available()), (1, RESPONSE_RING - 1));
-        assert!(!control.consume(RESPONSE_RING - 1));
-        assert_eq!(control.available(), 0);
+    let mut response = Outgoing::new(7);
+    response.set_head(control, Answer { flags: RESPONSE_HEAD_READY, ..Answer::default() });
+    for round in 1..10 {
+        assert_eq!(response.room_left(control), RESPONSE_RING);
+        response.produce(control, RESPONSE_RING - 1);
+        let produced = round * (RESPONSE_RING as u64 - 1);
+        assert_eq!((response.room_left(control), control.answer(7).unwrap().produced), (1, produced));
+        assert!(!control.consume(produced));
     }
-    // More than the ring holds can only come from a worker gone mad.
-    control.produce(RESPONSE_RING + 1);
-    assert_eq!((control.room_left(), control.available()), (0, 0));
+    for nonsense in [u64::MAX, 0, 1 << 40] {
+        control.consumed.store(nonsense, SeqCst);
+        assert_eq!(response.room_left(control), 0, "consumed {nonsense}");
+    }
+}
+
+#[test]
+fn before_the_head_is_out_nothing_is_consumed_whatever_is_said() {
+    let segment = segment(1, 1);
+    let control = &segment.controls()[0];
+    control.consumed.store(524_283, SeqCst);
+    let mut response = Outgoing::new(7);
+    response.produce(control, 100);
+    assert_eq!(response.room_left(control), RESPONSE_RING - 100);
+}
+
+#[test]
+fn one_wrong_word_and_a_response_does_not_count() {
+    let segment = segment(1, 1);
+    let control = &segment.controls()[0];
+    control.reset(7);
+    assert_eq!(control.answer(9), None, "nothing has been said");
+    let mut response = Outgoing::new(9);
+    let head =
+        Answer { status: 200, head_length: 10, content_length: 3, flags: RESPONSE_HEAD_READY, produced: 0 };
+    response.produce(control, 13);
+    response.set_head(control, head);
+    let said = Answer { produced: 13, ..head };
+    assert_eq!((control.answer(9), control.answer(8)), (Some(said), None), "by its ticket");
+    for word in [&control.produced, &control.content_length, &control.seal] {
+        let right = word.load(SeqCst);
+        for wrong in [0, u64::MAX, right ^ 1, right ^ 1 << 63] {
+            word.store(wrong, SeqCst);
+            assert_eq!(control.answer(9).is_some(), wrong == right);
+        }
+        word.store(right, SeqCst);
+    }
+    for half in [&control.flags, &control.status, &control.head_length] {
+        let right = half.load(SeqCst);
+        for wrong in [0, u32::MAX, right ^ 1, right ^ 1 << 31] {
+            half.store(wrong, SeqCst);
+            assert_eq!(control.answer(9).is_some(), wrong == right);
+        }
+        half.store(right, SeqCst);
+    }
+    assert_eq!(control.answer(9), Some(said));
+}
+
+#[test]
+fn ends_of_the_queue_that_cannot_be_are_found_out() {
+    let segment = segment(2, 4);
+    let queue = segment.queue();
+    let tickets = [0, 1, 2].map(|slot| push(&queue, slot).unwrap());
+    assert_eq!(claimed(&queue, 0), Some(0));
+    let mut head = 0;
+    assert_eq!(queue.doubt(&mut head), None);
+    assert_eq!(head, tickets[1]);
+    let (first, last) = (&queue.cells.head.value, &queue.cells.tail.value);
+    for (end, wrong) in
+        [(first, 0), (first, 1), (first, tickets[2] + 2), (first, 1 << 47), (last, 1 << 47), (last, u64::MAX)]
+    {
+        let right = end.swap(wrong, SeqCst);
+        assert!(queue.doubt(&mut tickets[1].clone()).is_some(), "{wrong} for {right}");
+        assert!(queue.backlog() <= queue.ring.len() as u64);
+        end.store(right, SeqCst);
+    }
+    assert_eq!(queue.doubt(&mut head), None);
+}
+
+#[test]
+fn a_waiting_request_that_nobody_will_find_is_found_out() {
+    let segment = segment(2, 4);
+    let queue = segment.queue();
+    let ticket = push(&queue, 3).unwrap();
+    assert!(queue.doubt_waiting(3, ticket).is_none() && !queue.is_stuck());
+    for entry in queue.ring {
+        entry.swap(65535, SeqCst);
+    }
+    assert!(queue.is_stuck() && queue.claim(0).is_none() && queue.oldest().is_none());
+    assert_eq!(queue.doubt_waiting(3, ticket), Some("the queue has lost a request"));
+    queue.push(3, ticket);
+    queue.cells.head.value.store(ticket + 1, SeqCst);
+    assert_eq!(queue.doubt_waiting(3, ticket), Some("the queue has passed a request that waits"));
+    queue.cells.head.value.store(ticket, SeqCst);
+    assert_eq!(claimed(&queue, 1), Some(3));
+    assert_eq!(queue.doubt_waiting(3, ticket), None, "it does not wait any more");
+}
+
+#[test]
+fn numbers_beyond_the_last_slot_lead_nowhere() {
+    let segment = segment(1, 1);
+    let queue = segment.queue();
+    let ticket = queue.draw().unwrap();
+    for entry in queue.ring {
+        entry.store(65_535 << 48 | ticket, SeqCst);
+    }
+    assert_eq!((queue.claim(0), queue.oldest()), (None, None));
+    assert_eq!(queue.state(65_535).phase, Phase::Free);
+    queue.release(65_535);
+    queue.push(65_535, ticket);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn record(area: &Area) -> Request {
 
 fn fields(area: &Area) -> Vec<(String, String)> {
     let record = record(area);
-    let at = |index: u32| record.fields_at as usize + index as usize * size_of::<FieldRecord>();
+    let at = |index: u32| size_of::<Request>() + index as usize * size_of::<FieldRecord>();
     (0..record.fields)
         .map(|index| {
             // SAFETY: the table lies in the area; any bytes are a valid FieldRecord.

@@ -3,6 +3,8 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
+use core::mem::offset_of;
+
 use howdah_wire::*;
 
 const SHAPE: Shape = Shape { fronts: 2, workers: 3, slots: 4 };
@@ -54,7 +56,7 @@ fn attaching_finds_what_was_created() {
 }
 
 fn offset_of_slots() -> usize {
-    segment().header().slots_at as usize
+    SHAPE.offsets().slots_at
 }
 
 #[test]
@@ -72,28 +74,67 @@ fn attaching_refuses_what_is_no_segment() {
 
 #[test]
 fn slots_are_shared_out_evenly_among_front_threads() {
-    let owners = segment().controls().iter().map(|c| c.front.load(std::sync::atomic::Ordering::Relaxed));
-    assert_eq!(owners.collect::<Vec<_>>(), [0, 0, 1, 1]);
+    for (fronts, slots) in [(2, 4), (1, 7), (3, 7), (16, 16), (3, 1100)] {
+        let shape = Shape { fronts, slots, ..SHAPE };
+        let segment = create(shape, shape.total()).unwrap();
+        let mut next = 0;
+        for front in 0..fronts {
+            let own = segment.slots_of(front as u32);
+            assert!(own.clone().all(|slot| segment.front_number(slot) == front), "{shape:?} {own:?}");
+            assert!(own.start == next && own.len().abs_diff(slots / fronts) <= 1, "{shape:?} {own:?}");
+            next = own.end;
+        }
+        assert_eq!(next as usize, slots);
+    }
+}
+
+/// The header's words: magic, total; counts of fronts, workers, slots, ring; offsets. Then the names.
+#[test]
+fn a_header_that_was_overwritten_is_refused_and_followed_by_nobody() {
+    let (attached, base) =
+        (segment(), |segment: Segment| segment.slot_address(0).wrapping_sub(offset_of_slots()));
+    attached.ask_for([&b"REMOTE_USER"[..]].into_iter()).unwrap();
+    let shape = attached.shape();
+    for word in 0..11 {
+        for wrong in [0, 1, 1 << 40, u64::MAX] {
+            #[expect(clippy::cast_ptr_alignment, reason = "the base is page-aligned")]
+            let place = base(attached).wrapping_add(word * 8).cast::<u64>();
+            // SAFETY: within the header, aligned.
+            let right = unsafe { place.read() };
+            // SAFETY: as above.
+            unsafe { place.write(wrong) };
+            assert!(!attached.has_its_header(), "word {word}");
+            // SAFETY: created above.
+            let other = unsafe { Segment::attach(base(attached), SHAPE.total()) };
+            assert!(word == 10 || other.is_err(), "word {word}");
+            assert_eq!((attached.shape(), attached.controls().len()), (shape, SHAPE.slots));
+            // SAFETY: as above.
+            unsafe { place.write(right) };
+        }
+    }
+    assert!(attached.has_its_header());
+    let next = segment();
+    next.ask_as(&attached);
+    assert!(next.has_its_header() && next.is(&next) && !next.is(&attached));
 }
 
 #[test]
 fn parts_do_not_overlap() {
-    let segment = segment();
-    let header = segment.header();
+    let offsets = SHAPE.offsets();
     let ends = [
-        (header.fronts_at, size_of::<FrontCell>() * SHAPE.fronts),
-        (header.workers_at, size_of::<WorkerCell>() * SHAPE.workers),
-        (header.ring_at, 8 * header.ring as usize),
-        (header.controls_at, size_of::<SlotControl>() * SHAPE.slots),
-        (header.slots_at, SLOT_STRIDE * SHAPE.slots),
-        (header.extents_at, EXTENT * EXTENTS_PER_FRONT * SHAPE.fronts),
+        (offsets.fronts_at, size_of::<FrontCell>() * SHAPE.fronts),
+        (offsets.workers_at, size_of::<WorkerCell>() * SHAPE.workers),
+        (offsets.ring_at, 8 * offsets.ring),
+        (offsets.controls_at, size_of::<SlotControl>() * SHAPE.slots),
+        (offsets.slots_at, SLOT_STRIDE * SHAPE.slots),
+        (offsets.extents_at, EXTENT * EXTENTS_PER_FRONT * SHAPE.fronts),
     ];
-    let mut end = size_of::<Header>() as u64;
+    let mut end = size_of::<Header>();
     for (at, length) in ends {
         assert!(at >= end && at % 4096 == 0, "{at} lies in what ends at {end}");
-        end = at + length as u64;
+        end = at + length;
     }
-    assert_eq!(end, header.total);
+    assert_eq!(end, offsets.total);
 }
 
 #[test]
@@ -126,20 +167,18 @@ fn an_extent_out_of_range_is_refused() {
 #[test]
 fn a_response_is_read_in_two_runs_around_the_ring_s_end() {
     let segment = segment();
-    let control = &segment.controls()[1];
-    control.reset(1);
-    control.produce(RESPONSE_RING - 2);
-    let _ = control.consume(RESPONSE_RING - 2);
     let ring = segment.slot_address(1).wrapping_add(REQUEST_AREA + REPORT_AREA);
     for (place, byte) in [RESPONSE_RING - 2, RESPONSE_RING - 1, 0, 1, 2].into_iter().zip(*b"camel") {
         // SAFETY: within the slot's ring.
         unsafe { ring.wrapping_add(place).write(byte) };
     }
-    control.produce(5);
-    assert_eq!(segment.response(1, 0), (&b"ca"[..], &b"mel"[..]));
-    assert_eq!(segment.response(1, 1), (&b"a"[..], &b"mel"[..]));
-    assert_eq!(segment.response(1, 3), (&b"el"[..], &b""[..]));
-    assert_eq!(segment.response(1, 9), (&b""[..], &b""[..]));
+    let at = 3 * RESPONSE_RING as u64 - 2;
+    assert_eq!(segment.response(1, at, 5), (&b"ca"[..], &b"mel"[..]));
+    assert_eq!(segment.response(1, at + 1, 2), (&b"a"[..], &b"m"[..]));
+    assert_eq!(segment.response(1, at + 3, 2), (&b"el"[..], &b""[..]));
+    assert_eq!(segment.response(1, at, 0), (&b""[..], &b""[..]));
+    let (first, second) = segment.response(1, u64::MAX, usize::MAX);
+    assert_eq!(first.len() + second.len(), RESPONSE_RING, "never more than a ring");
 }
 
 #[test]
@@ -147,11 +186,49 @@ fn a_request_stands_near_the_ring_or_where_there_is_more_room() {
     let segment = segment();
     for (near, at) in [(true, REQUEST_AREA - NEAR_REQUEST), (false, 0)] {
         segment.place_request(3, near);
-        assert_eq!(segment.request_address(3), segment.slot_address(3).wrapping_add(at));
-        assert_eq!(segment.request_area(3).len(), REQUEST_AREA - at);
+        RequestWriter::new(segment.request_area(3, near)).finish();
+        segment.stamp(3, near, 7);
+        let (start, _) = segment.claimed_request(3, 7).unwrap();
+        assert_eq!(start, segment.slot_address(3).wrapping_add(at).cast_const());
+        assert_eq!(segment.request_area(3, near).len(), REQUEST_AREA - at);
+        assert!(segment.claimed_request(3, 6).is_none(), "what an earlier request has left there");
+        segment.stamp(3, near, 0);
     }
+    segment.stamp(3, true, 7);
+    assert!(segment.claimed_request(3, 7).is_none(), "it was said to stand elsewhere");
     segment.controls()[3].request_at.store(5, SeqCst);
-    assert_eq!(segment.request_address(3), segment.slot_address(3), "a word that is wrong does no harm");
+    assert!(segment.claimed_request(3, 7).is_none(), "a word that is wrong does no harm");
+}
+
+#[test]
+fn a_request_that_waits_is_taken_over_when_it_is_sound() {
+    let (old, new) = (segment(), segment());
+    let mut writer = RequestWriter::new(old.request_area(1, true));
+    writer.record.uri = writer.put(b"/here").unwrap();
+    writer.field(b"Host", b"example.org").unwrap();
+    writer.finish();
+    old.stamp(1, true, 9);
+    assert!(new.take_over(&old, 1, true, 9));
+    let reader = RequestReader::new(new.request_area(1, true));
+    assert_eq!((reader.uri(), reader.field(b"HTTP_HOST")), (&b"/here"[..], Some(&b"example.org"[..])));
+    assert!(!new.take_over(&old, 1, true, 8), "another one");
+    // Each number of the record and the first field: spans, fields, used.
+    for at in (0..80).step_by(4).chain([100, 108, 112, 116]) {
+        let place = &mut old.request_area(1, true)[at..at + 4];
+        let right = [place[0], place[1], place[2], place[3]];
+        place.fill(0xff);
+        assert!(!new.take_over(&old, 1, true, 9), "nonsense at {at}");
+        old.request_area(1, true)[at..at + 4].copy_from_slice(&right);
+    }
+    assert!(new.take_over(&old, 1, true, 9));
+}
+
+#[test]
+fn an_extent_is_for_the_request_that_it_was_given_to() {
+    let segment = segment();
+    assert!(segment.extent_ticket(31).is_some() && segment.extent_ticket(32).is_none());
+    segment.extent_ticket(17).unwrap().store(5, SeqCst);
+    assert_eq!(segment.fronts()[1].extents[1].load(SeqCst), 5);
 }
 
 #[test]
@@ -159,8 +236,12 @@ fn variables_are_asked_for_by_name_and_reported_beside_the_request() {
     let segment = segment();
     let names = [&b"REMOTE_USER"[..], b"psgix.session"];
     segment.ask_for(names.into_iter()).unwrap();
-    let stored: Vec<u8> =
-        segment.header().report_names.iter().flat_map(|word| word.load(SeqCst).to_ne_bytes()).collect();
+    let names = segment
+        .slot_address(0)
+        .wrapping_sub(offset_of_slots())
+        .wrapping_add(offset_of!(Header, report_names));
+    // SAFETY: so many bytes of the header.
+    let stored = unsafe { core::slice::from_raw_parts(names, REPORT_WORDS * 8) };
     assert!(stored.starts_with(b"\x0bREMOTE_USER\x0dpsgix.session\0"));
     let long = vec![b'x'; 256];
     let many = vec![&b"X"[..]; 65];
@@ -176,19 +257,21 @@ fn variables_are_asked_for_by_name_and_reported_beside_the_request() {
 fn a_running_request_can_be_looked_at_by_others_and_no_other_can() {
     let segment = segment();
     segment.place_request(2, false);
-    let mut writer = RequestWriter::new(segment.request_area(2));
+    let mut writer = RequestWriter::new(segment.request_area(2, false));
     let uri = "/".repeat(9000);
     writer.record.uri = writer.put(uri.as_bytes()).unwrap();
     writer.field(b"Host", b"example.org").unwrap();
     writer.finish();
     assert!(segment.peek_request(2, 0).is_none(), "not queued");
-    assert!(segment.queue().push(2));
+    let queue = segment.queue();
+    queue.push(2, queue.draw().unwrap());
     assert!(segment.peek_request(2, 0).is_none(), "queued");
-    assert_eq!(segment.queue().claim(1), Some(2));
+    let claim = queue.claim(1).unwrap();
+    assert_eq!(claim.slot, 2);
     assert!(segment.peek_request(2, 0).is_none(), "another worker's");
     let copy = segment.peek_request(2, 1).unwrap();
     let reader = RequestReader::new(&copy);
     assert_eq!((reader.uri(), reader.field(b"HTTP_HOST")), (uri.as_bytes(), Some(b"example.org".as_slice())));
-    assert!(segment.queue().finish(2, 1));
+    assert!(queue.finish(claim, 1));
     assert!(segment.peek_request(2, 1).is_none() && segment.peek_request(99, 1).is_none(), "done");
 }

@@ -51,6 +51,7 @@ pub(super) struct Condition {
 
 /// What is read, and what is remembered from one look to the next.
 pub(super) struct Collector {
+    /// Until there is a supervisor.
     segment: Segment,
     /// Of each front thread, in order.
     counters: Vec<Arc<Counters>>,
@@ -191,13 +192,14 @@ impl Collector {
 
     fn workers(&self, supervised: &Supervised, memories: &Known) -> Workers {
         let now = howdah_sys::monotonic_ns();
+        let segment = self.segment();
         let list = supervised.workers.iter().map(|info| {
             let memory = info.pid.and_then(|pid| memories.get(&pid)?.bytes);
-            worker(self.segment, info, memory, now)
+            worker(segment, info, memory, now)
         });
         Workers {
             target: u32::try_from(supervised.target).unwrap_or(u32::MAX),
-            capacity: self.segment.header().workers,
+            capacity: u32::try_from(segment.shape().workers).unwrap_or(u32::MAX),
             list: list.collect(),
         }
     }
@@ -216,14 +218,19 @@ impl Collector {
         (0..).zip(&self.counters).map(front).collect()
     }
 
+    /// The one that workers use now.
+    fn segment(&self) -> Segment {
+        self.handle.as_ref().map_or(self.segment, Handle::segment)
+    }
+
     fn waiting(&self) -> u64 {
-        self.segment.queue().waiting() as u64
+        self.segment().queue().waiting() as u64
     }
 
     /// Workers that run a request, by their own word.
     fn busy(&self) -> u64 {
         let busy = |phase: u32| phase == WorkerPhase::Busy as u32;
-        self.segment.workers().iter().filter(|cell| busy(cell.phase.load(Relaxed))).count() as u64
+        self.segment().workers().iter().filter(|cell| busy(cell.phase.load(Relaxed))).count() as u64
     }
 }
 
@@ -292,7 +299,13 @@ fn lifecycle(counts: &Counts) -> Lifecycle {
     for (cause, count) in &counts.exits {
         exits[label(*cause)] += count;
     }
-    Lifecycle { spawns: counts.spawns, exits, reloads: counts.reloads, failed_reloads: counts.failed_reloads }
+    Lifecycle {
+        spawns: counts.spawns,
+        exits,
+        reloads: counts.reloads,
+        failed_reloads: counts.failed_reloads,
+        replacements: counts.replacements,
+    }
 }
 
 fn label(cause: Cause) -> ExitCause {

@@ -94,6 +94,9 @@ fn lifecycle(snapshot: &Snapshot) -> Vec<(String, String)> {
     if lifecycle.failed_reloads > 0 {
         rows.push(("failed reloads".into(), count(lifecycle.failed_reloads)));
     }
+    if lifecycle.replacements > 0 {
+        rows.push(("shared memory replaced".into(), count(lifecycle.replacements)));
+    }
     rows
 }
 

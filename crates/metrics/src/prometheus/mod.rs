@@ -172,6 +172,12 @@ fn workers(out: &mut Exposition, snapshot: &Snapshot) {
     out.counter("howdah_reloads", "", "Reloads of the application");
     out.sample("_total", &[("result", "done")], lifecycle.reloads as f64);
     out.sample("_total", &[("result", "failed")], lifecycle.failed_reloads as f64);
+    out.counter(
+        "howdah_segment_replacements",
+        "",
+        "Shared memory replaced, since a worker had written over it",
+    );
+    out.sample("_total", &[], lifecycle.replacements as f64);
 }
 
 fn access_log(out: &mut Exposition, snapshot: &Snapshot) {

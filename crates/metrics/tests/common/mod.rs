@@ -188,7 +188,7 @@ fn lifecycle() -> Lifecycle {
     exits[ExitCause::MaxRequests] = 9_588;
     exits[ExitCause::Reload] = 84;
     exits[ExitCause::Crash] = 4;
-    Lifecycle { spawns: 9_688, exits, reloads: 6, failed_reloads: 1 }
+    Lifecycle { spawns: 9_688, exits, reloads: 6, failed_reloads: 1, replacements: 2 }
 }
 
 /// Strings of clients and of a careless configuration, all of them hostile.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use howdah_supervisor::*;
 use howdah_sys::launcher::Job;
-use howdah_wire::{Segment, Shape, WorkerCell, WorkerPhase};
+use howdah_wire::{Roster, Segment, Shape, WorkerCell, WorkerPhase};
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -23,6 +23,7 @@ pub struct Told {
     /// While set, recoveries are kept instead of dropped.
     pub hold: bool,
     pub held: Vec<Recovery>,
+    pub replaced: usize,
     pub present: BTreeMap<u16, Vec<OwnedFd>>,
 }
 
@@ -56,11 +57,15 @@ pub fn stage(app: &str) -> Stage {
         "/proc/{}/fd/{},{},{}",
         std::process::id(),
         memfd.as_raw_fd(),
-        segment.header().workers_at,
+        segment.shape().offsets().workers_at,
         size_of::<WorkerCell>()
     );
     let spec = ZygoteSpec { app: Some(path.display().to_string()), name, ..ZygoteSpec::default() };
-    Stage { directory, shared: Shared { segment, memfd, eventfds, titles: true, errors: None }, spec }
+    Stage {
+        directory,
+        shared: Shared { segment, memfd, eventfds, roster: Roster::default(), titles: true, errors: None },
+        spec,
+    }
 }
 
 pub fn fake_library() -> PathBuf {
@@ -156,6 +161,7 @@ async fn bridge(mut news: UnboundedReceiver<Event>, told: Arc<Mutex<Told>>) {
                     told.held.push(done);
                 }
             }
+            Event::Replaced { .. } => told.replaced += 1,
         }
     }
 }

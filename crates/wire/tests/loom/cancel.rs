@@ -8,12 +8,12 @@ use loom::thread;
 fn a_request_is_either_cancelled_or_claimed() {
     loom::model(|| {
         let room = Room::new(1, 1);
-        room.push(0);
+        let ticket = room.push(0);
         let worker = {
             let room = room.clone();
-            thread::spawn(move || room.queue().claim(0).inspect(|&slot| room.touch(slot)).is_some())
+            thread::spawn(move || room.queue().claim(0).inspect(|claim| room.touch(claim.slot)).is_some())
         };
-        let cancelled = room.queue().cancel(0);
+        let cancelled = room.queue().cancel(0, ticket);
         if cancelled {
             room.touch(0);
         }
@@ -26,19 +26,19 @@ fn a_request_is_either_cancelled_or_claimed() {
 fn a_cancelled_slot_queued_anew_is_claimed_once() {
     loom::model(|| {
         let room = Room::new(1, 1);
-        room.push(0);
+        let ticket = room.push(0);
         let worker = {
             let room = room.clone();
             thread::spawn(move || {
                 let mut claims = 0;
-                while let Some(slot) = room.queue().claim(0) {
-                    room.touch(slot);
+                while let Some(claim) = room.queue().claim(0) {
+                    room.touch(claim.slot);
                     claims += 1;
                 }
                 claims
             })
         };
-        if room.queue().cancel(0) {
+        if room.queue().cancel(0, ticket) {
             room.push(0);
         }
         let claims = worker.join().unwrap() + u32::from(room.queue().claim(1).is_some());
@@ -51,8 +51,8 @@ fn cancelled_places_do_not_fill_the_ring() {
     loom::model(|| {
         let room = Room::new(1, 1);
         for _ in 0..40 {
-            room.push(0);
-            assert!(room.queue().cancel(0));
+            let ticket = room.push(0);
+            assert!(room.queue().cancel(0, ticket));
         }
     });
 }

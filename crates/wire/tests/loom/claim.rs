@@ -6,9 +6,9 @@ use loom::thread;
 /// Claims until nothing is found.
 fn claim_all(room: &Room, worker: u16) -> Vec<u32> {
     let mut claimed = Vec::new();
-    while let Some(slot) = room.queue().claim(worker) {
-        room.touch(slot);
-        claimed.push(slot);
+    while let Some(claim) = room.queue().claim(worker) {
+        room.touch(claim.slot);
+        claimed.push(claim.slot);
     }
     claimed
 }
@@ -37,7 +37,7 @@ fn two_fronts_push_at_once_and_nothing_is_lost() {
         let room = Room::new(2, 1);
         let other = {
             let room = room.clone();
-            thread::spawn(move || room.push(1))
+            thread::spawn(move || drop(room.push(1)))
         };
         let worker = {
             let room = room.clone();
@@ -64,10 +64,10 @@ fn a_stale_claimer_does_not_take_a_slot_that_was_reused() {
         // The quick worker serves it, and the front queues the slot anew, while the slow one still looks.
         let mut claims = 0;
         let mut pushes = 1;
-        if room.queue().claim(1).is_some() {
+        if let Some(claim) = room.queue().claim(1) {
             room.touch(0);
             claims += 1;
-            assert!(room.queue().finish(0, 1));
+            assert!(room.queue().finish(claim, 1));
             room.queue().release(0);
             room.push(0);
             pushes += 1;

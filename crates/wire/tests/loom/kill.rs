@@ -7,10 +7,11 @@
 use crate::room::{Room, bounded, work_until_asleep};
 use howdah_wire::layout::Phase;
 use howdah_wire::model::mortal;
+use howdah_wire::queue::Claim;
 use loom::thread;
 
 /// Steps that a worker takes at most in these models; the last kills come too late.
-const STEPS: usize = 40;
+const STEPS: usize = 60;
 const VICTIM: u16 = 0;
 
 fn at_each_step(model: fn(usize)) {
@@ -19,18 +20,17 @@ fn at_each_step(model: fn(usize)) {
     }
 }
 
-fn serve(room: &Room, worker: u16, slot: u32) -> bool {
-    room.touch(slot);
-    room.controls[slot as usize].produce(1);
-    assert!(room.queue().finish(slot, worker));
-    room.front.tell(slot)
+fn serve(room: &Room, worker: u16, claim: Claim) -> bool {
+    room.touch(claim.slot);
+    assert!(room.answer(worker, claim, 1));
+    room.front.tell(claim.slot)
 }
 
 /// Serves until the queue is empty: whether the front was to be woken.
 fn serve_all(room: &Room, worker: u16) -> bool {
     let mut wakes = false;
-    while let Some(slot) = room.queue().claim(worker) {
-        wakes |= serve(room, worker, slot);
+    while let Some(claim) = room.queue().claim(worker) {
+        wakes |= serve(room, worker, claim);
     }
     wakes
 }
@@ -39,8 +39,7 @@ fn serve_all(room: &Room, worker: u16) -> bool {
 fn no_slot_and_no_news_is_lost() {
     at_each_step(|steps| {
         let room = Room::new(2, 2);
-        room.push(0);
-        room.push(1);
+        let tickets = [room.push(0), room.push(1)];
         assert!(room.front.try_sleep());
         let victim = {
             let room = room.clone();
@@ -51,7 +50,11 @@ fn no_slot_and_no_news_is_lost() {
 
         let mut answered = [0; 2];
         let mut take = |slot: u32| match room.queue().state(slot).phase {
-            Phase::Done => answered[slot as usize] = 200,
+            Phase::Done => {
+                let answer = room.controls[slot as usize].answer(tickets[slot as usize]);
+                assert_eq!(answer.map(|answer| answer.produced), Some(1), "done, but not sealed");
+                answered[slot as usize] = 200;
+            }
             Phase::Running => answered[slot as usize] = 502,
             Phase::Queued | Phase::Free => {
                 panic!("slot {slot} has news but is {:?}", room.queue().state(slot))
@@ -64,7 +67,7 @@ fn no_slot_and_no_news_is_lost() {
             room.queue().held_by(VICTIM).for_each(&mut take);
         }
         // Whatever the victim left alone is still to be had.
-        while let Some(slot) = room.queue().claim(1) {
+        while let Some(Claim { slot, .. }) = room.queue().claim(1) {
             room.touch(slot);
             answered[slot as usize] = 200;
         }
@@ -78,17 +81,17 @@ fn no_slot_and_no_news_is_lost() {
 fn every_slot_serves_again_after_a_death() {
     at_each_step(|steps| {
         let room = Room::new(1, 2);
-        room.push(0);
+        let ticket = room.push(0);
         let victim = {
             let room = room.clone();
             thread::spawn(move || mortal(steps, || serve_all(&room, VICTIM)))
         };
         serve_all(&room, 1);
         victim.join().unwrap();
-        let _ = room.queue().cancel(0);
+        let _ = room.queue().cancel(0, ticket);
         room.queue().release(0);
-        room.push(0);
-        assert_eq!(room.queue().claim(1), Some(0));
+        let ticket = room.push(0);
+        assert_eq!(room.queue().claim(1), Some(Claim { slot: 0, ticket }));
         assert_eq!(room.queue().claim(1), None);
     });
 }

@@ -51,20 +51,19 @@ fn news_of_two_slots_far_apart_are_both_heard() {
 fn a_response_is_whole_when_its_end_is_heard() {
     loom::model(|| {
         let room = Room::new(1, 1);
-        room.push(0);
-        assert_eq!(room.queue().claim(0), Some(0));
+        let ticket = room.push(0);
+        let claim = room.queue().claim(0).unwrap();
         let worker = {
             let room = room.clone();
             thread::spawn(move || {
                 room.touch(0);
-                room.controls[0].produce(5);
-                assert!(room.queue().finish(0, 0));
+                assert!(room.answer(0, claim, 5));
                 room.front.tell(0)
             })
         };
         room.front.take_news(|slot| {
             room.touch(slot);
-            assert_eq!(room.controls[0].available(), 5);
+            assert_eq!(room.controls[0].answer(ticket).map(|answer| answer.produced), Some(5));
             assert_eq!(room.queue().state(slot).phase, howdah_wire::layout::Phase::Done);
         });
         let _ = worker.join().unwrap();

@@ -1,8 +1,9 @@
 //! A segment built by hand: loom's atomics cannot be conjured out of zeroed memory.
 
+use howdah_wire::Outgoing;
 use howdah_wire::layout::*;
 use howdah_wire::model::{AtomicU32, AtomicU64, Ordering::SeqCst};
-use howdah_wire::queue::{FIRST_TICKET, Queue};
+use howdah_wire::queue::{Claim, FIRST_TICKET, Queue, Tickets};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
@@ -15,6 +16,7 @@ pub(crate) struct Room {
     pub(crate) controls: Vec<SlotControl>,
     pub(crate) workers: Vec<WorkerCell>,
     pub(crate) front: FrontCell,
+    tickets: Tickets,
     /// Stands for each slot's plain bytes: loom fails the model when two threads use them without order.
     pub(crate) bytes: Vec<UnsafeCell<u32>>,
 }
@@ -36,19 +38,32 @@ impl Room {
                 sleeping: half(),
                 summary: word(),
                 attention: core::array::from_fn(|_| word()),
+                extents: core::array::from_fn(|_| word()),
             },
+            tickets: Tickets::new(FIRST_TICKET),
             bytes: (0..slots).map(|_| UnsafeCell::new(0)).collect(),
         })
     }
 
     pub(crate) fn queue(&self) -> Queue<'_> {
-        Queue { cells: &self.cells, ring: &self.ring, controls: &self.controls }
+        Queue { cells: &self.cells, ring: &self.ring, controls: &self.controls, tickets: &self.tickets }
     }
 
-    /// The front writes a request and queues it.
-    pub(crate) fn push(&self, slot: u32) {
+    /// The front writes a request and queues it: its ticket.
+    pub(crate) fn push(&self, slot: u32) -> u64 {
         self.touch(slot);
-        assert!(self.queue().push(slot));
+        let ticket = self.queue().draw().unwrap();
+        self.queue().push(slot, ticket);
+        ticket
+    }
+
+    /// A worker makes a response of `length` bytes to what it has claimed, and finishes it. False when it was taken away.
+    pub(crate) fn answer(&self, worker: u16, claim: Claim, length: usize) -> bool {
+        let control = &self.controls[claim.slot as usize];
+        let mut response = Outgoing::new(claim.ticket);
+        response.produce(control, length);
+        response.close(control);
+        self.queue().finish(claim, worker)
     }
 
     /// The front wakes one sleeper: the worker whose futex it would wake.
@@ -77,11 +92,11 @@ pub(crate) fn bounded(switches: usize, model: impl Fn() + Sync + Send + 'static)
 }
 
 /// A worker's main loop up to the point where it sleeps: the slots that it claimed.
-pub(crate) fn work_until_asleep(room: &Room, worker: u16, mut serve: impl FnMut(u32)) {
+pub(crate) fn work_until_asleep(room: &Room, worker: u16, mut serve: impl FnMut(Claim)) {
     let cell = &room.workers[worker as usize];
     loop {
-        while let Some(slot) = room.queue().claim(worker) {
-            serve(slot);
+        while let Some(claim) = room.queue().claim(worker) {
+            serve(claim);
         }
         room.cells.enter_idle(worker, cell, 1);
         if room.queue().may_sleep(cell) {
@@ -110,14 +125,14 @@ fn control() -> SlotControl {
         status: half(),
         head_length: half(),
         begun: half(),
-        request_at: half(),
-        report: half(),
+        seal: word(),
         consumed: word(),
         queued_at: word(),
         room: half(),
         waiting: half(),
         abandoned: half(),
-        front: half(),
+        request_at: half(),
+        report: half(),
     }
 }
 

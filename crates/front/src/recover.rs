@@ -1,0 +1,103 @@
+//! What becomes of requests whose worker is dead, or whose segment is.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use howdah_wire::{Phase, Segment};
+
+use crate::dispatch::Dispatch;
+use crate::registry::{Mail, Registry};
+use crate::slots::{Hold, NOBODY, Slot};
+
+impl Dispatch {
+    /// Settles what a dead worker has left: requests that it had not begun go back into the queue, the one that it
+    /// was running is lost, and what it had finished is passed on.
+    pub(crate) fn worker_gone(&mut self, worker: u16, status: u16, registry: &mut Registry) {
+        for slot in self.slots.taken() {
+            if self.owner(slot) != Some(worker) {
+                continue;
+            }
+            match self.queue.state(slot).phase {
+                Phase::Done => {
+                    self.news(slot, registry);
+                }
+                Phase::Running => self.settle(slot, worker, status, registry),
+                Phase::Free | Phase::Queued => {}
+            }
+        }
+        if let Some(present) = self.present.get_mut(usize::from(worker)) {
+            *present = false;
+        }
+        self.wake_workers(howdah_sys::monotonic_ns());
+    }
+
+    fn settle(&mut self, slot: u32, worker: u16, status: u16, registry: &mut Registry) {
+        let begun = self.control(slot).begun.load(SeqCst) != 0;
+        if begun && !self.is_at(worker, slot) {
+            // It may be another worker's, which lives and will write there.
+            return self.suspect("a request has a worker that does not know of it");
+        }
+        let Some(conn) = self.conn_of(slot) else { return self.release(slot) };
+        self.queue.release(slot);
+        if begun || !self.push(slot) {
+            self.lose(slot, conn, status, registry);
+        }
+    }
+
+    /// Nobody has the slot any more, and its connection will have no answer.
+    pub(crate) fn lose(&mut self, slot: u32, conn: usize, status: u16, registry: &mut Registry) {
+        if let Some(own) = self.slots.get_mut(slot) {
+            own.hold = Hold::Ours;
+        }
+        let entry = registry.get(conn);
+        entry.mail.push_back(Mail::Lost { status });
+        entry.wake();
+    }
+
+    /// Whether a worker says that it is at the request in `slot`. It says so before it begins it, and until it has ended it.
+    pub(crate) fn is_at(&self, worker: u16, slot: u32) -> bool {
+        let cell = self.segment.workers().get(usize::from(worker));
+        cell.is_some_and(|cell| cell.slot.load(SeqCst) == slot + 1)
+    }
+
+    /// Goes on with a new segment in the place of a damaged one, in which no worker is left. What waited waits there; of the
+    /// rest nothing is left but for the log.
+    pub(crate) fn replace(&mut self, segment: Segment, thread: u32, registry: &mut Registry) {
+        let old = std::mem::replace(&mut self.segment, segment);
+        let waited: Vec<(u32, bool)> =
+            self.slots.taken().into_iter().map(|slot| (slot, self.waits_in(&old, slot))).collect();
+        (self.queue, self.cell) = (segment.queue(), &segment.fronts()[thread as usize]);
+        (self.damage, self.inspected, self.seen_head) = (None, (0, 0), 0);
+        (self.workers_spin, self.serial) = (false, 0);
+        self.present.clear();
+        for (slot, waited) in waited {
+            self.carry_over(&old, slot, waited, registry);
+        }
+    }
+
+    /// Whether the request in `slot` has not been begun, by the words of a segment that may be damaged.
+    fn waits_in(&self, old: &Segment, slot: u32) -> bool {
+        let Some(own) = self.slots.get(slot) else { return false };
+        let state = old.queue().state(slot);
+        let begun = old.controls()[slot as usize].begun.load(SeqCst) != 0;
+        own.hold == Hold::Kept
+            || own.hold == Hold::Out
+                && state.ticket == own.ticket
+                && (state.phase == Phase::Queued || state.phase == Phase::Running && !begun)
+    }
+
+    fn carry_over(&mut self, old: &Segment, slot: u32, waited: bool, registry: &mut Registry) {
+        let Some(&Slot { hold, conn, ticket, place, queued_at, .. }) = self.slots.get(slot) else { return };
+        let sound = self.segment.take_over(old, slot, place.near, ticket);
+        match (hold, conn) {
+            // Its request is being written, or its connection knows already.
+            (Hold::Free | Hold::Ours, _) => {}
+            (_, NOBODY) => self.free_slot(slot),
+            _ => {
+                self.control(slot).reset(queued_at);
+                if !(waited && sound && self.push(slot)) {
+                    self.lose(slot, conn, 502, registry);
+                }
+            }
+        }
+    }
+}
