@@ -30,7 +30,8 @@ subtest 'it listens on the name, beside a file and a port, and the banner tells 
     my @options = ('-S', "$dir/app.sock", '-l', '127.0.0.1:0', '--workers', 1);
     my $server  = Howdah::Test::Server->start(app => $app, listen => "unix:\@$name", options => \@options);
     like ask(), qr/^localhost/, 'the name';
-    is(Howdah::Test::Client->ask($_, "GET / HTTP/1.0\r\n\r\n")->{status}, 200, $_) for "$dir/app.sock", $server->port;
+    is(Howdah::Test::Client->ask($_, "GET / HTTP/1.0\r\n\r\n")->{status}, 200, "at $_")
+        for "$dir/app.sock", $server->port;
     is + ($server->urls)[0], "unix:\@$name";
     like $server->log, qr{try  curl --abstract-unix-socket \Q$name\E http://localhost/ };
     ok !-e "\@$name", 'there is no file';
