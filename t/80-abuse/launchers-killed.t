@@ -50,7 +50,7 @@ subtest 'one of them: the other takes its place, again and again' => sub {
         is + ($operator->ask('reload'))[0], 0, '... and a reload works';
     }
     ok !(grep { $before{$_} } $server->launchers), 'none is from the start';
-    like $server->log, qr/WARN.* a launcher has ended/, 'the log tells';
+    ok $server->wait_for_log(qr/WARN.* a launcher has ended/), 'the log tells';
     is $operator->status->{trouble}, undef, 'no trouble';
     my $old = $operator->pid;
     is + ($operator->ask('upgrade'))[0], 0, 'an upgrade, too';

@@ -51,7 +51,7 @@ subtest 'one: a reload finds the other, and requests do not notice' => sub {
         $server->launchers == 2 && !grep { $_ == $stopped } $server->launchers;
         }),
         'it is replaced';
-    like $server->log, qr/WARN.* a launcher does not answer; it may have been stopped/;
+    ok $server->wait_for_log(qr/WARN.* a launcher does not answer; it may have been stopped/), '... and the log tells';
 };
 
 subtest 'both: what needs them fails in a bounded time, and is not done later' => sub {
@@ -60,7 +60,7 @@ subtest 'both: what needs them fails in a bounded time, and is not done later' =
     my ($said, $longest) = under_requests('reload');
     like $said, qr/^1 .*the launcher, which .* does not answer/s, 'a reload';
     cmp_ok $longest, '<', 3, 'no request waited for it';
-    like $server->log, qr/ERROR.* no launcher answers: no reload/, 'the log says so';
+    ok $server->wait_for_log(qr/ERROR.* no launcher answers: no reload/), 'the log says so';
     like $operator->status->{trouble}, qr/the launcher, .* does not answer/, '... and the status';
     my $start = time;
     like + ($operator->ask('upgrade'))[2], qr/does not answer/;

@@ -164,7 +164,6 @@ impl Attendant {
         self.publish();
         while let Ok(wanted) = self.questions.try_recv() {
             self.see_to(&wanted);
-            self.publish();
         }
         if self.round_at <= Instant::now() {
             self.round_at = Instant::now() + ROUND;
@@ -189,6 +188,8 @@ impl Attendant {
     fn see_to(&mut self, wanted: &Wanted) {
         if wanted.until > Instant::now() {
             let outcome = self.ask(&wanted.question);
+            // Before whoever asked looks for the reason.
+            self.publish();
             // Whoever asked may have lost patience, and does not know what was started.
             if let Err(SendError(Ok(answer))) = wanted.reply.send(outcome) {
                 answer.undo();
