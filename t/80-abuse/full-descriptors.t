@@ -20,6 +20,7 @@ sub {
     my $env = shift;
     my ($file) = $env->{QUERY_STRING} =~ /(.+)/;
     if ($env->{PATH_INFO} eq '/file') { open my $in, '<', $file or die $!; return [200, [], $in] }
+    return [200, [], ['x' x 12_000_000]] if $env->{PATH_INFO} eq '/large';
     for (1 .. 1500) { last if !$file || -e $file; select undef, undef, undef, 0.02 }
     my $body = '';
     1 while $env->{'psgi.input'}->read($body, 65536, length $body);
@@ -107,6 +108,18 @@ subtest 'full of busy clients' => sub {
     my @served = grep { $_->response->{status} =~ /^(?:200|502)$/ } @busy;
     is scalar(@served), 80, 'all that wait are served in the end, but for the one whose worker died';
     unlike $server->log, qr/cannot|[Tt]oo many open files/, 'no call has failed for want of a descriptor';
+    is(($operator->ask('stop'))[0], 0, 'howdah stop works');
+};
+
+subtest 'full of responses that wait for their clients' => sub {
+    my ($server, $operator) = start();
+    my @slow = map { Howdah::Test::Client->new($server) } 1 .. 6;
+    $_->write("GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") for @slow;
+    ok $server->wait_until(sub { $operator->status->{spooled} > 1_000_000 }), 'some are in files';
+    ok $server->wait_for_log(qr/no descriptor is left for a body/), 'for others there is none';
+    can_be_told($server, $operator);
+    my @lengths = map { length $_->response->{body} } @slow;
+    is scalar(grep { $_ == 12_000_000 } @lengths), 5, 'all are whole, but for the one whose worker died' or diag "@lengths";
     is(($operator->ask('stop'))[0], 0, 'howdah stop works');
 };
 

@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use crate::capacity::{Permit, permit_for_file};
 use crate::config::Config;
 use crate::socket::Socket;
 use crate::thread::here;
@@ -42,8 +43,12 @@ pub(crate) struct ResponseSpool {
     socket: Arc<OwnedFd>,
     /// What we have of the server's stock.
     taken: u64,
+    /// The descriptor of a part that is about to be.
+    coming: Option<Permit>,
     writing: Writing,
     sending: Option<JoinHandle<io::Result<Sent>>>,
+    /// The descriptor of our socket.
+    _permit: Permit,
 }
 
 #[derive(Debug)]
@@ -51,6 +56,7 @@ struct Part {
     file: Arc<File>,
     written: u64,
     sent: u64,
+    _permit: Option<Permit>,
 }
 
 #[derive(Debug)]
@@ -98,8 +104,10 @@ pub(crate) enum Progress {
 impl ResponseSpool {
     /// For the client at the other end of `socket`. There is no file before there is something to write.
     pub(crate) fn new(socket: &Socket) -> io::Result<Self> {
+        let permit = permit()?;
         let socket = Arc::new(socket.duplicate()?);
-        Ok(Self { parts: VecDeque::new(), socket, taken: 0, writing: Writing::No, sending: None })
+        let (parts, writing) = (VecDeque::new(), Writing::No);
+        Ok(Self { parts, socket, taken: 0, coming: None, writing, sending: None, _permit: permit })
     }
 
     /// True while it has something for the client.
@@ -143,21 +151,27 @@ impl ResponseSpool {
 
     /// Begins to write `bytes` from `from` on. False when the stock of all responses does not allow it, and nothing
     /// was taken. It must be ready.
-    pub(crate) fn write(&mut self, bytes: &mut Vec<u8>, from: usize) -> bool {
+    ///
+    /// # Errors
+    /// When no descriptor is left for another file; then nothing was taken either.
+    pub(crate) fn write(&mut self, bytes: &mut Vec<u8>, from: usize) -> io::Result<bool> {
         let length = (bytes.len() - from) as u64;
+        let last = self.parts.back().filter(|part| part.written < PART);
+        let last = last.map(|part| (Arc::clone(&part.file), part.written));
+        if last.is_none() && self.coming.is_none() {
+            self.coming = Some(permit()?);
+        }
         let turn = match std::mem::replace(&mut self.writing, Writing::No) {
             Writing::Turn(turn) => turn,
             other => {
                 self.writing = other;
-                return false;
+                return Ok(false);
             }
         };
         if !here().stock.files.take(length) {
-            return false;
+            return Ok(false);
         }
         self.taken += length;
-        let last = self.parts.back().filter(|part| part.written < PART);
-        let last = last.map(|part| (Arc::clone(&part.file), part.written));
         let (bytes, config) = (std::mem::take(bytes), Arc::clone(&here().config));
         self.writing = Writing::Busy(
             spawn_blocking(move || {
@@ -166,7 +180,7 @@ impl ResponseSpool {
             }),
             here().clock.now(),
         );
-        true
+        Ok(true)
     }
 
     /// Begins to send, when there is something and nothing is being sent.
@@ -223,13 +237,14 @@ impl ResponseSpool {
             && let Some(part) = self.parts.pop_front()
         {
             self.give(part.written);
-            close(part.file);
+            close(part);
         }
     }
 
     fn written(&mut self, written: Written) -> Progress {
         let length = (written.bytes.len() - written.from) as u64;
-        let new = written.new.map(|file| Part { file, written: 0, sent: 0 });
+        let permit = self.coming.take();
+        let new = written.new.map(|file| Part { file, written: 0, sent: 0, _permit: permit });
         self.parts.extend(new);
         match (written.outcome, self.parts.back_mut()) {
             (Ok(()), Some(part)) => {
@@ -258,17 +273,21 @@ impl Drop for ResponseSpool {
             // The other thread has the connection, too, which would stay open for as long as the disk takes.
             let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         }
-        self.parts.drain(..).for_each(|part| close(part.file));
+        self.parts.drain(..).for_each(close);
     }
 }
 
-/// Closes a file, which frees its place and takes time.
-fn close(file: Arc<File>) {
+fn permit() -> io::Result<Permit> {
+    permit_for_file().ok_or_else(|| rustix::io::Errno::MFILE.into())
+}
+
+/// Closes a part's file, which frees its place and takes time. Until then its descriptor counts.
+fn close(part: Part) {
     let Ok(runtime) = Handle::try_current() else { return };
     let turn = turn(Arc::clone(&here().disk));
     runtime.spawn(async move {
         let _turn = turn.await;
-        let _ = spawn_blocking(move || drop(file)).await;
+        let _ = spawn_blocking(move || drop(part)).await;
     });
 }
 

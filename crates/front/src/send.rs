@@ -262,10 +262,13 @@ impl Conn {
         if !spool.is_ready() {
             return;
         }
-        if spool.write(&mut self.output, self.sent) {
-            self.sent = 0;
-        } else {
-            rest_files(FULL_RESTS, &Trouble::Full);
+        match spool.write(&mut self.output, self.sent) {
+            Ok(true) => self.sent = 0,
+            Ok(false) => rest_files(FULL_RESTS, &Trouble::Full),
+            Err(error) => {
+                spool.stand_back();
+                rest_files(DISK_RESTS, &Trouble::Fails(error));
+            }
         }
     }
 
