@@ -119,7 +119,8 @@ subtest 'full of responses that wait for their clients' => sub {
     ok $server->wait_for_log(qr/no descriptor is left for a body/), 'for others there is none';
     can_be_told($server, $operator);
     my @lengths = map { length $_->response->{body} } @slow;
-    is scalar(grep { $_ == 12_000_000 } @lengths), 5, 'all are whole, but for the one whose worker died' or diag "@lengths";
+    is scalar(grep { $_ == 12_000_000 } @lengths), 5, 'all are whole, but for the one whose worker died'
+        or diag "@lengths";
     is(($operator->ask('stop'))[0], 0, 'howdah stop works');
 };
 
