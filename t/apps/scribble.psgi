@@ -1,5 +1,5 @@
 # t/apps/load.psgi, and what no application should be: a POST to /do runs its body as Perl, with the memory that workers
-# share with the front in $segment.
+# share with the front in $segment, and answers with the result; one to /app has the result for its response.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -8,7 +8,7 @@ use Howdah::Test::Segment ();
 use Time::HiRes qw(sleep);
 
 my $load = do './t/apps/load.psgi' or die $@ || $!;
-Howdah::Test::Segment->new;    # as it is before anybody misuses it
+eval { Howdah::Test::Segment->new };    # as it is before anybody misuses it; plackup loads us before there is one
 
 sub run {
     my ($code, $segment) = @_;
@@ -18,8 +18,9 @@ sub run {
 
 sub {
     my $env = shift;
-    return $load->($env) if $env->{PATH_INFO} ne '/do';
+    return $load->($env) if $env->{PATH_INFO} !~ m{^/(?:do|app)$};
     my $code = '';
     1 while $env->{'psgi.input'}->read($code, 65536, length $code);
+    return run($code) if $env->{PATH_INFO} eq '/app';
     return [200, ['Content-Type' => 'text/plain'], [run($code, Howdah::Test::Segment->new) // 'nothing']];
 };

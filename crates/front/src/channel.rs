@@ -24,6 +24,8 @@ use crate::thread::here;
 
 /// Largest packet: a message and the header lines of an interim response.
 pub(crate) const PACKET: usize = 64 * 1024 + 64;
+/// Packets that may wait for their connection. A worker in its right mind waits for the answer to each.
+const MOST_MAIL: usize = 64;
 /// The answer that means no.
 const REFUSED: u64 = 1;
 
@@ -78,6 +80,10 @@ fn deliver(worker: u16, packet: &[u8], fds: Vec<OwnedFd>) {
     };
     let mut registry = thread.registry.borrow_mut();
     let entry = registry.get(conn);
+    if entry.mail.len() >= MOST_MAIL {
+        drop(registry);
+        return answer(worker, Message { value: REFUSED, ..message }, &[], None);
+    }
     entry.mail.push_back(mail);
     entry.wake();
 }

@@ -53,7 +53,7 @@ pub(crate) struct Dispatch {
     /// Workers that live, by the number of their cell.
     pub(crate) present: Vec<bool>,
     /// Requests queued and not yet given back.
-    in_flight: u32,
+    pub(crate) in_flight: u32,
     /// Requests in a row that were queued with none other in flight.
     pub(crate) serial: u32,
     /// Workers have been told to look for the next request before they sleep.
@@ -215,7 +215,7 @@ impl Dispatch {
     pub(crate) fn owner(&self, slot: u32) -> Option<u16> {
         let (own, state) = (self.slots.out(slot)?, self.queue.state(slot));
         let ours = state.ticket == own.ticket && matches!(state.phase, Phase::Running | Phase::Done);
-        (ours && self.is_present(state.owner)).then_some(state.owner)
+        ours.then_some(state.owner)
     }
 
     /// True once the worker is through with `slot`.

@@ -34,7 +34,7 @@ impl Dispatch {
             self.suspect("its header was overwritten");
         }
         self.inspect_queue();
-        for slot in self.slots.taken() {
+        for slot in self.slots.taken(self.in_flight) {
             if self.damage.is_some() {
                 return;
             }

@@ -12,7 +12,7 @@ impl Dispatch {
     /// Settles what a dead worker has left: requests that it had not begun go back into the queue, the one that it
     /// was running is lost, and what it had finished is passed on.
     pub(crate) fn worker_gone(&mut self, worker: u16, status: u16, registry: &mut Registry) {
-        for slot in self.slots.taken() {
+        for slot in self.slots.taken(self.in_flight) {
             if self.owner(slot) != Some(worker) {
                 continue;
             }
@@ -63,8 +63,12 @@ impl Dispatch {
     /// rest nothing is left but for the log.
     pub(crate) fn replace(&mut self, segment: Segment, thread: u32, registry: &mut Registry) {
         let old = std::mem::replace(&mut self.segment, segment);
-        let waited: Vec<(u32, bool)> =
-            self.slots.taken().into_iter().map(|slot| (slot, self.waits_in(&old, slot))).collect();
+        let waited: Vec<(u32, bool)> = self
+            .slots
+            .taken(self.in_flight)
+            .into_iter()
+            .map(|slot| (slot, self.waits_in(&old, slot)))
+            .collect();
         (self.queue, self.cell) = (segment.queue(), &segment.fronts()[thread as usize]);
         (self.damage, self.inspected, self.seen_head) = (None, (0, 0), 0);
         (self.workers_spin, self.serial) = (false, 0);

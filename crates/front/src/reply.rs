@@ -1,6 +1,6 @@
 //! The response to a request that a worker has: waits for it, and sends it.
 //!
-//! Entered from [`Conn::serve`] with the request queued. A response that is whole when it is first seen goes out in
+//! Entered from [`Conn::serve`] with the request queued. What the worker says is looked at by `ring`. A response that is whole when it is first seen goes out in
 //! one write and its slot is free again; one that is still growing, or comes from a file, is sent by `stream`.
 
 use std::future::poll_fn;

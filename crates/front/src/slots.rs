@@ -112,10 +112,10 @@ impl Slots {
         self.get(slot).filter(|own| own.hold == Hold::Out)
     }
 
-    /// The numbers of those that are not at hand.
-    pub(crate) fn taken(&self) -> Vec<u32> {
+    /// The numbers of those that are not at hand: `count` of them, most often the first.
+    pub(crate) fn taken(&self, count: u32) -> Vec<u32> {
         let taken = (self.first..).zip(&self.slots).filter(|(_, own)| own.hold != Hold::Free);
-        taken.map(|(slot, _)| slot).collect()
+        taken.map(|(slot, _)| slot).take(count as usize).collect()
     }
 }
 
@@ -131,10 +131,10 @@ mod tests {
             assert_eq!(slots.get(number).is_some(), ours, "{number}");
             assert_eq!(slots.get_mut(number).is_some(), ours, "{number}");
         }
-        assert!(slots.out(10).is_none() && slots.taken().is_empty());
+        assert!(slots.out(10).is_none() && slots.taken(9).is_empty());
         slots.get_mut(12).unwrap().hold = Hold::Out;
         assert!(slots.out(12).is_some());
-        assert_eq!(slots.taken(), [12]);
+        assert_eq!((slots.taken(9), slots.taken(0)), (vec![12], vec![]));
     }
 
     #[test]

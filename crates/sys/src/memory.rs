@@ -60,7 +60,8 @@ pub fn renew_segment(old: &Segment) -> io::Result<(OwnedFd, Segment)> {
 }
 
 /// A segment that nobody uses any more, once this is dropped. Its addresses stay mapped, and read as zeros: whoever still
-/// has a reference finds nothing, and nothing else. Its memory is given back.
+/// has a reference finds nothing, and nothing else. Its memory is given back but for the header, which a zygote that starts
+/// just now may have been given to attach to.
 #[expect(missing_debug_implementations, reason = "shared memory has no useful rendering")]
 pub struct Retired {
     segment: Segment,
@@ -70,6 +71,7 @@ impl Retired {
     /// Will be one.
     #[must_use]
     pub fn new(segment: Segment) -> Self {
+        segment.restore_header();
         Self { segment }
     }
 }
@@ -78,7 +80,7 @@ impl Drop for Retired {
     fn drop(&mut self) {
         let segment = self.segment;
         // It takes a millisecond for every few megabytes, which is too long for a front thread. Refused, the memory is lost.
-        let discard = move || drop(discard(segment.all()));
+        let discard = move || drop(discard(segment.all_but_header()));
         let _ = std::thread::Builder::new().name("retire".into()).spawn(discard);
     }
 }

@@ -135,10 +135,10 @@ pub extern "C" fn howdah_pick_sleeper() -> *const WorkerCell {
     picked.map_or(core::ptr::null(), |worker| core::ptr::from_ref(&workers[worker as usize]))
 }
 
-/// Nanoseconds for which an idle worker may look for work before it sleeps.
+/// Nanoseconds for which an idle worker may look for work before it sleeps: never more than a millisecond.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_spin() -> u32 {
-    segment().queue().cells.spin.load(Relaxed)
+    segment().queue().cells.spin.load(Relaxed).min(1_000_000)
 }
 
 /// Number of requests that wait, at most.

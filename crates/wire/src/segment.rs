@@ -187,12 +187,19 @@ impl Segment {
         &self.fronts()[self.front_number(slot)]
     }
 
-    /// All of it, of a segment that nobody uses any more.
+    /// Writes the header anew: a zygote that has yet to attach finds a segment, although it is to use another one.
+    pub fn restore_header(&self) {
+        self.header().describe(self.own.shape);
+        self.ask_as(self);
+    }
+
+    /// All but the header, of a segment that nobody uses any more.
     #[expect(clippy::mut_from_ref, reason = "it is only given back to the system")]
     #[must_use]
-    pub fn all(&self) -> &mut [u8] {
+    pub fn all_but_header(&self) -> &mut [u8] {
+        let start = self.own.offsets.fronts_at;
         // SAFETY: mapped, and all of it bytes.
-        unsafe { core::slice::from_raw_parts_mut(self.base, self.own.offsets.total) }
+        unsafe { core::slice::from_raw_parts_mut(self.address(start), self.own.offsets.total - start) }
     }
 
     fn part<T>(&self, at: usize, count: usize) -> &'static [T] {

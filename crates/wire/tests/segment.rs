@@ -113,6 +113,13 @@ fn a_header_that_was_overwritten_is_refused_and_followed_by_nobody() {
         }
     }
     assert!(attached.has_its_header());
+    let header = attached.slot_address(0).wrapping_sub(offset_of_slots());
+    // SAFETY: the header's first page is ours.
+    unsafe { header.write_bytes(0xff, 1000) };
+    attached.restore_header();
+    assert!(attached.has_its_header());
+    attached.all_but_header().fill(1);
+    assert!(attached.has_its_header());
     let next = segment();
     next.ask_as(&attached);
     assert!(next.has_its_header() && next.is(&next) && !next.is(&attached));
