@@ -755,7 +755,7 @@ void howdah_leave_idle(uint16_t worker);
 const struct WorkerCell *howdah_pick_sleeper(void);
 
 /*
- Nanoseconds for which an idle worker may look for work before it sleeps.
+ Nanoseconds for which an idle worker may look for work before it sleeps: never more than a millisecond.
  */
 uint32_t howdah_spin(void);
 
