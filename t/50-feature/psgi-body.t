@@ -100,7 +100,7 @@ for my $name (qw(dies wide)) {
     my $response = ask($name);
     ok($response->{error}, "a stream that ends badly is cut: $name") or diag explain $response;
 }
-like($server->log, qr{GET /dies: the application failed: in the stream$}m, 'and logged');
+ok($server->wait_for_log(qr{GET /dies: the application failed: in the stream$}m), 'and logged');
 
 for my $name (qw(slow pipe)) {
     my $client = Howdah::Test::Client->new($server);

@@ -54,8 +54,9 @@ SKIP: {
     my $screen = sub { $do->('capture-pane', '-p') };
     my $shows  = sub {
         my $pattern = shift;
-        $server->wait_until(sub { $screen->() =~ $pattern }, 10);
-        return like $screen->(), $pattern, shift;
+        my $seen;
+        $server->wait_until(sub { ($seen = $screen->()) =~ $pattern }, 10);
+        return like $seen, $pattern, shift;
     };
     $shows->(qr/back>/, 'a shell');
     $do->('send-keys', $command, 'Enter');
