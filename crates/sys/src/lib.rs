@@ -1,37 +1,40 @@
 //! What Howdah asks of the kernel, each call wrapped once so that front and supervisor can forbid `unsafe`.
 //!
 //! ```text
-//! memory      the sealed memfd behind the shared segment, and giving pages back
-//! wake        eventfd towards a front thread, futex towards a worker, the clock
-//! channel     packets with descriptors beside them (SCM_RIGHTS), and `wire::Message` as bytes
-//! process     subreaper, wait, signals through pidfd
-//! recipe      what a process is to be, told before it is needed
-//! launcher    starting processes, also for a front that may not do so itself
 //! confine     giving up rights: capabilities, system calls, files
 //! daemon      the double fork of `--daemonize`, with the launcher waiting for readiness
-//! usage       memory that a process has for itself
 //! activation  listeners handed over by systemd or Server::Starter
 //! notify      readiness and status for systemd
-//! tcp         socket options, and what a client has not taken yet
+//! usage       memory that a process has for itself
+//! launcher    starting processes, also for a front that may not do so itself
+//! smaps       what the kernel says of a process's memory
+//! recipe      what a process is to be, told before it is needed
+//! channel     packets with descriptors beside them (SCM_RIGHTS), and `wire::Message` as bytes
+//! process     subreaper, wait, signals through pidfd
+//! memory      the sealed memfd behind the shared segment, and giving pages back
+//! wake        eventfd towards a front thread, futex towards a worker, the clock
 //! watch       descriptors in the event loop
+//! tcp         socket options, and what a client has not taken yet
+//! random      numbers that nobody can guess
 //! ```
 //!
 //! Errors are `std::io::Error` with the kernel's number; the caller knows what it was doing and says so.
 
-pub mod activation;
-pub mod channel;
 pub mod confine;
 pub mod daemon;
-pub mod launcher;
-pub mod memory;
+pub mod activation;
 pub mod notify;
-pub mod process;
-pub mod random;
-pub mod recipe;
-pub mod tcp;
 pub mod usage;
+pub mod launcher;
+mod smaps;
+pub mod recipe;
+pub mod channel;
+pub mod process;
+pub mod memory;
 pub mod wake;
 pub mod watch;
+pub mod tcp;
+pub mod random;
 
 pub use channel::{
     MESSAGE_SIZE, decode_message, encode_message, recv_from_peer, recv_with_fds, recv_with_fds_left,

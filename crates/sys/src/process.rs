@@ -13,7 +13,8 @@ use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitOptions};
 
 pub use rustix::process::{Pid, Signal};
 
-use crate::launcher::FIRST_FD;
+/// The first descriptor that a started process gets beside standard input, output and error; the others follow.
+pub const FIRST_FD: RawFd = 3;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

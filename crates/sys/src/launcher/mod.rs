@@ -20,18 +20,18 @@
 //! Supervisor, upgrade and access log have a [`Job`] each.
 //!
 //! ```text
-//! line        what is said, and the front's end of the socket to one launcher
-//! attendant   the front's thread: questions in, a launcher that answers, another for one that does not
 //! serve       the launcher's side
+//! attendant   the front's thread: questions in, a launcher that answers, another for one that does not
+//! line        what is said, and the front's end of the socket to one launcher
 //! ```
 
+mod serve;
 mod attendant;
 mod line;
-mod serve;
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -42,15 +42,13 @@ use tokio::sync::watch;
 use crate::channel::socketpair_seqpacket;
 use crate::process::{Pid, Process, Signal, spawn};
 use crate::recipe::{Recipe, encode};
-use crate::usage::Memory;
+use crate::smaps::Memory;
 use attendant::{Attendant, Desk};
 use line::{Line, Question};
 
+pub use crate::process::FIRST_FD;
 pub use attendant::{Condition, News};
 pub use serve::serve;
-
-/// The first descriptor that a started process gets beside standard input, output and error; the others follow.
-pub const FIRST_FD: RawFd = 3;
 
 /// Name and argument by which the program knows that it is to be the launcher.
 pub const CALLED: [&str; 2] = ["howdah:", "launcher"];
