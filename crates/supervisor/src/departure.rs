@@ -1,44 +1,24 @@
-//! A worker is gone: why, and what follows from it.
+//! A worker is gone: what follows from it.
 
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use howdah_sys::{ExitKind, Pid, Signal};
+use howdah_sys::{ExitKind, Pid};
 use howdah_wire::Leave;
 
+use crate::end::End;
 use crate::error::{ReloadError, StartError};
 use crate::event::{Event, Recovery};
 use crate::generation::Role;
 use crate::pool::leave_of;
-use crate::reconcile::pid_number;
-use crate::supervisor::{Startup, Supervisor};
+use crate::state::{Startup, State};
 use crate::tally::Cause;
 use crate::worker::{Reason, Worker};
 
-/// A worker that dies younger than this without having begun a request is part of a crash loop.
-const YOUNG: Duration = Duration::from_secs(10);
 /// Failures in a row after which a reload is given up.
 const ENOUGH: u32 = 3;
 
-/// What is known of a worker's end.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
-    pub(crate) leave: Leave,
-    pub(crate) status: ExitKind,
-    pub(crate) requests: u64,
-    /// It was serving a request.
-    pub(crate) serving: bool,
-    /// The server stops at once.
-    pub(crate) hurried: bool,
-    pub(crate) asked: bool,
-    /// Why we wanted it to go, if we did.
-    pub(crate) wish: Option<Cause>,
-    pub(crate) signalled: Option<Signal>,
-    pub(crate) up: bool,
-    pub(crate) age: Duration,
-}
-
-impl Supervisor {
+impl State {
     /// A worker's process has ended.
     pub(crate) fn departed(&mut self, index: u16, pid: Option<Pid>, status: ExitKind) {
         let (Some(worker), Some(cell)) = (self.pool.get(index), self.pool.cell(index)) else { return };
@@ -67,6 +47,22 @@ impl Supervisor {
         let done = Recovery::new(index, self.mailbox.clone());
         let _ = self.events.send(Event::WorkerGone { index, status, done });
         self.judge(&worker, end);
+    }
+
+    /// Why we want a worker to go; none when we do not.
+    fn wish(&self, worker: &Worker) -> Option<Cause> {
+        let generation = self.generations.iter().find(|generation| generation.number == worker.generation);
+        if self.shutdown.is_some() {
+            Some(Cause::Stop)
+        } else if self.damage.is_under_way() {
+            Some(Cause::Crash)
+        } else if let Some(retirement) = worker.retiring {
+            Some(retirement.reason.cause())
+        } else if generation.is_some_and(|generation| generation.role == Role::Leaving) {
+            Some(Cause::Reload)
+        } else {
+            worker.draining.then_some(Cause::Resize)
+        }
     }
 
     /// A worker that ends before it serves anything makes the next one wait, and may fail a start or a reload.
@@ -103,117 +99,5 @@ impl Supervisor {
             worker.retiring = worker.retiring.filter(|retirement| retirement.reason != Reason::Reload);
         }
         self.answer_reload(&Err(ReloadError::Workers(status)));
-    }
-}
-
-impl End {
-    fn is_failure(&self) -> bool {
-        let crashed = match self.status {
-            ExitKind::Exited(status) => status != 0 || self.leave == Leave::Unsaid,
-            // Somebody outside ends a healthy worker with these: that is no fault of the application.
-            ExitKind::Signaled(number) => !self.up || !is_from_outside(number),
-            ExitKind::Unknown => !self.up,
-        };
-        crashed && !self.asked && self.requests == 0 && !self.serving && self.age < YOUNG
-    }
-
-    /// Tells the operator: routine in debug, the application's doing as warning, crashes as error.
-    fn log(&self, worker: u16, pid: Option<Pid>, generation: u32) {
-        let (pid, requests, status) = (pid_number(pid), self.requests, self.status);
-        let doing = if self.serving { " while it served a request" } else { "" };
-        match self.leave {
-            Leave::Drained | Leave::Quota | Leave::Harakiri => {
-                let why = routine(self.leave);
-                tracing::debug!(worker, pid, generation, requests, "worker left: {why}");
-            }
-            Leave::Signal => {
-                tracing::info!(worker, pid, generation, requests, "worker left on a TERM or QUIT signal");
-            }
-            Leave::Exit => {
-                tracing::warn!(worker, pid, requests, "worker left: the application called exit ({status})");
-            }
-            Leave::Orphan => tracing::warn!(worker, pid, requests, "worker left: it took the front for dead"),
-            // The server stops at once, as it has said, and that costs nobody anything.
-            Leave::Unsaid if self.signalled.is_some() && self.hurried && !self.serving => {
-                tracing::debug!(worker, pid, generation, requests, "worker was killed as asked ({status})");
-            }
-            Leave::Unsaid if self.signalled.is_some() => {
-                tracing::warn!(
-                    worker,
-                    pid,
-                    generation,
-                    requests,
-                    "worker was killed as asked{doing} ({status})"
-                );
-            }
-            Leave::Unsaid => {
-                let hint = self.hint();
-                tracing::error!(worker, pid, generation, requests, "worker died{doing}: {status}{hint}");
-            }
-        }
-    }
-
-    fn hint(&self) -> &'static str {
-        match self.status {
-            ExitKind::Signaled(9) => "; killed from outside, perhaps for lack of memory (see dmesg)",
-            ExitKind::Exited(_) if !self.up => "; its own words, if any, are above",
-            _ => "",
-        }
-    }
-}
-
-fn routine(leave: Leave) -> &'static str {
-    match leave {
-        Leave::Quota => "it has served its number of requests (--max-requests)",
-        Leave::Harakiri => "the application asked for it (psgix.harakiri)",
-        _ => "it was asked to",
-    }
-}
-
-pub(crate) fn is_from_outside(signal: i32) -> bool {
-    [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT].iter().any(|s| s.as_raw() == signal)
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    pub(crate) const QUIET: End = End {
-        leave: Leave::Unsaid,
-        status: ExitKind::Exited(1),
-        requests: 0,
-        serving: false,
-        hurried: false,
-        asked: false,
-        wish: None,
-        signalled: None,
-        up: false,
-        age: Duration::from_millis(50),
-    };
-
-    #[test]
-    fn dying_before_the_first_request_is_a_failure() {
-        for status in
-            [ExitKind::Exited(1), ExitKind::Exited(0), ExitKind::Signaled(11), ExitKind::Signaled(9)]
-        {
-            assert!(End { status, ..QUIET }.is_failure(), "{status}");
-        }
-        assert!(End { up: true, ..QUIET }.is_failure());
-        assert!(End { up: true, status: ExitKind::Signaled(11), ..QUIET }.is_failure());
-    }
-
-    #[test]
-    fn leaving_in_order_or_by_foreign_hand_is_none() {
-        let cases = [
-            End { asked: true, ..QUIET },
-            End { requests: 1, ..QUIET },
-            End { serving: true, status: ExitKind::Signaled(11), ..QUIET },
-            End { age: Duration::from_secs(60), ..QUIET },
-            End { up: true, status: ExitKind::Signaled(9), ..QUIET },
-            End { leave: Leave::Signal, status: ExitKind::Exited(0), ..QUIET },
-        ];
-        for end in cases {
-            assert!(!end.is_failure(), "{end:?}");
-        }
     }
 }

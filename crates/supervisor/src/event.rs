@@ -8,7 +8,7 @@ use std::sync::Arc;
 use howdah_sys::{ExitKind, Retired};
 use howdah_wire::Segment;
 
-use crate::supervisor::{Mailbox, Notice};
+use crate::notice::{Mailbox, Notice};
 
 /// News for the front threads.
 #[expect(missing_debug_implementations, reason = "shared memory has no useful rendering")]

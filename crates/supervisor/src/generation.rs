@@ -62,4 +62,9 @@ impl Generation {
     pub(crate) fn is_staffed(&self) -> bool {
         matches!(self.role, Role::Filling | Role::Serving)
     }
+
+    /// For the log.
+    pub(crate) fn age(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
 }

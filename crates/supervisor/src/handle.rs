@@ -1,14 +1,15 @@
 //! What others may ask of the supervisor: signal handlers, status pages, the control socket, the deadline watch.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use howdah_sys::{Pid, Signal};
-use howdah_wire::{Segment, WorkerPhase};
+use howdah_wire::Segment;
 use tokio::sync::{oneshot, watch};
 
 use crate::error::{ReloadError, StartError};
-use crate::supervisor::{Mailbox, Notice};
-use crate::tally::Counts;
+use crate::notice::{Mailbox, Notice};
+use crate::request::{Damaged, Doom, Grace, Reply, Request, Resize};
+use crate::snapshot::Snapshot;
 
 /// Talks to the supervisor, from any thread. Clones talk to the same one.
 #[derive(Clone)]
@@ -21,110 +22,6 @@ impl std::fmt::Debug for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Handle").finish_non_exhaustive()
     }
-}
-
-/// An answer on its way back.
-pub(crate) type Reply<T> = oneshot::Sender<T>;
-
-/// A question with the way back for its answer.
-#[derive(Debug)]
-pub(crate) enum Request {
-    Ready(Reply<Result<(), StartError>>),
-    Reload(Reply<Result<(), ReloadError>>),
-    Stop { within: Grace, reply: Reply<()> },
-    Doom { which: Doom, reply: Reply<()> },
-    Resize { change: Resize, reply: Reply<usize> },
-    Snapshot(Reply<Snapshot>),
-    Signal { index: u16, pid: Option<Pid>, signal: Signal, reply: Reply<bool> },
-    Replace(Damaged),
-}
-
-/// A segment in which something cannot be true.
-pub(crate) struct Damaged {
-    pub(crate) segment: Segment,
-    pub(crate) what: &'static str,
-}
-
-impl std::fmt::Debug for Damaged {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Damaged").field("what", &self.what).finish_non_exhaustive()
-    }
-}
-
-/// Time for workers to leave when all is to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Grace {
-    /// As configured.
-    Usual,
-    /// Less than that.
-    Within(Duration),
-}
-
-/// What cannot be helped any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doom {
-    /// There is no zygote, and there can be no other: no worker will be replaced.
-    NoZygote,
-    /// No worker is left, either.
-    NoWorker,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Resize {
-    By(i32),
-    To(usize),
-}
-
-/// The supervisor's state at one moment.
-#[derive(Clone, Debug, Default)]
-pub struct Snapshot {
-    /// Generation that serves.
-    pub generation: u32,
-    /// Since when it does; none when none does.
-    pub serving_since: Option<SystemTime>,
-    /// Process id of its zygote; none while that is dead.
-    pub zygote: Option<Pid>,
-    /// Those of all generations.
-    pub zygotes: Vec<Pid>,
-    /// Version of the perl that runs the application; empty when it is not known.
-    pub perl: String,
-    /// A new generation is loading or starting its workers.
-    pub reloading: bool,
-    /// Workers wanted.
-    pub target: usize,
-    /// Workers that are there, by index.
-    pub workers: Vec<WorkerInfo>,
-    /// What came and went.
-    pub counts: Counts,
-    /// Why nothing is forked at the moment, and until when; none when all is well.
-    pub trouble: Option<String>,
-}
-
-/// One worker.
-#[derive(Clone, Debug)]
-pub struct WorkerInfo {
-    /// Its cell.
-    pub index: u16,
-    /// Process id; none before the fork is reported.
-    pub pid: Option<Pid>,
-    /// Load of the application that it runs.
-    pub generation: u32,
-    /// What it is doing.
-    pub phase: WorkerPhase,
-    /// It has been asked to leave.
-    pub draining: bool,
-    /// Requests served.
-    pub requests: u64,
-    /// Requests after which it leaves; 0 for never.
-    pub quota: u64,
-    /// Slot that it serves.
-    pub slot: Option<u32>,
-    /// When it was asked for.
-    pub started: SystemTime,
-    /// CLOCK_MONOTONIC nanoseconds at which the current phase began.
-    pub since: u64,
-    /// Private memory in bytes when last measured; only with `max_memory`.
-    pub memory: Option<u64>,
 }
 
 impl Handle {

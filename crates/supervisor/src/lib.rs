@@ -9,56 +9,87 @@
 //! next step ([`reconcile`]); there are no timers or callbacks that act by themselves.
 //!
 //! ```text
-//! supervisor   the task: news in, state, next step
+//! scale        more workers while requests wait, fewer when they idle: asks as an operator would
+//! supervisor   the task: news in, next step
+//! handle       the door for those who ask it something
+//! news         what a piece of news changes
+//!              the next steps:
 //! reconcile    start workers that are missing, drain those too many, finish a reload
-//! departure    a worker is gone: why, and what follows
-//! scale        more workers while requests wait, fewer when they idle
-//! recycle      workers that have served long enough, or grown too large
-//! reload       a new generation beside the old one; a zygote that died
-//! replace      a segment that a worker has damaged
-//! reap         children of ours: zygotes, and workers whose zygote died
-//! shutdown     the end, graceful or at once
-//! tally        what came and went, and why
 //! status       the state, for those who ask
 //! trouble      what is wrong with it, in words
-//! generation, pool, worker    the state
-//! zygote, link, message       the zygote's process, its control socket, what is said on it
-//! backoff, jitter             waiting longer after each failure; spreading what would coincide
-//! config, event, handle, error    the doors
+//! recycle      workers that have served long enough, or grown too large
+//! replace      a segment that a worker has damaged
+//! reap         children of ours: zygotes, and workers whose zygote died
+//! departure    a worker is gone: what follows
+//! shutdown     the end, graceful or at once
+//! reload       a new generation beside the old one
+//!              the state:
+//! state        all of it
+//! damage       segments that were damaged
+//! watch        when counters and memory are looked at again
+//! pool         cells, and the workers in them
+//! generation   one load of the application
+//! zygote       its process
+//! link         the control socket to that
+//! worker       one worker
+//! end          how one ended, and whose doing that was
+//! jitter       spreading what would coincide
+//! backoff      waiting longer after each failure
+//!              what is said:
+//! event        what the fronts must know
+//! notice       what the supervisor hears
+//! message      what a zygote says
+//! request      what is asked through the handle
+//! snapshot     what is answered: the state at one moment
+//! tally        what came and went, and why
+//! error        failures, for the operator
+//! config       what the binary tells at start
+//! pid          process ids in the log
 //! ```
 #![forbid(unsafe_code)]
 
-mod backoff;
-mod config;
-mod departure;
-mod error;
-mod event;
-mod generation;
-mod handle;
-mod jitter;
-mod link;
-mod message;
-mod pool;
-mod reap;
-mod reconcile;
-mod recycle;
-mod reload;
-mod replace;
 mod scale;
-mod shutdown;
-mod status;
 mod supervisor;
-mod tally;
+mod handle;
+mod news;
+mod reconcile;
+mod status;
 mod trouble;
-mod worker;
+mod recycle;
+mod replace;
+mod reap;
+mod departure;
+mod shutdown;
+mod reload;
+mod state;
+mod damage;
+mod watch;
+mod pool;
+mod generation;
 mod zygote;
+mod link;
+mod worker;
+mod end;
+mod jitter;
+mod backoff;
+mod event;
+mod notice;
+mod message;
+mod request;
+mod snapshot;
+mod tally;
+mod error;
+mod config;
+mod pid;
 
 pub use config::{Config, Errors, Shared, Source, ZygoteSpec, cells_for, most_workers};
 pub use error::{ReloadError, StartError};
 pub use event::{Event, Recovery};
-pub use handle::{Handle, Snapshot, WorkerInfo};
+pub use handle::Handle;
 pub use howdah_sys::{ExitKind, Pid, Signal};
 pub use scale::scale;
-pub use supervisor::{Ended, Supervisor};
+pub use snapshot::{Snapshot, WorkerInfo};
+pub use state::Ended;
+pub use supervisor::Supervisor;
 pub use tally::{Cause, Counts};
 pub use zygote::recipe;

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::message::{LONGEST, Report};
-use crate::supervisor::{Mailbox, Notice};
+use crate::notice::{Mailbox, Notice};
 
 type Socket = Arc<AsyncFd<OwnedFd>>;
 

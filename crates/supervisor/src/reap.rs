@@ -1,4 +1,4 @@
-//! Children of ours that have ended.
+//! Children of ours that have ended, and what follows when it is a zygote.
 //!
 //! Zygotes are ours from the start. Workers become ours when their zygote dies, since this process is their
 //! subreaper; so do processes that workers started and left behind, which nobody here knows.
@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use howdah_sys::process::{ended_child, is_stopped, try_wait};
 use howdah_sys::{ExitKind, Pid};
 
-use crate::supervisor::Supervisor;
+use crate::error::ReloadError;
+use crate::generation::Role;
+use crate::state::State;
 use crate::worker::Worker;
 
 /// Unknown children are collected this long after their end: another part of the program that started one has waited
@@ -26,7 +28,33 @@ const LATE_REPORT: Duration = Duration::from_secs(10);
 /// Unknown children that are collected in one go.
 const SWEEP: usize = 1000;
 
-impl Supervisor {
+impl State {
+    /// Ends of zygotes: expected, or not.
+    pub(crate) fn look_at_zygotes(&mut self, now: Instant) {
+        for generation in &mut self.generations {
+            generation.zygote.enforce(now);
+        }
+        for number in self.numbers(|generation| generation.zygote.is_gone() && !generation.orphaned) {
+            self.lost_zygote(number, now);
+        }
+    }
+
+    fn lost_zygote(&mut self, number: u32, now: Instant) {
+        for (_, _, worker) in self.pool.workers_mut().filter(|(_, _, worker)| worker.generation == number) {
+            worker.orphaned = Some(now);
+        }
+        let Some(generation) = self.generation_mut(number) else { return };
+        generation.orphaned = true;
+        let (role, status) = (generation.role, generation.zygote.status());
+        if generation.zygote.was_told_to_stop() {
+            tracing::debug!(generation = number, "zygote left ({status})");
+        } else if role == Role::Serving {
+            tracing::error!(generation = number, "the zygote died ({status}); its workers go on");
+        }
+        self.reload_failed(number, &ReloadError::Zygote(status.to_string()));
+        self.reap();
+    }
+
     /// A child has ended, or may have.
     pub(crate) fn reap(&mut self) {
         for generation in &mut self.generations {

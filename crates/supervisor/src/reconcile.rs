@@ -10,9 +10,10 @@ use howdah_sys::{Pid, socketpair_seqpacket};
 use howdah_wire::WorkerPhase;
 
 use crate::event::Event;
-use crate::generation::{Generation, Role};
+use crate::generation::Role;
+use crate::pid::pid_number;
 use crate::pool::phase_of;
-use crate::supervisor::{Startup, Supervisor};
+use crate::state::{Startup, State};
 use crate::worker::{NOT_YET, Reason, Worker};
 
 /// How often a worker that is starting is looked at: it has no way to call.
@@ -24,7 +25,7 @@ const SLOW: Duration = Duration::from_millis(500);
 /// A worker near its quota reaches it by itself under load; without load it is drained after this time.
 const QUOTA_GRACE: Duration = Duration::from_secs(1);
 
-impl Supervisor {
+impl State {
     /// Does what is due. Returns when to look again without any news.
     pub(crate) fn step(&mut self, now: Instant) -> Option<Instant> {
         self.look_at_zygotes(now);
@@ -196,7 +197,7 @@ impl Supervisor {
     }
 
     /// Workers of a generation that are to stay, ready or not.
-    pub(crate) fn staying(&self, number: u32) -> usize {
+    fn staying(&self, number: u32) -> usize {
         self.pool.count(|worker| worker.generation == number && worker.stays())
     }
 
@@ -242,16 +243,4 @@ fn watch_interval(age: Duration) -> Duration {
 /// A channel to each front thread: our ends, the worker's ends.
 fn channels(fronts: usize) -> std::io::Result<(Vec<OwnedFd>, Vec<OwnedFd>)> {
     (0..fronts).map(|_| socketpair_seqpacket()).collect()
-}
-
-/// For the log; 0 for none.
-pub(crate) fn pid_number(pid: Option<Pid>) -> i32 {
-    pid.map_or(0, |pid| pid.as_raw_nonzero().get())
-}
-
-impl Generation {
-    /// For the log.
-    pub(crate) fn age(&self) -> f64 {
-        self.started.elapsed().as_secs_f64()
-    }
 }

@@ -12,37 +12,18 @@ use howdah_sys::Pid;
 use howdah_sys::usage::memory_of;
 use howdah_wire::WorkerCell;
 
-use crate::config::Config;
 use crate::generation::Role;
-use crate::reconcile::pid_number;
-use crate::supervisor::{Notice, Supervisor};
+use crate::notice::Notice;
+use crate::pid::pid_number;
+use crate::state::State;
+use crate::watch::MEMORY_LOOKS;
 use crate::worker::{Reason, Worker};
 
 /// Shortest and longest time between two looks at the workers' counters.
 const QUOTA_LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(1));
 /// More than that many times the last look ahead, nothing is known of a quota.
 const MOST_LEFT: f64 = 1e6;
-/// Time between two measurements of memory.
-const MEMORY_LOOKS: Duration = Duration::from_secs(2);
-
-/// When to look again, for each thing that is looked at.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    quota_at: Option<Instant>,
-    memory_at: Option<Instant>,
-}
-
-impl Watch {
-    pub(crate) fn new(config: &Config) -> Self {
-        let now = Instant::now();
-        Self {
-            quota_at: (config.max_requests > 0).then_some(now),
-            memory_at: config.max_memory.map(|_| now + MEMORY_LOOKS),
-        }
-    }
-}
-
-impl Supervisor {
+impl State {
     /// Marks workers whose time has come; no more than a quarter of the pool at once, except those near their quota:
     /// they leave soon in any case, and the jitter keeps most of them apart.
     pub(crate) fn mark_for_recycling(&mut self, now: Instant) {

@@ -13,12 +13,12 @@ use howdah_sys::Pid;
 
 use crate::error::{ReloadError, StartError};
 use crate::generation::{Generation, Role};
-use crate::handle::Reply;
-use crate::supervisor::Supervisor;
-use crate::worker::Reason;
+use crate::request::Reply;
+use crate::state::State;
+use crate::worker::{Reason, Worker};
 use crate::zygote::Zygote;
 
-impl Supervisor {
+impl State {
     /// Through the handle. A load that is under way is given up: newer code may be there by now.
     pub(crate) fn request_reload(&mut self, reply: Reply<Result<(), ReloadError>>) {
         if self.shutdown.is_some() {
@@ -133,32 +133,6 @@ impl Supervisor {
         }
     }
 
-    /// Ends of zygotes: expected, or not.
-    pub(crate) fn look_at_zygotes(&mut self, now: Instant) {
-        for generation in &mut self.generations {
-            generation.zygote.enforce(now);
-        }
-        for number in self.numbers(|generation| generation.zygote.is_gone() && !generation.orphaned) {
-            self.lost_zygote(number, now);
-        }
-    }
-
-    fn lost_zygote(&mut self, number: u32, now: Instant) {
-        for (_, _, worker) in self.pool.workers_mut().filter(|(_, _, worker)| worker.generation == number) {
-            worker.orphaned = Some(now);
-        }
-        let Some(generation) = self.generation_mut(number) else { return };
-        generation.orphaned = true;
-        let (role, status) = (generation.role, generation.zygote.status());
-        if generation.zygote.was_told_to_stop() {
-            tracing::debug!(generation = number, "zygote left ({status})");
-        } else if role == Role::Serving {
-            tracing::error!(generation = number, "the zygote died ({status}); its workers go on");
-        }
-        self.reload_failed(number, &ReloadError::Zygote(status.to_string()));
-        self.reap();
-    }
-
     /// All workers of the serving generation drain, within the graceful time; its zygote leaves after them.
     fn retire_generation(&mut self, number: u32) {
         let Some(generation) = self.generation_mut(number) else { return };
@@ -197,7 +171,7 @@ impl Supervisor {
 
     fn finish_replacement(&mut self) {
         let reload = |reason| reason == Reason::Reload;
-        let waiting = |worker: &crate::worker::Worker| {
+        let waiting = |worker: &Worker| {
             !worker.draining && worker.retiring.is_some_and(|retirement| reload(retirement.reason))
         };
         if self.pool.count(waiting) == 0 {
@@ -227,9 +201,5 @@ impl Supervisor {
 
     fn coming(&self) -> Vec<u32> {
         self.numbers(|generation| matches!(generation.role, Role::Loading | Role::Filling))
-    }
-
-    pub(crate) fn numbers(&self, wanted: impl Fn(&Generation) -> bool) -> Vec<u32> {
-        self.generations.iter().filter(|generation| wanted(generation)).map(|g| g.number).collect()
     }
 }

@@ -12,43 +12,15 @@ use std::time::{Duration, Instant};
 use howdah_sys::{Retired, Signal, renew_segment};
 use howdah_wire::Segment;
 
+use crate::damage::Damage;
 use crate::event::Event;
 use crate::pool::Pool;
-use crate::supervisor::Supervisor;
+use crate::state::State;
 
 /// Until the next try when the system refuses a new segment.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What is known of damaged segments.
-#[derive(Debug, Default)]
-pub(crate) struct Damage {
-    /// The present one is: workers are being killed, or a new segment is due at this time.
-    under_way: Option<Instant>,
-    /// The last one, and what was found there.
-    last: Option<(Instant, &'static str)>,
-}
-
-impl Damage {
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.under_way.is_some()
-    }
-
-    /// For the status page; none when there never was any.
-    pub(crate) fn trouble(&self, times: u64) -> Option<String> {
-        let (when, what) = self.last?;
-        if self.is_under_way() {
-            return Some(format!(
-                "a worker has damaged shared memory ({what}); it is being replaced with all workers"
-            ));
-        }
-        let (plural, ago) = (if times == 1 { "" } else { "s" }, when.elapsed().as_secs());
-        Some(format!(
-            "workers have damaged shared memory {times} time{plural}, last {ago} s ago ({what}); see the error log"
-        ))
-    }
-}
-
-impl Supervisor {
+impl State {
     /// Through the handle, by a front thread's word. The others may say it of the same segment.
     pub(crate) fn request_replacement(&mut self, damaged: &Segment, what: &'static str) {
         if !damaged.is(&self.shared.segment) || self.damage.is_under_way() || self.shutdown.is_some() {

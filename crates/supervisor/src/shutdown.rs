@@ -6,22 +6,14 @@ use howdah_sys::launcher::Condition;
 
 use crate::error::{ReloadError, StartError};
 use crate::generation::Role;
-use crate::handle::{Doom, Grace, Reply};
-use crate::supervisor::{Ended, Startup, Supervisor};
+use crate::request::{Doom, Grace, Reply};
+use crate::state::{Ended, Shutdown, Startup, State};
 use crate::zygote::Program;
 
 /// Time to leave for a worker that was not ready yet: it has no request to finish, only perhaps a hook that hangs.
 const UNREADY: Duration = Duration::from_secs(2);
 
-/// A stop under way.
-#[derive(Debug)]
-pub(crate) struct Shutdown {
-    /// Workers get no time to leave: that one does not is nothing to tell.
-    at_once: bool,
-    replies: Vec<Reply<()>>,
-}
-
-impl Supervisor {
+impl State {
     /// Through the handle; a second time to cut a graceful stop short.
     pub(crate) fn request_stop(&mut self, within: Grace, reply: Reply<()>) {
         let shutdown = self.shutdown.get_or_insert_with(|| Shutdown { at_once: false, replies: Vec::new() });
@@ -43,11 +35,6 @@ impl Supervisor {
         for (_, _, worker) in self.pool.workers_mut().filter(|(_, _, worker)| !worker.up) {
             worker.limit(now + UNREADY);
         }
-    }
-
-    /// Somebody wants an end without delay.
-    pub(crate) fn stops_at_once(&self) -> bool {
-        self.shutdown.as_ref().is_some_and(|shutdown| shutdown.at_once)
     }
 
     /// Nothing is left to do, or nothing can be done any more.

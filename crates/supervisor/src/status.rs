@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 
 use crate::generation::Role;
-use crate::handle::{Snapshot, WorkerInfo};
 use crate::pool::phase_of;
-use crate::supervisor::Supervisor;
+use crate::snapshot::{Snapshot, WorkerInfo};
+use crate::state::State;
 
-impl Supervisor {
+impl State {
     /// The state at this moment.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let now = Instant::now();

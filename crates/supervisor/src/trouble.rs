@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 use howdah_sys::launcher::Condition;
 
 use crate::generation::{Generation, Role};
-use crate::supervisor::Supervisor;
+use crate::state::State;
+use crate::worker::Worker;
 
 /// A zygote forks within milliseconds, or within the time of its `before_fork` hooks.
 const FORK: Duration = Duration::from_secs(5);
 /// A load that takes longer than this is worth a line in the log.
 const LOAD: Duration = Duration::from_secs(30);
 
-impl Supervisor {
+impl State {
     /// All that is wrong at the moment; none when all is well.
     pub(crate) fn trouble(&self, now: Instant) -> Option<String> {
         let crashes = self.in_role(Role::Serving).and_then(|serving| serving.crashes.trouble(now));
@@ -39,7 +40,7 @@ impl Supervisor {
     }
 
     fn deaf_zygote(&self, now: Instant) -> Option<String> {
-        let unborn = |(_, worker): &(u16, &crate::worker::Worker)| {
+        let unborn = |(_, worker): &(u16, &Worker)| {
             worker.process.is_none() && worker.orphaned.is_none() && worker.started + FORK <= now
         };
         let (index, worker) = self.pool.workers().find(unborn)?;

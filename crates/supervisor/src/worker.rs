@@ -8,7 +8,8 @@ use howdah_sys::{Pid, Signal};
 use howdah_wire::WorkerCell;
 use tokio::task::AbortHandle;
 
-use crate::supervisor::{Mailbox, Notice};
+use crate::notice::{Mailbox, Notice};
+use crate::tally::Cause;
 
 /// A signal that did not end a worker is repeated after this time.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -26,6 +27,18 @@ pub(crate) enum Reason {
     Memory,
     /// The operator wants fresh workers from the same zygote.
     Reload,
+}
+
+impl Reason {
+    /// Of its end.
+    pub(crate) fn cause(self) -> Cause {
+        match self {
+            Self::Quota => Cause::MaxRequests,
+            Self::Lifetime => Cause::MaxLifetime,
+            Self::Memory => Cause::MaxMemory,
+            Self::Reload => Cause::Reload,
+        }
+    }
 }
 
 /// A worker that leaves once its replacement is ready.

@@ -17,8 +17,8 @@ use tokio::sync::watch;
 use crate::config::{Shared, ZygoteSpec};
 use crate::error::StartError;
 use crate::link::Link;
-use crate::reconcile::pid_number;
-use crate::supervisor::{Mailbox, Notice};
+use crate::notice::{Mailbox, Notice};
+use crate::pid::pid_number;
 
 /// Time for a zygote to exit once it was told and has no workers.
 const PATIENCE: Duration = Duration::from_secs(2);

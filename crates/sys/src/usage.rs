@@ -12,7 +12,7 @@ use crate::smaps::measure;
 pub use crate::smaps::Memory;
 
 /// The memory of `pid`. The kernel walks the whole address space for it, so ask every few seconds, not per request.
-/// Looked at by the [`launcher`](crate::launcher) if there is one: a confined process may not.
+/// Looked at by the [`launcher`] if there is one: a confined process may not.
 ///
 /// # Errors
 /// NotFound when the process is gone or the kernel is older than 4.14, PermissionDenied when it belongs to another user.

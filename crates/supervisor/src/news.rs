@@ -1,0 +1,87 @@
+//! What a piece of news changes: a report from a zygote, a request through the handle.
+
+use std::time::Instant;
+
+use howdah_sys::Pid;
+
+use crate::config::most_workers;
+use crate::error::{ReloadError, StartError};
+use crate::message::Report;
+use crate::notice::Notice;
+use crate::request::{Damaged, Reply, Request, Resize};
+use crate::state::{Startup, State};
+
+impl State {
+    pub(crate) fn note(&mut self, notice: Notice) {
+        match notice {
+            Notice::Request(request) => self.note_request(request),
+            Notice::Recovered { index } => self.pool.recovered(index),
+            Notice::Zygote { generation, sender, report } => self.note_report(generation, sender, report),
+            Notice::ZygoteClosed { generation } => {
+                if let Some(generation) = self.generation_mut(generation) {
+                    generation.zygote.closed(Instant::now());
+                }
+            }
+            Notice::Started { generation, outcome } => self.note_start(generation, outcome),
+            Notice::Memory(found) => self.note_memory(&found),
+            Notice::WorkerEnded { index, pid } => self.note_end(index, pid),
+        }
+    }
+
+    fn note_request(&mut self, request: Request) {
+        match request {
+            Request::Ready(reply) => self.note_wait_for_ready(reply),
+            Request::Reload(reply) => self.request_reload(reply),
+            Request::Stop { within, reply } => self.request_stop(within, reply),
+            Request::Doom { which, reply } => self.doom_replies.push((which, reply)),
+            Request::Resize { change, reply } => {
+                let _ = reply.send(self.resize(change));
+            }
+            Request::Snapshot(reply) => {
+                let _ = reply.send(self.snapshot());
+            }
+            Request::Signal { index, pid, signal, reply } => {
+                let worker = self.pool.get_mut(index);
+                let meant = worker.filter(|worker| pid.is_none() || worker.pid() == pid);
+                let _ = reply.send(meant.is_some_and(|worker| worker.signal(signal)));
+            }
+            Request::Replace(Damaged { segment, what }) => self.request_replacement(&segment, what),
+        }
+    }
+
+    fn note_report(&mut self, number: u32, sender: Option<Pid>, report: Report) {
+        if let Some(generation) = self.generation_mut(number) {
+            generation.zygote.heard_from(sender);
+        }
+        match report {
+            Report::Ready { perl } => self.loaded(number, perl),
+            Report::Failed(message) => self.reload_failed(number, &ReloadError::Application(message)),
+            Report::Spawned { index, pid } => self.forked(index, pid),
+            Report::Exited { index, pid, status } => self.departed(index, pid, status),
+            // It only speaks up when something is wrong.
+            Report::Log(text) => tracing::warn!(generation = number, "zygote: {text}"),
+        }
+    }
+
+    fn note_wait_for_ready(&mut self, reply: Reply<Result<(), StartError>>) {
+        match &mut self.startup {
+            Startup::Waiting(replies) => replies.push(reply),
+            Startup::Done => {
+                let _ = reply.send(Ok(()));
+            }
+        }
+    }
+
+    fn resize(&mut self, change: Resize) -> usize {
+        let wanted = match change {
+            Resize::By(delta) => self.target.saturating_add_signed(delta as isize),
+            Resize::To(count) => count,
+        };
+        let target = wanted.clamp(1, most_workers(self.pool.cells()));
+        if target != self.target {
+            tracing::info!(from = self.target, to = target, "the number of workers changes");
+        }
+        self.target = target;
+        target
+    }
+}

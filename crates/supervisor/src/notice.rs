@@ -1,0 +1,31 @@
+//! What the supervisor hears, and where it is sent.
+
+use std::io;
+
+use howdah_sys::Pid;
+use tokio::sync::mpsc;
+
+use crate::message::Report;
+use crate::request::Request;
+
+/// Where news for the supervisor goes.
+pub(crate) type Mailbox = mpsc::UnboundedSender<Notice>;
+
+/// News for the supervisor.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    /// Somebody asks.
+    Request(Request),
+    /// Every front thread has recovered the slots of this cell's dead worker.
+    Recovered { index: u16 },
+    /// A zygote has been started, or could not be.
+    Started { generation: u32, outcome: io::Result<Pid> },
+    /// A zygote speaks.
+    Zygote { generation: u32, sender: Option<Pid>, report: Report },
+    /// A zygote has closed its control socket; it said nothing more.
+    ZygoteClosed { generation: u32 },
+    /// Private memory of workers, in bytes.
+    Memory(Vec<(u16, Pid, u64)>),
+    /// The process of this worker has ended; its zygote may not know it yet.
+    WorkerEnded { index: u16, pid: Pid },
+}

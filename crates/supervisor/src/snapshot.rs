@@ -1,0 +1,60 @@
+//! The state as others get to see it: status pages, the control socket.
+
+use std::time::SystemTime;
+
+use howdah_sys::Pid;
+use howdah_wire::WorkerPhase;
+
+use crate::tally::Counts;
+
+/// The supervisor's state at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Generation that serves.
+    pub generation: u32,
+    /// Since when it does; none when none does.
+    pub serving_since: Option<SystemTime>,
+    /// Process id of its zygote; none while that is dead.
+    pub zygote: Option<Pid>,
+    /// Those of all generations.
+    pub zygotes: Vec<Pid>,
+    /// Version of the perl that runs the application; empty when it is not known.
+    pub perl: String,
+    /// A new generation is loading or starting its workers.
+    pub reloading: bool,
+    /// Workers wanted.
+    pub target: usize,
+    /// Workers that are there, by index.
+    pub workers: Vec<WorkerInfo>,
+    /// What came and went.
+    pub counts: Counts,
+    /// Why nothing is forked at the moment, and until when; none when all is well.
+    pub trouble: Option<String>,
+}
+
+/// One worker.
+#[derive(Clone, Debug)]
+pub struct WorkerInfo {
+    /// Its cell.
+    pub index: u16,
+    /// Process id; none before the fork is reported.
+    pub pid: Option<Pid>,
+    /// Load of the application that it runs.
+    pub generation: u32,
+    /// What it is doing.
+    pub phase: WorkerPhase,
+    /// It has been asked to leave.
+    pub draining: bool,
+    /// Requests served.
+    pub requests: u64,
+    /// Requests after which it leaves; 0 for never.
+    pub quota: u64,
+    /// Slot that it serves.
+    pub slot: Option<u32>,
+    /// When it was asked for.
+    pub started: SystemTime,
+    /// CLOCK_MONOTONIC nanoseconds at which the current phase began.
+    pub since: u64,
+    /// Private memory in bytes when last measured; only with `max_memory`.
+    pub memory: Option<u64>,
+}

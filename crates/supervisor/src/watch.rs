@@ -1,0 +1,25 @@
+//! When what changes without any news is looked at again: the workers' counters, and their memory.
+
+use std::time::{Duration, Instant};
+
+use crate::config::Config;
+
+/// Time between two measurements of memory.
+pub(crate) const MEMORY_LOOKS: Duration = Duration::from_secs(2);
+
+/// When to look again, for each thing that is looked at.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) quota_at: Option<Instant>,
+    pub(crate) memory_at: Option<Instant>,
+}
+
+impl Watch {
+    pub(crate) fn new(config: &Config) -> Self {
+        let now = Instant::now();
+        Self {
+            quota_at: (config.max_requests > 0).then_some(now),
+            memory_at: config.max_memory.map(|_| now + MEMORY_LOOKS),
+        }
+    }
+}
