@@ -7,7 +7,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::recorder::bump;
+use crate::counter::bump;
 
 /// Buckets of a doubling, as a power of two.
 const STEP_BITS: u32 = 5;

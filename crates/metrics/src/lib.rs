@@ -24,6 +24,7 @@ mod history;
 mod totals;
 mod recorder;
 mod histogram;
+mod counter;
 mod number;
 mod text;
 mod label;

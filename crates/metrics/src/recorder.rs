@@ -1,7 +1,4 @@
-//! The recording side: a front thread's own counters, which cost an addition each.
-//!
-//! A counter has one writer, so a relaxed load and a relaxed store are enough: no locked instruction, no shared cache
-//! line but when somebody reads.
+//! The recording side: a front thread's own counters, which cost an addition each (`counter.rs`).
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -9,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::counter::bump;
 use crate::histogram::Histogram;
 use crate::label::{Class, ConnectionState, Failure, Label, Method};
 
@@ -52,12 +50,6 @@ pub struct Counters {
     pub(crate) connection_limit: AtomicU64,
     pub(crate) failures: [AtomicU64; Failure::ALL.len()],
     pub(crate) queue_peak: AtomicU64,
-}
-
-/// Adds to a counter whose only writer is this thread.
-#[inline]
-pub(crate) fn bump(counter: &AtomicU64, by: u64) {
-    counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
 /// The writing end; each front thread makes its own and keeps it.
