@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Options, signal};
+use super::options::Options;
+use super::signal;
 
 /// Buffers above this size are given back after a stall instead of kept for the next batch.
 const KEEP: usize = 1024 * 1024;

@@ -8,63 +8,32 @@
 //! the full buffer for an empty one. So the front never waits for a disk or a pipe. When the outlet stalls, lines
 //! gather in the lane up to [`Options::capacity`]; beyond it they are dropped, counted, and reported in the error log.
 
+mod thread;
+mod report;
+mod pending;
+mod outlet;
+mod command;
+mod target;
 mod append;
 mod lane;
-mod outlet;
-mod pending;
-mod report;
 mod signal;
-mod target;
-mod thread;
+mod options;
+mod counts;
 
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 pub use append::{append_to, write_lines};
+pub use command::Starter;
+pub use counts::Counts;
 use lane::Lane;
+pub use options::Options;
 pub use pending::Pending;
 pub use target::Target;
 use thread::{Shared, SinkThread};
-
-/// How lines are gathered.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// A writer's buffer of this many bytes is written without further delay; default 64 KiB.
-    pub batch: usize,
-    /// Longest time a line waits for others; default 100 ms.
-    pub delay: Duration,
-    /// Bytes that a writer may hold while the outlet stalls; default 8 MiB. Lines beyond it are dropped.
-    pub capacity: usize,
-    /// Time between two reports of dropped lines; default one minute.
-    pub report: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            batch: 64 * 1024,
-            delay: Duration::from_millis(100),
-            capacity: 8 * 1024 * 1024,
-            report: Duration::from_secs(60),
-        }
-    }
-}
-
-/// What has become of the lines so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Lines handed to the system.
-    pub written: u64,
-    /// Lines given up: the outlet had stalled and the buffers were full, or it was still stalled at the end.
-    pub dropped: u64,
-}
-
-/// Starts a command of the shell with that as its standard input, and tells its process id.
-pub type Starter = Arc<dyn Fn(&str, OwnedFd) -> io::Result<u32> + Send + Sync>;
 
 /// An open log with its thread. Open it after the process has become a daemon: threads do not survive a fork.
 #[derive(Debug)]
@@ -84,7 +53,7 @@ impl Sink {
     /// # Errors
     /// Of the system, when the file cannot be opened or the shell or the thread cannot be started.
     pub fn open(target: &Target, options: Options) -> io::Result<Self> {
-        Self::open_by(target, options, Arc::new(outlet::start))
+        Self::open_by(target, options, Arc::new(command::start))
     }
 
     /// As [`Sink::open`], for a process that does not start commands by itself.

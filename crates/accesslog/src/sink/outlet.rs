@@ -2,15 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, PipeWriter};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, WaitOptions, waitpid};
-
-use super::Starter;
 use super::append::{append_to, write_lines, write_pipe};
+use super::command::{Child, Starter};
 use super::target::Target;
 
 /// How often the end of a command is looked for.
@@ -29,22 +25,6 @@ enum End {
     Command { child: Child, stdin: PipeWriter },
 }
 
-/// A command, by its process id: it was perhaps not this code that started it, but it is a child of this process.
-#[derive(Debug)]
-struct Child(Option<Pid>);
-
-impl Child {
-    /// How it ended, once it has. The id is not used again after that: it may be another process's.
-    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        let Some(pid) = self.0 else { return Err(ErrorKind::NotFound.into()) };
-        let ended = waitpid(Some(pid), WaitOptions::NOHANG);
-        if !matches!(ended, Ok(None)) {
-            self.0 = None;
-        }
-        Ok(ended?.map(|(_, status)| ExitStatus::from_raw(status.as_raw())))
-    }
-}
-
 impl Outlet {
     pub(super) fn open(target: &Target, starter: Starter) -> io::Result<Self> {
         Ok(Self { target: target.clone(), end: End::open(target, &starter)?, starter })
@@ -56,7 +36,7 @@ impl Outlet {
             End::File(file) => write_lines(file.as_fd(), lines),
             End::Stdout => write_pipe(io::stdout().as_fd(), lines),
             End::Command { child, stdin } => {
-                refuse_if_ended(child)?;
+                child.refuse_if_ended()?;
                 write_pipe(stdin.as_fd(), lines)
             }
         };
@@ -110,25 +90,8 @@ impl End {
             Target::Command(command) => {
                 let (reader, stdin) = io::pipe()?;
                 let pid = starter(command, reader.into())?;
-                Self::Command { child: Child(i32::try_from(pid).ok().and_then(Pid::from_raw)), stdin }
+                Self::Command { child: Child::of(pid), stdin }
             }
         })
-    }
-}
-
-/// Starts a command as a child of this process, with a process group of its own: a Ctrl-C in the terminal is for the
-/// server, whose last lines the command is to read.
-pub(super) fn start(command: &str, stdin: OwnedFd) -> io::Result<u32> {
-    Ok(Command::new("/bin/sh").args(["-c", command]).stdin(stdin).process_group(0).spawn()?.id())
-}
-
-/// A pipe takes bytes even when its reader has just died: look before.
-fn refuse_if_ended(child: &mut Child) -> io::Result<()> {
-    match child.try_wait() {
-        Ok(Some(status)) => {
-            Err(io::Error::new(ErrorKind::BrokenPipe, format!("the command ended ({status})")))
-        }
-        // Somebody else may have reaped it; then the pipe tells.
-        Ok(None) | Err(_) => Ok(()),
     }
 }

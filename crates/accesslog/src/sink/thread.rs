@@ -6,13 +6,14 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::counts::Counts;
 use super::lane::{Lane, lock};
+use super::options::Options;
 use super::outlet::Outlet;
 use super::pending::Pending;
 use super::report::Report;
 use super::signal::{DATA, FULL, REOPEN, STOP, Signal};
 use super::target::Target;
-use super::{Counts, Options};
 
 /// Time between two attempts at an outlet that refuses.
 const RETRY: Duration = Duration::from_secs(1);
