@@ -3,7 +3,6 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -14,11 +13,8 @@ use howdah_wire::{REPORT_MOST, Segment};
 
 use crate::log;
 use crate::options::Serve;
-use crate::options::logs::{Logs, Meaning};
+use crate::reopening::Reopening;
 use crate::status::LineCounter;
-
-/// Time for a file to be opened anew.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The commands of piped logs, and what starts them.
 pub(crate) type Commands = Vec<(String, Job)>;
@@ -42,36 +38,6 @@ struct Output {
     sink: Sink,
 }
 
-/// A log that is being opened anew.
-#[derive(Debug)]
-pub(crate) struct Reopening {
-    log: String,
-    outcome: Receiver<Result<(), String>>,
-}
-
-impl Reopening {
-    /// `outcome` tells how it went with `log`.
-    pub(crate) fn new(log: String, outcome: Receiver<Result<(), String>>) -> Self {
-        Self { log, outcome }
-    }
-
-    /// Waits for it: which log it is, or what went wrong.
-    pub(crate) fn wait(self) -> Result<String, String> {
-        let log = self.log;
-        match self.outcome.recv_timeout(PATIENCE) {
-            Ok(Ok(())) => Ok(log),
-            Ok(Err(error)) => Err(format!("cannot open {log} anew: {error}; the old one goes on")),
-            Err(_) => Err(format!("{log} is still being written: it will be opened anew when that goes on")),
-        }
-    }
-}
-
-/// Where logs of requests go.
-pub(crate) fn targets(logs: &Logs) -> Vec<Target> {
-    let slow = logs.slow_log_file.as_deref().filter(|_| logs.slow_log.limit().is_some());
-    logs.access_log.as_deref().into_iter().chain(slow).map(Target::parse).collect()
-}
-
 impl Access {
     /// Opens the logs; none when none are asked for. `commands` start those of piped logs.
     ///
@@ -81,7 +47,7 @@ impl Access {
         let logs = &options.logs;
         let (slow, log) = (logs.slow_log.limit(), logs.access_log.as_deref());
         let log =
-            log.map(|target| Output::open("access log", target, format(logs)?, commands)).transpose()?;
+            log.map(|target| Output::open("access log", target, logs.format()?, commands)).transpose()?;
         let slow_file = logs.slow_log_file.as_deref().filter(|_| slow.is_some());
         let slow_file = slow_file
             .map(|target| Output::open("slow-request log", target, compile(SLOW, Compat::Apache)?, commands))
@@ -171,16 +137,4 @@ fn open(target: &Target, commands: &Commands) -> std::io::Result<Sink> {
         job.start(None, Some(input.as_fd()), &[]).map(|pid| pid.as_raw_pid().unsigned_abs())
     };
     Sink::open_by(target, Options::default(), Arc::new(start))
-}
-
-/// Compiles the format, so that a mistake in it is found before anything is started.
-///
-/// # Errors
-/// The column and the way out.
-pub(crate) fn format(logs: &Logs) -> anyhow::Result<Format> {
-    let compat = match logs.access_log_compat {
-        Meaning::Apache => Compat::Apache,
-        Meaning::Plack => Compat::Plack,
-    };
-    compile(&logs.access_log_format, compat).context("--access-log-format")
 }

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf, absolute};
 use howdah_accesslog::Target;
 use howdah_sys::confine::{Files, Kept, keep_capabilities, no_new_privileges, refuse_calls, restrict_files};
 
-use crate::access;
 use crate::estate::Estate;
 use crate::options::Serve;
 
@@ -64,7 +63,7 @@ fn logs(options: &Serve) -> Vec<PathBuf> {
         Target::File(path) => Some(path),
         Target::Stdout | Target::Command(_) => None,
     };
-    let requests = access::targets(&options.logs).into_iter().filter_map(file);
+    let requests = options.logs.targets().into_iter().filter_map(file);
     options.logs.error_log.clone().into_iter().chain(requests).collect()
 }
 

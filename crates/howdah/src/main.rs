@@ -1,28 +1,35 @@
 //! The `howdah` command: reads the command line and hands over.
 //!
-//!     options     what may be asked for: every option declared once
+//! It is read from here down: a file uses those that stand below it.
+//!
 //!     serve       runs the server until its end
+//!     parts       ties the front and the supervisor together
 //!     processes   what it may start, and the launcher that does
 //!     launchers   tells what becomes of the launchers
-//!     parts       ties the front and the supervisor together
+//!     upgrade     replaces this program by a newer one
 //!     confine     gives up the rights that a front does not need
+//!     descriptors the limit of open files, and what of it is kept from clients
 //!     estate      listeners, control socket, pid file: made, inherited or handed over
+//!     heir        the newer program's side of an upgrade
+//!     pidfile     the file that says which process to signal
 //!     signals     what signals mean
+//!     watch       reloads when files change
+//!     deadline    replaces workers that are stuck
+//!     disconnect  interrupts workers whose client has left
+//!     top         shows a running server live in a terminal
 //!     control     the control socket, and the commands that use it
 //!     operations  what an operator may do to a running server
-//!     descriptors the limit of open files, and what of it is kept from clients
-//!     deadline    replaces workers that are stuck
-//!     access      the access log
-//!     status      knows the state of the server and makes the pages that show it
-//!     top         shows a running server live in a terminal
-//!     watch       reloads when files change
 //!     manager     what the service manager is told
-//!     upgrade     replaces this program by a newer one; heir is the newer one's side
-//!     log, pidfile
 //!     check       compiles the application and prints the effective configuration
 //!     configure   turns options into the settings of both
 //!     locate      finds perl and Howdah's own Perl modules
-//!     generate    man page and completions from the same declarations
+//!     access      the access log
+//!     status      knows the state of the server and makes the pages that show it
+//!     log         the error log
+//!     reopening   a log that is opened anew
+//!     generate    man page and completions from the declarations of options
+//!     options     what may be asked for: every option declared once
+//!     protocol    what is said on the control socket
 #![forbid(unsafe_code)]
 #![allow(
     clippy::print_stdout,
@@ -30,32 +37,34 @@
     reason = "this is the program; its output is for people"
 )]
 
-mod access;
+mod serve;
+mod parts;
+mod processes;
+mod launchers;
+mod upgrade;
+mod confine;
+mod descriptors;
+mod estate;
+mod heir;
+mod pidfile;
+mod signals;
+mod watch;
+mod deadline;
+mod disconnect;
+mod top;
+mod control;
+mod operations;
+mod manager;
 mod check;
 mod configure;
-mod confine;
-mod control;
-mod deadline;
-mod descriptors;
-mod disconnect;
-mod estate;
-mod generate;
-mod heir;
-mod launchers;
 mod locate;
-mod log;
-mod manager;
-mod operations;
-mod options;
-mod parts;
-mod pidfile;
-mod processes;
-mod serve;
-mod signals;
+mod access;
 mod status;
-mod top;
-mod upgrade;
-mod watch;
+mod log;
+mod reopening;
+mod generate;
+mod options;
+mod protocol;
 
 use std::process::ExitCode;
 
@@ -78,14 +87,7 @@ fn main() -> ExitCode {
         Action::Man => generate::man(),
         Action::Completions(shell) => generate::completions(shell),
     };
-    let code = outcome.unwrap_or_else(|error| failed(&error));
+    let code = outcome.unwrap_or_else(|error| log::failed(&error));
     log::finish();
     code
-}
-
-/// Tells why the command failed, and sees to it that it is read.
-fn failed(error: &anyhow::Error) -> ExitCode {
-    log::failure(error);
-    log::finish();
-    ExitCode::FAILURE
 }

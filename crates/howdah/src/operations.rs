@@ -9,9 +9,9 @@ use howdah_metrics::RequestSeen;
 use howdah_supervisor::{Handle, Pid, ReloadError, WorkerInfo};
 use howdah_wire::{Segment, WorkerPhase};
 
-use crate::control::protocol::{Change, Status, Worker};
 use crate::manager::Manager;
 use crate::options::Serve;
+use crate::protocol::{Change, Status, Worker};
 use crate::status::{Observer, oldest_wait, request_of};
 
 /// Time to measure memory for `howdah status`: enough for hundreds of workers.

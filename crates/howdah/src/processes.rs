@@ -13,8 +13,9 @@ use howdah_supervisor::{self as supervisor, Source};
 use howdah_sys::launcher::{self, Job};
 use howdah_sys::recipe::Recipe;
 
-use crate::access::{self, Commands};
+use crate::access::Commands;
 use crate::locate::Perl;
+use crate::log;
 use crate::options::Serve;
 use crate::upgrade::Program;
 
@@ -87,7 +88,7 @@ pub(crate) fn be_launcher() -> Option<ExitCode> {
     let called = std::env::args_os().take(3).eq(launcher::CALLED);
     called.then(|| match launcher::serve() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => crate::failed(&anyhow::Error::from(error).context("cannot be a launcher")),
+        Err(error) => log::failed(&anyhow::Error::from(error).context("cannot be a launcher")),
     })
 }
 
@@ -124,7 +125,7 @@ fn log_commands(options: &Serve) -> Vec<String> {
         Target::Command(command) => Some(command),
         Target::File(_) | Target::Stdout => None,
     };
-    access::targets(&options.logs).into_iter().filter_map(command).collect()
+    options.logs.targets().into_iter().filter_map(command).collect()
 }
 
 /// Ctrl-C is for the server, whose last lines the command is to read.

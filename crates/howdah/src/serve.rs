@@ -16,9 +16,8 @@ use howdah_sys::process::survive_file_limit;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
-use crate::access::{Access, Reopening};
+use crate::access::Access;
 use crate::confine::confine;
-use crate::control::protocol::Change;
 use crate::control::server::{self, Desk, Order, Reply};
 use crate::descriptors;
 use crate::estate::Estate;
@@ -30,6 +29,8 @@ use crate::operations::{Facts, Operations};
 use crate::options::Serve;
 use crate::parts::Parts;
 use crate::processes::{Processes, crowded};
+use crate::protocol::Change;
+use crate::reopening::Reopening;
 use crate::signals::{Signals, Wish};
 use crate::upgrade::{Program, Succession, Successor};
 use crate::watch::Watch;
@@ -55,7 +56,7 @@ pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
     }
     match (outcome, daemon) {
         // Whoever waits for the launcher is told the reason before it ends.
-        (Err(error), Some(_launcher)) => Ok(crate::failed(&error)),
+        (Err(error), Some(_launcher)) => Ok(log::failed(&error)),
         (outcome, _) => outcome,
     }
 }

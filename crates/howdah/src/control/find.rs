@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-use super::client::{connect, hear};
+use super::connection::{connect, hear};
 use super::place::{directory, path_of, unmarked};
-use super::protocol::{Answer, Request, Status};
 use crate::options::instance::Instance;
+use crate::protocol::{Answer, Request, Status};
 
 /// Time for all to answer: a snapshot needs nobody but a front that runs.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -64,7 +64,7 @@ impl Found {
 ///
 /// # Errors
 /// When there is none, or more than one.
-pub(super) fn reach(instance: &Instance) -> anyhow::Result<(PathBuf, BufReader<UnixStream>)> {
+pub(crate) fn reach(instance: &Instance) -> anyhow::Result<(PathBuf, BufReader<UnixStream>)> {
     let path = path_of(instance)?;
     let own = connect(&path);
     let name = instance.given_name().filter(|_| instance.control.is_none());

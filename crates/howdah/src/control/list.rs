@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::find::{Found, Server};
-use super::protocol::Status;
 use super::table::{align, span};
+use crate::protocol::Status;
 
 const TITLES: [&str; 9] =
     ["name", "user", "pid", "up", "workers", "queue", "application", "listening", "control"];

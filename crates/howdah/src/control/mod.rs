@@ -1,16 +1,16 @@
-//! The control socket, by which an operator talks to a running server.
+//! The control socket, by which an operator talks to a running server; `protocol.rs` is what is said on it.
 //!
-//!     protocol    what is said
-//!     place       where the socket is; making one, taking one over
 //!     server      the server's side
 //!     client      `howdah status`, `reload`, `upgrade`, `stop`, `workers`
+//!     list        all servers as text; table the state of one
 //!     find        which servers there are, and which of them has a name
-//!     table       the state as text; list that of all servers
+//!     connection  asks a server that is found
+//!     place       where the socket is; making one, taking one over
 
-pub(crate) mod client;
-mod find;
-mod list;
-pub(crate) mod place;
-pub(crate) mod protocol;
 pub(crate) mod server;
+pub(crate) mod client;
+mod list;
 mod table;
+pub(crate) mod find;
+pub(crate) mod connection;
+pub(crate) mod place;

@@ -11,8 +11,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use super::protocol::{Answer, Request};
 use crate::operations::Operations;
+use crate::protocol::{Answer, Request};
 
 /// Bytes of a request.
 const LONGEST: u64 = 4096;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::protocol::{Status, Worker};
+use crate::protocol::{Status, Worker};
 
 /// The head, and a table of the workers.
 pub(super) fn render(status: &Status) -> String {

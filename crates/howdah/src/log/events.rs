@@ -7,8 +7,10 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use super::line::{Level, Message, Source};
-use super::terminal::Look;
+use super::line::{Message, Source};
+use super::look::Look;
+use super::outlet::write;
+use crate::options::logs::Level;
 
 /// Takes events and writes lines.
 pub(super) struct Events {
@@ -24,7 +26,7 @@ impl<S: Subscriber> Layer<S> for Events {
         let mut lines = Vec::new();
         let message = Message { level, source: &Source::Front, text, fields: &words.fields };
         self.look.render(&message, &mut lines);
-        super::write(&lines);
+        write(&lines);
     }
 }
 

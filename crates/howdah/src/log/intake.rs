@@ -11,8 +11,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::line::Message;
+use super::look::{Look, look};
+use super::outlet::{begin_writing, deadline, write_patiently};
 use super::records::Records;
-use super::terminal::Look;
 
 /// What is read at once: as much as the pipe holds.
 const PIECE: usize = 64 * 1024;
@@ -33,14 +34,14 @@ impl Intake {
     /// # Errors
     /// When the system gives no pipe or no thread.
     pub(crate) fn start() -> io::Result<(Self, Errors)> {
-        super::begin_writing()?;
+        begin_writing()?;
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reader, true)?;
         let (ended, stop) = pipe_with(PipeFlags::CLOEXEC)?;
         // Sixteen letters that nobody can guess.
         let secret = format!("{:016x}", howdah_sys::random()?);
         let records = Records::new(format!("\x1e{secret}").into_bytes());
-        let body = move || Reader { reader, ended, records, look: super::look() }.run();
+        let body = move || Reader { reader, ended, records, look: look() }.run();
         let thread = std::thread::Builder::new().name("error-log".into()).spawn(body)?;
         Ok((Self { thread: Some(thread), stop: Some(stop) }, Errors { pipe: writer, secret }))
     }
@@ -48,7 +49,7 @@ impl Intake {
 
 impl Drop for Intake {
     fn drop(&mut self) {
-        super::deadline();
+        deadline();
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -70,7 +71,7 @@ impl Reader {
             while self.read(&mut piece) {}
         }
         // There may be those who never cease.
-        let deadline = super::deadline();
+        let deadline = deadline();
         while self.read(&mut piece) && Instant::now() < deadline {}
         self.flush();
     }
@@ -100,7 +101,7 @@ impl Reader {
         self.records.take(&piece[..length], |level, source, text| {
             look.render(&Message { level, source, text, fields: &[] }, &mut lines);
         });
-        super::QUEUE.offer_patiently(&lines);
+        write_patiently(&lines);
         true
     }
 
@@ -110,6 +111,6 @@ impl Reader {
         self.records.flush(|level, source, text| {
             look.render(&Message { level, source, text, fields: &[] }, &mut lines);
         });
-        super::QUEUE.offer_patiently(&lines);
+        write_patiently(&lines);
     }
 }

@@ -3,38 +3,11 @@
 
 use std::fmt::Write;
 
-use clap::ValueEnum;
 use howdah_metrics::printable;
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// How lines look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    #[default]
-    Text,
-    Json,
-}
-
-/// How much a message matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Level {
-    Error,
-    Warn,
-    Info,
-    Debug,
-}
-
-impl Level {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Info => "info",
-            Self::Debug => "debug",
-        }
-    }
-}
+use crate::options::logs::{Format, Level};
 
 /// Who says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,71 +14,42 @@
 
 mod events;
 mod intake;
-mod line;
-mod queue;
 mod records;
-mod terminal;
+mod outlet;
 mod writer;
+mod queue;
+mod look;
+mod terminal;
+mod line;
 
 use std::backtrace::BacktraceStatus;
-use std::io;
-use std::path::{Path, PathBuf, absolute};
-use std::sync::OnceLock;
-use std::sync::mpsc::sync_channel;
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
 
-use anyhow::Context;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 pub(crate) use intake::Intake;
-pub(crate) use line::{Format, Level};
+pub(crate) use outlet::{deadline, finish, reopen, settle};
 
-use crate::access::Reopening;
-use crate::options::logs::Logs;
+use crate::options::logs::{Format, Level, Logs};
 use events::Events;
-use line::{Message, Source};
-use queue::Queue;
-use terminal::Look;
-use writer::Writer;
+use look::{Look, look, rendered};
+use outlet::write;
 
-/// How long the end of the process may take for the sake of logs, all together.
-const LEAVING: Duration = Duration::from_secs(1);
-/// What of it is for the error log alone, which tells what the others have lost.
-const LAST_WORDS: Duration = Duration::from_millis(200);
-
-/// Lines that are to be written.
-static QUEUE: Queue = Queue::new();
-/// The file, when the log goes to one.
-static FILE: OnceLock<PathBuf> = OnceLock::new();
-/// How lines look; unset until the log is started.
-static LOOK: OnceLock<Look> = OnceLock::new();
-/// When the process leaves, whatever its logs do.
-static DEADLINE: OnceLock<Instant> = OnceLock::new();
-
-/// Starts the log on standard error, which becomes the file when one is given. Until [`begin_writing`] whoever says
+/// Starts the log on standard error, which becomes the file when one is given. Until [`Intake::start`] whoever says
 /// something writes it.
 ///
 /// # Errors
 /// When the file cannot be opened for appending.
 pub(crate) fn start(logs: &Logs) -> anyhow::Result<()> {
     if let Some(path) = &logs.error_log {
-        writer::open(path).with_context(|| format!("cannot open the error log {}", path.display()))?;
-        let _ = FILE.set(absolute(path)?);
+        outlet::into_file(path)?;
     }
-    let look = *LOOK.get_or_init(|| Look::here(logs.error_log_format));
+    let look = look::decide(logs.error_log_format);
     tracing_subscriber::registry().with(filter(logs)).with(Events { look }).init();
     std::panic::set_hook(Box::new(say_panic));
     Ok(())
-}
-
-/// Starts the thread that writes; nobody else does from now on.
-///
-/// # Errors
-/// When the system gives no thread.
-pub(crate) fn begin_writing() -> io::Result<()> {
-    Writer::start(&QUEUE, FILE.get().map(PathBuf::as_path))
 }
 
 /// The variable is for those who look for something: it knows levels for each part of the program.
@@ -96,8 +67,14 @@ pub(crate) fn announce(text: &str) {
     }
 }
 
-/// Tells why the program fails.
-pub(crate) fn failure(error: &anyhow::Error) {
+/// Tells why the program fails, and sees to it that it is read.
+pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
+    failure(error);
+    finish();
+    ExitCode::FAILURE
+}
+
+fn failure(error: &anyhow::Error) {
     if is_for_others() {
         tracing::error!("{error:#}");
     } else {
@@ -122,62 +99,9 @@ fn say_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let trace = matches!(backtrace.status(), BacktraceStatus::Captured).then(|| format!("\n{backtrace}"));
     let trace = trace.unwrap_or_default();
     say_error(&format!("{panic}\nthis is a fault of howdah itself: please report it{trace}"));
-    QUEUE.settle(Instant::now() + LEAVING);
-}
-
-fn rendered(level: Level, text: &[u8]) -> Vec<u8> {
-    let mut lines = Vec::new();
-    look().render(&Message { level, source: &Source::Front, text, fields: &[] }, &mut lines);
-    lines
-}
-
-fn look() -> Look {
-    LOOK.get().copied().unwrap_or(Look::Lines(Format::Text))
+    settle();
 }
 
 fn is_for_others() -> bool {
-    FILE.get().is_some() || look() == Look::Lines(Format::Json)
-}
-
-/// Opens the file anew, after rotation. None when there is no file. How it went comes later.
-pub(crate) fn reopen() -> Option<Reopening> {
-    let path: &Path = FILE.get()?;
-    let (reply, outcome) = sync_channel(1);
-    QUEUE.reopen(reply);
-    Some(Reopening::new(format!("the error log {}", path.display()), outcome))
-}
-
-/// Until when the other logs may be waited for, now that the process ends. Who asks first sets the time.
-pub(crate) fn deadline() -> Instant {
-    end() - LAST_WORDS
-}
-
-fn end() -> Instant {
-    *DEADLINE.get_or_init(|| {
-        let end = Instant::now() + LEAVING;
-        QUEUE.end_by(end);
-        end
-    })
-}
-
-/// The process ends: waits for what has been said to be written, within its time.
-pub(crate) fn finish() {
-    QUEUE.settle(end());
-}
-
-/// Waits for what has been said to be written, for a second at most.
-pub(crate) fn settle() {
-    QUEUE.settle(Instant::now() + LEAVING);
-}
-
-/// Never waits, once there is a thread that writes.
-fn write(lines: &[u8]) {
-    if lines.is_empty() {
-        return;
-    }
-    if QUEUE.is_served() {
-        QUEUE.offer(lines);
-    } else {
-        writer::write_directly(lines);
-    }
+    outlet::is_file() || look() == Look::Lines(Format::Json)
 }

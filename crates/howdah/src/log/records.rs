@@ -12,7 +12,8 @@
 use std::collections::HashMap;
 use std::mem;
 
-use super::line::{Level, Request, Source};
+use super::line::{Request, Source};
+use crate::options::logs::Level;
 
 /// A message that gets longer is cut into several.
 const LONGEST: usize = 64 * 1024;

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal};
 use jiff::Timestamp;
 use jiff::tz::Offset;
 
-use super::line::{Format, Message, Source, printable_but_tabs, source_in_words, word};
+use super::line::{Message, Source, printable_but_tabs, source_in_words, word};
 
 /// Longest target of a request that is shown whole.
 const TARGET: usize = 60;
@@ -20,35 +20,15 @@ pub(super) struct Terminal {
     offset: Offset,
 }
 
-/// How the log looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    Lines(Format),
-    Terminal(Terminal),
-}
-
-impl Look {
-    /// In that format; text is for people when standard error, as it is now, is a terminal.
-    pub(super) fn here(format: Format) -> Self {
-        if format == Format::Json || !io::stderr().is_terminal() {
-            return Self::Lines(format);
-        }
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let dims = set("NO_COLOR").is_none() && set("TERM").is_some_and(|term| term != "dumb");
-        Self::Terminal(Terminal { dims, offset: jiff::Zoned::now().offset() })
-    }
-
-    /// Appends a message to `out`.
-    pub(super) fn render(self, message: &Message<'_>, out: &mut Vec<u8>) {
-        match self {
-            Self::Lines(format) => format.render(message, out),
-            Self::Terminal(terminal) => out.extend_from_slice(terminal.show(message).as_bytes()),
-        }
-    }
-}
-
 impl Terminal {
-    fn show(self, message: &Message<'_>) -> String {
+    /// The one that standard error is now, if it is one.
+    pub(super) fn here() -> Option<Self> {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let dims = || set("NO_COLOR").is_none() && set("TERM").is_some_and(|term| term != "dumb");
+        io::stderr().is_terminal().then(|| Self { dims: dims(), offset: jiff::Zoned::now().offset() })
+    }
+
+    pub(super) fn show(self, message: &Message<'_>) -> String {
         let (dim, plain) = if self.dims { ("\x1b[2m", "\x1b[22m") } else { ("", "") };
         let mut shown = format!("{dim}{}{plain} ", self.prefix(message));
         let text = message.text.strip_suffix(b"\n").unwrap_or(message.text);
@@ -86,7 +66,8 @@ fn who(source: &Source) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::line::{Level, Request};
+    use crate::log::line::Request;
+    use crate::options::logs::Level;
 
     fn shown(dims: bool, target: &str, text: &[u8], fields: &[(&'static str, String)]) -> String {
         let request =

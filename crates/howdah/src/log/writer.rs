@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use howdah_accesslog::{Pending, append_to, write_lines};
 
-use super::line::Level;
+use super::look::rendered;
 use super::queue::{Batch, Queue};
+use crate::options::logs::Level;
 
 /// Before there is a thread, whoever says something waits so long for standard error.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -56,7 +57,7 @@ impl Writer {
             let lines = if lost == 1 { "line" } else { "lines" };
             let why = trouble.map_or("they were not taken in time".to_owned(), |error| error.to_string());
             let gap = format!("{lost} {lines} of this log are lost: {why}");
-            text.extend_from_slice(&super::rendered(Level::Error, gap.as_bytes()));
+            text.extend_from_slice(&rendered(Level::Error, gap.as_bytes()));
         }
         self.pending = Pending::new(text);
     }
@@ -81,10 +82,11 @@ impl Writer {
         let outcome = open(file).map_err(|error| error.to_string());
         match &outcome {
             Ok(()) => self.pending.rewind(),
-            Err(error) => super::say_error(&format!(
-                "cannot open the error log {} anew: {error}; the old one goes on",
-                file.display()
-            )),
+            Err(error) => {
+                let file = file.display();
+                let text = format!("cannot open the error log {file} anew: {error}; the old one goes on");
+                self.queue.offer(&rendered(Level::Error, text.as_bytes()));
+            }
         }
         for reopener in reopeners {
             // Most do not wait for it.

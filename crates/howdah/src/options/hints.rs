@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Command, Error};
 
-use super::{Serve, environment, foreign};
+use super::serve::Serve;
+use super::{environment, foreign};
 
 /// Completes a usage error; other messages pass unchanged.
 pub(super) fn explain(mut error: Error, command: &mut Command, arguments: &[OsString]) -> Error {
@@ -32,7 +33,7 @@ fn words(kind: ErrorKind, command: &Command, arguments: &[OsString]) -> Option<S
     const MORE: &str = "more";
     let lenient = |command: Command| command.arg(Arg::new(MORE).num_args(1..)).ignore_errors(true);
     let named = |reader: Command, name: &str| reader.mut_subcommand(name, lenient);
-    let mut reader = ["serve", "check"].into_iter().fold(lenient(super::command()), named);
+    let mut reader = ["serve", "check"].into_iter().fold(lenient(super::command::command()), named);
     let matches = reader.try_get_matches_from_mut(arguments).ok()?;
     let (given, commanded) = matches.subcommand().map_or((&matches, false), |(_, given)| (given, true));
     let first = text(given, "app_file").next()?;

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::{Args, ValueEnum};
+use howdah_accesslog::{Compat, Target, compile};
 
 use super::values::{Span, millis};
-use crate::log::{Format, Level};
 
 /// The logs.
 #[derive(Debug, Clone, Args)]
@@ -72,4 +73,52 @@ pub(crate) struct Logs {
 pub(crate) enum Meaning {
     Apache,
     Plack,
+}
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+/// How much a message matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl Level {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
+}
+
+impl Logs {
+    /// Compiles the format, so that a mistake in it is found before anything is started.
+    ///
+    /// # Errors
+    /// The column and the way out.
+    pub(crate) fn format(&self) -> anyhow::Result<howdah_accesslog::Format> {
+        let compat = match self.access_log_compat {
+            Meaning::Apache => Compat::Apache,
+            Meaning::Plack => Compat::Plack,
+        };
+        compile(&self.access_log_format, compat).context("--access-log-format")
+    }
+
+    /// Where logs of requests go.
+    pub(crate) fn targets(&self) -> Vec<Target> {
+        let slow = self.slow_log_file.as_deref().filter(|_| self.slow_log.limit().is_some());
+        self.access_log.as_deref().into_iter().chain(slow).map(Target::parse).collect()
+    }
 }

@@ -3,7 +3,8 @@
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::{Serve, environment, workers};
+use super::serve::Serve;
+use super::{environment, workers};
 
 /// One option as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]

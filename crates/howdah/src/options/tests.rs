@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use howdah_front::LocalPlace;
 
-use super::{Action, Change, Request, Serve, command, parse};
+use super::{Action, Serve, command, parse};
+use crate::protocol::{Change, Request};
 
 fn arguments(line: &str) -> Vec<OsString> {
     std::iter::once("howdah").chain(line.split_whitespace()).map(OsString::from).collect()

@@ -4,7 +4,7 @@ use clap::ArgMatches;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 
-use super::Serve;
+use super::serve::Serve;
 
 type Fault = (ErrorKind, String);
 
@@ -29,7 +29,7 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     if let Some(fault) = serve.status.fault(&serve.listen.addresses()) {
         return conflict(&fault);
     }
-    crate::access::format(&serve.logs).map_err(|error| (ErrorKind::InvalidValue, format!("{error:#}")))?;
+    serve.logs.format().map_err(|error| (ErrorKind::InvalidValue, format!("{error:#}")))?;
     directory("--chdir", serve.app.chdir.as_deref())?;
     directory("--spool-dir", serve.limits.spool_dir.as_deref())
 }

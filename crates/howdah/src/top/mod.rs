@@ -7,9 +7,10 @@
 //!
 //! It asks for what the status page shows, so it costs the server one such page each time, and no worker.
 
+mod source;
 mod draw;
-mod picture;
 mod view;
+mod picture;
 mod words;
 
 use std::io::{self, IsTerminal, Write};
@@ -18,39 +19,22 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clap::Args;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use crate::control::client;
-use crate::options::instance::Instance;
-use crate::options::values::Span;
+use crate::options::top::Top;
 use draw::{Frame, height};
 use picture::Picture;
+use source::{locate, look};
 use view::{Deed, View};
 
 /// Columns of a frame that goes to no terminal.
 const WIDTH: u16 = 120;
 
-/// How to look.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Top {
-    #[command(flatten)]
-    pub(crate) instance: Instance,
-
-    /// Time between two looks
-    #[arg(long, value_name = "TIME", default_value = "1")]
-    pub(crate) interval: Span,
-
-    /// Print one look as plain text, for pipes and scripts
-    #[arg(long)]
-    pub(crate) once: bool,
-}
-
 /// Looks until the person has seen enough.
 pub(crate) fn run(top: &Top) -> anyhow::Result<ExitCode> {
-    let path = client::locate(&top.instance)?;
+    let path = locate(&top.instance)?;
     // Before the terminal is ours: that there is no server is told in it.
     let first = look(&path)?;
     if top.once {
@@ -61,11 +45,6 @@ pub(crate) fn run(top: &Top) -> anyhow::Result<ExitCode> {
         bail!("howdah top needs a terminal; --once prints what it would show");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn look(path: &Path) -> anyhow::Result<Picture> {
-    let document = client::snapshot(path)?;
-    serde_json::from_value(document).context("the server is of another version than this program")
 }
 
 fn watch(path: &Path, top: &Top, first: Picture) -> anyhow::Result<()> {

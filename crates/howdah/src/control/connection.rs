@@ -1,0 +1,63 @@
+//! The client's end of a control socket: a line goes there, and one comes back.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use anyhow::{Context, anyhow, bail};
+
+use crate::protocol::{Answer, Request};
+
+/// Asks, and reads the answer.
+///
+/// # Errors
+/// As [`hear`].
+pub(crate) fn ask(
+    server: &mut BufReader<UnixStream>,
+    path: &Path,
+    request: Request,
+) -> anyhow::Result<Answer> {
+    let mut line = serde_json::to_vec(&request)?;
+    line.push(b'\n');
+    // A server that refuses us may have hung up already, but not without a word.
+    let _ = server.get_mut().write_all(&line);
+    hear(server, path)
+}
+
+/// Connects to a control socket.
+///
+/// # Errors
+/// When nobody answers there, or not to us: with the way out.
+pub(crate) fn connect(path: &Path) -> anyhow::Result<BufReader<UnixStream>> {
+    let shown = path.display();
+    UnixStream::connect(path).map(BufReader::new).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            anyhow!(
+                "no server answers at {shown}: name one by --name, or its control socket by --control; howdah status lists \
+                 those that run"
+            )
+        }
+        io::ErrorKind::PermissionDenied => {
+            anyhow!(
+                "the control socket {shown} is not yours: ask as root or as the user that the server runs as"
+            )
+        }
+        _ => anyhow!("cannot use the control socket {shown}: {error}"),
+    })
+}
+
+/// Reads an answer.
+///
+/// # Errors
+/// When none comes, or none that we understand.
+pub(super) fn hear(server: &mut impl BufRead, path: &Path) -> anyhow::Result<Answer> {
+    let mut line = String::new();
+    let read = server.read_line(&mut line);
+    if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+        bail!("the server at {} does not answer", path.display());
+    }
+    if read.is_err() || line.is_empty() {
+        bail!("the server at {} ended before it answered; its log may tell why", path.display());
+    }
+    serde_json::from_str(&line).with_context(|| format!("cannot understand the server: {}", line.trim_end()))
+}

@@ -1,0 +1,114 @@
+//! The commands of `howdah`, and which options each has.
+
+use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use super::instance::Instance;
+use super::serve::Serve;
+use super::top::Top;
+use super::{environment, guide};
+use crate::protocol::Change;
+
+/// Application server for Perl web applications (PSGI)
+///
+/// Howdah keeps every connection in one native process, the front, and lets blocking Perl workers,
+/// forked from a preloaded application, take complete requests from a shared queue.
+#[derive(Debug, Parser)]
+#[command(name = "howdah", version, disable_version_flag = true, args_conflicts_with_subcommands = true)]
+#[command(disable_help_subcommand = true, max_term_width = 100)]
+#[command(override_usage = "howdah [serve] [OPTIONS] [APP]\n       howdah check [OPTIONS] [APP]\n       \
+    howdah status|top|reload|reopen|upgrade|stop|workers [--name NAME]")]
+#[command(after_help = guide::SHORT, after_long_help = guide::long())]
+pub(super) struct Cli {
+    /// Print the version
+    #[arg(short = 'V', long, short_alias = 'v', action = ArgAction::Version)]
+    version: Option<bool>,
+
+    #[command(flatten)]
+    pub(super) serve: Serve,
+
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Serve an application; what howdah does when no command is named
+    #[command(override_usage = "howdah serve [OPTIONS] [APP]")]
+    Serve(Box<Serve>),
+    /// Compile an application and print the configuration it would be served with
+    ///
+    /// Takes the options of `serve`, binds nothing, and exits with 1 and Perl's message when the
+    /// application does not compile.
+    #[command(override_usage = "howdah check [OPTIONS] [APP]")]
+    Check(Box<Serve>),
+    /// Print what a running server does
+    ///
+    /// Without --name and --control it lists all servers of the machine.
+    Status {
+        #[command(flatten)]
+        instance: Instance,
+        /// As one line of JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Load a running server's application anew, and wait for it
+    ///
+    /// Exits with 1 and Perl's message when the new code does not load; then the old goes on.
+    Reload {
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Replace a running server by the program that is at its path now, and wait for it
+    ///
+    /// Exits with 1 and the reason when the new one does not come to serve; then the old goes on.
+    Upgrade {
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Open a running server's log files anew, after they were rotated
+    ///
+    /// Exits with 1 and the reason when one cannot be opened; then the old one goes on.
+    Reopen {
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Stop a running server, and wait until it is gone
+    Stop {
+        #[command(flatten)]
+        instance: Instance,
+        /// Cut running requests off
+        #[arg(long)]
+        now: bool,
+    },
+    /// Change a running server's number of workers
+    Workers {
+        #[command(flatten)]
+        instance: Instance,
+        /// 4 for that many, +1 or -1 for more or fewer
+        #[arg(value_name = "N", allow_hyphen_values = true)]
+        change: Change,
+    },
+    /// Watch a running server live: rates, latencies, queue, workers and their requests
+    ///
+    /// Keys are told on its last line. --once prints one look as plain text.
+    Top(Top),
+    /// Print the man page, in roff
+    #[command(hide = true)]
+    Man,
+    /// Print a completion script
+    #[command(hide = true)]
+    Completions {
+        /// Shell to complete for
+        shell: Shell,
+    },
+}
+
+/// The whole command, with each option's environment variable.
+pub(crate) fn command() -> clap::Command {
+    let command = environment::attach(Cli::command());
+    let serving = ["serve", "check"].into_iter();
+    let command = serving.fold(command, |command, name| command.mut_subcommand(name, environment::attach));
+    let asking = ["status", "top", "reload", "reopen", "upgrade", "stop", "workers"].into_iter();
+    asking.fold(command, |command, name| command.mut_subcommand(name, environment::attach_instance))
+}

@@ -1,0 +1,94 @@
+//! Reads the command line and the environment: what is to be done, and what is wrong with what was given.
+
+use std::ffi::OsString;
+
+use clap::FromArgMatches;
+use clap::error::ErrorKind;
+use clap_complete::Shell;
+
+use super::command::{Cli, Command, command};
+use super::instance::Instance;
+use super::serve::Serve;
+use super::settings::Setting;
+use super::top::Top;
+use super::{compat, environment, hints, settings, validate};
+use crate::protocol::Request;
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// Serve the application.
+    Serve(Box<Serve>),
+    /// Compile the application and print these settings.
+    Check(Box<Serve>, Vec<Setting>),
+    /// Ask a running server.
+    Ask {
+        /// Which one.
+        instance: Instance,
+        /// For what.
+        request: Request,
+        /// Print the answer as JSON.
+        json: bool,
+    },
+    /// Watch a running server.
+    Top(Top),
+    /// Print the man page.
+    Man,
+    /// Print a completion script.
+    Completions(Shell),
+}
+
+/// What was asked for, and what the person who asked should know.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    /// The thing to do.
+    pub(crate) action: Action,
+    /// Options without effect, unknown variables: one sentence each.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads the command line and the environment.
+///
+/// # Errors
+/// Usage errors, and `--help` and `--version`, as clap reports them: print and exit by `Error::exit`.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::Error> {
+    let mut command = command();
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let matches = command
+        .try_get_matches_from_mut(&arguments)
+        .map_err(|error| hints::explain(error, &mut command, &arguments))?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    let given = matches.subcommand().map_or(&matches, |(_, given)| given);
+    let finish = |mut serve: Serve| -> Result<Box<Serve>, clap::Error> {
+        serve.prefer_command_line(given);
+        validate::check(&serve, given).map_err(|(kind, message)| command.clone().error(kind, message))?;
+        Ok(Box::new(serve))
+    };
+    if let (None, Some(message)) = (&cli.command, hints::mistaken(&cli.serve, &command, given)) {
+        return Err(command.error(ErrorKind::UnknownArgument, message));
+    }
+    let warnings = environment::unknown(&command).into_iter().chain(compat::without_effect(given)).collect();
+    let action = match cli.command {
+        None => Action::Serve(finish(cli.serve)?),
+        Some(Command::Serve(serve)) => Action::Serve(finish(*serve)?),
+        Some(Command::Check(serve)) => {
+            let serve = finish(*serve)?;
+            let settings = settings::effective(&serve, &command, given);
+            Action::Check(serve, settings)
+        }
+        Some(Command::Status { instance, json }) => Action::Ask { instance, request: Request::Status, json },
+        Some(Command::Reload { instance }) => ask(instance, Request::Reload),
+        Some(Command::Upgrade { instance }) => ask(instance, Request::Upgrade),
+        Some(Command::Reopen { instance }) => ask(instance, Request::Reopen),
+        Some(Command::Stop { instance, now }) => ask(instance, Request::Stop { now }),
+        Some(Command::Workers { instance, change }) => ask(instance, Request::Workers { change }),
+        Some(Command::Top(top)) => Action::Top(top),
+        Some(Command::Man) => Action::Man,
+        Some(Command::Completions { shell }) => Action::Completions(shell),
+    };
+    Ok(Parsed { action, warnings })
+}
+
+fn ask(instance: Instance, request: Request) -> Action {
+    Action::Ask { instance, request, json: false }
+}

@@ -1,0 +1,39 @@
+//! Where pictures come from: the control socket of a running server.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::picture::Picture;
+use crate::control::connection::{ask, connect};
+use crate::control::find::reach;
+use crate::options::instance::Instance;
+use crate::protocol::{Answer, Request};
+
+/// Time for a snapshot, which needs nobody.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the server of `instance` answers.
+///
+/// # Errors
+/// When none does, with the way out.
+pub(super) fn locate(instance: &Instance) -> anyhow::Result<PathBuf> {
+    reach(instance).map(|(path, _)| path)
+}
+
+/// What the server at `path` shows of itself now.
+pub(super) fn look(path: &Path) -> anyhow::Result<Picture> {
+    let document = snapshot(path)?;
+    serde_json::from_value(document).context("the server is of another version than this program")
+}
+
+fn snapshot(path: &Path) -> anyhow::Result<serde_json::Value> {
+    let mut server = connect(path)?;
+    server.get_ref().set_read_timeout(Some(PATIENCE))?;
+    match ask(&mut server, path, Request::Snapshot)? {
+        Answer::Snapshot(document) => Ok(document),
+        Answer::Failed(reason) => bail!("{reason}"),
+        Answer::Done(_) | Answer::Status(_) => bail!("the server is of another version than this program"),
+    }
+}
