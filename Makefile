@@ -58,6 +58,7 @@ test-bench:
 lint: deps ## rustfmt, clippy, C warnings, perltidy, perlcritic, stale header
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
+	$(CARGO) clippy -p howdah --no-default-features --locked --quiet -- -D warnings
 	$(CARGO) test --locked --quiet -p howdah-wire --test header
 	$(CC) -fsyntax-only -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Werror $(shell $(PERL) -MExtUtils::Embed -e ccopts) -Ixs xs/*.c
 	tools/lint-perl

@@ -16,7 +16,7 @@
 //!     watch       reloads when files change
 //!     deadline    replaces workers that are stuck
 //!     disconnect  interrupts workers whose client has left
-//!     top         shows a running server live in a terminal
+//!     top         shows a running server live in a terminal; without_top is there when that is not built
 //!     control     the control socket, and the commands that use it
 //!     operations  what an operator may do to a running server
 //!     manager     what the service manager is told
@@ -51,6 +51,7 @@ mod signals;
 mod watch;
 mod deadline;
 mod disconnect;
+#[cfg_attr(not(feature = "top"), path = "without_top.rs")]
 mod top;
 mod control;
 mod operations;

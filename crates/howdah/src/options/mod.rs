@@ -2,7 +2,7 @@
 //! and doc; `--help`, `man howdah`, the shell completions, the `HOWDAH_*` variables and `howdah check`
 //! all come from that one declaration.
 //!
-//! `main` calls [`parse`] and gets what is to be done; `configure` turns [`Serve`] into the settings of
+//! `main` calls [`parse()`] and gets what is to be done; `configure` turns [`Serve`] into the settings of
 //! the front and of the supervisor.
 
 #[cfg(test)]
