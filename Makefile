@@ -11,6 +11,8 @@ PROVE   ?= prove
 PYTHON  ?= python3
 TESTS   ?= t/
 FUZZ_SECONDS ?= 30
+# Crates whose imports run downward; those of crates/front do not all.
+ROOMS := accesslog howdah http1 metrics supervisor sys
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
 export CARGO
 
@@ -55,10 +57,12 @@ test-perl:
 test-bench:
 	$(PYTHON) -B -m unittest discover -s bench/tests -t bench
 
-lint: deps ## rustfmt, clippy, C warnings, perltidy, perlcritic, stale header
+lint: deps ## rustfmt, clippy, licences, imports, C warnings, perltidy, perlcritic, stale header
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	$(CARGO) clippy -p howdah --no-default-features --locked --quiet -- -D warnings
+	tools/lint-licences
+	tools/lint-rooms $(ROOMS)
 	$(CARGO) test --locked --quiet -p howdah-wire --test header
 	$(CC) -fsyntax-only -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Werror $(shell $(PERL) -MExtUtils::Embed -e ccopts) -Ixs xs/*.c
 	tools/lint-perl
