@@ -12,6 +12,26 @@ typedef uint64_t AtomicU64;
 
 
 /*
+ Length of a variable that the env has not.
+ */
+#define REPORT_NONE UINT16_MAX
+
+/*
+ Variables that one server may ask for.
+ */
+#define REPORT_MOST 64
+
+/*
+ Fields that the table holds: the codec's default of 128, and CONTENT_LENGTH.
+ */
+#define MAX_FIELDS 136
+
+/*
+ The first ticket. Not 0, so that a ring of zeros holds no ticket that anybody waits for.
+ */
+#define FIRST_TICKET 1
+
+/*
  Cells for workers: two generations of the largest pool must fit. Owner numbers have 12 bits.
  */
 #define MAX_WORKERS 1024
@@ -166,26 +186,6 @@ typedef uint64_t AtomicU64;
  Request flag: the listener is a Unix socket, so there is no client address.
  */
 #define REQUEST_LOCAL 16
-
-/*
- The first ticket. Not 0, so that a ring of zeros holds no ticket that anybody waits for.
- */
-#define FIRST_TICKET 1
-
-/*
- Length of a variable that the env has not.
- */
-#define REPORT_NONE UINT16_MAX
-
-/*
- Variables that one server may ask for.
- */
-#define REPORT_MOST 64
-
-/*
- Fields that the table holds: the codec's default of 128, and CONTENT_LENGTH.
- */
-#define MAX_FIELDS 136
 
 /*
  Kind of a [`Message`] on a worker's channel.

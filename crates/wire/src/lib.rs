@@ -1,28 +1,43 @@
 //! The shared segment: where a request waits between the front and a Perl worker.
 //!
-//! The front writes a complete request into a slot ([`request`]) and queues it ([`queue`]); a worker claims it, runs
-//! the application and streams the response through the slot's ring ([`response`]); the front takes it from there.
-//! [`layout`] declares every byte once: the C header `xs/wire.h` is generated from it, and workers call the same
-//! Rust code through [`c_abi`], so there is one implementation of the protocol and loom checks that one.
+//! The front writes a complete request into a slot and queues it; a worker claims it, runs the application and streams
+//! the response through the slot's ring; the front takes it from there. From the door down:
+//!
+//! ```text
+//! c_abi                      what a worker's C files call: the same code, so there is one protocol and loom checks that one
+//! roster                     who the workers are, in the front's own memory
+//! report, slot, request      the memory of a slot: variables for the access log; the areas; a request's strings
+//! segment, shape             the mapped segment, how large it is, where its parts lie
+//! idle, response, queue      who sleeps and is woken; the ring's counters and their seal; tickets and claims
+//! attention                  news for a front thread
+//! layout                     every byte, declared once: the C header `xs/wire.h` is generated from it and from c_abi
+//! sync, model                atomics, and those that loom puts in their place
+//! ```
 //!
 //! Nothing here makes a system call. Functions that end a wait return whether someone must be woken; the caller
 //! (`howdah-sys` in the front, `xs/wait.c` in a worker) does it.
 
-pub mod attention;
 pub mod c_abi;
-pub mod idle;
-pub mod layout;
-#[cfg(loom)]
-pub mod model;
-pub mod queue;
-pub mod report;
-pub mod request;
-pub mod response;
 pub mod roster;
+
+pub mod report;
+mod slot;
+pub mod request;
+
 pub mod segment;
 pub mod shape;
-mod slot;
+
+pub mod idle;
+pub mod response;
+pub mod queue;
+
+pub mod attention;
+
+pub mod layout;
+
 mod sync;
+#[cfg(loom)]
+pub mod model;
 
 pub use layout::*;
 pub use report::{REPORT_MOST, REPORT_NONE, reported};
