@@ -10,11 +10,6 @@ MODULE = Howdah::XS    PACKAGE = Howdah::XS
 
 PROTOTYPES: DISABLE
 
-void
-map_segment(int fd)
-  CODE:
-    hd_map_segment(aTHX_ fd);
-
 SV *
 attach(int control)
   CODE:

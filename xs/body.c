@@ -46,7 +46,7 @@ void hd_send_array(pTHX_ AV *body) {
     bool whole = hd.now.bodyless || next > av_len(body);
     hd_default_length(used - head->length + length_from(aTHX_ body, next));
     howdah_produce(hd.now.slot, used);
-    hd_publish(whole ? RESPONSE_WHOLE : 0);
+    hd_publish(0);
     if (!whole)
         send_rest(aTHX_ body, next);
 }

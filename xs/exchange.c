@@ -92,7 +92,7 @@ void hd_finish(pTHX) {
 }
 
 static void answer_failed(void) {
-    const U32 flags = RESPONSE_HEAD_READY | RESPONSE_WHOLE | RESPONSE_FAILED;
+    const U32 flags = RESPONSE_HEAD_READY | RESPONSE_FAILED;
     if (hd.now.progress == HD_HEAD_OUT)
         howdah_add_flags(hd.now.slot, RESPONSE_BROKEN);
     else if (hd.now.progress == HD_NOTHING_OUT)

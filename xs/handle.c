@@ -95,12 +95,12 @@ static void copy_file(pTHX_ int fd, Off_t from, U64 length) {
             croak("cannot read the response body: %s", Strerror(errno));
     hd_default_length(used - hd.now.head.length);
     howdah_produce(hd.now.slot, hd.now.bodyless ? hd.now.head.length : used);
-    hd_publish(RESPONSE_WHOLE);
+    hd_publish(0);
 }
 
 static void send_nothing(void) {
     howdah_produce(hd.now.slot, hd.now.head.length);
-    hd_publish(RESPONSE_WHOLE);
+    hd_publish(0);
 }
 
 static bool send_plain_file(pTHX_ PerlIO *fp) {

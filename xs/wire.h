@@ -148,11 +148,6 @@ typedef uint64_t AtomicU64;
 #define RESPONSE_DETACHED 64
 
 /*
- Response flag: the response is whole (set before the head is looked at), so its length is known.
- */
-#define RESPONSE_WHOLE 128
-
-/*
  Response flag: the application died before a head was out; status 500, no lines.
  */
 #define RESPONSE_FAILED 256
@@ -181,11 +176,6 @@ typedef uint64_t AtomicU64;
  Request flag: the body is in the extent that the record names.
  */
 #define REQUEST_EXTENT 32
-
-/*
- Request flag: the listener is a Unix socket, so there is no client address.
- */
-#define REQUEST_LOCAL 16
 
 /*
  Kind of a [`Message`] on a worker's channel.

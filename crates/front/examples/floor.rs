@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use howdah_front::{Capacity, Config, Front, Listener, Setup, Stock, runtime};
 use howdah_wire::queue::Claim;
-use howdah_wire::{Answer, Outgoing, RESPONSE_HEAD_READY, RESPONSE_WHOLE, Roster, Segment, Shape};
+use howdah_wire::{Answer, Outgoing, RESPONSE_HEAD_READY, Roster, Segment, Shape};
 use rustix::thread::futex;
 
 const LINES: &[u8] = b"Content-Type: text/plain\r\n";
@@ -84,6 +84,6 @@ fn answer(segment: Segment, Claim { slot, ticket }: Claim) {
     let room = segment.produce(slot, &mut response, LINES) + segment.produce(slot, &mut response, BODY);
     debug_assert_eq!(room, LINES.len() + BODY.len());
     control.finished_at.store(howdah_sys::monotonic_ns(), Relaxed);
-    let (flags, head_length) = (RESPONSE_HEAD_READY | RESPONSE_WHOLE, LINES.len() as u32);
+    let (flags, head_length) = (RESPONSE_HEAD_READY, LINES.len() as u32);
     response.set_head(control, Answer { flags, status: 200, head_length, ..Answer::default() });
 }

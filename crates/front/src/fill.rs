@@ -3,8 +3,7 @@
 use howdah_http1::{Head, decode_path};
 use howdah_wire::request::Full;
 use howdah_wire::{
-    REQUEST_EXTENT, REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_LOCAL, REQUEST_SPOOLED, RequestReader,
-    RequestWriter,
+    REQUEST_EXTENT, REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_SPOOLED, RequestReader, RequestWriter,
 };
 
 use crate::conn::Client;
@@ -136,8 +135,7 @@ fn write_body(out: &mut RequestWriter<'_>, head: &Head<'_>, body: &Body<'_>) -> 
 
 fn flags(head: &Head<'_>, body: &Body<'_>, client: &Client) -> u32 {
     let when = |condition: bool, flag: u32| if condition { flag } else { 0 };
-    when(client.origin.path.is_some(), REQUEST_LOCAL)
-        | when(client.secure, REQUEST_HTTPS)
+    when(client.secure, REQUEST_HTTPS)
         | when(head.method == b"HEAD", REQUEST_IS_HEAD)
         | match body {
             Body::Inline(_) => 0,

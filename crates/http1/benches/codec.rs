@@ -88,7 +88,7 @@ fn chunks() -> impl FnMut() {
     for _ in 0..4 {
         encode::chunk_head(&mut body, 1024);
         body.extend_from_slice(&[b'x'; 1024]);
-        body.extend_from_slice(encode::CHUNK_END);
+        body.extend_from_slice(b"\r\n");
     }
     body.extend_from_slice(encode::LAST_CHUNK);
     move || {

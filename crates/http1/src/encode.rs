@@ -9,8 +9,6 @@ pub use crate::date::imf_fixdate;
 
 /// Ends a chunked body that has no trailers (RFC 9112 7.1).
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
-/// Follows the data of every chunk but the last (RFC 9112 7.1).
-pub const CHUNK_END: &[u8] = b"\r\n";
 
 /// The registered reason phrase of `status`; empty for others, which is allowed (RFC 9112 4).
 #[must_use]
@@ -143,7 +141,7 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the size line of a chunk of `len` bytes, to be followed by the data and [`CHUNK_END`].
+/// Appends the size line of a chunk of `len` bytes, to be followed by the data and CRLF.
 /// Appends nothing for 0, which would end the body: an empty write must not.
 pub fn chunk_head(out: &mut Vec<u8>, len: usize) {
     if len == 0 {

@@ -144,8 +144,6 @@ pub const RESPONSE_FILE: u32 = 16;
 pub const RESPONSE_BROKEN: u32 = 32;
 /// Response flag: the application took the socket and answers by itself.
 pub const RESPONSE_DETACHED: u32 = 64;
-/// Response flag: the response is whole (set before the head is looked at), so its length is known.
-pub const RESPONSE_WHOLE: u32 = 128;
 /// Response flag: the application died before a head was out; status 500, no lines.
 pub const RESPONSE_FAILED: u32 = 256;
 /// Response flag: the lines have an X-Request-Id field.
@@ -159,8 +157,6 @@ pub const REQUEST_IS_HEAD: u32 = 4;
 pub const REQUEST_SPOOLED: u32 = 8;
 /// Request flag: the body is in the extent that the record names.
 pub const REQUEST_EXTENT: u32 = 32;
-/// Request flag: the listener is a Unix socket, so there is no client address.
-pub const REQUEST_LOCAL: u32 = 16;
 
 /// Start of the segment. Written before there is a worker. Who attaches reads its shape once, checks it, and never again:
 /// each process keeps the geometry in memory of its own.
