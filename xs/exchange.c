@@ -36,7 +36,7 @@ static SV *call_app(pTHX) {
     PUSHMARK(SP);
     mXPUSHs(newRV_inc((SV *)hd.now.env));
     PUTBACK;
-    HD_STORE(((SlotControl *)hd.now.control)->begun, 1);
+    howdah_begin(hd.now.slot);
     call_sv(hd.app, G_SCALAR);
     SPAGAIN;
     SV *response = POPs;
@@ -69,26 +69,21 @@ void hd_prepare_exchange(pTHX) {
 
 static void begin(pTHX_ U32 slot) {
     UV serial = hd.now.serial + 1;
-    hd.now = (struct hd_exchange){
-        .slot = slot, .serial = serial, .control = howdah_control(slot), .progress = HD_NOTHING_OUT};
+    const SlotControl *control = howdah_enter(hd.index, slot, hd_now());
+    hd.now = (struct hd_exchange){.slot = slot, .serial = serial, .control = control, .progress = HD_NOTHING_OUT};
     hd_open_request();
     hd.now.bodyless = hd.now.used && HD_LOAD(hd.now.request->flags) & REQUEST_IS_HEAD;
     hd_title_request(aTHX);
 }
 
-/*
- * Gives the slot back to the front. The cell says so only then: a worker that has begun a request, and not ended it, must
- * be known by its cell, too, when it dies.
- */
+/* Gives the slot back to the front. */
 void hd_finish(pTHX) {
     if (hd.now.progress == HD_FINISHED)
         return;
     hd_report(aTHX);
-    HD_STORE64(((SlotControl *)hd.now.control)->finished_at, hd_now());
     hd.now.progress = HD_FINISHED;
-    if (howdah_finish(hd.now.slot, hd.index))
+    if (howdah_finish(hd.now.slot, hd.index, hd_now()))
         hd_owe(hd.now.slot);
-    HD_STORE(hd.cell->slot, 0);
 }
 
 static void answer_failed(void) {

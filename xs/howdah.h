@@ -1,9 +1,9 @@
 #ifndef HOWDAH_H
 #define HOWDAH_H
 /*
- * What the C files of the worker share. A request passes through them in this order: loop.c claims it, env.c and
- * input.c build what the application is called with, response.c takes the answer, head.c checks its header, body.c,
- * stream.c and ring.c bring it into the slot's ring, and loop.c finishes the slot and calls the next.
+ * What the C files of the worker share. A request passes through them in this order: loop.c claims it, exchange.c serves
+ * it: env.c and input.c build what the application is called with, response.c takes the answer, head.c checks its header,
+ * body.c, handle.c, stream.c and ring.c bring it into the slot's ring. exchange.c finishes the slot, loop.c claims the next.
  *
  * Perl code may die at any point where it is called (also behind a tied or overloaded value), so everything between
  * claim and finish runs inside one G_EVAL: see exchange.c.
@@ -52,7 +52,7 @@ struct hd_exchange {
 /* This worker. There is one in a process. */
 struct hd_worker {
     U16 index;
-    WorkerCell *cell; /* NULL in a child that the application forked */
+    const WorkerCell *cell; /* NULL in a child that the application forked */
     SV *app;
     int fronts;
     int eventfds[MAX_FRONTS];
@@ -64,9 +64,7 @@ struct hd_worker {
 
 extern struct hd_worker hd;
 
-/* The cell's and the slot's plain words have this worker as their one writer; readers are other processes. */
-#define HD_STORE(word, value) __atomic_store_n((AtomicU32 *)&(word), (U32)(value), __ATOMIC_RELEASE)
-#define HD_STORE64(word, value) __atomic_store_n((AtomicU64 *)&(word), (U64)(value), __ATOMIC_RELEASE)
+/* Words of the segment are read with these, and written by the functions of wire.h alone. */
 #define HD_LOAD(word) __atomic_load_n((const AtomicU32 *)&(word), __ATOMIC_ACQUIRE)
 #define HD_LOAD64(word) __atomic_load_n((const AtomicU64 *)&(word), __ATOMIC_ACQUIRE)
 
@@ -79,7 +77,7 @@ void hd_owe(U32 slot);
 void hd_settle(void);
 void hd_tell(void);
 void hd_sleep_idle(pTHX);
-void hd_pass_on(void);
+void hd_retire(void);
 void hd_wait_for_room(pTHX);
 bool hd_front_is_gone(void);
 

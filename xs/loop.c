@@ -24,20 +24,14 @@ void hd_know_fronts(pTHX_ const int *eventfds, int count) {
 
 /* Makes this process the worker `index`; after the fork, once. */
 void hd_become_worker(pTHX_ UV index, const int *channels, int count) {
-    const WorkerCell *cell = index < MAX_WORKERS ? howdah_worker(index) : NULL;
-    if (!cell)
-        croak("there is no cell for worker %" UVuf, index);
     if (count != hd.fronts)
         croak("the front must give as many channels as eventfds");
+    const WorkerCell *cell = index < MAX_WORKERS ? howdah_start(index, getpid(), hd_now()) : NULL;
+    if (!cell)
+        croak("there is no cell for worker %" UVuf, index);
     Copy(channels, hd.channels, count, int);
     hd.index = index;
-    hd.cell = (WorkerCell *)cell;
-    HD_STORE(hd.cell->pid, getpid());
-    HD_STORE(hd.cell->slot, 0);
-    HD_STORE(hd.cell->leave, LEAVE_UNSAID);
-    HD_STORE64(hd.cell->requests, 0);
-    HD_STORE64(hd.cell->since, hd_now());
-    HD_STORE(hd.cell->phase, WORKER_PHASE_STARTING);
+    hd.cell = cell;
 }
 
 /* Makes the worker leave after the present request; the first reason counts. */
@@ -45,22 +39,7 @@ void hd_leave(UV reason) {
     if (!hd.leaving)
         hd.leaving = reason;
     if (hd.cell)
-        HD_STORE(hd.cell->leave, hd.leaving);
-}
-
-static void enter(U32 slot) {
-    U64 now = hd_now();
-    HD_STORE64(((SlotControl *)howdah_control(slot))->claimed_at, now);
-    HD_STORE64(hd.cell->since, now);
-    HD_STORE(hd.cell->slot, slot + 1);
-    HD_STORE(hd.cell->phase, WORKER_PHASE_BUSY);
-}
-
-static void count(void) {
-    U64 requests = HD_LOAD64(hd.cell->requests) + 1, quota = HD_LOAD64(hd.cell->quota);
-    HD_STORE64(hd.cell->requests, requests);
-    if (quota && requests >= quota && !hd.leaving)
-        hd.leaving = LEAVE_QUOTA;
+        howdah_give_reason(hd.index, hd.leaving);
 }
 
 /* Serves until this worker is to leave, and says why it leaves. Dies only when a signal handler between requests does. */
@@ -76,12 +55,10 @@ void hd_run(pTHX) {
             hd_sleep_idle(aTHX);
             continue;
         }
-        enter(slot);
         hd_exchange(aTHX_ slot);
-        count();
+        if (howdah_count(hd.index) && !hd.leaving)
+            hd.leaving = LEAVE_QUOTA;
     }
-    HD_STORE(hd.cell->leave, hd.leaving);
-    HD_STORE(hd.cell->phase, WORKER_PHASE_LEAVING);
     hd_title_state('G');
-    hd_pass_on();
+    hd_retire();
 }

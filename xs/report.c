@@ -50,5 +50,5 @@ void hd_report(pTHX) {
     U8 *area = howdah_report(hd.now.slot), *at = area;
     for (int i = 0; i < count; i++)
         at = put(aTHX_ at, plain_value(aTHX_ names[i]));
-    HD_STORE(((SlotControl *)hd.now.control)->report, at - area);
+    howdah_reported(hd.now.slot, at - area);
 }

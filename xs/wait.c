@@ -86,11 +86,8 @@ void hd_sleep_idle(pTHX) {
     if (spin())
         return;
     bool woken = true;
-    U64 now = hd_now();
-    HD_STORE64(hd.cell->since, now);
-    HD_STORE(hd.cell->phase, WORKER_PHASE_IDLE);
     hd_title_state('_');
-    if (howdah_enter_idle(hd.index, now))
+    if (howdah_enter_idle(hd.index, hd_now()))
         woken = futex_wait(&hd.cell->wake, 0);
     howdah_leave_idle(hd.index);
     PERL_ASYNC_CHECK();
@@ -98,13 +95,9 @@ void hd_sleep_idle(pTHX) {
         hd.leaving = LEAVE_ORPHAN;
 }
 
-/*
- * A worker that leaves may have been woken for a request in that instant, or be one that the front counts on: when
- * requests wait, another comes in its stead. The front reads the phase after it has queued, so one of both sees it.
- */
-void hd_pass_on(void) {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    const WorkerCell *other = howdah_queue_length() ? howdah_pick_sleeper() : NULL;
+/* Leaves, and wakes another when requests wait for which this worker was woken. */
+void hd_retire(void) {
+    const WorkerCell *other = howdah_retire(hd.index, hd.leaving);
     if (other)
         syscall(SYS_futex, &other->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
 }

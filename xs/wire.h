@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-/* Workers change atomic words only through the functions below; reading one is a plain aligned load. */
+/* Workers change atomic words only through the functions below, and cast no const away; reading one is an aligned load. */
 typedef uint32_t AtomicU32;
 typedef uint64_t AtomicU64;
 #define HOWDAH_ALIGNED(n) __attribute__((aligned(n)))
@@ -209,7 +209,7 @@ typedef uint32_t MessageKind;
 #endif // __STDC_VERSION__ >= 202311L
 
 /*
- What a worker is doing. Written by the worker, by the front once it is dead.
+ What a worker is doing. Written by the worker, by the supervisor before its fork and after its death.
  */
 enum WorkerPhase
 #if __STDC_VERSION__ >= 202311L
@@ -244,7 +244,7 @@ typedef uint32_t WorkerPhase;
 #endif // __STDC_VERSION__ >= 202311L
 
 /*
- What the front asks of a worker.
+ What a worker is asked to do.
  */
 enum Command
 #if __STDC_VERSION__ >= 202311L
@@ -341,11 +341,12 @@ typedef uint8_t Phase;
 #endif // __STDC_VERSION__ >= 202311L
 
 /*
- A worker's cell: what it does, for the front and for the status pages.
+ A worker's cell: what it does, for the front and for the status pages. The supervisor clears it before the fork; then
+ the writers are those named here.
  */
 typedef struct HOWDAH_ALIGNED(128) WorkerCell {
   /*
-   A [`WorkerPhase`]. Worker.
+   A [`WorkerPhase`]. Worker; supervisor, once it is dead.
    */
   AtomicU32 phase;
   /*
@@ -373,15 +374,15 @@ typedef struct HOWDAH_ALIGNED(128) WorkerCell {
    */
   AtomicU64 idle_order;
   /*
-   Load of the application that this worker runs. Front, before the fork.
+   Load of the application that this worker runs. Supervisor, before the fork.
    */
   AtomicU32 generation;
   /*
-   A [`Command`]. Front.
+   A [`Command`]. Supervisor, and the program when a request is overdue.
    */
   AtomicU32 command;
   /*
-   Futex: 0 while the worker may sleep, 1 to wake it. Both.
+   Futex: 0 while the worker may sleep (worker), 1 to wake it (whoever cleared its bit in `idle`).
    */
   AtomicU32 wake;
   /*
@@ -389,17 +390,19 @@ typedef struct HOWDAH_ALIGNED(128) WorkerCell {
    */
   AtomicU32 reserved;
   /*
-   Leave after this many requests; 0 for never. Front, before the fork.
+   Leave after this many requests; 0 for never. Supervisor, before the fork.
    */
   AtomicU64 quota;
 } WorkerCell;
 
 /*
- A slot's control words. The first cache line is the worker's, the second the front's.
+ A slot's control words. The first cache line is the worker's, the second the front's but for `waiting` and `report`. The
+ front clears them all before it queues a request; then the writers are those named here.
  */
 typedef struct HOWDAH_ALIGNED(128) SlotControl {
   /*
-   Phase (4 bits), owner (12), ticket (48). Changed by compare-and-swap only, see `queue`.
+   Phase (4 bits), owner (12), ticket (48), see `queue`. Front and workers; from a phase in which both may change it by
+   compare-and-swap only.
    */
   AtomicU64 state;
   /*
@@ -411,7 +414,7 @@ typedef struct HOWDAH_ALIGNED(128) SlotControl {
    */
   AtomicU64 content_length;
   /*
-   CLOCK_MONOTONIC nanoseconds of the claim. Worker.
+   CLOCK_MONOTONIC nanoseconds at which the worker entered it. Worker.
    */
   AtomicU64 claimed_at;
   /*
@@ -451,7 +454,7 @@ typedef struct HOWDAH_ALIGNED(128) SlotControl {
    */
   AtomicU32 room;
   /*
-   1 while the worker waits for `room`. Both.
+   1 while the worker waits for `room`. Set by the worker, cleared by both.
    */
   AtomicU32 waiting;
   /*
@@ -495,7 +498,8 @@ typedef struct HOWDAH_ALIGNED(128) QueueCells {
    */
   AtomicU32 spin;
   /*
-   Set by a worker before it sleeps, cleared by whoever wakes it.
+   Set by a worker before it sleeps, cleared by whoever wakes it: itself, a front thread, the supervisor, or a worker
+   that leaves.
    */
   AtomicU64 idle[IDLE_WORDS];
 } QueueCells;
@@ -691,14 +695,11 @@ int32_t howdah_attach(uint8_t *base,
                       uintptr_t length);
 
 /*
- The cell of `worker`, or null when there is none.
+ This process, `pid`, is `worker` from now on: its cell, for reading. Null when there is no such cell.
  */
-const struct WorkerCell *howdah_worker(uint16_t worker);
-
-/*
- The control words of `slot`.
- */
-const struct SlotControl *howdah_control(uint32_t slot);
+const struct WorkerCell *howdah_start(uint16_t worker,
+                                      uint32_t pid,
+                                      uint64_t now);
 
 /*
  The number of the front thread that `slot` belongs to.
@@ -727,22 +728,44 @@ const uint8_t *howdah_extent(uint32_t slot,
 int64_t howdah_claim(uint16_t worker);
 
 /*
+ Says that the worker is at `slot`, which it has claimed: the slot's control words, for reading.
+ */
+const struct SlotControl *howdah_enter(uint16_t worker, uint32_t slot, uint64_t now);
+
+/*
+ Says that the application is about to be called with the request in `slot`, which from then on goes to no other worker.
+ */
+void howdah_begin(uint32_t slot);
+
+/*
+ Counts a request that has been served. 1 when the worker has served its quota.
+ */
+int32_t howdah_count(uint16_t worker);
+
+/*
+ Says why the worker will leave, a `Leave`.
+ */
+void howdah_give_reason(uint16_t worker, uint32_t reason);
+
+/*
+ Says that the worker leaves now, and why. It may have been woken for a request in that instant, or be one that the front
+ counts on: when requests wait, the cell of another is returned, which is to come in its stead. The caller wakes the
+ futex `WorkerCell::wake` of that cell.
+ */
+const struct WorkerCell *howdah_retire(uint16_t worker,
+                                       uint32_t reason);
+
+/*
  Says that the worker is about to sleep. 1 when it may, on the futex `WorkerCell::wake` while that reads 0.
  Call `howdah_leave_idle` afterwards in either case.
  */
 int32_t howdah_enter_idle(uint16_t worker,
-                          uint64_t order);
+                          uint64_t now);
 
 /*
  Says that the worker is awake.
  */
 void howdah_leave_idle(uint16_t worker);
-
-/*
- Picks a sleeper that is to come in the caller's stead, and marks it woken: the caller wakes the futex
- `WorkerCell::wake` of the returned cell. Null when none sleeps.
- */
-const struct WorkerCell *howdah_pick_sleeper(void);
 
 /*
  Nanoseconds for which an idle worker may look for work before it sleeps: never more than a millisecond.
@@ -773,6 +796,11 @@ const uint8_t *howdah_report_names(void);
  Where the values of those variables go: `REPORT_AREA` bytes.
  */
 uint8_t *howdah_report(uint32_t slot);
+
+/*
+ Says that `length` bytes stand there.
+ */
+void howdah_reported(uint32_t slot, uint32_t length);
 
 /*
  Adds the `length` bytes written at `howdah_room`'s address to the response.
@@ -809,8 +837,11 @@ void howdah_add_flags(uint32_t slot, uint32_t flags);
 int32_t howdah_tell(uint32_t slot);
 
 /*
- Ends the worker's part in `slot` and tells the front. 1 as with `howdah_tell`.
+ Ends the worker's part in `slot` and tells the front. 1 as with `howdah_tell`. The worker's cell says so only then: one
+ that has begun a request, and not ended it, must be known by its cell, too, when it dies.
  */
-int32_t howdah_finish(uint32_t slot, uint16_t worker);
+int32_t howdah_finish(uint32_t slot,
+                      uint16_t worker,
+                      uint64_t now);
 
 #endif  /* HOWDAH_WIRE_H */

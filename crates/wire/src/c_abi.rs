@@ -2,7 +2,7 @@
 //! makes a system call or calls Perl. `xs/wire.h` declares them.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::AtomicPtr;
 
 use crate::layout::{LENGTH_UNKNOWN, RESPONSE_RING, SlotControl, WorkerCell};
 use crate::queue::Claim;
@@ -10,7 +10,7 @@ use crate::response::{Answer, Outgoing};
 use crate::segment::Segment;
 use crate::shape::ShapeError;
 use crate::slot::RING_AT;
-use crate::sync::Ordering::Relaxed;
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
 
 /// The segment that this process uses. A zygote is given another one when the first is damaged.
 static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(core::ptr::null_mut());
@@ -25,11 +25,15 @@ unsafe impl Sync for Present {}
 
 fn attached() -> Option<&'static Segment> {
     // SAFETY: null, or a segment that was leaked for this purpose.
-    unsafe { SEGMENT.load(Ordering::Acquire).as_ref() }
+    unsafe { SEGMENT.load(Acquire).as_ref() }
 }
 
 fn segment() -> &'static Segment {
     attached().expect("howdah_attach comes first")
+}
+
+fn cell(worker: u16) -> &'static WorkerCell {
+    &segment().workers()[worker as usize]
 }
 
 /// The control words of `slot` and the response that goes there.
@@ -49,7 +53,7 @@ pub unsafe extern "C" fn howdah_attach(base: *mut u8, length: usize) -> i32 {
     // SAFETY: the caller keeps the promise above.
     match unsafe { Segment::attach(base, length) } {
         Ok(found) => {
-            SEGMENT.store(Box::leak(Box::new(found)), Ordering::Release);
+            SEGMENT.store(Box::leak(Box::new(found)), Release);
             0
         }
         Err(ShapeError::WrongMagic) => 1,
@@ -58,16 +62,12 @@ pub unsafe extern "C" fn howdah_attach(base: *mut u8, length: usize) -> i32 {
     }
 }
 
-/// The cell of `worker`, or null when there is none.
+/// This process, `pid`, is `worker` from now on: its cell, for reading. Null when there is no such cell.
 #[unsafe(no_mangle)]
-pub extern "C" fn howdah_worker(worker: u16) -> *const WorkerCell {
-    segment().workers().get(worker as usize).map_or(core::ptr::null(), core::ptr::from_ref)
-}
-
-/// The control words of `slot`.
-#[unsafe(no_mangle)]
-pub extern "C" fn howdah_control(slot: u32) -> *const SlotControl {
-    &raw const segment().controls()[slot as usize]
+pub extern "C" fn howdah_start(worker: u16, pid: u32, now: u64) -> *const WorkerCell {
+    let Some(cell) = segment().workers().get(worker as usize) else { return core::ptr::null() };
+    cell.start(pid, now);
+    cell
 }
 
 /// The number of the front thread that `slot` belongs to.
@@ -109,14 +109,50 @@ pub extern "C" fn howdah_claim(worker: u16) -> i64 {
     i64::from(slot)
 }
 
+/// Says that the worker is at `slot`, which it has claimed: the slot's control words, for reading.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_enter(worker: u16, slot: u32, now: u64) -> *const SlotControl {
+    let control = &segment().controls()[slot as usize];
+    cell(worker).enter(slot, control, now);
+    control
+}
+
+/// Says that the application is about to be called with the request in `slot`, which from then on goes to no other worker.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_begin(slot: u32) {
+    segment().controls()[slot as usize].begin();
+}
+
+/// Counts a request that has been served. 1 when the worker has served its quota.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_count(worker: u16) -> i32 {
+    i32::from(cell(worker).count())
+}
+
+/// Says why the worker will leave, a `Leave`.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_give_reason(worker: u16, reason: u32) {
+    cell(worker).give_reason(reason);
+}
+
+/// Says that the worker leaves now, and why. It may have been woken for a request in that instant, or be one that the front
+/// counts on: when requests wait, the cell of another is returned, which is to come in its stead. The caller wakes the
+/// futex `WorkerCell::wake` of that cell.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_retire(worker: u16, reason: u32) -> *const WorkerCell {
+    cell(worker).retire(reason);
+    let (queue, workers) = (segment().queue(), segment().workers());
+    let other = if queue.length() > 0 { queue.cells.pick_sleeper(workers) } else { None };
+    other.map_or(core::ptr::null(), |other| core::ptr::from_ref(&workers[other as usize]))
+}
+
 /// Says that the worker is about to sleep. 1 when it may, on the futex `WorkerCell::wake` while that reads 0.
 /// Call `howdah_leave_idle` afterwards in either case.
 #[unsafe(no_mangle)]
-pub extern "C" fn howdah_enter_idle(worker: u16, order: u64) -> i32 {
-    let segment = segment();
-    let cell = &segment.workers()[worker as usize];
-    let queue = segment.queue();
-    queue.cells.enter_idle(worker, cell, order);
+pub extern "C" fn howdah_enter_idle(worker: u16, now: u64) -> i32 {
+    let (queue, cell) = (segment().queue(), cell(worker));
+    cell.rest(now);
+    queue.cells.enter_idle(worker, cell, now);
     i32::from(queue.may_sleep(cell))
 }
 
@@ -124,15 +160,6 @@ pub extern "C" fn howdah_enter_idle(worker: u16, order: u64) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_leave_idle(worker: u16) {
     segment().queue().cells.leave_idle(worker);
-}
-
-/// Picks a sleeper that is to come in the caller's stead, and marks it woken: the caller wakes the futex
-/// `WorkerCell::wake` of the returned cell. Null when none sleeps.
-#[unsafe(no_mangle)]
-pub extern "C" fn howdah_pick_sleeper() -> *const WorkerCell {
-    let workers = segment().workers();
-    let picked = segment().queue().cells.pick_sleeper(workers);
-    picked.map_or(core::ptr::null(), |worker| core::ptr::from_ref(&workers[worker as usize]))
 }
 
 /// Nanoseconds for which an idle worker may look for work before it sleeps: never more than a millisecond.
@@ -172,6 +199,12 @@ pub extern "C" fn howdah_report_names() -> *const u8 {
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_report(slot: u32) -> *mut u8 {
     segment().report_address(slot)
+}
+
+/// Says that `length` bytes stand there.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_reported(slot: u32, length: u32) {
+    segment().controls()[slot as usize].report.store(length, Release);
 }
 
 /// Adds the `length` bytes written at `howdah_room`'s address to the response.
@@ -216,11 +249,15 @@ pub extern "C" fn howdah_tell(slot: u32) -> i32 {
     i32::from(segment().front_of(slot).tell(slot))
 }
 
-/// Ends the worker's part in `slot` and tells the front. 1 as with `howdah_tell`.
+/// Ends the worker's part in `slot` and tells the front. 1 as with `howdah_tell`. The worker's cell says so only then: one
+/// that has begun a request, and not ended it, must be known by its cell, too, when it dies.
 #[unsafe(no_mangle)]
-pub extern "C" fn howdah_finish(slot: u32, worker: u16) -> i32 {
+pub extern "C" fn howdah_finish(slot: u32, worker: u16, now: u64) -> i32 {
     let (control, response) = present(slot);
+    control.finished_at.store(now, Release);
     response.close(control);
     let claim = Claim { slot, ticket: response.ticket() };
-    i32::from(segment().queue().finish(claim, worker) && segment().front_of(slot).tell(slot))
+    let told = segment().queue().finish(claim, worker) && segment().front_of(slot).tell(slot);
+    cell(worker).finished();
+    i32::from(told)
 }

@@ -1,9 +1,11 @@
 //! Every structure in the segment, declared once; `xs/wire.h` is generated from this file.
 //!
-//! Order in memory: [`Header`], front cells, worker cells, queue ring, slot controls, slots. A slot is a request
+//! Order in memory: [`Header`], front cells, worker cells, queue ring, slot controls, slots, extents. A slot is a request
 //! area, written by the front before the request is queued, a report area and a response ring, written by the worker that
-//! owns it.
-//! A field has one writer at a time, named in its comment.
+//! owns it. An extent is written by the front, before the request is queued whose body it holds.
+//!
+//! A field's comment names who writes it: front threads, the supervisor, or the worker whose cell or claim it is. Where
+//! there are several, they take turns, or all of them use read-modify-write operations. Workers write by `c_abi` alone.
 #![expect(missing_debug_implementations, reason = "cells of shared memory have no useful rendering")]
 
 use crate::sync::{AtomicU32, AtomicU64};
@@ -58,7 +60,7 @@ pub enum Phase {
     Done = 3,
 }
 
-/// What a worker is doing. Written by the worker, by the front once it is dead.
+/// What a worker is doing. Written by the worker, by the supervisor before its fork and after its death.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerPhase {
@@ -74,7 +76,7 @@ pub enum WorkerPhase {
     Leaving = 4,
 }
 
-/// What the front asks of a worker.
+/// What a worker is asked to do.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -201,7 +203,8 @@ pub struct QueueCells {
     pub tail: Padded,
     /// Nanoseconds for which an idle worker may look for work before it sleeps; 0 unless requests come one by one. Front.
     pub spin: AtomicU32,
-    /// Set by a worker before it sleeps, cleared by whoever wakes it.
+    /// Set by a worker before it sleeps, cleared by whoever wakes it: itself, a front thread, the supervisor, or a worker
+    /// that leaves.
     pub idle: [AtomicU64; IDLE_WORDS],
 }
 
@@ -215,20 +218,21 @@ pub struct Padded {
 /// A front thread's letter box.
 #[repr(C, align(128))]
 pub struct FrontCell {
-    /// 1 while the thread sleeps in epoll: whoever sets it back to 0 writes to its eventfd.
+    /// 1 while the thread sleeps in epoll. Set by the thread; a worker that sets it back to 0 writes to its eventfd.
     pub sleeping: AtomicU32,
-    /// A bit for every four attention words that may have news.
+    /// A bit for every four attention words that may have news. Set by workers, taken by the thread.
     pub summary: AtomicU64,
-    /// A bit for every slot with news for the front.
+    /// A bit for every slot with news for the front. As above.
     pub attention: [AtomicU64; ATTENTION_WORDS],
     /// For each extent of this thread, the ticket of the request whose body it holds. Front, before queueing.
     pub extents: [AtomicU64; EXTENTS_PER_FRONT],
 }
 
-/// A worker's cell: what it does, for the front and for the status pages.
+/// A worker's cell: what it does, for the front and for the status pages. The supervisor clears it before the fork; then
+/// the writers are those named here.
 #[repr(C, align(128))]
 pub struct WorkerCell {
-    /// A [`WorkerPhase`]. Worker.
+    /// A [`WorkerPhase`]. Worker; supervisor, once it is dead.
     pub phase: AtomicU32,
     /// Process id. Worker.
     pub pid: AtomicU32,
@@ -242,28 +246,30 @@ pub struct WorkerCell {
     pub since: AtomicU64,
     /// Rises with every sleep of any worker, so the front can wake the most recent sleeper. Worker.
     pub idle_order: AtomicU64,
-    /// Load of the application that this worker runs. Front, before the fork.
+    /// Load of the application that this worker runs. Supervisor, before the fork.
     pub generation: AtomicU32,
-    /// A [`Command`]. Front.
+    /// A [`Command`]. Supervisor, and the program when a request is overdue.
     pub command: AtomicU32,
-    /// Futex: 0 while the worker may sleep, 1 to wake it. Both.
+    /// Futex: 0 while the worker may sleep (worker), 1 to wake it (whoever cleared its bit in `idle`).
     pub wake: AtomicU32,
     /// Futex word padding; keeps `quota` aligned.
     pub reserved: AtomicU32,
-    /// Leave after this many requests; 0 for never. Front, before the fork.
+    /// Leave after this many requests; 0 for never. Supervisor, before the fork.
     pub quota: AtomicU64,
 }
 
-/// A slot's control words. The first cache line is the worker's, the second the front's.
+/// A slot's control words. The first cache line is the worker's, the second the front's but for `waiting` and `report`. The
+/// front clears them all before it queues a request; then the writers are those named here.
 #[repr(C, align(128))]
 pub struct SlotControl {
-    /// Phase (4 bits), owner (12), ticket (48). Changed by compare-and-swap only, see `queue`.
+    /// Phase (4 bits), owner (12), ticket (48), see `queue`. Front and workers; from a phase in which both may change it by
+    /// compare-and-swap only.
     pub state: AtomicU64,
     /// Bytes ever put into the response ring for this request. Worker.
     pub produced: AtomicU64,
     /// Content-Length that the application gave, or [`LENGTH_UNKNOWN`]. Worker.
     pub content_length: AtomicU64,
-    /// CLOCK_MONOTONIC nanoseconds of the claim. Worker.
+    /// CLOCK_MONOTONIC nanoseconds at which the worker entered it. Worker.
     pub claimed_at: AtomicU64,
     /// CLOCK_MONOTONIC nanoseconds of the end. Worker.
     pub finished_at: AtomicU64,
@@ -283,7 +289,7 @@ pub struct SlotControl {
     pub queued_at: AtomicU64,
     /// Futex: rises whenever there is more room in the ring. Front.
     pub room: AtomicU32,
-    /// 1 while the worker waits for `room`. Both.
+    /// 1 while the worker waits for `room`. Set by the worker, cleared by both.
     pub waiting: AtomicU32,
     /// 1 when nobody wants the response any more. Front.
     pub abandoned: AtomicU32,

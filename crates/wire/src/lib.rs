@@ -9,7 +9,7 @@
 //! report, slot, request      the memory of a slot: variables for the access log; the areas; a request's strings
 //! segment, shape             the mapped segment, how large it is, where its parts lie
 //! idle, response, queue      who sleeps and is woken; the ring's counters and their seal; tickets and claims
-//! attention                  news for a front thread
+//! worker, attention          a worker's steps in its own cell; news for a front thread
 //! layout                     every byte, declared once: the C header `xs/wire.h` is generated from it and from c_abi
 //! sync, model                atomics, and those that loom puts in their place
 //! ```
@@ -31,6 +31,7 @@ pub mod idle;
 pub mod response;
 pub mod queue;
 
+pub mod worker;
 pub mod attention;
 
 pub mod layout;

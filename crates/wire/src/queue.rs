@@ -10,7 +10,7 @@
 //! word about that slot which bears another. What stands in the segment may be nonsense; it is bounded here, so that it
 //! leads to no place outside, and [`Queue::doubt`] finds it out.
 
-use crate::layout::{Command, MAX_FRONTS, Phase, QueueCells, SlotControl};
+use crate::layout::{MAX_FRONTS, Phase, QueueCells, SlotControl};
 use crate::sync::{AtomicU64, Ordering::SeqCst};
 
 /// The next ticket, common to the front threads of one process, in memory of their own.
@@ -276,12 +276,4 @@ impl Queue<'_> {
 /// What stands in the ring for a slot that waits.
 fn entry_for(slot: u32, ticket: u64) -> u64 {
     u64::from(slot) << TICKET_BITS | (ticket & TICKET_MASK)
-}
-
-impl crate::layout::WorkerCell {
-    /// True when the front has asked this worker to leave.
-    #[must_use]
-    pub fn must_leave(&self) -> bool {
-        self.command.load(SeqCst) == Command::Drain as u32
-    }
 }
