@@ -1,8 +1,7 @@
 //! What becomes of requests whose worker is dead, or whose segment is.
 
-use std::sync::atomic::Ordering::SeqCst;
-
-use howdah_wire::{Phase, Segment};
+use howdah_wire::Segment;
+use howdah_wire::recover::Remains;
 
 use crate::dispatch::Dispatch;
 use crate::registry::{Mail, Registry};
@@ -13,16 +12,7 @@ impl Dispatch {
     /// was running is lost, and what it had finished is passed on.
     pub(crate) fn worker_gone(&mut self, worker: u16, status: u16, registry: &mut Registry) {
         for slot in self.slots.taken(self.in_flight) {
-            if self.owner(slot) != Some(worker) {
-                continue;
-            }
-            match self.queue.state(slot).phase {
-                Phase::Done => {
-                    self.news(slot, registry);
-                }
-                Phase::Running => self.settle(slot, worker, status, registry),
-                Phase::Free | Phase::Queued => {}
-            }
+            self.settle(slot, worker, status, registry);
         }
         if let Some(present) = self.present.get_mut(usize::from(worker)) {
             *present = false;
@@ -31,15 +21,16 @@ impl Dispatch {
     }
 
     fn settle(&mut self, slot: u32, worker: u16, status: u16, registry: &mut Registry) {
-        let begun = self.control(slot).begun.load(SeqCst) != 0;
-        if begun && !self.is_at(worker, slot) {
-            // It may be another worker's, which lives and will write there.
-            return self.suspect("a request has a worker that does not know of it");
-        }
-        let Some(conn) = self.conn_of(slot) else { return self.release(slot) };
-        self.queue.release(slot);
-        if begun || !self.push(slot) {
-            self.lose(slot, conn, status, registry);
+        let Some(ticket) = self.slots.out(slot).map(|own| own.ticket) else { return };
+        match (self.queue.recover(slot, ticket, worker, self.segment.workers()), self.conn_of(slot)) {
+            (Remains::None, _) => {}
+            (Remains::Response, _) => {
+                self.news(slot, registry);
+            }
+            (Remains::Doubtful(what), _) => self.suspect(what),
+            (Remains::Unbegun | Remains::Lost, None) => self.free_slot(slot),
+            (Remains::Unbegun, Some(_)) if self.push(slot) => {}
+            (Remains::Unbegun | Remains::Lost, Some(conn)) => self.lose(slot, conn, status, registry),
         }
     }
 
@@ -56,7 +47,7 @@ impl Dispatch {
     /// Whether a worker says that it is at the request in `slot`. It says so before it begins it, and until it has ended it.
     pub(crate) fn is_at(&self, worker: u16, slot: u32) -> bool {
         let cell = self.segment.workers().get(usize::from(worker));
-        cell.is_some_and(|cell| cell.slot.load(SeqCst) == slot + 1)
+        cell.is_some_and(|cell| cell.is_at(slot))
     }
 
     /// Goes on with a new segment in the place of a damaged one, in which no worker is left. What waited waits there; of the
@@ -81,12 +72,7 @@ impl Dispatch {
     /// Whether the request in `slot` has not been begun, by the words of a segment that may be damaged.
     fn waits_in(&self, old: &Segment, slot: u32) -> bool {
         let Some(own) = self.slots.get(slot) else { return false };
-        let state = old.queue().state(slot);
-        let begun = old.controls()[slot as usize].begun.load(SeqCst) != 0;
-        own.hold == Hold::Kept
-            || own.hold == Hold::Out
-                && state.ticket == own.ticket
-                && (state.phase == Phase::Queued || state.phase == Phase::Running && !begun)
+        own.hold == Hold::Kept || own.hold == Hold::Out && old.queue().is_unbegun(slot, own.ticket)
     }
 
     fn carry_over(&mut self, old: &Segment, slot: u32, waited: bool, registry: &mut Registry) {

@@ -8,6 +8,7 @@
 //! roster                     who the workers are, in the front's own memory
 //! report, slot, request      the memory of a slot: variables for the access log; the areas; a request's strings
 //! segment, shape             the mapped segment, how large it is, where its parts lie
+//! recover                    what becomes of the requests that a dead worker has left
 //! idle, response, queue      who sleeps and is woken; the ring's counters and their seal; tickets and claims
 //! worker, attention          a worker's steps in its own cell; news for a front thread
 //! layout                     every byte, declared once: the C header `xs/wire.h` is generated from it and from c_abi
@@ -26,6 +27,8 @@ pub mod request;
 
 pub mod segment;
 pub mod shape;
+
+pub mod recover;
 
 pub mod idle;
 pub mod response;

@@ -186,16 +186,6 @@ impl Queue<'_> {
         }
     }
 
-    /// The slots that bear `worker`'s number. Once it is dead the front releases those that are running, or queues
-    /// anew those not `begun`; those that are done still hold a whole response, which the dead worker may not have
-    /// told.
-    pub fn held_by(&self, worker: u16) -> impl Iterator<Item = u32> {
-        (0..self.controls.len() as u32).filter(move |&slot| {
-            let state = self.state(slot);
-            matches!(state.phase, Phase::Running | Phase::Done) && state.owner == worker
-        })
-    }
-
     /// A slot's state.
     #[must_use]
     pub fn state(&self, slot: u32) -> State {

@@ -37,7 +37,7 @@ fn two_fronts_push_at_once_and_nothing_is_lost() {
         let room = Room::new(2, 1);
         let other = {
             let room = room.clone();
-            thread::spawn(move || drop(room.push(1)))
+            thread::spawn(move || room.push(1))
         };
         let worker = {
             let room = room.clone();

@@ -1,17 +1,18 @@
 //! SIGKILL at each step of a worker costs at most the request that it had claimed.
 //!
 //! Worker 0 is mortal, worker 1 lives. After the death the front does what it does on a worker's exit: it takes the
-//! dead worker out of the idle set, wakes itself, looks at every slot that bears its number, and wakes another worker
-//! when requests wait.
+//! dead worker out of the idle set, recovers every slot that it has queued, queues anew what was not begun, and wakes
+//! another worker when requests wait.
 
 use crate::room::{Room, bounded, work_until_asleep};
 use howdah_wire::layout::Phase;
 use howdah_wire::model::mortal;
 use howdah_wire::queue::Claim;
+use howdah_wire::recover::Remains;
 use loom::thread;
 
 /// Steps that a worker takes at most in these models; the last kills come too late.
-const STEPS: usize = 60;
+const STEPS: usize = 80;
 const VICTIM: u16 = 0;
 
 fn at_each_step(model: fn(usize)) {
@@ -20,26 +21,46 @@ fn at_each_step(model: fn(usize)) {
     }
 }
 
-fn serve(room: &Room, worker: u16, claim: Claim) -> bool {
-    room.touch(claim.slot);
-    assert!(room.answer(worker, claim, 1));
-    room.front.tell(claim.slot)
-}
-
 /// Serves until the queue is empty: whether the front was to be woken.
 fn serve_all(room: &Room, worker: u16) -> bool {
     let mut wakes = false;
     while let Some(claim) = room.queue().claim(worker) {
-        wakes |= serve(room, worker, claim);
+        wakes |= room.serve(worker, claim);
     }
     wakes
+}
+
+/// What the front does about a slot when it hears of the death: the status that it knows then, if any.
+fn recover(room: &Room, slot: u32, ticket: &mut u64) -> Option<u32> {
+    match room.queue().recover(slot, *ticket, VICTIM, &room.workers) {
+        Remains::None => None,
+        Remains::Response => Some(200),
+        Remains::Lost => Some(502),
+        Remains::Unbegun => {
+            assert_eq!(room.calls(slot), 0, "begun, and queued anew");
+            *ticket = room.push(slot);
+            None
+        }
+        Remains::Doubtful(what) => panic!("{what}"),
+    }
+}
+
+/// A request was answered by the one worker that was called with it, or was lost with that.
+fn assert_settled(room: &Room, slot: u32, ticket: u64, known: Option<u32>) {
+    assert_eq!(room.calls(slot), 1, "called once");
+    if known == Some(502) {
+        return assert_eq!(room.queue().state(slot).phase, Phase::Free);
+    }
+    let answer = room.controls[slot as usize].answer(ticket);
+    assert_eq!(answer.map(|answer| answer.produced), Some(1), "done, but not sealed");
+    assert_eq!(room.queue().state(slot).phase, Phase::Done);
 }
 
 #[test]
 fn no_slot_and_no_news_is_lost() {
     at_each_step(|steps| {
         let room = Room::new(2, 2);
-        let tickets = [room.push(0), room.push(1)];
+        let mut tickets = [room.push(0), room.push(1)];
         assert!(room.front.try_sleep());
         let victim = {
             let room = room.clone();
@@ -47,33 +68,47 @@ fn no_slot_and_no_news_is_lost() {
         };
         let woken = serve_all(&room, 1);
         let end = victim.join().unwrap();
+        assert!(end.is_some() || steps < STEPS - 1, "more steps than are tried");
 
-        let mut answered = [0; 2];
-        let mut take = |slot: u32| match room.queue().state(slot).phase {
-            Phase::Done => {
-                let answer = room.controls[slot as usize].answer(tickets[slot as usize]);
-                assert_eq!(answer.map(|answer| answer.produced), Some(1), "done, but not sealed");
-                answered[slot as usize] = 200;
-            }
-            Phase::Running => answered[slot as usize] = 502,
-            Phase::Queued | Phase::Free => {
-                panic!("slot {slot} has news but is {:?}", room.queue().state(slot))
-            }
-        };
         assert!(woken || end.is_none_or(|woken| woken) || !room.front.has_news(), "the front sleeps on");
-        room.front.take_news(&mut take);
+        let mut heard = Vec::new();
+        room.front.take_news(|slot| heard.push(slot));
+        for slot in heard {
+            assert_eq!(room.queue().state(slot).phase, Phase::Done, "slot {slot} has news");
+        }
+        let mut known = [None; 2];
         if end.is_none() {
             room.cells.leave_idle(VICTIM);
-            room.queue().held_by(VICTIM).for_each(&mut take);
+            known = [0, 1].map(|slot| recover(&room, slot, &mut tickets[slot as usize]));
         }
-        // Whatever the victim left alone is still to be had.
-        while let Some(Claim { slot, .. }) = room.queue().claim(1) {
-            room.touch(slot);
-            answered[slot as usize] = 200;
+        // Whatever the victim left alone or had not begun is still to be had.
+        serve_all(&room, 1);
+        for slot in 0..2 {
+            assert_settled(&room, slot, tickets[slot as usize], known[slot as usize]);
         }
-        assert!(!answered.contains(&0), "{answered:?}");
-        assert!(answered.iter().filter(|&&status| status == 502).count() <= 1, "{answered:?}");
+        assert!(known.iter().filter(|&&status| status == Some(502)).count() <= 1, "{known:?}");
         assert!(!room.queue().has_entry());
+    });
+}
+
+#[test]
+fn what_was_not_begun_is_served_by_one_that_looks_meanwhile() {
+    at_each_step(|steps| {
+        let room = Room::new(1, 2);
+        let mut ticket = room.push(0);
+        let victim = {
+            let room = room.clone();
+            thread::spawn(move || mortal(steps, || serve_all(&room, VICTIM)))
+        };
+        let died = victim.join().unwrap().is_none();
+        let survivor = {
+            let room = room.clone();
+            thread::spawn(move || serve_all(&room, 1))
+        };
+        let known = if died { recover(&room, 0, &mut ticket) } else { None };
+        let _ = survivor.join().unwrap();
+        serve_all(&room, 1);
+        assert_settled(&room, 0, ticket, known);
     });
 }
 

@@ -6,6 +6,7 @@ use howdah_wire::model::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use howdah_wire::queue::{Claim, FIRST_TICKET, Queue, Tickets};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
+use std::sync::atomic::{AtomicU32 as Count, Ordering::Relaxed};
 
 /// Places in the ring: above the margin that `push` keeps for racing fronts.
 const RING: usize = 32;
@@ -19,6 +20,8 @@ pub(crate) struct Room {
     tickets: Tickets,
     /// Stands for each slot's plain bytes: loom fails the model when two threads use them without order.
     pub(crate) bytes: Vec<UnsafeCell<u32>>,
+    /// How often an application was called with each slot's request: no word of the segment, and no step.
+    calls: Vec<Count>,
 }
 
 impl Room {
@@ -42,6 +45,7 @@ impl Room {
             },
             tickets: Tickets::new(FIRST_TICKET),
             bytes: (0..slots).map(|_| UnsafeCell::new(0)).collect(),
+            calls: (0..slots).map(|_| Count::new(0)).collect(),
         })
     }
 
@@ -64,6 +68,24 @@ impl Room {
         response.produce(control, length);
         response.close(control);
         self.queue().finish(claim, worker)
+    }
+
+    /// A worker serves what it has claimed, step by step as its C files do: whether the front must be woken.
+    pub(crate) fn serve(&self, worker: u16, claim: Claim) -> bool {
+        let (cell, control) = (&self.workers[worker as usize], &self.controls[claim.slot as usize]);
+        cell.enter(claim.slot, control, 1);
+        control.begin();
+        self.calls[claim.slot as usize].fetch_add(1, Relaxed);
+        self.touch(claim.slot);
+        assert!(self.answer(worker, claim, 1));
+        let wakes = self.front.tell(claim.slot);
+        cell.finished();
+        wakes
+    }
+
+    /// How often an application was called with the request in `slot`.
+    pub(crate) fn calls(&self, slot: u32) -> u32 {
+        self.calls[slot as usize].load(Relaxed)
     }
 
     /// The front wakes one sleeper: the worker whose futex it would wake.
