@@ -23,7 +23,8 @@ PSGI
 for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2], ['--workers', 3, '--max-requests', 20]) {
     my $server = Howdah::Test::Server->start(app => $app, options => $options);
     my @load   = map { Howdah::Test::Load->start($server, connections => 12, reopen => 0) } 1, 2;
-    my $slow   = Howdah::Test::Client->new($server);
+    $_->wait_for_connections for @load;
+    my $slow = Howdah::Test::Client->new($server);
     $slow->write("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
     ok $server->wait_for_log(qr/slow has begun/), "TERM with @$options";
     my @family = $server->processes(qr/(?:worker|zygote)/);

@@ -29,15 +29,24 @@ sub start {
     my ($class, $server, %wish) = @_;
     my $port = $server->port;
     pipe my $out, my $in or die "no pipe: $!";
+    $in->autoflush;
     my $pid = fork // die "cannot fork: $!";
     if ($pid) { close $in; return bless {pid => $pid, out => $out}, $class }
     close $out;
     alarm 0;
-    my $self = bless {port => $port, connections => 8, %wish, serial => 0, status => {}, problems => []}, $class;
+    my $self = bless {port => $port, connections => 8, %wish, tell => $in, serial => 0, status => {}, problems => []},
+        $class;
     eval { $self->_run; 1 } or $self->_problem("the load client died: $@");
     print {$in} JSON::PP::encode_json({map { $_ => $self->{$_} } qw(status problems requests bytes)});
     close $in;
     POSIX::_exit(0);
+}
+
+# Returns when all of the first connections are there.
+sub wait_for_connections {
+    my $self = shift;
+    $self->{connected} //= readline $self->{out};
+    return;
 }
 
 # No more requests; those under way get their responses.
@@ -45,8 +54,9 @@ sub stop { my $self = shift; kill TERM => $self->{pid}; return $self }
 
 sub finish {
     my $self = shift;
-    local $/;
-    my $result = JSON::PP::decode_json(readline($self->{out}) || '{"problems":["no result"]}');
+    $self->wait_for_connections;
+    my $text   = ($self->{connected} // '') eq "connected\n" ? readline $self->{out} : $self->{connected};
+    my $result = JSON::PP::decode_json($text || '{"problems":["no result"]}');
     waitpid $self->{pid}, 0;
     return $result;
 }
@@ -62,6 +72,7 @@ sub _run {
     my $reopen = sub { ($self->{reopen} // 1) && $more->() };
     my $select = IO::Select->new;
     for (1 .. $self->{connections}) { $self->_open(\%open, $select) if $more->() }
+    print {$self->{tell}} "connected\n";
 
     while (%open) {
         for my $socket ($select->can_read(0.5)) {
