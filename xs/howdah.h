@@ -92,11 +92,26 @@ void hd_build_env(pTHX_ const Request *request);
 
 /* request.c */
 void hd_open_request(void);
-const char *hd_find_text(const Span *span, STRLEN *length);
-const char *hd_text(pTHX_ const Span *span, STRLEN *length);
 const FieldRecord *hd_fields(U32 *count);
 const Span *hd_field(const char *name, STRLEN length);
-void hd_damaged(pTHX);
+void hd_damaged(pTHX) __attribute__((noreturn, cold));
+
+/* A string of the request; NULL when it does not lie in there. */
+static inline const char *hd_find_text(const Span *span, STRLEN *length) {
+    U32 offset = HD_LOAD(span->offset), wanted = HD_LOAD(span->length);
+    if (UNLIKELY((U64)offset + wanted > hd.now.used))
+        return NULL;
+    *length = wanted;
+    return (const char *)hd.now.request + offset;
+}
+
+/* A string of the request, which must be there. */
+static inline const char *hd_text(pTHX_ const Span *span, STRLEN *length) {
+    const char *text = hd_find_text(span, length);
+    if (UNLIKELY(!text))
+        hd_damaged(aTHX);
+    return text;
+}
 
 /* input.c */
 void hd_prepare_input(pTHX);

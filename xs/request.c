@@ -1,29 +1,14 @@
 /*
  * Reads the request in the slot, for env.c, input.c, title.c and errors.c. The front has checked what it wrote there, but
  * any worker may have written over it since: each number is copied once, and nothing read reaches beyond the request.
+ * Single strings are read by hd_text in howdah.h.
  */
 #include "howdah.h"
 
 /* The present request. Where the slot holds another one, or nonsense, it has no bytes. */
 void hd_open_request(void) { hd.now.request = (const Request *)howdah_request(hd.now.slot, &hd.now.used); }
 
-/* A string of the request; NULL when it does not lie in there. */
-const char *hd_find_text(const Span *span, STRLEN *length) {
-    U32 offset = HD_LOAD(span->offset), wanted = HD_LOAD(span->length);
-    bool inside = offset <= hd.now.used && wanted <= hd.now.used - offset;
-    *length = inside ? wanted : 0;
-    return inside ? (const char *)hd.now.request + offset : NULL;
-}
-
 void hd_damaged(pTHX) { croak("its request was overwritten in shared memory, by a fault in this worker or another one"); }
-
-/* A string of the request, which must be there. */
-const char *hd_text(pTHX_ const Span *span, STRLEN *length) {
-    const char *text = hd_find_text(span, length);
-    if (!text)
-        hd_damaged(aTHX);
-    return text;
-}
 
 /* The fields, as many as there are and can be. */
 const FieldRecord *hd_fields(U32 *count) {

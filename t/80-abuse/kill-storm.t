@@ -50,6 +50,7 @@ sub storm {
     ok $server->wait_until(sub { $server->workers == $workers }), 'all workers are back';
     my $after = Howdah::Test::Load->start($server, connections => 24, requests => 1000)->finish;
     is_deeply $after, {%$after, status => {200 => 1000}, problems => []}, 'and serve as before' or diag explain $after;
+    unlike $server->log, qr/written over shared memory/, 'and no half of a worker\'s step looks like damage';
     is $server->stop, 0, 'clean end';
     return;
 }

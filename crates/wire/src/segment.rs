@@ -167,7 +167,8 @@ impl Segment {
     pub fn front_number(&self, slot: u32) -> usize {
         let Shape { fronts, slots, .. } = self.own.shape;
         assert!((slot as usize) < slots, "slot {slot} is out of range");
-        slot as usize * fronts / slots
+        // Mostly there is one, and a division is not for nothing.
+        if fronts == 1 { 0 } else { slot as usize * fronts / slots }
     }
 
     /// The slots of a front thread.
