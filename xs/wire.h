@@ -768,15 +768,6 @@ int32_t howdah_enter_idle(uint16_t worker,
 void howdah_leave_idle(uint16_t worker);
 
 /*
-<<<<<<< ours
-=======
- Picks a sleeper that is to come in the caller's stead, and marks it woken: the caller wakes the futex
- `WorkerCell::wake` of the returned cell. Null when none sleeps.
- */
-const struct WorkerCell *howdah_pick_sleeper(void);
-
-/*
->>>>>>> theirs
  Nanoseconds for which an idle worker may look for work before it sleeps: never more than a millisecond.
  */
 uint32_t howdah_spin(void);
