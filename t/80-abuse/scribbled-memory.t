@@ -53,10 +53,10 @@ sub rounds {
     return @took;
 }
 
-# What the load takes for a wrong response bears the id of another request, or has been scribbled upon: so may be the
-# length of the body that the application was told, which it answers with behind the id.
+# What the load takes for a wrong response is the whole one of another request, or has been scribbled upon. So may be the
+# length of the body, behind the id: the one number that the scribbler writes there is 0.
 sub others {
-    return grep { /^'(\d+-\d+) \d+' for (\S+) / && $1 ne $2 } @_;
+    return grep { /^'((\d+-\d+) (\d+))' for ((\S+).*)/ && $1 ne $4 && !($2 eq $5 && $3 == 0) } @_;
 }
 
 sub survives {

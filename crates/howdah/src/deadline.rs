@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use howdah_front::{Damaged, Overdue};
 use howdah_supervisor::{Handle, Signal};
-use howdah_wire::{Command, WorkerCell};
+use howdah_wire::Command;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Time for the backtrace: a signal is handled at the next statement, which a busy machine may delay.
@@ -39,19 +39,15 @@ async fn replace(overdue: Overdue, handle: Handle) {
     let known = workers.iter().find(|worker| worker.index == overdue.worker);
     let Some(pid) = known.and_then(|worker| worker.pid) else { return };
     cell.command.store(Command::Drain as u32, SeqCst);
-    if !is_stuck(cell, overdue.slot) {
+    if !cell.is_at(overdue.slot) {
         return;
     }
     handle.kill_worker(overdue.worker, Some(pid), Signal::USR2).await;
     for _ in 0..LAST_WORDS.as_millis() / LOOK.as_millis() {
         tokio::time::sleep(LOOK).await;
-        if !is_stuck(cell, overdue.slot) {
+        if !cell.is_at(overdue.slot) {
             return;
         }
     }
     handle.kill_worker(overdue.worker, Some(pid), Signal::KILL).await;
-}
-
-fn is_stuck(cell: &WorkerCell, slot: u32) -> bool {
-    cell.slot.load(SeqCst) == slot + 1
 }
