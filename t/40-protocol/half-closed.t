@@ -10,14 +10,7 @@ use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
 use Time::HiRes qw(sleep);
 
-my $app = <<'PSGI';
-sub {
-    my $path = $_[0]{PATH_INFO};
-    print STDERR "ran $path\n";
-    select undef, undef, undef, $1 if $path =~ m{^/slow/([\d.]+)};
-    return [200, [], [$path]];
-};
-PSGI
+my $app = 't/apps/slow.psgi';
 
 sub ask {
     my ($server, $path) = @_;
@@ -36,7 +29,7 @@ for my $listen ('127.0.0.1:0', 'unix') {
     my $dir    = File::Temp->newdir;
     my $path   = "$dir/socket";
     my $server = Howdah::Test::Server->start(
-        app     => $app,
+        file    => $app,
         options => ['--workers', 1],
         listen  => $listen eq 'unix' ? $path : $listen
     );

@@ -9,14 +9,7 @@ use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $app = <<'PSGI';
-sub {
-    my $path = $_[0]{PATH_INFO};
-    print STDERR "ran $path\n";
-    select undef, undef, undef, $1 if $path =~ m{^/slow/([\d.]+)};
-    return [200, [], [$path]];
-};
-PSGI
+my $app = 't/apps/slow.psgi';
 
 sub ask {
     my ($server, $path, $patience) = @_;
@@ -26,7 +19,7 @@ sub ask {
 }
 
 subtest '--max-queue: 503 and Retry-After for the one too many (RFC 9110 15.6.4)' => sub {
-    my $server  = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--max-queue', 3]);
+    my $server  = Howdah::Test::Server->start(file => $app, options => ['--workers', 1, '--max-queue', 3]);
     my $running = ask($server, '/slow/2');
     $server->wait_for_log(qr{ran /slow});
     my @waiting = map { ask($server, "/waiting/$_") } 1 .. 3;
@@ -46,7 +39,7 @@ subtest '--max-queue: 503 and Retry-After for the one too many (RFC 9110 15.6.4)
 };
 
 subtest 'requests are run in the order in which they came' => sub {
-    my $server  = Howdah::Test::Server->start(app => $app, options => ['--workers', 1]);
+    my $server  = Howdah::Test::Server->start(file => $app, options => ['--workers', 1]);
     my @clients = (ask($server, '/slow/0.5'));
     $server->wait_for_log(qr{ran /slow});
     for my $number (1 .. 20) { push @clients, ask($server, "/number/$number"); sleep 0.01 }
@@ -60,7 +53,7 @@ for my $option (undef, '--abort-on-disconnect') {
     my $name = $option ? "with $option" : 'by a reset';
     subtest "a client that leaves while its request waits is forgotten: $name" => sub {
         my $server =
-            Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--max-queue', 10, $option // ()]);
+            Howdah::Test::Server->start(file => $app, options => ['--workers', 1, '--max-queue', 10, $option // ()]);
         my $running = ask($server, '/slow/2');
         $server->wait_for_log(qr{ran /slow});
         for (1 .. 4) {    # four times as many as may wait at once
@@ -80,7 +73,7 @@ for my $option (undef, '--abort-on-disconnect') {
 }
 
 subtest 'a client that leaves while its request runs costs nobody else' => sub {
-    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 2, '--max-queue', 4]);
+    my $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 2, '--max-queue', 4]);
     for my $round (1 .. 10) {
         my @leaving = map { ask($server, '/slow/0.05') } 1 .. 2;
         sleep 0.02;
@@ -90,7 +83,7 @@ subtest 'a client that leaves while its request runs costs nobody else' => sub {
 };
 
 subtest 'one slow request does not hold up others' => sub {
-    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 2]);
+    my $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 2]);
     my $slow   = ask($server, '/slow/3');
     $server->wait_for_log(qr{ran /slow});
     my $start = time;

@@ -10,14 +10,7 @@ use IO::Socket::INET;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $app = <<'PSGI';
-sub {
-    my $path = $_[0]{PATH_INFO};
-    print STDERR "ran $path\n";
-    select undef, undef, undef, $1 if $path =~ m{^/slow/([\d.]+)};
-    return [200, [], [$path]];
-};
-PSGI
+my $app = 't/apps/slow.psgi';
 
 sub ask {
     my ($server, $path) = @_;
@@ -38,7 +31,7 @@ sub is_gone {
 
 for my $signal ('TERM', 'QUIT') {
     subtest "$signal: running and waiting requests are answered" => sub {
-        my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 2]);
+        my $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 2]);
         my $port   = $server->port;
         my $idle   = ask($server, '/idle');
         is $idle->response->{body}, '/idle';
@@ -63,7 +56,7 @@ for my $signal ('TERM', 'QUIT') {
 }
 
 subtest '--graceful-timeout bounds it' => sub {
-    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--graceful-timeout', '1s']);
+    my $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 1, '--graceful-timeout', '1s']);
     my $stuck  = ask($server, '/slow/60');
     $server->wait_for_log(qr{ran /slow});
     my @family = ($server->processes(qr/(?:worker|zygote)/));
@@ -76,7 +69,7 @@ subtest '--graceful-timeout bounds it' => sub {
 
 subtest 'INT does not wait, nor does a second signal' => sub {
     for my $signals (['INT'], ['TERM', 'INT']) {
-        my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1]);
+        my $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 1]);
         my $stuck  = ask($server, '/slow/60');
         $server->wait_for_log(qr{ran /slow});
         my @family = ($server->processes(qr/(?:worker|zygote)/));
@@ -87,7 +80,7 @@ subtest 'INT does not wait, nor does a second signal' => sub {
 };
 
 subtest 'INT, as Ctrl-C sends it, costs one line however many workers there are' => sub {
-    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 8]);
+    my $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 8]);
     $server->wait_for_log(qr/all workers are ready/);
     is ask($server, '/once')->response->{status}, 200;
     my $before = length $server->log;
@@ -95,7 +88,7 @@ subtest 'INT, as Ctrl-C sends it, costs one line however many workers there are'
     my @lines = grep { !/ran / } split /\n/, substr $server->log, $before;
     like "@lines", qr/^\S+ INFO  front: stopping at once$/;
 
-    $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 2]);
+    $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 2]);
     my $stuck = ask($server, '/slow/60');
     $server->wait_for_log(qr{ran /slow});
     is $server->stop('INT'), 0;
@@ -103,7 +96,7 @@ subtest 'INT, as Ctrl-C sends it, costs one line however many workers there are'
 };
 
 subtest 'when the front is killed, zygote and workers leave by themselves' => sub {
-    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 2]);
+    my $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 2]);
     my @family = ($server->processes(qr/(?:worker|zygote)/));
     is scalar(@family), 3;
     $server->signal('KILL');
