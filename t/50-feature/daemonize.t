@@ -25,6 +25,16 @@ sub slurp { open my $in, '<', shift or return ''; local $/; return scalar(<$in>)
 # Whether that process is a server of this test, and not another that got its number since.
 sub is_howdah { return slurp("/proc/$_[0]/cmdline") =~ /\Q$dir\E/ }
 
+# What the log says once it says that; a thread writes it, beside the answers.
+sub logged {
+    my $said = shift;
+    for (1 .. 500) {
+        last if slurp("$dir/log") =~ $said;
+        sleep 0.02;
+    }
+    return slurp("$dir/log");
+}
+
 sub start {
     my @result = run_howdah(@options, @_);
     my ($pid) = slurp("$dir/pid") =~ /^(\d+)$/;
@@ -59,7 +69,8 @@ subtest 'the command returns when requests are answered' => sub {
     ok is_howdah($pid), 'the pid file names the server';
     my $request = "GET / HTTP/1.0\r\n\r\n";
     is(Howdah::Test::Client->ask("$dir/app.sock", $request)->{body}, 'hello', 'no wait is needed');
-    like slurp("$dir/log"), qr/ GET \/: noted$/m, 'psgi.errors goes to the error log';
+    my $noted = qr/ GET \/: noted$/m;
+    like logged($noted), $noted, 'psgi.errors goes to the error log';
     is readlink "/proc/$pid/fd/$_", '/dev/null', "descriptor $_ lets go of the terminal" for 0, 1;
 };
 
