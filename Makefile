@@ -12,7 +12,7 @@ PYTHON  ?= python3
 TESTS   ?= t/
 FUZZ_SECONDS ?= 30
 # Crates whose imports run downward; those of crates/front do not all.
-ROOMS := accesslog howdah http1 metrics supervisor sys wire
+ROOMS := accesslog front howdah http1 metrics supervisor sys wire
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
 export CARGO
 

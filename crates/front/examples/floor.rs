@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-use howdah_front::{Capacity, Config, Front, Listener, Setup, Stock, runtime};
+use howdah_front::{Capacity, Config, Front, Listener, PoolSetup, Setup, Stock, runtime};
 use howdah_wire::queue::Claim;
 use howdah_wire::{Answer, Outgoing, RESPONSE_HEAD_READY, Roster, Segment, Shape};
 use rustix::thread::futex;
@@ -31,10 +32,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (departed, _) = tokio::sync::mpsc::unbounded_channel();
         let (damaged, _) = tokio::sync::mpsc::unbounded_channel();
         let config = Arc::new(config);
+        let pool = PoolSetup {
+            name: "/".into(),
+            mount: None,
+            segment,
+            roster: Roster::default(),
+            max_queue: 1024,
+            request_timeout: Duration::ZERO,
+            overdue,
+            departed,
+            damaged,
+        };
         let front = Front::start(Setup {
             stock: Arc::new(Stock::new(&config)),
             config,
-            segment,
+            pools: vec![pool],
             index: 0,
             eventfd,
             listeners,
@@ -43,13 +55,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             recorder: howdah_metrics::Recorder::new(),
             local: None,
             capacity: Box::leak(Box::new(Capacity::new(None))),
-            overdue,
-            departed,
-            damaged,
-            roster: Roster::default(),
         })?;
         for worker in 0..workers {
-            front.worker_up(worker, howdah_sys::socketpair_seqpacket()?.0);
+            front.worker_up(0, worker, howdah_sys::socketpair_seqpacket()?.0);
             let bell = Arc::clone(&bell);
             std::thread::spawn(move || serve(segment, worker, &bell));
         }

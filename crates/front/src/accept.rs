@@ -14,12 +14,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags};
 
-use crate::capacity::{Kind, Permit};
-use crate::conn::{Client, Conn};
+use crate::capacity::{Capacity, Kind, Permit};
+use crate::doors::Doors;
+use crate::h1;
 use crate::listen::Listener;
 use crate::repeated::Repeated;
-use crate::socket::Socket;
-use crate::thread::here;
+use crate::request::Client;
+use crate::room::Room;
+use crate::transport::{Socket, Transport};
 
 /// Connections to accept before those at hand have their turn.
 const TURN: usize = 64;
@@ -43,73 +45,116 @@ enum Turn {
     Refused,
 }
 
-/// Accepts until the thread closes its listeners; then takes those who have connected already, and no more.
-pub(crate) async fn accept(listener: Arc<Listener>) {
-    let watched = match listener.watch() {
-        Ok(watched) => watched,
-        Err(error) => return tracing::error!("cannot watch {}: {error}", listener.url),
-    };
-    loop {
-        let changed = here().changed.notified();
-        if here().doors(listener.origin.only_local).closing.get() {
-            return accept_the_last(&listener).await;
-        }
-        tokio::select! {
-            ready = watched.readable() => match ready {
-                Ok(mut guard) => match accept_some(&listener).await {
-                    Turn::Empty => guard.clear_ready(),
-                    Turn::More => {}
-                    turn => pause(kind_of(&listener), turn).await,
-                },
-                Err(error) => return tracing::error!("cannot wait for {}: {error}", listener.url),
-            },
-            () = changed => {}
-        }
-    }
+/// What accept loops need of their thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entrance {
+    pub(crate) doors: &'static Doors,
+    pub(crate) room: &'static Room,
+    pub(crate) server: &'static h1::Server,
 }
 
-/// Takes those that the kernel has for us already: it would cut them off when the socket is closed.
-async fn accept_the_last(listener: &Arc<Listener>) {
-    let mut pauses = 0;
-    for _ in 0..TURNS_AT_LAST {
-        match accept_some(listener).await {
-            Turn::Empty => return,
-            Turn::More => {}
-            _ if pauses == PAUSES_AT_LAST => return,
-            turn => {
-                pauses += 1;
-                pause(kind_of(listener), turn).await;
-            }
-        }
-    }
-}
-
-async fn accept_some(listener: &Arc<Listener>) -> Turn {
-    for _ in 0..TURN {
-        let Some(permit) = here().capacity.enter(kind_of(listener)) else {
-            if !has_somebody(listener) {
-                return Turn::Empty;
-            }
-            if !here().dismiss(listener.origin.only_local) {
-                return Turn::Full;
-            }
-            // The one that has to go ends its task.
-            tokio::task::yield_now().await;
-            continue;
+impl Entrance {
+    /// Accepts until the thread closes its listeners; then takes those who have connected already, and no more.
+    pub(crate) async fn accept(self, listener: Listener) {
+        let for_pages = listener.origin.only_local;
+        let _open = self.doors.open(for_pages);
+        let watched = match listener.watch() {
+            Ok(watched) => watched,
+            Err(error) => return tracing::error!("cannot watch {}: {error}", listener.url),
         };
-        match rustix::net::acceptfrom_with(&listener.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok((socket, address)) => start(listener, socket, address, permit),
-            Err(Errno::AGAIN) => return Turn::Empty,
-            Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                here().dismiss(listener.origin.only_local);
-                return Turn::Refused;
+        loop {
+            let changed = self.doors.changed.notified();
+            if self.doors.is_closing(for_pages) {
+                return self.accept_the_last(&listener).await;
             }
-            // The connection was gone before it was accepted.
-            Err(error) => tracing::debug!("accept: {}", io::Error::from(error)),
+            tokio::select! {
+                ready = watched.readable() => match ready {
+                    Ok(mut guard) => match self.accept_some(&listener).await {
+                        Turn::Empty => guard.clear_ready(),
+                        Turn::More => {}
+                        turn => self.pause(kind_of(&listener), turn).await,
+                    },
+                    Err(error) => return tracing::error!("cannot wait for {}: {error}", listener.url),
+                },
+                () = changed => {}
+            }
         }
     }
-    tokio::task::yield_now().await;
-    Turn::More
+
+    /// Takes those that the kernel has for us already: it would cut them off when the socket is closed.
+    async fn accept_the_last(self, listener: &Listener) {
+        let mut pauses = 0;
+        for _ in 0..TURNS_AT_LAST {
+            match self.accept_some(listener).await {
+                Turn::Empty => return,
+                Turn::More => {}
+                _ if pauses == PAUSES_AT_LAST => return,
+                turn => {
+                    pauses += 1;
+                    self.pause(kind_of(listener), turn).await;
+                }
+            }
+        }
+    }
+
+    async fn accept_some(self, listener: &Listener) -> Turn {
+        for _ in 0..TURN {
+            let Some(permit) = self.room.capacity.enter(kind_of(listener)) else {
+                if !has_somebody(listener) {
+                    return Turn::Empty;
+                }
+                if !self.room.dismiss(listener.origin.only_local) {
+                    return Turn::Full;
+                }
+                // The one that has to go ends its task.
+                tokio::task::yield_now().await;
+                continue;
+            };
+            match rustix::net::acceptfrom_with(&listener.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+            {
+                Ok((socket, address)) => self.start(listener, socket, address, permit),
+                Err(Errno::AGAIN) => return Turn::Empty,
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
+                    self.room.dismiss(listener.origin.only_local);
+                    return Turn::Refused;
+                }
+                // The connection was gone before it was accepted.
+                Err(error) => tracing::debug!("accept: {}", io::Error::from(error)),
+            }
+        }
+        tokio::task::yield_now().await;
+        Turn::More
+    }
+
+    /// Until there may be room: a client's place, or the system's means.
+    async fn pause(self, kind: Kind, turn: Turn) {
+        let capacity = self.room.capacity;
+        tell(capacity, kind, turn);
+        let freed = capacity.freed();
+        let _crowd = (kind == Kind::Connection).then(|| capacity.crowd());
+        match turn {
+            // Room has been made since.
+            Turn::Full if capacity.has_room(kind) => {}
+            Turn::Full => drop(tokio::time::timeout(REST, freed).await),
+            _ => tokio::time::sleep(REST).await,
+        }
+    }
+
+    fn start(self, listener: &Listener, socket: OwnedFd, address: Option<SocketAddrAny>, permit: Permit) {
+        let client = client(listener, address.and_then(|address| SocketAddr::try_from(address).ok()));
+        let transport = Transport::Plain(Socket::Fresh(socket));
+        tokio::task::spawn_local(h1::serve(self.server, transport, client, permit));
+    }
+}
+
+fn client(listener: &Listener, peer: Option<SocketAddr>) -> Client {
+    Client {
+        origin: Arc::clone(&listener.origin),
+        // A client that came by IPv4 to a dual-stack socket is shown by its IPv4 address.
+        address: peer.map_or_else(Box::default, |peer| peer.ip().to_canonical().to_string().into_boxed_str()),
+        port: peer.map_or_else(Box::default, |peer| peer.port().to_string().into_boxed_str()),
+        secure: false,
+    }
 }
 
 fn kind_of(listener: &Listener) -> Kind {
@@ -123,26 +168,12 @@ fn has_somebody(listener: &Listener) -> bool {
     poll(&mut ready, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
 }
 
-/// Until there may be room: a client's place, or the system's means.
-async fn pause(kind: Kind, turn: Turn) {
-    let capacity = here().capacity;
-    tell(kind, turn);
-    let freed = capacity.freed();
-    let _crowd = (kind == Kind::Connection).then(|| capacity.crowd());
-    match turn {
-        // Room has been made since.
-        Turn::Full if capacity.has_room(kind) => {}
-        Turn::Full => drop(tokio::time::timeout(REST, freed).await),
-        _ => tokio::time::sleep(REST).await,
-    }
-}
-
-fn tell(kind: Kind, turn: Turn) {
+fn tell(capacity: &Capacity, kind: Kind, turn: Turn) {
     static FULL: Repeated = Repeated::new();
     static REFUSED: Repeated = Repeated::new();
     if turn == Turn::Full {
         if FULL.pass().is_some() {
-            tracing::warn!("new connections wait: {}", here().capacity.reason(kind));
+            tracing::warn!("new connections wait: {}", capacity.reason(kind));
         }
     } else if REFUSED.pass().is_some() {
         tracing::error!(
@@ -151,14 +182,42 @@ fn tell(kind: Kind, turn: Turn) {
     }
 }
 
-fn start(listener: &Arc<Listener>, socket: OwnedFd, address: Option<SocketAddrAny>, permit: Permit) {
-    let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
-    let client = Client {
-        origin: Arc::clone(&listener.origin),
-        // A client that came by IPv4 to a dual-stack socket is shown by its IPv4 address.
-        address: peer.map_or_else(Box::default, |peer| peer.ip().to_canonical().to_string().into_boxed_str()),
-        port: peer.map_or_else(Box::default, |peer| peer.port().to_string().into_boxed_str()),
-        secure: false,
-    };
-    tokio::spawn(Conn::new(Socket::Fresh(socket), client, permit).serve());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener() -> Listener {
+        Listener::bind(&"127.0.0.1:0".parse().unwrap(), 16, None).unwrap()
+    }
+
+    #[test]
+    fn a_client_is_shown_by_the_address_that_it_has_for_people() {
+        for (peer, address, port) in [
+            (Some("10.0.0.1:7"), "10.0.0.1", "7"),
+            (Some("[::ffff:10.0.0.1]:7"), "10.0.0.1", "7"),
+            (Some("[::1]:65535"), "::1", "65535"),
+            (None, "", ""),
+        ] {
+            let client = client(&listener(), peer.map(|peer| peer.parse().unwrap()));
+            assert_eq!((&*client.address, &*client.port), (address, port));
+        }
+    }
+
+    #[test]
+    fn somebody_waits_once_a_client_has_connected() {
+        let listener = listener();
+        assert!(!has_somebody(&listener));
+        let address = rustix::net::getsockname(&listener.socket).unwrap();
+        let _client = std::net::TcpStream::connect(SocketAddr::try_from(address).unwrap()).unwrap();
+        let end = std::time::Instant::now() + Duration::from_secs(10);
+        while !has_somebody(&listener) {
+            assert!(std::time::Instant::now() < end, "nobody has come");
+        }
+    }
+
+    #[test]
+    fn those_who_look_at_the_servers_pages_have_places_of_their_own() {
+        assert_eq!(kind_of(&listener()), Kind::Connection);
+        assert_eq!(kind_of(&listener().only_local()), Kind::Page);
+    }
 }

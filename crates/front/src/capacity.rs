@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The reserve is for what keeps the server alive, whatever clients do: control socket, new workers, reload, upgrade,
-//! logs. An accept loop that gets no [`Permit`] asks `idle` for a connection that can go, or waits, see `accept`.
+//! logs. Who gets no [`Permit`] asks `room` for a connection that can go.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -16,9 +16,6 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-
-use crate::repeated::Repeated;
-use crate::thread::here;
 
 /// Connections to listeners of the server's own pages: they have places of their own, or nobody could look at a server
 /// that is full.
@@ -110,6 +107,14 @@ impl Capacity {
         }
     }
 
+    /// With bounds that a test sets.
+    #[cfg(test)]
+    pub(crate) fn of_descriptors(connections: usize, descriptors: usize) -> Self {
+        let capacity = Self::new(Some(connections));
+        capacity.descriptors.store(descriptors, Relaxed);
+        capacity
+    }
+
     /// The server is about to let clients in: `open` descriptors are in use, `reserve` more are to be left alone.
     pub fn settle(&self, open: usize, reserve: usize) {
         let limit = limit_now();
@@ -171,7 +176,7 @@ impl Capacity {
     }
 
     /// One more, whether there is room or not.
-    fn overdraw(&'static self, kind: Kind) -> Permit {
+    pub(crate) fn overdraw(&'static self, kind: Kind) -> Permit {
         self.used[kind as usize].fetch_add(1, SeqCst);
         Permit { kind, capacity: self }
     }
@@ -258,26 +263,6 @@ impl Drop for Permit {
     }
 }
 
-/// A permit for a file on this thread. When descriptors run short, a connection that rests makes room; it closes within
-/// this turn of the event loop, and for so long the file has one of the reserve.
-pub(crate) fn permit_for_file() -> Option<Permit> {
-    let thread = here();
-    let permit = thread.capacity.enter(Kind::File);
-    let short = thread.capacity.is_short_of_files();
-    let relieved = short && thread.dismiss(false);
-    let permit = permit.or_else(|| relieved.then(|| thread.capacity.overdraw(Kind::File)));
-    if permit.is_none() {
-        static TOLD: Repeated = Repeated::new();
-        if let Some(again) = TOLD.pass() {
-            tracing::error!(
-                "no descriptor is left for a body: {}{again}",
-                thread.capacity.reason(Kind::File)
-            );
-        }
-    }
-    permit
-}
-
 /// See [`Capacity::crowd`].
 #[derive(Debug)]
 pub(crate) struct Crowd<'a>(&'a Capacity);
@@ -312,9 +297,7 @@ mod tests {
     }
 
     fn capacity(connections: usize, descriptors: usize) -> &'static Capacity {
-        let capacity = Capacity::new(Some(connections));
-        capacity.descriptors.store(descriptors, Relaxed);
-        Box::leak(Box::new(capacity))
+        Box::leak(Box::new(Capacity::of_descriptors(connections, descriptors)))
     }
 
     #[test]

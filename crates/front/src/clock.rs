@@ -34,6 +34,12 @@ impl Clock {
         self.now.set(howdah_sys::monotonic_ns());
     }
 
+    /// Lets time pass for a test.
+    #[cfg(test)]
+    pub(crate) fn advance(&self, span: Duration) {
+        self.now.set(self.after(span));
+    }
+
     /// CLOCK_MONOTONIC nanoseconds at the last refresh.
     pub(crate) fn now(&self) -> u64 {
         self.now.get()
@@ -68,5 +74,41 @@ impl Clock {
         *self.date.borrow_mut() = imf_fixdate(wall.as_secs());
         self.offset.set((wall.as_nanos() as u64).saturating_sub(howdah_sys::monotonic_ns()));
         self.stale.set(self.now.get() + NANOS - u64::from(wall.subsec_nanos()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_lies_so_far_ahead_and_no_time_is_no_deadline() {
+        let clock = Clock::new();
+        assert_eq!(clock.after(Duration::ZERO), 0);
+        assert_eq!(clock.after(Duration::from_secs(2)), clock.now() + 2 * NANOS);
+    }
+
+    #[test]
+    fn the_date_is_made_anew_when_its_second_is_over() {
+        let clock = Clock::new();
+        let date = || {
+            let mut out = Vec::new();
+            clock.put_date(&mut out);
+            out
+        };
+        let first = date();
+        assert!(first.ends_with(b" GMT"), "{}", first.escape_ascii());
+        *clock.date.borrow_mut() = [b'x'; 29];
+        assert_eq!(date(), [b'x'; 29], "within a second the text is used again");
+        clock.advance(Duration::from_secs(1));
+        assert!(date().ends_with(b" GMT"));
+    }
+
+    #[test]
+    fn a_moment_is_told_in_unix_time() {
+        let clock = Clock::new();
+        let wall = clock.wall(howdah_sys::monotonic_ns());
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        assert!(unix.abs_diff(wall) < 5 * NANOS, "{wall} at {unix}");
     }
 }

@@ -32,18 +32,12 @@ pub struct Config {
     pub write_timeout: Duration,
     /// Bytes per second below which a client takes a response too slowly, after a grace of ten seconds; 0 for no bound.
     pub min_send_rate: u64,
-    /// How long a worker may run a request before its response begins; then 504, and the worker is replaced.
-    pub request_timeout: Duration,
     /// Take a client that ends its side for gone, and interrupt the worker that runs its request.
     pub abort_on_disconnect: bool,
     /// Send the Server field.
     pub server_header: bool,
     /// Give each request an id: X-Request-Id.
     pub request_id: bool,
-    /// Where the application is mounted: what SCRIPT_NAME has of a path, and PATH_INFO has not.
-    pub path: Option<String>,
-    /// Requests that may wait for a worker; beyond, 503.
-    pub max_queue: usize,
     /// Bytes of a response held in memory for a slow client; beyond, they go to a file.
     pub response_buffer: usize,
     /// Bytes of all responses in files; beyond, workers wait. 0 for no files.
@@ -66,12 +60,9 @@ impl Default for Config {
             min_body_rate: 256,
             write_timeout: Duration::from_secs(60),
             min_send_rate: 256,
-            request_timeout: Duration::ZERO,
             abort_on_disconnect: false,
             server_header: true,
             request_id: true,
-            path: None,
-            max_queue: 1024,
             response_buffer: 1 << 20,
             response_spool: 1 << 30,
             spool_dir: None,

@@ -1,19 +1,17 @@
-//! Writes a complete request into a slot and queues it. Called by a connection; a worker takes it from there.
+//! A request in the form in which a slot holds it: what workers read, and what the logs are made from.
 
-use howdah_http1::{Head, decode_path};
+use howdah_http1::decode_path;
 use howdah_wire::request::Full;
 use howdah_wire::{
-    REQUEST_EXTENT, REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_SPOOLED, RequestReader, RequestWriter,
+    REQUEST_EXTENT, REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_SPOOLED, RequestReader, RequestWriter, Segment,
 };
 
-use crate::conn::Client;
-use crate::refusal::Refusal;
-use crate::request_id::{self, Id};
-use crate::slots::Place;
-use crate::spool::Spool;
-use crate::thread::here;
+use crate::request::Request;
+use crate::request_id::{self, Id, Ids};
+use crate::slots::{Place, Spool};
 
 /// The body of a complete request.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Body<'a> {
     /// Goes into the slot.
     Inline(&'a [u8]),
@@ -21,60 +19,39 @@ pub(crate) enum Body<'a> {
     Spooled(&'a Spool, u64),
 }
 
-/// A complete request, as a slot holds it.
-struct Complete<'a> {
-    head: &'a Head<'a>,
-    body: &'a Body<'a>,
-    client: &'a Client,
+/// A complete request.
+#[derive(Debug)]
+pub(crate) struct Complete<'a> {
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) body: Body<'a>,
     /// Percent-decoded.
-    path: &'a [u8],
+    pub(crate) path: &'a [u8],
     /// X-Request-Id; empty for none.
-    id: &'a [u8],
-}
-
-/// Writes the request and queues it for `conn`; gives its slot, and its id.
-pub(crate) fn enqueue(
-    head: &Head<'_>,
-    body: &Body<'_>,
-    client: &Client,
-    conn: usize,
-    path: &mut Vec<u8>,
-) -> Result<(u32, Id), Refusal> {
-    path.clear();
-    decode_path(head.path, path)?;
-    let thread = here();
-    let slot = thread.dispatch.borrow_mut().take_slot().ok_or(Refusal::Overload)?;
-    let mut room = request_id::ROOM;
-    let request = Complete { head, body, client, path, id: request_id::choose(head, &mut room) };
-    let Ok(place) = request.place(slot) else {
-        thread.dispatch.borrow_mut().put_back(slot);
-        return Err(Refusal::TooLarge);
-    };
-    if thread.queue(slot, place, conn) { Ok((slot, Id::new(request.id))) } else { Err(Refusal::Overload) }
+    pub(crate) id: &'a [u8],
 }
 
 /// What a slot would hold of a request that comes into none, without its body, and its id.
-pub(crate) fn copy(head: &Head<'_>, client: &Client) -> Option<(Box<[u8]>, Id)> {
+pub(crate) fn copy(request: &Request<'_>, ids: &Ids) -> Option<(Box<[u8]>, Id)> {
     let (mut path, mut room) = (Vec::new(), request_id::ROOM);
-    if decode_path(head.path, &mut path).is_err() {
+    if decode_path(request.path, &mut path).is_err() {
         path.clear();
     }
     // The record and its table, and at most three times the target: as sent, decoded, and its query.
-    let mut area = vec![0; 4096 + 3 * head.len];
-    let body = &Body::Inline(b"");
-    let request = Complete { head, body, client, path: &path, id: request_id::choose(head, &mut room) };
-    request.write(&mut area).ok()?;
+    let mut area = vec![0; 4096 + 3 * request.length];
+    let id = ids.choose(request.fields.clone(), &mut room);
+    Complete { request, body: Body::Inline(b""), path: &path, id }.write(&mut area).ok()?;
     let used = RequestReader::new(&area).used().len();
     area.truncate(used);
-    Some((area.into(), Id::new(request.id)))
+    Some((area.into(), Id::new(id)))
 }
 
 impl Complete<'_> {
-    /// Writes the request near the response ring if it fits there, else where there is more room.
-    fn place(&self, slot: u32) -> Result<Place, Full> {
-        let segment = here().segment();
-        let extent =
-            if let Body::Spooled(Spool::Extent(extent), _) = self.body { Some(extent.index) } else { None };
+    /// Writes the request into a slot of ours, near the response ring if it fits there, else where there is more room.
+    pub(crate) fn place(&self, segment: &Segment, slot: u32) -> Result<Place, Full> {
+        let extent = match self.body {
+            Body::Spooled(spool, _) => spool.extent(),
+            Body::Inline(_) => None,
+        };
         let write_at = |near| {
             segment.place_request(slot, near);
             self.write(segment.request_area(slot, near)).map(|()| Place { near, extent })
@@ -83,29 +60,27 @@ impl Complete<'_> {
     }
 
     fn write(&self, area: &mut [u8]) -> Result<(), Full> {
-        let Self { head, client, .. } = self;
+        let Self { request, path, .. } = self;
+        let client = request.client;
         let mut out = RequestWriter::new(area);
-        out.record.method = out.put(head.method)?;
-        out.record.uri = out.put(head.path_and_query)?;
-        out.record.path = out.put(self.path)?;
-        out.record.query = out.put(head.query)?;
-        out.record.protocol = out.put(match head.version {
-            howdah_http1::Version::Http10 => b"HTTP/1.0",
-            howdah_http1::Version::Http11 => b"HTTP/1.1",
-        })?;
+        out.record.method = out.put(request.method)?;
+        out.record.uri = out.put(request.target)?;
+        out.record.path = out.put(path)?;
+        out.record.query = out.put(request.query)?;
+        out.record.protocol = out.put(request.protocol)?;
         out.record.server_name = out.put(client.origin.name.as_bytes())?;
         out.record.server_port = out.put(client.origin.port.as_bytes())?;
         out.record.remote_addr = out.put(client.address.as_bytes())?;
         out.record.remote_port = out.put(client.port.as_bytes())?;
-        out.record.flags = flags(head, self.body, client);
+        out.record.flags = flags(request, self.body);
         self.write_fields(&mut out)?;
-        write_body(&mut out, head, self.body)?;
+        write_body(&mut out, request, self.body)?;
         out.finish();
         Ok(())
     }
 
     fn write_fields(&self, out: &mut RequestWriter<'_>) -> Result<(), Full> {
-        for field in self.head.fields() {
+        for field in self.request.fields.clone() {
             // CONTENT_LENGTH is the length of what was received, whatever framing it had.
             let ours = field.name.eq_ignore_ascii_case(b"content-length")
                 || request_id::is_name(field.name) && !self.id.is_empty();
@@ -117,29 +92,79 @@ impl Complete<'_> {
     }
 }
 
-fn write_body(out: &mut RequestWriter<'_>, head: &Head<'_>, body: &Body<'_>) -> Result<(), Full> {
-    out.record.body_length = match *body {
+fn write_body(out: &mut RequestWriter<'_>, request: &Request<'_>, body: Body<'_>) -> Result<(), Full> {
+    out.record.body_length = match body {
         Body::Inline(bytes) => bytes.len() as u64,
         Body::Spooled(_, length) => length,
     };
-    if head.framing != howdah_http1::Framing::None {
+    if request.has_body {
         out.variable(b"CONTENT_LENGTH", itoa::Buffer::new().format(out.record.body_length).as_bytes())?;
     }
-    match *body {
+    match body {
         Body::Inline(bytes) => out.record.body = out.put(bytes)?,
-        Body::Spooled(Spool::Extent(extent), _) => out.record.extent = extent.index,
-        Body::Spooled(Spool::File { .. }, _) => {}
+        Body::Spooled(spool, _) => out.record.extent = spool.extent().unwrap_or(out.record.extent),
     }
     Ok(())
 }
 
-fn flags(head: &Head<'_>, body: &Body<'_>, client: &Client) -> u32 {
+fn flags(request: &Request<'_>, body: Body<'_>) -> u32 {
     let when = |condition: bool, flag: u32| if condition { flag } else { 0 };
-    when(client.secure, REQUEST_HTTPS)
-        | when(head.method == b"HEAD", REQUEST_IS_HEAD)
+    when(request.client.secure, REQUEST_HTTPS)
+        | when(request.is_head(), REQUEST_IS_HEAD)
         | match body {
             Body::Inline(_) => 0,
             Body::Spooled(Spool::File { .. }, _) => REQUEST_SPOOLED,
             Body::Spooled(Spool::Extent(_), _) => REQUEST_EXTENT,
         }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn a_request_is_written_as_its_worker_reads_it() {
+        let head = "POST /a%20b?c=d HTTP/1.1\r\nHost: h:80\r\nX-A: 1\r\nX-A: 2\r\nContent-Length: 3\r\n\r\n";
+        sample::with(head, &sample::client("10.0.0.1", false), |request| {
+            let mut area = vec![0; 4096];
+            let complete = Complete { request, body: Body::Inline(b"abc"), path: b"/a b", id: b"me" };
+            complete.write(&mut area).unwrap();
+            let written = RequestReader::new(&area);
+            assert_eq!((written.method(), written.uri()), (&b"POST"[..], &b"/a%20b?c=d"[..]));
+            assert_eq!((written.path(), written.query()), (&b"/a b"[..], &b"c=d"[..]));
+            assert_eq!((written.protocol(), written.remote_addr()), (&b"HTTP/1.1"[..], &b"10.0.0.1"[..]));
+            for (name, value) in [
+                ("HTTP_HOST", Some("h:80")),
+                ("HTTP_X_A", Some("1, 2")),
+                ("CONTENT_LENGTH", Some("3")),
+                ("HTTP_X_REQUEST_ID", Some("me")),
+                ("HTTP_CONTENT_LENGTH", None),
+            ] {
+                assert_eq!(written.field(name.as_bytes()), value.map(str::as_bytes), "{name}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_copy_has_the_words_of_a_request_that_comes_into_no_slot() {
+        let target = "x".repeat(3000);
+        let head = format!("GET /{target} HTTP/1.1\r\nHost: h\r\nCookie: {target}\r\n\r\n");
+        sample::with(&head, &sample::client("", false), |request| {
+            let (words, id) = copy(request, &Ids::new(true).unwrap()).unwrap();
+            let words = RequestReader::new(&words);
+            assert_eq!((words.uri().len(), words.field(b"HTTP_COOKIE")), (3001, Some(target.as_bytes())));
+            assert_eq!(words.field(b"HTTP_X_REQUEST_ID"), Some(id.bytes()));
+        });
+    }
+
+    #[test]
+    fn a_request_that_fits_nowhere_is_refused() {
+        let head = format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", "x".repeat(1000));
+        sample::with(&head, &sample::client("", false), |request| {
+            let complete = Complete { request, body: Body::Inline(b""), path: b"/", id: b"" };
+            assert!(complete.write(&mut vec![0; 900]).is_err());
+            assert!(complete.write(&mut vec![0; 4096]).is_ok());
+        });
+    }
 }

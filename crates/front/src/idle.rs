@@ -2,9 +2,13 @@
 //!
 //! First go connections that are kept for another request, the one that has been idle for longest before all others;
 //! then those that have been open for a second and have not sent a byte, with 408. Never one with a request under way: the
-//! connection's own task looks once more whether something has come before it closes (`intake`).
+//! connection's own task looks once more whether something has come before it closes (`intake`). `room` asks.
 
-use crate::registry::{Entry, Registry, Rest};
+use std::cell::RefCell;
+
+use slab::Slab;
+
+use crate::timers::{Entry, Rest, Timers};
 
 /// Candidates to find with one look at all connections.
 const AT_ONCE: usize = 64;
@@ -23,19 +27,31 @@ struct Candidate {
 
 /// What the last look has found.
 #[derive(Debug, Default)]
-pub(crate) struct Candidates {
+struct Candidates {
     /// The last one goes first.
     list: Vec<Candidate>,
     barren_until: u64,
 }
 
-impl Registry {
+/// Those that could make room: connections to the application, and to the server's own pages.
+#[derive(Debug, Default)]
+pub(crate) struct Idle {
+    candidates: RefCell<[Candidates; 2]>,
+}
+
+impl Idle {
     /// Asks the connection to go that has rested for longest, among those to the server's own pages or the others. False
     /// when none rests.
-    pub(crate) fn dismiss(&mut self, for_pages: bool, now: u64) -> bool {
-        let known = &mut self.candidates[usize::from(for_pages)];
-        while let Some(candidate) = known.list.pop() {
-            if let Some(entry) = self.entries.get_mut(candidate.key)
+    pub(crate) fn dismiss(&self, timers: &Timers, for_pages: bool, now: u64) -> bool {
+        let known = &mut self.candidates.borrow_mut()[usize::from(for_pages)];
+        timers.with(|entries| known.dismiss(entries, for_pages, now))
+    }
+}
+
+impl Candidates {
+    fn dismiss(&mut self, entries: &mut Slab<Entry>, for_pages: bool, now: u64) -> bool {
+        while let Some(candidate) = self.list.pop() {
+            if let Some(entry) = entries.get_mut(candidate.key)
                 && find(candidate.key, entry, for_pages, now) == Some(candidate)
             {
                 entry.unwanted = true;
@@ -43,12 +59,12 @@ impl Registry {
                 return true;
             }
         }
-        if now < known.barren_until {
+        if now < self.barren_until {
             return false;
         }
-        known.list = look(self.entries.iter().filter_map(|(key, entry)| find(key, entry, for_pages, now)));
-        known.barren_until = if known.list.is_empty() { now + BARREN } else { 0 };
-        !known.list.is_empty() && self.dismiss(for_pages, now)
+        self.list = look(entries.iter().filter_map(|(key, entry)| find(key, entry, for_pages, now)));
+        self.barren_until = if self.list.is_empty() { now + BARREN } else { 0 };
+        !self.list.is_empty() && self.dismiss(entries, for_pages, now)
     }
 }
 
@@ -79,53 +95,69 @@ mod tests {
 
     const NOW: u64 = 10 * GREETING;
 
-    fn registry(entries: &[(Rest, u64)]) -> Registry {
-        let mut registry = Registry::default();
-        for &(rest, since) in entries {
-            let key = registry.insert(false);
-            let entry = registry.get(key);
-            (entry.rest, entry.since) = (rest, since);
-        }
-        registry
+    /// Connections by how they rest and since when, the last one to the server's own pages.
+    struct Crowd {
+        entries: Slab<Entry>,
+        known: [Candidates; 2],
     }
 
-    fn dismissed(registry: &mut Registry, now: u64) -> Option<usize> {
-        let before: Vec<_> = registry.entries.iter().map(|(_, entry)| entry.unwanted).collect();
-        let any = registry.dismiss(false, now);
-        let found = registry.entries.iter().find(|(key, entry)| entry.unwanted && !before[*key]);
-        assert_eq!(any, found.is_some());
-        found.map(|(key, _)| key)
+    fn crowd(entries: impl IntoIterator<Item = (Rest, u64)>) -> Crowd {
+        let entry = |(rest, since)| Entry::at_rest(rest, since);
+        Crowd { entries: entries.into_iter().map(entry).enumerate().collect(), known: Default::default() }
+    }
+
+    impl Crowd {
+        fn dismiss(&mut self, for_pages: bool, now: u64) -> bool {
+            self.known[usize::from(for_pages)].dismiss(&mut self.entries, for_pages, now)
+        }
+
+        /// Who goes now.
+        fn dismissed(&mut self, now: u64) -> Option<usize> {
+            let before: Vec<_> = self.entries.iter().map(|(_, entry)| entry.unwanted).collect();
+            let any = self.dismiss(false, now);
+            let found = self.entries.iter().find(|(key, entry)| entry.unwanted && !before[*key]);
+            assert_eq!(any, found.is_some());
+            found.map(|(key, _)| key)
+        }
     }
 
     #[test]
     fn the_longest_idle_goes_first_then_the_silent_never_one_with_a_request() {
         let fresh = NOW - GREETING / 2;
-        let mut registry =
-            registry(&[(Rest::New, 1), (Rest::Kept, 9), (Rest::No, 2), (Rest::Kept, 3), (Rest::New, fresh)]);
-        let order: Vec<_> = (0..5).map(|_| dismissed(&mut registry, NOW)).collect();
+        let mut crowd =
+            crowd([(Rest::New, 1), (Rest::Kept, 9), (Rest::No, 2), (Rest::Kept, 3), (Rest::New, fresh)]);
+        let order: Vec<_> = (0..5).map(|_| crowd.dismissed(NOW)).collect();
         assert_eq!(order, [Some(3), Some(1), Some(0), None, None]);
-        assert_eq!(dismissed(&mut registry, NOW + GREETING), Some(4), "it had its second");
+        assert_eq!(crowd.dismissed(NOW + GREETING), Some(4), "it had its second");
     }
 
     #[test]
     fn one_that_has_become_busy_since_the_look_is_passed_over() {
-        let mut registry = registry(&[(Rest::Kept, 1), (Rest::Kept, 2), (Rest::Kept, 3), (Rest::Kept, 4)]);
-        assert_eq!(dismissed(&mut registry, NOW), Some(0));
-        registry.get(1).rest = Rest::No;
-        registry.get(2).since = 9;
-        assert_eq!(dismissed(&mut registry, NOW), Some(3));
-        assert_eq!(dismissed(&mut registry, NOW), Some(2), "idle again, for less long");
+        let mut crowd = crowd([(Rest::Kept, 1), (Rest::Kept, 2), (Rest::Kept, 3), (Rest::Kept, 4)]);
+        assert_eq!(crowd.dismissed(NOW), Some(0));
+        crowd.entries[1].rest = Rest::No;
+        crowd.entries[2].since = 9;
+        assert_eq!(crowd.dismissed(NOW), Some(3));
+        assert_eq!(crowd.dismissed(NOW), Some(2), "idle again, for less long");
     }
 
     #[test]
     fn many_go_in_order_and_each_kind_for_itself() {
-        let entries: Vec<_> = (0..500_u64).map(|number| (Rest::Kept, 1 + number * 7 % 500)).collect();
-        let mut registry = registry(&entries);
-        let page = registry.insert(true);
-        (registry.get(page).rest, registry.get(page).since) = (Rest::Kept, 0);
+        let since = |number: u64| 1 + number * 7 % 500;
+        let mut crowd = crowd((0..500).map(|number| (Rest::Kept, since(number))).chain([(Rest::Kept, 0)]));
+        crowd.entries[500].for_pages = true;
         let order: Vec<_> =
-            (0..500).filter_map(|_| dismissed(&mut registry, NOW)).map(|key| entries[key].1).collect();
+            (0..500).filter_map(|_| crowd.dismissed(NOW)).map(|key| since(key as u64)).collect();
         assert!(order.is_sorted() && order.len() == 500);
-        assert!(!registry.dismiss(false, NOW) && registry.dismiss(true, NOW));
+        assert!(!crowd.dismiss(false, NOW) && crowd.dismiss(true, NOW));
+    }
+
+    #[test]
+    fn a_look_that_has_found_nobody_is_not_repeated_at_once() {
+        let mut crowd = crowd([(Rest::No, 1)]);
+        assert!(!crowd.dismiss(false, NOW));
+        crowd.entries[0].rest = Rest::Kept;
+        assert!(!crowd.dismiss(false, NOW + BARREN - 1));
+        assert!(crowd.dismiss(false, NOW + BARREN));
     }
 }

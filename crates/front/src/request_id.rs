@@ -1,14 +1,12 @@
 //! Request ids: one name for a request in every log, ours, the application's and those of the servers before us.
 //!
 //! A client's X-Request-Id is taken over when it is [sane](is_sane), else one is made. `fill` puts it among the
-//! request's fields, so the application finds it as HTTP_X_REQUEST_ID; `head` and `refusal` send it back.
+//! request's fields, so the application finds it as HTTP_X_REQUEST_ID; the response's head bears it, too.
 
 use std::cell::Cell;
 use std::io;
 
-use howdah_http1::{Head, encode};
-
-use crate::thread::here;
+use howdah_http1::{Fields, encode};
 
 /// The field, in requests and responses.
 pub(crate) const NAME: &[u8] = b"X-Request-Id";
@@ -27,7 +25,7 @@ pub(crate) type Made = [u8; DIGITS];
 /// Room for one.
 pub(crate) const ROOM: Made = [0; DIGITS];
 
-/// The id of a request, kept by its connection: what stands in the slot any worker may write over, and it goes into the
+/// The id of a request, kept by its exchange: what stands in the slot any worker may write over, and it goes into the
 /// head of the response.
 #[derive(Debug)]
 pub(crate) enum Id {
@@ -64,27 +62,41 @@ impl Id {
     }
 }
 
-/// Makes the ids of a front thread. The number rises in its text, so an id costs no division.
+/// The ids of a front thread. The number rises in its text, so an id costs no division.
 #[derive(Debug)]
-pub(crate) struct Maker {
+pub(crate) struct Ids {
+    /// Whether there are any.
+    wanted: bool,
     last: Cell<Made>,
 }
 
-impl Maker {
+impl Ids {
     /// # Errors
     /// When the system gives no random bytes.
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self::after(howdah_sys::random()?, 0))
+    pub(crate) fn new(wanted: bool) -> io::Result<Self> {
+        Ok(Self { wanted, ..Self::after(howdah_sys::random()?, 0) })
     }
 
     fn after(prefix: u64, number: u64) -> Self {
         let mut last = [0; DIGITS];
         last.copy_from_slice(format!("{prefix:016x}{number:016x}").as_bytes());
-        Self { last: Cell::new(last) }
+        Self { wanted: true, last: Cell::new(last) }
+    }
+
+    /// The id of a request with these fields: the client's, or one made in `room`; empty when there are to be none.
+    pub(crate) fn choose<'a>(&self, fields: Fields<'a>, room: &'a mut Made) -> &'a [u8] {
+        match given(fields) {
+            _ if !self.wanted => b"",
+            Some(id) => id,
+            None => {
+                *room = self.make();
+                room
+            }
+        }
     }
 
     /// An id that this thread has not made before.
-    pub(crate) fn make(&self) -> Made {
+    fn make(&self) -> Made {
         let mut id = self.last.get();
         for digit in id.iter_mut().rev() {
             *digit = match *digit {
@@ -101,22 +113,9 @@ impl Maker {
     }
 }
 
-/// The id of a request: the client's, or one made in `room`; empty when there are to be none.
-pub(crate) fn choose<'a>(head: &Head<'a>, room: &'a mut Made) -> &'a [u8] {
-    let thread = here();
-    match given(head) {
-        _ if !thread.config.request_id => b"",
-        Some(id) => id,
-        None => {
-            *room = thread.ids.make();
-            room
-        }
-    }
-}
-
 /// The id that the client has given, when it is one and [sane](is_sane).
-fn given<'b>(head: &Head<'b>) -> Option<&'b [u8]> {
-    let mut fields = head.fields().filter(|field| is_name(field.name));
+fn given(fields: Fields<'_>) -> Option<&[u8]> {
+    let mut fields = fields.filter(|field| is_name(field.name));
     let id = fields.next()?.value;
     (is_sane(id) && fields.next().is_none()).then_some(id)
 }
@@ -145,7 +144,7 @@ mod tests {
     #[test]
     fn ids_rise_in_hexadecimal() {
         for (number, next) in [(0, "01"), (0x09, "0a"), (0x0f, "10"), (0x9f, "a0"), (0xff, "00")] {
-            let id = String::from_utf8(Maker::after(0xfeed, number).make().to_vec()).unwrap();
+            let id = String::from_utf8(Ids::after(0xfeed, number).make().to_vec()).unwrap();
             assert!(id.starts_with("000000000000feed") && id.ends_with(next), "{id}");
             assert_eq!(u64::from_str_radix(&id[16..], 16).unwrap(), number + 1);
         }
@@ -153,10 +152,32 @@ mod tests {
 
     #[test]
     fn a_threads_ids_differ_from_anothers_and_from_each_other() {
-        let (one, other) = (Maker::new().unwrap(), Maker::new().unwrap());
+        let (one, other) = (Ids::new(true).unwrap(), Ids::new(true).unwrap());
         let ids: std::collections::HashSet<Made> =
             (0..1000).flat_map(|_| [one.make(), other.make()]).collect();
         assert_eq!(ids.len(), 2000);
+    }
+
+    #[test]
+    fn a_clients_id_is_taken_over_when_it_is_the_only_one_and_sane() {
+        use crate::sample;
+        for (fields, wanted, given) in [
+            ("X-Request-Id: mine\r\n", true, Some("mine")),
+            ("x-request-id: mine\r\n", false, Some("")),
+            ("X-Request-Id: two words\r\n", true, None),
+            ("X-Request-Id: one\r\nX-Request-Id: one\r\n", true, None),
+            ("", true, None),
+            ("", false, Some("")),
+        ] {
+            let ids = Ids { wanted, ..Ids::after(7, 0) };
+            let head = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+            sample::with(&head, &sample::client("", false), |request| {
+                let mut room = ROOM;
+                let id = ids.choose(request.fields.clone(), &mut room);
+                let made = "00000000000000070000000000000001";
+                assert_eq!(id, given.unwrap_or(made).as_bytes(), "{fields}");
+            });
+        }
     }
 
     #[test]

@@ -1,320 +1,205 @@
-//! A front thread: one event loop, and the state that its connections share.
+//! A front thread: one event loop and all that lives on it. Everything is put together here, and gets what it needs from
+//! here; nobody reaches for it.
 //!
-//! Tasks reach that state through [`here`], because everything in it belongs to one thread and none of it is held
-//! across an await. The loop's own turn is in [`before_park`] and [`after_unpark`]: tokio calls them around every
-//! sleep, which is where wake-ups are batched.
+//! The loop's own turn is in [`before_park`] and [`after_unpark`]: tokio calls them around every sleep, which is where
+//! wake-ups are batched. Only they have to find their thread by themselves.
 
-use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::HashMap;
+use std::cell::{OnceCell, RefCell};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_accesslog::Source;
-use howdah_http1::FieldStore;
 use howdah_metrics::Recorder;
-use howdah_wire::{FrontCell, Roster, Segment};
-use tokio::io::unix::AsyncFd;
-use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{Notify, Semaphore};
 
-use crate::account::AccessLog;
+use crate::accept::Entrance;
+use crate::app::{PACKET, Pool, PoolSetup, Services};
 use crate::capacity::Capacity;
-use crate::channel::PACKET;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::dispatch::{Dispatch, SPIN_NS};
-use crate::local::Local;
-use crate::registry::Registry;
-use crate::request_id::Maker;
-use crate::response_spool::JOBS;
-use crate::slots::Place;
-use crate::slow::SlowLog;
-use crate::stock::Stock;
-use crate::{Damaged, Overdue};
+use crate::doors::Doors;
+use crate::exchange::Desks;
+use crate::h1;
+use crate::listen::Listener;
+use crate::outflow::{Holding, Stock};
+use crate::pages::Local;
+use crate::record::{AccessLog, Records, SlowLog};
+use crate::request_id::Ids;
+use crate::room::Room;
+use crate::route::Router;
+use crate::timers::Timers;
 
-/// Bytes that one read may bring.
-pub(crate) const READ_SIZE: usize = 64 * 1024;
-/// Requests queued between two looks at workers while the thread does not sleep. A worker that gets fewer at a time is
-/// through with them before the next ones come, and to wake it again costs more than they do.
-const BATCH: u32 = 32;
 /// How often deadlines are looked at.
 const SWEEP: Duration = Duration::from_millis(100);
-/// Idle connections that a sweep lets go for clients that wait at another thread.
-const TURN: usize = 8;
-/// How long requests may wait though workers sleep.
-const BACKSTOP: Duration = Duration::from_millis(1);
+/// How often to look again at what is usually told: news may come between the look and the wait.
+const LOOK: Duration = Duration::from_millis(50);
 
-/// State of a front thread.
+/// What a front thread needs to start.
+#[expect(missing_debug_implementations, reason = "segments have no useful rendering")]
+pub struct Setup {
+    /// Settings.
+    pub config: Arc<Config>,
+    /// The applications. The first one has every path that no other is mounted at.
+    pub pools: Vec<PoolSetup>,
+    /// Number of this thread, from 0.
+    pub index: u32,
+    /// Workers write to it when this thread sleeps.
+    pub eventfd: OwnedFd,
+    /// Accepted from at once; shared with the other threads. [`crate::Front::accept`] adds some later.
+    pub listeners: Vec<Listener>,
+    /// Where finished requests are told.
+    pub access_log: Option<AccessLog>,
+    /// Where those are told that took too long.
+    pub slow_log: Option<SlowLog>,
+    /// Where they are counted; each thread has its own.
+    pub recorder: Recorder,
+    /// Pages that the front answers by itself.
+    pub local: Option<Arc<Local>>,
+    /// Bounds what clients cost; the same for all threads.
+    pub capacity: &'static Capacity,
+    /// What responses hold for slow clients; one for all threads.
+    pub stock: Arc<Stock>,
+}
+
+/// See the module.
+#[derive(Debug)]
 pub(crate) struct Thread {
-    pub(crate) config: Arc<Config>,
-    segment: Cell<Segment>,
-    /// Number of this thread.
-    index: u32,
-    pub(crate) clock: Clock,
-    pub(crate) dispatch: RefCell<Dispatch>,
-    pub(crate) registry: RefCell<Registry>,
-    pub(crate) scratch: RefCell<Scratch>,
-    /// Makes ids for requests that have none.
-    pub(crate) ids: Maker,
-    /// Channels to workers, by index.
-    pub(crate) channels: RefCell<HashMap<u16, Arc<AsyncFd<OwnedFd>>>>,
-    /// Accept loops, and what is theirs: of listeners that lead to the application...
-    pub(crate) doors: Doors,
-    /// ...and of those for the server's own pages.
-    pub(crate) page_doors: Doors,
-    /// How many connections and files there may be, in all threads.
-    pub(crate) capacity: &'static Capacity,
-    /// No connection is kept.
-    pub(crate) draining: Cell<bool>,
-    /// When draining: until when idle connections may bring another request, in monotonic nanoseconds.
-    pub(crate) idle_until: Cell<u64>,
-    /// Tells accept loops that `closing` is set, and whoever waits for their end or the last connection's.
-    pub(crate) changed: Notify,
-    pub(crate) outlets: Outlets,
-    cell: Cell<&'static FrontCell>,
-    /// Extents at hand.
-    pub(crate) extents: RefCell<Vec<u32>>,
-    /// What responses hold for slow clients, on all threads.
-    pub(crate) stock: Arc<Stock>,
-    /// Turns at the disk.
-    pub(crate) disk: Arc<Semaphore>,
-    /// Until when no response goes to a file, in monotonic nanoseconds.
-    pub(crate) files_rest_until: Cell<u64>,
-    /// Requests refused for a full queue since the log was last told.
-    overloaded: Cell<u64>,
-    queued: Cell<u32>,
-    backstop: Notify,
-}
-
-/// Accept loops of one kind.
-#[derive(Debug, Default)]
-pub(crate) struct Doors {
-    /// Loops that run.
-    pub(crate) accepting: Cell<usize>,
-    /// They are to end.
-    pub(crate) closing: Cell<bool>,
-    /// Connections that came through them.
-    pub(crate) inside: Cell<usize>,
-}
-
-/// Adds to a counter of the thread.
-pub(crate) fn add(counter: &Cell<usize>, by: isize) {
-    counter.set(counter.get().saturating_add_signed(by));
-}
-
-/// Where the thread tells what happens.
-pub(crate) struct Outlets {
-    /// Finished requests.
-    pub(crate) access_log: Option<AccessLog>,
-    /// Requests that took too long.
-    pub(crate) slow_log: Option<SlowLog>,
-    /// Counters.
-    pub(crate) recorder: Recorder,
-    /// Pages that the front answers by itself, and who makes them.
-    pub(crate) local: Option<Arc<Local>>,
-    /// Workers that are stuck.
-    pub(crate) overdue: UnboundedSender<Overdue>,
-    /// Workers whose client has left.
-    pub(crate) departed: UnboundedSender<u16>,
-    /// Segments that are damaged.
-    pub(crate) damaged: UnboundedSender<Damaged>,
-    /// Who the workers are.
-    pub(crate) roster: Roster,
-}
-
-impl Outlets {
-    /// Whether the access log wants values from there.
-    pub(crate) fn wants(&self, source: Source) -> bool {
-        self.access_log.as_ref().is_some_and(|log| log.wants(source))
-    }
-}
-
-/// Buffers that are only used between two awaits.
-pub(crate) struct Scratch {
-    /// Where reads go.
-    pub(crate) input: Box<[u8]>,
-    /// Where packets from workers go.
-    pub(crate) packet: Box<[u8]>,
-    /// Field positions of the head being looked at.
-    pub(crate) fields: FieldStore,
-    /// The path, decoded.
-    pub(crate) path: Vec<u8>,
-    /// The response being built.
-    pub(crate) output: Vec<u8>,
+    pub(crate) pools: Vec<&'static Pool>,
+    clock: &'static Clock,
+    timers: &'static Timers,
+    desks: &'static Desks,
+    records: &'static Records,
+    entrance: Entrance,
 }
 
 thread_local! {
     static HERE: OnceCell<&'static Thread> = const { OnceCell::new() };
 }
 
-/// The front thread that we are on.
-///
-/// # Panics
-/// On any other thread.
-pub(crate) fn here() -> &'static Thread {
-    HERE.with(|here| *here.get().expect("only tasks of a front thread ask for it"))
+/// A front thread lives as long as its process, and so does what it has.
+fn forever<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
 }
 
 impl Thread {
     /// Makes the calling thread a front thread, for the rest of the process.
-    pub(crate) fn install(
-        config: Arc<Config>,
-        segment: Segment,
-        index: u32,
-        capacity: &'static Capacity,
-        outlets: Outlets,
-        stock: Arc<Stock>,
-    ) -> std::io::Result<&'static Self> {
-        let dispatch = Dispatch::new(segment, index, config.max_queue, outlets.damaged.clone());
-        let scratch = Scratch {
-            input: vec![0; READ_SIZE].into_boxed_slice(),
-            packet: vec![0; PACKET].into_boxed_slice(),
-            fields: FieldStore::new(),
-            path: Vec::new(),
-            output: Vec::with_capacity(READ_SIZE),
-        };
-        let thread = Box::leak(Box::new(Self {
-            config,
-            segment: Cell::new(segment),
-            index,
-            clock: Clock::new(),
-            dispatch: RefCell::new(dispatch),
-            registry: RefCell::default(),
-            scratch: RefCell::new(scratch),
-            ids: Maker::new()?,
-            channels: RefCell::default(),
-            doors: Doors::default(),
-            page_doors: Doors::default(),
-            capacity,
-            draining: Cell::new(false),
-            idle_until: Cell::new(0),
-            changed: Notify::new(),
-            outlets,
-            cell: Cell::new(&segment.fronts()[index as usize]),
-            extents: RefCell::new(segment.extents_of(index).rev().collect()),
-            stock,
-            disk: Arc::new(Semaphore::new(JOBS)),
-            files_rest_until: Cell::new(0),
-            overloaded: Cell::new(0),
-            queued: Cell::new(0),
-            backstop: Notify::new(),
-        }));
+    ///
+    /// # Errors
+    /// When the system has no random bytes, or there is no application.
+    ///
+    /// # Panics
+    /// When it is one already.
+    pub(crate) fn install(setup: Setup) -> io::Result<&'static Self> {
+        let thread = forever(Self::build(setup)?);
         // The pool for work that may block panics when its first thread cannot be had, which later may be so.
         tokio::task::spawn_blocking(|| ());
-        HERE.with(|here| here.set(thread).ok().expect("a thread becomes a front thread once"));
+        HERE.with(|here| here.set(thread).expect("a thread becomes a front thread once"));
         Ok(thread)
     }
 
-    /// Those of a listener, by whether it is for the server's own pages alone.
-    pub(crate) fn doors(&self, for_pages: bool) -> &Doors {
-        if for_pages { &self.page_doors } else { &self.doors }
+    fn build(setup: Setup) -> io::Result<Self> {
+        let Setup { config, capacity, .. } = setup;
+        let clock = forever(Clock::new());
+        let timers = forever(Timers::new(clock));
+        let desks = forever(Desks::default());
+        let records = forever(Records::new(setup.access_log, setup.slow_log, setup.recorder, clock));
+        let room = forever(Room::new(capacity, timers, clock, records));
+        let doors = forever(Doors::new(capacity, clock));
+        let ids = forever(Ids::new(config.request_id)?);
+        let packet = forever(RefCell::new(vec![0; PACKET].into_boxed_slice()));
+        let wants_report = records.wants(Source::Environment);
+        let services = Services { clock, desks, ids, room, packet, wants_report };
+        let directory = config.spool_dir.clone().unwrap_or_else(std::env::temp_dir);
+        let pool = |pool| forever(Pool::new(pool, setup.index, directory.clone(), services));
+        let pools: Vec<&'static Pool> = setup.pools.into_iter().map(pool).collect();
+        let no_pool = || io::Error::new(io::ErrorKind::InvalidInput, "a front thread has no application");
+        let router = Router::new(setup.local, &pools, ids).ok_or_else(no_pool)?;
+        let holding = forever(Holding::new(Arc::clone(&config), clock, setup.stock, room));
+        let scratch = RefCell::default();
+        let server = h1::Server { config, clock, timers, doors, records, holding, router, scratch };
+        let entrance = Entrance { doors, room, server: forever(server) };
+        Ok(Self { pools, clock, timers, desks, records, entrance })
     }
 
-    /// What this thread shares with its workers.
-    pub(crate) fn segment(&self) -> Segment {
-        self.segment.get()
+    /// Accepts connections from a listener until the thread closes its listeners.
+    pub(crate) fn accept(&self, listener: Listener) {
+        tokio::task::spawn_local(self.entrance.accept(listener));
     }
 
-    /// Goes on with another segment. No worker uses the present one any more.
-    pub(crate) fn replace(&self, segment: Segment) {
-        let old = self.segment.replace(segment);
-        self.cell.set(&segment.fronts()[self.index as usize]);
-        for extent in segment.extents_of(self.index) {
-            if !self.extents.borrow().contains(&extent) {
-                segment.extent(extent).copy_from_slice(old.extent(extent));
-            }
+    /// Closes the listeners for the server's own pages, or the others.
+    pub(crate) async fn close(&self, for_pages: bool) {
+        let doors = self.entrance.doors;
+        doors.close(for_pages);
+        while doors.is_open(for_pages) {
+            let _ = tokio::time::timeout(LOOK, doors.changed.notified()).await;
         }
-        self.dispatch.borrow_mut().replace(segment, self.index, &mut self.registry.borrow_mut());
-        self.turn();
     }
 
-    /// Queues the request in `slot` for `conn`. False when the queue has no room.
-    pub(crate) fn queue(&self, slot: u32, place: Place, conn: usize) -> bool {
-        let queued = self.dispatch.borrow_mut().queue(slot, place, conn, self.clock.now());
-        self.queued.set(self.queued.get() + 1);
-        if self.queued.get() >= BATCH {
+    /// Closes the listeners but for those of the server's own pages, and waits for the last connection. Those that rest
+    /// have `idle`.
+    pub(crate) async fn drain(&self, idle: Duration) {
+        let doors = self.entrance.doors;
+        self.clock.refresh();
+        let deadline = self.clock.after(idle.max(Duration::from_millis(1)));
+        doors.drain(deadline);
+        self.close(false).await;
+        // Whoever looks at the server's own pages sees the drain, but does not prolong it.
+        while self.timers.len() > doors.inside(true) {
+            // Each time, for those that come to rest meanwhile.
+            self.timers.hurry_idle(deadline);
+            let _ = tokio::time::timeout(LOOK, doors.changed.notified()).await;
+        }
+        self.pools.iter().for_each(|pool| pool.tell_refused());
+    }
+
+    /// Looks after deadlines and segments; every tenth time, tells the log what is told once a second.
+    pub(crate) async fn sweep(&self) {
+        for round in 0_u64.. {
+            tokio::time::sleep(SWEEP).await;
             self.clock.refresh();
-            self.turn();
-        }
-        queued
-    }
-
-    /// Whether a connection may have another request after the one that it has: not when the server drains, nor while
-    /// others wait to be let in.
-    pub(crate) fn keeps_connections(&self) -> bool {
-        !self.draining.get() && !self.capacity.is_crowded()
-    }
-
-    /// Lets idle connections go for clients that wait at another thread, and when there are more than may be.
-    fn make_room(&self) {
-        let most = self.capacity.excess().max(if self.capacity.is_crowded() { TURN } else { 0 });
-        let _ = (0..most).all(|_| self.dismiss(false));
-    }
-
-    /// Asks the connection to go that has rested for longest, see `idle`. False when none rests.
-    pub(crate) fn dismiss(&self, for_pages: bool) -> bool {
-        let dismissed = self.registry.borrow_mut().dismiss(for_pages, self.clock.now());
-        if dismissed {
-            self.outlets.recorder.dismissed();
-        }
-        dismissed
-    }
-
-    /// A request was refused because the queue is full.
-    pub(crate) fn count_overload(&self) {
-        self.overloaded.set(self.overloaded.get() + 1);
-    }
-
-    pub(crate) fn log_overload(&self) {
-        let refused = self.overloaded.take();
-        if refused > 0 {
-            tracing::warn!(
-                "the queue was full: refused {refused} requests (503), for {} were waiting; see --max-queue and --workers",
-                self.config.max_queue
-            );
-        }
-    }
-
-    /// Looks for the answer to a single request a little longer. True when it came.
-    fn spin(&self) -> bool {
-        if !self.dispatch.borrow().is_serial() {
-            return false;
-        }
-        let end = howdah_sys::monotonic_ns() + SPIN_NS;
-        while howdah_sys::monotonic_ns() < end {
-            if self.dispatch.borrow_mut().take_news(&mut self.registry.borrow_mut()) {
-                return true;
+            self.timers.sweep();
+            self.desks.sweep();
+            self.entrance.room.sweep();
+            self.pools.iter().for_each(|pool| pool.sweep());
+            if round % 10 == 0 {
+                self.next_second();
             }
-            std::hint::spin_loop();
         }
-        false
     }
 
-    /// Sees to both sides: what workers have done, and whether more of them are needed. True when there was news.
-    fn turn(&self) -> bool {
-        self.queued.set(0);
-        let mut dispatch = self.dispatch.borrow_mut();
-        let news = dispatch.take_news(&mut self.registry.borrow_mut());
-        dispatch.wake_workers(self.clock.now());
-        if dispatch.needs_backstop() {
-            self.backstop.notify_one();
+    fn next_second(&self) {
+        let capacity = self.entrance.room.capacity;
+        self.pools.iter().for_each(|pool| pool.tell_refused());
+        capacity.refresh();
+        self.records.next_second(capacity.most());
+    }
+
+    /// Wakes workers, and makes sure that no news is slept through.
+    fn before_park(&self) {
+        let news = self.pools.iter().filter(|pool| pool.turn()).count();
+        if news > 0 || self.spin() {
+            return; // a task was woken, so the thread will not sleep
         }
-        news
+        let _ = self.pools.iter().all(|pool| pool.try_sleep());
+    }
+
+    /// To look longer for an answer pays where no other application may have one meanwhile.
+    fn spin(&self) -> bool {
+        matches!(*self.pools, [pool] if pool.spin())
+    }
+
+    fn after_unpark(&self) {
+        self.clock.refresh();
+        self.pools.iter().for_each(|pool| pool.wake_up());
     }
 }
 
-/// Called by tokio before the thread sleeps: wakes workers, and makes sure that no news is slept through.
+/// Called by tokio before the thread sleeps.
 pub(crate) fn before_park() {
     HERE.with(|here| {
-        let Some(thread) = here.get() else { return };
-        if thread.turn() || thread.spin() {
-            return; // a task was woken, so the thread will not sleep
-        }
-        while !thread.cell.get().try_sleep() {
-            if thread.dispatch.borrow_mut().take_news(&mut thread.registry.borrow_mut()) {
-                return;
-            }
+        if let Some(thread) = here.get() {
+            thread.before_park();
         }
     });
 }
@@ -322,38 +207,8 @@ pub(crate) fn before_park() {
 /// Called by tokio after the thread has slept.
 pub(crate) fn after_unpark() {
     HERE.with(|here| {
-        let Some(thread) = here.get() else { return };
-        thread.cell.get().wake_up();
-        thread.clock.refresh();
-        thread.dispatch.borrow_mut().take_news(&mut thread.registry.borrow_mut());
+        if let Some(thread) = here.get() {
+            thread.after_unpark();
+        }
     });
-}
-
-/// Looks after deadlines and the segment; every tenth time, tells the log what is told once a second.
-pub(crate) async fn sweep() {
-    for round in 0_u64.. {
-        tokio::time::sleep(SWEEP).await;
-        let thread = here();
-        thread.clock.refresh();
-        thread.registry.borrow_mut().sweep(thread.clock.now());
-        thread.make_room();
-        thread.dispatch.borrow_mut().inspect(&mut thread.registry.borrow_mut());
-        if round % 10 == 0 {
-            thread.log_overload();
-            thread.capacity.refresh();
-            thread.outlets.recorder.connection_limit(thread.capacity.most() as u64);
-            thread.outlets.slow_log.iter().for_each(SlowLog::next_second);
-        }
-    }
-}
-
-/// Wakes further workers when those awake do not come to the queue.
-pub(crate) async fn backstop() {
-    loop {
-        here().backstop.notified().await;
-        while here().dispatch.borrow().needs_backstop() {
-            tokio::time::sleep(BACKSTOP).await;
-            here().dispatch.borrow_mut().backstop();
-        }
-    }
 }

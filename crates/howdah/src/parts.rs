@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, mpsc};
 
 use anyhow::Context;
-use howdah_front::{Capacity, Damaged, Front, Listener, Overdue, Setup, Stock, runtime};
+use howdah_front::{Capacity, Damaged, Front, Listener, Loss, Overdue, PoolSetup, Setup, Stock, runtime};
 use howdah_metrics::Recorder;
 use howdah_supervisor::{
     Ended, Errors, Event, ExitKind, Handle, Shared, Source, Supervisor, cells_for, scale,
@@ -79,7 +79,7 @@ struct Reports {
 /// The segment and the wake-ups of each front thread.
 fn share(options: &Serve, errors: Errors) -> anyhow::Result<Shared> {
     let threads = options.workers.front_threads as usize;
-    let shape = shape(options.front()?.max_queue, options.workers.count() as usize, threads);
+    let shape = shape(options.workers.max_queue as usize, options.workers.count() as usize, threads);
     let (memfd, segment) = howdah_sys::create_segment(shape).context("cannot create shared memory")?;
     let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
     let titles = !options.process.no_proctitle;
@@ -108,11 +108,22 @@ fn start_threads(
     )
     .context("cannot start the status thread")?;
     let ((overdue, stuck), (damage, damaged)) = (unbounded_channel(), unbounded_channel());
+    let pool = PoolSetup {
+        name: "/".into(),
+        mount: options.app.path.clone(),
+        segment: shared.segment,
+        roster: shared.roster.clone(),
+        max_queue: options.workers.max_queue as usize,
+        request_timeout: options.limits.request_timeout.limit().unwrap_or_default(),
+        overdue,
+        departed: departed.clone(),
+        damaged: damage,
+    };
     let mut fronts = Vec::new();
     for (index, (eventfd, recorder)) in shared.eventfds.iter().zip(recorders).enumerate() {
         let setup = Setup {
             config: Arc::clone(&config),
-            segment: shared.segment,
+            pools: vec![pool.clone()],
             index: u32::try_from(index)?,
             eventfd: eventfd.try_clone()?,
             // Until there are workers, other connections wait in the kernel: if none come up, another process has them.
@@ -122,11 +133,7 @@ fn start_threads(
             recorder,
             local: local.clone(),
             capacity,
-            overdue: overdue.clone(),
-            departed: departed.clone(),
             stock: Arc::clone(&stock),
-            damaged: damage.clone(),
-            roster: shared.roster.clone(),
         };
         fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
     }
@@ -162,31 +169,31 @@ async fn bridge(mut news: UnboundedReceiver<Event>, fronts: Vec<Front>) {
         match event {
             Event::WorkerUp { index, channels } => {
                 for (front, channel) in fronts.iter().zip(channels) {
-                    front.worker_up(index, channel);
+                    front.worker_up(0, index, channel);
                 }
             }
             Event::WorkerGone { index, status, done } => {
                 for front in fronts.clone() {
                     let done = done.clone();
                     tokio::spawn(async move {
-                        front.worker_gone(index, status_for(status)).await;
+                        front.worker_gone(0, index, loss(status)).await;
                         drop(done);
                     });
                 }
             }
             Event::Replaced { segment, old } => {
                 for front in &fronts {
-                    front.replace(segment, Arc::<Retired>::clone(&old));
+                    front.replace(0, segment, Arc::<Retired>::clone(&old));
                 }
             }
         }
     }
 }
 
-/// The answer to the request that a dead worker was running: it failed (500), or was cut off (502).
-fn status_for(exit: ExitKind) -> u16 {
+/// How a dead worker has left the request that it was running.
+fn loss(exit: ExitKind) -> Loss {
     match exit {
-        ExitKind::Exited(_) => 500,
-        ExitKind::Signaled(_) | ExitKind::Unknown => 502,
+        ExitKind::Exited(_) => Loss::Exited,
+        ExitKind::Signaled(_) | ExitKind::Unknown => Loss::Killed,
     }
 }

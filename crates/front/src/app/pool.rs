@@ -1,0 +1,258 @@
+//! An application as a front thread sees it: this thread's slots in its segment, the channels to its workers, and the
+//! turns that it takes at them around each sleep of the event loop.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use howdah_http1::decode_path;
+use howdah_wire::{Roster, Segment};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::clock::Clock;
+use crate::exchange::{Desks, Exchange};
+use crate::fault::Fault;
+use crate::fill::{Body, Complete};
+use crate::reports::{Damaged, Loss, Overdue};
+use crate::request::Request;
+use crate::request_id::{self, Id, Ids};
+use crate::room::Room;
+use crate::slots::{Dispatch, Extents, SPIN_NS, Spool};
+
+/// Requests queued between two looks at workers while the thread does not sleep. A worker that gets fewer at a time is
+/// through with them before the next ones come, and to wake it again costs more than they do.
+const BATCH: u32 = 32;
+/// How long requests may wait though workers sleep.
+const BACKSTOP: Duration = Duration::from_millis(1);
+/// Largest packet of a worker: a message and the header lines of an interim response.
+pub(crate) const PACKET: usize = 64 * 1024 + 64;
+
+/// An application, as the program sets it up for a front thread.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "the segment has no useful rendering")]
+pub struct PoolSetup {
+    /// For people.
+    pub name: Arc<str>,
+    /// Where the application is mounted: what SCRIPT_NAME has of a path, and PATH_INFO has not. None for all paths.
+    pub mount: Option<String>,
+    /// Memory that this application's workers share with the front, and no others.
+    pub segment: Segment,
+    /// Who its workers are.
+    pub roster: Roster,
+    /// Requests that may wait for a worker; beyond, 503.
+    pub max_queue: usize,
+    /// How long a worker may run a request before its response begins; then 504, and the worker is replaced. Zero for no
+    /// limit.
+    pub request_timeout: Duration,
+    /// Told of workers that are stuck.
+    pub overdue: UnboundedSender<Overdue>,
+    /// With [`crate::Config::abort_on_disconnect`]: told of workers whose client has left.
+    pub departed: UnboundedSender<u16>,
+    /// Told of a segment that is damaged.
+    pub damaged: UnboundedSender<Damaged>,
+}
+
+/// What a pool needs of its thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Services {
+    pub(crate) clock: &'static Clock,
+    pub(crate) desks: &'static Desks,
+    pub(crate) ids: &'static Ids,
+    pub(crate) room: &'static Room,
+    /// Where packets from workers go.
+    pub(crate) packet: &'static RefCell<Box<[u8]>>,
+    /// Whether the access log wants variables of the env.
+    pub(crate) wants_report: bool,
+}
+
+/// See the module.
+pub(crate) struct Pool {
+    pub(crate) setup: PoolSetup,
+    pub(crate) services: Services,
+    /// Number of the thread.
+    index: u32,
+    pub(crate) dispatch: RefCell<Dispatch>,
+    extents: Extents,
+    /// To workers, by their numbers.
+    pub(crate) channels: RefCell<HashMap<u16, Arc<AsyncFd<OwnedFd>>>>,
+    /// A path, decoded.
+    path: RefCell<Vec<u8>>,
+    /// Requests refused for a full queue since the log was last told.
+    refused: Cell<u64>,
+    /// Requests queued since the last turn.
+    queued: Cell<u32>,
+    backstop: Notify,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("name", &self.setup.name).finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    /// For the thread with this number; files of request bodies go to `directory`.
+    pub(crate) fn new(setup: PoolSetup, index: u32, directory: PathBuf, services: Services) -> Self {
+        let (segment, damaged) = (setup.segment, setup.damaged.clone());
+        let dispatch = Dispatch::new(segment, index, setup.max_queue, services.desks, damaged);
+        Self {
+            dispatch: RefCell::new(dispatch),
+            extents: Extents::new(segment, index, directory, services.room),
+            setup,
+            services,
+            index,
+            channels: RefCell::default(),
+            path: RefCell::default(),
+            refused: Cell::new(0),
+            queued: Cell::new(0),
+            backstop: Notify::new(),
+        }
+    }
+
+    /// Queues a complete request for `exchange`; gives the slot in which it waits.
+    pub(crate) fn queue(
+        &self,
+        exchange: &mut Exchange,
+        request: &Request<'_>,
+        body: Body<'_>,
+    ) -> Result<u32, Fault> {
+        let mut path = self.path.borrow_mut();
+        path.clear();
+        decode_path(request.path, &mut path)?;
+        let slot = self.dispatch.borrow_mut().take_slot().ok_or_else(|| self.is_full())?;
+        let mut room = request_id::ROOM;
+        let id = self.services.ids.choose(request.fields.clone(), &mut room);
+        let segment = self.dispatch.borrow().segment;
+        let Ok(place) = (Complete { request, body, path: &path, id }).place(&segment, slot) else {
+            self.dispatch.borrow_mut().put_back(slot);
+            return Err(Fault::TooLarge);
+        };
+        let desk = exchange.open(self.services.desks);
+        let queued = self.dispatch.borrow_mut().queue(slot, place, desk, self.services.clock.now());
+        self.count_queued();
+        if !queued {
+            exchange.close();
+            return Err(self.is_full());
+        }
+        exchange.account.id = Id::new(id);
+        Ok(slot)
+    }
+
+    fn count_queued(&self) {
+        self.queued.set(self.queued.get() + 1);
+        if self.queued.get() >= BATCH {
+            self.services.clock.refresh();
+            self.turn();
+        }
+    }
+
+    fn is_full(&self) -> Fault {
+        self.refused.set(self.refused.get() + 1);
+        Fault::QueueFull
+    }
+
+    /// A place for a body of `length` bytes, if that is known, too large for a slot.
+    pub(crate) fn place_for_body(&'static self, length: Option<u64>) -> std::io::Result<Spool> {
+        self.extents.place(length)
+    }
+
+    /// A worker is about to serve.
+    pub(crate) fn worker_up(&self, worker: u16) {
+        self.dispatch.borrow_mut().worker_up(worker);
+    }
+
+    /// A worker is dead.
+    pub(crate) fn worker_gone(&self, worker: u16, loss: Loss) {
+        let fault = match loss {
+            Loss::Exited => Fault::WorkerExited,
+            Loss::Killed => Fault::WorkerLost,
+        };
+        self.channels.borrow_mut().remove(&worker);
+        self.dispatch.borrow_mut().worker_gone(worker, fault);
+    }
+
+    /// Goes on with another segment. No worker uses the present one any more.
+    pub(crate) fn replace(&self, segment: Segment) {
+        self.extents.replace(segment);
+        self.dispatch.borrow_mut().replace(segment, self.index);
+        self.turn();
+    }
+
+    /// Sees to both sides: what workers have done, and whether more of them are needed. True when there was news.
+    pub(crate) fn turn(&self) -> bool {
+        self.queued.set(0);
+        let mut dispatch = self.dispatch.borrow_mut();
+        let news = dispatch.take_news();
+        dispatch.wake_workers(self.services.clock.now());
+        if dispatch.needs_backstop() {
+            self.backstop.notify_one();
+        }
+        news
+    }
+
+    /// Looks for the answer to a single request a little longer. True when it came.
+    pub(crate) fn spin(&self) -> bool {
+        if !self.dispatch.borrow().is_serial() {
+            return false;
+        }
+        let end = howdah_sys::monotonic_ns() + SPIN_NS;
+        while howdah_sys::monotonic_ns() < end {
+            if self.dispatch.borrow_mut().take_news() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// From now on workers have to wake the thread. False when there is news, which it must see to first.
+    pub(crate) fn try_sleep(&self) -> bool {
+        let cell = self.dispatch.borrow().cell;
+        while !cell.try_sleep() {
+            if self.dispatch.borrow_mut().take_news() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The thread is awake.
+    pub(crate) fn wake_up(&self) {
+        let mut dispatch = self.dispatch.borrow_mut();
+        dispatch.cell.wake_up();
+        dispatch.take_news();
+    }
+
+    /// Ten times a second: looks after the segment.
+    pub(crate) fn sweep(&self) {
+        self.dispatch.borrow_mut().inspect();
+    }
+
+    /// Once a second, and at the end: tells the log how many requests were refused.
+    pub(crate) fn tell_refused(&self) {
+        let refused = self.refused.take();
+        if refused > 0 {
+            tracing::warn!(
+                "the queue was full: refused {refused} requests (503), for {} were waiting; see --max-queue and --workers",
+                self.setup.max_queue
+            );
+        }
+    }
+
+    /// Wakes further workers when those awake do not come to the queue.
+    pub(crate) async fn stand_behind(&'static self) {
+        loop {
+            self.backstop.notified().await;
+            while self.dispatch.borrow().needs_backstop() {
+                tokio::time::sleep(BACKSTOP).await;
+                self.dispatch.borrow_mut().backstop();
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Who comes in and who has to leave: accept loops, connections, and the end of a thread that drains.
+
+use std::cell::Cell;
+
+use tokio::sync::Notify;
+
+use crate::capacity::Capacity;
+use crate::clock::Clock;
+
+/// The doors of a front thread.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    /// Of listeners that lead to applications, and of those for the server's own pages.
+    both: [Door; 2],
+    /// No connection is kept.
+    draining: Cell<bool>,
+    /// When draining: until when idle connections may bring another request, in monotonic nanoseconds.
+    idle_until: Cell<u64>,
+    /// Tells accept loops that they are to end, and whoever waits for their end or the last connection's.
+    pub(crate) changed: Notify,
+    capacity: &'static Capacity,
+    clock: &'static Clock,
+}
+
+/// Accept loops of one kind, and what is theirs.
+#[derive(Debug, Default)]
+pub(crate) struct Door {
+    /// Loops that run.
+    accepting: Cell<usize>,
+    /// They are to end.
+    closing: Cell<bool>,
+    /// Connections that came through.
+    inside: Cell<usize>,
+}
+
+impl Doors {
+    pub(crate) fn new(capacity: &'static Capacity, clock: &'static Clock) -> Self {
+        let (both, draining, idle_until) = (Default::default(), Cell::new(false), Cell::new(0));
+        Self { both, draining, idle_until, changed: Notify::new(), capacity, clock }
+    }
+
+    fn door(&self, for_pages: bool) -> &Door {
+        &self.both[usize::from(for_pages)]
+    }
+
+    /// An accept loop runs as long as the value lives.
+    pub(crate) fn open(&'static self, for_pages: bool) -> Open {
+        add(&self.door(for_pages).accepting, 1);
+        Open { doors: self, for_pages }
+    }
+
+    /// Accept loops are to end.
+    pub(crate) fn close(&self, for_pages: bool) {
+        self.door(for_pages).closing.set(true);
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn is_closing(&self, for_pages: bool) -> bool {
+        self.door(for_pages).closing.get()
+    }
+
+    /// Whether an accept loop still runs.
+    pub(crate) fn is_open(&self, for_pages: bool) -> bool {
+        self.door(for_pages).accepting.get() > 0
+    }
+
+    /// A connection is inside as long as the value lives.
+    pub(crate) fn enter(&'static self, for_pages: bool) -> Inside {
+        add(&self.door(for_pages).inside, 1);
+        Inside { doors: self, for_pages }
+    }
+
+    pub(crate) fn inside(&self, for_pages: bool) -> usize {
+        self.door(for_pages).inside.get()
+    }
+
+    /// From now on no connection is kept. Those that rest have until `deadline`, in monotonic nanoseconds.
+    pub(crate) fn drain(&self, deadline: u64) {
+        self.draining.set(true);
+        self.idle_until.set(deadline);
+    }
+
+    /// Whether a connection that rests has had its time on a thread that drains.
+    pub(crate) fn is_over(&self) -> bool {
+        self.draining.get() && self.clock.now() >= self.idle_until.get()
+    }
+
+    /// Whether a connection may have another request after the one that it has: not when the server drains, nor while
+    /// others wait to be let in.
+    pub(crate) fn keeps_connections(&self) -> bool {
+        !self.draining.get() && !self.capacity.is_crowded()
+    }
+}
+
+fn add(counter: &Cell<usize>, by: isize) {
+    counter.set(counter.get().saturating_add_signed(by));
+}
+
+/// See [`Doors::open`].
+#[derive(Debug)]
+pub(crate) struct Open {
+    doors: &'static Doors,
+    for_pages: bool,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        add(&self.doors.door(self.for_pages).accepting, -1);
+        self.doors.changed.notify_waiters();
+    }
+}
+
+/// See [`Doors::enter`].
+#[derive(Debug)]
+pub(crate) struct Inside {
+    doors: &'static Doors,
+    for_pages: bool,
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        add(&self.doors.door(self.for_pages).inside, -1);
+        if self.doors.draining.get() {
+            self.doors.changed.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn doors() -> &'static Doors {
+        let clock = Box::leak(Box::new(Clock::new()));
+        Box::leak(Box::new(Doors::new(Box::leak(Box::new(Capacity::new(None))), clock)))
+    }
+
+    #[test]
+    fn each_door_counts_for_itself() {
+        let doors = doors();
+        let (one, page) = (doors.enter(false), doors.enter(true));
+        let loops = doors.open(true);
+        assert_eq!((doors.inside(false), doors.inside(true)), (1, 1));
+        assert!(!doors.is_open(false) && doors.is_open(true));
+        drop((one, loops));
+        assert_eq!((doors.inside(false), doors.inside(true)), (0, 1));
+        assert!(!doors.is_open(true));
+        doors.close(true);
+        assert!(doors.is_closing(true) && !doors.is_closing(false));
+        drop(page);
+    }
+
+    #[test]
+    fn a_thread_that_drains_keeps_nobody_and_gives_those_that_rest_their_time() {
+        let doors = doors();
+        assert!(doors.keeps_connections() && !doors.is_over());
+        doors.drain(doors.clock.now() + 1_000);
+        assert!(!doors.keeps_connections() && !doors.is_over());
+        doors.clock.advance(std::time::Duration::from_micros(1));
+        assert!(doors.is_over());
+    }
+
+    #[test]
+    fn nobody_is_kept_while_others_wait_to_be_let_in() {
+        let doors = doors();
+        let crowd = doors.capacity.crowd();
+        assert!(!doors.keeps_connections());
+        drop(crowd);
+        assert!(doors.keeps_connections());
+    }
+}

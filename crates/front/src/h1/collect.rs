@@ -1,0 +1,165 @@
+//! A request body that comes piece by piece: chunked, or larger than a slot takes.
+//!
+//! Entered from [`Conn::intake`] with the head set aside; ends by giving the request to its application. A body of unknown
+//! length stays here up to 64 KiB; beyond that, and from the start when it is known to be longer, it has a place of its own.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
+use howdah_accesslog::Source;
+use howdah_http1::{BodyDecoder, BodyEvent, FieldStore, Framing, Head, RequestDecoder};
+use howdah_wire::INLINE_BODY;
+
+use crate::app::Pool;
+use crate::fault::Fault;
+use crate::fill::Body;
+use crate::h1::server::Server;
+use crate::h1::state::{Conn, request};
+use crate::repeated::Repeated;
+use crate::route::Target;
+use crate::slots::Spool;
+
+/// A body on its way.
+#[derive(Debug)]
+pub(crate) struct Collect {
+    pool: &'static Pool,
+    /// The bytes of the head, to be decoded again when the body is there.
+    pub(crate) head: Vec<u8>,
+    decoder: BodyDecoder,
+    /// Length, when the head tells it.
+    length: Option<u64>,
+    memory: Vec<u8>,
+    spool: Option<Spool>,
+    received: u64,
+    expects: bool,
+}
+
+impl Collect {
+    /// For the body behind `head`, whose bytes are `bytes`.
+    pub(crate) fn new(
+        server: &Server,
+        pool: &'static Pool,
+        head: &Head<'_>,
+        bytes: &[u8],
+        expects: bool,
+    ) -> Self {
+        let mut decoder = BodyDecoder::new(&head.framing, &server.config.limits);
+        if server.records.wants(Source::RequestTrailer) {
+            decoder.keep_trailers();
+        }
+        Self {
+            pool,
+            head: bytes.to_vec(),
+            decoder,
+            length: if let Framing::Length(length) = head.framing { Some(length) } else { None },
+            memory: Vec::new(),
+            spool: None,
+            received: 0,
+            expects,
+        }
+    }
+
+    /// Takes what `input` has of the body; gives the number of bytes consumed.
+    fn feed(&mut self, input: &[u8]) -> Result<usize, Fault> {
+        let mut at = 0;
+        while !self.decoder.is_done() {
+            match self.decoder.decode(&input[at..])? {
+                BodyEvent::Data { data, consumed } => {
+                    self.store(data).map_err(|error| no_spool(&error))?;
+                    at += consumed;
+                }
+                BodyEvent::NeedMore { consumed } => return Ok(at + consumed),
+                BodyEvent::End { consumed } => at += consumed,
+            }
+        }
+        Ok(at)
+    }
+
+    fn store(&mut self, data: &[u8]) -> std::io::Result<()> {
+        self.received += data.len() as u64;
+        let too_long = self.length.is_some_and(|length| length > INLINE_BODY as u64)
+            || self.memory.len() + data.len() > INLINE_BODY;
+        if self.spool.is_none() && too_long {
+            let mut spool = self.pool.place_for_body(self.length)?;
+            spool.append(&std::mem::take(&mut self.memory))?;
+            self.spool = Some(spool);
+        }
+        match &mut self.spool {
+            Some(spool) => spool.append(data),
+            None => {
+                self.memory.extend_from_slice(data);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(&mut self, conn: &mut Conn, fields: &mut FieldStore) -> Result<(), Fault> {
+        let mut decoder = RequestDecoder::new(&conn.server.config.limits);
+        let head = decoder.decode(&self.head, fields)?.ok_or(Fault::TooLarge)?;
+        conn.prepare(&head, head.keep_alive);
+        let (request, router) = (request(&head, &conn.client), &conn.server.router);
+        conn.handling = match self.spool.take() {
+            None => router.begin(
+                Target::App(self.pool),
+                &mut conn.exchange,
+                &request,
+                Body::Inline(&self.memory),
+            )?,
+            Some(spool) => {
+                router.begin_spooled(self.pool, &mut conn.exchange, &request, (spool, self.received))?
+            }
+        };
+        conn.enter_handler(Target::App(self.pool));
+        Ok(())
+    }
+}
+
+/// Tells why a body could not be kept. A full disk is told once for all that want to write to it.
+fn no_spool(error: &std::io::Error) -> Fault {
+    static TOLD: Repeated = Repeated::new();
+    if let Some(again) = TOLD.pass() {
+        tracing::error!(
+            "cannot store a request body: {error}; refused the request (503); see --spool-dir{again}"
+        );
+    }
+    Fault::NoSpool
+}
+
+impl Conn {
+    /// Reads the rest of a body and gives its request to the application. False when the client leaves before its end.
+    pub(crate) async fn collect(&mut self, collect: &mut Collect) -> Result<bool, Fault> {
+        let early = std::mem::take(&mut self.input);
+        let used = collect.feed(&early)?;
+        self.exchange.account.received += (collect.head.len() + used) as u64;
+        self.input.extend_from_slice(&early[used..]);
+        if collect.expects && !collect.decoder.is_done() {
+            self.send_continue().await;
+        }
+        while !collect.decoder.is_done() {
+            if !poll_fn(|context| self.poll_body(context, collect)).await? {
+                return Ok(false);
+            }
+        }
+        let server = self.server;
+        let trailers = collect.decoder.trailers();
+        self.exchange.account.keep_fields(Source::RequestTrailer, trailers, server.records.wanted());
+        collect.finish(self, &mut server.scratch.borrow_mut().fields)?;
+        Ok(true)
+    }
+
+    fn poll_body(&mut self, context: &mut Context<'_>, collect: &mut Collect) -> Poll<Result<bool, Fault>> {
+        if self.timer.poll_expired(context) {
+            return Poll::Ready(Err(Fault::Timeout("the request body")));
+        }
+        let input = &mut self.server.scratch.borrow_mut().input;
+        let length = match ready!(self.poll_receive(context, input)) {
+            Ok(0) | Err(_) => return Poll::Ready(Ok(false)),
+            Ok(length) => length,
+        };
+        let used = collect.feed(&input[..length])?;
+        self.exchange.account.received += used as u64;
+        self.input.extend_from_slice(&input[used..length]);
+        self.pace_body(collect.received);
+        Poll::Ready(Ok(true))
+    }
+}

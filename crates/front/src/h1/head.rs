@@ -1,0 +1,182 @@
+//! The head of a response: how its body is delimited (RFC 9112 6.3), and the bytes of the head.
+
+use howdah_http1::encode::status_line;
+use howdah_http1::{Version, body_allowed};
+
+use crate::clock::Clock;
+use crate::h1::state::Asked;
+use crate::request_id;
+use crate::response::Head;
+
+/// Sent as the Server field.
+const SERVER: &[u8] = b"Server: Howdah\r\n";
+
+/// How the end of a response is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// There is no body; a length is told all the same when known.
+    Empty(Option<u64>),
+    /// By Content-Length.
+    Length(u64),
+    /// By chunks.
+    Chunked,
+    /// By the end of the connection, for HTTP/1.0.
+    Close,
+}
+
+impl Framing {
+    /// `given` is the application's Content-Length, `known` the length of the body when all of it is there.
+    pub(crate) fn choose(asked: Asked, status: u16, given: Option<u64>, known: Option<u64>) -> Self {
+        let method: &[u8] = if asked.is_head { b"HEAD" } else { b"GET" };
+        if !body_allowed(method, status) {
+            // 1xx and 204 must not have the field (RFC 9110 8.6).
+            let tells = status == 304 || asked.is_head && status != 204 && status >= 200;
+            return Self::Empty(given.filter(|_| tells));
+        }
+        match (given.or(known), asked.version) {
+            (Some(length), _) => Self::Length(length),
+            (None, Version::Http11) => Self::Chunked,
+            (None, Version::Http10) => Self::Close,
+        }
+    }
+
+    /// Body bytes that may be sent.
+    pub(crate) fn most(self) -> u64 {
+        match self {
+            Self::Length(length) => length,
+            Self::Empty(_) => 0,
+            Self::Chunked | Self::Close => u64::MAX,
+        }
+    }
+}
+
+/// What is to be said besides the lines of the application.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Saying<'a> {
+    pub(crate) version: Version,
+    pub(crate) framing: Framing,
+    pub(crate) keep_alive: bool,
+    /// Whether to send the Server field.
+    pub(crate) server: bool,
+    /// X-Request-Id; empty for none.
+    pub(crate) id: &'a [u8],
+}
+
+/// Appends a head.
+pub(crate) fn put(out: &mut Vec<u8>, head: &Head, clock: &Clock, saying: Saying<'_>) {
+    status_line(out, saying.version, head.status);
+    if !head.has.date {
+        out.extend_from_slice(b"Date: ");
+        clock.put_date(out);
+        out.extend_from_slice(b"\r\n");
+    }
+    if !head.has.server && saying.server {
+        out.extend_from_slice(SERVER);
+    }
+    if !head.has.request_id {
+        request_id::put(out, saying.id);
+    }
+    out.extend_from_slice(&head.lines);
+    if !out.ends_with(b"\r\n") {
+        // Written over while it was copied: what follows must be understood all the same.
+        out.extend_from_slice(b"\r\n");
+    }
+    put_framing(out, saying.framing);
+    put_connection(out, saying.version, saying.keep_alive);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn put_framing(out: &mut Vec<u8>, framing: Framing) {
+    match framing {
+        Framing::Length(length) | Framing::Empty(Some(length)) => {
+            out.extend_from_slice(b"Content-Length: ");
+            out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+        Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        Framing::Empty(None) | Framing::Close => {}
+    }
+}
+
+/// Appends the Connection field when the version's default is not what is meant (RFC 9112 9.3).
+fn put_connection(out: &mut Vec<u8>, version: Version, keep_alive: bool) {
+    match (version, keep_alive) {
+        (Version::Http11, false) => out.extend_from_slice(b"Connection: close\r\n"),
+        (Version::Http10, true) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::response::Has;
+
+    #[test]
+    fn how_the_end_of_a_body_is_told_follows_from_method_status_version_and_length() {
+        use Version::{Http10, Http11};
+        for (version, is_head, status, given, known, framing) in [
+            (Http11, false, 200, None, None, Framing::Chunked),
+            (Http10, false, 200, None, None, Framing::Close),
+            (Http11, false, 200, Some(5), None, Framing::Length(5)),
+            (Http11, false, 200, None, Some(7), Framing::Length(7)),
+            (Http10, false, 200, None, Some(7), Framing::Length(7)),
+            // What the application says goes before what is seen.
+            (Http11, false, 200, Some(5), Some(7), Framing::Length(5)),
+            (Http11, true, 200, Some(5), Some(0), Framing::Empty(Some(5))),
+            (Http11, true, 200, None, Some(0), Framing::Empty(None)),
+            (Http11, true, 204, Some(5), None, Framing::Empty(None)),
+            (Http11, false, 204, Some(5), None, Framing::Empty(None)),
+            (Http11, false, 304, Some(5), None, Framing::Empty(Some(5))),
+            (Http11, false, 304, None, Some(9), Framing::Empty(None)),
+        ] {
+            let asked = Asked { version, is_head, keep_alive: true };
+            assert_eq!(
+                Framing::choose(asked, status, given, known),
+                framing,
+                "{version:?} {is_head} {status} {given:?} {known:?}"
+            );
+        }
+        assert_eq!([Framing::Length(3).most(), Framing::Empty(Some(3)).most()], [3, 0]);
+        assert_eq!(Framing::Chunked.most(), u64::MAX);
+    }
+
+    #[test]
+    fn a_head_has_what_the_application_left_out_and_ends_its_lines_in_any_case() {
+        let clock = Clock::new();
+        let put = |lines: &'static [u8], has: Has, saying: Saying<'_>| {
+            let head = Head { status: 200, lines: lines.into(), content_length: None, has, close: false };
+            let mut out = Vec::new();
+            put(&mut out, &head, &clock, saying);
+            String::from_utf8(out).unwrap()
+        };
+        let all = Has { date: true, server: true, request_id: true };
+        let (version, framing) = (Version::Http11, Framing::Length(2));
+        let saying = Saying { version, framing, keep_alive: true, server: true, id: b"me" };
+        assert_eq!(put(b"A: b\r\n", all, saying), "HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 2\r\n\r\n");
+        let whole = put(b"A: b\r\n", Has::default(), saying);
+        for line in ["\r\nDate: ", "\r\nServer: Howdah\r\n", "\r\nX-Request-Id: me\r\n"] {
+            assert!(whole.contains(line), "{whole}");
+        }
+        assert!(!put(b"", Has::default(), Saying { server: false, ..saying }).contains("Server"));
+        for (keep_alive, version, framing, end) in [
+            (
+                false,
+                Version::Http11,
+                Framing::Chunked,
+                "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
+            ),
+            (
+                true,
+                Version::Http10,
+                Framing::Length(2),
+                "Content-Length: 2\r\nConnection: keep-alive\r\n\r\n",
+            ),
+            (false, Version::Http10, Framing::Close, "A: b\r\n\r\n"),
+            (true, Version::Http11, Framing::Empty(None), "A: b\r\n\r\n"),
+        ] {
+            let head = put(b"A: b", all, Saying { keep_alive, version, framing, ..saying });
+            assert!(head.ends_with(end) && head.contains("\r\nA: b\r\n"), "{head:?} {end:?}");
+        }
+    }
+}

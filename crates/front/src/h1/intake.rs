@@ -1,0 +1,263 @@
+//! The way in of a connection: bytes become a request that is checked and complete, or a reason to refuse it.
+//!
+//! [`Conn::intake`] is called by the connection's loop for each request; bodies too large for a slot go by way of
+//! `collect`, all others from here to their handler.
+
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::task::{Context, Poll};
+
+use howdah_http1::{FieldStore, Framing, Head};
+use howdah_metrics::{ConnectionState, Method};
+use howdah_wire::INLINE_BODY;
+
+use crate::app::Pool;
+use crate::fault::Fault;
+use crate::fill::Body;
+use crate::h1::collect::Collect;
+use crate::h1::server::{Scratch, Server};
+use crate::h1::state::{Conn, request};
+use crate::route::Target;
+use crate::timers::Rest;
+
+/// Grace before the minimum rate of a body is looked at, in nanoseconds.
+const BODY_GRACE: u64 = 10_000_000_000;
+
+/// What the input amounts to.
+enum Step {
+    /// Not a whole request yet.
+    More,
+    /// A head whose body waits for 100 (Continue).
+    Expects,
+    /// A request that its handler has.
+    Ready,
+    /// A head whose body is to be collected piece by piece.
+    Collect(Box<Collect>),
+    /// The client has closed its side, or we close an idle connection.
+    End,
+}
+
+impl Conn {
+    /// Reads until a handler has a request. False when there is none to come.
+    pub(crate) async fn intake(&mut self) -> Result<bool, Fault> {
+        let mut step = self.start()?;
+        loop {
+            match step {
+                Step::Ready => return Ok(true),
+                Step::Collect(mut collect) => {
+                    let collected = self.collect(&mut collect).await;
+                    return collected.inspect_err(|_| self.recognize(&collect.head));
+                }
+                Step::End => return Ok(false),
+                Step::Expects => self.send_continue().await,
+                Step::More => {}
+            }
+            step = poll_fn(|context| self.poll_input(context)).await?;
+        }
+    }
+
+    /// Looks at input left from before, and sets the deadline for what is missing.
+    fn start(&mut self) -> Result<Step, Fault> {
+        let server = self.server;
+        let (rest, patience) = match (self.input.is_empty(), self.served) {
+            (true, 0) => (Rest::New, server.config.header_timeout),
+            (true, _) => (Rest::Kept, server.config.keepalive_timeout),
+            (false, _) => (Rest::No, server.config.header_timeout),
+        };
+        self.timer.set(rest, server.clock.after(patience));
+        self.enter(if rest == Rest::Kept { ConnectionState::Idle } else { ConnectionState::Reading });
+        if self.input.is_empty() {
+            return Ok(Step::More);
+        }
+        self.exchange.account.begin = server.clock.now();
+        let input = std::mem::take(&mut self.input);
+        self.examine(&input, &mut server.scratch.borrow_mut().fields)
+    }
+
+    fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Result<Step, Fault>> {
+        if let Some(step) = self.interrupted(context) {
+            return Poll::Ready(step);
+        }
+        let Scratch { input, fields, .. } = &mut *self.server.scratch.borrow_mut();
+        let length = match self.poll_receive(context, input) {
+            Poll::Pending if self.is_unwanted() => match self.out.transport.try_read(input) {
+                // A request that was on its way when its connection was given up is answered.
+                Ok(length) if length > 0 => length,
+                _ => return Poll::Ready(self.dismissed()),
+            },
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Ok(Step::End)),
+            Poll::Ready(Ok(length)) => length,
+        };
+        if self.exchange.account.begin == 0 {
+            self.exchange.account.begin = self.server.clock.now();
+            self.enter(ConnectionState::Reading);
+        }
+        if self.input.is_empty() {
+            return Poll::Ready(self.examine(&input[..length], fields));
+        }
+        self.input.extend_from_slice(&input[..length]);
+        let received = std::mem::take(&mut self.input);
+        Poll::Ready(self.examine(&received, fields))
+    }
+
+    /// An idle connection that has to make room, or is on a draining thread and has had its time.
+    fn is_unwanted(&self) -> bool {
+        self.timer.rest() != Rest::No && (self.timer.is_unwanted() || self.server.doors.is_over())
+    }
+
+    /// The end of such a connection. Who has not had a request answered on it is told, since one may be on its way.
+    fn dismissed(&self) -> Result<Step, Fault> {
+        if self.timer.is_unwanted() && self.timer.rest() == Rest::New {
+            Err(Fault::Timeout("the first request, while others wait for a place,"))
+        } else {
+            Ok(Step::End)
+        }
+    }
+
+    /// A passed deadline.
+    fn interrupted(&self, context: &Context<'_>) -> Option<Result<Step, Fault>> {
+        if !self.timer.poll_expired(context) || self.is_unwanted() {
+            return None;
+        }
+        let what = if self.need > 0 { "the request body" } else { "the request head" };
+        Some(if self.timer.rest() == Rest::Kept { Ok(Step::End) } else { Err(Fault::Timeout(what)) })
+    }
+
+    /// The first read of a connection is tried at once: with deferred accept the request is there.
+    pub(crate) fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.served == 0 && self.out.transport.is_fresh() {
+            match self.out.transport.try_read(buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+        self.out.transport.poll_read(context, buffer)
+    }
+
+    /// Decides what `data`, all input not yet consumed, amounts to; keeps what is left over.
+    fn examine(&mut self, data: &[u8], fields: &mut FieldStore) -> Result<Step, Fault> {
+        if data.len() < self.need {
+            self.keep(data);
+            self.pace_body(data.len() as u64);
+            return Ok(Step::More);
+        }
+        let Self { decoder, exchange, server, .. } = self;
+        let decoded = decoder.decode(data, fields);
+        let decoded = decoded.inspect_err(|_| exchange.account.unreadable(data, server.records.wanted()))?;
+        let Some(head) = decoded else {
+            self.begin_head();
+            self.keep(data);
+            return Ok(Step::More);
+        };
+        match server.router.target(&request(&head, &self.client)) {
+            Target::App(pool) => self.examine_body(pool, &head, data),
+            page @ Target::Page(_) => {
+                // A body that comes with it is not read, so nothing can come behind it.
+                self.begin(page, &head, Body::Inline(b""), head.framing == Framing::None)?;
+                self.exchange.account.received = head.len as u64;
+                self.keep(&data[head.len..]);
+                Ok(Step::Ready)
+            }
+        }
+    }
+
+    fn examine_body(&mut self, pool: &'static Pool, head: &Head<'_>, data: &[u8]) -> Result<Step, Fault> {
+        let body = match head.framing {
+            Framing::None => 0,
+            Framing::Length(length) if length <= INLINE_BODY as u64 => length as usize,
+            Framing::Length(_) | Framing::Chunked => return Ok(self.begin_collect(pool, head, data)),
+        };
+        let end = head.len + body;
+        if data.len() < end {
+            let expects = head.expect_continue && !std::mem::replace(&mut self.continued, true);
+            self.need = end;
+            self.keep(data);
+            self.begin_body();
+            return Ok(if expects { Step::Expects } else { Step::More });
+        }
+        self.need = 0;
+        self.exchange.account.received += end as u64;
+        let begun = self.begin(Target::App(pool), head, Body::Inline(&data[head.len..end]), true);
+        self.keep(&data[end..]);
+        begun.map(|()| Step::Ready)
+    }
+
+    /// Gives a complete request to its handler.
+    fn begin(&mut self, target: Target, head: &Head<'_>, body: Body<'_>, keeps: bool) -> Result<(), Fault> {
+        self.prepare(head, head.keep_alive && keeps);
+        let request = request(head, &self.client);
+        self.handling = self.server.router.begin(target, &mut self.exchange, &request, body)?;
+        self.enter_handler(target);
+        Ok(())
+    }
+
+    /// The request has been read: no deadline is its client's any more.
+    pub(crate) fn prepare(&mut self, head: &Head<'_>, keep_alive: bool) {
+        self.timer.stop();
+        self.ask(head, keep_alive);
+        self.exchange.account.method = Some(Method::of(head.method));
+    }
+
+    /// Counts it where it is now.
+    pub(crate) fn enter_handler(&mut self, target: Target) {
+        if let Target::App(_) = target {
+            self.enter(ConnectionState::Running);
+        }
+    }
+
+    fn begin_collect(&mut self, pool: &'static Pool, head: &Head<'_>, data: &[u8]) -> Step {
+        let expects = head.expect_continue && !self.continued && data.len() == head.len;
+        let collect = Collect::new(self.server, pool, head, &data[..head.len], expects);
+        self.keep(&data[head.len..]);
+        self.begin_body();
+        Step::Collect(Box::new(collect))
+    }
+
+    /// Part of a head has come. From its first bytes on the client has so long for the rest.
+    fn begin_head(&self) {
+        let Server { clock, config, .. } = self.server;
+        match self.timer.rest() {
+            Rest::Kept => self.timer.set(Rest::No, clock.after(config.header_timeout)),
+            // The time of a new connection runs from its start.
+            Rest::New => self.timer.stir(),
+            Rest::No => {}
+        }
+    }
+
+    /// A body is to come, at the minimum rate or faster.
+    fn begin_body(&mut self) {
+        self.body_since = self.server.clock.now();
+        self.pace_body(0);
+    }
+
+    /// Sets the deadline of a body of which `received` bytes have come.
+    pub(crate) fn pace_body(&self, received: u64) {
+        let credit = received.saturating_mul(1_000_000_000).checked_div(self.server.config.min_body_rate);
+        let deadline = credit.map_or(0, |credit| self.body_since + BODY_GRACE + credit);
+        self.timer.set(Rest::No, deadline);
+    }
+
+    pub(crate) async fn send_continue(&mut self) {
+        self.out.put(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
+        self.out.flush(&self.timer).await;
+    }
+
+    /// Keeps the words of the request that `bytes` begin with, which is refused before its end, unless they are kept already
+    /// or there is no whole head.
+    pub(crate) fn recognize(&mut self, bytes: &[u8]) {
+        if self.exchange.account.request.is_some() {
+            return;
+        }
+        let mut decoder = howdah_http1::RequestDecoder::new(&self.server.config.limits);
+        if let Ok(Some(head)) = decoder.decode(bytes, &mut FieldStore::new()) {
+            self.exchange.account.method = Some(Method::of(head.method));
+            let request = request(&head, &self.client);
+            self.server.router.set_aside(&mut self.exchange.account, &request);
+        }
+    }
+}

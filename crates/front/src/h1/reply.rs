@@ -1,0 +1,200 @@
+//! The response to a request that a handler has: waits for it, and sends it.
+//!
+//! Entered from the connection's loop. A response that is whole when it is first seen goes out in one write and its slot is
+//! free again; one that is still growing, or comes from a file, is sent by `stream`.
+
+use std::future::poll_fn;
+
+use howdah_accesslog::Source;
+use howdah_http1::Version;
+use howdah_http1::encode::status_line;
+use howdah_metrics::ConnectionState;
+
+use crate::fault::Fault;
+use crate::h1::head::{self, Framing, Saying};
+use crate::h1::server::Server;
+use crate::h1::state::{Asked, Conn, Next};
+use crate::record::Account;
+use crate::response::{Body, Event, Head, Response};
+
+/// Bodies up to this size are copied behind the head; longer ones are sent from where they are.
+const COPY_BODY: usize = 16 * 1024;
+
+/// Of a request that was not understood.
+const UNKNOWN: Asked = Asked { version: Version::Http11, is_head: false, keep_alive: false };
+
+impl Conn {
+    /// Waits for the response and sends it.
+    pub(crate) async fn answer(&mut self) -> Next {
+        loop {
+            match poll_fn(|context| self.handling.poll(&self.exchange, context)).await {
+                Event::Response(response) => return self.respond(response, true).await,
+                Event::Detached => return Next::Close,
+                Event::Fault(fault) => return self.give_up(fault).await,
+                Event::Interim { status, lines } => self.send_interim(status, &lines).await,
+                Event::Takeover => self.lend(),
+                Event::Look => {
+                    // An application that has taken the connection looks after it by itself.
+                    if !self.lent && self.has_left() {
+                        return Next::Cut;
+                    }
+                    if let Some(worker) = self.handling.job().and_then(|job| job.is_overdue()) {
+                        return self.time_out(worker).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Refuses a request that no handler has.
+    pub(crate) async fn refuse(&mut self, fault: Fault) -> Next {
+        let input = std::mem::take(&mut self.input);
+        self.recognize(&input);
+        self.input = input;
+        fault.log(&self.client.address);
+        self.give_up(fault).await
+    }
+
+    /// Answers by ourselves: there is no answer, and will be none.
+    async fn give_up(&mut self, fault: Fault) -> Next {
+        let terms = fault.terms();
+        self.server.records.failure(terms.counts_as);
+        if self.lent {
+            // What the connection speaks is the application's own protocol by now.
+            return Next::Cut;
+        }
+        self.respond(Response::refusal(fault), terms.keeps).await
+    }
+
+    /// Answers 504 while the worker is being replaced. The slot stays with the worker until it is dead.
+    async fn time_out(&mut self, worker: u16) -> Next {
+        let request = self.handling.request(&self.exchange.account);
+        let reaction = if self.lent { "closed the connection" } else { "answered 504" };
+        tracing::error!(
+            worker,
+            request_id = %self.exchange.account.id.bytes().escape_ascii(),
+            "no answer within --request-timeout: {} {} from {}; {reaction}, replacing the worker",
+            request.method().escape_ascii(),
+            request.uri().escape_ascii(),
+            request.remote_addr().escape_ascii(),
+        );
+        self.exchange.account.worker = Some(worker);
+        self.part();
+        self.give_up(Fault::Overdue).await
+    }
+
+    /// Sends a response, or what there is of it. `read_all` says that its request was read to its end.
+    async fn respond(&mut self, response: Response, read_all: bool) -> Next {
+        let Response { head, body } = response;
+        let asked = self.asked.filter(|_| read_all).unwrap_or(UNKNOWN);
+        let framing = Framing::choose(asked, head.status, head.content_length, body.length());
+        let keep_alive = self.persists(read_all && !head.close && framing != Framing::Close);
+        self.exchange.answer();
+        self.exchange.account.status = head.status;
+        self.exchange.account.worker =
+            self.handling.job().and_then(|job| job.worker()).or(self.exchange.account.worker);
+        self.enter(ConnectionState::Writing);
+        let say = Say { head, version: asked.version, framing, keep_alive };
+        match body {
+            Body::Bytes(bytes) => self.send_whole(&say, (&bytes, &[]), read_all).await,
+            Body::Ring(ring, Some(length)) => {
+                let body = ring.bytes(say.head.lines.len(), length as usize);
+                self.send_whole(&say, body, read_all).await
+            }
+            body => self.stream(&say, body).await,
+        }
+    }
+
+    /// Sends a response that is whole, in one write if the kernel takes it.
+    async fn send_whole(&mut self, say: &Say, body: (&[u8], &[u8]), read_all: bool) -> Next {
+        let all = (body.0.len() + body.1.len()) as u64;
+        let length = all.min(say.framing.most()) as usize;
+        let whole = !matches!(say.framing, Framing::Length(given) if given != all);
+        if !whole {
+            self.tell_wrong_length(say.framing, all);
+        }
+        let first = &body.0[..length.min(body.0.len())];
+        let second = &body.1[..length - first.len()];
+        self.exchange.account.body = length as u64;
+        let sent = self.write_whole(say, first, second);
+        if self.out.holds() {
+            self.part();
+        }
+        let sent = sent.is_ok() && self.out.flush(&self.timer).await;
+        self.end(sent, say.keep_alive && whole, read_all)
+    }
+
+    fn write_whole(&mut self, say: &Say, first: &[u8], second: &[u8]) -> std::io::Result<()> {
+        let server = self.server;
+        let out = &mut server.scratch.borrow_mut().output;
+        out.clear();
+        put_head(out, server, &mut self.exchange.account, say);
+        if first.len() + second.len() > COPY_BODY {
+            return self.out.write_all(&[out, first, second]);
+        }
+        out.extend_from_slice(first);
+        out.extend_from_slice(second);
+        self.out.write_all(&[out])
+    }
+
+    /// Tells the log that the application's Content-Length is not the length of its body.
+    pub(crate) fn tell_wrong_length(&self, framing: Framing, body: u64) {
+        let Framing::Length(given) = framing else { return };
+        let request = self.handling.request(&self.exchange.account);
+        tracing::error!(
+            request_id = %self.exchange.account.id.bytes().escape_ascii(),
+            "the application gave Content-Length {given} but a body of {body} bytes to {} {}; closed the connection",
+            request.method().escape_ascii(),
+            request.uri().escape_ascii(),
+        );
+    }
+
+    /// Lets the application have the connection, with all that we have read behind its request. We read nothing while a
+    /// worker has a request, so the rest of what the client has sent is still in the kernel; from now on it is not ours.
+    fn lend(&mut self) {
+        let Some(job) = self.handling.job() else { return };
+        let Ok(fd) = self.out.transport.descriptor() else { return job.lend(None) };
+        job.lend(Some((fd, &std::mem::take(&mut self.input))));
+        self.lent = true;
+        self.enter(ConnectionState::Detached);
+    }
+
+    /// Sends an interim response. HTTP/1.0 has none (RFC 9110 15.2): then it is dropped.
+    async fn send_interim(&mut self, status: u16, lines: &[u8]) {
+        let version = self.asked.map_or(Version::Http10, |asked| asked.version);
+        let sent = version == Version::Http10 || {
+            self.out.put(|out| {
+                status_line(out, version, status);
+                out.extend_from_slice(lines);
+                out.extend_from_slice(b"\r\n");
+            });
+            self.out.flush(&self.timer).await
+        };
+        if let Some(job) = self.handling.job() {
+            job.interim_sent(sent);
+        }
+    }
+}
+
+/// Appends the head, of which the log may want something.
+pub(crate) fn put_head(out: &mut Vec<u8>, server: &Server, account: &mut Account, say: &Say) {
+    let start = out.len();
+    let saying = Saying {
+        version: say.version,
+        framing: say.framing,
+        keep_alive: say.keep_alive,
+        server: server.config.server_header,
+        id: account.id.bytes(),
+    };
+    head::put(out, &say.head, server.clock, saying);
+    account.keep_fields(Source::ResponseHeader, &out[start..], server.records.wanted());
+}
+
+/// A response's head, and how it is said.
+#[derive(Debug)]
+pub(crate) struct Say {
+    pub(crate) head: Head,
+    pub(crate) version: Version,
+    pub(crate) framing: Framing,
+    pub(crate) keep_alive: bool,
+}

@@ -1,0 +1,208 @@
+//! The state of an HTTP/1 connection, and what each of its steps may change.
+
+use howdah_accesslog::ConnectionState as Outcome;
+use howdah_http1::{Head, RequestDecoder, Version};
+use howdah_metrics::ConnectionState;
+
+use crate::capacity::Permit;
+use crate::doors::Inside;
+use crate::exchange::Exchange;
+use crate::h1::server::Server;
+use crate::outflow::Outflow;
+use crate::request::{Client, Request};
+use crate::route::Handling;
+use crate::timers::Timer;
+use crate::transport::{Peer, Transport};
+
+/// An input buffer above this size is not kept between requests.
+const KEEP_CAPACITY: usize = 4 * 1024;
+
+/// What is to be remembered of a request for its response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) version: Version,
+    pub(crate) is_head: bool,
+    /// The client lets the connection persist, and so do the settings.
+    pub(crate) keep_alive: bool,
+}
+
+/// What a connection does after a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Reads another request.
+    Continue,
+    /// Closes.
+    Close,
+    /// Closes once the client has had time to read the response: there may be input that nobody will read.
+    Linger,
+    /// Closes at once: the client is gone or too slow, or was promised more than there is.
+    Cut,
+}
+
+impl Next {
+    pub(crate) fn outcome(self) -> Outcome {
+        match self {
+            Self::Continue => Outcome::KeepAlive,
+            Self::Close | Self::Linger => Outcome::Close,
+            Self::Cut => Outcome::Aborted,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    pub(crate) server: &'static Server,
+    pub(crate) out: Outflow,
+    pub(crate) timer: Timer,
+    pub(crate) client: Client,
+    /// Received and not yet consumed.
+    pub(crate) input: Vec<u8>,
+    /// Input that is known to be needed before it is worth another look.
+    pub(crate) need: usize,
+    pub(crate) decoder: RequestDecoder,
+    /// Requests answered.
+    pub(crate) served: u64,
+    pub(crate) exchange: Exchange,
+    /// Who has the present request.
+    pub(crate) handling: Handling,
+    /// None until a head was understood.
+    pub(crate) asked: Option<Asked>,
+    /// The application has taken the connection: it may have made it blocking, and reads from it, so that we never do again.
+    pub(crate) lent: bool,
+    /// 100 (Continue) was sent or is not needed for the present request.
+    pub(crate) continued: bool,
+    /// When the first byte of a body was waited for.
+    pub(crate) body_since: u64,
+    /// What the connection is doing, as it is counted.
+    state: ConnectionState,
+    /// Our place among the connections that there may be.
+    _permit: Permit,
+    _inside: Inside,
+}
+
+impl Conn {
+    pub(crate) fn new(server: &'static Server, transport: Transport, client: Client, permit: Permit) -> Self {
+        let for_pages = client.origin.only_local;
+        server.records.accepted(ConnectionState::Reading);
+        Self {
+            server,
+            out: Outflow::new(transport, server.holding),
+            timer: server.timers.start(for_pages),
+            client,
+            input: Vec::new(),
+            need: 0,
+            decoder: RequestDecoder::new(&server.config.limits),
+            served: 0,
+            exchange: Exchange::default(),
+            handling: Handling::Nobody,
+            asked: None,
+            lent: false,
+            continued: false,
+            body_since: 0,
+            state: ConnectionState::Reading,
+            _permit: permit,
+            _inside: server.doors.enter(for_pages),
+        }
+    }
+
+    /// Counts the connection as doing something else from now on.
+    pub(crate) fn enter(&mut self, state: ConnectionState) {
+        if state != self.state {
+            self.server.records.moved(self.state, Some(state));
+            self.state = state;
+        }
+    }
+
+    /// Keeps what is left of the input.
+    pub(crate) fn keep(&mut self, rest: &[u8]) {
+        debug_assert!(self.input.is_empty());
+        self.input.extend_from_slice(rest);
+    }
+
+    /// The next request may come.
+    pub(crate) fn renew(&mut self) {
+        self.served += 1;
+        self.continued = false;
+        self.out.renew();
+        if self.input.is_empty() && self.input.capacity() > KEEP_CAPACITY {
+            self.input = Vec::new();
+        }
+    }
+
+    /// Whether the connection is to be kept after this response, which is decided here alone: `willing` says that neither
+    /// the response nor its framing is against it.
+    pub(crate) fn persists(&self, willing: bool) -> bool {
+        let most = self.server.config.keepalive_requests;
+        let is_last = most != 0 && self.served + 1 >= most;
+        willing
+            && self.asked.is_some_and(|asked| asked.keep_alive)
+            && !self.lent
+            && !is_last
+            && self.server.doors.keeps_connections()
+    }
+
+    /// How the end of a response leaves the connection, which is decided here alone. Unread input would turn a close into a
+    /// reset, which may overtake the response; `read_all` says that the request was read to its end.
+    pub(crate) fn end(&self, sent: bool, keep_alive: bool, read_all: bool) -> Next {
+        let nothing_came = self.exchange.account.begin == 0;
+        match (sent, keep_alive) {
+            (false, _) => Next::Cut,
+            (true, true) => Next::Continue,
+            (true, false) if self.lent || nothing_came || read_all && self.input.is_empty() => Next::Close,
+            (true, false) => Next::Linger,
+        }
+    }
+
+    /// Whether nobody waits for the response any more. A client that has ended its side may still read it (RFC 9112 9.6),
+    /// so it has left only when the connection is broken. `--abort-on-disconnect` takes it for gone in either case, since
+    /// a client that goes away without a word to come looks no different until something is written to it.
+    pub(crate) fn has_left(&self) -> bool {
+        has_left(&self.out.transport, self.server)
+    }
+
+    /// Gives up what the handler holds before the response is out.
+    pub(crate) fn part(&mut self) {
+        self.handling.part(&mut self.exchange.account);
+    }
+
+    /// Remembers what the response needs to know of a request.
+    pub(crate) fn ask(&mut self, head: &Head<'_>, keep_alive: bool) {
+        let keep_alive = keep_alive && self.server.config.keepalive;
+        self.asked = Some(Asked { version: head.version, is_head: head.method == b"HEAD", keep_alive });
+    }
+}
+
+/// See [`Conn::has_left`].
+pub(crate) fn has_left(transport: &Transport, server: &Server) -> bool {
+    match transport.peer() {
+        Peer::There => false,
+        Peer::Silent => server.config.abort_on_disconnect,
+        Peer::Gone => true,
+    }
+}
+
+/// A head as handlers see it.
+pub(crate) fn request<'a>(head: &Head<'a>, client: &'a Client) -> Request<'a> {
+    Request {
+        method: head.method,
+        target: head.path_and_query,
+        path: head.path,
+        query: head.query,
+        authority: head.authority,
+        protocol: match head.version {
+            Version::Http10 => b"HTTP/1.0",
+            Version::Http11 => b"HTTP/1.1",
+        },
+        fields: head.fields(),
+        has_body: head.framing != howdah_http1::Framing::None,
+        length: head.len,
+        client,
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.server.records.moved(self.state, None);
+    }
+}

@@ -1,0 +1,13 @@
+//! The way out of a connection: what its client has not taken yet, how slowly it takes it, and where that lies meanwhile.
+
+mod relief;
+mod queue;
+mod response_spool;
+mod holding;
+mod reader;
+mod pace;
+mod stock;
+
+pub(crate) use holding::Holding;
+pub(crate) use queue::{Outflow, Woken};
+pub use stock::Stock;

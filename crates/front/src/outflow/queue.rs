@@ -1,0 +1,388 @@
+//! What a connection has for its client and the client has not taken yet: it lies in memory, beyond the bounds of that in
+//! a `response_spool`, and is sent in order as the client takes it.
+//!
+//! A client that takes everything at once costs nothing here. One that has to be waited for has a moment in which its
+//! response stays where it is, because most are only busy, and longer when bytes arrive at it fast. After that it is
+//! *behind*: what the worker makes for it is taken out of the worker's way (`relief`). `pace` says how slow it may be.
+
+use std::future::poll_fn;
+use std::io::{self, ErrorKind, IoSlice};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::outflow::holding::{Holding, Trouble};
+use crate::outflow::pace::Terms;
+use crate::outflow::reader::Reader;
+use crate::outflow::response_spool::{Progress, ResponseSpool};
+use crate::timers::{Rest, Timer};
+use crate::transport::{Peer, Transport};
+
+/// While files refuse what a worker has, they are asked again after so long.
+const ASK_AGAIN: Duration = Duration::from_millis(250);
+/// Output that is out is forgotten beyond so many bytes.
+const FORGET: usize = 64 * 1024;
+/// A buffer above this size is not kept between responses.
+const KEEP_CAPACITY: usize = 4 * 1024;
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// There is something to do.
+    Go,
+    /// The client has been waited for so long that it is behind.
+    Behind,
+    /// It is too slow.
+    Stalled,
+    /// The worker is lost, or the client.
+    Lost,
+    /// It is time to look at the client's pace.
+    Due,
+}
+
+/// What has gone out of one response.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) bytes: u64,
+    /// When the first of them did, in monotonic nanoseconds.
+    pub(crate) first_byte: Option<u64>,
+    /// The client was cut off because it read too slowly.
+    pub(crate) too_slow: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Outflow {
+    pub(crate) transport: Transport,
+    pub(super) holding: &'static Holding,
+    /// To be sent; `done` bytes of it are.
+    pub(super) output: Vec<u8>,
+    pub(super) done: usize,
+    /// What is to be sent before that: more than memory is for.
+    pub(super) spool: Option<Box<ResponseSpool>>,
+    /// How the client takes it.
+    pub(super) reader: Reader,
+    /// Bytes of memory that we have of the server's stock.
+    pub(super) held: u64,
+    sent: Sent,
+}
+
+impl Outflow {
+    pub(crate) fn new(transport: Transport, holding: &'static Holding) -> Self {
+        Self {
+            transport,
+            holding,
+            output: Vec::new(),
+            done: 0,
+            spool: None,
+            reader: Reader::default(),
+            held: 0,
+            sent: Sent::default(),
+        }
+    }
+
+    /// What has gone out since [`Outflow::renew`].
+    pub(crate) fn sent(&self) -> Sent {
+        self.sent
+    }
+
+    /// Another response is to come, to a client that has taken all of the last.
+    pub(crate) fn renew(&mut self) {
+        self.sent = Sent::default();
+        self.reader = Reader::default();
+        self.release_memory();
+        if self.output.capacity() > KEEP_CAPACITY && self.output.is_empty() {
+            self.output = Vec::new();
+        }
+    }
+
+    /// Has `put` append something to what is to be sent.
+    pub(crate) fn put(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        put(&mut self.output);
+    }
+
+    /// Writes `runs` as one when nothing is held, and holds what the client does not take of them.
+    pub(crate) fn write_all(&mut self, runs: &[&[u8]]) -> io::Result<()> {
+        let written = match self.try_write(runs) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            written => written?,
+        };
+        self.count(written);
+        let mut skip = written;
+        for run in runs {
+            let from = skip.min(run.len());
+            skip -= from;
+            self.output.extend_from_slice(&run[from..]);
+        }
+        Ok(())
+    }
+
+    fn try_write(&self, runs: &[&[u8]]) -> io::Result<usize> {
+        match *runs {
+            [one] => self.transport.try_write(one),
+            [one, two, three] => self.transport.try_write_vectored(&[one, two, three].map(IoSlice::new)),
+            _ => Ok(0),
+        }
+    }
+
+    /// Writes what is held and then `first` and `second`. Gives how many bytes of these are out; none when the client takes
+    /// no more now.
+    pub(crate) fn write_through(&mut self, first: &[u8], second: &[u8]) -> io::Result<Option<usize>> {
+        let held = &self.output[self.done..];
+        let before = held.len();
+        let runs = [held, first, second].map(IoSlice::new);
+        let written = match self.transport.try_write_vectored(&runs) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.reader.tried(true);
+                return Ok(None);
+            }
+            written => written?,
+        };
+        self.wrote(written);
+        if written < before {
+            return Ok(Some(0));
+        }
+        self.caught_up();
+        Ok(Some(written - before))
+    }
+
+    /// Sends all that is held. False when the client is gone or too slow.
+    pub(crate) async fn flush(&mut self, timer: &Timer) -> bool {
+        loop {
+            if self.send_held().is_err() {
+                return false;
+            }
+            if !self.holds() {
+                return true;
+            }
+            self.relieve(false);
+            match self.wait(timer, false, |_, _| Poll::Pending).await {
+                Woken::Go | Woken::Behind => {}
+                Woken::Stalled | Woken::Lost | Woken::Due => return false,
+            }
+        }
+    }
+
+    /// Bytes held in memory.
+    pub(crate) fn in_memory(&self) -> usize {
+        self.output.len() - self.done
+    }
+
+    /// True while there is something that the client has not taken.
+    pub(crate) fn holds(&self) -> bool {
+        self.in_memory() > 0 || self.spool.as_ref().is_some_and(|spool| spool.holds())
+    }
+
+    /// True when the client has to be waited for, or the spool.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.holds() || self.reader.blocked || self.spool.is_some()
+    }
+
+    /// True when a write would be in vain.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.reader.is_stuck()
+    }
+
+    /// True when bytes may go past what is held: nothing of it is in a file, and the client keeps up.
+    pub(crate) fn is_clear(&self) -> bool {
+        !self.reader.behind && self.spool.is_none()
+    }
+
+    /// True while the worker is to be kept clear of the client.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.reader.behind
+    }
+
+    /// Sends what is held, until there is no more or the client takes no more.
+    pub(crate) fn send_held(&mut self) -> io::Result<()> {
+        if let Some(spool) = self.spool.as_mut().filter(|spool| spool.holds()) {
+            return if self.reader.is_stuck() { Ok(()) } else { spool.send(&mut self.transport) };
+        }
+        while self.in_memory() > 0 && !self.reader.is_stuck() {
+            match self.transport.try_write(&self.output[self.done..]) {
+                Ok(written) => self.wrote(written),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.reader.tried(true);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if self.in_memory() == 0 {
+            self.caught_up();
+        }
+        Ok(())
+    }
+
+    /// Part of a file was sent, or the client takes no more of it.
+    pub(crate) fn sent_of_file(&mut self, bytes: Option<usize>) {
+        match bytes {
+            Some(bytes) => self.count(bytes),
+            None => self.reader.tried(true),
+        }
+    }
+
+    /// Some more of the output is out.
+    fn wrote(&mut self, bytes: usize) {
+        self.reader.tried(false);
+        self.done += bytes;
+        self.count(bytes);
+    }
+
+    pub(super) fn count(&mut self, bytes: usize) {
+        self.sent.bytes += bytes as u64;
+        if self.sent.first_byte.is_none() {
+            self.sent.first_byte = Some(self.holding.clock.now());
+        }
+    }
+
+    /// The client has taken everything that was held.
+    fn caught_up(&mut self) {
+        self.output.clear();
+        self.done = 0;
+        if self.reader.behind {
+            self.reader.behind = false;
+            self.spool = None;
+            self.release_memory();
+        }
+    }
+
+    /// Makes room in front of the output, so that a client that is always a little late does not fill the memory.
+    pub(crate) fn forget_sent(&mut self) {
+        if self.done > FORGET && self.done > self.output.len() / 2 {
+            self.output.drain(..self.done);
+            self.done = 0;
+        }
+    }
+
+    /// Waits until the client takes more, or the spool has got further, or `news` says that there is something else.
+    /// `starving` says that the worker has something for which there is no room.
+    pub(crate) async fn wait(
+        &mut self,
+        timer: &Timer,
+        starving: bool,
+        mut news: impl FnMut(&Transport, &Context<'_>) -> Poll<Woken>,
+    ) -> Woken {
+        let (terms, start) = (self.holding.terms(), self.holding.clock.now());
+        let mut due = self.reader.pace.wait(start, terms);
+        let mut since = start;
+        loop {
+            timer.set(Rest::No, due);
+            let patience = self.patience(starving);
+            let client = poll_fn(|context| {
+                if let Poll::Ready(woken) = news(&self.transport, context) {
+                    return Poll::Ready(woken);
+                }
+                self.poll_client(timer, context)
+            });
+            let woken = match patience {
+                Some(patience) => tokio::time::timeout(patience, client).await.unwrap_or(Woken::Behind),
+                None => client.await,
+            };
+            let now = self.holding.clock.now();
+            self.reader.waited += now.saturating_sub(std::mem::replace(&mut since, now));
+            match woken {
+                Woken::Due => {
+                    if let Some(end) = self.look(terms) {
+                        return end;
+                    }
+                    due = self.reader.pace.wait(now, terms);
+                }
+                Woken::Behind if !self.falls_behind(now) => {}
+                woken => return woken,
+            }
+        }
+    }
+
+    /// The client keeps up, and waits for the worker.
+    pub(crate) fn wait_for_nobody(&mut self) {
+        self.reader.pace.rest();
+    }
+
+    /// After how long to look whether the client is behind, or to ask again where there was no room.
+    fn patience(&self, starving: bool) -> Option<Duration> {
+        match self.reader.behind {
+            false => Some(self.reader.patience(self.holding.clock.now())),
+            true => starving.then_some(ASK_AGAIN),
+        }
+    }
+
+    fn falls_behind(&mut self, now: u64) -> bool {
+        if !self.reader.behind {
+            let (arrived, _) = self.arrived();
+            self.reader.behind = self.reader.falls_behind(now, arrived);
+        }
+        self.reader.behind
+    }
+
+    /// How many bytes of the response have arrived at the client, and whether none are on their way. The first bytes
+    /// may be behind those of an earlier response.
+    fn arrived(&self) -> (i64, bool) {
+        let on_its_way = self.transport.outstanding();
+        (self.sent.bytes.cast_signed().saturating_sub_unsigned(on_its_way), on_its_way == 0)
+    }
+
+    fn poll_client(&mut self, timer: &Timer, context: &mut Context<'_>) -> Poll<Woken> {
+        if timer.poll_expired(context) {
+            return Poll::Ready(Woken::Due);
+        }
+        if let Some(spool) = &mut self.spool
+            && let Poll::Ready(progress) = spool.poll(context)
+        {
+            return Poll::Ready(self.spool_got_on(progress));
+        }
+        if !self.reader.blocked {
+            return Poll::Pending;
+        }
+        self.transport.poll_writable(context, &mut self.reader.stale).map(|ready| {
+            self.reader.blocked = false;
+            if ready.is_ok() { Woken::Go } else { Woken::Lost }
+        })
+    }
+
+    fn spool_got_on(&mut self, progress: Progress) -> Woken {
+        match progress {
+            Progress::Turn => {}
+            Progress::Written => self.release_memory(),
+            Progress::Refused(mut bytes, from, error) => {
+                bytes.extend_from_slice(&self.output[self.done..]);
+                (self.output, self.done) = (bytes, from);
+                self.holding.rest_files(&Trouble::Fails(error));
+            }
+            Progress::Sent(bytes, blocked) => {
+                self.count(bytes as usize);
+                // All that epoll said before was forgotten before the first byte.
+                (self.reader.blocked, self.reader.stale) = (blocked, false);
+            }
+            Progress::Broken => return Woken::Lost,
+        }
+        if self.spool.as_ref().is_some_and(|spool| spool.is_through()) {
+            self.spool = None;
+        }
+        Woken::Go
+    }
+
+    /// Looks at a client that is waited for. One that is too slow is cut off, and the kernel forgets at once what it has
+    /// for it. One that has left is noticed by its next write, but a disk that hangs can keep that from coming.
+    fn look(&mut self, terms: Terms) -> Option<Woken> {
+        let now = self.holding.clock.now();
+        if self.spool.as_ref().is_some_and(|spool| spool.is_late(now)) {
+            self.holding.rest_files(&Trouble::Hangs);
+        }
+        if self.transport.peer() == Peer::Gone {
+            return Some(Woken::Lost);
+        }
+        let (arrived, all) = self.arrived();
+        if self.reader.pace.look(now, arrived, all, terms) {
+            return None;
+        }
+        self.sent.too_slow = true;
+        self.transport.reset();
+        Some(Woken::Stalled)
+    }
+}
+
+impl Drop for Outflow {
+    fn drop(&mut self) {
+        self.release_memory();
+    }
+}

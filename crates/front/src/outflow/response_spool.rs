@@ -1,0 +1,329 @@
+//! Bytes of a response that its client has not taken and that are too many for memory: a file without a name.
+//!
+//! A disk may be slow or hang, so all that may touch it, down to the closing of the file, is done by threads of tokio's
+//! blocking pool, a few at a time. The connection's task starts one job to write and one to send, hears from
+//! [`ResponseSpool::poll`] how they went, and looks after its client and its worker meanwhile. `queue` calls this.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::future::Future;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::capacity::Permit;
+use crate::config::Config;
+use crate::outflow::holding::Holding;
+use crate::transport::Transport;
+
+/// Bytes to send in one job.
+const TURN: u64 = 1 << 20;
+/// A write takes milliseconds; one that takes so many nanoseconds is in trouble.
+const LATE: u64 = 3_000_000_000;
+/// A file that has so many bytes gets no more: those behind go to another one. The place of what was sent goes back to
+/// the disk with a whole file. A hole in one would not do: the kernel may still have the pages on their way, and a large
+/// page of which only a part goes is filled with zeros there.
+const PART: u64 = 64 << 20;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ResponseSpool {
+    /// In the order in which they are sent. Only the last one is written to.
+    parts: VecDeque<Part>,
+    /// The client's socket, for the threads that send.
+    socket: Arc<OwnedFd>,
+    /// What we have of the server's stock.
+    taken: u64,
+    /// The descriptor of a part that is about to be.
+    coming: Option<Permit>,
+    writing: Writing,
+    sending: Option<JoinHandle<io::Result<Sent>>>,
+    holding: &'static Holding,
+    /// The descriptor of our socket.
+    _permit: Permit,
+}
+
+#[derive(Debug)]
+struct Part {
+    file: Arc<File>,
+    written: u64,
+    sent: u64,
+    _permit: Option<Permit>,
+}
+
+#[derive(Debug)]
+enum Writing {
+    No,
+    /// Until it is our turn nothing is taken out of memory.
+    Waits(JoinHandle<OwnedSemaphorePermit>),
+    Turn(OwnedSemaphorePermit),
+    /// Since when, in monotonic nanoseconds.
+    Busy(JoinHandle<Written>, u64),
+}
+
+/// Bytes that were not sent before `from`, and what has become of them.
+#[derive(Debug)]
+struct Written {
+    /// Where they are, when it is not the last part.
+    new: Option<Arc<File>>,
+    bytes: Vec<u8>,
+    from: usize,
+    outcome: io::Result<()>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    bytes: u64,
+    /// The client takes no more.
+    blocked: bool,
+}
+
+/// What [`ResponseSpool::poll`] has to tell.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// It is our turn to write.
+    Turn,
+    /// What was to be written is in the file.
+    Written,
+    /// It is not: here it is again, to be sent from this byte on.
+    Refused(Vec<u8>, usize, io::Error),
+    /// So much is out, and whether the client takes no more.
+    Sent(u64, bool),
+    /// The client is gone, or the file cannot be read.
+    Broken,
+}
+
+impl ResponseSpool {
+    /// For the client at the other end of `transport`. There is no file before there is something to write.
+    pub(crate) fn new(transport: &Transport, holding: &'static Holding) -> io::Result<Self> {
+        let permit = holding.permit()?;
+        let socket = Arc::new(transport.duplicate()?);
+        let (parts, writing) = (VecDeque::new(), Writing::No);
+        Ok(Self { parts, socket, taken: 0, coming: None, writing, sending: None, holding, _permit: permit })
+    }
+
+    /// True while it has something for the client.
+    pub(crate) fn holds(&self) -> bool {
+        self.next().is_some() || matches!(self.writing, Writing::Busy(..))
+    }
+
+    /// What is to be sent next.
+    fn next(&self) -> Option<&Part> {
+        self.parts.front().filter(|part| part.sent < part.written)
+    }
+
+    /// True when it has had its time: nothing is left in it, and nobody wants to put anything into it.
+    pub(crate) fn is_through(&self) -> bool {
+        !self.holds() && matches!(self.writing, Writing::No)
+    }
+
+    /// True when the disk has been busy with one write for too long.
+    pub(crate) fn is_late(&self, now: u64) -> bool {
+        matches!(self.writing, Writing::Busy(_, since) if now > since + LATE)
+    }
+
+    /// Whether it can take bytes now. When it is not its turn, [`Progress::Turn`] will tell.
+    pub(crate) fn is_ready(&mut self) -> bool {
+        if let Writing::No = self.writing {
+            let disk = Arc::clone(&self.holding.disk);
+            self.writing = match Arc::clone(&disk).try_acquire_owned() {
+                Ok(turn) => Writing::Turn(turn),
+                Err(_) => Writing::Waits(tokio::spawn(turn(disk))),
+            };
+        }
+        matches!(self.writing, Writing::Turn(_))
+    }
+
+    /// Lets others have a turn that was not used.
+    pub(crate) fn stand_back(&mut self) {
+        if let Writing::Turn(_) | Writing::Waits(_) = self.writing {
+            self.writing = Writing::No;
+        }
+    }
+
+    /// Begins to write `bytes` from `from` on. False when the stock of all responses does not allow it, and nothing
+    /// was taken. It must be ready.
+    ///
+    /// # Errors
+    /// When no descriptor is left for another file; then nothing was taken either.
+    pub(crate) fn write(&mut self, bytes: &mut Vec<u8>, from: usize) -> io::Result<bool> {
+        let length = (bytes.len() - from) as u64;
+        let last = self.parts.back().filter(|part| part.written < PART);
+        let last = last.map(|part| (Arc::clone(&part.file), part.written));
+        if last.is_none() && self.coming.is_none() {
+            self.coming = Some(self.holding.permit()?);
+        }
+        let turn = match std::mem::replace(&mut self.writing, Writing::No) {
+            Writing::Turn(turn) => turn,
+            other => {
+                self.writing = other;
+                return Ok(false);
+            }
+        };
+        if !self.holding.stock.files.take(length) {
+            return Ok(false);
+        }
+        self.taken += length;
+        let (bytes, config) = (std::mem::take(bytes), Arc::clone(&self.holding.config));
+        self.writing = Writing::Busy(
+            spawn_blocking(move || {
+                let _turn = turn;
+                write(&config, last, bytes, from)
+            }),
+            self.holding.clock.now(),
+        );
+        Ok(true)
+    }
+
+    /// Begins to send, when there is something and nothing is being sent.
+    pub(crate) fn send(&mut self, transport: &mut Transport) -> io::Result<()> {
+        let Some(part) = self.next().filter(|_| self.sending.is_none()) else { return Ok(()) };
+        let (file, range) = (Arc::clone(&part.file), part.sent..part.written);
+        // What epoll says from here on is news: the other thread finds out what was true before.
+        transport.forget_writable()?;
+        let client = Arc::clone(&self.socket);
+        let turn = turn(Arc::clone(&self.holding.disk));
+        self.sending = Some(tokio::spawn(async move {
+            let _turn = turn.await;
+            spawn_blocking(move || send(&file, &client, range)).await?
+        }));
+        Ok(())
+    }
+
+    /// How the jobs go.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Progress> {
+        if let Some(sending) = &mut self.sending
+            && let Poll::Ready(outcome) = Pin::new(sending).poll(context)
+        {
+            self.sending = None;
+            return Poll::Ready(match outcome {
+                Ok(Ok(sent)) => self.sent(sent),
+                Ok(Err(_)) | Err(_) => Progress::Broken,
+            });
+        }
+        match &mut self.writing {
+            Writing::Waits(turn) => Pin::new(turn).poll(context).map(|turn| {
+                self.writing = turn.map_or(Writing::No, Writing::Turn);
+                Progress::Turn
+            }),
+            Writing::Busy(job, _) => Pin::new(job).poll(context).map(|outcome| {
+                self.writing = Writing::No;
+                outcome.map_or(Progress::Broken, |written| self.written(written))
+            }),
+            Writing::No | Writing::Turn(_) => Poll::Pending,
+        }
+    }
+
+    fn sent(&mut self, Sent { bytes, blocked }: Sent) -> Progress {
+        if let Some(part) = self.parts.front_mut() {
+            part.sent += bytes;
+        }
+        self.shed();
+        Progress::Sent(bytes, blocked)
+    }
+
+    /// Lets go of parts that are sent, but not of the last, which may just be written to.
+    fn shed(&mut self) {
+        while self.parts.len() > 1
+            && self.next().is_none()
+            && let Some(part) = self.parts.pop_front()
+        {
+            self.give(part.written);
+            close(part, &self.holding.disk);
+        }
+    }
+
+    fn written(&mut self, written: Written) -> Progress {
+        let length = (written.bytes.len() - written.from) as u64;
+        let permit = self.coming.take();
+        let new = written.new.map(|file| Part { file, written: 0, sent: 0, _permit: permit });
+        self.parts.extend(new);
+        match (written.outcome, self.parts.back_mut()) {
+            (Ok(()), Some(part)) => {
+                part.written += length;
+                self.shed();
+                Progress::Written
+            }
+            (Ok(()), None) => Progress::Broken,
+            (Err(error), _) => {
+                self.give(length);
+                Progress::Refused(written.bytes, written.from, error)
+            }
+        }
+    }
+
+    fn give(&mut self, bytes: u64) {
+        self.taken -= bytes;
+        self.holding.stock.files.give(bytes);
+    }
+}
+
+impl Drop for ResponseSpool {
+    fn drop(&mut self) {
+        self.give(self.taken);
+        if self.sending.is_some() {
+            // The other thread has the connection, too, which would stay open for as long as the disk takes.
+            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        }
+        self.parts.drain(..).for_each(|part| close(part, &self.holding.disk));
+    }
+}
+
+/// Closes a part's file, which frees its place and takes time. Until then its descriptor counts.
+fn close(part: Part, disk: &Arc<Semaphore>) {
+    let Ok(runtime) = Handle::try_current() else { return };
+    let turn = turn(Arc::clone(disk));
+    runtime.spawn(async move {
+        let _turn = turn.await;
+        let _ = spawn_blocking(move || drop(part)).await;
+    });
+}
+
+#[expect(clippy::expect_used, reason = "nobody closes the semaphore")]
+async fn turn(disk: Arc<Semaphore>) -> OwnedSemaphorePermit {
+    disk.acquire_owned().await.expect("a semaphore that is never closed")
+}
+
+/// On a thread of its own: writes to the last part, or into a new one.
+fn write(config: &Config, last: Option<(Arc<File>, u64)>, bytes: Vec<u8>, from: usize) -> Written {
+    let (file, at, new) = match last
+        .map_or_else(|| create(config).map(|new| (new, 0, true)), |(file, at)| Ok((file, at, false)))
+    {
+        Ok(place) => place,
+        Err(error) => return Written { new: None, bytes, from, outcome: Err(error) },
+    };
+    let outcome = file.write_all_at(&bytes[from..], at);
+    if outcome.is_err() {
+        // What was written of it only fills the disk; whether that could be undone changes nothing.
+        let _ = file.set_len(at);
+    }
+    Written { new: new.then_some(file), bytes, from, outcome }
+}
+
+fn create(config: &Config) -> io::Result<Arc<File>> {
+    let directory = config.spool_dir.clone().unwrap_or_else(std::env::temp_dir);
+    tempfile::tempfile_in(directory).map(Arc::new)
+}
+
+/// On a thread of its own: sends what the client takes.
+fn send(file: &File, client: &OwnedFd, range: std::ops::Range<u64>) -> io::Result<Sent> {
+    let (mut at, end) = (range.start, range.end.min(range.start + TURN));
+    let mut blocked = false;
+    while at < end && !blocked {
+        let left = (end - at) as usize;
+        match rustix::fs::sendfile(client, file, Some(&mut at), left) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => blocked = true,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Sent { bytes: at - range.start, blocked })
+}

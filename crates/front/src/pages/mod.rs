@@ -1,0 +1,8 @@
+//! Pages that the front answers by itself, and who may see them.
+
+mod page;
+mod audience;
+
+pub use audience::Visitor;
+pub use page::{Answer, Local, LocalPage, LocalPlace, Question};
+pub(crate) use page::{Found, PageJob};

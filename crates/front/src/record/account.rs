@@ -1,0 +1,138 @@
+//! What an exchange counts and keeps on its way, until `records` tells what it has come to.
+//!
+//! The request's own words are read from its slot, or from a copy in the same form: of a request whose slot went back
+//! before the response was out, or that never had a slot because it was refused or is for a page of the front's own.
+
+use howdah_accesslog::{Kept, Needs, Source};
+use howdah_metrics::Method;
+
+use crate::request_id::Id;
+
+/// Times are CLOCK_MONOTONIC nanoseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    /// The first byte of the request; 0 before it.
+    pub(crate) begin: u64,
+    /// Bytes received for it.
+    pub(crate) received: u64,
+    /// Bytes of the response's body, without framing.
+    pub(crate) body: u64,
+    pub(crate) status: u16,
+    /// None for a request that was not understood.
+    pub(crate) method: Option<Method>,
+    /// Waited for a worker.
+    pub(crate) queue: Option<u64>,
+    /// Ran in a worker.
+    pub(crate) run: Option<u64>,
+    /// The worker that ran it.
+    pub(crate) worker: Option<u16>,
+    /// The first line of a request that could not be read.
+    pub(crate) line: Box<[u8]>,
+    /// X-Request-Id.
+    pub(crate) id: Id,
+    /// The request, when it never had a slot or its slot went back before the end.
+    pub(crate) request: Option<Box<[u8]>>,
+    /// What the worker has reported, when the slot went back before the end.
+    pub(crate) report: Option<Box<[u8]>>,
+    /// Fields that the log wants.
+    pub(crate) kept: Option<Box<Kept>>,
+}
+
+impl Account {
+    /// The times of an exchange that ends now.
+    pub(crate) fn times(&self, end: u64) -> Times {
+        // Where nothing of a request has come it has taken no time.
+        let begin = if self.begin == 0 { end } else { self.begin };
+        let duration = end.saturating_sub(begin);
+        // What workers say of times cannot be more than all the time that there was.
+        let bounded = |time: Option<u64>| time.map(|time| time.min(duration));
+        Times { begin, duration, queue: bounded(self.queue), run: bounded(self.run) }
+    }
+
+    /// Keeps the first line of what could not be read as a request, where the log wants it.
+    pub(crate) fn unreadable(&mut self, input: &[u8], wanted: Wanted<'_>) {
+        if wanted.0.is_some() {
+            let line = input.split(|&byte| byte == b'\n').next().unwrap_or_default();
+            self.line = line.strip_suffix(b"\r").unwrap_or(line).into();
+        }
+        self.received = input.len() as u64;
+    }
+
+    /// Keeps those fields of a head or trailer section that the log wants.
+    pub(crate) fn keep_fields(&mut self, source: Source, lines: &[u8], wanted: Wanted<'_>) {
+        let Some(needs) = wanted.0.filter(|needs| needs.any(source)) else { return };
+        let kept = self.kept.get_or_insert_default();
+        for line in lines.split(|&byte| byte == b'\n') {
+            let mut parts = line.splitn(2, |&byte| byte == b':');
+            if let (Some(name), Some(value)) = (parts.next(), parts.next()) {
+                kept.offer(needs, source, name, value.trim_ascii());
+            }
+        }
+    }
+}
+
+/// How long an exchange has taken, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// CLOCK_MONOTONIC.
+    pub(crate) begin: u64,
+    pub(crate) duration: u64,
+    /// Waited for a worker.
+    pub(crate) queue: Option<u64>,
+    /// Ran in a worker.
+    pub(crate) run: Option<u64>,
+}
+
+/// What the access log wants of a request; nothing without one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a>(pub(crate) Option<&'a Needs>);
+
+#[cfg(test)]
+mod tests {
+    use howdah_accesslog::{Compat, Values, compile};
+
+    use super::*;
+
+    #[test]
+    fn times_that_a_worker_has_made_up_are_no_longer_than_the_request() {
+        let account = Account { begin: 100, queue: Some(7), run: Some(u64::MAX), ..Account::default() };
+        let times = Times { begin: 100, duration: 50, queue: Some(7), run: Some(50) };
+        assert_eq!(account.times(150), times);
+    }
+
+    #[test]
+    fn a_request_of_which_nothing_has_come_has_taken_no_time() {
+        let times = Times { begin: 150, duration: 0, queue: None, run: None };
+        assert_eq!(Account::default().times(150), times);
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_kept_up_to_its_first_line() {
+        let format = compile("%r", Compat::Apache).unwrap();
+        for (input, line) in [
+            (&b"GET /\r\nHost"[..], &b"GET /"[..]),
+            (b"\x16\x03\x01\x00", b"\x16\x03\x01\x00"),
+            (b"\nGET", b""),
+            (b"", b""),
+        ] {
+            let mut account = Account::default();
+            account.unreadable(input, Wanted(Some(format.needs())));
+            assert_eq!((&*account.line, account.received), (line, input.len() as u64));
+            let mut account = Account::default();
+            account.unreadable(input, Wanted(None));
+            assert!(account.line.is_empty(), "nobody wants it");
+        }
+    }
+
+    #[test]
+    fn fields_are_kept_that_the_log_wants_from_there() {
+        let format = compile("%{X-One}o %{X-Two}i", Compat::Apache).unwrap();
+        let mut account = Account::default();
+        account.keep_fields(Source::RequestTrailer, b"X-One: 0\r\n", Wanted(Some(format.needs())));
+        assert!(account.kept.is_none());
+        let head = b"HTTP/1.1 200 OK\r\nx-one:  1 \r\nX-Two: 2\r\n\r\n";
+        account.keep_fields(Source::ResponseHeader, head, Wanted(Some(format.needs())));
+        let kept = account.kept.expect("something was wanted");
+        assert_eq!((kept.value(0), kept.value(1)), (Some(&b"1"[..]), None));
+    }
+}

@@ -1,0 +1,73 @@
+//! A request head as handlers see it: any protocol can fill one. It borrows from where the bytes were received, so it
+//! costs nothing; whoever takes the request copies what it needs, once.
+
+use std::sync::Arc;
+
+use howdah_http1::Fields;
+
+use crate::listen::Origin;
+
+/// Who is at the other end, in the form in which the env wants it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) origin: Arc<Origin>,
+    /// REMOTE_ADDR; empty on a Unix socket.
+    pub(crate) address: Box<str>,
+    /// REMOTE_PORT.
+    pub(crate) port: Box<str>,
+    /// TLS.
+    pub(crate) secure: bool,
+}
+
+/// A request that was read and checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a [u8],
+    /// Path and query as sent, for REQUEST_URI; `*` for asterisk-form.
+    pub(crate) target: &'a [u8],
+    /// Still percent-encoded; empty for asterisk-form.
+    pub(crate) path: &'a [u8],
+    /// What follows the first `?`, without it.
+    pub(crate) query: &'a [u8],
+    /// Host and port as the client names them; empty when it names none.
+    pub(crate) authority: &'a [u8],
+    /// SERVER_PROTOCOL.
+    pub(crate) protocol: &'static [u8],
+    /// Those that the application may see, in the order sent.
+    pub(crate) fields: Fields<'a>,
+    /// It has a body, if only an empty one.
+    pub(crate) has_body: bool,
+    /// Bytes that its head took, at least those of all the strings here.
+    pub(crate) length: usize,
+    pub(crate) client: &'a Client,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn is_head(&self) -> bool {
+        self.method == b"HEAD"
+    }
+
+    /// The value of the first field with that name, in whatever case.
+    pub(crate) fn field(&self, name: &[u8]) -> Option<&'a [u8]> {
+        self.fields.clone().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sample;
+
+    #[test]
+    fn the_first_field_of_a_name_is_found_in_whatever_case() {
+        let head = "HEAD /a%20b?c HTTP/1.1\r\nHost: h\r\nACCEPT: x\r\nAccept: y\r\n\r\n";
+        sample::with(head, &sample::client("127.0.0.1", false), |request| {
+            assert!(request.is_head());
+            assert_eq!(
+                (request.path, request.query, request.target),
+                (&b"/a%20b"[..], &b"c"[..], &b"/a%20b?c"[..])
+            );
+            assert_eq!(request.field(b"accept"), Some(&b"x"[..]));
+            assert_eq!((request.field(b"host"), request.field(b"cookie")), (Some(&b"h"[..]), None));
+        });
+    }
+}

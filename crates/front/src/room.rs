@@ -1,0 +1,108 @@
+//! Makes room: when there are no descriptors left, a connection that rests has to go.
+
+use crate::capacity::{Capacity, Kind, Permit};
+use crate::clock::Clock;
+use crate::idle::Idle;
+use crate::record::Records;
+use crate::repeated::Repeated;
+use crate::timers::Timers;
+
+/// Idle connections that a sweep lets go for clients that wait at another thread.
+const TURN: usize = 8;
+
+/// What a front thread has of the room that there is.
+pub(crate) struct Room {
+    /// How many connections and files there may be, in all threads.
+    pub(crate) capacity: &'static Capacity,
+    timers: &'static Timers,
+    clock: &'static Clock,
+    records: &'static Records,
+    idle: Idle,
+}
+
+impl Room {
+    pub(crate) fn new(
+        capacity: &'static Capacity,
+        timers: &'static Timers,
+        clock: &'static Clock,
+        records: &'static Records,
+    ) -> Self {
+        Self { capacity, timers, clock, records, idle: Idle::default() }
+    }
+
+    /// Asks the connection to go that has rested for longest, see `idle`. False when none rests.
+    pub(crate) fn dismiss(&self, for_pages: bool) -> bool {
+        let dismissed = self.idle.dismiss(self.timers, for_pages, self.clock.now());
+        if dismissed {
+            self.records.dismissed();
+        }
+        dismissed
+    }
+
+    /// Lets idle connections go for clients that wait at another thread, and when there are more than may be.
+    pub(crate) fn sweep(&self) {
+        let most = self.capacity.excess().max(if self.capacity.is_crowded() { TURN } else { 0 });
+        let _ = (0..most).all(|_| self.dismiss(false));
+    }
+
+    /// A permit for a file. When descriptors run short, a connection that rests makes room; it closes within this turn of
+    /// the event loop, and for so long the file has one of the reserve.
+    pub(crate) fn permit_for_file(&self) -> Option<Permit> {
+        let permit = self.capacity.enter(Kind::File);
+        let short = self.capacity.is_short_of_files();
+        let relieved = short && self.dismiss(false);
+        let permit = permit.or_else(|| relieved.then(|| self.capacity.overdraw(Kind::File)));
+        if permit.is_none() {
+            static TOLD: Repeated = Repeated::new();
+            if let Some(again) = TOLD.pass() {
+                let reason = self.capacity.reason(Kind::File);
+                tracing::error!("no descriptor is left for a body: {reason}{again}");
+            }
+        }
+        permit
+    }
+}
+
+impl std::fmt::Debug for Room {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Room").field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use crate::timers::Rest;
+
+    #[test]
+    fn a_file_has_the_place_of_a_connection_that_rests() {
+        let clock = Box::leak(Box::new(Clock::new()));
+        let room = sample::room_for(Capacity::of_descriptors(3, 4), clock);
+        let files: Vec<_> = std::iter::from_fn(|| room.capacity.enter(Kind::File)).collect();
+        assert_eq!(files.len(), 4);
+        assert!(room.permit_for_file().is_none(), "nobody rests");
+        clock.advance(std::time::Duration::from_secs(1));
+        let timer = room.timers.start(false);
+        timer.set(Rest::Kept, 0);
+        assert!(room.permit_for_file().is_some() && timer.is_unwanted());
+        assert!(room.permit_for_file().is_none(), "it makes room once");
+    }
+
+    #[test]
+    fn a_sweep_lets_a_few_go_while_somebody_waits_elsewhere() {
+        let clock = Box::leak(Box::new(Clock::new()));
+        let room = sample::room(clock);
+        let timers: Vec<_> = (0..20).map(|_| room.timers.start(false)).collect();
+        timers.iter().for_each(|timer| timer.set(Rest::Kept, 0));
+        let unwanted = || timers.iter().filter(|timer| timer.is_unwanted()).count();
+        room.sweep();
+        assert_eq!(unwanted(), 0);
+        let crowd = room.capacity.crowd();
+        room.sweep();
+        assert_eq!(unwanted(), TURN);
+        drop(crowd);
+        room.sweep();
+        assert_eq!(unwanted(), TURN);
+    }
+}

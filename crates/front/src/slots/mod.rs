@@ -1,0 +1,15 @@
+//! Between exchanges and workers: this thread's slots in the segment of one application.
+
+mod inspect;
+mod recover;
+mod ring;
+mod wake;
+mod dispatch;
+mod body;
+mod own;
+
+pub(crate) use body::{Extents, Spool};
+pub(crate) use dispatch::Dispatch;
+pub(crate) use own::Place;
+pub(crate) use ring::Ring;
+pub(crate) use wake::SPIN_NS;

@@ -1,0 +1,239 @@
+//! Every connection of the thread has a timer: its deadline, and whether it rests.
+//!
+//! Deadlines are checked for all connections together by [`Timers::sweep`], so setting one is a store and nothing that
+//! the event loop has to keep in order. A connection's task sleeps in one of its waits; who has set its timer off, or wants
+//! it gone to make room (`idle`), leaves a note here and wakes it.
+
+use std::cell::RefCell;
+use std::task::{Context, Waker};
+
+use slab::Slab;
+
+use crate::clock::Clock;
+
+/// Whether a connection rests: nothing of a request has been received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// It has something to do.
+    #[default]
+    No,
+    /// It is new, and its first request is due.
+    New,
+    /// It is kept for another request.
+    Kept,
+}
+
+/// What the rest of the thread knows of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Entry {
+    waker: Option<Waker>,
+    /// Monotonic nanoseconds; 0 for none.
+    deadline: u64,
+    /// The deadline has passed.
+    expired: bool,
+    pub(crate) rest: Rest,
+    /// When it came to rest, in monotonic nanoseconds.
+    pub(crate) since: u64,
+    /// It is to close if it still rests, to make room.
+    pub(crate) unwanted: bool,
+    /// Through a listener for the server's own pages.
+    pub(crate) for_pages: bool,
+}
+
+impl Entry {
+    /// Of a connection that has rested like this since then, for tests.
+    #[cfg(test)]
+    pub(crate) fn at_rest(rest: Rest, since: u64) -> Self {
+        Self { rest, since, ..Self::default() }
+    }
+
+    /// Wakes the connection's task.
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// All timers of a front thread.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    entries: RefCell<Slab<Entry>>,
+    clock: &'static Clock,
+}
+
+impl Timers {
+    pub(crate) fn new(clock: &'static Clock) -> Self {
+        Self { entries: RefCell::default(), clock }
+    }
+
+    /// A timer for a connection.
+    pub(crate) fn start(&'static self, for_pages: bool) -> Timer {
+        let entry = Entry { for_pages, ..Entry::default() };
+        Timer { timers: self, key: self.entries.borrow_mut().insert(entry) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.borrow().len()
+    }
+
+    /// Lets `each` look at all of them.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Slab<Entry>) -> T) -> T {
+        look(&mut self.entries.borrow_mut())
+    }
+
+    /// Wakes those whose deadline has passed.
+    pub(crate) fn sweep(&self) {
+        let now = self.clock.now();
+        for (_, entry) in self.entries.borrow_mut().iter_mut() {
+            if entry.deadline != 0 && entry.deadline <= now {
+                entry.deadline = 0;
+                entry.expired = true;
+                entry.wake();
+            }
+        }
+    }
+
+    /// Connections that rest have until `deadline`, in monotonic nanoseconds, and not longer than they had before.
+    pub(crate) fn hurry_idle(&self, deadline: u64) {
+        for (_, entry) in self.entries.borrow_mut().iter_mut() {
+            if entry.rest != Rest::No && (entry.deadline == 0 || entry.deadline > deadline) {
+                entry.deadline = deadline;
+            }
+        }
+    }
+}
+
+/// A connection's timer, gone when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    timers: &'static Timers,
+    key: usize,
+}
+
+impl Timer {
+    /// From now on the connection rests like this, and has until `deadline`, in monotonic nanoseconds; 0 for no end.
+    pub(crate) fn set(&self, rest: Rest, deadline: u64) {
+        self.change(|entry, now| {
+            entry.rest = rest;
+            entry.since = now;
+            entry.unwanted = false;
+            entry.deadline = deadline;
+            entry.expired = false;
+        });
+    }
+
+    /// The connection has something to do, and no deadline.
+    pub(crate) fn stop(&self) {
+        self.change(|entry, _| {
+            entry.rest = Rest::No;
+            entry.deadline = 0;
+            entry.expired = false;
+        });
+    }
+
+    /// It has something to do, in the time that it had.
+    pub(crate) fn stir(&self) {
+        self.change(|entry, _| entry.rest = Rest::No);
+    }
+
+    pub(crate) fn rest(&self) -> Rest {
+        self.change(|entry, _| entry.rest)
+    }
+
+    /// Whether it is to close if it still rests.
+    pub(crate) fn is_unwanted(&self) -> bool {
+        self.change(|entry, _| entry.unwanted)
+    }
+
+    /// True once when the deadline has passed. Else the task is woken when it does, or when somebody wants it gone.
+    pub(crate) fn poll_expired(&self, context: &Context<'_>) -> bool {
+        self.change(|entry, _| {
+            match &mut entry.waker {
+                Some(waker) => waker.clone_from(context.waker()),
+                None => entry.waker = Some(context.waker().clone()),
+            }
+            std::mem::take(&mut entry.expired)
+        })
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Entry, u64) -> T) -> T {
+        change(&mut self.timers.entries.borrow_mut()[self.key], self.timers.clock.now())
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.timers.entries.borrow_mut().remove(self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timers() -> &'static Timers {
+        Box::leak(Box::new(Timers::new(Box::leak(Box::new(Clock::new())))))
+    }
+
+    fn expired(timer: &Timer) -> bool {
+        timer.poll_expired(&Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_passed_deadline_is_told_once() {
+        let timers = timers();
+        let now = timers.clock.now();
+        for (deadline, passes) in [(0, false), (now, true), (now - 1, true), (now + 1_000_000_000, false)] {
+            let timer = timers.start(false);
+            timer.set(Rest::No, deadline);
+            timers.sweep();
+            assert_eq!(expired(&timer), passes, "{deadline} at {now}");
+            timers.sweep();
+            assert!(!expired(&timer), "not twice");
+        }
+    }
+
+    #[test]
+    fn a_timer_set_anew_has_forgotten_what_it_was_to_tell() {
+        let timer = timers().start(false);
+        timer.set(Rest::Kept, 1);
+        timer.timers.sweep();
+        timer.set(Rest::Kept, 0);
+        assert!(!expired(&timer));
+        timer.set(Rest::Kept, 1);
+        timer.timers.sweep();
+        timer.stop();
+        assert!(!expired(&timer) && timer.rest() == Rest::No);
+    }
+
+    #[test]
+    fn a_drain_shortens_the_time_of_those_that_rest() {
+        let timers = timers();
+        // How it rests, its deadline, and whether it has passed once idle ones have had theirs.
+        for (rest, deadline, passes) in [
+            (Rest::Kept, 0, true),
+            (Rest::New, u64::MAX, true),
+            (Rest::No, u64::MAX, false),
+            (Rest::No, 0, false),
+        ] {
+            let timer = timers.start(false);
+            timer.set(rest, deadline);
+            timers.hurry_idle(timers.clock.now());
+            timers.sweep();
+            assert_eq!(expired(&timer), passes, "{rest:?} until {deadline}");
+        }
+    }
+
+    #[test]
+    fn a_timer_is_gone_with_its_connection() {
+        let timers = timers();
+        let (one, other) = (timers.start(false), timers.start(true));
+        assert_eq!(timers.len(), 2);
+        drop(one);
+        assert_eq!(timers.len(), 1);
+        other.stir();
+        drop(other);
+        assert_eq!(timers.len(), 0);
+    }
+}

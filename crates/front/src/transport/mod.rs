@@ -1,0 +1,118 @@
+//! What carries the bytes of a connection: read, write, and what has become of the peer. Everything above sees a
+//! [`Transport`] and not which it is.
+
+mod socket;
+
+use std::io::{self, IoSlice};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::task::{Context, Poll};
+
+pub(crate) use socket::{Peer, Socket};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    /// The client's own bytes, on a descriptor.
+    Plain(Socket),
+}
+
+/// Hands a call on to what is there.
+macro_rules! each {
+    ($self:ident, $inner:ident => $call:expr) => {
+        match $self {
+            Self::Plain($inner) => $call,
+        }
+    };
+}
+
+impl Transport {
+    /// Reads what is there.
+    pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        each!(self, inner => inner.try_read(buffer))
+    }
+
+    /// Reads, or waits until it can.
+    pub(crate) fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, inner => inner.poll_read(context, buffer))
+    }
+
+    /// Whether a first read is worth a try before anybody waits.
+    pub(crate) fn is_fresh(&self) -> bool {
+        each!(self, inner => inner.is_fresh())
+    }
+
+    /// Writes what is taken now.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        each!(self, inner => inner.try_write(bytes))
+    }
+
+    /// Writes several runs as one.
+    pub(crate) fn try_write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        each!(self, inner => inner.try_write_vectored(runs))
+    }
+
+    /// Waits until a write that would have blocked may be tried again. `stale` says that nothing but this has been
+    /// polled since: what was said until then is outdated, what is said from then on is not.
+    pub(crate) fn poll_writable(
+        &mut self,
+        context: &mut Context<'_>,
+        stale: &mut bool,
+    ) -> Poll<io::Result<()>> {
+        each!(self, inner => inner.poll_writable(context, stale))
+    }
+
+    /// Forgets that it was called writable, before somebody else writes.
+    pub(crate) fn forget_writable(&mut self) -> io::Result<()> {
+        each!(self, inner => inner.forget_writable())
+    }
+
+    /// Its descriptor, where bytes that are written to it reach the client as they are: for sending files, and to be lent
+    /// to an application.
+    pub(crate) fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        each!(self, inner => inner.descriptor())
+    }
+
+    /// A descriptor for another thread.
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.descriptor()?.try_clone_to_owned()
+    }
+
+    /// Sends part of a file.
+    pub(crate) fn try_send_file(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: &mut u64,
+        length: usize,
+    ) -> io::Result<usize> {
+        each!(self, inner => inner.try_send_file(file, offset, length))
+    }
+
+    /// Makes sure that sending a file, which has no flag for it, does not block.
+    pub(crate) fn never_block(&self) {
+        each!(self, inner => inner.never_block());
+    }
+
+    /// Bytes that have been written and have not arrived at the client.
+    pub(crate) fn outstanding(&self) -> u64 {
+        each!(self, inner => inner.outstanding())
+    }
+
+    /// What has become of the client.
+    pub(crate) fn peer(&self) -> Peer {
+        each!(self, inner => inner.peer())
+    }
+
+    /// Has the connection reset when it is closed: what the client has not taken is forgotten.
+    pub(crate) fn reset(&self) {
+        each!(self, inner => inner.reset());
+    }
+
+    /// Says that nothing more will be sent.
+    pub(crate) fn shut_write(&self) {
+        each!(self, inner => inner.shut_write());
+    }
+}

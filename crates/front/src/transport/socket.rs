@@ -1,0 +1,260 @@
+//! A client's connection, TCP or Unix, as a non-blocking descriptor.
+//!
+//! A connection that is read, answered and closed without ever having to wait is never registered with epoll: the
+//! descriptor joins the event loop when a wait first needs it.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    /// Not known to epoll.
+    Fresh(OwnedFd),
+    /// Registered.
+    Watched(AsyncFd<OwnedFd>),
+    /// Between the two, or lost because registration failed.
+    Gone,
+}
+
+impl Socket {
+    /// Reads what is there.
+    pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        receive(self.descriptor()?, buffer)
+    }
+
+    /// Reads, or waits until it can.
+    pub(crate) fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.watched()?.poll_read_ready(context))?;
+            match receive(guard.get_inner().as_fd(), buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                Ok(length) => {
+                    if length < buffer.len() {
+                        // The kernel has no more now; epoll will say when it does.
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(length));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Writes what the kernel takes now.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(self.descriptor()?, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+    }
+
+    /// Writes several runs as one.
+    pub(crate) fn try_write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut none = rustix::net::SendAncillaryBuffer::default();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        Ok(rustix::net::sendmsg(self.descriptor()?, runs, &mut none, flags)?)
+    }
+
+    /// Sends part of a file.
+    pub(crate) fn try_send_file(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: &mut u64,
+        length: usize,
+    ) -> io::Result<usize> {
+        Ok(rustix::fs::sendfile(self.descriptor()?, file, Some(offset), length)?)
+    }
+
+    /// Waits until a write that would have blocked may be tried again. `stale` says that nothing but this has been
+    /// polled since: what epoll has said until then is outdated, what it says from then on is not.
+    pub(crate) fn poll_writable(
+        &mut self,
+        context: &mut Context<'_>,
+        stale: &mut bool,
+    ) -> Poll<io::Result<()>> {
+        let socket = self.watched()?;
+        loop {
+            let Poll::Ready(guard) = socket.poll_write_ready(context) else {
+                *stale = false;
+                return Poll::Pending;
+            };
+            let mut guard = guard?;
+            if !std::mem::take(stale) {
+                return Poll::Ready(Ok(()));
+            }
+            guard.clear_ready();
+        }
+    }
+
+    /// Forgets that epoll has called the socket writable, before somebody else writes.
+    pub(crate) fn forget_writable(&mut self) -> io::Result<()> {
+        match self.watched()?.try_io(Interest::WRITABLE, |_| Err::<(), _>(io::ErrorKind::WouldBlock.into())) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes that have been written and have not arrived at the client.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.descriptor().and_then(howdah_sys::outstanding).unwrap_or(0)
+    }
+
+    /// Has the connection reset when it is closed: what the client has not taken is forgotten.
+    pub(crate) fn reset(&self) {
+        if let Ok(fd) = self.descriptor() {
+            let _ = rustix::net::sockopt::set_socket_linger(fd, Some(Duration::ZERO));
+        }
+    }
+
+    /// What has become of the client, as far as can be told without reading. To look at its next byte would not do:
+    /// what it has sent before hides its end, and its end hides that the connection was reset later.
+    pub(crate) fn peer(&self) -> Peer {
+        let Ok(fd) = self.descriptor() else { return Peer::Gone };
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
+        if poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_err() {
+            return Peer::There;
+        }
+        let seen = fds[0].revents();
+        if seen.intersects(PollFlags::HUP | PollFlags::ERR) {
+            Peer::Gone
+        } else if seen.contains(PollFlags::RDHUP) {
+            Peer::Silent
+        } else {
+            Peer::There
+        }
+    }
+
+    /// Says that nothing more will be sent.
+    pub(crate) fn shut_write(&self) {
+        if let Ok(fd) = self.descriptor() {
+            let _ = rustix::net::shutdown(fd, Shutdown::Write);
+        }
+    }
+
+    /// Makes sure that `sendfile`, which has no flag for it, does not block.
+    pub(crate) fn never_block(&self) {
+        if let Ok(fd) = self.descriptor() {
+            let _ = rustix::io::ioctl_fionbio(fd, true);
+        }
+    }
+
+    /// The first read is tried at once: with deferred accept the request is there.
+    pub(crate) fn is_fresh(&self) -> bool {
+        matches!(self, Self::Fresh(_))
+    }
+
+    pub(crate) fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        match self {
+            Self::Fresh(fd) => Ok(fd.as_fd()),
+            Self::Watched(fd) => Ok(fd.get_ref().as_fd()),
+            Self::Gone => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    fn watched(&mut self) -> io::Result<&mut AsyncFd<OwnedFd>> {
+        if let Self::Fresh(_) = self
+            && let Self::Fresh(fd) = std::mem::replace(self, Self::Gone)
+        {
+            *self = Self::Watched(howdah_sys::watch(fd)?);
+        }
+        match self {
+            Self::Watched(fd) => Ok(fd),
+            _ => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+}
+
+/// See [`Socket::peer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// Nothing speaks against it.
+    There,
+    /// It has ended its side: it is gone, or it only waits for the response.
+    Silent,
+    /// The connection is broken.
+    Gone,
+}
+
+fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT)?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn tcp() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    /// What it comes to be: loopback may take its time.
+    fn eventually(server: impl Into<OwnedFd>, wanted: Peer) -> Peer {
+        let socket = Socket::Fresh(server.into());
+        for _ in 0..500 {
+            if socket.peer() == wanted {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        socket.peer()
+    }
+
+    fn close(client: TcpStream, reset: bool) {
+        let client = socket2::Socket::from(client);
+        if reset {
+            client.set_linger(Some(Duration::ZERO)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_client_that_only_ends_its_side_is_silent_whatever_it_has_sent() {
+        for sent in ["", "GET /"] {
+            let (mut client, server) = tcp();
+            client.write_all(sent.as_bytes()).unwrap();
+            assert_eq!(eventually(server.try_clone().unwrap(), Peer::There), Peer::There, "{sent}");
+            client.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(eventually(server, Peer::Silent), Peer::Silent, "{sent}");
+        }
+        let (client, server) = UnixStream::pair().unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(eventually(server, Peer::Silent), Peer::Silent);
+    }
+
+    #[test]
+    fn a_broken_connection_is_gone_whatever_came_before() {
+        for sent in ["", "GET /"] {
+            let (mut client, server) = tcp();
+            client.write_all(sent.as_bytes()).unwrap();
+            close(client, true);
+            assert_eq!(eventually(server, Peer::Gone), Peer::Gone, "{sent}");
+        }
+        let (client, server) = UnixStream::pair().unwrap();
+        drop(client);
+        assert_eq!(eventually(server, Peer::Gone), Peer::Gone);
+    }
+
+    #[test]
+    fn a_client_that_has_closed_is_gone_once_it_is_written_to() {
+        let (client, mut server) = tcp();
+        close(client, false);
+        assert_eq!(server.read(&mut [0; 1]).unwrap(), 0);
+        server.write_all(b"data: x").unwrap();
+        assert_eq!(eventually(server, Peer::Gone), Peer::Gone);
+    }
+}
