@@ -66,11 +66,11 @@ pub struct Setup {
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) pools: Vec<&'static Pool>,
-    clock: &'static Clock,
-    timers: &'static Timers,
-    desks: &'static Desks,
-    records: &'static Records,
-    entrance: Entrance,
+    pub(crate) clock: &'static Clock,
+    pub(crate) timers: &'static Timers,
+    pub(crate) desks: &'static Desks,
+    pub(crate) records: &'static Records,
+    pub(crate) entrance: Entrance,
 }
 
 thread_local! {
@@ -98,7 +98,8 @@ impl Thread {
         Ok(thread)
     }
 
-    fn build(setup: Setup) -> io::Result<Self> {
+    /// Puts a thread together.
+    pub(crate) fn build(setup: Setup) -> io::Result<Self> {
         let Setup { config, capacity, .. } = setup;
         let clock = forever(Clock::new());
         let timers = forever(Timers::new(clock));

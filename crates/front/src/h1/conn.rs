@@ -69,3 +69,309 @@ impl Conn {
         self.server.records.end(account, &ending);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::config::Config;
+    use crate::sample::world::{World, pieces, run};
+    use crate::transport::scripted::{Piece, Scripted};
+
+    /// What a client has received, without what differs from run to run.
+    fn received(script: &Scripted) -> String {
+        let text = String::from_utf8(script.output()).unwrap();
+        let varies = |line: &&str| !line.starts_with("Date: ") && !line.starts_with("X-Request-Id: ");
+        text.split_inclusive("\r\n").filter(varies).collect()
+    }
+
+    /// How a connection ends.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum End {
+        Open,
+        Closed,
+        /// Our side is ended, the client's is read for a while.
+        Lingers,
+        /// Closed, and what the client has not taken is forgotten.
+        Reset,
+    }
+
+    async fn outcome(config: Config, input: Vec<Piece>) -> (String, End) {
+        let mut world = World::new(config);
+        world.questions.close();
+        let script = Scripted::new(input);
+        let closed = world.serve(&script).await;
+        let end = match (closed, script.was_reset(), script.was_shut()) {
+            (true, true, _) => End::Reset,
+            (true, false, _) => End::Closed,
+            (false, _, true) => End::Lingers,
+            (false, ..) => End::Open,
+        };
+        (received(&script), end)
+    }
+
+    const HOST: &str = "Host: h\r\n";
+
+    /// A response of the test's application.
+    fn response(version: &str, fields: &str, body: &str) -> String {
+        format!("HTTP/{version} 200 OK\r\nServer: Howdah\r\nX-App: yes\r\n{fields}\r\n{body}")
+    }
+
+    fn whole(body: &str) -> String {
+        response("1.1", &format!("Content-Length: {}\r\n", body.len()), body)
+    }
+
+    fn refusal(status: &str, fields: &str) -> String {
+        let length = status.len() + 1;
+        format!(
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\n{fields}Content-Length: {length}\r\n\
+             Connection: close\r\n\r\n{status}\n"
+        )
+    }
+
+    #[test]
+    fn what_comes_in_decides_what_goes_out_and_what_becomes_of_the_connection() {
+        let get = |target: &str| format!("GET {target} HTTP/1.1\r\n{HOST}\r\n");
+        let old = |fields: &str| format!("GET /a HTTP/1.0\r\n{fields}\r\n");
+        let post = |fields: &str, rest: &str| format!("POST /a HTTP/1.1\r\n{HOST}{fields}\r\n{rest}");
+        let length = "Content-Length: 2\r\n";
+        let close = "Connection: close\r\n";
+        let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(20_000));
+        // What the client sends, with a pause at each |, what it receives, and the connection.
+        let cases: Vec<(&str, String, String, End)> = vec![
+            ("a request", get("/a"), whole("/a"), End::Open),
+            ("one in pieces", "GET /a HT|TP/1.1\r\nHo|st: h\r\n\r|\n".into(), whole("/a"), End::Open),
+            ("two in one", get("/a") + &get("/b"), whole("/a") + &whole("/b"), End::Open),
+            (
+                "one and a half",
+                get("/a") + "GET /b HTTP/1.1|\r\nHost: h\r\n\r\n",
+                whole("/a") + &whole("/b"),
+                End::Open,
+            ),
+            (
+                "the last one",
+                format!("GET /a HTTP/1.1\r\n{HOST}{close}\r\n"),
+                response("1.1", &format!("{length}{close}"), "/a"),
+                End::Closed,
+            ),
+            ("an old one", old(""), response("1.0", length, "/a"), End::Closed),
+            (
+                "an old one that stays",
+                old("Connection: keep-alive\r\n"),
+                response("1.0", &format!("{length}Connection: keep-alive\r\n"), "/a"),
+                End::Open,
+            ),
+            (
+                "HEAD",
+                format!("HEAD /given HTTP/1.1\r\n{HOST}\r\n"),
+                response("1.1", "Content-Length: 4\r\n", ""),
+                End::Open,
+            ),
+            ("a given length", get("/given"), response("1.1", "Content-Length: 4\r\n", "four"), End::Open),
+            (
+                "a body that is too short",
+                get("/short"),
+                response("1.1", "Content-Length: 9\r\n", "four"),
+                End::Closed,
+            ),
+            ("a body that is too long", get("/long"), response("1.1", length, "fo"), End::Closed),
+            (
+                "an application that wants to close",
+                get("/close"),
+                response("1.1", "Content-Length: 3\r\nConnection: close\r\n", "bye"),
+                End::Closed,
+            ),
+            (
+                "a body that breaks off",
+                get("/broken"),
+                response("1.1", "Transfer-Encoding: chunked\r\n", "4\r\nhalf\r\n"),
+                End::Closed,
+            ),
+            (
+                "an application that dies",
+                get("/fail"),
+                refusal("500 Internal Server Error", "").replace(close, ""),
+                End::Open,
+            ),
+            (
+                "one that says nothing",
+                get("/silent"),
+                refusal("500 Internal Server Error", "").replace(close, ""),
+                End::Open,
+            ),
+            (
+                "one that says nonsense",
+                get("/odd"),
+                refusal("502 Bad Gateway", "").replace(close, ""),
+                End::Open,
+            ),
+            ("one that has taken the connection", get("/detached"), String::new(), End::Closed),
+            (
+                "a body",
+                post("Content-Length: 2\r\n", "hi") + &get("/b"),
+                whole("/a") + &whole("/b"),
+                End::Open,
+            ),
+            ("a body in pieces", post("Content-Length: 4\r\n", "h|i|th"), whole("/a"), End::Open),
+            (
+                "a body in chunks",
+                post("Transfer-Encoding: chunked\r\n", "2\r\nh|i\r\n0\r\n\r\n") + &get("/b"),
+                whole("/a") + &whole("/b"),
+                End::Open,
+            ),
+            (
+                "a body that waits",
+                post("Content-Length: 2\r\nExpect: 100-continue\r\n", "|hi"),
+                "HTTP/1.1 100 Continue\r\n\r\n".to_owned() + &whole("/a"),
+                End::Open,
+            ),
+            (
+                "a chunked one that waits",
+                post("Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n", "|0\r\n\r\n"),
+                "HTTP/1.1 100 Continue\r\n\r\n".to_owned() + &whole("/a"),
+                End::Open,
+            ),
+            (
+                "a body that did not wait",
+                post("Content-Length: 2\r\nExpect: 100-continue\r\n", "hi"),
+                whole("/a"),
+                End::Open,
+            ),
+            ("no Host", "GET / HTTP/1.1\r\n\r\n".into(), refusal("400 Bad Request", ""), End::Lingers),
+            (
+                "nonsense behind a request",
+                get("/a") + "\x16\x03",
+                whole("/a") + &refusal("400 Bad Request", ""),
+                End::Lingers,
+            ),
+            ("a line that is too long", long, refusal("414 URI Too Long", ""), End::Lingers),
+            ("a path that cannot be", get("/%zz"), refusal("400 Bad Request", ""), End::Lingers),
+            (
+                "a chunk that cannot be",
+                post("Transfer-Encoding: chunked\r\n", "x\r\n"),
+                refusal("400 Bad Request", ""),
+                End::Lingers,
+            ),
+            (
+                "a page of ours with nobody to make it",
+                get("/health"),
+                "HTTP/1.1 503 Service Unavailable\r\n".into(),
+                End::Open,
+            ),
+        ];
+        for (what, input, output, end) in cases {
+            let (received, ended) = run(outcome(Config::default(), pieces(&input)));
+            let fits =
+                if what.starts_with("a page") { received.starts_with(&output) } else { received == output };
+            assert!(fits, "{what}: {received:?} is not {output:?}");
+            assert_eq!(ended, end, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_ends_its_side_is_answered_and_then_let_go() {
+        let get = format!("GET /a HTTP/1.1\r\n{HOST}\r\n");
+        for (input, output, end) in [
+            (vec![Piece::End], String::new(), End::Closed),
+            (vec![Piece::Bytes(get.clone().into()), Piece::End], whole("/a"), End::Closed),
+            (vec![Piece::Bytes(b"GET /a HT".to_vec()), Piece::End], String::new(), End::Closed),
+            (
+                vec![
+                    Piece::Bytes(format!("POST /a HTTP/1.1\r\n{HOST}Content-Length: 5\r\n\r\nhal").into()),
+                    Piece::End,
+                ],
+                String::new(),
+                End::Closed,
+            ),
+        ] {
+            let shown = format!("{input:?}");
+            assert_eq!(run(outcome(Config::default(), input)), (output, end), "{shown}");
+        }
+    }
+
+    #[test]
+    fn settings_decide_how_long_a_connection_lives() {
+        let two = format!("GET /a HTTP/1.1\r\n{HOST}\r\nGET /b HTTP/1.1\r\n{HOST}\r\n");
+        let closing = |body: &str| response("1.1", "Content-Length: 2\r\nConnection: close\r\n", body);
+        for (config, output, end) in [
+            (Config { keepalive: false, ..Config::default() }, closing("/a"), End::Lingers),
+            (Config { keepalive_requests: 1, ..Config::default() }, closing("/a"), End::Lingers),
+            (
+                Config { keepalive_requests: 2, ..Config::default() },
+                whole("/a") + &closing("/b"),
+                End::Closed,
+            ),
+        ] {
+            let shown = format!("{} {}", config.keepalive, config.keepalive_requests);
+            assert_eq!(run(outcome(config, pieces(&two))), (output, end), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_response_that_is_whole_leaves_in_one_write() {
+        run(async {
+            let world = World::new(Config::default());
+            let script = Scripted::new(pieces(&format!("GET /a HTTP/1.1\r\n{HOST}\r\n")));
+            world.serve(&script).await;
+            assert_eq!((received(&script), script.writes()), (whole("/a"), 1));
+        });
+    }
+
+    #[test]
+    fn who_takes_too_long_has_408_or_is_let_go() {
+        let config = || Config {
+            header_timeout: Duration::from_secs(5),
+            keepalive_timeout: Duration::from_secs(7),
+            min_body_rate: 1,
+            ..Config::default()
+        };
+        let get = format!("GET /a HTTP/1.1\r\n{HOST}\r\n");
+        let post = format!("POST /a HTTP/1.1\r\n{HOST}Content-Length: 70000\r\n\r\nx");
+        let timeout = refusal("408 Request Timeout", "");
+        // What it has sent, for how long it is waited for, and what it receives then.
+        for (what, sent, seconds, output, end) in [
+            ("nothing at first", "", 5, timeout.clone(), End::Closed),
+            ("half a head", "GET /a HT", 5, timeout.clone(), End::Lingers),
+            ("nothing after a request", get.as_str(), 7, whole("/a"), End::Closed),
+            ("half a head after a request", &format!("{get}GET"), 5, whole("/a") + &timeout, End::Lingers),
+            ("a body that stops", &post, 10, timeout.clone(), End::Lingers),
+        ] {
+            run(async {
+                let world = World::new(config());
+                let script = Scripted::new(pieces(sent));
+                let connection = world.connect(&script);
+                world.run(true).await;
+                world.wait(Duration::from_secs(seconds) - Duration::from_millis(1));
+                world.run(true).await;
+                assert!(!connection.is_finished() && !script.was_shut(), "{what}: too early");
+                world.wait(Duration::from_millis(2));
+                world.run(true).await;
+                assert_eq!(received(&script), output, "{what}");
+                let ended = if connection.is_finished() { End::Closed } else { End::Lingers };
+                assert_eq!(ended, end, "{what}");
+                world.wait(Duration::from_secs(3));
+                world.run(true).await;
+                assert!(connection.is_finished(), "{what}: it does not linger for long");
+            });
+        }
+    }
+
+    #[test]
+    fn a_thread_that_drains_closes_behind_the_response_and_what_rests() {
+        run(async {
+            let world = World::new(Config::default());
+            let busy = Scripted::new(pieces(&format!("GET /a HTTP/1.1\r\n{HOST}\r\n")));
+            let idle = Scripted::new(pieces(""));
+            let (first, second) = (world.connect(&busy), world.connect(&idle));
+            world.run(false).await;
+            let drain = tokio::task::spawn_local(world.thread.drain(Duration::from_secs(1)));
+            world.run(true).await;
+            assert_eq!(received(&busy), response("1.1", "Content-Length: 2\r\nConnection: close\r\n", "/a"));
+            assert!(first.is_finished() && !second.is_finished(), "one that rests has its time");
+            world.wait(Duration::from_secs(2));
+            world.run(true).await;
+            assert!(second.is_finished());
+            tokio::time::timeout(Duration::from_secs(10), drain).await.unwrap().unwrap();
+        });
+    }
+}

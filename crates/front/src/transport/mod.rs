@@ -1,6 +1,8 @@
 //! What carries the bytes of a connection: read, write, and what has become of the peer. Everything above sees a
 //! [`Transport`] and not which it is.
 
+#[cfg(test)]
+pub(crate) mod scripted;
 mod socket;
 
 use std::io::{self, IoSlice};
@@ -14,6 +16,9 @@ pub(crate) use socket::{Peer, Socket};
 pub(crate) enum Transport {
     /// The client's own bytes, on a descriptor.
     Plain(Socket),
+    /// For tests: bytes by a script.
+    #[cfg(test)]
+    Scripted(scripted::Scripted),
 }
 
 /// Hands a call on to what is there.
@@ -21,6 +26,8 @@ macro_rules! each {
     ($self:ident, $inner:ident => $call:expr) => {
         match $self {
             Self::Plain($inner) => $call,
+            #[cfg(test)]
+            Self::Scripted($inner) => $call,
         }
     };
 }
@@ -114,5 +121,46 @@ impl Transport {
     /// Says that nothing more will be sent.
     pub(crate) fn shut_write(&self) {
         each!(self, inner => inner.shut_write());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_is_fresh_until_somebody_has_had_to_wait_for_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (_client, socket) = UnixStream::pair().unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let mut transport = Transport::Plain(Socket::Fresh(socket.into()));
+            assert!(transport.is_fresh());
+            let read = transport.poll_read(&mut Context::from_waker(std::task::Waker::noop()), &mut [0; 1]);
+            assert!(read.is_pending() && !transport.is_fresh());
+        });
+    }
+
+    #[test]
+    fn a_plain_transport_can_send_files_and_be_lent() {
+        let (client, socket) = UnixStream::pair().unwrap();
+        let mut transport = Transport::Plain(Socket::Fresh(socket.into()));
+        let file = tempfile::tempfile().unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"0123456789", 0).unwrap();
+        let mut offset = 3;
+        let file = std::os::fd::AsFd::as_fd(&file);
+        assert_eq!((transport.try_send_file(file, &mut offset, 4).unwrap(), offset), (4, 7));
+        assert_eq!(transport.try_write_vectored(&[IoSlice::new(b"a"), IoSlice::new(b"b")]).unwrap(), 2);
+        let lent = UnixStream::from(transport.duplicate().unwrap());
+        drop(transport);
+        io::Write::write_all(&mut &lent, b"!").unwrap();
+        let mut read = [0; 16];
+        let length = io::Read::read(&mut &client, &mut read).unwrap();
+        assert_eq!(&read[..length], b"3456ab!");
+        transport = Transport::Plain(Socket::Gone);
+        assert_eq!((transport.peer(), transport.outstanding()), (Peer::Gone, 0));
+        assert!(transport.descriptor().is_err() && transport.forget_writable().is_err());
     }
 }

@@ -1,5 +1,8 @@
 //! For tests: requests from text, clients, and parts of a thread that are put together as `thread` does it.
 
+pub(crate) mod worker;
+pub(crate) mod world;
+
 use std::sync::Arc;
 
 use howdah_http1::{FieldStore, Framing, Limits, RequestDecoder};

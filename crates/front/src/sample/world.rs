@@ -1,0 +1,166 @@
+//! For tests: a front thread without an event loop of its own, with an application whose worker is in the test's hands, and
+//! clients by script.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use howdah_metrics::{Counters, Recorder, Totals};
+use howdah_wire::{Roster, Shape};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::app::{Pool, PoolSetup};
+use crate::capacity::{Capacity, Kind};
+use crate::config::Config;
+use crate::h1;
+use crate::outflow::Stock;
+use crate::pages::{Local, LocalPage, LocalPlace, Question};
+use crate::reports::{Damaged, Overdue};
+use crate::sample::client;
+use crate::sample::forever;
+use crate::sample::worker::Worker;
+use crate::thread::{Setup, Thread};
+use crate::transport::Transport;
+use crate::transport::scripted::{Piece, Scripted};
+
+/// See the module.
+pub(crate) struct World {
+    pub(crate) thread: &'static Thread,
+    pub(crate) worker: Worker,
+    pub(crate) capacity: &'static Capacity,
+    pub(crate) overdue: UnboundedReceiver<Overdue>,
+    pub(crate) departed: UnboundedReceiver<u16>,
+    pub(crate) damaged: UnboundedReceiver<Damaged>,
+    pub(crate) questions: UnboundedReceiver<Question>,
+    counters: Arc<Counters>,
+}
+
+/// What may be set of an application.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) max_queue: usize,
+    pub(crate) request_timeout: Duration,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { max_queue: 8, request_timeout: Duration::ZERO }
+    }
+}
+
+impl World {
+    /// With one application, and a page at /health.
+    pub(crate) fn new(config: Config) -> Self {
+        Self::with(config, Terms::default(), |_| ())
+    }
+
+    /// With what `change` makes of the set-up.
+    pub(crate) fn with(config: Config, terms: Terms, change: impl FnOnce(&mut Setup)) -> Self {
+        let shape = Shape { fronts: 1, workers: 4, slots: 16 };
+        let (_, segment) = howdah_sys::create_segment(shape).expect("a segment");
+        let (overdue, stuck) = unbounded_channel();
+        let (departed, left) = unbounded_channel();
+        let (damage, damaged) = unbounded_channel();
+        let (questions, asked) = unbounded_channel();
+        let Terms { max_queue, request_timeout } = terms;
+        let (name, mount, roster) = ("/".into(), None, Roster::default());
+        let pool = PoolSetup {
+            name,
+            mount,
+            segment,
+            roster,
+            max_queue,
+            request_timeout,
+            overdue,
+            departed,
+            damaged: damage,
+        };
+        let place = LocalPlace { path: "/health".to_owned(), page: LocalPage::Health, only_apart: false };
+        let local = Local { places: vec![place], allow: Vec::new(), questions };
+        let (recorder, capacity) = (Recorder::new(), forever(Capacity::new(None)));
+        let counters = recorder.counters();
+        let mut setup = Setup {
+            stock: Arc::new(Stock::new(&config)),
+            config: Arc::new(config),
+            pools: vec![pool],
+            index: 0,
+            eventfd: howdah_sys::eventfd().expect("an eventfd"),
+            listeners: Vec::new(),
+            access_log: None,
+            slow_log: None,
+            recorder,
+            local: Some(Arc::new(local)),
+            capacity,
+        };
+        change(&mut setup);
+        let thread = forever(Thread::build(setup).expect("a thread"));
+        thread.pools[0].worker_up(0);
+        let worker = Worker::new(0, segment);
+        Self { thread, worker, capacity, overdue: stuck, departed: left, damaged, questions: asked, counters }
+    }
+
+    pub(crate) fn pool(&self) -> &'static Pool {
+        self.thread.pools[0]
+    }
+
+    /// What has been counted.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals::of(&[Arc::clone(&self.counters)])
+    }
+
+    /// Lets time pass.
+    pub(crate) fn wait(&self, span: Duration) {
+        self.thread.clock.advance(span);
+        self.thread.timers.sweep();
+        self.thread.desks.sweep();
+        self.pool().sweep();
+    }
+
+    /// A connection of a client by script; its task says when it is over.
+    pub(crate) fn connect(&self, script: &Scripted) -> tokio::task::JoinHandle<()> {
+        let permit = self.capacity.enter(Kind::Connection).expect("there is no bound");
+        let transport = Transport::Scripted(script.clone());
+        let client = client("127.0.0.1", false);
+        tokio::task::spawn_local(h1::serve(self.thread.entrance.server, transport, client, permit))
+    }
+
+    /// Lets everybody do what they can: the worker if it `works`, too.
+    pub(crate) async fn run(&self, works: bool) {
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+            while works && self.worker.serve() {}
+            self.pool().turn();
+        }
+    }
+
+    /// Serves a client to the end of its script. False when the connection is still open then.
+    pub(crate) async fn serve(&self, script: &Scripted) -> bool {
+        let connection = self.connect(script);
+        for _ in 0..4 {
+            self.run(true).await;
+            script.go_on();
+        }
+        self.run(true).await;
+        connection.is_finished()
+    }
+}
+
+/// Bytes of a client, with a pause at each `|`.
+pub(crate) fn pieces(text: &str) -> Vec<Piece> {
+    let bytes = |part: &str| Piece::Bytes(part.as_bytes().to_vec());
+    let mut pieces = Vec::new();
+    for part in text.split('|') {
+        pieces.extend((!part.is_empty()).then(|| bytes(part)));
+        pieces.push(Piece::Pause);
+    }
+    pieces
+}
+
+/// Runs a test on an event loop as front threads have it.
+pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(tokio::runtime::LocalOptions::default())
+        .expect("an event loop")
+        .block_on(test)
+}

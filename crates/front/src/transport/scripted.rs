@@ -1,0 +1,196 @@
+//! For tests: a transport whose bytes come by a script, and whose output can be read.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use crate::transport::Peer;
+
+/// What comes from the client next.
+#[derive(Clone, Debug)]
+pub(crate) enum Piece {
+    Bytes(Vec<u8>),
+    /// Nothing, until [`Scripted::go_on`].
+    Pause,
+    /// It ends its side.
+    End,
+}
+
+/// The other end.
+#[derive(Debug)]
+struct Script {
+    input: VecDeque<Piece>,
+    output: Vec<u8>,
+    /// Bytes that it takes before a write blocks.
+    takes: usize,
+    writes: usize,
+    peer: Peer,
+    reset: bool,
+    shut: bool,
+    waker: Option<Waker>,
+}
+
+/// See the module. Clones are the same transport.
+#[derive(Clone, Debug)]
+pub(crate) struct Scripted(Rc<RefCell<Script>>);
+
+impl Scripted {
+    /// A client that sends this and takes everything.
+    pub(crate) fn new(input: impl IntoIterator<Item = Piece>) -> Self {
+        Self(Rc::new(RefCell::new(Script {
+            input: input.into_iter().collect(),
+            output: Vec::new(),
+            takes: usize::MAX,
+            writes: 0,
+            peer: Peer::There,
+            reset: false,
+            shut: false,
+            waker: None,
+        })))
+    }
+
+    /// Ends a pause.
+    pub(crate) fn go_on(&self) {
+        let script = &mut *self.0.borrow_mut();
+        if matches!(script.input.front(), Some(Piece::Pause)) {
+            script.input.pop_front();
+        }
+        script.waker.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// From now on the client takes so many more bytes.
+    pub(crate) fn take(&self, bytes: usize) {
+        self.0.borrow_mut().takes = bytes;
+        self.go_on();
+    }
+
+    /// The client is like this from now on.
+    pub(crate) fn become_of(&self, peer: Peer) {
+        self.0.borrow_mut().peer = peer;
+    }
+
+    pub(crate) fn output(&self) -> Vec<u8> {
+        self.0.borrow().output.clone()
+    }
+
+    pub(crate) fn writes(&self) -> usize {
+        self.0.borrow().writes
+    }
+
+    pub(crate) fn was_reset(&self) -> bool {
+        self.0.borrow().reset
+    }
+
+    pub(crate) fn was_shut(&self) -> bool {
+        self.0.borrow().shut
+    }
+
+    pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let script = &mut *self.0.borrow_mut();
+        match script.input.front_mut() {
+            None | Some(Piece::Pause) => Err(ErrorKind::WouldBlock.into()),
+            Some(Piece::End) => Ok(0),
+            Some(Piece::Bytes(bytes)) => {
+                let length = bytes.len().min(buffer.len());
+                buffer[..length].copy_from_slice(&bytes[..length]);
+                bytes.drain(..length);
+                if bytes.is_empty() {
+                    script.input.pop_front();
+                }
+                Ok(length)
+            }
+        }
+    }
+
+    pub(super) fn poll_read(&self, context: &Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        match self.try_read(buffer) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.0.borrow_mut().waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+            read => Poll::Ready(read),
+        }
+    }
+
+    #[expect(clippy::unused_self, reason = "as other transports")]
+    pub(super) fn is_fresh(&self) -> bool {
+        false
+    }
+
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    pub(super) fn try_write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let script = &mut *self.0.borrow_mut();
+        script.writes += 1;
+        if script.peer == Peer::Gone {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let all = runs.iter().flat_map(|run| run.iter().copied());
+        let before = script.output.len();
+        script.output.extend(all.take(script.takes));
+        let written = script.output.len() - before;
+        script.takes -= if script.takes == usize::MAX { 0 } else { written };
+        if written == 0 && runs.iter().any(|run| !run.is_empty()) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        Ok(written)
+    }
+
+    pub(super) fn poll_writable(&self, context: &Context<'_>, stale: &mut bool) -> Poll<io::Result<()>> {
+        *stale = false;
+        if self.0.borrow().takes > 0 {
+            return Poll::Ready(Ok(()));
+        }
+        self.0.borrow_mut().waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as other transports")]
+    pub(super) fn forget_writable(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    #[expect(clippy::unused_self, reason = "as other transports")]
+    pub(super) fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn try_send_file(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: &mut u64,
+        length: usize,
+    ) -> io::Result<usize> {
+        let mut bytes = vec![0; length];
+        let read = rustix::io::pread(file, &mut bytes, *offset)?;
+        let sent = if read == 0 { 0 } else { self.try_write(&bytes[..read])? };
+        *offset += sent as u64;
+        Ok(sent)
+    }
+
+    #[expect(clippy::unused_self, reason = "as other transports")]
+    pub(super) fn never_block(&self) {}
+
+    /// What is not taken is not written, so nothing is on its way.
+    #[expect(clippy::unused_self, reason = "as other transports")]
+    pub(super) fn outstanding(&self) -> u64 {
+        0
+    }
+
+    pub(super) fn peer(&self) -> Peer {
+        self.0.borrow().peer
+    }
+
+    pub(super) fn reset(&self) {
+        self.0.borrow_mut().reset = true;
+    }
+
+    pub(super) fn shut_write(&self) {
+        self.0.borrow_mut().shut = true;
+    }
+}
