@@ -163,3 +163,111 @@ impl Conn {
         Poll::Ready(Ok(true))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use howdah_http1::encode::chunk_head;
+    use howdah_wire::EXTENT;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::sample::world::{World, run};
+    use crate::transport::scripted::{Piece, Scripted};
+
+    /// A request with `length` bytes of body, in pieces of up to 50,000.
+    fn post(length: usize, chunked: bool) -> Vec<Piece> {
+        let field = if chunked {
+            "Transfer-Encoding: chunked".to_owned()
+        } else {
+            format!("Content-Length: {length}")
+        };
+        let head = format!("POST /a HTTP/1.1\r\nHost: h\r\n{field}\r\n\r\n").into_bytes();
+        let mut bytes = Vec::new();
+        if chunked {
+            chunk_head(&mut bytes, length);
+        }
+        bytes.extend(vec![b'x'; length]);
+        if chunked {
+            bytes.extend(b"\r\n0\r\n\r\n");
+        }
+        let pieces = bytes.chunks(50_000).map(|piece| Piece::Bytes(piece.to_vec()));
+        std::iter::once(Piece::Bytes(head)).chain(pieces).collect()
+    }
+
+    #[test]
+    fn a_body_lies_where_its_length_fits() {
+        // Length, whether in chunks, and where the worker finds it.
+        for (length, chunked, place) in [
+            (INLINE_BODY, false, "slot"),
+            (INLINE_BODY + 1, false, "extent"),
+            (EXTENT, false, "extent"),
+            (EXTENT + 1, false, "file"),
+            (INLINE_BODY, true, "slot"),
+            (INLINE_BODY + 1, true, "file"),
+        ] {
+            run(async {
+                let world = World::new(Config::default());
+                let script = Scripted::new(post(length, chunked));
+                world.connect(&script);
+                world.run(false).await;
+                let claimed = world.worker.claim().expect("a request");
+                let dispatch = world.pool().dispatch.borrow();
+                let found = match dispatch.kept(claimed.claim.slot) {
+                    None => "slot",
+                    Some(spool) if spool.extent().is_some() => "extent",
+                    Some(_) => "file",
+                };
+                assert_eq!(found, place, "{length} bytes, chunked {chunked}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_body_that_has_no_place_is_refused_and_no_worker_hears_of_it() {
+        run(async {
+            let spool_dir = Some(PathBuf::from("/nonexistent/for/bodies"));
+            let world = World::new(Config { spool_dir, ..Config::default() });
+            let script = Scripted::new(post(INLINE_BODY + 1, true));
+            world.serve(&script).await;
+            assert!(script.output().starts_with(b"HTTP/1.1 503 "), "{}", script.output().escape_ascii());
+            let totals = world.totals();
+            assert_eq!(totals.failures[howdah_metrics::Failure::Resources], 1);
+            assert_eq!(
+                totals.failures[howdah_metrics::Failure::QueueFull],
+                0,
+                "a full disk is no full queue"
+            );
+            assert!(world.worker.claim().is_none());
+        });
+    }
+
+    #[test]
+    fn all_that_was_received_is_counted_and_what_comes_behind_is_the_next_request() {
+        run(async {
+            let world = World::new(Config::default());
+            let mut input = post(100_000, true);
+            input.push(Piece::Bytes(b"GET /b HTTP/1.1\r\nHost: h\r\n\r\n".to_vec()));
+            let sent: usize =
+                input.iter().map(|piece| if let Piece::Bytes(bytes) = piece { bytes.len() } else { 0 }).sum();
+            let script = Scripted::new(input);
+            world.serve(&script).await;
+            assert_eq!((world.totals().all_requests(), world.totals().bytes_in), (2, sent as u64));
+            assert!(script.output().ends_with(b"\r\n\r\n/b"));
+        });
+    }
+
+    #[test]
+    fn a_client_that_leaves_within_its_body_is_not_run() {
+        run(async {
+            let world = World::new(Config::default());
+            let mut input = post(100_000, false);
+            input.truncate(2);
+            input.push(Piece::End);
+            let script = Scripted::new(input);
+            assert!(world.serve(&script).await, "the connection is over");
+            assert!(script.output().is_empty() && world.worker.claim().is_none());
+        });
+    }
+}

@@ -261,3 +261,101 @@ impl Conn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::config::Config;
+    use crate::sample::world::{World, pieces, run};
+    use crate::transport::scripted::{Piece, Scripted};
+
+    const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+
+    /// Of the responses that a client has, the status of each.
+    fn statuses(script: &Scripted) -> Vec<String> {
+        let text = String::from_utf8(script.output()).unwrap();
+        text.match_indices("HTTP/1.").map(|(at, _)| text[at + 9..at + 12].to_owned()).collect()
+    }
+
+    #[test]
+    fn a_connection_that_has_to_make_room_goes_if_it_rests_and_a_new_one_is_told() {
+        // What it has sent before, for how long it has rested, and what it has received when it is over.
+        for (sent, rested, received) in [(GET, 0, vec!["200"]), ("", 1, vec!["408"])] {
+            run(async {
+                let world = World::new(Config::default());
+                let script = Scripted::new(pieces(sent));
+                let connection = world.connect(&script);
+                world.run(true).await;
+                world.wait(Duration::from_secs(rested));
+                assert!(world.thread.entrance.room.dismiss(false), "it rests");
+                world.run(true).await;
+                assert!(connection.is_finished());
+                assert_eq!(statuses(&script), received);
+            });
+        }
+    }
+
+    #[test]
+    fn one_with_part_of_a_request_does_not_rest() {
+        for sent in ["G", "GET / HTTP/1.1\r\n", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhalf"]
+        {
+            for before in ["", GET] {
+                run(async {
+                    let world = World::new(Config::default());
+                    world.connect(&Scripted::new(pieces(&format!("{before}{sent}"))));
+                    world.run(true).await;
+                    world.wait(Duration::from_secs(2));
+                    assert!(!world.thread.entrance.room.dismiss(false), "{sent}");
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_that_was_on_its_way_when_its_connection_was_given_up_is_answered() {
+        run(async {
+            let world = World::new(Config::default());
+            let script = Scripted::new(pieces(&format!("{GET}|{GET}")));
+            let connection = world.connect(&script);
+            world.run(true).await;
+            assert!(world.thread.entrance.room.dismiss(false));
+            script.go_on();
+            world.run(true).await;
+            assert_eq!(statuses(&script), ["200", "200"]);
+            assert!(!connection.is_finished(), "and stays");
+        });
+    }
+
+    #[test]
+    fn bytes_and_requests_are_counted_as_they_come() {
+        run(async {
+            let world = World::new(Config::default());
+            let post = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";
+            let bad = "GET / HTTP/1.1\r\nHost : h\r\n\r\n";
+            world.serve(&Scripted::new(pieces(&format!("{GET}{post}{bad}")))).await;
+            let totals = world.totals();
+            assert_eq!(totals.all_requests(), 3);
+            assert_eq!(totals.bytes_in, (GET.len() + post.len() + bad.len()) as u64);
+        });
+    }
+
+    #[test]
+    fn a_body_may_come_at_the_minimum_rate() {
+        run(async {
+            let world = World::new(Config { min_body_rate: 10, ..Config::default() });
+            let head = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 400\r\n\r\n".to_vec();
+            let mut input = vec![Piece::Bytes(head), Piece::Pause];
+            input.extend((0..40).flat_map(|_| [Piece::Bytes(vec![b'x'; 10]), Piece::Pause]));
+            let script = Scripted::new(input);
+            world.connect(&script);
+            for _ in 0..41 {
+                world.run(true).await;
+                world.wait(Duration::from_secs(1));
+                script.go_on();
+            }
+            world.run(true).await;
+            assert_eq!(statuses(&script), ["200"], "after forty seconds");
+        });
+    }
+}

@@ -39,3 +39,47 @@ impl Conn {
         Poll::Ready(read.ok().filter(|&length| length > 0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::sample::world::{World, run};
+    use crate::transport::scripted::{Piece, Scripted};
+
+    /// Whether a connection is over whose client has sent nonsense and then this.
+    async fn is_over(rest: Vec<Piece>, later: Duration) -> bool {
+        let world = World::new(Config::default());
+        let bad = Piece::Bytes(b"nonsense\r\n\r\n".to_vec());
+        let script = Scripted::new([bad, Piece::Pause].into_iter().chain(rest));
+        let connection = world.connect(&script);
+        world.run(true).await;
+        assert!(
+            script.output().starts_with(b"HTTP/1.1 400 ") && script.was_shut(),
+            "it is told, and our side ends"
+        );
+        assert!(!connection.is_finished(), "it may still be sending");
+        script.go_on();
+        for _ in 0..10 {
+            world.run(true).await;
+        }
+        world.wait(later);
+        world.run(true).await;
+        connection.is_finished()
+    }
+
+    #[test]
+    fn a_client_is_read_until_its_end_for_two_seconds_or_so_many_bytes() {
+        let much = |bytes: usize| vec![Piece::Bytes(vec![b'x'; bytes])];
+        for (what, rest, later, over) in [
+            ("it ends", vec![Piece::End], 0, true),
+            ("it sends on and ends", vec![Piece::Bytes(vec![b'x'; 1 << 20]), Piece::End], 0, true),
+            ("it does nothing", vec![], 1999, false),
+            ("it does nothing for long", vec![], 2001, true),
+            ("it sends too much", much(MOST + (1 << 20)), 0, true),
+            ("it sends much", much(MOST / 2), 0, false),
+        ] {
+            assert_eq!(run(is_over(rest, Duration::from_millis(later))), over, "{what}");
+        }
+    }
+}

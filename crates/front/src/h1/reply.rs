@@ -198,3 +198,166 @@ pub(crate) struct Say {
     pub(crate) framing: Framing,
     pub(crate) keep_alive: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use howdah_metrics::Failure;
+
+    use crate::config::Config;
+    use crate::exchange::Mail;
+    use crate::reports::Loss;
+    use crate::sample::world::{Terms, World, pieces, run};
+    use crate::transport::Peer;
+    use crate::transport::scripted::Scripted;
+
+    const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+
+    fn text(script: &Scripted) -> String {
+        String::from_utf8(script.output()).unwrap()
+    }
+
+    #[test]
+    fn what_becomes_of_a_worker_is_what_its_client_hears() {
+        for (loss, status, failure) in [
+            (Loss::Exited, "500 Internal Server Error", Failure::Application),
+            (Loss::Killed, "502 Bad Gateway", Failure::WorkerLost),
+        ] {
+            run(async {
+                let world = World::new(Config::default());
+                let script = Scripted::new(pieces(GET));
+                let connection = world.connect(&script);
+                world.run(false).await;
+                let claimed = world.worker.claim().unwrap();
+                world.worker.begin(&claimed);
+                world.pool().worker_gone(0, loss);
+                world.run(false).await;
+                assert!(text(&script).starts_with(&format!("HTTP/1.1 {status}\r\n")), "{loss:?}");
+                assert_eq!(world.totals().failures[failure], 1);
+                assert!(!connection.is_finished(), "the connection stays");
+            });
+        }
+    }
+
+    #[test]
+    fn a_request_that_takes_too_long_is_answered_and_its_worker_told_of() {
+        run(async {
+            let terms = Terms { request_timeout: Duration::from_secs(3), ..Terms::default() };
+            let mut world = World::with(Config::default(), terms, |_| ());
+            let script = Scripted::new(pieces(GET));
+            world.connect(&script);
+            world.run(false).await;
+            let claimed = world.worker.claim().unwrap();
+            world.worker.begin(&claimed);
+            world.wait(Duration::from_millis(2900));
+            world.run(false).await;
+            assert!(script.output().is_empty(), "not yet");
+            world.wait(Duration::from_secs(1));
+            world.run(false).await;
+            assert!(text(&script).starts_with("HTTP/1.1 504 Gateway Timeout\r\n"));
+            let overdue = world.overdue.try_recv().unwrap();
+            assert_eq!((overdue.worker, overdue.slot), (0, claimed.claim.slot));
+            world.worker.finish(claimed);
+            world.run(false).await;
+            assert_eq!(world.totals().all_requests(), 1, "what comes later is for nobody");
+        });
+    }
+
+    #[test]
+    fn a_client_that_has_left_is_not_waited_for_and_its_worker_interrupted_where_asked_for() {
+        for (abort_on_disconnect, peer, over) in
+            [(false, Peer::Gone, true), (true, Peer::Silent, true), (false, Peer::Silent, false)]
+        {
+            run(async {
+                let mut world = World::new(Config { abort_on_disconnect, ..Config::default() });
+                let script = Scripted::new(pieces(GET));
+                let connection = world.connect(&script);
+                world.run(false).await;
+                let claimed = world.worker.claim().unwrap();
+                world.worker.begin(&claimed);
+                script.become_of(peer);
+                world.wait(Duration::from_millis(100));
+                world.run(false).await;
+                assert_eq!(connection.is_finished(), over, "{abort_on_disconnect} {peer:?}");
+                assert_eq!(world.departed.try_recv().ok(), abort_on_disconnect.then_some(0));
+                assert_eq!(world.totals().failures[Failure::ClientGone], u64::from(over));
+            });
+        }
+    }
+
+    #[test]
+    fn interim_responses_go_before_the_answer_but_not_to_old_clients() {
+        for (version, hints) in [("1.1", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"), ("1.0", "")] {
+            run(async {
+                let world = World::new(Config::default());
+                let script = Scripted::new(pieces(&format!("GET /a HTTP/{version}\r\nHost: h\r\n\r\n")));
+                world.connect(&script);
+                world.run(false).await;
+                let mail = Mail::Interim { worker: 0, status: 103, lines: b"Link: x\r\n".to_vec() };
+                assert!(world.thread.desks.post(0, mail));
+                world.run(false).await;
+                assert_eq!(text(&script), hints);
+                world.run(true).await;
+                assert!(text(&script)[hints.len()..].starts_with(&format!("HTTP/{version} 200 OK\r\n")));
+            });
+        }
+    }
+
+    #[test]
+    fn a_connection_that_cannot_be_lent_goes_on() {
+        run(async {
+            let world = World::new(Config::default());
+            let script = Scripted::new(pieces(GET));
+            let connection = world.connect(&script);
+            world.run(false).await;
+            assert!(world.thread.desks.post(0, Mail::Takeover { worker: 0 }));
+            world.run(true).await;
+            assert!(text(&script).ends_with("\r\n\r\n/a") && !connection.is_finished());
+        });
+    }
+
+    #[test]
+    fn requests_beyond_the_queue_are_refused_and_their_connections_stay() {
+        run(async {
+            let terms = Terms { max_queue: 2, ..Terms::default() };
+            let world = World::with(Config::default(), terms, |_| ());
+            let scripts: Vec<_> = (0..3).map(|_| Scripted::new(pieces(&format!("{GET}|{GET}")))).collect();
+            let connections: Vec<_> = scripts.iter().map(|script| world.connect(script)).collect();
+            world.run(false).await;
+            let refused: Vec<_> =
+                scripts.iter().map(|script| text(script).contains("503 Service Unavailable\r\n")).collect();
+            assert_eq!(refused, [false, false, true]);
+            assert!(text(&scripts[2]).contains("\r\nRetry-After: 1\r\n"));
+            world.run(true).await;
+            for script in &scripts {
+                script.go_on();
+                world.run(true).await;
+            }
+            assert!(scripts.iter().all(|script| text(script).ends_with("\r\n\r\n/a")));
+            assert!(connections.iter().all(|connection| !connection.is_finished()));
+            assert_eq!(world.totals().failures[Failure::QueueFull], 1);
+        });
+    }
+
+    #[test]
+    fn a_large_body_is_sent_from_where_it_is_and_counted_without_its_head() {
+        run(async {
+            let world = World::new(Config::default());
+            let script = Scripted::new(pieces(GET));
+            world.connect(&script);
+            world.run(false).await;
+            let mut claimed = world.worker.claim().unwrap();
+            world.worker.begin(&claimed);
+            world.worker.head(&mut claimed, 200, howdah_wire::LENGTH_UNKNOWN, 0);
+            assert_eq!(world.worker.write(&mut claimed, &[b'x'; 100_000]), 100_000);
+            world.worker.finish(claimed);
+            world.run(false).await;
+            let output = text(&script);
+            let (head, body) = output.split_once("\r\n\r\n").unwrap();
+            assert!(head.contains("\r\nContent-Length: 100000") && body.len() == 100_000);
+            assert_eq!(script.writes(), 1);
+            assert_eq!(world.totals().bytes_out, output.len() as u64);
+        });
+    }
+}

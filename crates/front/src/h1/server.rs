@@ -49,3 +49,32 @@ impl Default for Scratch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::sample::world::{World, pieces, run};
+    use crate::transport::scripted::Scripted;
+
+    #[test]
+    fn connections_share_buffers_but_no_bytes() {
+        run(async {
+            let world = World::new(Config::default());
+            let script = |number: usize| {
+                Scripted::new(pieces(&format!("GET /of-{number} HT|TP/1.1\r\nHo|st: h\r\n\r\n")))
+            };
+            let scripts: Vec<_> = (0..8).map(script).collect();
+            let connections: Vec<_> = scripts.iter().map(|script| world.connect(script)).collect();
+            for _ in 0..3 {
+                world.run(true).await;
+                scripts.iter().for_each(Scripted::go_on);
+            }
+            world.run(true).await;
+            for (number, script) in scripts.iter().enumerate() {
+                let output = String::from_utf8(script.output()).unwrap();
+                assert!(output.ends_with(&format!("\r\n\r\n/of-{number}")), "{number}: {output}");
+            }
+            assert!(connections.iter().all(|connection| !connection.is_finished()));
+        });
+    }
+}

@@ -206,3 +206,127 @@ impl Drop for Conn {
         self.server.records.moved(self.state, None);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::capacity::Kind;
+    use crate::config::Config;
+    use crate::sample::client;
+    use crate::sample::world::{World, run};
+    use crate::transport::scripted::Scripted;
+
+    fn conn(world: &World, script: &Scripted) -> Conn {
+        let permit = world.capacity.enter(Kind::Connection).unwrap();
+        let transport = Transport::Scripted(script.clone());
+        Conn::new(world.thread.entrance.server, transport, client("127.0.0.1", false), permit)
+    }
+
+    fn asked(keep_alive: bool) -> Option<Asked> {
+        Some(Asked { version: Version::Http11, is_head: false, keep_alive })
+    }
+
+    #[test]
+    fn a_connection_persists_when_client_settings_response_and_server_are_for_it() {
+        let config = Config { keepalive_requests: 3, ..Config::default() };
+        let world = World::new(config);
+        // What was asked, whether the response is willing, whether it is lent, requests before, and the decision.
+        for (asked, willing, lent, served, persists) in [
+            (asked(true), true, false, 0, true),
+            (asked(true), true, false, 1, true),
+            (asked(true), true, false, 2, false),
+            (asked(true), false, false, 0, false),
+            (asked(true), true, true, 0, false),
+            (asked(false), true, false, 0, false),
+            (None, true, false, 0, false),
+        ] {
+            let mut conn = conn(&world, &Scripted::new([]));
+            (conn.asked, conn.lent, conn.served) = (asked, lent, served);
+            assert_eq!(conn.persists(willing), persists, "{asked:?} {willing} {lent} {served}");
+        }
+        let mut conn = conn(&world, &Scripted::new([]));
+        conn.asked = asked(true);
+        let crowd = world.capacity.crowd();
+        assert!(!conn.persists(true), "others wait to be let in");
+        drop(crowd);
+        assert!(conn.persists(true));
+        run(async { tokio::time::timeout(Duration::from_secs(5), world.thread.drain(Duration::ZERO)).await })
+            .ok();
+        assert!(!conn.persists(true), "the thread drains");
+    }
+
+    #[test]
+    fn the_end_of_a_response_is_gentle_where_input_is_left() {
+        let world = World::new(Config::default());
+        // Sent, keep-alive, read to its end, lent, when it began, input that is left, and what is next.
+        for (sent, keep_alive, read_all, lent, begin, input, next) in [
+            (false, true, true, false, 1, "", Next::Cut),
+            (true, true, true, false, 1, "GET", Next::Continue),
+            (true, false, true, false, 1, "", Next::Close),
+            (true, false, true, false, 1, "GET", Next::Linger),
+            (true, false, true, true, 1, "GET", Next::Close),
+            (true, false, false, false, 1, "", Next::Linger),
+            (true, false, false, false, 0, "", Next::Close),
+        ] {
+            let mut conn = conn(&world, &Scripted::new([]));
+            (conn.lent, conn.exchange.account.begin) = (lent, begin);
+            conn.keep(input.as_bytes());
+            assert_eq!(
+                conn.end(sent, keep_alive, read_all),
+                next,
+                "{sent} {keep_alive} {read_all} {lent} {input}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_has_ended_its_side_has_left_only_where_that_is_to_abort() {
+        for (abort_on_disconnect, peer, left) in [
+            (false, Peer::There, false),
+            (false, Peer::Silent, false),
+            (false, Peer::Gone, true),
+            (true, Peer::There, false),
+            (true, Peer::Silent, true),
+            (true, Peer::Gone, true),
+        ] {
+            let world = World::new(Config { abort_on_disconnect, ..Config::default() });
+            let script = Scripted::new([]);
+            script.become_of(peer);
+            assert_eq!(conn(&world, &script).has_left(), left, "{abort_on_disconnect} {peer:?}");
+        }
+    }
+
+    #[test]
+    fn how_a_connection_goes_on_is_what_the_log_says_of_it() {
+        for (next, outcome) in [
+            (Next::Continue, Outcome::KeepAlive),
+            (Next::Close, Outcome::Close),
+            (Next::Linger, Outcome::Close),
+            (Next::Cut, Outcome::Aborted),
+        ] {
+            assert_eq!(next.outcome(), outcome);
+        }
+    }
+
+    #[test]
+    fn a_connection_is_counted_where_it_is_and_an_idle_one_keeps_no_large_buffer() {
+        let world = World::new(Config::default());
+        let open = |state: ConnectionState| world.totals().connections[state];
+        let mut conn = conn(&world, &Scripted::new([]));
+        assert_eq!(open(ConnectionState::Reading), 1);
+        conn.enter(ConnectionState::Running);
+        assert_eq!((open(ConnectionState::Reading), open(ConnectionState::Running)), (0, 1));
+        conn.input.reserve(2 * KEEP_CAPACITY);
+        conn.continued = true;
+        conn.renew();
+        assert!(conn.input.capacity() <= KEEP_CAPACITY && !conn.continued && conn.served == 1);
+        conn.input.reserve(2 * KEEP_CAPACITY);
+        conn.keep(b"GET");
+        conn.renew();
+        assert_eq!(conn.input, b"GET", "what has come already stays");
+        drop(conn);
+        assert_eq!((open(ConnectionState::Running), world.totals().accepted), (0, 1));
+    }
+}

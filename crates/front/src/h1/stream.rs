@@ -252,3 +252,214 @@ impl Stream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+    use std::time::Duration;
+
+    use howdah_metrics::Failure;
+    use howdah_wire::{LENGTH_UNKNOWN, RESPONSE_FILE, RESPONSE_RING};
+
+    use crate::config::Config;
+    use crate::exchange::Mail;
+    use crate::reports::Loss;
+    use crate::sample::worker::Claimed;
+    use crate::sample::world::{World, pieces, run};
+    use crate::transport::Peer;
+    use crate::transport::scripted::Scripted;
+
+    /// A client whose request a worker has, which has said its head.
+    struct Scene {
+        world: World,
+        script: Scripted,
+        connection: tokio::task::JoinHandle<()>,
+        claimed: Claimed,
+    }
+
+    async fn scene(config: Config, version: &str, length: u64, flags: u32) -> Scene {
+        let world = World::new(config);
+        let script = Scripted::new(pieces(&format!(
+            "GET /a HTTP/{version}\r\nHost: h\r\nConnection: keep-alive\r\n\r\n"
+        )));
+        let connection = world.connect(&script);
+        world.run(false).await;
+        let mut claimed = world.worker.claim().unwrap();
+        world.worker.begin(&claimed);
+        world.worker.head(&mut claimed, 200, length, flags);
+        Scene { world, script, connection, claimed }
+    }
+
+    impl Scene {
+        /// The worker writes that, and tells.
+        async fn write(&mut self, bytes: &[u8]) -> usize {
+            let first = self.world.worker.write(&mut self.claimed, bytes);
+            // Which may have come to the ring's end.
+            let written = first + self.world.worker.write(&mut self.claimed, &bytes[first..]);
+            self.world.worker.tell(&self.claimed);
+            self.world.run(false).await;
+            written
+        }
+
+        async fn finish(self) -> (World, Scripted, tokio::task::JoinHandle<()>) {
+            self.world.worker.finish(self.claimed);
+            self.world.run(false).await;
+            (self.world, self.script, self.connection)
+        }
+
+        fn body(&self) -> String {
+            body(&self.script)
+        }
+    }
+
+    fn body(script: &Scripted) -> String {
+        let text = String::from_utf8(script.output()).unwrap();
+        text.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned())
+    }
+
+    #[test]
+    fn each_piece_goes_out_when_it_is_there() {
+        // Version, length that is given, what each piece looks like, what the end adds, and whether the connection stays.
+        for (version, length, shown, end, stays) in [
+            ("1.1", LENGTH_UNKNOWN, ["3\r\none\r\n", "3\r\ntwo\r\n"], "0\r\n\r\n", true),
+            ("1.1", 6, ["one", "two"], "", true),
+            ("1.1", 7, ["one", "two"], "", false),
+            ("1.1", 5, ["one", "tw"], "", false),
+            ("1.0", LENGTH_UNKNOWN, ["one", "two"], "", false),
+        ] {
+            run(async {
+                let mut scene = scene(Config::default(), version, length, 0).await;
+                scene.write(b"one").await;
+                assert_eq!(scene.body(), shown[0], "{version} {length}");
+                scene.write(b"two").await;
+                assert_eq!(scene.body(), shown.concat());
+                let (_, script, connection) = scene.finish().await;
+                assert_eq!(body(&script), shown.concat() + end);
+                assert_eq!(!connection.is_finished(), stays, "{version} {length}");
+                assert!(!script.was_reset());
+            });
+        }
+    }
+
+    #[test]
+    fn a_body_that_breaks_off_does_not_look_whole() {
+        for (version, length, reset) in
+            [("1.1", LENGTH_UNKNOWN, false), ("1.1", 6, false), ("1.0", LENGTH_UNKNOWN, true)]
+        {
+            run(async {
+                let mut scene = scene(Config::default(), version, length, 0).await;
+                scene.write(b"one").await;
+                scene.world.pool().worker_gone(0, Loss::Killed);
+                scene.world.run(false).await;
+                assert!(scene.connection.is_finished() && !scene.body().ends_with("0\r\n\r\n"));
+                assert_eq!(scene.script.was_reset(), reset, "an ordinary end would say that this was all");
+            });
+        }
+    }
+
+    #[test]
+    fn a_worker_is_free_when_its_client_is_behind_and_memory_takes_the_response() {
+        run(async {
+            let config = Config { response_buffer: 4 << 20, response_spool: 0, ..Config::default() };
+            let mut scene = scene(config, "1.1", LENGTH_UNKNOWN, 0).await;
+            scene.script.take(0);
+            let piece = vec![b'x'; RESPONSE_RING / 2];
+            let mut written = 0;
+            for _ in 0..12 {
+                written += scene.write(&piece).await;
+                scene.world.wait(Duration::from_millis(60));
+                tokio::time::sleep(Duration::from_millis(15)).await;
+                scene.world.run(false).await;
+            }
+            assert_eq!(written, 12 * piece.len(), "nothing held the worker up");
+            scene.script.take(usize::MAX);
+            let (_, script, connection) = scene.finish().await;
+            assert_eq!(body(&script).matches('x').count(), written);
+            assert!(body(&script).ends_with("0\r\n\r\n") && !connection.is_finished());
+        });
+    }
+
+    #[test]
+    fn beyond_the_bounds_the_worker_waits() {
+        run(async {
+            let config = Config { response_buffer: 8192, response_spool: 0, ..Config::default() };
+            let mut scene = scene(config, "1.1", LENGTH_UNKNOWN, 0).await;
+            scene.script.take(0);
+            let mut written = 0;
+            for _ in 0..20 {
+                written += scene.write(&vec![b'x'; RESPONSE_RING / 2]).await;
+                scene.world.wait(Duration::from_millis(60));
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            assert!(written <= RESPONSE_RING + 16384, "{written}");
+        });
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_is_cut_off_and_one_that_leaves_is_noticed() {
+        for (peer, seconds) in [(Peer::There, 61), (Peer::Gone, 8)] {
+            run(async {
+                let config = Config { min_send_rate: 0, ..Config::default() };
+                let mut scene = scene(config, "1.1", LENGTH_UNKNOWN, 0).await;
+                scene.script.take(0);
+                scene.write(b"one").await;
+                assert!(!scene.connection.is_finished());
+                scene.script.become_of(peer);
+                for _ in 0..2 * seconds {
+                    scene.world.wait(Duration::from_millis(500));
+                    scene.world.run(false).await;
+                }
+                assert!(scene.connection.is_finished(), "{peer:?}");
+                assert_eq!(scene.script.was_reset(), peer == Peer::There);
+                let failure = if peer == Peer::There { Failure::WriteTimeout } else { Failure::ClientGone };
+                let failures = scene.world.totals().failures;
+                assert_eq!(failures[failure], 1);
+            });
+        }
+    }
+
+    fn file(bytes: &[u8]) -> File {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(bytes, 0).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_file_is_sent_as_long_as_it_was_said_to_be() {
+        // What is in it, its length as the worker says, the length of the head, and whether the connection stays.
+        for (bytes, length, given, sent, stays) in [
+            (&b"0123456789"[..], 10, LENGTH_UNKNOWN, "0123456789", true),
+            (b"0123456789", 10, 10, "0123456789", true),
+            (b"0123456789", 10, 4, "0123", true),
+            (b"0123", 10, LENGTH_UNKNOWN, "0123", false),
+            (b"0123456789", 10, 12, "0123456789", false),
+            (b"", 0, LENGTH_UNKNOWN, "", true),
+        ] {
+            run(async {
+                let mut scene = scene(Config::default(), "1.1", given, RESPONSE_FILE).await;
+                scene.world.worker.tell(&scene.claimed);
+                scene.world.run(false).await;
+                assert!(scene.script.output().is_empty(), "the file is not there yet");
+                let permit = scene.world.thread.entrance.room.permit_for_file().unwrap();
+                let mail = Mail::File { file: Some((file(bytes).into(), permit)), length };
+                assert!(scene.world.thread.desks.post(0, mail));
+                scene.write(b"").await;
+                let (_, script, connection) = scene.finish().await;
+                assert_eq!(body(&script), sent, "{length} {given}");
+                assert_eq!(!connection.is_finished(), stays, "{length} {given}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_file_for_which_there_is_no_descriptor_is_503() {
+        run(async {
+            let scene = scene(Config::default(), "1.1", LENGTH_UNKNOWN, RESPONSE_FILE).await;
+            assert!(scene.world.thread.desks.post(0, Mail::File { file: None, length: 4 }));
+            scene.world.run(false).await;
+            assert!(scene.script.output().starts_with(b"HTTP/1.1 503 "));
+            assert_eq!(scene.world.totals().failures[Failure::Resources], 1);
+        });
+    }
+}

@@ -176,10 +176,9 @@ impl Scripted {
     #[expect(clippy::unused_self, reason = "as other transports")]
     pub(super) fn never_block(&self) {}
 
-    /// What is not taken is not written, so nothing is on its way.
-    #[expect(clippy::unused_self, reason = "as other transports")]
+    /// Something is on its way to a client that takes nothing.
     pub(super) fn outstanding(&self) -> u64 {
-        0
+        u64::from(self.0.borrow().takes == 0)
     }
 
     pub(super) fn peer(&self) -> Peer {
