@@ -129,18 +129,36 @@ mod tests {
         )
     }
 
+    /// What the client sends, with a pause at each |, what it receives, and the connection.
+    type Case = (&'static str, String, String, End);
+
+    fn check(cases: Vec<Case>) {
+        for (what, input, output, end) in cases {
+            let (received, ended) = run(outcome(Config::default(), pieces(&input)));
+            assert_eq!(received, output, "{what}");
+            assert_eq!(ended, end, "{what}");
+        }
+    }
+
+    const LENGTH: &str = "Content-Length: 2\r\n";
+    const CLOSE: &str = "Connection: close\r\n";
+
+    fn get(target: &str) -> String {
+        format!("GET {target} HTTP/1.1\r\n{HOST}\r\n")
+    }
+
+    fn post(fields: &str, rest: &str) -> String {
+        format!("POST /a HTTP/1.1\r\n{HOST}{fields}\r\n{rest}")
+    }
+
     #[test]
-    fn what_comes_in_decides_what_goes_out_and_what_becomes_of_the_connection() {
-        let get = |target: &str| format!("GET {target} HTTP/1.1\r\n{HOST}\r\n");
+    fn requests_are_answered_in_their_order_however_they_come() {
         let old = |fields: &str| format!("GET /a HTTP/1.0\r\n{fields}\r\n");
-        let post = |fields: &str, rest: &str| format!("POST /a HTTP/1.1\r\n{HOST}{fields}\r\n{rest}");
-        let length = "Content-Length: 2\r\n";
-        let close = "Connection: close\r\n";
-        let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(20_000));
-        // What the client sends, with a pause at each |, what it receives, and the connection.
-        let cases: Vec<(&str, String, String, End)> = vec![
-            ("a request", get("/a"), whole("/a"), End::Open),
-            ("one in pieces", "GET /a HT|TP/1.1\r\nHo|st: h\r\n\r|\n".into(), whole("/a"), End::Open),
+        let last = response("1.1", &format!("{LENGTH}{CLOSE}"), "/a");
+        let stays = "Connection: keep-alive\r\n";
+        check(vec![
+            ("one", get("/a"), whole("/a"), End::Open),
+            ("in pieces", "GET /a HT|TP/1.1\r\nHo|st: h\r\n\r|\n".into(), whole("/a"), End::Open),
             ("two in one", get("/a") + &get("/b"), whole("/a") + &whole("/b"), End::Open),
             (
                 "one and a half",
@@ -148,124 +166,79 @@ mod tests {
                 whole("/a") + &whole("/b"),
                 End::Open,
             ),
-            (
-                "the last one",
-                format!("GET /a HTTP/1.1\r\n{HOST}{close}\r\n"),
-                response("1.1", &format!("{length}{close}"), "/a"),
-                End::Closed,
-            ),
-            ("an old one", old(""), response("1.0", length, "/a"), End::Closed),
+            ("the last one", format!("GET /a HTTP/1.1\r\n{HOST}{CLOSE}\r\n"), last, End::Closed),
+            ("an old one", old(""), response("1.0", LENGTH, "/a"), End::Closed),
             (
                 "an old one that stays",
-                old("Connection: keep-alive\r\n"),
-                response("1.0", &format!("{length}Connection: keep-alive\r\n"), "/a"),
+                old(stays),
+                response("1.0", &format!("{LENGTH}{stays}"), "/a"),
                 End::Open,
             ),
-            (
-                "HEAD",
-                format!("HEAD /given HTTP/1.1\r\n{HOST}\r\n"),
-                response("1.1", "Content-Length: 4\r\n", ""),
-                End::Open,
-            ),
-            ("a given length", get("/given"), response("1.1", "Content-Length: 4\r\n", "four"), End::Open),
-            (
-                "a body that is too short",
-                get("/short"),
-                response("1.1", "Content-Length: 9\r\n", "four"),
-                End::Closed,
-            ),
-            ("a body that is too long", get("/long"), response("1.1", length, "fo"), End::Closed),
-            (
-                "an application that wants to close",
-                get("/close"),
-                response("1.1", "Content-Length: 3\r\nConnection: close\r\n", "bye"),
-                End::Closed,
-            ),
-            (
-                "a body that breaks off",
-                get("/broken"),
-                response("1.1", "Transfer-Encoding: chunked\r\n", "4\r\nhalf\r\n"),
-                End::Closed,
-            ),
-            (
-                "an application that dies",
-                get("/fail"),
-                refusal("500 Internal Server Error", "").replace(close, ""),
-                End::Open,
-            ),
-            (
-                "one that says nothing",
-                get("/silent"),
-                refusal("500 Internal Server Error", "").replace(close, ""),
-                End::Open,
-            ),
-            (
-                "one that says nonsense",
-                get("/odd"),
-                refusal("502 Bad Gateway", "").replace(close, ""),
-                End::Open,
-            ),
-            ("one that has taken the connection", get("/detached"), String::new(), End::Closed),
-            (
-                "a body",
-                post("Content-Length: 2\r\n", "hi") + &get("/b"),
-                whole("/a") + &whole("/b"),
-                End::Open,
-            ),
-            ("a body in pieces", post("Content-Length: 4\r\n", "h|i|th"), whole("/a"), End::Open),
-            (
-                "a body in chunks",
-                post("Transfer-Encoding: chunked\r\n", "2\r\nh|i\r\n0\r\n\r\n") + &get("/b"),
-                whole("/a") + &whole("/b"),
-                End::Open,
-            ),
-            (
-                "a body that waits",
-                post("Content-Length: 2\r\nExpect: 100-continue\r\n", "|hi"),
-                "HTTP/1.1 100 Continue\r\n\r\n".to_owned() + &whole("/a"),
-                End::Open,
-            ),
-            (
-                "a chunked one that waits",
-                post("Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n", "|0\r\n\r\n"),
-                "HTTP/1.1 100 Continue\r\n\r\n".to_owned() + &whole("/a"),
-                End::Open,
-            ),
-            (
-                "a body that did not wait",
-                post("Content-Length: 2\r\nExpect: 100-continue\r\n", "hi"),
-                whole("/a"),
-                End::Open,
-            ),
-            ("no Host", "GET / HTTP/1.1\r\n\r\n".into(), refusal("400 Bad Request", ""), End::Lingers),
-            (
-                "nonsense behind a request",
-                get("/a") + "\x16\x03",
-                whole("/a") + &refusal("400 Bad Request", ""),
-                End::Lingers,
-            ),
+        ]);
+    }
+
+    #[test]
+    fn what_the_application_says_decides_what_goes_out_and_what_becomes_of_the_connection() {
+        let failed = |status: &str| refusal(status, "").replace(CLOSE, "");
+        let given = |length: u32, body: &str| response("1.1", &format!("Content-Length: {length}\r\n"), body);
+        let chunked = response("1.1", "Transfer-Encoding: chunked\r\n", "4\r\nhalf\r\n");
+        let bye = response("1.1", &format!("Content-Length: 3\r\n{CLOSE}"), "bye");
+        let none = |status: &str, fields: &str| {
+            format!("HTTP/1.1 {status}\r\nServer: Howdah\r\nX-App: yes\r\n{fields}\r\n")
+        };
+        check(vec![
+            ("HEAD", format!("HEAD /given HTTP/1.1\r\n{HOST}\r\n"), given(4, ""), End::Open),
+            ("a given length", get("/given"), given(4, "four"), End::Open),
+            ("a body that is too short", get("/short"), given(9, "four"), End::Closed),
+            ("a body that is too long", get("/long"), given(2, "fo"), End::Closed),
+            ("no content", get("/empty"), none("204 No Content", ""), End::Open),
+            ("not modified", get("/unchanged"), none("304 Not Modified", "Content-Length: 7\r\n"), End::Open),
+            ("it wants to close", get("/close"), bye, End::Closed),
+            ("a body that breaks off", get("/broken"), chunked, End::Closed),
+            ("it dies", get("/fail"), failed("500 Internal Server Error"), End::Open),
+            ("it says nothing", get("/silent"), failed("500 Internal Server Error"), End::Open),
+            ("it says nonsense", get("/odd"), failed("502 Bad Gateway"), End::Open),
+            ("it has had the connection", get("/detached"), String::new(), End::Closed),
+        ]);
+    }
+
+    #[test]
+    fn bodies_are_read_to_their_end_and_waited_for_where_the_client_waits() {
+        let both = whole("/a") + &whole("/b");
+        let waits = |framing: &str| format!("{framing}\r\nExpect: 100-continue\r\n");
+        let (short, chunked) = ("Content-Length: 2", "Transfer-Encoding: chunked");
+        let continued = "HTTP/1.1 100 Continue\r\n\r\n".to_owned() + &whole("/a");
+        let chunks = "Transfer-Encoding: chunked\r\n";
+        check(vec![
+            ("a body", post(LENGTH, "hi") + &get("/b"), both.clone(), End::Open),
+            ("in pieces", post("Content-Length: 4\r\n", "h|i|th"), whole("/a"), End::Open),
+            ("in chunks", post(chunks, "2\r\nh|i\r\n0\r\n\r\n") + &get("/b"), both, End::Open),
+            ("one that waits", post(&waits(short), "|hi"), continued.clone(), End::Open),
+            ("chunks that wait", post(&waits(chunked), "|0\r\n\r\n"), continued, End::Open),
+            ("one that did not wait", post(&waits(short), "hi"), whole("/a"), End::Open),
+        ]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_and_nothing_behind_it_is() {
+        let bad = || refusal("400 Bad Request", "");
+        let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(20_000));
+        check(vec![
+            ("no Host", "GET / HTTP/1.1\r\n\r\n".into(), bad(), End::Lingers),
+            ("behind a request", get("/a") + "\x16\x03" + &get("/b"), whole("/a") + &bad(), End::Lingers),
             ("a line that is too long", long, refusal("414 URI Too Long", ""), End::Lingers),
-            ("a path that cannot be", get("/%zz"), refusal("400 Bad Request", ""), End::Lingers),
-            (
-                "a chunk that cannot be",
-                post("Transfer-Encoding: chunked\r\n", "x\r\n"),
-                refusal("400 Bad Request", ""),
-                End::Lingers,
-            ),
-            (
-                "a page of ours with nobody to make it",
-                get("/health"),
-                "HTTP/1.1 503 Service Unavailable\r\n".into(),
-                End::Open,
-            ),
-        ];
-        for (what, input, output, end) in cases {
-            let (received, ended) = run(outcome(Config::default(), pieces(&input)));
-            let fits =
-                if what.starts_with("a page") { received.starts_with(&output) } else { received == output };
-            assert!(fits, "{what}: {received:?} is not {output:?}");
-            assert_eq!(ended, end, "{what}");
-        }
+            ("a path that cannot be", get("/%zz"), bad(), End::Lingers),
+            ("a chunk that cannot be", post("Transfer-Encoding: chunked\r\n", "x\r\n"), bad(), End::Lingers),
+        ]);
+    }
+
+    #[test]
+    fn a_page_of_our_own_with_nobody_to_make_it_is_503() {
+        let (received, end) = run(outcome(Config::default(), pieces(&(get("/health") + &get("/a")))));
+        assert!(
+            received.starts_with("HTTP/1.1 503 Service Unavailable\r\n") && received.ends_with(&whole("/a"))
+        );
+        assert_eq!(end, End::Open);
     }
 
     #[test]
@@ -273,7 +246,7 @@ mod tests {
         let get = format!("GET /a HTTP/1.1\r\n{HOST}\r\n");
         for (input, output, end) in [
             (vec![Piece::End], String::new(), End::Closed),
-            (vec![Piece::Bytes(get.clone().into()), Piece::End], whole("/a"), End::Closed),
+            (vec![Piece::Bytes(get.into()), Piece::End], whole("/a"), End::Closed),
             (vec![Piece::Bytes(b"GET /a HT".to_vec()), Piece::End], String::new(), End::Closed),
             (
                 vec![

@@ -386,3 +386,173 @@ impl Drop for Outflow {
         self.release_memory();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::sample;
+    use crate::sample::world::run;
+    use crate::timers::Timers;
+    use crate::transport::scripted::Scripted;
+
+    /// What is on its way to a client.
+    struct Scene {
+        out: Outflow,
+        script: Scripted,
+        timers: &'static Timers,
+        timer: Timer,
+    }
+
+    fn scene(config: Config) -> Scene {
+        let (holding, script) = (sample::holding(config), Scripted::new([]));
+        let timers = sample::forever(Timers::new(holding.clock));
+        let out = Outflow::new(Transport::Scripted(script.clone()), holding);
+        Scene { out, script, timers, timer: timers.start(false) }
+    }
+
+    impl Scene {
+        /// Lets time pass in small steps while the client is waited for, until that ends.
+        async fn wait(&mut self, seconds: u64) -> Option<Woken> {
+            let Self { out, timer, timers, .. } = self;
+            let (clock, timers) = (out.holding.clock, *timers);
+            let time = async {
+                for _ in 0..10 * seconds {
+                    clock.advance(Duration::from_millis(100));
+                    timers.sweep();
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::select! {
+                woken = out.wait(timer, false, |_, _| Poll::Pending) => Some(woken),
+                () = time => None,
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_client_does_not_take_is_held_and_sent_in_order() {
+        run(async {
+            // How many bytes it takes at once, and how many writes that makes of three runs.
+            for (takes, held) in [(usize::MAX, 0), (0, 6), (1, 5), (2, 4), (5, 1), (6, 0)] {
+                let mut scene = scene(Config::default());
+                scene.script.take(takes);
+                scene.out.write_all(&[b"ab", b"cd", b"ef"]).unwrap();
+                assert_eq!((scene.out.in_memory(), scene.out.holds()), (held, held > 0), "{takes}");
+                assert_eq!(scene.out.sent().bytes, 6 - held as u64);
+                scene.out.put(|out| out.extend_from_slice(b"gh"));
+                scene.script.take(usize::MAX);
+                assert!(scene.out.flush(&scene.timer).await);
+                assert_eq!(scene.script.output(), b"abcdefgh", "{takes}");
+                assert_eq!((scene.out.sent().bytes, scene.out.holds()), (8, false));
+            }
+        });
+    }
+
+    #[test]
+    fn bytes_go_through_behind_what_is_held() {
+        let mut scene = scene(Config::default());
+        scene.out.put(|out| out.extend_from_slice(b"held"));
+        // What the client takes, and what is out of the bytes behind.
+        for (takes, through, held) in
+            [(2, Some(0), 2), (0, None, 2), (3, Some(1), 0), (0, None, 0), (9, Some(4), 0)]
+        {
+            scene.script.take(takes);
+            scene.out.reader.tried(false);
+            assert_eq!(scene.out.write_through(b"12", b"34").unwrap(), through, "{takes}");
+            assert_eq!(scene.out.in_memory(), held, "{takes}");
+        }
+        assert_eq!(scene.script.output(), b"held11234");
+    }
+
+    #[test]
+    fn another_response_begins_at_nothing() {
+        let mut scene = scene(Config::default());
+        scene.out.write_all(&[b"one"]).unwrap();
+        assert!(scene.out.sent().first_byte.is_some());
+        scene.out.output.reserve(2 * KEEP_CAPACITY);
+        assert!(scene.out.hold(1000));
+        scene.out.renew();
+        assert!(scene.out.sent().first_byte.is_none() && scene.out.sent().bytes == 0);
+        assert!(scene.out.output.capacity() <= KEEP_CAPACITY);
+        assert_eq!(scene.out.held, 0);
+    }
+
+    #[test]
+    fn memory_in_front_of_what_is_held_is_used_again() {
+        let mut scene = scene(Config::default());
+        scene.out.put(|out| out.extend_from_slice(&[b'x'; 100 * 1024]));
+        for (done, forgotten) in [(FORGET, false), (FORGET + 1, true)] {
+            scene.out.done = done;
+            let held = scene.out.in_memory();
+            scene.out.forget_sent();
+            assert_eq!((scene.out.done == 0, scene.out.in_memory()), (forgotten, held), "{done}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_is_too_slow_is_cut_off_and_one_that_leaves_is_noticed() {
+        // Timeout and rate, what becomes of the client, and how the wait ends within so many seconds.
+        let cases = [
+            (10, 0, Peer::There, 9, None),
+            (10, 0, Peer::There, 11, Some(Woken::Stalled)),
+            (60, 1, Peer::There, 9, None),
+            (60, 1, Peer::There, 11, Some(Woken::Stalled)),
+            (60, 0, Peer::Gone, 6, Some(Woken::Lost)),
+            (0, 0, Peer::There, 100, None),
+        ];
+        for (timeout, min_send_rate, peer, seconds, end) in cases {
+            run(async {
+                let write_timeout = Duration::from_secs(timeout);
+                let mut scene = scene(Config { write_timeout, min_send_rate, ..Config::default() });
+                scene.script.take(0);
+                scene.out.write_all(&[b"held"]).unwrap();
+                scene.out.send_held().unwrap();
+                assert!(scene.out.is_held_up() && !scene.out.is_behind());
+                scene.out.reader.behind = true;
+                scene.script.become_of(peer);
+                assert_eq!(scene.wait(seconds).await, end, "{timeout} {min_send_rate} {peer:?}");
+                assert_eq!(scene.out.sent().too_slow, end == Some(Woken::Stalled));
+                assert_eq!(scene.script.was_reset(), end == Some(Woken::Stalled));
+            });
+        }
+    }
+
+    #[test]
+    fn a_client_that_takes_more_is_served_and_has_kept_up_when_it_has_all() {
+        run(async {
+            let mut scene = scene(Config::default());
+            scene.script.take(0);
+            scene.out.put(|out| out.extend_from_slice(b"held"));
+            scene.out.send_held().unwrap();
+            scene.out.reader.behind = true;
+            assert_eq!(scene.wait(1).await, None);
+            assert!(scene.out.is_stuck() && !scene.out.is_clear());
+            scene.script.take(usize::MAX);
+            assert_eq!(scene.wait(1).await, Some(Woken::Go));
+            scene.out.send_held().unwrap();
+            assert!(scene.out.is_clear() && !scene.out.is_behind() && !scene.out.is_held_up());
+        });
+    }
+
+    #[test]
+    fn news_goes_before_the_client() {
+        run(async {
+            let mut scene = scene(Config::default());
+            scene.script.take(0);
+            scene.out.write_all(&[b"held"]).unwrap();
+            let woken = scene.out.wait(&scene.timer, false, |_, _| Poll::Ready(Woken::Lost)).await;
+            assert_eq!(woken, Woken::Lost);
+        });
+    }
+
+    #[test]
+    fn a_client_that_is_gone_ends_the_flush() {
+        run(async {
+            let mut scene = scene(Config::default());
+            scene.out.put(|out| out.extend_from_slice(b"held"));
+            scene.script.become_of(Peer::Gone);
+            assert!(!scene.out.flush(&scene.timer).await);
+        });
+    }
+}

@@ -73,7 +73,7 @@ impl Outflow {
     }
 
     /// Sees that `bytes` of memory are ours. False when there are not so many left for all.
-    fn hold(&mut self, bytes: usize) -> bool {
+    pub(super) fn hold(&mut self, bytes: usize) -> bool {
         let more = (bytes as u64).saturating_sub(self.held);
         let granted = more == 0 || self.holding.stock.memory.take(more);
         self.held += if granted { more } else { 0 };
@@ -86,5 +86,146 @@ impl Outflow {
         if held > 0 {
             self.holding.stock.memory.give(held);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::config::Config;
+    use crate::outflow::queue::Woken;
+    use crate::sample;
+    use crate::sample::world::run;
+    use crate::timers::Timers;
+    use crate::transport::{Socket, Transport};
+
+    const BUFFER: usize = 64 * 1024;
+
+    fn config() -> Config {
+        Config { response_buffer: BUFFER, ..Config::default() }
+    }
+
+    fn outflow(config: Config) -> (Outflow, UnixStream) {
+        let (client, socket) = UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let transport = Transport::Plain(Socket::Fresh(socket.into()));
+        (Outflow::new(transport, sample::holding(config)), client)
+    }
+
+    #[test]
+    fn there_is_room_up_to_the_buffer_and_for_a_little_in_any_case() {
+        // Whether the client is behind, bytes held, what others have of the memory, and how many of 100,000 find room.
+        let all = 64 * BUFFER as u64;
+        for (behind, held, others, room) in [
+            (false, 0, 0, BUFFER),
+            (false, 1000, all, BUFFER - 1000),
+            (false, 2 * BUFFER, 0, 0),
+            (true, 0, 0, BUFFER),
+            (true, 0, all - BUFFER as u64, BUFFER),
+            (true, 0, all - 1, LEAST_BUFFER),
+            (true, 1000, all, LEAST_BUFFER - 1000),
+            (true, LEAST_BUFFER, all, 0),
+        ] {
+            let (mut out, _client) = outflow(Config { response_spool: 0, ..config() });
+            out.put(|bytes| bytes.resize(held, b'x'));
+            out.reader.behind = behind;
+            assert!(out.holding.stock.memory.take(others));
+            assert_eq!(out.room(100_000), room, "{behind} {held} {others}");
+        }
+    }
+
+    #[test]
+    fn memory_is_given_back_with_the_connection() {
+        let (mut out, _client) = outflow(config());
+        let stock = std::sync::Arc::clone(&out.holding.stock);
+        assert!(out.hold(1000) && out.hold(500), "what is held is counted once");
+        assert!(!stock.memory.take(64 * BUFFER as u64 - 999));
+        drop(out);
+        assert!(stock.memory.take(64 * BUFFER as u64));
+    }
+
+    /// Writes until the client takes no more, and has it behind.
+    fn fill(out: &mut Outflow) {
+        let piece = vec![b'x'; BUFFER];
+        while !out.holds() {
+            out.write_all(&[&piece]).unwrap();
+        }
+        out.send_held().unwrap();
+        out.reader.behind = true;
+    }
+
+    #[test]
+    fn what_a_client_that_is_behind_does_not_take_goes_to_a_file_when_it_is_much() {
+        // Bytes held besides, whether the worker has more, and whether there is a file.
+        for (behind, more, files) in [(true, true, true), (true, false, false), (false, true, false)] {
+            run(async {
+                let (mut out, _client) = outflow(config());
+                fill(&mut out);
+                out.reader.behind = behind;
+                out.relieve(more);
+                assert_eq!(out.spool.is_some(), files, "{behind} {more}");
+            });
+        }
+        run(async {
+            let (mut out, _client) = outflow(config());
+            fill(&mut out);
+            out.put(|bytes| bytes.extend_from_slice(&[b'x'; BUFFER]));
+            out.relieve(false);
+            assert!(out.spool.is_some(), "more than the buffer");
+        });
+    }
+
+    #[test]
+    fn all_that_went_by_way_of_a_file_arrives_in_order() {
+        run(async {
+            let (mut out, mut client) = outflow(config());
+            fill(&mut out);
+            let mut expected = out.sent().bytes + out.in_memory() as u64;
+            let timer = sample::forever(Timers::new(out.holding.clock)).start(false);
+            for _ in 0..20 {
+                out.relieve(true);
+                if out.room(1) > 0 {
+                    out.put(|bytes| bytes.extend_from_slice(&[b'y'; 10_000]));
+                    expected += 10_000;
+                }
+                let wait = out.wait(&timer, true, |_, _| std::task::Poll::Pending);
+                let _ = tokio::time::timeout(Duration::from_millis(20), wait).await;
+            }
+            assert!(out.holding.stock.spooled() > 0, "some lies in a file");
+            let reader = std::thread::spawn(move || {
+                let mut all = Vec::new();
+                client.read_to_end(&mut all).map(|_| all)
+            });
+            let end = Instant::now() + Duration::from_secs(20);
+            while out.holds() && Instant::now() < end {
+                out.send_held().unwrap();
+                out.relieve(false);
+                let wait = out.wait(&timer, true, |_, _| std::task::Poll::Pending);
+                let woken = tokio::time::timeout(Duration::from_millis(20), wait).await;
+                assert!(!matches!(woken, Ok(Woken::Lost | Woken::Stalled)), "{woken:?}");
+            }
+            let stock = std::sync::Arc::clone(&out.holding.stock);
+            assert_eq!(out.sent().bytes, expected);
+            drop(out);
+            let all = reader.join().unwrap().unwrap();
+            assert_eq!(all.len() as u64, expected);
+            assert!(all.is_sorted(), "in order");
+            assert_eq!(stock.spooled(), 0, "and the files are given back");
+        });
+    }
+
+    #[test]
+    fn where_files_are_full_the_worker_waits() {
+        run(async {
+            let (mut out, _client) = outflow(Config { response_spool: 1000, ..config() });
+            fill(&mut out);
+            out.relieve(true);
+            assert!(!out.holding.may_spool(), "no more is asked of them for a while");
+            assert!(out.in_memory() > 0);
+        });
     }
 }

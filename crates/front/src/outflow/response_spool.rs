@@ -327,3 +327,120 @@ fn send(file: &File, client: &OwnedFd, range: std::ops::Range<u64>) -> io::Resul
     }
     Ok(Sent { bytes: at - range.start, blocked })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::sample;
+    use crate::sample::world::run;
+    use crate::transport::Socket;
+
+    fn client() -> (UnixStream, Transport) {
+        let (client, socket) = UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        (client, Transport::Plain(Socket::Fresh(socket.into())))
+    }
+
+    /// What the spool has to tell next.
+    async fn progress(spool: &mut ResponseSpool) -> Progress {
+        tokio::time::timeout(Duration::from_secs(20), poll_fn(|context| spool.poll(context))).await.unwrap()
+    }
+
+    #[test]
+    fn bytes_go_into_a_file_and_from_there_to_the_client() {
+        run(async {
+            let (mut client, mut transport) = client();
+            let holding = sample::holding(Config::default());
+            let mut spool = ResponseSpool::new(&transport, holding).unwrap();
+            assert!(spool.is_ready() && !spool.holds());
+            let mut bytes = b"sent already, and not".to_vec();
+            assert!(spool.write(&mut bytes, 14).unwrap() && bytes.is_empty());
+            assert_eq!((spool.holds(), holding.stock.spooled()), (true, 7));
+            assert!(matches!(progress(&mut spool).await, Progress::Written));
+            spool.send(&mut transport).unwrap();
+            assert!(matches!(progress(&mut spool).await, Progress::Sent(7, false)));
+            assert!(!spool.holds() && spool.is_through());
+            let mut received = [0; 7];
+            client.read_exact(&mut received).unwrap();
+            assert_eq!(&received, b"and not");
+            drop(spool);
+            assert_eq!(holding.stock.spooled(), 0);
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_written_comes_back_whole() {
+        run(async {
+            let (_client, transport) = client();
+            let spool_dir = Some(PathBuf::from("/nonexistent/for/responses"));
+            let holding = sample::holding(Config { spool_dir, ..Config::default() });
+            let mut spool = ResponseSpool::new(&transport, holding).unwrap();
+            assert!(spool.is_ready() && spool.write(&mut b"xbytes".to_vec(), 1).unwrap());
+            let Progress::Refused(bytes, from, error) = progress(&mut spool).await else { panic!("written") };
+            assert_eq!((&bytes[from..], error.kind()), (&b"bytes"[..], io::ErrorKind::NotFound));
+            assert_eq!(holding.stock.spooled(), 0);
+        });
+    }
+
+    #[test]
+    fn beyond_the_bound_nothing_is_taken() {
+        run(async {
+            let (_client, transport) = client();
+            let holding = sample::holding(Config { response_spool: 5, ..Config::default() });
+            let mut spool = ResponseSpool::new(&transport, holding).unwrap();
+            let mut bytes = b"too much".to_vec();
+            assert!(spool.is_ready() && !spool.write(&mut bytes, 0).unwrap());
+            assert_eq!((bytes.as_slice(), holding.stock.spooled()), (&b"too much"[..], 0));
+        });
+    }
+
+    #[test]
+    fn only_so_many_write_at_once_and_the_others_are_told_of_their_turn() {
+        run(async {
+            let (_client, transport) = client();
+            let holding = sample::holding(Config::default());
+            let turns: Vec<_> =
+                std::iter::from_fn(|| Arc::clone(&holding.disk).try_acquire_owned().ok()).collect();
+            let mut spool = ResponseSpool::new(&transport, holding).unwrap();
+            assert!(!spool.is_ready());
+            assert!(!spool.write(&mut b"x".to_vec(), 0).unwrap(), "it is not its turn");
+            drop(turns);
+            assert!(matches!(progress(&mut spool).await, Progress::Turn));
+            assert!(spool.is_ready());
+            spool.stand_back();
+            assert!(spool.is_through());
+        });
+    }
+
+    #[test]
+    fn a_client_that_is_gone_is_noticed() {
+        run(async {
+            let (client, mut transport) = client();
+            let mut spool = ResponseSpool::new(&transport, sample::holding(Config::default())).unwrap();
+            assert!(spool.is_ready() && spool.write(&mut b"x".to_vec(), 0).unwrap());
+            assert!(matches!(progress(&mut spool).await, Progress::Written));
+            drop(client);
+            spool.send(&mut transport).unwrap();
+            assert!(matches!(progress(&mut spool).await, Progress::Broken));
+        });
+    }
+
+    #[test]
+    fn a_write_that_takes_for_ever_is_late() {
+        run(async {
+            let (_client, transport) = client();
+            let holding = sample::holding(Config::default());
+            let mut spool = ResponseSpool::new(&transport, holding).unwrap();
+            assert!(!spool.is_late(u64::MAX), "nothing is being written");
+            assert!(spool.is_ready() && spool.write(&mut b"x".to_vec(), 0).unwrap());
+            let now = holding.clock.now();
+            assert!(!spool.is_late(now + LATE) && spool.is_late(now + LATE + 1));
+        });
+    }
+}
