@@ -98,21 +98,19 @@ impl Queue<'_> {
     /// Requests that wait: an exact count, for when `length` looks too long.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.controls
-            .iter()
-            .filter(|control| State::unpack(control.state.load(SeqCst)).phase == Phase::Queued)
-            .count()
+        self.queued().count()
     }
 
-    /// When the oldest waiting request was queued (CLOCK_MONOTONIC nanoseconds); none when none waits.
+    /// When the oldest waiting request was queued (CLOCK_MONOTONIC nanoseconds); none when none waits. It need not stand
+    /// at the head: places in front of it may be cancelled, and what a dead worker had claimed comes back behind others.
     #[must_use]
     pub fn oldest(&self) -> Option<u64> {
-        let head = self.cells.head.value.load(SeqCst);
-        let entry = self.entry(head);
-        let slot = (entry >> TICKET_BITS) as u32;
-        let control = self.controls.get(slot as usize)?;
-        let waits = entry & TICKET_MASK == head & TICKET_MASK && self.state(slot).phase == Phase::Queued;
-        waits.then(|| control.queued_at.load(SeqCst))
+        self.queued().map(|control| control.queued_at.load(SeqCst)).min()
+    }
+
+    fn queued(&self) -> impl Iterator<Item = &SlotControl> {
+        let phase = |control: &SlotControl| State::unpack(control.state.load(SeqCst)).phase;
+        self.controls.iter().filter(move |control| phase(control) == Phase::Queued)
     }
 
     /// True when a claim would find something, or find something to tidy.

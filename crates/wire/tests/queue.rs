@@ -50,6 +50,26 @@ fn requests_are_served_in_the_order_of_their_arrival() {
 }
 
 #[test]
+fn the_oldest_request_is_found_wherever_it_stands() {
+    let segment = segment(1, 4);
+    let queue = segment.queue();
+    let tickets = [0, 1, 2].map(|slot| push(&queue, slot).unwrap());
+    for (slot, since) in [(0, 10), (1, 20), (2, 15)] {
+        segment.controls()[slot].queued_at.store(since, SeqCst);
+    }
+    let mut oldest = vec![queue.oldest()];
+    for slot in [0, 2, 1] {
+        assert!(queue.cancel(slot, tickets[slot as usize]));
+        oldest.push(queue.oldest());
+    }
+    assert_eq!(
+        oldest,
+        [Some(10), Some(15), Some(20), None],
+        "behind cancelled ones, and behind younger ones"
+    );
+}
+
+#[test]
 fn a_cancelled_request_is_passed_over() {
     let queue = segment(1, 4).queue();
     let [first, second] = [0, 1].map(|slot| push(&queue, slot).unwrap());
@@ -202,7 +222,7 @@ fn a_waiting_request_that_nobody_will_find_is_found_out() {
     for entry in queue.ring {
         entry.swap(65535, SeqCst);
     }
-    assert!(queue.is_stuck() && queue.claim(0).is_none() && queue.oldest().is_none());
+    assert!(queue.is_stuck() && queue.claim(0).is_none() && queue.oldest().is_some());
     assert_eq!(queue.doubt_waiting(3, ticket), Some("the queue has lost a request"));
     queue.push(3, ticket);
     queue.cells.head.value.store(ticket + 1, SeqCst);
