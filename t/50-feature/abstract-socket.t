@@ -56,8 +56,8 @@ subtest 'status, upgrade and stop' => sub {
     my ($status, $out, $err) = $operator->ask('upgrade');
     is $status, 0 or diag $err;
     like $out, qr/process \d+ serves/;
-    isnt $operator->status->{pid}, $server->pid, 'another process';
-    is_deeply $operator->status->{listeners}, ["unix:\@$name"], 'with the same address';
+    isnt $operator->status->{server}{pid}, $server->pid, 'another process';
+    is_deeply $operator->status->{server}{listeners}, ["unix:\@$name"], 'with the same address';
     like ask(), qr/^localhost/, 'which it answers';
     is + ($operator->ask('stop'))[0], 0;
     ok !is_open(), 'until it is stopped';

@@ -99,8 +99,8 @@ subtest 'reload, the death of the zygote and an upgrade' => sub {
     is + ($operator->ask('reload'))[0], 0, 'reload';
     my ($zygote) = $server->processes('zygote');
     kill KILL => $zygote;
-    ok $server->wait_until(sub { ($operator->status->{zygote} // $zygote) != $zygote }), 'a new zygote';
-    is_deeply rights($operator->status->{zygote}), $OURS, '... which is free';
+    ok $server->wait_until(sub { ($operator->status->{pools}[0]{zygote} // $zygote) != $zygote }), 'a new zygote';
+    is_deeply rights($operator->status->{pools}[0]{zygote}), $OURS, '... which is free';
 
     my @launchers = $server->launchers;
     is + ($operator->ask('upgrade'))[0], 0, 'upgrade';
@@ -112,7 +112,7 @@ subtest 'reload, the death of the zygote and an upgrade' => sub {
         !grep { kill 0, $_ } @launchers;
         }),
         '... with its launchers';
-    is_deeply [map { rights($_->{pid}) } @{$operator->status->{workers}}], [$OURS, $OURS], 'free workers';
+    is_deeply [map { rights($_->{pid}) } @{$operator->status->{workers}{list}}], [$OURS, $OURS], 'free workers';
     is + ($operator->ask('stop'))[0], 0;
     ok !-e $operator->pid_file, 'the pid file is gone';
 };
@@ -200,7 +200,7 @@ subtest 'workers of another user' => sub {
     $server->wait_for_log(qr/serving/);
     is ask($server, '/stuck')->{status}, 504, 'one is stuck';
     ok $server->wait_for_log(qr/killed as asked/), '... and the front may kill it';
-    ok $server->wait_until(sub { ($own->status->{workers}[0] // {})->{memory} }), '... and knows its memory';
+    ok $server->wait_until(sub { ($own->status->{workers}{list}[0] // {})->{memory} }), '... and knows its memory';
     is $server->stop, 0;
 };
 

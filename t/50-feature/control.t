@@ -38,10 +38,10 @@ subtest 'status, for people and for programs' => sub {
     like $out, qr/^generation\s+1$/m;
     is scalar(() = $out =~ /^\s+\d+\s+\d+\s+idle\s/mg), 2, 'a line for each worker';
     my $state = $operator->status;
-    is $state->{pid}, $server->pid;
-    is_deeply [sort map { $_->{pid} } @{$state->{workers}}], [sort $server->workers];
-    is + (grep { $_->{requests} } @{$state->{workers}})[0]{requests}, 1, 'requests are counted';
-    cmp_ok $_->{memory}, '>', 10_000, 'private memory' for @{$state->{workers}};
+    is $state->{server}{pid}, $server->pid;
+    is_deeply [sort map { $_->{pid} } @{$state->{workers}{list}}], [sort $server->workers];
+    is + (grep { $_->{requests} } @{$state->{workers}{list}})[0]{requests}, 1, 'requests are counted';
+    cmp_ok $_->{memory}, '>', 10_000, 'private memory' for @{$state->{workers}{list}};
 };
 
 subtest 'reload: the new code serves when the command returns' => sub {
@@ -151,7 +151,7 @@ subtest 'stop --now cuts running requests off; a socket left behind by a killed 
     my $client = Howdah::Test::Client->new($server);
     $client->write("GET / HTTP/1.0\r\n\r\n");
     $server->wait_until(sub {
-        grep { $_->{state} eq 'busy' } @{$operator->status->{workers}};
+        grep { $_->{state} eq 'busy' } @{$operator->status->{workers}{list}};
     });
     is + ($operator->ask('stop', '--now'))[0], 0;
     is $server->wait_for_exit(1), 0;

@@ -41,7 +41,7 @@ subtest 'a control socket anywhere is in the list, and found by name' => sub {
     my ($status, $out, $err) = run_howdah('status', '--name', "$tag-far");
     is $status, 0 or diag $err;
     like $out, qr/^\Q$tag\E-far serves the code of -e/;
-    my @known = map { JSON::PP::decode_json($_)->{name} } split /\n/, (run_howdah('status', '--json'))[1];
+    my @known = map { JSON::PP::decode_json($_)->{server}{instance} } split /\n/, (run_howdah('status', '--json'))[1];
     is_deeply [grep { /^\Q$tag-/ } @known], ["$tag-far", "$tag-other"], 'a line of JSON for each';
     is + ($operator->ask('upgrade'))[0], 0;
     like line("$tag-far"), qr/ ${\$operator->pid} /, 'after an upgrade, too';
@@ -90,16 +90,14 @@ subtest 'what another program says in the place of a server is no command to the
     my $path   = "$dir/control.howdah-1";
     my $listen = IO::Socket::UNIX->new(Local => $path, Listen => 8) or die $!;
     rename $path, "$dir/control" or die $!;
-    my %status = (
-        %{JSON::PP::decode_json((run_howdah('status', '--json', '--name', "$tag-other"))[1])},
-        name => "$tag-\e[2Jevil\nroot"
-    );
+    my $status = JSON::PP::decode_json((run_howdah('status', '--json', '--name', "$tag-other"))[1]);
+    $status->{server}{instance} = "$tag-\e[2Jevil\nroot";
     defined(my $pid = fork) or die $!;
     if (!$pid) {
         alarm 30;
         while (my $client = $listen->accept) {
             readline $client;    # to close with a question unread would be a reset
-            print {$client} JSON::PP::encode_json({status => \%status}), "\n";
+            print {$client} JSON::PP::encode_json({status => $status}), "\n";
         }
         exit 0;
     }

@@ -37,7 +37,7 @@ sub fills_up {
     is scalar(grep { md5_hex($_->response->{body}) eq $whole } @readers), 2, 'the responses arrive whole';
     is $other->response->{status}, 200, 'and the workers are free';
     is lines($server, $line), 1, 'the log has said it once';
-    ok $server->wait_until(sub { $operator->status->{spooled} == 0 }), 'nothing is left in files';
+    ok $server->wait_until(sub { $operator->status->{spool}{bytes} == 0 }), 'nothing is left in files';
     return if !$room;
 
     # A disk that has failed is left alone for a second.

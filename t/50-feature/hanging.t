@@ -43,7 +43,7 @@ subtest 'an upgrade to code that hangs, and to a program that heeds no signal' =
         my ($status, undef, $err) = $operator->ask('upgrade');
         is $status, 1, $what;
         like $err, qr/no upgrade, .*: the new process was not ready after 1s \(--upgrade-timeout\) and is ended/;
-        is $operator->status->{pid}, $server->pid, '... the old process goes on';
+        is $operator->status->{server}{pid}, $server->pid, '... the old process goes on';
         is(Howdah::Test::Client->ask($server, $GET)->{status}, 200);
         ok $server->wait_until(sub { $settled->() eq $before }), '... and alone';
     };
@@ -80,7 +80,7 @@ for my $timeout ('60s', '0') {
         write_file($flag, '');
         kill KILL => ($server->workers)[0];
         ok $server->wait_until(sub {
-            grep { $_->{state} eq 'starting' && $_->{pid} } @{$operator->status->{workers}};
+            grep { $_->{state} eq 'starting' && $_->{pid} } @{$operator->status->{workers}{list}};
             }),
             'it hangs';
         my $start = time;

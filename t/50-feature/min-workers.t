@@ -27,12 +27,12 @@ is scalar($server->workers), 1, 'load that waits for nobody adds none';
 my @load = map { Howdah::Test::Load->start($server, connections => 8, fresh => $_) } 0, 1;
 ok $server->wait_until(sub { $server->workers == 3 }), 'requests that wait bring workers';
 ok !$server->wait_until(sub { $server->workers > 3 }, 1), 'up to the most';
-is $operator->status->{target}, 3, 'howdah status says so';
+is $operator->status->{workers}{target}, 3, 'howdah status says so';
 my @results = map { $_->stop->finish } @load;
 
 ok $server->wait_until(sub { $server->workers == 1 }), 'idle workers leave';
 push @results, Howdah::Test::Load->start($server, connections => 1, requests => 20)->finish;
-is $operator->status->{target}, 1;
+is $operator->status->{workers}{target}, 1;
 
 for my $result (@results) {
     is_deeply $result->{problems}, [];

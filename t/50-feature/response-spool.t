@@ -50,7 +50,7 @@ for my $place (sort keys %places) {
     );
     my $spooled = sub {
         my $least = shift;
-        $server->wait_until(sub { $operator->status->{spooled} >= $least });
+        $server->wait_until(sub { $operator->status->{spool}{bytes} >= $least });
     };
     for my $framing (sort keys %framings) {
         for my $reader (sort keys %readers) {
@@ -71,7 +71,7 @@ for my $place (sort keys %places) {
                 if $framings{$framing}[1] eq '1.1';
         }
     }
-    ok $server->wait_until(sub { $operator->status->{spooled} == 0 }), "held in $place: at last nothing is in files";
+    ok $server->wait_until(sub { $operator->status->{spool}{bytes} == 0 }), "held in $place: at last nothing is in files";
 }
 
 done_testing;

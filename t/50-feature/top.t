@@ -20,7 +20,7 @@ subtest '--once prints one look' => sub {
     my @waiting = map { Howdah::Test::Client->new($server) } 1 .. 2;
     $_->write("GET /slow/3?a=%1b[2J HTTP/1.1\r\nHost: shop.example\r\n\r\n") for @waiting;
     $server->wait_until(sub {
-        2 == grep { $_->{state} eq 'busy' } @{$operator->status->{workers}};
+        2 == grep { $_->{state} eq 'busy' } @{$operator->status->{workers}{list}};
     });
     my ($status, $out) = $operator->ask('top', '--once');
     is $status, 0;

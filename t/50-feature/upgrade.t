@@ -52,7 +52,7 @@ subtest 'three upgrades under load: every request has its response' => sub {
         is $out, "process $new serves, process $old finishes what it has begun\n", 'the pid file has moved';
         isnt $new, $old;
         is answer($_), "upgrade $round", "served at $_" for $port, "$dir/app.sock";
-        is $operator->status->{pid}, $new, 'the control socket, too';
+        is $operator->status->{server}{pid}, $new, 'the control socket, too';
         is readlink "/proc/$new/exe", Cwd::realpath(howdah_bin()), 'the program';
         ok $operator->wait_for_end($old), 'the old process leaves';
     }
@@ -94,7 +94,7 @@ subtest 'a new process that does not start: exit status 1, the reason, and the o
     like $err, qr/ended before it was ready/;
     is answer($_), 'newer', "still served at $_" for $port, "$dir/app.sock";
     is $operator->pid, $old, 'the pid file stays';
-    is $operator->status->{pid}, $old, 'the control socket, too';
+    is $operator->status->{server}{pid}, $old, 'the control socket, too';
 };
 
 subtest 'by USR2; and the last one cleans up' => sub {

@@ -60,7 +60,7 @@ sub chunked {
 
 sub can_be_told {
     my ($server, $operator) = @_;
-    is $operator->status->{target}, $workers, 'howdah status answers';
+    is $operator->status->{workers}{target}, $workers, 'howdah status answers';
     my @before = $server->workers;
     kill KILL => $before[0];
     my $replaced = sub {
@@ -115,7 +115,7 @@ subtest 'full of responses that wait for their clients' => sub {
     my ($server, $operator) = start();
     my @slow = map { Howdah::Test::Client->new($server) } 1 .. 6;
     $_->write("GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") for @slow;
-    ok $server->wait_until(sub { $operator->status->{spooled} > 1_000_000 }), 'some are in files';
+    ok $server->wait_until(sub { $operator->status->{spool}{bytes} > 1_000_000 }), 'some are in files';
     ok $server->wait_for_log(qr/no descriptor is left for a body/), 'for others there is none';
     can_be_told($server, $operator);
     my @lengths = map { length $_->response->{body} } @slow;

@@ -76,7 +76,7 @@ subtest 'both: whoever needs them is told at once; then the zygote: a failure, w
     my $client = Howdah::Test::Client->new($server);
     $client->write("GET /slow/2 HTTP/1.1\r\nHost: x\r\n\r\n");
     $server->wait_until(sub {
-        grep { $_->{state} eq 'busy' } @{$operator->status->{workers}};
+        grep { $_->{state} eq 'busy' } @{$operator->status->{workers}{list}};
     });
     kill KILL => $zygote;
     is $client->response->{status}, 200, 'a running request is answered';

@@ -56,7 +56,7 @@ subtest "with as few threads as it can start with, $limit" => sub {
         isnt "$out$err", '', "$command is answered";
         is(Howdah::Test::Client->ask($server, "GET / HTTP/1.0\r\n\r\n")->{body}, 'served', '... and it serves');
     }
-    is $operator->status->{pid}, $server->pid, 'still the same';
+    is $operator->status->{server}{pid}, $server->pid, 'still the same';
     unlike $server->log, qr/panicked/;
     is $server->stop, 0;
 };

@@ -54,10 +54,10 @@ PSGI
     my @crowd  = map { ask($server, '/stream') } 1 .. 40;
     my $held   = sub {
         my $status = $operator->status;
-        !$status->{queue} && !grep { $_->{state} eq 'busy' } @{$status->{workers}};
+        !$status->{queue}{depth} && !grep { $_->{state} eq 'busy' } @{$status->{workers}{list}};
     };
     ok $server->wait_until($held, 60), 'no worker is busy with them';
-    my $spooled = $operator->status->{spooled};
+    my $spooled = $operator->status->{spool}{bytes};
     cmp_ok $spooled, '>', 40 * 4_000_000, 'they are in files';
     like + ($operator->ask('status'))[1], qr/^spool +\d+\.\dM of responses to slow readers$/m, 'and the status says so';
     my $load = Howdah::Test::Load->start($server, connections => 8, requests => 2000);
@@ -67,7 +67,7 @@ PSGI
     cmp_ok $memory->() - $before, '<', 48, 'the front keeps little of them in memory';
     is md5_hex($crowd[0]->response->{body}), $whole, 'one that reads on has all of it';
     close $_->socket for @crowd;
-    ok $server->wait_until(sub { $operator->status->{spooled} == 0 }), 'when they are gone, so are the files';
+    ok $server->wait_until(sub { $operator->status->{spool}{bytes} == 0 }), 'when they are gone, so are the files';
     my $files = sub {
         grep { / \(deleted\)$/ && !/memfd/ } map { readlink($_) // '' } glob '/proc/' . $server->pid . '/fd/*';
     };
@@ -91,7 +91,7 @@ subtest '--min-send-rate, from the tenth second on' => sub {
     cmp_ok $end{trickling}, '<', 25, 'but soon after it';
     is md5_hex($quick->response->{body}), $whole, 'one that is just quick enough has all of it';
     is ask($server, '/hello')->response->{status}, 200, 'the workers are free';
-    is_deeply [map { $_->{state} } @{$operator->status->{workers}}], ['idle', 'idle'];
+    is_deeply [map { $_->{state} } @{$operator->status->{workers}{list}}], ['idle', 'idle'];
 };
 
 done_testing;

@@ -17,7 +17,7 @@ my @load     = map { Howdah::Test::Load->start($server, connections => 6, fresh 
 # The zygote's pid once it, and nobody else's worker, serves.
 sub settled {
     my $before = shift;
-    my $zygote = $operator->status->{zygote} // return 0;
+    my $zygote = $operator->status->{pools}[0]{zygote} // return 0;
     return 0 if $zygote == $before || $server->workers != 3;
     my %parent = map { $_ => parent($_) } $server->workers;
     return 0 if grep { $_ != $zygote } values %parent;

@@ -55,7 +55,7 @@ impl Parts {
         let (events, news) = unbounded_channel();
         tokio::spawn(bridge(news, fronts.clone()));
         let (supervisor, handle) = Supervisor::start(options.supervisor(), source, shared, events).await?;
-        observer.supervised(handle.clone());
+        observer.supervised(0, handle.clone());
         tokio::spawn(deadline::replace_damaged(damaged, handle.clone()));
         let ended = tokio::spawn(supervisor.run());
         tokio::spawn(deadline::watch(stuck, handle.clone()));

@@ -6,6 +6,7 @@
 
 use std::str::FromStr;
 
+use howdah_metrics::{Snapshot, document};
 use serde::{Deserialize, Serialize};
 
 /// What a client may ask for.
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Request {
     /// The state of the server.
     Status,
-    /// All that the status page knows: what it gives under `?json`.
+    /// The same for somebody who asks again and again: memory that was measured a while ago will do.
     Snapshot,
     /// Load the application anew.
     Reload,
@@ -64,74 +65,10 @@ pub(crate) enum Answer {
     Done(String),
     /// It could not be done: why, and the way out.
     Failed(String),
-    /// The answer to `status`.
-    Status(Box<Status>),
+    /// The answer to `status`: what the status page gives under `?json`.
+    Status(#[serde(serialize_with = "document")] Box<Snapshot>),
     /// The answer to `snapshot`.
-    Snapshot(serde_json::Value),
-}
-
-/// The state of a server.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Status {
-    /// Name of the instance.
-    pub(crate) name: String,
-    /// Version of the program that runs.
-    pub(crate) version: String,
-    /// Process id of the front, the one to signal.
-    pub(crate) pid: u32,
-    /// Seconds since that process began to serve.
-    pub(crate) uptime: u64,
-    /// What is served.
-    pub(crate) application: String,
-    /// Addresses.
-    pub(crate) listeners: Vec<String>,
-    /// Load of the application that serves.
-    pub(crate) generation: u32,
-    /// Process id of its zygote.
-    pub(crate) zygote: Option<i32>,
-    /// A new generation is on its way.
-    pub(crate) reloading: bool,
-    /// Workers wanted.
-    pub(crate) target: usize,
-    /// Requests that wait for a worker.
-    pub(crate) queue: usize,
-    /// Milliseconds for which the oldest of them has waited.
-    #[serde(default)]
-    pub(crate) oldest: u64,
-    /// They wait for long, and there may be no more workers.
-    #[serde(default)]
-    pub(crate) saturated: bool,
-    /// Bytes of responses that lie in files, for clients that read slowly.
-    #[serde(default)]
-    pub(crate) spooled: u64,
-    /// Why nothing is forked at the moment.
-    pub(crate) trouble: Option<String>,
-    /// Workers that are there.
-    pub(crate) workers: Vec<Worker>,
-}
-
-/// One worker.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Worker {
-    /// Its number.
-    pub(crate) index: u16,
-    /// Process id.
-    pub(crate) pid: Option<i32>,
-    /// starting, idle, busy or leaving; draining when it has been asked to leave.
-    pub(crate) state: String,
-    /// Milliseconds in that state.
-    pub(crate) since: u64,
-    /// Requests served.
-    pub(crate) requests: u64,
-    /// Private memory in bytes; none when it cannot be read.
-    pub(crate) memory: Option<u64>,
-    /// Load of the application that it runs.
-    pub(crate) generation: u32,
-    /// Seconds since it was started.
-    pub(crate) age: u64,
-    /// What it runs: `127.0.0.1 example.org GET /cart`, as in its title.
-    #[serde(default)]
-    pub(crate) request: Option<String>,
+    Snapshot(#[serde(serialize_with = "document")] Box<Snapshot>),
 }
 
 #[cfg(test)]

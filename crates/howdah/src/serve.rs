@@ -5,11 +5,10 @@
 //! ```
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use howdah_front::{Front, runtime};
+use howdah_front::{Front, Listener, runtime};
 use howdah_supervisor::Ended;
 use howdah_sys::daemon::{Daemon, daemonize};
 use howdah_sys::process::survive_file_limit;
@@ -25,7 +24,7 @@ use crate::heir::Heir;
 use crate::launchers;
 use crate::log::{self, Intake};
 use crate::manager::Manager;
-use crate::operations::{Facts, Operations};
+use crate::operations::Operations;
 use crate::options::Serve;
 use crate::parts::Parts;
 use crate::processes::{Processes, crowded};
@@ -133,9 +132,10 @@ impl Server {
         estate: Estate,
     ) -> anyhow::Result<Self> {
         let Parts { fronts, handle, ended, access, observer, capacity } = parts;
-        let facts = Arc::new(Facts::of(options, &estate.listeners));
+        observer.listening(estate.listeners.iter().map(Listener::shown).collect());
+        let application = options.application().into();
         let manager = Manager::default();
-        let operations = Operations { handle, manager: manager.clone(), observer, facts };
+        let operations = Operations { handle, manager: manager.clone(), observer, application };
         let (orders, inbox) = unbounded_channel();
         let mut server = Self {
             fronts,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::histogram::Distribution;
 use crate::label::Class;
@@ -85,7 +85,8 @@ impl Peaks {
 }
 
 /// Some percentiles of a distribution, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Quantiles {
     /// How many durations there were.
     pub count: u64,
@@ -115,7 +116,8 @@ impl From<&Distribution> for Quantiles {
 }
 
 /// The last minute, or the time since the start while that is shorter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Recent {
     /// Seconds that it covers.
     pub seconds: f64,
@@ -140,7 +142,8 @@ pub struct Recent {
 }
 
 /// Columns of equal length, one row about every second, the oldest first; at most five minutes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct History {
     /// Requests per second.
     pub requests: Vec<f64>,

@@ -1,107 +1,60 @@
-//! `?json`: everything, under names that stay.
+//! `?json`, `howdah status --json`, and what the control socket answers: the snapshot, and what follows from it, under
+//! names that stay. Beside its pools stand all of them together, for those who do not tell them apart.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::history::{History, Quantiles, Recent};
-use crate::label::{Class, ConnectionState, Failure, Method, Per};
-use crate::snapshot::{Cpu, Front, Lifecycle, Lines, Queue, Server, Snapshot, Spool, State, Times, Workers};
+use crate::label::State;
+use crate::pool::{Lifecycle, Queue, Workers};
+use crate::snapshot::Snapshot;
 
 #[derive(Serialize)]
 struct Document<'s> {
-    server: &'s Server,
     state: State,
     ready: bool,
+    uptime_seconds: f64,
+    #[serde(flatten)]
+    snapshot: &'s Snapshot,
+    #[serde(flatten)]
+    together: Together<'s>,
+}
+
+/// What stands in each pool, for all of them.
+#[derive(Serialize)]
+struct Together<'s> {
     trouble: Option<&'s str>,
     generation: u32,
-    times: Times,
-    uptime_seconds: f64,
-    load: [f64; 3],
-    cpu_seconds: Cpu,
-    requests: Requests<'s>,
-    /// The last minute.
-    recent: &'s Recent,
     queue: Queue,
-    spool: Spool,
-    connections: Connections<'s>,
     scoreboard: String,
     workers: &'s Workers,
     lifecycle: &'s Lifecycle,
-    fronts: &'s [Front],
-    access_log: Option<Lines>,
-    history: &'s History,
 }
 
-#[derive(Serialize)]
-struct Requests<'s> {
-    total: u64,
-    by_class: Per<Class>,
-    by_class_and_method: &'s Per<Class, Per<Method>>,
-    failures: &'s Per<Failure>,
-    bytes_in: u64,
-    bytes_out: u64,
-    /// Since the start, in seconds.
-    duration: Quantiles,
-    queue: Quantiles,
-    first_byte: Quantiles,
-    send: Quantiles,
-}
-
-#[derive(Serialize)]
-struct Connections<'s> {
-    accepted: u64,
-    open: u64,
-    limit: u64,
-    /// To make room.
-    dismissed: u64,
-    by_state: &'s Per<ConnectionState>,
+/// Serializes the snapshot as the document that everybody gets; the snapshot can be read back from it.
+///
+/// # Errors
+/// Those of `serializer`.
+pub fn document<S: Serializer>(snapshot: &Snapshot, serializer: S) -> Result<S::Ok, S::Error> {
+    let all = snapshot.together();
+    let document = Document {
+        state: all.state,
+        ready: all.state.is_ready(),
+        uptime_seconds: snapshot.times.uptime(),
+        snapshot,
+        together: Together {
+            trouble: all.trouble.as_deref(),
+            generation: all.generation,
+            queue: all.queue,
+            scoreboard: crate::apache::scoreboard(snapshot),
+            workers: &all.workers,
+            lifecycle: &all.lifecycle,
+        },
+    };
+    document.serialize(serializer)
 }
 
 pub(crate) fn render(snapshot: &Snapshot) -> String {
-    let totals = &snapshot.totals;
-    let document = Document {
-        server: &snapshot.server,
-        state: snapshot.state,
-        ready: snapshot.state.is_ready(),
-        trouble: snapshot.trouble.as_deref(),
-        generation: snapshot.generation,
-        times: snapshot.times,
-        uptime_seconds: snapshot.times.uptime(),
-        load: snapshot.load,
-        cpu_seconds: snapshot.cpu,
-        requests: requests(snapshot),
-        recent: &snapshot.recent,
-        queue: snapshot.queue,
-        spool: snapshot.spool,
-        connections: Connections {
-            accepted: totals.accepted,
-            open: totals.open(),
-            limit: totals.connection_limit,
-            dismissed: totals.dismissed,
-            by_state: &totals.connections,
-        },
-        scoreboard: crate::apache::scoreboard(snapshot),
-        workers: &snapshot.workers,
-        lifecycle: &snapshot.lifecycle,
-        fronts: &snapshot.fronts,
-        access_log: snapshot.access_log,
-        history: &snapshot.history,
-    };
+    let mut out = Vec::with_capacity(32 * 1024);
     // No map has other keys than strings, and no number is refused: there is nothing to fail.
-    serde_json::to_string(&document).unwrap_or_default()
-}
-
-fn requests(snapshot: &Snapshot) -> Requests<'_> {
-    let totals = &snapshot.totals;
-    Requests {
-        total: totals.all_requests(),
-        by_class: totals.by_class(),
-        by_class_and_method: &totals.requests,
-        failures: &totals.failures,
-        bytes_in: totals.bytes_in,
-        bytes_out: totals.bytes_out,
-        duration: Quantiles::from(&totals.duration),
-        queue: Quantiles::from(&totals.queue),
-        first_byte: Quantiles::from(&totals.first_byte),
-        send: Quantiles::from(&totals.send),
-    }
+    let _ = document(snapshot, &mut serde_json::Serializer::new(&mut out));
+    String::from_utf8(out).unwrap_or_default()
 }

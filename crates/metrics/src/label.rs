@@ -5,6 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
+use serde::de::{Deserialize, Deserializer, Error};
 use serde::{Serialize, Serializer};
 
 /// A closed set of names.
@@ -40,7 +41,20 @@ macro_rules! labels {
                 serializer.serialize_str(self.name())
             }
         }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                named(deserializer)
+            }
+        }
     };
+}
+
+/// The member that bears the name.
+fn named<'de, L: Label, D: Deserializer<'de>>(deserializer: D) -> Result<L, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let member = L::ALL.iter().copied().find(|member| member.name() == name);
+    member.ok_or_else(|| D::Error::custom(format!("{name} is a word that this program does not know")))
 }
 
 labels! {
@@ -131,31 +145,71 @@ labels! {
 
 labels! {
     /// What a worker is doing.
+    #[derive(Default)]
     WorkerState {
         /// Forked, not ready yet.
+        #[default]
         Starting = "starting",
         /// Waits for a request.
         Idle = "idle",
-        /// Waits for more of a request's body.
-        Reading = "reading",
         /// Runs a request.
         Busy = "busy",
-        /// Finishes its last request, or is about to end.
+        /// Has been asked to leave, and finishes its last request.
+        Draining = "draining",
+        /// Runs its `worker_exit` hooks, and ends.
         Leaving = "leaving",
     }
 }
 
 impl WorkerState {
-    /// Its letter on Apache's scoreboard.
+    /// Its letter on Apache's scoreboard and in the titles of processes (`xs/title.c`).
     #[must_use]
     pub fn letter(self) -> char {
         match self {
             Self::Starting => 'S',
             Self::Idle => '_',
-            Self::Reading => 'R',
             Self::Busy => 'W',
-            Self::Leaving => 'G',
+            Self::Draining | Self::Leaving => 'G',
         }
+    }
+}
+
+labels! {
+    /// How a pool is, and how the server is.
+    #[derive(Default)]
+    State {
+        /// No worker is ready yet.
+        #[default]
+        Starting = "starting",
+        /// It serves.
+        Ready = "ready",
+        /// It serves, and a new generation is loading.
+        Reloading = "reloading",
+        /// It finishes what it has and ends.
+        Draining = "draining",
+        /// It accepts requests, but no worker can be started.
+        Failing = "failing",
+    }
+}
+
+impl State {
+    /// Whether a load balancer should send requests here.
+    #[must_use]
+    pub fn is_ready(self) -> bool {
+        matches!(self, Self::Ready | Self::Reloading)
+    }
+
+    /// How a server with such pools is: as long as one of them serves, requests are welcome.
+    #[must_use]
+    pub fn together(states: impl Iterator<Item = Self>) -> Self {
+        let rank = |state: &Self| match state {
+            Self::Starting => 0,
+            Self::Failing => 1,
+            Self::Ready => 2,
+            Self::Reloading => 3,
+            Self::Draining => 4,
+        };
+        states.max_by_key(rank).unwrap_or_default()
     }
 }
 
@@ -244,6 +298,13 @@ impl<L: Label> Per<L> {
     pub fn sum(&self) -> u64 {
         self.values.iter().sum()
     }
+
+    /// Adds those of another.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (value, more) in self.values.iter_mut().zip(&other.values) {
+            *value += more;
+        }
+    }
 }
 
 impl<L: Label, V: Default> Default for Per<L, V> {
@@ -269,6 +330,14 @@ impl<L: Label, V> IndexMut<L> for Per<L, V> {
 impl<L: Label, V: Serialize> Serialize for Per<L, V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter().map(|(label, value)| (label.name(), value)))
+    }
+}
+
+/// Names that are not known are passed over, members that are not named have nothing.
+impl<'de, L: Label, V: Default + Deserialize<'de>> Deserialize<'de> for Per<L, V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut values = BTreeMap::<String, V>::deserialize(deserializer)?;
+        Ok(Self::new(|label: L| values.remove(label.name()).unwrap_or_default()))
     }
 }
 

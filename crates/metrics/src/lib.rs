@@ -20,6 +20,8 @@ mod lite;
 mod prometheus;
 mod apache;
 mod snapshot;
+mod pool;
+mod durations;
 mod history;
 mod totals;
 mod recorder;
@@ -29,14 +31,14 @@ mod number;
 mod text;
 mod label;
 
+pub use durations::Durations;
 pub use histogram::Distribution;
 pub use history::{Gauges, History, Monitor, Quantiles, Recent};
-pub use label::{Class, ConnectionState, ExitCause, Failure, Label, Method, Per, WorkerState};
+pub use json::document;
+pub use label::{Class, ConnectionState, ExitCause, Failure, Label, Method, Per, State, WorkerState};
 pub use page::{CONTENT_SECURITY_POLICY, Page, metrics_page, status_page};
+pub use pool::{Busy, Lifecycle, Pool, Queue, RequestSeen, Worker, Workers};
 pub use recorder::{Counters, Finished, Recorder};
-pub use snapshot::{
-    Busy, Cpu, Front, Lifecycle, Lines, Queue, RequestSeen, Server, Snapshot, Spool, State, Times, Worker,
-    Workers,
-};
+pub use snapshot::{Connections, Cpu, Front, Lines, Requests, Server, Snapshot, Spool, Times};
 pub use text::printable;
 pub use totals::Totals;

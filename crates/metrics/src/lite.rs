@@ -4,18 +4,19 @@ use serde_json::{Value, json};
 
 use crate::label::WorkerState;
 use crate::number::{apache_time, put};
-use crate::snapshot::{Snapshot, Worker};
+use crate::pool::Worker;
+use crate::snapshot::Snapshot;
 
 /// `?json=lite`. Numbers are strings where that module's are.
 pub(crate) fn json(snapshot: &Snapshot) -> String {
-    let stats: Vec<Value> = snapshot.workers.list.iter().map(stat).collect();
+    let stats: Vec<Value> = workers(snapshot).map(stat).collect();
     let busy = busy(snapshot);
     json!({
         "Uptime": started(snapshot).to_string(),
-        "TotalAccesses": snapshot.totals.all_requests().to_string(),
+        "TotalAccesses": snapshot.requests.total.to_string(),
         "TotalKbytes": kilobytes(snapshot).to_string(),
         "BusyWorkers": busy.to_string(),
-        "IdleWorkers": (snapshot.workers.list.len() - busy).to_string(),
+        "IdleWorkers": (workers(snapshot).count() - busy).to_string(),
         "stats": stats,
     })
     .to_string()
@@ -27,11 +28,11 @@ pub(crate) fn text(snapshot: &Snapshot) -> String {
     let busy = busy(snapshot);
     put(&mut out, format_args!("ServerUptime: {}\n", apache_time(snapshot.times.uptime(), ", ")));
     put(&mut out, format_args!("Uptime: {}\n", started(snapshot)));
-    put(&mut out, format_args!("Total Accesses: {}\n", snapshot.totals.all_requests()));
+    put(&mut out, format_args!("Total Accesses: {}\n", snapshot.requests.total));
     put(&mut out, format_args!("Total kBytes: {}\n", kilobytes(snapshot)));
-    put(&mut out, format_args!("BusyWorkers: {busy}\nIdleWorkers: {}\n", snapshot.workers.list.len() - busy));
+    put(&mut out, format_args!("BusyWorkers: {busy}\nIdleWorkers: {}\n", workers(snapshot).count() - busy));
     out.push_str("--\npid status remote_addr host method uri protocol ss\n");
-    snapshot.workers.list.iter().for_each(|worker| row(&mut out, worker));
+    workers(snapshot).for_each(|worker| row(&mut out, worker));
     out
 }
 
@@ -77,11 +78,16 @@ fn letter(worker: &Worker) -> &'static str {
 }
 
 fn is_busy(worker: &Worker) -> bool {
-    worker.request.is_some() || matches!(worker.state, WorkerState::Busy | WorkerState::Reading)
+    worker.request.is_some() || worker.state == WorkerState::Busy
 }
 
 fn busy(snapshot: &Snapshot) -> usize {
-    snapshot.workers.list.iter().filter(|worker| is_busy(worker)).count()
+    workers(snapshot).filter(|worker| is_busy(worker)).count()
+}
+
+/// Those of all pools.
+fn workers(snapshot: &Snapshot) -> impl Iterator<Item = &Worker> {
+    snapshot.pools.iter().flat_map(|pool| &pool.workers.list)
 }
 
 fn started(snapshot: &Snapshot) -> u64 {
@@ -89,5 +95,5 @@ fn started(snapshot: &Snapshot) -> u64 {
 }
 
 fn kilobytes(snapshot: &Snapshot) -> u64 {
-    snapshot.totals.bytes_out / 1000
+    snapshot.requests.bytes_out / 1000
 }

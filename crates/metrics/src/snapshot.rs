@@ -1,50 +1,51 @@
-//! The state of the server at one moment, put together by whoever answers a status request. Every page is made of it.
+//! The state of the server at one moment, put together by whoever is asked for it. Every page is made of it, and it is
+//! what the control socket answers with, so it can be read back: what an older or newer server does not say is zero.
+//!
+//! What belongs to one application stands in its [`Pool`](crate::Pool), what belongs to the server stands here.
 
-use serde::Serialize;
+use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
+use crate::durations::Durations;
 use crate::history::{History, Recent};
-use crate::label::{ConnectionState, ExitCause, Per, WorkerState};
+use crate::label::{Class, ConnectionState, Failure, Method, Per, State};
+use crate::pool::Pool;
 use crate::totals::Totals;
 
 /// The whole server.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Snapshot {
     /// Who answers.
     pub server: Server,
     /// When.
     pub times: Times,
-    /// How it is.
-    pub state: State,
-    /// What is wrong, for people; none when all is well.
-    pub trouble: Option<String>,
-    /// Load of the application that serves, counted from 1.
-    pub generation: u32,
     /// Load averages of the machine over 1, 5 and 15 minutes.
     pub load: [f64; 3],
     /// CPU seconds used since the start.
-    pub cpu: Cpu,
-    /// The workers.
-    pub workers: Workers,
-    /// Requests that wait.
-    pub queue: Queue,
-    /// Responses in files.
-    pub spool: Spool,
-    /// What the front threads have counted.
-    pub totals: Totals,
+    pub cpu_seconds: Cpu,
+    /// Requests that have ended.
+    pub requests: Requests,
     /// The last minute.
     pub recent: Recent,
-    /// The last five minutes.
-    pub history: History,
-    /// Workers and generations that came and went.
-    pub lifecycle: Lifecycle,
+    /// Responses in files.
+    pub spool: Spool,
+    /// Connections of clients.
+    pub connections: Connections,
+    /// Each application with its workers, in the order of their routes; the first is at the root.
+    pub pools: Vec<Pool>,
     /// The front threads.
     pub fronts: Vec<Front>,
     /// Lines of the access log; none when there is none.
     pub access_log: Option<Lines>,
+    /// The last five minutes.
+    pub history: History,
 }
 
 /// Names and versions.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Server {
     /// Product and version, `Howdah/0.1.0`.
     pub version: String,
@@ -54,20 +55,25 @@ pub struct Server {
     pub perl: String,
     /// `--name`, or the application; empty for none.
     pub name: String,
+    /// The name by which `howdah` commands find it, which every server has.
+    pub instance: String,
     /// Name of the host.
     pub host: String,
     /// Process id of the front.
     pub pid: u32,
+    /// Addresses, as an operator writes them.
+    pub listeners: Vec<String>,
 }
 
 /// Points in time in seconds since 1970.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Times {
     /// Of this snapshot.
     pub now: f64,
     /// The server's start.
     pub started: f64,
-    /// When the present generation took over.
+    /// When the youngest generation of all pools took over.
     pub loaded: f64,
 }
 
@@ -79,45 +85,9 @@ impl Times {
     }
 }
 
-/// How the server is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// No worker is ready yet.
-    #[default]
-    Starting,
-    /// It serves.
-    Ready,
-    /// It serves, and a new generation is loading.
-    Reloading,
-    /// It finishes what it has and ends.
-    Draining,
-    /// It accepts requests, but no worker can be started.
-    Failing,
-}
-
-impl State {
-    /// In a word.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Ready => "ready",
-            Self::Reloading => "reloading",
-            Self::Draining => "draining",
-            Self::Failing => "failing",
-        }
-    }
-
-    /// Whether a load balancer should send requests here.
-    #[must_use]
-    pub fn is_ready(self) -> bool {
-        matches!(self, Self::Ready | Self::Reloading)
-    }
-}
-
 /// CPU seconds, of the front and of all workers and zygotes, ended ones included.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Cpu {
     /// The front in user mode.
     pub front_user: f64,
@@ -129,80 +99,88 @@ pub struct Cpu {
     pub workers_system: f64,
 }
 
-/// The pool.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Workers {
-    /// How many are wanted.
-    pub target: u32,
-    /// The most there can be: open slots of Apache's scoreboard.
-    pub capacity: u32,
-    /// Those that are there, by index.
-    pub list: Vec<Worker>,
+/// What has become of requests since the start.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Requests {
+    /// All.
+    pub total: u64,
+    /// By class of the response's status.
+    pub by_class: Per<Class>,
+    /// By class and method.
+    pub by_class_and_method: Per<Class, Per<Method>>,
+    /// Those that did not go their usual way.
+    pub failures: Per<Failure>,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// From a request's first byte to its response's last.
+    pub duration: Durations,
+    /// Wait for a worker.
+    pub queue: Durations,
+    /// From a request's first byte to its response's first.
+    pub first_byte: Durations,
+    /// From a response's first byte to its last.
+    pub send: Durations,
 }
 
-/// One worker.
-#[derive(Clone, Debug, Serialize)]
-pub struct Worker {
-    /// Its place in the pool, which outlives its process.
-    pub index: u32,
-    /// Process id; 0 before the fork is reported.
-    pub pid: u32,
-    /// Load of the application that it runs.
-    pub generation: u32,
-    /// What it is doing.
-    pub state: WorkerState,
-    /// For how many seconds.
-    pub state_seconds: f64,
-    /// Seconds since its start.
-    pub age_seconds: f64,
-    /// Requests served.
-    pub requests: u64,
-    /// Requests after which it leaves; 0 for never.
-    pub quota: u64,
-    /// Memory of its own in bytes, when measured.
-    pub memory: Option<u64>,
-    /// The request that it runs.
-    pub request: Option<RequestSeen>,
+impl From<&Totals> for Requests {
+    fn from(totals: &Totals) -> Self {
+        Self {
+            total: totals.all_requests(),
+            by_class: totals.by_class(),
+            by_class_and_method: totals.requests.clone(),
+            failures: totals.failures.clone(),
+            bytes_in: totals.bytes_in,
+            bytes_out: totals.bytes_out,
+            duration: Durations::from(&totals.duration),
+            queue: Durations::from(&totals.queue),
+            first_byte: Durations::from(&totals.first_byte),
+            send: Durations::from(&totals.send),
+        }
+    }
 }
 
-/// A request that is being run. The strings are the client's: [`crate::printable`] makes them.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct RequestSeen {
-    /// Its slot.
-    pub slot: u32,
-    /// Address of the client; empty for a Unix socket.
-    pub client: String,
-    /// Host of the request.
-    pub host: String,
-    /// Method.
-    pub method: String,
-    /// Target as sent.
-    pub target: String,
-    /// `HTTP/1.1` and the like.
-    pub protocol: String,
-    /// Seconds since it was complete.
-    pub seconds: f64,
-}
-
-/// Requests that wait for a worker.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Queue {
+/// Connections of clients.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Connections {
+    /// Since the start.
+    pub accepted: u64,
     /// Now.
-    pub depth: u64,
-    /// `--max-queue`.
+    pub open: u64,
+    /// That there may be.
     pub limit: u64,
-    /// The most since the start.
-    pub peak: u64,
-    /// For how long the oldest of them has waited.
-    pub oldest_seconds: f64,
-    /// They wait for long, and there may be no more workers.
-    pub saturated: bool,
-    /// Seconds in all for which that was so.
-    pub saturated_seconds: f64,
+    /// Idle ones that had to go, to make room.
+    pub dismissed: u64,
+    /// Open ones by what they do.
+    pub by_state: Per<ConnectionState>,
+}
+
+impl From<&Totals> for Connections {
+    fn from(totals: &Totals) -> Self {
+        Self {
+            accepted: totals.accepted,
+            open: totals.open(),
+            limit: totals.connection_limit,
+            dismissed: totals.dismissed,
+            by_state: totals.connections.clone(),
+        }
+    }
+}
+
+impl Connections {
+    /// Open connections in any of these states.
+    #[must_use]
+    pub fn of(&self, states: &[ConnectionState]) -> u64 {
+        states.iter().map(|state| self.by_state[*state]).sum()
+    }
 }
 
 /// Bytes of responses that lie in files, for clients that read slowly.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Spool {
     /// Now.
     pub bytes: u64,
@@ -210,23 +188,9 @@ pub struct Spool {
     pub limit: u64,
 }
 
-/// What came and went since the start.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Lifecycle {
-    /// Workers started.
-    pub spawns: u64,
-    /// Workers ended, by cause.
-    pub exits: Per<ExitCause>,
-    /// Reloads that succeeded.
-    pub reloads: u64,
-    /// Reloads that failed.
-    pub failed_reloads: u64,
-    /// Shared memory that was replaced because a worker had written over it.
-    pub replacements: u64,
-}
-
 /// One front thread.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Front {
     /// Counted from 0.
     pub index: u32,
@@ -239,7 +203,8 @@ pub struct Front {
 }
 
 /// Lines of a log.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Lines {
     /// Handed to the system.
     pub written: u64,
@@ -247,49 +212,22 @@ pub struct Lines {
     pub dropped: u64,
 }
 
-/// How many workers are in which state.
-#[derive(Clone, Debug, Default)]
-pub struct Busy {
-    /// By state.
-    pub states: Per<WorkerState>,
-}
-
-impl Workers {
-    /// Counts them by state.
-    #[must_use]
-    pub fn busy(&self) -> Busy {
-        let mut states = Per::default();
-        for worker in &self.list {
-            states[worker.state] += 1;
-        }
-        Busy { states }
-    }
-}
-
-impl Busy {
-    /// Those that run a request.
-    #[must_use]
-    pub fn running(&self) -> u64 {
-        self.states[WorkerState::Busy] + self.states[WorkerState::Reading]
-    }
-
-    /// Those that wait for one.
-    #[must_use]
-    pub fn idle(&self) -> u64 {
-        self.states[WorkerState::Idle]
-    }
-}
-
 impl Snapshot {
-    /// Open connections in this state.
+    /// All pools together: what a page says of the server as a whole. Of a single pool it is that.
     #[must_use]
-    pub fn connections(&self, states: &[ConnectionState]) -> u64 {
-        states.iter().map(|state| self.totals.connections[*state]).sum()
+    pub fn together(&self) -> Cow<'_, Pool> {
+        Pool::together(&self.pools)
     }
 
-    /// Of all exits, those that were nobody's wish.
+    /// How the server is.
     #[must_use]
-    pub fn crashes(&self) -> u64 {
-        self.lifecycle.exits[ExitCause::Crash]
+    pub fn state(&self) -> State {
+        State::together(self.pools.iter().map(|pool| pool.state))
+    }
+
+    /// Whether pages tell the pools apart.
+    #[must_use]
+    pub fn has_pools(&self) -> bool {
+        self.pools.len() > 1
     }
 }

@@ -53,7 +53,7 @@ fn munin_reads_the_page() {
         (
             "apache_processes",
             vec![
-                format!("busy{port}.value 6"),
+                format!("busy{port}.value 5"),
                 format!("idle{port}.value 4"),
                 format!("free{port}.value 12"),
             ],

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-use howdah_metrics::{Snapshot, metrics_page};
+use howdah_metrics::{Durations, Snapshot, metrics_page};
 
 const OPEN: &[u8] = b"application/openmetrics-text; version=1.0.0, text/plain;q=0.5";
 
@@ -94,9 +94,10 @@ fn the_values_are_those_of_the_snapshot() {
 #[test]
 fn buckets_grow_and_their_bounds_are_exact() {
     let mut snapshot = common::busy();
-    snapshot.totals.duration = common::one_slow();
-    snapshot.totals.duration.record(2_500_000);
-    snapshot.totals.duration.record(2_500_001);
+    let mut durations = common::one_slow();
+    durations.record(2_500_000);
+    durations.record(2_500_001);
+    snapshot.requests.duration = Durations::from(&durations);
     let samples = parse(&text(b"", &snapshot));
     let bucket = |le: &str| samples[&format!("howdah_request_duration_seconds_bucket{{le=\"{le}\"}}")];
     let bounds = ["0.0001", "0.001", "0.0025", "0.005", "1.0", "50.0", "+Inf"];

@@ -48,17 +48,17 @@ fn auto_has_apaches_keys_in_apaches_order() {
         ("BytesPerSec", "3332344"),
         ("BytesPerReq", "9494.88"),
         ("DurationPerReq", ""),
-        ("BusyWorkers", "6"),
-        ("GracefulWorkers", "1"),
+        ("BusyWorkers", "5"),
+        ("GracefulWorkers", "2"),
         ("IdleWorkers", "4"),
         ("Processes", "12"),
-        ("Stopping", "1"),
+        ("Stopping", "2"),
         ("ConnsTotal", "241"),
         ("ConnsAsyncWaitIO", "4"),
         ("ConnsAsyncWriting", "12"),
         ("ConnsAsyncKeepAlive", "211"),
         ("ConnsAsyncClosing", "2"),
-        ("Scoreboard", "W_WW_W_GWSR_............"),
+        ("Scoreboard", "W_WW_W_GWSG_............"),
     ];
     assert_eq!(pairs.iter().map(|pair| pair.0).collect::<Vec<_>>(), expected.map(|pair| pair.0));
     for ((name, value), (_, expected)) in
@@ -77,7 +77,8 @@ fn auto_of_a_fresh_server_has_numbers_everywhere() {
 
 #[test]
 fn trouble_is_told_in_words() {
-    let snapshot = Snapshot { trouble: Some("the <zygote> is dead".into()), ..common::busy() };
+    let mut snapshot = common::busy();
+    snapshot.pools[0].trouble = Some("the <zygote> is dead".into());
     assert!(body("", &snapshot).contains("<span class=\"bad\">the &lt;zygote&gt; is dead</span>"));
     assert_eq!(parsed("json", &snapshot)["trouble"], json!("the <zygote> is dead"));
 }
@@ -106,7 +107,7 @@ fn json_has_the_documented_names() {
         ("/connections/open", json!(241)),
         ("/connections/limit", json!(18_876)),
         ("/connections/by_state/idle", json!(211)),
-        ("/scoreboard", json!("W_WW_W_GWSR_............")),
+        ("/scoreboard", json!("W_WW_W_GWSG_............")),
         ("/workers/target", json!(12)),
         ("/workers/list/3/pid", json!(4129)),
         ("/workers/list/3/state", json!("busy")),

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use howdah_metrics::printable;
+use howdah_metrics::{Snapshot, printable, status_page};
 
 use super::connection::ask;
 use super::find::{self, Found, Server, reach};
@@ -26,9 +26,8 @@ pub(crate) fn run(instance: &Instance, request: Request, json: bool) -> anyhow::
     match answer {
         Answer::Failed(reason) => bail!("{reason}"),
         Answer::Done(message) => print(&format!("{message}\n"))?,
-        Answer::Status(status) if json => write(&format!("{}\n", serde_json::to_string(&status)?))?,
-        Answer::Snapshot(document) => write(&format!("{document}\n"))?,
-        Answer::Status(status) => print(&table::render(&status))?,
+        Answer::Status(snapshot) | Answer::Snapshot(snapshot) if json => write(&line(&snapshot))?,
+        Answer::Status(snapshot) | Answer::Snapshot(snapshot) => print(&table::render(&snapshot))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -41,15 +40,20 @@ fn survey(json: bool) -> anyhow::Result<ExitCode> {
             "no server runs on this machine, or none that can be found: name the control socket of one by --control"
         ),
         all if json => write(&all.iter().filter_map(line_of).collect::<String>())?,
-        [Found { server: Server::Known(status), .. }] => print(&table::render(status))?,
+        [Found { server: Server::Known(snapshot), .. }] => print(&table::render(snapshot))?,
         several => print(&list::render(several))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn line_of(found: &Found) -> Option<String> {
-    let Server::Known(status) = &found.server else { return None };
-    serde_json::to_string(status).ok().map(|line| format!("{line}\n"))
+    let Server::Known(snapshot) = &found.server else { return None };
+    Some(line(snapshot))
+}
+
+/// As the status page has it.
+fn line(snapshot: &Snapshot) -> String {
+    status_page(b"json", snapshot).body + "\n"
 }
 
 /// The server keeps the connection until it is gone.

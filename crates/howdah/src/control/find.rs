@@ -15,11 +15,12 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use howdah_metrics::Snapshot;
 
 use super::connection::{connect, hear};
 use super::place::{directory, path_of, unmarked};
 use crate::options::instance::Instance;
-use crate::protocol::{Answer, Request, Status};
+use crate::protocol::{Answer, Request};
 
 /// Time for all to answer: a snapshot needs nobody but a front that runs.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -43,7 +44,7 @@ pub(super) struct Found {
 #[derive(Debug)]
 pub(super) enum Server {
     /// Its state.
-    Known(Box<Status>),
+    Known(Box<Snapshot>),
     /// We may not ask.
     Forbidden,
     /// No answer came in time.
@@ -54,7 +55,7 @@ impl Found {
     /// The server's name; where it does not answer, what the path says.
     pub(super) fn name(&self) -> Option<&str> {
         match &self.server {
-            Server::Known(status) => Some(&status.name),
+            Server::Known(snapshot) => Some(&snapshot.server.instance),
             Server::Forbidden | Server::Silent => name_in(&self.path),
         }
     }
@@ -124,7 +125,7 @@ fn ask(path: &Path) -> Option<Server> {
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     (&stream).write_all(&line).ok()?;
     match hear(&mut BufReader::new(stream.take(LONGEST)), path) {
-        Ok(Answer::Status(status)) => Some(Server::Known(status)),
+        Ok(Answer::Status(snapshot)) => Some(Server::Known(snapshot)),
         Ok(Answer::Failed(_)) => Some(Server::Forbidden),
         _ => None,
     }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use howdah_metrics::Snapshot;
+
 use super::find::{Found, Server};
-use super::table::{align, span};
-use crate::protocol::Status;
+use super::table::{align, applications, span};
 
 const TITLES: [&str; 9] =
     ["name", "user", "pid", "up", "workers", "queue", "application", "listening", "control"];
@@ -24,7 +25,7 @@ pub(super) fn render(servers: &[Found]) -> String {
 fn cells(found: &Found, users: &str) -> [String; 9] {
     let user = found.owner.map_or_else(|| "?".to_owned(), |owner| user_name(owner, users));
     let [pid, up, workers, queue, application, listening] = match &found.server {
-        Server::Known(status) => state(status),
+        Server::Known(snapshot) => state(snapshot),
         Server::Forbidden => unknown(&format!("not yours: ask as root or {user}")),
         Server::Silent => unknown("does not answer"),
     };
@@ -32,14 +33,15 @@ fn cells(found: &Found, users: &str) -> [String; 9] {
     [name, user, pid, up, workers, queue, application, listening, shown(&found.path)]
 }
 
-fn state(status: &Status) -> [String; 6] {
+fn state(snapshot: &Snapshot) -> [String; 6] {
+    let all = snapshot.together();
     [
-        status.pid.to_string(),
-        span(status.uptime * 1000),
-        status.workers.len().to_string(),
-        status.queue.to_string(),
-        status.application.clone(),
-        status.listeners.join(" "),
+        snapshot.server.pid.to_string(),
+        span(snapshot.times.uptime()),
+        all.workers.list.len().to_string(),
+        all.queue.depth.to_string(),
+        applications(snapshot),
+        snapshot.server.listeners.join(" "),
     ]
 }
 
@@ -65,21 +67,21 @@ fn user_name(user: u32, users: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use howdah_metrics::Pool;
+
     use super::*;
 
     #[test]
     fn each_server_has_a_line_whether_it_answers_or_not() {
-        let status = Status {
-            name: "shop".to_owned(),
-            pid: 12,
-            uptime: 61,
-            application: "app.psgi".to_owned(),
-            listeners: vec!["http://127.0.0.1:80".to_owned(), "unix:/x".to_owned()],
-            ..Status::default()
-        };
+        let mut snapshot = Snapshot::default();
+        snapshot.server.instance = "shop".to_owned();
+        snapshot.server.pid = 12;
+        snapshot.server.listeners = vec!["http://127.0.0.1:80".to_owned(), "unix:/x".to_owned()];
+        snapshot.times.now = 61.0;
+        snapshot.pools = vec![Pool { application: "app.psgi".to_owned(), ..Pool::default() }];
         let found = |path: &str, owner, server| Found { path: path.into(), owner, server };
         let servers = [
-            found("/run/howdah/shop.sock", Some(0), Server::Known(Box::new(status))),
+            found("/run/howdah/shop.sock", Some(0), Server::Known(Box::new(snapshot))),
             found("/tmp/howdah-7/wiki.sock", None, Server::Forbidden),
             found("/srv/control", Some(4_000_000_000), Server::Silent),
         ];

@@ -110,8 +110,10 @@ impl Desk {
     /// None when the answer has been given already.
     async fn answer(&self, request: Request, stream: &mut UnixStream) -> Option<Answer> {
         match request {
-            Request::Status => Some(Answer::Status(Box::new(self.operations.status().await))),
-            Request::Snapshot => Some(self.snapshot().await),
+            Request::Status => Some(Answer::Status(Box::new(self.operations.observer.snapshot(false).await))),
+            Request::Snapshot => {
+                Some(Answer::Snapshot(Box::new(self.operations.observer.snapshot(true).await)))
+            }
             Request::Reload => Some(match self.operations.reload().await {
                 Ok(generation) => Answer::Done(format!("generation {generation} serves")),
                 Err(error) => Answer::Failed(error.to_string()),
@@ -128,14 +130,6 @@ impl Desk {
                 // The client waits for the end of the connection, which is that of the process.
                 std::future::pending().await
             }
-        }
-    }
-
-    async fn snapshot(&self) -> Answer {
-        let page = howdah_metrics::status_page(b"json", &self.operations.observer.snapshot().await);
-        match serde_json::from_str(&page.body) {
-            Ok(document) => Answer::Snapshot(document),
-            Err(error) => Answer::Failed(error.to_string()),
         }
     }
 

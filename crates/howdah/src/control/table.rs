@@ -2,74 +2,130 @@
 
 use std::fmt::Write;
 
-use crate::protocol::{Status, Worker};
+use howdah_metrics::{Label, Pool, Queue, RequestSeen, Snapshot, Worker};
 
-/// The head, and a table of the workers.
-pub(super) fn render(status: &Status) -> String {
-    let mut text = head(status);
+/// The head, a paragraph for each pool when there are several, and a table of the workers.
+pub(super) fn render(snapshot: &Snapshot) -> String {
+    let mut text = head(snapshot);
+    match &snapshot.pools[..] {
+        [pool] => text.extend([lines(pool), spool(snapshot), trouble(pool)]),
+        pools => {
+            text.push_str(&spool(snapshot));
+            text.extend(pools.iter().map(paragraph));
+        }
+    }
     text.push('\n');
-    let rows = std::iter::once(TITLES.map(str::to_owned)).chain(status.workers.iter().map(cells));
-    text.push_str(&align(&rows.collect::<Vec<_>>(), |column| TO_THE_LEFT.contains(&TITLES[column])));
+    text.push_str(&workers(snapshot));
     text
 }
 
-const TITLES: [&str; 9] =
-    ["worker", "pid", "state", "for", "requests", "memory", "generation", "age", "request"];
+/// The first is for servers with several pools.
+const TITLES: [&str; 10] =
+    ["pool", "worker", "pid", "state", "for", "requests", "memory", "generation", "age", "request"];
 /// Columns of text.
-const TO_THE_LEFT: [&str; 2] = ["state", "request"];
+const TO_THE_LEFT: [&str; 3] = ["pool", "state", "request"];
 
-fn head(status: &Status) -> String {
-    let zygote = status.zygote.map_or_else(|| "dead".to_owned(), |pid| pid.to_string());
-    let mut text = format!("{} serves {} with howdah {}\n", status.name, status.application, status.version);
+/// What is served: `app.psgi`, or `/ app.psgi, /wiki wiki.psgi`.
+pub(super) fn applications(snapshot: &Snapshot) -> String {
+    match &snapshot.pools[..] {
+        [pool] => pool.application.clone(),
+        pools => {
+            let named = pools.iter().map(|pool| format!("{} {}", pool.name, pool.application));
+            named.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+fn head(snapshot: &Snapshot) -> String {
+    let server = &snapshot.server;
+    let version = server.version.trim_start_matches("Howdah/");
+    let mut text = format!("{} serves {} with howdah {version}\n", server.instance, applications(snapshot));
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "listening   {}", status.listeners.join(" "));
-    let _ = writeln!(
-        text,
-        "processes   front {} (up {}), zygote {zygote}",
-        status.pid,
-        span(status.uptime * 1000)
-    );
-    let reloading = if status.reloading { ", the next is loading" } else { "" };
-    let _ = writeln!(text, "generation  {}{reloading}", status.generation);
-    let _ = writeln!(text, "workers     {} there, {} wanted", status.workers.len(), status.target);
-    let _ = writeln!(text, "queue       {} waiting{}", status.queue, wait(status));
-    if status.spooled > 0 {
-        let _ = writeln!(text, "spool       {} of responses to slow readers", size(status.spooled));
+    let _ = writeln!(text, "listening   {}", server.listeners.join(" "));
+    let _ = write!(text, "processes   front {} (up {})", server.pid, span(snapshot.times.uptime()));
+    if let [pool] = &snapshot.pools[..] {
+        let _ = write!(text, ", {}", zygote(pool));
     }
-    if let Some(trouble) = &status.trouble {
-        let _ = writeln!(text, "trouble     {trouble}");
-    }
+    text.push('\n');
     text
 }
 
-fn wait(status: &Status) -> String {
-    if !status.saturated {
+fn spool(snapshot: &Snapshot) -> String {
+    match snapshot.spool.bytes {
+        0 => String::new(),
+        bytes => format!("spool       {} of responses to slow readers\n", size(bytes)),
+    }
+}
+
+fn zygote(pool: &Pool) -> String {
+    pool.zygote.map_or_else(|| "zygote dead".to_owned(), |pid| format!("zygote {pid}"))
+}
+
+fn paragraph(pool: &Pool) -> String {
+    let who = format!("\npool        {} {}, {}\n", pool.name, pool.application, zygote(pool));
+    who + &lines(pool) + &trouble(pool)
+}
+
+fn lines(pool: &Pool) -> String {
+    let Pool { generation, workers, queue, .. } = pool;
+    let reloading = if pool.reloading { ", the next is loading" } else { "" };
+    let mut text = format!("generation  {generation}{reloading}\n");
+    let _ = writeln!(text, "workers     {} there, {} wanted", workers.list.len(), workers.target);
+    let _ = writeln!(text, "queue       {} waiting{}", queue.depth, wait(queue));
+    text
+}
+
+fn trouble(pool: &Pool) -> String {
+    pool.trouble.as_ref().map(|trouble| format!("trouble     {trouble}\n")).unwrap_or_default()
+}
+
+fn wait(queue: &Queue) -> String {
+    if !queue.saturated {
         return String::new();
     }
-    format!(", the oldest for {}: all workers are busy, and there may be no more", span(status.oldest))
+    let oldest = span(queue.oldest_seconds);
+    format!(", the oldest for {oldest}: all workers are busy, and there may be no more")
 }
 
-fn cells(worker: &Worker) -> [String; 9] {
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+fn workers(snapshot: &Snapshot) -> String {
+    let shown = usize::from(!snapshot.has_pools())..;
+    let rows =
+        snapshot.pools.iter().flat_map(|pool| pool.workers.list.iter().map(|worker| cells(pool, worker)));
+    let all: Vec<_> = std::iter::once(TITLES.map(str::to_owned)).chain(rows).collect();
+    let rows: Vec<&[String]> = all.iter().map(|row| &row[shown.clone()]).collect();
+    align(&rows, |column| TO_THE_LEFT.contains(&TITLES[shown.start + column]))
+}
+
+fn cells(pool: &Pool, worker: &Worker) -> [String; 10] {
+    let dash = || "-".to_owned();
     [
+        pool.name.clone(),
         worker.index.to_string(),
-        or_dash(worker.pid.map(|pid| pid.to_string())),
-        worker.state.clone(),
-        span(worker.since),
+        if worker.pid == 0 { dash() } else { worker.pid.to_string() },
+        worker.state.name().to_owned(),
+        span(worker.state_seconds),
         worker.requests.to_string(),
-        or_dash(worker.memory.map(size)),
+        worker.memory.map_or_else(dash, size),
         worker.generation.to_string(),
-        span(worker.age * 1000),
-        worker.request.clone().unwrap_or_default(),
+        span(worker.age_seconds),
+        worker.request.as_ref().map(seen).unwrap_or_default(),
     ]
 }
 
+/// In the order of a worker's title.
+fn seen(request: &RequestSeen) -> String {
+    let RequestSeen { client, host, method, target, .. } = request;
+    let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+    format!("{} {} {method} {target}", or_dash(client), or_dash(host))
+}
+
 /// Columns, numbers to the right.
-pub(super) fn align<const N: usize>(rows: &[[String; N]], is_left: impl Fn(usize) -> bool) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+pub(super) fn align<R: AsRef<[String]>>(rows: &[R], is_left: impl Fn(usize) -> bool) -> String {
+    let width =
+        |column: usize| rows.iter().map(|row| row.as_ref()[column].chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for row in rows {
-        let cells = row.iter().enumerate().map(|(column, cell)| {
+        let cells = row.as_ref().iter().enumerate().map(|(column, cell)| {
             let width = width(column);
             if is_left(column) { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
         });
@@ -79,15 +135,15 @@ pub(super) fn align<const N: usize>(rows: &[[String; N]], is_left: impl Fn(usize
     text
 }
 
-/// Milliseconds, to two units.
-pub(super) fn span(millis: u64) -> String {
-    let seconds = millis / 1000;
-    match seconds {
-        0 => format!("{millis}ms"),
-        1..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3600..86400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{}d{:02}h", seconds / 86400, seconds / 3600 % 24),
+/// Seconds, to two units.
+pub(super) fn span(seconds: f64) -> String {
+    let whole = seconds as u64;
+    match whole {
+        0 => format!("{}ms", (seconds * 1000.0) as u64),
+        1..60 => format!("{whole}s"),
+        60..3600 => format!("{}m{:02}s", whole / 60, whole % 60),
+        3600..86400 => format!("{}h{:02}m", whole / 3600, whole / 60 % 60),
+        _ => format!("{}d{:02}h", whole / 86400, whole / 3600 % 24),
     }
 }
 
@@ -102,43 +158,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned() {
-        let worker = |index, state: &str, requests| Worker {
-            index,
-            pid: Some(100 + i32::from(index)),
-            state: state.to_owned(),
-            since: 1500,
-            requests,
-            memory: (index == 0).then_some(3 << 19),
-            generation: 2,
-            age: 3700,
-            request: (index == 0).then(|| "::1 x GET /".to_owned()),
-        };
-        let status =
-            Status { workers: vec![worker(0, "busy", 12345), worker(1, "idle", 7)], ..Status::default() };
-        let text = render(&status);
-        let table: Vec<&str> = text.lines().skip_while(|line| !line.is_empty()).skip(1).collect();
-        assert_eq!(
-            table,
-            [
-                "worker  pid  state  for  requests  memory  generation    age  request",
-                "     0  100  busy    1s     12345    1.5M           2  1h01m  ::1 x GET /",
-                "     1  101  idle    1s         7       -           2  1h01m",
-            ]
-        );
-    }
-
-    #[test]
     fn spans_have_two_units_at_most() {
-        for (millis, text) in [
-            (0, "0ms"),
-            (999, "999ms"),
-            (59_999, "59s"),
-            (61_000, "1m01s"),
-            (3_660_000, "1h01m"),
-            (90_000_000, "1d01h"),
+        for (seconds, text) in [
+            (0.0, "0ms"),
+            (0.999, "999ms"),
+            (59.999, "59s"),
+            (61.0, "1m01s"),
+            (3660.0, "1h01m"),
+            (90_000.0, "1d01h"),
         ] {
-            assert_eq!(span(millis), text);
+            assert_eq!(span(seconds), text);
         }
     }
 }

@@ -8,9 +8,14 @@
 //!
 //! It has a thread of its own: reading the system's books and rendering take milliseconds, in which no connection is to
 //! wait. What may take longer (the supervisor's answer, measuring memory) is waited for beside other questions, so that
-//! nobody who asks for the health waits for somebody's page. `parts` starts it before the front threads; `serve` tells it how far the server is.
+//! nobody who asks for the health waits for somebody's page. `parts` starts it before the front threads; `serve` tells it
+//! how far the server is.
+//!
+//! There is one [`Snapshot`]: pages, metrics, the control socket, and by that `howdah status` and `howdah top`, show what
+//! stands in it, and call it alike.
 
 mod collect;
+mod pool;
 mod cpu;
 mod memory;
 mod saturation;
@@ -20,12 +25,10 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use howdah_front::{Answer, Local, LocalPage, Question, Stock};
-use howdah_metrics::{Counters, Page, Snapshot, metrics_page, status_page};
+use howdah_metrics::{Counters, Label, Page, Snapshot, metrics_page, status_page};
 use howdah_supervisor::Handle;
 use howdah_wire::Segment;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -34,32 +37,32 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval};
 
 pub(crate) use collect::LineCounter;
-use collect::{Collector, Condition, Shared, Stage, condition, look_at_queue, snapshot};
-pub(crate) use memory::Memories;
-pub(crate) use saturation::oldest_wait;
-pub(crate) use workers::request_of;
+use collect::{Collector, Condition, Shared, condition, look_at_queues, snapshot};
+use memory::Memories;
+use pool::Stage;
 
 use crate::options::Serve;
 
 /// Time between two looks at the counters.
 const TICK: Duration = Duration::from_secs(1);
+/// Time to measure memory for somebody who looks again and again, or has a browser wait.
+const SOON: Duration = Duration::from_millis(50);
+/// Time to measure memory for somebody who looks once: enough for hundreds of workers.
+const PATIENT: Duration = Duration::from_secs(1);
 
 /// What others say to the thread.
 #[derive(Debug)]
 enum Note {
-    Supervisor(Handle),
+    Supervisor { pool: usize, handle: Handle },
+    Listening(Vec<String>),
     Stage(Stage),
-    Snapshot(oneshot::Sender<Snapshot>),
+    Snapshot { measuring: Duration, reply: oneshot::Sender<Snapshot> },
 }
 
 /// The thread, to those who tell it something or ask it. Clones reach the same one.
 #[derive(Clone, Debug)]
 pub(crate) struct Observer {
     notes: UnboundedSender<Note>,
-    /// Of the workers.
-    pub(crate) memories: Memories,
-    saturated: Arc<AtomicBool>,
-    stock: Arc<Stock>,
 }
 
 impl Observer {
@@ -76,32 +79,30 @@ impl Observer {
     ) -> io::Result<(Self, Option<Arc<Local>>)> {
         let (notes, inbox) = unbounded_channel();
         let (questions, asked) = unbounded_channel();
-        let collector = Collector::new(options, segment, counters, lines, Arc::clone(&stock));
-        let saturated = Arc::clone(&collector.saturated);
+        let collector = Collector::new(options, segment, counters, lines, stock);
         let memories = Memories::start()?;
-        let measured = memories.clone();
         // The thread makes its event loop itself: one that finds no thread must not be dropped inside of another.
         let watch = move || match tokio::runtime::Builder::new_current_thread().enable_time().build() {
             Ok(runtime) => {
                 let shared = Rc::new(RefCell::new(collector));
-                LocalSet::new().block_on(&runtime, observe(shared, measured, inbox, asked));
+                LocalSet::new().block_on(&runtime, observe(shared, memories, inbox, asked));
             }
             Err(error) => tracing::error!("there is no status: {error}"),
         };
         std::thread::Builder::new().name("status".into()).spawn(watch)?;
         let (places, allow) = (options.status.pages(), options.status.status_allow.clone());
         let local = (!places.is_empty()).then(|| Arc::new(Local { places, allow, questions }));
-        Ok((Self { notes, memories, saturated, stock }, local))
+        Ok((Self { notes }, local))
     }
 
-    /// Bytes of responses that lie in files.
-    pub(crate) fn spooled(&self) -> u64 {
-        self.stock.spooled()
+    /// A pool has a supervisor to ask.
+    pub(crate) fn supervised(&self, pool: usize, handle: Handle) {
+        let _ = self.notes.send(Note::Supervisor { pool, handle });
     }
 
-    /// There is a supervisor to ask.
-    pub(crate) fn supervised(&self, handle: Handle) {
-        let _ = self.notes.send(Note::Supervisor(handle));
+    /// Clients are waited for at these addresses.
+    pub(crate) fn listening(&self, addresses: Vec<String>) {
+        let _ = self.notes.send(Note::Listening(addresses));
     }
 
     /// Requests are welcome.
@@ -114,15 +115,11 @@ impl Observer {
         let _ = self.notes.send(Note::Stage(Stage::Draining));
     }
 
-    /// Requests wait for long, and there may be no more workers.
-    pub(crate) fn is_saturated(&self) -> bool {
-        self.saturated.load(Relaxed)
-    }
-
-    /// The state of the server.
-    pub(crate) async fn snapshot(&self) -> Snapshot {
+    /// The state of the server, for somebody who looks again and again, or once.
+    pub(crate) async fn snapshot(&self, again: bool) -> Snapshot {
         let (reply, answer) = oneshot::channel();
-        let _ = self.notes.send(Note::Snapshot(reply));
+        let measuring = if again { SOON } else { PATIENT };
+        let _ = self.notes.send(Note::Snapshot { measuring, reply });
         answer.await.unwrap_or_default()
     }
 }
@@ -139,7 +136,7 @@ async fn observe(
         tokio::select! {
             _ = ticks.tick() => {
                 shared.borrow_mut().tick();
-                spawn_local(look_at_queue(Shared::clone(&shared)));
+                spawn_local(look_at_queues(Shared::clone(&shared)));
             }
             note = notes.recv() => match note {
                 Some(note) => heed(&shared, &memories, note),
@@ -154,12 +151,17 @@ async fn observe(
 
 fn heed(shared: &Shared, memories: &Memories, note: Note) {
     match note {
-        Note::Supervisor(handle) => shared.borrow_mut().handle = Some(handle),
+        Note::Supervisor { pool, handle } => {
+            if let Some(pool) = shared.borrow_mut().pools.get_mut(pool) {
+                pool.handle = Some(handle);
+            }
+        }
+        Note::Listening(addresses) => shared.borrow_mut().server.listeners = addresses,
         Note::Stage(stage) => shared.borrow_mut().stage = stage,
-        Note::Snapshot(reply) => {
+        Note::Snapshot { measuring, reply } => {
             let (shared, memories) = (Shared::clone(shared), memories.clone());
             // Whoever asked may have gone.
-            spawn_local(async move { drop(reply.send(snapshot(&shared, &memories).await)) });
+            spawn_local(async move { drop(reply.send(snapshot(&shared, &memories, measuring).await)) });
         }
     }
 }
@@ -167,8 +169,8 @@ fn heed(shared: &Shared, memories: &Memories, note: Note) {
 async fn answer(shared: Shared, memories: Memories, question: Question) {
     let Question { page, query, accept, reply } = question;
     let answer = match page {
-        LocalPage::Status => shown(status_page(&query, &snapshot(&shared, &memories).await)),
-        LocalPage::Metrics => shown(metrics_page(&accept, &snapshot(&shared, &memories).await)),
+        LocalPage::Status => shown(status_page(&query, &snapshot(&shared, &memories, SOON).await)),
+        LocalPage::Metrics => shown(metrics_page(&accept, &snapshot(&shared, &memories, SOON).await)),
         LocalPage::Health => health(condition(&shared).await),
         LocalPage::Ready => readiness(condition(&shared).await),
     };

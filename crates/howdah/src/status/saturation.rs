@@ -3,19 +3,16 @@
 //!
 //! `status` looks once a second. A wait of two seconds is always seen, a shorter one by chance.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-
-use howdah_wire::{Phase, Segment};
 
 /// A request that has waited for so long has waited for long.
 pub(super) const LONG: Duration = Duration::from_secs(1);
 /// Time between two lines of the log.
 const REST: Duration = Duration::from_secs(60);
 
-/// The pool at a look.
+/// The workers of a pool at a look.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pool {
+pub(super) struct Staff {
     /// Workers that are able to run requests.
     pub(super) ready: usize,
     /// Workers wanted.
@@ -42,11 +39,11 @@ impl Saturation {
         Self { grows_to, is_now: false, sum: Duration::ZERO, looked: None, told: None }
     }
 
-    /// A look at which the oldest request has waited for so long. A pool that is not known has not answered. True when
+    /// A look at which the oldest request has waited for so long. Workers that are not known: the supervisor has not answered. True when
     /// it is time to tell the log.
-    pub(super) fn look(&mut self, now: Instant, waited: Duration, pool: Option<Pool>) -> bool {
+    pub(super) fn look(&mut self, now: Instant, waited: Duration, staff: Option<Staff>) -> bool {
         let before = self.looked.replace(now).unwrap_or(now);
-        self.is_now = waited >= LONG && pool.is_some_and(|pool| self.is_full(pool));
+        self.is_now = waited >= LONG && staff.is_some_and(|staff| self.is_full(staff));
         if !self.is_now {
             return false;
         }
@@ -60,18 +57,9 @@ impl Saturation {
 
     /// All that are wanted are there, since else it is those who are missing that requests wait for; and more will not
     /// be wanted.
-    fn is_full(&self, pool: Pool) -> bool {
-        pool.ready >= pool.target.max(1) && self.grows_to.is_none_or(|most| pool.target >= most)
+    fn is_full(&self, staff: Staff) -> bool {
+        staff.ready >= staff.target.max(1) && self.grows_to.is_none_or(|most| staff.target >= most)
     }
-}
-
-/// How long the oldest of the requests has waited that wait for a worker; no time when none does.
-pub(crate) fn oldest_wait(segment: Segment) -> Duration {
-    let queue = segment.queue();
-    let waiting = (0..).zip(segment.controls()).filter(|(slot, _)| queue.state(*slot).phase == Phase::Queued);
-    let since = waiting.map(|(_, control)| control.queued_at.load(Relaxed)).min();
-    let now = howdah_sys::monotonic_ns();
-    Duration::from_nanos(since.map_or(0, |since| now.saturating_sub(since)))
 }
 
 #[cfg(test)]
@@ -83,7 +71,7 @@ mod tests {
     /// Looks of a pool of `fewest` to four workers that has `ready` of `target`.
     fn judge((fewest, ready, target): (usize, usize, usize), waited: Duration) -> bool {
         let mut saturation = Saturation::new(fewest, 4);
-        let told = saturation.look(Instant::now(), waited, Some(Pool { ready, target }));
+        let told = saturation.look(Instant::now(), waited, Some(Staff { ready, target }));
         assert_eq!(told, saturation.is_now, "the first time is told");
         told
     }
@@ -110,7 +98,7 @@ mod tests {
     #[test]
     fn it_is_told_once_a_minute_however_often_it_comes_and_goes() {
         let mut saturation = Saturation::new(2, 2);
-        let (start, pool) = (Instant::now(), Some(Pool { ready: 2, target: 2 }));
+        let (start, pool) = (Instant::now(), Some(Staff { ready: 2, target: 2 }));
         let mut told = Vec::new();
         for second in 0..200_u32 {
             let waited = if second % 3 == 0 { SECOND * 5 } else { Duration::ZERO };

@@ -1,7 +1,7 @@
 //! The workers as `collect` shows them: what the supervisor knows of each, and the request that it runs.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_metrics::{RequestSeen, Worker, WorkerState, printable};
 use howdah_supervisor::WorkerInfo;
@@ -26,19 +26,18 @@ pub(super) fn worker(segment: Segment, info: &WorkerInfo, memory: Option<u64>, n
     }
 }
 
-/// One that is to leave is leaving, also while it runs its last request.
 fn state(info: &WorkerInfo) -> WorkerState {
     match info.phase {
         WorkerPhase::Absent | WorkerPhase::Starting => WorkerState::Starting,
         WorkerPhase::Leaving => WorkerState::Leaving,
-        _ if info.draining => WorkerState::Leaving,
+        _ if info.draining => WorkerState::Draining,
         WorkerPhase::Idle => WorkerState::Idle,
         WorkerPhase::Busy => WorkerState::Busy,
     }
 }
 
 /// What it runs, unless that ended just now.
-pub(crate) fn request_of(segment: Segment, info: &WorkerInfo, now: u64) -> Option<RequestSeen> {
+fn request_of(segment: Segment, info: &WorkerInfo, now: u64) -> Option<RequestSeen> {
     let slot = info.slot?;
     let queued = segment.controls().get(slot as usize)?.queued_at.load(Relaxed);
     let copy = segment.peek_request(slot, info.index)?;
@@ -63,6 +62,10 @@ fn shown(bytes: &[u8]) -> String {
 
 fn seconds(now: u64, then: u64) -> f64 {
     now.saturating_sub(then) as f64 / 1e9
+}
+
+pub(super) fn since_1970(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 #[cfg(test)]

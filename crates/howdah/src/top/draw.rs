@@ -3,13 +3,13 @@
 //! Colours are few and from the terminal's own sixteen, none of them yellow, white or black, so that they can be read
 //! on light and on dark ground; what they say is also said in words.
 
+use howdah_metrics::{Class, Label, Pool, Quantiles, Snapshot, Worker};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
-use super::picture::{Picture, Quantiles, Worker};
-use super::view::View;
+use super::view::{View, workers};
 use super::words::{clock, rate, size, time};
 
 /// Requests in the list of the slowest.
@@ -22,24 +22,24 @@ const FIXED: u16 = HEAD + 1 + SLOWEST as u16 + 1 + 1 + 1;
 /// What is to be drawn.
 #[derive(Debug)]
 pub(super) struct Frame {
-    picture: Picture,
-    /// Since the picture before: requests, errors, bytes in and out, each a second.
+    snapshot: Snapshot,
+    /// Since the snapshot before: requests, errors, bytes in and out, each a second.
     rates: Option<[f64; 4]>,
-    /// Why there is no newer picture.
+    /// Why there is no newer snapshot.
     trouble: Option<String>,
 }
 
 impl Frame {
-    pub(super) fn new(picture: Picture) -> Self {
-        Self { picture, rates: None, trouble: None }
+    pub(super) fn new(snapshot: Snapshot) -> Self {
+        Self { snapshot, rates: None, trouble: None }
     }
 
-    /// The next picture, or why there is none.
-    pub(super) fn follow(&mut self, next: Result<Picture, String>) {
+    /// The next snapshot, or why there is none.
+    pub(super) fn follow(&mut self, next: Result<Snapshot, String>) {
         match next {
-            Ok(picture) => {
-                self.rates = rates(&self.picture, &picture);
-                (self.picture, self.trouble) = (picture, None);
+            Ok(snapshot) => {
+                self.rates = rates(&self.snapshot, &snapshot);
+                (self.snapshot, self.trouble) = (snapshot, None);
             }
             Err(trouble) => self.trouble = Some(trouble),
         }
@@ -47,11 +47,11 @@ impl Frame {
 }
 
 /// None over a restart, when counters begin anew.
-fn rates(before: &Picture, now: &Picture) -> Option<[f64; 4]> {
+fn rates(before: &Snapshot, now: &Snapshot) -> Option<[f64; 4]> {
     let seconds = now.times.now - before.times.now;
-    let counters = |picture: &Picture| {
-        let requests = &picture.requests;
-        let errors = requests.by_class.get("5xx").copied().unwrap_or_default();
+    let counters = |snapshot: &Snapshot| {
+        let requests = &snapshot.requests;
+        let errors = requests.by_class[Class::ServerError];
         [requests.total, errors, requests.bytes_in, requests.bytes_out]
     };
     let (old, new) = (counters(before), counters(now));
@@ -63,7 +63,7 @@ fn rates(before: &Picture, now: &Picture) -> Option<[f64; 4]> {
 
 /// Lines for all of it.
 pub(super) fn height(frame: &Frame) -> u16 {
-    FIXED.saturating_add(u16::try_from(frame.picture.workers.list.len()).unwrap_or(u16::MAX))
+    FIXED.saturating_add(u16::try_from(workers(&frame.snapshot).count()).unwrap_or(u16::MAX))
 }
 
 /// Draws the frame as far as there is room.
@@ -76,8 +76,8 @@ pub(super) fn draw(canvas: &mut ratatui::Frame<'_>, frame: &Frame, view: &mut Vi
     ];
     let [head, slowest, workers, keys] = Layout::vertical(lines).areas(canvas.area());
     canvas.render_widget(Paragraph::new(head_lines(frame, view)), head);
-    canvas.render_widget(Paragraph::new(slowest_lines(&frame.picture)), slowest);
-    draw_workers(canvas, workers, &frame.picture, view);
+    canvas.render_widget(Paragraph::new(slowest_lines(&frame.snapshot)), slowest);
+    draw_workers(canvas, workers, &frame.snapshot, view);
     if view.shows_keys {
         canvas.render_widget(Paragraph::new(keys_line(view)), keys);
     }
@@ -92,48 +92,57 @@ fn coloured(text: impl Into<String>, color: Color) -> Span<'static> {
 }
 
 fn head_lines(frame: &Frame, view: &View) -> Vec<Line<'static>> {
-    let picture = &frame.picture;
+    let snapshot = &frame.snapshot;
     let mut lines = vec![title(frame, view), rates_line(frame), Line::default()];
     let title = format!("{:<12}{:>9}{:>9}{:>9}{:>9}", "last minute", "p50", "p90", "p99", "max");
     lines.push(Line::from(bold(title)));
-    let recent = &picture.recent;
+    let recent = &snapshot.recent;
     lines.push(quantiles("duration", &recent.duration));
     lines.push(quantiles("queue", &recent.queue));
     lines.push(quantiles("first byte", &recent.first_byte));
-    lines.push(queue_line(picture));
-    lines.push(connections_line(picture));
+    lines.push(queue_line(snapshot));
+    lines.push(connections_line(snapshot));
     lines
 }
 
 fn title(frame: &Frame, view: &View) -> Line<'static> {
-    let Picture { server, state, generation, uptime_seconds, times, .. } = &frame.picture;
+    let Snapshot { server, times, .. } = &frame.snapshot;
+    let state = frame.snapshot.state();
     let name = if server.name.is_empty() { "howdah" } else { &server.name };
     if let Some(trouble) = &frame.trouble {
         return Line::from(vec![bold(format!("{name}  ")), coloured(trouble.clone(), Color::Red)]);
     }
-    let color = if matches!(state.as_str(), "ready" | "reloading") { Color::Green } else { Color::Red };
+    let color = if state.is_ready() { Color::Green } else { Color::Red };
     let paused = if view.paused { coloured("  paused", Color::Magenta) } else { Span::default() };
     Line::from(vec![
         bold(format!("{name}  ")),
-        coloured(state.clone(), color),
-        Span::raw(format!("  generation {generation}  up {}", time(*uptime_seconds))),
+        coloured(state.name(), color),
+        Span::raw(format!("{}  up {}", generation(&frame.snapshot), time(times.uptime()))),
         Span::raw(format!("  {} pid {}  {}", server.version, server.pid, clock(times.now))),
         paused,
     ])
 }
 
+/// Of several pools each has its own.
+fn generation(snapshot: &Snapshot) -> String {
+    match &snapshot.pools[..] {
+        [pool] => format!("  generation {}", pool.generation),
+        _ => String::new(),
+    }
+}
+
 fn rates_line(frame: &Frame) -> Line<'static> {
-    let recent = &frame.picture.recent;
+    let recent = &frame.snapshot.recent;
     let minute = [recent.requests, recent.errors, recent.bytes_in, recent.bytes_out];
     let [requests, errors, bytes_in, bytes_out] = frame.rates.unwrap_or(minute);
-    let [load, ..] = frame.picture.load;
+    let [load, ..] = frame.snapshot.load;
     let failing = if errors > 0.0 { Color::Red } else { Color::Reset };
     Line::from(vec![
         bold(format!("{}/s", rate(requests))),
         Span::raw(" requests  "),
         Span::styled(format!("{}/s errors", rate(errors)), failing),
         Span::raw(format!("  in {}B/s  out {}B/s", size(bytes_in), size(bytes_out))),
-        Span::raw(format!("  total {}  load {load:.2}", frame.picture.requests.total)),
+        Span::raw(format!("  total {}  load {load:.2}", frame.snapshot.requests.total)),
     ])
 }
 
@@ -145,38 +154,36 @@ fn quantiles(name: &str, times: &Quantiles) -> Line<'static> {
     Line::from(format!("{name:<12}{p50:>9}{p90:>9}{p99:>9}{max:>9}"))
 }
 
-fn queue_line(picture: &Picture) -> Line<'static> {
-    let (depth, limit, peak) = (picture.queue.depth, picture.queue.limit, picture.recent.queue_peak);
+fn queue_line(snapshot: &Snapshot) -> Line<'static> {
+    let (queue, peak) = (snapshot.together().queue, snapshot.recent.queue_peak);
+    let (depth, limit) = (queue.depth, queue.limit);
     let color = if depth > 0 { Color::Magenta } else { Color::Reset };
-    let rest = if picture.queue.saturated {
-        let oldest = time(picture.queue.oldest_seconds);
+    let rest = if queue.saturated {
+        let oldest = time(queue.oldest_seconds);
         coloured(format!(" of {limit}, the oldest for {oldest}: there may be no more workers"), Color::Red)
     } else {
-        Span::raw(format!(" of {limit}, {peak} at most in the last {}", time(picture.recent.seconds)))
+        Span::raw(format!(" of {limit}, {peak} at most in the last {}", time(snapshot.recent.seconds)))
     };
     Line::from(vec![Span::raw(format!("{:<12}", "waiting")), Span::styled(format!("{depth}"), color), rest])
 }
 
-fn connections_line(picture: &Picture) -> Line<'static> {
-    let connections = &picture.connections;
-    let states = ["idle", "reading", "queued", "running", "writing", "closing", "detached"];
-    let count = |state: &&str| connections.by_state.get(*state).copied().unwrap_or_default();
-    let shown: Vec<String> = states
-        .iter()
-        .filter(|state| count(state) > 0)
-        .map(|state| format!("{} {state}", count(state)))
-        .collect();
+fn connections_line(snapshot: &Snapshot) -> Line<'static> {
+    let connections = &snapshot.connections;
+    let there = connections.by_state.iter().filter(|(_, count)| **count > 0);
+    let shown: Vec<String> = there.map(|(state, count)| format!("{count} {}", state.name())).collect();
     Line::from(format!("{:<12}{} open  {}", "connections", connections.open, shown.join("  ")))
 }
 
-fn slowest_lines(picture: &Picture) -> Vec<Line<'static>> {
-    let mut running: Vec<&Worker> =
-        picture.workers.list.iter().filter(|worker| worker.request.is_some()).collect();
-    running.sort_by(|a, b| b.time().total_cmp(&a.time()));
+fn slowest_lines(snapshot: &Snapshot) -> Vec<Line<'static>> {
+    let all = workers(snapshot).map(|(_, worker)| worker);
+    let mut running: Vec<&Worker> = all.filter(|worker| worker.request.is_some()).collect();
+    running.sort_by(|a, b| b.request_seconds().total_cmp(&a.request_seconds()));
     let mut lines = vec![Line::default(), Line::from(bold("slowest requests now"))];
     let slowest = running.into_iter().take(SLOWEST);
-    lines
-        .extend(slowest.map(|worker| Line::from(format!("{:>9}  {}", time(worker.time()), request(worker)))));
+    lines.extend(
+        slowest
+            .map(|worker| Line::from(format!("{:>9}  {}", time(worker.request_seconds()), request(worker)))),
+    );
     if lines.len() == 2 {
         lines.push(Line::from("        -"));
     }
@@ -190,63 +197,92 @@ fn request(worker: &Worker) -> String {
 }
 
 /// Columns before the request, and their widths.
-const COLUMNS: [(&str, u16); 8] =
-    [("#", 4), ("pid", 7), ("state", 8), ("for", 6), ("requests", 9), ("memory", 7), ("age", 6), ("time", 6)];
+const COLUMNS: [(&str, u16); 9] = [
+    ("pool", 8),
+    ("#", 4),
+    ("pid", 7),
+    ("state", 8),
+    ("for", 6),
+    ("requests", 9),
+    ("memory", 7),
+    ("age", 6),
+    ("time", 6),
+];
+/// Columns of text.
+const TO_THE_LEFT: [&str; 2] = ["pool", "state"];
 /// What a narrow terminal can do without: the request needs the room.
 const WIDE: [&str; 2] = ["for", "age"];
 const NARROW: u16 = 100;
 
-/// Whether a terminal of that width has the column.
-fn has(width: u16, title: &str) -> bool {
-    width >= NARROW || !WIDE.contains(&title)
+/// What is shown of the columns.
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    is_wide: bool,
+    has_pools: bool,
 }
 
-fn draw_workers(canvas: &mut ratatui::Frame<'_>, area: Rect, picture: &Picture, view: &mut View) {
-    let workers = view.sorted(&picture.workers.list);
+impl Columns {
+    fn of(snapshot: &Snapshot, width: u16) -> Self {
+        Self { is_wide: width >= NARROW, has_pools: snapshot.has_pools() }
+    }
+
+    fn has(self, title: &str) -> bool {
+        (self.is_wide || !WIDE.contains(&title)) && (self.has_pools || title != "pool")
+    }
+
+    /// The cells that are shown, of one for each column.
+    fn cells(self, texts: [String; COLUMNS.len()]) -> impl Iterator<Item = Cell<'static>> {
+        let all = COLUMNS.iter().zip(texts).filter(move |((title, _), _)| self.has(title));
+        all.map(|((title, width), text)| to_the_right(title, text, *width))
+    }
+}
+
+fn draw_workers(canvas: &mut ratatui::Frame<'_>, area: Rect, snapshot: &Snapshot, view: &mut View) {
+    let workers = view.sorted(snapshot);
     let room = usize::from(area.height.saturating_sub(1));
     view.scroll = view.scroll.min(workers.len().saturating_sub(room));
-    let columns = COLUMNS.iter().filter(|(title, _)| has(area.width, title));
-    let widths = columns.map(|(_, width)| Constraint::Length(*width)).chain([Constraint::Fill(1)]);
-    let rows = workers.into_iter().skip(view.scroll).map(|worker| row(worker, area.width));
-    let table = Table::new(rows, widths).header(heading(picture, view, area.width)).column_spacing(1);
+    let columns = Columns::of(snapshot, area.width);
+    let shown = COLUMNS.iter().filter(|(title, _)| columns.has(title));
+    let widths = shown.map(|(_, width)| Constraint::Length(*width)).chain([Constraint::Fill(1)]);
+    let rows = workers.into_iter().skip(view.scroll).map(|(pool, worker)| row(pool, worker, columns));
+    let table = Table::new(rows, widths).header(heading(snapshot, view, columns)).column_spacing(1);
     canvas.render_widget(table, area);
 }
 
 /// The column that sorts bears a mark.
-fn heading(picture: &Picture, view: &View, width: u16) -> Row<'static> {
+fn heading(snapshot: &Snapshot, view: &View, columns: Columns) -> Row<'static> {
     let mark = if view.reverse { '^' } else { 'v' };
     let name = |name: &str| {
         if view.sort.name() == name { format!("{name}{mark}") } else { name.to_owned() }
     };
-    let busy = picture.workers.list.iter().filter(|worker| worker.request.is_some()).count();
-    let (there, wanted) = (picture.workers.list.len(), picture.workers.target);
-    let columns = COLUMNS.iter().filter(|(title, _)| has(width, title));
-    let cells = columns.map(|(title, width)| to_the_right(title, name(title), *width));
-    let last = Cell::from(format!("request ({busy}/{there} busy, {wanted} wanted)"));
-    Row::new(cells.chain([last])).style(Modifier::BOLD | Modifier::REVERSED)
+    let all = snapshot.together();
+    let (list, wanted) = (&all.workers.list, all.workers.target);
+    let busy = list.iter().filter(|worker| worker.request.is_some()).count();
+    let last = Cell::from(format!("request ({busy}/{} busy, {wanted} wanted)", list.len()));
+    let titles = columns.cells(COLUMNS.map(|(title, _)| name(title)));
+    Row::new(titles.chain([last])).style(Modifier::BOLD | Modifier::REVERSED)
 }
 
 fn to_the_right(title: &str, text: String, width: u16) -> Cell<'static> {
     let width = usize::from(width);
-    Cell::from(if title == "state" { text } else { format!("{text:>width$}") })
+    Cell::from(if TO_THE_LEFT.contains(&title) { text } else { format!("{text:>width$}") })
 }
 
-fn row(worker: &Worker, width: u16) -> Row<'static> {
+fn row(pool: &Pool, worker: &Worker, columns: Columns) -> Row<'static> {
     let texts = [
+        pool.name.clone(),
         worker.index.to_string(),
         worker.pid.to_string(),
-        worker.state.clone(),
+        worker.state.name().to_owned(),
         time(worker.state_seconds),
         worker.requests.to_string(),
         worker.memory.map_or_else(|| "-".to_owned(), |bytes| size(bytes as f64)),
         time(worker.age_seconds),
-        if worker.request.is_some() { time(worker.time()) } else { "-".to_owned() },
+        if worker.request.is_some() { time(worker.request_seconds()) } else { "-".to_owned() },
     ];
-    let columns = COLUMNS.iter().zip(texts).filter(|((title, _), _)| has(width, title));
-    let cells = columns.map(|((title, width), text)| to_the_right(title, text, *width));
     let style =
         if worker.request.is_some() { Style::new().add_modifier(Modifier::BOLD) } else { Style::new() };
-    Row::new(cells.chain([Cell::from(request(worker))])).style(style)
+    Row::new(columns.cells(texts).chain([Cell::from(request(worker))])).style(style)
 }
 
 fn keys_line(view: &View) -> Line<'static> {
@@ -274,7 +310,7 @@ mod tests {
     use super::*;
     use crate::top::text_of;
 
-    fn picture(total: u64, now: f64) -> Picture {
+    fn snapshot(total: u64, now: f64) -> Snapshot {
         let worker = |index: u32, seconds: Option<f64>| {
             json!({
                 "index": index, "pid": 1000 + index, "state": if seconds.is_some() { "busy" } else { "idle" },
@@ -287,13 +323,15 @@ mod tests {
         };
         let times = json!({"count": 9, "p50": 0.001, "p90": 0.002, "p99": 0.25, "max": 3.0});
         serde_json::from_value(json!({
-            "server": {"version": "Howdah/1", "name": "shop", "pid": 77}, "state": "ready", "generation": 3,
-            "uptime_seconds": 90_000.0, "load": [0.5, 0.25, 0.125], "times": {"now": now},
+            "server": {"version": "Howdah/1", "name": "shop", "pid": 77}, "load": [0.5, 0.25, 0.125],
+            "times": {"now": now, "started": now - 90_000.0},
             "requests": {"total": total, "by_class": {"5xx": 0}, "bytes_in": 0, "bytes_out": 0},
             "recent": {"seconds": 60.0, "duration": times, "queue": times, "queue_peak": 12},
-            "queue": {"depth": 5, "limit": 1024},
-            "connections": {"open": 7, "by_state": {"idle": 4, "running": 2, "detached": 1}},
-            "workers": {"target": 4, "list": [worker(0, None), worker(1, Some(0.5)), worker(2, Some(70.0)), worker(3, None)]},
+            "connections": {"open": 7, "by_state": {"idle": 4, "running": 2, "detached": 1, "of_tomorrow": 3}},
+            "pools": [{
+                "name": "/", "state": "ready", "generation": 3, "queue": {"depth": 5, "limit": 1024},
+                "workers": {"target": 4, "list": [worker(0, None), worker(1, Some(0.5)), worker(2, Some(70.0)), worker(3, None)]},
+            }],
         }))
         .unwrap()
     }
@@ -307,8 +345,8 @@ mod tests {
     #[test]
     fn a_small_terminal_has_room_for_everything_that_matters() {
         let mut view = View::new(Duration::from_secs(1));
-        let mut frame = Frame::new(picture(1000, 10.0));
-        frame.follow(Ok(picture(1500, 12.0)));
+        let mut frame = Frame::new(snapshot(1000, 10.0));
+        frame.follow(Ok(snapshot(1500, 12.0)));
         let screen = screen(&frame, &mut view, (80, 24));
         for text in [
             "shop  ready  generation 3  up 1d01h",
@@ -331,7 +369,7 @@ mod tests {
 
     #[test]
     fn no_size_is_too_small() {
-        let frame = Frame::new(picture(1, 1.0));
+        let frame = Frame::new(snapshot(1, 1.0));
         for size in [(1, 1), (20, 5), (80, 10), (300, 100)] {
             screen(&frame, &mut View::new(Duration::from_secs(1)), size);
         }
@@ -340,7 +378,7 @@ mod tests {
     #[test]
     fn a_long_list_can_be_scrolled_to_its_end_and_no_further() {
         let mut view = View::new(Duration::from_secs(1));
-        let frame = Frame::new(picture(1, 1.0));
+        let frame = Frame::new(snapshot(1, 1.0));
         view.key(KeyEvent::from(KeyCode::PageDown));
         let screen = screen(&frame, &mut view, (80, HEAD + 5 + 3 + 1));
         assert_eq!(view.scroll, 2);
@@ -350,10 +388,10 @@ mod tests {
     #[test]
     fn a_server_that_is_gone_is_told_until_it_is_back() {
         let mut view = View::new(Duration::from_secs(1));
-        let mut frame = Frame::new(picture(10, 1.0));
+        let mut frame = Frame::new(snapshot(10, 1.0));
         frame.follow(Err("no server answers".to_owned()));
         assert!(screen(&frame, &mut view, (80, 24)).starts_with("shop  no server answers"));
-        let mut next = picture(3, 2.0);
+        let mut next = snapshot(3, 2.0);
         next.server.pid = 78;
         frame.follow(Ok(next));
         assert!(screen(&frame, &mut view, (80, 24)).contains("0/s requests"), "counters began anew");

@@ -1,16 +1,15 @@
 //! `howdah top`: a running server, live in a terminal.
 //!
 //! ```text
-//! control socket ── snapshot ──> picture ──┐
-//! keys ──> view (sorting, pause, pace) ────┴──> draw ──> terminal, or plain text with --once
+//! control socket ── snapshot ──┐
+//! keys ──> view (sorting, ...) ┴──> draw ──> terminal, or plain text with --once
 //! ```
 //!
-//! It asks for what the status page shows, so it costs the server one such page each time, and no worker.
+//! The snapshot is what the status page shows, so it costs the server one such page each time, and no worker.
 
 mod source;
 mod draw;
 mod view;
-mod picture;
 mod words;
 
 use std::io::{self, IsTerminal, Write};
@@ -19,13 +18,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use howdah_metrics::Snapshot;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::options::top::Top;
 use draw::{Frame, height};
-use picture::Picture;
 use source::{locate, look};
 use view::{Deed, View};
 
@@ -47,7 +46,7 @@ pub(crate) fn run(top: &Top) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn watch(path: &Path, top: &Top, first: Picture) -> anyhow::Result<()> {
+fn watch(path: &Path, top: &Top, first: Snapshot) -> anyhow::Result<()> {
     // Restores the terminal when something panics, too.
     let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
     let outcome = live(&mut terminal, path, top, first);
@@ -59,7 +58,7 @@ fn live(
     terminal: &mut ratatui::DefaultTerminal,
     path: &Path,
     top: &Top,
-    first: Picture,
+    first: Snapshot,
 ) -> anyhow::Result<()> {
     let mut view = View::new(top.interval.limit().unwrap_or(Duration::from_secs(1)));
     let mut frame = Frame::new(first);
@@ -90,8 +89,8 @@ fn act(view: &mut View, event: &Event) -> Deed {
 }
 
 /// The same frame, as long as it needs, without colours.
-fn print_once(picture: &Picture) -> anyhow::Result<()> {
-    let frame = Frame::new(picture.clone());
+fn print_once(snapshot: &Snapshot) -> anyhow::Result<()> {
+    let frame = Frame::new(snapshot.clone());
     let mut view = View::plain();
     let size = (WIDTH, height(&frame));
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1))?;

@@ -1,11 +1,11 @@
-//! Where pictures come from: the control socket of a running server.
+//! Where snapshots come from: the control socket of a running server.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
+use howdah_metrics::Snapshot;
 
-use super::picture::Picture;
 use crate::control::connection::{ask, connect};
 use crate::control::find::reach;
 use crate::options::instance::Instance;
@@ -23,17 +23,12 @@ pub(super) fn locate(instance: &Instance) -> anyhow::Result<PathBuf> {
 }
 
 /// What the server at `path` shows of itself now.
-pub(super) fn look(path: &Path) -> anyhow::Result<Picture> {
-    let document = snapshot(path)?;
-    serde_json::from_value(document).context("the server is of another version than this program")
-}
-
-fn snapshot(path: &Path) -> anyhow::Result<serde_json::Value> {
+pub(super) fn look(path: &Path) -> anyhow::Result<Snapshot> {
     let mut server = connect(path)?;
     server.get_ref().set_read_timeout(Some(PATIENCE))?;
     match ask(&mut server, path, Request::Snapshot)? {
-        Answer::Snapshot(document) => Ok(document),
+        Answer::Status(snapshot) | Answer::Snapshot(snapshot) => Ok(*snapshot),
         Answer::Failed(reason) => bail!("{reason}"),
-        Answer::Done(_) | Answer::Status(_) => bail!("the server is of another version than this program"),
+        Answer::Done(_) => bail!("the server is of another version than this program"),
     }
 }

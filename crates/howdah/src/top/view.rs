@@ -3,9 +3,8 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
+use howdah_metrics::{Pool, Snapshot, Worker, WorkerState};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
-use super::picture::Worker;
 
 /// Paces to choose from.
 const PACES: [Duration; 7] = [
@@ -60,8 +59,8 @@ impl Sort {
     /// What wants attention comes first: the longest request, the busy worker, the largest number.
     fn compare(self, a: &Worker, b: &Worker) -> Ordering {
         match self {
-            Self::Time => b.time().total_cmp(&a.time()),
-            Self::State => (rank(&a.state), &a.state).cmp(&(rank(&b.state), &b.state)),
+            Self::Time => b.request_seconds().total_cmp(&a.request_seconds()),
+            Self::State => rank(a.state).cmp(&rank(b.state)),
             Self::Requests => b.requests.cmp(&a.requests),
             Self::Memory => b.memory.cmp(&a.memory),
             Self::Pid => a.pid.cmp(&b.pid),
@@ -69,8 +68,19 @@ impl Sort {
     }
 }
 
-fn rank(state: &str) -> usize {
-    ["busy", "reading", "leaving", "starting", "idle"].iter().position(|known| *known == state).unwrap_or(9)
+fn rank(state: WorkerState) -> u8 {
+    match state {
+        WorkerState::Busy => 0,
+        WorkerState::Draining => 1,
+        WorkerState::Leaving => 2,
+        WorkerState::Starting => 3,
+        WorkerState::Idle => 4,
+    }
+}
+
+/// Those of all pools, by their places.
+pub(super) fn workers(snapshot: &Snapshot) -> impl Iterator<Item = (&Pool, &Worker)> {
+    snapshot.pools.iter().flat_map(|pool| pool.workers.list.iter().map(move |worker| (pool, worker)))
 }
 
 /// See the module.
@@ -125,12 +135,12 @@ impl View {
         PACES.into_iter().rev().find(|pace| *pace < self.interval).unwrap_or(self.interval)
     }
 
-    /// The workers in the chosen order; equal ones by their place.
-    pub(super) fn sorted<'w>(&self, workers: &'w [Worker]) -> Vec<&'w Worker> {
-        let mut sorted: Vec<&Worker> = workers.iter().collect();
-        sorted.sort_by(|a, b| {
+    /// The workers of all pools in the chosen order; equal ones by their place.
+    pub(super) fn sorted<'s>(&self, snapshot: &'s Snapshot) -> Vec<(&'s Pool, &'s Worker)> {
+        let mut sorted: Vec<_> = workers(snapshot).collect();
+        sorted.sort_by(|(_, a), (_, b)| {
             let order = self.sort.compare(a, b);
-            (if self.reverse { order.reverse() } else { order }).then(a.index.cmp(&b.index))
+            if self.reverse { order.reverse() } else { order }
         });
         sorted
     }
@@ -138,49 +148,53 @@ impl View {
 
 #[cfg(test)]
 mod tests {
-    use super::super::picture::Request;
+    use howdah_metrics::{RequestSeen, Workers};
+
     use super::*;
 
     fn press(view: &mut View, keys: &str) -> Deed {
         keys.chars().fold(Deed::Go, |_, key| view.key(KeyEvent::from(KeyCode::Char(key))))
     }
 
-    fn workers() -> Vec<Worker> {
-        let worker = |index, pid, state: &str, requests, memory, seconds: Option<f64>| Worker {
+    /// Two pools, of two workers and one.
+    fn snapshot() -> Snapshot {
+        let worker = |index, pid, state, requests, memory, seconds: Option<f64>| Worker {
             index,
             pid,
-            state: state.to_owned(),
+            state,
             requests,
             memory,
-            request: seconds.map(|seconds| Request { seconds, ..Request::default() }),
+            request: seconds.map(|seconds| RequestSeen { seconds, ..RequestSeen::default() }),
             ..Worker::default()
         };
-        vec![
-            worker(0, 30, "idle", 5, Some(100), None),
-            worker(1, 20, "busy", 9, None, Some(0.5)),
-            worker(2, 10, "busy", 7, Some(300), Some(2.5)),
-        ]
+        let pool = |list| Pool { workers: Workers { list, ..Workers::default() }, ..Pool::default() };
+        let first = vec![
+            worker(0, 30, WorkerState::Idle, 5, Some(100), None),
+            worker(1, 20, WorkerState::Busy, 9, None, Some(0.5)),
+        ];
+        let second = vec![worker(0, 10, WorkerState::Busy, 7, Some(300), Some(2.5))];
+        Snapshot { pools: vec![pool(first), pool(second)], ..Snapshot::default() }
     }
 
     #[test]
     fn workers_are_sorted_by_what_wants_attention() {
-        let workers = workers();
+        let snapshot = snapshot();
         let mut view = View::new(Duration::from_secs(1));
         for (sort, order) in [
-            ("time", [2, 1, 0]),
-            ("state", [1, 2, 0]),
-            ("requests", [1, 2, 0]),
-            ("memory", [2, 0, 1]),
-            ("pid", [2, 1, 0]),
+            ("time", [10, 20, 30]),
+            ("state", [20, 10, 30]),
+            ("requests", [20, 10, 30]),
+            ("memory", [10, 30, 20]),
+            ("pid", [10, 20, 30]),
         ] {
             assert_eq!(view.sort.name(), sort);
-            let sorted: Vec<u32> = view.sorted(&workers).iter().map(|worker| worker.index).collect();
+            let sorted: Vec<u32> = view.sorted(&snapshot).iter().map(|(_, worker)| worker.pid).collect();
             assert_eq!(sorted, order, "{sort}");
             press(&mut view, "s");
         }
         assert_eq!(view.sort, Sort::Time, "and from the beginning");
         press(&mut view, "r");
-        assert_eq!(view.sorted(&workers)[0].index, 0);
+        assert_eq!(view.sorted(&snapshot)[0].1.pid, 30);
     }
 
     #[test]

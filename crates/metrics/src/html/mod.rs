@@ -11,8 +11,10 @@ mod markup;
 
 use markup::Text;
 
+use crate::label::{Label, State};
 use crate::number::{long, put};
-use crate::snapshot::{Snapshot, State};
+use crate::pool::Pool;
+use crate::snapshot::Snapshot;
 
 const STYLE: &str = include_str!("../../assets/status.css");
 const SCRIPT: &str = include_str!("../../assets/status.js");
@@ -23,15 +25,16 @@ const LIVE: u32 = 2;
 /// Renders the page. `refresh` is the client's wish, in seconds; `table` is false for `?notable`.
 pub(crate) fn render(snapshot: &Snapshot, refresh: Option<u32>, table: bool) -> String {
     let mut out = String::with_capacity(64 * 1024);
+    let all = snapshot.together();
     head(&mut out, snapshot, refresh);
-    header(&mut out, snapshot);
+    header(&mut out, snapshot, &all);
     out.push_str("<main>");
-    tiles::put_tiles(&mut out, snapshot);
+    tiles::put_tiles(&mut out, snapshot, &all);
     workers::put_board(&mut out, snapshot);
     if table {
         workers::put_table(&mut out, snapshot);
     }
-    panels::put_panels(&mut out, snapshot);
+    panels::put_panels(&mut out, snapshot, &all);
     out.push_str("</main>");
     footer(&mut out);
     put(&mut out, format_args!("<script>{SCRIPT}</script></body></html>\n"));
@@ -61,7 +64,7 @@ fn title(snapshot: &Snapshot) -> &str {
     if server.name.is_empty() { &server.host } else { &server.name }
 }
 
-fn header(out: &mut String, snapshot: &Snapshot) {
+fn header(out: &mut String, snapshot: &Snapshot, all: &Pool) {
     let server = &snapshot.server;
     put(
         out,
@@ -74,16 +77,18 @@ fn header(out: &mut String, snapshot: &Snapshot) {
     if !server.perl.is_empty() {
         facts.push(format!("perl {}", server.perl.trim_start_matches('v')));
     }
-    facts.push(format!("generation {}", snapshot.generation));
+    if !snapshot.has_pools() {
+        facts.push(format!("generation {}", all.generation));
+    }
     facts.push(format!("up {}", long(snapshot.times.uptime())));
     let shown: Vec<_> =
         facts.iter().filter(|fact| !fact.is_empty()).map(|fact| Text(fact).to_string()).collect();
     put(out, format_args!("{}</p>", shown.join("<span class=\"dot\">·</span>")));
-    if let Some(trouble) = &snapshot.trouble {
+    if let Some(trouble) = &all.trouble {
         put(out, format_args!("<p><span class=\"bad\">{}</span></p>", Text(trouble)));
     }
     out.push_str("</div>");
-    let (state, mood) = (snapshot.state.name(), mood(snapshot.state));
+    let (state, mood) = (all.state.name(), mood(all.state));
     put(
         out,
         format_args!(

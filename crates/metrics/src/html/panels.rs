@@ -4,22 +4,26 @@ use super::markup::{grid, pairs};
 use crate::history::Quantiles;
 use crate::label::{Class, Label, Method, Per};
 use crate::number::{bytes, count, long, seconds};
+use crate::pool::Pool;
 use crate::snapshot::Snapshot;
 
-pub(super) fn put_panels(out: &mut String, snapshot: &Snapshot) {
+pub(super) fn put_panels(out: &mut String, snapshot: &Snapshot, all: &Pool) {
     out.push_str("<section id=\"panels\" class=\"panels\">");
     times(out, snapshot);
     responses(out, snapshot);
     pairs(out, "Connections", &connections(snapshot));
-    pairs(out, "Failures", &counted(&snapshot.totals.failures));
-    pairs(out, "Workers come and gone", &lifecycle(snapshot));
+    pairs(out, "Failures", &counted(&snapshot.requests.failures));
+    pairs(out, "Workers come and gone", &lifecycle(all));
+    if snapshot.has_pools() {
+        pools(out, snapshot);
+    }
     fronts(out, snapshot);
     pairs(out, "Server", &server(snapshot));
     out.push_str("</section>");
 }
 
 fn times(out: &mut String, snapshot: &Snapshot) {
-    let (recent, totals) = (&snapshot.recent, &snapshot.totals);
+    let (recent, requests) = (&snapshot.recent, &snapshot.requests);
     let columns = ["mean", "50 %", "90 %", "99 %", "most"];
     let rows =
         |parts: [(&str, Quantiles); 4]| parts.map(|(name, quantiles)| (name.to_owned(), row(&quantiles)));
@@ -30,10 +34,10 @@ fn times(out: &mut String, snapshot: &Snapshot) {
         ("Sending", recent.send),
     ];
     let ever = [
-        ("Whole", Quantiles::from(&totals.duration)),
-        ("Waiting", Quantiles::from(&totals.queue)),
-        ("First byte", Quantiles::from(&totals.first_byte)),
-        ("Sending", Quantiles::from(&totals.send)),
+        ("Whole", requests.duration.quantiles),
+        ("Waiting", requests.queue.quantiles),
+        ("First byte", requests.first_byte.quantiles),
+        ("Sending", requests.send.quantiles),
     ];
     grid(out, "Times, last minute", &columns, &rows(minute));
     grid(out, "Times since the start", &columns, &rows(ever));
@@ -48,7 +52,7 @@ fn row(quantiles: &Quantiles) -> Vec<String> {
 
 /// Classes against methods; methods that never came have no row.
 fn responses(out: &mut String, snapshot: &Snapshot) {
-    let requests = &snapshot.totals.requests;
+    let requests = &snapshot.requests.by_class_and_method;
     let classes: Vec<Class> = Class::ALL.iter().copied().filter(|class| requests[*class].sum() > 0).collect();
     let sum = |method: Method| classes.iter().map(|class| requests[*class][method]).sum::<u64>();
     let methods = Method::ALL.iter().copied().filter(|method| sum(*method) > 0);
@@ -67,13 +71,10 @@ fn zero_is_dash(value: u64) -> String {
 }
 
 fn connections(snapshot: &Snapshot) -> Vec<(String, String)> {
-    let mut rows: Vec<_> = snapshot
-        .totals
-        .connections
-        .iter()
-        .map(|(state, value)| (state.name().to_owned(), count(*value)))
-        .collect();
-    rows.push(("accepted so far".into(), count(snapshot.totals.accepted)));
+    let connections = &snapshot.connections;
+    let mut rows: Vec<_> =
+        connections.by_state.iter().map(|(state, value)| (state.name().to_owned(), count(*value))).collect();
+    rows.push(("accepted so far".into(), count(connections.accepted)));
     rows.push(("responses in files".into(), bytes(snapshot.spool.bytes as f64)));
     rows
 }
@@ -84,8 +85,8 @@ fn counted<L: Label>(counts: &Per<L>) -> Vec<(String, String)> {
     happened.map(|(label, value)| (label.name().replace('_', " "), count(*value))).collect()
 }
 
-fn lifecycle(snapshot: &Snapshot) -> Vec<(String, String)> {
-    let lifecycle = &snapshot.lifecycle;
+fn lifecycle(all: &Pool) -> Vec<(String, String)> {
+    let lifecycle = &all.lifecycle;
     let mut rows = vec![("started".into(), count(lifecycle.spawns))];
     rows.extend(
         counted(&lifecycle.exits).into_iter().map(|(cause, value)| (format!("ended: {cause}"), value)),
@@ -98,6 +99,24 @@ fn lifecycle(snapshot: &Snapshot) -> Vec<(String, String)> {
         rows.push(("shared memory replaced".into(), count(lifecycle.replacements)));
     }
     rows
+}
+
+/// A line for each.
+fn pools(out: &mut String, snapshot: &Snapshot) {
+    let columns = ["state", "generation", "workers", "busy", "waiting", "oldest"];
+    let line = |pool: &Pool| {
+        let (workers, queue) = (&pool.workers, &pool.queue);
+        vec![
+            pool.state.name().to_owned(),
+            pool.generation.to_string(),
+            format!("{} of {}", workers.list.len(), workers.target),
+            workers.busy().running().to_string(),
+            count(queue.depth),
+            seconds(queue.oldest_seconds),
+        ]
+    };
+    let rows: Vec<_> = snapshot.pools.iter().map(|pool| (pool.name.clone(), line(pool))).collect();
+    grid(out, "Pools", &columns, &rows);
 }
 
 fn fronts(out: &mut String, snapshot: &Snapshot) {
@@ -113,14 +132,14 @@ fn fronts(out: &mut String, snapshot: &Snapshot) {
 }
 
 fn server(snapshot: &Snapshot) -> Vec<(String, String)> {
-    let (cpu, totals, times) = (&snapshot.cpu, &snapshot.totals, &snapshot.times);
+    let (cpu, requests, times) = (&snapshot.cpu_seconds, &snapshot.requests, &snapshot.times);
     let load = snapshot.load.map(|load| format!("{load:.2}")).join(" ");
     let mut rows = vec![
         ("process".to_owned(), snapshot.server.pid.to_string()),
         ("application loaded".into(), format!("{} ago", long(times.now - times.loaded))),
-        ("requests".into(), count(totals.all_requests())),
-        ("received".into(), bytes(totals.bytes_in as f64)),
-        ("sent".into(), bytes(totals.bytes_out as f64)),
+        ("requests".into(), count(requests.total)),
+        ("received".into(), bytes(requests.bytes_in as f64)),
+        ("sent".into(), bytes(requests.bytes_out as f64)),
         ("CPU of the front".into(), seconds(cpu.front_user + cpu.front_system)),
         ("CPU of the workers".into(), seconds(cpu.workers_user + cpu.workers_system)),
         ("load average".into(), load),

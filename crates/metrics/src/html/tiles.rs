@@ -4,6 +4,7 @@ use super::chart::{Line, put_chart};
 use super::markup::Text;
 use crate::label::ConnectionState::{Idle, Queued, Reading, Running, Writing};
 use crate::number::{bytes, count, put, rate, seconds};
+use crate::pool::Pool;
 use crate::snapshot::Snapshot;
 
 struct Tile<'t> {
@@ -18,13 +19,13 @@ struct Tile<'t> {
     alarm: bool,
 }
 
-pub(super) fn put_tiles(out: &mut String, snapshot: &Snapshot) {
+pub(super) fn put_tiles(out: &mut String, snapshot: &Snapshot, all: &Pool) {
     out.push_str("<section id=\"tiles\" class=\"tiles\" aria-label=\"Now\">");
     let tiles = [
         traffic(snapshot),
         latency(snapshot),
-        workers(snapshot),
-        queue(snapshot),
+        workers(snapshot, all),
+        queue(snapshot, all),
         connections(snapshot),
         sent(snapshot),
     ];
@@ -75,20 +76,20 @@ fn latency(snapshot: &Snapshot) -> Tile<'_> {
     }
 }
 
-fn workers(snapshot: &Snapshot) -> Tile<'_> {
-    let (busy, total) = (snapshot.workers.busy(), snapshot.workers.list.len() as u64);
+fn workers<'s>(snapshot: &'s Snapshot, all: &Pool) -> Tile<'s> {
+    let (busy, total) = (all.workers.busy(), all.workers.list.len() as u64);
     Tile {
         name: "Workers",
         value: busy.running().to_string(),
         unit: format!("of {total} busy"),
-        note: format!("{} idle, {} wanted", busy.idle(), snapshot.workers.target),
+        note: format!("{} idle, {} wanted", busy.idle(), all.workers.target),
         lines: vec![("", numbers(&snapshot.history.busy))],
-        alarm: total > 0 && busy.running() == total && snapshot.queue.depth > 0,
+        alarm: total > 0 && busy.running() == total && all.queue.depth > 0,
     }
 }
 
-fn queue(snapshot: &Snapshot) -> Tile<'_> {
-    let (queue, recent) = (&snapshot.queue, &snapshot.recent);
+fn queue<'s>(snapshot: &'s Snapshot, all: &Pool) -> Tile<'s> {
+    let (queue, recent) = (&all.queue, &snapshot.recent);
     Tile {
         name: "Queue",
         value: count(queue.depth),
@@ -105,12 +106,13 @@ fn queue(snapshot: &Snapshot) -> Tile<'_> {
 }
 
 fn connections(snapshot: &Snapshot) -> Tile<'_> {
-    let active = snapshot.connections(&[Reading, Queued, Running, Writing]);
+    let connections = &snapshot.connections;
+    let active = connections.of(&[Reading, Queued, Running, Writing]);
     Tile {
         name: "Connections",
-        value: count(snapshot.totals.open()),
+        value: count(connections.open),
         unit: "open".into(),
-        note: format!("{} active, {} idle", count(active), count(snapshot.connections(&[Idle]))),
+        note: format!("{} active, {} idle", count(active), count(connections.of(&[Idle]))),
         lines: vec![("", numbers(&snapshot.history.connections))],
         alarm: false,
     }

@@ -3,7 +3,8 @@
 use super::markup::Text;
 use crate::label::Label;
 use crate::number::{bytes, count, long, put, seconds};
-use crate::snapshot::{RequestSeen, Snapshot, Worker};
+use crate::pool::{Pool, RequestSeen, Worker};
+use crate::snapshot::Snapshot;
 
 /// Seconds after which a running request is shown as slow, and as very slow.
 const SLOW: f64 = 1.0;
@@ -24,41 +25,49 @@ const COLUMNS: [(&str, bool); 11] = [
     ("Request", false),
 ];
 
-/// A square for each worker: the pool at a glance.
+/// A square for each worker: all pools at a glance.
 pub(super) fn put_board(out: &mut String, snapshot: &Snapshot) {
     out.push_str("<section id=\"board\" class=\"board\" aria-hidden=\"true\">");
-    for worker in &snapshot.workers.list {
-        let (index, state) = (worker.index, worker.state.name());
-        put(out, format_args!("<i class=\"{state}{}\" title=\"worker {index}: {state}\"></i>", pace(worker)));
+    for (pool, worker) in workers(snapshot) {
+        let (index, state, pace) = (worker.index, worker.state.name(), pace(worker));
+        let of = if snapshot.has_pools() { format!(" of {}", pool.name) } else { String::new() };
+        put(
+            out,
+            format_args!("<i class=\"{state}{pace}\" title=\"worker {index}{}: {state}\"></i>", Text(&of)),
+        );
     }
     out.push_str("</section>");
 }
 
+/// Of which pool a worker is, says a column that is there when there are several.
 pub(super) fn put_table(out: &mut String, snapshot: &Snapshot) {
     out.push_str("<section id=\"workers\" class=\"wide\"><h2>Workers</h2><div class=\"scroll\"><table class=\"sortable\"><thead><tr>");
-    for (name, number) in COLUMNS {
+    let pool = snapshot.has_pools().then_some(("Pool", false));
+    for (name, number) in pool.into_iter().chain(COLUMNS) {
         let class = if number { " class=\"n\"" } else { "" };
         put(out, format_args!("<th scope=\"col\"{class}>{name}</th>"));
     }
     out.push_str("</tr></thead><tbody>");
-    for worker in &snapshot.workers.list {
-        row(out, worker);
+    for (pool, worker) in workers(snapshot) {
+        row(out, snapshot.has_pools().then_some(pool), worker);
     }
-    if snapshot.workers.list.is_empty() {
-        put(
-            out,
-            format_args!(
-                "<tr><td colspan=\"{}\" class=\"none\">There is no worker.</td></tr>",
-                COLUMNS.len()
-            ),
-        );
+    if workers(snapshot).next().is_none() {
+        let columns = COLUMNS.len() + usize::from(snapshot.has_pools());
+        put(out, format_args!("<tr><td colspan=\"{columns}\" class=\"none\">There is no worker.</td></tr>"));
     }
     out.push_str("</tbody></table></div></section>");
 }
 
-fn row(out: &mut String, worker: &Worker) {
+fn workers(snapshot: &Snapshot) -> impl Iterator<Item = (&Pool, &Worker)> {
+    snapshot.pools.iter().flat_map(|pool| pool.workers.list.iter().map(move |worker| (pool, worker)))
+}
+
+fn row(out: &mut String, pool: Option<&Pool>, worker: &Worker) {
     let state = worker.state.name();
     put(out, format_args!("<tr class=\"{state}{}\">", pace(worker)));
+    if let Some(pool) = pool {
+        put(out, format_args!("<td>{}</td>", Text(&pool.name)));
+    }
     number(out, f64::from(worker.index), &worker.index.to_string());
     number(out, f64::from(worker.pid), &if worker.pid == 0 { "–".into() } else { worker.pid.to_string() });
     number(out, f64::from(worker.generation), &worker.generation.to_string());

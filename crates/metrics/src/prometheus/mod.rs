@@ -4,8 +4,9 @@
 
 mod format;
 
-use crate::histogram::{Distribution, MARKS};
-use crate::label::{Class, Label, Method, Per};
+use crate::durations::Durations;
+use crate::label::{Label, Per};
+use crate::pool::{Pool, Queue};
 use crate::snapshot::Snapshot;
 use format::Exposition;
 pub(crate) use format::Format;
@@ -16,10 +17,44 @@ pub(crate) fn render(snapshot: &Snapshot, format: Format) -> String {
     server(&mut out, snapshot);
     requests(&mut out, snapshot);
     connections(&mut out, snapshot);
-    waiting(&mut out, snapshot);
-    workers(&mut out, snapshot);
+    let pools = Pools(&snapshot.pools);
+    waiting(&mut out, snapshot, pools);
+    workers(&mut out, pools);
     access_log(&mut out, snapshot);
     out.finish()
+}
+
+/// The pools, each with its samples: under a label with its name when there are several.
+#[derive(Clone, Copy, Debug)]
+struct Pools<'s>(&'s [Pool]);
+
+impl<'s> Pools<'s> {
+    /// A sample of each pool.
+    fn sample(self, out: &mut Exposition, suffix: &str, value: impl Fn(&Pool) -> f64) {
+        self.each(|pool, labels| out.sample(suffix, labels, value(pool)));
+    }
+
+    /// Samples of each pool, by what else tells them apart.
+    fn samples<'l>(
+        self,
+        out: &mut Exposition,
+        suffix: &str,
+        label: &'l str,
+        values: impl Fn(&'s Pool) -> Vec<(&'l str, f64)>,
+    ) {
+        self.each(|pool, labels| {
+            for (name, value) in values(pool) {
+                out.sample(suffix, &[labels, &[(label, name)]].concat(), value);
+            }
+        });
+    }
+
+    fn each(self, mut show: impl FnMut(&'s Pool, &[(&str, &str)])) {
+        for pool in self.0 {
+            let label = [("pool", pool.name.as_str())];
+            show(pool, if self.0.len() > 1 { &label } else { &[] });
+        }
+    }
 }
 
 fn server(out: &mut Exposition, snapshot: &Snapshot) {
@@ -30,11 +65,11 @@ fn server(out: &mut Exposition, snapshot: &Snapshot) {
     out.gauge("howdah_start_time_seconds", "seconds", "Start of the server since 1970");
     out.sample("", &[], snapshot.times.started);
     out.gauge("howdah_ready", "", "1 when requests are welcome, 0 while starting, draining or failing");
-    out.sample("", &[], f64::from(u8::from(snapshot.state.is_ready())));
+    out.sample("", &[], f64::from(u8::from(snapshot.state().is_ready())));
     out.gauge("howdah_generation", "", "Load of the application that serves, counted from 1");
-    out.sample("", &[], f64::from(snapshot.generation));
+    Pools(&snapshot.pools).sample(out, "", |pool| f64::from(pool.generation));
     out.counter("howdah_cpu_seconds", "seconds", "CPU time used by the front and by all workers");
-    let cpu = &snapshot.cpu;
+    let cpu = &snapshot.cpu_seconds;
     for (part, mode, seconds) in [
         ("front", "user", cpu.front_user),
         ("front", "system", cpu.front_system),
@@ -46,60 +81,57 @@ fn server(out: &mut Exposition, snapshot: &Snapshot) {
 }
 
 fn requests(out: &mut Exposition, snapshot: &Snapshot) {
-    let totals = &snapshot.totals;
+    let requests = &snapshot.requests;
     out.counter("howdah_requests", "", "Requests ended, by method and class of the response's status");
-    for class in Class::ALL {
-        for (method, count) in totals.requests[*class].iter() {
-            out.sample("_total", &[("method", Method::name(method)), ("class", class.name())], *count as f64);
+    for (class, methods) in requests.by_class_and_method.iter() {
+        for (method, count) in methods.iter() {
+            out.sample("_total", &[("method", method.name()), ("class", class.name())], *count as f64);
         }
     }
-    per(
-        out,
-        "howdah_request_failures",
-        "Requests that did not go their usual way",
-        "cause",
-        &totals.failures,
-    );
+    out.counter("howdah_request_failures", "", "Requests that did not go their usual way");
+    for (cause, count) in requests.failures.iter() {
+        out.sample("_total", &[("cause", cause.name())], *count as f64);
+    }
     out.counter("howdah_received_bytes", "bytes", "Bytes received from clients, heads and framing included");
-    out.sample("_total", &[], totals.bytes_in as f64);
+    out.sample("_total", &[], requests.bytes_in as f64);
     out.counter("howdah_sent_bytes", "bytes", "Bytes sent to clients, heads and framing included");
-    out.sample("_total", &[], totals.bytes_out as f64);
-    for (name, help, distribution) in [
+    out.sample("_total", &[], requests.bytes_out as f64);
+    for (name, help, durations) in [
         (
             "howdah_request_duration_seconds",
             "From a request's first byte to its response's last",
-            &totals.duration,
+            &requests.duration,
         ),
-        ("howdah_queue_wait_seconds", "Wait for a worker", &totals.queue),
+        ("howdah_queue_wait_seconds", "Wait for a worker", &requests.queue),
         (
             "howdah_first_byte_seconds",
             "From a request's first byte to its response's first",
-            &totals.first_byte,
+            &requests.first_byte,
         ),
-        ("howdah_send_seconds", "From a response's first byte to its last", &totals.send),
+        ("howdah_send_seconds", "From a response's first byte to its last", &requests.send),
     ] {
-        histogram(out, name, help, distribution);
+        histogram(out, name, help, durations);
     }
 }
 
-fn histogram(out: &mut Exposition, name: &'static str, help: &str, distribution: &Distribution) {
+fn histogram(out: &mut Exposition, name: &'static str, help: &str, durations: &Durations) {
     out.histogram(name, "seconds", help);
-    for bound in MARKS {
+    for (bound, count) in durations.buckets() {
         // The canonical form of OpenMetrics: 1.0, not 1.
-        let le = format!("{:?}", bound as f64 / 1e9);
-        out.sample("_bucket", &[("le", &le)], distribution.at_most(bound) as f64);
+        out.sample("_bucket", &[("le", &format!("{bound:?}"))], count as f64);
     }
-    let count = distribution.count() as f64;
+    let count = durations.quantiles.count as f64;
     out.sample("_bucket", &[("le", "+Inf")], count);
-    out.sample("_sum", &[], distribution.sum as f64 / 1e9);
+    out.sample("_sum", &[], durations.sum);
     out.sample("_count", &[], count);
 }
 
 fn connections(out: &mut Exposition, snapshot: &Snapshot) {
+    let connections = &snapshot.connections;
     out.counter("howdah_connections_accepted", "", "Connections accepted");
-    out.sample("_total", &[], snapshot.totals.accepted as f64);
+    out.sample("_total", &[], connections.accepted as f64);
     out.gauge("howdah_connections", "", "Open connections, by what they do");
-    for (state, count) in snapshot.totals.connections.iter() {
+    for (state, count) in connections.by_state.iter() {
         out.sample("", &[("state", state.name())], *count as f64);
     }
     for (name, help, value) in [
@@ -114,70 +146,73 @@ fn connections(out: &mut Exposition, snapshot: &Snapshot) {
         out.sample("", &[], value as f64);
     }
     out.gauge("howdah_connections_limit", "", "Connections that there may be");
-    out.sample("", &[], snapshot.totals.connection_limit as f64);
+    out.sample("", &[], connections.limit as f64);
     out.counter("howdah_connections_dismissed", "", "Idle connections closed to make room for new ones");
-    out.sample("_total", &[], snapshot.totals.dismissed as f64);
-    let queue = &snapshot.queue;
-    for (name, help, value) in [
-        ("howdah_queue_depth", "Requests that wait for a worker", queue.depth),
-        ("howdah_queue_depth_max", "Most requests that waited at once since the start", queue.peak),
-        (
-            "howdah_queue_depth_recent_max",
-            "Most requests that waited at once in the last minute",
-            snapshot.recent.queue_peak,
-        ),
-        ("howdah_queue_limit", "Requests that may wait; more are answered with 503", queue.limit),
-    ] {
-        out.gauge(name, "", help);
-        out.sample("", &[], value as f64);
-    }
+    out.sample("_total", &[], connections.dismissed as f64);
 }
 
-fn waiting(out: &mut Exposition, snapshot: &Snapshot) {
-    let queue = &snapshot.queue;
+/// Name, help and value.
+type Gauge = (&'static str, &'static str, fn(&Queue) -> u64);
+
+fn waiting(out: &mut Exposition, snapshot: &Snapshot, pools: Pools<'_>) {
+    let gauges: [Gauge; 3] = [
+        ("howdah_queue_depth", "Requests that wait for a worker", |queue| queue.depth),
+        ("howdah_queue_depth_max", "Most requests that waited at once since the start", |queue| queue.peak),
+        ("howdah_queue_limit", "Requests that may wait; more are answered with 503", |queue| queue.limit),
+    ];
+    for (name, help, value) in gauges {
+        out.gauge(name, "", help);
+        pools.sample(out, "", |pool| value(&pool.queue) as f64);
+    }
+    out.gauge("howdah_queue_depth_recent_max", "", "Most requests that waited at once in the last minute");
+    out.sample("", &[], snapshot.recent.queue_peak as f64);
     out.gauge("howdah_queue_oldest_seconds", "seconds", "For how long the oldest waiting request has waited");
-    out.sample("", &[], queue.oldest_seconds);
+    pools.sample(out, "", |pool| pool.queue.oldest_seconds);
     out.gauge(
         "howdah_saturated",
         "",
         "1 while requests wait for more than a second and there may be no more workers",
     );
-    out.sample("", &[], f64::from(u8::from(queue.saturated)));
+    pools.sample(out, "", |pool| f64::from(u8::from(pool.queue.saturated)));
     out.counter("howdah_saturated_seconds", "seconds", "Time for which howdah_saturated was 1");
-    out.sample("_total", &[], queue.saturated_seconds);
+    pools.sample(out, "_total", |pool| pool.queue.saturated_seconds);
 }
 
-fn workers(out: &mut Exposition, snapshot: &Snapshot) {
-    let workers = &snapshot.workers;
+fn workers(out: &mut Exposition, pools: Pools<'_>) {
     out.gauge("howdah_workers", "", "Workers, by what they do");
-    for (state, count) in workers.busy().states.iter() {
-        out.sample("", &[("state", state.name())], *count as f64);
-    }
+    pools.samples(out, "", "state", |pool| named(&pool.workers.busy().states));
     out.gauge("howdah_workers_target", "", "Workers wanted");
-    out.sample("", &[], f64::from(workers.target));
-    out.gauge(
-        "howdah_worker_memory_bytes",
-        "bytes",
-        "Memory that a worker has for itself, by its place in the pool",
-    );
-    for worker in &workers.list {
-        if let Some(memory) = worker.memory {
-            out.sample("", &[("worker", &worker.index.to_string())], memory as f64);
-        }
-    }
-    let lifecycle = &snapshot.lifecycle;
+    pools.sample(out, "", |pool| f64::from(pool.workers.target));
+    memory(out, pools);
     out.counter("howdah_worker_spawns", "", "Workers started");
-    out.sample("_total", &[], lifecycle.spawns as f64);
-    per(out, "howdah_worker_exits", "Workers ended", "cause", &lifecycle.exits);
+    pools.sample(out, "_total", |pool| pool.lifecycle.spawns as f64);
+    out.counter("howdah_worker_exits", "", "Workers ended");
+    pools.samples(out, "_total", "cause", |pool| named(&pool.lifecycle.exits));
     out.counter("howdah_reloads", "", "Reloads of the application");
-    out.sample("_total", &[("result", "done")], lifecycle.reloads as f64);
-    out.sample("_total", &[("result", "failed")], lifecycle.failed_reloads as f64);
+    pools.samples(out, "_total", "result", |Pool { lifecycle, .. }| {
+        vec![("done", lifecycle.reloads as f64), ("failed", lifecycle.failed_reloads as f64)]
+    });
     out.counter(
         "howdah_segment_replacements",
         "",
         "Shared memory replaced, since a worker had written over it",
     );
-    out.sample("_total", &[], lifecycle.replacements as f64);
+    pools.sample(out, "_total", |pool| pool.lifecycle.replacements as f64);
+}
+
+fn memory(out: &mut Exposition, pools: Pools<'_>) {
+    out.gauge(
+        "howdah_worker_memory_bytes",
+        "bytes",
+        "Memory that a worker has for itself, by its place in the pool",
+    );
+    pools.each(|pool, labels| {
+        for worker in &pool.workers.list {
+            let Some(memory) = worker.memory else { continue };
+            let index = worker.index.to_string();
+            out.sample("", &[labels, &[("worker", &index)]].concat(), memory as f64);
+        }
+    });
 }
 
 fn access_log(out: &mut Exposition, snapshot: &Snapshot) {
@@ -188,10 +223,7 @@ fn access_log(out: &mut Exposition, snapshot: &Snapshot) {
     }
 }
 
-/// A counter for each member of a set.
-fn per<L: Label>(out: &mut Exposition, name: &'static str, help: &str, label: &str, counts: &Per<L>) {
-    out.counter(name, "", help);
-    for (member, count) in counts.iter() {
-        out.sample("_total", &[(label, member.name())], *count as f64);
-    }
+/// The members of a set by their names.
+fn named<L: Label>(counts: &Per<L>) -> Vec<(&'static str, f64)> {
+    counts.iter().map(|(member, count)| (member.name(), *count as f64)).collect()
 }

@@ -3,9 +3,9 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use howdah_metrics::{
-    Class, ConnectionState, Cpu, Distribution, ExitCause, Failure, Front, History, Label, Lifecycle, Lines,
-    Method, Per, Quantiles, Queue, Recent, RequestSeen, Server, Snapshot, Spool, State, Times, Totals,
-    Worker, WorkerState, Workers,
+    Class, ConnectionState, Connections, Cpu, Distribution, ExitCause, Failure, Front, History, Label,
+    Lifecycle, Lines, Method, Per, Pool, Quantiles, Queue, Recent, RequestSeen, Requests, Server, Snapshot,
+    Spool, State, Times, Totals, Worker, WorkerState, Workers,
 };
 
 /// Numbers that look random and are always the same.
@@ -24,25 +24,55 @@ impl Dice {
     }
 }
 
+/// Seconds since 1970.
+const NOW: f64 = 1_792_783_205.25;
+
 /// A server with 12 workers and some traffic.
 pub(crate) fn busy() -> Snapshot {
-    let now = 1_792_783_205.25;
+    let totals = totals();
     Snapshot {
         server: Server {
             version: "Howdah/0.1.0".into(),
             built: "2026-11-21T10:00:00".into(),
             perl: "v5.36.0".into(),
             name: "bookshop".into(),
+            instance: "bookshop".into(),
             host: "web1.example.org".into(),
             pid: 4100,
+            listeners: vec!["http://192.0.2.1:80".into(), "unix:/run/bookshop".into()],
         },
-        times: Times { now, started: now - 273_785.0, loaded: now - 5400.0 },
+        times: Times { now: NOW, started: NOW - 273_785.0, loaded: NOW - 5400.0 },
+        load: [1.32, 0.98, 0.77],
+        cpu_seconds: Cpu {
+            front_user: 812.4,
+            front_system: 640.2,
+            workers_user: 9100.7,
+            workers_system: 402.1,
+        },
+        requests: Requests::from(&totals),
+        recent: recent(&totals),
+        spool: Spool { bytes: 12_345_678, limit: 1 << 30 },
+        connections: Connections::from(&totals),
+        pools: vec![shop()],
+        history: history(),
+        fronts: vec![
+            Front { index: 0, requests: 48_100_200, accepted: 902_311, cpu_seconds: Some(731.2) },
+            Front { index: 1, requests: 47_988_001, accepted: 901_777, cpu_seconds: Some(721.4) },
+        ],
+        access_log: Some(Lines { written: 96_088_201, dropped: 0 }),
+    }
+}
+
+fn shop() -> Pool {
+    Pool {
+        name: "/".into(),
+        application: "shop.psgi".into(),
         state: State::Ready,
         trouble: None,
         generation: 7,
-        load: [1.32, 0.98, 0.77],
-        cpu: Cpu { front_user: 812.4, front_system: 640.2, workers_user: 9100.7, workers_system: 402.1 },
-        workers: Workers { target: 12, capacity: 24, list: (0..12).map(worker).collect() },
+        loaded: NOW - 5400.0,
+        reloading: false,
+        zygote: Some(4110),
         queue: Queue {
             depth: 3,
             limit: 1024,
@@ -51,16 +81,8 @@ pub(crate) fn busy() -> Snapshot {
             saturated: false,
             saturated_seconds: 42.0,
         },
-        spool: Spool { bytes: 12_345_678, limit: 1 << 30 },
-        totals: totals(),
-        recent: recent(),
-        history: history(),
+        workers: Workers { target: 12, capacity: 24, list: (0..12).map(worker).collect() },
         lifecycle: lifecycle(),
-        fronts: vec![
-            Front { index: 0, requests: 48_100_200, accepted: 902_311, cpu_seconds: Some(731.2) },
-            Front { index: 1, requests: 47_988_001, accepted: 901_777, cpu_seconds: Some(721.4) },
-        ],
-        access_log: Some(Lines { written: 96_088_201, dropped: 0 }),
     }
 }
 
@@ -70,7 +92,7 @@ fn worker(index: u32) -> Worker {
     let state = match index {
         7 => WorkerState::Leaving,
         9 => WorkerState::Starting,
-        10 => WorkerState::Reading,
+        10 => WorkerState::Draining,
         _ => states[index as usize % states.len()],
     };
     let serves = !matches!(state, WorkerState::Idle | WorkerState::Starting);
@@ -147,8 +169,7 @@ fn tail(dice: &mut Dice) -> u64 {
     if dice.below(60) == 0 { dice.below(900_000_000) } else { 0 }
 }
 
-fn recent() -> Recent {
-    let all = totals();
+fn recent(all: &Totals) -> Recent {
     Recent {
         seconds: 62.0,
         requests: 1234.6,
@@ -199,11 +220,14 @@ pub(crate) fn hostile(text: &str) -> Snapshot {
         built: text.into(),
         perl: text.into(),
         name: text.into(),
+        instance: text.into(),
         host: text.into(),
         pid: 1,
+        listeners: vec![text.into()],
     };
-    snapshot.trouble = Some(text.into());
-    for worker in &mut snapshot.workers.list {
+    let pool = &mut snapshot.pools[0];
+    (pool.application, pool.trouble) = (text.into(), Some(text.into()));
+    for worker in &mut pool.workers.list {
         let text = || text.to_owned();
         worker.request = Some(RequestSeen {
             slot: 1,
@@ -223,6 +247,7 @@ pub(crate) fn fresh() -> Snapshot {
     Snapshot {
         server: Server { version: "Howdah/0.1.0".into(), host: "localhost".into(), ..Server::default() },
         times: Times { now: 100.0, started: 100.0, loaded: 100.0 },
+        pools: vec![Pool { name: "/".into(), ..Pool::default() }],
         ..Snapshot::default()
     }
 }
