@@ -103,7 +103,9 @@ fn refresh(
     // None comes first: a worker that was never measured.
     due.sort_by_key(at);
     for pid in due {
-        known.insert(pid, Measured { at: Instant::now(), bytes: measure(pid) });
+        // Who cannot measure just now takes nothing from what is known.
+        let bytes = measure(pid).or_else(|| known.get(&pid)?.bytes);
+        known.insert(pid, Measured { at: Instant::now(), bytes });
         if start.elapsed() > time {
             break;
         }
