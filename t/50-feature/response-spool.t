@@ -71,7 +71,8 @@ for my $place (sort keys %places) {
                 if $framings{$framing}[1] eq '1.1';
         }
     }
-    ok $server->wait_until(sub { $operator->status->{spool}{bytes} == 0 }), "held in $place: at last nothing is in files";
+    ok $server->wait_until(sub { $operator->status->{spool}{bytes} == 0 }),
+        "held in $place: at last nothing is in files";
 }
 
 done_testing;

@@ -32,7 +32,10 @@ sub handed_over {
     my $status;
     my $held = sub {
         $status = $operator->status;
-        return $status->{spool}{bytes} > @paths * 3_000_000 && !$status->{queue}{depth} && $status->{workers}{list}[0]{state} eq 'idle';
+        return
+               $status->{spool}{bytes} > @paths * 3_000_000
+            && !$status->{queue}{depth}
+            && $status->{workers}{list}[0]{state} eq 'idle';
     };
     ok $server->wait_until($held), 'the worker is free, the responses are in files' or diag explain $status;
     return @clients;

@@ -67,6 +67,11 @@ mod generate;
 mod options;
 mod protocol;
 
+/// The snapshot of which the tests of every rendering are made.
+#[cfg(test)]
+#[path = "../../metrics/tests/common/mod.rs"]
+mod fixture;
+
 use std::process::ExitCode;
 
 use options::{Action, Parsed};

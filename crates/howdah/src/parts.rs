@@ -11,7 +11,7 @@ use howdah_supervisor::{
     Ended, Errors, Event, ExitKind, Handle, Shared, Source, Supervisor, cells_for, scale,
 };
 use howdah_sys::Retired;
-use howdah_wire::{MAX_SLOTS, Roster, Shape};
+use howdah_wire::{MAX_SLOTS, Roster, Segment, Shape};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
@@ -19,7 +19,7 @@ use crate::access::{Access, Commands};
 use crate::deadline;
 use crate::disconnect;
 use crate::options::Serve;
-use crate::status::Observer;
+use crate::status::{Facts, Observer};
 
 /// Front threads and supervisor, ready to serve.
 pub(crate) struct Parts {
@@ -101,7 +101,7 @@ fn start_threads(
     let counters = recorders.iter().map(Recorder::counters).collect();
     let (observer, local) = Observer::start(
         options,
-        shared.segment,
+        vec![facts(options, shared.segment)],
         counters,
         access.and_then(Access::lines),
         Arc::clone(&stock),
@@ -138,6 +138,18 @@ fn start_threads(
         fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
     }
     Ok((fronts, observer, Reports { stuck, damaged }))
+}
+
+/// What the status shows of the application.
+fn facts(options: &Serve, segment: Segment) -> Facts {
+    let workers = &options.workers;
+    Facts {
+        name: format!("/{}", options.app.path.as_deref().unwrap_or_default().trim_matches('/')),
+        application: options.application().to_owned(),
+        segment,
+        workers: workers.fewest() as usize..=workers.count() as usize,
+        max_queue: u64::from(workers.max_queue),
+    }
 }
 
 /// Slots for every request that may wait and every worker that may run one.

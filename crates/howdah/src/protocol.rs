@@ -74,6 +74,7 @@ pub(crate) enum Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{busy, several};
 
     #[test]
     fn requests_are_lines_that_people_can_write() {
@@ -87,6 +88,21 @@ mod tests {
             assert_eq!(serde_json::from_str::<Request>(line).unwrap(), request, "{line}");
         }
         assert!(serde_json::from_str::<Request>(r#"{"command":"dance"}"#).is_err());
+    }
+
+    #[test]
+    fn the_state_comes_under_the_commands_name_and_can_be_read() {
+        for (answer, start) in [
+            (Answer::Status(Box::new(busy())), r#"{"status":{"state":"ready","ready":true,"#),
+            (Answer::Snapshot(Box::new(several())), r#"{"snapshot":{"state":"ready","ready":true,"#),
+        ] {
+            let line = serde_json::to_string(&answer).unwrap();
+            assert!(line.starts_with(start), "{}", &line[..60]);
+            let (Answer::Status(read) | Answer::Snapshot(read)) = serde_json::from_str(&line).unwrap() else {
+                panic!("another answer")
+            };
+            assert_eq!(read.pools[0].workers.list.len(), 12);
+        }
     }
 
     #[test]

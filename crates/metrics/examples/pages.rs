@@ -16,6 +16,7 @@ fn main() -> io::Result<()> {
         common::hostile(&printable("</title><script>alert(1)</script>\"'&\u{202e}\x1b[2J".as_bytes()));
     let pages = [
         ("busy.html", status_page(b"", &busy)),
+        ("pools.html", status_page(b"", &common::several())),
         ("notable.html", status_page(b"notable&refresh=5", &busy)),
         ("fresh.html", status_page(b"", &common::fresh())),
         ("hostile.html", status_page(b"", &hostile)),

@@ -225,9 +225,9 @@ impl Snapshot {
         State::together(self.pools.iter().map(|pool| pool.state))
     }
 
-    /// Whether pages tell the pools apart.
+    /// Whether there is something to tell apart: pages name pools only then.
     #[must_use]
-    pub fn has_pools(&self) -> bool {
+    pub fn has_several_pools(&self) -> bool {
         self.pools.len() > 1
     }
 }

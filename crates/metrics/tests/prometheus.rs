@@ -92,6 +92,35 @@ fn the_values_are_those_of_the_snapshot() {
 }
 
 #[test]
+fn pools_have_a_label_where_there_are_several() {
+    let samples = parse(&text(OPEN, &common::several()));
+    for (name, expected) in [
+        ("howdah_ready", 1.0),
+        (r#"howdah_generation{pool="/"}"#, 7.0),
+        (r#"howdah_generation{pool="/wiki"}"#, 2.0),
+        (r#"howdah_queue_depth{pool="/wiki"}"#, 4.0),
+        (r#"howdah_queue_depth_max{pool="/wiki"}"#, 9.0),
+        ("howdah_queue_depth_recent_max", 19.0),
+        (r#"howdah_queue_limit{pool="/wiki"}"#, 100.0),
+        (r#"howdah_queue_oldest_seconds{pool="/wiki"}"#, 2.5),
+        (r#"howdah_saturated{pool="/"}"#, 0.0),
+        (r#"howdah_saturated{pool="/wiki"}"#, 1.0),
+        (r#"howdah_saturated_seconds_total{pool="/wiki"}"#, 7.0),
+        (r#"howdah_workers{pool="/wiki",state="draining"}"#, 1.0),
+        (r#"howdah_workers_target{pool="/wiki"}"#, 2.0),
+        (r#"howdah_worker_memory_bytes{pool="/",worker="0"}"#, 38_000_000.0),
+        (r#"howdah_worker_spawns_total{pool="/wiki"}"#, 5.0),
+        (r#"howdah_worker_exits_total{pool="/",cause="crash"}"#, 4.0),
+        (r#"howdah_reloads_total{pool="/wiki",result="done"}"#, 1.0),
+        (r#"howdah_segment_replacements_total{pool="/"}"#, 2.0),
+        ("howdah_connections_limit", 18_876.0),
+    ] {
+        assert_eq!(samples.get(name), Some(&expected), "{name}");
+    }
+    assert!(!text(OPEN, &common::busy()).contains("pool="), "a single one needs none");
+}
+
+#[test]
 fn buckets_grow_and_their_bounds_are_exact() {
     let mut snapshot = common::busy();
     let mut durations = common::one_slow();
@@ -116,7 +145,7 @@ fn run(program: &str, arguments: &[&str], input: &str) -> Option<Output> {
 
 #[test]
 fn promtool_has_nothing_to_say() {
-    for snapshot in [common::busy(), common::fresh(), common::hostile("\\\"\n}")] {
+    for snapshot in [common::busy(), common::several(), common::fresh(), common::hostile("\\\"\n}")] {
         let Some(output) = run("promtool", &["check", "metrics"], &text(b"", &snapshot)) else {
             eprintln!("skipped: promtool is not installed (apt-get install prometheus)");
             return;

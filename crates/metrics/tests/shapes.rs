@@ -4,7 +4,9 @@
 
 mod common;
 
-use howdah_metrics::{Snapshot, State, status_page};
+use std::collections::BTreeSet;
+
+use howdah_metrics::{Label, Snapshot, State, WorkerState, metrics_page, status_page};
 use serde_json::{Value, json};
 
 fn body(query: &str, snapshot: &Snapshot) -> String {
@@ -92,6 +94,8 @@ fn json_has_the_documented_names() {
         ("/ready", json!(true)),
         ("/trouble", json!(null)),
         ("/generation", json!(7)),
+        ("/server/listeners/1", json!("unix:/run/bookshop")),
+        ("/times/loaded", json!(1_792_777_805.25)),
         ("/uptime_seconds", json!(273_785.0)),
         ("/requests/total", json!(96_088_201)),
         ("/requests/by_class/5xx", json!(28_513)),
@@ -117,6 +121,11 @@ fn json_has_the_documented_names() {
         ("/fronts/1/requests", json!(47_988_001)),
         ("/access_log/dropped", json!(0)),
         ("/history/queue/0", json!(2)),
+        ("/pools/0/name", json!("/")),
+        ("/pools/0/application", json!("shop.psgi")),
+        ("/pools/0/zygote", json!(4110)),
+        ("/pools/0/reloading", json!(false)),
+        ("/pools/0/state", json!("ready")),
     ];
     for (pointer, expected) in cases {
         if pointer.starts_with("/history") {
@@ -126,6 +135,156 @@ fn json_has_the_documented_names() {
         }
     }
     assert_eq!(value["history"]["requests"].as_array().unwrap().len(), 300);
+}
+
+#[test]
+fn a_single_pool_is_what_stands_above_it() {
+    let value = parsed("json", &common::busy());
+    let pool = &value["pools"][0];
+    for name in ["state", "trouble", "generation", "queue", "workers", "lifecycle"] {
+        assert_eq!(value[name], pool[name], "{name}");
+    }
+}
+
+#[test]
+fn above_several_pools_stands_what_they_are_together() {
+    let value = parsed("json", &common::several());
+    let queue = json!({"depth": 7, "limit": 1124, "peak": 197, "oldest_seconds": 2.5, "saturated": true,
+                       "saturated_seconds": 42.0});
+    for (pointer, expected) in [
+        ("/state", json!("ready")),
+        ("/trouble", json!("/wiki: the zygote is dead")),
+        ("/generation", json!(7)),
+        ("/queue", queue),
+        ("/scoreboard", json!("W_WW_W_GWSG_............GG_.")),
+        ("/workers/target", json!(14)),
+        ("/workers/capacity", json!(28)),
+        ("/workers/list/12/pid", json!(4200)),
+        ("/lifecycle/spawns", json!(9693)),
+        ("/pools/1/name", json!("/wiki")),
+        ("/pools/1/state", json!("failing")),
+        ("/pools/1/trouble", json!("the zygote is dead")),
+        ("/pools/1/zygote", json!(null)),
+        ("/pools/1/reloading", json!(true)),
+        ("/pools/1/queue/depth", json!(4)),
+        ("/pools/1/workers/list/0/state", json!("draining")),
+    ] {
+        assert_eq!(value.pointer(pointer), Some(&expected), "{pointer}");
+    }
+    let auto = body("auto", &common::several());
+    for line in [
+        "ParentServerConfigGeneration: 7",
+        "BusyWorkers: 5",
+        "GracefulWorkers: 4",
+        "IdleWorkers: 5",
+        "Processes: 15",
+        "Scoreboard: W_WW_W_GWSG_............GG_.",
+    ] {
+        assert!(auto.lines().any(|found| found == line), "{line} is not in\n{auto}");
+    }
+    assert_eq!(parsed("json=lite", &common::several())["stats"].as_array().unwrap().len(), 15);
+}
+
+#[test]
+fn the_document_can_be_read_back() {
+    for snapshot in [common::busy(), common::several(), common::fresh(), common::hostile("<\"\u{202e}>\n")] {
+        let read: Snapshot = serde_json::from_str(&body("json", &snapshot)).unwrap();
+        assert!(same(&parsed("json", &read), &parsed("json", &snapshot)));
+        for shape in ["auto", "json=lite", "lite"] {
+            assert_eq!(body(shape, &read), body(shape, &snapshot), "{shape}");
+        }
+    }
+}
+
+/// But for the last digit of a fraction.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len() && one.keys().all(|key| same(&one[key], &other[key]))
+        }
+        (Value::Number(one), Value::Number(other)) if one.is_f64() => {
+            let [one, other] = [one, other].map(|number| number.as_f64().unwrap());
+            (one - other).abs() <= one.abs() * 1e-12
+        }
+        _ => one == other,
+    }
+}
+
+#[test]
+fn a_server_of_another_version_can_be_read() {
+    let older = json!({"pools": [{"workers": {"list": [{"pid": 7}]}}]});
+    let read: Snapshot = serde_json::from_value(older).unwrap();
+    assert_eq!((read.pools[0].workers.list[0].pid, read.state()), (7, State::Starting));
+    let newer =
+        json!({"tides": 1, "requests": {"by_class": {"2xx": 5, "6xx": 1}}, "pools": [{"moon": "full"}]});
+    let read: Snapshot = serde_json::from_value(newer).unwrap();
+    assert_eq!(read.requests.by_class.sum(), 5);
+}
+
+#[test]
+fn a_workers_state_has_one_name_in_every_shape() {
+    let expected = [
+        (WorkerState::Starting, "starting", 'S'),
+        (WorkerState::Idle, "idle", '_'),
+        (WorkerState::Busy, "busy", 'W'),
+        (WorkerState::Draining, "draining", 'G'),
+        (WorkerState::Leaving, "leaving", 'G'),
+    ];
+    assert_eq!(WorkerState::ALL.len(), expected.len());
+    let docs = [include_str!("../../../docs/status.md"), include_str!("../../../docs/metrics.md")];
+    let style = include_str!("../assets/status.css");
+    for (state, name, letter) in expected {
+        let mut snapshot = common::busy();
+        snapshot.pools[0].workers.list.truncate(1);
+        snapshot.pools[0].workers.list[0].state = state;
+        assert_eq!((state.name(), state.letter()), (name, letter));
+        assert_eq!(parsed("json", &snapshot)["pools"][0]["workers"]["list"][0]["state"], json!(name));
+        assert!(body("auto", &snapshot).contains(&format!("Scoreboard: {letter}.")), "{name}");
+        assert!(body("notable", &snapshot).contains(&format!("title=\"worker 0: {name}\"")), "{name}");
+        assert!(
+            body("", &snapshot).contains(&format!("<span class=\"state {name}\">{name}</span>")),
+            "{name}"
+        );
+        let metrics = metrics_page(b"", &snapshot).body;
+        assert!(metrics.contains(&format!("\nhowdah_workers{{state=\"{name}\"}} 1\n")), "{name}");
+        let words = |text: &'static str| text.split(|c: char| !c.is_ascii_lowercase());
+        assert!(docs.map(words).into_iter().all(|mut words| words.any(|word| word == name)), "{name}");
+        assert!(
+            state == WorkerState::Idle || style.contains(&format!(".board .{name}")),
+            "{name} has a colour"
+        );
+    }
+}
+
+#[test]
+fn a_pool_is_named_where_there_is_another() {
+    let names = |snapshot: &Snapshot| {
+        let page = body("", snapshot);
+        let shown = ["<th scope=\"col\">Pool</th>", "<td>/wiki</td>", "worker 0 of /: busy", ">Pools<"];
+        let missing = shown.into_iter().filter(|text| !page.contains(text));
+        (missing.collect::<BTreeSet<_>>().len(), page.contains("generation 7"))
+    };
+    assert_eq!(names(&common::busy()), (4, true), "nowhere, and its generation stands for all");
+    assert_eq!(names(&common::several()), (0, false), "everywhere");
+}
+
+#[test]
+fn a_server_serves_as_long_as_one_of_its_pools_does() {
+    use State::{Draining, Failing, Ready, Reloading, Starting};
+    for (states, together) in [
+        (&[][..], Starting),
+        (&[Ready, Ready], Ready),
+        (&[Ready, Failing], Ready),
+        (&[Starting, Reloading, Ready], Reloading),
+        (&[Starting, Failing], Failing),
+        (&[Starting, Starting], Starting),
+        (&[Draining, Draining], Draining),
+    ] {
+        assert_eq!(State::together(states.iter().copied()), together, "{states:?}");
+    }
 }
 
 #[test]

@@ -67,32 +67,28 @@ fn user_name(user: u32, users: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use howdah_metrics::Pool;
-
     use super::*;
+    use crate::fixture::{busy, several};
 
     #[test]
     fn each_server_has_a_line_whether_it_answers_or_not() {
-        let mut snapshot = Snapshot::default();
-        snapshot.server.instance = "shop".to_owned();
-        snapshot.server.pid = 12;
-        snapshot.server.listeners = vec!["http://127.0.0.1:80".to_owned(), "unix:/x".to_owned()];
-        snapshot.times.now = 61.0;
-        snapshot.pools = vec![Pool { application: "app.psgi".to_owned(), ..Pool::default() }];
         let found = |path: &str, owner, server| Found { path: path.into(), owner, server };
         let servers = [
-            found("/run/howdah/shop.sock", Some(0), Server::Known(Box::new(snapshot))),
+            found("/run/howdah/bookshop.sock", Some(0), Server::Known(Box::new(busy()))),
+            found("/run/howdah/several.sock", Some(0), Server::Known(Box::new(several()))),
             found("/tmp/howdah-7/wiki.sock", None, Server::Forbidden),
             found("/srv/control", Some(4_000_000_000), Server::Silent),
         ];
         let text = render(&servers);
         let words: Vec<String> =
-            text.lines().take(4).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+            text.lines().take(5).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(
             words,
             [
                 "name user pid up workers queue application listening control",
-                "shop root 12 1m01s 0 0 app.psgi http://127.0.0.1:80 unix:/x /run/howdah/shop.sock",
+                "bookshop root 4100 3d04h 12 3 shop.psgi http://192.0.2.1:80 unix:/run/bookshop /run/howdah/bookshop.sock",
+                "bookshop root 4100 3d04h 15 7 / shop.psgi, /wiki wiki.psgi http://192.0.2.1:80 unix:/run/bookshop \
+                 /run/howdah/several.sock",
                 "wiki ? - - - - (not yours: ask as root or ?) - /tmp/howdah-7/wiki.sock",
                 "? 4000000000 - - - - (does not answer) - /srv/control",
             ]

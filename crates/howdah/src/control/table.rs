@@ -88,7 +88,7 @@ fn wait(queue: &Queue) -> String {
 }
 
 fn workers(snapshot: &Snapshot) -> String {
-    let shown = usize::from(!snapshot.has_pools())..;
+    let shown = usize::from(!snapshot.has_several_pools())..;
     let rows =
         snapshot.pools.iter().flat_map(|pool| pool.workers.list.iter().map(|worker| cells(pool, worker)));
     let all: Vec<_> = std::iter::once(TITLES.map(str::to_owned)).chain(rows).collect();
@@ -156,6 +156,56 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{busy, several};
+
+    fn has_lines(text: &str, expected: &[&str]) {
+        for line in expected {
+            assert!(text.lines().any(|found| found == *line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_server_with_one_pool() {
+        has_lines(
+            &render(&busy()),
+            &[
+                "bookshop serves shop.psgi with howdah 0.1.0",
+                "listening   http://192.0.2.1:80 unix:/run/bookshop",
+                "processes   front 4100 (up 3d04h), zygote 4110",
+                "generation  7",
+                "workers     12 there, 12 wanted",
+                "queue       3 waiting",
+                "spool       11.7M of responses to slow readers",
+                "worker   pid  state       for  requests  memory  generation     age  request",
+                "     1  4123  idle         1s      4609   38.4M           7   1h24m",
+                "     2  4126  busy         2s      4218   40.7M           7   1h19m  2001:db8::7:1 shop.example.org POST /checkout",
+                "     9     -  starting     9s      1481       -           7  43m21s",
+                "    10  4150  draining    10s      1090   58.6M           7  38m10s  192.0.2.10 shop.example.org GET /checkout",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_server_with_several_has_a_paragraph_for_each_and_a_column_that_tells_them_apart() {
+        has_lines(
+            &render(&several()),
+            &[
+                "bookshop serves / shop.psgi, /wiki wiki.psgi with howdah 0.1.0",
+                "processes   front 4100 (up 3d04h)",
+                "pool        / shop.psgi, zygote 4110",
+                "generation  7",
+                "queue       3 waiting",
+                "pool        /wiki wiki.psgi, zygote dead",
+                "generation  2, the next is loading",
+                "workers     3 there, 2 wanted",
+                "queue       4 waiting, the oldest for 2s: all workers are busy, and there may be no more",
+                "trouble     the zygote is dead",
+                "pool   worker   pid  state       for  requests  memory  generation     age  request",
+                "/           4  4132  idle         4s      3436   45.1M           7   1h09m",
+                "/wiki       1  4201  leaving     0ms         0       -           2     0ms",
+            ],
+        );
+    }
 
     #[test]
     fn spans_have_two_units_at_most() {

@@ -14,12 +14,11 @@ use howdah_metrics::{
     Server, Snapshot, Spool, State, Times, Totals,
 };
 use howdah_supervisor::{Handle, Snapshot as Supervised};
-use howdah_wire::Segment;
 use tokio::time::{Instant, timeout_at};
 
 use super::cpu::Meter;
 use super::memory::{Known, Memories};
-use super::pool::{Stage, Watched, pids, state, worker_pids};
+use super::pool::{Facts, Stage, Watched, pids, state, worker_pids};
 use super::saturation::LONG;
 use super::workers::since_1970;
 use crate::options::Serve;
@@ -61,13 +60,13 @@ pub(crate) type LineCounter = Box<dyn Fn() -> LineCounts + Send>;
 impl Collector {
     pub(super) fn new(
         options: &Serve,
-        segment: Segment,
+        pools: Vec<Facts>,
         counters: Vec<Arc<Counters>>,
         lines: Option<LineCounter>,
         stock: Arc<Stock>,
     ) -> Self {
         Self {
-            pools: vec![Watched::new(options, segment)],
+            pools: pools.into_iter().map(Watched::from).collect(),
             monitor: Monitor::new(counters.clone(), howdah_sys::monotonic_ns()),
             counters,
             lines,
@@ -88,6 +87,10 @@ impl Collector {
             gauges.busy += busy;
         }
         self.monitor.tick(howdah_sys::monotonic_ns(), gauges);
+    }
+
+    fn recall(&mut self, said: Vec<Option<Supervised>>) -> Vec<Supervised> {
+        self.pools.iter_mut().zip(said).map(|(pool, said)| pool.recall(said)).collect()
     }
 
     /// Everything, now that supervisors have answered and memory is measured.
@@ -162,8 +165,8 @@ pub(super) async fn condition(shared: &Shared) -> Option<Condition> {
 
 /// Everything. Memory is measured for so long; what is known from before must do then.
 pub(super) async fn snapshot(shared: &Shared, memories: &Memories, measuring: Duration) -> Snapshot {
-    let known = supervised(shared).await.into_iter().map(Option::unwrap_or_default);
-    let supervised: Vec<Supervised> = known.collect();
+    let said = supervised(shared).await;
+    let supervised = shared.borrow_mut().recall(said);
     let memories = memories.look(supervised.iter().flat_map(worker_pids).collect(), measuring).await;
     shared.borrow_mut().snapshot(&supervised, &memories)
 }

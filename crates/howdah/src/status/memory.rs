@@ -139,6 +139,16 @@ mod tests {
         assert!(known.is_empty());
     }
 
+    #[test]
+    fn who_cannot_measure_takes_nothing_from_what_is_known() {
+        let (own, other) = pids();
+        let long_ago = Instant::now() - FRESH;
+        let mut known = HashMap::from([(own, Measured { at: long_ago, bytes: Some(7) })]);
+        refresh(&mut known, &[own, other], SOON, &|_| None);
+        assert_eq!([own, other].map(|pid| known[&pid].bytes), [Some(7), None]);
+        assert!(known[&own].at > long_ago, "and waits for its next turn");
+    }
+
     #[tokio::test]
     async fn a_measurement_that_hangs_is_waited_for_a_bounded_time_and_not_at_all_later() {
         let (own, other) = pids();

@@ -30,7 +30,6 @@ use std::time::Duration;
 use howdah_front::{Answer, Local, LocalPage, Question, Stock};
 use howdah_metrics::{Counters, Label, Page, Snapshot, metrics_page, status_page};
 use howdah_supervisor::Handle;
-use howdah_wire::Segment;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
@@ -39,6 +38,7 @@ use tokio::time::{MissedTickBehavior, interval};
 pub(crate) use collect::LineCounter;
 use collect::{Collector, Condition, Shared, condition, look_at_queues, snapshot};
 use memory::Memories;
+pub(crate) use pool::Facts;
 use pool::Stage;
 
 use crate::options::Serve;
@@ -72,14 +72,14 @@ impl Observer {
     /// When the system gives no thread.
     pub(crate) fn start(
         options: &Serve,
-        segment: Segment,
+        pools: Vec<Facts>,
         counters: Vec<Arc<Counters>>,
         lines: Option<LineCounter>,
         stock: Arc<Stock>,
     ) -> io::Result<(Self, Option<Arc<Local>>)> {
         let (notes, inbox) = unbounded_channel();
         let (questions, asked) = unbounded_channel();
-        let collector = Collector::new(options, segment, counters, lines, stock);
+        let collector = Collector::new(options, pools, counters, lines, stock);
         let memories = Memories::start()?;
         // The thread makes its event loop itself: one that finds no thread must not be dropped inside of another.
         let watch = move || match tokio::runtime::Builder::new_current_thread().enable_time().build() {

@@ -1,6 +1,7 @@
 //! One pool as `collect` watches it: what its supervisor knows, what stands in its segment, and how long its requests
 //! wait.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,9 @@ use howdah_wire::{Segment, WorkerPhase};
 use super::memory::Known;
 use super::saturation::{Saturation, Staff};
 use super::workers::{since_1970, worker};
-use crate::options::Serve;
+
+/// The trouble with a supervisor that has not answered in time.
+const SILENT: &str = "the supervisor does not answer: this is what it said last";
 
 /// Where the server stands in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,35 +28,47 @@ pub(super) enum Stage {
     Draining,
 }
 
+/// What is known of a pool from the start.
+pub(crate) struct Facts {
+    /// Where it is mounted: what operators call it.
+    pub(crate) name: String,
+    /// What it runs.
+    pub(crate) application: String,
+    /// Where its requests wait, until a supervisor says otherwise.
+    pub(crate) segment: Segment,
+    /// How many workers there may be.
+    pub(crate) workers: RangeInclusive<usize>,
+    /// `--max-queue`.
+    pub(crate) max_queue: u64,
+}
+
 /// What is watched of a pool, and remembered from one look to the next.
 pub(super) struct Watched {
-    /// Where it is mounted.
-    name: String,
-    application: String,
-    /// Until there is a supervisor.
-    segment: Segment,
+    facts: Facts,
     /// Once there is a supervisor.
     pub(super) handle: Option<Handle>,
+    /// What that said last.
+    said: Supervised,
     saturation: Saturation,
-    /// `--max-queue`.
-    limit: u64,
     /// Most that waited at a tick.
     peak: u64,
 }
 
+impl From<Facts> for Watched {
+    fn from(facts: Facts) -> Self {
+        let saturation = Saturation::new(*facts.workers.start(), *facts.workers.end());
+        Self { facts, handle: None, said: Supervised::default(), saturation, peak: 0 }
+    }
+}
+
 impl Watched {
-    /// The one application of the options.
-    pub(super) fn new(options: &Serve, segment: Segment) -> Self {
-        let workers = &options.workers;
-        Self {
-            name: options.app.path.clone().unwrap_or_else(|| "/".to_owned()),
-            application: options.application().to_owned(),
-            segment,
-            handle: None,
-            saturation: Saturation::new(workers.fewest() as usize, workers.count() as usize),
-            limit: u64::from(workers.max_queue),
-            peak: 0,
+    /// What the supervisor has said, or what it said last.
+    pub(super) fn recall(&mut self, said: Option<Supervised>) -> Supervised {
+        match said {
+            Some(said) => self.said = said,
+            None => self.said.trouble = Some(SILENT.to_owned()),
         }
+        self.said.clone()
     }
 
     /// To be called once a second. Requests that wait, workers that run one.
@@ -74,8 +89,8 @@ impl Watched {
         peak: Option<u64>,
     ) -> Pool {
         Pool {
-            name: self.name.clone(),
-            application: self.application.clone(),
+            name: self.facts.name.clone(),
+            application: self.facts.application.clone(),
             state: state(stage, supervised),
             trouble: supervised.trouble.clone(),
             generation: supervised.generation,
@@ -91,7 +106,7 @@ impl Watched {
     fn queue(&self, peak: Option<u64>) -> Queue {
         Queue {
             depth: self.waiting(),
-            limit: self.limit,
+            limit: self.facts.max_queue,
             peak: peak.unwrap_or(self.peak),
             oldest_seconds: self.oldest_wait().as_secs_f64(),
             saturated: self.saturation.is_now,
@@ -142,7 +157,7 @@ impl Watched {
 
     /// The one that workers use now.
     fn segment(&self) -> Segment {
-        self.handle.as_ref().map_or(self.segment, Handle::segment)
+        self.handle.as_ref().map_or(self.facts.segment, Handle::segment)
     }
 
     /// Workers that run a request, by their own word.
@@ -206,5 +221,76 @@ fn label(cause: Cause) -> ExitCause {
         Cause::Resize => ExitCause::Resize,
         Cause::Signal => ExitCause::Signal,
         Cause::Stop => ExitCause::Stop,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use howdah_wire::Shape;
+
+    use super::*;
+
+    fn info(phase: WorkerPhase, draining: bool) -> WorkerInfo {
+        WorkerInfo {
+            index: 0,
+            pid: None,
+            generation: 1,
+            phase,
+            draining,
+            requests: 0,
+            quota: 0,
+            slot: None,
+            started: std::time::SystemTime::now(),
+            since: 0,
+            memory: None,
+        }
+    }
+
+    #[test]
+    fn a_pool_is_as_its_workers_are() {
+        use WorkerPhase::{Busy, Idle, Leaving, Starting};
+        for (stage, (phase, draining), trouble, reloading, expected) in [
+            (Stage::Starting, (Starting, false), false, false, State::Starting),
+            (Stage::Starting, (Idle, false), false, false, State::Starting),
+            (Stage::Starting, (Starting, false), true, false, State::Failing),
+            (Stage::Serving, (Idle, false), false, false, State::Ready),
+            (Stage::Serving, (Busy, false), true, false, State::Ready),
+            (Stage::Serving, (Busy, false), false, true, State::Reloading),
+            (Stage::Serving, (Busy, true), false, true, State::Starting),
+            (Stage::Serving, (Leaving, false), true, true, State::Failing),
+            (Stage::Draining, (Busy, false), true, true, State::Draining),
+        ] {
+            let supervised = Supervised {
+                workers: vec![info(phase, draining)],
+                trouble: trouble.then(|| "bad".to_owned()),
+                reloading,
+                ..Supervised::default()
+            };
+            assert_eq!(state(stage, &supervised), expected, "{stage:?} {phase:?} {draining} {trouble}");
+        }
+    }
+
+    #[test]
+    fn of_a_supervisor_that_does_not_answer_it_is_known_what_it_said() {
+        let (_memfd, segment) =
+            howdah_sys::create_segment(Shape { fronts: 1, workers: 4, slots: 4 }).unwrap();
+        let mut pool = Watched::from(Facts {
+            name: "/shop".to_owned(),
+            application: "shop.psgi".to_owned(),
+            segment,
+            workers: 1..=2,
+            max_queue: 7,
+        });
+        let said = Supervised {
+            generation: 3,
+            workers: vec![info(WorkerPhase::Busy, true)],
+            ..Supervised::default()
+        };
+        pool.recall(Some(said));
+        let recalled = pool.recall(None);
+        let shown = pool.show(Stage::Serving, &recalled, &Known::default(), 1.0, None);
+        assert_eq!((shown.name.as_str(), shown.generation, shown.queue.limit), ("/shop", 3, 7));
+        assert!(shown.trouble.is_some_and(|trouble| trouble.starts_with("the supervisor does not answer")));
+        assert_eq!(shown.workers.list[0].state, howdah_metrics::WorkerState::Draining);
     }
 }

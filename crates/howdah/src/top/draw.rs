@@ -223,7 +223,7 @@ struct Columns {
 
 impl Columns {
     fn of(snapshot: &Snapshot, width: u16) -> Self {
-        Self { is_wide: width >= NARROW, has_pools: snapshot.has_pools() }
+        Self { is_wide: width >= NARROW, has_pools: snapshot.has_several_pools() }
     }
 
     fn has(self, title: &str) -> bool {
@@ -256,9 +256,8 @@ fn heading(snapshot: &Snapshot, view: &View, columns: Columns) -> Row<'static> {
         if view.sort.name() == name { format!("{name}{mark}") } else { name.to_owned() }
     };
     let all = snapshot.together();
-    let (list, wanted) = (&all.workers.list, all.workers.target);
-    let busy = list.iter().filter(|worker| worker.request.is_some()).count();
-    let last = Cell::from(format!("request ({busy}/{} busy, {wanted} wanted)", list.len()));
+    let (busy, there, wanted) = (all.workers.busy().running(), all.workers.list.len(), all.workers.target);
+    let last = Cell::from(format!("request ({busy}/{there} busy, {wanted} wanted)"));
     let titles = columns.cells(COLUMNS.map(|(title, _)| name(title)));
     Row::new(titles.chain([last])).style(Modifier::BOLD | Modifier::REVERSED)
 }
@@ -269,16 +268,17 @@ fn to_the_right(title: &str, text: String, width: u16) -> Cell<'static> {
 }
 
 fn row(pool: &Pool, worker: &Worker, columns: Columns) -> Row<'static> {
+    let dash = || "-".to_owned();
     let texts = [
         pool.name.clone(),
         worker.index.to_string(),
-        worker.pid.to_string(),
+        if worker.pid == 0 { dash() } else { worker.pid.to_string() },
         worker.state.name().to_owned(),
         time(worker.state_seconds),
         worker.requests.to_string(),
-        worker.memory.map_or_else(|| "-".to_owned(), |bytes| size(bytes as f64)),
+        worker.memory.map_or_else(dash, |bytes| size(bytes as f64)),
         time(worker.age_seconds),
-        if worker.request.is_some() { time(worker.request_seconds()) } else { "-".to_owned() },
+        if worker.request.is_some() { time(worker.request_seconds()) } else { dash() },
     ];
     let style =
         if worker.request.is_some() { Style::new().add_modifier(Modifier::BOLD) } else { Style::new() };
@@ -305,35 +305,17 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::{KeyCode, KeyEvent};
-    use serde_json::json;
 
     use super::*;
+    use crate::fixture::{busy, several};
     use crate::top::text_of;
 
+    /// A server that has had so many requests, at such a time.
     fn snapshot(total: u64, now: f64) -> Snapshot {
-        let worker = |index: u32, seconds: Option<f64>| {
-            json!({
-                "index": index, "pid": 1000 + index, "state": if seconds.is_some() { "busy" } else { "idle" },
-                "state_seconds": 1.5, "age_seconds": 4000.0, "requests": 100 * index, "memory": 3 << 20,
-                "request": seconds.map(|seconds| json!({
-                    "client": "192.0.2.7", "host": "shop.example", "method": "GET",
-                    "target": format!("/cart/{index}?\u{fffd}\\x1b[2J"), "seconds": seconds,
-                })),
-            })
-        };
-        let times = json!({"count": 9, "p50": 0.001, "p90": 0.002, "p99": 0.25, "max": 3.0});
-        serde_json::from_value(json!({
-            "server": {"version": "Howdah/1", "name": "shop", "pid": 77}, "load": [0.5, 0.25, 0.125],
-            "times": {"now": now, "started": now - 90_000.0},
-            "requests": {"total": total, "by_class": {"5xx": 0}, "bytes_in": 0, "bytes_out": 0},
-            "recent": {"seconds": 60.0, "duration": times, "queue": times, "queue_peak": 12},
-            "connections": {"open": 7, "by_state": {"idle": 4, "running": 2, "detached": 1, "of_tomorrow": 3}},
-            "pools": [{
-                "name": "/", "state": "ready", "generation": 3, "queue": {"depth": 5, "limit": 1024},
-                "workers": {"target": 4, "list": [worker(0, None), worker(1, Some(0.5)), worker(2, Some(70.0)), worker(3, None)]},
-            }],
-        }))
-        .unwrap()
+        let mut snapshot = busy();
+        (snapshot.requests.total, snapshot.times.now) = (total, now);
+        snapshot.recent.queue.count = 0;
+        snapshot
     }
 
     fn screen(frame: &Frame, view: &mut View, (width, height): (u16, u16)) -> String {
@@ -349,22 +331,51 @@ mod tests {
         frame.follow(Ok(snapshot(1500, 12.0)));
         let screen = screen(&frame, &mut view, (80, 24));
         for text in [
-            "shop  ready  generation 3  up 1d01h",
+            "bookshop  ready  generation 7  up 0",
             "250/s requests  0/s errors",
-            "duration       1.00ms   2.00ms    250ms    3.00s",
-            "first byte          -        -        -        -",
-            "5 of 1024, 12 at most in the last 1m00s",
-            "7 open  4 idle  2 running  1 detached",
-            "   1m10s  GET shop.example/cart/2?",
+            "duration       17.4ms   29.5ms    461ms    923ms",
+            "queue               -        -        -        -",
+            "3 of 1024, 19 at most in the last 1m02s",
+            "241 open  211 idle  4 reading  3 queued  8 running  12 writing",
+            "   14.2s  GET shop.example.org/reports/annual/2026.pdf",
             "time",
-            "request (2/4 busy, 4 wanted)",
+            "request (5/12 busy, 12 wanted)",
             "q quit  s sort: time  r reverse  p pause  + - every 1.00s  up down scroll",
         ] {
             assert!(screen.contains(text), "{text} is not in\n{screen}");
         }
-        let pids: Vec<_> = screen.lines().filter_map(|line| line.get(5..12)).map(str::trim).collect();
-        let order: Vec<_> = pids.iter().filter(|text| text.starts_with("100") && text.len() == 4).collect();
-        assert_eq!(order, [&"1002", &"1001", &"1000", &"1003"], "\n{screen}");
+        let lines = screen.lines().skip_while(|line| !line.starts_with("   #"));
+        let pids: Vec<_> = lines.filter_map(|line| line.get(8..12)).collect();
+        assert_eq!(pids[1..5], ["4129", "4141", "4126", "4150"], "the longest first\n{screen}");
+    }
+
+    #[test]
+    fn several_pools_are_told_apart_by_a_column() {
+        for (snapshot, expected) in [
+            (
+                busy(),
+                [
+                    "bookshop  ready  generation 7  up 3d04h  Howdah/0.1.0 pid 4100",
+                    "waiting     3 of 1024, 19 at most in the last 1m02s",
+                    "   #     pid state       for  requests  memory    age  timev request (5/12 busy, 12 wanted)",
+                    "  11    4153 idle      11.8s       699   60.8M 32m59s      -",
+                ],
+            ),
+            (
+                several(),
+                [
+                    "bookshop  ready  up 3d04h  Howdah/0.1.0 pid 4100",
+                    "waiting     7 of 1124, the oldest for 2.50s: there may be no more workers",
+                    "pool        #     pid state       for  requests  memory    age  timev request (5/15 busy, 14 wanted)",
+                    "/wiki       0    4200 draining      0         0       -      0      -",
+                ],
+            ),
+        ] {
+            let screen = screen(&Frame::new(snapshot), &mut View::plain(), (120, 32));
+            for text in expected {
+                assert!(screen.contains(text), "{text} is not in\n{screen}");
+            }
+        }
     }
 
     #[test]
@@ -381,8 +392,8 @@ mod tests {
         let frame = Frame::new(snapshot(1, 1.0));
         view.key(KeyEvent::from(KeyCode::PageDown));
         let screen = screen(&frame, &mut view, (80, HEAD + 5 + 3 + 1));
-        assert_eq!(view.scroll, 2);
-        assert!(screen.contains("1003") && !screen.contains("1002 busy"), "\n{screen}");
+        assert_eq!(view.scroll, 10);
+        assert!(screen.contains("4153") && !screen.contains("4129"), "\n{screen}");
     }
 
     #[test]
@@ -390,10 +401,10 @@ mod tests {
         let mut view = View::new(Duration::from_secs(1));
         let mut frame = Frame::new(snapshot(10, 1.0));
         frame.follow(Err("no server answers".to_owned()));
-        assert!(screen(&frame, &mut view, (80, 24)).starts_with("shop  no server answers"));
+        assert!(screen(&frame, &mut view, (80, 24)).starts_with("bookshop  no server answers"));
         let mut next = snapshot(3, 2.0);
         next.server.pid = 78;
         frame.follow(Ok(next));
-        assert!(screen(&frame, &mut view, (80, 24)).contains("0/s requests"), "counters began anew");
+        assert!(screen(&frame, &mut view, (80, 24)).contains("1235/s requests"), "counters began anew");
     }
 }

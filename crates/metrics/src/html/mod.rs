@@ -77,7 +77,7 @@ fn header(out: &mut String, snapshot: &Snapshot, all: &Pool) {
     if !server.perl.is_empty() {
         facts.push(format!("perl {}", server.perl.trim_start_matches('v')));
     }
-    if !snapshot.has_pools() {
+    if !snapshot.has_several_pools() {
         facts.push(format!("generation {}", all.generation));
     }
     facts.push(format!("up {}", long(snapshot.times.uptime())));

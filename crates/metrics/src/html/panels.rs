@@ -14,7 +14,7 @@ pub(super) fn put_panels(out: &mut String, snapshot: &Snapshot, all: &Pool) {
     pairs(out, "Connections", &connections(snapshot));
     pairs(out, "Failures", &counted(&snapshot.requests.failures));
     pairs(out, "Workers come and gone", &lifecycle(all));
-    if snapshot.has_pools() {
+    if snapshot.has_several_pools() {
         pools(out, snapshot);
     }
     fronts(out, snapshot);

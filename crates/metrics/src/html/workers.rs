@@ -30,7 +30,7 @@ pub(super) fn put_board(out: &mut String, snapshot: &Snapshot) {
     out.push_str("<section id=\"board\" class=\"board\" aria-hidden=\"true\">");
     for (pool, worker) in workers(snapshot) {
         let (index, state, pace) = (worker.index, worker.state.name(), pace(worker));
-        let of = if snapshot.has_pools() { format!(" of {}", pool.name) } else { String::new() };
+        let of = if snapshot.has_several_pools() { format!(" of {}", pool.name) } else { String::new() };
         put(
             out,
             format_args!("<i class=\"{state}{pace}\" title=\"worker {index}{}: {state}\"></i>", Text(&of)),
@@ -42,17 +42,17 @@ pub(super) fn put_board(out: &mut String, snapshot: &Snapshot) {
 /// Of which pool a worker is, says a column that is there when there are several.
 pub(super) fn put_table(out: &mut String, snapshot: &Snapshot) {
     out.push_str("<section id=\"workers\" class=\"wide\"><h2>Workers</h2><div class=\"scroll\"><table class=\"sortable\"><thead><tr>");
-    let pool = snapshot.has_pools().then_some(("Pool", false));
+    let pool = snapshot.has_several_pools().then_some(("Pool", false));
     for (name, number) in pool.into_iter().chain(COLUMNS) {
         let class = if number { " class=\"n\"" } else { "" };
         put(out, format_args!("<th scope=\"col\"{class}>{name}</th>"));
     }
     out.push_str("</tr></thead><tbody>");
     for (pool, worker) in workers(snapshot) {
-        row(out, snapshot.has_pools().then_some(pool), worker);
+        row(out, snapshot.has_several_pools().then_some(pool), worker);
     }
     if workers(snapshot).next().is_none() {
-        let columns = COLUMNS.len() + usize::from(snapshot.has_pools());
+        let columns = COLUMNS.len() + usize::from(snapshot.has_several_pools());
         put(out, format_args!("<tr><td colspan=\"{columns}\" class=\"none\">There is no worker.</td></tr>"));
     }
     out.push_str("</tbody></table></div></section>");

@@ -86,6 +86,38 @@ fn shop() -> Pool {
     }
 }
 
+/// A server with the same pool at its root, and one that is in trouble.
+pub(crate) fn several() -> Snapshot {
+    let mut snapshot = busy();
+    snapshot.pools.push(wiki());
+    snapshot
+}
+
+fn wiki() -> Pool {
+    let states = [WorkerState::Draining, WorkerState::Leaving, WorkerState::Idle];
+    let of = |(index, state)| Worker { index, state, pid: 4200 + index, generation: 2, ..Worker::default() };
+    Pool {
+        name: "/wiki".into(),
+        application: "wiki.psgi".into(),
+        state: State::Failing,
+        trouble: Some("the zygote is dead".into()),
+        generation: 2,
+        loaded: NOW - 60.0,
+        reloading: true,
+        zygote: None,
+        queue: Queue {
+            depth: 4,
+            limit: 100,
+            peak: 9,
+            oldest_seconds: 2.5,
+            saturated: true,
+            saturated_seconds: 7.0,
+        },
+        workers: Workers { target: 2, capacity: 4, list: (0..).zip(states).map(of).collect() },
+        lifecycle: Lifecycle { spawns: 5, reloads: 1, ..Lifecycle::default() },
+    }
+}
+
 fn worker(index: u32) -> Worker {
     let states =
         [WorkerState::Busy, WorkerState::Idle, WorkerState::Busy, WorkerState::Busy, WorkerState::Idle];
