@@ -3,7 +3,7 @@
  *
  *     howdah: worker [shop] (req=42) W 127.0.0.1 example.org GET /cart HTTP/1.1
  *
- * The letters are those of the status page: S starting, W working, _ idle, G leaving.
+ * The letters are those of the status page: S starting, W busy, _ idle, G leaving.
  *
  * The kernel reads /proc/PID/cmdline out of the process's own memory, where the arguments stood at its start and the
  * environment behind them, which perl has moved away. So a title is some bytes written there: no system call, no

@@ -4,8 +4,8 @@
 //! ```text
 //! front thread ── Recorder ──> Counters ─┐
 //! front thread ── Recorder ──> Counters ─┼─ Monitor (once a second) ─> Recent, History ─┐
-//!                                        └────────────── Totals ────────────────────────┼─> Snapshot ─> page, metrics
-//! supervisor ── workers, spawns, exits ─────────────────────────────────────────────────┘
+//!                                        └────────────── Totals ────────────────────────┼─> Snapshot ─> page, metrics,
+//! supervisor of each pool ── workers, queue, spawns, exits ──> Pool ────────────────────┘             control socket
 //! ```
 //!
 //! Called by the front: a [`Recorder`] per thread counts as requests end, which costs a few nanoseconds each. Whoever
