@@ -8,6 +8,8 @@ use crate::snapshot::Snapshot;
 const TIME: &str = "%A, %d-%b-%Y %H:%M:%S %Z";
 /// Open slots beyond this many would only make the line long.
 const MOST_SLOTS: usize = 1024;
+/// No server has a worker beyond it. What another process says of itself may be anything.
+const MOST_WORKERS: usize = 1 << 16;
 
 /// Renders the page. Every key is there, also those that httpd leaves out while nothing has happened.
 pub(crate) fn render(snapshot: &Snapshot) -> String {
@@ -86,9 +88,11 @@ pub(crate) fn scoreboard(snapshot: &Snapshot) -> String {
 fn letters(workers: &Workers) -> Vec<char> {
     let least = workers.list.iter().map(|worker| worker.index as usize + 1).max().unwrap_or(0);
     let slots = least.max((workers.capacity as usize).min(MOST_SLOTS));
-    let mut letters = vec!['.'; slots];
+    let mut letters = vec!['.'; slots.min(MOST_WORKERS)];
     for worker in &workers.list {
-        letters[worker.index as usize] = worker.state.letter();
+        if let Some(letter) = letters.get_mut(worker.index as usize) {
+            *letter = worker.state.letter();
+        }
     }
     letters
 }

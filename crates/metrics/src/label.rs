@@ -296,13 +296,13 @@ impl<L: Label> Per<L> {
     /// All values together.
     #[must_use]
     pub fn sum(&self) -> u64 {
-        self.values.iter().sum()
+        self.values.iter().fold(0, |sum, value| sum.saturating_add(*value))
     }
 
     /// Adds those of another.
     pub(crate) fn add(&mut self, other: &Self) {
         for (value, more) in self.values.iter_mut().zip(&other.values) {
-            *value += more;
+            *value = value.saturating_add(*more);
         }
     }
 }

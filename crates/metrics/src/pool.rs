@@ -209,10 +209,10 @@ fn joined(before: Option<String>, pool: &Pool) -> Option<String> {
 
 impl Queue {
     fn add(&mut self, other: &Self) {
-        self.depth += other.depth;
-        self.limit += other.limit;
+        add(&mut self.depth, other.depth);
+        add(&mut self.limit, other.limit);
         // They need not have been at the same time, but no more than that ever waited.
-        self.peak += other.peak;
+        add(&mut self.peak, other.peak);
         self.oldest_seconds = self.oldest_seconds.max(other.oldest_seconds);
         self.saturated |= other.saturated;
         self.saturated_seconds = self.saturated_seconds.max(other.saturated_seconds);
@@ -221,18 +221,23 @@ impl Queue {
 
 impl Workers {
     fn add(&mut self, other: &Self) {
-        self.target += other.target;
-        self.capacity += other.capacity;
+        self.target = self.target.saturating_add(other.target);
+        self.capacity = self.capacity.saturating_add(other.capacity);
         self.list.extend_from_slice(&other.list);
     }
 }
 
 impl Lifecycle {
     fn add(&mut self, other: &Self) {
-        self.spawns += other.spawns;
+        add(&mut self.spawns, other.spawns);
         self.exits.add(&other.exits);
-        self.reloads += other.reloads;
-        self.failed_reloads += other.failed_reloads;
-        self.replacements += other.replacements;
+        add(&mut self.reloads, other.reloads);
+        add(&mut self.failed_reloads, other.failed_reloads);
+        add(&mut self.replacements, other.replacements);
     }
+}
+
+/// What another process says of itself may be anything.
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use howdah_metrics::{metrics_page, printable, status_page};
+use howdah_metrics::{Snapshot, metrics_page, printable, status_page};
 use proptest::prelude::*;
 
 /// Tags of a page whose strings are all empty: no text may add one.
@@ -11,7 +11,11 @@ fn tags(html: &str) -> usize {
 }
 
 fn page(query: &str, text: &str) -> String {
-    status_page(query.as_bytes(), &common::hostile(text)).body
+    page_of(query, &common::hostile(text))
+}
+
+fn page_of(query: &str, snapshot: &Snapshot) -> String {
+    status_page(query.as_bytes(), snapshot).body
 }
 
 const ATTACKS: [&str; 7] = [
@@ -48,6 +52,20 @@ fn no_text_forges_a_line() {
     assert!(lite.lines().skip(8).all(|line| line.split(' ').count() == 8), "{lite}");
     let metrics = metrics_page(b"", &common::hostile(attack)).body;
     assert!(metrics.lines().all(|line| line.starts_with('#') || line.starts_with("howdah_")), "{metrics}");
+}
+
+#[test]
+fn no_number_of_another_process_is_too_much() {
+    let mut snapshot = common::several();
+    for pool in &mut snapshot.pools {
+        pool.workers.list[0].index = u32::MAX;
+        (pool.workers.target, pool.workers.capacity) = (u32::MAX, u32::MAX);
+        (pool.queue.depth, pool.lifecycle.spawns) = (u64::MAX, u64::MAX);
+    }
+    let document = page_of("json", &snapshot);
+    let value: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(value["queue"]["depth"].as_u64(), Some(u64::MAX));
+    assert!(value["scoreboard"].as_str().unwrap().len() <= 2 << 16);
 }
 
 proptest! {

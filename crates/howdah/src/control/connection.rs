@@ -8,6 +8,9 @@ use anyhow::{Context, anyhow, bail};
 
 use crate::protocol::{Answer, Request};
 
+/// Characters that are shown of an answer that is none.
+const SHOWN: usize = 200;
+
 /// Asks, and reads the answer.
 ///
 /// # Errors
@@ -59,5 +62,8 @@ pub(super) fn hear(server: &mut impl BufRead, path: &Path) -> anyhow::Result<Ans
     if read.is_err() || line.is_empty() {
         bail!("the server at {} ended before it answered; its log may tell why", path.display());
     }
-    serde_json::from_str(&line).with_context(|| format!("cannot understand the server: {}", line.trim_end()))
+    serde_json::from_str(&line).with_context(|| {
+        let start: String = line.trim_end().chars().take(SHOWN).collect();
+        format!("cannot understand the server, which may be of another version: {start}")
+    })
 }
