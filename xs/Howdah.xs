@@ -6,38 +6,71 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#define CONSTANT(name) newCONSTSUB(gv_stashpvs("Howdah::XS", GV_ADD), #name, newSVuv(name))
+
 MODULE = Howdah::XS    PACKAGE = Howdah::XS
 
 PROTOTYPES: DISABLE
 
-SV *
+BOOT:
+    CONSTANT(LEAVE_SIGNAL);
+    CONSTANT(LEAVE_EXIT);
+    CONSTANT(ZYGOTE_ORDER_ATTACH);
+    CONSTANT(ZYGOTE_ORDER_SEGMENT);
+    CONSTANT(ZYGOTE_ORDER_SPAWN);
+    CONSTANT(ZYGOTE_ORDER_STOP);
+    CONSTANT(ZYGOTE_REPORT_READY);
+    CONSTANT(ZYGOTE_REPORT_FAILED);
+    CONSTANT(ZYGOTE_REPORT_SPAWNED);
+    CONSTANT(ZYGOTE_REPORT_EXITED);
+    CONSTANT(ZYGOTE_REPORT_LOG);
+    CONSTANT(ZYGOTE_TITLES);
+    CONSTANT(ZYGOTE_ERRORS);
+
+void
 attach(int control)
-  CODE:
-    struct hd_packet packet;
+  PPCODE:
+    OrderRecord order;
     fcntl(control, F_SETFD, FD_CLOEXEC);
-    if (!hd_receive(control, &packet))
-        XSRETURN_UNDEF;
-    char secret[32];
-    int fronts, fields = sscanf(packet.text, "attach %d %*u %*u %31s", &fronts, secret);
-    if (fields != 2 || packet.count < 1 + fronts)
-        croak("the front began with '%s'", packet.text);
-    hd_map_segment(aTHX_ packet.fds[0]);
-    close(packet.fds[0]);
-    hd_know_fronts(aTHX_ packet.fds + 1, fronts);
-    if (packet.count > 1 + fronts) {
-        hd_open_errors(aTHX_ packet.fds[1 + fronts], secret);
-        close(packet.fds[1 + fronts]);
-    }
-    RETVAL = newSVpv(packet.text, 0);
-  OUTPUT:
-    RETVAL
+    if (!hd_attach(aTHX_ control, &order))
+        XSRETURN_EMPTY;
+    mXPUSHu(order.generation);
+    mXPUSHu(order.flags & ZYGOTE_TITLES ? 1 : 0);
 
 bool
-send(int fd, SV *text)
+report(int control, UV kind, SV *text)
   CODE:
     STRLEN length;
     const char *bytes = SvPVutf8(text, length);
-    RETVAL = hd_send_packet(fd, bytes, length);
+    const ReportRecord report = {.kind = kind};
+    RETVAL = hd_send_report(control, &report, bytes, length);
+  OUTPUT:
+    RETVAL
+
+void
+read_order(SV *packet, UV descriptors)
+  PPCODE:
+    STRLEN length;
+    const char *bytes = SvPVbyte(packet, length);
+    OrderRecord order;
+    if (!hd_read_order(&order, bytes, length, descriptors))
+        XSRETURN_EMPTY;
+    mXPUSHu(order.kind);
+    mXPUSHu(order.worker);
+    mXPUSHu(order.generation);
+    mXPUSHu(order.flags);
+    mXPUSHp((const char *)order.secret, sizeof order.secret);
+
+SV *
+write_report(UV kind, UV worker, IV pid, IV status, SV *text)
+  CODE:
+    STRLEN length;
+    const char *bytes = SvPVbyte(text, length);
+    const ReportRecord report = {.kind = kind, .worker = worker, .pid = pid, .status = status};
+    struct iovec parts[2];
+    hd_write_report(parts, &report, bytes, length);
+    RETVAL = newSVpvn(parts[0].iov_base, parts[0].iov_len);
+    sv_catpvn(RETVAL, parts[1].iov_base, parts[1].iov_len);
   OUTPUT:
     RETVAL
 

@@ -1,6 +1,7 @@
 /*
- * The zygote's side of the control socket to the supervisor: packets of text with descriptors beside them, and a
- * descriptor that becomes readable when a child has ended. Called by Howdah::Zygote and zygote.c only.
+ * The zygote's side of the control socket to the supervisor: packets in and out, with descriptors beside them, and a
+ * descriptor that becomes readable when a child has ended. message.c has what the packets say. Called by Howdah::Zygote
+ * and zygote.c only.
  */
 #include "howdah.h"
 #include "control.h"
@@ -8,10 +9,7 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
-
-#define LONGEST_PACKET 65536
 
 union descriptors_space {
     char bytes[CMSG_SPACE(sizeof(int) * HD_MOST_DESCRIPTORS)];
@@ -27,9 +25,10 @@ static void take_descriptors(struct hd_packet *packet, struct msghdr *header) {
     memcpy(packet->fds, CMSG_DATA(part), packet->count * sizeof(int));
 }
 
-/* The next packet and its descriptors; false when the front is gone. A longer one than any command is cut. */
+/* The next packet and its descriptors; false when the front is gone. */
 bool hd_receive(int fd, struct hd_packet *packet) {
-    struct iovec part = {packet->text, sizeof packet->text - 1};
+    char bytes[sizeof(OrderRecord) + 1]; /* so that a longer packet shows */
+    struct iovec part = {bytes, sizeof bytes};
     union descriptors_space space;
     struct msghdr header = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof space.bytes};
@@ -39,8 +38,8 @@ bool hd_receive(int fd, struct hd_packet *packet) {
     while (length < 0 && errno == EINTR);
     if (length <= 0)
         return false;
-    packet->text[length] = '\0';
     take_descriptors(packet, &header);
+    packet->understood = hd_read_order(&packet->order, bytes, length, packet->count);
     return true;
 }
 
@@ -49,11 +48,14 @@ void hd_close_all(const int *fds, int count) {
         close(fds[count]);
 }
 
-/* Sends a packet, cut at the longest that the front reads. False when the front is gone. */
-bool hd_send_packet(int fd, const char *bytes, STRLEN length) {
+/* False when the front is gone. */
+bool hd_send_report(int fd, const ReportRecord *report, const char *text, size_t length) {
+    struct iovec parts[2];
+    struct msghdr header = {.msg_iov = parts, .msg_iovlen = 2};
     ssize_t sent;
+    hd_write_report(parts, report, text, length);
     do
-        sent = send(fd, bytes, length < LONGEST_PACKET ? length : LONGEST_PACKET, MSG_NOSIGNAL);
+        sent = sendmsg(fd, &header, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     return sent >= 0;
 }

@@ -1,20 +1,27 @@
 #ifndef HOWDAH_CONTROL_H
 #define HOWDAH_CONTROL_H
-/* What control.c and zygote.c do for the zygote. */
+/* What message.c, control.c and zygote.c do for the zygote. */
 #include "howdah.h"
+
+#include <sys/uio.h>
 
 #define HD_MOST_DESCRIPTORS 64
 
 /* What the front says. */
 struct hd_packet {
-    char text[128];
+    bool understood; /* else it is no order */
+    OrderRecord order;
     int count;
     int fds[HD_MOST_DESCRIPTORS];
 };
 
+/* message.c */
+bool hd_read_order(OrderRecord *order, const void *packet, size_t length, U32 descriptors);
+void hd_write_report(struct iovec parts[2], const ReportRecord *report, const char *text, size_t length);
+
 /* control.c */
 bool hd_receive(int fd, struct hd_packet *packet);
-bool hd_send_packet(int fd, const char *bytes, STRLEN length);
+bool hd_send_report(int fd, const ReportRecord *report, const char *text, size_t length);
 int hd_watch_children(void);
 void hd_clear_children(int fd);
 void hd_close_all(const int *fds, int count);
@@ -25,6 +32,7 @@ void hd_use_huge_pages(void);
 
 /* zygote.c */
 void hd_prepare(pTHX_ SV *name, bool titles);
+bool hd_attach(pTHX_ int control, OrderRecord *order);
 bool hd_obey(pTHX_ int control, int ended, SV *before_fork);
 
 #endif

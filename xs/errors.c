@@ -133,11 +133,11 @@ static SSize_t write_records(pTHX_ PerlIO *f, const void *bytes, Size_t count) {
 }
 
 /* Makes `fd` this process's standard error; what Perl writes there bears the mark. */
-void hd_open_errors(pTHX_ int fd, const char *secret) {
+void hd_open_errors(pTHX_ int fd, const U8 *secret) {
     PerlIO *handle = Perl_error_log;
     if (dup2(fd, STDERR_FILENO) < 0 || fstat(STDERR_FILENO, &errors.pipe) != 0 || !PerlIOValid(handle))
         return;
-    my_snprintf(errors.mark, sizeof errors.mark, "\x1e%s", secret);
+    my_snprintf(errors.mark, sizeof errors.mark, "\x1e%.*s", ZYGOTE_SECRET, (const char *)secret);
     while (PerlIOValid(PerlIONext(handle)))
         handle = PerlIONext(handle);
     if (PerlIOBase(handle)->tab != &PerlIO_unix)

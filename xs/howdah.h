@@ -125,7 +125,7 @@ void hd_title_request(pTHX);
 void hd_title_state(char state);
 
 /* errors.c */
-void hd_open_errors(pTHX_ int fd, const char *secret);
+void hd_open_errors(pTHX_ int fd, const U8 *secret);
 void hd_sign_errors(U16 worker);
 void hd_mark_errors(const char *level);
 

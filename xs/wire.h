@@ -178,6 +178,26 @@ typedef uint64_t AtomicU64;
 #define REQUEST_EXTENT 32
 
 /*
+ Longest packet on the control socket, in bytes.
+ */
+#define ZYGOTE_PACKET (64 * 1024)
+
+/*
+ Letters of the secret by which the front knows what Perl itself writes to standard error.
+ */
+#define ZYGOTE_SECRET 16
+
+/*
+ Order flag of an attach: the titles of workers tell the request that they run.
+ */
+#define ZYGOTE_TITLES 1
+
+/*
+ Order flag of an attach: the last descriptor becomes standard error, and `secret` marks what Perl writes there.
+ */
+#define ZYGOTE_ERRORS 2
+
+/*
  Kind of a [`Message`] on a worker's channel.
  */
 enum MessageKind
@@ -338,6 +358,72 @@ enum Phase
 typedef enum Phase Phase;
 #else
 typedef uint8_t Phase;
+#endif // __STDC_VERSION__ >= 202311L
+
+/*
+ What the front orders.
+ */
+enum ZygoteOrder
+#if __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // __STDC_VERSION__ >= 202311L
+ {
+  /*
+   Map this segment, know these front threads, load the application. The first order, and sent once.
+   */
+  ZYGOTE_ORDER_ATTACH = 1,
+  /*
+   Workers that are forked from now on use this segment.
+   */
+  ZYGOTE_ORDER_SEGMENT = 2,
+  /*
+   Fork a worker.
+   */
+  ZYGOTE_ORDER_SPAWN = 3,
+  /*
+   Fork no more, and exit when the last worker has.
+   */
+  ZYGOTE_ORDER_STOP = 4,
+};
+#if __STDC_VERSION__ >= 202311L
+typedef enum ZygoteOrder ZygoteOrder;
+#else
+typedef uint32_t ZygoteOrder;
+#endif // __STDC_VERSION__ >= 202311L
+
+/*
+ What a zygote reports.
+ */
+enum ZygoteReport
+#if __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // __STDC_VERSION__ >= 202311L
+ {
+  /*
+   The application is loaded. Text: the version of perl.
+   */
+  ZYGOTE_REPORT_READY = 1,
+  /*
+   It does not load, and the zygote exits. Text: Perl's message.
+   */
+  ZYGOTE_REPORT_FAILED = 2,
+  /*
+   A worker was forked.
+   */
+  ZYGOTE_REPORT_SPAWNED = 3,
+  /*
+   A worker has ended, or could not be forked.
+   */
+  ZYGOTE_REPORT_EXITED = 4,
+  /*
+   Text for the log.
+   */
+  ZYGOTE_REPORT_LOG = 5,
+};
+#if __STDC_VERSION__ >= 202311L
+typedef enum ZygoteReport ZygoteReport;
+#else
+typedef uint32_t ZygoteReport;
 #endif // __STDC_VERSION__ >= 202311L
 
 /*
@@ -683,6 +769,59 @@ typedef struct Message {
    */
   uint64_t value;
 } Message;
+
+/*
+ An order, in this machine's byte order. What its kind does not use is 0.
+ */
+typedef struct OrderRecord {
+  /*
+   A [`ZygoteOrder`].
+   */
+  uint32_t kind;
+  /*
+   How many descriptors come with it.
+   */
+  uint32_t descriptors;
+  /*
+   Spawn: the worker's cell.
+   */
+  uint32_t worker;
+  /*
+   Attach: the load of the application that this zygote is for.
+   */
+  uint32_t generation;
+  /*
+   Attach: [`ZYGOTE_TITLES`] and [`ZYGOTE_ERRORS`].
+   */
+  uint32_t flags;
+  /*
+   Attach with [`ZYGOTE_ERRORS`].
+   */
+  uint8_t secret[ZYGOTE_SECRET];
+} OrderRecord;
+
+/*
+ A report, in this machine's byte order; text of the kinds that have any stands behind it. What its kind does not use
+ is 0.
+ */
+typedef struct ReportRecord {
+  /*
+   A [`ZygoteReport`].
+   */
+  uint32_t kind;
+  /*
+   Spawned, exited: the worker's cell.
+   */
+  uint32_t worker;
+  /*
+   Spawned, exited: its process id; 0 in an exited when there was no process.
+   */
+  int32_t pid;
+  /*
+   Exited: as from waitpid(2).
+   */
+  int32_t status;
+} ReportRecord;
 
 /*
  Uses the segment mapped at `base`, from now on instead of one attached before. 0 when it fits, 1 when it is of another

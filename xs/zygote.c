@@ -44,13 +44,35 @@ void hd_prepare(pTHX_ SV *name, bool titles) {
     hd_use_huge_pages();
 }
 
-static void tell(const char *format, ...) {
+/* The front's first order, which is carried out. False when the front is gone already. */
+bool hd_attach(pTHX_ int control, OrderRecord *order) {
+    struct hd_packet packet;
+    if (!hd_receive(control, &packet))
+        return false;
+    if (!packet.understood || packet.order.kind != ZYGOTE_ORDER_ATTACH)
+        croak("the front's first order is none that these modules know: install front and Perl modules of one version");
+    *order = packet.order;
+    bool has_errors = order->flags & ZYGOTE_ERRORS;
+    hd_map_segment(aTHX_ packet.fds[0]);
+    close(packet.fds[0]);
+    hd_know_fronts(aTHX_ packet.fds + 1, packet.count - 1 - has_errors);
+    if (has_errors) {
+        hd_open_errors(aTHX_ packet.fds[packet.count - 1], order->secret);
+        close(packet.fds[packet.count - 1]);
+    }
+    return true;
+}
+
+static void report(ReportRecord report) { hd_send_report(zygote.control, &report, "", 0); }
+
+static void report_text(const char *format, ...) {
+    const ReportRecord report = {.kind = ZYGOTE_REPORT_LOG};
     char text[128];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    hd_send_packet(zygote.control, text, strlen(text));
+    hd_send_report(zygote.control, &report, text, strlen(text));
 }
 
 static void note_end(pid_t pid, int status) {
@@ -58,7 +80,7 @@ static void note_end(pid_t pid, int status) {
         if (zygote.children[index] == pid) {
             zygote.children[index] = 0;
             zygote.living--;
-            tell("exited %d %d %d", index, (int)pid, status);
+            report((ReportRecord){.kind = ZYGOTE_REPORT_EXITED, .worker = index, .pid = pid, .status = status});
             return;
         }
 }
@@ -110,18 +132,18 @@ static void run_hook(pTHX_ SV *hook) {
     PERL_FLUSHALL_FOR_CHILD;
 }
 
-static void record(UV index, pid_t pid) {
+static void record(U32 index, pid_t pid) {
     if (pid > 0) {
         zygote.children[index] = pid;
         zygote.living++;
-        tell("spawned %d %d", (int)index, (int)pid);
+        report((ReportRecord){.kind = ZYGOTE_REPORT_SPAWNED, .worker = index, .pid = pid});
     } else {
-        tell("log cannot fork worker %d: %s", (int)index, strerror(errno));
-        tell("exited %d 0 %d", (int)index, FAILED_TO_FORK);
+        report_text("cannot fork worker %u: %s", index, strerror(errno));
+        report((ReportRecord){.kind = ZYGOTE_REPORT_EXITED, .worker = index, .status = FAILED_TO_FORK});
     }
 }
 
-static void begin_worker(pTHX_ UV index, const struct hd_packet *packet) {
+static void begin_worker(pTHX_ U32 index, const struct hd_packet *packet) {
     close(zygote.ended);
     PL_srand_called = FALSE; /* the first `rand` chooses a seed */
     hd_sign_errors(index);
@@ -131,12 +153,12 @@ static void begin_worker(pTHX_ UV index, const struct hd_packet *packet) {
 
 /* True in the new worker. */
 static bool spawn(pTHX_ const struct hd_packet *packet, SV *before_fork) {
-    UV index = strtoul(packet->text + strlen("spawn "), NULL, 10);
+    U32 index = packet->order.worker;
     if (before_fork)
         run_hook(aTHX_ before_fork);
-    if (index < MAX_WORKERS && zygote.children[index]) /* the front has noticed its end before us */
+    if (zygote.children[index]) /* the front has noticed its end before us */
         reap();
-    pid_t pid = index < MAX_WORKERS ? fork_perl(aTHX) : (errno = EINVAL, -1);
+    pid_t pid = fork_perl(aTHX);
     if (pid == 0) {
         begin_worker(aTHX_ index, packet);
         return true;
@@ -148,14 +170,15 @@ static bool spawn(pTHX_ const struct hd_packet *packet, SV *before_fork) {
 
 /* True in the new worker. */
 static bool obey(pTHX_ const struct hd_packet *packet, SV *before_fork) {
-    if (strncmp(packet->text, "spawn ", strlen("spawn ")) == 0)
+    ZygoteOrder kind = packet->understood ? packet->order.kind : 0;
+    if (kind == ZYGOTE_ORDER_SPAWN && packet->count == hd.fronts)
         return spawn(aTHX_ packet, before_fork);
-    if (strcmp(packet->text, "stop") == 0)
+    if (kind == ZYGOTE_ORDER_STOP)
         zygote.stopping = true;
-    else if (strcmp(packet->text, "segment") == 0 && packet->count == 1)
+    else if (kind == ZYGOTE_ORDER_SEGMENT)
         hd_map_segment(aTHX_ packet->fds[0]);
     else
-        tell("log the zygote does not know the command '%.60s'", packet->text);
+        report_text("the zygote does not understand an order that came with %d descriptors", packet->count);
     hd_close_all(packet->fds, packet->count);
     return false;
 }

@@ -13,9 +13,6 @@ use XSLoader ();
 use Howdah::ClientGone ();
 use Howdah::Socket ();
 
-# Why a worker leaves: the numbers of `Leave` in xs/wire.h.
-use constant {LEAVE_SIGNAL => 4, LEAVE_EXIT => 5};
-
 XSLoader::load('Howdah::XS', $VERSION);
 
 1;
@@ -32,7 +29,7 @@ Howdah::XS - the worker's C side
 
   use Howdah::XS;
 
-  Howdah::XS::attach($control);                  # zygote: take the shared memory
+  my ($generation, $titles) = Howdah::XS::attach($control);    # zygote: take the shared memory
   my $ended = Howdah::XS::watch_children();
   Howdah::XS::prepare('app.psgi', 1);            # zygote: what all workers share
   if (Howdah::XS::obey($control, $ended, undef)) {
@@ -50,12 +47,13 @@ their callers, L<Howdah::Zygote>, L<Howdah::Worker> and L<Howdah::Socket>.
 
 =item attach($control)
 
-Receives the front's first packet, maps the memory shared with it, and returns the packet's text. Undefined when the
-front is gone already; dies when the memory is of another version.
+Receives the front's first order, maps the memory shared with it, and returns the generation that the zygote is for, and
+whether titles tell requests. Empty when the front is gone already; dies when front and modules are of different versions.
 
-=item send($fd, $text)
+=item report($control, $kind, $text)
 
-Sends a packet, at most 64 KiB of it. False when the front is gone.
+Reports to the front: C<ZYGOTE_REPORT_READY>, C<ZYGOTE_REPORT_FAILED> or C<ZYGOTE_REPORT_LOG>, with at most 64 KiB of
+text. False when the front is gone.
 
 =item watch_children()
 
@@ -81,6 +79,28 @@ After a change of user the kernel hides F</proc/self> from a process; this keeps
 core dumps.
 
 =back
+
+=head2 For tests of the zygote's protocol
+
+See F<docs/zygote-protocol.md>.
+
+=over 4
+
+=item read_order($packet, $descriptors)
+
+What an order says that comes with so many descriptors: kind, worker, generation, flags and secret. Empty when it is no
+order.
+
+=item write_report($kind, $worker, $pid, $status, $text)
+
+The packet of a report.
+
+=back
+
+=head2 Constants
+
+The numbers of orders (C<ZYGOTE_ORDER_ATTACH> and so on), of reports (C<ZYGOTE_REPORT_READY>) and of reasons to leave
+(C<LEAVE_SIGNAL>, C<LEAVE_EXIT>) are those of F<xs/wire.h>.
 
 =head2 For a worker
 

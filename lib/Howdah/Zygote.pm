@@ -7,36 +7,33 @@ use Howdah::Inherited ();
 use Howdah::Loader ();
 use Howdah::Worker ();
 use Howdah::XS ();
+use Howdah::ZygoteSpec ();
 
-my %ESCAPES  = (b    => "\b", f     => "\f", n  => "\n", r => "\r", t => "\t");
-my %LITERALS = (null => undef, true => 1, false => 0);
-
-# Started by the howdah command, with its wishes in the environment.
+# Started by the howdah command, which says in the environment what to load.
 sub main {
     my $class = shift;
-    my $wish  = delete $ENV{HOWDAH_ZYGOTE}
+    my $text  = delete $ENV{HOWDAH_ZYGOTE}
         // die "Howdah::Zygote->main is for the howdah command; start that, or plackup -s Howdah\n";
-    Howdah::XS::exit_now($class->new(_read($wish))->run);
+    Howdah::XS::exit_now($class->new(Howdah::ZygoteSpec->read($text))->run);
 }
 
 sub new {
-    my ($class, %wish) = @_;
-    return bless {preload => 1, %wish}, $class;
+    my ($class, %spec) = @_;
+    return bless {preload => 1, %spec}, $class;
 }
 
 # Returns the exit status.
 sub run {
     my $self = shift;
-    my $told = Howdah::XS::attach($self->{control}) // return 1;    # the front is gone already
-    (undef, undef, @$self{qw(generation titles)}) = split / /, $told;
+    (@$self{qw(generation titles)} = Howdah::XS::attach($self->{control})) or return 1;    # the front is gone already
     my @known = ($self->{control}, $self->{code} ? () : Howdah::Inherited->descriptors);
     if (!eval { $self->_prepare; 1 }) {
-        $self->_tell("failed $@");
+        $self->_report(Howdah::XS::ZYGOTE_REPORT_FAILED, $@);
         return 1;
     }
     my $children = Howdah::XS::watch_children();
-    $self->_prepare_workers(sub { $self->_tell("log $_") for Howdah::Inherited->find(@known) });
-    $self->_tell(sprintf 'ready v%vd', $^V);
+    $self->_prepare_workers(sub { $self->_log($_) for Howdah::Inherited->find(@known) });
+    $self->_report(Howdah::XS::ZYGOTE_REPORT_READY, sprintf 'v%vd', $^V);
     $self->{on_ready}->() if $self->{on_ready};
     @_ = ('Howdah::Worker', $self->{control}, $children);
     goto &Howdah::Worker::run;    # leaves no frame of ours in the application's backtraces
@@ -67,7 +64,7 @@ sub _prepare_workers {
         app           => $self->{code},
         check         => $warn,
         load          => sub { $self->_load },
-        report        => sub { $self->_tell("log worker @_") },
+        report        => sub { $self->_log("worker @_") },
         control       => $self->{control},
         name          => $self->{name} || $self->_what,
         titles        => $self->{titles},
@@ -76,41 +73,17 @@ sub _prepare_workers {
     return;
 }
 
-# JSON as the command writes it: one object of plain values and lists of them. JSON::PP would be a megabyte more to fork.
-sub _read {
-    my $json = shift;
-    my %wish;
-    while ($json =~ /\G[{,]"(\w+)":/gc) {
-        my ($name, @list) = $1;
-        if ($json =~ /\G\[/gc) {
-            push @list, _value(\$json) until $json =~ /\G,?\]/gc;
-            $wish{$name} = \@list;
-        }
-        else {
-            $wish{$name} = _value(\$json);
-        }
-    }
-    return %wish;
-}
+sub _log { return $_[0]->_report(Howdah::XS::ZYGOTE_REPORT_LOG, $_[1]) }
 
-sub _tell { return Howdah::XS::send($_[0]{control}, $_[1]) }
+sub _report {
+    my ($self, $kind, $text) = @_;
+    return Howdah::XS::report($self->{control}, $kind, $text);
+}
 
 sub _title {
     my $self = shift;
     my $name = $self->{name} ? "[$self->{name}] " : '';
     return "howdah: zygote $name" . $self->_what . " generation $self->{generation}";
-}
-
-sub _unquote {
-    my $text = shift;
-    return $text =~ s/\\(?:u00(..)|(.))/defined $1 ? chr hex $1 : $ESCAPES{$2} \/\/ $2/ger;
-}
-
-sub _value {
-    my $json = shift;
-    return _unquote($1) if $$json =~ /\G,?"((?:[^"\\]|\\.)*)"/gc;
-    die "HOWDAH_ZYGOTE is not what the howdah command writes\n" if $$json !~ /\G,?(\w+)/gc;
-    return exists $LITERALS{$1} ? $LITERALS{$1} : $1;
 }
 
 # What the titles of the processes name.
@@ -128,7 +101,7 @@ Howdah::Zygote - loads the application once and forks workers
 
 =head1 SYNOPSIS
 
-  # by the howdah command, wishes in $ENV{HOWDAH_ZYGOTE} as JSON:
+  # by the howdah command, which puts into $ENV{HOWDAH_ZYGOTE} what Howdah::ZygoteSpec reads:
   perl -MHowdah::Zygote -e 'Howdah::Zygote->main'
 
   # by Plack::Handler::Howdah, with the application at hand:
@@ -142,9 +115,10 @@ week is as good as the first.
 
 =head2 main
 
-Takes the wishes from the environment variable C<HOWDAH_ZYGOTE>, runs and ends the process.
+Takes the specification from the environment variable C<HOWDAH_ZYGOTE>, runs and ends the process. How the front is talked
+to is told in F<docs/zygote-protocol.md>.
 
-=head2 new(%wish)
+=head2 new(%spec)
 
 =over 4
 

@@ -12,8 +12,7 @@ use crate::options::Serve;
 use crate::options::settings::Setting;
 
 /// Loads the application in a process of its own; the variable keeps quotes and names out of the code.
-const LOAD: &str =
-    "use JSON::PP (); Howdah::Loader->load(%{JSON::PP::decode_json(delete $ENV{HOWDAH_CHECK})})";
+const LOAD: &str = "Howdah::Loader->load(Howdah::ZygoteSpec->read(delete $ENV{HOWDAH_CHECK}))";
 
 /// Prints the settings, and whether the application compiles: exit status 0 or 1.
 pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitCode> {
@@ -37,8 +36,8 @@ pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitC
 
 fn compile(options: &Serve, perl: &Perl) -> anyhow::Result<bool> {
     let mut command = perl.command();
-    command.args(["-MHowdah::Loader", "-e", LOAD]);
-    command.env("HOWDAH_CHECK", serde_json::to_string(&options.zygote())?);
+    command.args(["-MHowdah::Loader", "-MHowdah::ZygoteSpec", "-e", LOAD]);
+    command.env("HOWDAH_CHECK", options.zygote().encode(None));
     if let Some(dir) = &options.app.chdir {
         command.current_dir(dir);
     }

@@ -107,8 +107,7 @@ impl Zygotes {
         }
         let perl = Perl::find(options.app.perl.as_deref())?;
         perl.probe()?;
-        let recipe = supervisor::recipe(&perl.program, perl.include(), &options.zygote())
-            .context("cannot describe the application to perl")?;
+        let recipe = supervisor::recipe(&perl.program, perl.include(), &options.zygote());
         Ok(Self::Started { perl, recipe })
     }
 

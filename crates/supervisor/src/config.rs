@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use howdah_sys::launcher::Job;
 use howdah_wire::{MAX_WORKERS, Roster, Segment};
-use serde::Serialize;
+
+use crate::message::Secret;
 
 /// Options of the supervisor.
 #[derive(Clone, Debug)]
@@ -73,38 +74,6 @@ impl Source {
     }
 }
 
-/// What a zygote is to load and how; it finds this as JSON in `HOWDAH_ZYGOTE`, with `control` added: the number of its
-/// control socket.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct ZygoteSpec {
-    /// The .psgi file or module; none with `eval` alone.
-    pub app: Option<String>,
-    /// Code that evaluates to the application, or wraps it.
-    pub eval: Option<String>,
-    /// Modules to load first: `Module` or `Module=import,list`.
-    pub modules: Vec<String>,
-    /// Directories for the front of @INC.
-    pub inc: Vec<PathBuf>,
-    /// PLACK_ENV.
-    pub env: String,
-    /// Load the application once, before the fork.
-    pub preload: bool,
-    /// Name of the instance, for process titles.
-    pub name: String,
-    /// Workers run global destruction when they leave.
-    pub full_destruct: bool,
-    /// User to become after loading.
-    pub user: Option<String>,
-    /// Group to become.
-    pub group: Option<String>,
-    /// Add plackup's middleware of the development environment.
-    pub default_middleware: bool,
-    /// Mount the application below this path.
-    pub path: Option<String>,
-    /// Change to this directory first.
-    pub chdir: Option<PathBuf>,
-}
-
 /// What front and workers share, and the zygote must get.
 #[expect(missing_debug_implementations, reason = "shared memory has no useful rendering")]
 pub struct Shared {
@@ -126,8 +95,8 @@ pub struct Shared {
 pub struct Errors {
     /// Its end to write to.
     pub pipe: OwnedFd,
-    /// By it the reader knows what Perl itself writes: 16 letters, known to nobody else.
-    pub secret: String,
+    /// By it the reader knows what Perl itself writes: letters known to nobody else.
+    pub secret: Secret,
 }
 
 impl std::fmt::Debug for Errors {

@@ -38,12 +38,13 @@
 //!              what is said:
 //! event        what the fronts must know
 //! notice       what the supervisor hears
-//! message      what a zygote says
 //! request      what is asked through the handle
 //! snapshot     what is answered: the state at one moment
 //! tally        what came and went, and why
 //! error        failures, for the operator
 //! config       what the binary tells at start
+//! message      orders to a zygote and its reports, as bytes
+//! spec         what a zygote is to load, as it finds it
 //! pid          process ids in the log
 //! ```
 #![forbid(unsafe_code)]
@@ -74,21 +75,27 @@ mod jitter;
 mod backoff;
 mod event;
 mod notice;
-mod message;
 mod request;
 mod snapshot;
 mod tally;
 mod error;
 mod config;
+mod message;
+mod spec;
 mod pid;
 
-pub use config::{Config, Errors, Shared, Source, ZygoteSpec, cells_for, most_workers};
+#[cfg(test)]
+mod vectors;
+
+pub use config::{Config, Errors, Shared, Source, cells_for, most_workers};
 pub use error::{ReloadError, StartError};
 pub use event::{Event, Recovery};
 pub use handle::Handle;
 pub use howdah_sys::{ExitKind, Pid, Signal};
+pub use message::Secret;
 pub use scale::scale;
 pub use snapshot::{Snapshot, WorkerInfo};
+pub use spec::ZygoteSpec;
 pub use state::Ended;
 pub use supervisor::Supervisor;
 pub use tally::{Cause, Counts};

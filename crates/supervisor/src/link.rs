@@ -1,4 +1,4 @@
-//! The control socket to one zygote: packets out in order, reports in as they come.
+//! The control socket to one zygote: orders out one after another, reports in as they come.
 //!
 //! Two small tasks do the waiting, so the supervisor never blocks on a zygote that is busy forking.
 
@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 use howdah_sys::channel::{set_nonblocking, tell_sender};
 use howdah_sys::{recv_from_peer, send_with_fds};
-use howdah_wire::Roster;
+use howdah_wire::{Roster, ZYGOTE_PACKET};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use crate::message::{LONGEST, Report};
+use crate::message::{Order, Report};
 use crate::notice::{Mailbox, Notice};
 
 type Socket = Arc<AsyncFd<OwnedFd>>;
 
 struct Packet {
-    text: String,
+    order: Order,
     fds: Vec<OwnedFd>,
 }
 
@@ -49,10 +49,10 @@ impl Link {
         Ok(Self { outgoing, tasks: [reader.abort_handle(), writer.abort_handle()] })
     }
 
-    /// Sends a packet with descriptors, after those before it.
-    pub(crate) fn send(&self, text: String, fds: Vec<OwnedFd>) {
+    /// Sends an order with its descriptors, after those before it.
+    pub(crate) fn send(&self, order: Order, fds: Vec<OwnedFd>) {
         // A zygote that is gone is noticed by the reader.
-        let _ = self.outgoing.send(Packet { text, fds });
+        let _ = self.outgoing.send(Packet { order, fds });
     }
 }
 
@@ -65,7 +65,8 @@ impl Drop for Link {
 async fn write(socket: Socket, mut packets: mpsc::UnboundedReceiver<Packet>) {
     while let Some(packet) = packets.recv().await {
         let fds: Vec<BorrowedFd<'_>> = packet.fds.iter().map(AsFd::as_fd).collect();
-        let send = |fd: &OwnedFd| send_with_fds(fd, packet.text.as_bytes(), &fds);
+        let bytes = packet.order.encode(fds.len());
+        let send = |fd: &OwnedFd| send_with_fds(fd, &bytes, &fds);
         if socket.async_io(Interest::WRITABLE, send).await.is_err() {
             return;
         }
@@ -73,14 +74,14 @@ async fn write(socket: Socket, mut packets: mpsc::UnboundedReceiver<Packet>) {
 }
 
 async fn read(socket: Socket, generation: u32, mailbox: Mailbox, roster: Roster) {
-    let mut buffer = vec![0; LONGEST];
+    let mut buffer = vec![0; ZYGOTE_PACKET];
     loop {
         let received = socket.async_io(Interest::READABLE, |fd| recv_from_peer(fd, &mut buffer)).await;
         let Ok((length @ 1.., sender)) = received else { break };
-        match Report::parse(&buffer[..length]) {
+        match Report::decode(&buffer[..length]) {
             Some(report) => {
-                if let Report::Spawned { index, pid } = report {
-                    roster.forked(index, pid.as_raw_pid().unsigned_abs());
+                if let Report::Spawned { worker, pid } = report {
+                    roster.forked(worker, pid.as_raw_pid().unsigned_abs());
                 }
                 let _ = mailbox.send(Notice::Zygote { generation, sender, report });
             }

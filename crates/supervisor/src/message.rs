@@ -1,16 +1,55 @@
-//! What front and zygote say on the control socket: ASCII, one message per packet, descriptors beside it.
+//! What front and zygote say on the control socket: orders are written here, and reports read. One is a packet; its bytes
+//! are declared in `howdah_wire::zygote`, and docs/zygote-protocol.md tells when each is sent and what follows.
 //!
-//! ```text
-//! to the zygote:    attach <front threads>          + segment, eventfd of each front thread
-//!                   spawn <index> <generation>      + channel to each front thread
-//!                   stop                            fork no more, exit when the last worker has left
-//! from the zygote:  ready [<perl's version>] | failed <perl message> | spawned <index> <pid> | exited <index> <pid> <wait status> | log <text>
-//! ```
+//! A zygote is Perl with an application inside, so a report is input: what is no report is refused as a whole.
 
 use howdah_sys::{ExitKind, Pid};
+use howdah_wire::{
+    MAX_WORKERS, OrderRecord, ReportRecord, ZYGOTE_ERRORS, ZYGOTE_SECRET, ZYGOTE_TITLES, ZygoteOrder,
+    ZygoteReport,
+};
 
-/// Longest packet that a zygote sends; Perl's messages are cut to fit.
-pub(crate) const LONGEST: usize = 64 * 1024;
+/// What marks the lines that Perl itself writes to standard error.
+pub type Secret = [u8; ZYGOTE_SECRET];
+
+/// What the front orders.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Use what is shared, and load the application. Descriptors: segment, eventfd of each front thread, and with a
+    /// secret the pipe that becomes standard error.
+    Attach { generation: u32, titles: bool, secret: Option<Secret> },
+    /// Workers forked from now on use the segment beside this.
+    Segment,
+    /// Fork this worker; beside it a channel to each front thread.
+    Spawn { worker: u16 },
+    /// Fork no more, exit when the last worker has left.
+    Stop,
+}
+
+impl Order {
+    /// The packet, which goes with so many descriptors.
+    pub(crate) fn encode(&self, descriptors: usize) -> [u8; size_of::<OrderRecord>()] {
+        let (kind, worker, generation, flags, secret) = match *self {
+            Self::Attach { generation, titles, secret } => {
+                let flags = flag(titles, ZYGOTE_TITLES) | flag(secret.is_some(), ZYGOTE_ERRORS);
+                (ZygoteOrder::Attach, 0, generation, flags, secret)
+            }
+            Self::Segment => (ZygoteOrder::Segment, 0, 0, 0, None),
+            Self::Spawn { worker } => (ZygoteOrder::Spawn, worker, 0, 0, None),
+            Self::Stop => (ZygoteOrder::Stop, 0, 0, 0, None),
+        };
+        let words = [kind as u32, descriptors as u32, worker.into(), generation, flags];
+        let mut packet = [0; size_of::<OrderRecord>()];
+        let (start, end) = packet.split_at_mut(size_of_val(&words));
+        start.copy_from_slice(words.map(u32::to_ne_bytes).as_flattened());
+        end.copy_from_slice(&secret.unwrap_or_default());
+        packet
+    }
+}
+
+fn flag(set: bool, bit: u32) -> u32 {
+    if set { bit } else { 0 }
+}
 
 /// What a zygote says.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,95 +59,130 @@ pub(crate) enum Report {
     /// It does not load; the zygote exits.
     Failed(String),
     /// A worker was forked.
-    Spawned { index: u16, pid: Pid },
+    Spawned { worker: u16, pid: Pid },
     /// A worker has ended. Without a pid the fork itself failed.
-    Exited { index: u16, pid: Option<Pid>, status: ExitKind },
+    Exited { worker: u16, pid: Option<Pid>, status: ExitKind },
     /// Something for the log.
     Log(String),
 }
 
 impl Report {
     /// None when the packet is none of these.
-    pub(crate) fn parse(packet: &[u8]) -> Option<Self> {
-        let text = String::from_utf8_lossy(packet);
-        let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
-        match word.trim_end() {
-            "ready" => Some(Self::Ready { perl: rest.trim_end().to_owned() }),
-            "failed" => Some(Self::Failed(rest.trim_end().to_owned())),
-            "spawned" => parse_spawned(rest),
-            "exited" => parse_exited(rest),
-            "log" => Some(Self::Log(rest.trim_end().to_owned())),
+    pub(crate) fn decode(packet: &[u8]) -> Option<Self> {
+        const READY: u32 = ZygoteReport::Ready as u32;
+        const FAILED: u32 = ZygoteReport::Failed as u32;
+        const SPAWNED: u32 = ZygoteReport::Spawned as u32;
+        const EXITED: u32 = ZygoteReport::Exited as u32;
+        const LOG: u32 = ZygoteReport::Log as u32;
+        let (record, text) = record(packet)?;
+        let ReportRecord { kind, worker, pid, status } = record;
+        let speaks = (worker, pid, status) == (0, 0, 0);
+        match kind {
+            READY if speaks => Some(Self::Ready { perl: line(text) }),
+            FAILED if speaks => Some(Self::Failed(line(text))),
+            LOG if speaks => Some(Self::Log(line(text))),
+            SPAWNED if text.is_empty() && status == 0 && pid > 0 => {
+                Some(Self::Spawned { worker: cell(worker)?, pid: Pid::from_raw(pid)? })
+            }
+            EXITED if text.is_empty() && pid >= 0 => {
+                let (pid, status) = (Pid::from_raw(pid), ExitKind::from_raw(status));
+                Some(Self::Exited { worker: cell(worker)?, pid, status })
+            }
             _ => None,
         }
     }
 }
 
-fn parse_spawned(rest: &str) -> Option<Report> {
-    let mut words = rest.split_ascii_whitespace();
-    let index = words.next()?.parse().ok()?;
-    Some(Report::Spawned { index, pid: parse_pid(words.next()?)?? })
+/// The record at the start of a packet, and the text behind it.
+fn record(packet: &[u8]) -> Option<(ReportRecord, &[u8])> {
+    let (kind, rest) = packet.split_first_chunk()?;
+    let (worker, rest) = rest.split_first_chunk()?;
+    let (pid, rest) = rest.split_first_chunk()?;
+    let (status, text) = rest.split_first_chunk()?;
+    let record = ReportRecord {
+        kind: u32::from_ne_bytes(*kind),
+        worker: u32::from_ne_bytes(*worker),
+        pid: i32::from_ne_bytes(*pid),
+        status: i32::from_ne_bytes(*status),
+    };
+    Some((record, text))
 }
 
-fn parse_exited(rest: &str) -> Option<Report> {
-    let mut words = rest.split_ascii_whitespace();
-    let index = words.next()?.parse().ok()?;
-    let pid = parse_pid(words.next()?)?;
-    let status = ExitKind::from_raw(words.next()?.parse().ok()?);
-    Some(Report::Exited { index, pid, status })
+/// The number of a worker's cell, if there can be one.
+fn cell(worker: u32) -> Option<u16> {
+    u16::try_from(worker).ok().filter(|&worker| usize::from(worker) < MAX_WORKERS)
 }
 
-/// None for no number, Some(None) for 0.
-fn parse_pid(word: &str) -> Option<Option<Pid>> {
-    Some(Pid::from_raw(word.parse().ok().filter(|number| *number >= 0)?))
+/// Perl's messages end in a line's end. What is not UTF-8 shows where it was not.
+fn line(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).trim_end().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::vectors;
 
-    fn pid(number: i32) -> Pid {
-        Pid::from_raw(number).unwrap()
+    fn order(means: &Value) -> Order {
+        match means["kind"].as_str().unwrap() {
+            "attach" => Order::Attach {
+                generation: vectors::number(&means["generation"]),
+                titles: means["titles"].as_bool().unwrap(),
+                secret: means["secret"].as_str().map(|secret| secret.as_bytes().try_into().unwrap()),
+            },
+            "segment" => Order::Segment,
+            "spawn" => Order::Spawn { worker: vectors::number(&means["worker"]) },
+            "stop" => Order::Stop,
+            other => panic!("{other}"),
+        }
     }
 
-    #[test]
-    fn reports_are_understood() {
-        let cases = [
-            ("ready v5.36.0", Some(Report::Ready { perl: "v5.36.0".into() })),
-            ("ready\n", Some(Report::Ready { perl: String::new() })),
-            (
-                "failed Can't locate Foo.pm in @INC\n",
-                Some(Report::Failed("Can't locate Foo.pm in @INC".into())),
-            ),
-            ("spawned 3 77", Some(Report::Spawned { index: 3, pid: pid(77) })),
-            (
-                "exited 3 77 256",
-                Some(Report::Exited { index: 3, pid: Some(pid(77)), status: ExitKind::Exited(1) }),
-            ),
-            (
-                "exited 3 77 9",
-                Some(Report::Exited { index: 3, pid: Some(pid(77)), status: ExitKind::Signaled(9) }),
-            ),
-            ("exited 3 0 256", Some(Report::Exited { index: 3, pid: None, status: ExitKind::Exited(1) })),
-            ("log hello there", Some(Report::Log("hello there".into()))),
-        ];
-        for (text, report) in cases {
-            assert_eq!(Report::parse(text.as_bytes()), report, "{text}");
+    fn report(means: &Value) -> Report {
+        let text = || String::from_utf8(vectors::bytes(&means["text"])).unwrap().trim_end().to_owned();
+        let worker = || vectors::number(&means["worker"]);
+        let pid = Pid::from_raw(means["pid"].as_i64().map_or(0, |pid| pid.try_into().unwrap()));
+        match means["kind"].as_str().unwrap() {
+            "ready" => Report::Ready { perl: text() },
+            "failed" => Report::Failed(text()),
+            "log" => Report::Log(text()),
+            "spawned" => Report::Spawned { worker: worker(), pid: pid.unwrap() },
+            "exited" => {
+                let status = ExitKind::from_raw(vectors::number(&means["status"]));
+                Report::Exited { worker: worker(), pid, status }
+            }
+            other => panic!("{other}"),
         }
     }
 
     #[test]
-    fn nonsense_is_refused() {
-        for text in [
-            "",
-            "spawned",
-            "spawned x 7",
-            "spawned 3 0",
-            "spawned 70000 7",
-            "exited 3 7",
-            "exited 3 -7 0",
-            "ready7",
-        ] {
-            assert_eq!(Report::parse(text.as_bytes()), None, "{text}");
+    fn orders_are_written_as_the_vectors_have_them() {
+        for case in vectors::cases("orders") {
+            let packet = order(&case["means"]).encode(vectors::number(&case["descriptors"]));
+            assert_eq!(vectors::hex(&packet), case["packet"].as_str().unwrap(), "{case}");
         }
+    }
+
+    #[test]
+    fn reports_are_read_as_the_vectors_have_them() {
+        for case in vectors::cases("reports") {
+            let read = Report::decode(&vectors::packet(&case["packet"]));
+            assert_eq!(read, Some(report(&case["means"])), "{case}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_report_is_refused() {
+        for case in vectors::cases("no reports") {
+            assert_eq!(Report::decode(&vectors::packet(&case["packet"])), None, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_not_utf_8_is_shown_as_far_as_it_is() {
+        let mut packet = [ZygoteReport::Log as u32, 0, 0, 0].map(u32::to_ne_bytes).as_flattened().to_vec();
+        packet.extend_from_slice(b"caf\xe9\n");
+        assert_eq!(Report::decode(&packet), Some(Report::Log("caf\u{fffd}".into())));
     }
 }

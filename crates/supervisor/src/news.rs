@@ -56,8 +56,8 @@ impl State {
         match report {
             Report::Ready { perl } => self.loaded(number, perl),
             Report::Failed(message) => self.reload_failed(number, &ReloadError::Application(message)),
-            Report::Spawned { index, pid } => self.forked(index, pid),
-            Report::Exited { index, pid, status } => self.departed(index, pid, status),
+            Report::Spawned { worker, pid } => self.forked(worker, pid),
+            Report::Exited { worker, pid, status } => self.departed(worker, pid, status),
             // It only speaks up when something is wrong.
             Report::Log(text) => tracing::warn!(generation = number, "zygote: {text}"),
         }

@@ -115,7 +115,7 @@ impl State {
         self.pool.occupy(index, Worker::new(generation.number, lifetime, quota));
         // The fronts hear of it first: then the worker's first message finds someone who reads.
         let _ = self.events.send(Event::WorkerUp { index, channels: ours });
-        generation.zygote.fork(index, generation.number, theirs);
+        generation.zygote.fork(index, theirs);
         true
     }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,15 @@ use howdah_sys::process::{Process, try_wait};
 use howdah_sys::recipe::Recipe;
 use howdah_sys::{ExitKind, Pid, Signal, activation, notify, socketpair_seqpacket};
 use howdah_wire::Roster;
-use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::config::{Shared, ZygoteSpec};
+use crate::config::Shared;
 use crate::error::StartError;
 use crate::link::Link;
+use crate::message::Order;
 use crate::notice::{Mailbox, Notice};
 use crate::pid::pid_number;
+use crate::spec::ZygoteSpec;
 
 /// Time for a zygote to exit once it was told and has no workers.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -53,31 +54,16 @@ impl Program {
     }
 }
 
-#[derive(Serialize)]
-struct Environment<'a> {
-    control: RawFd,
-    #[serde(flatten)]
-    spec: &'a ZygoteSpec,
-}
-
 /// What a zygote is, for [`Source::Start`](crate::Source::Start): a perl with these arguments that loads what `spec`
 /// says. Its control socket is its first descriptor.
-///
-/// # Errors
-/// When the specification has no rendering in JSON, such as a path that is not UTF-8.
-pub fn recipe(
-    perl: &Path,
-    perl_args: impl IntoIterator<Item = OsString>,
-    spec: &ZygoteSpec,
-) -> io::Result<Recipe> {
-    let json = serde_json::to_string(&Environment { control: FIRST_FD, spec })?;
+pub fn recipe(perl: &Path, perl_args: impl IntoIterator<Item = OsString>, spec: &ZygoteSpec) -> Recipe {
     let recipe = Recipe::new(perl)
         .args(perl_args)
         .args(["-MHowdah::Zygote", "-e", "Howdah::Zygote->main"])
-        .env("HOWDAH_ZYGOTE", json)
+        .env("HOWDAH_ZYGOTE", spec.encode(Some(FIRST_FD)))
         // Ctrl-C is the front's to handle, or requests in flight would die with their workers.
         .in_own_group();
-    Ok(activation::VARIABLES.into_iter().chain([notify::VARIABLE]).fold(recipe, Recipe::without))
+    activation::VARIABLES.into_iter().chain([notify::VARIABLE]).fold(recipe, Recipe::without)
 }
 
 /// A zygote's process and the way to talk to it.
@@ -173,20 +159,19 @@ impl Zygote {
         if let Some(errors) = &shared.errors {
             fds.push(copy(&errors.pipe)?);
         }
-        let secret = shared.errors.as_ref().map_or("-", |errors| &errors.secret);
-        let titles = u8::from(shared.titles);
-        self.say(format!("attach {} {generation} {titles} {secret}", shared.eventfds.len()), fds);
+        let secret = shared.errors.as_ref().map(|errors| errors.secret);
+        self.say(Order::Attach { generation, titles: shared.titles, secret }, fds);
         Ok(())
     }
 
     /// Has workers that it forks from now on use another segment.
     pub(crate) fn attach_anew(&self, memfd: OwnedFd) {
-        self.say("segment".to_owned(), vec![memfd]);
+        self.say(Order::Segment, vec![memfd]);
     }
 
-    /// Asks for worker `index`; `channels` are its ends.
-    pub(crate) fn fork(&self, index: u16, generation: u32, channels: Vec<OwnedFd>) {
-        self.say(format!("spawn {index} {generation}"), channels);
+    /// Asks for this worker; `channels` are its ends.
+    pub(crate) fn fork(&self, worker: u16, channels: Vec<OwnedFd>) {
+        self.say(Order::Spawn { worker }, channels);
     }
 
     /// Asks it to exit when its last worker has.
@@ -195,7 +180,7 @@ impl Zygote {
         if self.starting {
             return self.abandon();
         }
-        self.say("stop".to_owned(), Vec::new());
+        self.say(Order::Stop, Vec::new());
     }
 
     /// Ends it at once, for a zygote without workers that may be deep in the application's code.
@@ -292,9 +277,9 @@ impl Zygote {
         pid_number(self.pid())
     }
 
-    fn say(&self, text: String, fds: Vec<OwnedFd>) {
+    fn say(&self, order: Order, fds: Vec<OwnedFd>) {
         if let Some(link) = &self.link {
-            link.send(text, fds);
+            link.send(order, fds);
         }
     }
 

@@ -136,7 +136,7 @@ async fn a_zygote_that_cannot_come_back_is_tried_again_more_slowly() {
 async fn adopted(app: &str, config: Config) -> (Bench, Pid) {
     let stage = stage(app);
     let (ours, theirs) = howdah_sys::socketpair_seqpacket().unwrap();
-    let recipe = recipe("perl".as_ref(), ["-I".into(), fake_library().into()], &stage.spec).unwrap();
+    let recipe = recipe("perl".as_ref(), ["-I".into(), fake_library().into()], &stage.spec);
     let child = Job::here(recipe).start(None, None, &[theirs.as_fd()]).unwrap();
     drop(theirs);
     (Bench::with_source(stage, Source::Adopted { control: ours }, config).await.unwrap(), child)

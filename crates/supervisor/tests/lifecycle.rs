@@ -36,6 +36,13 @@ async fn a_zygote_that_ends_without_a_word_fails_the_start_with_its_status() {
 }
 
 #[tokio::test]
+async fn what_a_zygote_says_that_is_no_report_changes_nothing() {
+    let bench = Bench::start("babble", config(2)).await;
+    bench.until("two workers", |snapshot| snapshot.workers.len() == 2).await;
+    bench.stop().await;
+}
+
+#[tokio::test]
 async fn a_missing_perl_is_named() {
     let stage = stage("");
     let source = start(&stage, "/no/such/perl");

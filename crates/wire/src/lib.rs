@@ -12,6 +12,7 @@
 //! idle, response, queue      who sleeps and is woken; the ring's counters and their seal; tickets and claims
 //! worker, attention          a worker's steps in its own cell; news for a front thread
 //! layout                     every byte, declared once: the C header `xs/wire.h` is generated from it and from c_abi
+//! zygote                     what front and zygote say to each other, declared for the same header
 //! sync, model                atomics, and those that loom puts in their place
 //! ```
 //!
@@ -38,6 +39,7 @@ pub mod worker;
 pub mod attention;
 
 pub mod layout;
+pub mod zygote;
 
 mod sync;
 #[cfg(loom)]
@@ -50,3 +52,4 @@ pub use response::{Answer, Outgoing};
 pub use roster::Roster;
 pub use segment::Segment;
 pub use shape::{Offsets, Shape, ShapeError};
+pub use zygote::*;

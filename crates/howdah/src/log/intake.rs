@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use howdah_supervisor::Errors;
+use howdah_supervisor::{Errors, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -38,9 +38,8 @@ impl Intake {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reader, true)?;
         let (ended, stop) = pipe_with(PipeFlags::CLOEXEC)?;
-        // Sixteen letters that nobody can guess.
-        let secret = format!("{:016x}", howdah_sys::random()?);
-        let records = Records::new(format!("\x1e{secret}").into_bytes());
+        let secret = letters(howdah_sys::random()?);
+        let records = Records::new([&b"\x1e"[..], &secret[..]].concat());
         let body = move || Reader { reader, ended, records, look: look() }.run();
         let thread = std::thread::Builder::new().name("error-log".into()).spawn(body)?;
         Ok((Self { thread: Some(thread), stop: Some(stop) }, Errors { pipe: writer, secret }))
@@ -55,6 +54,11 @@ impl Drop for Intake {
             let _ = thread.join();
         }
     }
+}
+
+/// Letters that nobody can guess who cannot guess the number.
+fn letters(number: u64) -> Secret {
+    format!("{number:016x}").into_bytes().try_into().expect("64 bits are 16 digits")
 }
 
 struct Reader {

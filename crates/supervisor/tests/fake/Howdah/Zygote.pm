@@ -2,11 +2,12 @@ package Howdah::Zygote;
 use strict;
 use warnings;
 
-# A zygote for the supervisor's tests: it speaks the real one's words, but its application is a file of a few words:
+# A zygote for the supervisor's tests: it speaks as the real one does, but its application is a file of a few words:
 #
 #     die MESSAGE      it does not load
 #     exit STATUS      the zygote ends without a word while it loads
 #     slow SECONDS     loading takes so long
+#     babble           the zygote says what is no report before it is ready
 #     crash STATUS     workers exit before they are ready
 #     late SECONDS     workers take so long to be ready
 #     stubborn         workers do not leave when asked
@@ -14,31 +15,35 @@ use warnings;
 #
 # Workers find the segment as a file under /proc and keep their cell as the C side would.
 
-use JSON::PP ();
+use File::Basename qw(dirname);
 use POSIX ();
 use Time::HiRes qw(sleep time);
 
+use Howdah::FakeProtocol ();
+require(dirname(__FILE__) . '/../../../../../lib/Howdah/ZygoteSpec.pm');
+
 # Offsets in the worker cell.
 use constant {PHASE => 0, PID => 4, LEAVE => 12, REQUESTS => 16, COMMAND => 44, QUOTA => 56};
-use constant {IDLE => 2, LEAVING => 4, DRAINED => 1, QUOTA_SERVED => 2};
 use constant LIFETIME => 60;
 
-my (%wish, %app, $control, $segment, %children, $stopping);
+my $protocol = 'Howdah::FakeProtocol';
+my (%spec, %app, $control, $segment, %children, $stopping);
 
 sub main {
-    %wish = %{JSON::PP::decode_json(delete $ENV{HOWDAH_ZYGOTE})};
-    open $control, '+<&=', $wish{control} or die "control: $!";
+    %spec = Howdah::ZygoteSpec->read(delete $ENV{HOWDAH_ZYGOTE});
+    open $control, '+<&=', $spec{control} or die "control: $!";
     alarm LIFETIME;
-    recv $control, my $attach, 65536, 0;
-    die "no attach but '$attach'" if $attach !~ /^attach \d+ \d+ [01] -$/;
+    my ($kind) = order();
+    die 'the first order is no attach' if $kind != $protocol->number('ZYGOTE_ORDER_ATTACH');
     load();
-    report("ready");
+    send $control, 'nonsense', 0 if exists $app{babble};
+    report('READY');
     serve();
     POSIX::_exit(0);
 }
 
 sub load {
-    open my $file, '<', $wish{app} or fail("no $wish{app}");
+    open my $file, '<', $spec{app} or fail("no $spec{app}");
     local $/;
     %app = map { /^(\w+) ?(.*)/ } split /\n/, <$file>;
     sleep $app{slow} if $app{slow};
@@ -48,11 +53,23 @@ sub load {
 }
 
 sub fail {
-    report("failed $_[0]\n");
+    report('FAILED', text => "$_[0]\n");
     POSIX::_exit(1);
 }
 
-sub report { return send $control, $_[0], 0 }
+sub report {
+    my ($kind, %with) = (shift, worker => 0, pid => 0, status => 0, text => '', @_);
+    my $number = $protocol->number("ZYGOTE_REPORT_$kind");
+    return send $control, $protocol->write_report($number, @with{qw(worker pid status text)}), 0;
+}
+
+# Perl's recv throws descriptors away, so their number is taken from the order.
+sub order {
+    recv $control, my $packet, 65536, 0;
+    return if !length $packet;
+    my @order = $protocol->read_order($packet, unpack 'x4 L', $packet) or die 'no order';
+    return @order;
+}
 
 sub serve {
     until ($stopping && !%children) {
@@ -60,11 +77,9 @@ sub serve {
         my $ready = '';
         vec($ready, fileno $control, 1) = 1;
         next if select($ready, undef, undef, 0.005) <= 0;
-        my $packet = '';
-        recv $control, $packet, 65536, 0;
-        last if $packet eq '';
-        $stopping = 1 if $packet eq 'stop';
-        spawn($1) if $packet =~ /^spawn (\d+) \d+$/;
+        my ($kind, $worker) = order() or last;
+        $stopping = 1 if $kind == $protocol->number('ZYGOTE_ORDER_STOP');
+        spawn($worker) if $kind == $protocol->number('ZYGOTE_ORDER_SPAWN');
     }
     kill KILL => keys %children;
     return;
@@ -74,7 +89,7 @@ sub reap {
     while ((my $pid = waitpid -1, POSIX::WNOHANG()) > 0) {
         my $status = $?;
         my $index  = delete $children{$pid};
-        report("exited $index $pid $status");
+        report('EXITED', worker => $index, pid => $pid, status => $status);
     }
     return;
 }
@@ -84,7 +99,7 @@ sub spawn {
     my $pid   = fork // die "fork: $!";
     work($index) if !$pid;
     $children{$pid} = $index;
-    return report("spawned $index $pid");
+    return report('SPAWNED', worker => $index, pid => $pid);
 }
 
 # Never returns.
@@ -92,13 +107,13 @@ sub work {
     my $index = shift;
     close $control;
     alarm LIFETIME;
-    my ($path, $cells, $size) = split /,/, $wish{name};
+    my ($path, $cells, $size) = split /,/, $spec{name};
     open $segment, '+<:unix', $path or POSIX::_exit(99);
     my $cell = $cells + $index * $size;
     put($cell + PID, 'L', $$);
     sleep $app{late} if $app{late};
     POSIX::_exit($app{crash}) if defined $app{crash};
-    put($cell + PHASE, 'L', IDLE);
+    put($cell + PHASE, 'L', $protocol->number('WORKER_PHASE_IDLE'));
     my $quota = get($cell + QUOTA, 'Q');
     my ($began, $requests) = (time, 0);
 
@@ -108,15 +123,15 @@ sub work {
             $requests = int +(time - $began) * $app{serve};
             put($cell + REQUESTS, 'Q', $requests);
         }
-        leave($cell, DRAINED) if get($cell + COMMAND, 'L') && !exists $app{stubborn};
+        leave($cell, 'DRAINED') if get($cell + COMMAND, 'L') && !exists $app{stubborn};
     }
-    return leave($cell, QUOTA_SERVED);
+    return leave($cell, 'QUOTA');
 }
 
 sub leave {
     my ($cell, $reason) = @_;
-    put($cell + LEAVE, 'L', $reason);
-    put($cell + PHASE, 'L', LEAVING);
+    put($cell + LEAVE, 'L', $protocol->number("LEAVE_$reason"));
+    put($cell + PHASE, 'L', $protocol->number('WORKER_PHASE_LEAVING'));
     return POSIX::_exit(0);
 }
 
