@@ -30,6 +30,25 @@ subtest 'several listeners at once' => sub {
     ok !-e "$dir/$_.sock", "$_.sock is removed" for qw(a b);
 };
 
+subtest 'a listener may have a mode and a backlog of its own' => sub {
+    my @options = ('-l', "$dir/a.sock,mode=600,127.0.0.1:0,backlog=5,$dir/b.sock", '--socket-mode', '660');
+    my $pages   = "$dir/status.sock";
+    push @options, '--status-listen', "$pages,mode=0622,backlog=3", '--workers', 1;
+    my $server = Howdah::Test::Server->start(app => $app, listen => undef, options => \@options);
+    my %mode   = ("$dir/a.sock" => '0600', "$dir/b.sock" => '0660', $pages => '0622');
+    is sprintf('%04o', (stat $_)[2] & oct(777)), $mode{$_}, "the mode of $_" for sort keys %mode;
+    like ask($_), qr/^localhost /, "$_ serves" for "$dir/a.sock", "$dir/b.sock";
+    my $status = Howdah::Test::Client->ask($pages, "GET /server-status?auto HTTP/1.0\r\n\r\n")->{body};
+    like $status, qr/^Total/m, 'pages, too';
+
+    my %backlog = map { /^u_str\s+LISTEN\s+\d+\s+(\d+)\s+(\S+)/ ? ($2 => $1) : () } `ss -xl 2>/dev/null`;
+SKIP: {
+        skip 'no ss', 2 if !%backlog;
+        is $backlog{$pages}, 3, 'the backlog is its own';
+        is $backlog{"$dir/a.sock"}, 1024, 'or that of all';
+    }
+};
+
 subtest ':PORT is every address, IPv4 and IPv6' => sub {
     my $server = Howdah::Test::Server->start(app => $app, listen => ':0', options => ['--workers', 1]);
     my ($port) = $server->log =~ /serving .* on \S+:(\d+)/;

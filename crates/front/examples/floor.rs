@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use howdah_front::{Capacity, Config, Front, Listener, PoolSetup, Setup, Stock, runtime};
+use howdah_front::{Capacity, Config, Front, ListenOptions, Listener, PoolSetup, Setup, Stock, runtime};
 use howdah_wire::queue::Claim;
 use howdah_wire::{Answer, Outgoing, RESPONSE_HEAD_READY, Roster, Segment, Shape};
 use rustix::thread::futex;
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (memfd, segment) = howdah_sys::create_segment(shape)?;
     std::mem::forget(memfd);
     let config = Config::default();
-    let listener = Listener::bind(&address, config.backlog, None)?;
+    let listener = Listener::bind(&address, &ListenOptions::default())?;
     let eventfd = howdah_sys::eventfd()?;
     let bell = Arc::new(eventfd.try_clone()?);
     runtime()?.block_on(async {

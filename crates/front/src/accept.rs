@@ -185,9 +185,10 @@ fn tell(capacity: &Capacity, kind: Kind, turn: Turn) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::ListenOptions;
 
     fn listener() -> Listener {
-        Listener::bind(&"127.0.0.1:0".parse().unwrap(), 16, None).unwrap()
+        Listener::bind(&"127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap()
     }
 
     #[test]

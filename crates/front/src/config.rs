@@ -5,17 +5,9 @@ use std::time::Duration;
 
 use howdah_http1::Limits;
 
-use crate::listen::Address;
-
 /// Settings of the front; the same for all its threads. A time of zero means no limit.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where to listen.
-    pub listen: Vec<Address>,
-    /// Connections that the kernel may hold before they are accepted.
-    pub backlog: i32,
-    /// Permission bits of Unix sockets; none leaves them to the umask.
-    pub socket_mode: Option<u32>,
     /// Bounds on a request.
     pub limits: Limits,
     /// From a connection's (or a request's) first byte to the end of its head; then 408.
@@ -49,9 +41,6 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            listen: Vec::new(),
-            backlog: 1024,
-            socket_mode: None,
             limits: Limits::default(),
             header_timeout: Duration::from_secs(10),
             keepalive_timeout: Duration::from_secs(75),

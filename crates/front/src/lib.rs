@@ -54,6 +54,7 @@ mod reports;
 mod capacity;
 mod config;
 mod listen;
+mod address;
 mod clock;
 mod repeated;
 
@@ -61,7 +62,8 @@ pub use app::PoolSetup;
 pub use capacity::{Capacity, PAGE_CONNECTIONS};
 pub use config::Config;
 pub use howdah_http1::Limits;
-pub use listen::{Address, ListenError, Listener};
+pub use address::{Address, AddressError, ListenOptions};
+pub use listen::{ListenError, Listener};
 pub use orders::{Front, runtime};
 pub use outflow::Stock;
 pub use pages::{Answer, Local, LocalPage, LocalPlace, Question, Visitor};

@@ -1,41 +1,22 @@
-//! Listening sockets: parses their addresses, binds them, and knows what a request says about its listener.
+//! Listening sockets: binds them, takes them over, and knows what a request says about its listener.
 //!
 //! The binary binds before privileges are dropped and hands the listeners to the front threads, which share them.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use tokio::io::unix::AsyncFd;
 
-/// A place to listen, as an operator writes it: `HOST:PORT`, `[::1]:PORT`, `:PORT` (every address, IPv6 and IPv4),
-/// `PORT` alone, a path with a `/` (or `unix:PATH`) for a Unix socket, or `unix:@NAME` for one that has a name instead of a
-/// file. Port 0 lets the kernel choose.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// Every address of the machine.
-    Any(u16),
-    /// A host name or address literal, and a port.
-    Host(String, u16),
-    /// A Unix socket.
-    Unix(PathBuf),
-    /// A Unix socket without a file (`unix(7)`: abstract), by its name.
-    Abstract(String),
-}
+use crate::address::{Address, ListenOptions};
 
 /// A listener that could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The text is no address.
-    #[error("cannot listen on '{0}': want HOST:PORT, [IPv6]:PORT, :PORT, a path with a slash, or unix:@NAME")]
-    Syntax(String),
     /// The system refused.
     #[error("cannot listen on {0}: {1}{2}")]
     System(String, std::io::Error, &'static str),
@@ -45,59 +26,6 @@ pub enum ListenError {
     /// Something that is no socket is in the way.
     #[error("cannot listen on {0}: a file that is no socket is in the way; remove it or choose another path")]
     InTheWay(String),
-}
-
-impl FromStr for Address {
-    type Err = ListenError;
-
-    fn from_str(text: &str) -> Result<Self, ListenError> {
-        let syntax = || ListenError::Syntax(text.to_owned());
-        if let Some(local) = text.strip_prefix("unix:") {
-            return Self::unix(local.into()).map_err(|_| syntax());
-        }
-        if text.contains('/') {
-            return Ok(Self::Unix(text.into()));
-        }
-        let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
-        let port = port.parse().map_err(|_| syntax())?;
-        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        match bracketed {
-            Some(inner) => {
-                inner.parse::<Ipv6Addr>().map(|_| Self::Host(inner.to_owned(), port)).map_err(|_| syntax())
-            }
-            None if host.is_empty() || host == "*" => Ok(Self::Any(port)),
-            None if host.contains([':', '[', ']', ' ']) => Err(syntax()),
-            None => Ok(Self::Host(host.to_owned(), port)),
-        }
-    }
-}
-
-impl Address {
-    /// A Unix socket by its path, or by its name behind an `@`.
-    ///
-    /// # Errors
-    /// When nothing is named, or by bytes that are no text.
-    pub fn unix(path: PathBuf) -> Result<Self, ListenError> {
-        let is_abstract = path.as_os_str().as_bytes().starts_with(b"@");
-        let name = path.to_str().and_then(|path| path.strip_prefix('@'));
-        match name {
-            Some(name) if !name.is_empty() => Ok(Self::Abstract(name.to_owned())),
-            None if !is_abstract && !path.as_os_str().is_empty() => Ok(Self::Unix(path)),
-            _ => Err(ListenError::Syntax(path.display().to_string())),
-        }
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Any(port) => write!(f, ":{port}"),
-            Self::Host(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Host(host, port) => write!(f, "{host}:{port}"),
-            Self::Unix(path) => write!(f, "{}", path.display()),
-            Self::Abstract(name) => write!(f, "unix:@{name}"),
-        }
-    }
 }
 
 /// What requests say about the listener that they came through (RFC 3875 4.1.14, 4.1.15). Connections keep it; the
@@ -132,37 +60,46 @@ impl Listener {
     ///
     /// # Errors
     /// When the address does not resolve or the system refuses it; the message names both.
-    pub fn bind(address: &Address, backlog: i32, mode: Option<u32>) -> Result<Self, ListenError> {
-        match address {
-            Address::Unix(path) => Self::bind_unix(path, backlog, mode),
-            Address::Abstract(name) => Self::bind_abstract(name, backlog),
+    pub fn bind(address: &Address, options: &ListenOptions) -> Result<Self, ListenError> {
+        let backlog = options.backlog.into();
+        let bound = match address {
+            Address::Unix(path) => Self::bind_unix(path, backlog, options.mode)?,
+            Address::Abstract(name) => Self::bind_abstract(name, backlog)?,
             Address::Any(port) => {
                 let any6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
                 let any4 = SocketAddr::from(([0, 0, 0, 0], *port));
                 // A kernel without IPv6 still has the other half.
-                Self::bind_tcp(any6, backlog).or_else(|_| Self::bind_tcp(any4, backlog))
+                Self::bind_tcp(any6, backlog).or_else(|_| Self::bind_tcp(any4, backlog))?
             }
             Address::Host(host, port) => {
                 let mut found = (host.as_str(), *port)
                     .to_socket_addrs()
                     .map_err(|error| ListenError::System(address.to_string(), error, ""))?;
                 let first = found.next().ok_or_else(|| ListenError::NoAddress(address.to_string()))?;
-                Self::bind_tcp(first, backlog)
+                Self::bind_tcp(first, backlog)?
             }
-        }
+        };
+        Ok(bound.with_pages_only(options.pages_only))
     }
 
-    /// Takes over a socket that somebody else has bound and perhaps made listen.
+    /// Takes over a socket that somebody else has bound, who may have made it listen with another backlog.
     ///
     /// # Errors
     /// When the descriptor is no stream socket with a local address.
-    pub fn adopt(socket: OwnedFd, backlog: i32) -> Result<Self, ListenError> {
-        let failed = |error: std::io::Error| ListenError::System("an inherited socket".to_owned(), error, "");
+    pub fn adopt(socket: OwnedFd, options: &ListenOptions) -> Result<Self, ListenError> {
+        SockRef::from(&socket).listen(options.backlog.into()).map_err(not_ours)?;
+        Self::inherit(socket, options.pages_only)
+    }
+
+    /// Takes over a socket that listens already as it should.
+    ///
+    /// # Errors
+    /// As [`Listener::adopt`].
+    pub fn inherit(socket: OwnedFd, pages_only: bool) -> Result<Self, ListenError> {
         let socket = Socket::from(socket);
-        socket.set_nonblocking(true).map_err(failed)?;
-        socket.listen(backlog).map_err(failed)?;
-        let local = socket.local_addr().map_err(failed)?;
-        Ok(match local.as_pathname() {
+        socket.set_nonblocking(true).map_err(not_ours)?;
+        let local = socket.local_addr().map_err(not_ours)?;
+        let adopted = match local.as_pathname() {
             Some(path) => Self::unix(socket.into(), path),
             None => match local.as_socket() {
                 Some(address) => Self::tcp(socket.into(), address),
@@ -172,15 +109,14 @@ impl Listener {
                     &local.as_abstract_namespace().unwrap_or_default().escape_ascii().to_string(),
                 ),
             },
-        })
+        };
+        Ok(adopted.with_pages_only(pages_only))
     }
 
-    /// Makes it answer nothing but the front's own pages, for whoever can reach it.
-    #[must_use]
-    pub fn only_local(self) -> Self {
+    fn with_pages_only(self, only_local: bool) -> Self {
         let Origin { name, port, path, .. } = &*self.origin;
         let (name, port, path) = (name.clone(), port.clone(), path.clone());
-        Self { origin: Arc::new(Origin { name, port, path, only_local: true }), ..self }
+        Self { origin: Arc::new(Origin { name, port, path, only_local }), ..self }
     }
 
     /// Another handle to the same socket, for another front thread.
@@ -328,6 +264,10 @@ fn wildcard(socket: &OwnedFd, ip: IpAddr) -> Option<(IpAddr, &'static str)> {
     }
 }
 
+fn not_ours(error: std::io::Error) -> ListenError {
+    ListenError::System("an inherited socket".to_owned(), error, "")
+}
+
 fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
@@ -352,32 +292,8 @@ fn host_name() -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn addresses_are_read_as_operators_write_them() {
-        let table = [
-            (":5000", Some(Address::Any(5000))),
-            ("5000", Some(Address::Any(5000))),
-            ("*:80", Some(Address::Any(80))),
-            ("127.0.0.1:0", Some(Address::Host("127.0.0.1".into(), 0))),
-            ("[::1]:8080", Some(Address::Host("::1".into(), 8080))),
-            ("localhost:5000", Some(Address::Host("localhost".into(), 5000))),
-            ("/run/app.sock", Some(Address::Unix("/run/app.sock".into()))),
-            ("unix:app.sock", Some(Address::Unix("app.sock".into()))),
-            ("unix:./@app", Some(Address::Unix("./@app".into()))),
-            ("unix:@app", Some(Address::Abstract("app".into()))),
-            ("unix:@a/b:c", Some(Address::Abstract("a/b:c".into()))),
-            ("unix:@", None),
-            ("@app", None),
-            ("", None),
-            ("localhost", None),
-            ("::1:5000", None),
-            ("[::g]:5000", None),
-            (":70000", None),
-            ("unix:", None),
-        ];
-        for (text, want) in table {
-            assert_eq!(text.parse::<Address>().ok(), want, "{text}");
-        }
+    fn bind(address: &Address) -> Result<Listener, ListenError> {
+        Listener::bind(address, &ListenOptions::default())
     }
 
     #[test]
@@ -390,7 +306,7 @@ mod tests {
             ("[::1]:0", "http://[::1]:PORT", ""),
         ] {
             // A machine without IPv6 has less to show.
-            let Ok(listener) = Listener::bind(&text.parse().unwrap(), 8, None) else { continue };
+            let Ok(listener) = bind(&text.parse().unwrap()) else { continue };
             let named = |text: &str| text.replace("PORT", &listener.origin.port);
             assert_eq!(listener.url, named(url), "{text}");
             let shown = listener.share().unwrap().shown();
@@ -407,7 +323,7 @@ mod tests {
         if socket.bind(&any.into()).is_err() {
             return;
         }
-        let listener = Listener::adopt(socket.into(), 8).unwrap();
+        let listener = Listener::adopt(socket.into(), &ListenOptions::default()).unwrap();
         let port = &listener.origin.port;
         assert_eq!(listener.shown(), format!("http://[::1]:{port} (every IPv6 address, [::]:{port})"));
     }
@@ -416,14 +332,14 @@ mod tests {
     fn an_abstract_socket_has_no_file_whoever_bound_it() {
         let name = format!("howdah-test-{}", std::process::id());
         let address = Address::Abstract(name.clone());
-        let listener = Listener::bind(&address, 8, None).unwrap();
-        let adopted = Listener::adopt(listener.socket().try_clone().unwrap(), 8).unwrap();
+        let listener = bind(&address).unwrap();
+        let adopted = Listener::inherit(listener.socket().try_clone().unwrap(), false).unwrap();
         for listener in [&listener, &adopted] {
             assert_eq!((listener.shown(), listener.path()), (address.to_string(), None));
         }
-        let taken = Listener::bind(&address, 8, None).unwrap_err().to_string();
+        let taken = bind(&address).unwrap_err().to_string();
         assert!(taken.contains(&format!("unix:@{name}")) && taken.contains("choose another name"), "{taken}");
-        let long = Listener::bind(&Address::Abstract("x".repeat(108)), 8, None);
+        let long = bind(&Address::Abstract("x".repeat(108)));
         assert!(long.unwrap_err().to_string().contains("shorter"));
     }
 
@@ -431,7 +347,7 @@ mod tests {
     fn a_socket_file_that_another_server_has_made_since_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("app.sock");
-        let bind = || Listener::bind(&Address::Unix(path.clone()), 8, None).unwrap();
+        let bind = || bind(&Address::Unix(path.clone())).unwrap();
         let old = bind();
         // Something stands in between, so that the file system does not use the inode again.
         std::fs::rename(&path, directory.path().join("moved")).unwrap();
@@ -440,5 +356,36 @@ mod tests {
         assert!(path.exists(), "the newer server's");
         new.unlink();
         assert!(!path.exists(), "its own");
+    }
+
+    #[test]
+    fn each_listener_has_options_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, options) in [
+            ("a", ListenOptions { mode: Some(0o600), ..ListenOptions::default() }),
+            ("b", ListenOptions { mode: Some(0o666), pages_only: true, backlog: 1 }),
+        ] {
+            let path = directory.path().join(name);
+            let bound = Listener::bind(&Address::Unix(path.clone()), &options).unwrap();
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((Some(mode), bound.origin.only_local), (options.mode, options.pages_only), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_holds_as_many_connections_as_the_backlog_says_and_one() {
+        let name = format!("howdah-backlog-{}", std::process::id());
+        let connect = || {
+            let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).unwrap();
+            socket.connect(&SockAddr::unix(format!("\0{name}")).unwrap()).map(|()| socket)
+        };
+        let options = |backlog| ListenOptions { backlog, ..ListenOptions::default() };
+        let bound = Listener::bind(&Address::Abstract(name.clone()), &options(2)).unwrap();
+        let first: Vec<_> = (0..5).map_while(|_| connect().ok()).collect();
+        assert_eq!(first.len(), 3);
+        Listener::inherit(bound.socket().try_clone().unwrap(), false).unwrap();
+        assert!(connect().is_err(), "whoever inherits it leaves it as it is");
+        Listener::adopt(bound.socket().try_clone().unwrap(), &options(3)).unwrap();
+        assert!(connect().is_ok(), "whoever adopts it says how many");
     }
 }

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
-use howdah_front as front;
+use howdah_front::{self as front, Address, ListenOptions};
 use howdah_supervisor as supervisor;
 
 use crate::options::Serve;
+use crate::options::listener::Named;
 use crate::options::values::Span;
 
 impl Serve {
@@ -18,9 +18,6 @@ impl Serve {
     pub(crate) fn front(&self) -> anyhow::Result<front::Config> {
         let limits = &self.limits;
         Ok(front::Config {
-            listen: self.listen.addresses(),
-            backlog: i32::try_from(self.listen.backlog).context("--backlog is too large")?,
-            socket_mode: self.listen.socket_mode.map(|mode| mode.0),
             limits: front::Limits {
                 body: limits.max_body_size.0,
                 request_line: usize::try_from(limits.max_request_line.0)?,
@@ -40,6 +37,22 @@ impl Serve {
             response_spool: limits.response_spool.0,
             spool_dir: limits.spool_dir.clone(),
         })
+    }
+
+    /// Where the front listens for requests, and how.
+    pub(crate) fn listeners(&self) -> Vec<(Address, ListenOptions)> {
+        self.listen.listeners().iter().map(|named| self.listener(named, false)).collect()
+    }
+
+    /// The same for the server's own pages.
+    pub(crate) fn pages(&self) -> Vec<(Address, ListenOptions)> {
+        self.status.listeners().map(|named| self.listener(named, true)).collect()
+    }
+
+    fn listener(&self, named: &Named, pages_only: bool) -> (Address, ListenOptions) {
+        let mode = named.mode.or(self.listen.socket_mode).map(|mode| mode.0);
+        let backlog = named.backlog.unwrap_or(self.listen.backlog);
+        (named.address.clone(), ListenOptions { backlog, mode, pages_only })
     }
 
     /// Settings of the supervisor.
@@ -98,8 +111,42 @@ mod tests {
     #[test]
     fn without_options_the_front_has_its_own_defaults() {
         let ours = serve("").front().unwrap();
-        let theirs = front::Config { listen: ours.listen.clone(), ..front::Config::default() };
+        let theirs = front::Config::default();
         assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+        assert_eq!(serve("").listeners()[0].1, ListenOptions::default());
+    }
+
+    #[test]
+    fn a_listener_has_the_options_that_it_names_and_else_those_of_all() {
+        let shown = |all: &[(Address, ListenOptions)]| {
+            let mode = |it: &ListenOptions| it.mode.map_or("-".to_owned(), |mode| format!("{mode:o}"));
+            let one = |(at, it): &(Address, ListenOptions)| {
+                format!("{at} {} {} {}", mode(it), it.backlog, it.pages_only)
+            };
+            all.iter().map(one).collect::<Vec<_>>().join(", ")
+        };
+        for (line, listeners, pages) in [
+            ("", "127.0.0.1:5000 - 1024 false", ""),
+            ("-l /a,:80 --backlog 9", "/a - 9 false, :80 - 9 false", ""),
+            (
+                "-l /a,mode=600,backlog=5,/b --socket-mode 660 --backlog 9",
+                "/a 600 5 false, /b 660 9 false",
+                "",
+            ),
+            ("--socket-mode 660 --status-listen /s", "127.0.0.1:5000 660 1024 false", "/s 660 1024 true"),
+            (
+                "-S /a --socket-mode 660 --status-listen /s,mode=666,backlog=2,:81",
+                "/a 660 1024 false",
+                "/s 666 2 true, :81 660 1024 true",
+            ),
+        ] {
+            let serve = serve(line);
+            assert_eq!(
+                (shown(&serve.listeners()), shown(&serve.pages())),
+                (listeners.into(), pages.into()),
+                "{line}"
+            );
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use howdah_front::{Front, Listener};
+use howdah_front::{Address, Front, ListenOptions, Listener};
+use howdah_sys::activation::Inherited;
 
 use crate::control::place::Place;
 use crate::heir::Heir;
@@ -38,20 +39,21 @@ impl Estate {
     /// # Errors
     /// When an address, the pid file or a control socket that was asked for cannot be had.
     pub(crate) fn obtain(options: &Serve, heir: Option<&mut Heir>) -> anyhow::Result<Self> {
-        let backlog = options.front()?.backlog;
         match heir {
-            Some(heir) => Self::inherit(options, heir, backlog),
-            None => Self::make(options, backlog),
+            Some(heir) => Self::inherit(options, heir),
+            None => Self::make(options),
         }
     }
 
-    fn make(options: &Serve, backlog: i32) -> anyhow::Result<Self> {
+    fn make(options: &Serve) -> anyhow::Result<Self> {
         let inherited = howdah_sys::activation::inherited_listeners()?;
         let ours = inherited.is_empty();
         let listeners = if ours {
-            bind(options)?
+            bind(&options.listeners())?
         } else {
-            adopt(inherited.into_iter().map(|given| given.socket), backlog)?
+            let how = ListenOptions { backlog: options.listen.backlog, ..ListenOptions::default() };
+            let adopt = |given: Inherited| Listener::adopt(given.socket, &how);
+            inherited.into_iter().map(adopt).collect::<Result<_, _>>()?
         };
         // Server::Starter lets the next generation start while this one serves.
         let relieves = is_under_starter();
@@ -63,11 +65,12 @@ impl Estate {
     }
 
     /// The files stay the older process's until that makes way.
-    fn inherit(options: &Serve, heir: &mut Heir, backlog: i32) -> anyhow::Result<Self> {
-        let mut listeners = adopt(heir.listeners.drain(..), backlog)?;
+    fn inherit(options: &Serve, heir: &mut Heir) -> anyhow::Result<Self> {
+        let mut sockets = std::mem::take(&mut heir.listeners);
         // In the order of `sockets`.
-        let others = listeners.len().saturating_sub(options.status.status_listen.len());
-        let pages = listeners.split_off(others).into_iter().map(Listener::only_local).collect();
+        let others = sockets.len().saturating_sub(options.pages().len());
+        let pages = inherit(sockets.split_off(others), true)?;
+        let listeners = inherit(sockets, false)?;
         let control =
             heir.control.take().map(|socket| Place::adopt(socket, &options.instance)).transpose()?;
         Ok(Self { listeners, pages, control, pid_file: None, ours: heir.ours, owned: false, inherited: true })
@@ -161,25 +164,24 @@ pub(crate) fn is_under_starter() -> bool {
     std::env::var_os("SERVER_STARTER_PORT").is_some_and(|value| !value.is_empty())
 }
 
-fn bind(options: &Serve) -> anyhow::Result<Vec<Listener>> {
-    let config = options.front()?;
-    let bind = |address| Listener::bind(address, config.backlog, config.socket_mode);
-    Ok(config.listen.iter().map(bind).collect::<Result<_, _>>()?)
+fn bind(listeners: &[(Address, ListenOptions)]) -> anyhow::Result<Vec<Listener>> {
+    let bind = |(address, how): &(_, _)| Listener::bind(address, how);
+    Ok(listeners.iter().map(bind).collect::<Result<_, _>>()?)
 }
 
 fn pages(options: &Serve, under_starter: bool) -> anyhow::Result<Vec<Listener>> {
-    if under_starter && !options.status.status_listen.is_empty() {
+    let wanted = options.pages();
+    if under_starter && !wanted.is_empty() {
         bail!(
             "--status-listen does not work under start_server, whose next server starts while this one has the address: \
              use --status-path and --status-allow"
         );
     }
-    let config = options.front()?;
-    let bind =
-        |address| Listener::bind(address, config.backlog, config.socket_mode).map(Listener::only_local);
-    Ok(options.status.status_listen.iter().map(bind).collect::<Result<_, _>>()?)
+    bind(&wanted)
 }
 
-fn adopt(sockets: impl Iterator<Item = OwnedFd>, backlog: i32) -> anyhow::Result<Vec<Listener>> {
-    Ok(sockets.map(|socket| Listener::adopt(socket, backlog)).collect::<Result<_, _>>()?)
+/// The older process has bound them as its options, which are ours, say.
+fn inherit(sockets: Vec<OwnedFd>, pages_only: bool) -> anyhow::Result<Vec<Listener>> {
+    let inherit = |socket| Listener::inherit(socket, pages_only);
+    Ok(sockets.into_iter().map(inherit).collect::<Result<_, _>>()?)
 }

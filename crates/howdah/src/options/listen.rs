@@ -1,12 +1,13 @@
 //! Where Howdah listens.
 //!
-//! The options add up: each -l, a -S and a -o/-p pair name one listener. [`Listen::addresses`] joins them
+//! The options add up: each -l, a -S and a -o/-p pair name one listener. [`Listen::listeners`] joins them
 //! into the list that the front binds.
 
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use howdah_front::Address;
 
+use super::listener::{Named, Several, several};
 use super::values::{Mode, whole};
 
 /// Port for a host named without one; plackup's and Starman's.
@@ -22,9 +23,10 @@ pub(crate) struct Listen {
     /// A path has a slash, or unix: before it. unix:@NAME is an abstract socket, which has no file: whoever is in the
     /// same network namespace may connect. Several may be joined by commas.
     /// Port 0 takes a free port, which is printed at start. Listeners named by -l, -S and -o/-p add up;
-    /// one named on the command line puts those of the environment aside.
-    #[arg(short = 'l', long, value_name = "ADDR", value_delimiter = ',', value_parser = address)]
-    pub(crate) listen: Vec<Address>,
+    /// one named on the command line puts those of the environment aside. What is to hold for one listener alone stands
+    /// behind it: /run/app.sock,mode=0660 and :80,backlog=4096 instead of --socket-mode and --backlog.
+    #[arg(short = 'l', long, value_name = "ADDR", value_parser = several)]
+    pub(crate) listen: Vec<Several>,
 
     /// Name or address to listen on, at --port
     #[arg(short = 'o', long, value_name = "HOST")]
@@ -40,37 +42,38 @@ pub(crate) struct Listen {
 
     /// Permissions of Unix sockets, in octal
     ///
-    /// Without it, the umask decides.
+    /// Of those that have none of their own (see --listen). Without it, the umask decides.
     #[arg(long, value_name = "MODE")]
     pub(crate) socket_mode: Option<Mode>,
 
     /// Connections waiting in the kernel to be accepted
     ///
-    /// The kernel bounds it by net.core.somaxconn.
-    #[arg(long, value_name = "N", default_value = "1024", value_parser = whole::<u32>(1..=65535))]
-    pub(crate) backlog: u32,
+    /// For each listener that has none of its own (see --listen). The kernel bounds it by net.core.somaxconn.
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = whole::<u16>(1..=65535))]
+    pub(crate) backlog: u16,
 }
 
 impl Listen {
     /// Every listener.
-    pub(crate) fn addresses(&self) -> Vec<Address> {
-        let mut all = self.listen.clone();
-        all.extend(self.socket.clone());
+    pub(crate) fn listeners(&self) -> Vec<Named> {
+        let mut all: Vec<Named> = self.listen.iter().flat_map(|several| several.0.clone()).collect();
+        all.extend(self.socket.clone().map(Named::from));
         match (&self.host, self.port.unwrap_or(PORT)) {
-            (Some(host), port) => all.push(Address::Host(unbracketed(host).to_owned(), port)),
-            (None, port) if self.port.is_some() => all.push(Address::Any(port)),
+            (Some(host), port) => all.push(Address::Host(unbracketed(host).to_owned(), port).into()),
+            (None, port) if self.port.is_some() => all.push(Address::Any(port).into()),
             _ => {}
         }
         if all.is_empty() {
-            all.push(Address::Host("127.0.0.1".to_owned(), PORT));
+            all.push(Address::Host("127.0.0.1".to_owned(), PORT).into());
         }
         all
     }
 
     /// Why --socket-mode is of no use.
-    pub(super) fn mode_fault(&self) -> Option<String> {
+    pub(super) fn mode_fault<'a>(&self, pages: impl Iterator<Item = &'a Named>) -> Option<String> {
         self.socket_mode?;
-        let all = self.addresses();
+        let all: Vec<_> =
+            self.listeners().into_iter().chain(pages.cloned()).map(|named| named.address).collect();
         if let Some(named) = all.iter().find(|address| matches!(address, Address::Abstract(_))) {
             return Some(format!(
                 "--socket-mode cannot protect {named}, an abstract socket, which has no file and no permissions: give the \
@@ -87,29 +90,4 @@ impl Listen {
 /// --host takes an IPv6 address with and without the brackets that it needs before `:PORT`.
 fn unbracketed(host: &str) -> &str {
     host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
-}
-
-/// The front's notation, and a word for those who come with Starman's or hypnotoad's.
-pub(super) fn address(text: &str) -> Result<Address, String> {
-    if text.ends_with(":ssl") || text.starts_with("https://") {
-        return Err("TLS is not served; let a proxy in front of Howdah speak it".to_owned());
-    }
-    if let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| *scheme != "unix") {
-        return Err(format!("a listener has no {scheme}://, write {}", without_scheme(scheme, rest)));
-    }
-    text.parse().map_err(|error: howdah_front::ListenError| error.to_string())
-}
-
-/// What the URL of a listener means in our notation.
-fn without_scheme(scheme: &str, rest: &str) -> String {
-    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    if scheme.ends_with("+unix") {
-        return format!("unix:{}", place.replace("%2F", "/").replace("%2f", "/"));
-    }
-    match place.parse::<Address>() {
-        Ok(Address::Any(port)) => format!(":{port}"),
-        Ok(_) => place.to_owned(),
-        Err(_) if format!("{place}:80").parse::<Address>().is_ok() => format!("{place}:80"),
-        Err(_) => "HOST:PORT, :PORT or a path".to_owned(),
-    }
 }

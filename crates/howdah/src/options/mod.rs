@@ -22,6 +22,7 @@ mod compat;
 pub(crate) mod app;
 pub(crate) mod status;
 pub(crate) mod listen;
+pub(crate) mod listener;
 pub(crate) mod workers;
 pub(crate) mod limits;
 pub(crate) mod logs;

@@ -60,7 +60,7 @@ impl Serve {
         match id {
             "app" => Some(self.app.name().unwrap_or("-").to_owned()),
             "listen" => {
-                Some(self.listen.addresses().iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+                Some(self.listen.listeners().iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
             }
             "workers" => Some(self.workers.count().to_string()),
             "host" => Some(self.listen.host.clone().unwrap_or_else(|| "-".to_owned())),

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use clap::Args;
-use howdah_front::{Address, LocalPage, LocalPlace, Visitor};
+use howdah_front::{LocalPage, LocalPlace, Visitor};
 use ipnet::IpNet;
 
-use super::listen::address;
+use super::listener::{Named, Several, several};
 
 /// Where the status page is on an address of its own, when nobody says otherwise: where Apache has it.
 const STATUS_PATH: &str = "/server-status";
@@ -40,8 +40,8 @@ pub(crate) struct Status {
     ///
     /// As --listen. Whoever can reach it may see them, and nothing else. It answers as soon as the server starts, while
     /// the application is still being loaded.
-    #[arg(long, hide_short_help = true, value_name = "ADDR", value_delimiter = ',', value_parser = address)]
-    pub(crate) status_listen: Vec<Address>,
+    #[arg(long, hide_short_help = true, value_name = "ADDR", value_parser = several)]
+    status_listen: Vec<Several>,
 
     /// Path of the metrics, for Prometheus
     #[arg(long, value_name = "PATH", value_parser = path)]
@@ -61,6 +61,11 @@ pub(crate) struct Status {
 }
 
 impl Status {
+    /// Listeners for these pages alone.
+    pub(crate) fn listeners(&self) -> impl Iterator<Item = &Named> {
+        self.status_listen.iter().flat_map(|several| &several.0)
+    }
+
     /// Each page that there is, and where.
     pub(crate) fn pages(&self) -> Vec<LocalPlace> {
         let apart = self.status_path.is_none();
@@ -79,7 +84,7 @@ impl Status {
     }
 
     /// What does not go together, and the way out.
-    pub(super) fn fault(&self, listeners: &[Address]) -> Option<String> {
+    pub(super) fn fault(&self, others: &[Named]) -> Option<String> {
         let pages = self.pages();
         let twice =
             pages.iter().enumerate().find(|(at, page)| pages[..*at].iter().any(|it| it.path == page.path));
@@ -92,8 +97,11 @@ impl Status {
                     .to_owned(),
             );
         }
-        let shared = self.status_listen.iter().find(|address| listeners.contains(address))?;
-        Some(format!("--status-listen {shared} is the application's address too: give it one of its own"))
+        let shared = self.listeners().find(|it| others.iter().any(|other| other.address == it.address))?;
+        Some(format!(
+            "--status-listen {} is the application's address too: give it one of its own",
+            shared.address
+        ))
     }
 }
 

@@ -54,9 +54,13 @@ fn listeners_add_up() {
         ("-l unix:@app,:80", "unix:@app :80"),
         ("-l :80 -l /run/x.sock,[::1]:81", ":80 /run/x.sock [::1]:81"),
         ("-l :80 -p 81", ":80 :81"),
+        (
+            "-l /run/x.sock,mode=660,:80,backlog=5 -S /run/y.sock",
+            "/run/x.sock,mode=0660 :80,backlog=5 /run/y.sock",
+        ),
     ] {
         assert_eq!(
-            serve(line).listen.addresses().iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+            serve(line).listen.listeners().iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
             addresses,
             "{line}"
         );
@@ -192,6 +196,8 @@ fn bad_values_are_named_with_the_way_out() {
         ("-l app.sock", ["app.sock", "--listen", "path with a slash"]),
         ("-l :443:ssl", [":443:ssl", "--listen", "TLS"]),
         ("-l unix:@", ["unix:@", "--listen", "unix:@NAME"]),
+        ("-l :80,mode=660", [":80", "--listen", "a Unix socket that has a file"]),
+        ("--status-listen /s,colour=red", ["colour", "--status-listen", "backlog=N"]),
         ("-S @", ["@", "--socket", "unix:@NAME"]),
     ] {
         let (_, message) = refusal(line);

@@ -14,7 +14,7 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     if serve.process.zygote_fd.is_none() {
         application(serve, given)?;
     }
-    if let Some(fault) = serve.listen.mode_fault() {
+    if let Some(fault) = serve.listen.mode_fault(serve.status.listeners()) {
         return conflict(&fault);
     }
     if serve.process.group.is_some() && serve.process.user.is_none() && !is_root() {
@@ -26,7 +26,7 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     if serve.workers.fewest_exceeds() {
         return conflict("--min-workers is above --workers: lower the one or raise the other");
     }
-    if let Some(fault) = serve.status.fault(&serve.listen.addresses()) {
+    if let Some(fault) = serve.status.fault(&serve.listen.listeners()) {
         return conflict(&fault);
     }
     serve.logs.format().map_err(|error| (ErrorKind::InvalidValue, format!("{error:#}")))?;

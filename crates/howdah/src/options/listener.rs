@@ -1,0 +1,143 @@
+//! One listener as `--listen` and `--status-listen` take it: an address, and behind commas what is said of it alone.
+//!
+//! `/run/app.sock,mode=0660,backlog=512,:8080` names two. `WORD=VALUE` without a slash and a colon is no address, so the text
+//! itself tells options from addresses.
+
+use std::fmt;
+
+use howdah_front::Address;
+
+use super::values::{Mode, whole};
+
+/// A listener. What it does not say is left to --socket-mode and --backlog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) address: Address,
+    /// Permissions of its file.
+    pub(crate) mode: Option<Mode>,
+    /// Connections waiting in the kernel.
+    pub(crate) backlog: Option<u16>,
+}
+
+/// All that one value of an option names.
+#[derive(Debug, Clone)]
+pub(crate) struct Several(pub(crate) Vec<Named>);
+
+/// As clap wants it.
+pub(super) fn several(text: &str) -> Result<Several, String> {
+    let mut all: Vec<Named> = Vec::new();
+    for part in text.split(',') {
+        match (option(part), all.last_mut()) {
+            (None, _) => all.push(address(part)?.into()),
+            (Some((name, value)), Some(last)) => last.set(name, value)?,
+            (Some(_), None) => return Err(format!("{part} belongs behind an address, as in ADDR,{part}")),
+        }
+    }
+    Ok(Several(all))
+}
+
+/// Name and value, of what is no address.
+fn option(part: &str) -> Option<(&str, &str)> {
+    let is_word = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
+    part.split_once('=').filter(|(name, _)| is_word(name) && !part.contains(['/', ':']))
+}
+
+impl From<Address> for Named {
+    fn from(address: Address) -> Self {
+        Self { address, mode: None, backlog: None }
+    }
+}
+
+impl Named {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let twice = match name {
+            "mode" => self.mode.replace(value.parse()?).is_some(),
+            "backlog" => self.backlog.replace(whole(1..=65535)(value)?).is_some(),
+            _ => return Err(format!("a listener has no option {name}: there are mode=MODE and backlog=N")),
+        };
+        if twice {
+            return Err(format!("{name} is said twice of {}", self.address));
+        }
+        if self.mode.is_some() && !matches!(self.address, Address::Unix(_)) {
+            return Err(format!("mode is for a Unix socket that has a file, which {} is not", self.address));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.address)?;
+        self.mode.map_or(Ok(()), |mode| write!(f, ",mode={mode}"))?;
+        self.backlog.map_or(Ok(()), |backlog| write!(f, ",backlog={backlog}"))
+    }
+}
+
+/// The front's notation, and a word for those who come with Starman's or hypnotoad's.
+fn address(text: &str) -> Result<Address, String> {
+    if text.ends_with(":ssl") || text.starts_with("https://") {
+        return Err("TLS is not served; let a proxy in front of Howdah speak it".to_owned());
+    }
+    if let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| *scheme != "unix") {
+        return Err(format!("a listener has no {scheme}://, write {}", without_scheme(scheme, rest)));
+    }
+    text.parse().map_err(|error: howdah_front::AddressError| error.to_string())
+}
+
+/// What the URL of a listener means in our notation.
+fn without_scheme(scheme: &str, rest: &str) -> String {
+    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if scheme.ends_with("+unix") {
+        return format!("unix:{}", place.replace("%2F", "/").replace("%2f", "/"));
+    }
+    match place.parse::<Address>() {
+        Ok(Address::Any(port)) => format!(":{port}"),
+        Ok(_) => place.to_owned(),
+        Err(_) if format!("{place}:80").parse::<Address>().is_ok() => format!("{place}:80"),
+        Err(_) => "HOST:PORT, :PORT or a path".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_stand_behind_the_listener_that_they_are_for() {
+        for (text, shown) in [
+            (":80", ":80"),
+            (":80,[::1]:81", ":80 [::1]:81"),
+            ("/run/a,mode=660", "/run/a,mode=0660"),
+            ("unix:/run/a,mode=0660,backlog=512,:80", "/run/a,mode=0660,backlog=512 :80"),
+            (":80,backlog=1,/run/a,mode=0", ":80,backlog=1 /run/a,mode=0000"),
+            ("unix:@a,backlog=65535", "unix:@a,backlog=65535"),
+            // Addresses, whatever they look like.
+            ("./mode=660", "./mode=660"),
+            ("unix:mode=660", "mode=660"),
+            ("/run/a,/mode=660", "/run/a /mode=660"),
+        ] {
+            let named = several(text).unwrap().0;
+            assert_eq!(named.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn options_that_make_no_sense_are_refused_with_the_way_out() {
+        for (text, part) in [
+            ("mode=660", "belongs behind an address"),
+            ("mode=660,/run/a", "ADDR,mode=660"),
+            ("/run/a,mode=rw", "octal"),
+            ("/run/a,mode=", "octal"),
+            ("/run/a,backlog=0", "from 1 to 65535"),
+            ("/run/a,backlog=70000", "from 1 to 65535"),
+            ("/run/a,mode=660,mode=600", "mode is said twice of /run/a"),
+            ("/run/a,owner=www", "no option owner: there are mode=MODE and backlog=N"),
+            (":80,mode=660", "which :80 is not"),
+            ("unix:@a,mode=660", "which unix:@a is not"),
+            ("/run/a,,:80", "cannot listen on ''"),
+        ] {
+            let error = several(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}
