@@ -104,9 +104,9 @@ subtest 'reload, the death of the zygote and an upgrade' => sub {
 
     my @launchers = $server->launchers;
     is + ($operator->ask('upgrade'))[0], 0, 'upgrade';
-    my $heir = $operator->pid;
-    isnt $heir, $front;
-    is_confined($heir, 'the new front');
+    my $successor = $operator->pid;
+    isnt $successor, $front;
+    is_confined($successor, 'the new front');
     ok $operator->wait_for_end($front), 'the old one ends';
     ok $server->wait_until(sub {
         !grep { kill 0, $_ } @launchers;

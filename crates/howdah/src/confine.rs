@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf, absolute};
 use howdah_accesslog::Target;
 use howdah_sys::confine::{Files, Kept, keep_capabilities, no_new_privileges, refuse_calls, restrict_files};
 
-use crate::estate::Estate;
+use crate::endpoints::Endpoints;
 use crate::options::Serve;
 
 /// Gives up what a front does not need. Never fails: the log tells what could not be had.
-pub(crate) fn confine(options: &Serve, estate: &Estate) {
+pub(crate) fn confine(options: &Serve, endpoints: &Endpoints) {
     match std::fs::read_dir("/proc/self/task").map(Iterator::count) {
         Ok(1) => {}
         _ => return tracing::warn!("the front is not confined, because it has threads already"),
@@ -24,7 +24,7 @@ pub(crate) fn confine(options: &Serve, estate: &Estate) {
     let mut taken = Vec::new();
     note(&mut taken, "capabilities dropped", keep_capabilities(kept));
     note(&mut taken, "no_new_privs", no_new_privileges());
-    match restrict_files(&files(options, estate)) {
+    match restrict_files(&files(options, endpoints)) {
         Ok(Some(abi)) => taken.push(format!("Landlock {abi}")),
         Ok(None) => {
             tracing::info!("this kernel has no Landlock: the front's access to files is not restricted");
@@ -43,7 +43,7 @@ fn note(taken: &mut Vec<String>, what: &str, outcome: io::Result<()>) {
 }
 
 /// What a front opens, creates and removes while it serves.
-fn files(options: &Serve, estate: &Estate) -> Files {
+fn files(options: &Serve, endpoints: &Endpoints) -> Files {
     let mut files = Files { read: readable(options), ..Files::default() };
     files.write.push("/dev/null".into());
     files.write.push(options.limits.spool_dir.clone().unwrap_or_else(std::env::temp_dir));
@@ -54,7 +54,7 @@ fn files(options: &Serve, estate: &Estate) -> Files {
         // And where it really is, when its name is a link.
         files.write.extend(file.canonicalize().ok().as_deref().and_then(directory));
     }
-    files.remove.extend(estate.files().filter_map(|file| directory(&file)));
+    files.remove.extend(endpoints.files().filter_map(|file| directory(&file)));
     files
 }
 

@@ -6,7 +6,7 @@
 use howdah_front::{Capacity, PAGE_CONNECTIONS};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::estate::Estate;
+use crate::endpoints::Endpoints;
 use crate::options::Serve;
 
 /// Taken to be open where there is no /proc to count.
@@ -15,7 +15,7 @@ const OPEN: usize = 64;
 /// while the next one comes.
 const ZYGOTE: usize = 16;
 /// For the process that replaces this one, beside the listeners.
-const HEIR: usize = 6;
+const SUCCESSOR: usize = 6;
 /// For those who ask over the control socket.
 const ASKED: usize = 8;
 /// For logs being opened anew, and looks into /proc.
@@ -31,12 +31,12 @@ pub(crate) fn raise_limit() {
 }
 
 /// Bounds what clients may have from now on. Everything that is not theirs must be open, but for the listeners' copies.
-pub(crate) fn divide(capacity: &Capacity, options: &Serve, estate: &Estate) {
-    let listeners = estate.listeners.len() + estate.pages.len();
+pub(crate) fn divide(capacity: &Capacity, options: &Serve, endpoints: &Endpoints) {
+    let listeners = endpoints.listeners.len() + endpoints.pages.len();
     let threads = options.workers.front_threads as usize;
     // Each front thread shares a listener, and watches a copy of it.
     let copies = listeners * threads * 2;
-    let pages = if estate.pages.is_empty() { 0 } else { PAGE_CONNECTIONS };
+    let pages = if endpoints.pages.is_empty() { 0 } else { PAGE_CONNECTIONS };
     let reserve = reserve(options.workers.count() as usize, threads, listeners) + pages;
     capacity.settle(open_now() + copies, reserve);
 }
@@ -45,7 +45,7 @@ pub(crate) fn divide(capacity: &Capacity, options: &Serve, estate: &Estate) {
 fn reserve(workers: usize, threads: usize, listeners: usize) -> usize {
     // The ends of its channels, ours and, until they are sent, its own; its process.
     let worker = 2 * threads + 1;
-    workers * worker + ZYGOTE + 2 * threads + HEIR + listeners + ASKED + LOGS
+    workers * worker + ZYGOTE + 2 * threads + SUCCESSOR + listeners + ASKED + LOGS
 }
 
 fn open_now() -> usize {

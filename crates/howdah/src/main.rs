@@ -9,8 +9,8 @@
 //!     upgrade     replaces this program by a newer one
 //!     confine     gives up the rights that a front does not need
 //!     descriptors the limit of open files, and what of it is kept from clients
-//!     estate      listeners, control socket, pid file: made, inherited or handed over
-//!     heir        the newer program's side of an upgrade
+//!     endpoints   listeners, control socket, pid file: made, inherited or handed over
+//!     handover    the newer program's side of an upgrade
 //!     pidfile     the file that says which process to signal
 //!     signals     what signals mean
 //!     watch       reloads when files change
@@ -44,8 +44,8 @@ mod launchers;
 mod upgrade;
 mod confine;
 mod descriptors;
-mod estate;
-mod heir;
+mod endpoints;
+mod handover;
 mod pidfile;
 mod signals;
 mod watch;

@@ -25,7 +25,7 @@ pub(crate) struct Processes {
     /// Where zygotes come from.
     pub(crate) source: Source,
     /// The program that replaces this one.
-    pub(crate) heir: Job,
+    pub(crate) successor: Job,
     /// The commands of piped logs.
     pub(crate) logs: Commands,
     /// By a launcher, so that this process may lose the right to do it.
@@ -45,14 +45,14 @@ impl Processes {
         let (jobs, launched) = jobs(options, recipes);
         let mut jobs = jobs.into_iter();
         let mut next = || jobs.next().context("a recipe has no job");
-        let heir = next()?;
+        let successor = next()?;
         let logs =
             commands.into_iter().map(|command| Ok((command, next()?))).collect::<anyhow::Result<_>>()?;
         let source = match zygote {
             Zygotes::Started { perl, .. } => Source::Start { perl: perl.program, job: next()? },
             Zygotes::Adopted(source) => source,
         };
-        Ok(Self { source, heir, logs, launched })
+        Ok(Self { source, successor, logs, launched })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Serving: starts the front threads and the supervisor, and does what signals and the control socket say until the end.
 //!
 //! ```text
-//! launcher -> estate -> confine -> segment -> front threads -> supervisor -> ready -> accept -> signals -> drain -> stop
+//! launcher -> endpoints -> confine -> segment -> front threads -> supervisor -> ready -> accept -> signals -> drain -> stop
 //! ```
 
 use std::process::ExitCode;
@@ -19,8 +19,8 @@ use crate::access::Access;
 use crate::confine::confine;
 use crate::control::server::{self, Desk, Order, Reply};
 use crate::descriptors;
-use crate::estate::Estate;
-use crate::heir::Heir;
+use crate::endpoints::Endpoints;
+use crate::handover::Handover;
 use crate::launchers;
 use crate::log::{self, Intake};
 use crate::manager::Manager;
@@ -31,7 +31,7 @@ use crate::processes::{Processes, crowded};
 use crate::protocol::Change;
 use crate::reopening::Reopening;
 use crate::signals::{Signals, Wish};
-use crate::upgrade::{Program, Succession, Successor};
+use crate::upgrade::{Program, Successor, Upgrade};
 use crate::watch::Watch;
 
 /// Time in which idle connections may bring another request before they are closed, when the server stops...
@@ -45,13 +45,13 @@ const LAST_STEPS: Duration = Duration::from_secs(1);
 #[expect(clippy::needless_pass_by_value, reason = "the server keeps its options for its whole life")]
 pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
     let program = Program::of_this_process()?;
-    let mut heir = Heir::from_environment()?;
+    let mut handover = Handover::from_environment()?;
     // A process that replaces one in the background is there already.
-    let background = options.process.daemonize && heir.is_none();
+    let background = options.process.daemonize && handover.is_none();
     let mut daemon = background.then(daemonize).transpose()?;
-    let outcome = run_here(&options, program, &mut heir, &mut daemon).map_err(crowded);
-    if let (Err(error), Some(heir)) = (&outcome, heir) {
-        heir.failed(error);
+    let outcome = run_here(&options, program, &mut handover, &mut daemon).map_err(crowded);
+    if let (Err(error), Some(handover)) = (&outcome, handover) {
+        handover.failed(error);
     }
     match (outcome, daemon) {
         // Whoever waits for the launcher is told the reason before it ends.
@@ -63,41 +63,41 @@ pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
 fn run_here(
     options: &Serve,
     program: Program,
-    heir: &mut Option<Heir>,
+    handover: &mut Option<Handover>,
     daemon: &mut Option<Daemon>,
 ) -> anyhow::Result<ExitCode> {
     log::start(&options.logs)?;
     descriptors::raise_limit();
     survive_file_limit().context("cannot catch SIGXFSZ")?;
     let processes = Processes::prepare(options, &program)?;
-    let mut estate = Estate::obtain(options, heir.as_mut())?;
+    let mut endpoints = Endpoints::obtain(options, handover.as_mut())?;
     if processes.launched {
-        confine(options, &estate);
+        confine(options, &endpoints);
         launchers::attend()?;
     }
-    let Processes { source, heir: successor, logs, .. } = processes;
+    let Processes { source, successor, logs, .. } = processes;
     // The first thread. It goes last, with what Perl said at the end.
     let (_intake, errors) = Intake::start().context("cannot start the error log")?;
     let main = runtime().context("cannot start the event loop")?;
     let outcome = main.block_on(async {
         let mut signals = Signals::new().context("cannot take signals")?;
         let parts = tokio::select! {
-            parts = Parts::start(options, source, &logs, estate.early(), errors) => parts?,
+            parts = Parts::start(options, source, &logs, endpoints.early(), errors) => parts?,
             () = signals.stop() => bail!("stopped before the application was loaded"),
         };
-        if let Some(heir) = heir {
-            heir.take_over()?;
-            estate.take(options)?;
+        if let Some(handover) = handover {
+            handover.take_over()?;
+            endpoints.take(options)?;
         }
-        let succession = Succession::new(program, successor, options);
-        let server = Server::open(options, succession, parts, signals, estate)?;
+        let upgrade = Upgrade::new(program, successor, options);
+        let server = Server::open(options, upgrade, parts, signals, endpoints)?;
         if let Some(daemon) = daemon.take() {
             // What has been said is for the terminal, which is let go of now.
             let _ = tokio::task::spawn_blocking(log::settle).await;
             daemon.ready(options.logs.error_log.is_some())?;
         }
-        if let Some(heir) = heir.take() {
-            heir.serving();
+        if let Some(handover) = handover.take() {
+            handover.serving();
         }
         Ok(server.serve().await)
     });
@@ -117,8 +117,8 @@ struct Server {
     desk: Desk,
     orders: UnboundedReceiver<Order>,
     accepts_control: Option<AbortHandle>,
-    succession: Succession,
-    estate: Estate,
+    upgrade: Upgrade,
+    endpoints: Endpoints,
     _watch: Option<Watch>,
 }
 
@@ -126,13 +126,13 @@ impl Server {
     /// Accepts connections, and tells everybody.
     fn open(
         options: &Serve,
-        succession: Succession,
+        upgrade: Upgrade,
         parts: Parts,
         signals: Signals,
-        estate: Estate,
+        endpoints: Endpoints,
     ) -> anyhow::Result<Self> {
         let Parts { fronts, handle, ended, access, observer, capacity } = parts;
-        observer.listening(estate.listeners.iter().map(Listener::shown).collect());
+        observer.listening(endpoints.listeners.iter().map(Listener::shown).collect());
         let application = options.application().into();
         let manager = Manager::default();
         let operations = Operations { handle, manager: manager.clone(), observer, application };
@@ -146,15 +146,15 @@ impl Server {
             desk: Desk { operations: operations.clone(), orders },
             orders: inbox,
             accepts_control: None,
-            succession,
-            estate,
+            upgrade,
+            endpoints,
             _watch: Watch::start(options, operations.clone())?,
             operations,
         };
         server.accept_control();
-        descriptors::divide(capacity, options, &server.estate);
-        server.estate.open(&server.fronts)?;
-        announce(options, &server.estate);
+        descriptors::divide(capacity, options, &server.endpoints);
+        server.endpoints.open(&server.fronts)?;
+        announce(options, &server.endpoints);
         manager.ready(&server.operations.summary(options.workers.fewest() as usize, 1));
         tokio::spawn(manager.watchdog());
         Ok(server)
@@ -181,11 +181,11 @@ impl Server {
                         continue;
                     }
                     Order::Upgrade(reply) => {
-                        self.succession.begin(&self.estate, Some(reply));
+                        self.upgrade.begin(&self.endpoints, Some(reply));
                         continue;
                     }
                 },
-                successor = self.succession.ready() => {
+                successor = self.upgrade.ready() => {
                     if let Some(successor) = successor && self.hand_over(successor).await {
                         return self.leave(IDLE_AT_UPGRADE).await;
                     }
@@ -199,7 +199,7 @@ impl Server {
                 Wish::Stop => return self.stop().await,
                 Wish::Reload => self.reload(),
                 Wish::Reopen => self.reopen(None),
-                Wish::Upgrade => self.succession.begin(&self.estate, None),
+                Wish::Upgrade => self.upgrade.begin(&self.endpoints, None),
                 Wish::MoreWorkers => self.resize(1).await,
                 Wish::FewerWorkers => self.resize(-1).await,
             }
@@ -216,27 +216,27 @@ impl Server {
         let outcome = successor.succeed().await;
         if outcome.is_ok() {
             manager.fall_silent();
-            self.estate.hand_over();
+            self.endpoints.hand_over();
             // Who comes when the upgrade is announced comes to the new process.
             self.close().await;
         } else {
             manager.main_process(std::process::id());
-            self.estate.keep();
+            self.endpoints.keep();
             self.accept_control();
         }
-        self.succession.conclude(&outcome);
+        self.upgrade.conclude(&outcome);
         outcome.is_ok()
     }
 
     /// Lets go of the listeners.
     async fn close(&mut self) {
-        self.estate.close();
+        self.endpoints.close();
         let fronts = self.fronts.clone().into_iter();
         fronts.map(|front| async move { front.close().await }).collect::<JoinSet<()>>().join_all().await;
     }
 
     fn accept_control(&mut self) {
-        let Some(place) = &self.estate.control else { return };
+        let Some(place) = &self.endpoints.control else { return };
         let accepts = place.listener().and_then(|listener| server::start(listener, self.desk.clone()));
         match accepts {
             Ok(accepts) => self.accepts_control = Some(accepts),
@@ -265,7 +265,7 @@ impl Server {
         let begun = Instant::now();
         let handle = self.operations.handle.clone();
         self.operations.observer.draining();
-        self.estate.close_to_requests();
+        self.endpoints.close_to_requests();
         let fronts = self.fronts.clone().into_iter();
         let mut drained: JoinSet<()> = fronts.map(|front| async move { front.drain(idle).await }).collect();
         tokio::select! {
@@ -357,8 +357,8 @@ fn after(ended: &Result<Ended, tokio::task::JoinError>) -> ExitCode {
 }
 
 /// Says that requests are welcome, where, and what to try next.
-fn announce(options: &Serve, estate: &Estate) {
-    let listeners = &estate.listeners;
+fn announce(options: &Serve, endpoints: &Endpoints) {
+    let listeners = &endpoints.listeners;
     let name = options.application();
     let workers = options.workers.count();
     let plural = if workers == 1 { "worker" } else { "workers" };
@@ -367,7 +367,7 @@ fn announce(options: &Serve, estate: &Estate) {
         log::announce(&format!("serving {name} on {} with {workers} {plural} (pid {pid})", listener.shown()));
     }
     let pages: Vec<String> = options.status.pages().into_iter().map(|place| place.path).collect();
-    for listener in &estate.pages {
+    for listener in &endpoints.pages {
         log::announce(&format!("{} on {}", pages.join(" "), listener.shown()));
     }
     if let Some(first) = listeners.first() {

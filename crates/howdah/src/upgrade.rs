@@ -5,8 +5,8 @@
 //! new      loads the application, starts workers -- ready   serving -->
 //! ```
 //!
-//! `serve` calls [`Succession::begin`] and goes on serving; when there is a [`Successor`] it makes way. Connections that
-//! come in between wait in the listening sockets, which both processes have. What the new process does is in `heir`.
+//! `serve` calls [`Upgrade::begin`] and goes on serving; when there is a [`Successor`] it makes way. Connections that
+//! come in between wait in the listening sockets, which both processes have. What the new process does is in `handover`.
 
 use std::env;
 use std::ffi::OsString;
@@ -26,8 +26,8 @@ use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::estate::{Estate, is_under_starter};
-use crate::heir::{GO, Will, Word};
+use crate::endpoints::{Endpoints, is_under_starter};
+use crate::handover::{GO, HandedOver, Progress};
 use crate::options::Serve;
 
 /// Time for the new process to begin serving when it is ready and has been told to.
@@ -53,7 +53,7 @@ impl Program {
         Ok(Self { path: called.unwrap_or(own), arguments: arguments.collect() })
     }
 
-    /// How to call it again, as the heir of this process.
+    /// How to call it again, as the successor of this process.
     pub(crate) fn recipe(&self) -> Recipe {
         Recipe::new(&self.path).args(&self.arguments).told_by(UPGRADE).without("WATCHDOG_PID")
     }
@@ -87,7 +87,7 @@ type Reply = oneshot::Sender<Result<String, String>>;
 
 /// The state of an upgrade, for the main loop.
 #[derive(Debug)]
-pub(crate) struct Succession {
+pub(crate) struct Upgrade {
     program: Program,
     job: Job,
     obstacle: Option<&'static str>,
@@ -102,7 +102,7 @@ struct UnderWay {
     reply: Option<Reply>,
 }
 
-impl Succession {
+impl Upgrade {
     /// `job` starts `program` by its recipe.
     pub(crate) fn new(program: Program, job: Job, options: &Serve) -> Self {
         let patience = options.process.upgrade_timeout.limit();
@@ -110,25 +110,25 @@ impl Succession {
     }
 
     /// Starts a new process, unless that is impossible or under way.
-    pub(crate) fn begin(&mut self, estate: &Estate, reply: Option<Reply>) {
-        match self.inheritance(estate) {
-            Ok(inheritance) => {
+    pub(crate) fn begin(&mut self, endpoints: &Endpoints, reply: Option<Reply>) {
+        match self.sockets(endpoints) {
+            Ok(sockets) => {
                 let (program, job) = (self.program.clone(), self.job.clone());
-                let task = tokio::spawn(start(program, job, inheritance, self.patience));
+                let task = tokio::spawn(start(program, job, sockets, self.patience));
                 self.under_way = Some(UnderWay { task, reply });
             }
             Err(reason) => conclude(&Err(reason), reply),
         }
     }
 
-    fn inheritance(&self, estate: &Estate) -> Result<Inheritance, String> {
+    fn sockets(&self, endpoints: &Endpoints) -> Result<Sockets, String> {
         if let Some(reason) = self.obstacle {
             return Err(reason.to_owned());
         }
         if self.under_way.is_some() {
             return Err("an upgrade is under way already".to_owned());
         }
-        Inheritance::of(estate).map_err(|error| format!("cannot copy the listening sockets: {error}"))
+        Sockets::of(endpoints).map_err(|error| format!("cannot copy the listening sockets: {error}"))
     }
 
     /// Waits for the new process. None when it failed, which then has been told.
@@ -190,65 +190,65 @@ pub(crate) struct Successor {
 async fn start(
     program: Program,
     job: Job,
-    estate: Inheritance,
+    sockets: Sockets,
     patience: Option<Duration>,
 ) -> Result<Successor, String> {
     let path = program.path.display().to_string();
     // Starting it is to wait for others, which a front thread must not.
-    let launched = tokio::task::spawn_blocking(move || launch(&job, &estate)).await;
+    let launched = tokio::task::spawn_blocking(move || launch(&job, &sockets)).await;
     let launched = launched.map_err(io::Error::other).and_then(|launched| launched);
     let mut successor = launched
         .and_then(|(process, channel)| Successor::of(process, channel))
         .map_err(|error| format!("cannot start {path}: {error}"))?;
     tracing::info!(pid = successor.pid(), "upgrade: {path} is being started");
-    let word = match patience {
+    let progress = match patience {
         Some(patience) => tokio::time::timeout(patience, successor.hear()).await.unwrap_or_else(|_| {
             Err(format!("the new process was not ready after {patience:?} (--upgrade-timeout) and is ended"))
         }),
         None => successor.hear().await,
     };
-    match word? {
-        Word::Ready => Ok(successor),
-        Word::Failed(reason) => Err(reason),
-        Word::Serving => Err("the new process is confused".to_owned()),
+    match progress? {
+        Progress::Ready => Ok(successor),
+        Progress::Failed(reason) => Err(reason),
+        Progress::Serving => Err("the new process is confused".to_owned()),
     }
 }
 
 /// Copies of what a successor gets.
 #[derive(Debug)]
-struct Inheritance {
+struct Sockets {
     listeners: Vec<OwnedFd>,
     control: Option<OwnedFd>,
     ours: bool,
 }
 
-impl Inheritance {
-    fn of(estate: &Estate) -> io::Result<Self> {
-        let control = estate.control.as_ref().map(crate::control::place::Place::descriptor).transpose()?;
-        Ok(Self { listeners: estate.sockets()?, control, ours: estate.ours })
+impl Sockets {
+    fn of(endpoints: &Endpoints) -> io::Result<Self> {
+        let control = endpoints.control.as_ref().map(crate::control::place::Place::descriptor).transpose()?;
+        Ok(Self { listeners: endpoints.sockets()?, control, ours: endpoints.ours })
     }
 }
 
 /// The new process, and where to talk to it.
-fn launch(job: &Job, estate: &Inheritance) -> io::Result<(Process, Channel)> {
+fn launch(job: &Job, sockets: &Sockets) -> io::Result<(Process, Channel)> {
     let (channel, theirs) = Channel::pair()?;
     channel.set_nonblocking(true)?;
     let mut numbers = FIRST_FD..;
     let mut number = || numbers.next().unwrap_or_default();
-    let will = Will {
+    let handed = HandedOver {
         parent: std::process::id(),
         channel: number(),
-        listeners: estate.listeners.iter().map(|_| number()).collect(),
-        control: estate.control.as_ref().map(|_| number()),
-        ours: estate.ours,
+        listeners: sockets.listeners.iter().map(|_| number()).collect(),
+        control: sockets.control.as_ref().map(|_| number()),
+        ours: sockets.ours,
     };
     let fds: Vec<_> = [theirs.as_fd()]
         .into_iter()
-        .chain(estate.listeners.iter().chain(&estate.control).map(AsFd::as_fd))
+        .chain(sockets.listeners.iter().chain(&sockets.control).map(AsFd::as_fd))
         .collect();
     // The supervisor collects children that it does not know.
-    let will = serde_json::to_string(&will)?;
-    let pid = job.start(Some(will.as_ref()), Some(io::stdin().as_fd()), &fds)?;
+    let handed = serde_json::to_string(&handed)?;
+    let pid = job.start(Some(handed.as_ref()), Some(io::stdin().as_fd()), &fds)?;
     Ok((Process::open(pid), channel))
 }
 
@@ -270,18 +270,20 @@ impl Successor {
     pub(crate) async fn succeed(mut self) -> Result<u32, String> {
         let told = self.channel.get_mut().write_all(GO.as_bytes()).await;
         told.map_err(|error| format!("the new process does not listen: {error}"))?;
-        let word = tokio::time::timeout(PATIENCE, self.hear()).await;
-        match word.unwrap_or_else(|_| Err(format!("the new process did not serve within {PATIENCE:?}")))? {
-            Word::Serving => {
+        let progress = tokio::time::timeout(PATIENCE, self.hear()).await;
+        match progress
+            .unwrap_or_else(|_| Err(format!("the new process did not serve within {PATIENCE:?}")))?
+        {
+            Progress::Serving => {
                 self.serves = true;
                 Ok(self.pid())
             }
-            Word::Failed(reason) => Err(reason),
-            Word::Ready => Err("the new process is confused".to_owned()),
+            Progress::Failed(reason) => Err(reason),
+            Progress::Ready => Err("the new process is confused".to_owned()),
         }
     }
 
-    async fn hear(&mut self) -> Result<Word, String> {
+    async fn hear(&mut self) -> Result<Progress, String> {
         let mut line = String::new();
         match self.channel.read_line(&mut line).await {
             Ok(length) if length > 0 => serde_json::from_str(&line)

@@ -1,7 +1,7 @@
 //! Starting processes, by ourselves or through a launcher.
 //!
 //! ```text
-//! front (confined) ── recipe number, descriptors ──> launcher (not confined) ── fork, exec ──> zygote, heir, log command
+//! front (confined) ── recipe number, descriptors ──> launcher (not confined) ── fork, exec ──> zygote, successor, log command
 //!        ^──────────────────────────────── is the parent of ────────────────────────────────────────┘
 //! ```
 //!

@@ -1,5 +1,5 @@
-//! What a server has that must outlive its process when that is replaced: listening sockets, the control socket, the
-//! pid file. A fresh server makes them, or gets its sockets from systemd or Server::Starter; one that replaces an older
+//! Where a server is found, which must outlive its process when that is replaced: listening sockets, the control socket,
+//! the pid file. A fresh server makes them, or gets its sockets from systemd or Server::Starter; one that replaces an older
 //! process of the same server (see `upgrade`) takes them over.
 
 use std::io;
@@ -11,13 +11,13 @@ use howdah_front::{Address, Front, ListenOptions, Listener};
 use howdah_sys::activation::Inherited;
 
 use crate::control::place::Place;
-use crate::heir::Heir;
+use crate::handover::Handover;
 use crate::options::Serve;
 use crate::pidfile::PidFile;
 
 /// See the module. Dropping it removes the files, unless they are another process's by then.
 #[derive(Debug)]
-pub(crate) struct Estate {
+pub(crate) struct Endpoints {
     /// In the order of the options.
     pub(crate) listeners: Vec<Listener>,
     /// Those for the server's own pages alone.
@@ -33,14 +33,14 @@ pub(crate) struct Estate {
     inherited: bool,
 }
 
-impl Estate {
+impl Endpoints {
     /// For a fresh server, or from the process before this one.
     ///
     /// # Errors
     /// When an address, the pid file or a control socket that was asked for cannot be had.
-    pub(crate) fn obtain(options: &Serve, heir: Option<&mut Heir>) -> anyhow::Result<Self> {
-        match heir {
-            Some(heir) => Self::inherit(options, heir),
+    pub(crate) fn obtain(options: &Serve, handover: Option<&mut Handover>) -> anyhow::Result<Self> {
+        match handover {
+            Some(handover) => Self::inherit(options, handover),
             None => Self::make(options),
         }
     }
@@ -65,15 +65,23 @@ impl Estate {
     }
 
     /// The files stay the older process's until that makes way.
-    fn inherit(options: &Serve, heir: &mut Heir) -> anyhow::Result<Self> {
-        let mut sockets = std::mem::take(&mut heir.listeners);
+    fn inherit(options: &Serve, handover: &mut Handover) -> anyhow::Result<Self> {
+        let mut sockets = std::mem::take(&mut handover.listeners);
         // In the order of `sockets`.
         let others = sockets.len().saturating_sub(options.pages().len());
         let pages = inherit(sockets.split_off(others), true)?;
         let listeners = inherit(sockets, false)?;
         let control =
-            heir.control.take().map(|socket| Place::adopt(socket, &options.instance)).transpose()?;
-        Ok(Self { listeners, pages, control, pid_file: None, ours: heir.ours, owned: false, inherited: true })
+            handover.control.take().map(|socket| Place::adopt(socket, &options.instance)).transpose()?;
+        Ok(Self {
+            listeners,
+            pages,
+            control,
+            pid_file: None,
+            ours: handover.ours,
+            owned: false,
+            inherited: true,
+        })
     }
 
     /// The process before us makes way.
@@ -83,7 +91,7 @@ impl Estate {
         Ok(())
     }
 
-    /// Listeners that can be opened before there is a worker: of an heir none, since the older process still answers.
+    /// Listeners that can be opened before there is a worker: at a handover none, since the older process still answers.
     pub(crate) fn early(&self) -> &[Listener] {
         if self.inherited { &[] } else { &self.pages }
     }
@@ -153,7 +161,7 @@ impl Estate {
     }
 }
 
-impl Drop for Estate {
+impl Drop for Endpoints {
     fn drop(&mut self) {
         self.close();
     }

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What stands in `HOWDAH_UPGRADE`.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Will {
+pub(crate) struct HandedOver {
     /// The old process.
     pub(crate) parent: u32,
     /// Where to talk to it.
@@ -33,7 +33,7 @@ pub(crate) struct Will {
 /// What the new process says to the old one, a line of JSON each.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Word {
+pub(crate) enum Progress {
     /// Everything is there to serve.
     Ready,
     /// It will not work, and why.
@@ -45,38 +45,38 @@ pub(crate) enum Word {
 /// What the old process says when the new one may go ahead.
 pub(crate) const GO: &str = "go\n";
 
-/// The process that is to replace another.
+/// What the process that is to replace another has of that: its sockets, and the way to talk to it.
 #[derive(Debug)]
-pub(crate) struct Heir {
+pub(crate) struct Handover {
     channel: BufReader<UnixStream>,
     /// Listening sockets, to be taken.
     pub(crate) listeners: Vec<OwnedFd>,
     /// Control socket, to be taken.
     pub(crate) control: Option<OwnedFd>,
-    /// As in [`Will`].
+    /// As in [`HandedOver`].
     pub(crate) ours: bool,
 }
 
-impl Heir {
+impl Handover {
     /// None when this process was started like any other.
     ///
     /// # Errors
     /// When what was promised is not there.
     pub(crate) fn from_environment() -> anyhow::Result<Option<Self>> {
         let Some(text) = std::env::var_os(UPGRADE) else { return Ok(None) };
-        let will: Will = serde_json::from_str(&text.to_string_lossy())
+        let handed: HandedOver = serde_json::from_str(&text.to_string_lossy())
             .with_context(|| format!("cannot read {UPGRADE}, which is for Howdah's own use: unset it"))?;
-        if Some(will.parent) != parent() {
-            bail!("{UPGRADE} was set by process {}, which did not start this one: unset it", will.parent);
+        if Some(handed.parent) != parent() {
+            bail!("{UPGRADE} was set by process {}, which did not start this one: unset it", handed.parent);
         }
         let take = |number| adopt_fd(number).with_context(|| format!("cannot take over descriptor {number}"));
-        let channel = UnixStream::from(take(will.channel)?);
+        let channel = UnixStream::from(take(handed.channel)?);
         channel.set_read_timeout(Some(PATIENCE))?;
         Ok(Some(Self {
             channel: BufReader::new(channel),
-            listeners: will.listeners.into_iter().map(take).collect::<anyhow::Result<_>>()?,
-            control: will.control.map(take).transpose()?,
-            ours: will.ours,
+            listeners: handed.listeners.into_iter().map(take).collect::<anyhow::Result<_>>()?,
+            control: handed.control.map(take).transpose()?,
+            ours: handed.ours,
         }))
     }
 
@@ -86,7 +86,7 @@ impl Heir {
     /// When it is gone or has changed its mind.
     pub(crate) fn take_over(&mut self) -> anyhow::Result<()> {
         let gone = "the process that was to be replaced did not make way";
-        self.say(&Word::Ready).context(gone)?;
+        self.say(&Progress::Ready).context(gone)?;
         let mut line = String::new();
         self.channel.read_line(&mut line).context(gone)?;
         if line != GO {
@@ -97,18 +97,18 @@ impl Heir {
 
     /// The old process may leave.
     pub(crate) fn serving(mut self) {
-        if let Err(error) = self.say(&Word::Serving) {
+        if let Err(error) = self.say(&Progress::Serving) {
             tracing::warn!("the process that was replaced does not listen: {error}");
         }
     }
 
     /// Tells the old process why it has to go on.
     pub(crate) fn failed(mut self, error: &anyhow::Error) {
-        let _ = self.say(&Word::Failed(format!("{error:#}")));
+        let _ = self.say(&Progress::Failed(format!("{error:#}")));
     }
 
-    fn say(&mut self, word: &Word) -> std::io::Result<()> {
-        let mut line = serde_json::to_vec(word)?;
+    fn say(&mut self, progress: &Progress) -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(progress)?;
         line.push(b'\n');
         self.channel.get_mut().write_all(&line)
     }
