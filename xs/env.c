@@ -12,7 +12,7 @@ static const struct {
     STRLEN length;
     size_t at; /* of the Span in the record */
 } SPANS[] = {
-#define SPAN(name, field) {name, sizeof name - 1, offsetof(Request, field)}
+#define SPAN(name, field) {name, sizeof name - 1, offsetof(RequestRecord, field)}
     SPAN("REQUEST_METHOD", method),   SPAN("REQUEST_URI", uri),
     SPAN("PATH_INFO", path),          SPAN("QUERY_STRING", query),
     SPAN("SERVER_PROTOCOL", protocol), SPAN("SERVER_NAME", server_name),
@@ -72,7 +72,7 @@ static SV *value_of(pTHX_ const Span *span) {
     return newSVpvn(text, length);
 }
 
-static void store_spans(pTHX_ HV *env, const Request *request) {
+static void store_spans(pTHX_ HV *env, const RequestRecord *request) {
     for (size_t i = 0; i < SPAN_COUNT; i++)
         store(aTHX_ env, span_keys[i], value_of(aTHX_ (const Span *)((const char *)request + SPANS[i].at)));
 }
@@ -96,7 +96,7 @@ static void store_flags(pTHX_ HV *env, U32 flags) {
 }
 
 /* Makes the env of the present request. */
-void hd_build_env(pTHX_ const Request *request) {
+void hd_build_env(pTHX_ const RequestRecord *request) {
     if (!hd.now.used)
         hd_damaged(aTHX);
     HV *env = hd.now.env = newHVhv(template); /* exchange.c gives it back, also when something below dies */

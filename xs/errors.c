@@ -56,7 +56,7 @@ static char *put_variable(pTHX_ char *at, const char *name, size_t longest) {
 
 /* Request id, method and target: from the slot, or from the env once the slot is the front's again. */
 static char *put_request(pTHX_ char *at) {
-    const Request *request = hd.now.request;
+    const RequestRecord *request = hd.now.request;
     bool has_slot = hd.cell && hd.now.progress != HD_FINISHED, has_env = hd.cell && !has_slot && hd.now.env;
     if (has_slot)
         at = put_span(at, hd_field(STR_WITH_LEN("HTTP_X_REQUEST_ID")), LONGEST_WORD);

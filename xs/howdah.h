@@ -35,7 +35,7 @@ struct hd_exchange {
     U32 slot;
     UV serial; /* tells a writer kept from an earlier request from the present one */
     const SlotControl *control;
-    const Request *request;
+    const RequestRecord *request;
     uintptr_t used; /* bytes of it; 0 when it is not to be read */
     HV *env;
     SV *body; /* a handle whose close is still to be called */
@@ -88,7 +88,7 @@ U64 hd_ask(pTHX_ MessageKind kind, U64 value, const char *payload, STRLEN length
 
 /* env.c */
 void hd_prepare_env(pTHX);
-void hd_build_env(pTHX_ const Request *request);
+void hd_build_env(pTHX_ const RequestRecord *request);
 
 /* request.c */
 void hd_open_request(void);
@@ -115,7 +115,7 @@ static inline const char *hd_text(pTHX_ const Span *span, STRLEN *length) {
 
 /* input.c */
 void hd_prepare_input(pTHX);
-SV *hd_input(pTHX_ const Request *request);
+SV *hd_input(pTHX_ const RequestRecord *request);
 SV *hd_handle(pTHX_ PerlIO *fp);
 
 /* title.c */

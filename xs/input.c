@@ -71,7 +71,7 @@ static SV *spooled_input(pTHX) {
     return hd_handle(aTHX_ fp);
 }
 
-static SV *extent_input(pTHX_ const Request *request) {
+static SV *extent_input(pTHX_ const RequestRecord *request) {
     U64 length = HD_LOAD64(request->body_length);
     const char *body = (const char *)howdah_extent(hd.now.slot, HD_LOAD(request->extent));
     if (!body || length > EXTENT)
@@ -79,7 +79,7 @@ static SV *extent_input(pTHX_ const Request *request) {
     return memory_input(aTHX_ body, length);
 }
 
-SV *hd_input(pTHX_ const Request *request) {
+SV *hd_input(pTHX_ const RequestRecord *request) {
     U32 flags = HD_LOAD(request->flags);
     if (flags & REQUEST_SPOOLED)
         return spooled_input(aTHX);

@@ -6,13 +6,13 @@
 #include "howdah.h"
 
 /* The present request. Where the slot holds another one, or nonsense, it has no bytes. */
-void hd_open_request(void) { hd.now.request = (const Request *)howdah_request(hd.now.slot, &hd.now.used); }
+void hd_open_request(void) { hd.now.request = (const RequestRecord *)howdah_request(hd.now.slot, &hd.now.used); }
 
 void hd_damaged(pTHX) { croak("its request was overwritten in shared memory, by a fault in this worker or another one"); }
 
 /* The fields, as many as there are and can be. */
 const FieldRecord *hd_fields(U32 *count) {
-    size_t most = hd.now.used > sizeof(Request) ? (hd.now.used - sizeof(Request)) / sizeof(FieldRecord) : 0;
+    size_t most = hd.now.used > sizeof(RequestRecord) ? (hd.now.used - sizeof(RequestRecord)) / sizeof(FieldRecord) : 0;
     U32 fields = most ? HD_LOAD(hd.now.request->fields) : 0;
     *count = fields < most ? fields : most;
     return (const FieldRecord *)(hd.now.request + 1);

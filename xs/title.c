@@ -130,7 +130,7 @@ void hd_title_worker(pTHX) {
 
 /* It works on the present request. */
 void hd_title_request(pTHX) {
-    const Request *request = hd.now.request;
+    const RequestRecord *request = hd.now.request;
     if (!title.area)
         return;
     char *at = put_start(aTHX_ HD_LOAD64(hd.cell->requests) + 1, 'W');

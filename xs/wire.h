@@ -671,7 +671,7 @@ typedef struct Span {
  The request record at the start of a slot's request area. All of it is written by the front before queueing. Another
  worker may write over it, so whoever reads a span checks that it ends within `used`.
  */
-typedef struct Request {
+typedef struct RequestRecord {
   /*
    REQUEST_METHOD.
    */
@@ -736,7 +736,7 @@ typedef struct Request {
    Bytes of the area that belong to the request, this record included.
    */
   uint32_t used;
-} Request;
+} RequestRecord;
 
 /*
  One header field, its name in the form of the PSGI env: `HTTP_ACCEPT`, `CONTENT_TYPE`. Names are unique in a request.
@@ -846,7 +846,7 @@ const struct WorkerCell *howdah_start(uint16_t worker,
 uint32_t howdah_front(uint32_t slot);
 
 /*
- The request in `slot`, which this worker has claimed: a `Request` record stands at its start. `used` is set to the bytes
+ The request in `slot`, which this worker has claimed: a `RequestRecord` stands at its start. `used` is set to the bytes
  that belong to it, all of them readable; 0 when what stands there is not the request that was claimed.
 
  # Safety

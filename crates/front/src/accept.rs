@@ -187,8 +187,9 @@ mod tests {
     use super::*;
     use crate::address::ListenOptions;
 
-    fn listener() -> Listener {
-        Listener::bind(&"127.0.0.1:0".parse().unwrap(), &ListenOptions::default()).unwrap()
+    fn listener(pages_only: bool) -> Listener {
+        let options = ListenOptions { pages_only, ..ListenOptions::default() };
+        Listener::bind(&"127.0.0.1:0".parse().unwrap(), &options).unwrap()
     }
 
     #[test]
@@ -199,14 +200,14 @@ mod tests {
             (Some("[::1]:65535"), "::1", "65535"),
             (None, "", ""),
         ] {
-            let client = client(&listener(), peer.map(|peer| peer.parse().unwrap()));
+            let client = client(&listener(false), peer.map(|peer| peer.parse().unwrap()));
             assert_eq!((&*client.address, &*client.port), (address, port));
         }
     }
 
     #[test]
     fn somebody_waits_once_a_client_has_connected() {
-        let listener = listener();
+        let listener = listener(false);
         assert!(!has_somebody(&listener));
         let address = rustix::net::getsockname(&listener.socket).unwrap();
         let _client = std::net::TcpStream::connect(SocketAddr::try_from(address).unwrap()).unwrap();
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn those_who_look_at_the_servers_pages_have_places_of_their_own() {
-        assert_eq!(kind_of(&listener()), Kind::Connection);
-        assert_eq!(kind_of(&listener().only_local()), Kind::Page);
+        assert_eq!(kind_of(&listener(false)), Kind::Connection);
+        assert_eq!(kind_of(&listener(true)), Kind::Page);
     }
 }

@@ -58,11 +58,11 @@ mod address;
 mod clock;
 mod repeated;
 
+pub use address::{Address, AddressError, ListenOptions};
 pub use app::PoolSetup;
 pub use capacity::{Capacity, PAGE_CONNECTIONS};
 pub use config::Config;
 pub use howdah_http1::Limits;
-pub use address::{Address, AddressError, ListenOptions};
 pub use listen::{ListenError, Listener};
 pub use orders::{Front, runtime};
 pub use outflow::Stock;

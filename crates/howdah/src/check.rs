@@ -7,9 +7,9 @@ use std::process::{ExitCode, Stdio};
 
 use anyhow::Context;
 
-use crate::locate::Perl;
 use crate::options::Serve;
 use crate::options::settings::Setting;
+use crate::perl::Perl;
 
 /// Loads the application in a process of its own; the variable keeps quotes and names out of the code.
 const LOAD: &str = "Howdah::Loader->load(Howdah::ZygoteSpec->read(delete $ENV{HOWDAH_CHECK}))";

@@ -8,7 +8,7 @@ use howdah_supervisor as supervisor;
 
 use crate::options::Serve;
 use crate::options::listener::Named;
-use crate::options::values::Span;
+use crate::options::values::Time;
 
 impl Serve {
     /// Settings of the front.
@@ -88,8 +88,8 @@ impl Serve {
 }
 
 /// The front takes a time of zero for "no limit", as the options do.
-fn off_is_zero(span: Span) -> Duration {
-    span.limit().unwrap_or_default()
+fn off_is_zero(time: Time) -> Duration {
+    time.limit().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use howdah_front::{Address, Front, ListenOptions, Listener};
 use howdah_sys::activation::Inherited;
 
-use crate::control::place::Place;
+use crate::control::socket::ControlSocket;
 use crate::handover::Handover;
 use crate::options::Serve;
 use crate::pidfile::PidFile;
@@ -23,7 +23,7 @@ pub(crate) struct Endpoints {
     /// Those for the server's own pages alone.
     pub(crate) pages: Vec<Listener>,
     /// None when another server has it.
-    pub(crate) control: Option<Place>,
+    pub(crate) control: Option<ControlSocket>,
     pid_file: Option<PidFile>,
     /// This server has made the files of Unix sockets.
     pub(crate) ours: bool,
@@ -60,7 +60,7 @@ impl Endpoints {
         let pages = pages(options, relieves)?;
         let pid_file =
             options.process.pid.as_deref().map(|path| PidFile::create(path, relieves)).transpose()?;
-        let control = Place::open(&options.instance, relieves)?;
+        let control = ControlSocket::open(&options.instance, relieves)?;
         Ok(Self { listeners, pages, control, pid_file, ours, owned: true, inherited: false })
     }
 
@@ -71,8 +71,11 @@ impl Endpoints {
         let others = sockets.len().saturating_sub(options.pages().len());
         let pages = inherit(sockets.split_off(others), true)?;
         let listeners = inherit(sockets, false)?;
-        let control =
-            handover.control.take().map(|socket| Place::adopt(socket, &options.instance)).transpose()?;
+        let control = handover
+            .control
+            .take()
+            .map(|socket| ControlSocket::adopt(socket, &options.instance))
+            .transpose()?;
         Ok(Self {
             listeners,
             pages,
@@ -114,7 +117,7 @@ impl Endpoints {
     /// The files of Unix sockets, which are removed in the end.
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         let sockets = self.all().filter_map(Listener::path).map(Into::into);
-        let control = self.control.as_ref().map(|place| place.path().to_owned());
+        let control = self.control.as_ref().map(|socket| socket.path().to_owned());
         sockets.chain(control)
     }
 

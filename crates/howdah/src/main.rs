@@ -22,7 +22,7 @@
 //!     manager     what the service manager is told
 //!     check       compiles the application and prints the effective configuration
 //!     configure   turns options into the settings of both
-//!     locate      finds perl and Howdah's own Perl modules
+//!     perl        finds perl and Howdah's own Perl modules
 //!     access      the access log
 //!     status      knows the state of the server and makes the pages that show it
 //!     log         the error log
@@ -58,7 +58,7 @@ mod operations;
 mod manager;
 mod check;
 mod configure;
-mod locate;
+mod perl;
 mod access;
 mod status;
 mod log;

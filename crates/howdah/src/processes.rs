@@ -14,9 +14,9 @@ use howdah_sys::launcher::{self, Job};
 use howdah_sys::recipe::Recipe;
 
 use crate::access::Commands;
-use crate::locate::Perl;
 use crate::log;
 use crate::options::Serve;
+use crate::perl::Perl;
 use crate::upgrade::Program;
 
 /// See the module.

@@ -1,5 +1,5 @@
-//! What is said on the control socket: one line of JSON each way. The client sends a [`Request`], the server an
-//! [`Answer`]; after `stop` the connection stays open until the server is gone.
+//! What is said on the control socket: one line of JSON each way. The client sends a [`ControlRequest`], the server an
+//! [`ControlAnswer`]; after `stop` the connection stays open until the server is gone.
 //!
 //!     {"command":"workers","change":{"by":1}}
 //!     {"done":"5 workers from now on"}
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// What a client may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase")]
-pub(crate) enum Request {
+pub(crate) enum ControlRequest {
     /// The state of the server.
     Status,
     /// The same for somebody who asks again and again: memory that was measured a while ago will do.
@@ -60,7 +60,7 @@ impl FromStr for Change {
 /// What the server says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Answer {
+pub(crate) enum ControlAnswer {
     /// It is done: a sentence.
     Done(String),
     /// It could not be done: why, and the way out.
@@ -79,15 +79,18 @@ mod tests {
     #[test]
     fn requests_are_lines_that_people_can_write() {
         for (line, request) in [
-            (r#"{"command":"status"}"#, Request::Status),
-            (r#"{"command":"stop"}"#, Request::Stop { now: false }),
-            (r#"{"command":"stop","now":true}"#, Request::Stop { now: true }),
-            (r#"{"command":"workers","change":{"by":-1}}"#, Request::Workers { change: Change::By(-1) }),
-            (r#"{"command":"workers","change":{"to":4}}"#, Request::Workers { change: Change::To(4) }),
+            (r#"{"command":"status"}"#, ControlRequest::Status),
+            (r#"{"command":"stop"}"#, ControlRequest::Stop { now: false }),
+            (r#"{"command":"stop","now":true}"#, ControlRequest::Stop { now: true }),
+            (
+                r#"{"command":"workers","change":{"by":-1}}"#,
+                ControlRequest::Workers { change: Change::By(-1) },
+            ),
+            (r#"{"command":"workers","change":{"to":4}}"#, ControlRequest::Workers { change: Change::To(4) }),
         ] {
-            assert_eq!(serde_json::from_str::<Request>(line).unwrap(), request, "{line}");
+            assert_eq!(serde_json::from_str::<ControlRequest>(line).unwrap(), request, "{line}");
         }
-        assert!(serde_json::from_str::<Request>(r#"{"command":"dance"}"#).is_err());
+        assert!(serde_json::from_str::<ControlRequest>(r#"{"command":"dance"}"#).is_err());
     }
 
     #[test]

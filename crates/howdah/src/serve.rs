@@ -236,8 +236,8 @@ impl Server {
     }
 
     fn accept_control(&mut self) {
-        let Some(place) = &self.endpoints.control else { return };
-        let accepts = place.listener().and_then(|listener| server::start(listener, self.desk.clone()));
+        let Some(socket) = &self.endpoints.control else { return };
+        let accepts = socket.listener().and_then(|listener| server::start(listener, self.desk.clone()));
         match accepts {
             Ok(accepts) => self.accepts_control = Some(accepts),
             Err(error) => tracing::error!("the control socket does not work: {error}"),

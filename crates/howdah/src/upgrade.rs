@@ -224,7 +224,8 @@ struct Sockets {
 
 impl Sockets {
     fn of(endpoints: &Endpoints) -> io::Result<Self> {
-        let control = endpoints.control.as_ref().map(crate::control::place::Place::descriptor).transpose()?;
+        let control =
+            endpoints.control.as_ref().map(crate::control::socket::ControlSocket::descriptor).transpose()?;
         Ok(Self { listeners: endpoints.sockets()?, control, ours: endpoints.ours })
     }
 }

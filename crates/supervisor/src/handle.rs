@@ -6,9 +6,9 @@ use howdah_sys::{Pid, Signal};
 use howdah_wire::Segment;
 use tokio::sync::{oneshot, watch};
 
+use crate::call::{Call, Damaged, Doom, Grace, Reply, Resize};
 use crate::error::{ReloadError, StartError};
 use crate::notice::{Mailbox, Notice};
-use crate::request::{Damaged, Doom, Grace, Reply, Request, Resize};
 use crate::snapshot::Snapshot;
 
 /// Talks to the supervisor, from any thread. Clones talk to the same one.
@@ -37,7 +37,7 @@ impl Handle {
 
     /// Has a damaged segment replaced, with all workers that use it. `what` was found there. It is logged, and done once.
     pub fn replace(&self, segment: Segment, what: &'static str) {
-        let _ = self.mailbox.send(Notice::Request(Request::Replace(Damaged { segment, what })));
+        let _ = self.mailbox.send(Notice::Call(Call::Replace(Damaged { segment, what })));
     }
 
     /// Waits until all workers of the first generation can serve.
@@ -45,7 +45,7 @@ impl Handle {
     /// # Errors
     /// When they end before (an application that only loads in the workers and fails there), or the server stops.
     pub async fn ready(&self) -> Result<(), StartError> {
-        self.ask(Request::Ready).await.unwrap_or(Err(StartError::Stopped))
+        self.ask(Call::Ready).await.unwrap_or(Err(StartError::Stopped))
     }
 
     /// Loads the application anew and moves requests over to it; returns when its workers are ready and the old ones
@@ -55,7 +55,7 @@ impl Handle {
     /// # Errors
     /// When the new code does not load or its workers do not start; then the old generation goes on.
     pub async fn reload(&self) -> Result<(), ReloadError> {
-        self.ask(Request::Reload).await.unwrap_or(Err(ReloadError::Stopping))
+        self.ask(Call::Reload).await.unwrap_or(Err(ReloadError::Stopping))
     }
 
     /// Ends all workers and zygotes; returns when they are gone. Graceful: each finishes its current request, within
@@ -64,12 +64,12 @@ impl Handle {
     /// Drained workers claim nothing more, so let the queue run empty before a graceful stop.
     pub async fn stop(&self, graceful: bool) {
         let within = if graceful { Grace::Usual } else { Grace::Within(Duration::ZERO) };
-        let _ = self.ask(|reply| Request::Stop { within, reply }).await;
+        let _ = self.ask(|reply| Call::Stop { within, reply }).await;
     }
 
     /// As a graceful [`Handle::stop`], when some of that time is over.
     pub async fn stop_within(&self, time: Duration) {
-        let _ = self.ask(|reply| Request::Stop { within: Grace::Within(time), reply }).await;
+        let _ = self.ask(|reply| Call::Stop { within: Grace::Within(time), reply }).await;
     }
 
     /// Waits until the zygote is dead and nothing can start another: the workers that are left are the last.
@@ -83,7 +83,7 @@ impl Handle {
     }
 
     async fn wait_for(&self, which: Doom) {
-        if self.ask(|reply| Request::Doom { which, reply }).await.is_none() {
+        if self.ask(|reply| Call::Doom { which, reply }).await.is_none() {
             // The supervisor has ended otherwise.
             std::future::pending::<()>().await;
         }
@@ -91,28 +91,28 @@ impl Handle {
 
     /// Changes the number of workers (TTIN, TTOU); returns the new number, at least 1.
     pub async fn resize(&self, by: i32) -> usize {
-        self.ask(|reply| Request::Resize { change: Resize::By(by), reply }).await.unwrap_or(0)
+        self.ask(|reply| Call::Resize { change: Resize::By(by), reply }).await.unwrap_or(0)
     }
 
     /// Sets the number of workers; returns what became of it within the bounds.
     pub async fn set_workers(&self, count: usize) -> usize {
-        self.ask(|reply| Request::Resize { change: Resize::To(count), reply }).await.unwrap_or(0)
+        self.ask(|reply| Call::Resize { change: Resize::To(count), reply }).await.unwrap_or(0)
     }
 
     /// What is there.
     pub async fn snapshot(&self) -> Snapshot {
-        self.ask(Request::Snapshot).await.unwrap_or_default()
+        self.ask(Call::Snapshot).await.unwrap_or_default()
     }
 
     /// Sends `signal` to a worker, which is replaced when it dies of it. With `pid` only when the cell still belongs to
     /// that process. False when there is none.
     pub async fn kill_worker(&self, index: u16, pid: Option<Pid>, signal: Signal) -> bool {
-        self.ask(|reply| Request::Signal { index, pid, signal, reply }).await.unwrap_or(false)
+        self.ask(|reply| Call::Signal { index, pid, signal, reply }).await.unwrap_or(false)
     }
 
-    async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Option<T> {
+    async fn ask<T>(&self, call: impl FnOnce(Reply<T>) -> Call) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        self.mailbox.send(Notice::Request(request(reply))).ok()?;
+        self.mailbox.send(Notice::Call(call(reply))).ok()?;
         answer.await.ok()
     }
 }

@@ -38,7 +38,7 @@
 //!              what is said:
 //! event        what the fronts must know
 //! notice       what the supervisor hears
-//! request      what is asked through the handle
+//! call         what is asked through the handle
 //! snapshot     what is answered: the state at one moment
 //! tally        what came and went, and why
 //! error        failures, for the operator
@@ -75,7 +75,7 @@ mod jitter;
 mod backoff;
 mod event;
 mod notice;
-mod request;
+mod call;
 mod snapshot;
 mod tally;
 mod error;

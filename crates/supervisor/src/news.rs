@@ -1,20 +1,20 @@
-//! What a piece of news changes: a report from a zygote, a request through the handle.
+//! What a piece of news changes: a report from a zygote, a call through the handle.
 
 use std::time::Instant;
 
 use howdah_sys::Pid;
 
+use crate::call::{Call, Damaged, Reply, Resize};
 use crate::config::most_workers;
 use crate::error::{ReloadError, StartError};
 use crate::message::Report;
 use crate::notice::Notice;
-use crate::request::{Damaged, Reply, Request, Resize};
 use crate::state::{Startup, State};
 
 impl State {
     pub(crate) fn note(&mut self, notice: Notice) {
         match notice {
-            Notice::Request(request) => self.note_request(request),
+            Notice::Call(call) => self.note_call(call),
             Notice::Recovered { index } => self.pool.recovered(index),
             Notice::Zygote { generation, sender, report } => self.note_report(generation, sender, report),
             Notice::ZygoteClosed { generation } => {
@@ -28,24 +28,24 @@ impl State {
         }
     }
 
-    fn note_request(&mut self, request: Request) {
-        match request {
-            Request::Ready(reply) => self.note_wait_for_ready(reply),
-            Request::Reload(reply) => self.request_reload(reply),
-            Request::Stop { within, reply } => self.request_stop(within, reply),
-            Request::Doom { which, reply } => self.doom_replies.push((which, reply)),
-            Request::Resize { change, reply } => {
+    fn note_call(&mut self, call: Call) {
+        match call {
+            Call::Ready(reply) => self.note_wait_for_ready(reply),
+            Call::Reload(reply) => self.request_reload(reply),
+            Call::Stop { within, reply } => self.request_stop(within, reply),
+            Call::Doom { which, reply } => self.doom_replies.push((which, reply)),
+            Call::Resize { change, reply } => {
                 let _ = reply.send(self.resize(change));
             }
-            Request::Snapshot(reply) => {
+            Call::Snapshot(reply) => {
                 let _ = reply.send(self.snapshot());
             }
-            Request::Signal { index, pid, signal, reply } => {
+            Call::Signal { index, pid, signal, reply } => {
                 let worker = self.pool.get_mut(index);
                 let meant = worker.filter(|worker| pid.is_none() || worker.pid() == pid);
                 let _ = reply.send(meant.is_some_and(|worker| worker.signal(signal)));
             }
-            Request::Replace(Damaged { segment, what }) => self.request_replacement(&segment, what),
+            Call::Replace(Damaged { segment, what }) => self.request_replacement(&segment, what),
         }
     }
 

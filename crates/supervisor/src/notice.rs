@@ -5,8 +5,8 @@ use std::io;
 use howdah_sys::Pid;
 use tokio::sync::mpsc;
 
+use crate::call::Call;
 use crate::message::Report;
-use crate::request::Request;
 
 /// Where news for the supervisor goes.
 pub(crate) type Mailbox = mpsc::UnboundedSender<Notice>;
@@ -14,8 +14,8 @@ pub(crate) type Mailbox = mpsc::UnboundedSender<Notice>;
 /// News for the supervisor.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    /// Somebody asks.
-    Request(Request),
+    /// Somebody calls.
+    Call(Call),
     /// Every front thread has recovered the slots of this cell's dead worker.
     Recovered { index: u16 },
     /// A zygote has been started, or could not be.

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use crate::worker::Worker;
 
-enum Place {
+enum Occupancy {
     Free,
     Taken(Box<Worker>),
     Recovering,
@@ -20,29 +20,29 @@ enum Place {
 /// All cells.
 pub(crate) struct Pool {
     segment: Segment,
-    places: Vec<Place>,
+    occupancy: Vec<Occupancy>,
 }
 
 impl Pool {
     pub(crate) fn new(segment: Segment) -> Self {
-        let places = segment.workers().iter().map(|_| Place::Free).collect();
-        Self { segment, places }
+        let occupancy = segment.workers().iter().map(|_| Occupancy::Free).collect();
+        Self { segment, occupancy }
     }
 
     /// Cells in all.
     pub(crate) fn cells(&self) -> usize {
-        self.places.len()
+        self.occupancy.len()
     }
 
     /// A free cell.
     pub(crate) fn free(&self) -> Option<u16> {
-        let index = self.places.iter().position(|place| matches!(place, Place::Free))?;
+        let index = self.occupancy.iter().position(|occupancy| matches!(occupancy, Occupancy::Free))?;
         u16::try_from(index).ok()
     }
 
     /// No worker is left and none is being recovered.
     pub(crate) fn is_empty(&self) -> bool {
-        self.places.iter().all(|place| matches!(place, Place::Free))
+        self.occupancy.iter().all(|occupancy| matches!(occupancy, Occupancy::Free))
     }
 
     /// Puts a worker that is about to be forked into a free cell.
@@ -57,16 +57,18 @@ impl Pool {
         cell.requests.store(0, SeqCst);
         cell.since.store(monotonic_ns(), SeqCst);
         cell.phase.store(WorkerPhase::Starting as u32, SeqCst);
-        self.places[usize::from(index)] = Place::Taken(Box::new(worker));
+        self.occupancy[usize::from(index)] = Occupancy::Taken(Box::new(worker));
     }
 
     /// Takes a dead worker out. Its cell waits for [`Pool::recovered`].
     pub(crate) fn vacate(&mut self, index: u16) -> Option<Worker> {
-        let place = self.places.get_mut(usize::from(index))?;
-        if !matches!(place, Place::Taken(_)) {
+        let occupancy = self.occupancy.get_mut(usize::from(index))?;
+        if !matches!(occupancy, Occupancy::Taken(_)) {
             return None;
         }
-        let Place::Taken(worker) = std::mem::replace(place, Place::Recovering) else { return None };
+        let Occupancy::Taken(worker) = std::mem::replace(occupancy, Occupancy::Recovering) else {
+            return None;
+        };
         // Nobody shall spend a wake-up on it.
         self.segment.queue().cells.leave_idle(index);
         Some(*worker)
@@ -74,8 +76,8 @@ impl Pool {
 
     /// The slots of the dead worker are recovered.
     pub(crate) fn recovered(&mut self, index: u16) {
-        if let Some(place @ Place::Recovering) = self.places.get_mut(usize::from(index)) {
-            *place = Place::Free;
+        if let Some(occupancy @ Occupancy::Recovering) = self.occupancy.get_mut(usize::from(index)) {
+            *occupancy = Occupancy::Free;
             self.segment.workers()[usize::from(index)].phase.store(WorkerPhase::Absent as u32, SeqCst);
         }
     }
@@ -103,23 +105,23 @@ impl Pool {
     }
 
     pub(crate) fn get(&self, index: u16) -> Option<&Worker> {
-        match self.places.get(usize::from(index)) {
-            Some(Place::Taken(worker)) => Some(worker),
+        match self.occupancy.get(usize::from(index)) {
+            Some(Occupancy::Taken(worker)) => Some(worker),
             _ => None,
         }
     }
 
     pub(crate) fn get_mut(&mut self, index: u16) -> Option<&mut Worker> {
-        match self.places.get_mut(usize::from(index)) {
-            Some(Place::Taken(worker)) => Some(worker),
+        match self.occupancy.get_mut(usize::from(index)) {
+            Some(Occupancy::Taken(worker)) => Some(worker),
             _ => None,
         }
     }
 
     /// Living workers with their cells' numbers.
     pub(crate) fn workers(&self) -> impl Iterator<Item = (u16, &Worker)> {
-        (0..).zip(&self.places).filter_map(|(index, place)| match place {
-            Place::Taken(worker) => Some((index, &**worker)),
+        (0..).zip(&self.occupancy).filter_map(|(index, occupancy)| match occupancy {
+            Occupancy::Taken(worker) => Some((index, &**worker)),
             _ => None,
         })
     }
@@ -127,8 +129,8 @@ impl Pool {
     /// As [`Pool::workers`], to change them.
     pub(crate) fn workers_mut(&mut self) -> impl Iterator<Item = (u16, &'static WorkerCell, &mut Worker)> {
         let cells = self.segment.workers();
-        (0..).zip(cells).zip(&mut self.places).filter_map(|((index, cell), place)| match place {
-            Place::Taken(worker) => Some((index, cell, &mut **worker)),
+        (0..).zip(cells).zip(&mut self.occupancy).filter_map(|((index, cell), occupancy)| match occupancy {
+            Occupancy::Taken(worker) => Some((index, cell, &mut **worker)),
             _ => None,
         })
     }

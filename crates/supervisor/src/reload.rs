@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use howdah_sys::Pid;
 
+use crate::call::Reply;
 use crate::error::{ReloadError, StartError};
 use crate::generation::{Generation, Role};
-use crate::request::Reply;
 use crate::state::State;
 use crate::worker::{Reason, Worker};
 use crate::zygote::Zygote;

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use howdah_sys::launcher::Condition;
 
+use crate::call::{Doom, Grace, Reply};
 use crate::error::{ReloadError, StartError};
 use crate::generation::Role;
-use crate::request::{Doom, Grace, Reply};
 use crate::state::{Ended, Shutdown, Startup, State};
 use crate::zygote::Program;
 

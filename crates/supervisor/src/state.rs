@@ -6,6 +6,7 @@ use howdah_wire::Segment;
 use tokio::sync::{mpsc, watch};
 
 use crate::backoff::Backoff;
+use crate::call::{Doom, Reply};
 use crate::config::{Config, Shared};
 use crate::damage::Damage;
 use crate::error::{ReloadError, StartError};
@@ -14,7 +15,6 @@ use crate::generation::{Generation, Role};
 use crate::jitter::Jitter;
 use crate::notice::Mailbox;
 use crate::pool::Pool;
-use crate::request::{Doom, Reply};
 use crate::tally::Counts;
 use crate::watch::Watch;
 use crate::zygote::Program;

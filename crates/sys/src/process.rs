@@ -89,7 +89,7 @@ pub(crate) fn spawn(
     let copies: Vec<OwnedFd> =
         fds.iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, above)).collect::<Result<_, _>>()?;
     let numbers: Vec<RawFd> = copies.iter().map(AsRawFd::as_raw_fd).collect();
-    let place = move || {
+    let arrange = move || {
         for (&number, target) in numbers.iter().zip(FIRST_FD..) {
             // SAFETY: dup2 has no precondition; in the child nobody else uses the number, which reserve_below has taken.
             if unsafe { libc::dup2(number, target) } == -1 {
@@ -99,7 +99,7 @@ pub(crate) fn spawn(
         Ok(())
     };
     // SAFETY: between fork and exec the closure only makes dup2 calls; it takes no lock and does not allocate.
-    unsafe { command.pre_exec(place) };
+    unsafe { command.pre_exec(arrange) };
     command.stdin(match input {
         Some(input) => Stdio::from(input.try_clone_to_owned()?),
         None => Stdio::null(),

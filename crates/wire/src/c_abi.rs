@@ -76,7 +76,7 @@ pub extern "C" fn howdah_front(slot: u32) -> u32 {
     segment().front_number(slot) as u32
 }
 
-/// The request in `slot`, which this worker has claimed: a `Request` record stands at its start. `used` is set to the bytes
+/// The request in `slot`, which this worker has claimed: a `RequestRecord` stands at its start. `used` is set to the bytes
 /// that belong to it, all of them readable; 0 when what stands there is not the request that was claimed.
 ///
 /// # Safety

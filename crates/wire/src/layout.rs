@@ -323,7 +323,7 @@ pub struct FieldRecord {
 /// worker may write over it, so whoever reads a span checks that it ends within `used`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Request {
+pub struct RequestRecord {
     /// REQUEST_METHOD.
     pub method: Span,
     /// REQUEST_URI, as sent.

@@ -6,11 +6,11 @@
 
 use core::mem::size_of;
 
-use crate::layout::{FieldRecord, Request, Span};
+use crate::layout::{FieldRecord, RequestRecord, Span};
 
 /// Fields that the table holds: the codec's default of 128, and CONTENT_LENGTH.
 pub const MAX_FIELDS: usize = 136;
-const TABLE_AT: usize = size_of::<Request>();
+const TABLE_AT: usize = size_of::<RequestRecord>();
 /// Strings begin here: the record and the whole table lie before.
 pub(crate) const STRINGS_AT: usize = TABLE_AT + MAX_FIELDS * size_of::<FieldRecord>();
 
@@ -24,14 +24,14 @@ pub struct RequestWriter<'a> {
     area: &'a mut [u8],
     end: usize,
     /// The record; `finish` stores it.
-    pub record: Request,
+    pub record: RequestRecord,
 }
 
 impl<'a> RequestWriter<'a> {
     /// Starts over at the beginning of `area`.
     #[must_use]
     pub fn new(area: &'a mut [u8]) -> Self {
-        Self { area, end: STRINGS_AT, record: Request::default() }
+        Self { area, end: STRINGS_AT, record: RequestRecord::default() }
     }
 
     /// Appends bytes.
@@ -207,37 +207,37 @@ impl<'a> RequestReader<'a> {
     /// REQUEST_METHOD.
     #[must_use]
     pub fn method(&self) -> &'a [u8] {
-        self.span(core::mem::offset_of!(Request, method))
+        self.span(core::mem::offset_of!(RequestRecord, method))
     }
 
     /// REQUEST_URI.
     #[must_use]
     pub fn uri(&self) -> &'a [u8] {
-        self.span(core::mem::offset_of!(Request, uri))
+        self.span(core::mem::offset_of!(RequestRecord, uri))
     }
 
     /// REMOTE_ADDR.
     #[must_use]
     pub fn remote_addr(&self) -> &'a [u8] {
-        self.span(core::mem::offset_of!(Request, remote_addr))
+        self.span(core::mem::offset_of!(RequestRecord, remote_addr))
     }
 
     /// PATH_INFO.
     #[must_use]
     pub fn path(&self) -> &'a [u8] {
-        self.span(core::mem::offset_of!(Request, path))
+        self.span(core::mem::offset_of!(RequestRecord, path))
     }
 
     /// QUERY_STRING.
     #[must_use]
     pub fn query(&self) -> &'a [u8] {
-        self.span(core::mem::offset_of!(Request, query))
+        self.span(core::mem::offset_of!(RequestRecord, query))
     }
 
     /// SERVER_PROTOCOL.
     #[must_use]
     pub fn protocol(&self) -> &'a [u8] {
-        self.span(core::mem::offset_of!(Request, protocol))
+        self.span(core::mem::offset_of!(RequestRecord, protocol))
     }
 
     /// A field by its CGI name, such as HTTP_HOST.
@@ -249,17 +249,17 @@ impl<'a> RequestReader<'a> {
 
     /// Whether every string lies within what belongs to the request.
     pub(crate) fn is_sound(&self) -> bool {
-        let used = self.word(core::mem::offset_of!(Request, used)) as usize;
-        let spans = (0..core::mem::offset_of!(Request, body_length)).step_by(size_of::<Span>());
+        let used = self.word(core::mem::offset_of!(RequestRecord, used)) as usize;
+        let spans = (0..core::mem::offset_of!(RequestRecord, body_length)).step_by(size_of::<Span>());
         let fields = self.fields().flat_map(|at| [at, at + size_of::<Span>()]);
         let end = |at| self.word(at) as usize + self.word(at + 4) as usize;
-        self.word(core::mem::offset_of!(Request, fields)) as usize <= MAX_FIELDS
+        self.word(core::mem::offset_of!(RequestRecord, fields)) as usize <= MAX_FIELDS
             && spans.chain(fields).all(|at| end(at) <= used)
     }
 
     /// Places of the field records.
     fn fields(&self) -> impl Iterator<Item = usize> + use<'a> {
-        let count = (self.word(core::mem::offset_of!(Request, fields)) as usize).min(MAX_FIELDS);
+        let count = (self.word(core::mem::offset_of!(RequestRecord, fields)) as usize).min(MAX_FIELDS);
         (0..count).map(|index| TABLE_AT + index * size_of::<FieldRecord>())
     }
 
@@ -279,7 +279,7 @@ impl<'a> RequestReader<'a> {
     /// Where that part ends, by what the record and the table say.
     pub(crate) fn end(&self) -> usize {
         let last = self.fields().last().unwrap_or(TABLE_AT) + size_of::<Span>();
-        let fixed = core::mem::offset_of!(Request, remote_port);
+        let fixed = core::mem::offset_of!(RequestRecord, remote_port);
         let ends = [fixed, last].map(|at| self.word(at) as usize + self.word(at + 4) as usize);
         ends.into_iter().max().unwrap_or(0)
     }

@@ -23,7 +23,7 @@ impl Segment {
     /// # Panics
     /// When `slot` is out of range.
     pub fn place_request(&self, slot: u32, near: bool) {
-        self.controls()[slot as usize].request_at.store(place(near) as u32, Relaxed);
+        self.controls()[slot as usize].request_at.store(request_offset(near) as u32, Relaxed);
     }
 
     /// Where the request in `slot` stands in its area, as everybody can see. Any process may have written the word.
@@ -41,8 +41,8 @@ impl Segment {
     pub fn claimed_request(&self, slot: u32, ticket: u64) -> Option<(*const u8, usize)> {
         let at = self.request_at(slot);
         let start = self.slot_address(slot).wrapping_add(at);
-        let used = half_at(start.wrapping_add(offset_of!(Request, used))).load(Relaxed) as usize;
-        let ours = word_at(start.wrapping_add(offset_of!(Request, ticket))).load(Relaxed) == ticket;
+        let used = half_at(start.wrapping_add(offset_of!(RequestRecord, used))).load(Relaxed) as usize;
+        let ours = word_at(start.wrapping_add(offset_of!(RequestRecord, ticket))).load(Relaxed) == ticket;
         (ours && (STRINGS_AT..=REQUEST_AREA - at).contains(&used)).then_some((start.cast_const(), used))
     }
 
@@ -51,8 +51,8 @@ impl Segment {
     /// # Panics
     /// When `slot` is out of range.
     pub fn stamp(&self, slot: u32, near: bool, ticket: u64) {
-        let start = self.slot_address(slot).wrapping_add(place(near));
-        word_at(start.wrapping_add(offset_of!(Request, ticket))).store(ticket, Relaxed);
+        let start = self.slot_address(slot).wrapping_add(request_offset(near));
+        word_at(start.wrapping_add(offset_of!(RequestRecord, ticket))).store(ticket, Relaxed);
     }
 
     /// The request area of a slot that the front holds, from where [`Segment::place_request`] said, for writing.
@@ -61,9 +61,9 @@ impl Segment {
     /// When `slot` is out of range.
     #[must_use]
     pub fn request_area(&self, slot: u32, near: bool) -> &'static mut [u8] {
-        let start = self.slot_address(slot).wrapping_add(place(near));
+        let start = self.slot_address(slot).wrapping_add(request_offset(near));
         // SAFETY: in range; while its phase is Free only the front thread that holds the slot touches this area.
-        unsafe { core::slice::from_raw_parts_mut(start, REQUEST_AREA - place(near)) }
+        unsafe { core::slice::from_raw_parts_mut(start, REQUEST_AREA - request_offset(near)) }
     }
 
     /// Copies a request that stood in the same place of `old`, a segment that no worker uses any more. False when what
@@ -201,23 +201,23 @@ impl Segment {
 }
 
 /// A word of a record in shared memory.
-fn word_at(place: *mut u8) -> &'static AtomicU64 {
+fn word_at(address: *mut u8) -> &'static AtomicU64 {
     #[expect(clippy::cast_ptr_alignment, reason = "slots and the fields of their records are aligned")]
-    let place = place.cast::<AtomicU64>();
-    // SAFETY: callers give an aligned place in a slot, which stays mapped; any bytes are valid.
-    unsafe { &*place }
+    let address = address.cast::<AtomicU64>();
+    // SAFETY: callers give an aligned address in a slot, which stays mapped; any bytes are valid.
+    unsafe { &*address }
 }
 
 /// Half a word.
-fn half_at(place: *mut u8) -> &'static AtomicU32 {
+fn half_at(address: *mut u8) -> &'static AtomicU32 {
     #[expect(clippy::cast_ptr_alignment, reason = "slots and the fields of their records are aligned")]
-    let place = place.cast::<AtomicU32>();
+    let address = address.cast::<AtomicU32>();
     // SAFETY: as above.
-    unsafe { &*place }
+    unsafe { &*address }
 }
 
 /// Where in the request area a request stands.
-fn place(near: bool) -> usize {
+fn request_offset(near: bool) -> usize {
     if near { REQUEST_AREA - NEAR_REQUEST } else { 0 }
 }
 

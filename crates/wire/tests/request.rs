@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's panic is its report")]
 
 use howdah_wire::request::{Full, MAX_FIELDS, RequestWriter};
-use howdah_wire::{FieldRecord, Request, Span};
+use howdah_wire::{FieldRecord, RequestRecord, Span};
 
 const AREA: usize = 16 * 1024;
 
@@ -18,14 +18,14 @@ fn text(area: &Area, span: Span) -> String {
     String::from_utf8_lossy(&area.0[span.offset as usize..(span.offset + span.length) as usize]).into_owned()
 }
 
-fn record(area: &Area) -> Request {
-    // SAFETY: the area is aligned and starts with the stored record; any bytes are a valid Request.
-    unsafe { area.0.as_ptr().cast::<Request>().read_unaligned() }
+fn record(area: &Area) -> RequestRecord {
+    // SAFETY: the area is aligned and starts with the stored record; any bytes are a valid RequestRecord.
+    unsafe { area.0.as_ptr().cast::<RequestRecord>().read_unaligned() }
 }
 
 fn fields(area: &Area) -> Vec<(String, String)> {
     let record = record(area);
-    let at = |index: u32| size_of::<Request>() + index as usize * size_of::<FieldRecord>();
+    let at = |index: u32| size_of::<RequestRecord>() + index as usize * size_of::<FieldRecord>();
     (0..record.fields)
         .map(|index| {
             // SAFETY: the table lies in the area; any bytes are a valid FieldRecord.

@@ -11,23 +11,27 @@ use super::connection::ask;
 use super::find::{self, Found, Server, reach};
 use super::{list, table};
 use crate::options::instance::Instance;
-use crate::protocol::{Answer, Request};
+use crate::protocol::{ControlAnswer, ControlRequest};
 
 /// Asks and prints.
-pub(crate) fn run(instance: &Instance, request: Request, json: bool) -> anyhow::Result<ExitCode> {
-    if matches!(request, Request::Status) && !instance.is_explicit() {
+pub(crate) fn run(instance: &Instance, request: ControlRequest, json: bool) -> anyhow::Result<ExitCode> {
+    if matches!(request, ControlRequest::Status) && !instance.is_explicit() {
         return survey(json);
     }
     let (path, mut server) = reach(instance)?;
     let answer = ask(&mut server, &path, request)?;
-    if matches!((request, &answer), (Request::Stop { .. }, Answer::Done(_))) {
+    if matches!((request, &answer), (ControlRequest::Stop { .. }, ControlAnswer::Done(_))) {
         return wait_for_the_end(server);
     }
     match answer {
-        Answer::Failed(reason) => bail!("{reason}"),
-        Answer::Done(message) => print(&format!("{message}\n"))?,
-        Answer::Status(snapshot) | Answer::Snapshot(snapshot) if json => write(&line(&snapshot))?,
-        Answer::Status(snapshot) | Answer::Snapshot(snapshot) => print(&table::render(&snapshot))?,
+        ControlAnswer::Failed(reason) => bail!("{reason}"),
+        ControlAnswer::Done(message) => print(&format!("{message}\n"))?,
+        ControlAnswer::Status(snapshot) | ControlAnswer::Snapshot(snapshot) if json => {
+            write(&line(&snapshot))?
+        }
+        ControlAnswer::Status(snapshot) | ControlAnswer::Snapshot(snapshot) => {
+            print(&table::render(&snapshot))?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
 
-use crate::protocol::{Answer, Request};
+use crate::protocol::{ControlAnswer, ControlRequest};
 
 /// Characters that are shown of an answer that is none.
 const SHOWN: usize = 200;
@@ -18,8 +18,8 @@ const SHOWN: usize = 200;
 pub(crate) fn ask(
     server: &mut BufReader<UnixStream>,
     path: &Path,
-    request: Request,
-) -> anyhow::Result<Answer> {
+    request: ControlRequest,
+) -> anyhow::Result<ControlAnswer> {
     let mut line = serde_json::to_vec(&request)?;
     line.push(b'\n');
     // A server that refuses us may have hung up already, but not without a word.
@@ -53,7 +53,7 @@ pub(crate) fn connect(path: &Path) -> anyhow::Result<BufReader<UnixStream>> {
 ///
 /// # Errors
 /// When none comes, or none that we understand.
-pub(super) fn hear(server: &mut impl BufRead, path: &Path) -> anyhow::Result<Answer> {
+pub(super) fn hear(server: &mut impl BufRead, path: &Path) -> anyhow::Result<ControlAnswer> {
     let mut line = String::new();
     let read = server.read_line(&mut line);
     if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {

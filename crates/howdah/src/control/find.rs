@@ -18,9 +18,9 @@ use anyhow::bail;
 use howdah_metrics::Snapshot;
 
 use super::connection::{connect, hear};
-use super::place::{directory, path_of, unmarked};
+use super::socket::{directory, path_of, unmarked};
 use crate::options::instance::Instance;
-use crate::protocol::{Answer, Request};
+use crate::protocol::{ControlAnswer, ControlRequest};
 
 /// Time for all to answer: a snapshot needs nobody but a front that runs.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -120,13 +120,13 @@ fn ask(path: &Path) -> Option<Server> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Some(Server::Forbidden),
         Err(_) => return None,
     };
-    let mut line = serde_json::to_vec(&Request::Status).ok()?;
+    let mut line = serde_json::to_vec(&ControlRequest::Status).ok()?;
     line.push(b'\n');
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     (&stream).write_all(&line).ok()?;
     match hear(&mut BufReader::new(stream.take(LONGEST)), path) {
-        Ok(Answer::Status(snapshot)) => Some(Server::Known(snapshot)),
-        Ok(Answer::Failed(_)) => Some(Server::Forbidden),
+        Ok(ControlAnswer::Status(snapshot)) => Some(Server::Known(snapshot)),
+        Ok(ControlAnswer::Failed(_)) => Some(Server::Forbidden),
         _ => None,
     }
 }
@@ -166,7 +166,7 @@ fn entries(dir: &Path, fits: fn(&str) -> bool) -> Vec<PathBuf> {
     found.filter(|entry| entry.file_name().to_str().is_some_and(fits)).map(|entry| entry.path()).collect()
 }
 
-/// Control sockets in the kernel's list: those that listen and were bound as `place` binds them.
+/// Control sockets in the kernel's list: those that listen and were bound as `socket` binds them.
 fn bound(list: &str) -> Vec<PathBuf> {
     // Num RefCount Protocol Flags Type St Inode Path
     let path = |line: &str| {

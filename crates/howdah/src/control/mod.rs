@@ -5,7 +5,7 @@
 //!     list        all servers as text; table the state of one
 //!     find        which servers there are, and which of them has a name
 //!     connection  asks a server that is found
-//!     place       where the socket is; making one, taking one over
+//!     socket      where the socket is; making one, taking one over
 
 pub(crate) mod server;
 pub(crate) mod client;
@@ -13,4 +13,4 @@ mod list;
 mod table;
 pub(crate) mod find;
 pub(crate) mod connection;
-pub(crate) mod place;
+pub(crate) mod socket;

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::operations::Operations;
-use crate::protocol::{Answer, Request};
+use crate::protocol::{ControlAnswer, ControlRequest};
 
 /// Bytes of a request.
 const LONGEST: u64 = 4096;
@@ -70,9 +70,9 @@ async fn converse(mut stream: UnixStream, desk: Desk) {
     let answer = match permitted(&stream) {
         Ok(()) => match hear(&mut stream).await {
             Ok(request) => desk.answer(request, &mut stream).await,
-            Err(reason) => Some(Answer::Failed(reason)),
+            Err(reason) => Some(ControlAnswer::Failed(reason)),
         },
-        Err(reason) => Some(Answer::Failed(reason)),
+        Err(reason) => Some(ControlAnswer::Failed(reason)),
     };
     if let Some(answer) = answer {
         say(&mut stream, &answer).await;
@@ -88,7 +88,7 @@ fn permitted(stream: &UnixStream) -> Result<(), String> {
     Err(format!("user {peer} may not control this server: ask as root or as the user that it runs as"))
 }
 
-async fn hear(stream: &mut UnixStream) -> Result<Request, String> {
+async fn hear(stream: &mut UnixStream) -> Result<ControlRequest, String> {
     let mut line = String::new();
     let mut reader = BufReader::new(stream.take(LONGEST));
     match tokio::time::timeout(PATIENCE, reader.read_line(&mut line)).await {
@@ -99,7 +99,7 @@ async fn hear(stream: &mut UnixStream) -> Result<Request, String> {
 }
 
 /// A client that has gone away is not told.
-async fn say(stream: &mut UnixStream, answer: &Answer) {
+async fn say(stream: &mut UnixStream, answer: &ControlAnswer) {
     if let Ok(mut line) = serde_json::to_vec(answer) {
         line.push(b'\n');
         let _ = stream.write_all(&line).await;
@@ -108,24 +108,26 @@ async fn say(stream: &mut UnixStream, answer: &Answer) {
 
 impl Desk {
     /// None when the answer has been given already.
-    async fn answer(&self, request: Request, stream: &mut UnixStream) -> Option<Answer> {
+    async fn answer(&self, request: ControlRequest, stream: &mut UnixStream) -> Option<ControlAnswer> {
         match request {
-            Request::Status => Some(Answer::Status(Box::new(self.operations.observer.snapshot(false).await))),
-            Request::Snapshot => {
-                Some(Answer::Snapshot(Box::new(self.operations.observer.snapshot(true).await)))
+            ControlRequest::Status => {
+                Some(ControlAnswer::Status(Box::new(self.operations.observer.snapshot(false).await)))
             }
-            Request::Reload => Some(match self.operations.reload().await {
-                Ok(generation) => Answer::Done(format!("generation {generation} serves")),
-                Err(error) => Answer::Failed(error.to_string()),
+            ControlRequest::Snapshot => {
+                Some(ControlAnswer::Snapshot(Box::new(self.operations.observer.snapshot(true).await)))
+            }
+            ControlRequest::Reload => Some(match self.operations.reload().await {
+                Ok(generation) => ControlAnswer::Done(format!("generation {generation} serves")),
+                Err(error) => ControlAnswer::Failed(error.to_string()),
             }),
-            Request::Workers { change } => {
+            ControlRequest::Workers { change } => {
                 let workers = self.operations.resize(change).await;
-                Some(Answer::Done(format!("{workers} workers from now on")))
+                Some(ControlAnswer::Done(format!("{workers} workers from now on")))
             }
-            Request::Upgrade => Some(self.order(Order::Upgrade).await),
-            Request::Reopen => Some(self.order(Order::Reopen).await),
-            Request::Stop { now } => {
-                say(stream, &Answer::Done("stopping".to_owned())).await;
+            ControlRequest::Upgrade => Some(self.order(Order::Upgrade).await),
+            ControlRequest::Reopen => Some(self.order(Order::Reopen).await),
+            ControlRequest::Stop { now } => {
+                say(stream, &ControlAnswer::Done("stopping".to_owned())).await;
                 let _ = self.orders.send(Order::Stop { now });
                 // The client waits for the end of the connection, which is that of the process.
                 std::future::pending().await
@@ -133,13 +135,13 @@ impl Desk {
         }
     }
 
-    async fn order(&self, order: fn(Reply) -> Order) -> Answer {
+    async fn order(&self, order: fn(Reply) -> Order) -> ControlAnswer {
         let (reply, outcome) = oneshot::channel();
         let _ = self.orders.send(order(reply));
         match outcome.await {
-            Ok(Ok(message)) => Answer::Done(message),
-            Ok(Err(reason)) => Answer::Failed(reason),
-            Err(_) => Answer::Failed("the server is stopping".to_owned()),
+            Ok(Ok(message)) => ControlAnswer::Done(message),
+            Ok(Err(reason)) => ControlAnswer::Failed(reason),
+            Err(_) => ControlAnswer::Failed("the server is stopping".to_owned()),
         }
     }
 }

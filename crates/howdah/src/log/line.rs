@@ -17,7 +17,7 @@ pub(super) enum Source {
     /// A zygote, or one of its children that is no worker.
     Zygote { pid: u32 },
     /// A worker, or a child of its application, which has another process id.
-    Worker { index: u16, pid: u32, request: Option<Request> },
+    Worker { index: u16, pid: u32, request: Option<RequestTag> },
     /// Somebody who wrote to standard error without Perl: a library in C, or a program that the application runs.
     #[default]
     Unknown,
@@ -25,7 +25,7 @@ pub(super) enum Source {
 
 /// The request that a worker had when it said so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct RequestTag {
     /// Its X-Request-Id; empty for none.
     pub(super) id: Vec<u8>,
     pub(super) method: Vec<u8>,
@@ -139,12 +139,12 @@ fn in_json(time: &str, message: &Message<'_>, line: String) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn worker(request: Option<Request>) -> Source {
+    fn worker(request: Option<RequestTag>) -> Source {
         Source::Worker { index: 3, pid: 77, request }
     }
 
-    fn request() -> Option<Request> {
-        Some(Request { id: b"a b\x1b".to_vec(), method: b"GET".to_vec(), target: b"/x".to_vec() })
+    fn request() -> Option<RequestTag> {
+        Some(RequestTag { id: b"a b\x1b".to_vec(), method: b"GET".to_vec(), target: b"/x".to_vec() })
     }
 
     fn rendered(format: Format, source: &Source, text: &[u8]) -> Vec<String> {

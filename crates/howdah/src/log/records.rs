@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::mem;
 
-use super::line::{Request, Source};
+use super::line::{RequestTag, Source};
 use crate::options::logs::Level;
 
 /// A message that gets longer is cut into several.
@@ -139,7 +139,7 @@ impl Records {
         let pid = number(next())?;
         let worker = next();
         let (id, method, target) = (next().to_vec(), next().to_vec(), next().to_vec());
-        let request = (!method.is_empty()).then_some(Request { id, method, target });
+        let request = (!method.is_empty()).then_some(RequestTag { id, method, target });
         let source = match number(worker) {
             Some(index) => Source::Worker { index, pid, request },
             None => Source::Zygote { pid },
@@ -198,7 +198,7 @@ mod tests {
     }
 
     fn worker(index: u16, pid: u32) -> Source {
-        let request = Request { id: b"id".to_vec(), method: b"GET".to_vec(), target: b"/a".to_vec() };
+        let request = RequestTag { id: b"id".to_vec(), method: b"GET".to_vec(), target: b"/a".to_vec() };
         Source::Worker { index, pid, request: Some(request) }
     }
 

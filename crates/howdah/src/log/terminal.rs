@@ -66,12 +66,15 @@ fn who(source: &Source) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::line::Request;
+    use crate::log::line::RequestTag;
     use crate::options::logs::Level;
 
     fn shown(dims: bool, target: &str, text: &[u8], fields: &[(&'static str, String)]) -> String {
-        let request =
-            Request { id: b"order-66".to_vec(), method: b"GET".to_vec(), target: target.as_bytes().to_vec() };
+        let request = RequestTag {
+            id: b"order-66".to_vec(),
+            method: b"GET".to_vec(),
+            target: target.as_bytes().to_vec(),
+        };
         let source = Source::Worker { index: 2, pid: 4711, request: Some(request) };
         let terminal = Terminal { dims, offset: Offset::UTC };
         terminal.show(&Message { level: Level::Error, source: &source, text, fields })

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::{Size, Span, whole};
+use super::values::{Size, Time, whole};
 
 /// Bounds on connections, requests and responses. A time of 0 switches that limit off.
 #[derive(Debug, Clone, Args)]
@@ -15,13 +15,13 @@ pub(crate) struct Limits {
     /// It runs from the connection, or from the first byte of a further request on it, and ends in 408.
     /// Also --read-timeout.
     #[arg(long, value_name = "TIME", default_value = "10s", alias = "read-timeout")]
-    pub(crate) header_timeout: Span,
+    pub(crate) header_timeout: Time,
 
     /// Time that a kept connection may be idle
     ///
     /// 0 closes each connection after its response, as --disable-keepalive does.
     #[arg(long, value_name = "TIME", default_value = "75s")]
-    pub(crate) keepalive_timeout: Span,
+    pub(crate) keepalive_timeout: Time,
 
     /// Connections from clients at once [default: what the limit of open files allows]
     ///
@@ -53,7 +53,7 @@ pub(crate) struct Limits {
     ///
     /// After it the connection is cut off.
     #[arg(long, value_name = "TIME", default_value = "60s")]
-    pub(crate) write_timeout: Span,
+    pub(crate) write_timeout: Time,
 
     /// Bytes per second that a client must take of a response
     ///
@@ -67,7 +67,7 @@ pub(crate) struct Limits {
     /// Then the client gets 504, the error log the request and the place in the Perl code where the worker was
     /// stuck, and the worker is replaced. It runs from the moment when the worker takes the request.
     #[arg(long, value_name = "TIME", default_value = "0")]
-    pub(crate) request_timeout: Span,
+    pub(crate) request_timeout: Time,
 
     /// Interrupt workers whose client has left
     ///

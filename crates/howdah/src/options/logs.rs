@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use howdah_accesslog::{Compat, Target, compile};
 
-use super::values::{Span, millis};
+use super::values::{Time, millis};
 
 /// The logs.
 #[derive(Debug, Clone, Args)]
@@ -34,7 +34,7 @@ pub(crate) struct Logs {
     /// A line says how long the request waited, ran and was sent. It counts from the request's first byte to the
     /// response's last; also as 2s, 1m. 0 logs none.
     #[arg(long, value_name = "MS", default_value = "0", value_parser = millis, hide_short_help = true)]
-    pub(crate) slow_log: Span,
+    pub(crate) slow_log: Time,
 
     /// Where slow requests are logged, instead of the error log: a file, - or "|COMMAND"
     #[arg(long, value_name = "TARGET", hide_short_help = true)]

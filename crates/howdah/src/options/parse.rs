@@ -12,7 +12,7 @@ use super::serve::Serve;
 use super::settings::Setting;
 use super::top::Top;
 use super::{compat, environment, hints, settings, validate};
-use crate::protocol::Request;
+use crate::protocol::ControlRequest;
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) enum Action {
         /// Which one.
         instance: Instance,
         /// For what.
-        request: Request,
+        request: ControlRequest,
         /// Print the answer as JSON.
         json: bool,
     },
@@ -76,12 +76,14 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
             let settings = settings::effective(&serve, &command, given);
             Action::Check(serve, settings)
         }
-        Some(Command::Status { instance, json }) => Action::Ask { instance, request: Request::Status, json },
-        Some(Command::Reload { instance }) => ask(instance, Request::Reload),
-        Some(Command::Upgrade { instance }) => ask(instance, Request::Upgrade),
-        Some(Command::Reopen { instance }) => ask(instance, Request::Reopen),
-        Some(Command::Stop { instance, now }) => ask(instance, Request::Stop { now }),
-        Some(Command::Workers { instance, change }) => ask(instance, Request::Workers { change }),
+        Some(Command::Status { instance, json }) => {
+            Action::Ask { instance, request: ControlRequest::Status, json }
+        }
+        Some(Command::Reload { instance }) => ask(instance, ControlRequest::Reload),
+        Some(Command::Upgrade { instance }) => ask(instance, ControlRequest::Upgrade),
+        Some(Command::Reopen { instance }) => ask(instance, ControlRequest::Reopen),
+        Some(Command::Stop { instance, now }) => ask(instance, ControlRequest::Stop { now }),
+        Some(Command::Workers { instance, change }) => ask(instance, ControlRequest::Workers { change }),
         Some(Command::Top(top)) => Action::Top(top),
         Some(Command::Man) => Action::Man,
         Some(Command::Completions { shell }) => Action::Completions(shell),
@@ -89,6 +91,6 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
     Ok(Parsed { action, warnings })
 }
 
-fn ask(instance: Instance, request: Request) -> Action {
+fn ask(instance: Instance, request: ControlRequest) -> Action {
     Action::Ask { instance, request, json: false }
 }

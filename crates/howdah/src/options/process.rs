@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::Span;
+use super::values::Time;
 
 /// Background, files and identity.
 #[derive(Debug, Clone, Args)]
@@ -34,7 +34,7 @@ pub(crate) struct Process {
     /// A new process that does not serve by then, because the application hangs while it is loaded, is ended, and the
     /// old one goes on.
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "3m")]
-    pub(crate) upgrade_timeout: Span,
+    pub(crate) upgrade_timeout: Time,
 
     /// Let workers run END blocks and destructors when they leave
     ///

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use howdah_front::LocalPlace;
 
 use super::{Action, Serve, command, parse};
-use crate::protocol::{Change, Request};
+use crate::protocol::{Change, ControlRequest};
 
 fn arguments(line: &str) -> Vec<OsString> {
     std::iter::once("howdah").chain(line.split_whitespace()).map(OsString::from).collect()
@@ -263,12 +263,12 @@ fn lists_are_split_as_their_users_write_them() {
 #[test]
 fn commands_for_a_running_server_say_which_and_what() {
     for (line, name, request) in [
-        ("status", "howdah", Request::Status),
-        ("reload --name shop", "shop", Request::Reload),
-        ("reopen", "howdah", Request::Reopen),
-        ("stop --now", "howdah", Request::Stop { now: true }),
-        ("workers -1 --name shop", "shop", Request::Workers { change: Change::By(-1) }),
-        ("workers 4", "howdah", Request::Workers { change: Change::To(4) }),
+        ("status", "howdah", ControlRequest::Status),
+        ("reload --name shop", "shop", ControlRequest::Reload),
+        ("reopen", "howdah", ControlRequest::Reopen),
+        ("stop --now", "howdah", ControlRequest::Stop { now: true }),
+        ("workers -1 --name shop", "shop", ControlRequest::Workers { change: Change::By(-1) }),
+        ("workers 4", "howdah", ControlRequest::Workers { change: Change::To(4) }),
     ] {
         match parse(arguments(line)).unwrap().action {
             Action::Ask { instance, request: asked, .. } => {

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::instance::Instance;
-use super::values::Span;
+use super::values::Time;
 
 /// How to look.
 #[derive(Debug, Clone, Args)]
@@ -13,7 +13,7 @@ pub(crate) struct Top {
 
     /// Time between two looks
     #[arg(long, value_name = "TIME", default_value = "1")]
-    pub(crate) interval: Span,
+    pub(crate) interval: Time,
 
     /// Print one look as plain text, for pipes and scripts
     #[arg(long)]

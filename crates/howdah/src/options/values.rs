@@ -45,18 +45,18 @@ impl fmt::Display for Size {
     }
 }
 
-/// A span of time: `10` and `10s` are ten seconds, also `500ms`, `2m`, `1h`.
+/// A length of time: `10` and `10s` are ten seconds, also `500ms`, `2m`, `1h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Span(pub(crate) Duration);
+pub(crate) struct Time(pub(crate) Duration);
 
-impl Span {
-    /// The same span where 0 says "no limit".
+impl Time {
+    /// The same time where 0 says "no limit".
     pub(crate) fn limit(self) -> Option<Duration> {
         (!self.0.is_zero()).then_some(self.0)
     }
 }
 
-impl FromStr for Span {
+impl FromStr for Time {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -79,17 +79,17 @@ impl FromStr for Span {
     }
 }
 
-/// A span of time whose bare number is milliseconds.
-pub(crate) fn millis(text: &str) -> Result<Span, String> {
+/// A length of time whose bare number is milliseconds.
+pub(crate) fn millis(text: &str) -> Result<Time, String> {
     let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let wrong = |_| "not a time: write milliseconds, or a number with ms, s, m or h such as 2s".to_owned();
     if bare { format!("{text}ms").parse() } else { text.parse().map_err(wrong) }
 }
 
-/// Timers add spans to the clock; a year is beyond every sane timeout and far from overflow.
+/// Timers add times to the clock; a year is beyond every sane timeout and far from overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-impl fmt::Display for Span {
+impl fmt::Display for Time {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_millis() {
             0 => write!(out, "0"),
@@ -168,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_seconds_unless_a_unit_says_otherwise() {
+    fn times_are_seconds_unless_a_unit_says_otherwise() {
         for (text, millis) in
             [("0", 0), ("10", 10_000), ("10s", 10_000), ("500ms", 500), ("2m", 120_000), ("1h", 3_600_000)]
         {
-            assert_eq!(text.parse(), Ok(Span(Duration::from_millis(millis))), "{text}");
+            assert_eq!(text.parse(), Ok(Time(Duration::from_millis(millis))), "{text}");
         }
         for text in ["", "s", "-1", "1.5s", "10 years", "99999999999999999999", "9000h"] {
-            assert!(text.parse::<Span>().is_err(), "{text}");
+            assert!(text.parse::<Time>().is_err(), "{text}");
         }
     }
 
@@ -204,7 +204,7 @@ mod tests {
             assert_eq!(text.parse::<Size>().unwrap().to_string(), text);
         }
         for text in ["0", "10s", "2m", "1h", "1500ms"] {
-            assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<Time>().unwrap().to_string(), text);
         }
         assert_eq!("660".parse::<Mode>().unwrap().to_string(), "0660");
     }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::values::{Size, Span, whole};
+use super::values::{Size, Time, whole};
 
 /// Workers, the queue before them, and their end.
 #[derive(Debug, Clone, Args)]
@@ -43,7 +43,7 @@ pub(crate) struct Workers {
     ///
     /// Varies by 10 % from worker to worker.
     #[arg(long, value_name = "TIME", default_value = "0")]
-    pub(crate) max_lifetime: Span,
+    pub(crate) max_lifetime: Time,
 
     /// Memory above which a worker is replaced; 0 for never
     ///
@@ -58,7 +58,7 @@ pub(crate) struct Workers {
 
     /// Time for running requests to end at a stop or reload
     #[arg(long, value_name = "TIME", default_value = "30s")]
-    pub(crate) graceful_timeout: Span,
+    pub(crate) graceful_timeout: Time,
 }
 
 /// Most workers:

@@ -25,7 +25,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::options::top::Top;
 use draw::{Frame, height};
-use source::{locate, look};
+use source::{find_server, look};
 use view::{Deed, View};
 
 /// Columns of a frame that goes to no terminal.
@@ -33,7 +33,7 @@ const WIDTH: u16 = 120;
 
 /// Looks until the person has seen enough.
 pub(crate) fn run(top: &Top) -> anyhow::Result<ExitCode> {
-    let path = locate(&top.instance)?;
+    let path = find_server(&top.instance)?;
     // Before the terminal is ours: that there is no server is told in it.
     let first = look(&path)?;
     if top.once {

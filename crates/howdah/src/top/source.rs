@@ -9,7 +9,7 @@ use howdah_metrics::Snapshot;
 use crate::control::connection::{ask, connect};
 use crate::control::find::reach;
 use crate::options::instance::Instance;
-use crate::protocol::{Answer, Request};
+use crate::protocol::{ControlAnswer, ControlRequest};
 
 /// Time for a snapshot, which needs nobody.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When none does, with the way out.
-pub(super) fn locate(instance: &Instance) -> anyhow::Result<PathBuf> {
+pub(super) fn find_server(instance: &Instance) -> anyhow::Result<PathBuf> {
     reach(instance).map(|(path, _)| path)
 }
 
@@ -26,9 +26,9 @@ pub(super) fn locate(instance: &Instance) -> anyhow::Result<PathBuf> {
 pub(super) fn look(path: &Path) -> anyhow::Result<Snapshot> {
     let mut server = connect(path)?;
     server.get_ref().set_read_timeout(Some(PATIENCE))?;
-    match ask(&mut server, path, Request::Snapshot)? {
-        Answer::Status(snapshot) | Answer::Snapshot(snapshot) => Ok(*snapshot),
-        Answer::Failed(reason) => bail!("{reason}"),
-        Answer::Done(_) => bail!("the server is of another version than this program"),
+    match ask(&mut server, path, ControlRequest::Snapshot)? {
+        ControlAnswer::Status(snapshot) | ControlAnswer::Snapshot(snapshot) => Ok(*snapshot),
+        ControlAnswer::Failed(reason) => bail!("{reason}"),
+        ControlAnswer::Done(_) => bail!("the server is of another version than this program"),
     }
 }

@@ -129,10 +129,10 @@ fn double(socket: OwnedFd) -> io::Result<Done> {
 /// Executes the command in this process, with `fds` as the descriptors 0, 1, 2 and so on. Ends it when that fails.
 fn become_it(command: &mut Command, fds: &[OwnedFd], tell: BorrowedFd<'_>) -> ! {
     let mut execute = || {
-        // What is above the places is not lost when they are taken.
+        // What is above their numbers is not lost when those are taken.
         let above = RawFd::try_from(fds.len()).map_err(io::Error::other)?.max(FIRST_FD);
         let tell = fcntl_dupfd_cloexec(tell, above)?;
-        let error = place(fds, above).err().unwrap_or_else(|| command.exec());
+        let error = arrange(fds, above).err().unwrap_or_else(|| command.exec());
         File::from(tell).write_all(&error.raw_os_error().unwrap_or(libc::EINVAL).to_ne_bytes())
     };
     let _: io::Result<()> = execute();
@@ -141,7 +141,7 @@ fn become_it(command: &mut Command, fds: &[OwnedFd], tell: BorrowedFd<'_>) -> ! 
 }
 
 /// Makes `fds` the descriptors 0, 1, 2 and so on, below `above`.
-fn place(fds: &[OwnedFd], above: RawFd) -> io::Result<()> {
+fn arrange(fds: &[OwnedFd], above: RawFd) -> io::Result<()> {
     // First out of the way, since one may have the number that another is to get.
     let copies: Vec<OwnedFd> =
         fds.iter().map(|fd| fcntl_dupfd_cloexec(fd, above)).collect::<Result<_, _>>()?;

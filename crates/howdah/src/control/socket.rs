@@ -55,14 +55,14 @@ pub(super) fn unmarked(path: &str) -> Option<PathBuf> {
 
 /// A listening control socket. Its file goes when this is dropped, if it is this process's then.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
     inode: u64,
     owned: bool,
 }
 
-impl Place {
+impl ControlSocket {
     /// Makes the control socket of `instance`. None, with a warning, when another server has the default name: one
     /// that nobody named is not meant to be talked to. With `relieves` the other server is about to leave, and its
     /// place is taken.
@@ -72,7 +72,7 @@ impl Place {
     pub(crate) fn open(instance: &Instance, relieves: bool) -> anyhow::Result<Option<Self>> {
         let path = path_of(instance).context("cannot tell the working directory");
         match path.and_then(|path| Self::bind(&path, relieves)) {
-            Ok(place) => Ok(Some(place)),
+            Ok(socket) => Ok(Some(socket)),
             Err(error) if instance.is_explicit() => Err(error),
             Err(error) => {
                 tracing::warn!("no control socket: {error:#}");
@@ -132,7 +132,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ControlSocket {
     fn drop(&mut self) {
         if self.owned && inode(&self.path).is_ok_and(|inode| inode == self.inode) {
             let _ = fs::remove_file(&self.path);
@@ -170,11 +170,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("control");
         drop(UnixListener::bind(&path).unwrap());
-        let place = Place::bind(&path, false).unwrap();
+        let socket = ControlSocket::bind(&path, false).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        let refused = Place::bind(&path, false).unwrap_err().to_string();
+        let refused = ControlSocket::bind(&path, false).unwrap_err().to_string();
         assert!(refused.contains("another server answers") && refused.contains("--name"), "{refused}");
-        drop(place);
+        drop(socket);
         assert!(!path.exists());
     }
 
@@ -196,7 +196,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("control");
         fs::write(&path, "precious").unwrap();
-        assert!(Place::bind(&path, false).unwrap_err().to_string().contains("no socket"));
+        assert!(ControlSocket::bind(&path, false).unwrap_err().to_string().contains("no socket"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     }
 
@@ -204,9 +204,9 @@ mod tests {
     fn what_was_handed_over_is_not_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("control");
-        let mut place = Place::bind(&path, false).unwrap();
-        place.own(false);
-        drop(place);
+        let mut socket = ControlSocket::bind(&path, false).unwrap();
+        socket.own(false);
+        drop(socket);
         assert!(path.exists());
     }
 }

@@ -14,7 +14,7 @@ pub(crate) type Reply<T> = oneshot::Sender<T>;
 
 /// A question with the way back for its answer.
 #[derive(Debug)]
-pub(crate) enum Request {
+pub(crate) enum Call {
     Ready(Reply<Result<(), StartError>>),
     Reload(Reply<Result<(), ReloadError>>),
     Stop { within: Grace, reply: Reply<()> },
