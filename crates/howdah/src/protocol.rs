@@ -96,12 +96,14 @@ mod tests {
     #[test]
     fn the_state_comes_under_the_commands_name_and_can_be_read() {
         for (answer, start) in [
-            (Answer::Status(Box::new(busy())), r#"{"status":{"state":"ready","ready":true,"#),
-            (Answer::Snapshot(Box::new(several())), r#"{"snapshot":{"state":"ready","ready":true,"#),
+            (ControlAnswer::Status(Box::new(busy())), r#"{"status":{"state":"ready","ready":true,"#),
+            (ControlAnswer::Snapshot(Box::new(several())), r#"{"snapshot":{"state":"ready","ready":true,"#),
         ] {
             let line = serde_json::to_string(&answer).unwrap();
             assert!(line.starts_with(start), "{}", &line[..60]);
-            let (Answer::Status(read) | Answer::Snapshot(read)) = serde_json::from_str(&line).unwrap() else {
+            let (ControlAnswer::Status(read) | ControlAnswer::Snapshot(read)) =
+                serde_json::from_str(&line).unwrap()
+            else {
                 panic!("another answer")
             };
             assert_eq!(read.pools[0].workers.list.len(), 12);

@@ -1,70 +1,7 @@
-//! For tests: requests from text, clients, and parts of a thread that are put together as `thread` does it.
+//! For tests: a front thread in a test's hands, a worker of an application, and what else they need.
 
-pub(crate) mod worker;
 pub(crate) mod world;
+pub(crate) mod worker;
+mod parts;
 
-use std::sync::Arc;
-
-use howdah_http1::{FieldStore, Framing, Limits, RequestDecoder};
-use howdah_metrics::Recorder;
-
-use crate::capacity::Capacity;
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::listen::Origin;
-use crate::outflow::{Holding, Stock};
-use crate::record::Records;
-use crate::request::{Client, Request};
-use crate::room::Room;
-use crate::timers::Timers;
-
-/// Something that a thread has for good.
-pub(crate) fn forever<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
-
-/// A client with an address, or on a Unix socket where that is empty.
-pub(crate) fn client(address: &str, only_pages: bool) -> Client {
-    let (name, port) = ("example.org".to_owned(), "5000".to_owned());
-    let origin = Origin { name, port, path: None, only_local: only_pages };
-    let port = if address.is_empty() { "" } else { "40000" };
-    Client { origin: Arc::new(origin), address: address.into(), port: port.into(), secure: false }
-}
-
-/// Lets `look` see the request that an HTTP/1 head is.
-pub(crate) fn with<T>(head: &str, client: &Client, look: impl FnOnce(&Request<'_>) -> T) -> T {
-    let mut store = FieldStore::new();
-    let mut decoder = RequestDecoder::new(&Limits::default());
-    let head = decoder.decode(head.as_bytes(), &mut store).expect("a good head").expect("a whole head");
-    look(&Request {
-        method: head.method,
-        target: head.path_and_query,
-        path: head.path,
-        query: head.query,
-        authority: head.authority,
-        protocol: b"HTTP/1.1",
-        fields: head.fields(),
-        has_body: head.framing != Framing::None,
-        length: head.len,
-        client,
-    })
-}
-
-/// Room for as many as there are.
-pub(crate) fn room(clock: &'static Clock) -> &'static Room {
-    room_for(Capacity::new(None), clock)
-}
-
-/// Room for as many as that says.
-pub(crate) fn room_for(capacity: Capacity, clock: &'static Clock) -> &'static Room {
-    let timers = forever(Timers::new(clock));
-    let records = forever(Records::new(None, None, Recorder::new(), clock));
-    forever(Room::new(forever(capacity), timers, clock, records))
-}
-
-/// What the connections of a server with these settings share when their clients read slowly.
-pub(crate) fn holding(config: Config) -> &'static Holding {
-    let clock = forever(Clock::new());
-    let stock = Arc::new(Stock::new(&config));
-    forever(Holding::new(Arc::new(config), clock, stock, room(clock)))
-}
+pub(crate) use parts::{client, forever, holding, room, room_for, with};
