@@ -1,6 +1,6 @@
 /*
- * What Perl writes to STDERR, with who writes it: warnings, psgi.errors, and the messages of exchange.c. Called by
- * Howdah::Zygote through the door `attach`; the front's crates/howdah/src/log reads it.
+ * What Perl writes to STDERR, with who writes it: warnings, psgi.errors, and the messages of exchange.c. zygote.c opens it
+ * when the zygote attaches; the front's crates/howdah/src/log reads it.
  *
  * Standard error is a pipe to the front. Below the buffer of Perl's handle lies a layer that writes to the descriptor;
  * here that layer puts process, worker and request before the bytes. It costs nothing until something is written, and

@@ -1,6 +1,6 @@
 /*
- * Maps the segment that the front shares with its workers. The zygote calls this when it starts, from Howdah::Zygote, and
- * again when the front replaces a damaged segment; workers forked then inherit the mapping.
+ * Maps the segment that the front shares with its workers. zygote.c calls this when the zygote starts, and again when the
+ * front replaces a damaged segment; workers forked then inherit the mapping.
  */
 #include "howdah.h"
 

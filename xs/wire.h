@@ -287,7 +287,7 @@ typedef uint32_t Command;
 #endif // __STDC_VERSION__ >= 202311L
 
 /*
- Why a worker left by itself. Written by the worker just before it exits.
+ Why a worker leaves, or has left. Written by the worker once it knows, and again when it claims nothing any more.
  */
 enum Leave
 #if __STDC_VERSION__ >= 202311L
@@ -432,7 +432,8 @@ typedef uint32_t ZygoteReport;
  */
 typedef struct HOWDAH_ALIGNED(128) WorkerCell {
   /*
-   A [`WorkerPhase`]. Worker; supervisor, once it is dead.
+   A [`WorkerPhase`]. Worker; supervisor, before the fork and once every front thread has recovered the slots of the
+   dead worker.
    */
   AtomicU32 phase;
   /*
@@ -520,7 +521,7 @@ typedef struct HOWDAH_ALIGNED(128) SlotControl {
    */
   AtomicU32 head_length;
   /*
-   1 once the application has been called with it. Worker.
+   1 from just before the application is called with it. Worker.
    */
   AtomicU32 begun;
   /*
@@ -572,7 +573,7 @@ typedef struct HOWDAH_ALIGNED(128) Padded {
  */
 typedef struct HOWDAH_ALIGNED(128) QueueCells {
   /*
-   Next ticket to claim. Advanced by any worker.
+   Next ticket to claim. Advanced by any worker, and by front threads past requests that wait no longer.
    */
   struct Padded head;
   /*
@@ -644,7 +645,8 @@ typedef struct Header {
    */
   AtomicU64 extents_at;
   /*
-   Names of the variables that workers report, see `report`. Front, before there is a worker.
+   Names of the variables that workers report, see `report`. The program, before there is a worker; in a segment that
+   takes another's place, the supervisor.
    */
   AtomicU64 report_names[REPORT_WORDS];
   /*

@@ -86,7 +86,7 @@ pub enum Command {
     Drain = 1,
 }
 
-/// Why a worker left by itself. Written by the worker just before it exits.
+/// Why a worker leaves, or has left. Written by the worker once it knows, and again when it claims nothing any more.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
@@ -188,7 +188,8 @@ pub struct Header {
     pub slots_at: AtomicU64,
     /// Extents.
     pub extents_at: AtomicU64,
-    /// Names of the variables that workers report, see `report`. Front, before there is a worker.
+    /// Names of the variables that workers report, see `report`. The program, before there is a worker; in a segment that
+    /// takes another's place, the supervisor.
     pub report_names: [AtomicU64; REPORT_WORDS],
     /// The queue's two ends and the idle bitmap.
     pub queue: QueueCells,
@@ -197,7 +198,7 @@ pub struct Header {
 /// Ends of the queue, each on its own pair of cache lines.
 #[repr(C, align(128))]
 pub struct QueueCells {
-    /// Next ticket to claim. Advanced by any worker.
+    /// Next ticket to claim. Advanced by any worker, and by front threads past requests that wait no longer.
     pub head: Padded,
     /// Next ticket to hand out, for workers to see. Advanced by front threads, which draw tickets elsewhere: see `queue`.
     pub tail: Padded,
@@ -218,13 +219,14 @@ pub struct Padded {
 /// A front thread's letter box.
 #[repr(C, align(128))]
 pub struct FrontCell {
-    /// 1 while the thread sleeps in epoll. Set by the thread; a worker that sets it back to 0 writes to its eventfd.
+    /// 1 while the thread sleeps in epoll. Set by the thread, which also sets it back to 0 once awake; a worker that does so
+    /// before it writes to its eventfd.
     pub sleeping: AtomicU32,
     /// A bit for every four attention words that may have news. Set by workers, taken by the thread.
     pub summary: AtomicU64,
     /// A bit for every slot with news for the front. As above.
     pub attention: [AtomicU64; ATTENTION_WORDS],
-    /// For each extent of this thread, the ticket of the request whose body it holds. Front, before queueing.
+    /// For each extent of this thread, the ticket of the request whose body it holds. This thread, before queueing.
     pub extents: [AtomicU64; EXTENTS_PER_FRONT],
 }
 
@@ -232,7 +234,8 @@ pub struct FrontCell {
 /// the writers are those named here.
 #[repr(C, align(128))]
 pub struct WorkerCell {
-    /// A [`WorkerPhase`]. Worker; supervisor, once it is dead.
+    /// A [`WorkerPhase`]. Worker; supervisor, before the fork and once every front thread has recovered the slots of the
+    /// dead worker.
     pub phase: AtomicU32,
     /// Process id. Worker.
     pub pid: AtomicU32,
@@ -279,7 +282,7 @@ pub struct SlotControl {
     pub status: AtomicU32,
     /// Length of the header lines, which come first in the ring. Worker.
     pub head_length: AtomicU32,
-    /// 1 once the application has been called with it. Worker.
+    /// 1 from just before the application is called with it. Worker.
     pub begun: AtomicU32,
     /// Vouches for the response's words with the ticket that was claimed, see `response`. Worker, behind those.
     pub seal: AtomicU64,

@@ -1,4 +1,4 @@
-//! The atomics that `tests/loom.rs` puts under the protocol (built with `--cfg loom` only).
+//! The atomics that `tests/loom/` puts under the protocol (built with `--cfg loom` only).
 //!
 //! Loom reads a SeqCst access as a mere acquire or release, but knows SeqCst fences. The protocol's proofs ("one of
 //! the two sees the other") rest on the single order of SeqCst accesses, so each gets the fence that a compiler for a

@@ -1,7 +1,7 @@
 //! One listener as `--listen` and `--status-listen` take it: an address, and behind commas what is said of it alone.
 //!
-//! `/run/app.sock,mode=0660,backlog=512,:8080` names two. `WORD=VALUE` without a slash and a colon is no address, so the text
-//! itself tells options from addresses.
+//! `/run/app.sock,mode=0660,backlog=512,:8080` names two. `WORD=VALUE` without a slash and a colon is no address, so the
+//! text itself tells options from addresses.
 
 use std::fmt;
 

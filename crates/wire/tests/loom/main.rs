@@ -1,4 +1,4 @@
-//! Every interleaving of the protocol's threads, checked by loom:
+//! Interleavings of the protocol's threads, checked by loom (all of two threads; see `room::bounded` for more and for deaths):
 //! `RUSTFLAGS="--cfg loom" cargo test -p howdah-wire --release --test loom --target-dir target/loom`.
 //!
 //! A thread stands for a process. Sleeping is not modelled as waiting but as a fact to be judged at the end: whoever
