@@ -8,7 +8,7 @@ use anyhow::Context;
 use howdah_front::{Capacity, Damaged, Front, Listener, Loss, Overdue, PoolSetup, Setup, Stock, runtime};
 use howdah_metrics::Recorder;
 use howdah_supervisor::{
-    Ended, Errors, Event, ExitKind, Handle, Shared, Source, Supervisor, cells_for, scale,
+    Ended, Errors, Event, ExitKind, Family, Handle, Shared, Source, Supervisor, cells_for, scale,
 };
 use howdah_sys::Retired;
 use howdah_wire::{MAX_SLOTS, Roster, Segment, Shape};
@@ -83,7 +83,8 @@ fn share(options: &Serve, errors: Errors) -> anyhow::Result<Shared> {
     let (memfd, segment) = howdah_sys::create_segment(shape).context("cannot create shared memory")?;
     let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
     let titles = !options.process.no_proctitle;
-    Ok(Shared { segment, memfd, eventfds, roster: Roster::default(), titles, errors: Some(errors) })
+    let family = Family::new().context("cannot become the parent of orphaned workers")?;
+    Ok(Shared { segment, memfd, eventfds, roster: Roster::default(), titles, errors: Some(errors), family })
 }
 
 /// Starts the front threads, this one among them, and who watches them.

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::io::Write;
 
-use howdah_supervisor::{Config, Pid, Shared, Source, Supervisor, ZygoteSpec, recipe};
+use howdah_supervisor::{Config, Family, Pid, Shared, Source, Supervisor, ZygoteSpec, recipe};
 use howdah_sys::launcher::Job;
 use howdah_wire::request::Full;
 use howdah_wire::{Phase, RequestWriter, Roster, Segment, Shape};
@@ -30,7 +30,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (memfd, segment) =
         howdah_sys::create_segment(Shape { fronts: 1, workers: 64, slots: SLOTS as usize })?;
     let eventfds = vec![howdah_sys::eventfd()?];
-    let shared = Shared { segment, memfd, eventfds, roster: Roster::default(), titles: true, errors: None };
+    let shared = Shared {
+        segment,
+        memfd,
+        eventfds,
+        roster: Roster::default(),
+        titles: true,
+        errors: None,
+        family: Family::new()?,
+    };
     // The events hold the front's ends of the channels: they stay until all is measured.
     let (events, kept) = tokio::sync::mpsc::unbounded_channel();
     let config = Config { workers: 1, ..Config::default() };

@@ -10,6 +10,8 @@ use howdah_wire::{MAX_WORKERS, Roster, Segment};
 
 use crate::message::Secret;
 
+use crate::family::Family;
+
 /// Options of the supervisor.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -89,6 +91,8 @@ pub struct Shared {
     pub titles: bool,
     /// What becomes the standard error of zygotes and workers; none to leave it as ours.
     pub errors: Option<Errors>,
+    /// The processes that all supervisors know.
+    pub family: Family,
 }
 
 /// The pipe for what Perl has to say.

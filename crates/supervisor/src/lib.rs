@@ -1,6 +1,7 @@
 //! Zygote generations and the life of workers.
 //!
-//! The binary starts one [`Supervisor`] in the runtime of front thread 0. It starts the zygote (a Perl process with
+//! The binary starts a [`Supervisor`] for each pool, an application with all that is its own, in the runtime of front
+//! thread 0. They know nothing of each other but whose children are whose ([`Family`]). Each starts the zygote (a Perl process with
 //! the application loaded), has it fork workers, replaces those that leave, and changes generations on reload. It
 //! never sees a request: the front learns of workers through [`Event`]s, workers learn of the supervisor's wishes
 //! through their cell in shared memory. Everybody else talks to it through a [`Handle`].
@@ -45,6 +46,7 @@
 //! config       what the binary tells at start
 //! message      orders to a zygote and its reports, as bytes
 //! spec         what a zygote is to load, as it finds it
+//! family       the processes that supervisors know
 //! pid          process ids in the log
 //! ```
 #![forbid(unsafe_code)]
@@ -82,6 +84,7 @@ mod error;
 mod config;
 mod message;
 mod spec;
+mod family;
 mod pid;
 
 #[cfg(test)]
@@ -90,6 +93,7 @@ mod vectors;
 pub use config::{Config, Errors, Shared, Source, cells_for, most_workers};
 pub use error::{ReloadError, StartError};
 pub use event::{Event, Recovery};
+pub use family::Family;
 pub use handle::Handle;
 pub use howdah_sys::{ExitKind, Pid, Signal};
 pub use message::Secret;

@@ -1,7 +1,8 @@
 //! Children of ours that have ended, and what follows when it is a zygote.
 //!
 //! Zygotes are ours from the start. Workers become ours when their zygote dies, since this process is their
-//! subreaper; so do processes that workers started and left behind, which nobody here knows.
+//! subreaper; so do processes that workers started and left behind, which nobody here knows. Other supervisors have children in the
+//! same process, which are theirs (`family`).
 
 use std::time::{Duration, Instant};
 
@@ -70,9 +71,8 @@ impl State {
 
     fn reap_orphan(&mut self, index: u16) {
         let cell = self.pool.cell(index);
-        let known: Vec<Pid> = self.known().collect();
         let (Some(worker), Some(cell)) = (self.pool.get_mut(index), cell) else { return };
-        worker.learn_pid(cell, |pid| known.contains(&pid));
+        worker.learn_pid(cell, &self.shared.family);
         let Some(pid) = worker.pid() else {
             if worker.orphaned.is_some_and(|since| since.elapsed() > UNKNOWN_FOR) {
                 self.departed(index, None, ExitKind::Unknown);
@@ -144,18 +144,17 @@ impl State {
             let Some(pid) = ended_child() else { return };
             if self.knows(pid) {
                 self.reap();
+            } else if self.shared.family.knows(pid) {
+                // It is in the way of those behind it until whoever knows it has heard of its end.
+                self.sweep_at = Some(now + SWEEP_AFTER);
+                return;
             } else {
                 let _ = try_wait(pid);
             }
         }
     }
 
-    /// Zygotes and workers.
-    fn known(&self) -> impl Iterator<Item = Pid> {
-        let zygotes = self.generations.iter().filter_map(|generation| generation.zygote.pid());
-        zygotes.chain(self.pool.workers().filter_map(|(_, worker)| worker.pid()))
-    }
-
+    /// Children of ours that [`State::reap`] collects.
     fn knows(&self, pid: Pid) -> bool {
         self.generations.iter().any(|generation| generation.zygote.pid() == Some(pid))
             || self.pool.workers().any(|(_, worker)| worker.orphaned.is_some() && worker.pid() == Some(pid))

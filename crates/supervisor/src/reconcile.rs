@@ -122,7 +122,7 @@ impl State {
     /// The zygote has forked a worker.
     pub(crate) fn forked(&mut self, index: u16, pid: Pid) {
         if let Some(worker) = self.pool.get_mut(index) {
-            worker.forked(index, pid, &self.mailbox);
+            worker.forked(index, pid, &self.shared.family, &self.mailbox);
         }
     }
 

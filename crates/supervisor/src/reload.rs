@@ -44,7 +44,7 @@ impl State {
         let Some(program) = &self.program else { return Ok(()) };
         self.last_generation += 1;
         let number = self.last_generation;
-        let zygote = Zygote::start(program, number, self.mailbox.clone(), &self.shared.roster)?;
+        let zygote = Zygote::start(program, number, self.mailbox.clone(), &self.shared)?;
         self.generations.push(Generation::new(number, zygote));
         Ok(())
     }

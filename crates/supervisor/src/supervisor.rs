@@ -5,7 +5,6 @@
 
 use std::time::Instant;
 
-use howdah_sys::set_subreaper;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -29,8 +28,7 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// Starts or adopts the zygote, waits until the application is loaded, and asks for the first workers. Call it
-    /// inside a tokio runtime with I/O and time; it makes this process the subreaper of its descendants. Dropping the
-    /// future ends the zygote.
+    /// inside a tokio runtime with I/O and time. Dropping the future ends the zygote.
     ///
     /// # Errors
     /// When perl cannot be run or the application does not load.
@@ -67,7 +65,6 @@ impl Supervisor {
             return Err(StartError::TooManyWorkers { asked: config.workers, most });
         }
         let system = |what| move |error| StartError::System { what, error };
-        set_subreaper().map_err(system("become the parent of orphaned workers"))?;
         let children = signal(SignalKind::child()).map_err(system("watch for ended processes"))?;
         let (mailbox, inbox) = mpsc::unbounded_channel();
         Ok(Self { state: State::new(config, shared, events, mailbox), inbox, children })

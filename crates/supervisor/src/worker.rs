@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant, SystemTime};
 
-use howdah_sys::process::{Process, is_child};
+use howdah_sys::process::is_child;
 use howdah_sys::{Pid, Signal};
 use howdah_wire::WorkerCell;
 use tokio::task::AbortHandle;
 
+use crate::family::{Family, Relative};
 use crate::notice::{Mailbox, Notice};
 use crate::tally::Cause;
 
@@ -53,7 +54,7 @@ pub(crate) struct Retirement {
 pub(crate) struct Worker {
     pub(crate) generation: u32,
     // None until the zygote reports the fork.
-    pub(crate) process: Option<Process>,
+    pub(crate) process: Option<Relative>,
     pub(crate) started: Instant,
     pub(crate) wall_clock: SystemTime,
     /// It has been seen ready.
@@ -112,12 +113,12 @@ impl Worker {
     }
 
     pub(crate) fn pid(&self) -> Option<Pid> {
-        self.process.as_ref().map(Process::pid)
+        self.process.as_ref().map(|process| process.pid())
     }
 
     /// The zygote has forked it. From now on the kernel tells its end, too: a zygote that has been stopped reports none.
-    pub(crate) fn forked(&mut self, index: u16, pid: Pid, mailbox: &Mailbox) {
-        let process = Process::open(pid);
+    pub(crate) fn forked(&mut self, index: u16, pid: Pid, family: &Family, mailbox: &Mailbox) {
+        let process = family.know(pid);
         // Without a pidfd, or a descriptor to spare, the zygote's report must do.
         if let Some(Ok(end)) = process.end().map(howdah_sys::watch_readable) {
             let mailbox = mailbox.clone();
@@ -132,12 +133,12 @@ impl Worker {
     }
 
     /// The cell's word for its process id, when the zygote died before it could report the fork. Anybody may have written
-    /// there: it counts only for a child of ours, which orphans are, that `is_known` as nobody else.
-    pub(crate) fn learn_pid(&mut self, cell: &WorkerCell, is_known: impl Fn(Pid) -> bool) {
+    /// there: it counts only for a child of ours, which orphans are, that nobody knows.
+    pub(crate) fn learn_pid(&mut self, cell: &WorkerCell, family: &Family) {
         if self.process.is_none() {
             let written = i32::try_from(cell.pid.load(SeqCst)).ok().and_then(Pid::from_raw);
-            let orphan = written.filter(|&pid| !is_known(pid) && is_child(pid));
-            self.process = orphan.map(Process::open);
+            let orphan = written.filter(|&pid| !family.knows(pid) && is_child(pid));
+            self.process = orphan.map(|pid| family.know(pid));
         }
     }
 

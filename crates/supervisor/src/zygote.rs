@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use howdah_sys::launcher::{Condition, FIRST_FD, Job};
-use howdah_sys::process::{Process, try_wait};
+use howdah_sys::process::try_wait;
 use howdah_sys::recipe::Recipe;
 use howdah_sys::{ExitKind, Pid, Signal, activation, notify, socketpair_seqpacket};
-use howdah_wire::Roster;
 use tokio::sync::watch;
 
 use crate::config::Shared;
 use crate::error::StartError;
+use crate::family::{Family, Relative};
 use crate::link::Link;
 use crate::message::Order;
 use crate::notice::{Mailbox, Notice};
@@ -71,8 +71,9 @@ pub fn recipe(perl: &Path, perl_args: impl IntoIterator<Item = OsString>, spec: 
 pub(crate) struct Zygote {
     // None once the zygote has closed it.
     link: Option<Link>,
-    // None for one that is being started, and an adopted one that has not spoken yet.
-    process: Option<Process>,
+    family: Family,
+    // None for one that is being started, an adopted one that has not spoken yet, and one that has ended.
+    process: Option<Relative>,
     // Somebody is starting it, and will say how that went.
     starting: bool,
     ended: Option<ExitKind>,
@@ -90,11 +91,11 @@ impl Zygote {
         program: &Program,
         generation: u32,
         mailbox: Mailbox,
-        roster: &Roster,
+        shared: &Shared,
     ) -> Result<Self, StartError> {
         let (ours, theirs) = socketpair_seqpacket().map_err(system("create a socket pair"))?;
-        let link = Link::open(ours, generation, mailbox.clone(), roster.clone());
-        let mut zygote = Self::connect(link)?;
+        let link = Link::open(ours, generation, mailbox.clone(), shared.roster.clone());
+        let mut zygote = Self::connect(link, &shared.family)?;
         zygote.starting = true;
         let job = program.job.clone();
         // Whoever starts it may be slow, or not there at all.
@@ -109,7 +110,7 @@ impl Zygote {
     /// any more finds its socket closed instead, and leaves.
     pub(crate) fn started(&mut self, pid: Pid, shared: &Shared, generation: u32) -> Result<(), StartError> {
         self.starting = false;
-        self.process = Some(Process::open(pid));
+        self.process = Some(self.family.know(pid));
         self.attach(shared, generation)
     }
 
@@ -131,15 +132,17 @@ impl Zygote {
         generation: u32,
         mailbox: Mailbox,
     ) -> Result<Self, StartError> {
-        let zygote = Self::connect(Link::open(control, generation, mailbox, shared.roster.clone()))?;
+        let link = Link::open(control, generation, mailbox, shared.roster.clone());
+        let zygote = Self::connect(link, &shared.family)?;
         zygote.attach(shared, generation)?;
         Ok(zygote)
     }
 
-    fn connect(link: io::Result<Link>) -> Result<Self, StartError> {
+    fn connect(link: io::Result<Link>, family: &Family) -> Result<Self, StartError> {
         let link = link.map_err(system("use the zygote's control socket"))?;
         Ok(Self {
             link: Some(link),
+            family: family.clone(),
             process: None,
             starting: false,
             ended: None,
@@ -220,8 +223,8 @@ impl Zygote {
 
     /// It spoke, so its process id is known.
     pub(crate) fn heard_from(&mut self, sender: Option<Pid>) {
-        if self.process.is_none() {
-            self.process = sender.map(Process::open);
+        if self.process.is_none() && self.ended.is_none() {
+            self.process = sender.map(|pid| self.family.know(pid));
         }
     }
 
@@ -237,14 +240,20 @@ impl Zygote {
 
     /// Looks whether the process has ended.
     pub(crate) fn reap(&mut self) {
-        let (None, Some(process)) = (self.ended, &self.process) else { return };
+        let Some(process) = &self.process else { return };
         match try_wait(process.pid()) {
-            Ok(Some(status)) => self.ended = Some(status),
+            Ok(Some(status)) => self.ended(status),
             Ok(None) => {}
             // Somebody else's child: its closed socket must be enough.
-            Err(_) if self.link.is_none() => self.ended = Some(ExitKind::Unknown),
+            Err(_) if self.link.is_none() => self.ended(ExitKind::Unknown),
             Err(_) => {}
         }
+    }
+
+    /// Its number may be another process's from now on.
+    fn ended(&mut self, status: ExitKind) {
+        self.ended = Some(status);
+        self.process = None;
     }
 
     /// Everything it said has been read and its process is gone, so its workers are children of ours.
@@ -269,7 +278,7 @@ impl Zygote {
 
     /// Process id, while it runs.
     pub(crate) fn pid(&self) -> Option<Pid> {
-        self.process.as_ref().filter(|_| self.ended.is_none()).map(Process::pid)
+        self.process.as_ref().map(|process| process.pid())
     }
 
     /// For the log; 0 when unknown.
@@ -284,7 +293,7 @@ impl Zygote {
     }
 
     fn signal(&self, signal: Signal) {
-        if let (Some(process), None) = (&self.process, self.ended) {
+        if let Some(process) = &self.process {
             // It may have ended just now.
             let _ = process.signal(signal);
         }

@@ -48,6 +48,11 @@ pub fn config(workers: usize) -> Config {
 }
 
 pub fn stage(app: &str) -> Stage {
+    stage_in(&Family::new().unwrap(), app)
+}
+
+/// Beside others of that family.
+pub fn stage_in(family: &Family, app: &str) -> Stage {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app");
     std::fs::write(&path, app).unwrap();
@@ -63,7 +68,15 @@ pub fn stage(app: &str) -> Stage {
     let spec = ZygoteSpec { app: Some(path.display().to_string()), name, ..ZygoteSpec::default() };
     Stage {
         directory,
-        shared: Shared { segment, memfd, eventfds, roster: Roster::default(), titles: true, errors: None },
+        shared: Shared {
+            segment,
+            memfd,
+            eventfds,
+            roster: Roster::default(),
+            titles: true,
+            errors: None,
+            family: family.clone(),
+        },
         spec,
     }
 }
