@@ -3,9 +3,11 @@
 use std::fmt;
 
 use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
 
 use super::line::{Message, Source};
 use super::look::Look;
@@ -17,10 +19,23 @@ pub(super) struct Events {
     pub(super) look: Look,
 }
 
-impl<S: Subscriber> Layer<S> for Events {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Events {
+    /// What is said within a span bears the span's fields: whose supervisor it is that speaks.
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut words = Words::default();
+        attributes.record(&mut words);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(words);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut words = Words::default();
         event.record(&mut words);
+        for span in context.event_scope(event).into_iter().flatten() {
+            let extensions = span.extensions();
+            words.fields.extend(extensions.get::<Words>().into_iter().flat_map(|span| span.fields.clone()));
+        }
         let level = level(*event.metadata().level());
         let text = words.message.as_bytes();
         let mut lines = Vec::new();
