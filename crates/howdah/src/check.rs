@@ -8,6 +8,7 @@ use std::process::{ExitCode, Stdio};
 use anyhow::Context;
 
 use crate::options::Serve;
+use crate::options::pools::Pool;
 use crate::options::settings::Setting;
 use crate::perl::Perl;
 
@@ -18,14 +19,21 @@ const LOAD: &str = "Howdah::Loader->load(Howdah::ZygoteSpec->read(delete $ENV{HO
 pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitCode> {
     let perl = Perl::find(options.app.perl.as_deref())?;
     perl.probe()?;
-    let compiles = compile(options, &perl)?;
-    let name = options.application();
-    let mut out = io::stdout().lock();
-    if !compiles {
-        eprintln!("howdah: {name} does not compile: see perl's message above");
+    let pools = options.pools();
+    let mut failed = false;
+    for pool in &pools {
+        if !compile(options, pool, &perl)? {
+            eprintln!("howdah: {} does not compile: see perl's message above", pool.application);
+            failed = true;
+        }
+    }
+    if failed {
         return Ok(ExitCode::FAILURE);
     }
-    writeln!(out, "{name} compiles with {}", perl.program.display())?;
+    let mut out = io::stdout().lock();
+    for pool in &pools {
+        writeln!(out, "{} compiles with {}", pool.application, perl.program.display())?;
+    }
     for dir in &perl.library {
         writeln!(out, "Howdah's Perl modules: {}", dir.display())?;
     }
@@ -34,10 +42,10 @@ pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-fn compile(options: &Serve, perl: &Perl) -> anyhow::Result<bool> {
+fn compile(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<bool> {
     let mut command = perl.command();
     command.args(["-MHowdah::Loader", "-MHowdah::ZygoteSpec", "-e", LOAD]);
-    command.env("HOWDAH_CHECK", options.zygote().encode(None));
+    command.env("HOWDAH_CHECK", options.zygote(pool).encode(None));
     if let Some(dir) = &options.app.chdir {
         command.current_dir(dir);
     }

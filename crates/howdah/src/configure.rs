@@ -8,6 +8,7 @@ use howdah_supervisor as supervisor;
 
 use crate::options::Serve;
 use crate::options::listener::Named;
+use crate::options::pools::Pool;
 use crate::options::values::Time;
 
 impl Serve {
@@ -55,34 +56,51 @@ impl Serve {
         (named.address.clone(), ListenOptions { backlog, mode, pages_only })
     }
 
-    /// Settings of the supervisor.
-    pub(crate) fn supervisor(&self) -> supervisor::Config {
+    /// Settings of an application's supervisor.
+    pub(crate) fn supervisor(&self, pool: &Pool) -> supervisor::Config {
+        let workers = &pool.workers;
         supervisor::Config {
-            workers: self.workers.fewest() as usize,
-            max_requests: self.workers.max_requests,
-            max_lifetime: self.workers.max_lifetime.limit(),
-            max_memory: Some(self.workers.max_memory.0).filter(|&bytes| bytes > 0),
-            graceful_timeout: off_is_zero(self.workers.graceful_timeout),
+            workers: workers.fewest() as usize,
+            max_requests: workers.max_requests,
+            max_lifetime: workers.max_lifetime.limit(),
+            max_memory: Some(workers.max_memory.0).filter(|&bytes| bytes > 0),
+            graceful_timeout: self.patience(),
         }
     }
 
-    /// What a zygote is to load, and as whom.
-    pub(crate) fn zygote(&self) -> supervisor::ZygoteSpec {
+    /// Time for running requests to end; zero for any.
+    pub(crate) fn patience(&self) -> Duration {
+        off_is_zero(self.workers.graceful_timeout)
+    }
+
+    /// What an application's zygote is to load, and as whom.
+    pub(crate) fn zygote(&self, pool: &Pool) -> supervisor::ZygoteSpec {
         let app = &self.app;
         supervisor::ZygoteSpec {
-            app: app.name().map(str::to_owned),
-            eval: app.eval.clone(),
+            app: pool.app.clone(),
+            eval: pool.eval.clone(),
             modules: app.module.clone(),
             inc: app.include.iter().map(Into::into).collect(),
             env: app.env.clone(),
             preload: !app.no_preload,
-            name: self.instance.given_name().unwrap_or_default().to_owned(),
+            name: self.title(pool),
             full_destruct: self.process.full_destruct,
             user: self.process.user.clone(),
             group: self.process.group.clone(),
             default_middleware: !app.no_default_middleware,
-            path: app.path.clone(),
+            path: pool.mount.clone(),
             chdir: app.chdir.clone(),
+        }
+    }
+}
+
+impl Serve {
+    /// What the titles of an application's processes have for a name; without a name they say what is served.
+    fn title(&self, pool: &Pool) -> String {
+        match self.instance.given_name() {
+            Some(name) if self.app.mount.is_empty() => name.to_owned(),
+            Some(name) => format!("{name} {}", pool.name),
+            None => String::new(),
         }
     }
 }

@@ -37,15 +37,17 @@ pub(crate) fn divide(capacity: &Capacity, options: &Serve, endpoints: &Endpoints
     // Each front thread shares a listener, and watches a copy of it.
     let copies = listeners * threads * 2;
     let pages = if endpoints.pages.is_empty() { 0 } else { PAGE_CONNECTIONS };
-    let reserve = reserve(options.workers.count() as usize, threads, listeners) + pages;
+    let pools = options.pools();
+    let workers = pools.iter().map(|pool| pool.workers.count() as usize).sum();
+    let reserve = reserve(workers, pools.len(), threads, listeners) + pages;
     capacity.settle(open_now() + copies, reserve);
 }
 
 /// What a reload needs, which has twice the workers for a while, and everything else at the same time.
-fn reserve(workers: usize, threads: usize, listeners: usize) -> usize {
+fn reserve(workers: usize, zygotes: usize, threads: usize, listeners: usize) -> usize {
     // The ends of its channels, ours and, until they are sent, its own; its process.
     let worker = 2 * threads + 1;
-    workers * worker + ZYGOTE + 2 * threads + SUCCESSOR + listeners + ASKED + LOGS
+    workers * worker + zygotes * (ZYGOTE + 2 * threads) + SUCCESSOR + listeners + ASKED + LOGS
 }
 
 fn open_now() -> usize {
@@ -58,11 +60,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reserve_grows_with_workers_threads_and_listeners() {
-        for ((workers, threads, listeners), want) in
-            [((4, 1, 1), 51), ((8, 1, 1), 63), ((4, 2, 1), 61), ((4, 1, 3), 53)]
-        {
-            assert_eq!(reserve(workers, threads, listeners), want, "{workers} {threads} {listeners}");
+    fn the_reserve_grows_with_workers_zygotes_threads_and_listeners() {
+        for ((workers, zygotes, threads, listeners), want) in [
+            ((4, 1, 1, 1), 51),
+            ((8, 1, 1, 1), 63),
+            ((8, 2, 1, 1), 81),
+            ((4, 1, 2, 1), 61),
+            ((4, 1, 1, 3), 53),
+        ] {
+            let reserved = reserve(workers, zygotes, threads, listeners);
+            assert_eq!(reserved, want, "{workers} {zygotes} {threads} {listeners}");
         }
     }
 

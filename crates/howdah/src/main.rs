@@ -3,7 +3,8 @@
 //! It is read from here down: a file uses those that stand below it.
 //!
 //!     serve       runs the server until its end
-//!     parts       ties the front and the supervisor together
+//!     parts       ties the front and the applications together
+//!     application one application: its shared memory, its supervisor and who watch its workers
 //!     processes   what it may start, and the launcher that does
 //!     launchers   tells what becomes of the launchers
 //!     upgrade     replaces this program by a newer one
@@ -19,6 +20,7 @@
 //!     top         shows a running server live in a terminal; without_top is there when that is not built
 //!     control     the control socket, and the commands that use it
 //!     operations  what an operator may do to a running server
+//!     pools       the applications that run, asked one by one or together
 //!     manager     what the service manager is told
 //!     check       compiles the application and prints the effective configuration
 //!     configure   turns options into the settings of both
@@ -39,6 +41,7 @@
 
 mod serve;
 mod parts;
+mod application;
 mod processes;
 mod launchers;
 mod upgrade;
@@ -55,6 +58,7 @@ mod disconnect;
 mod top;
 mod control;
 mod operations;
+mod pools;
 mod manager;
 mod check;
 mod configure;
@@ -88,7 +92,7 @@ fn main() -> ExitCode {
     let outcome = match action {
         Action::Serve(options) => serve::run(*options),
         Action::Check(options, settings) => check::run(&options, &settings),
-        Action::Ask { instance, request, json } => control::client::run(&instance, request, json),
+        Action::Ask { instance, request, json } => control::client::run(&instance, &request, json),
         Action::Top(top) => top::run(&top),
         Action::Man => generate::man(),
         Action::Completions(shell) => generate::completions(shell),

@@ -1,56 +1,86 @@
 //! What an operator may do to a running server without ending it: by signal, by the control socket, or by saving a file
 //! under `--reload`. Each goes to the supervisor, and the service manager hears of it.
 
-use std::sync::Arc;
-
 use howdah_supervisor::{Handle, ReloadError};
+use tokio::task::JoinSet;
 
 use crate::manager::Manager;
+use crate::pools::{Pool, Pools};
 use crate::protocol::Change;
 use crate::status::Observer;
 
 /// The means to do it. Clones do the same.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Operations {
-    pub(crate) handle: Handle,
+    /// What is served.
+    pub(crate) pools: Pools,
     pub(crate) manager: Manager,
     pub(crate) observer: Observer,
-    /// What is served.
-    pub(crate) application: Arc<str>,
-}
-
-impl std::fmt::Debug for Operations {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Operations").field("application", &self.application).finish_non_exhaustive()
-    }
 }
 
 impl Operations {
-    /// Loads the application anew. The generation that serves then.
-    pub(crate) async fn reload(&self) -> Result<u32, ReloadError> {
+    /// Loads these applications anew, beside each other. What became of each, for people.
+    ///
+    /// # Errors
+    /// When one of them is not exchanged; the others are.
+    pub(crate) async fn reload(&self, which: &[usize]) -> Result<String, String> {
         self.manager.reloading();
-        // The supervisor logs how it went.
-        let outcome = self.handle.reload().await;
-        let state = self.handle.snapshot().await;
-        let note = if outcome.is_ok() { "" } else { "; the last reload failed, see the log" };
-        self.manager.ready(&format!("{}{note}", self.summary(state.target, state.generation)));
-        outcome.map(|()| state.generation)
+        let all = self.pools.all();
+        let mut reloads = JoinSet::new();
+        for (&number, pool) in which.iter().filter_map(|number| Some((number, all.get(*number)?))) {
+            let handle = pool.handle.clone();
+            // The supervisor logs how it went.
+            reloads.spawn(async move { (number, outcome(&handle).await) });
+        }
+        let mut outcomes = reloads.join_all().await;
+        outcomes.sort_by_key(|(number, _)| *number);
+        let failed = outcomes.iter().any(|(_, outcome)| outcome.is_err());
+        let note = if failed { "; the last reload failed, see the log" } else { "" };
+        self.manager.ready(&format!("{}{note}", self.summary().await));
+        let told = outcomes.into_iter().map(|(number, outcome)| self.said(number, outcome));
+        let told = told.collect::<Vec<_>>().join("; ");
+        if failed { Err(told) } else { Ok(told) }
     }
 
-    /// Changes the number of workers. The number from now on.
-    pub(crate) async fn resize(&self, change: Change) -> usize {
-        let workers = match change {
-            Change::By(by) => self.handle.resize(by).await,
-            Change::To(count) => self.handle.set_workers(count).await,
+    fn said(&self, number: usize, outcome: Result<u32, ReloadError>) -> String {
+        let text = match outcome {
+            Ok(generation) => format!("generation {generation} serves"),
+            Err(error) => error.to_string(),
         };
-        let generation = self.handle.snapshot().await.generation;
-        self.manager.status(&self.summary(workers, generation));
+        match self.pools.all() {
+            [_] => text,
+            all => format!("{}: {text}", all[number].name),
+        }
+    }
+
+    /// Changes the number of workers of an application. The number from now on.
+    pub(crate) async fn resize(&self, which: usize, change: Change) -> usize {
+        let Some(pool) = self.pools.all().get(which) else { return 0 };
+        let workers = match change {
+            Change::By(by) => pool.handle.resize(by).await,
+            Change::To(count) => pool.handle.set_workers(count).await,
+        };
+        self.manager.status(&self.summary().await);
         workers
     }
 
     /// For people who look at the service manager.
-    pub(crate) fn summary(&self, workers: usize, generation: u32) -> String {
-        let plural = if workers == 1 { "worker" } else { "workers" };
-        format!("serving {} with {workers} {plural}, generation {generation}", self.application)
+    pub(crate) async fn summary(&self) -> String {
+        let mut served = Vec::new();
+        for Pool { name, application, handle } in self.pools.all() {
+            let (state, several) = (handle.snapshot().await, self.pools.all().len() > 1);
+            let (workers, generation) = (state.target, state.generation);
+            let plural = if workers == 1 { "worker" } else { "workers" };
+            let place = if several { format!(" at {name}") } else { String::new() };
+            served.push(format!("{application}{place} with {workers} {plural}, generation {generation}"));
+        }
+        format!("serving {}", served.join("; "))
     }
+}
+
+/// The generation that serves then.
+async fn outcome(handle: &Handle) -> Result<u32, ReloadError> {
+    let outcome = handle.reload().await;
+    let generation = handle.snapshot().await.generation;
+    outcome.map(|()| generation)
 }

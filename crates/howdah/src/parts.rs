@@ -1,130 +1,115 @@
-//! The parts of a server: shared memory, front threads, supervisor, joined so that each front thread hears what becomes
-//! of workers. `serve` starts them and accepts connections when they are ready.
+//! The parts of a server: front threads, and the applications that they serve, joined so that each front thread hears what
+//! becomes of workers. `serve` starts them and accepts connections when they are ready.
 
 use std::io;
 use std::sync::{Arc, mpsc};
 
 use anyhow::Context;
-use howdah_front::{Capacity, Damaged, Front, Listener, Loss, Overdue, PoolSetup, Setup, Stock, runtime};
+use howdah_front::{Capacity, Front, Listener, Setup, Stock, runtime};
 use howdah_metrics::Recorder;
-use howdah_supervisor::{
-    Ended, Errors, Event, ExitKind, Family, Handle, Shared, Source, Supervisor, cells_for, scale,
-};
-use howdah_sys::Retired;
-use howdah_wire::{MAX_SLOTS, Roster, Segment, Shape};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinHandle;
+use howdah_supervisor::{Ended, Errors, Family, Source};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::access::{Access, Commands};
-use crate::deadline;
-use crate::disconnect;
+use crate::application::{Application, Common};
 use crate::options::Serve;
-use crate::status::{Facts, Observer};
+use crate::pools::{Pool, Pools};
+use crate::status::Observer;
 
-/// Front threads and supervisor, ready to serve.
+/// Front threads and applications, ready to serve.
 pub(crate) struct Parts {
     pub(crate) fronts: Vec<Front>,
-    pub(crate) handle: Handle,
-    pub(crate) ended: JoinHandle<Ended>,
+    pub(crate) pools: Pools,
+    pub(crate) ends: Ends,
     pub(crate) access: Option<Access>,
     pub(crate) observer: Observer,
     pub(crate) capacity: &'static Capacity,
 }
 
+/// The ends of all supervisors.
+pub(crate) type Ends = JoinSet<Result<Ended, JoinError>>;
+
 impl Parts {
-    /// Returns when the workers are ready. Meanwhile `pages` are listened on: they need no worker.
+    /// Returns when the workers of all applications are ready. Meanwhile `pages` are listened on: they need no worker.
+    /// `sources` are in the order of the options' pools.
     ///
     /// # Errors
-    /// When the system refuses something, or the application does not load.
+    /// When the system refuses something, or an application does not load.
     pub(crate) async fn start(
         options: &Serve,
-        source: Source,
+        sources: Vec<Source>,
         logs: &Commands,
         pages: &[Listener],
         errors: Errors,
     ) -> anyhow::Result<Self> {
-        let shared = share(options, errors)?;
-        let segment = shared.segment;
+        let common = common(options, errors)?;
+        let applications = Application::all(options, &common)?;
         let access = Access::open(options, logs)?;
-        access.as_ref().map_or(Ok(()), |access| access.ask_for_variables(segment))?;
-        let (departed, left) = unbounded_channel();
+        for application in &applications {
+            access.as_ref().map_or(Ok(()), |access| access.ask_for_variables(application.segment()))?;
+        }
         let capacity: &'static Capacity =
             Box::leak(Box::new(Capacity::new(options.limits.max_connections.map(|most| most as usize))));
-        let (fronts, observer, Reports { stuck, damaged }) =
-            start_threads(options, &shared, access.as_ref(), pages, &departed, capacity)?;
-        let (events, news) = unbounded_channel();
-        tokio::spawn(bridge(news, fronts.clone()));
-        let (supervisor, handle) = Supervisor::start(options.supervisor(), source, shared, events).await?;
-        observer.supervised(0, handle.clone());
-        tokio::spawn(deadline::replace_damaged(damaged, handle.clone()));
-        let ended = tokio::spawn(supervisor.run());
-        tokio::spawn(deadline::watch(stuck, handle.clone()));
-        tokio::spawn(disconnect::watch(left, handle.clone()));
-        let (fewest, most) = (options.workers.fewest() as usize, options.workers.count() as usize);
-        if fewest < most {
-            tokio::spawn(scale(handle.clone(), fewest..=most));
-        }
-        handle.ready().await?;
+        let (fronts, observer) =
+            start_threads(options, &common, &applications, access.as_ref(), pages, capacity)?;
+        let (pools, ends) = start_all(applications, sources, &fronts, &observer).await?;
         observer.serving();
-        Ok(Self { fronts, handle, ended, access, observer, capacity })
+        Ok(Self { fronts, pools, ends, access, observer, capacity })
     }
 }
 
-/// What front threads report.
-struct Reports {
-    stuck: UnboundedReceiver<Overdue>,
-    damaged: UnboundedReceiver<Damaged>,
+fn common(options: &Serve, errors: Errors) -> anyhow::Result<Common> {
+    let threads = options.workers.front_threads as usize;
+    let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
+    let family = Family::new().context("cannot become the parent of orphaned workers")?;
+    Ok(Common { eventfds, errors, family })
 }
 
-/// The segment and the wake-ups of each front thread.
-fn share(options: &Serve, errors: Errors) -> anyhow::Result<Shared> {
-    let threads = options.workers.front_threads as usize;
-    let shape = shape(options.workers.max_queue as usize, options.workers.count() as usize, threads);
-    let (memfd, segment) = howdah_sys::create_segment(shape).context("cannot create shared memory")?;
-    let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
-    let titles = !options.process.no_proctitle;
-    let family = Family::new().context("cannot become the parent of orphaned workers")?;
-    Ok(Shared { segment, memfd, eventfds, roster: Roster::default(), titles, errors: Some(errors), family })
+/// Beside each other. When one does not come up, all end.
+async fn start_all(
+    applications: Vec<Application>,
+    sources: Vec<Source>,
+    fronts: &[Front],
+    observer: &Observer,
+) -> anyhow::Result<(Pools, Ends)> {
+    let mut starts = JoinSet::new();
+    for (number, (application, source)) in applications.into_iter().zip(sources).enumerate() {
+        let start = application.start(source, fronts.to_vec(), observer.clone());
+        starts.spawn(async move { start.await.map(|started| (number, started)) });
+    }
+    let (mut pools, mut ends) = (Vec::new(), Ends::new());
+    while let Some(started) = starts.join_next().await {
+        let (number, (pool, ended)) = started??;
+        pools.push((number, pool));
+        ends.spawn(ended);
+    }
+    pools.sort_by_key(|(number, _)| *number);
+    let pools: Vec<Pool> = pools.into_iter().map(|(_, pool)| pool).collect();
+    Ok((pools.into(), ends))
 }
 
 /// Starts the front threads, this one among them, and who watches them.
 fn start_threads(
     options: &Serve,
-    shared: &Shared,
+    common: &Common,
+    applications: &[Application],
     access: Option<&Access>,
     pages: &[Listener],
-    departed: &UnboundedSender<u16>,
     capacity: &'static Capacity,
-) -> anyhow::Result<(Vec<Front>, Observer, Reports)> {
+) -> anyhow::Result<(Vec<Front>, Observer)> {
     let config = Arc::new(options.front()?);
     let stock = Arc::new(Stock::new(&config));
-    let recorders: Vec<_> = shared.eventfds.iter().map(|_| Recorder::new()).collect();
+    let recorders: Vec<_> = common.eventfds.iter().map(|_| Recorder::new()).collect();
     let counters = recorders.iter().map(Recorder::counters).collect();
-    let (observer, local) = Observer::start(
-        options,
-        vec![facts(options, shared.segment)],
-        counters,
-        access.and_then(Access::lines),
-        Arc::clone(&stock),
-    )
-    .context("cannot start the status thread")?;
-    let ((overdue, stuck), (damage, damaged)) = (unbounded_channel(), unbounded_channel());
-    let pool = PoolSetup {
-        name: "/".into(),
-        mount: options.app.path.clone(),
-        segment: shared.segment,
-        roster: shared.roster.clone(),
-        max_queue: options.workers.max_queue as usize,
-        request_timeout: options.limits.request_timeout.limit().unwrap_or_default(),
-        overdue,
-        departed: departed.clone(),
-        damaged: damage,
-    };
+    let facts = applications.iter().map(Application::facts).collect();
+    let (observer, local) =
+        Observer::start(options, facts, counters, access.and_then(Access::lines), Arc::clone(&stock))
+            .context("cannot start the status thread")?;
     let mut fronts = Vec::new();
-    for (index, (eventfd, recorder)) in shared.eventfds.iter().zip(recorders).enumerate() {
+    for (index, (eventfd, recorder)) in common.eventfds.iter().zip(recorders).enumerate() {
         let setup = Setup {
             config: Arc::clone(&config),
-            pools: vec![pool.clone()],
+            pools: applications.iter().map(Application::setup).collect(),
             index: u32::try_from(index)?,
             eventfd: eventfd.try_clone()?,
             // Until there are workers, other connections wait in the kernel: if none come up, another process has them.
@@ -138,25 +123,7 @@ fn start_threads(
         };
         fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
     }
-    Ok((fronts, observer, Reports { stuck, damaged }))
-}
-
-/// What the status shows of the application.
-fn facts(options: &Serve, segment: Segment) -> Facts {
-    let workers = &options.workers;
-    Facts {
-        name: format!("/{}", options.app.path.as_deref().unwrap_or_default().trim_matches('/')),
-        application: options.application().to_owned(),
-        segment,
-        workers: workers.fewest() as usize..=workers.count() as usize,
-        max_queue: u64::from(workers.max_queue),
-    }
-}
-
-/// Slots for every request that may wait and every worker that may run one.
-fn shape(max_queue: usize, workers: usize, fronts: usize) -> Shape {
-    let cells = cells_for(workers);
-    Shape { fronts, workers: cells, slots: (max_queue + cells * fronts).min(MAX_SLOTS) }
+    Ok((fronts, observer))
 }
 
 /// A further front thread with an event loop of its own.
@@ -174,39 +141,4 @@ fn start_thread(setup: Setup) -> anyhow::Result<Front> {
         }
     })?;
     Ok(wait.recv().context("a front thread ended at its start")??)
-}
-
-/// Tells every front thread what becomes of workers.
-async fn bridge(mut news: UnboundedReceiver<Event>, fronts: Vec<Front>) {
-    while let Some(event) = news.recv().await {
-        match event {
-            Event::WorkerUp { index, channels } => {
-                for (front, channel) in fronts.iter().zip(channels) {
-                    front.worker_up(0, index, channel);
-                }
-            }
-            Event::WorkerGone { index, status, done } => {
-                for front in fronts.clone() {
-                    let done = done.clone();
-                    tokio::spawn(async move {
-                        front.worker_gone(0, index, loss(status)).await;
-                        drop(done);
-                    });
-                }
-            }
-            Event::Replaced { segment, old } => {
-                for front in &fronts {
-                    front.replace(0, segment, Arc::<Retired>::clone(&old));
-                }
-            }
-        }
-    }
-}
-
-/// How a dead worker has left the request that it was running.
-fn loss(exit: ExitKind) -> Loss {
-    match exit {
-        ExitKind::Exited(_) => Loss::Exited,
-        ExitKind::Signaled(_) | ExitKind::Unknown => Loss::Killed,
-    }
 }

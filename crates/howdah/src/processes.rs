@@ -22,8 +22,8 @@ use crate::upgrade::Program;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    /// Where zygotes come from.
-    pub(crate) source: Source,
+    /// Where the zygotes of each application come from, in the order of the options.
+    pub(crate) sources: Vec<Source>,
     /// The program that replaces this one.
     pub(crate) successor: Job,
     /// The commands of piped logs.
@@ -41,18 +41,21 @@ impl Processes {
         let zygote = Zygotes::of(options)?;
         let commands = log_commands(options);
         let logs = commands.iter().map(|command| log_recipe(command));
-        let recipes = [program.recipe()].into_iter().chain(logs).chain(zygote.recipe()).collect();
+        let recipes = [program.recipe()].into_iter().chain(logs).chain(zygote.recipes()).collect();
         let (jobs, launched) = jobs(options, recipes);
         let mut jobs = jobs.into_iter();
         let mut next = || jobs.next().context("a recipe has no job");
         let successor = next()?;
         let logs =
             commands.into_iter().map(|command| Ok((command, next()?))).collect::<anyhow::Result<_>>()?;
-        let source = match zygote {
-            Zygotes::Started { perl, .. } => Source::Start { perl: perl.program, job: next()? },
-            Zygotes::Adopted(source) => source,
+        let sources = match zygote {
+            Zygotes::Started { perl, recipes } => {
+                let start = |_| Ok(Source::Start { perl: perl.program.clone(), job: next()? });
+                recipes.iter().map(start).collect::<anyhow::Result<_>>()?
+            }
+            Zygotes::Adopted(source) => vec![source],
         };
-        Ok(Self { source, successor, logs, launched })
+        Ok(Self { sources, successor, logs, launched })
     }
 }
 
@@ -93,7 +96,11 @@ pub(crate) fn be_launcher() -> Option<ExitCode> {
 }
 
 enum Zygotes {
-    Started { perl: Perl, recipe: Recipe },
+    /// By a recipe for each application.
+    Started {
+        perl: Perl,
+        recipes: Vec<Recipe>,
+    },
     Adopted(Source),
 }
 
@@ -107,14 +114,15 @@ impl Zygotes {
         }
         let perl = Perl::find(options.app.perl.as_deref())?;
         perl.probe()?;
-        let recipe = supervisor::recipe(&perl.program, perl.include(), &options.zygote());
-        Ok(Self::Started { perl, recipe })
+        let recipe = |pool| supervisor::recipe(&perl.program, perl.include(), &options.zygote(pool));
+        let recipes = options.pools().iter().map(recipe).collect();
+        Ok(Self::Started { recipes, perl })
     }
 
-    fn recipe(&self) -> Option<Recipe> {
+    fn recipes(&self) -> Vec<Recipe> {
         match self {
-            Self::Started { recipe, .. } => Some(recipe.clone()),
-            Self::Adopted(_) => None,
+            Self::Started { recipes, .. } => recipes.clone(),
+            Self::Adopted(_) => Vec::new(),
         }
     }
 }

@@ -10,15 +10,19 @@ use howdah_metrics::{Snapshot, document};
 use serde::{Deserialize, Serialize};
 
 /// What a client may ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase")]
 pub(crate) enum ControlRequest {
     /// The state of the server.
     Status,
     /// The same for somebody who asks again and again: memory that was measured a while ago will do.
     Snapshot,
-    /// Load the application anew.
-    Reload,
+    /// Load an application anew.
+    Reload {
+        /// The path that it is mounted at; none for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pool: Option<String>,
+    },
     /// Start the program anew and hand everything over to it.
     Upgrade,
     /// Open the log files anew.
@@ -31,6 +35,9 @@ pub(crate) enum ControlRequest {
     },
     /// Another number of workers.
     Workers {
+        /// The path of the application; none for the only one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pool: Option<String>,
         /// How many.
         change: Change,
     },
@@ -82,11 +89,19 @@ mod tests {
             (r#"{"command":"status"}"#, ControlRequest::Status),
             (r#"{"command":"stop"}"#, ControlRequest::Stop { now: false }),
             (r#"{"command":"stop","now":true}"#, ControlRequest::Stop { now: true }),
+            (r#"{"command":"reload"}"#, ControlRequest::Reload { pool: None }),
+            (
+                r#"{"command":"reload","pool":"/admin"}"#,
+                ControlRequest::Reload { pool: Some("/admin".to_owned()) },
+            ),
             (
                 r#"{"command":"workers","change":{"by":-1}}"#,
-                ControlRequest::Workers { change: Change::By(-1) },
+                ControlRequest::Workers { pool: None, change: Change::By(-1) },
             ),
-            (r#"{"command":"workers","change":{"to":4}}"#, ControlRequest::Workers { change: Change::To(4) }),
+            (
+                r#"{"command":"workers","change":{"to":4}}"#,
+                ControlRequest::Workers { pool: None, change: Change::To(4) },
+            ),
         ] {
             assert_eq!(serde_json::from_str::<ControlRequest>(line).unwrap(), request, "{line}");
         }

@@ -13,7 +13,7 @@ use howdah_supervisor::Ended;
 use howdah_sys::daemon::{Daemon, daemonize};
 use howdah_sys::process::survive_file_limit;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use crate::access::Access;
 use crate::confine::confine;
@@ -26,7 +26,7 @@ use crate::log::{self, Intake};
 use crate::manager::Manager;
 use crate::operations::Operations;
 use crate::options::Serve;
-use crate::parts::Parts;
+use crate::parts::{Ends, Parts};
 use crate::processes::{Processes, crowded};
 use crate::protocol::Change;
 use crate::reopening::Reopening;
@@ -75,14 +75,14 @@ fn run_here(
         confine(options, &endpoints);
         launchers::attend()?;
     }
-    let Processes { source, successor, logs, .. } = processes;
+    let Processes { sources, successor, logs, .. } = processes;
     // The first thread. It goes last, with what Perl said at the end.
     let (_intake, errors) = Intake::start().context("cannot start the error log")?;
     let main = runtime().context("cannot start the event loop")?;
     let outcome = main.block_on(async {
         let mut signals = Signals::new().context("cannot take signals")?;
         let parts = tokio::select! {
-            parts = Parts::start(options, source, &logs, endpoints.early(), errors) => parts?,
+            parts = Parts::start(options, sources, &logs, endpoints.early(), errors) => parts?,
             () = signals.stop() => bail!("stopped before the application was loaded"),
         };
         if let Some(handover) = handover {
@@ -90,7 +90,7 @@ fn run_here(
             endpoints.take(options)?;
         }
         let upgrade = Upgrade::new(program, successor, options);
-        let server = Server::open(options, upgrade, parts, signals, endpoints)?;
+        let server = Server::open(options, upgrade, parts, signals, endpoints).await?;
         if let Some(daemon) = daemon.take() {
             // What has been said is for the terminal, which is let go of now.
             let _ = tokio::task::spawn_blocking(log::settle).await;
@@ -109,7 +109,7 @@ fn run_here(
 /// What runs.
 struct Server {
     fronts: Vec<Front>,
-    ended: JoinHandle<Ended>,
+    ends: Ends,
     signals: Signals,
     operations: Operations,
     access: Option<Access>,
@@ -124,25 +124,24 @@ struct Server {
 
 impl Server {
     /// Accepts connections, and tells everybody.
-    fn open(
+    async fn open(
         options: &Serve,
         upgrade: Upgrade,
         parts: Parts,
         signals: Signals,
         endpoints: Endpoints,
     ) -> anyhow::Result<Self> {
-        let Parts { fronts, handle, ended, access, observer, capacity } = parts;
+        let Parts { fronts, pools, ends, access, observer, capacity } = parts;
         observer.listening(endpoints.listeners.iter().map(Listener::shown).collect());
-        let application = options.application().into();
         let manager = Manager::default();
-        let operations = Operations { handle, manager: manager.clone(), observer, application };
+        let operations = Operations { pools, manager: manager.clone(), observer };
         let (orders, inbox) = unbounded_channel();
         let mut server = Self {
             fronts,
-            ended,
+            ends,
             signals,
             access,
-            patience: options.supervisor().graceful_timeout,
+            patience: options.patience(),
             desk: Desk { operations: operations.clone(), orders },
             orders: inbox,
             accepts_control: None,
@@ -155,7 +154,7 @@ impl Server {
         descriptors::divide(capacity, options, &server.endpoints);
         server.endpoints.open(&server.fronts)?;
         announce(options, &server.endpoints);
-        manager.ready(&server.operations.summary(options.workers.fewest() as usize, 1));
+        manager.ready(&server.operations.summary().await);
         tokio::spawn(manager.watchdog());
         Ok(server)
     }
@@ -168,8 +167,8 @@ impl Server {
     }
 
     async fn until_the_end(&mut self) -> ExitCode {
-        let handle = self.operations.handle.clone();
-        let mut doomed = std::pin::pin!(handle.doomed());
+        let pools = self.operations.pools.clone();
+        let mut doomed = std::pin::pin!(pools.doomed());
         loop {
             let wish = tokio::select! {
                 wish = self.signals.next() => wish,
@@ -192,7 +191,7 @@ impl Server {
                     continue;
                 }
                 () = &mut doomed => return self.give_up().await,
-                ended = &mut self.ended => return after(&ended),
+                Some(ended) = self.ends.join_next() => return after(ended),
             };
             match wish {
                 Wish::StopNow => return self.stop_now().await,
@@ -263,7 +262,7 @@ impl Server {
     /// Lets every request have its response, within the graceful timeout.
     async fn leave(&mut self, idle: Duration) -> ExitCode {
         let begun = Instant::now();
-        let handle = self.operations.handle.clone();
+        let pools = self.operations.pools.clone();
         self.operations.observer.draining();
         self.endpoints.close_to_requests();
         let fronts = self.fronts.clone().into_iter();
@@ -271,15 +270,15 @@ impl Server {
         tokio::select! {
             () = async { while drained.join_next().await.is_some() {} } => {
                 match self.patience.is_zero() {
-                    true => handle.stop(true).await,
-                    false => handle.stop_within(self.patience.saturating_sub(begun.elapsed()).max(LAST_STEPS)).await,
+                    true => pools.stop(true).await,
+                    false => pools.stop_within(self.patience.saturating_sub(begun.elapsed()).max(LAST_STEPS)).await,
                 }
             }
             // Nobody is left to answer, nor will there be.
-            () = handle.deserted() => handle.stop(false).await,
+            () = pools.deserted() => pools.stop(false).await,
             () = within(self.patience) => {
                 tracing::warn!("requests still run after {:?}: cut them off", self.patience);
-                handle.stop(false).await;
+                pools.stop(false).await;
             }
             () = stop_now(&mut self.signals, &mut self.orders) => return self.stop_now().await,
         }
@@ -289,7 +288,7 @@ impl Server {
     async fn stop_now(&self) -> ExitCode {
         tracing::info!("stopping at once");
         self.operations.manager.stopping();
-        self.operations.handle.stop(false).await;
+        self.operations.pools.stop(false).await;
         ExitCode::SUCCESS
     }
 
@@ -297,7 +296,7 @@ impl Server {
         let operations = self.operations.clone();
         tokio::spawn(async move {
             // The supervisor logs how it went.
-            let _ = operations.reload().await;
+            let _ = operations.reload(&operations.pools.numbers()).await;
         });
     }
 
@@ -312,8 +311,9 @@ impl Server {
         });
     }
 
+    /// A signal cannot say which is meant.
     async fn resize(&self, by: i32) {
-        self.operations.resize(Change::By(by)).await;
+        self.operations.resize(0, Change::By(by)).await;
     }
 }
 
@@ -346,8 +346,8 @@ async fn within(patience: Duration) {
     tokio::time::sleep(patience).await;
 }
 
-fn after(ended: &Result<Ended, tokio::task::JoinError>) -> ExitCode {
-    match ended {
+fn after(ended: Result<Result<Ended, JoinError>, JoinError>) -> ExitCode {
+    match ended.and_then(|ended| ended) {
         Ok(Ended::Stopped) => ExitCode::SUCCESS,
         Ok(Ended::Lost) | Err(_) => {
             tracing::error!("no process is left that could fork workers: giving up");
@@ -365,6 +365,11 @@ fn announce(options: &Serve, endpoints: &Endpoints) {
     for listener in listeners {
         let pid = std::process::id();
         log::announce(&format!("serving {name} on {} with {workers} {plural} (pid {pid})", listener.shown()));
+    }
+    for pool in &options.pools()[1..] {
+        let workers = pool.workers.count();
+        let plural = if workers == 1 { "worker" } else { "workers" };
+        log::announce(&format!("serving {} at {} with {workers} {plural}", pool.application, pool.name));
     }
     let pages: Vec<String> = options.status.pages().into_iter().map(|place| place.path).collect();
     for listener in &endpoints.pages {

@@ -1,8 +1,10 @@
 //! `--reload`, for development: watches the application's files and loads it anew when one changes.
 //!
-//! Watched are the .psgi file, the directory lib beside it, and the directories of -I and --reload-dir, each with all
-//! below it. An editor writes a file in several steps, so the reload waits for a moment of quiet.
+//! Watched are each application's .psgi file, the directory lib beside it, and the directories of -I and --reload-dir, each
+//! with all below it. What belongs to one application alone reloads no other. An editor writes a file in several steps, so
+//! the reload waits for a moment of quiet.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,14 +24,17 @@ pub(crate) struct Watch {
     _watcher: RecommendedWatcher,
 }
 
-/// What belongs to the application.
-#[derive(Debug, Default)]
+/// What belongs to an application.
+#[derive(Clone, Debug, Default)]
 struct Files {
     /// The .psgi file.
     file: Option<PathBuf>,
     /// Directories, with all below them.
     trees: Vec<PathBuf>,
 }
+
+/// A path that has changed, and the applications that it belongs to.
+type Change = (PathBuf, Vec<usize>);
 
 impl Watch {
     /// Starts watching, if that was asked for.
@@ -40,31 +45,33 @@ impl Watch {
         if !options.app.reload && options.app.reload_dir.is_empty() {
             return Ok(None);
         }
-        let files = Files::of(options)?;
+        let pools = options.pools().into_iter().map(|pool| Files::of(options, pool.app.as_deref()));
+        let pools = pools.collect::<anyhow::Result<Vec<_>>>()?;
         let (changes, news) = unbounded_channel();
-        let shared = files.file.clone();
-        let trees = files.trees.clone();
+        let known = pools.clone();
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            let changed = event.ok().and_then(|event| change(&event, shared.as_deref(), &trees));
-            if let Some(path) = changed {
+            if let Some(change) = event.ok().and_then(|event| change(&event, &known)) {
                 // Once the server ends nobody listens.
-                let _ = changes.send(path);
+                let _ = changes.send(change);
             }
         })
         .context("cannot watch files for --reload")?;
-        files.watch_with(&mut watcher)?;
+        let places: BTreeSet<_> = pools.iter().flat_map(Files::places).collect();
+        for (dir, with_all_below) in places {
+            watch(&mut watcher, dir, with_all_below)?;
+        }
         tokio::spawn(reload_on(news, operations));
         Ok(Some(Self { _watcher: watcher }))
     }
 }
 
 impl Files {
-    fn of(options: &Serve) -> anyhow::Result<Self> {
+    fn of(options: &Serve, app: Option<&str>) -> anyhow::Result<Self> {
         let base = match &options.app.chdir {
             Some(dir) => std::path::absolute(dir)?,
             None => std::env::current_dir()?,
         };
-        let file = options.app.name().map(|name| base.join(name)).filter(|path| path.is_file());
+        let file = app.map(|name| base.join(name)).filter(|path| path.is_file());
         let beside = file.as_deref().and_then(Path::parent).unwrap_or(&base).join("lib");
         let named =
             options.app.include.iter().map(PathBuf::from).chain(options.app.reload_dir.iter().cloned());
@@ -75,30 +82,37 @@ impl Files {
         Ok(Self { file, trees })
     }
 
-    fn watch_with(&self, watcher: &mut RecommendedWatcher) -> anyhow::Result<()> {
+    /// Directories to watch, and whether all below them is meant.
+    fn places(&self) -> impl Iterator<Item = (&Path, bool)> {
         // Editors put a new file in the place of the old one, so its directory is watched.
-        let parent =
-            self.file.as_deref().and_then(Path::parent).map(|dir| (dir, RecursiveMode::NonRecursive));
-        let trees = self.trees.iter().map(|dir| (dir.as_path(), RecursiveMode::Recursive));
-        for (dir, mode) in trees.chain(parent) {
-            watcher.watch(dir, mode).with_context(|| {
-                format!("cannot watch {} (the system's bound is fs.inotify.max_user_watches)", dir.display())
-            })?;
-            tracing::info!("changes in {} reload the application", dir.display());
-        }
-        Ok(())
+        let parent = self.file.as_deref().and_then(Path::parent).map(|dir| (dir, false));
+        self.trees.iter().map(|dir| (dir.as_path(), true)).chain(parent)
+    }
+
+    fn have(&self, path: &Path) -> bool {
+        Some(path) == self.file.as_deref() || self.trees.iter().any(|tree| path.starts_with(tree))
     }
 }
 
-/// The first path of an event that matters.
-fn change(event: &Event, file: Option<&Path>, trees: &[PathBuf]) -> Option<PathBuf> {
+fn watch(watcher: &mut RecommendedWatcher, dir: &Path, with_all_below: bool) -> anyhow::Result<()> {
+    let mode = if with_all_below { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+    watcher.watch(dir, mode).with_context(|| {
+        format!("cannot watch {} (the system's bound is fs.inotify.max_user_watches)", dir.display())
+    })?;
+    tracing::info!("changes in {} reload the application", dir.display());
+    Ok(())
+}
+
+/// The first path of an event that matters, to whom it does.
+fn change(event: &Event, pools: &[Files]) -> Option<Change> {
     if !matches!(event.kind, EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_)) {
         return None;
     }
-    let matters = |path: &&PathBuf| {
-        !is_scratch(path) && (Some(path.as_path()) == file || trees.iter().any(|tree| path.starts_with(tree)))
-    };
-    event.paths.iter().find(matters).cloned()
+    event.paths.iter().filter(|path| !is_scratch(path)).find_map(|path| {
+        let whose = pools.iter().enumerate().filter(|(_, files)| files.have(path)).map(|(number, _)| number);
+        let whose: Vec<usize> = whose.collect();
+        (!whose.is_empty()).then(|| (path.clone(), whose))
+    })
 }
 
 /// Files that editors and version control make in passing.
@@ -107,11 +121,14 @@ fn is_scratch(path: &Path) -> bool {
     name.starts_with(['.', '#']) || name.ends_with(['~', '#']) || name == "4913" || name.ends_with(".swp")
 }
 
-async fn reload_on(mut news: UnboundedReceiver<PathBuf>, operations: Operations) {
-    while let Some(path) = news.recv().await {
-        while let Ok(Some(_)) = tokio::time::timeout(QUIET, news.recv()).await {}
+async fn reload_on(mut news: UnboundedReceiver<Change>, operations: Operations) {
+    while let Some((path, whose)) = news.recv().await {
+        let mut whose: BTreeSet<usize> = whose.into_iter().collect();
+        while let Ok(Some((_, others))) = tokio::time::timeout(QUIET, news.recv()).await {
+            whose.extend(others);
+        }
         tracing::info!("{} has changed: reloading", path.display());
-        let _ = operations.reload().await;
+        let _ = operations.reload(&whose.into_iter().collect::<Vec<_>>()).await;
     }
 }
 
@@ -123,19 +140,22 @@ mod tests {
 
     #[test]
     fn changes_of_the_application_count_and_an_editors_scratch_files_do_not() {
-        let trees = ["/app/lib".into()];
+        let files = |file: &str, tree: &str| Files { file: Some(file.into()), trees: vec![tree.into()] };
+        let pools = [files("/app/app.psgi", "/app/lib"), files("/admin/app.psgi", "/app/lib/Admin")];
         let modified = EventKind::Modify(ModifyKind::Any);
-        for (kind, path, counts) in [
-            (modified, "/app/app.psgi", true),
-            (modified, "/app/lib/My/App.pm", true),
-            (modified, "/app/lib/My/.App.pm.swp", false),
-            (modified, "/app/lib/My/App.pm~", false),
-            (modified, "/app/access.log", false),
-            (EventKind::Access(AccessKind::Any), "/app/lib/My/App.pm", false),
+        for (kind, path, whose) in [
+            (modified, "/app/app.psgi", &[0][..]),
+            (modified, "/app/lib/My/App.pm", &[0]),
+            (modified, "/admin/app.psgi", &[1]),
+            (modified, "/app/lib/Admin/App.pm", &[0, 1]),
+            (modified, "/app/lib/My/.App.pm.swp", &[]),
+            (modified, "/app/lib/My/App.pm~", &[]),
+            (modified, "/app/access.log", &[]),
+            (EventKind::Access(AccessKind::Any), "/app/lib/My/App.pm", &[]),
         ] {
             let event = Event::new(kind).add_path(path.into());
-            let found = change(&event, Some(Path::new("/app/app.psgi")), &trees);
-            assert_eq!(found.is_some(), counts, "{kind:?} {path}");
+            let found = change(&event, &pools).map(|(_, whose)| whose).unwrap_or_default();
+            assert_eq!(found, whose, "{kind:?} {path}");
         }
     }
 }

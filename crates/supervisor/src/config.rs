@@ -103,6 +103,16 @@ pub struct Errors {
     pub secret: Secret,
 }
 
+impl Errors {
+    /// For another supervisor.
+    ///
+    /// # Errors
+    /// When there are no more descriptors.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { pipe: self.pipe.try_clone()?, secret: self.secret.clone() })
+    }
+}
+
 impl std::fmt::Debug for Errors {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Errors").field("pipe", &self.pipe).finish_non_exhaustive()

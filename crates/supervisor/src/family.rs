@@ -84,7 +84,7 @@ mod tests {
     fn a_process_is_known_as_long_as_somebody_knows_it() {
         let (family, pid) = (Family { known: Arc::default() }, Pid::INIT);
         assert!(!family.knows(pid));
-        let (one, other) = (family.know(pid), family.clone().know(pid));
+        let (one, other) = (family.know(pid), family.know(pid));
         assert!(family.knows(pid) && one.pid() == pid);
         drop(one);
         assert!(family.knows(pid));

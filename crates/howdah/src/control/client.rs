@@ -14,13 +14,14 @@ use crate::options::instance::Instance;
 use crate::protocol::{ControlAnswer, ControlRequest};
 
 /// Asks and prints.
-pub(crate) fn run(instance: &Instance, request: ControlRequest, json: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(instance: &Instance, request: &ControlRequest, json: bool) -> anyhow::Result<ExitCode> {
     if matches!(request, ControlRequest::Status) && !instance.is_explicit() {
         return survey(json);
     }
     let (path, mut server) = reach(instance)?;
+    let stops = matches!(request, ControlRequest::Stop { .. });
     let answer = ask(&mut server, &path, request)?;
-    if matches!((request, &answer), (ControlRequest::Stop { .. }, ControlAnswer::Done(_))) {
+    if stops && matches!(answer, ControlAnswer::Done(_)) {
         return wait_for_the_end(server);
     }
     match answer {

@@ -18,9 +18,9 @@ const SHOWN: usize = 200;
 pub(crate) fn ask(
     server: &mut BufReader<UnixStream>,
     path: &Path,
-    request: ControlRequest,
+    request: &ControlRequest,
 ) -> anyhow::Result<ControlAnswer> {
-    let mut line = serde_json::to_vec(&request)?;
+    let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     // A server that refuses us may have hung up already, but not without a word.
     let _ = server.get_mut().write_all(&line);

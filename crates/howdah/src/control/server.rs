@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::operations::Operations;
-use crate::protocol::{ControlAnswer, ControlRequest};
+use crate::protocol::{Change, ControlAnswer, ControlRequest};
 
 /// Bytes of a request.
 const LONGEST: u64 = 4096;
@@ -116,13 +116,9 @@ impl Desk {
             ControlRequest::Snapshot => {
                 Some(ControlAnswer::Snapshot(Box::new(self.operations.observer.snapshot(true).await)))
             }
-            ControlRequest::Reload => Some(match self.operations.reload().await {
-                Ok(generation) => ControlAnswer::Done(format!("generation {generation} serves")),
-                Err(error) => ControlAnswer::Failed(error.to_string()),
-            }),
-            ControlRequest::Workers { change } => {
-                let workers = self.operations.resize(change).await;
-                Some(ControlAnswer::Done(format!("{workers} workers from now on")))
+            ControlRequest::Reload { pool } => Some(answer(self.reload(pool.as_deref()).await)),
+            ControlRequest::Workers { pool, change } => {
+                Some(answer(self.resize(pool.as_deref(), change).await))
             }
             ControlRequest::Upgrade => Some(self.order(Order::Upgrade).await),
             ControlRequest::Reopen => Some(self.order(Order::Reopen).await),
@@ -135,13 +131,31 @@ impl Desk {
         }
     }
 
+    async fn reload(&self, pool: Option<&str>) -> Result<String, String> {
+        let pools = &self.operations.pools;
+        let which = match pool {
+            Some(name) => vec![pools.number_of(name)?],
+            None => pools.numbers(),
+        };
+        self.operations.reload(&which).await
+    }
+
+    async fn resize(&self, pool: Option<&str>, change: Change) -> Result<String, String> {
+        let pools = &self.operations.pools;
+        let which = pool.map_or_else(|| pools.only(), |name| pools.number_of(name))?;
+        Ok(format!("{} workers from now on", self.operations.resize(which, change).await))
+    }
+
     async fn order(&self, order: fn(Reply) -> Order) -> ControlAnswer {
         let (reply, outcome) = oneshot::channel();
         let _ = self.orders.send(order(reply));
-        match outcome.await {
-            Ok(Ok(message)) => ControlAnswer::Done(message),
-            Ok(Err(reason)) => ControlAnswer::Failed(reason),
-            Err(_) => ControlAnswer::Failed("the server is stopping".to_owned()),
-        }
+        answer(outcome.await.unwrap_or_else(|_| Err("the server is stopping".to_owned())))
+    }
+}
+
+fn answer(outcome: Result<String, String>) -> ControlAnswer {
+    match outcome {
+        Ok(message) => ControlAnswer::Done(message),
+        Err(reason) => ControlAnswer::Failed(reason),
     }
 }

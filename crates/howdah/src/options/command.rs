@@ -52,12 +52,15 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Load a running server's application anew, and wait for it
+    /// Load a running server's applications anew, and wait for them
     ///
     /// Exits with 1 and Perl's message when the new code does not load; then the old goes on.
     Reload {
         #[command(flatten)]
         instance: Instance,
+        /// The one that is mounted at this path [default: all]
+        #[arg(long, value_name = "PATH")]
+        pool: Option<String>,
     },
     /// Replace a running server by the program that is at its path now, and wait for it
     ///
@@ -85,6 +88,9 @@ pub(super) enum Command {
     Workers {
         #[command(flatten)]
         instance: Instance,
+        /// Those of the application that is mounted at this path
+        #[arg(long, value_name = "PATH")]
+        pool: Option<String>,
         /// 4 for that many, +1 or -1 for more or fewer
         #[arg(value_name = "N", allow_hyphen_values = true)]
         change: Change,

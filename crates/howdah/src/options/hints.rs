@@ -41,8 +41,8 @@ fn words(kind: ErrorKind, command: &Command, arguments: &[OsString]) -> Option<S
     command_meant.or_else(|| {
         let second = text(given, MORE).next().filter(|_| kind == ErrorKind::ArgumentConflict || commanded)?;
         Some(format!(
-            "{second} is a second application beside {first}: start a howdah for each, told apart by --name, or mount both \
-             in one .psgi file (Plack::Builder's mount)"
+            "{second} is a second application beside {first}: mount it below a path of its own, as in --mount \
+             /admin={second}, or start a howdah for each, told apart by --name"
         ))
     })
 }

@@ -79,7 +79,10 @@ fn read(line: &[OsString]) {
     match parse([OsString::from("howdah")].into_iter().chain(line.iter().cloned())) {
         Ok(parsed) => {
             if let Action::Serve(serve) | Action::Check(serve, _) = parsed.action {
-                let _ = (serve.front(), serve.supervisor(), serve.zygote(), serve.application().len());
+                let _ = (serve.front(), serve.application().len());
+                for pool in serve.pools() {
+                    let _ = (serve.supervisor(&pool), serve.zygote(&pool));
+                }
             }
         }
         Err(error) => assert!(!error.render().to_string().trim().is_empty(), "{line:?}"),

@@ -79,11 +79,13 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
         Some(Command::Status { instance, json }) => {
             Action::Ask { instance, request: ControlRequest::Status, json }
         }
-        Some(Command::Reload { instance }) => ask(instance, ControlRequest::Reload),
+        Some(Command::Reload { instance, pool }) => ask(instance, ControlRequest::Reload { pool }),
         Some(Command::Upgrade { instance }) => ask(instance, ControlRequest::Upgrade),
         Some(Command::Reopen { instance }) => ask(instance, ControlRequest::Reopen),
         Some(Command::Stop { instance, now }) => ask(instance, ControlRequest::Stop { now }),
-        Some(Command::Workers { instance, change }) => ask(instance, ControlRequest::Workers { change }),
+        Some(Command::Workers { instance, pool, change }) => {
+            ask(instance, ControlRequest::Workers { pool, change })
+        }
         Some(Command::Top(top)) => Action::Top(top),
         Some(Command::Man) => Action::Man,
         Some(Command::Completions { shell }) => Action::Completions(shell),

@@ -264,11 +264,12 @@ fn lists_are_split_as_their_users_write_them() {
 fn commands_for_a_running_server_say_which_and_what() {
     for (line, name, request) in [
         ("status", "howdah", ControlRequest::Status),
-        ("reload --name shop", "shop", ControlRequest::Reload),
+        ("reload --name shop", "shop", ControlRequest::Reload { pool: None }),
         ("reopen", "howdah", ControlRequest::Reopen),
         ("stop --now", "howdah", ControlRequest::Stop { now: true }),
-        ("workers -1 --name shop", "shop", ControlRequest::Workers { change: Change::By(-1) }),
-        ("workers 4", "howdah", ControlRequest::Workers { change: Change::To(4) }),
+        ("reload --pool /a", "howdah", ControlRequest::Reload { pool: Some("/a".to_owned()) }),
+        ("workers -1 --name shop", "shop", ControlRequest::Workers { pool: None, change: Change::By(-1) }),
+        ("workers 4", "howdah", ControlRequest::Workers { pool: None, change: Change::To(4) }),
     ] {
         match parse(arguments(line)).unwrap().action {
             Action::Ask { instance, request: asked, .. } => {

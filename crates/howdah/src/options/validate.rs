@@ -13,6 +13,11 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     // plackup has loaded the application itself.
     if serve.process.zygote_fd.is_none() {
         application(serve, given)?;
+        mounts(serve)?;
+    } else if !serve.app.mount.is_empty() {
+        return conflict(
+            "--mount does not work under plackup, which has loaded the one application: start howdah itself",
+        );
     }
     if let Some(fault) = serve.listen.mode_fault(serve.status.listeners()) {
         return conflict(&fault);
@@ -39,6 +44,36 @@ fn application(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
         return conflict("the application is named twice, by --app and as an argument: leave one out");
     }
     let Some(name) = serve.app.name() else { return Ok(()) };
+    existing(serve, name)
+}
+
+fn mounts(serve: &Serve) -> Result<(), Fault> {
+    let pools = serve.pools();
+    for (at, (mount, pool)) in serve.app.mount.iter().zip(&pools[1..]).enumerate() {
+        let path = &mount.path;
+        if pools[0].name == pool.name {
+            return conflict(&format!(
+                "--mount {path}: {} is there already: mount one of the two elsewhere, or leave it out",
+                pools[0].application
+            ));
+        }
+        if pools[1..=at].iter().any(|other| other.name == pool.name) {
+            return conflict(&format!(
+                "--mount {path} is given twice: mount one of the two elsewhere, or leave it out"
+            ));
+        }
+        existing(serve, &mount.app)
+            .map_err(|(kind, message)| (kind, format!("--mount {path}: {message}")))?;
+        if mount.has("min_workers") && pool.workers.fewest_exceeds() {
+            return conflict(&format!(
+                "--mount {path}: min-workers is above workers: lower the one or raise the other"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn existing(serve: &Serve, name: &str) -> Result<(), Fault> {
     let path = serve.app.chdir.as_deref().unwrap_or_else(|| ".".as_ref()).join(name);
     if is_module(name) || path.exists() {
         return Ok(());

@@ -26,7 +26,7 @@ pub(super) fn find_server(instance: &Instance) -> anyhow::Result<PathBuf> {
 pub(super) fn look(path: &Path) -> anyhow::Result<Snapshot> {
     let mut server = connect(path)?;
     server.get_ref().set_read_timeout(Some(PATIENCE))?;
-    match ask(&mut server, path, ControlRequest::Snapshot)? {
+    match ask(&mut server, path, &ControlRequest::Snapshot)? {
         ControlAnswer::Status(snapshot) | ControlAnswer::Snapshot(snapshot) => Ok(*snapshot),
         ControlAnswer::Failed(reason) => bail!("{reason}"),
         ControlAnswer::Done(_) => bail!("the server is of another version than this program"),
