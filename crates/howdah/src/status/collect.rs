@@ -178,8 +178,9 @@ pub(super) async fn look_at_queues(shared: Shared) {
     let is_long = waited.iter().any(|waited| *waited >= LONG);
     let supervised = if is_long { supervised(&shared).await } else { vec![None; waited.len()] };
     let collector = &mut *shared.borrow_mut();
+    let several = waited.len() > 1;
     for ((pool, waited), supervised) in collector.pools.iter_mut().zip(waited).zip(supervised) {
-        pool.judge(collector.stage, waited, supervised.as_ref());
+        pool.judge(collector.stage, waited, supervised.as_ref(), several);
     }
 }
 

@@ -129,12 +129,20 @@ impl Watched {
     }
 
     /// Do requests wait for long, though there may be no more workers? Tells the log when it is time to.
-    pub(super) fn judge(&mut self, stage: Stage, waited: Duration, supervised: Option<&Supervised>) {
+    pub(super) fn judge(
+        &mut self,
+        stage: Stage,
+        waited: Duration,
+        supervised: Option<&Supervised>,
+        among_others: bool,
+    ) {
         let staff = supervised.filter(|_| stage == Stage::Serving);
         let staff = staff.map(|it| Staff { ready: able(it).count(), target: it.target });
         let tell = self.saturation.look(Instant::now(), waited, staff);
         if let Some(staff) = staff.filter(|_| tell) {
+            let pool = among_others.then_some(self.facts.name.as_str());
             tracing::warn!(
+                pool,
                 "requests wait for a worker: {}, the oldest for {:.1} s; all {} workers are busy, and there may be no \
                  more: see --workers, and in docs/processes.md how many it takes",
                 self.waiting(),
