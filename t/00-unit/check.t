@@ -84,6 +84,20 @@ subtest 'code, modules and include directories' => sub {
     is + (run_howdah('check', '-MNo::Such::Module::Here', '-e', 'sub {}'))[0], 1;
 };
 
+subtest 'each mounted application is loaded, too' => sub {
+    my ($more, $bad) = (application('more.psgi', 'sub {}'), application('bad.psgi', "die 'no luck';\nsub {}"));
+    my ($status, $out, $err) = run_howdah('check', '--mount', "/more=$more,workers=2", $good);
+    is $status, 0 or diag $err;
+    like $out, qr/^\Q$_\E compiles with /m for $good, $more;
+    like $out, qr{^mount +/more=\Q$more\E,workers=2 +command line$}m;
+
+    local $ENV{HOWDAH_MOUNT} = "/more=$more;/bad=$bad";
+    ($status, $out, $err) = run_howdah('check', $good);
+    is "$status$out", 1, 'one that does not compile';
+    like $err, qr/no luck/;
+    like $err, qr/\Q$bad\E does not compile: see perl's message above/;
+};
+
 subtest 'what the application prints while it loads is kept out of the table' => sub {
     my $chatty = application('chatty.psgi', 'print "noise\n"; sub { [200, [], []] }');
     my (undef, $out, $err) = run_howdah('check', $chatty);

@@ -93,6 +93,26 @@ subtest 'commands that there are not, and applications that are one too many' =>
     }
 };
 
+subtest 'a mount that is none is refused with the way out' => sub {
+    my $app   = 't/apps/echo.psgi';
+    my @cases = (
+        [["admin=$app"], qr{'admin=\Q$app\E' for '--mount <PATH=FILE>': .* write /admin=FILE}],
+        [['/admin=absent.psgi'], qr{--mount /admin: there is no application absent\.psgi}],
+        [['/admin=a,b.psgi'], qr{'b\.psgi' is no OPTION=VALUE.*comma}],
+        [["/a=$app", "/a/=$app"], qr{--mount /a is given twice}],
+        [["/=$app"], qr{--mount /: \Q$app\E is there already}],
+        [["/a=$app,workers=lots"], qr{not a whole number from 1}],
+        [["/a=$app,listen=:80"], qr{'listen' is none of the options that a mount may have: workers, }],
+        [["/a=$app,workers=1,min-workers=2"], qr{--mount /a: min-workers is above workers}],
+    );
+    for my $case (@cases) {
+        my @mounts = map { ('--mount', $_) } @{$case->[0]};
+        my ($status, $out, $err) = run_howdah('check', @mounts, $app);
+        is "$status$out", 2, "@mounts";
+        like $err, $case->[1];
+    }
+};
+
 subtest 'the manual page and the completions know every option' => sub {
     my ($help) = (run_howdah('--help'))[1];
     my %long = map { $_ => 1 } $help =~ /^(?:  -\w, | {6})--([a-z][a-z-]+)/mg;

@@ -41,6 +41,41 @@ fn every_visible_option_has_help_and_a_group() {
 }
 
 #[test]
+fn a_mount_has_the_servers_options_unless_it_has_its_own() {
+    let line = "--workers 8 --min-workers 3 --max-requests 9 --request-timeout 5s \
+        --mount /a=Some::App --mount /b=Some::App,workers=2,max-requests=0,request-timeout=0;/c=Some::App,max-queue=7";
+    let pools = serve(line).pools();
+    let seen = pools.iter().map(|pool| {
+        let workers = &pool.workers;
+        let counts = [workers.count(), workers.fewest(), workers.max_queue];
+        (pool.name.as_str(), counts, workers.max_requests, pool.request_timeout.to_string())
+    });
+    assert_eq!(
+        seen.collect::<Vec<_>>(),
+        [
+            ("/", [8, 3, 1024], 9, "5s".to_owned()),
+            ("/a", [8, 3, 1024], 9, "5s".to_owned()),
+            ("/b", [2, 2, 1024], 0, "0".to_owned()),
+            ("/c", [8, 3, 7], 9, "5s".to_owned()),
+        ]
+    );
+}
+
+#[test]
+fn an_application_is_called_by_its_path() {
+    for (line, names) in [
+        ("", "/ "),
+        ("--path /a/b/", "/a/b /a/b/"),
+        ("--path /a --mount /=Some::App", "/a /a, / "),
+        ("--mount /a/=Some::App", "/ , /a /a"),
+    ] {
+        let pools = serve(line).pools();
+        let seen = pools.iter().map(|pool| format!("{} {}", pool.name, pool.mount.as_deref().unwrap_or("")));
+        assert_eq!(seen.collect::<Vec<_>>().join(", "), names, "{line}");
+    }
+}
+
+#[test]
 fn listeners_add_up() {
     for (line, addresses) in [
         ("", "127.0.0.1:5000"),

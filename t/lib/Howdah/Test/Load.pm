@@ -9,7 +9,7 @@ package Howdah::Test::Load;
 #
 # Ends after `seconds`, or after `requests` of them, or when stop is called. With fresh => 1 each request has a
 # connection of its own; with reopen => 0 a connection that the server has closed is not replaced, and the load ends with
-# the last one. The application is t/apps/load.psgi.
+# the last one. The application is t/apps/load.psgi; below => '/path' is where it is mounted.
 use strict;
 use warnings;
 
@@ -105,7 +105,8 @@ sub _send {
     my $id    = ++$self->{serial};
     my $body  = $id % 50 == 0 ? 'x' x 100_000 : $id % 5 == 0 ? 'y' x ($id % 3000) : '';
     my $close = $self->{fresh} ? "Connection: close\r\n" : '';
-    my $head = sprintf "POST /%d-%d HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n", $$, $id, $close, length $body;
+    my $path  = sprintf '%s/%d-%d', $self->{below} // '', $$, $id;
+    my $head  = sprintf "POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n", $path, $close, length $body;
     @$connection{qw(done since wanted)} = (0, time, "$$-$id " . length $body);
     local $SIG{PIPE} = 'IGNORE';
     my $bytes = $head . $body;
