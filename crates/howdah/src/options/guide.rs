@@ -42,11 +42,11 @@ pub(crate) const SECTIONS: &[Section] = &[
              could not be done. By its name root finds the servers of other users, too.",
             "howdah status\tprint processes, workers and queue, with --json for programs; without a name, of all servers",
             "howdah top\twatch it live: rates, latencies, queue, workers and their requests; --once prints one look",
-            "howdah reload\tas HUP, and wait; Perl's message when the new code does not load",
+            "howdah reload\tas HUP, and wait; Perl's message when the new code does not load; of several applications one, by --pool",
             "howdah reopen\tas USR1, and wait; the reason when a log file cannot be opened",
             "howdah upgrade\tas USR2, and wait; the reason when the new program does not start",
             "howdah stop\tas TERM, and wait until it is gone; with --now as INT",
-            "howdah workers N\tthat many workers; +1 or -1 for one more or less",
+            "howdah workers N\tthat many workers; +1 or -1 for one more or less; of which of several applications, by --pool",
         ],
     ),
     (
