@@ -1,6 +1,7 @@
-//! For tests: a front thread in a test's hands, a worker of an application, and what else they need.
+//! For tests: a front thread in a test's hands or its slots alone, a worker of an application, and what else they need.
 
 pub(crate) mod world;
+pub(crate) mod bench;
 pub(crate) mod worker;
 mod parts;
 

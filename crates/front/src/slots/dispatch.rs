@@ -286,3 +286,243 @@ impl Dispatch {
         self.free.push(slot);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use howdah_wire::RequestReader;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::sample;
+    use crate::sample::bench::Bench;
+    use crate::sample::worker::Claimed;
+    use crate::slots::body::Extents;
+
+    /// Whether there would be a slot for another request.
+    fn takes(bench: &Bench) -> bool {
+        let slot = bench.act(Dispatch::take_slot);
+        slot.into_iter().for_each(|slot| bench.act(|dispatch| dispatch.put_back(slot)));
+        slot.is_some()
+    }
+
+    fn hold(bench: &Bench, slot: u32) -> Hold {
+        bench.act(|dispatch| dispatch.slots.get(slot).unwrap().hold)
+    }
+
+    #[test]
+    fn the_queue_is_full_when_as_many_wait_as_may() {
+        let bench = Bench::of(16, 2);
+        let worker = bench.worker(0);
+        let _first = bench.queue("/1");
+        assert!(takes(&bench));
+        let second = bench.queue("/2");
+        assert!(!takes(&bench));
+        bench.leave(second);
+        assert!(takes(&bench), "what was dropped from the queue does not wait");
+        let _third = bench.queue("/3");
+        assert!(!takes(&bench));
+        let _claimed = worker.claim();
+        assert!(takes(&bench), "what a worker has does not wait");
+    }
+
+    #[test]
+    fn slots_are_handed_out_until_none_is_left_and_the_last_used_is_the_next() {
+        let bench = Bench::of(3, 100);
+        let taken: Vec<_> = std::iter::from_fn(|| bench.act(Dispatch::take_slot)).collect();
+        assert_eq!(taken, [0, 1, 2]);
+        for slot in [1, 7, 2] {
+            bench.act(|dispatch| dispatch.put_back(slot));
+        }
+        let again: Vec<_> = std::iter::from_fn(|| bench.act(Dispatch::take_slot)).collect();
+        assert_eq!(again, [2, 1], "and there is no slot 7");
+    }
+
+    #[test]
+    fn a_slot_comes_back_at_once_unless_a_worker_has_it() {
+        type Prepare = fn(&Bench) -> Option<Claimed>;
+        let cases: [(&str, Prepare, Hold); 3] = [
+            ("waits", |_| None, Hold::Free),
+            ("runs", |bench| bench.worker(0).claim(), Hold::Out),
+            (
+                "done",
+                |bench| {
+                    bench.worker(0).serve();
+                    None
+                },
+                Hold::Free,
+            ),
+        ];
+        for (what, prepare, expected) in cases {
+            let bench = Bench::of(4, 4);
+            let waiting = bench.queue("/a");
+            let claimed = prepare(&bench);
+            let control = bench.act(|dispatch| dispatch.control(waiting.slot));
+            control.waiting.store(1, Relaxed);
+            let slot = bench.leave(waiting);
+            assert_eq!(hold(&bench, slot), expected, "{what}");
+            let count = bench.act(|dispatch| dispatch.in_flight);
+            assert_eq!(count, u32::from(expected == Hold::Out), "{what}");
+            assert!(bench.worker(1).claim().is_none(), "{what}: no worker finds it");
+            let Some(claimed) = claimed else { continue };
+            let told = (control.abandoned.load(Relaxed), control.room.load(Relaxed));
+            assert_eq!(told, (1, 1), "{what}: the worker hears that nobody wants it");
+            bench.worker(0).finish(claimed);
+            assert!(!bench.act(Dispatch::take_news), "{what}: nobody is woken by what is for nobody");
+            assert_eq!((hold(&bench, slot), bench.act(|dispatch| dispatch.in_flight)), (Hold::Free, 0));
+            bench.act(|dispatch| dispatch.give_back(slot));
+            assert_eq!(bench.act(|dispatch| dispatch.free.len()), 4, "{what}: a slot comes back once");
+        }
+    }
+
+    #[test]
+    fn news_wakes_who_waits_for_it_and_nobody_else() {
+        let bench = Bench::of(4, 4);
+        let (first, second) = (bench.queue("/1"), bench.queue("/2"));
+        assert!(!bench.act(Dispatch::take_news));
+        bench.worker(0).serve();
+        assert!(bench.act(Dispatch::take_news));
+        assert_eq!((first.notes(), second.notes()), (vec!["News".to_owned()], vec![]));
+        assert!(!bench.act(Dispatch::take_news), "it is taken once");
+        let slot = bench.leave(first);
+        for slot in [slot, 3, 4000] {
+            assert!(!bench.act(|dispatch| dispatch.news(slot)), "of a slot that has no request: {slot}");
+        }
+    }
+
+    #[test]
+    fn run_times_are_averaged_and_a_long_one_says_little() {
+        // How long it ran, what the average was, and is.
+        for (run, before, after) in [
+            (160, 0, 10),
+            (160, 1600, 1510),
+            (SAMPLE_NS, 0, SAMPLE_NS / 16),
+            (SAMPLE_NS * 5, 0, SAMPLE_NS / 16),
+        ] {
+            let bench = Bench::of(4, 4);
+            let waiting = bench.queue("/a");
+            bench.act(|dispatch| dispatch.run_ns = before);
+            bench.worker(0).serve();
+            let control = bench.act(|dispatch| dispatch.control(waiting.slot));
+            control.claimed_at.store(1000, Relaxed);
+            control.finished_at.store(1000 + run, Relaxed);
+            bench.act(Dispatch::take_news);
+            bench.act(|dispatch| dispatch.news(waiting.slot));
+            assert_eq!(bench.act(|dispatch| dispatch.run_ns), after, "{run} after {before}, counted once");
+        }
+    }
+
+    #[test]
+    fn whose_request_it_is_depends_on_who_has_claimed_it() {
+        let bench = Bench::of(4, 4);
+        let worker = bench.worker(1);
+        let waiting = bench.queue("/a");
+        let slot = waiting.slot;
+        // Its worker, the worker that is stuck there, and whether workers 0 and 1 serve its exchange.
+        let known = |time| {
+            let serves = |worker| bench.act(|dispatch| dispatch.desk_served_by(worker, slot).is_some());
+            let stuck = bench.act(|dispatch| dispatch.stuck_worker(slot, time));
+            (bench.act(|dispatch| dispatch.owner(slot)), stuck, serves(0), serves(1))
+        };
+        assert_eq!(known(u64::MAX), (None, None, false, false));
+        let claimed = worker.claim().unwrap();
+        let control = bench.act(|dispatch| dispatch.control(slot));
+        control.claimed_at.store(500, Relaxed);
+        assert_eq!(known(501), (Some(1), Some(1), false, true));
+        assert_eq!(known(500), (Some(1), None, false, true), "not for so long");
+        control.claimed_at.store(0, Relaxed);
+        assert_eq!(known(501), (Some(1), None, false, true), "it has yet to say since when");
+        control.claimed_at.store(500, Relaxed);
+        worker.finish(claimed);
+        assert_eq!(known(501), (Some(1), None, false, true), "it is done");
+        let state = bench.segment.queue().state(slot);
+        let other = howdah_wire::queue::State { ticket: state.ticket + 1, ..state };
+        control.state.store(other.pack(), Relaxed);
+        assert_eq!(known(501), (None, None, false, false), "this is another request");
+    }
+
+    #[test]
+    fn the_words_of_a_request_and_its_body_are_there_until_its_slot_is_free() {
+        let bench = Bench::of(4, 4);
+        let waiting = bench.queue("/a?b");
+        let slot = waiting.slot;
+        let room = sample::room(sample::forever(Clock::new()));
+        let extents = Extents::new(bench.segment, 0, std::env::temp_dir(), room);
+        let file = sample::forever(extents).place(None).unwrap();
+        bench.act(|dispatch| dispatch.keep(slot, file));
+        assert_eq!(RequestReader::new(bench.act(|dispatch| dispatch.request(slot))).uri(), b"/a?b");
+        assert!(bench.act(|dispatch| dispatch.kept(slot).is_some() && dispatch.kept(slot + 1).is_none()));
+        assert!(bench.act(|dispatch| dispatch.request(4000)).is_empty());
+        bench.leave(waiting);
+        assert!(bench.act(|dispatch| dispatch.kept(slot).is_none()));
+    }
+
+    #[test]
+    fn an_extent_bears_the_ticket_of_the_request_whose_body_it_has() {
+        let bench = Bench::of(4, 4);
+        let (slot, place) = bench.write("/a");
+        assert!(bench.act(|dispatch| dispatch.queue(slot, Place { extent: Some(3), ..place }, 0, 1)));
+        let ticket = bench.act(|dispatch| dispatch.slots.get(slot).unwrap().ticket);
+        assert_eq!(bench.segment.extent_ticket(3).unwrap().load(Relaxed), ticket);
+    }
+
+    #[test]
+    fn a_large_response_leaves_no_memory_behind_while_many_are_under_way() {
+        // How large, how many others, and whether the memory is still there.
+        for (length, others, stays) in
+            [(LARGE + 1, WARM, false), (LARGE, WARM, true), (LARGE + 1, WARM - 1, true)]
+        {
+            let bench = Bench::of(64, 64);
+            let worker = bench.worker(0);
+            let waiting = bench.queue("/a");
+            let slot = waiting.slot;
+            let mut claimed = worker.claim().unwrap();
+            assert_eq!(worker.write(&mut claimed, &vec![b'x'; length as usize]) as u64, length);
+            worker.finish(claimed);
+            let _others: Vec<_> = (0..others).map(|_| bench.queue("/b")).collect();
+            bench.leave(waiting);
+            let first = bench.segment.response(slot, 0, 1).0[0];
+            assert_eq!(first == b'x', stays, "{length} beside {others}");
+        }
+    }
+
+    #[test]
+    fn a_ring_full_of_dropped_requests_behind_one_that_waits_has_no_room() {
+        let mut bench = Bench::of(16, 8);
+        let first = bench.queue("/first");
+        let mut count = 0;
+        let refused = loop {
+            let (slot, place) = bench.write("/x");
+            if !bench.act(|dispatch| dispatch.queue(slot, place, NOBODY, 1)) {
+                break slot;
+            }
+            bench.act(|dispatch| dispatch.give_back(slot));
+            count += 1;
+            assert!(count < 1000, "there is an end");
+        };
+        assert_eq!((hold(&bench, refused), bench.act(|dispatch| dispatch.in_flight)), (Hold::Free, 1));
+        assert!(bench.damage().is_empty(), "and nothing is wrong");
+        bench.leave(first);
+        assert_eq!(hold(&bench, bench.queue("/y").slot), Hold::Out, "once that is gone there is room");
+    }
+
+    #[test]
+    fn what_comes_while_the_segment_is_suspect_is_kept() {
+        let mut bench = Bench::of(4, 4);
+        bench.act(|dispatch| dispatch.suspect("something"));
+        let waiting = bench.queue("/a");
+        assert_eq!((hold(&bench, waiting.slot), bench.worker(0).claim().is_none()), (Hold::Kept, true));
+        let slot = bench.leave(waiting);
+        assert_eq!(hold(&bench, slot), Hold::Free);
+        assert_eq!(bench.damage(), ["something"]);
+    }
+
+    #[test]
+    fn workers_are_present_whose_cells_there_are() {
+        let bench = Bench::of(4, 4);
+        for worker in [2, 8, u16::MAX] {
+            bench.act(|dispatch| dispatch.worker_up(worker));
+        }
+        let present = [0, 2, 3, 8, u16::MAX].map(|worker| bench.act(|dispatch| dispatch.is_present(worker)));
+        assert_eq!(present, [false, true, false, false, false]);
+    }
+}

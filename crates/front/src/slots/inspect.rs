@@ -120,3 +120,232 @@ impl Dispatch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use howdah_wire::LENGTH_UNKNOWN;
+
+    use super::*;
+    use crate::sample::bench::Bench;
+    use crate::sample::worker::{Claimed, Worker};
+
+    /// Inspects until something is said; how often that was, and what.
+    fn found(bench: &mut Bench) -> (usize, Vec<&'static str>) {
+        for count in 1..20 {
+            bench.act(Dispatch::inspect);
+            let said = bench.damage();
+            if !said.is_empty() {
+                return (count, said);
+            }
+        }
+        (0, vec![])
+    }
+
+    fn store(bench: &Bench, slot: u32, change: impl FnOnce(State) -> State) {
+        let state = bench.segment.queue().state(slot);
+        bench.segment.controls()[slot as usize].state.store(change(state).pack(), Relaxed);
+    }
+
+    #[test]
+    fn what_is_written_over_while_a_request_waits_is_found() {
+        type Scribble = fn(&Bench, u32, usize);
+        let cases: [(&str, Scribble, usize, &str); 10] = [
+            (
+                "the header",
+                |bench, _, _| assert_eq!(rustix::io::pwrite(&bench.file, &[0; 8], 0), Ok(8)),
+                1,
+                "its header was overwritten",
+            ),
+            (
+                "the tail, far ahead",
+                |bench, _, _| bench.segment.queue().cells.tail.value.store(1000, Relaxed),
+                1,
+                "the queue's tail is not where the front has put it",
+            ),
+            (
+                "the head, far ahead",
+                |bench, _, _| bench.segment.queue().cells.head.value.store(1000, Relaxed),
+                1,
+                "the queue's head is outside of the queue",
+            ),
+            (
+                "the head, back",
+                |bench, _, _| bench.segment.queue().cells.head.value.store(0, Relaxed),
+                1,
+                "the queue's head is outside of the queue",
+            ),
+            (
+                "the head, behind the request",
+                |bench, _, _| bench.segment.queue().cells.head.value.store(2, Relaxed),
+                1,
+                "the queue has passed a request that waits",
+            ),
+            (
+                "its place in the queue",
+                |bench, _, at| bench.segment.queue().ring[at].store(0, Relaxed),
+                1,
+                "the queue has lost a request",
+            ),
+            (
+                "its ticket",
+                |bench, slot, _| store(bench, slot, |state| State { ticket: 9, ..state }),
+                1,
+                "a slot bears a ticket that it was not given",
+            ),
+            (
+                "its phase",
+                |bench, slot, _| store(bench, slot, |state| State { phase: Phase::Free, ..state }),
+                1,
+                "a slot is free that was not given back",
+            ),
+            (
+                "its phase, for that of one that runs",
+                |bench, slot, _| store(bench, slot, |state| State { phase: Phase::Running, ..state }),
+                5,
+                "a request has a worker that does not know of it",
+            ),
+            (
+                "the tail, by a ticket that nobody uses",
+                |bench, slot, _| {
+                    bench.act(|dispatch| dispatch.give_back(slot));
+                    let _ = bench.segment.queue().claim(0);
+                    let _ = bench.segment.queue().draw();
+                },
+                6,
+                "the queue does not move",
+            ),
+        ];
+        for (what, scribble, after, said) in cases {
+            let mut bench = Bench::of(16, 16);
+            let waiting = bench.queue("/a");
+            bench.act(Dispatch::inspect);
+            assert!(bench.damage().is_empty(), "{what}: all is well before");
+            scribble(&bench, waiting.slot, 1);
+            assert_eq!(found(&mut bench), (after, vec![said]), "{what}");
+            bench.act(Dispatch::inspect);
+            assert!(bench.damage().is_empty(), "{what}: it is said once");
+        }
+    }
+
+    #[test]
+    fn what_is_written_over_while_a_worker_has_the_request_is_found() {
+        type Scribble = fn(&Bench, &Worker, Claimed);
+        let cases: [(&str, Scribble, usize, &str); 7] = [
+            (
+                "a count of ours",
+                |bench, _, _| bench.segment.controls()[0].consumed.store(5, Relaxed),
+                1,
+                "a count of the front's was overwritten",
+            ),
+            (
+                "where the worker is",
+                |bench, _, _| bench.segment.workers()[0].slot.store(0, Relaxed),
+                5,
+                "a request has a worker that does not know of it",
+            ),
+            (
+                "who the worker is, for one that is not there",
+                |bench, _, _| store(bench, 0, |state| State { owner: 3, ..state }),
+                5,
+                "a request has a worker that does not know of it",
+            ),
+            (
+                "who the worker is, for one that is elsewhere",
+                |bench, _, _| store(bench, 0, |state| State { owner: 1, ..state }),
+                5,
+                "a request has a worker that does not know of it",
+            ),
+            (
+                "what it has said",
+                |bench, worker, mut claimed| {
+                    worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
+                    bench.segment.controls()[0].status.store(404, Relaxed);
+                },
+                5,
+                "a response is not what its worker has made",
+            ),
+            (
+                "what it has said in the end",
+                |bench, worker, claimed| {
+                    worker.finish(claimed);
+                    bench.segment.controls()[0].status.store(404, Relaxed);
+                },
+                1,
+                "a response is not what its worker has made",
+            ),
+            (
+                "its ticket",
+                |bench, _, _| store(bench, 0, |state| State { ticket: 9, ..state }),
+                1,
+                "a slot bears a ticket that it was not given",
+            ),
+        ];
+        for (what, scribble, after, said) in cases {
+            let mut bench = Bench::of(16, 16);
+            let (worker, _other) = (bench.worker(0), bench.worker(1));
+            let _waiting = bench.queue("/a");
+            let claimed = worker.claim().unwrap();
+            worker.begin(&claimed);
+            bench.act(Dispatch::inspect);
+            assert!(bench.damage().is_empty(), "{what}: all is well before");
+            scribble(&bench, &worker, claimed);
+            assert_eq!(found(&mut bench), (after, vec![said]), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_doubt_passes_and_is_counted_anew() {
+        let mut bench = Bench::of(16, 16);
+        let worker = bench.worker(0);
+        let _waiting = bench.queue("/a");
+        let _claimed = worker.claim().unwrap();
+        let cell = &bench.segment.workers()[0];
+        for _ in 0..3 {
+            cell.slot.store(0, Relaxed);
+            (1..DOUBTS).for_each(|_| bench.act(Dispatch::inspect));
+            cell.slot.store(1, Relaxed);
+            bench.act(Dispatch::inspect);
+        }
+        let queue = bench.segment.queue();
+        for _ in 0..3 {
+            let ticket = queue.draw().unwrap();
+            (1..DOUBTS).for_each(|_| bench.act(Dispatch::inspect));
+            // A slot of another thread's, which it gives up.
+            queue.push(15, ticket);
+            assert!(queue.cancel(15, ticket) && queue.claim(1).is_none());
+            bench.act(Dispatch::inspect);
+        }
+        assert!(bench.damage().is_empty());
+    }
+
+    #[test]
+    fn news_that_was_lost_is_passed_on_once() {
+        let bench = Bench::of(16, 16);
+        let worker = bench.worker(0);
+        let waiting = bench.queue("/a");
+        let inspected = || {
+            // Whatever was told is lost.
+            bench.segment.fronts()[0].take_news(|_| ());
+            bench.act(Dispatch::inspect);
+            waiting.notes()
+        };
+        let news = ["News".to_owned()];
+        let mut claimed = worker.claim().unwrap();
+        assert_eq!(inspected(), [""; 0], "it has said nothing");
+        worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
+        assert_eq!((inspected(), inspected()), (news.to_vec(), vec![]), "it has begun to answer");
+        worker.write(&mut claimed, b"more");
+        assert_eq!((inspected(), inspected()), (news.to_vec(), vec![]), "it goes on");
+        worker.finish(claimed);
+        assert_eq!((inspected(), inspected()), (news.to_vec(), vec![]), "it has ended");
+    }
+
+    #[test]
+    fn a_slot_of_ours_is_no_matter_for_doubts() {
+        let mut bench = Bench::of(16, 16);
+        let (slot, _) = bench.write("/a");
+        bench.act(|dispatch| dispatch.in_flight = 1);
+        store(&bench, slot, |state| State { ticket: 9, phase: Phase::Done, ..state });
+        assert_eq!(found(&mut bench), (0, vec![]));
+    }
+}

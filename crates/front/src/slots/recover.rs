@@ -90,3 +90,212 @@ impl Dispatch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::sample::bench::{self, Bench, Waiting};
+    use crate::sample::worker::Worker;
+
+    fn hold(bench: &Bench, slot: u32) -> Hold {
+        bench.act(|dispatch| dispatch.slots.get(slot).unwrap().hold)
+    }
+
+    /// The targets that a worker finds.
+    fn claims(worker: &Worker) -> Vec<String> {
+        std::iter::from_fn(|| worker.claim()).map(|claimed| claimed.target).collect()
+    }
+
+    #[test]
+    fn what_a_dead_worker_had_depends_on_how_far_it_had_come() {
+        type Prepare = fn(&Bench, &Worker);
+        // How far worker 0 has come with the request, what its exchange hears, and what worker 1 finds then.
+        let cases: [(&str, Prepare, &[&str], &[&str]); 6] = [
+            ("it had not seen it", |_, _| (), &[], &["/a"]),
+            ("it had claimed it", |_, dead| drop(dead.claim()), &[], &["/a"]),
+            ("it ran it", |_, dead| dead.begin(&dead.claim().unwrap()), &["WorkerExited"], &[]),
+            (
+                "it had answered and not told",
+                |bench, dead| {
+                    dead.serve();
+                    bench.segment.fronts()[0].take_news(|_| ());
+                },
+                &["News"],
+                &[],
+            ),
+            ("another has it", |bench, _| drop(bench.worker(2).claim()), &[], &[]),
+            (
+                "it cannot have had it",
+                |bench, dead| {
+                    dead.begin(&dead.claim().unwrap());
+                    bench.segment.workers()[0].slot.store(3, Relaxed);
+                },
+                &[],
+                &[],
+            ),
+        ];
+        for (what, prepare, notes, found) in cases {
+            let mut bench = Bench::of(8, 8);
+            let (dead, other) = (bench.worker(0), bench.worker(1));
+            let waiting = bench.queue("/a");
+            prepare(&bench, &dead);
+            bench.act(|dispatch| dispatch.worker_gone(0, Fault::WorkerExited));
+            assert_eq!(
+                (waiting.notes(), claims(&other)),
+                (
+                    notes.iter().map(ToString::to_string).collect(),
+                    found.iter().map(ToString::to_string).collect()
+                ),
+                "{what}"
+            );
+            let doubt: &[&str] = if what.contains("cannot") {
+                &["a request has a worker that does not know of it"]
+            } else {
+                &[]
+            };
+            assert_eq!(bench.damage(), doubt, "{what}");
+            assert!(bench.act(|dispatch| !dispatch.is_present(0) && dispatch.is_present(1)), "{what}");
+        }
+    }
+
+    #[test]
+    fn the_cause_of_a_death_is_passed_on_and_a_slot_that_is_lost_is_ours_again() {
+        for (fault, said) in [(Fault::WorkerExited, "WorkerExited"), (Fault::WorkerLost, "WorkerLost")] {
+            let bench = Bench::of(8, 8);
+            let worker = bench.worker(0);
+            let waiting = bench.queue("/a");
+            worker.begin(&worker.claim().unwrap());
+            bench.act(|dispatch| dispatch.worker_gone(0, fault));
+            assert_eq!((waiting.notes(), hold(&bench, waiting.slot)), (vec![said.to_owned()], Hold::Ours));
+            let slot = bench.leave(waiting);
+            assert_eq!(hold(&bench, slot), Hold::Free);
+        }
+    }
+
+    #[test]
+    fn what_nobody_waits_for_any_more_is_freed() {
+        type Prepare = fn(&Worker) -> bool;
+        let cases: [(&str, Prepare); 2] = [
+            ("claimed", |dead| dead.claim().is_some()),
+            ("begun", |dead| {
+                dead.begin(&dead.claim().unwrap());
+                true
+            }),
+        ];
+        for (what, prepare) in cases {
+            let bench = Bench::of(8, 8);
+            let (dead, other) = (bench.worker(0), bench.worker(1));
+            let waiting = bench.queue("/a");
+            assert!(prepare(&dead));
+            let slot = bench.leave(waiting);
+            assert_eq!(hold(&bench, slot), Hold::Out, "{what}: the worker may still be at it");
+            bench.act(|dispatch| dispatch.worker_gone(0, Fault::WorkerLost));
+            assert_eq!((hold(&bench, slot), claims(&other)), (Hold::Free, vec![]), "{what}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_queued_again_is_lost() {
+        let bench = Bench::of(16, 16);
+        let dead = bench.worker(0);
+        let waiting = bench.queue("/a");
+        let _claimed = dead.claim();
+        let _second = bench.queue("/waits");
+        while bench.segment.queue().draw().is_some() {}
+        bench.act(|dispatch| dispatch.worker_gone(0, Fault::WorkerExited));
+        assert_eq!(waiting.notes(), ["WorkerExited"]);
+    }
+
+    #[test]
+    fn a_worker_says_at_which_request_it_is() {
+        let bench = Bench::of(8, 8);
+        let worker = bench.worker(0);
+        let waiting = bench.queue("/a");
+        let _claimed = worker.claim();
+        let at = |worker, slot| bench.act(|dispatch| dispatch.is_at(worker, slot));
+        let slot = waiting.slot;
+        assert_eq!([at(0, slot), at(0, slot + 1), at(1, slot), at(99, slot)], [true, false, false, false]);
+    }
+
+    /// Replaces the segment; what its first worker finds there.
+    fn replaced(bench: &mut Bench) -> Vec<String> {
+        let (file, segment) = bench::segment(16);
+        bench.act(|dispatch| dispatch.replace(segment, 0));
+        (bench.file, bench.segment) = (file, segment);
+        claims(&bench.worker(0))
+    }
+
+    #[test]
+    fn what_waited_waits_in_the_new_segment_and_the_rest_is_lost() {
+        let mut bench = Bench::of(16, 16);
+        let (worker, other) = (bench.worker(0), bench.worker(1));
+        let lost = bench.queue("/lost");
+        worker.begin(&worker.claim().unwrap());
+        bench.act(|dispatch| dispatch.worker_gone(0, Fault::WorkerExited));
+        assert_eq!(lost.notes(), ["WorkerExited"]);
+        let worker = bench.worker(0);
+        let runs = bench.queue("/runs");
+        worker.begin(&worker.claim().unwrap());
+        let done = bench.queue("/done");
+        other.serve();
+        let claimed = bench.queue("/claimed");
+        let _ = other.claim();
+        let abandoned = bench.queue("/abandoned");
+        let _ = other.claim();
+        let abandoned = bench.leave(abandoned);
+        let waits = bench.queue("/waits");
+        let odd = bench.queue("/odd");
+        bench.segment.controls()[odd.slot as usize].begun.store(1, Relaxed);
+        let scribbled = bench.queue("/scribbled");
+        bench.segment.stamp(scribbled.slot, true, 999);
+        bench.act(|dispatch| dispatch.suspect("something"));
+        let kept = bench.queue("/kept");
+        let found = replaced(&mut bench);
+        assert_eq!(found, ["/claimed", "/waits", "/odd", "/kept"]);
+        let heard = |waiting: &Waiting| waiting.notes().contains(&"WorkerLost".to_owned());
+        let heard = [&lost, &runs, &done, &claimed, &waits, &odd, &scribbled, &kept].map(heard);
+        assert_eq!(heard, [false, true, true, false, false, false, true, false]);
+        assert_eq!((hold(&bench, abandoned), hold(&bench, lost.slot)), (Hold::Free, Hold::Ours));
+        assert_eq!(bench.act(|dispatch| dispatch.in_flight), 8);
+    }
+
+    #[test]
+    fn nothing_of_the_old_segment_is_believed_any_more() {
+        let mut bench = Bench::of(16, 16);
+        for _ in 0..40 {
+            let waiting = bench.queue("/a");
+            bench.worker(0).serve();
+            bench.leave(waiting);
+        }
+        bench.act(Dispatch::inspect);
+        bench.act(|dispatch| dispatch.suspect("something"));
+        assert_eq!(bench.damage(), ["something"]);
+        let (_, segment) = bench::segment(16);
+        bench.act(|dispatch| {
+            dispatch.replace(segment, 0);
+            assert!(!dispatch.is_present(0) && !dispatch.workers_spin && dispatch.serial == 0);
+            dispatch.inspect();
+        });
+        assert!(bench.damage().is_empty(), "its queue begins anew");
+        bench.segment = segment;
+        let waiting = bench.queue("/a");
+        assert_eq!(waiting.notes(), [""; 0]);
+        bench.worker(1).serve();
+        assert!(bench.act(Dispatch::take_news));
+        assert_eq!(waiting.notes(), ["News"]);
+    }
+
+    #[test]
+    fn what_was_taken_of_a_response_does_not_count_in_the_next_segment() {
+        let mut bench = Bench::of(16, 16);
+        let waiting = bench.queue("/a");
+        let control = |bench: &Bench| bench.act(|dispatch| dispatch.control(waiting.slot));
+        bench.act(|dispatch| dispatch.slots.get_mut(waiting.slot).unwrap().consumed = 5);
+        assert_eq!(replaced(&mut bench), ["/a"]);
+        let own = bench.act(|dispatch| *dispatch.slots.get(waiting.slot).unwrap());
+        assert_eq!((own.consumed, control(&bench).queued_at.load(Relaxed)), (0, own.queued_at));
+        assert_eq!(own.queued_at, 1, "it has waited since it first was queued");
+    }
+}

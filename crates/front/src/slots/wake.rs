@@ -85,3 +85,135 @@ impl Dispatch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::bench::{Bench, Waiting};
+
+    const NOW: u64 = 1_000_000_000;
+
+    /// Requests that wait, beside workers that sleep from number 0 on, each longer than the next.
+    fn bench(waiting: usize, sleepers: u16) -> (Bench, Vec<Waiting>) {
+        let bench = Bench::of(64, 64);
+        let requests = (0..waiting).map(|_| bench.queue("/a")).collect();
+        for worker in 0..sleepers {
+            bench.act(|dispatch| dispatch.worker_up(worker));
+            let cell = &bench.segment.workers()[usize::from(worker)];
+            cell.rest(0);
+            bench.segment.queue().cells.enter_idle(worker, cell, u64::from(worker));
+        }
+        (bench, requests)
+    }
+
+    /// The workers that have been woken.
+    fn woken(bench: &Bench, sleepers: u16) -> Vec<u16> {
+        let cells = bench.segment.workers();
+        (0..sleepers).filter(|&worker| cells[usize::from(worker)].wake.load(SeqCst) == 1).collect()
+    }
+
+    #[test]
+    fn as_many_sleepers_are_woken_as_the_queue_needs() {
+        // Requests that wait, workers that sleep, how long a request runs, and how many are woken.
+        for (waiting, sleepers, run, count) in [
+            (0, 4, 1_000_000, 0),
+            (1, 0, 1_000_000, 0),
+            (1, 4, 0, 1),
+            (5, 4, 0, 1),
+            (5, 4, 10_000, 1),
+            (5, 4, 10_001, 2),
+            (4, 4, 25_000, 2),
+            (4, 4, 50_000, 4),
+            (3, 4, 1_000_000, 3),
+            (5, 2, 1_000_000, 2),
+        ] {
+            let (bench, _requests) = bench(waiting, sleepers);
+            bench.act(|dispatch| {
+                dispatch.run_ns = run;
+                dispatch.wake_workers(NOW);
+            });
+            let woken = woken(&bench, sleepers);
+            // Who has slept for the shortest time is the first.
+            let expected: Vec<u16> = (sleepers - count..sleepers).collect();
+            assert_eq!(woken, expected, "{waiting} wait, {sleepers} sleep, {run} ns each");
+        }
+    }
+
+    #[test]
+    fn workers_that_will_come_by_themselves_count() {
+        // What another worker does, since when, whether it was woken, how long requests run, and how many are woken for
+        // three requests.
+        for (phase, since, wake, run, count) in [
+            (BUSY, NOW - 1, 0, 50_000, 2),
+            (BUSY, NOW - 399_999, 0, 50_000, 2),
+            (BUSY, NOW - 400_000, 0, 50_000, 3),
+            (BUSY, NOW - 299_999, 0, 20_000, 1),
+            (BUSY, NOW - 300_000, 0, 20_000, 2),
+            (IDLE, 0, 1, 50_000, 2),
+            (IDLE, NOW, 0, 50_000, 3),
+            (WorkerPhase::Leaving as u32, NOW, 1, 50_000, 3),
+        ] {
+            let (bench, _requests) = bench(3, 4);
+            let cell = &bench.segment.workers()[4];
+            cell.phase.store(phase, Relaxed);
+            cell.since.store(since, Relaxed);
+            cell.wake.store(wake, Relaxed);
+            bench.act(|dispatch| dispatch.run_ns = run);
+            bench.act(|dispatch| dispatch.worker_up(4));
+            bench.act(|dispatch| dispatch.wake_workers(NOW));
+            let case = format!("phase {phase} for {} ns, woken {wake}, {run} ns each", NOW - since);
+            assert_eq!(woken(&bench, 4).len(), count, "{case}");
+        }
+    }
+
+    #[test]
+    fn when_the_queue_does_not_move_one_more_is_woken_at_a_time() {
+        let (bench, _requests) = bench(2, 3);
+        let worker = bench.worker(7);
+        let backstop = || {
+            bench.act(Dispatch::backstop);
+            woken(&bench, 3)
+        };
+        assert_eq!(backstop(), [0_u16; 0], "it is looked at for the first time");
+        assert_eq!(backstop(), [2]);
+        assert!(worker.claim().is_some());
+        assert_eq!(backstop(), [2], "it has moved");
+        assert_eq!(backstop(), [1, 2]);
+        assert!(worker.claim().is_some());
+        assert_eq!((backstop(), backstop()), (vec![1, 2], vec![1, 2]), "nothing waits");
+    }
+
+    #[test]
+    fn a_second_look_is_due_while_requests_wait_though_workers_sleep() {
+        for (waiting, sleepers, due) in [(0, 0, false), (1, 0, false), (0, 1, false), (1, 1, true)] {
+            let (bench, _requests) = bench(waiting, sleepers);
+            assert_eq!(bench.act(|dispatch| dispatch.needs_backstop()), due, "{waiting} {sleepers}");
+        }
+    }
+
+    #[test]
+    fn it_pays_to_look_for_a_moment_while_requests_come_one_by_one_and_are_short() {
+        // How long requests run, and for how long workers are told to look.
+        for (run, told) in [(SPIN_NS - 1, WORKER_SPIN_NS), (SPIN_NS, 0)] {
+            let bench = Bench::of(16, 16);
+            let worker = bench.worker(0);
+            bench.act(|dispatch| dispatch.run_ns = run);
+            let spin = || bench.segment.queue().cells.spin.load(Relaxed);
+            for _ in 1..SERIAL {
+                let waiting = bench.queue("/a");
+                worker.serve();
+                assert!(!bench.act(|dispatch| dispatch.is_serial()) && spin() == 0);
+                bench.leave(waiting);
+            }
+            let waiting = bench.queue("/a");
+            assert!(bench.act(|dispatch| dispatch.is_serial()), "the {SERIAL}th");
+            assert_eq!(spin(), told);
+            let second = bench.queue("/b");
+            assert!(!bench.act(|dispatch| dispatch.is_serial()) && spin() == 0, "two at a time");
+            bench.leave(waiting);
+            bench.leave(second);
+            let _third = bench.queue("/a");
+            assert!(!bench.act(|dispatch| dispatch.is_serial()), "it is counted anew");
+        }
+    }
+}
