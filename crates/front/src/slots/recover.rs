@@ -197,6 +197,19 @@ mod tests {
     }
 
     #[test]
+    fn somebody_is_woken_for_what_is_queued_again() {
+        let bench = Bench::of(8, 8);
+        let dead = bench.worker(0);
+        let _waiting = bench.queue("/a");
+        let _claimed = dead.claim();
+        bench.act(|dispatch| dispatch.worker_up(1));
+        let cell = &bench.segment.workers()[1];
+        bench.segment.queue().cells.enter_idle(1, cell, 1);
+        bench.act(|dispatch| dispatch.worker_gone(0, Fault::WorkerLost));
+        assert_eq!(cell.wake.load(Relaxed), 1);
+    }
+
+    #[test]
     fn what_cannot_be_queued_again_is_lost() {
         let bench = Bench::of(16, 16);
         let dead = bench.worker(0);

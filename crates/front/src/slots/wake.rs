@@ -70,12 +70,14 @@ impl Dispatch {
     /// usual may never.
     fn come_soon(&self, now: u64) -> u64 {
         let late = now.saturating_sub((self.run_ns * 8).max(LATE_NS));
-        let soon = |worker: &&WorkerCell| match worker.phase.load(Relaxed) {
+        let soon = |worker: &WorkerCell| match worker.phase.load(Relaxed) {
             BUSY => worker.since.load(Relaxed) > late,
             IDLE => worker.wake.load(Relaxed) == 1,
             _ => false,
         };
-        self.segment.workers()[..self.present.len()].iter().filter(soon).count() as u64
+        // A dead one has left its last words in its cell.
+        let workers = self.present.iter().zip(self.segment.workers());
+        workers.filter(|&(&present, worker)| present && soon(worker)).count() as u64
     }
 
     fn wake_one(&self) {
