@@ -194,3 +194,182 @@ impl Handling {
         self.job().map_or_else(Identity::default, |job| job.identity(worker))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::sample::world::{Terms, World, beside, run};
+    use crate::sample::{client, with};
+
+    /// Applications at no path, at /app and below that, and at one with a slash at its end.
+    fn world() -> World {
+        World::with(Config::default(), Terms { max_queue: 1, ..Terms::default() }, |setup| {
+            let first = setup.pools[0].clone();
+            setup.pools.extend(["/app", "/app/deep", "/app/de", "/odd/"].map(|mount| beside(&first, mount)));
+        })
+    }
+
+    fn router(world: &World) -> &Router {
+        &world.thread.entrance.server.router
+    }
+
+    fn target(world: &World, line: &str) -> Target {
+        let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        with(&head, &client("127.0.0.1", false), |request| router(world).target(request))
+    }
+
+    #[test]
+    fn a_request_goes_to_a_page_or_to_the_application_with_the_longest_mount() {
+        run(async {
+            let world = world();
+            for (line, expected) in [
+                ("GET /", "first"),
+                ("GET /x/app", "first"),
+                ("GET /app", "/app"),
+                ("GET /app/", "/app"),
+                ("GET /app?x", "/app"),
+                ("GET /app/x", "/app"),
+                ("GET /apple", "first"),
+                ("GET /ap", "first"),
+                ("GET /app/deep", "/app/deep"),
+                ("GET /app/deep/er", "/app/deep"),
+                ("GET /app/deeper", "/app"),
+                ("GET /app/de/ep", "/app/de"),
+                ("GET /%61pp/x", "/app"),
+                ("GET /app%2Fdeep", "/app/deep"),
+                ("GET /app/%64eep%2fx", "/app/deep"),
+                ("GET /%2561pp", "first"),
+                ("GET /app/%zz", "first"),
+                ("GET /odd", "/odd/"),
+                ("GET /odd/x", "/odd/"),
+                ("GET /oddity", "first"),
+                ("OPTIONS *", "first"),
+                ("GET /health", "page"),
+                ("HEAD /health", "page"),
+                ("POST /health", "first"),
+                ("GET /health/", "first"),
+                ("GET /app/health", "/app"),
+            ] {
+                let found = match target(&world, line) {
+                    Target::Page(_) => "page",
+                    Target::App(pool) => pool.setup.mount.as_deref().unwrap_or("first"),
+                };
+                assert_eq!(found, expected, "{line}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_page_at_the_path_of_an_application_comes_first() {
+        run(async {
+            let world = World::with(Config::default(), Terms::default(), |setup| {
+                let first = setup.pools[0].clone();
+                setup.pools.push(beside(&first, "/health"));
+            });
+            assert!(matches!(target(&world, "GET /health"), Target::Page(_)));
+            assert!(matches!(target(&world, "GET /health/x"), Target::App(_)));
+        });
+    }
+
+    #[test]
+    fn without_an_application_there_is_no_router() {
+        let ids = crate::sample::forever(Ids::new(true).unwrap());
+        assert!(Router::new(None, &[], ids).is_none());
+    }
+
+    /// Begins a request at its target.
+    fn begin(world: &World, exchange: &mut Exchange, line: &str) -> Result<Handling, Fault> {
+        let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: mine\r\n\r\n");
+        with(&head, &client("127.0.0.1", false), |request| {
+            router(world).begin(router(world).target(request), exchange, request, Body::Inline(b""))
+        })
+    }
+
+    #[test]
+    fn the_words_of_a_request_are_found_wherever_they_are() {
+        run(async {
+            let world = world();
+            let mut kept = Exchange::default();
+            let _first = begin(&world, &mut kept, "GET /app").unwrap();
+            // What is asked for, whether a handler has it, where it is mounted, and whether its words were set aside.
+            for (line, has, mount, aside) in [
+                ("GET /a?b", true, None, false),
+                ("GET /odd/x", true, Some("/odd/"), false),
+                ("GET /health?b", true, None, true),
+                ("GET /app/refused", false, None, true),
+            ] {
+                let mut exchange = Exchange::default();
+                let begun = begin(&world, &mut exchange, line);
+                assert_eq!(begun.is_ok(), has, "{line}");
+                assert_eq!(exchange.account.request.is_some(), aside, "{line}");
+                assert_eq!(exchange.account.id.bytes(), b"mine", "{line}");
+                let mut handling = begun.unwrap_or_default();
+                assert_eq!(handling.mount(), mount, "{line}");
+                let target = line.split_once(' ').unwrap().1.as_bytes();
+                assert_eq!(handling.request(&exchange.account).uri(), target, "{line}");
+                assert!(handling.report(&exchange.account).is_empty());
+                handling.part(&mut exchange.account);
+                assert_eq!(handling.request(&exchange.account).uri(), target, "{line}: a copy was made");
+                exchange.account.report = Some(b"said"[..].into());
+                assert_eq!(&*handling.report(&exchange.account), b"said");
+            }
+        });
+    }
+
+    #[test]
+    fn where_nobody_has_a_request_there_is_no_response_and_no_word() {
+        run(async {
+            let world = world();
+            let exchange = Exchange::default();
+            let mut context = Context::from_waker(Waker::noop());
+            let mut nobody = Handling::default();
+            let said = nobody.poll(&exchange, &mut context);
+            assert!(matches!(said, Poll::Ready(Event::Fault(Fault::NoResponse))));
+            assert!(nobody.job().is_none() && nobody.request(&exchange.account).uri().is_empty());
+            assert_eq!((nobody.identity(Some(0)).pid, nobody.mount()), (0, None));
+            let mut page = begin(&world, &mut Exchange::default(), "GET /health").unwrap();
+            assert!(page.poll(&exchange, &mut context).is_pending() && page.job().is_none());
+        });
+    }
+
+    #[test]
+    fn an_applications_handler_knows_its_worker_and_gives_its_slot_back() {
+        run(async {
+            let world = World::with(Config::default(), Terms::default(), |setup| {
+                setup.pools[0].roster.forked(0, 4711);
+            });
+            let mut exchange = Exchange::default();
+            let mut handling = begin(&world, &mut exchange, "GET /a").unwrap();
+            assert!(world.worker.serve() && world.pool().turn());
+            let said = handling.poll(&exchange, &mut Context::from_waker(Waker::noop()));
+            assert!(matches!(said, Poll::Ready(Event::Response(_))));
+            assert_eq!(handling.identity(Some(0)).pid, 4711);
+            handling.give_back();
+            assert_eq!(world.pool().dispatch.borrow().in_flight, 0);
+        });
+    }
+
+    #[test]
+    fn a_body_with_a_place_of_its_own_lasts_as_long_as_the_slot() {
+        run(async {
+            let world = world();
+            let begin = |exchange: &mut Exchange| {
+                let spool = world.pool().place_for_body(None).unwrap();
+                let head = "POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n";
+                with(head, &client("127.0.0.1", false), |request| {
+                    router(&world).begin_spooled(world.pool(), exchange, request, (spool, 5))
+                })
+            };
+            let kept = || world.pool().dispatch.borrow().kept(0).is_some();
+            let mut exchange = Exchange::default();
+            let handling = begin(&mut exchange).unwrap();
+            assert!(kept());
+            assert!(begin(&mut Exchange::default()).is_err(), "the queue is full");
+            drop(handling);
+            assert!(!kept());
+        });
+    }
+}

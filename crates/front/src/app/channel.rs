@@ -126,3 +126,237 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use rustix::io::pread;
+
+    use super::*;
+    use crate::app::Job;
+    use crate::capacity::Kind;
+    use crate::config::Config;
+    use crate::exchange::Exchange;
+    use crate::response::Event;
+    use crate::sample::world::{World, run};
+
+    /// A worker's end of its channel.
+    struct Channel {
+        worker: u16,
+        end: OwnedFd,
+    }
+
+    impl Channel {
+        fn new(world: &World, worker: u16) -> Self {
+            let (ours, end) = howdah_sys::socketpair_seqpacket().unwrap();
+            rustix::io::ioctl_fionbio(&end, true).unwrap();
+            world.pool().open_channel(worker, ours).unwrap();
+            Self { worker, end }
+        }
+
+        fn send(&self, kind: u32, slot: u32, value: u64, rest: &[u8]) {
+            let packet = [&howdah_sys::encode_message(Message { kind, slot, value })[..], rest].concat();
+            howdah_sys::send_with_fds(&self.end, &packet, &[]).unwrap();
+        }
+
+        /// The next answer: its kind, its value, what is behind it, and its descriptor.
+        fn answer(&self) -> Option<(u32, u64, Vec<u8>, Option<OwnedFd>)> {
+            let mut packet = vec![0; PACKET_MOST];
+            let (length, fds) = howdah_sys::recv_with_fds(&self.end, &mut packet).ok()?;
+            let (message, rest) = howdah_sys::decode_message(&packet[..length])?;
+            Some((message.kind, message.value, rest.to_vec(), fds.into_iter().next()))
+        }
+
+        /// What the next answer says, 0 for yes and 1 for no.
+        fn word(&self) -> Option<u64> {
+            self.answer().map(|answer| answer.1)
+        }
+    }
+
+    const PACKET_MOST: usize = 4096;
+    const BODY: u32 = MessageKind::Body as u32;
+    const SOCKET: u32 = MessageKind::Socket as u32;
+    const FILE: u32 = MessageKind::File as u32;
+    const INTERIM: u32 = MessageKind::Interim as u32;
+
+    /// A request that worker 0 runs, in slot 0, and the channels of two workers.
+    async fn running(world: &World) -> (Job, Exchange, Channel, Channel) {
+        let (job, exchange) = world.ask("/a");
+        world.worker.begin(&world.worker.claim().unwrap());
+        let channels = (Channel::new(world, 0), Channel::new(world, 1));
+        world.run(false).await;
+        (job, exchange, channels.0, channels.1)
+    }
+
+    /// What `look` finds once packets have arrived.
+    async fn arrived<T>(world: &World, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        for _ in 0..2000 {
+            world.run(false).await;
+            if let Some(found) = look() {
+                return Some(found);
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        None
+    }
+
+    fn next(job: &mut Job, exchange: &Exchange) -> Option<Event> {
+        match job.poll(exchange, &Context::from_waker(Waker::noop())) {
+            Poll::Ready(event) => Some(event),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_and_the_channel_goes_on() {
+        run(async {
+            let world = World::new(Config::default());
+            let (mut job, exchange, own, other) = running(&world).await;
+            // Who says what of which slot, with which value, and the answer.
+            let cases = [
+                (&own, 99, 0, 0, Some(1)),
+                (&own, SOCKET, 1, 0, Some(1)),
+                (&own, SOCKET, u32::MAX, 0, Some(1)),
+                (&other, SOCKET, 0, 0, Some(1)),
+                (&other, INTERIM, 0, 103, Some(1)),
+                (&other, BODY, 0, 0, Some(1)),
+                (&own, BODY, 0, 0, Some(1)),
+                (&own, INTERIM, 0, 99, Some(1)),
+                (&own, INTERIM, 0, 101, Some(1)),
+                (&own, INTERIM, 0, 200, Some(1)),
+                (&own, INTERIM, 0, 65_639, Some(1)),
+                (&other, FILE, 0, 5, None),
+                (&own, FILE, 3, 5, None),
+            ];
+            howdah_sys::send_with_fds(&own.end, b"short", &[]).unwrap();
+            for (channel, kind, slot, value, answer) in cases {
+                channel.send(kind, slot, value, b"");
+                // What is behind it is answered in any case.
+                channel.send(77, 0, 0, b"");
+                let mut answers = Vec::new();
+                arrived(&world, || {
+                    answers.extend(channel.answer().map(|answer| (answer.0, answer.1)));
+                    (answers.last() == Some(&(77, 1))).then_some(())
+                })
+                .await;
+                let mut expected: Vec<_> = answer.map(|value| (kind, value)).into_iter().collect();
+                expected.push((77, 1));
+                let case = format!("worker {}, kind {kind}, slot {slot}, value {value}", channel.worker);
+                assert_eq!(answers, expected, "{case}");
+                assert!(next(&mut job, &exchange).is_none(), "{case}: nobody hears of it");
+            }
+        });
+    }
+
+    #[test]
+    fn a_worker_gets_the_body_that_lies_in_a_file() {
+        run(async {
+            let world = World::new(Config::default());
+            let (job, _exchange, own, _other) = running(&world).await;
+            let mut body = world.pool().place_for_body(None).unwrap();
+            body.append(b"large").unwrap();
+            job.keep(body);
+            own.send(BODY, 0, 0, b"");
+            let answer = arrived(&world, || own.answer()).await;
+            let (kind, value, rest, file) = answer.expect("an answer");
+            let mut content = [0; 8];
+            assert_eq!(pread(file.expect("a file"), &mut content, 0), Ok(5));
+            assert_eq!((kind, value, rest, &content[..5]), (BODY, 0, vec![], &b"large"[..]));
+        });
+    }
+
+    #[test]
+    fn the_connection_is_lent_with_what_was_read_from_it_or_not() {
+        for lends in [true, false] {
+            run(async {
+                let world = World::new(Config::default());
+                let (mut job, exchange, own, _other) = running(&world).await;
+                own.send(SOCKET, 0, 0, b"");
+                let event = arrived(&world, || next(&mut job, &exchange)).await;
+                assert!(matches!(event, Some(Event::Takeover)));
+                let lent = howdah_sys::eventfd().unwrap();
+                job.lend(lends.then(|| (std::os::fd::AsFd::as_fd(&lent), &b"rest"[..])));
+                let (kind, value, rest, fd) = own.answer().expect("an answer");
+                let expected: (u64, &[u8]) = if lends { (0, b"rest") } else { (1, b"") };
+                assert_eq!((kind, (value, rest.as_slice()), fd.is_some()), (SOCKET, expected, lends));
+            });
+        }
+    }
+
+    #[test]
+    fn interim_responses_go_to_the_connection_and_what_became_of_them_back() {
+        run(async {
+            let world = World::new(Config::default());
+            let (mut job, exchange, own, _other) = running(&world).await;
+            for (status, sent, word) in [(100, true, 0), (103, true, 0), (199, false, 1)] {
+                own.send(INTERIM, 0, status, b"Link: x\r\n");
+                let event = arrived(&world, || next(&mut job, &exchange)).await;
+                let Some(Event::Interim { status: said, lines }) = event else {
+                    panic!("{status} has not come")
+                };
+                assert_eq!((u64::from(said), lines.as_slice()), (status, &b"Link: x\r\n"[..]));
+                job.interim_sent(sent);
+                assert_eq!(own.answer().map(|answer| (answer.0, answer.1)), Some((INTERIM, word)));
+            }
+        });
+    }
+
+    #[test]
+    fn a_file_comes_with_its_descriptor_or_there_is_none_for_it() {
+        for with_file in [true, false] {
+            run(async {
+                let world = World::new(Config::default());
+                let (mut job, exchange, own, _other) = running(&world).await;
+                let packet = howdah_sys::encode_message(Message { kind: FILE, slot: 0, value: 70 });
+                let file = howdah_sys::eventfd().unwrap();
+                let fds = [std::os::fd::AsFd::as_fd(&file)];
+                howdah_sys::send_with_fds(&own.end, &packet, if with_file { &fds } else { &[] }).unwrap();
+                own.send(INTERIM, 0, 103, b"");
+                let event = arrived(&world, || next(&mut job, &exchange)).await;
+                let event = format!("{event:?}");
+                assert!(event.contains(if with_file { "Interim" } else { "NoDescriptor" }), "{event}");
+                let permits = std::iter::from_fn(|| world.capacity.enter(Kind::File)).take(3).count();
+                assert_eq!(permits, 3);
+            });
+        }
+    }
+
+    #[test]
+    fn a_worker_that_asks_without_end_is_refused_and_so_is_one_that_is_late() {
+        run(async {
+            let world = World::new(Config::default());
+            let (mut job, exchange, own, _other) = running(&world).await;
+            // The kernel holds few at a time.
+            for _ in 0..64 {
+                own.send(SOCKET, 0, 0, b"");
+                world.run(false).await;
+            }
+            own.send(77, 0, 0, b"");
+            assert_eq!(
+                arrived(&world, || own.answer()).await.map(|answer| answer.0),
+                Some(77),
+                "none is refused"
+            );
+            own.send(SOCKET, 0, 0, b"");
+            assert_eq!(arrived(&world, || own.word()).await, Some(1), "one too many");
+            assert_eq!(std::iter::from_fn(|| next(&mut job, &exchange)).count(), 64);
+            exchange.answer();
+            own.send(SOCKET, 0, 0, b"");
+            assert_eq!(arrived(&world, || own.word()).await, Some(1), "the response has begun");
+        });
+    }
+
+    #[test]
+    fn a_worker_that_is_gone_is_not_missed() {
+        run(async {
+            let world = World::new(Config::default());
+            let (job, _exchange, own, _other) = running(&world).await;
+            drop(own);
+            world.run(false).await;
+            job.interim_sent(true);
+            world.pool().channels.borrow_mut().clear();
+            job.interim_sent(true);
+        });
+    }
+}

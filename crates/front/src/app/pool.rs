@@ -256,3 +256,208 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::app::Job;
+    use crate::config::Config;
+    use crate::response::Event;
+    use crate::sample::heard::heard;
+    use crate::sample::worker::Worker;
+    use crate::sample::world::{Terms, World, new_segment, run};
+    use crate::sample::{client, with};
+
+    fn world() -> World {
+        World::new(Config::default())
+    }
+
+    /// Queues a request; gives the fault, and the id of the exchange.
+    fn queue(world: &World, head: &str, body: &[u8]) -> (Result<Job, Fault>, String) {
+        let mut exchange = Exchange::default();
+        let head = format!("GET {head}\r\nHost: h\r\n\r\n");
+        let slot = with(&head, &client("", false), |request| {
+            world.pool().queue(&mut exchange, request, Body::Inline(body))
+        });
+        let id = String::from_utf8(exchange.account.id.bytes().to_vec()).unwrap();
+        (slot.map(|slot| Job::new(world.pool(), slot)), id)
+    }
+
+    #[test]
+    fn what_cannot_be_queued_is_refused_and_leaves_no_slot_behind() {
+        run(async {
+            let world = World::with(Config::default(), Terms { max_queue: 1, ..Terms::default() }, |_| ());
+            let refusal = |head: &str, body: &[u8]| {
+                let (job, id) = queue(&world, head, body);
+                (format!("{:?}", job.expect_err("refused")), id)
+            };
+            assert!(refusal("/%zz HTTP/1.1", b"").0.starts_with("Rejected"));
+            assert_eq!(refusal("/a HTTP/1.1", &[0; 300_000]), ("TooLarge".into(), String::new()));
+            let slot = world.pool().dispatch.borrow_mut().take_slot();
+            assert_eq!(slot, Some(0), "the first one is at hand");
+            world.pool().dispatch.borrow_mut().put_back(0);
+            let (first, id) = queue(&world, "/a HTTP/1.1\r\nX-Request-Id: mine", b"");
+            assert_eq!((first.is_ok(), id.as_str()), (true, "mine"));
+            assert_eq!(refusal("/a HTTP/1.1", b""), ("QueueFull".into(), String::new()));
+            assert_eq!(refusal("/a HTTP/1.1", b"").0, "QueueFull");
+            let told = "WARN the queue was full: refused 2 requests (503), for 1 were waiting; see --max-queue and --workers";
+            assert_eq!(heard(|| world.pool().tell_refused()), [told]);
+            assert_eq!(heard(|| world.pool().tell_refused()), [""; 0], "it is told once");
+        });
+    }
+
+    #[test]
+    fn a_queue_whose_places_are_all_taken_by_dropped_requests_is_full_too() {
+        run(async {
+            let world = world();
+            let _waits = world.ask("/a");
+            while world.pool().dispatch.borrow().queue.draw().is_some() {}
+            let (job, id) = queue(&world, "/b HTTP/1.1", b"");
+            assert_eq!((format!("{:?}", job.unwrap_err()), id), ("QueueFull".into(), String::new()));
+        });
+    }
+
+    /// Puts workers from number 1 on to sleep; says which of them have been woken.
+    fn sleepers(world: &World, count: u16) -> impl Fn() -> Vec<u16> {
+        let segment = world.pool().setup.segment;
+        let cells = segment.workers();
+        for worker in 1..=count {
+            world.pool().worker_up(worker);
+            cells[usize::from(worker)].rest(0);
+            segment.queue().cells.enter_idle(worker, &cells[usize::from(worker)], 1);
+        }
+        move || (1..=count).filter(|&worker| cells[usize::from(worker)].wake.load(SeqCst) == 1).collect()
+    }
+
+    #[test]
+    fn workers_are_woken_at_a_turn_or_after_many_requests_without_one() {
+        run(async {
+            let world = world();
+            let woken = sleepers(&world, 1);
+            let last = world.ask("/a");
+            assert_eq!(woken(), [0; 0]);
+            assert!(!world.pool().turn(), "without news");
+            assert_eq!(woken(), [1]);
+            drop(last);
+            let woken = sleepers(&world, 1);
+            for _ in 1..BATCH {
+                drop(world.ask("/a"));
+                assert_eq!(woken(), [0; 0]);
+            }
+            let _last = world.ask("/a");
+            assert_eq!(woken(), [1]);
+            assert_eq!(world.pool().queued.get(), 0);
+        });
+    }
+
+    #[test]
+    fn a_turn_passes_news_on() {
+        run(async {
+            let world = world();
+            let _asked = world.ask("/a");
+            world.worker.serve();
+            assert!(world.pool().turn());
+            assert!(!world.pool().turn());
+        });
+    }
+
+    #[test]
+    fn a_thread_does_not_sleep_over_news_for_somebody() {
+        run(async {
+            let world = world();
+            let pool = world.pool();
+            let cell = pool.dispatch.borrow().cell;
+            let sleeps = || cell.sleeping.load(SeqCst) == 1;
+            assert!(pool.try_sleep() && sleeps());
+            pool.wake_up();
+            assert!(!sleeps());
+            let (job, exchange) = world.ask("/a");
+            world.worker.serve();
+            assert!(!pool.try_sleep() && !sleeps());
+            drop((job, exchange));
+            let _ = cell.tell(3);
+            assert!(pool.try_sleep() && sleeps(), "it is for nobody");
+            let (_job, exchange) = world.ask("/b");
+            world.worker.serve();
+            pool.wake_up();
+            let context = Context::from_waker(Waker::noop());
+            assert!(exchange.poll(&context).is_ready(), "who is awake sees to it");
+        });
+    }
+
+    #[test]
+    fn an_answer_is_looked_for_longer_where_requests_come_one_by_one() {
+        run(async {
+            let world = world();
+            let spin = |serial| {
+                world.pool().dispatch.borrow_mut().serial = serial;
+                world.pool().spin()
+            };
+            let _asked = world.ask("/a");
+            assert!(!spin(1000), "it does not come");
+            world.worker.serve();
+            assert!(!spin(0));
+            assert!(spin(1000));
+        });
+    }
+
+    #[test]
+    fn when_the_queue_does_not_move_the_backstop_wakes_the_others_one_by_one() {
+        run(async {
+            let world = world();
+            let woken = sleepers(&world, 3);
+            tokio::task::spawn_local(world.pool().stand_behind());
+            let _asked = [world.ask("/a"), world.ask("/b")];
+            world.pool().turn();
+            assert_eq!(woken().len(), 1);
+            for _ in 0..5000 {
+                tokio::time::sleep(BACKSTOP).await;
+                if woken().len() == 3 {
+                    return;
+                }
+            }
+            panic!("nobody else was woken: {:?}", woken());
+        });
+    }
+
+    #[test]
+    fn how_a_worker_has_died_decides_what_its_request_gets() {
+        for (loss, fault) in [(Loss::Exited, "WorkerExited"), (Loss::Killed, "WorkerLost")] {
+            run(async {
+                let world = world();
+                let (mut job, exchange) = world.ask("/a");
+                world.worker.begin(&world.worker.claim().unwrap());
+                let (ours, _theirs) = howdah_sys::socketpair_seqpacket().unwrap();
+                world.pool().open_channel(0, ours).unwrap();
+                world.pool().worker_gone(0, loss);
+                assert!(world.pool().channels.borrow().is_empty());
+                let Poll::Ready(Event::Fault(said)) =
+                    job.poll(&exchange, &Context::from_waker(Waker::noop()))
+                else {
+                    panic!("it hears nothing");
+                };
+                assert_eq!(format!("{said:?}"), fault);
+            });
+        }
+    }
+
+    #[test]
+    fn a_pool_goes_on_with_another_segment_and_what_bodies_have_there() {
+        run(async {
+            let world = world();
+            let mut body = world.pool().place_for_body(Some(8)).unwrap();
+            body.append(b"half").unwrap();
+            let _asked = world.ask("/a");
+            let (segment, pool) = (new_segment(), world.pool());
+            pool.replace(segment);
+            body.append(b"full").unwrap();
+            assert_eq!(&segment.extent(body.extent().unwrap())[..8], b"halffull");
+            let worker = Worker::new(0, segment);
+            pool.worker_up(0);
+            assert!(worker.serve() && pool.turn());
+        });
+    }
+}

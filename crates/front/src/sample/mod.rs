@@ -3,6 +3,7 @@
 pub(crate) mod world;
 pub(crate) mod bench;
 pub(crate) mod worker;
+pub(crate) mod heard;
 mod parts;
 
 pub(crate) use parts::{client, forever, holding, room, room_for, with};

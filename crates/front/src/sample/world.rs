@@ -6,17 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_metrics::{Counters, Recorder, Totals};
-use howdah_wire::{Roster, Shape};
+use howdah_wire::{Roster, Segment, Shape};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::app::{Pool, PoolSetup};
+use crate::app::{Job, Pool, PoolSetup};
 use crate::capacity::{Capacity, Kind};
 use crate::config::Config;
+use crate::exchange::Exchange;
+use crate::fill::Body;
 use crate::h1;
 use crate::outflow::Stock;
 use crate::pages::{Local, LocalPage, LocalPlace, Question};
 use crate::reports::{Damaged, Overdue};
-use crate::sample::parts::{client, forever};
+use crate::sample::parts::{client, forever, with};
 use crate::sample::worker::Worker;
 use crate::thread::{Setup, Thread};
 use crate::transport::Transport;
@@ -55,51 +57,28 @@ impl World {
 
     /// With what `change` makes of the set-up.
     pub(crate) fn with(config: Config, terms: Terms, change: impl FnOnce(&mut Setup)) -> Self {
-        let shape = Shape { fronts: 1, workers: 4, slots: 16 };
-        let (_, segment) = howdah_sys::create_segment(shape).expect("a segment");
-        let (overdue, stuck) = unbounded_channel();
-        let (departed, left) = unbounded_channel();
-        let (damage, damaged) = unbounded_channel();
-        let (questions, asked) = unbounded_channel();
-        let Terms { max_queue, request_timeout } = terms;
-        let (name, mount, roster) = ("/".into(), None, Roster::default());
-        let pool = PoolSetup {
-            name,
-            mount,
-            segment,
-            roster,
-            max_queue,
-            request_timeout,
-            overdue,
-            departed,
-            damaged: damage,
-        };
-        let place = LocalPlace { path: "/health".to_owned(), page: LocalPage::Health, only_apart: false };
-        let local = Local { places: vec![place], allow: Vec::new(), questions };
-        let (recorder, capacity) = (Recorder::new(), forever(Capacity::new(None)));
-        let counters = recorder.counters();
-        let mut setup = Setup {
-            stock: Arc::new(Stock::new(&config)),
-            config: Arc::new(config),
-            pools: vec![pool],
-            index: 0,
-            eventfd: howdah_sys::eventfd().expect("an eventfd"),
-            listeners: Vec::new(),
-            access_log: None,
-            slow_log: None,
-            recorder,
-            local: Some(Arc::new(local)),
-            capacity,
-        };
+        let (mut setup, reports) = set_up(config, terms);
         change(&mut setup);
         let thread = forever(Thread::build(setup).expect("a thread"));
         thread.pools[0].worker_up(0);
-        let worker = Worker::new(0, segment);
-        Self { thread, worker, capacity, overdue: stuck, departed: left, damaged, questions: asked, counters }
+        let worker = Worker::new(0, thread.pools[0].setup.segment);
+        let capacity = thread.entrance.room.capacity;
+        let Reports { overdue, departed, damaged, questions, counters } = reports;
+        Self { thread, worker, capacity, overdue, departed, damaged, questions, counters }
     }
 
     pub(crate) fn pool(&self) -> &'static Pool {
         self.thread.pools[0]
+    }
+
+    /// A request that the first application has, of nobody's connection.
+    pub(crate) fn ask(&self, target: &str) -> (Job, Exchange) {
+        let mut exchange = Exchange::default();
+        let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\nX-In: in\r\n\r\n");
+        let slot = with(&head, &client("127.0.0.1", false), |request| {
+            self.pool().queue(&mut exchange, request, Body::Inline(b"")).expect("room in the queue")
+        });
+        (Job::new(self.pool(), slot), exchange)
     }
 
     /// What has been counted.
@@ -142,6 +121,67 @@ impl World {
         self.run(true).await;
         connection.is_finished()
     }
+}
+
+/// What a thread tells the program.
+pub(crate) struct Reports {
+    pub(crate) overdue: UnboundedReceiver<Overdue>,
+    pub(crate) departed: UnboundedReceiver<u16>,
+    pub(crate) damaged: UnboundedReceiver<Damaged>,
+    pub(crate) questions: UnboundedReceiver<Question>,
+    counters: Arc<Counters>,
+}
+
+/// What a thread with one application needs to start.
+pub(crate) fn set_up(config: Config, terms: Terms) -> (Setup, Reports) {
+    let segment = new_segment();
+    let (overdue, stuck) = unbounded_channel();
+    let (departed, left) = unbounded_channel();
+    let (damage, damaged) = unbounded_channel();
+    let (questions, asked) = unbounded_channel();
+    let Terms { max_queue, request_timeout } = terms;
+    let (name, mount, roster) = ("/".into(), None, Roster::default());
+    let pool = PoolSetup {
+        name,
+        mount,
+        segment,
+        roster,
+        max_queue,
+        request_timeout,
+        overdue,
+        departed,
+        damaged: damage,
+    };
+    let place = LocalPlace { path: "/health".to_owned(), page: LocalPage::Health, only_apart: false };
+    let local = Local { places: vec![place], allow: Vec::new(), questions };
+    let (recorder, capacity) = (Recorder::new(), forever(Capacity::new(None)));
+    let counters = recorder.counters();
+    let setup = Setup {
+        stock: Arc::new(Stock::new(&config)),
+        config: Arc::new(config),
+        pools: vec![pool],
+        index: 0,
+        eventfd: howdah_sys::eventfd().expect("an eventfd"),
+        listeners: Vec::new(),
+        access_log: None,
+        slow_log: None,
+        recorder,
+        local: Some(Arc::new(local)),
+        capacity,
+    };
+    let reports = Reports { overdue: stuck, departed: left, damaged, questions: asked, counters };
+    (setup, reports)
+}
+
+/// Another application beside that one.
+pub(crate) fn beside(first: &PoolSetup, mount: &str) -> PoolSetup {
+    PoolSetup { name: mount.into(), mount: Some(mount.to_owned()), segment: new_segment(), ..first.clone() }
+}
+
+/// A segment for one application.
+pub(crate) fn new_segment() -> Segment {
+    let shape = Shape { fronts: 1, workers: 4, slots: 16 };
+    howdah_sys::create_segment(shape).expect("a segment").1
 }
 
 /// Bytes of a client, with a pause at each `|`.
