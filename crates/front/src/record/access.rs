@@ -91,7 +91,42 @@ fn cgi_name(name: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::path_info;
+    use howdah_accesslog::{Compat, Options, Sink, Target, compile};
+    use howdah_wire::RequestWriter;
+
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_by_the_name_that_cgi_gives_it() {
+        for (name, cgi) in [
+            ("User-Agent", "HTTP_USER_AGENT"),
+            ("x_y-Z1", "HTTP_X_Y_Z1"),
+            ("Content-Type", "CONTENT_TYPE"),
+            ("content-LENGTH", "CONTENT_LENGTH"),
+        ] {
+            assert_eq!(cgi_name(name.as_bytes()), cgi.as_bytes());
+        }
+    }
+
+    #[test]
+    fn each_value_comes_from_where_the_format_wants_it() {
+        let format = compile("%{One}e %{X-A}i %{X-B}o %{Two}e %{X-C}i", Compat::Apache).unwrap();
+        let sink = Sink::open(&Target::File("/dev/null".into()), Options::default()).unwrap();
+        let log = AccessLog::new(format, sink.writer());
+        let mut area = vec![0; 8192];
+        let mut out = RequestWriter::new(&mut area);
+        out.field(b"X-A", b"in").unwrap();
+        out.finish();
+        let mut kept = Kept::default();
+        kept.offer(log.needs(), Source::ResponseHeader, b"x-b", b"out");
+        let report = [&3_u16.to_ne_bytes()[..], b"one", &3_u16.to_ne_bytes(), b"two"].concat();
+        let request = RequestReader::new(&area);
+        let found = Found { request, report: &report, places: &log.places, kept: Some(&kept) };
+        let values = [0, 1, 2, 3, 4, 5].map(|need| found.value(need));
+        assert_eq!(values, [Some(&b"one"[..]), Some(b"in"), Some(b"out"), Some(b"two"), None, None]);
+        let found = Found { kept: None, ..found };
+        assert_eq!(found.value(2), None, "nothing was kept");
+    }
 
     #[test]
     fn path_info_is_what_the_mount_leaves() {

@@ -180,3 +180,183 @@ impl Records {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use howdah_accesslog::{Compat, Options, Sink, Target, compile};
+    use howdah_metrics::{Class, Totals};
+    use howdah_wire::RequestWriter;
+
+    use super::*;
+    use crate::request_id::Id;
+    use crate::sample::{client, forever};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A log of that format in a file.
+    fn log(format: &str) -> (AccessLog, Sink, PathBuf, tempfile::TempDir) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let sink = Sink::open(&Target::File(path.clone()), Options::default()).unwrap();
+        let format = compile(format, Compat::Apache).unwrap();
+        (AccessLog::new(format, sink.writer()), sink, path, directory)
+    }
+
+    fn request() -> Vec<u8> {
+        let mut area = vec![0; 8192];
+        let mut out = RequestWriter::new(&mut area);
+        out.record.method = out.put(b"PUT").unwrap();
+        out.record.uri = out.put(b"/app/%61?b=c").unwrap();
+        out.record.path = out.put(b"/app/a").unwrap();
+        out.record.query = out.put(b"b=c").unwrap();
+        out.record.protocol = out.put(b"HTTP/1.1").unwrap();
+        out.field(b"Host", b"example.com:81").unwrap();
+        out.field(b"X-In", b"in").unwrap();
+        out.finish();
+        area
+    }
+
+    fn ending<'a>(request: &'a [u8], client: &'a Client) -> Ending<'a> {
+        Ending {
+            request: RequestReader::new(request),
+            report: b"\x03\0var",
+            client,
+            mount: Some("/app"),
+            worker: Identity { pid: 4711, generation: 7 },
+            served: 3,
+            outcome: Outcome::KeepAlive,
+            first_byte: None,
+            sent: 900,
+            too_slow: false,
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_access_log_has_each_kind_of_value() {
+        let parts = [
+            ("%r", "PUT /app/%61?b=c HTTP/1.1"),
+            ("%m %U %q %H", "PUT /app/a ?b=c HTTP/1.1"),
+            ("%s %B %I %O", "201 800 50 900"),
+            ("%h %{remote}p", "127.0.0.1 40000"),
+            ("%A %{local}p", "example.org 5000"),
+            ("%v %p %V", "example.org 5000 example.com"),
+            ("%k %X", "3 +"),
+            ("%P %{tid}P %{worker}n %{generation}n", "4711 4711 5 7"),
+            ("%L", "mine"),
+            ("%{X-In}i %{X-Out}o %{VAR}e %{X-None}i", "in out var -"),
+        ];
+        let format: Vec<_> = parts.iter().map(|part| part.0).collect();
+        let (log, sink, path, _directory) = log(&format.join("|"));
+        let clock = forever(Clock::new());
+        let records = Records::new(Some(log), None, Recorder::new(), clock);
+        assert!(records.wants(Source::Environment) && !records.wants(Source::RequestTrailer));
+        let mut account = Account {
+            received: 50,
+            body: 800,
+            status: 201,
+            worker: Some(5),
+            id: Id::new(b"mine"),
+            ..Account::default()
+        };
+        account.keep_fields(Source::ResponseHeader, b"X-Out: out\r\n", records.wanted());
+        let (request, client) = (request(), client("127.0.0.1", false));
+        records.end(&account, &ending(&request, &client));
+        sink.close(Duration::from_secs(30));
+        let line = std::fs::read_to_string(path).unwrap();
+        let line: Vec<_> = line.trim_end().split('|').collect();
+        assert_eq!(line, parts.map(|part| part.1));
+    }
+
+    #[test]
+    fn times_are_told_from_the_first_byte_of_the_request_on() {
+        let (log, sink, path, _directory) = log("%^FB %{queue}n %{run}n %{send}n %D %{sec}t %{begin:sec}t");
+        let clock = forever(Clock::new());
+        let begin = clock.now() - 10 * SECOND;
+        let recorder = Recorder::new();
+        let counters = recorder.counters();
+        let records = Records::new(Some(log), None, recorder, clock);
+        let account = Account { begin, queue: Some(2_000), run: Some(u64::MAX), ..Account::default() };
+        let (request, client) = (request(), client("127.0.0.1", false));
+        let ending = Ending { first_byte: Some(begin + SECOND), ..ending(&request, &client) };
+        records.end(&account, &ending);
+        sink.close(Duration::from_secs(30));
+        let line = std::fs::read_to_string(path).unwrap();
+        let values: Vec<u64> = line.split_whitespace().map(|value| value.parse().unwrap()).collect();
+        let [first_byte, queue, run, send, duration, sec, begun] = values[..] else { panic!("{line}") };
+        assert_eq!((first_byte, queue), (1_000_000, 2), "in microseconds");
+        assert!(duration >= 10_000_000 && run == duration, "{line}: a worker is not believed more than all");
+        assert!(send >= 9_000_000 && send.abs_diff(duration - first_byte) <= 1, "{line}");
+        let wall = clock.wall(begin) / SECOND;
+        assert!(sec == begun && sec.abs_diff(wall) <= 1, "{line}");
+        let totals = Totals::of(&[counters]);
+        assert_eq!((totals.queue.sum, totals.first_byte.sum), (2_000, SECOND));
+        assert!(totals.send.sum + SECOND == totals.duration.sum && totals.duration.sum >= 10 * SECOND);
+    }
+
+    #[test]
+    fn counters_tell_how_an_exchange_has_ended() {
+        // How it ended, whether the client was too slow, and what counts as failed.
+        for (outcome, too_slow, failure) in [
+            (Outcome::KeepAlive, false, None),
+            (Outcome::Close, true, None),
+            (Outcome::Aborted, false, Some(Failure::ClientGone)),
+            (Outcome::Aborted, true, Some(Failure::WriteTimeout)),
+        ] {
+            let recorder = Recorder::new();
+            let counters = recorder.counters();
+            let records = Records::new(None, None, recorder, forever(Clock::new()));
+            let account =
+                Account { method: Some(Method::Put), status: 404, received: 50, ..Account::default() };
+            let (request, client) = (request(), client("", false));
+            records.end(&account, &Ending { outcome, too_slow, ..ending(&request, &client) });
+            let totals = Totals::of(&[counters]);
+            assert_eq!(totals.requests[Class::ClientError][Method::Put], 1);
+            assert_eq!((totals.bytes_in, totals.bytes_out, totals.all_requests()), (50, 900, 1));
+            let failed: Vec<_> =
+                totals.failures.iter().filter(|(_, count)| **count > 0).map(|(failure, _)| failure).collect();
+            assert_eq!(failed, failure.into_iter().collect::<Vec<_>>(), "{outcome:?} {too_slow}");
+        }
+    }
+
+    #[test]
+    fn the_slow_log_has_those_that_took_too_long() {
+        for (seconds, slow) in [(5, true), (3600, false)] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("slow");
+            let sink = Sink::open(&Target::File(path.clone()), Options::default()).unwrap();
+            let format = compile("%m %U", Compat::Apache).unwrap();
+            let log = SlowLog::new(Duration::from_secs(seconds), Some((format, sink.writer())));
+            let clock = forever(Clock::new());
+            let records = Records::new(None, Some(log), Recorder::new(), clock);
+            let account = Account { begin: clock.now() - 10 * SECOND, ..Account::default() };
+            let (request, client) = (request(), client("", false));
+            records.end(&account, &ending(&request, &client));
+            sink.close(Duration::from_secs(30));
+            assert_eq!(std::fs::read_to_string(path).unwrap(), if slow { "PUT /app/a\n" } else { "" });
+        }
+    }
+
+    #[test]
+    fn without_a_log_nothing_is_wanted_and_connections_are_counted_all_the_same() {
+        let recorder = Recorder::new();
+        let counters = recorder.counters();
+        let records = Records::new(None, None, recorder, forever(Clock::new()));
+        assert!(records.wanted().0.is_none() && !records.wants(Source::ResponseHeader));
+        records.accepted(ConnectionState::Reading);
+        records.accepted(ConnectionState::Reading);
+        records.moved(ConnectionState::Reading, Some(ConnectionState::Writing));
+        records.moved(ConnectionState::Reading, None);
+        records.dismissed();
+        records.failure(Failure::QueueFull);
+        records.next_second(77);
+        let totals = Totals::of(&[counters]);
+        assert_eq!((totals.accepted, totals.open(), totals.connections[ConnectionState::Writing]), (2, 1, 1));
+        assert_eq!(
+            (totals.dismissed, totals.failures[Failure::QueueFull], totals.connection_limit),
+            (1, 1, 77)
+        );
+    }
+}
