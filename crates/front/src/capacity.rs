@@ -276,6 +276,7 @@ impl Drop for Crowd<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::heard::heard;
 
     #[test]
     fn the_limit_is_divided_so_that_neither_clients_nor_the_server_starve() {
@@ -344,5 +345,90 @@ mod tests {
         assert!(freed.as_mut().poll(&mut context).is_ready());
         drop(crowd);
         assert!(!capacity.is_crowded());
+    }
+
+    #[test]
+    fn what_is_beyond_the_bound_is_in_excess() {
+        let capacity = capacity(2, 5);
+        let permits: Vec<_> = (0..3).map(|_| capacity.overdraw(Kind::Connection)).collect();
+        assert_eq!((capacity.excess(), capacity.used(Kind::Connection)), (1, 3));
+        drop(permits);
+        assert_eq!(capacity.excess(), 0);
+    }
+
+    #[test]
+    fn files_run_short_before_there_are_none() {
+        // Descriptors in all, connections and files that there are, and whether that is short.
+        for (most, connections, files, short) in [
+            (100, 50, 44, false),
+            (100, 50, 45, true),
+            (100, 0, 95, true),
+            (16, 14, 0, false),
+            (16, 14, 1, true),
+        ] {
+            let capacity = capacity(most, most);
+            let _connections: Vec<_> = (0..connections).map(|_| capacity.enter(Kind::Connection)).collect();
+            let _files: Vec<_> = (0..files).map(|_| capacity.enter(Kind::File)).collect();
+            assert_eq!(capacity.is_short_of_files(), short, "{connections} and {files} of {most}");
+        }
+    }
+
+    #[test]
+    fn pages_have_places_of_their_own_and_no_more() {
+        let capacity = capacity(1, 1);
+        let pages: Vec<_> = std::iter::from_fn(|| capacity.enter(Kind::Page)).take(99).collect();
+        assert_eq!(pages.len(), PAGE_CONNECTIONS);
+        assert!(capacity.has_room(Kind::Connection) && !capacity.has_room(Kind::Page));
+        assert!(capacity.reason(Kind::Page).starts_with("8 connections to the server's own pages are open"));
+    }
+
+    #[test]
+    fn the_reason_why_there_is_no_room_names_the_way_out() {
+        let asked = capacity(1, 4);
+        let _permit = asked.enter(Kind::Connection);
+        let reason = asked.reason(Kind::Connection);
+        assert_eq!(reason, "1 connections are open, as many as --max-connections allows");
+        let _files: Vec<_> = std::iter::from_fn(|| asked.enter(Kind::File)).collect();
+        let reason = asked.reason(Kind::File);
+        assert!(reason.starts_with("1 connections and 3 files are open"), "{reason}");
+        assert!(reason.contains("raise it (ulimit -n"), "{reason}");
+    }
+
+    #[test]
+    fn the_bounds_follow_the_limit_of_open_files() {
+        let limit = limit_now();
+        let capacity = Capacity::new(None);
+        assert_eq!((capacity.most(), capacity.refresh()), (usize::MAX, ()), "there is no bound yet");
+        assert_eq!(capacity.most(), usize::MAX);
+        capacity.settle(30, 20);
+        let settled = bounds(limit, 30, 20, usize::MAX).connections;
+        assert_eq!(capacity.most(), settled);
+        assert_eq!(heard(|| capacity.refresh()), [""; 0]);
+        capacity.limit.store(100, Relaxed);
+        capacity.connections.store(1, Relaxed);
+        let told = heard(|| capacity.refresh());
+        let words = format!(
+            "WARN the limit of open files has been changed from 100 to {limit}: {settled} connections"
+        );
+        assert!(told.len() == 1 && told[0].starts_with(&words), "{told:?}");
+        assert_eq!(capacity.most(), settled);
+    }
+
+    #[test]
+    fn who_asks_for_more_than_the_limit_allows_is_told() {
+        let limit = limit_now();
+        let warned = |capacity: Capacity, open, reserve| {
+            let told = heard(|| capacity.settle(open, reserve));
+            told.into_iter().filter(|line| line.starts_with("WARN")).collect::<Vec<_>>()
+        };
+        assert_eq!(warned(Capacity::new(Some(2)), 30, 20), [""; 0]);
+        assert_eq!(warned(Capacity::new(None), 30, 20), [""; 0]);
+        let asked = warned(Capacity::new(Some(limit)), 30, 20);
+        assert!(
+            asked.len() == 1 && asked[0].contains(&format!("--max-connections is {limit}, but")),
+            "{asked:?}"
+        );
+        let low = warned(Capacity::new(None), limit - 40, 46);
+        assert!(low.len() == 1 && low[0].contains("that is enough for 8 connections"), "{low:?}");
     }
 }

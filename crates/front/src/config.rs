@@ -58,3 +58,25 @@ impl Default for Config {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_settings_nobody_may_take_for_ever() {
+        let config = Config::default();
+        for limit in [config.header_timeout, config.keepalive_timeout, config.write_timeout] {
+            assert!(limit >= Duration::from_secs(10) && limit <= Duration::from_secs(75), "{limit:?}");
+        }
+        assert!(config.min_body_rate > 0 && config.min_send_rate > 0);
+    }
+
+    #[test]
+    fn without_settings_connections_are_kept_and_responses_held_for_slow_clients() {
+        let config = Config::default();
+        assert!(config.keepalive && config.keepalive_requests == 0 && !config.abort_on_disconnect);
+        assert!(config.server_header && config.request_id);
+        assert_eq!((config.response_buffer, config.response_spool), (1 << 20, 1 << 30));
+    }
+}

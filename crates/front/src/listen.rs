@@ -388,4 +388,83 @@ mod tests {
         Listener::adopt(bound.socket().try_clone().unwrap(), &options(3)).unwrap();
         assert!(connect().is_ok(), "whoever adopts it says how many");
     }
+
+    #[test]
+    fn a_unix_socket_of_a_server_that_was_killed_makes_room_and_one_that_is_used_does_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app.sock");
+        let address = Address::Unix(path.clone());
+        let first = bind(&address).unwrap();
+        let taken = bind(&address).unwrap_err().to_string();
+        assert!(
+            taken.ends_with("; another server answers there, stop that or choose another path"),
+            "{taken}"
+        );
+        drop(first);
+        let second = bind(&address).unwrap();
+        assert_eq!(
+            (second.path(), second.shown()),
+            (Some(path.as_path()), format!("unix:{}", path.display()))
+        );
+    }
+
+    #[test]
+    fn what_is_in_the_way_and_what_is_missing_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        std::fs::write(&file, "mine").unwrap();
+        let why = |address| bind(&address).unwrap_err().to_string();
+        assert!(why(Address::Unix(file.clone())).contains("a file that is no socket is in the way"));
+        assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+        let nowhere = why(Address::Unix(directory.path().join("no/app.sock")));
+        assert!(nowhere.ends_with("; its directory does not exist"), "{nowhere}");
+        let listener = bind(&Address::Host("127.0.0.1".to_owned(), 0)).unwrap();
+        let port = listener.origin.port.parse().unwrap();
+        let taken = why(Address::Host("127.0.0.1".to_owned(), port));
+        assert!(taken.ends_with("; another server has it, stop that or choose another port"), "{taken}");
+    }
+
+    #[test]
+    fn requests_hear_of_their_listener() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app.sock");
+        let host = bind(&Address::Host("127.0.0.1".to_owned(), 0)).unwrap();
+        let any = bind(&Address::Any(0)).unwrap();
+        let unix = bind(&Address::Unix(path.clone())).unwrap();
+        for (listener, name, port, path) in [
+            (&host, "127.0.0.1".to_owned(), host.origin.port.as_str(), None),
+            (&any, host_name(), any.origin.port.as_str(), None),
+            (&unix, "localhost".to_owned(), "80", Some(path)),
+        ] {
+            let origin = &listener.origin;
+            assert_eq!((&origin.name, origin.port.as_str(), &origin.path), (&name, port, &path));
+            assert!(!origin.port.is_empty() && origin.port != "0" && !origin.only_local);
+            let handle = || listener.socket().try_clone().unwrap();
+            let adopted = Listener::adopt(handle(), &ListenOptions::default()).unwrap();
+            assert_eq!(
+                (&adopted.origin.name, &adopted.url, adopted.path()),
+                (&name, &listener.url, path.as_deref())
+            );
+            let local = Listener::inherit(handle(), true).unwrap();
+            let kept = (&local.origin.name, local.origin.port.as_str(), &local.origin.path);
+            assert_eq!((kept, local.origin.only_local), ((&name, port, &path), true));
+        }
+    }
+
+    #[test]
+    fn what_is_no_listening_socket_is_not_adopted() {
+        let file = tempfile::tempfile().unwrap();
+        let why = Listener::adopt(file.into(), &ListenOptions::default()).unwrap_err().to_string();
+        assert!(why.starts_with("cannot listen on an inherited socket: "), "{why}");
+    }
+
+    #[test]
+    fn shared_handles_lead_to_the_same_queue_of_connections() {
+        let listener = bind(&Address::Host("127.0.0.1".to_owned(), 0)).unwrap();
+        let shared = listener.share().unwrap();
+        let local = |listener: &Listener| SockRef::from(&listener.socket).local_addr().unwrap().as_socket();
+        assert_eq!((local(&shared), &shared.url), (local(&listener), &listener.url));
+        assert!(shared.path().is_none());
+        shared.unlink();
+    }
 }

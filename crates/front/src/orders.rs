@@ -168,3 +168,149 @@ fn worker_up(thread: &Thread, pool: usize, worker: u16, channel: OwnedFd) {
         tracing::error!("worker {worker} of {} has no channel: {error}", pool.setup.name);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::net::SocketAddr;
+
+    use tokio::net::TcpStream;
+
+    use super::*;
+    use crate::address::{Address, ListenOptions};
+    use crate::config::Config;
+    use crate::sample::worker::Worker;
+    use crate::sample::world::{Reports, Terms, new_segment, set_up};
+
+    /// A front thread, its reports, and a worker of its application.
+    struct House {
+        front: Front,
+        reports: Reports,
+        worker: Worker,
+        segment: Segment,
+    }
+
+    /// Starts one with a listener, and gives it a worker.
+    fn house() -> (House, SocketAddr) {
+        let (mut setup, reports) = set_up(Config::default(), Terms::default());
+        let segment = setup.pools[0].segment;
+        let (listener, address) = listener();
+        setup.listeners.push(listener);
+        let front = Front::start(setup).unwrap();
+        front.worker_up(0, 0, channel());
+        (House { front, reports, worker: Worker::new(0, segment), segment }, address)
+    }
+
+    fn listener() -> (Listener, SocketAddr) {
+        let listener =
+            Listener::bind(&Address::Host("127.0.0.1".to_owned(), 0), &ListenOptions::default()).unwrap();
+        let address = listener.url.strip_prefix("http://").unwrap().parse().unwrap();
+        (listener, address)
+    }
+
+    fn channel() -> OwnedFd {
+        howdah_sys::socketpair_seqpacket().unwrap().0
+    }
+
+    /// Runs a test on the event loop of a front thread, for a bounded time.
+    fn run(test: impl Future<Output = ()>) {
+        let bounded = async { tokio::time::timeout(Duration::from_secs(60), test).await.expect("it hangs") };
+        runtime().unwrap().block_on(bounded);
+    }
+
+    /// What a client gets for a request: the first line, and whether the connection is closed behind it.
+    async fn get(address: SocketAddr, worker: &Worker) -> (String, bool) {
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.writable().await.unwrap();
+        stream.try_write(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        let mut received = [0; 4096];
+        loop {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            worker.serve();
+            if let Ok(length) = stream.try_read(&mut received) {
+                let text = String::from_utf8(received[..length].to_vec()).unwrap();
+                let line = text.lines().next().unwrap_or_default().to_owned();
+                return (line, text.contains("Connection: close"));
+            }
+        }
+    }
+
+    const OK: &str = "HTTP/1.1 200 OK";
+
+    #[test]
+    fn a_front_thread_serves_until_it_is_told_to_drain() {
+        run(async {
+            let (house, address) = house();
+            assert_eq!(get(address, &house.worker).await, (OK.to_owned(), false));
+            let (listener, another) = listener();
+            house.front.accept(vec![listener]);
+            assert_eq!(get(another, &house.worker).await.0, OK);
+            house.front.clone().drain(Duration::from_millis(1)).await;
+            for address in [address, another] {
+                assert!(TcpStream::connect(address).await.is_err(), "nobody is let in any more");
+            }
+        });
+    }
+
+    #[test]
+    fn closing_lets_the_listeners_go() {
+        run(async {
+            let (house, address) = house();
+            assert_eq!(get(address, &house.worker).await.0, OK);
+            house.front.close().await;
+            assert!(TcpStream::connect(address).await.is_err());
+        });
+    }
+
+    #[test]
+    fn a_worker_is_forgotten_when_it_is_gone() {
+        run(async {
+            let (house, address) = house();
+            house.front.worker_gone(0, 0, Loss::Killed).await;
+            let segment = new_segment();
+            let done = Arc::new(());
+            house.front.replace(0, segment, Arc::clone(&done) as _);
+            house.front.worker_up(0, 0, channel());
+            let worker = Worker::new(0, segment);
+            assert_eq!(get(address, &worker).await.0, OK);
+            assert_eq!(Arc::strong_count(&done), 1, "the thread has left the old one");
+            assert!(house.segment.queue().claim(0).is_none());
+        });
+    }
+
+    #[test]
+    fn orders_to_a_pool_that_is_not_there_do_nothing() {
+        run(async {
+            let (mut house, address) = house();
+            house.front.worker_up(7, 0, channel());
+            house.front.worker_gone(7, 0, Loss::Exited).await;
+            let done = Arc::new(());
+            house.front.replace(7, new_segment(), Arc::clone(&done) as _);
+            // What cannot be watched is no channel, but its worker serves.
+            house.front.worker_up(0, 1, tempfile::tempfile().unwrap().into());
+            assert_eq!(get(address, &house.worker).await.0, OK);
+            assert_eq!(Arc::strong_count(&done), 1);
+            assert!(house.reports.damaged.try_recv().is_err() && house.reports.overdue.try_recv().is_err());
+        });
+    }
+
+    #[test]
+    fn orders_to_a_thread_that_has_ended_are_dropped() {
+        let front = runtime().unwrap().block_on(async { house().0.front });
+        run(async {
+            front.worker_up(0, 0, channel());
+            front.worker_gone(0, 0, Loss::Killed).await;
+            front.close().await;
+            front.drain(Duration::ZERO).await;
+        });
+    }
+
+    #[test]
+    fn an_order_is_shown_without_the_segment() {
+        let segment = Shared { segment: new_segment(), _done: Arc::new(()) };
+        assert_eq!(
+            format!("{:?}", Order::Replace { pool: 3, segment }),
+            "Replace { pool: 3, segment: Shared { .. } }"
+        );
+    }
+}

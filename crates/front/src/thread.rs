@@ -213,3 +213,180 @@ pub(crate) fn after_unpark() {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::capacity::Kind;
+    use crate::sample::worker::Worker;
+    use crate::sample::world::{Terms, World, beside, pieces, run, set_up};
+    use crate::transport::scripted::Scripted;
+
+    /// Two applications: the second is at /b, and has a worker of its own.
+    fn two() -> (World, Worker) {
+        let world = World::with(Config::default(), Terms::default(), |setup| {
+            let first = setup.pools[0].clone();
+            setup.pools.push(beside(&first, "/b"));
+        });
+        let second = world.thread.pools[1];
+        second.worker_up(0);
+        let worker = Worker::new(0, second.setup.segment);
+        (world, worker)
+    }
+
+    fn get(target: &str) -> Scripted {
+        Scripted::new(pieces(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n")))
+    }
+
+    fn received(script: &Scripted) -> String {
+        String::from_utf8(script.output()).unwrap().lines().next().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn a_thread_without_an_application_is_none() {
+        let (mut setup, _reports) = set_up(Config::default(), Terms::default());
+        setup.pools.clear();
+        assert_eq!(Thread::build(setup).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn an_application_goes_on_beside_one_whose_memory_is_damaged() {
+        run(async {
+            let (mut world, second) = two();
+            world.thread.pools[0].dispatch.borrow_mut().suspect("something");
+            let (first, other) = (get("/a"), get("/b/x"));
+            let _connections = [world.connect(&first), world.connect(&other)];
+            for _ in 0..3 {
+                world.run(true).await;
+                second.serve();
+                world.thread.pools[1].turn();
+            }
+            assert_eq!((received(&first).as_str(), received(&other).as_str()), ("", "HTTP/1.1 200 OK"));
+            assert_eq!(world.damaged.try_recv().unwrap().what, "something");
+            let next = crate::sample::world::new_segment();
+            world.pool().replace(next);
+            let worker = Worker::new(0, next);
+            assert!(worker.serve(), "what waited has another chance");
+            world.run(false).await;
+            assert_eq!(received(&first), "HTTP/1.1 200 OK");
+            assert_eq!(world.totals().all_requests(), 2);
+        });
+    }
+
+    #[test]
+    fn a_thread_sleeps_when_no_application_has_news() {
+        // Which application has news, and whether the thread sleeps at the first and at the second.
+        for (news, first, second) in [(None, true, true), (Some(0), false, false), (Some(1), false, false)] {
+            run(async {
+                let (world, worker) = two();
+                let sleeps =
+                    |pool: usize| world.thread.pools[pool].dispatch.borrow().cell.sleeping.load(SeqCst) == 1;
+                let scripts = [get("/a"), get("/b")];
+                let _connections = scripts.each_ref().map(|script| world.connect(script));
+                world.run(false).await;
+                match news {
+                    Some(0) => assert!(world.worker.serve()),
+                    Some(_) => assert!(worker.serve()),
+                    None => {}
+                }
+                world.thread.before_park();
+                assert_eq!((sleeps(0), sleeps(1)), (first, second), "news of {news:?}");
+                world.thread.after_unpark();
+                assert_eq!((sleeps(0), sleeps(1)), (false, false));
+            });
+        }
+    }
+
+    #[test]
+    fn an_answer_is_looked_for_longer_only_where_there_is_one_application() {
+        run(async {
+            let (world, _worker) = two();
+            let alone = World::new(Config::default());
+            for (world, looks) in [(&world, false), (&alone, true)] {
+                let _asked = world.ask("/a");
+                world.worker.serve();
+                world.pool().dispatch.borrow_mut().serial = 1000;
+                assert_eq!(world.thread.spin(), looks);
+            }
+        });
+    }
+
+    #[test]
+    fn the_time_is_read_when_the_thread_wakes_up() {
+        run(async {
+            let world = World::new(Config::default());
+            let before = world.thread.clock.now();
+            world.thread.after_unpark();
+            assert!(world.thread.clock.now() > before);
+        });
+    }
+
+    #[test]
+    fn a_sweep_looks_after_everything() {
+        run(async {
+            let (mut world, _worker) = two();
+            let script = Scripted::new(pieces(""));
+            let connection = world.connect(&script);
+            world.run(false).await;
+            let _asked = world.ask("/a");
+            let segment = world.pool().setup.segment;
+            segment.queue().cells.head.value.store(1000, SeqCst);
+            tokio::task::spawn_local(world.thread.sweep());
+            let deadline = Instant::now() + Duration::from_secs(30);
+            let found = loop {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                match world.damaged.try_recv() {
+                    Ok(damaged) => break damaged.what,
+                    Err(_) => assert!(Instant::now() < deadline, "nothing was swept"),
+                }
+            };
+            assert_eq!(found, "the queue's head is outside of the queue");
+            assert_eq!(world.totals().connection_limit, world.capacity.most() as u64, "once a second");
+            drop(connection);
+        });
+    }
+
+    #[test]
+    fn a_drain_waits_for_who_has_a_request_and_not_for_who_looks_at_pages() {
+        run(async {
+            let world = World::new(Config::default());
+            let busy = get("/a");
+            let connection = world.connect(&busy);
+            let doors = world.thread.entrance.doors;
+            // Somebody looks at the server's own pages.
+            let _inside = doors.enter(true);
+            let _timer = world.thread.timers.start(true);
+            let _permit = world.capacity.enter(Kind::Page);
+            world.run(false).await;
+            let drain = tokio::task::spawn_local(world.thread.drain(Duration::ZERO));
+            world.run(false).await;
+            assert!(!drain.is_finished() && doors.is_closing(false) && !doors.is_closing(true));
+            world.run(true).await;
+            assert!(connection.is_finished());
+            tokio::time::timeout(Duration::from_secs(30), drain).await.unwrap().unwrap();
+            assert!(!doors.keeps_connections());
+        });
+    }
+
+    #[test]
+    fn listeners_are_closed_when_the_last_accept_loop_is() {
+        run(async {
+            let world = World::new(Config::default());
+            let open = world.thread.entrance.doors.open(false);
+            let close = tokio::task::spawn_local(world.thread.close(false));
+            world.run(false).await;
+            assert!(!close.is_finished());
+            drop(open);
+            tokio::time::timeout(Duration::from_secs(30), close).await.unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_thread_that_is_no_front_thread_may_sleep_as_it_likes() {
+        before_park();
+        after_unpark();
+    }
+}
