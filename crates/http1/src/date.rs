@@ -19,13 +19,14 @@ pub fn imf_fixdate(unix_secs: u64) -> [u8; 29] {
     two_digits(&mut out[5..7], day);
     out[8..11].copy_from_slice(MONTHS[month]);
     two_digits(&mut out[12..14], year / 100);
-    two_digits(&mut out[14..16], year % 100);
+    two_digits(&mut out[14..16], year);
     two_digits(&mut out[17..19], time / 3600);
     two_digits(&mut out[20..22], time / 60 % 60);
     two_digits(&mut out[23..25], time % 60);
     out
 }
 
+/// The last two digits of `n`.
 fn two_digits(out: &mut [u8], n: u64) {
     out[0] = b'0' + (n / 10 % 10) as u8;
     out[1] = b'0' + (n % 10) as u8;

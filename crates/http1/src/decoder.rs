@@ -17,8 +17,8 @@ use crate::{FieldStore, Head, semantics};
 
 /// Longer than every registered method (UPDATEREDIRECTREF has 17 letters).
 const METHOD_MAX: usize = 32;
-/// Clients that once ended a body with a surplus CRLF sent one, some two.
-const EMPTY_LINES_MAX: usize = 2;
+/// Clients that once ended a body with a surplus CRLF sent one, some two: so many bytes of empty lines may come first.
+const EMPTY_LINES_MAX: usize = b"\r\n\r\n".len();
 
 /// Finds and checks one request head; remembers how far it has looked, so that a head that comes
 /// byte by byte costs linear time.
@@ -91,13 +91,12 @@ impl RequestDecoder {
         Ok(Some(line))
     }
 
-    /// Whether the first byte of a request line has come.
+    /// False while what has come may yet be an empty line.
     fn skip_empty_lines(&mut self, input: &[u8]) -> Result<bool, Reject> {
         loop {
             match &input[self.progress.start..] {
-                [] => return Ok(false),
                 [b'\n', ..] => return Err(BARE_LF),
-                [b'\r', ..] if self.progress.start == 2 * EMPTY_LINES_MAX => return Err(EMPTY_LINES),
+                [b'\r', ..] if self.progress.start == EMPTY_LINES_MAX => return Err(EMPTY_LINES),
                 [b'\r', b'\n', ..] => self.progress.start += 2,
                 [b'\r'] => return Ok(false),
                 [b'\r', ..] => return Err(BARE_CR),

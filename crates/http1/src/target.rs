@@ -54,7 +54,6 @@ pub(crate) fn parse_request_line(input: &[u8], method: Part, line: Part) -> Resu
 
 fn parse_version(version: &[u8]) -> Result<Version, Reject> {
     match version {
-        b"HTTP/1.1" => Ok(Version::Http11),
         b"HTTP/1.0" => Ok(Version::Http10),
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'0'..=b'9'] => Ok(Version::Http11),
         [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => Err(VERSION),

@@ -53,6 +53,7 @@ fn bad_chunk_framing_is_refused() {
         ("RFC 9112 7.1", "17 digits", "00000000000000005\r\nhello\r\n"),
         ("RFC 9112 7.1", "data too long", "5\r\nhellox\r\n0\r\n\r\n"),
         ("RFC 9112 7.1", "data too short", "5\r\nhell\r\n0\r\n\r\n"),
+        ("RFC 9112 7.1", "another byte instead of the CR", "5\r\nhelloX\n0\r\n\r\n"),
         ("RFC 9112 7.1", "LF after the data", "5\r\nhello\n0\r\n\r\n"),
         ("RFC 9112 7.1", "CR after the data", "5\r\nhello\r0\r\n\r\n"),
         ("RFC 9112 7.1", "CR and another byte after the data", "5\r\nhello\rX0\r\n\r\n"),

@@ -137,6 +137,27 @@ fn dates_are_imf_fixdate() {
     }
 }
 
+/// The days of `month`, by the rule that every calendar has on its wall.
+fn days_of(year: u64, month: usize) -> u64 {
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    [31, 28 + u64::from(leap), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month]
+}
+
+#[test]
+fn every_day_of_four_centuries_follows_the_one_before() {
+    const WEEK: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const YEAR: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (mut year, mut month, mut day) = (1970, 0, 1);
+    for days in 0..160_000 {
+        let expected = format!("{}, {day:02} {} {year} 23:58:57 GMT", WEEK[days % 7], YEAR[month]);
+        assert_eq!(imf_fixdate(days as u64 * 86_400 + 86_337), *expected.as_bytes());
+        (month, day) = if day == days_of(year, month) { (month + 1, 1) } else { (month, day + 1) };
+        (year, month) = (year + month as u64 / 12, month % 12);
+    }
+    assert!(year > 2400);
+}
+
 #[test]
 fn some_responses_have_no_body() {
     // RFC 9112 6.3

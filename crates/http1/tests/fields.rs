@@ -2,7 +2,7 @@
 
 mod common;
 use common::{assert_refused, request, with_fields};
-use howdah_http1::Limits;
+use howdah_http1::{FieldStore, Limits, RequestDecoder};
 
 #[test]
 fn a_bad_field_line_is_refused() {
@@ -40,6 +40,18 @@ fn a_bad_field_line_is_refused() {
         ),
     ] {
         assert_refused(&Limits::default(), &[(clause, what, &with_fields(line), 400)]);
+    }
+}
+
+#[test]
+fn the_log_hears_the_rule_the_status_and_the_clause() {
+    for (line, heard) in [
+        (": 1\r\n", "field name is empty (400, RFC 9110 5.1)"),
+        ("A : 1\r\n", "whitespace before the colon of a field (400, RFC 9112 5.1)"),
+        ("A(: 1\r\n", "field name is not a token (400, RFC 9110 5.1)"),
+    ] {
+        let refusal = common::refusal(&with_fields(line), &Limits::default()).unwrap();
+        assert_eq!(refusal.to_string(), heard);
     }
 }
 
@@ -91,6 +103,18 @@ fn proxy_is_dropped_whatever_its_case() {
 }
 
 #[test]
+fn a_name_as_long_as_one_that_the_server_knows_is_any_other_name() {
+    // Host, Proxy, Expect, Connection, Content-Type, Content-Length, Transfer-Encoding
+    let names =
+        ["From", "Range", "Accept", "User-Agent", "X-Powered-By", "Accept-Charset", "If-Modified-Since"];
+    let lines: String = names.iter().map(|name| format!("{name}: close\r\n{name}: close\r\n")).collect();
+    let request = request(&with_fields(&lines));
+    let shown: Vec<&str> = request.fields.iter().skip(1).step_by(2).map(|(name, _)| name.as_str()).collect();
+    assert_eq!(shown, names);
+    assert!(request.keep_alive);
+}
+
+#[test]
 fn a_second_content_type_is_refused() {
     // RFC 9110 5.3 and 8.3
     for lines in [
@@ -117,4 +141,20 @@ fn transfer_encoding_is_not_shown() {
     let request = request(&with_fields("Transfer-Encoding: chunked\r\nTE: trailers\r\n"));
     let names: Vec<&str> = request.fields.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["Host", "TE"]);
+}
+
+#[test]
+fn the_number_of_fields_to_come_is_known() {
+    // The authority of the target takes the place of a Host that is not there.
+    for (target, count) in [("/", 2), ("http://a/", 3)] {
+        let input = format!("GET {target} HTTP/1.0\r\nA: 1\r\nB: 2\r\n\r\n");
+        let mut store = FieldStore::new();
+        let mut decoder = RequestDecoder::new(&Limits::default());
+        let mut fields = decoder.decode(input.as_bytes(), &mut store).unwrap().unwrap().fields();
+        for left in (0..count).rev() {
+            assert_eq!(fields.len(), left + 1, "{target}");
+            assert!(fields.next().is_some());
+        }
+        assert_eq!((fields.len(), fields.next()), (0, None), "{target}");
+    }
 }

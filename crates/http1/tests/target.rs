@@ -8,6 +8,7 @@ use howdah_http1::Limits;
 fn a_bad_target_is_refused() {
     let rows = [
         ("RFC 9110 7.1", "fragment", with_target("GET", "/a#b"), 400),
+        ("RFC 9110 7.1", "two fragments", with_target("GET", "/a#b#c"), 400),
         ("RFC 9112 3.2", "control byte", with_target("GET", "/a\x01"), 400),
         ("RFC 9112 3.2", "NUL", with_target("GET", "/a\0"), 400),
         ("RFC 9112 3.2", "DEL", with_target("GET", "/a\x7f"), 400),
