@@ -1,17 +1,14 @@
 //! The queue, the ring's counters and the sleepers, one thread at a time. The interleavings are in `loom/`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's panic is its report")]
 
+mod common;
+
 use howdah_wire::queue::{Claim, Queue, State};
 use howdah_wire::*;
 use std::sync::atomic::Ordering::SeqCst;
 
 fn segment(workers: usize, slots: usize) -> Segment {
-    let shape = Shape { fronts: 1, workers, slots };
-    let layout = std::alloc::Layout::from_size_align(shape.total(), 4096).unwrap();
-    // SAFETY: not of size zero.
-    let memory = unsafe { std::alloc::alloc_zeroed(layout) };
-    // SAFETY: zeroed, page-aligned, never freed.
-    unsafe { Segment::create(memory, shape.total(), shape) }.unwrap()
+    common::segment(Shape { fronts: 1, workers, slots })
 }
 
 /// Queues a slot: its ticket.
@@ -127,6 +124,7 @@ fn the_last_to_sleep_is_the_first_to_be_woken() {
     }
     assert_eq!(cells.sleepers(), 3);
     cells.leave_idle(0);
+    assert!(!cells.mark_woken(0, &workers[0]) && workers[0].wake.load(SeqCst) == 0, "it does not sleep");
     assert_eq!([(); 3].map(|()| cells.pick_sleeper(workers)), [Some(64), Some(129), None]);
 }
 
@@ -158,12 +156,16 @@ fn before_the_head_is_out_nothing_is_consumed_whatever_is_said() {
     let mut response = Outgoing::new(7);
     response.produce(control, 100);
     assert_eq!(response.room_left(control), RESPONSE_RING - 100);
+    assert_eq!(control.answer(7), None, "nor said");
+    response.close(control);
+    assert_eq!(control.answer(7), Some(Answer { produced: 100, ..Answer::default() }), "the last word");
 }
 
 #[test]
 fn one_wrong_word_and_a_response_does_not_count() {
     let segment = segment(1, 1);
     let control = &segment.controls()[0];
+    assert_eq!(control.answer(0), None, "memory that nobody has written to");
     control.reset(7);
     assert_eq!(control.answer(9), None, "nothing has been said");
     let mut response = Outgoing::new(9);

@@ -1,6 +1,8 @@
 //! What becomes of a slot whose worker is dead, case by case. Deaths at every step are in `loom/kill.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's panic is its report")]
 
+mod common;
+
 use howdah_wire::queue::State;
 use howdah_wire::recover::Remains;
 use howdah_wire::*;
@@ -12,12 +14,7 @@ const DEAD: u16 = 2;
 
 /// A segment in which only the words of `SLOT` and of the dead worker say something.
 fn segment(state: State, begun: u32, at: u32) -> Segment {
-    let shape = Shape { fronts: 1, workers: 4, slots: 4 };
-    let layout = std::alloc::Layout::from_size_align(shape.total(), 4096).unwrap();
-    // SAFETY: not of size zero.
-    let memory = unsafe { std::alloc::alloc_zeroed(layout) };
-    // SAFETY: zeroed, page-aligned, never freed.
-    let segment = unsafe { Segment::create(memory, shape.total(), shape) }.unwrap();
+    let segment = common::segment(Shape { fronts: 1, workers: 4, slots: 4 });
     segment.controls()[SLOT as usize].state.store(state.pack(), SeqCst);
     segment.controls()[SLOT as usize].begun.store(begun, SeqCst);
     segment.workers()[usize::from(DEAD)].slot.store(at, SeqCst);

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's panic is its report")]
 
 use howdah_wire::request::{Full, MAX_FIELDS, RequestWriter};
-use howdah_wire::{FieldRecord, RequestRecord, Span};
+use howdah_wire::{FieldRecord, RequestReader, RequestRecord, Span};
 
 const AREA: usize = 16 * 1024;
 
@@ -79,9 +79,10 @@ fn joining_leaves_the_other_fields_alone() {
 fn variables_keep_their_name() {
     let mut area = area();
     let mut writer = RequestWriter::new(&mut area.0);
-    writer.variable(b"CONTENT_LENGTH", b"12").unwrap();
+    let value = writer.variable(b"CONTENT_LENGTH", b"12").unwrap();
     writer.finish();
     assert_eq!(fields(&area), [("CONTENT_LENGTH".to_owned(), "12".to_owned())]);
+    assert_eq!(RequestReader::new(&area.0).text(value), b"12", "by the place that was given");
 }
 
 #[test]
@@ -104,6 +105,51 @@ fn the_record_is_stored_whole() {
     assert_eq!(text(&area, record.query), "q");
     assert_eq!(text(&area, record.protocol), "HTTP/1.1");
     assert_eq!((record.body_length, record.flags, record.fields), (5_000_000_000, 9, 0));
+}
+
+#[test]
+fn what_identifies_a_request_is_read_back() {
+    let mut area = area();
+    let mut writer = RequestWriter::new(&mut area.0);
+    for (put, bytes) in ["GET", "/a%20b?q", "/a b", "q", "HTTP/1.1", "192.0.2.7"].into_iter().enumerate() {
+        let span = writer.put(bytes.as_bytes()).unwrap();
+        let Request { method, uri, path, query, protocol, remote_addr, .. } = &mut writer.record;
+        *[method, uri, path, query, protocol, remote_addr][put] = span;
+    }
+    writer.field(b"Host", b"a").unwrap();
+    writer.field(b"Accept", b"b").unwrap();
+    writer.finish();
+    let reader = RequestReader::new(&area.0);
+    assert_eq!(
+        (reader.method(), reader.uri(), reader.protocol()),
+        (&b"GET"[..], &b"/a%20b?q"[..], &b"HTTP/1.1"[..])
+    );
+    assert_eq!(
+        (reader.path(), reader.query(), reader.remote_addr()),
+        (&b"/a b"[..], &b"q"[..], &b"192.0.2.7"[..])
+    );
+    assert_eq!(
+        [&b"HTTP_HOST"[..], b"HTTP_ACCEPT", b"HTTP_X"].map(|name| reader.field(name)),
+        [Some(&b"a"[..]), Some(b"b"), None]
+    );
+}
+
+#[test]
+fn the_part_in_use_ends_with_the_last_field_or_the_record_s_last_string() {
+    for (last_field, end) in [(None, "remote port"), (Some("value"), "value")] {
+        let mut area = area();
+        let mut writer = RequestWriter::new(&mut area.0);
+        writer.record.remote_port = writer.put(b"remote port").unwrap();
+        if let Some(value) = last_field {
+            writer.field(b"A", b"").unwrap();
+            writer.field(b"B", value.as_bytes()).unwrap();
+        }
+        writer.put(b"the body").unwrap();
+        writer.finish();
+        assert!(RequestReader::new(&area.0).used().ends_with(end.as_bytes()), "{end}");
+    }
+    let nonsense = [0xff; 200];
+    assert_eq!(RequestReader::new(&nonsense).used(), nonsense, "never more than there is");
 }
 
 #[test]

@@ -5,16 +5,11 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use core::mem::offset_of;
 
+mod common;
+use common::memory;
 use howdah_wire::*;
 
 const SHAPE: Shape = Shape { fronts: 2, workers: 3, slots: 4 };
-
-/// Zeroed memory as a mapping gives it: aligned to a page, there until the end.
-fn memory(length: usize) -> *mut u8 {
-    let layout = std::alloc::Layout::from_size_align(length, 4096).unwrap();
-    // SAFETY: the length is not zero.
-    unsafe { std::alloc::alloc_zeroed(layout) }
-}
 
 fn create(shape: Shape, length: usize) -> Result<Segment, ShapeError> {
     // SAFETY: zeroed, page-aligned, never freed.
@@ -22,7 +17,7 @@ fn create(shape: Shape, length: usize) -> Result<Segment, ShapeError> {
 }
 
 fn segment() -> Segment {
-    create(SHAPE, SHAPE.total()).unwrap()
+    common::segment(SHAPE)
 }
 
 #[test]
@@ -157,6 +152,22 @@ fn a_slot_out_of_range_is_refused() {
 }
 
 #[test]
+fn each_slot_has_memory_of_its_own() {
+    let segment = segment();
+    for slot in 0..4 {
+        segment.slot_area(slot).fill(slot as u8 + 1);
+    }
+    for slot in 0..4 {
+        let area = segment.slot_area(slot);
+        assert_eq!(
+            (area.len(), area[0], area[SLOT_STRIDE - 1]),
+            (SLOT_STRIDE, slot as u8 + 1, slot as u8 + 1)
+        );
+    }
+    assert_eq!(segment.extent(0)[0], 0, "nor do they reach into the extents");
+}
+
+#[test]
 fn each_front_thread_has_extents_of_its_own() {
     let segment = segment();
     assert_eq!([0, 1].map(|front| segment.extents_of(front)), [0..16, 16..32]);
@@ -189,6 +200,30 @@ fn a_response_is_read_in_two_runs_around_the_ring_s_end() {
 }
 
 #[test]
+fn a_response_that_is_longer_than_the_ring_is_produced_run_by_run() {
+    let segment = segment();
+    let control = &segment.controls()[1];
+    let mut response = Outgoing::new(7);
+    response.set_head(control, Answer { flags: RESPONSE_HEAD_READY, ..Answer::default() });
+    let bytes: Vec<u8> = (0..RESPONSE_RING + 1000).map(|at| (at / 1000) as u8).collect();
+    let mut produced = 0;
+    for (length, what) in [
+        (RESPONSE_RING - 10, "all of it"),
+        (10, "up to the ring's end"),
+        (600, "what the front has taken"),
+        (0, "the ring is full"),
+    ] {
+        let rest = &bytes[produced..bytes.len().min(produced + RESPONSE_RING - 10)];
+        assert_eq!(segment.produce(1, &mut response, rest), length, "{what}");
+        produced += length;
+        assert!(!control.consume(600), "nobody waits for it");
+    }
+    assert_eq!((response.produced(), response.ticket()), (RESPONSE_RING as u64 + 600, 7));
+    let (first, second) = segment.response(1, 600, RESPONSE_RING);
+    assert_eq!([first, second].concat(), bytes[600..RESPONSE_RING + 600]);
+}
+
+#[test]
 fn a_request_stands_near_the_ring_or_where_there_is_more_room() {
     let segment = segment();
     for (near, at) in [(true, REQUEST_AREA - NEAR_REQUEST), (false, 0)] {
@@ -205,6 +240,30 @@ fn a_request_stands_near_the_ring_or_where_there_is_more_room() {
     assert!(segment.claimed_request(3, 7).is_none(), "it was said to stand elsewhere");
     segment.controls()[3].request_at.store(5, SeqCst);
     assert!(segment.claimed_request(3, 7).is_none(), "a word that is wrong does no harm");
+}
+
+#[test]
+fn a_request_is_believed_as_far_as_its_area_goes() {
+    let segment = segment();
+    let queue = segment.queue();
+    for (near, room) in [(true, NEAR_REQUEST), (false, REQUEST_AREA)] {
+        segment.place_request(3, near);
+        let mut writer = RequestWriter::new(segment.request_area(3, near));
+        writer.record.remote_port = Span { offset: 0, length: u32::MAX };
+        let least = segment.request_area(3, near).len() - writer.room();
+        writer.finish();
+        let ticket = queue.draw().unwrap();
+        segment.stamp(3, near, ticket);
+        for (used, sound) in [(least - 1, false), (least, true), (room, true), (room + 1, false)] {
+            let place = &mut segment.request_area(3, near)[offset_of!(Request, used)..];
+            place[..4].copy_from_slice(&(used as u32).to_ne_bytes());
+            let claimed = segment.claimed_request(3, ticket).map(|(_, used)| used);
+            assert_eq!(claimed, sound.then_some(used), "of {room} bytes");
+        }
+        queue.push(3, ticket);
+        assert_eq!(queue.claim(1).unwrap().ticket, ticket);
+        assert_eq!(segment.peek_request(3, 1).unwrap().len(), room, "nor is more than that copied");
+    }
 }
 
 #[test]
@@ -234,14 +293,15 @@ fn a_request_that_waits_is_taken_over_when_it_is_sound() {
 fn an_extent_is_for_the_request_that_it_was_given_to() {
     let segment = segment();
     assert!(segment.extent_ticket(31).is_some() && segment.extent_ticket(32).is_none());
-    segment.extent_ticket(17).unwrap().store(5, SeqCst);
-    assert_eq!(segment.fronts()[1].extents[1].load(SeqCst), 5);
+    segment.extent_ticket(18).unwrap().store(5, SeqCst);
+    assert_eq!(segment.fronts()[1].extents[2].load(SeqCst), 5);
 }
 
 #[test]
 fn variables_are_asked_for_by_name_and_reported_beside_the_request() {
     let segment = segment();
-    let names = [&b"REMOTE_USER"[..], b"psgix.session"];
+    let long = [b'x'; 200];
+    let names = [&b"REMOTE_USER"[..], b"psgix.session", &long];
     segment.ask_for(names.into_iter()).unwrap();
     let names = segment
         .slot_address(0)
@@ -249,15 +309,31 @@ fn variables_are_asked_for_by_name_and_reported_beside_the_request() {
         .wrapping_add(offset_of!(Header, report_names));
     // SAFETY: so many bytes of the header.
     let stored = unsafe { core::slice::from_raw_parts(names, REPORT_WORDS * 8) };
-    assert!(stored.starts_with(b"\x0bREMOTE_USER\x0dpsgix.session\0"));
-    let long = vec![b'x'; 256];
-    let many = vec![&b"X"[..]; 65];
-    assert!(segment.ask_for([&long[..]].into_iter()).is_err() && segment.ask_for(many.into_iter()).is_err());
+    assert!(stored.starts_with(&[b"\x0bREMOTE_USER\x0dpsgix.session\xc8", &long[..], b"\0"].concat()));
     assert!(segment.report(1).is_empty(), "nothing is reported yet");
     segment.controls()[1].report.store(u32::MAX, SeqCst);
     assert_eq!(segment.report(1).len(), REPORT_AREA, "a worker gone mad");
     segment.controls()[1].reset(1);
     assert!(segment.report(1).is_empty(), "the next request");
+}
+
+#[test]
+fn so_many_variables_may_be_asked_for_as_the_header_has_room_for() {
+    let (x, longest, too_long) = (&b"X"[..], &[b'x'; 255][..], &[b'x'; 256][..]);
+    // 1024 bytes: a byte of length before each name, and one behind the last.
+    for (names, fit) in [
+        (vec![], true),
+        (vec![x, b""], false),
+        (vec![x; 64], true),
+        (vec![x; 65], false),
+        (vec![longest], true),
+        (vec![too_long], false),
+        (vec![longest, longest, longest, &longest[..254]], true),
+        (vec![longest; 4], false),
+    ] {
+        let what = format!("{} of {:?} bytes", names.len(), names.last().map(|name| name.len()));
+        assert_eq!(segment().ask_for(names.into_iter()).is_ok(), fit, "{what}");
+    }
 }
 
 #[test]

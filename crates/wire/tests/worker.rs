@@ -1,0 +1,290 @@
+//! A worker's life through the doors that its C files call, one step at a time. How the steps interleave with the front's
+//! is in `loom/`; here is what each call returns, and what the front finds after it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's panic is its report")]
+
+mod common;
+
+use common::memory;
+use howdah_wire::c_abi::*;
+use howdah_wire::*;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const SHAPE: Shape = Shape { fronts: 3, workers: 3, slots: 6 };
+/// A slot of the last front thread.
+const SLOT: u32 = 5;
+const ME: u16 = 1;
+
+/// A process is one worker, and these tests are one process.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The segment as the front sees it; the test's process is attached to it as a worker.
+struct World {
+    segment: Segment,
+    _turn: MutexGuard<'static, ()>,
+}
+
+fn attach(base: *mut u8, length: usize) -> i32 {
+    // SAFETY: so many bytes are there, and never freed.
+    unsafe { howdah_attach(base, length) }
+}
+
+fn world() -> World {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let base = memory(SHAPE.total());
+    // SAFETY: zeroed, page-aligned, never freed.
+    let segment = unsafe { Segment::create(base, SHAPE.total(), SHAPE) }.unwrap();
+    assert_eq!(attach(base, SHAPE.total()), 0);
+    World { segment, _turn: turn }
+}
+
+impl World {
+    fn control(&self) -> &'static SlotControl {
+        &self.segment.controls()[SLOT as usize]
+    }
+
+    fn cell(&self) -> &'static WorkerCell {
+        &self.segment.workers()[usize::from(ME)]
+    }
+
+    fn front(&self) -> &'static FrontCell {
+        self.segment.front_of(SLOT)
+    }
+
+    /// The front queues a request for `/here` in [`SLOT`]: its ticket.
+    fn queue(&self) -> u64 {
+        self.segment.place_request(SLOT, true);
+        let mut writer = RequestWriter::new(self.segment.request_area(SLOT, true));
+        writer.record.uri = writer.put(b"/here").unwrap();
+        writer.finish();
+        self.control().reset(1);
+        let queue = self.segment.queue();
+        let ticket = queue.draw().unwrap();
+        self.segment.stamp(SLOT, true, ticket);
+        queue.push(SLOT, ticket);
+        ticket
+    }
+
+    /// And this worker claims it.
+    fn claimed(&self) -> u64 {
+        let ticket = self.queue();
+        assert_eq!(howdah_claim(ME), i64::from(SLOT));
+        ticket
+    }
+
+    fn news(&self) -> Vec<u32> {
+        let mut news = Vec::new();
+        self.front().take_news(|slot| news.push(slot));
+        news
+    }
+}
+
+/// What of the request can be read: `used` bytes.
+fn request() -> &'static [u8] {
+    let mut used = usize::MAX;
+    // SAFETY: a place for the number.
+    let start = unsafe { howdah_request(SLOT, &raw mut used) };
+    // SAFETY: so many bytes are readable, by what the call promises.
+    unsafe { core::slice::from_raw_parts(start, used) }
+}
+
+/// Where the next bytes of the response go.
+fn room() -> &'static mut [u8] {
+    let mut length = usize::MAX;
+    // SAFETY: a place for the number.
+    let start = unsafe { howdah_room(SLOT, &raw mut length) };
+    // SAFETY: so many bytes are free, by what the call promises.
+    unsafe { core::slice::from_raw_parts_mut(start, length) }
+}
+
+/// The value to sleep on until there is room, if the worker must.
+fn wait_for_room() -> Option<u32> {
+    let mut seen = 77;
+    // SAFETY: a place for the number.
+    let waits = unsafe { howdah_wait_for_room(SLOT, &raw mut seen) };
+    (waits == 1).then_some(seen)
+}
+
+#[test]
+fn a_mapping_that_does_not_fit_is_told_by_its_number() {
+    let _world = world();
+    let (base, length) = (memory(SHAPE.total()), SHAPE.total());
+    assert_eq!(attach(base, length), 1, "no segment, or one of another version");
+    // SAFETY: zeroed, page-aligned, never freed.
+    let segment = unsafe { Segment::create(base, length, SHAPE) }.unwrap();
+    assert_eq!(attach(base, length - 1), 2, "cut short");
+    assert_eq!(attach(base, length), 0);
+    // SAFETY: the word behind the magic number.
+    unsafe { base.wrapping_add(8).write(0xff) };
+    assert_eq!(attach(base, length), 3, "damaged");
+    assert!(!segment.has_its_header());
+}
+
+#[test]
+fn a_worker_starts_in_the_cell_of_its_number() {
+    let world = world();
+    let cell = howdah_start(ME, 4711, 10);
+    assert!(core::ptr::eq(cell, world.cell()));
+    assert_eq!((world.cell().pid.load(SeqCst), world.cell().since.load(SeqCst)), (4711, 10));
+    assert!(howdah_start(SHAPE.workers as u16, 4712, 10).is_null(), "there is no such cell");
+}
+
+#[test]
+fn a_worker_sleeps_when_nothing_waits_and_nobody_wants_it_to_leave() {
+    let world = world();
+    let cells = world.segment.queue().cells;
+    assert_eq!((howdah_enter_idle(ME, 5), cells.sleepers()), (1, 1));
+    assert_eq!(world.cell().phase.load(SeqCst), WorkerPhase::Idle as u32);
+    howdah_leave_idle(ME);
+    assert_eq!(cells.sleepers(), 0);
+    world.queue();
+    assert_eq!((howdah_enter_idle(ME, 6), howdah_queue_length()), (0, 1), "a request waits");
+    howdah_leave_idle(ME);
+    world.segment.queue().push(0, world.segment.queue().draw().unwrap());
+    assert_eq!(howdah_queue_length(), 2);
+    assert_eq!([howdah_claim(ME), howdah_claim(ME), howdah_claim(ME)], [5, 0, -1]);
+    assert_eq!((howdah_enter_idle(ME, 7), howdah_queue_length()), (1, 0));
+    howdah_leave_idle(ME);
+    world.cell().command.store(Command::Drain as u32, SeqCst);
+    assert_eq!(howdah_enter_idle(ME, 8), 0, "it is to leave");
+    howdah_leave_idle(ME);
+}
+
+#[test]
+fn a_worker_never_looks_for_work_for_longer_than_a_millisecond() {
+    let world = world();
+    for (said, done) in [(0, 0), (20_000, 20_000), (u32::MAX, 1_000_000)] {
+        world.segment.queue().cells.spin.store(said, SeqCst);
+        assert_eq!(howdah_spin(), done);
+    }
+}
+
+#[test]
+fn a_claimed_request_is_read_and_no_other() {
+    let world = world();
+    let ticket = world.claimed();
+    assert_eq!(RequestReader::new(request()).uri(), b"/here");
+    world.segment.stamp(SLOT, true, ticket + 1);
+    assert!(request().is_empty(), "somebody has written over it");
+    assert_eq!([0, 2, 4].map(|slot| howdah_front(slot)), [0, 1, 2], "each front thread has two slots");
+}
+
+#[test]
+fn a_body_is_read_from_the_extent_that_bears_the_request_s_ticket() {
+    let world = world();
+    let ticket = world.claimed();
+    let extent = world.segment.extents_of(2).start;
+    assert!(howdah_extent(SLOT, extent).is_null(), "no request's");
+    world.segment.extent_ticket(extent).unwrap().store(ticket, SeqCst);
+    assert!(core::ptr::eq(howdah_extent(SLOT, extent), world.segment.extent_address(extent)));
+    world.segment.extent_ticket(extent).unwrap().store(ticket + 1, SeqCst);
+    assert!(howdah_extent(SLOT, extent).is_null(), "another request's");
+    assert!(howdah_extent(SLOT, u32::MAX).is_null(), "there is no such extent");
+}
+
+#[test]
+fn a_request_is_served_step_by_step() {
+    let world = world();
+    world.cell().quota.store(2, SeqCst);
+    let (ticket, control) = (world.claimed(), world.control());
+    assert!(core::ptr::eq(howdah_enter(ME, SLOT, 20), control));
+    assert!(world.cell().is_at(SLOT) && !control.is_begun());
+    howdah_begin(SLOT);
+    assert!(control.is_begun());
+    room()[..9].copy_from_slice(b"A: 1\r\nhel");
+    howdah_produce(SLOT, 9);
+    assert_eq!(control.answer(ticket), None, "before the head is ready the front hears of nothing");
+    howdah_set_head(SLOT, 201, RESPONSE_HEAD_READY, 6, 5);
+    let head =
+        Answer { produced: 9, content_length: 5, flags: RESPONSE_HEAD_READY, status: 201, head_length: 6 };
+    assert_eq!(control.answer(ticket), Some(head));
+    assert_eq!((howdah_tell(SLOT), world.news()), (0, vec![SLOT]), "the front is awake");
+    assert!(world.front().try_sleep());
+    assert_eq!((howdah_tell(SLOT), howdah_tell(SLOT)), (1, 0), "it slept, and is woken once");
+    room()[..2].copy_from_slice(b"lo");
+    howdah_produce(SLOT, 2);
+    howdah_add_flags(SLOT, RESPONSE_CLOSE);
+    let all = Answer { produced: 11, flags: RESPONSE_HEAD_READY | RESPONSE_CLOSE, ..head };
+    assert_eq!(control.answer(ticket), Some(all));
+    assert_eq!(world.segment.response(SLOT, 0, 11).0, b"A: 1\r\nhello");
+    assert_eq!(world.news(), [SLOT]);
+    assert!(world.front().try_sleep());
+    assert_eq!((howdah_finish(SLOT, ME, 30), world.news()), (1, vec![SLOT]));
+    assert_eq!(
+        (world.segment.queue().state(SLOT).phase, control.finished_at.load(SeqCst)),
+        (Phase::Done, 30)
+    );
+    assert!(!world.cell().is_at(SLOT));
+    assert_eq!([howdah_count(ME), howdah_count(ME)], [0, 1], "the quota is two");
+}
+
+#[test]
+fn a_response_without_a_length_says_so() {
+    let world = world();
+    let ticket = world.claimed();
+    howdah_set_head(SLOT, 200, RESPONSE_HEAD_READY, 0, -1);
+    assert_eq!(world.control().answer(ticket).unwrap().content_length, LENGTH_UNKNOWN);
+}
+
+#[test]
+fn a_slot_that_was_taken_away_is_no_news() {
+    let world = world();
+    world.claimed();
+    howdah_enter(ME, SLOT, 20);
+    world.segment.queue().release(SLOT);
+    assert!(world.front().try_sleep());
+    assert_eq!((howdah_finish(SLOT, ME, 30), world.news()), (0, vec![]));
+    assert!(!world.cell().is_at(SLOT), "the worker goes on all the same");
+}
+
+#[test]
+fn a_ring_that_is_full_is_waited_for_and_its_end_leads_to_its_start() {
+    let world = world();
+    world.claimed();
+    howdah_set_head(SLOT, 200, RESPONSE_HEAD_READY, 0, -1);
+    assert_eq!((room().len(), wait_for_room()), (RESPONSE_RING, None));
+    let start = room().as_ptr();
+    howdah_produce(SLOT, RESPONSE_RING - 10);
+    assert_eq!(room().len(), 10);
+    assert!(core::ptr::eq(room().as_ptr(), start.wrapping_add(RESPONSE_RING - 10)));
+    howdah_produce(SLOT, 10);
+    assert_eq!((room().len(), wait_for_room()), (0, Some(0)));
+    assert!(world.control().consume(100), "a worker waits");
+    assert!(!world.control().consume(100), "it is woken once");
+    assert_eq!((room().len(), wait_for_room()), (100, None));
+    assert!(core::ptr::eq(room().as_ptr(), start));
+    howdah_produce(SLOT, 100);
+    assert_eq!(wait_for_room(), Some(1), "the value has changed with the room");
+    assert!(world.control().abandon());
+    assert_eq!(wait_for_room(), None, "nobody wants the rest");
+}
+
+#[test]
+fn what_the_log_wants_is_reported_beside_the_request() {
+    let world = world();
+    world.segment.ask_for([&b"REMOTE_USER"[..]].into_iter()).unwrap();
+    // SAFETY: a byte of length and so many bytes.
+    let names = unsafe { core::slice::from_raw_parts(howdah_report_names(), 13) };
+    assert_eq!(names, b"\x0bREMOTE_USER\0");
+    world.claimed();
+    // SAFETY: `REPORT_AREA` bytes are there.
+    let area = unsafe { core::slice::from_raw_parts_mut(howdah_report(SLOT), REPORT_AREA) };
+    area[..5].copy_from_slice(&[&3u16.to_ne_bytes()[..], b"ann"].concat());
+    howdah_reported(SLOT, 5);
+    assert_eq!(reported(&world.segment.report(SLOT), 0), Some(&b"ann"[..]));
+}
+
+#[test]
+fn a_worker_that_leaves_sends_another_for_what_waits() {
+    let world = world();
+    let (cells, workers) = (world.segment.queue().cells, world.segment.workers());
+    cells.enter_idle(2, &workers[2], 1);
+    howdah_give_reason(ME, Leave::Harakiri as u32);
+    assert_eq!(world.cell().leave.load(SeqCst), Leave::Harakiri as u32);
+    assert!(howdah_retire(ME, Leave::Quota as u32).is_null(), "nothing waits");
+    assert_eq!(world.cell().leave.load(SeqCst), Leave::Quota as u32);
+    world.queue();
+    assert!(core::ptr::eq(howdah_retire(ME, Leave::Signal as u32), &raw const workers[2]));
+    assert_eq!((workers[2].wake.load(SeqCst), cells.sleepers()), (1, 0));
+    assert!(howdah_retire(ME, Leave::Signal as u32).is_null(), "nobody sleeps");
+}
