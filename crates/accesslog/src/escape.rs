@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn ltsv_lets_no_field_be_forged() {
-        assert_eq!(run(ltsv, b"x\tstatus:200\nhost:1 \"q\""), r#"x\tstatus:200\nhost:1 "q""#);
+        assert_eq!(run(ltsv, b"x\tstatus:200\r\nhost:1 \"q\""), r#"x\tstatus:200\r\nhost:1 "q""#);
         assert_eq!(run(ltsv, b"\\t \x0b\xe9"), r"\\t \x0b\xe9");
     }
 

@@ -95,3 +95,52 @@ impl Values for Kept {
         Some(&self.bytes[span.start..span.end])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_becomes_of_several_of_one_name() {
+        // (whence, name, of Apache's formats, of Plack's)
+        for (source, name, apache, plack) in [
+            (Source::RequestHeader, "Accept", "1, 2", "1, 2"),
+            (Source::RequestHeader, "cookie", "1; 2", "1; 2"),
+            (Source::RequestTrailer, "Digest", "1, 2", "1, 2"),
+            (Source::ResponseHeader, "Set-Cookie", "1, 2", "1"),
+            (Source::ResponseHeader, "Vary", "1", "1"),
+            (Source::ResponseTrailer, "Server-Timing", "1", "1"),
+            (Source::Environment, "REMOTE_USER", "1", "1"),
+        ] {
+            for (first_only, expected) in [(false, apache), (true, plack)] {
+                let mut needs = Needs::new(first_only);
+                let need = needs.add(source, name.as_bytes());
+                let mut kept = Kept::new();
+                for value in [b"1", b"2"] {
+                    kept.offer(&needs, source, name.as_bytes(), value);
+                }
+                assert_eq!(kept.value(need), Some(expected.as_bytes()), "{source:?} {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_begins_as_a_wanted_one_is_another() {
+        let mut needs = Needs::new(false);
+        let need = needs.add(Source::RequestHeader, b"X-One");
+        let mut kept = Kept::new();
+        for name in ["X-On", "X-One-More", "X-Two"] {
+            kept.offer(&needs, Source::RequestHeader, name.as_bytes(), b"1");
+        }
+        assert_eq!((kept.value(need), kept.value(need + 1)), (None, None));
+    }
+
+    #[test]
+    fn a_store_keeps_its_memory_unless_a_huge_request_has_made_it_large() {
+        for (capacity, kept) in [(16_384, 16_384), (16_385, 0)] {
+            let mut store = Kept { bytes: Vec::with_capacity(capacity), spans: vec![None] };
+            store.clear();
+            assert_eq!((store.bytes.capacity(), store.spans.len()), (kept, 0));
+        }
+    }
+}

@@ -47,6 +47,7 @@ const APACHE: &[(&str, &str)] = &[
     ("%{X-Empty}i", ""),
     ("%{X-Missing}i", "-"),
     ("%{Content-Type}o", "text/html"),
+    ("%{Content-Disposition}o", "attachment; filename=a"),
     ("%{set-cookie}o", "a=1, b=2"),
     ("%{vary}o", "Accept"),
     ("%{X-Empty}o", ""),
@@ -114,6 +115,14 @@ fn where_plack_differs() {
 }
 
 #[test]
+fn a_time_is_that_of_the_begin_or_of_the_end_by_the_format_and_by_its_word() {
+    let [begin, end] = ["%t", "%{end}t"].map(|format| show(format, Compat::Apache, |_| {}));
+    assert!(begin.contains(":05 ") && end.contains(":07 "), "{begin} {end}");
+    assert_eq!(show("%{begin}t %{end}t", Compat::Apache, |_| {}), format!("{begin} {end}"));
+    assert_eq!(show("%{begin}t %{end}t %t", Compat::Plack, |_| {}), format!("{begin} {end} {end}"));
+}
+
+#[test]
 fn what_is_not_there_is_a_dash() {
     let nothing = |record: &mut Record<'_>| *record = Record::default();
     let cases = [
@@ -156,6 +165,11 @@ fn a_user_without_a_name_is_a_pair_of_quotes() {
     let mut kept = howdah_accesslog::Kept::new();
     kept.set(0, b"");
     assert_eq!(common::line(&format, &Record { values: &kept, ..Record::default() }), r#""""#);
+    for (preset, shown) in [("ltsv", "\tuser:\t"), ("json", r#""user":"","#)] {
+        let format = howdah_accesslog::compile(preset, Compat::Apache).unwrap();
+        let line = common::line(&format, &Record { values: &kept, ..Record::default() });
+        assert!(line.contains(shown), "{line}");
+    }
 }
 
 #[test]
@@ -165,6 +179,7 @@ fn the_virtual_host_is_the_hosts_name_alone() {
     {
         assert_eq!(show("%V", Compat::Apache, |record| record.host = host.as_bytes()), expected);
     }
+    assert_eq!(show("%V", Compat::Plack, |record| record.host = b""), "app.example");
 }
 
 #[test]

@@ -4,11 +4,12 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Barrier};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use howdah_accesslog::{Counts, Options, Sink, Target, Writer};
+use howdah_accesslog::{Counts, Options, Sink, Starter, Target, Writer};
 
 const QUICK: Options = Options {
     batch: 64 * 1024,
@@ -68,6 +69,49 @@ fn a_batch_does_not_wait_for_the_delay() {
     }
     eventually("a batch", || read(&path).len() >= 1000);
     assert_eq!(sink.close(PATIENCE), Counts { written: 100, dropped: 0 });
+}
+
+#[test]
+fn neither_a_reopening_nor_the_end_waits_for_the_delay() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let sink = Sink::open(&file(&path), Options { delay: Duration::from_secs(3600), ..QUICK }).unwrap();
+    let writer = sink.writer();
+    put(&writer, "one");
+    fs::rename(&path, dir.path().join("old")).unwrap();
+    assert_eq!(sink.reopen().recv_timeout(PATIENCE), Ok(Ok(())));
+    put(&writer, "two");
+    assert_eq!(sink.close(PATIENCE), Counts { written: 2, dropped: 0 });
+    assert_eq!((read(&dir.path().join("old")), read(&path)), ("one\n".to_owned(), "two\n".to_owned()));
+}
+
+#[test]
+fn a_file_is_opened_anew_once_for_each_asking() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, moved) = (dir.path().join("log"), dir.path().join("moved"));
+    let sink = Sink::open(&file(&path), QUICK).unwrap();
+    let writer = sink.writer();
+    assert_eq!(sink.reopen().recv_timeout(PATIENCE), Ok(Ok(())));
+    fs::rename(&path, &moved).unwrap();
+    put(&writer, "one");
+    eventually("the line", || read(&moved) == "one\n");
+    assert!(!path.exists(), "nobody has asked again");
+}
+
+/// Each of twenty rounds takes a few milliseconds; one that waited for the next attempt would take a second.
+#[test]
+fn lines_that_flow_and_reopenings_wait_for_no_next_attempt() {
+    let dir = tempfile::tempdir().unwrap();
+    let flows = Sink::open(&file(&dir.path().join("log")), QUICK).unwrap();
+    let stalls = Sink::open(&file(Path::new("/dev/full")), QUICK).unwrap();
+    let (writer, start) = (flows.writer(), Instant::now());
+    put(&stalls.writer(), "one");
+    for round in 1..=20 {
+        put(&writer, "one");
+        eventually("the line", || flows.counts().written == round);
+        assert_eq!(stalls.reopen().recv_timeout(PATIENCE), Ok(Ok(())));
+    }
+    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
 }
 
 #[test]
@@ -254,6 +298,64 @@ fn a_command_that_does_not_read_blocks_nobody() {
 }
 
 #[test]
+fn a_command_that_dies_at_once_is_started_once_a_second() {
+    let starts = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&starts);
+    let starter: Starter = Arc::new(move |_, stdin| {
+        noted.lock().unwrap().push(Instant::now());
+        Ok(Command::new("true").stdin(stdin).spawn()?.id())
+    });
+    let sink = Sink::open_by(&Target::parse("|true"), QUICK, starter).unwrap();
+    let writer = sink.writer();
+    eventually("a third start", || {
+        put(&writer, "0123456789");
+        starts.lock().unwrap().len() > 2
+    });
+    for two in starts.lock().unwrap().windows(2) {
+        assert!(two[1] - two[0] > Duration::from_millis(900), "{:?}", two[1] - two[0]);
+    }
+}
+
+#[test]
+fn a_log_whose_command_never_starts_again_keeps_nobody_from_ending() {
+    let (starts, ended) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
+    let (count, end) = (Arc::clone(&starts), Arc::clone(&ended));
+    let starter: Starter = Arc::new(move |_, stdin| {
+        if count.fetch_add(1, SeqCst) > 0 {
+            eventually("the end of the test", || end.load(SeqCst));
+        }
+        Ok(Command::new("true").stdin(stdin).spawn()?.id())
+    });
+    let sink = Sink::open_by(&Target::parse("|true"), QUICK, starter).unwrap();
+    let writer = sink.writer();
+    (0..100).for_each(|_| put(&writer, "0123456789"));
+    eventually("a start that hangs", || starts.load(SeqCst) > 1);
+    let counts = sink.close(Duration::from_millis(300));
+    assert_eq!(counts.written + counts.dropped, 100, "{counts:?}");
+    assert!(!ended.swap(true, SeqCst));
+}
+
+#[test]
+fn a_log_that_is_let_go_has_its_last_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let patient = Options { delay: Duration::from_secs(3600), ..QUICK };
+    let sink = Sink::open(&file(&path), patient).unwrap();
+    let writer = sink.writer();
+    (0..1000).for_each(|_| put(&writer, "0123456789"));
+    drop(sink);
+    assert_eq!(read(&path).lines().count(), 1000);
+}
+
+#[test]
+fn what_clients_sent_is_not_in_a_writers_debug_text() {
+    let sink = Sink::open(&file(Path::new("/dev/null")), QUICK).unwrap();
+    let writer = sink.writer();
+    put(&writer, "a secret");
+    assert_eq!(format!("{writer:?}"), "Writer { .. }");
+}
+
+#[test]
 fn lines_after_the_end_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let sink = Sink::open(&file(&dir.path().join("log")), QUICK).unwrap();
@@ -268,6 +370,21 @@ fn reads_late(dir: &Path) -> Target {
     let (go, log) = (dir.join("go"), dir.join("log"));
     let wait = format!("for i in $(seq 100); do [ -e {} ] && break; sleep 0.1; done", go.display());
     Target::Command(format!("{wait}; exec cat >{}", log.display()))
+}
+
+#[test]
+fn what_is_stuck_at_the_end_is_tried_until_the_deadline() {
+    let dir = tempfile::tempdir().unwrap();
+    let sink = Sink::open(&reads_late(dir.path()), QUICK).unwrap();
+    let writer = sink.writer();
+    (0..20_000).for_each(|_| put(&writer, "0123456789"));
+    let go = dir.path().join("go");
+    let later = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        fs::write(go, "").unwrap();
+    });
+    assert_eq!(sink.close(PATIENCE), Counts { written: 20_000, dropped: 0 });
+    later.join().unwrap();
 }
 
 #[test]

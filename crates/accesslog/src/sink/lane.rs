@@ -60,3 +60,61 @@ impl Lane {
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const SMALL: Options = Options { batch: 10, delay: Duration::ZERO, capacity: 20, report: Duration::ZERO };
+
+    fn push(lane: &Lane, text: &str) -> u32 {
+        lane.push(&SMALL, |out| out.extend_from_slice(text.as_bytes()))
+    }
+
+    #[test]
+    fn the_thread_hears_of_the_first_line_and_of_the_one_that_makes_a_batch() {
+        let lane = Lane::default();
+        let both = signal::DATA | signal::FULL;
+        // (line, what is raised, lines dropped so far)
+        for (text, raised, dropped) in [
+            ("", 0, 0),
+            ("1234\n", signal::DATA, 0),
+            ("678\n", 0, 0),
+            ("\n", signal::FULL, 0),
+            ("1234\n", 0, 0),
+            ("678\n", 0, 0),
+            ("more than there is room for\n", 0, 0),
+            ("\n", 0, 1),
+        ] {
+            assert_eq!((push(&lane, text), lane.dropped()), (raised, dropped), "{text:?}");
+        }
+        assert_eq!(lane.take(Vec::new()).len(), 47);
+        assert_eq!(push(&lane, "12345678\n"), signal::DATA);
+        assert_eq!(lane.take(Vec::new()), b"12345678\n");
+        assert_eq!(push(&lane, "123456789\n"), both);
+    }
+
+    #[test]
+    fn a_lane_that_is_full_or_closed_takes_no_line() {
+        let lane = Lane::default();
+        push(&lane, "1234567890123456789\n");
+        assert_eq!((push(&lane, "\n"), lane.dropped()), (0, 1));
+        assert_eq!(lane.take(Vec::new()).len(), 20);
+        lane.close();
+        assert_eq!((push(&lane, "\n"), lane.dropped()), (0, 2));
+        assert!(lane.take(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn a_buffer_is_emptied_and_used_again_unless_a_stall_has_made_it_huge() {
+        for (capacity, kept) in [(KEEP, KEEP), (KEEP + 1, 0)] {
+            let lane = Lane::default();
+            let mut old = Vec::with_capacity(capacity);
+            old.extend_from_slice(b"written long ago\n");
+            lane.take(old);
+            let empty = lane.take(Vec::new());
+            assert_eq!((empty.len(), empty.capacity()), (0, kept));
+        }
+    }
+}

@@ -8,7 +8,7 @@ use howdah_accesslog::{Compat, ConnectionState, Format, Kept, Record, Source, co
 /// Values for all needs of a format.
 pub(crate) fn kept(format: &Format) -> Kept {
     let mut kept = Kept::new();
-    let values: [(Source, &[u8], &[u8]); 18] = [
+    let values: [(Source, &[u8], &[u8]); 19] = [
         (Source::RequestHeader, b"Referer", b"http://x/\"q\""),
         (Source::RequestHeader, b"user-agent", b"curl/8\\1"),
         (Source::RequestHeader, b"X-Twice", b"one"),
@@ -17,6 +17,7 @@ pub(crate) fn kept(format: &Format) -> Kept {
         (Source::RequestHeader, b"Cookie", b"a=1; sid = x=y ; empty="),
         (Source::RequestHeader, b"Cookie", b"late=z"),
         (Source::ResponseHeader, b"Content-Type", b"text/html; charset=utf-8"),
+        (Source::ResponseHeader, b"Content-Disposition", b"attachment; filename=a"),
         (Source::ResponseHeader, b"Set-Cookie", b"a=1"),
         (Source::ResponseHeader, b"Set-Cookie", b"b=2"),
         (Source::ResponseHeader, b"X-Empty", b""),
