@@ -113,7 +113,7 @@ fn what_identifies_a_request_is_read_back() {
     let mut writer = RequestWriter::new(&mut area.0);
     for (put, bytes) in ["GET", "/a%20b?q", "/a b", "q", "HTTP/1.1", "192.0.2.7"].into_iter().enumerate() {
         let span = writer.put(bytes.as_bytes()).unwrap();
-        let Request { method, uri, path, query, protocol, remote_addr, .. } = &mut writer.record;
+        let RequestRecord { method, uri, path, query, protocol, remote_addr, .. } = &mut writer.record;
         *[method, uri, path, query, protocol, remote_addr][put] = span;
     }
     writer.field(b"Host", b"a").unwrap();

@@ -255,7 +255,7 @@ fn a_request_is_believed_as_far_as_its_area_goes() {
         let ticket = queue.draw().unwrap();
         segment.stamp(3, near, ticket);
         for (used, sound) in [(least - 1, false), (least, true), (room, true), (room + 1, false)] {
-            let place = &mut segment.request_area(3, near)[offset_of!(Request, used)..];
+            let place = &mut segment.request_area(3, near)[offset_of!(RequestRecord, used)..];
             place[..4].copy_from_slice(&(used as u32).to_ne_bytes());
             let claimed = segment.claimed_request(3, ticket).map(|(_, used)| used);
             assert_eq!(claimed, sound.then_some(used), "of {room} bytes");
