@@ -69,7 +69,8 @@ my @cases = (
         my $count = statuses(map { run('sleep 1; "slow"') } 1 .. 12);
         my ($run, $refused) = map { $_ // 0 } delete @{$count}{200, 503};
         is_deeply $count, {}, 'each is run or refused';
-        ok $run >= 3 && $refused >= 5, "three wait at least, two run at most, and the others are refused: $run, $refused";
+        ok $run >= 3 && $refused >= 5,
+            "three wait at least, two run at most, and the others are refused: $run, $refused";
     },
     'it is stuck' => sub {
         is_deeply statuses(map { run('sleep 20') } 1 .. 2), {504 => 2}, 'until its time is over';

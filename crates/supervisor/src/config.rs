@@ -109,7 +109,7 @@ impl Errors {
     /// # Errors
     /// When there are no more descriptors.
     pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self { pipe: self.pipe.try_clone()?, secret: self.secret.clone() })
+        Ok(Self { pipe: self.pipe.try_clone()?, secret: self.secret })
     }
 }
 
