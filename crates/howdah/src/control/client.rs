@@ -28,10 +28,10 @@ pub(crate) fn run(instance: &Instance, request: &ControlRequest, json: bool) -> 
         ControlAnswer::Failed(reason) => bail!("{reason}"),
         ControlAnswer::Done(message) => print(&format!("{message}\n"))?,
         ControlAnswer::Status(snapshot) | ControlAnswer::Snapshot(snapshot) if json => {
-            write(&line(&snapshot))?
+            write(&line(&snapshot))?;
         }
         ControlAnswer::Status(snapshot) | ControlAnswer::Snapshot(snapshot) => {
-            print(&table::render(&snapshot))?
+            print(&table::render(&snapshot))?;
         }
     }
     Ok(ExitCode::SUCCESS)
