@@ -50,14 +50,15 @@ pub(crate) enum Handling {
 }
 
 impl Router {
-    /// The first of the pools is for every path that no other is mounted at.
+    /// The first of the pools is for every path that nothing is mounted at, be it mounted itself or not.
     pub(crate) fn new(pages: Option<Arc<Local>>, pools: &[&'static Pool], ids: &'static Ids) -> Option<Self> {
-        let (&first, others) = pools.split_first()?;
+        let &first = pools.first()?;
         let mount = |pool: &&'static Pool| {
             let mount = pool.setup.mount.as_deref().unwrap_or_default();
             (mount.trim_end_matches('/').as_bytes().to_vec(), *pool)
         };
-        let mut mounted: Vec<_> = others.iter().map(mount).collect();
+        // One alone has everything.
+        let mut mounted: Vec<_> = pools.iter().filter(|_| pools.len() > 1).map(mount).collect();
         mounted.sort_by_key(|(mount, _)| std::cmp::Reverse(mount.len()));
         Some(Self { pages, first, mounted, ids, path: RefCell::default() })
     }
@@ -219,6 +220,28 @@ mod tests {
     fn target(world: &World, line: &str) -> Target {
         let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         with(&head, &client("127.0.0.1", false), |request| router(world).target(request))
+    }
+
+    #[test]
+    fn the_first_application_may_be_mounted_below_another() {
+        run(async {
+            let world = World::with(Config::default(), Terms { max_queue: 1, ..Terms::default() }, |setup| {
+                let first = setup.pools[0].clone();
+                setup.pools.extend(["/", "/app"].map(|mount| beside(&first, mount)));
+                setup.pools[0].mount = Some("/app/first".to_owned());
+            });
+            for (line, expected) in [
+                ("GET /app/first", "/app/first"),
+                ("GET /app/first/x", "/app/first"),
+                ("GET /app/firstly", "/app"),
+                ("GET /app", "/app"),
+                ("GET /other", "/"),
+                ("GET /app/%zz", "/app/first"),
+            ] {
+                let Target::App(pool) = target(&world, line) else { panic!("{line}: a page") };
+                assert_eq!(pool.setup.mount.as_deref(), Some(expected), "{line}");
+            }
+        });
     }
 
     #[test]
