@@ -233,7 +233,8 @@ fn when_space_returns_the_lines_that_waited_are_written_whole() {
     let lines: Vec<String> = (0..1000).map(|number| format!("line {number} {}", "x".repeat(30))).collect();
     lines.iter().for_each(|line| put(&writer, line));
     eventually("a full disk", || read(&path).len() > 8192);
-    thread::sleep(Duration::from_millis(100));
+    // Longer than until the next attempt.
+    thread::sleep(Duration::from_millis(1200));
     assert!(read(&path).len() < 20_000);
     fs::remove_file(&ballast).unwrap();
     eventually("the rest", || sink.counts().written == 1000);
@@ -261,11 +262,13 @@ fn a_disk_that_stays_full_keeps_no_half_line() {
 fn a_command_reads_the_lines_and_sees_their_end() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let target = Target::parse(&format!("|cat >{0}; echo end >>{0}", path.display()));
+    let target = Target::parse(&format!("|cat >{0}; sleep 0.3; echo end >>{0}", path.display()));
     let sink = Sink::open(&target, QUICK).unwrap();
     let writer = sink.writer();
     (0..10_000).for_each(|number| put(&writer, &format!("line {number}")));
+    let start = Instant::now();
     assert_eq!(sink.close(PATIENCE).written, 10_000);
+    assert!(start.elapsed() < PATIENCE / 2, "once it has ended nobody waits any more");
     let text = read(&path);
     assert_eq!(text.lines().count(), 10_001);
     assert!(text.ends_with("line 9999\nend\n"));

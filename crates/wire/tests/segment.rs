@@ -115,28 +115,46 @@ fn a_header_that_was_overwritten_is_refused_and_followed_by_nobody() {
     assert!(attached.has_its_header());
     attached.all_but_header().fill(1);
     assert!(attached.has_its_header());
+    assert_eq!(attached.all_but_header().len(), SHAPE.total() - SHAPE.offsets().fronts_at);
+    assert_eq!(
+        (attached.fronts()[0].sleeping.load(SeqCst), attached.extent(31)[EXTENT - 1]),
+        (0x0101_0101, 1)
+    );
     let next = segment();
     next.ask_as(&attached);
     assert!(next.has_its_header() && next.is(&next) && !next.is(&attached));
 }
 
 #[test]
-fn parts_do_not_overlap() {
-    let offsets = SHAPE.offsets();
-    let ends = [
-        (offsets.fronts_at, size_of::<FrontCell>() * SHAPE.fronts),
-        (offsets.workers_at, size_of::<WorkerCell>() * SHAPE.workers),
-        (offsets.ring_at, 8 * offsets.ring),
-        (offsets.controls_at, size_of::<SlotControl>() * SHAPE.slots),
-        (offsets.slots_at, SLOT_STRIDE * SHAPE.slots),
-        (offsets.extents_at, EXTENT * EXTENTS_PER_FRONT * SHAPE.fronts),
-    ];
-    let mut end = size_of::<Header>();
-    for (at, length) in ends {
-        assert!(at >= end && at % 4096 == 0, "{at} lies in what ends at {end}");
-        end = at + length;
+fn each_part_begins_on_the_first_page_behind_the_one_before() {
+    for shape in [SHAPE, Shape { fronts: MAX_FRONTS, workers: MAX_WORKERS, slots: MAX_SLOTS }] {
+        let offsets = shape.offsets();
+        let parts = [
+            (offsets.fronts_at, size_of::<FrontCell>() * shape.fronts),
+            (offsets.workers_at, size_of::<WorkerCell>() * shape.workers),
+            (offsets.ring_at, 8 * offsets.ring),
+            (offsets.controls_at, size_of::<SlotControl>() * shape.slots),
+            (offsets.slots_at, SLOT_STRIDE * shape.slots),
+            (offsets.extents_at, EXTENT * EXTENTS_PER_FRONT * shape.fronts),
+        ];
+        let mut end = size_of::<Header>();
+        for (at, length) in parts {
+            assert_eq!(at, end.next_multiple_of(4096), "{shape:?}: what is before ends at {end}");
+            end = at + length;
+        }
+        assert_eq!(end, shape.total());
     }
-    assert_eq!(end, offsets.total);
+}
+
+#[test]
+fn the_queue_s_ring_is_a_power_of_two_with_four_places_for_each_slot_and_some_to_spare() {
+    for slots in [1, 16, 17, 1000, MAX_SLOTS] {
+        let (ring, least) = (Shape { slots, ..SHAPE }.offsets().ring, 4 * slots + 4 * MAX_FRONTS);
+        assert!(
+            ring.is_power_of_two() && (least..2 * least).contains(&ring),
+            "{ring} places for {slots} slots"
+        );
+    }
 }
 
 #[test]

@@ -59,4 +59,11 @@ mod tests {
             assert_eq!(Target::parse(text), expected);
         }
     }
+
+    #[test]
+    fn a_log_is_called_in_messages_as_it_was_written() {
+        for (text, name) in [("-", "standard output"), ("access.log", "access.log"), ("| cat", "|cat")] {
+            assert_eq!(Target::parse(text).to_string(), name);
+        }
+    }
 }
