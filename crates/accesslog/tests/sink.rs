@@ -301,6 +301,27 @@ fn a_command_that_does_not_read_blocks_nobody() {
 }
 
 #[test]
+fn a_command_that_has_ended_gets_no_line_though_another_process_holds_its_pipe() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let script = format!("sleep 20 <&0 & read line; echo \"$line\" >>{}", path.display());
+    let pids = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&pids);
+    let starter: Starter = Arc::new(move |_, stdin| {
+        let pid = Command::new("sh").args(["-c", &script]).stdin(stdin).spawn()?.id();
+        noted.lock().unwrap().push(pid);
+        Ok(pid)
+    });
+    let sink = Sink::open_by(&Target::parse("|sh"), QUICK, starter).unwrap();
+    let writer = sink.writer();
+    put(&writer, "one");
+    let stat = format!("/proc/{}/stat", pids.lock().unwrap()[0]);
+    eventually("the command's end", || read(Path::new(&stat)).contains(") Z "));
+    put(&writer, "two");
+    eventually("the second line", || read(&path) == "one\ntwo\n");
+}
+
+#[test]
 fn a_command_that_dies_at_once_is_started_once_a_second() {
     let starts = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&starts);

@@ -109,10 +109,21 @@ fn the_ring_lasts_for_ever_and_refuses_when_full() {
         assert!(queue.cancel(0, ticket));
         cancelled += 1;
     }
-    assert!(cancelled > 2 * 3, "only {cancelled} places");
+    assert_eq!(cancelled + 1, queue.ring.len() - MAX_FRONTS, "room for each front thread's next is kept");
     assert_eq!(claimed(&queue, 0), Some(1));
     assert!(push(&queue, 0).is_some());
     assert_eq!(claimed(&queue, 0), Some(0));
+}
+
+#[test]
+fn cancelled_requests_alone_never_fill_the_ring() {
+    let queue = segment(1, 2).queue();
+    for round in 0..1000 {
+        let ticket = push(&queue, 0).unwrap_or_else(|| panic!("no room in round {round}"));
+        assert!(queue.cancel(0, ticket));
+    }
+    assert!(queue.length() < queue.ring.len() as u64);
+    assert_eq!(claimed(&queue, 0), None);
 }
 
 #[test]
@@ -216,6 +227,21 @@ fn ends_of_the_queue_that_cannot_be_are_found_out() {
 }
 
 #[test]
+fn ends_of_the_queue_that_can_be_are_not_doubted() {
+    let queue = segment(1, 4).queue();
+    let mut head = 0;
+    assert!(queue.doubt(&mut head).is_none() && !queue.is_stuck(), "nothing has been queued");
+    push(&queue, 0).unwrap();
+    assert_eq!(claimed(&queue, 0), Some(0));
+    assert_eq!(queue.doubt(&mut head), None, "all has been claimed");
+    // Each front thread may have drawn a ticket that its tail does not show yet.
+    queue.tickets.fetch_add(MAX_FRONTS as u64, SeqCst);
+    assert_eq!(queue.doubt(&mut head), None);
+    queue.tickets.fetch_add(1, SeqCst);
+    assert_eq!(queue.doubt(&mut head), Some("the queue's tail is not where the front has put it"));
+}
+
+#[test]
 fn a_waiting_request_that_nobody_will_find_is_found_out() {
     let segment = segment(2, 4);
     let queue = segment.queue();
@@ -254,10 +280,10 @@ fn news_is_taken_once() {
     let front = &segment.fronts()[0];
     assert!(front.try_sleep());
     assert!(front.tell(700));
-    assert!(!front.tell(3) && !front.tell(700));
+    assert!(!front.tell(3) && !front.tell(700) && !front.tell(MAX_SLOTS as u32 - 1));
     assert!(!front.try_sleep());
     let mut heard = Vec::new();
     front.take_news(|slot| heard.push(slot));
-    assert_eq!(heard, [3, 700]);
+    assert_eq!(heard, [3, 700, MAX_SLOTS as u32 - 1]);
     assert!(!front.has_news());
 }
