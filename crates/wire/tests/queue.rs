@@ -285,5 +285,7 @@ fn news_is_taken_once() {
     let mut heard = Vec::new();
     front.take_news(|slot| heard.push(slot));
     assert_eq!(heard, [3, 700, MAX_SLOTS as u32 - 1]);
-    assert!(!front.has_news());
+    assert!(!front.has_news() && front.try_sleep());
+    front.wake_up();
+    assert!(!front.tell(3), "a thread that is awake looks by itself");
 }

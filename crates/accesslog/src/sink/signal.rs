@@ -52,3 +52,20 @@ impl Signal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_wait_lasts_until_its_flag_is_raised_or_its_time_is_over() {
+        let (signal, start) = (Signal::default(), Instant::now());
+        signal.raise(FULL);
+        signal.wait(DATA | REOPEN, Some(start + Duration::from_millis(50)));
+        assert!(start.elapsed() >= Duration::from_millis(50), "another flag is none of its business");
+        signal.wait(FULL | STOP, None);
+        signal.clear(FULL);
+        assert!(!signal.has(FULL));
+    }
+}
