@@ -54,7 +54,7 @@ fn lines_arrive_without_a_push_within_the_delay() {
     eventually("the lines", || read(&path) == "one\ntwo\n");
     put(&writer, "three");
     eventually("the third line", || read(&path).ends_with("three\n"));
-    assert_eq!(sink.counts(), Counts { written: 3, dropped: 0 });
+    eventually("its count", || sink.counts() == Counts { written: 3, dropped: 0 });
 }
 
 #[test]
