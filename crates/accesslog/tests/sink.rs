@@ -304,7 +304,7 @@ fn a_command_that_does_not_read_blocks_nobody() {
 fn a_command_that_has_ended_gets_no_line_though_another_process_holds_its_pipe() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let script = format!("sleep 20 <&0 & read line; echo \"$line\" >>{}", path.display());
+    let script = format!("exec 3<&0; sleep 20 <&3 & read line; echo \"$line\" >>{}", path.display());
     let pids = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&pids);
     let starter: Starter = Arc::new(move |_, stdin| {

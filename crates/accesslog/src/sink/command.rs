@@ -19,22 +19,31 @@ pub(super) fn start(command: &str, stdin: OwnedFd) -> io::Result<u32> {
 
 /// A command, by its process id: it was perhaps not this code that started it, but it is a child of this process.
 #[derive(Debug)]
-pub(super) struct Child(Option<Pid>);
+pub(super) struct Child {
+    pid: Option<Pid>,
+    /// How it ended, once that is known.
+    ended: Option<ExitStatus>,
+}
 
 impl Child {
     pub(super) fn of(pid: u32) -> Self {
-        Self(i32::try_from(pid).ok().and_then(Pid::from_raw))
+        Self { pid: i32::try_from(pid).ok().and_then(Pid::from_raw), ended: None }
     }
 
     /// How it ended, once it has. The id is not used again after that: it may be another process's.
     pub(super) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        let Some(pid) = self.0 else { return Err(ErrorKind::NotFound.into()) };
+        if self.ended.is_some() {
+            return Ok(self.ended);
+        }
+        let Some(pid) = self.pid else { return Err(ErrorKind::NotFound.into()) };
         let ended = waitpid(Some(pid), WaitOptions::NOHANG);
         if !matches!(ended, Ok(None)) {
-            self.0 = None;
+            self.pid = None;
         }
-        Ok(ended?.map(|(_, status)| ExitStatus::from_raw(status.as_raw())))
+        self.ended = ended?.map(|(_, status)| ExitStatus::from_raw(status.as_raw()));
+        Ok(self.ended)
     }
+
     /// A pipe takes bytes even when its reader has just died: look before.
     pub(super) fn refuse_if_ended(&mut self) -> io::Result<()> {
         match self.try_wait() {
