@@ -11,8 +11,6 @@ PROVE   ?= prove
 PYTHON  ?= python3
 TESTS   ?= t/
 FUZZ_SECONDS ?= 30
-# Crates whose imports run downward; those of crates/front do not all.
-ROOMS := accesslog front howdah http1 metrics supervisor sys wire
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
 export CARGO
 
@@ -62,7 +60,7 @@ lint: deps ## rustfmt, clippy, licences, imports, C warnings, perltidy, perlcrit
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	$(CARGO) clippy -p howdah --no-default-features --locked --quiet -- -D warnings
 	tools/lint-licences
-	tools/lint-rooms $(ROOMS)
+	tools/lint-rooms
 	$(CARGO) test --locked --quiet -p howdah-wire --test header
 	$(CC) -fsyntax-only -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Werror $(shell $(PERL) -MExtUtils::Embed -e ccopts) -Ixs xs/*.c
 	tools/lint-perl
