@@ -365,6 +365,8 @@ mod tests {
             (100, 0, 95, true),
             (16, 14, 0, false),
             (16, 14, 1, true),
+            (20_000, 10_000, 9_488, false),
+            (20_000, 10_000, 9_489, true),
         ] {
             let capacity = capacity(most, most);
             let _connections: Vec<_> = (0..connections).map(|_| capacity.enter(Kind::Connection)).collect();

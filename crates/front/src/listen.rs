@@ -430,10 +430,11 @@ mod tests {
         let path = directory.path().join("app.sock");
         let host = bind(&Address::Host("127.0.0.1".to_owned(), 0)).unwrap();
         let any = bind(&Address::Any(0)).unwrap();
+        let machine = rustix::system::uname().nodename().to_str().unwrap().to_owned();
         let unix = bind(&Address::Unix(path.clone())).unwrap();
         for (listener, name, port, path) in [
             (&host, "127.0.0.1".to_owned(), host.origin.port.as_str(), None),
-            (&any, host_name(), any.origin.port.as_str(), None),
+            (&any, machine, any.origin.port.as_str(), None),
             (&unix, "localhost".to_owned(), "80", Some(path)),
         ] {
             let origin = &listener.origin;

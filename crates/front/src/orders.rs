@@ -190,14 +190,13 @@ mod tests {
         segment: Segment,
     }
 
-    /// Starts one with a listener, and gives it a worker.
+    /// Starts one with a listener.
     fn house() -> (House, SocketAddr) {
         let (mut setup, reports) = set_up(Config::default(), Terms::default());
         let segment = setup.pools[0].segment;
         let (listener, address) = listener();
         setup.listeners.push(listener);
         let front = Front::start(setup).unwrap();
-        front.worker_up(0, 0, channel());
         (House { front, reports, worker: Worker::new(0, segment), segment }, address)
     }
 
@@ -214,19 +213,27 @@ mod tests {
 
     /// Runs a test on the event loop of a front thread, for a bounded time.
     fn run(test: impl Future<Output = ()>) {
-        let bounded = async { tokio::time::timeout(Duration::from_secs(60), test).await.expect("it hangs") };
+        let bounded = async { tokio::time::timeout(Duration::from_secs(30), test).await.expect("it hangs") };
         runtime().unwrap().block_on(bounded);
     }
 
-    /// What a client gets for a request: the first line, and whether the connection is closed behind it.
+    /// What a client gets for a request of which that worker runs: the first line, and whether the connection is closed.
     async fn get(address: SocketAddr, worker: &Worker) -> (String, bool) {
+        ask(address, || {
+            worker.serve();
+        })
+        .await
+    }
+
+    /// What a client gets for a request while `meanwhile` goes on.
+    async fn ask(address: SocketAddr, mut meanwhile: impl FnMut()) -> (String, bool) {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.writable().await.unwrap();
         stream.try_write(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
         let mut received = [0; 4096];
         loop {
             tokio::time::sleep(Duration::from_millis(1)).await;
-            worker.serve();
+            meanwhile();
             if let Ok(length) = stream.try_read(&mut received) {
                 let text = String::from_utf8(received[..length].to_vec()).unwrap();
                 let line = text.lines().next().unwrap_or_default().to_owned();
@@ -260,6 +267,44 @@ mod tests {
             house.front.close().await;
             assert!(TcpStream::connect(address).await.is_err());
         });
+    }
+
+    #[test]
+    fn a_worker_that_is_up_is_listened_to() {
+        run(async {
+            let (house, _address) = house();
+            let (ours, theirs) = howdah_sys::socketpair_seqpacket().unwrap();
+            rustix::io::ioctl_fionbio(&theirs, true).unwrap();
+            house.front.worker_up(0, 0, ours);
+            let asked = howdah_sys::encode_message(howdah_wire::Message { kind: 77, slot: 0, value: 0 });
+            howdah_sys::send_with_fds(&theirs, &asked, &[]).unwrap();
+            let mut packet = [0; 64];
+            while howdah_sys::recv_with_fds(&theirs, &mut packet).is_err() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let (refusal, _) = howdah_sys::decode_message(&packet).unwrap();
+            assert_eq!((refusal.kind, refusal.value), (77, 1));
+        });
+    }
+
+    #[test]
+    fn the_client_of_a_worker_that_has_died_hears_how() {
+        for (loss, line) in
+            [(Loss::Exited, "HTTP/1.1 500 Internal Server Error"), (Loss::Killed, "HTTP/1.1 502 Bad Gateway")]
+        {
+            let test = async move {
+                let (house, address) = house();
+                let dies = || {
+                    let Some(claimed) = house.worker.claim() else { return };
+                    house.worker.begin(&claimed);
+                    let front = house.front.clone();
+                    tokio::task::spawn_local(async move { front.worker_gone(0, 0, loss).await });
+                };
+                assert_eq!(ask(address, dies).await.0, line);
+            };
+            // A thread becomes a front thread once.
+            std::thread::spawn(move || run(test)).join().unwrap();
+        }
     }
 
     #[test]

@@ -385,6 +385,19 @@ mod tests {
     }
 
     #[test]
+    fn a_front_thread_hears_of_the_sleeps_of_its_event_loop() {
+        run(async {
+            let (setup, _reports) = set_up(Config::default(), Terms::default());
+            let thread = Thread::install(setup).unwrap();
+            let sleeps = || thread.pools[0].dispatch.borrow().cell.sleeping.load(SeqCst) == 1;
+            before_park();
+            assert!(sleeps());
+            after_unpark();
+            assert!(!sleeps());
+        });
+    }
+
+    #[test]
     fn a_thread_that_is_no_front_thread_may_sleep_as_it_likes() {
         before_park();
         after_unpark();

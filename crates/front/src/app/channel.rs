@@ -289,13 +289,14 @@ mod tests {
         run(async {
             let world = World::new(Config::default());
             let (mut job, exchange, own, _other) = running(&world).await;
+            let most = vec![b'x'; 64 * 1024];
             for (status, sent, word) in [(100, true, 0), (103, true, 0), (199, false, 1)] {
-                own.send(INTERIM, 0, status, b"Link: x\r\n");
+                own.send(INTERIM, 0, status, &most);
                 let event = arrived(&world, || next(&mut job, &exchange)).await;
                 let Some(Event::Interim { status: said, lines }) = event else {
                     panic!("{status} has not come")
                 };
-                assert_eq!((u64::from(said), lines.as_slice()), (status, &b"Link: x\r\n"[..]));
+                assert!(u64::from(said) == status && lines == most);
                 job.interim_sent(sent);
                 assert_eq!(own.answer().map(|answer| (answer.0, answer.1)), Some((INTERIM, word)));
             }
@@ -347,13 +348,30 @@ mod tests {
         });
     }
 
+    /// Whether nobody listens to that worker any more, after a bounded time.
+    async fn is_left(world: &World, worker: u16) -> bool {
+        let left = || Arc::strong_count(&world.pool().channels.borrow()[&worker]) == 1;
+        arrived(world, || left().then_some(())).await.is_some()
+    }
+
+    #[test]
+    fn nobody_listens_to_a_worker_whose_packets_are_longer_than_may_be() {
+        run(async {
+            let world = World::new(Config::default());
+            let (_job, _exchange, own, _other) = running(&world).await;
+            own.send(77, 0, 0, &[b'x'; 65 * 1024]);
+            assert!(is_left(&world, 0).await);
+            assert!(own.answer().is_none());
+        });
+    }
+
     #[test]
     fn a_worker_that_is_gone_is_not_missed() {
         run(async {
             let world = World::new(Config::default());
             let (job, _exchange, own, _other) = running(&world).await;
             drop(own);
-            world.run(false).await;
+            assert!(is_left(&world, 0).await);
             job.interim_sent(true);
             world.pool().channels.borrow_mut().clear();
             job.interim_sent(true);

@@ -123,11 +123,15 @@ impl Dispatch {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use howdah_wire::LENGTH_UNKNOWN;
 
     use super::*;
+    use crate::config::Config;
     use crate::sample::bench::Bench;
     use crate::sample::worker::{Claimed, Worker};
+    use crate::sample::world::{World, run};
 
     /// Inspects until something is said; how often that was, and what.
     fn found(bench: &mut Bench) -> (usize, Vec<&'static str>) {
@@ -338,6 +342,17 @@ mod tests {
         assert_eq!((inspected(), inspected()), (news.to_vec(), vec![]), "it goes on");
         worker.finish(claimed);
         assert_eq!((inspected(), inspected()), (news.to_vec(), vec![]), "it has ended");
+    }
+
+    #[test]
+    fn the_program_hears_which_segment_is_damaged() {
+        run(async {
+            let mut world = World::new(Config::default());
+            let segment = world.pool().setup.segment;
+            segment.queue().cells.head.value.store(1000, Relaxed);
+            world.wait(Duration::from_millis(1));
+            assert!(world.damaged.try_recv().unwrap().segment.is(&segment));
+        });
     }
 
     #[test]
