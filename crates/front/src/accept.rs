@@ -56,7 +56,7 @@ pub(crate) struct Entrance {
 impl Entrance {
     /// Accepts until the thread closes its listeners; then takes those who have connected already, and no more.
     pub(crate) async fn accept(self, listener: Listener) {
-        let for_pages = listener.origin.only_local;
+        let for_pages = listener.origin.pages_only;
         let _open = self.doors.open(for_pages);
         let watched = match listener.watch() {
             Ok(watched) => watched,
@@ -103,7 +103,7 @@ impl Entrance {
                 if !has_somebody(listener) {
                     return Turn::Empty;
                 }
-                if !self.room.dismiss(listener.origin.only_local) {
+                if !self.room.dismiss(listener.origin.pages_only) {
                     return Turn::Full;
                 }
                 // The one that has to go ends its task.
@@ -115,7 +115,7 @@ impl Entrance {
                 Ok((socket, address)) => self.start(listener, socket, address, permit),
                 Err(Errno::AGAIN) => return Turn::Empty,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                    self.room.dismiss(listener.origin.only_local);
+                    self.room.dismiss(listener.origin.pages_only);
                     return Turn::Refused;
                 }
                 // The connection was gone before it was accepted.
@@ -158,7 +158,7 @@ fn client(listener: &Listener, peer: Option<SocketAddr>) -> Client {
 }
 
 fn kind_of(listener: &Listener) -> Kind {
-    if listener.origin.only_local { Kind::Page } else { Kind::Connection }
+    if listener.origin.pages_only { Kind::Page } else { Kind::Connection }
 }
 
 /// Whether a connection waits to be accepted.

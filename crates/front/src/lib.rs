@@ -9,7 +9,7 @@
 //! pages       handler: status, metrics and health, answered by the server itself; who may see them
 //! app         handler: an application, whose workers run the request
 //! response    what handlers yield: head and body
-//! fill        a request in the form in which a slot holds it
+//! request_record   a request in the form in which a slot holds it
 //! slots       this thread's slots in an application's segment: queue, wake-ups, responses, recovery
 //! exchange    one request and its response under way; where everybody leaves what they have for it
 //! outflow     what clients have not taken yet, how slowly they take it, where that lies
@@ -37,7 +37,7 @@ mod route;
 mod pages;
 mod app;
 mod response;
-mod fill;
+mod request_record;
 mod slots;
 mod exchange;
 mod outflow;
@@ -66,7 +66,7 @@ pub use howdah_http1::Limits;
 pub use listen::{ListenError, Listener};
 pub use orders::{Front, runtime};
 pub use outflow::Stock;
-pub use pages::{Answer, Local, LocalPage, LocalPlace, Question, Visitor};
+pub use pages::{Answer, OwnPage, OwnPages, PagePath, Question, Visitor};
 pub use record::{AccessLog, SlowLog};
 pub use repeated::{Again, Repeated};
 pub use reports::{Damaged, Loss, Overdue};

@@ -39,7 +39,7 @@ pub(crate) struct Origin {
     /// A Unix socket's path, or its name behind an `@`.
     pub(crate) path: Option<PathBuf>,
     /// Has nothing but the front's own pages.
-    pub(crate) only_local: bool,
+    pub(crate) pages_only: bool,
 }
 
 /// A bound socket.
@@ -113,10 +113,10 @@ impl Listener {
         Ok(adopted.with_pages_only(pages_only))
     }
 
-    fn with_pages_only(self, only_local: bool) -> Self {
+    fn with_pages_only(self, pages_only: bool) -> Self {
         let Origin { name, port, path, .. } = &*self.origin;
         let (name, port, path) = (name.clone(), port.clone(), path.clone());
-        Self { origin: Arc::new(Origin { name, port, path, only_local }), ..self }
+        Self { origin: Arc::new(Origin { name, port, path, pages_only }), ..self }
     }
 
     /// Another handle to the same socket, for another front thread.
@@ -196,7 +196,7 @@ impl Listener {
         let name = if wildcard.is_some() { host_name() } else { address.ip().to_string() };
         let near = wildcard.map_or(address, |(loopback, _)| SocketAddr::new(loopback, port));
         let reach = wildcard.map(|(_, every)| format!("{every}, {address}"));
-        let origin = Arc::new(Origin { name, port: port.to_string(), path: None, only_local: false });
+        let origin = Arc::new(Origin { name, port: port.to_string(), path: None, pages_only: false });
         Self { socket, origin, file: None, url: format!("http://{near}"), reach }
     }
 
@@ -248,7 +248,7 @@ impl Listener {
         let url = format!("unix:{}", path.display());
         // PSGI wants a port that is not empty; the proxy in front of a Unix socket most likely listens on 80.
         let (name, port) = ("localhost".to_owned(), "80".to_owned());
-        let origin = Origin { name, port, path: Some(path), only_local: false };
+        let origin = Origin { name, port, path: Some(path), pages_only: false };
         Self { socket, origin: Arc::new(origin), file, url, reach: None }
     }
 }
@@ -368,7 +368,7 @@ mod tests {
             let path = directory.path().join(name);
             let bound = Listener::bind(&Address::Unix(path.clone()), &options).unwrap();
             let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
-            assert_eq!((Some(mode), bound.origin.only_local), (options.mode, options.pages_only), "{name}");
+            assert_eq!((Some(mode), bound.origin.pages_only), (options.mode, options.pages_only), "{name}");
         }
     }
 
@@ -439,7 +439,7 @@ mod tests {
         ] {
             let origin = &listener.origin;
             assert_eq!((&origin.name, origin.port.as_str(), &origin.path), (&name, port, &path));
-            assert!(!origin.port.is_empty() && origin.port != "0" && !origin.only_local);
+            assert!(!origin.port.is_empty() && origin.port != "0" && !origin.pages_only);
             let handle = || listener.socket().try_clone().unwrap();
             let adopted = Listener::adopt(handle(), &ListenOptions::default()).unwrap();
             assert_eq!(
@@ -448,7 +448,7 @@ mod tests {
             );
             let local = Listener::inherit(handle(), true).unwrap();
             let kept = (&local.origin.name, local.origin.port.as_str(), &local.origin.path);
-            assert_eq!((kept, local.origin.only_local), ((&name, port, &path), true));
+            assert_eq!((kept, local.origin.pages_only), ((&name, port, &path), true));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Request ids: one name for a request in every log, ours, the application's and those of the servers before us.
 //!
-//! A client's X-Request-Id is taken over when it is [sane](is_sane), else one is made. `fill` puts it among the
+//! A client's X-Request-Id is taken over when it is [sane](is_sane), else one is made. `request_record` puts it among the
 //! request's fields, so the application finds it as HTTP_X_REQUEST_ID; the response's head bears it, too.
 
 use std::cell::Cell;

@@ -11,18 +11,18 @@ use howdah_wire::RequestReader;
 use crate::app::{Job, Pool};
 use crate::exchange::Exchange;
 use crate::fault::Fault;
-use crate::fill::{self, Body};
-use crate::pages::{Found, Local, PageJob};
+use crate::pages::{Found, OwnPages, PageJob};
 use crate::record::{Account, Identity};
 use crate::request::Request;
 use crate::request_id::Ids;
+use crate::request_record::{self, Body};
 use crate::response::Event;
 use crate::slots::Spool;
 
 /// The handlers of a front thread.
 #[derive(Debug)]
 pub(crate) struct Router {
-    pages: Option<Arc<Local>>,
+    pages: Option<Arc<OwnPages>>,
     /// For every path that no other takes.
     first: &'static Pool,
     /// With where they are mounted, the longest path first.
@@ -51,7 +51,11 @@ pub(crate) enum Handling {
 
 impl Router {
     /// The first of the pools is for every path that nothing is mounted at, be it mounted itself or not.
-    pub(crate) fn new(pages: Option<Arc<Local>>, pools: &[&'static Pool], ids: &'static Ids) -> Option<Self> {
+    pub(crate) fn new(
+        pages: Option<Arc<OwnPages>>,
+        pools: &[&'static Pool],
+        ids: &'static Ids,
+    ) -> Option<Self> {
         let &first = pools.first()?;
         let mount = |pool: &&'static Pool| {
             let mount = pool.setup.mount.as_deref().unwrap_or_default();
@@ -128,7 +132,7 @@ impl Router {
 
     /// Keeps the words of a request that goes into no slot, for its answer and the log.
     pub(crate) fn set_aside(&self, account: &mut Account, request: &Request<'_>) {
-        if let Some((words, id)) = fill::copy(request, self.ids) {
+        if let Some((words, id)) = request_record::copy(request, self.ids) {
             account.request = Some(words);
             account.id = id;
         }

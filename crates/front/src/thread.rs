@@ -23,7 +23,7 @@ use crate::exchange::Desks;
 use crate::h1;
 use crate::listen::Listener;
 use crate::outflow::{Holding, Stock};
-use crate::pages::Local;
+use crate::pages::OwnPages;
 use crate::record::{AccessLog, Records, SlowLog};
 use crate::request_id::Ids;
 use crate::room::Room;
@@ -55,7 +55,7 @@ pub struct Setup {
     /// Where they are counted; each thread has its own.
     pub recorder: Recorder,
     /// Pages that the front answers by itself.
-    pub local: Option<Arc<Local>>,
+    pub local: Option<Arc<OwnPages>>,
     /// Bounds what clients cost; the same for all threads.
     pub capacity: &'static Capacity,
     /// What responses hold for slow clients; one for all threads.

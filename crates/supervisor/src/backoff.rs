@@ -1,6 +1,6 @@
 //! Waiting longer after each failure.
 //!
-//! Workers that were started together and fail together count once, otherwise a pool of fifty would reach the longest
+//! Workers that were started together and fail together count once, otherwise a crew of fifty would reach the longest
 //! wait on its first bad day. Only something started after the last failure can show that things are well again.
 
 use std::time::{Duration, Instant};

@@ -6,13 +6,13 @@ use std::time::Instant;
 use howdah_sys::{ExitKind, Pid};
 use howdah_wire::Leave;
 
+use crate::counts::Cause;
+use crate::crew::leave_of;
 use crate::end::End;
 use crate::error::{ReloadError, StartError};
 use crate::event::{Event, Recovery};
 use crate::generation::Role;
-use crate::pool::leave_of;
 use crate::state::{Startup, State};
-use crate::tally::Cause;
 use crate::worker::{Reason, Worker};
 
 /// Failures in a row after which a reload is given up.
@@ -21,7 +21,7 @@ const ENOUGH: u32 = 3;
 impl State {
     /// A worker's process has ended.
     pub(crate) fn departed(&mut self, index: u16, pid: Option<Pid>, status: ExitKind) {
-        let (Some(worker), Some(cell)) = (self.pool.get(index), self.pool.cell(index)) else { return };
+        let (Some(worker), Some(cell)) = (self.crew.get(index), self.crew.cell(index)) else { return };
         // A zygote that was stopped reports the end of one whose cell has another worker by now. Of each worker it reports
         // the fork first.
         if pid.is_some() && worker.pid() != pid {
@@ -41,7 +41,7 @@ impl State {
             up: worker.up || requests > 0,
             age: worker.started.elapsed(),
         };
-        let Some(worker) = self.pool.vacate(index) else { return };
+        let Some(worker) = self.crew.vacate(index) else { return };
         self.counts.exit(end.cause());
         end.log(index, pid.or(worker.pid()), worker.generation);
         let done = Recovery::new(index, self.mailbox.clone());
@@ -95,7 +95,7 @@ impl State {
             return;
         }
         // With a zygote from plackup a reload only replaces workers: those still there stay.
-        for (_, _, worker) in self.pool.workers_mut() {
+        for (_, _, worker) in self.crew.workers_mut() {
             worker.retiring = worker.retiring.filter(|retirement| retirement.reason != Reason::Reload);
         }
         self.answer_reload(&Err(ReloadError::Workers(status)));

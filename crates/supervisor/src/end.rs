@@ -5,8 +5,8 @@ use std::time::Duration;
 use howdah_sys::{ExitKind, Pid, Signal};
 use howdah_wire::Leave;
 
+use crate::counts::Cause;
 use crate::pid::pid_number;
-use crate::tally::Cause;
 
 /// A worker that dies younger than this without having begun a request is part of a crash loop.
 const YOUNG: Duration = Duration::from_secs(10);

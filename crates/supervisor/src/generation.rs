@@ -12,7 +12,7 @@ pub(crate) enum Role {
     Loading,
     /// Its workers are being started beside those of the serving generation.
     Filling,
-    /// It keeps the pool full.
+    /// It keeps the crew full.
     Serving,
     /// Its workers drain; it ends with them.
     Leaving,

@@ -28,7 +28,7 @@
 //! state        all of it
 //! damage       segments that were damaged
 //! watch        when counters and memory are looked at again
-//! pool         cells, and the workers in them
+//! crew         cells, and the workers in them
 //! generation   one load of the application
 //! zygote       its process
 //! link         the control socket to that
@@ -41,7 +41,7 @@
 //! notice       what the supervisor hears
 //! call         what is asked through the handle
 //! snapshot     what is answered: the state at one moment
-//! tally        what came and went, and why
+//! counts       what came and went, and why
 //! error        failures, for the operator
 //! config       what the binary tells at start
 //! message      orders to a zygote and its reports, as bytes
@@ -67,7 +67,7 @@ mod reload;
 mod state;
 mod damage;
 mod watch;
-mod pool;
+mod crew;
 mod generation;
 mod zygote;
 mod link;
@@ -79,7 +79,7 @@ mod event;
 mod notice;
 mod call;
 mod snapshot;
-mod tally;
+mod counts;
 mod error;
 mod config;
 mod message;
@@ -91,6 +91,7 @@ mod pid;
 mod vectors;
 
 pub use config::{Config, Errors, Shared, Source, cells_for, most_workers};
+pub use counts::{Cause, Counts};
 pub use error::{ReloadError, StartError};
 pub use event::{Event, Recovery};
 pub use family::Family;
@@ -102,5 +103,4 @@ pub use snapshot::{Snapshot, WorkerInfo};
 pub use spec::ZygoteSpec;
 pub use state::Ended;
 pub use supervisor::Supervisor;
-pub use tally::{Cause, Counts};
 pub use zygote::recipe;

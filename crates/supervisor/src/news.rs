@@ -15,7 +15,7 @@ impl State {
     pub(crate) fn note(&mut self, notice: Notice) {
         match notice {
             Notice::Call(call) => self.note_call(call),
-            Notice::Recovered { index } => self.pool.recovered(index),
+            Notice::Recovered { index } => self.crew.recovered(index),
             Notice::Zygote { generation, sender, report } => self.note_report(generation, sender, report),
             Notice::ZygoteClosed { generation } => {
                 if let Some(generation) = self.generation_mut(generation) {
@@ -41,7 +41,7 @@ impl State {
                 let _ = reply.send(self.snapshot());
             }
             Call::Signal { index, pid, signal, reply } => {
-                let worker = self.pool.get_mut(index);
+                let worker = self.crew.get_mut(index);
                 let meant = worker.filter(|worker| pid.is_none() || worker.pid() == pid);
                 let _ = reply.send(meant.is_some_and(|worker| worker.signal(signal)));
             }
@@ -77,7 +77,7 @@ impl State {
             Resize::By(delta) => self.target.saturating_add_signed(delta as isize),
             Resize::To(count) => count,
         };
-        let target = wanted.clamp(1, most_workers(self.pool.cells()));
+        let target = wanted.clamp(1, most_workers(self.crew.cells()));
         if target != self.target {
             tracing::info!(from = self.target, to = target, "the number of workers changes");
         }

@@ -41,7 +41,7 @@ impl State {
     }
 
     fn lost_zygote(&mut self, number: u32, now: Instant) {
-        for (_, _, worker) in self.pool.workers_mut().filter(|(_, _, worker)| worker.generation == number) {
+        for (_, _, worker) in self.crew.workers_mut().filter(|(_, _, worker)| worker.generation == number) {
             worker.orphaned = Some(now);
         }
         let Some(generation) = self.generation_mut(number) else { return };
@@ -61,7 +61,7 @@ impl State {
         for generation in &mut self.generations {
             generation.zygote.reap();
         }
-        for index in self.pool.pick(|worker| worker.orphaned.is_some()) {
+        for index in self.crew.pick(|worker| worker.orphaned.is_some()) {
             self.reap_orphan(index);
         }
         if ended_child().is_some() {
@@ -70,8 +70,8 @@ impl State {
     }
 
     fn reap_orphan(&mut self, index: u16) {
-        let cell = self.pool.cell(index);
-        let (Some(worker), Some(cell)) = (self.pool.get_mut(index), cell) else { return };
+        let cell = self.crew.cell(index);
+        let (Some(worker), Some(cell)) = (self.crew.get_mut(index), cell) else { return };
         worker.learn_pid(cell, &self.shared.family);
         let Some(pid) = worker.pid() else {
             if worker.orphaned.is_some_and(|since| since.elapsed() > UNKNOWN_FOR) {
@@ -89,7 +89,7 @@ impl State {
 
     /// The process of a worker has ended. Its zygote is to say how; but requests do not wait for that forever.
     pub(crate) fn note_end(&mut self, index: u16, pid: Pid) {
-        let worker = self.pool.get_mut(index).filter(|worker| worker.pid() == Some(pid));
+        let worker = self.crew.get_mut(index).filter(|worker| worker.pid() == Some(pid));
         if let Some(worker) = worker {
             worker.ended.get_or_insert_with(Instant::now);
         }
@@ -102,8 +102,8 @@ impl State {
             let stopped = || self.zygote_of(worker).is_some_and(is_stopped);
             since.is_some_and(|since| since >= LATE_REPORT || since >= REPORT && stopped())
         };
-        for index in self.pool.pick(late) {
-            let Some(worker) = self.pool.get(index) else { continue };
+        for index in self.crew.pick(late) {
+            let Some(worker) = self.crew.get(index) else { continue };
             let (pid, generation) = (worker.pid(), worker.generation);
             tracing::warn!(
                 worker = index,
@@ -121,13 +121,13 @@ impl State {
 
     /// When to do that.
     pub(crate) fn next_unreported(&self, now: Instant) -> Option<Instant> {
-        let ends = self.pool.workers().filter_map(|(_, worker)| worker.ended);
+        let ends = self.crew.workers().filter_map(|(_, worker)| worker.ended);
         ends.map(|at| if at + REPORT > now { at + REPORT } else { now + REPORT }).min()
     }
 
     /// When to look for the process ids of orphans.
     pub(crate) fn next_orphan(&self, now: Instant) -> Option<Instant> {
-        let unknown = self.pool.count(|worker| worker.orphaned.is_some() && worker.process.is_none());
+        let unknown = self.crew.count(|worker| worker.orphaned.is_some() && worker.process.is_none());
         (unknown > 0).then_some(now + LOOK)
     }
 
@@ -157,6 +157,6 @@ impl State {
     /// Children of ours that [`State::reap`] collects.
     fn knows(&self, pid: Pid) -> bool {
         self.generations.iter().any(|generation| generation.zygote.pid() == Some(pid))
-            || self.pool.workers().any(|(_, worker)| worker.orphaned.is_some() && worker.pid() == Some(pid))
+            || self.crew.workers().any(|(_, worker)| worker.orphaned.is_some() && worker.pid() == Some(pid))
     }
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use howdah_sys::{Pid, socketpair_seqpacket};
 use howdah_wire::WorkerPhase;
 
+use crate::crew::phase_of;
 use crate::event::Event;
 use crate::generation::Role;
 use crate::pid::pid_number;
-use crate::pool::phase_of;
 use crate::state::{Startup, State};
 use crate::worker::{NOT_YET, Reason, Worker};
 
@@ -52,7 +52,7 @@ impl State {
     /// The cells of starting workers say when they are ready; who they are must be known by then.
     fn look_at_starts(&mut self) {
         let mut ready = Vec::new();
-        for (index, cell, worker) in self.pool.workers_mut() {
+        for (index, cell, worker) in self.crew.workers_mut() {
             let phase = phase_of(cell);
             let served = cell.requests.load(SeqCst) > 0;
             let known = worker.process.is_some();
@@ -96,7 +96,7 @@ impl State {
 
     /// False when it must wait: for a free cell, or for descriptors.
     fn start_worker(&mut self, at: usize) -> bool {
-        let Some(index) = self.pool.free() else { return false };
+        let Some(index) = self.crew.free() else { return false };
         let (ours, theirs) = match channels(self.shared.eventfds.len()) {
             Ok(pairs) => pairs,
             Err(error) => {
@@ -112,7 +112,7 @@ impl State {
         let generation = &self.generations[at];
         self.counts.spawns += 1;
         self.shared.roster.expect(index, generation.number);
-        self.pool.occupy(index, Worker::new(generation.number, lifetime, quota));
+        self.crew.occupy(index, Worker::new(generation.number, lifetime, quota));
         // The fronts hear of it first: then the worker's first message finds someone who reads.
         let _ = self.events.send(Event::WorkerUp { index, channels: ours });
         generation.zygote.fork(index, theirs);
@@ -121,7 +121,7 @@ impl State {
 
     /// The zygote has forked a worker.
     pub(crate) fn forked(&mut self, index: u16, pid: Pid) {
-        if let Some(worker) = self.pool.get_mut(index) {
+        if let Some(worker) = self.crew.get_mut(index) {
             worker.forked(index, pid, &self.shared.family, &self.mailbox);
         }
     }
@@ -130,9 +130,9 @@ impl State {
     fn drain_retired(&mut self, now: Instant) {
         let Some(serving) = self.in_role(Role::Serving) else { return };
         let number = serving.number;
-        let ready = self.pool.count(|worker| worker.generation == number && worker.stays() && worker.up);
+        let ready = self.crew.count(|worker| worker.generation == number && worker.stays() && worker.up);
         let mut retiring: Vec<_> = self
-            .pool
+            .crew
             .workers()
             .filter(|(_, worker)| worker.generation == number && !worker.draining)
             .filter_map(|(index, worker)| Some((worker.retiring?, index)))
@@ -144,7 +144,7 @@ impl State {
         retiring.sort_by_key(|(retirement, _)| retirement.since);
         for (retirement, index) in retiring.into_iter().take(surplus) {
             let limit = self.config.grace().filter(|_| retirement.reason == Reason::Reload);
-            self.pool.drain(index, limit);
+            self.crew.drain(index, limit);
         }
     }
 
@@ -154,15 +154,15 @@ impl State {
             self.generations.iter().filter(|generation| generation.is_staffed()).map(|g| g.number).collect();
         for number in staffed {
             let surplus = self.staying(number).saturating_sub(self.target);
-            let members = self.pool.pick(|worker| worker.generation == number && worker.stays());
+            let members = self.crew.pick(|worker| worker.generation == number && worker.stays());
             for index in members.into_iter().rev().take(surplus) {
-                self.pool.drain(index, None);
+                self.crew.drain(index, None);
             }
         }
     }
 
     fn finish_start(&mut self) {
-        let ready = self.pool.count(|worker| worker.up && worker.stays());
+        let ready = self.crew.count(|worker| worker.up && worker.stays());
         if ready < self.target || !matches!(self.startup, Startup::Waiting(_)) {
             return;
         }
@@ -174,7 +174,7 @@ impl State {
 
     fn enforce_limits(&mut self, now: Instant) {
         let hurried = self.stops_at_once();
-        for (index, _, worker) in self.pool.workers_mut() {
+        for (index, _, worker) in self.crew.workers_mut() {
             if worker.enforce(now) && !hurried {
                 let pid = pid_number(worker.pid());
                 tracing::warn!(worker = index, pid, "worker did not leave in time and is killed");
@@ -190,7 +190,7 @@ impl State {
         let due = |worker: &Worker| worker.kill_at.is_some_and(|at| at <= now + NOT_YET);
         let unknown = |worker: &Worker| worker.process.is_none() && worker.orphaned.is_none() && due(worker);
         let deaf: Vec<u32> =
-            self.pool.workers().filter(|(_, worker)| unknown(worker)).map(|(_, w)| w.generation).collect();
+            self.crew.workers().filter(|(_, worker)| unknown(worker)).map(|(_, w)| w.generation).collect();
         for generation in self.generations.iter_mut().filter(|generation| deaf.contains(&generation.number)) {
             generation.zygote.end(now);
         }
@@ -198,14 +198,14 @@ impl State {
 
     /// Workers of a generation that are to stay, ready or not.
     fn staying(&self, number: u32) -> usize {
-        self.pool.count(|worker| worker.generation == number && worker.stays())
+        self.crew.count(|worker| worker.generation == number && worker.stays())
     }
 
     fn next_look(&mut self, now: Instant) -> Option<Instant> {
-        let starts = self.pool.workers().filter(|(_, worker)| !worker.up && worker.process.is_some());
+        let starts = self.crew.workers().filter(|(_, worker)| !worker.up && worker.process.is_some());
         let starts = starts.map(|(_, worker)| now + watch_interval(now - worker.started));
-        let limits = self.pool.workers().filter_map(|(_, worker)| worker.kill_at);
-        let graces = self.pool.workers().filter(|(_, worker)| !worker.draining);
+        let limits = self.crew.workers().filter_map(|(_, worker)| worker.kill_at);
+        let graces = self.crew.workers().filter(|(_, worker)| !worker.draining);
         let graces = graces.filter_map(|(_, worker)| Some(worker.retiring?.since + QUOTA_GRACE));
         let workers = starts.chain(limits).chain(graces.filter(|at| *at > now)).min();
         let zygotes =
@@ -225,7 +225,7 @@ impl State {
     }
 
     fn forget_generations(&mut self, now: Instant) {
-        let pool = &self.pool;
+        let pool = &self.crew;
         self.generations.retain_mut(|generation| {
             let empty = pool.count(|worker| worker.generation == generation.number) == 0;
             if generation.role == Role::Leaving && empty {

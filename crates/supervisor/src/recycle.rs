@@ -1,7 +1,7 @@
 //! Workers that have served long enough, or have grown too large: each is marked, and leaves when its replacement is
 //! ready (`reconcile`).
 //!
-//! A worker leaves by itself at its quota, told in its cell before the fork. So that the pool is not one short in the
+//! A worker leaves by itself at its quota, told in its cell before the fork. So that the crew is not one short in the
 //! meantime, its replacement is started when it is near. How near is looked at as often as its pace demands, and not
 //! at all while nothing happens faster than once a second.
 
@@ -24,7 +24,7 @@ const QUOTA_LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::f
 /// More than that many times the last look ahead, nothing is known of a quota.
 const MOST_LEFT: f64 = 1e6;
 impl State {
-    /// Marks workers whose time has come; no more than a quarter of the pool at once, except those near their quota:
+    /// Marks workers whose time has come; no more than a quarter of the crew at once, except those near their quota:
     /// they leave soon in any case, and the jitter keeps most of them apart.
     pub(crate) fn mark_for_recycling(&mut self, now: Instant) {
         let Some(number) = self.in_role(Role::Serving).map(|serving| serving.number) else { return };
@@ -34,7 +34,7 @@ impl State {
         self.measure_memory(now);
         let room = self.room_for_retiring();
         let due = |worker: &Worker| worker.retires_at.is_some_and(|at| at <= now);
-        let old = self.pool.pick(|worker| worker.generation == number && worker.stays() && due(worker));
+        let old = self.crew.pick(|worker| worker.generation == number && worker.stays() && due(worker));
         for index in old.into_iter().take(room) {
             self.retire(index, Reason::Lifetime, now);
         }
@@ -43,7 +43,7 @@ impl State {
     /// Returns when the next worker may come near its quota.
     fn look_at_quotas(&mut self, number: u32, now: Instant) -> Duration {
         let mut next = QUOTA_LOOKS.1;
-        for (_, cell, worker) in self.pool.workers_mut() {
+        for (_, cell, worker) in self.crew.workers_mut() {
             if worker.generation != number || !worker.stays() {
                 continue;
             }
@@ -59,7 +59,7 @@ impl State {
 
     fn room_for_retiring(&self) -> usize {
         let most = self.target.div_ceil(4);
-        most.saturating_sub(self.pool.count(|worker| worker.retiring.is_some() && !worker.draining))
+        most.saturating_sub(self.crew.count(|worker| worker.retiring.is_some() && !worker.draining))
     }
 
     /// Reading another process's page tables takes milliseconds, so it is done beside the front.
@@ -68,7 +68,7 @@ impl State {
             return;
         }
         self.watch.memory_at = Some(now + MEMORY_LOOKS);
-        let up = self.pool.workers().filter(|(_, worker)| worker.up);
+        let up = self.crew.workers().filter(|(_, worker)| worker.up);
         let list: Vec<(u16, Pid)> = up.filter_map(|(index, worker)| Some((index, worker.pid()?))).collect();
         let mailbox = self.mailbox.clone();
         tokio::task::spawn_blocking(move || {
@@ -84,7 +84,7 @@ impl State {
         let most = self.config.max_memory.unwrap_or(u64::MAX);
         for &(index, pid, bytes) in found {
             let room = self.room_for_retiring();
-            let Some(worker) = self.pool.get_mut(index).filter(|worker| worker.pid() == Some(pid)) else {
+            let Some(worker) = self.crew.get_mut(index).filter(|worker| worker.pid() == Some(pid)) else {
                 continue;
             };
             worker.memory = Some(bytes);
@@ -102,7 +102,7 @@ impl State {
     }
 
     fn retire(&mut self, index: u16, reason: Reason, now: Instant) {
-        if let Some(worker) = self.pool.get_mut(index) {
+        if let Some(worker) = self.crew.get_mut(index) {
             worker.retire(reason, now);
         }
     }
@@ -112,7 +112,7 @@ impl State {
         if self.shutdown.is_some() {
             return None;
         }
-        let ages = self.pool.workers().filter(|(_, worker)| worker.stays());
+        let ages = self.crew.workers().filter(|(_, worker)| worker.stays());
         // One that is due already waits for room, which comes with news.
         let oldest = ages.filter_map(|(_, worker)| worker.retires_at).filter(|at| *at > now).min();
         [self.watch.quota_at, self.watch.memory_at, oldest].into_iter().flatten().min()

@@ -105,7 +105,7 @@ impl State {
         }
         let Some(coming) = self.in_role(Role::Filling) else { return };
         let (number, born) = (coming.number, coming.started);
-        let ready = self.pool.count(|worker| worker.generation == number && worker.stays() && worker.up);
+        let ready = self.crew.count(|worker| worker.generation == number && worker.stays() && worker.up);
         if ready < self.target {
             return;
         }
@@ -141,8 +141,8 @@ impl State {
         generation.role = Role::Leaving;
         generation.zygote.stop();
         let limit = self.config.grace().filter(|_| hurry);
-        for index in self.pool.pick(|worker| worker.generation == number) {
-            self.pool.drain(index, limit);
+        for index in self.crew.pick(|worker| worker.generation == number) {
+            self.crew.drain(index, limit);
         }
     }
 
@@ -164,7 +164,7 @@ impl State {
             return;
         }
         tracing::info!("workers are replaced from plackup's zygote, which keeps its code");
-        for (_, _, worker) in self.pool.workers_mut() {
+        for (_, _, worker) in self.crew.workers_mut() {
             worker.retire(Reason::Reload, now);
         }
     }
@@ -174,7 +174,7 @@ impl State {
         let waiting = |worker: &Worker| {
             !worker.draining && worker.retiring.is_some_and(|retirement| reload(retirement.reason))
         };
-        if self.pool.count(waiting) == 0 {
+        if self.crew.count(waiting) == 0 {
             self.answer_reload(&Ok(()));
         }
     }

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use howdah_sys::{Retired, Signal, renew_segment};
 use howdah_wire::Segment;
 
+use crate::crew::Crew;
 use crate::damage::Damage;
 use crate::event::Event;
-use crate::pool::Pool;
 use crate::state::State;
 
 /// Until the next try when the system refuses a new segment.
@@ -32,7 +32,7 @@ impl State {
         let now = Instant::now();
         self.counts.replacements += 1;
         self.damage = Damage { under_way: Some(now), last: Some((now, what)) };
-        for (_, _, worker) in self.pool.workers_mut() {
+        for (_, _, worker) in self.crew.workers_mut() {
             // One whose fork is not reported yet is killed as soon as it is.
             if !worker.signal(Signal::KILL) {
                 worker.limit(now);
@@ -42,7 +42,7 @@ impl State {
 
     /// When no worker is left. Returns when to try again.
     pub(crate) fn replace_segment(&mut self, now: Instant) -> Option<Instant> {
-        let due = self.damage.under_way.filter(|_| self.pool.is_empty())?;
+        let due = self.damage.under_way.filter(|_| self.crew.is_empty())?;
         if due > now {
             return Some(due);
         }
@@ -66,7 +66,7 @@ impl State {
         }
         let old = std::mem::replace(&mut self.shared.segment, segment);
         self.shared.memfd = memfd;
-        self.pool = Pool::new(segment);
+        self.crew = Crew::new(segment);
         self.segments.send_replace(segment);
         let _ = self.events.send(Event::Replaced { segment, old: Arc::new(Retired::new(old)) });
         tracing::info!("shared memory is replaced; workers are forked anew");

@@ -28,18 +28,18 @@ impl State {
             Grace::Usual => self.config.grace(),
             Grace::Within(time) => Some(time),
         };
-        for index in self.pool.pick(|_| true) {
-            self.pool.drain(index, grace);
+        for index in self.crew.pick(|_| true) {
+            self.crew.drain(index, grace);
         }
         let now = Instant::now();
-        for (_, _, worker) in self.pool.workers_mut().filter(|(_, _, worker)| !worker.up) {
+        for (_, _, worker) in self.crew.workers_mut().filter(|(_, _, worker)| !worker.up) {
             worker.limit(now + UNREADY);
         }
     }
 
     /// Nothing is left to do, or nothing can be done any more.
     pub(crate) fn look_for_the_end(&mut self) {
-        let (doomed, empty) = (self.is_doomed(), self.pool.is_empty());
+        let (doomed, empty) = (self.is_doomed(), self.crew.is_empty());
         // As long as workers of plackup's serve, there may be somebody who starts it anew in time.
         let hopeless = doomed && self.program.is_some();
         for (which, reply) in std::mem::take(&mut self.doom_replies) {
@@ -66,7 +66,7 @@ impl State {
     fn is_doomed(&self) -> bool {
         let barren = match self.program.as_ref().map(Program::condition) {
             None | Some(Condition::Gone) => true,
-            Some(Condition::Silent) => self.pool.is_empty(),
+            Some(Condition::Silent) => self.crew.is_empty(),
             Some(Condition::Well) => false,
         };
         barren && self.generations.iter().all(|generation| generation.zygote.is_gone())

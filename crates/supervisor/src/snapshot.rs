@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use howdah_sys::Pid;
 use howdah_wire::WorkerPhase;
 
-use crate::tally::Counts;
+use crate::counts::Counts;
 
 /// The supervisor's state at one moment.
 #[derive(Clone, Debug, Default)]

@@ -8,14 +8,14 @@ use tokio::sync::{mpsc, watch};
 use crate::backoff::Backoff;
 use crate::call::{Doom, Reply};
 use crate::config::{Config, Shared};
+use crate::counts::Counts;
+use crate::crew::Crew;
 use crate::damage::Damage;
 use crate::error::{ReloadError, StartError};
 use crate::event::Event;
 use crate::generation::{Generation, Role};
 use crate::jitter::Jitter;
 use crate::notice::Mailbox;
-use crate::pool::Pool;
-use crate::tally::Counts;
 use crate::watch::Watch;
 use crate::zygote::Program;
 
@@ -49,7 +49,7 @@ pub(crate) struct State {
     /// None with a zygote from plackup, which cannot be started again.
     pub(crate) program: Option<Program>,
     pub(crate) shared: Shared,
-    pub(crate) pool: Pool,
+    pub(crate) crew: Crew,
     pub(crate) generations: Vec<Generation>,
     pub(crate) last_generation: u32,
     /// Workers wanted.
@@ -88,7 +88,7 @@ impl State {
             segments: watch::Sender::new(shared.segment),
             config,
             program: None,
-            pool: Pool::new(shared.segment),
+            crew: Crew::new(shared.segment),
             shared,
             generations: Vec::new(),
             last_generation: 0,

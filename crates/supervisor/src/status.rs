@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 
+use crate::crew::phase_of;
 use crate::generation::Role;
-use crate::pool::phase_of;
 use crate::snapshot::{Snapshot, WorkerInfo};
 use crate::state::State;
 
@@ -21,14 +21,14 @@ impl State {
             perl: serving.map(|generation| generation.zygote.perl.clone()).unwrap_or_default(),
             reloading: !self.reload_replies.is_empty() || self.in_role(Role::Filling).is_some(),
             target: self.target,
-            workers: self.pool.workers().filter_map(|(index, _)| self.worker_info(index)).collect(),
+            workers: self.crew.workers().filter_map(|(index, _)| self.worker_info(index)).collect(),
             counts: self.counts.clone(),
             trouble: self.trouble(now),
         }
     }
 
     fn worker_info(&self, index: u16) -> Option<WorkerInfo> {
-        let (worker, cell) = (self.pool.get(index)?, self.pool.cell(index)?);
+        let (worker, cell) = (self.crew.get(index)?, self.crew.cell(index)?);
         Some(WorkerInfo {
             index,
             pid: worker.pid(),

@@ -43,7 +43,7 @@ impl State {
         let unborn = |(_, worker): &(u16, &Worker)| {
             worker.process.is_none() && worker.orphaned.is_none() && worker.started + FORK <= now
         };
-        let (index, worker) = self.pool.workers().find(unborn)?;
+        let (index, worker) = self.crew.workers().find(unborn)?;
         let generation = self.generations.iter().find(|generation| generation.number == worker.generation)?;
         let (zygote, age) = (generation.zygote.pid_number(), (now - worker.started).as_secs());
         Some(format!(

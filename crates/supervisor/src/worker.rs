@@ -8,9 +8,9 @@ use howdah_sys::{Pid, Signal};
 use howdah_wire::WorkerCell;
 use tokio::task::AbortHandle;
 
+use crate::counts::Cause;
 use crate::family::{Family, Relative};
 use crate::notice::{Mailbox, Notice};
-use crate::tally::Cause;
 
 /// A signal that did not end a worker is repeated after this time.
 const AGAIN: Duration = Duration::from_secs(1);

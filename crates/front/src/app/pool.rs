@@ -18,10 +18,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::clock::Clock;
 use crate::exchange::{Desks, Exchange};
 use crate::fault::Fault;
-use crate::fill::{Body, Complete};
 use crate::reports::{Damaged, Loss, Overdue};
 use crate::request::Request;
 use crate::request_id::{self, Id, Ids};
+use crate::request_record::{Body, Complete};
 use crate::room::Room;
 use crate::slots::{Dispatch, Extents, SPIN_NS, Spool};
 

@@ -12,10 +12,10 @@ use howdah_wire::INLINE_BODY;
 
 use crate::app::Pool;
 use crate::fault::Fault;
-use crate::fill::Body;
 use crate::h1::server::Server;
 use crate::h1::state::{Conn, request};
 use crate::repeated::Repeated;
+use crate::request_record::Body;
 use crate::route::Target;
 use crate::slots::Spool;
 

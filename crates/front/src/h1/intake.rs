@@ -13,10 +13,10 @@ use howdah_wire::INLINE_BODY;
 
 use crate::app::Pool;
 use crate::fault::Fault;
-use crate::fill::Body;
 use crate::h1::collect::Collect;
 use crate::h1::server::{Scratch, Server};
 use crate::h1::state::{Conn, request};
+use crate::request_record::Body;
 use crate::route::Target;
 use crate::timers::Rest;
 
@@ -46,7 +46,7 @@ impl Conn {
                 Step::Ready => return Ok(true),
                 Step::Collect(mut collect) => {
                     let collected = self.collect(&mut collect).await;
-                    return collected.inspect_err(|_| self.recognize(&collect.head));
+                    return collected.inspect_err(|_| self.keep_words(&collect.head));
                 }
                 Step::End => return Ok(false),
                 Step::Expects => self.send_continue().await,
@@ -249,7 +249,7 @@ impl Conn {
 
     /// Keeps the words of the request that `bytes` begin with, which is refused before its end, unless they are kept already
     /// or there is no whole head.
-    pub(crate) fn recognize(&mut self, bytes: &[u8]) {
+    pub(crate) fn keep_words(&mut self, bytes: &[u8]) {
         if self.exchange.account.request.is_some() {
             return;
         }

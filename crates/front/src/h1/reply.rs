@@ -49,7 +49,7 @@ impl Conn {
     /// Refuses a request that no handler has.
     pub(crate) async fn refuse(&mut self, fault: Fault) -> Next {
         let input = std::mem::take(&mut self.input);
-        self.recognize(&input);
+        self.keep_words(&input);
         self.input = input;
         fault.log(&self.client.address);
         self.give_up(fault).await

@@ -83,7 +83,7 @@ pub(crate) struct Conn {
 
 impl Conn {
     pub(crate) fn new(server: &'static Server, transport: Transport, client: Client, permit: Permit) -> Self {
-        let for_pages = client.origin.only_local;
+        let for_pages = client.origin.pages_only;
         server.records.accepted(ConnectionState::Reading);
         Self {
             server,

@@ -19,7 +19,7 @@ use crate::response::Response;
 
 /// A page that the front answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LocalPage {
+pub enum OwnPage {
     /// The server's status.
     Status,
     /// The metrics.
@@ -32,9 +32,9 @@ pub enum LocalPage {
 
 /// Which pages there are, and for whom.
 #[derive(Clone, Debug)]
-pub struct Local {
+pub struct OwnPages {
     /// Where they are.
-    pub places: Vec<LocalPlace>,
+    pub places: Vec<PagePath>,
     /// Who may see status and metrics. The others are for everybody.
     pub allow: Vec<Visitor>,
     /// Who makes them.
@@ -43,11 +43,11 @@ pub struct Local {
 
 /// Where a page is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LocalPlace {
+pub struct PagePath {
     /// Compared byte for byte with that of a request.
     pub path: String,
     /// What is there.
-    pub page: LocalPage,
+    pub page: OwnPage,
     /// On the listeners that have nothing but such pages, and not on the application's.
     pub only_apart: bool,
 }
@@ -56,7 +56,7 @@ pub struct LocalPlace {
 #[derive(Debug)]
 pub struct Question {
     /// Which.
-    pub page: LocalPage,
+    pub page: OwnPage,
     /// Its query, without the `?`.
     pub query: Vec<u8>,
     /// Value of Accept; empty for none.
@@ -78,15 +78,14 @@ pub struct Answer {
     pub body: String,
 }
 
-impl Local {
+impl OwnPages {
     /// The page that a request is for, if it is for one: GET or HEAD of one of the paths, or anything on a listener that
     /// has nothing else.
     pub(crate) fn find(&self, request: &Request<'_>) -> Option<Found> {
         let fits = (request.is_head() || request.method == b"GET") && !request.has_body;
-        let apart = request.client.origin.only_local;
-        let is_here = |place: &&LocalPlace| {
-            place.path.as_bytes() == request.path && fits && (apart || !place.only_apart)
-        };
+        let apart = request.client.origin.pages_only;
+        let is_here =
+            |place: &&PagePath| place.path.as_bytes() == request.path && fits && (apart || !place.only_apart);
         let Some(place) = self.places.iter().find(is_here) else {
             return apart.then_some(Found::Nothing);
         };
@@ -113,12 +112,12 @@ impl Local {
 /// What there is for a request on its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    Page(LocalPage),
+    Page(OwnPage),
     NotForYou(Outsider),
     Nothing,
 }
 
-impl LocalPage {
+impl OwnPage {
     /// What it says is not for everybody.
     fn is_private(self) -> bool {
         matches!(self, Self::Status | Self::Metrics)
@@ -174,16 +173,16 @@ mod tests {
     use crate::response::Body;
     use crate::sample;
 
-    fn pages() -> (Local, mpsc::UnboundedReceiver<Question>) {
+    fn pages() -> (OwnPages, mpsc::UnboundedReceiver<Question>) {
         let (questions, asked) = mpsc::unbounded_channel();
-        let place = |path: &str, page, only_apart| LocalPlace { path: path.to_owned(), page, only_apart };
+        let place = |path: &str, page, only_apart| PagePath { path: path.to_owned(), page, only_apart };
         let places = vec![
-            place("/server-status", LocalPage::Status, false),
-            place("/health", LocalPage::Health, false),
-            place("/metrics", LocalPage::Metrics, true),
+            place("/server-status", OwnPage::Status, false),
+            place("/health", OwnPage::Health, false),
+            place("/metrics", OwnPage::Metrics, true),
         ];
         let allow = vec![Visitor::Net("127.0.0.0/8".parse().unwrap())];
-        (Local { places, allow, questions }, asked)
+        (OwnPages { places, allow, questions }, asked)
     }
 
     #[test]
@@ -237,7 +236,7 @@ mod tests {
     fn a_page_is_answered_by_who_makes_it_or_with_the_reason_why_not() {
         let html =
             Answer { status: 200, content_type: "text/html", refresh: Some(5), body: "<p>".to_owned() };
-        let (status, lines, body) = answered(Found::Page(LocalPage::Status), Some(html));
+        let (status, lines, body) = answered(Found::Page(OwnPage::Status), Some(html));
         assert_eq!((status, body.as_str()), (200, "<p>"));
         for line in ["Content-Type: text/html\r\n", "Refresh: 5\r\n", "Cache-Control: no-store\r\n"] {
             assert!(lines.contains(line), "{lines}");
@@ -249,7 +248,7 @@ mod tests {
                 403,
                 "403 Forbidden: this page is not shown over a Unix socket",
             ),
-            (Found::Page(LocalPage::Health), 503, "503 Service Unavailable\n"),
+            (Found::Page(OwnPage::Health), 503, "503 Service Unavailable\n"),
         ] {
             let (answered, lines, body) = answered(found, None);
             assert_eq!(answered, status);

@@ -10,12 +10,12 @@ pub struct AccessLog {
     format: Format,
     writer: Writer,
     /// For each need of the format, where its value is.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<ValueAt>,
 }
 
 /// Where a value that the format needs is found at the end of a request.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum ValueAt {
     /// Among the request's fields, under this CGI name.
     Field(Vec<u8>),
     /// In the worker's report, at this place.
@@ -30,9 +30,9 @@ impl AccessLog {
     pub fn new(format: Format, writer: Writer) -> Self {
         let mut reported = 0..;
         let places = format.needs().iter().map(|(_, source, name)| match source {
-            Source::RequestHeader => Place::Field(cgi_name(name)),
-            Source::Environment => Place::Report(reported.next().unwrap_or_default()),
-            Source::ResponseHeader | Source::RequestTrailer | Source::ResponseTrailer => Place::Kept,
+            Source::RequestHeader => ValueAt::Field(cgi_name(name)),
+            Source::Environment => ValueAt::Report(reported.next().unwrap_or_default()),
+            Source::ResponseHeader | Source::RequestTrailer | Source::ResponseTrailer => ValueAt::Kept,
         });
         Self { places: places.collect(), writer, format }
     }
@@ -59,16 +59,16 @@ impl fmt::Debug for AccessLog {
 pub(crate) struct Found<'a> {
     pub(crate) request: RequestReader<'a>,
     pub(crate) report: &'a [u8],
-    pub(crate) places: &'a [Place],
+    pub(crate) places: &'a [ValueAt],
     pub(crate) kept: Option<&'a Kept>,
 }
 
 impl Values for Found<'_> {
     fn value(&self, need: usize) -> Option<&[u8]> {
         match self.places.get(need)? {
-            Place::Field(name) => self.request.field(name),
-            Place::Report(index) => reported(self.report, *index),
-            Place::Kept => self.kept?.value(need),
+            ValueAt::Field(name) => self.request.field(name),
+            ValueAt::Report(index) => reported(self.report, *index),
+            ValueAt::Kept => self.kept?.value(need),
         }
     }
 }

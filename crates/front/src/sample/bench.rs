@@ -8,11 +8,11 @@ use howdah_wire::{Segment, Shape};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::exchange::{Desks, Exchange, Mail, Note};
-use crate::fill::{Body, Complete};
 use crate::reports::Damaged;
+use crate::request_record::{Body, Complete};
 use crate::sample::parts::{client, forever, with};
 use crate::sample::worker::Worker;
-use crate::slots::{Dispatch, Place, Ring};
+use crate::slots::{Dispatch, Position, Ring};
 
 /// See the module.
 pub(crate) struct Bench {
@@ -51,7 +51,7 @@ impl Bench {
     }
 
     /// Takes a slot and writes a request into it.
-    pub(crate) fn write(&self, target: &str) -> (u32, Place) {
+    pub(crate) fn write(&self, target: &str) -> (u32, Position) {
         let slot = self.act(Dispatch::take_slot).expect("a slot");
         let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
         let place = with(&head, &client("", false), |request| {

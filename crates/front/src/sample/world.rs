@@ -13,11 +13,11 @@ use crate::app::{Job, Pool, PoolSetup};
 use crate::capacity::{Capacity, Kind};
 use crate::config::Config;
 use crate::exchange::Exchange;
-use crate::fill::Body;
 use crate::h1;
 use crate::outflow::Stock;
-use crate::pages::{Local, LocalPage, LocalPlace, Question};
+use crate::pages::{OwnPage, OwnPages, PagePath, Question};
 use crate::reports::{Damaged, Overdue};
+use crate::request_record::Body;
 use crate::sample::parts::{client, forever, with};
 use crate::sample::worker::Worker;
 use crate::thread::{Setup, Thread};
@@ -152,8 +152,8 @@ pub(crate) fn set_up(config: Config, terms: Terms) -> (Setup, Reports) {
         departed,
         damaged: damage,
     };
-    let place = LocalPlace { path: "/health".to_owned(), page: LocalPage::Health, only_apart: false };
-    let local = Local { places: vec![place], allow: Vec::new(), questions };
+    let place = PagePath { path: "/health".to_owned(), page: OwnPage::Health, only_apart: false };
+    let local = OwnPages { places: vec![place], allow: Vec::new(), questions };
     let (recorder, capacity) = (Recorder::new(), forever(Capacity::new(None)));
     let counters = recorder.counters();
     let setup = Setup {

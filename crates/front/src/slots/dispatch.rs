@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::exchange::Desks;
 use crate::reports::Damaged;
 use crate::slots::body::Spool;
-use crate::slots::own::{Hold, NOBODY, Place, Slot, Slots};
+use crate::slots::own::{Hold, NOBODY, Position, Slot, Slots};
 
 /// The longest run time that counts towards the average: one slow request says little about the next.
 const SAMPLE_NS: u64 = 1_000_000;
@@ -103,7 +103,7 @@ impl Dispatch {
     }
 
     /// Queues the request in `slot`; news will go to that desk. False when the queue has no room.
-    pub(crate) fn queue(&mut self, slot: u32, place: Place, desk: usize, now: u64) -> bool {
+    pub(crate) fn queue(&mut self, slot: u32, place: Position, desk: usize, now: u64) -> bool {
         let control = self.control(slot);
         let Some(own) = self.slots.get_mut(slot) else { return false };
         control.reset(now);
@@ -461,7 +461,7 @@ mod tests {
     fn an_extent_bears_the_ticket_of_the_request_whose_body_it_has() {
         let bench = Bench::of(4, 4);
         let (slot, place) = bench.write("/a");
-        assert!(bench.act(|dispatch| dispatch.queue(slot, Place { extent: Some(3), ..place }, 0, 1)));
+        assert!(bench.act(|dispatch| dispatch.queue(slot, Position { extent: Some(3), ..place }, 0, 1)));
         let ticket = bench.act(|dispatch| dispatch.slots.get(slot).unwrap().ticket);
         assert_eq!(bench.segment.extent_ticket(3).unwrap().load(Relaxed), ticket);
     }

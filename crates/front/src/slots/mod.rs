@@ -10,6 +10,6 @@ mod own;
 
 pub(crate) use body::{Extents, Spool};
 pub(crate) use dispatch::Dispatch;
-pub(crate) use own::Place;
+pub(crate) use own::Position;
 pub(crate) use ring::Ring;
 pub(crate) use wake::SPIN_NS;

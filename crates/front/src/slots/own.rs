@@ -24,7 +24,7 @@ pub(crate) enum Hold {
 
 /// Where a request stands.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     /// In its slot: near the response ring, or where there is more room.
     pub(crate) near: bool,
     /// The extent with its body.
@@ -38,7 +38,7 @@ pub(crate) struct Slot {
     /// The desk of the exchange that waits for it.
     pub(crate) desk: usize,
     pub(crate) ticket: u64,
-    pub(crate) place: Place,
+    pub(crate) place: Position,
     /// CLOCK_MONOTONIC nanoseconds.
     pub(crate) queued_at: u64,
     /// What its worker has last said of the response.
@@ -57,7 +57,7 @@ impl Default for Slot {
             hold: Hold::Free,
             desk: NOBODY,
             ticket: 0,
-            place: Place::default(),
+            place: Position::default(),
             queued_at: 0,
             answer: Answer::default(),
             consumed: 0,

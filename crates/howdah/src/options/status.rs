@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use clap::Args;
-use howdah_front::{LocalPage, LocalPlace, Visitor};
+use howdah_front::{OwnPage, PagePath, Visitor};
 use ipnet::IpNet;
 
 use super::listener::{Named, Several, several};
@@ -67,18 +67,18 @@ impl Status {
     }
 
     /// Each page that there is, and where.
-    pub(crate) fn pages(&self) -> Vec<LocalPlace> {
+    pub(crate) fn pages(&self) -> Vec<PagePath> {
         let apart = self.status_path.is_none();
         let status = self.status_path.as_deref().or_else(|| self.status_listen.first().map(|_| STATUS_PATH));
         let all = [
-            (status.filter(|_| !self.no_status), LocalPage::Status),
-            (self.metrics_path.as_deref(), LocalPage::Metrics),
-            (self.health_path.as_deref(), LocalPage::Health),
-            (self.ready_path.as_deref(), LocalPage::Ready),
+            (status.filter(|_| !self.no_status), OwnPage::Status),
+            (self.metrics_path.as_deref(), OwnPage::Metrics),
+            (self.health_path.as_deref(), OwnPage::Health),
+            (self.ready_path.as_deref(), OwnPage::Ready),
         ];
-        let place = |(path, page): (Option<&str>, LocalPage)| {
-            let only_apart = apart && page == LocalPage::Status;
-            Some(LocalPlace { path: path?.to_owned(), page, only_apart })
+        let place = |(path, page): (Option<&str>, OwnPage)| {
+            let only_apart = apart && page == OwnPage::Status;
+            Some(PagePath { path: path?.to_owned(), page, only_apart })
         };
         all.into_iter().filter_map(place).collect()
     }
@@ -88,7 +88,7 @@ impl Status {
         let pages = self.pages();
         let twice =
             pages.iter().enumerate().find(|(at, page)| pages[..*at].iter().any(|it| it.path == page.path));
-        if let Some((_, LocalPlace { path, .. })) = twice {
+        if let Some((_, PagePath { path, .. })) = twice {
             return Some(format!("two pages have the path {path}: give each its own, or switch one off"));
         }
         if pages.is_empty() && !self.status_listen.is_empty() {

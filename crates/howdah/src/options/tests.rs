@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
-use howdah_front::LocalPlace;
+use howdah_front::PagePath;
 
 use super::{Action, Serve, command, parse};
 use crate::protocol::{Change, ControlRequest};
@@ -330,7 +330,7 @@ fn the_server_shows_what_is_asked_for() {
         ("--status-path /s --health-path /h --ready-path /r --metrics-path /m", "/s /m /h /r"),
         ("--no-status --health-path /server-status", "/server-status"),
     ] {
-        let show = |it: LocalPlace| if it.only_apart { format!("({})", it.path) } else { it.path };
+        let show = |it: PagePath| if it.only_apart { format!("({})", it.path) } else { it.path };
         let paths: Vec<_> = serve(line).status.pages().into_iter().map(show).collect();
         assert_eq!(paths.join(" "), pages, "{line}");
     }

@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use howdah_front::{Answer, Local, LocalPage, Question, Stock};
+use howdah_front::{Answer, OwnPage, OwnPages, Question, Stock};
 use howdah_metrics::{Counters, Label, Page, Snapshot, metrics_page, status_page};
 use howdah_supervisor::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -76,7 +76,7 @@ impl Observer {
         counters: Vec<Arc<Counters>>,
         lines: Option<LineCounter>,
         stock: Arc<Stock>,
-    ) -> io::Result<(Self, Option<Arc<Local>>)> {
+    ) -> io::Result<(Self, Option<Arc<OwnPages>>)> {
         let (notes, inbox) = unbounded_channel();
         let (questions, asked) = unbounded_channel();
         let collector = Collector::new(options, pools, counters, lines, stock);
@@ -91,7 +91,7 @@ impl Observer {
         };
         std::thread::Builder::new().name("status".into()).spawn(watch)?;
         let (places, allow) = (options.status.pages(), options.status.status_allow.clone());
-        let local = (!places.is_empty()).then(|| Arc::new(Local { places, allow, questions }));
+        let local = (!places.is_empty()).then(|| Arc::new(OwnPages { places, allow, questions }));
         Ok((Self { notes }, local))
     }
 
@@ -169,10 +169,10 @@ fn heed(shared: &Shared, memories: &Memories, note: Note) {
 async fn answer(shared: Shared, memories: Memories, question: Question) {
     let Question { page, query, accept, reply } = question;
     let answer = match page {
-        LocalPage::Status => shown(status_page(&query, &snapshot(&shared, &memories, SOON).await)),
-        LocalPage::Metrics => shown(metrics_page(&accept, &snapshot(&shared, &memories, SOON).await)),
-        LocalPage::Health => health(condition(&shared).await),
-        LocalPage::Ready => readiness(condition(&shared).await),
+        OwnPage::Status => shown(status_page(&query, &snapshot(&shared, &memories, SOON).await)),
+        OwnPage::Metrics => shown(metrics_page(&accept, &snapshot(&shared, &memories, SOON).await)),
+        OwnPage::Health => health(condition(&shared).await),
+        OwnPage::Ready => readiness(condition(&shared).await),
     };
     let _ = reply.send(answer);
 }

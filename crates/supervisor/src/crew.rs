@@ -18,12 +18,12 @@ enum Occupancy {
 }
 
 /// All cells.
-pub(crate) struct Pool {
+pub(crate) struct Crew {
     segment: Segment,
     occupancy: Vec<Occupancy>,
 }
 
-impl Pool {
+impl Crew {
     pub(crate) fn new(segment: Segment) -> Self {
         let occupancy = segment.workers().iter().map(|_| Occupancy::Free).collect();
         Self { segment, occupancy }
@@ -60,7 +60,7 @@ impl Pool {
         self.occupancy[usize::from(index)] = Occupancy::Taken(Box::new(worker));
     }
 
-    /// Takes a dead worker out. Its cell waits for [`Pool::recovered`].
+    /// Takes a dead worker out. Its cell waits for [`Crew::recovered`].
     pub(crate) fn vacate(&mut self, index: u16) -> Option<Worker> {
         let occupancy = self.occupancy.get_mut(usize::from(index))?;
         if !matches!(occupancy, Occupancy::Taken(_)) {
@@ -126,7 +126,7 @@ impl Pool {
         })
     }
 
-    /// As [`Pool::workers`], to change them.
+    /// As [`Crew::workers`], to change them.
     pub(crate) fn workers_mut(&mut self) -> impl Iterator<Item = (u16, &'static WorkerCell, &mut Worker)> {
         let cells = self.segment.workers();
         (0..).zip(cells).zip(&mut self.occupancy).filter_map(|((index, cell), occupancy)| match occupancy {

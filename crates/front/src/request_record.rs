@@ -8,7 +8,7 @@ use howdah_wire::{
 
 use crate::request::Request;
 use crate::request_id::{self, Id, Ids};
-use crate::slots::{Place, Spool};
+use crate::slots::{Position, Spool};
 
 /// The body of a complete request.
 #[derive(Clone, Copy, Debug)]
@@ -47,14 +47,14 @@ pub(crate) fn copy(request: &Request<'_>, ids: &Ids) -> Option<(Box<[u8]>, Id)> 
 
 impl Complete<'_> {
     /// Writes the request into a slot of ours, near the response ring if it fits there, else where there is more room.
-    pub(crate) fn place(&self, segment: &Segment, slot: u32) -> Result<Place, Full> {
+    pub(crate) fn place(&self, segment: &Segment, slot: u32) -> Result<Position, Full> {
         let extent = match self.body {
             Body::Spooled(spool, _) => spool.extent(),
             Body::Inline(_) => None,
         };
         let write_at = |near| {
             segment.place_request(slot, near);
-            self.write(segment.request_area(slot, near)).map(|()| Place { near, extent })
+            self.write(segment.request_area(slot, near)).map(|()| Position { near, extent })
         };
         write_at(true).or_else(|_| write_at(false))
     }
