@@ -1,5 +1,7 @@
 //! A small store for the values that a format needs, kept from the request until the line is written.
 
+use std::ops::Range;
+
 use crate::needs::{Needs, Source};
 use crate::record::Values;
 
@@ -7,13 +9,7 @@ use crate::record::Values;
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     bytes: Vec<u8>,
-    spans: Vec<Option<Span>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    start: usize,
-    end: usize,
+    spans: Vec<Option<Range<usize>>>,
 }
 
 /// A store that one huge request has made larger than this is given back.
@@ -49,29 +45,29 @@ impl Kept {
     pub fn set(&mut self, need: usize, value: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        *self.slot(need) = Some(Span { start, end: start + value.len() });
+        *self.slot(need) = Some(start..start + value.len());
     }
 
     fn keep(&mut self, number: usize, separator: Option<&[u8]>, value: &[u8]) {
-        match (*self.slot(number), separator) {
+        match (self.slot(number).clone(), separator) {
             (None, _) => self.set(number, value),
             (Some(_), None) => {}
             (Some(old), Some(separator)) => self.join(number, old, separator, value),
         }
     }
 
-    fn join(&mut self, number: usize, old: Span, separator: &[u8], value: &[u8]) {
+    fn join(&mut self, number: usize, old: Range<usize>, separator: &[u8], value: &[u8]) {
         let mut start = old.start;
         if old.end != self.bytes.len() {
             start = self.bytes.len();
-            self.bytes.extend_from_within(old.start..old.end);
+            self.bytes.extend_from_within(old);
         }
         self.bytes.extend_from_slice(separator);
         self.bytes.extend_from_slice(value);
-        *self.slot(number) = Some(Span { start, end: self.bytes.len() });
+        *self.slot(number) = Some(start..self.bytes.len());
     }
 
-    fn slot(&mut self, number: usize) -> &mut Option<Span> {
+    fn slot(&mut self, number: usize) -> &mut Option<Range<usize>> {
         if self.spans.len() <= number {
             self.spans.resize(number + 1, None);
         }
@@ -91,8 +87,8 @@ fn separator(source: Source, name: &[u8], first_only: bool) -> Option<&'static [
 
 impl Values for Kept {
     fn value(&self, need: usize) -> Option<&[u8]> {
-        let span = (*self.spans.get(need)?)?;
-        Some(&self.bytes[span.start..span.end])
+        let span = self.spans.get(need)?.clone()?;
+        Some(&self.bytes[span])
     }
 }
 

@@ -210,7 +210,9 @@ mod tests {
         let listener = listener(false);
         assert!(!has_somebody(&listener));
         let address = rustix::net::getsockname(&listener.socket).unwrap();
-        let _client = std::net::TcpStream::connect(SocketAddr::try_from(address).unwrap()).unwrap();
+        let mut client = std::net::TcpStream::connect(SocketAddr::try_from(address).unwrap()).unwrap();
+        // Without a byte the kernel would keep it to itself for a second.
+        io::Write::write_all(&mut client, b"G").unwrap();
         let end = std::time::Instant::now() + Duration::from_secs(10);
         while !has_somebody(&listener) {
             assert!(std::time::Instant::now() < end, "nobody has come");

@@ -70,7 +70,7 @@ impl Desk {
         }
     }
 
-    fn listen(&mut self, context: &Context<'_>) {
+    fn register(&mut self, context: &Context<'_>) {
         match &mut self.waker {
             Some(waker) => waker.clone_from(context.waker()),
             None => self.waker = Some(context.waker().clone()),
@@ -152,7 +152,7 @@ impl Exchange {
     /// What there is, one by one.
     pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Note> {
         self.at_desk(Poll::Pending, |desk| {
-            desk.listen(context);
+            desk.register(context);
             if let Some(mail) = desk.mail.pop_front() {
                 return Poll::Ready(Note::Mail(mail));
             }
@@ -166,7 +166,7 @@ impl Exchange {
     /// What there is for a response that has begun.
     pub(crate) fn poll_more(&self, context: &Context<'_>) -> Poll<More> {
         self.at_desk(Poll::Pending, |desk| {
-            desk.listen(context);
+            desk.register(context);
             if desk.mail.iter().any(|mail| matches!(mail, Mail::Lost(_))) {
                 return Poll::Ready(More::Lost);
             }

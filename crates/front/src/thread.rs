@@ -94,7 +94,7 @@ impl Thread {
         let thread = forever(Self::build(setup)?);
         // The pool for work that may block panics when its first thread cannot be had, which later may be so.
         tokio::task::spawn_blocking(|| ());
-        HERE.with(|here| here.set(thread).expect("a thread becomes a front thread once"));
+        HERE.with(|here| assert!(here.set(thread).is_ok(), "a thread becomes a front thread once"));
         Ok(thread)
     }
 

@@ -17,7 +17,7 @@ pub struct Field<'b> {
 /// request so that a head costs no allocation.
 #[derive(Debug, Default)]
 pub struct FieldStore {
-    pub(crate) spans: Vec<Span>,
+    pub(crate) parts: Vec<FieldParts>,
     /// A path and query that do not stand together in the input.
     scratch: Vec<u8>,
 }
@@ -31,7 +31,7 @@ impl FieldStore {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
+pub(crate) struct FieldParts {
     pub(crate) name: Part,
     pub(crate) value: Part,
 }
@@ -63,7 +63,7 @@ pub struct Head<'b> {
     /// Bytes of the head, with leading empty lines and the final CRLF.
     pub len: usize,
     input: &'b [u8],
-    spans: &'b [Span],
+    parts: &'b [FieldParts],
     host: Option<&'b [u8]>,
 }
 
@@ -90,7 +90,7 @@ impl<'b> Head<'b> {
             expect_continue: false,
             len: input.len(),
             input,
-            spans: &store.spans,
+            parts: &store.parts,
             host,
         }
     }
@@ -100,7 +100,7 @@ impl<'b> Head<'b> {
     /// pose as others, and without Proxy, which would pose as the environment's HTTP_PROXY. Host has the value of [`Head::authority`] when the target is in
     /// absolute-form (RFC 9112 3.2.2).
     pub fn fields(&self) -> Fields<'b> {
-        Fields { input: self.input, spans: self.spans.iter(), host: self.host }
+        Fields { input: self.input, parts: self.parts.iter(), host: self.host }
     }
 }
 
@@ -130,7 +130,7 @@ fn paths<'b>(input: &'b [u8], line: &RequestLine, scratch: &'b mut Vec<u8>) -> (
 #[derive(Clone, Debug)]
 pub struct Fields<'b> {
     input: &'b [u8],
-    spans: std::slice::Iter<'b, Span>,
+    parts: std::slice::Iter<'b, FieldParts>,
     host: Option<&'b [u8]>,
 }
 
@@ -138,14 +138,14 @@ impl<'b> Iterator for Fields<'b> {
     type Item = Field<'b>;
 
     fn next(&mut self) -> Option<Field<'b>> {
-        let Some(span) = self.spans.next() else {
+        let Some(part) = self.parts.next() else {
             return self.host.take().map(|value| Field { name: b"Host", value });
         };
-        Some(Field { name: span.name.of(self.input), value: span.value.of(self.input) })
+        Some(Field { name: part.name.of(self.input), value: part.value.of(self.input) })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let len = self.spans.len() + usize::from(self.host.is_some());
+        let len = self.parts.len() + usize::from(self.host.is_some());
         (len, Some(len))
     }
 }

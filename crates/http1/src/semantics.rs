@@ -5,7 +5,7 @@
 use crate::authority::is_authority;
 use crate::bytes::{Part, is_tchar, trim_ows};
 use crate::fields::for_each_field;
-use crate::head::{FieldStore, Head, Span};
+use crate::head::{FieldParts, FieldStore, Head};
 use crate::reject::{
     BODY_SIZE, CHUNKED_NOT_FINAL, CHUNKED_PARAMETER, CHUNKED_TWICE, CODING_IN_10, CODING_SYNTAX, EMPTY_HOST,
     EXPECT, HOST, LENGTH, LENGTH_AND_CODING, LENGTH_OVERFLOW, NO_HOST, REPEATED_HOST, REPEATED_LENGTH,
@@ -18,7 +18,7 @@ use crate::terms::{Framing, Limits, Version};
 #[derive(Default)]
 struct Facts<'b> {
     host: Option<&'b [u8]>,
-    /// Place of Host among the spans.
+    /// Place of Host among the parts.
     host_at: usize,
     length: Option<u64>,
     codings: Option<Codings>,
@@ -44,9 +44,9 @@ pub(crate) fn build_head<'b>(
     limits: &Limits,
     store: &'b mut FieldStore,
 ) -> Result<Head<'b>, Reject> {
-    store.spans.clear();
+    store.parts.clear();
     let mut facts = Facts::default();
-    for_each_field(&input[line.end..], count, |name, value| facts.add(input, name, value, &mut store.spans))?;
+    for_each_field(&input[line.end..], count, |name, value| facts.add(input, name, value, &mut store.parts))?;
     let authority = facts.authority(input, line)?;
     let framing = facts.framing(line.version, limits)?;
     let expect_continue = facts.expects_continue(line.version, framing)?;
@@ -68,12 +68,12 @@ impl<'b> Facts<'b> {
         input: &[u8],
         name: &[u8],
         value: &'b [u8],
-        spans: &mut Vec<Span>,
+        parts: &mut Vec<FieldParts>,
     ) -> Result<(), Reject> {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         // The length rules out nearly all other names before any comparison.
         match name.len() {
-            4 if is("host") => self.add_host(value, spans.len())?,
+            4 if is("host") => self.add_host(value, parts.len())?,
             // Its CGI name would be HTTP_PROXY, by which libraries choose a proxy for requests of their own.
             5 if is("proxy") => return Ok(()),
             6 if is("expect") => self.add_expect(value),
@@ -85,7 +85,7 @@ impl<'b> Facts<'b> {
         }
         // CGI names know no difference between `_` and `-`: X_User would pose as X-User.
         if !name.contains(&b'_') {
-            spans.push(Span { name: place(input, name), value: place(input, value) });
+            parts.push(FieldParts { name: place(input, name), value: place(input, value) });
         }
         Ok(())
     }
@@ -149,7 +149,7 @@ impl<'b> Facts<'b> {
     ) -> Option<&'b [u8]> {
         match self.host {
             Some(_) => {
-                store.spans[self.host_at].value = line.authority;
+                store.parts[self.host_at].value = line.authority;
                 None
             }
             None => Some(authority),
