@@ -40,7 +40,7 @@ my %to_test = packages();
 my %bench   = packages('bench');
 my @run     = qw(gcc libc6-dev make perl libplack-perl libmodule-build-perl);
 my @test    = qw(perltidy libperl-critic-perl libmojolicious-perl libdancer2-perl libtest-tcp-perl wrk apache2-utils
-    strace curl python3 libdbd-sqlite3-perl);
+    strace curl python3 libdbd-sqlite3-perl librouter-simple-perl libplack-middleware-session-perl);
 
 is_deeply [sort keys %to_run], [sort @run], 'what serves is what it takes to build and to load an application';
 is_deeply [grep { !$to_test{$_} } @run, @test], [], 'what tests is all of that and more';
