@@ -7,10 +7,11 @@ use warnings;
 use Scalar::Util qw(blessed);
 use Howdah::Kit::Blame qw(croak);
 
-# Methods of engines, and how they are called. The first that an engine has is used.
+# Methods of engines, and how they are called. The first that an engine has is used: Mojo::Template has a process that
+# means something else.
 my @WAYS = (
-    [process     => \&_process],
     [render_file => sub { my ($engine, $name, $variables) = @_; return $engine->render_file($name, $variables) }],
+    [process     => \&_process],
     [render      => sub { my ($engine, $name, $variables) = @_; return $engine->render($name, $variables) }],
 );
 
@@ -58,9 +59,9 @@ Howdah::Kit::Renderer - ask any template engine for a text
 
 =head2 new($engine)
 
-An engine is an object with C<process> (L<Template>, which should be made with C<< ENCODING => 'UTF-8' >>), C<render_file>
-(L<Text::MicroTemplate::File>, L<Mojo::Template>) or C<render> (L<Text::Xslate>); or a sub, called with a name and a
-reference to a hash of variables, which returns a text. Dies for anything else.
+An engine is an object with C<render_file> (L<Text::MicroTemplate::File>; L<Mojo::Template>, made with
+C<< vars => 1 >>), C<process> (L<Template>, made with C<< ENCODING => 'UTF-8' >>) or C<render> (L<Text::Xslate>); or a sub,
+called with a name and a reference to a hash of variables, which returns a text. Dies for anything else.
 
 =head2 render($name, \%variables)
 
