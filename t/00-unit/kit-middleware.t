@@ -9,7 +9,9 @@ use Test::More;
 
 sub ask {
     my ($app, @headers) = @_;
-    return Plack::Test->create($app)->request(GET('/', @headers));
+    open my $errors, '>', \my $unread or die $!;
+    my $quiet = sub { my $env = shift; $env->{'psgi.errors'} = $errors; return $app->($env) };
+    return Plack::Test->create($quiet)->request(GET('/', @headers));
 }
 
 package Plack::Middleware::KitTestWord {    ## no critic (RequireFilenameMatchesPackage)

@@ -8,6 +8,7 @@ use parent 'Howdah::Kit';
 
 use Fcntl qw(:flock);
 
+# A real one lies where nobody else can write.
 my $file = $ENV{GUESTBOOK} // '/tmp/guestbook.txt';
 
 # Of every way to serve it. A real application reads its secret from where only it can.

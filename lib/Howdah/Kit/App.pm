@@ -135,7 +135,8 @@ Answers the one request of a CGI script's environment, on STDOUT. Dies where the
 =head2 start(%options)
 
 Loaded as it is, this process becomes a Howdah server; does not return. Options as for L<Plack::Handler::Howdah>
-(C<< workers => 10, port => 8080 >>); without an address, C<127.0.0.1:5000>. HUP replaces workers but cannot load the
+(C<< workers => 10, port => 8080 >>); without an address, C<127.0.0.1:5000>; with a port alone, every
+address. HUP replaces workers but cannot load the
 application anew; C<kit> of L<Howdah::Kit> makes a server that can. In a file that a server loads it dies, since that would be
 a server in a server.
 

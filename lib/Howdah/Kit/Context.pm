@@ -79,7 +79,9 @@ sub text { my ($self, $text, $status) = @_; return $self->_response('text/plain;
 sub url {
     my ($self, $location) = @_;
     croak 'an address has no line breaks or other control characters' if $location =~ /[\x00-\x1f\x7f]/;
-    my $bytes = Encode::encode('UTF-8', $location) =~ s/([^!-~]|[<>"])/sprintf '%%%02X', ord $1/gers;
+
+    # Browsers take a backslash for a slash, and with two of those a name for a server's.
+    my $bytes = Encode::encode('UTF-8', $location) =~ s/([^!-~]|[<>"\\^`{|}])/sprintf '%%%02X', ord $1/gers;
     return $bytes if $bytes !~ m{^/(?!/)};
     my $here = ($self->{env}{SCRIPT_NAME} // '') =~ s{/+\z}{}r;
     return $here =~ s{([^A-Za-z0-9_.~!\$&'()*+,;=:@/-])}{sprintf '%%%02X', ord $1}gers . $bytes;

@@ -15,6 +15,7 @@ sub request {
         . " REQUEST_METHOD=GET PATH_INFO=/ perl $0"
         if !length($ENV{REQUEST_METHOD} // '');
     require Plack::Handler::CGI;
+    local $ENV{SCRIPT_NAME} = $ENV{SCRIPT_NAME} // '';    # who tries it in a shell leaves it out
     return Plack::Handler::CGI->new->run($app->to_app);
 }
 
