@@ -149,9 +149,9 @@ C<use Howdah::Kit> exports C<kit>. Errors of use die at once, from the caller's 
 =head2 kit($file, %options)
 
 Becomes the C<howdah> command, which serves that F<.psgi> file; does not return. Options are those of C<howdah --help>
-with underscores for dashes (C<< workers => 10, port => 8080 >>); without an address it listens on C<127.0.0.1:5000>, with a port alone on every
-address.
-Modules are looked for where this perl does. Dies when there is no such file, and when a name has no value.
+with underscores for dashes (C<< workers => 10, port => 8080 >>); without an address it listens on C<127.0.0.1:5000>,
+with a port alone on every address. Modules are looked for where this perl does. Dies when there is no such file, and
+when a name has no value.
 
 =head1 CLASS METHODS
 

@@ -10,6 +10,7 @@ use Test::More;
 
 package Shop {    ## no critic (RequireFilenameMatchesPackage)
     our @ISA = ('Howdah::Kit');
+    sub open_early { return Shop->build(hours => 9) }
 }
 
 my $dir    = File::Temp->newdir;
@@ -19,6 +20,7 @@ my $secret = 'x' x 16;
 
 # What is done, and what is said.
 my @cases = (
+    [sub { Shop->open_early }, qr/^Shop has no option hours/],
     [sub { Howdah::Kit->build($sub, sesion => {}) }, qr/^Howdah::Kit has no option sesion: there are development, mid/],
     [sub { Shop->build('x') }, qr/^Shop->build takes pairs of name and value/],
     [sub { Howdah::Kit->build([]) }, qr/^an application is a sub, not a reference to ARRAY/],

@@ -121,8 +121,8 @@ Howdah::Kit::App - an application that is built, and can be served
 
 =head1 DESCRIPTION
 
-What L<Howdah::Kit/build> returns. It can be called like the code reference that PSGI wants, wrapped by any middleware, and
-mounted.
+What L<Howdah::Kit/build> returns. It can be called like the code reference that PSGI wants, wrapped by any middleware,
+and mounted.
 
 =head2 to_app
 
@@ -134,16 +134,15 @@ Answers the one request of a CGI script's environment, on STDOUT. Dies where the
 
 =head2 start(%options)
 
-Loaded as it is, this process becomes a Howdah server; does not return. Options as for L<Plack::Handler::Howdah>
-(C<< workers => 10, port => 8080 >>); without an address, C<127.0.0.1:5000>; with a port alone, every
-address. HUP replaces workers but cannot load the
-application anew; C<kit> of L<Howdah::Kit> makes a server that can. In a file that a server loads it dies, since that would be
-a server in a server.
+Loaded as it is, this process becomes a Howdah server; does not return. Options as for L<Plack::Handler::Howdah> (C<<
+workers => 10, port => 8080 >>); without an address, C<127.0.0.1:5000>; with a port alone, every address. HUP replaces
+workers but cannot load the application anew; C<kit> of L<Howdah::Kit> makes a server that can. In a file that a server
+loads it dies, since that would be a server in a server.
 
 =head2 cache($name)
 
-Keeps the application in this process for C<< Howdah::Kit->cache($name) >>, and returns it. Default: the name of its class.
-A second one of the same name takes the place of the first.
+Keeps the application in this process for C<< Howdah::Kit->cache($name) >>, and returns it. Default: the name of its
+class. A second one of the same name takes the place of the first.
 
 =head2 core
 
