@@ -220,6 +220,7 @@ mod tests {
                     Some(_) => "file",
                 };
                 assert_eq!(found, place, "{length} bytes, chunked {chunked}");
+                assert_eq!(claimed.content_length, length.to_string(), "whatever its framing");
             });
         }
     }
@@ -255,6 +256,17 @@ mod tests {
             world.serve(&script).await;
             assert_eq!((world.totals().all_requests(), world.totals().bytes_in), (2, sent as u64));
             assert!(script.output().ends_with(b"\r\n\r\n/b"));
+        });
+    }
+
+    #[test]
+    fn bytes_that_come_with_the_head_are_counted_once() {
+        run(async {
+            let world = World::new(Config::default());
+            let sent =
+                "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+            world.serve(&Scripted::new([Piece::Bytes(sent.into())])).await;
+            assert_eq!((world.totals().all_requests(), world.totals().bytes_in), (1, sent.len() as u64));
         });
     }
 

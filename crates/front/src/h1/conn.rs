@@ -212,6 +212,12 @@ mod tests {
         check(vec![
             ("a body", post(LENGTH, "hi") + &get("/b"), both.clone(), End::Open),
             ("in pieces", post("Content-Length: 4\r\n", "h|i|th"), whole("/a"), End::Open),
+            (
+                "in odd chunks",
+                post(chunks, "1\r\nh\r\n00|1\r\ni\r\n0|\r\n\r\n") + &get("/b"),
+                both.clone(),
+                End::Open,
+            ),
             ("in chunks", post(chunks, "2\r\nh|i\r\n0\r\n\r\n") + &get("/b"), both, End::Open),
             ("one that waits", post(&waits(short), "|hi"), continued.clone(), End::Open),
             ("chunks that wait", post(&waits(chunked), "|0\r\n\r\n"), continued, End::Open),

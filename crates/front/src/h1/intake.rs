@@ -264,11 +264,18 @@ impl Conn {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::time::{Duration, Instant};
 
+    use howdah_metrics::ConnectionState;
+
+    use crate::capacity::Kind;
     use crate::config::Config;
+    use crate::h1::serve;
     use crate::sample::world::{World, pieces, run};
     use crate::transport::scripted::{Piece, Scripted};
+    use crate::transport::{Socket, Transport};
 
     const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -338,6 +345,71 @@ mod tests {
             assert_eq!(totals.all_requests(), 3);
             assert_eq!(totals.bytes_in, (GET.len() + post.len() + bad.len()) as u64);
         });
+    }
+
+    #[test]
+    fn a_connection_is_counted_as_running_while_an_application_has_its_request() {
+        run(async {
+            let world = World::new(Config::default());
+            let post = "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+            let scripts = [Scripted::new(pieces(GET)), Scripted::new(pieces(post))];
+            scripts.iter().for_each(|script| drop(world.connect(script)));
+            world.run(false).await;
+            assert_eq!(world.totals().connections[ConnectionState::Running], 2);
+            world.run(true).await;
+            assert_eq!(world.totals().connections[ConnectionState::Idle], 2);
+        });
+    }
+
+    #[test]
+    fn who_is_refused_within_a_body_still_has_the_id_of_the_request() {
+        for body in ["Transfer-Encoding: chunked\r\n\r\nx\r\n", "Transfer-Encoding: chunked\r\n\r\n|x\r\n"] {
+            run(async {
+                let world = World::new(Config::default());
+                let head = "POST /a HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\n";
+                let script = Scripted::new(pieces(&format!("{head}{body}")));
+                world.serve(&script).await;
+                let output = String::from_utf8(script.output()).unwrap();
+                assert!(
+                    output.starts_with("HTTP/1.1 400 ") && output.contains("\r\nX-Request-Id: mine\r\n"),
+                    "{output}"
+                );
+            });
+        }
+    }
+
+    #[test]
+    fn a_socket_is_read_at_once_and_waited_for_when_nothing_is_there() {
+        for early in [true, false] {
+            run(async {
+                let world = World::new(Config::default());
+                let (mut client, socket) = UnixStream::pair().unwrap();
+                socket.set_nonblocking(true).unwrap();
+                if early {
+                    client.write_all(GET.as_bytes()).unwrap();
+                }
+                let permit = world.capacity.enter(Kind::Connection).unwrap();
+                let transport = Transport::Plain(Socket::Fresh(socket.into()));
+                let who = crate::sample::client("", false);
+                tokio::task::spawn_local(serve(world.thread.entrance.server, transport, who, permit));
+                world.run(true).await;
+                if !early {
+                    client.write_all(GET.as_bytes()).unwrap();
+                }
+                client.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+                let (mut answer, end) = ([0; 4096], Instant::now() + Duration::from_secs(20));
+                let length = loop {
+                    world.run(true).await;
+                    // Lets the event loop look at its descriptors.
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    match client.read(&mut answer) {
+                        Ok(length) => break length,
+                        Err(_) => assert!(Instant::now() < end, "early {early}: there is no answer"),
+                    }
+                };
+                assert!(answer[..length].ends_with(b"\r\n\r\n/a"), "early {early}");
+            });
+        }
     }
 
     #[test]

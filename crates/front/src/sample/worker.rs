@@ -29,6 +29,8 @@ pub(crate) struct Claimed {
     pub(crate) claim: Claim,
     /// REQUEST_URI.
     pub(crate) target: String,
+    /// CONTENT_LENGTH; empty for none.
+    pub(crate) content_length: String,
     response: Outgoing,
 }
 
@@ -49,8 +51,15 @@ impl Worker {
         let control = &segment.controls()[claim.slot as usize];
         segment.workers()[usize::from(self.number)].enter(claim.slot, control, howdah_sys::monotonic_ns());
         let request = segment.peek_request(claim.slot, self.number).expect("what was claimed");
-        let target = String::from_utf8(RequestReader::new(&request).uri().to_vec()).expect("a plain target");
-        Some(Claimed { claim, target, response: Outgoing::new(claim.ticket) })
+        let words = RequestReader::new(&request);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("plain words");
+        let content_length = text(words.field(b"CONTENT_LENGTH").unwrap_or_default());
+        Some(Claimed {
+            claim,
+            target: text(words.uri()),
+            content_length,
+            response: Outgoing::new(claim.ticket),
+        })
     }
 
     /// Is about to call the application.
