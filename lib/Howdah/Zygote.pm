@@ -31,6 +31,7 @@ sub run {
         $self->_report(Howdah::XS::ZYGOTE_REPORT_FAILED, $@);
         return 1;
     }
+    print {*STDERR} Howdah::Templates->report if $INC{'Howdah/Templates.pm'};
     my $children = Howdah::XS::watch_children();
     $self->_prepare_workers(sub { $self->_log($_) for Howdah::Inherited->find(@known) });
     $self->_report(Howdah::XS::ZYGOTE_REPORT_READY, sprintf 'v%vd', $^V);

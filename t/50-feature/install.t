@@ -68,7 +68,7 @@ subtest 'make install puts everything below PREFIX' => sub {
     );
     ok -s "$prefix/$_", $_ for @files;
     ok -x "$prefix/bin/howdah", 'the program can be run';
-    ok -s "$arch/$_", $_ for 'Howdah.pm', 'Howdah/Kit.pm', 'Howdah/Kit/App.pm',
+    ok -s "$arch/$_", $_ for 'Howdah.pm', 'Howdah/Kit.pm', 'Howdah/Kit/App.pm', 'Howdah/Templates/Engine.pm',
         'Plack/Handler/Howdah.pm', 'auto/Howdah/XS/XS.so';
     like $out, qr/PERL5LIB=\Q$own\E plackup -s Howdah/, 'and it says how plackup finds it';
 };

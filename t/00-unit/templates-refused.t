@@ -1,0 +1,52 @@
+# What Howdah::Templates cannot compile, and the way out that it tells.
+use strict;
+use warnings;
+
+use File::Path qw(make_path);
+use File::Temp ();
+use Howdah::Templates qw(precompile);
+use Test::More;
+
+sub write_file {
+    my ($file, $text) = @_;
+    make_path($file =~ s{/[^/]+\z}{}r);
+    open my $out, '>', $file or die "cannot write $file: $!";
+    print {$out} "$text\n";
+    close $out or die "cannot write $file: $!";
+    return $file;
+}
+
+subtest 'what it cannot do, and the way out' => sub {
+    my $top = File::Temp->newdir;
+    write_file("$top/a/one.html", 'one');
+    no warnings 'once';
+    local *Local::Engine::new = sub { return bless {}, shift };
+    my @cases = (
+        [['Local::Engine', dir    => "$top/a"], qr/^precompile knows no engine 'Local::Engine'/],
+        [[Local::Engine->new, dir => "$top/a"], qr/^precompile knows no engine Local::Engine/],
+        [['Template'], qr/^precompile needs a dir/],
+        [[undef, dir      => "$top/a"], qr/^precompile needs an engine/],
+        [['Template', dir => "$top/a", matches => 1], qr/^precompile takes dir, match and options, not matches/],
+    );
+    push @cases, (
+        [['Template', dir => "$top/none"], qr/there is no directory \Q$top\E\/none/],
+        [['Template', dir => "$top/a", match   => qr/\.none/], qr/no file below \Q$top\E\/a matches/],
+        [['Template', dir => "$top/a", options => {INCLUDE_PATH => "$top/b"}], qr/would not find .* looks into \Q$top/],
+        [['Template', dir => "$top/a", options => {INCLUDE_PATH => $top, CACHE_SIZE => 2}], undef],
+    ) if eval { require Template };
+    for my $case (@cases) {
+        my ($arguments, $message) = @$case;
+        my $done = eval { precompile(@$arguments) };
+        $message ? like($@, $message) : ok($done) || diag $@;
+    }
+    my $hidden = write_file("$top/hidden.pl", <<'PERL');
+    use Howdah::Templates qw(precompile);
+    unshift @INC, sub { die "Can't locate $_[1] in \@INC\n" if $_[1] eq 'Text/Xslate.pm'; return };
+    precompile('Text::Xslate', dir => '.');
+PERL
+    my @inc = map { "-I$_" } grep { !ref } @INC;
+    open my $said, '-|', "$^X @inc $hidden 2>&1" or die $!;
+    like(join('', <$said>), qr/^Text::Xslate is not installed: Debian has it in libtext-xslate-perl,/, 'the package');
+};
+
+done_testing;
