@@ -9,6 +9,13 @@ sub compile {
     return $self->{engine}->build_file($name);
 }
 
+# "what at line 3 in template passed from FILE at line 85.", which is a place in the engine.
+sub explain {
+    my ($self, $error, $file) = @_;
+    my ($message, $line) = $error =~ /\A(.*?) at line (\d+) in template passed from /s;
+    return $line ? ($file, $line, $message) : $self->SUPER::explain($error, $file);
+}
+
 sub keeps { return $_[0]{engine}->use_cache > 0 }
 sub paths { return @{$_[0]{engine}->include_path} }
 
@@ -34,6 +41,10 @@ L<Howdah::Templates::Engine>.
 =head2 compile($name, $file)
 
 Has C<build_file> keep the code. Dies as the engine does.
+
+=head2 explain($error, $file)
+
+File, line and message of what C<compile> died of.
 
 =head2 keeps($count)
 
