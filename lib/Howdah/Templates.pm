@@ -94,7 +94,7 @@ sub _files {
 sub _line {
     my (undef, $class, $dir, $count, $keeps) = @_;
     my $what = "$count template" . ($count == 1 ? '' : 's') . " of $class below $dir";
-    return $keeps ? "compiled $what before the fork\n" : "checked $what, which keeps none as it is set\n";
+    return $keeps ? "compiled $what before the fork\n" : "checked $what; the engine is set to keep none\n";
 }
 
 sub _load {
