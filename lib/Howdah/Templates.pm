@@ -4,7 +4,6 @@ use warnings;
 
 use Carp ();
 use Exporter qw(import);
-use File::Find ();
 use File::Spec ();
 use Scalar::Util ();
 
@@ -80,14 +79,8 @@ sub _compile {
 sub _files {
     my ($dir, $match) = @_;
     -d $dir or Carp::croak("precompile: there is no directory $dir");
-    my @files;
-    my $see = sub {
-        my $path = File::Spec->abs2rel($File::Find::name, $dir);
-        push @files, $path if $path =~ $match && -f $File::Find::name;
-    };
-    File::Find::find({wanted => $see, no_chdir => 1}, $dir);
+    my @files = sort grep { $_ =~ $match } _walk($dir, '');
     Carp::croak("precompile: no file below $dir matches $match") if !@files;
-    @files = sort @files;
     return @files;
 }
 
@@ -125,6 +118,16 @@ sub _unwrapped {
         return $engine->$method if $engine->DOES($class);
     }
     return $engine;
+}
+
+# Symbolic links are followed, as engines do, but not to a directory that one is in.
+sub _walk {
+    my ($dir, $path, %above) = @_;
+    my $id = join ':', (stat $dir)[0, 1];
+    return if $above{$id};
+    opendir my $handle, $dir or die "cannot read $dir: $!\n";
+    my @names = grep { !/^\./ } readdir $handle;
+    return map { -d "$dir/$_" ? _walk("$dir/$_", "$path$_/", %above, $id => 1) : -f _ ? "$path$_" : () } @names;
 }
 
 1;
@@ -186,7 +189,8 @@ An object, or the name of a class, which is then loaded and made with C<options>
 
 =item dir
 
-The directory; those below it are searched, too. Required. It is one of those where the engine looks for templates, or
+The directory; those below it are searched, too, without files and directories whose names begin with a dot; symbolic
+links are followed. Required. It is one of those where the engine looks for templates, or
 lies below one.
 
 =item match

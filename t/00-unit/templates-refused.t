@@ -49,4 +49,31 @@ PERL
     like(join('', <$said>), qr/^Text::Xslate is not installed: Debian has it in libtext-xslate-perl,/, 'the package');
 };
 
+subtest 'what Template Toolkit does not keep' => sub {
+    eval { require Template } or plan skip_all => 'Template Toolkit is not installed';
+    my $dir = File::Temp->newdir;
+    write_file("$dir/$_.html", 'text') for 1 .. 3;
+    my $with = sub {
+        return eval { precompile('Template', dir => "$dir", options => {INCLUDE_PATH => "$dir", @_}) }
+    };
+    ok(!$with->(CACHE_SIZE => 2), 'a cache for fewer templates is refused');
+    like($@, qr/^CACHE_SIZE of Template is 2, less than the 3 templates to keep/);
+    ok($with->(CACHE_SIZE => 0), 'none is not');
+    like((Howdah::Templates->report)[-1],
+        qr/^checked 3 templates of Template below \S+; the engine is set to keep none$/);
+};
+
+subtest 'which files' => sub {
+    eval { require Template } or plan skip_all => 'Template Toolkit is not installed';
+    my $top = File::Temp->newdir;
+    write_file("$top/a/$_", 'text') for qw(one.html sub/two.html sub/notes.txt .git/three.html .four.html);
+    symlink "$top/a", "$top/current" or die $!;
+    symlink "$top/a/sub", "$top/a/linked" or die $!;
+    symlink "$top/a", "$top/a/sub/loop" or die $!;
+    symlink "$top/a/missing", "$top/a/five.html" or die $!;
+    my $tt    = precompile('Template', dir => "$top/current", options => {INCLUDE_PATH => "$top/current"});
+    my @found = sort map { s{^\Q$top\E/current/}{}r } keys %{$tt->context->load_templates->[0]{LOOKUP}};
+    is_deeply(\@found, [qw(linked/two.html one.html sub/two.html)], 'through links, none hidden, none twice');
+};
+
 done_testing;
