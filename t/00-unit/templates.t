@@ -47,7 +47,7 @@ my %engine = (
     'Mojolicious' => {
         make => sub {
             my $app = Mojolicious->new(secrets => ['x']);
-            $app->log->level('fatal');
+            $app->log->level('error');
             $app->renderer->paths(["$_[0]"]);
             $app->renderer->cache->max_keys(1);
             return $app;

@@ -14,6 +14,7 @@ sub compile {
         or die "a template of Mojolicious has a name like index.html.ep\n";
     my $code = $renderer->handlers->{$handler} // die "there is no handler for $handler\n";
     my $read = 0;
+    local $self->{engine}->log->{level} = 'warn';    # nothing is rendered yet, whatever the handler says
     no warnings 'redefine';
     local *Mojo::Template::render_file = _instead(\&Mojo::Template::render_file, \$read);
     $code->(
