@@ -59,8 +59,10 @@ subtest 'what Template Toolkit does not keep' => sub {
     ok(!$with->(CACHE_SIZE => 2), 'a cache for fewer templates is refused');
     like($@, qr/^CACHE_SIZE of Template is 2, less than the 3 templates to keep/);
     ok($with->(CACHE_SIZE => 0), 'none is not');
-    like((Howdah::Templates->report)[-1],
-        qr/^checked 3 templates of Template below \S+; the engine is set to keep none$/);
+    like(
+        (Howdah::Templates->report)[-1],
+        qr/^checked 3 templates of Template below \S+; the engine is set to keep none$/
+    );
 };
 
 subtest 'which files' => sub {
