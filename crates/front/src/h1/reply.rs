@@ -201,16 +201,23 @@ pub(crate) struct Say {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
-    use howdah_metrics::Failure;
+    use howdah_metrics::{ConnectionState, Failure};
+    use howdah_wire::LENGTH_UNKNOWN;
 
+    use super::COPY_BODY;
+    use crate::capacity::Kind;
     use crate::config::Config;
     use crate::exchange::Mail;
+    use crate::h1::serve;
     use crate::reports::Loss;
+    use crate::sample::heard::heard;
     use crate::sample::world::{Terms, World, pieces, run};
-    use crate::transport::Peer;
     use crate::transport::scripted::Scripted;
+    use crate::transport::{Peer, Socket, Transport};
 
     const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -340,6 +347,103 @@ mod tests {
         });
     }
 
+    /// A client whose request has a whole response with a body of so many bytes.
+    async fn with_body(length: usize, takes: usize) -> (World, Scripted) {
+        let world = World::new(Config::default());
+        let script = Scripted::new(pieces(GET));
+        world.connect(&script);
+        world.run(false).await;
+        script.take(takes);
+        let mut claimed = world.worker.claim().unwrap();
+        world.worker.begin(&claimed);
+        world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
+        assert_eq!(world.worker.write(&mut claimed, &vec![b'x'; length]), length);
+        world.worker.finish(claimed);
+        world.run(false).await;
+        (world, script)
+    }
+
+    #[test]
+    fn a_small_body_is_copied_behind_its_head_and_a_larger_one_sent_from_where_it_lies() {
+        for (length, runs) in [(0, 1), (1, 1), (COPY_BODY, 1), (COPY_BODY + 1, 2), (100_000, 2)] {
+            run(async {
+                let (_, script) = with_body(length, usize::MAX).await;
+                assert_eq!((script.runs(), script.writes()), (runs, 1), "{length}");
+                assert_eq!(text(&script).matches('x').count(), length);
+            });
+        }
+        assert_eq!(COPY_BODY, 16_384);
+    }
+
+    #[test]
+    fn a_client_that_takes_a_response_in_pieces_has_all_of_it_and_keeps_the_connection() {
+        for takes in [0, 1, 100, 20_000] {
+            run(async {
+                let (world, script) = with_body(50_000, takes).await;
+                assert_eq!(script.output().len(), takes);
+                script.take(usize::MAX);
+                world.run(false).await;
+                assert_eq!(text(&script).matches('x').count(), 50_000, "{takes}");
+                assert_eq!(world.totals().all_requests(), 1);
+                assert_eq!(world.totals().connections[ConnectionState::Idle], 1, "{takes}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_length_that_is_not_the_bodys_is_told() {
+        for (target, told) in [
+            ("/given", None),
+            ("/short", Some("gave Content-Length 9 but a body of 4 bytes to GET /short")),
+            ("/long", Some("gave Content-Length 2 but a body of 4 bytes to GET /long")),
+        ] {
+            let said = heard(|| {
+                run(async {
+                    let world = World::new(Config::default());
+                    let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
+                    world.serve(&Scripted::new(pieces(&request))).await;
+                });
+            });
+            assert_eq!(
+                said.iter().filter(|line| line.contains("Content-Length")).count(),
+                usize::from(told.is_some())
+            );
+            assert!(told.is_none_or(|told| said.iter().any(|line| line.contains(told))), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn an_application_that_wants_the_connection_has_its_descriptor_and_what_came_behind_the_request() {
+        run(async {
+            let world = World::new(Config::default());
+            let (ours, workers) = howdah_sys::socketpair_seqpacket().unwrap();
+            world.pool().open_channel(0, ours).unwrap();
+            let (mut client, socket) = UnixStream::pair().unwrap();
+            client.write_all(format!("{GET}early").as_bytes()).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let permit = world.capacity.enter(Kind::Connection).unwrap();
+            let (server, who) = (world.thread.entrance.server, crate::sample::client("", false));
+            let transport = Transport::Plain(Socket::Fresh(socket.into()));
+            let connection = tokio::task::spawn_local(serve(server, transport, who, permit));
+            world.run(false).await;
+            world.worker.begin(&world.worker.claim().unwrap());
+            assert!(world.thread.desks.post(0, Mail::Takeover { worker: 0 }));
+            world.run(false).await;
+            let mut packet = [0; 4096];
+            let (length, descriptors) = howdah_sys::recv_with_fds(&workers, &mut packet).unwrap();
+            assert!(packet[..length].ends_with(b"early"));
+            let lent = UnixStream::from(descriptors.into_iter().next().unwrap());
+            (&lent).write_all(b"mine").unwrap();
+            let mut answer = [0; 4];
+            client.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"mine");
+            assert_eq!(world.totals().connections[ConnectionState::Detached], 1);
+            world.pool().worker_gone(0, Loss::Killed);
+            world.run(false).await;
+            assert!(connection.is_finished(), "it is not ours to answer on");
+        });
+    }
+
     #[test]
     fn a_large_body_is_sent_from_where_it_is_and_counted_without_its_head() {
         run(async {
@@ -349,7 +453,7 @@ mod tests {
             world.run(false).await;
             let mut claimed = world.worker.claim().unwrap();
             world.worker.begin(&claimed);
-            world.worker.head(&mut claimed, 200, howdah_wire::LENGTH_UNKNOWN, 0);
+            world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
             assert_eq!(world.worker.write(&mut claimed, &[b'x'; 100_000]), 100_000);
             world.worker.finish(claimed);
             world.run(false).await;

@@ -27,6 +27,8 @@ struct Script {
     /// Bytes that it takes before a write blocks.
     takes: usize,
     writes: usize,
+    /// Pieces of memory in the last of them.
+    runs: usize,
     peer: Peer,
     reset: bool,
     shut: bool,
@@ -45,6 +47,7 @@ impl Scripted {
             output: Vec::new(),
             takes: usize::MAX,
             writes: 0,
+            runs: 0,
             peer: Peer::There,
             reset: false,
             shut: false,
@@ -78,6 +81,10 @@ impl Scripted {
 
     pub(crate) fn writes(&self) -> usize {
         self.0.borrow().writes
+    }
+
+    pub(crate) fn runs(&self) -> usize {
+        self.0.borrow().runs
     }
 
     pub(crate) fn was_reset(&self) -> bool {
@@ -127,6 +134,7 @@ impl Scripted {
     pub(super) fn try_write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
         let script = &mut *self.0.borrow_mut();
         script.writes += 1;
+        script.runs = runs.iter().filter(|run| !run.is_empty()).count();
         if script.peer == Peer::Gone {
             return Err(ErrorKind::BrokenPipe.into());
         }
