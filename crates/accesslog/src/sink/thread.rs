@@ -33,7 +33,8 @@ pub(super) struct Shared {
     /// Those who wait for the file to be opened anew.
     pub(super) reopeners: Mutex<Vec<SyncSender<Result<(), String>>>>,
     written: AtomicU64,
-    given_up: AtomicU64,
+    /// Held while that is counted, so that whoever counts at the same time waits for all of it.
+    given_up: Mutex<u64>,
     /// Lines that the thread has taken from the lanes and not yet got rid of.
     in_hand: AtomicU64,
 }
@@ -47,26 +48,27 @@ impl Shared {
             deadline: Mutex::default(),
             reopeners: Mutex::default(),
             written: AtomicU64::new(0),
-            given_up: AtomicU64::new(0),
+            given_up: Mutex::default(),
             in_hand: AtomicU64::new(0),
         }
     }
 
     pub(super) fn counts(&self) -> Counts {
         let refused: u64 = lock(&self.lanes).iter().map(|lane| lane.dropped()).sum();
-        Counts { written: self.written.load(Relaxed), dropped: refused + self.given_up.load(Relaxed) }
+        Counts { written: self.written.load(Relaxed), dropped: refused + *lock(&self.given_up) }
     }
 
     /// Counts what still waits as given up; says how many lines that is. Nothing is taken after that. It may be called
     /// while the thread hangs in a write.
     pub(super) fn give_up(&self) -> u64 {
+        let mut given_up = lock(&self.given_up);
         let lanes = lock(&self.lanes).clone();
         let end = |lane: &Arc<Lane>| {
             lane.close();
             Pending::new(lane.take(Vec::new())).lines_left()
         };
         let lines = self.in_hand.swap(0, Relaxed) + lanes.iter().map(end).sum::<u64>();
-        self.given_up.fetch_add(lines, Relaxed);
+        *given_up += lines;
         lines
     }
 }
