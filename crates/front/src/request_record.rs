@@ -11,19 +11,19 @@ use crate::request_id::{self, Id, Ids};
 use crate::slots::{Position, Spool};
 
 /// The body of a complete request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) enum Body<'a> {
     /// Goes into the slot.
     Inline(&'a [u8]),
-    /// Stays where it is, and is so long.
-    Spooled(&'a Spool, u64),
+    /// Stays where it is, until the slot is free again, and is so long.
+    Spooled(Spool, u64),
 }
 
 /// A complete request.
 #[derive(Debug)]
 pub(crate) struct Complete<'a> {
     pub(crate) request: &'a Request<'a>,
-    pub(crate) body: Body<'a>,
+    pub(crate) body: &'a Body<'a>,
     /// Percent-decoded.
     pub(crate) path: &'a [u8],
     /// X-Request-Id; empty for none.
@@ -39,7 +39,7 @@ pub(crate) fn copy(request: &Request<'_>, ids: &Ids) -> Option<(Box<[u8]>, Id)> 
     // The record and its table, and at most three times the target: as sent, decoded, and its query.
     let mut area = vec![0; 4096 + 3 * request.length];
     let id = ids.choose(request.fields.clone(), &mut room);
-    Complete { request, body: Body::Inline(b""), path: &path, id }.write(&mut area).ok()?;
+    Complete { request, body: &Body::Inline(b""), path: &path, id }.write(&mut area).ok()?;
     let used = RequestReader::new(&area).used().len();
     area.truncate(used);
     Some((area.into(), Id::new(id)))
@@ -92,10 +92,10 @@ impl Complete<'_> {
     }
 }
 
-fn write_body(out: &mut RequestWriter<'_>, request: &Request<'_>, body: Body<'_>) -> Result<(), Full> {
+fn write_body(out: &mut RequestWriter<'_>, request: &Request<'_>, body: &Body<'_>) -> Result<(), Full> {
     out.record.body_length = match body {
         Body::Inline(bytes) => bytes.len() as u64,
-        Body::Spooled(_, length) => length,
+        Body::Spooled(_, length) => *length,
     };
     if request.has_body {
         out.variable(b"CONTENT_LENGTH", itoa::Buffer::new().format(out.record.body_length).as_bytes())?;
@@ -107,7 +107,7 @@ fn write_body(out: &mut RequestWriter<'_>, request: &Request<'_>, body: Body<'_>
     Ok(())
 }
 
-fn flags(request: &Request<'_>, body: Body<'_>) -> u32 {
+fn flags(request: &Request<'_>, body: &Body<'_>) -> u32 {
     let when = |condition: bool, flag: u32| if condition { flag } else { 0 };
     when(request.client.secure, REQUEST_HTTPS)
         | when(request.is_head(), REQUEST_IS_HEAD)
@@ -128,7 +128,7 @@ mod tests {
         let head = "POST /a%20b?c=d HTTP/1.1\r\nHost: h:80\r\nX-A: 1\r\nX-A: 2\r\nContent-Length: 3\r\n\r\n";
         sample::with(head, &sample::client("10.0.0.1", false), |request| {
             let mut area = vec![0; 4096];
-            let complete = Complete { request, body: Body::Inline(b"abc"), path: b"/a b", id: b"me" };
+            let complete = Complete { request, body: &Body::Inline(b"abc"), path: b"/a b", id: b"me" };
             complete.write(&mut area).unwrap();
             let written = RequestReader::new(&area);
             assert_eq!((written.method(), written.uri()), (&b"POST"[..], &b"/a%20b?c=d"[..]));
@@ -162,7 +162,7 @@ mod tests {
     fn a_request_that_fits_nowhere_is_refused() {
         let head = format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", "x".repeat(1000));
         sample::with(&head, &sample::client("", false), |request| {
-            let complete = Complete { request, body: Body::Inline(b""), path: b"/", id: b"" };
+            let complete = Complete { request, body: &Body::Inline(b""), path: b"/", id: b"" };
             assert!(complete.write(&mut vec![0; 900]).is_err());
             assert!(complete.write(&mut vec![0; 4096]).is_ok());
         });

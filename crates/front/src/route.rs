@@ -17,7 +17,6 @@ use crate::request::Request;
 use crate::request_id::Ids;
 use crate::request_record::{self, Body};
 use crate::response::Event;
-use crate::slots::Spool;
 
 /// The handlers of a front thread.
 #[derive(Debug)]
@@ -112,22 +111,6 @@ impl Router {
                 }
             },
         }
-    }
-
-    /// As [`Router::begin`] for an application, with a body that has a place of its own.
-    pub(crate) fn begin_spooled(
-        &self,
-        pool: &'static Pool,
-        exchange: &mut Exchange,
-        request: &Request<'_>,
-        (spool, length): (Spool, u64),
-    ) -> Result<Handling, Fault> {
-        let handling = self.begin(Target::App(pool), exchange, request, Body::Spooled(&spool, length))?;
-        if let Handling::App(job) = &handling {
-            // It must last as long as a worker may look at the slot, which can be longer than the exchange.
-            job.keep(spool);
-        }
-        Ok(handling)
     }
 
     /// Keeps the words of a request that goes into no slot, for its answer and the log.
@@ -388,7 +371,12 @@ mod tests {
                 let spool = world.pool().place_for_body(None).unwrap();
                 let head = "POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n";
                 with(head, &client("127.0.0.1", false), |request| {
-                    router(&world).begin_spooled(world.pool(), exchange, request, (spool, 5))
+                    router(&world).begin(
+                        Target::App(world.pool()),
+                        exchange,
+                        request,
+                        Body::Spooled(spool, 5),
+                    )
                 })
             };
             let kept = || world.pool().dispatch.borrow().kept(0).is_some();

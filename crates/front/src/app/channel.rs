@@ -253,10 +253,10 @@ mod tests {
     fn a_worker_gets_the_body_that_lies_in_a_file() {
         run(async {
             let world = World::new(Config::default());
-            let (job, _exchange, own, _other) = running(&world).await;
+            let (_job, _exchange, own, _other) = running(&world).await;
             let mut body = world.pool().place_for_body(None).unwrap();
             body.append(b"large").unwrap();
-            job.keep(body);
+            world.pool().dispatch.borrow_mut().keep(0, body);
             own.send(BODY, 0, 0, b"");
             let answer = arrived(&world, || own.answer()).await;
             let (kind, value, rest, file) = answer.expect("an answer");

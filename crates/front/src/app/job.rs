@@ -21,7 +21,7 @@ use crate::record::{Account, Identity};
 use crate::repeated::Repeated;
 use crate::reports::Overdue;
 use crate::response::{Body, BodyFile, Event, Has, Head, Response};
-use crate::slots::{Ring, Spool};
+use crate::slots::Ring;
 
 /// How long the next request of a connection may have to wait for a report.
 const REPORT: Duration = Duration::from_secs(1);
@@ -42,13 +42,6 @@ impl Job {
     /// Of a request that is queued in `slot`.
     pub(crate) fn new(pool: &'static Pool, slot: u32) -> Self {
         Self { pool, slot: Some(slot), asker: 0, file: None }
-    }
-
-    /// Keeps the body of the request until its slot is free again.
-    pub(crate) fn keep(&self, body: Spool) {
-        if let Some(slot) = self.slot {
-            self.pool.dispatch.borrow_mut().keep(slot, body);
-        }
     }
 
     /// What there is of the response.
@@ -142,7 +135,7 @@ impl Job {
     }
 
     /// Has the worker replaced when it has been at the request for longer than it may. Its client is waiting for nothing.
-    pub(crate) fn is_overdue(&self) -> Option<u16> {
+    pub(crate) fn report_overdue(&self) -> Option<u16> {
         let timeout = self.pool.setup.request_timeout;
         if timeout.is_zero() {
             return None;
@@ -449,7 +442,7 @@ mod tests {
                 }
                 world.wait(Duration::from_secs(passed));
                 let case = format!("limit {limit}, claimed {claims}, ended {ends}, {passed} seconds");
-                assert_eq!(job.is_overdue(), overdue.then_some(0), "{case}");
+                assert_eq!(job.report_overdue(), overdue.then_some(0), "{case}");
                 let report = overdue.then_some(Overdue { worker: 0, slot: job.slot.unwrap() });
                 assert_eq!(world.overdue.try_recv().ok(), report, "{case}");
                 assert_eq!(job.runner(), (claims && !ends).then_some(0), "{case}");
@@ -586,7 +579,8 @@ mod tests {
         run(async {
             let world = World::new(Config::default());
             let (job, _exchange) = world.ask("/a");
-            job.keep(world.pool().place_for_body(None).unwrap());
+            let spool = world.pool().place_for_body(None).unwrap();
+            world.pool().dispatch.borrow_mut().keep(0, spool);
             assert!(world.pool().dispatch.borrow().kept(0).is_some());
             drop(job);
             assert_eq!(world.pool().dispatch.borrow().in_flight, 0);

@@ -129,7 +129,7 @@ impl Pool {
         let mut room = request_id::ROOM;
         let id = self.services.ids.choose(request.fields.clone(), &mut room);
         let segment = self.dispatch.borrow().segment;
-        let Ok(place) = (Complete { request, body, path: &path, id }).place(&segment, slot) else {
+        let Ok(place) = (Complete { request, body: &body, path: &path, id }).place(&segment, slot) else {
             self.dispatch.borrow_mut().put_back(slot);
             return Err(Fault::TooLarge);
         };
@@ -141,6 +141,10 @@ impl Pool {
             return Err(self.is_full());
         }
         exchange.account.id = Id::new(id);
+        if let Body::Spooled(spool, _) = body {
+            // It must last as long as a worker may look at the slot, which can be longer than the exchange.
+            self.dispatch.borrow_mut().keep(slot, spool);
+        }
         Ok(slot)
     }
 

@@ -13,7 +13,7 @@ use howdah_wire::INLINE_BODY;
 use crate::app::Pool;
 use crate::fault::Fault;
 use crate::h1::server::Server;
-use crate::h1::state::{Conn, request};
+use crate::h1::state::Conn;
 use crate::repeated::Repeated;
 use crate::request_record::Body;
 use crate::route::Target;
@@ -96,21 +96,11 @@ impl Collect {
     fn finish(&mut self, conn: &mut Conn, fields: &mut FieldStore) -> Result<(), Fault> {
         let mut decoder = RequestDecoder::new(&conn.server.config.limits);
         let head = decoder.decode(&self.head, fields)?.ok_or(Fault::TooLarge)?;
-        conn.prepare(&head, head.keep_alive);
-        let (request, router) = (request(&head, &conn.client), &conn.server.router);
-        conn.handling = match self.spool.take() {
-            None => router.begin(
-                Target::App(self.pool),
-                &mut conn.exchange,
-                &request,
-                Body::Inline(&self.memory),
-            )?,
-            Some(spool) => {
-                router.begin_spooled(self.pool, &mut conn.exchange, &request, (spool, self.received))?
-            }
+        let body = match self.spool.take() {
+            None => Body::Inline(&self.memory),
+            Some(spool) => Body::Spooled(spool, self.received),
         };
-        conn.enter_handler(Target::App(self.pool));
-        Ok(())
+        conn.begin(Target::App(self.pool), &head, body, true)
     }
 }
 

@@ -187,27 +187,23 @@ impl Conn {
         begun.map(|()| Step::Ready)
     }
 
-    /// Gives a complete request to its handler.
-    fn begin(&mut self, target: Target, head: &Head<'_>, body: Body<'_>, keeps: bool) -> Result<(), Fault> {
-        self.prepare(head, head.keep_alive && keeps);
+    /// Gives a complete request to its handler. No deadline is its client's any more.
+    pub(crate) fn begin(
+        &mut self,
+        target: Target,
+        head: &Head<'_>,
+        body: Body<'_>,
+        keeps: bool,
+    ) -> Result<(), Fault> {
+        self.timer.stop();
+        self.ask(head, head.keep_alive && keeps);
+        self.exchange.account.method = Some(Method::of(head.method));
         let request = request(head, &self.client);
         self.handling = self.server.router.begin(target, &mut self.exchange, &request, body)?;
-        self.enter_handler(target);
-        Ok(())
-    }
-
-    /// The request has been read: no deadline is its client's any more.
-    pub(crate) fn prepare(&mut self, head: &Head<'_>, keep_alive: bool) {
-        self.timer.stop();
-        self.ask(head, keep_alive);
-        self.exchange.account.method = Some(Method::of(head.method));
-    }
-
-    /// Counts it where it is now.
-    pub(crate) fn enter_handler(&mut self, target: Target) {
         if let Target::App(_) = target {
             self.enter(ConnectionState::Running);
         }
+        Ok(())
     }
 
     fn begin_collect(&mut self, pool: &'static Pool, head: &Head<'_>, data: &[u8]) -> Step {

@@ -38,7 +38,7 @@ impl Conn {
                     if !self.lent && self.has_left() {
                         return Next::Cut;
                     }
-                    if let Some(worker) = self.handling.job().and_then(|job| job.is_overdue()) {
+                    if let Some(worker) = self.handling.job().and_then(|job| job.report_overdue()) {
                         return self.time_out(worker).await;
                     }
                 }
