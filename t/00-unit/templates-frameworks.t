@@ -1,20 +1,12 @@
 # Howdah::Templates reaches engines through what frameworks wrap around them.
 use strict;
 use warnings;
+use lib 't/lib';
 
-use File::Path qw(make_path);
 use File::Temp ();
 use Howdah::Templates qw(precompile);
+use Howdah::Test::File qw(write_file);
 use Test::More;
-
-sub write_file {
-    my ($file, $text) = @_;
-    make_path($file =~ s{/[^/]+\z}{}r);
-    open my $out, '>', $file or die "cannot write $file: $!";
-    print {$out} "$text\n";
-    close $out or die "cannot write $file: $!";
-    return $file;
-}
 
 subtest 'engines inside of frameworks' => sub {
     my $top = File::Temp->newdir;

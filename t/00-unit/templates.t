@@ -2,10 +2,11 @@
 # says in which file and line a template is broken.
 use strict;
 use warnings;
+use lib 't/lib';
 
-use File::Path qw(make_path);
 use File::Temp ();
 use Howdah::Templates qw(precompile);
+use Howdah::Test::File qw(write_file);
 use Test::More;
 
 # For each engine: how it is made for a directory, how it renders a template, what tells that it compiles, the templates,
@@ -69,15 +70,6 @@ my %engine = (
         broken  => "one\ntwo\n? my \$x = ;\n",
     },
 );
-
-sub write_file {
-    my ($file, $text) = @_;
-    make_path($file =~ s{/[^/]+\z}{}r);
-    open my $out, '>', $file or die "cannot write $file: $!";
-    print {$out} "$text\n";
-    close $out or die "cannot write $file: $!";
-    return $file;
-}
 
 for my $name (sort keys %engine) {
     my %case = %{$engine{$name}};
