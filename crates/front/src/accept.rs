@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use howdah_proxied::Trust;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags};
@@ -141,19 +142,23 @@ impl Entrance {
     }
 
     fn start(self, listener: &Listener, socket: OwnedFd, address: Option<SocketAddrAny>, permit: Permit) {
-        let client = client(listener, address.and_then(|address| SocketAddr::try_from(address).ok()));
+        let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
+        let client = client(listener, peer, &self.server.config.trusted_proxies);
         let transport = Transport::Plain(Socket::Fresh(socket));
         tokio::task::spawn_local(h1::serve(self.server, transport, client, permit));
     }
 }
 
-fn client(listener: &Listener, peer: Option<SocketAddr>) -> Client {
+fn client(listener: &Listener, peer: Option<SocketAddr>, trust: &Trust) -> Client {
+    // A client that came by IPv4 to a dual-stack socket is shown by its IPv4 address.
+    let address = peer.map(|peer| peer.ip().to_canonical());
     Client {
         origin: Arc::clone(&listener.origin),
-        // A client that came by IPv4 to a dual-stack socket is shown by its IPv4 address.
-        address: peer.map_or_else(Box::default, |peer| peer.ip().to_canonical().to_string().into_boxed_str()),
+        address: address.map_or_else(Box::default, |address| address.to_string().into_boxed_str()),
         port: peer.map_or_else(Box::default, |peer| peer.port().to_string().into_boxed_str()),
         secure: false,
+        server_port: None,
+        trusted: !listener.origin.pages_only && trust.holds(address),
     }
 }
 
@@ -200,7 +205,7 @@ mod tests {
             (Some("[::1]:65535"), "::1", "65535"),
             (None, "", ""),
         ] {
-            let client = client(&listener(false), peer.map(|peer| peer.parse().unwrap()));
+            let client = client(&listener(false), peer.map(|peer| peer.parse().unwrap()), &Trust::default());
             assert_eq!((&*client.address, &*client.port), (address, port));
         }
     }

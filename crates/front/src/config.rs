@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use howdah_http1::Limits;
+use howdah_proxied::{Family, Trust};
 
 /// Settings of the front; the same for all its threads. A time of zero means no limit.
 #[derive(Clone, Debug)]
@@ -34,6 +35,10 @@ pub struct Config {
     pub response_buffer: usize,
     /// Bytes of all responses in files; beyond, workers wait. 0 for no files.
     pub response_spool: u64,
+    /// Proxies whose word of the clients behind them counts.
+    pub trusted_proxies: Trust,
+    /// The fields that have it.
+    pub proxy_fields: Family,
     /// Where files are for request bodies above 64 KiB and for responses; none for the system's directory.
     pub spool_dir: Option<PathBuf>,
 }
@@ -54,6 +59,8 @@ impl Default for Config {
             request_id: true,
             response_buffer: 1 << 20,
             response_spool: 1 << 30,
+            trusted_proxies: Trust::default(),
+            proxy_fields: Family::default(),
             spool_dir: None,
         }
     }

@@ -18,6 +18,7 @@
 //! room, idle  a connection that rests makes room
 //! timers      every connection's deadline
 //! record      the end of an exchange: access log, slow log, metrics
+//! proxied     the client behind a proxy, as far as that is trusted
 //! request     a head as handlers see it; request_id: X-Request-Id, taken over or made
 //! fault       why there is no answer, and what follows from that
 //! ```
@@ -47,6 +48,7 @@ mod room;
 mod idle;
 mod timers;
 mod record;
+mod proxied;
 mod request;
 mod request_id;
 mod fault;
@@ -66,7 +68,7 @@ pub use howdah_http1::Limits;
 pub use listen::{ListenError, Listener};
 pub use orders::{Front, runtime};
 pub use outflow::Stock;
-pub use pages::{Answer, OwnPage, OwnPages, PagePath, Question, Visitor};
+pub use pages::{Answer, OwnPage, OwnPages, PagePath, Question};
 pub use record::{AccessLog, SlowLog};
 pub use repeated::{Again, Repeated};
 pub use reports::{Damaged, Loss, Overdue};

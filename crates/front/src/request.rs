@@ -17,6 +17,10 @@ pub(crate) struct Client {
     pub(crate) port: Box<str>,
     /// TLS.
     pub(crate) secure: bool,
+    /// SERVER_PORT, where that is not the listener's.
+    pub(crate) server_port: Option<u16>,
+    /// A proxy whose word counts.
+    pub(crate) trusted: bool,
 }
 
 /// A request that was read and checked.
@@ -31,6 +35,10 @@ pub(crate) struct Request<'a> {
     pub(crate) query: &'a [u8],
     /// Host and port as the client names them; empty when it names none.
     pub(crate) authority: &'a [u8],
+    /// HTTP_HOST, where that is not the field Host.
+    pub(crate) host: Option<&'a [u8]>,
+    /// A proxy that is trusted has told of the client.
+    pub(crate) vouched: bool,
     /// SERVER_PROTOCOL.
     pub(crate) protocol: &'static [u8],
     /// Those that the application may see, in the order sent.

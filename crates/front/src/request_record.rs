@@ -69,7 +69,10 @@ impl Complete<'_> {
         out.record.query = out.put(request.query)?;
         out.record.protocol = out.put(request.protocol)?;
         out.record.server_name = out.put(client.origin.name.as_bytes())?;
-        out.record.server_port = out.put(client.origin.port.as_bytes())?;
+        out.record.server_port = match client.server_port {
+            None => out.put(client.origin.port.as_bytes())?,
+            Some(port) => out.put(itoa::Buffer::new().format(port).as_bytes())?,
+        };
         out.record.remote_addr = out.put(client.address.as_bytes())?;
         out.record.remote_port = out.put(client.port.as_bytes())?;
         out.record.flags = flags(request, self.body);
@@ -83,10 +86,14 @@ impl Complete<'_> {
         for field in self.request.fields.clone() {
             // CONTENT_LENGTH is the length of what was received, whatever framing it had.
             let ours = field.name.eq_ignore_ascii_case(b"content-length")
-                || request_id::is_name(field.name) && !self.id.is_empty();
+                || request_id::is_name(field.name) && !self.id.is_empty()
+                || self.request.host.is_some() && field.name.eq_ignore_ascii_case(b"host");
             if !ours {
                 out.field(field.name, field.value)?;
             }
+        }
+        if let Some(host) = self.request.host {
+            out.variable(b"HTTP_HOST", host)?;
         }
         if self.id.is_empty() { Ok(()) } else { out.variable(request_id::VARIABLE, self.id).map(drop) }
     }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use howdah_front::{self as front, Address, ListenOptions};
+use howdah_proxied::Trust;
 use howdah_supervisor as supervisor;
 
 use crate::options::Serve;
@@ -36,6 +37,8 @@ impl Serve {
             request_id: !self.logs.no_request_id,
             response_buffer: usize::try_from(limits.response_buffer.0).unwrap_or(usize::MAX),
             response_spool: limits.response_spool.0,
+            trusted_proxies: Trust::new(self.proxies.trusted_proxy.clone()),
+            proxy_fields: self.proxies.family(),
             spool_dir: limits.spool_dir.clone(),
         })
     }

@@ -6,7 +6,8 @@ use crate::bytes::{is_hex, is_reg_name};
 
 /// Whether `value` is `uri-host [ ":" port ]` with a host that is not empty and a port that fits in
 /// 16 bits. Userinfo never is part of it.
-pub(crate) fn is_authority(value: &[u8]) -> bool {
+#[must_use]
+pub fn is_authority(value: &[u8]) -> bool {
     let host = match value.first() {
         Some(b'[') => ip_literal(value),
         _ => reg_name(value),

@@ -25,6 +25,7 @@ mod reject;
 mod bytes;
 mod terms;
 
+pub use authority::is_authority;
 pub use body::{BodyDecoder, BodyEvent};
 pub use decoder::RequestDecoder;
 pub use head::{Field, FieldStore, Fields, Head};

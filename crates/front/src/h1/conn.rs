@@ -44,6 +44,7 @@ impl Conn {
             job.interrupt(runner);
         }
         self.asked = None;
+        self.behind = None;
     }
 
     /// The worker that is to be interrupted when the connection ends like this.
@@ -57,7 +58,8 @@ impl Conn {
         let ending = Ending {
             request: handling.request(account),
             report: &handling.report(account),
-            client: &self.client,
+            client: self.sender(),
+            peer: &self.client.address,
             mount: handling.mount(),
             worker: handling.identity(account.worker),
             served: self.served,

@@ -16,6 +16,7 @@ use crate::fault::Fault;
 use crate::h1::collect::Collect;
 use crate::h1::server::{Scratch, Server};
 use crate::h1::state::{Conn, request};
+use crate::proxied::Behind;
 use crate::request_record::Body;
 use crate::route::Target;
 use crate::timers::Rest;
@@ -154,7 +155,8 @@ impl Conn {
             self.keep(data);
             return Ok(Step::More);
         };
-        match server.router.target(&request(&head, &self.client)) {
+        self.behind = Behind::look(&head.fields(), &self.client, &server.config);
+        match server.router.target(&request(&head, &self.client, self.behind.as_deref())) {
             Target::App(pool) => self.examine_body(pool, &head, data),
             page @ Target::Page(_) => {
                 // A body that comes with it is not read, so nothing can come behind it.
@@ -198,7 +200,7 @@ impl Conn {
         self.timer.stop();
         self.ask(head, head.keep_alive && keeps);
         self.exchange.account.method = Some(Method::of(head.method));
-        let request = request(head, &self.client);
+        let request = request(head, &self.client, self.behind.as_deref());
         self.handling = self.server.router.begin(target, &mut self.exchange, &request, body)?;
         if let Target::App(_) = target {
             self.enter(ConnectionState::Running);
@@ -252,7 +254,7 @@ impl Conn {
         let mut decoder = howdah_http1::RequestDecoder::new(&self.server.config.limits);
         if let Ok(Some(head)) = decoder.decode(bytes, &mut FieldStore::new()) {
             self.exchange.account.method = Some(Method::of(head.method));
-            let request = request(&head, &self.client);
+            let request = request(&head, &self.client, self.behind.as_deref());
             self.server.router.set_aside(&mut self.exchange.account, &request);
         }
     }

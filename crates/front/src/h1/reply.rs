@@ -51,7 +51,7 @@ impl Conn {
         let input = std::mem::take(&mut self.input);
         self.keep_words(&input);
         self.input = input;
-        fault.log(&self.client.address);
+        fault.log(&self.sender().address);
         self.give_up(fault).await
     }
 

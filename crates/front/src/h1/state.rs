@@ -9,6 +9,7 @@ use crate::doors::Inside;
 use crate::exchange::Exchange;
 use crate::h1::server::Server;
 use crate::outflow::Outflow;
+use crate::proxied::Behind;
 use crate::request::{Client, Request};
 use crate::route::Handling;
 use crate::timers::Timer;
@@ -56,6 +57,8 @@ pub(crate) struct Conn {
     pub(crate) out: Outflow,
     pub(crate) timer: Timer,
     pub(crate) client: Client,
+    /// Who has sent the present request, when the client is a proxy that tells.
+    pub(crate) behind: Option<Box<Behind>>,
     /// Received and not yet consumed.
     pub(crate) input: Vec<u8>,
     /// Input that is known to be needed before it is worth another look.
@@ -90,6 +93,7 @@ impl Conn {
             out: Outflow::new(transport, server.holding),
             timer: server.timers.start(for_pages),
             client,
+            behind: None,
             input: Vec::new(),
             need: 0,
             decoder: RequestDecoder::new(&server.config.limits),
@@ -166,6 +170,11 @@ impl Conn {
         self.handling.part(&mut self.exchange.account);
     }
 
+    /// Who has sent the present request.
+    pub(crate) fn sender(&self) -> &Client {
+        sender(&self.client, self.behind.as_deref())
+    }
+
     /// Remembers what the response needs to know of a request.
     pub(crate) fn ask(&mut self, head: &Head<'_>, keep_alive: bool) {
         let keep_alive = keep_alive && self.server.config.keepalive;
@@ -182,14 +191,21 @@ pub(crate) fn has_left(transport: &Transport, server: &Server) -> bool {
     }
 }
 
+fn sender<'a>(client: &'a Client, behind: Option<&'a Behind>) -> &'a Client {
+    behind.map_or(client, |behind| &behind.client)
+}
+
 /// A head as handlers see it.
-pub(crate) fn request<'a>(head: &Head<'a>, client: &'a Client) -> Request<'a> {
+pub(crate) fn request<'a>(head: &Head<'a>, client: &'a Client, behind: Option<&'a Behind>) -> Request<'a> {
+    let host = behind.and_then(|behind| behind.host.as_deref());
     Request {
         method: head.method,
         target: head.path_and_query,
         path: head.path,
         query: head.query,
-        authority: head.authority,
+        authority: host.unwrap_or(head.authority),
+        host,
+        vouched: behind.is_some(),
         protocol: match head.version {
             Version::Http10 => b"HTTP/1.0",
             Version::Http11 => b"HTTP/1.1",
@@ -197,7 +213,7 @@ pub(crate) fn request<'a>(head: &Head<'a>, client: &'a Client) -> Request<'a> {
         fields: head.fields(),
         has_body: head.framing != howdah_http1::Framing::None,
         length: head.len,
-        client,
+        client: sender(client, behind),
     }
 }
 

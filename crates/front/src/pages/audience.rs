@@ -7,27 +7,9 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::IpNet;
+use howdah_proxied::Trust;
 
 use crate::request::Request;
-
-/// Clients that may see the pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Visitor {
-    /// Those with an address of this network.
-    Net(IpNet),
-    /// Whoever may open a Unix socket of the application's.
-    Unix,
-}
-
-impl fmt::Display for Visitor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Net(net) => net.fmt(f),
-            Self::Unix => f.write_str("unix"),
-        }
-    }
-}
 
 /// Why a request gets 403.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,16 +65,14 @@ const FORWARDED: &str = "X-Forwarded-";
 const PAGES: [&str; 2] = ["Origin", "Referer"];
 
 /// Judges a request of a client with the address `peer`, or of none over a Unix socket.
-pub(crate) fn admit(request: &Request<'_>, peer: Option<IpAddr>, allow: &[Visitor]) -> Result<(), Outsider> {
-    let named = |visitor: &Visitor| match (visitor, peer) {
-        (Visitor::Net(net), Some(address)) => net.contains(&address),
-        (Visitor::Unix, None) => true,
-        _ => false,
-    };
-    if !allow.iter().any(named) {
+pub(crate) fn admit(request: &Request<'_>, peer: Option<IpAddr>, allow: &Trust) -> Result<(), Outsider> {
+    if !allow.holds(peer) {
         return Err(if peer.is_some() { Outsider::Address } else { Outsider::Unix });
     }
-    if let Some(field) = request.fields.clone().find_map(|field| proxied(field.name)) {
+    // Where a trusted proxy has told it, the address is the client's own.
+    if !request.vouched
+        && let Some(field) = request.fields.clone().find_map(|field| proxied(field.name))
+    {
         return Err(Outsider::Proxied(field));
     }
     let host = host_of(request.authority);
@@ -159,11 +139,7 @@ mod tests {
     const HERE: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
     fn judge(head: &str, peer: Option<IpAddr>, allow: &str) -> Result<(), Outsider> {
-        let visitor = |word: &str| match word {
-            "unix" => Visitor::Unix,
-            net => Visitor::Net(net.parse().unwrap()),
-        };
-        let allow: Vec<Visitor> = allow.split(',').map(visitor).collect();
+        let allow = Trust::new(allow.split(',').map(|peer| peer.parse().unwrap()).collect());
         sample::with(head, &sample::client("", false), |request| admit(request, peer, &allow))
     }
 

@@ -3,6 +3,5 @@
 mod page;
 mod audience;
 
-pub use audience::Visitor;
 pub use page::{Answer, OwnPage, OwnPages, PagePath, Question};
 pub(crate) use page::{Found, PageJob};

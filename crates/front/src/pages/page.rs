@@ -11,9 +11,10 @@ use std::task::{Context, Poll};
 
 use howdah_http1::encode::reason;
 use howdah_metrics::CONTENT_SECURITY_POLICY;
+use howdah_proxied::Trust;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::pages::audience::{Outsider, Visitor, admit};
+use crate::pages::audience::{Outsider, admit};
 use crate::request::Request;
 use crate::response::Response;
 
@@ -36,7 +37,7 @@ pub struct OwnPages {
     /// Where they are.
     pub places: Vec<PagePath>,
     /// Who may see status and metrics. The others are for everybody.
-    pub allow: Vec<Visitor>,
+    pub allow: Trust,
     /// Who makes them.
     pub questions: mpsc::UnboundedSender<Question>,
 }
@@ -181,7 +182,7 @@ mod tests {
             place("/health", OwnPage::Health, false),
             place("/metrics", OwnPage::Metrics, true),
         ];
-        let allow = vec![Visitor::Net("127.0.0.0/8".parse().unwrap())];
+        let allow = Trust::new(vec!["127.0.0.0/8".parse().unwrap()]);
         (OwnPages { places, allow, questions }, asked)
     }
 

@@ -41,6 +41,8 @@ pub(crate) struct Ending<'a> {
     /// What the worker has reported of its env.
     pub(crate) report: &'a [u8],
     pub(crate) client: &'a Client,
+    /// The address of the connection's other end, which may be a proxy's.
+    pub(crate) peer: &'a str,
     /// Where the application is mounted.
     pub(crate) mount: Option<&'a str>,
     pub(crate) worker: Identity,
@@ -163,11 +165,11 @@ impl Records {
             send: first_byte.map(|time| times.duration.saturating_sub(time)),
             client: client.address.as_bytes(),
             client_port: client.port.parse().unwrap_or(0),
-            peer: client.address.as_bytes(),
+            peer: ending.peer.as_bytes(),
             local: origin.name.as_bytes(),
             local_port: origin.port.parse().unwrap_or(0),
             server_name: origin.name.as_bytes(),
-            server_port: origin.port.parse().unwrap_or(0),
+            server_port: client.server_port.unwrap_or_else(|| origin.port.parse().unwrap_or(0)),
             host: request.field(b"HTTP_HOST").unwrap_or_default(),
             keepalive: ending.served,
             connection: ending.outcome,
@@ -224,6 +226,7 @@ mod tests {
             request: RequestReader::new(request),
             report: b"\x03\0var",
             client,
+            peer: &client.address,
             mount: Some("/app"),
             worker: Identity { pid: 4711, generation: 7 },
             served: 3,

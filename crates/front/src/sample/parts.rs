@@ -25,7 +25,14 @@ pub(crate) fn client(address: &str, only_pages: bool) -> Client {
     let (name, port) = ("example.org".to_owned(), "5000".to_owned());
     let origin = Origin { name, port, path: None, pages_only: only_pages };
     let port = if address.is_empty() { "" } else { "40000" };
-    Client { origin: Arc::new(origin), address: address.into(), port: port.into(), secure: false }
+    Client {
+        origin: Arc::new(origin),
+        address: address.into(),
+        port: port.into(),
+        secure: false,
+        server_port: None,
+        trusted: false,
+    }
 }
 
 /// Lets `look` see the request that an HTTP/1 head is.
@@ -39,6 +46,8 @@ pub(crate) fn with<T>(head: &str, client: &Client, look: impl FnOnce(&Request<'_
         path: head.path,
         query: head.query,
         authority: head.authority,
+        host: None,
+        vouched: false,
         protocol: b"HTTP/1.1",
         fields: head.fields(),
         has_body: head.framing != Framing::None,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_metrics::{Counters, Recorder, Totals};
+use howdah_proxied::Trust;
 use howdah_wire::{Roster, Segment, Shape};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -153,7 +154,7 @@ pub(crate) fn set_up(config: Config, terms: Terms) -> (Setup, Reports) {
         damaged: damage,
     };
     let place = PagePath { path: "/health".to_owned(), page: OwnPage::Health, only_apart: false };
-    let local = OwnPages { places: vec![place], allow: Vec::new(), questions };
+    let local = OwnPages { places: vec![place], allow: Trust::default(), questions };
     let (recorder, capacity) = (Recorder::new(), forever(Capacity::new(None)));
     let counters = recorder.counters();
     let setup = Setup {

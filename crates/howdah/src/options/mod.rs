@@ -23,6 +23,7 @@ mod compat;
 pub(crate) mod app;
 mod mounts;
 pub(crate) mod status;
+pub(crate) mod proxies;
 pub(crate) mod listen;
 pub(crate) mod listener;
 pub(crate) mod workers;

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::instance::Instance;
-use super::{app, compat, limits, listen, logs, process, status, workers};
+use super::{app, compat, limits, listen, logs, process, proxies, status, workers};
 
 /// The options of `howdah serve` (and of `howdah check`), by group.
 #[derive(Debug, Clone, Args)]
@@ -20,6 +20,8 @@ pub(crate) struct Serve {
     pub(crate) logs: logs::Logs,
     #[command(flatten)]
     pub(crate) status: status::Status,
+    #[command(flatten)]
+    pub(crate) proxies: proxies::Proxies,
     #[command(flatten)]
     pub(crate) process: process::Process,
     #[command(flatten)]

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use howdah_front::{Answer, OwnPage, OwnPages, Question, Stock};
 use howdah_metrics::{Counters, Label, Page, Snapshot, metrics_page, status_page};
+use howdah_proxied::Trust;
 use howdah_supervisor::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -90,7 +91,7 @@ impl Observer {
             Err(error) => tracing::error!("there is no status: {error}"),
         };
         std::thread::Builder::new().name("status".into()).spawn(watch)?;
-        let (places, allow) = (options.status.pages(), options.status.status_allow.clone());
+        let (places, allow) = (options.status.pages(), Trust::new(options.status.status_allow.clone()));
         let local = (!places.is_empty()).then(|| Arc::new(OwnPages { places, allow, questions }));
         Ok((Self { notes }, local))
     }
