@@ -82,8 +82,8 @@ bench-smoke: build ## whether the benchmark works: two short rounds, no figure o
 bench-deps: ## install the servers and clients that bench/ uses
 	@tools/deps bench
 
-fuzz: ## a short run of the fuzz target (FUZZ_SECONDS=30)
-	fuzz/smoke $(FUZZ_SECONDS)
+fuzz: ## a short run of each fuzz target (FUZZ_SECONDS=30)
+	@for target in fuzz/fuzz_targets/*.rs; do fuzz/smoke $(FUZZ_SECONDS) $$(basename $$target .rs) || exit; done
 
 man: build ## man/howdah.1 and completions/ to look at
 	mkdir -p man completions

@@ -6,6 +6,7 @@
 #[path = "../../crates/http1/tests/common/transcript.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod transcript;
+pub mod proxied;
 
 use howdah_http1::{Framing, Limits};
 use transcript::{Event, Request, transcript};

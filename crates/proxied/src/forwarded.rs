@@ -45,16 +45,16 @@ impl Family {
         trust: &Trust,
     ) -> Option<Told> {
         let told = match self {
-            Self::XForwarded => x_forwarded(fields, trust),
+            Self::XForwarded => x_forwarded(&fields, trust),
             Self::Forwarded => forwarded(fields, trust),
         };
         (told != Told::default()).then_some(told)
     }
 }
 
-fn x_forwarded<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone, trust: &Trust) -> Told {
+fn x_forwarded<'a>(fields: &(impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone), trust: &Trust) -> Told {
     let list = |name: &str| list(fields.clone(), name, commas);
-    let (client, hops) = walk(&list("X-Forwarded-For"), |element| node(element), trust);
+    let (client, hops) = walk(&list("X-Forwarded-For"), node, trust);
     let single = |name| Some(nearest(&list(name), hops)?.to_vec());
     Told {
         address: client.map(|client| client.0),
