@@ -18,6 +18,7 @@
 //!     deadline    replaces workers that are stuck
 //!     disconnect  interrupts workers whose client has left
 //!     top         shows a running server live in a terminal; without_top is there when that is not built
+//!     trace       counts who runs which programs
 //!     control     the control socket, and the commands that use it
 //!     operations  what an operator may do to a running server
 //!     pools       the applications that run, asked one by one or together
@@ -56,6 +57,7 @@ mod deadline;
 mod disconnect;
 #[cfg_attr(not(feature = "top"), path = "without_top.rs")]
 mod top;
+mod trace;
 mod control;
 mod operations;
 mod pools;
@@ -94,6 +96,7 @@ fn main() -> ExitCode {
         Action::Check(options, settings) => check::run(&options, &settings),
         Action::Ask { instance, request, json } => control::client::run(&instance, &request, json),
         Action::Top(top) => top::run(&top),
+        Action::Trace(trace) => trace::run(&trace),
         Action::Man => generate::man(),
         Action::Completions(shell) => generate::completions(shell),
     };

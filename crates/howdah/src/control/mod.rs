@@ -2,6 +2,7 @@
 //!
 //!     server      the server's side
 //!     client      `howdah status`, `reload`, `upgrade`, `stop`, `workers`
+//!     look        what a server shows of itself, for other commands
 //!     list        all servers as text; table the state of one
 //!     find        which servers there are, and which of them has a name
 //!     connection  asks a server that is found
@@ -9,6 +10,7 @@
 
 pub(crate) mod server;
 pub(crate) mod client;
+pub(crate) mod look;
 mod list;
 mod table;
 pub(crate) mod find;

@@ -6,6 +6,7 @@ use clap_complete::Shell;
 use super::instance::Instance;
 use super::serve::Serve;
 use super::top::Top;
+use super::trace::Trace;
 use super::{environment, guide};
 use crate::protocol::Change;
 
@@ -17,7 +18,7 @@ use crate::protocol::Change;
 #[command(name = "howdah", version, disable_version_flag = true, args_conflicts_with_subcommands = true)]
 #[command(disable_help_subcommand = true, max_term_width = 100)]
 #[command(override_usage = "howdah [serve] [OPTIONS] [APP]\n       howdah check [OPTIONS] [APP]\n       \
-    howdah status|top|reload|reopen|upgrade|stop|workers [--name NAME]")]
+    howdah status|top|reload|reopen|upgrade|stop|workers|trace [--name NAME]")]
 #[command(after_help = guide::SHORT, after_long_help = guide::long())]
 pub(super) struct Cli {
     /// Print the version
@@ -99,6 +100,11 @@ pub(super) enum Command {
     ///
     /// Keys are told on its last line. --once prints one look as plain text.
     Top(Top),
+    /// Count which processes run which programs, or make how many processes
+    ///
+    /// Those of a running server, or with --all of the machine: who (as the process was called before), what (the program,
+    /// or the script that it is), and how often. Needs root.
+    Trace(Trace),
     /// Print the man page, in roff
     #[command(hide = true)]
     Man,
@@ -115,6 +121,6 @@ pub(crate) fn command() -> clap::Command {
     let command = environment::attach(Cli::command());
     let serving = ["serve", "check"].into_iter();
     let command = serving.fold(command, |command, name| command.mut_subcommand(name, environment::attach));
-    let asking = ["status", "top", "reload", "reopen", "upgrade", "stop", "workers"].into_iter();
+    let asking = ["status", "top", "reload", "reopen", "upgrade", "stop", "workers", "trace"].into_iter();
     asking.fold(command, |command, name| command.mut_subcommand(name, environment::attach_instance))
 }

@@ -41,6 +41,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             "They talk to the server's control socket, which is found by --name or --control, and exit with 1 when it \
              could not be done. By its name root finds the servers of other users, too.",
             "howdah status\tprint processes, workers and queue, with --json for programs; without a name, of all servers",
+            "howdah trace exec\twhich processes run which programs: who, what, how often",
             "howdah top\twatch it live: rates, latencies, queue, workers and their requests; --once prints one look",
             "howdah reload\tas HUP, and wait; Perl's message when the new code does not load; of several applications one, by --pool",
             "howdah reopen\tas USR1, and wait; the reason when a log file cannot be opened",

@@ -31,6 +31,7 @@ pub(crate) mod limits;
 pub(crate) mod logs;
 pub(crate) mod process;
 pub(crate) mod top;
+pub(crate) mod trace;
 pub(crate) mod instance;
 pub(crate) mod values;
 pub(crate) mod guide;

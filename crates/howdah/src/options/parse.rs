@@ -11,6 +11,7 @@ use super::instance::Instance;
 use super::serve::Serve;
 use super::settings::Setting;
 use super::top::Top;
+use super::trace::Trace;
 use super::{compat, environment, hints, settings, validate};
 use crate::protocol::ControlRequest;
 
@@ -32,6 +33,8 @@ pub(crate) enum Action {
     },
     /// Watch a running server.
     Top(Top),
+    /// Count who runs what.
+    Trace(Trace),
     /// Print the man page.
     Man,
     /// Print a completion script.
@@ -87,6 +90,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
             ask(instance, ControlRequest::Workers { pool, change })
         }
         Some(Command::Top(top)) => Action::Top(top),
+        Some(Command::Trace(trace)) => Action::Trace(trace),
         Some(Command::Man) => Action::Man,
         Some(Command::Completions { shell }) => Action::Completions(shell),
     };

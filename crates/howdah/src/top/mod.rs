@@ -7,7 +7,6 @@
 //!
 //! The snapshot is what the status page shows, so it costs the server one such page each time, and no worker.
 
-mod source;
 mod draw;
 mod view;
 mod words;
@@ -23,9 +22,9 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
+use crate::control::look::{find_server, look};
 use crate::options::top::Top;
 use draw::{Frame, height};
-use source::{find_server, look};
 use view::{Deed, View};
 
 /// Columns of a frame that goes to no terminal.

@@ -1,4 +1,4 @@
-//! Where snapshots come from: the control socket of a running server.
+//! Looks at a running server by its control socket.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::bail;
 use howdah_metrics::Snapshot;
 
-use crate::control::connection::{ask, connect};
-use crate::control::find::reach;
+use super::connection::{ask, connect};
+use super::find::reach;
 use crate::options::instance::Instance;
 use crate::protocol::{ControlAnswer, ControlRequest};
 
@@ -18,12 +18,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When none does, with the way out.
-pub(super) fn find_server(instance: &Instance) -> anyhow::Result<PathBuf> {
+pub(crate) fn find_server(instance: &Instance) -> anyhow::Result<PathBuf> {
     reach(instance).map(|(path, _)| path)
 }
 
 /// What the server at `path` shows of itself now.
-pub(super) fn look(path: &Path) -> anyhow::Result<Snapshot> {
+pub(crate) fn look(path: &Path) -> anyhow::Result<Snapshot> {
     let mut server = connect(path)?;
     server.get_ref().set_read_timeout(Some(PATIENCE))?;
     match ask(&mut server, path, &ControlRequest::Snapshot)? {

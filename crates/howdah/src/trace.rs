@@ -1,0 +1,114 @@
+//! `howdah trace exec` and `fork`: who runs what, of a running server or of the whole machine. The server is asked for its
+//! process and notices nothing else; `howdah_trace` hears of processes from the kernel.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use howdah_metrics::printable;
+use howdah_trace::{Row, Seen, Source, Tracer};
+use serde::Serialize;
+
+use crate::control::look::{find_server, look};
+use crate::options::trace::Trace;
+
+/// How often to see whether it is time to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Most that is shown of a command line.
+const LONGEST: usize = 200;
+
+/// Counts until the time is over or somebody presses Ctrl-C; then prints the table.
+pub(crate) fn run(trace: &Trace) -> anyhow::Result<ExitCode> {
+    let root = if trace.all { None } else { Some(look(&find_server(&trace.instance)?)?.server.pid) };
+    let source = Source::open(trace.wanted())?;
+    let how = source.name();
+    let mut tracer = Tracer::new(source, trace.kind(), root);
+    let whose =
+        root.map_or_else(|| "the whole machine".to_owned(), |pid| format!("the server with pid {pid}"));
+    let until = trace
+        .seconds
+        .limit()
+        .map_or_else(|| "Ctrl-C".to_owned(), |time| format!("{} s are over", time.as_secs_f64()));
+    eprintln!("tracing {whose} by {how}, until {until}");
+    let over = Arc::new(AtomicBool::new(false));
+    let alarm = Arc::clone(&over);
+    let limit = trace.seconds.limit();
+    std::thread::spawn(move || wait(limit, &alarm));
+    while !over.load(Relaxed) {
+        match tracer.next(LOOK) {
+            Ok(Some(seen)) if trace.follow => show(&seen.with_request(), trace.json)?,
+            Ok(_) => {}
+            // Ctrl-C ends bpftrace, too.
+            Err(_) if over.load(Relaxed) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    conclude(&tracer, trace.json)
+}
+
+/// Until it is time to end.
+fn wait(limit: Option<Duration>, over: &AtomicBool) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    if let Ok(runtime) = runtime {
+        runtime.block_on(async {
+            let never = Duration::from_secs(u64::from(u32::MAX));
+            let interrupted = tokio::signal::ctrl_c();
+            let _ = tokio::time::timeout(limit.unwrap_or(never), interrupted).await;
+        });
+    }
+    over.store(true, Relaxed);
+}
+
+#[derive(Serialize)]
+struct Report {
+    counts: Vec<Row>,
+    lost: u64,
+}
+
+fn conclude(tracer: &Tracer, json: bool) -> anyhow::Result<ExitCode> {
+    let lost = tracer.lost();
+    if json {
+        let report = Report { counts: tracer.tally().rows(), lost };
+        write(&(serde_json::to_string(&report)? + "\n"))?;
+    } else {
+        let table = tracer.tally().to_string();
+        write(&table.lines().map(|line| printable(line.as_bytes()) + "\n").collect::<String>())?;
+    }
+    if lost > 0 {
+        eprintln!(
+            "the kernel has lost events {lost} times, so the counts are too low: trace one server, or by bpftrace"
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(seen: &Seen, json: bool) -> anyhow::Result<()> {
+    if json {
+        return Ok(write(&(serde_json::to_string(seen)? + "\n"))?);
+    }
+    let what = if seen.arguments.is_empty() { seen.what.clone() } else { seen.arguments.join(" ") };
+    let what: String = what.chars().take(LONGEST).collect();
+    let request = seen.request.as_deref().map(|request| format!("  [{request}]")).unwrap_or_default();
+    let line = format!("{} {:>7} {:>7} {}  {what}{request}", now(), seen.pid, seen.parent, seen.who);
+    Ok(write(&(printable(line.as_bytes()) + "\n"))?)
+}
+
+/// Time of day in UTC.
+fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = since.as_secs() % 86_400;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}.{:03}", seconds % 60, since.subsec_millis())
+}
+
+/// A reader that has seen enough is no failure.
+fn write(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,164 @@
+//! The kernel's tracepoints, by bpftrace: names as they were at the very moment, so that nothing is too quick for it. It
+//! takes root, and a kernel that has tracepoints and describes itself (BTF).
+
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+/// Its program. What a process is called is noted as it asks for another program, since at the tracepoint it bears the new
+/// name already; a failed exec comes to no tracepoint.
+const PROGRAM: &str = r#"
+BEGIN { printf("ready\n"); }
+tracepoint:syscalls:sys_enter_execve, tracepoint:syscalls:sys_enter_execveat { @who[tid] = comm; }
+tracepoint:sched:sched_process_exec {
+    printf("exec %d %s\t%s\n", args->pid, @who[args->old_pid], str(args->filename));
+    delete(@who[args->old_pid]);
+}
+tracepoint:syscalls:sys_exit_execve, tracepoint:syscalls:sys_exit_execveat { delete(@who[tid]); }
+tracepoint:task:task_newtask /(args->clone_flags & 0x10000) == 0/ { printf("fork %d %d %s\n", pid, args->pid, comm); }
+tracepoint:sched:sched_process_exit /pid == tid/ { printf("exit %d\n", pid); }
+END { clear(@who); }
+"#;
+
+/// A running one, ended when dropped.
+#[derive(Debug)]
+pub(crate) struct Bpftrace {
+    child: Child,
+    output: ChildStdout,
+    /// Read, and not taken yet.
+    input: Vec<u8>,
+}
+
+/// What it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// From now on nothing is missed.
+    Ready,
+    Fork {
+        parent: u32,
+        child: u32,
+        who: String,
+    },
+    Exec {
+        pid: u32,
+        who: String,
+        path: String,
+    },
+    Exit {
+        pid: u32,
+    },
+    Lost,
+    /// Something else.
+    Remark,
+}
+
+impl Bpftrace {
+    /// Starts it. That it traces is told by [`Line::Ready`].
+    pub(crate) fn start() -> io::Result<Self> {
+        let mut command = Command::new("bpftrace");
+        command.args(["-q", "-B", "line", "-e", PROGRAM]);
+        // Ctrl-C is for us, who end it.
+        command.process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let output = child.stdout.take().ok_or_else(|| io::Error::other("bpftrace has no output"))?;
+        Ok(Self { child, output, input: Vec::new() })
+    }
+
+    /// Its next line within that time.
+    pub(crate) fn read(&mut self, patience: Duration) -> io::Result<Option<Line>> {
+        if let Some(line) = self.take_line() {
+            return Ok(Some(line));
+        }
+        let mut ready = [PollFd::new(&self.output, PollFlags::IN)];
+        let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
+        match poll(&mut ready, Some(&patience)) {
+            Ok(0) | Err(Errno::INTR) => return Ok(None),
+            other => other?,
+        };
+        let mut piece = [0; 16 * 1024];
+        match self.output.read(&mut piece)? {
+            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "bpftrace has ended")),
+            length => {
+                self.input.extend_from_slice(&piece[..length]);
+                Ok(self.take_line())
+            }
+        }
+    }
+
+    /// What it complained of, once it has ended.
+    pub(crate) fn complaint(&mut self) -> String {
+        let mut text = Vec::new();
+        if let Some(errors) = self.child.stderr.take() {
+            let _ = errors.take(2000).read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text)
+            .lines()
+            .find(|line| line.contains("ERROR"))
+            .unwrap_or("it ended")
+            .to_owned()
+    }
+
+    fn take_line(&mut self) -> Option<Line> {
+        let end = self.input.iter().position(|&byte| byte == b'\n')?;
+        let line: Vec<u8> = self.input.drain(..=end).collect();
+        Some(parse(&String::from_utf8_lossy(&line[..end])))
+    }
+}
+
+impl Drop for Bpftrace {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn parse(line: &str) -> Line {
+    let mut words = line.splitn(3, ' ');
+    let (kind, number, rest) = (words.next(), words.next().and_then(|word| word.parse().ok()), words.next());
+    match (kind, number, rest) {
+        (Some("ready"), None, None) => Line::Ready,
+        (Some("exit"), Some(pid), None) => Line::Exit { pid },
+        (Some("fork"), Some(parent), Some(rest)) => forked(parent, rest).unwrap_or(Line::Remark),
+        (Some("exec"), Some(pid), Some(rest)) => match rest.split_once('\t') {
+            Some((who, path)) => Line::Exec { pid, who: who.to_owned(), path: path.to_owned() },
+            None => Line::Remark,
+        },
+        _ if line.starts_with("Lost ") => Line::Lost,
+        _ => Line::Remark,
+    }
+}
+
+fn forked(parent: u32, rest: &str) -> Option<Line> {
+    let (child, who) = rest.split_once(' ')?;
+    Some(Line::Fork { parent, child: child.parse().ok()?, who: who.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_lines_are_taken_apart() {
+        let exec =
+            |pid, who: &str, path: &str| Line::Exec { pid, who: who.to_owned(), path: path.to_owned() };
+        for (line, meaning) in [
+            ("ready", Line::Ready),
+            ("exec 7 howdah\t/srv/cgi-bin/a b.cgi", exec(7, "howdah", "/srv/cgi-bin/a b.cgi")),
+            ("exec 7 \t/bin/true", exec(7, "", "/bin/true")),
+            ("exec 7 a b", Line::Remark),
+            ("fork 7 9 my name", Line::Fork { parent: 7, child: 9, who: "my name".to_owned() }),
+            ("fork 7 x y", Line::Remark),
+            ("exit 9", Line::Exit { pid: 9 }),
+            ("Lost 12 events", Line::Lost),
+            ("Attaching 5 probes...", Line::Remark),
+            ("", Line::Remark),
+        ] {
+            assert_eq!(parse(line), meaning, "{line}");
+        }
+    }
+}

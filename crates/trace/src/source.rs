@@ -1,0 +1,133 @@
+//! Where events come from.
+
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::bpftrace::{Bpftrace, Line};
+use crate::connector::{Connector, Notice};
+
+/// bpftrace compiles its program first.
+const START: Duration = Duration::from_secs(20);
+
+/// Which one is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// bpftrace where it works, else the connector.
+    Best,
+    /// That or none.
+    Bpftrace,
+    /// That or none.
+    Connector,
+}
+
+/// An open one.
+#[derive(Debug)]
+pub struct Source(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    Bpftrace(Bpftrace),
+    Connector(Connector),
+}
+
+/// Why there is none, and the way out.
+#[derive(Debug)]
+pub struct Refusal(String);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// What the kernel tells. Names and paths come with it, or have to be looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Fork { parent: u32, child: u32, who: Option<String> },
+    Exec { pid: u32, who: Option<String>, path: Option<String> },
+    Exit { pid: u32 },
+    Lost,
+}
+
+impl Source {
+    /// Opens one.
+    ///
+    /// # Errors
+    /// Where nobody may be told, or what is wanted is not there; the message says what to do.
+    pub fn open(wanted: Wanted) -> Result<Self, Refusal> {
+        match wanted {
+            Wanted::Bpftrace => bpftrace(),
+            Wanted::Connector => connector(),
+            Wanted::Best => bpftrace().or_else(|_| connector()),
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self.0 {
+            Inner::Bpftrace(_) => "bpftrace",
+            Inner::Connector(_) => "the process connector",
+        }
+    }
+
+    pub(crate) fn read(&mut self, patience: Duration) -> io::Result<Option<Event>> {
+        match &mut self.0 {
+            Inner::Bpftrace(source) => Ok(source.read(patience)?.and_then(from_line)),
+            Inner::Connector(source) => Ok(source.read(patience)?.map(from_notice)),
+        }
+    }
+}
+
+fn bpftrace() -> Result<Source, Refusal> {
+    let refuse = |why: &dyn fmt::Display| {
+        Refusal(format!(
+            "bpftrace does not work here ({why}): run as root, install it (on Debian: apt install bpftrace), and see that \
+             tracefs is mounted (mount -t tracefs nodev /sys/kernel/tracing)"
+        ))
+    };
+    let mut source = Bpftrace::start().map_err(|error| refuse(&error))?;
+    let end = Instant::now() + START;
+    while Instant::now() < end {
+        match source.read(Duration::from_millis(100)) {
+            Ok(Some(Line::Ready)) => return Ok(Source(Inner::Bpftrace(source))),
+            Ok(_) => {}
+            Err(_) => return Err(refuse(&source.complaint())),
+        }
+    }
+    Err(refuse(&"it does not come to trace within 20 s"))
+}
+
+fn connector() -> Result<Source, Refusal> {
+    Connector::open().map(|source| Source(Inner::Connector(source))).map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::PermissionDenied => "run as root, or give the program CAP_NET_ADMIN",
+            _ => "the kernel has none (CONFIG_PROC_EVENTS), or a container hides it: run it on the host",
+        };
+        Refusal(format!("the kernel does not tell of processes ({error}): {hint}"))
+    })
+}
+
+fn from_line(line: Line) -> Option<Event> {
+    match line {
+        Line::Fork { parent, child, who } => Some(Event::Fork { parent, child, who: Some(who) }),
+        Line::Exec { pid, who, path } => {
+            Some(Event::Exec { pid, who: (!who.is_empty()).then_some(who), path: Some(path) })
+        }
+        Line::Exit { pid } => Some(Event::Exit { pid }),
+        Line::Lost => Some(Event::Lost),
+        Line::Ready | Line::Remark => None,
+    }
+}
+
+fn from_notice(notice: Notice) -> Event {
+    match notice {
+        Notice::Fork { parent, child } => Event::Fork { parent, child, who: None },
+        Notice::Exec { pid } => Event::Exec { pid, who: None, path: None },
+        Notice::Exit { pid } => Event::Exit { pid },
+        Notice::Lost => Event::Lost,
+    }
+}

@@ -1,0 +1,275 @@
+//! Events, and what is known of each process: whose it is, who made it, what it was called before.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::proc;
+use crate::source::{Event, Source};
+use crate::tally::{Kind, Tally};
+
+/// Who knows no name has this one.
+const NOBODY: &str = "?";
+/// How far up the makers of a process are looked at for a worker.
+const MAKERS: usize = 8;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Tracer {
+    source: Source,
+    kind: Kind,
+    tally: Tally,
+    known: Known,
+    lost: u64,
+}
+
+/// Something that was counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Seen {
+    /// The process that runs a program, or was made.
+    pub pid: u32,
+    /// The one that has made it.
+    pub parent: u32,
+    /// What the process was called before; where processes are counted, what their maker is called.
+    pub who: String,
+    /// The program or the script; empty where processes are counted.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub what: String,
+    /// Its arguments, as far as it was still there to be asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+    /// The request that it is for, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+}
+
+/// The processes.
+#[derive(Debug, Default)]
+struct Known {
+    /// Those that count; none for all.
+    family: Option<HashSet<u32>>,
+    names: HashMap<u32, String>,
+    makers: HashMap<u32, u32>,
+}
+
+impl Tracer {
+    /// Counts what `root` and all that descend from it do; or everybody.
+    #[must_use]
+    pub fn new(source: Source, kind: Kind, root: Option<u32>) -> Self {
+        Self { source, kind, tally: Tally::new(kind), known: Known::look(root), lost: 0 }
+    }
+
+    /// What has been seen within that time, if that is something to count.
+    ///
+    /// # Errors
+    /// When there is nothing more to come.
+    pub fn next(&mut self, patience: Duration) -> io::Result<Option<Seen>> {
+        let Some(event) = self.source.read(patience)? else { return Ok(None) };
+        if event == Event::Lost {
+            self.lost += 1;
+        }
+        let seen = self.known.learn(event, self.kind);
+        if let Some(seen) = &seen {
+            self.tally.add(&seen.who, &seen.what);
+        }
+        Ok(seen)
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// How often the kernel has told that it lost events.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+impl Seen {
+    /// The same with the request that it is for. Only whoever shows it needs that.
+    #[must_use]
+    pub fn with_request(mut self) -> Self {
+        self.request = proc::request(self.pid).or_else(|| worker_request(self.parent));
+        self
+    }
+}
+
+/// By the title of the worker that is among the makers.
+fn worker_request(mut pid: u32) -> Option<String> {
+    for _ in 0..MAKERS {
+        let title = proc::arguments(pid).join(" ");
+        if title.starts_with("howdah: worker") {
+            return title.split_once(") W ").map(|(_, request)| request.trim_end().to_owned());
+        }
+        pid = proc::parent(pid).filter(|&parent| parent > 1)?;
+    }
+    None
+}
+
+impl Known {
+    /// Those who are there already.
+    fn look(root: Option<u32>) -> Self {
+        let pids = proc::all();
+        let names = pids.iter().filter_map(|&pid| Some((pid, proc::name(pid)?))).collect();
+        let makers: HashMap<_, _> = pids.iter().filter_map(|&pid| Some((pid, proc::parent(pid)?))).collect();
+        let family = root.map(|root| descendants(root, &makers));
+        Self { family, names, makers }
+    }
+
+    fn counts(&self, pid: u32) -> bool {
+        self.family.as_ref().is_none_or(|family| family.contains(&pid))
+    }
+
+    fn learn(&mut self, event: Event, kind: Kind) -> Option<Seen> {
+        match event {
+            Event::Fork { parent, child, who } => {
+                self.forked(parent, child, who).filter(|_| kind == Kind::Fork)
+            }
+            Event::Exec { pid, who, path } => self.ran(pid, who, path).filter(|_| kind == Kind::Exec),
+            Event::Exit { pid } => {
+                self.forget(pid);
+                None
+            }
+            Event::Lost => None,
+        }
+    }
+
+    fn forked(&mut self, parent: u32, child: u32, who: Option<String>) -> Option<Seen> {
+        // Asked anew, since a process may call itself otherwise at any time; but the kernel cuts names.
+        let known = self.names.get(&parent);
+        let now = who.or_else(|| proc::name(parent));
+        let whole = known.filter(|known| now.as_ref().is_none_or(|now| known.starts_with(now)));
+        let who = whole.cloned().or(now).unwrap_or_else(|| NOBODY.to_owned());
+        self.names.insert(child, who.clone());
+        self.makers.insert(child, parent);
+        if !self.counts(parent) {
+            return None;
+        }
+        self.family.iter_mut().for_each(|family| family.extend([child]));
+        Some(Seen { pid: child, parent, who, what: String::new(), arguments: Vec::new(), request: None })
+    }
+
+    fn ran(&mut self, pid: u32, who: Option<String>, path: Option<String>) -> Option<Seen> {
+        let counts = self.counts(pid);
+        let arguments = if counts { proc::arguments(pid) } else { Vec::new() };
+        let base = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let asked = || proc::name(pid).map(|name| proc::whole_name(&name, &arguments));
+        let what = path.map(base).or_else(asked).unwrap_or_else(|| NOBODY.to_owned());
+        let before = self.names.insert(pid, what.clone());
+        let who = who.or(before).unwrap_or_else(|| NOBODY.to_owned());
+        let parent = self.makers.get(&pid).copied().unwrap_or_default();
+        counts.then_some(Seen { pid, parent, who, what, arguments, request: None })
+    }
+
+    fn forget(&mut self, pid: u32) {
+        self.names.remove(&pid);
+        self.makers.remove(&pid);
+        if let Some(family) = &mut self.family {
+            family.remove(&pid);
+        }
+    }
+}
+
+fn descendants(root: u32, makers: &HashMap<u32, u32>) -> HashSet<u32> {
+    let mut family = HashSet::from([root]);
+    loop {
+        let before = family.len();
+        let children = makers.iter().filter(|(_, maker)| family.contains(maker)).map(|(&pid, _)| pid);
+        let children: Vec<_> = children.collect();
+        family.extend(children);
+        if family.len() == before {
+            return family;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that no process has.
+    const FRONT: u32 = u32::MAX - 10;
+    const WORKER: u32 = u32::MAX - 9;
+    const SCRIPT: u32 = u32::MAX - 8;
+    const STRANGER: u32 = u32::MAX - 7;
+
+    fn known(all: bool) -> Known {
+        let makers = HashMap::from([(WORKER, FRONT), (STRANGER, 1)]);
+        let names = [(FRONT, "howdah"), (WORKER, "perl"), (STRANGER, "zsh")]
+            .map(|(pid, name)| (pid, name.to_owned()));
+        Known { family: (!all).then(|| descendants(FRONT, &makers)), names: names.into(), makers }
+    }
+
+    /// Who and what of each that is counted.
+    fn shown(mut known: Known, kind: Kind, events: &[Event]) -> Vec<String> {
+        let seen = events.iter().filter_map(|event| known.learn(event.clone(), kind));
+        seen.map(|seen| format!("{} {} of {}", seen.who, seen.what, FRONT.wrapping_sub(seen.parent)))
+            .collect()
+    }
+
+    fn fork(parent: u32, child: u32) -> Event {
+        Event::Fork { parent, child, who: None }
+    }
+
+    fn exec(pid: u32, path: &str) -> Event {
+        Event::Exec { pid, who: None, path: Some(path.to_owned()) }
+    }
+
+    #[test]
+    fn a_process_is_who_it_was_before() {
+        let events = [
+            fork(WORKER, SCRIPT),
+            exec(SCRIPT, "/srv/a.cgi"),
+            exec(SCRIPT, "/bin/sh"),
+            Event::Exit { pid: SCRIPT },
+        ];
+        let from_worker = FRONT.wrapping_sub(WORKER);
+        let wanted = [format!("perl a.cgi of {from_worker}"), format!("a.cgi sh of {from_worker}")];
+        assert_eq!(shown(known(false), Kind::Exec, &events), wanted);
+        assert_eq!(shown(known(false), Kind::Fork, &events), [format!("perl  of {from_worker}")]);
+    }
+
+    #[test]
+    fn a_name_that_comes_with_the_event_is_the_truth() {
+        let told =
+            Event::Exec { pid: WORKER, who: Some("old".to_owned()), path: Some("/bin/new".to_owned()) };
+        assert_eq!(shown(known(false), Kind::Exec, &[told]), ["old new of 0"]);
+    }
+
+    #[test]
+    fn only_the_family_counts_unless_all_do() {
+        let events = [
+            exec(STRANGER, "/bin/ls"),
+            fork(STRANGER, SCRIPT),
+            exec(SCRIPT, "/bin/id"),
+            exec(WORKER, "/bin/x"),
+        ];
+        assert_eq!(shown(known(false), Kind::Exec, &events), ["perl x of 0"]);
+        assert_eq!(shown(known(true), Kind::Exec, &events).len(), 3);
+        assert_eq!(shown(known(false), Kind::Fork, &events).len(), 0);
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_process() {
+        let again = [
+            fork(WORKER, SCRIPT),
+            Event::Exit { pid: SCRIPT },
+            fork(STRANGER, SCRIPT),
+            exec(SCRIPT, "/bin/id"),
+        ];
+        assert_eq!(shown(known(false), Kind::Exec, &again).len(), 0);
+    }
+
+    #[test]
+    fn who_is_unknown_is_counted_all_the_same() {
+        let lone = Known::default();
+        let gone = Event::Exec { pid: SCRIPT, who: None, path: None };
+        let seen = shown(lone, Kind::Exec, &[gone]);
+        assert!(seen[0].starts_with("? ? of "), "{seen:?}");
+    }
+}

@@ -1,0 +1,99 @@
+# howdah trace: who runs which programs, of one server among others, and who makes processes.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use File::Temp ();
+use Howdah::Test::Client;
+use Howdah::Test::Command qw(howdah_bin run_howdah);
+use Howdah::Test::File qw(write_file);
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use JSON::PP qw(decode_json);
+use Test::More;
+
+my (undef, undef, $refused) = run_howdah(qw(trace exec --all --seconds 10ms --by connector));
+plan skip_all => "the kernel tells nothing: $refused" if $refused =~ /does not tell of processes/;
+
+my $dir    = File::Temp->newdir;
+my $script = "$dir/a-script-with-a-long-name.sh";
+write_file($script, "#!/bin/sh\n/bin/sleep 0.2\n");
+chmod 0755, $script or die $!;
+my $operator = Howdah::Test::Operator->new;
+my $server   = Howdah::Test::Server->start(
+    app     => "sub { system '$script'; [200, [], ['ok']] }",
+    options => ['--workers', 1, $operator->options]
+);
+my $other = Howdah::Test::Server->start(app => 'sub { system "/bin/true"; [200, [], ["ok"]] }');
+
+sub get {
+    my ($to, $path) = @_;
+    return Howdah::Test::Client->ask($to, "GET $path HTTP/1.1\r\nHost: shop.example\r\n\r\n")->{status};
+}
+
+# What it prints while both servers are asked so often.
+sub traced {
+    my ($times, @options) = @_;
+    my $pid = open my $out, '-|', howdah_bin(), 'trace', @options, '--control', $operator->control, '--by', 'connector'
+        or die $!;
+    sleep 1;
+    get($_, '/cart?a=1') for ($server, $other) x $times;
+    sleep 1;
+    kill INT => $pid;
+    my @lines = <$out>;
+    return (close($out), @lines);
+}
+
+open my $quiet, '>&', \*STDERR or die $!;
+open STDERR, '>', '/dev/null' or die $!;
+
+subtest 'programs, by who was it before' => sub {
+    my ($ended_well, @lines) = traced(8, qw(exec --seconds 0));
+    ok $ended_well, 'Ctrl-C ends it well';
+    is shift @lines, "WHO                  WHAT                 COUNT\n";
+    my %count = map { /^(.+?) +(\S+) +(\d+)$/ ? ("$1 $2" => $3) : ($_ => '?') } @lines;
+    my ($by_worker) = grep { / a-script-with-a-long-name\.sh$/ } keys %count;
+    is $count{$by_worker // ''}, 8, "the worker runs scripts ($by_worker)";
+    is $count{'a-script-with-a-long-name.sh sleep'}, 8, 'which run programs';
+    is keys %count, 2, 'and what the other server does is its own affair';
+};
+
+subtest 'each as it comes, with its request' => sub {
+    my (undef, @lines) = traced(1, qw(exec --follow));
+    my ($line) = grep { /long-name/ } @lines;
+    like $line,
+        qr{^\d\d:\d\d:\d\d\.\d{3} +\d+ +\d+ howdah: worker +/bin/sh \S+/a-script-with-a-long-name\.sh  \[.*GET /cart\?a=1 };
+};
+
+subtest 'as JSON' => sub {
+    my (undef, @lines) = traced(3, qw(exec --json));
+    my $report = decode_json($lines[-1]);
+    my ($row) = grep { $_->{what} eq 'sleep' } @{$report->{counts}};
+    is_deeply $row, {who => 'a-script-with-a-long-name.sh', what => 'sleep', count => 3};
+    is $report->{lost}, 0;
+};
+
+subtest 'processes, by who makes them' => sub {
+    my (undef, @lines) = traced(5, qw(fork));
+    is shift @lines, "WHO                  COUNT\n";
+    is scalar(grep { / 5$/ } @lines), 2, 'the worker and the script';
+};
+open STDERR, '>&', $quiet or die $!;
+
+subtest 'what cannot be' => sub {
+    for (
+        [['trace'], qr/required/],
+        [['trace', 'dance'], qr/exec, fork/],
+        [[qw(trace exec --all --name x)], qr/cannot be used with/],
+        [[qw(trace exec --control), "$dir/none"], qr/\Q$dir\E/],
+        )
+    {
+        my ($arguments, $message) = @$_;
+        my ($status, undef, $err) = run_howdah(@$arguments);
+        isnt $status, 0, "@$arguments";
+        like $err, $message;
+    }
+};
+
+undef $_ for $server, $other;
+done_testing;
