@@ -38,11 +38,11 @@ attach(int control)
     mXPUSHu(order.flags & ZYGOTE_TITLES ? 1 : 0);
 
 bool
-report(int control, UV kind, SV *text)
+report(int control, UV kind, SV *text, IV status = 0)
   CODE:
     STRLEN length;
     const char *bytes = SvPVutf8(text, length);
-    const ReportRecord report = {.kind = kind};
+    const ReportRecord report = {.kind = kind, .status = status};
     RETVAL = hd_send_report(control, &report, bytes, length);
   OUTPUT:
     RETVAL

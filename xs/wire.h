@@ -400,7 +400,7 @@ enum ZygoteReport
 #endif // __STDC_VERSION__ >= 202311L
  {
   /*
-   The application is loaded. Text: the version of perl.
+   The application is loaded. Status: how many templates it has compiled. Text: the version of perl.
    */
   ZYGOTE_REPORT_READY = 1,
   /*
@@ -820,7 +820,7 @@ typedef struct ReportRecord {
    */
   int32_t pid;
   /*
-   Exited: as from waitpid(2).
+   Exited: as from waitpid(2). Ready: how many templates were compiled before the fork.
    */
   int32_t status;
 } ReportRecord;

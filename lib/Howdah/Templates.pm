@@ -5,6 +5,7 @@ use warnings;
 use Carp ();
 use Exporter qw(import);
 use File::Spec ();
+use List::Util ();
 use Scalar::Util ();
 
 our @EXPORT_OK = qw(precompile);
@@ -29,7 +30,12 @@ my @WRAPPERS = (
 # Used when the caller does not say which files are templates.
 my $TEMPLATE = qr/\.(?:html|ep|mt|tmpl|tt2?|tx)\z/;
 
-my @compiled;    # for the log
+my @compiled;    # for log and status
+
+# Templates that workers get as they are: those of engines that keep them.
+sub count {
+    return List::Util::sum0(map { $_->[3] ? $_->[2] : () } @compiled);
+}
 
 sub precompile {
     my ($engine, %how) = @_;
@@ -47,7 +53,7 @@ sub precompile {
     return $adapter->engine;
 }
 
-# By Howdah::Zygote, once the application is loaded.
+# Both by Howdah::Zygote, once the application is loaded.
 sub report {
     my $class = shift;
     return map { $class->_line(@$_) } @compiled;
@@ -207,6 +213,10 @@ A reference to a hash: what C<new> of the class takes. Not used with an object, 
 Dies when a template does not compile, with one line for each, C<FILE line NUMBER: MESSAGE>; when the engine is unknown or not
 installed, with Debian's package to install; when there is no such directory, no such file, or the engine would not look
 there. What has been compiled until then stays compiled.
+
+=head2 Howdah::Templates->count
+
+How many templates have been compiled and kept in this process. For L<Howdah::Zygote>, which tells the status.
 
 =head2 Howdah::Templates->report
 

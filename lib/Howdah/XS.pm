@@ -50,10 +50,11 @@ their callers, L<Howdah::Zygote>, L<Howdah::Worker> and L<Howdah::Socket>.
 Receives the front's first order, maps the memory shared with it, and returns the generation that the zygote is for, and
 whether titles tell requests. Empty when the front is gone already; dies when front and modules are of different versions.
 
-=item report($control, $kind, $text)
+=item report($control, $kind, $text, $status)
 
 Reports to the front: C<ZYGOTE_REPORT_READY>, C<ZYGOTE_REPORT_FAILED> or C<ZYGOTE_REPORT_LOG>, with at most 64 KiB of
-text. False when the front is gone.
+text. C<$status> (0 by default) is the number of compiled templates, with C<ZYGOTE_REPORT_READY>. False when the front is
+gone.
 
 =item watch_children()
 

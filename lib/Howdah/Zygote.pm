@@ -31,10 +31,11 @@ sub run {
         $self->_report(Howdah::XS::ZYGOTE_REPORT_FAILED, $@);
         return 1;
     }
-    print {*STDERR} Howdah::Templates->report if $INC{'Howdah/Templates.pm'};
+    my $templates = $INC{'Howdah/Templates.pm'};
+    print {*STDERR} Howdah::Templates->report if $templates;
     my $children = Howdah::XS::watch_children();
     $self->_prepare_workers(sub { $self->_log($_) for Howdah::Inherited->find(@known) });
-    $self->_report(Howdah::XS::ZYGOTE_REPORT_READY, sprintf 'v%vd', $^V);
+    $self->_report(Howdah::XS::ZYGOTE_REPORT_READY, sprintf('v%vd', $^V), $templates ? Howdah::Templates->count : 0);
     $self->{on_ready}->() if $self->{on_ready};
     @_ = ('Howdah::Worker', $self->{control}, $children);
     goto &Howdah::Worker::run;    # leaves no frame of ours in the application's backtraces
@@ -77,8 +78,8 @@ sub _prepare_workers {
 sub _log { return $_[0]->_report(Howdah::XS::ZYGOTE_REPORT_LOG, $_[1]) }
 
 sub _report {
-    my ($self, $kind, $text) = @_;
-    return Howdah::XS::report($self->{control}, $kind, $text);
+    my ($self, $kind, $text, $status) = @_;
+    return Howdah::XS::report($self->{control}, $kind, $text, $status // 0);
 }
 
 sub _title {

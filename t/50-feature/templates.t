@@ -6,7 +6,9 @@ use lib 't/lib';
 
 use File::Temp ();
 use Howdah::Test::Client;
+use Howdah::Test::Command qw(howdah_bin run_command);
 use Howdah::Test::Server;
+use JSON::PP qw(decode_json);
 use Test::More;
 
 eval { require Template; 1 } or plan skip_all => 'Template Toolkit is not installed';
@@ -37,7 +39,21 @@ sub {
 };
 PSGI
 
-sub ask { my ($server, $path) = @_; return Howdah::Test::Client->ask($server, "GET $path HTTP/1.0\r\n\r\n")->{body} }
+sub ask {
+    my ($server, $path) = @_;
+    return Howdah::Test::Client->ask($server, "GET $path HTTP/1.0\r\nHost: localhost\r\n\r\n")->{body};
+}
+
+# What JSON, `?auto` and `howdah status` say of the number of templates.
+sub told {
+    my $server = shift;
+    my ($status, $table) = run_command(howdah_bin(), 'status', '--control', $server->dir . '/control');
+    return (
+        decode_json(ask($server, '/status?json'))->{templates},
+        ask($server, '/status?auto') =~ /^CompiledTemplates: (\d+)$/m,
+        $table =~ /^templates +(\d+) compiled before the fork$/m
+    );
+}
 
 my $place = template('bad.html', "one\ntwo\n[% IF %]\n");
 template('good.html', 'Hello [% name %]');
@@ -50,13 +66,14 @@ subtest 'a template that does not compile fails the start' => sub {
 };
 
 unlink $place or die $!;
-my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 2]);
+my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 2, '--status-path', '/status']);
 
 subtest 'workers render without compiling' => sub {
     is ask($server, '/good.html'), 'Hello world 1 0', "answer $_" for 1 .. 10;
     my @said = $server->log =~ /^(.*before the fork.*)$/mg;
     is scalar @said, 1, 'logged once';
     like $said[0], qr/INFO  zygote.*: compiled 1 template of Template below \Q$dir\E before the fork$/;
+    is_deeply [told($server)], [1, 1, 1], 'and told by the status';
 };
 
 subtest 'one that is broken at a reload: the old workers go on' => sub {
@@ -69,6 +86,7 @@ subtest 'one that is broken at a reload: the old workers go on' => sub {
     template('bad.html', 'mended');
     $server->signal('HUP');
     ok $server->wait_until(sub { ask($server, '/bad.html') =~ /^mended 2 0/ }), 'the next reload works';
+    is_deeply [told($server)], [2, 2, 2], 'the status has the number of the new generation';
     is $server->stop, 0;
 };
 

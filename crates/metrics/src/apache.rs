@@ -19,6 +19,8 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     traffic(&mut out, snapshot);
     connections(&mut out, snapshot, &all);
     put(&mut out, format_args!("Scoreboard: {}\n", scoreboard(snapshot)));
+    // Keys of ours stand behind httpd's, as those of its modules do.
+    key(&mut out, "CompiledTemplates", &all.templates.to_string());
     out
 }
 

@@ -23,6 +23,7 @@ struct Document<'s> {
 struct Together<'s> {
     trouble: Option<&'s str>,
     generation: u32,
+    templates: u32,
     queue: Queue,
     scoreboard: String,
     workers: &'s Workers,
@@ -43,6 +44,7 @@ pub fn document<S: Serializer>(snapshot: &Snapshot, serializer: S) -> Result<S::
         together: Together {
             trouble: all.trouble.as_deref(),
             generation: all.generation,
+            templates: all.templates,
             queue: all.queue,
             scoreboard: crate::apache::scoreboard(snapshot),
             workers: &all.workers,

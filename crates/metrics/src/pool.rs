@@ -24,6 +24,8 @@ pub struct Pool {
     pub loaded: f64,
     /// The next generation is on its way.
     pub reloading: bool,
+    /// Templates that were compiled before the fork of its workers.
+    pub templates: u32,
     /// Process id of the zygote of the generation that serves; none while it is dead.
     pub zygote: Option<u32>,
     /// Requests that wait.
@@ -193,6 +195,7 @@ impl Pool {
         self.generation = self.generation.max(pool.generation);
         self.loaded = self.loaded.max(pool.loaded);
         self.reloading |= pool.reloading;
+        self.templates = self.templates.saturating_add(pool.templates);
         self.queue.add(&pool.queue);
         self.workers.add(&pool.workers);
         self.lifecycle.add(&pool.lifecycle);

@@ -61,6 +61,7 @@ fn auto_has_apaches_keys_in_apaches_order() {
         ("ConnsAsyncKeepAlive", "211"),
         ("ConnsAsyncClosing", "2"),
         ("Scoreboard", "W_WW_W_GWSG_............"),
+        ("CompiledTemplates", "200"),
     ];
     assert_eq!(pairs.iter().map(|pair| pair.0).collect::<Vec<_>>(), expected.map(|pair| pair.0));
     for ((name, value), (_, expected)) in
@@ -74,7 +75,10 @@ fn auto_has_apaches_keys_in_apaches_order() {
 fn auto_of_a_fresh_server_has_numbers_everywhere() {
     let text = body("auto", &common::fresh());
     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
-    assert!(text.contains("\nReqPerSec: 0\n") && text.ends_with("Scoreboard: \n"), "{text}");
+    assert!(
+        text.contains("\nReqPerSec: 0\n") && text.ends_with("Scoreboard: \nCompiledTemplates: 0\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -94,6 +98,7 @@ fn json_has_the_documented_names() {
         ("/ready", json!(true)),
         ("/trouble", json!(null)),
         ("/generation", json!(7)),
+        ("/templates", json!(200)),
         ("/server/listeners/1", json!("unix:/run/bookshop")),
         ("/times/loaded", json!(1_792_777_805.25)),
         ("/uptime_seconds", json!(273_785.0)),
@@ -141,7 +146,7 @@ fn json_has_the_documented_names() {
 fn a_single_pool_is_what_stands_above_it() {
     let value = parsed("json", &common::busy());
     let pool = &value["pools"][0];
-    for name in ["state", "trouble", "generation", "queue", "workers", "lifecycle"] {
+    for name in ["state", "trouble", "generation", "templates", "queue", "workers", "lifecycle"] {
         assert_eq!(value[name], pool[name], "{name}");
     }
 }
@@ -155,6 +160,7 @@ fn above_several_pools_stands_what_they_are_together() {
         ("/state", json!("ready")),
         ("/trouble", json!("/wiki: the zygote is dead")),
         ("/generation", json!(7)),
+        ("/templates", json!(203)),
         ("/queue", queue),
         ("/scoreboard", json!("W_WW_W_GWSG_............GG_.")),
         ("/workers/target", json!(14)),
@@ -166,6 +172,7 @@ fn above_several_pools_stands_what_they_are_together() {
         ("/pools/1/trouble", json!("the zygote is dead")),
         ("/pools/1/zygote", json!(null)),
         ("/pools/1/reloading", json!(true)),
+        ("/pools/1/templates", json!(3)),
         ("/pools/1/queue/depth", json!(4)),
         ("/pools/1/workers/list/0/state", json!("draining")),
     ] {
@@ -179,6 +186,7 @@ fn above_several_pools_stands_what_they_are_together() {
         "IdleWorkers: 5",
         "Processes: 15",
         "Scoreboard: W_WW_W_GWSG_............GG_.",
+        "CompiledTemplates: 203",
     ] {
         assert!(auto.lines().any(|found| found == line), "{line} is not in\n{auto}");
     }
@@ -269,6 +277,17 @@ fn a_pool_is_named_where_there_is_another() {
     };
     assert_eq!(names(&common::busy()), (4, true), "nowhere, and its generation stands for all");
     assert_eq!(names(&common::several()), (0, false), "everywhere");
+}
+
+#[test]
+fn templates_are_told_where_there_are_any() {
+    let told = |snapshot: &Snapshot| {
+        let page = body("", snapshot);
+        (page.contains("templates compiled before the fork"), page.contains(">templates<"))
+    };
+    assert_eq!(told(&common::fresh()), (false, false));
+    assert_eq!(told(&common::busy()), (true, false));
+    assert_eq!(told(&common::several()), (true, true), "and of each pool");
 }
 
 #[test]

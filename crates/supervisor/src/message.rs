@@ -54,8 +54,8 @@ fn flag(set: bool, bit: u32) -> u32 {
 /// What a zygote says.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// The application is loaded, by this version of perl if it says so.
-    Ready { perl: String },
+    /// The application is loaded, with so many templates compiled, by this version of perl if it says so.
+    Ready { perl: String, templates: u32 },
     /// It does not load; the zygote exits.
     Failed(String),
     /// A worker was forked.
@@ -78,7 +78,9 @@ impl Report {
         let ReportRecord { kind, worker, pid, status } = record;
         let speaks = (worker, pid, status) == (0, 0, 0);
         match kind {
-            READY if speaks => Some(Self::Ready { perl: line(text) }),
+            READY if (worker, pid) == (0, 0) => {
+                Some(Self::Ready { perl: line(text), templates: u32::try_from(status).ok()? })
+            }
             FAILED if speaks => Some(Self::Failed(line(text))),
             LOG if speaks => Some(Self::Log(line(text))),
             SPAWNED if text.is_empty() && status == 0 && pid > 0 => {
@@ -144,7 +146,10 @@ mod tests {
         let worker = || vectors::number(&means["worker"]);
         let pid = Pid::from_raw(means["pid"].as_i64().map_or(0, |pid| pid.try_into().unwrap()));
         match means["kind"].as_str().unwrap() {
-            "ready" => Report::Ready { perl: text() },
+            "ready" => {
+                let templates = means.get("status").map_or(0, vectors::number);
+                Report::Ready { perl: text(), templates }
+            }
             "failed" => Report::Failed(text()),
             "log" => Report::Log(text()),
             "spawned" => Report::Spawned { worker: worker(), pid: pid.unwrap() },

@@ -54,7 +54,7 @@ impl State {
             generation.zygote.heard_from(sender);
         }
         match report {
-            Report::Ready { perl } => self.loaded(number, perl),
+            Report::Ready { perl, templates } => self.loaded(number, perl, templates),
             Report::Failed(message) => self.reload_failed(number, &ReloadError::Application(message)),
             Report::Spawned { worker, pid } => self.forked(worker, pid),
             Report::Exited { worker, pid, status } => self.departed(worker, pid, status),

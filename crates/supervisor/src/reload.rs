@@ -69,11 +69,11 @@ impl State {
         }
     }
 
-    /// The zygote of `number` has loaded the application, with this version of perl.
-    pub(crate) fn loaded(&mut self, number: u32, perl: String) {
+    /// The zygote of `number` has loaded the application, with this version of perl and so many templates.
+    pub(crate) fn loaded(&mut self, number: u32, perl: String, templates: u32) {
         let first = self.in_role(Role::Serving).is_none();
         let Some(generation) = self.generation_mut(number) else { return };
-        generation.zygote.loaded(perl);
+        generation.zygote.loaded(perl, templates);
         if generation.role == Role::Loading {
             if first {
                 generation.serve();

@@ -20,6 +20,8 @@ pub struct Snapshot {
     pub zygotes: Vec<Pid>,
     /// Version of the perl that runs the application; empty when it is not known.
     pub perl: String,
+    /// Templates that the generation that serves has compiled before the fork.
+    pub templates: u32,
     /// A new generation is loading or starting its workers.
     pub reloading: bool,
     /// Workers wanted.

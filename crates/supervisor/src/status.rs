@@ -19,6 +19,7 @@ impl State {
             zygote: serving.and_then(|generation| generation.zygote.pid()),
             zygotes: self.generations.iter().filter_map(|generation| generation.zygote.pid()).collect(),
             perl: serving.map(|generation| generation.zygote.perl.clone()).unwrap_or_default(),
+            templates: serving.map_or(0, |generation| generation.zygote.templates),
             reloading: !self.reload_replies.is_empty() || self.in_role(Role::Filling).is_some(),
             target: self.target,
             workers: self.crew.workers().filter_map(|(index, _)| self.worker_info(index)).collect(),

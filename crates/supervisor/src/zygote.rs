@@ -83,6 +83,8 @@ pub(crate) struct Zygote {
     kill_at: Option<Instant>,
     /// Version of its perl, once that has loaded the application.
     pub(crate) perl: String,
+    /// How many templates the application has compiled, once it is loaded.
+    pub(crate) templates: u32,
 }
 
 impl Zygote {
@@ -150,6 +152,7 @@ impl Zygote {
             listens: false,
             kill_at: None,
             perl: String::new(),
+            templates: 0,
         })
     }
 
@@ -216,9 +219,10 @@ impl Zygote {
     }
 
     /// It has loaded the application and listens to us.
-    pub(crate) fn loaded(&mut self, perl: String) {
+    pub(crate) fn loaded(&mut self, perl: String, templates: u32) {
         self.listens = true;
         self.perl = perl;
+        self.templates = templates;
     }
 
     /// It spoke, so its process id is known.

@@ -31,7 +31,7 @@ pub enum ZygoteOrder {
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZygoteReport {
-    /// The application is loaded. Text: the version of perl.
+    /// The application is loaded. Status: how many templates it has compiled. Text: the version of perl.
     Ready = 1,
     /// It does not load, and the zygote exits. Text: Perl's message.
     Failed = 2,
@@ -72,6 +72,6 @@ pub struct ReportRecord {
     pub worker: u32,
     /// Spawned, exited: its process id; 0 in an exited when there was no process.
     pub pid: i32,
-    /// Exited: as from waitpid(2).
+    /// Exited: as from waitpid(2). Ready: how many templates were compiled before the fork.
     pub status: i32,
 }

@@ -70,6 +70,9 @@ fn lines(pool: &Pool) -> String {
     let Pool { generation, workers, queue, .. } = pool;
     let reloading = if pool.reloading { ", the next is loading" } else { "" };
     let mut text = format!("generation  {generation}{reloading}\n");
+    if pool.templates > 0 {
+        let _ = writeln!(text, "templates   {} compiled before the fork", pool.templates);
+    }
     let _ = writeln!(text, "workers     {} there, {} wanted", workers.list.len(), workers.target);
     let _ = writeln!(text, "queue       {} waiting{}", queue.depth, wait(queue));
     text
@@ -173,6 +176,7 @@ mod tests {
                 "listening   http://192.0.2.1:80 unix:/run/bookshop",
                 "processes   front 4100 (up 3d04h), zygote 4110",
                 "generation  7",
+                "templates   200 compiled before the fork",
                 "workers     12 there, 12 wanted",
                 "queue       3 waiting",
                 "spool       11.7M of responses to slow readers",
@@ -197,6 +201,7 @@ mod tests {
                 "queue       3 waiting",
                 "pool        /wiki wiki.psgi, zygote dead",
                 "generation  2, the next is loading",
+                "templates   3 compiled before the fork",
                 "workers     3 there, 2 wanted",
                 "queue       4 waiting, the oldest for 2s: all workers are busy, and there may be no more",
                 "trouble     the zygote is dead",

@@ -96,6 +96,7 @@ impl Watched {
             generation: supervised.generation,
             loaded: supervised.serving_since.map_or(loaded, since_1970),
             reloading: supervised.reloading,
+            templates: supervised.templates,
             zygote: supervised.zygote.map(|pid| pid.as_raw_pid().unsigned_abs()),
             queue: self.queue(peak),
             workers: self.workers(supervised, memories),

@@ -18,7 +18,7 @@ pub(super) fn put_panels(out: &mut String, snapshot: &Snapshot, all: &Pool) {
         pools(out, snapshot);
     }
     fronts(out, snapshot);
-    pairs(out, "Server", &server(snapshot));
+    pairs(out, "Server", &server(snapshot, all));
     out.push_str("</section>");
 }
 
@@ -103,12 +103,13 @@ fn lifecycle(all: &Pool) -> Vec<(String, String)> {
 
 /// A line for each.
 fn pools(out: &mut String, snapshot: &Snapshot) {
-    let columns = ["state", "generation", "workers", "busy", "waiting", "oldest"];
+    let columns = ["state", "generation", "templates", "workers", "busy", "waiting", "oldest"];
     let line = |pool: &Pool| {
         let (workers, queue) = (&pool.workers, &pool.queue);
         vec![
             pool.state.name().to_owned(),
             pool.generation.to_string(),
+            zero_is_dash(pool.templates.into()),
             format!("{} of {}", workers.list.len(), workers.target),
             workers.busy().running().to_string(),
             count(queue.depth),
@@ -131,7 +132,7 @@ fn fronts(out: &mut String, snapshot: &Snapshot) {
     grid(out, "Front threads", &["requests", "connections", "CPU"], &rows);
 }
 
-fn server(snapshot: &Snapshot) -> Vec<(String, String)> {
+fn server(snapshot: &Snapshot, all: &Pool) -> Vec<(String, String)> {
     let (cpu, requests, times) = (&snapshot.cpu_seconds, &snapshot.requests, &snapshot.times);
     let load = snapshot.load.map(|load| format!("{load:.2}")).join(" ");
     let mut rows = vec![
@@ -144,6 +145,9 @@ fn server(snapshot: &Snapshot) -> Vec<(String, String)> {
         ("CPU of the workers".into(), seconds(cpu.workers_user + cpu.workers_system)),
         ("load average".into(), load),
     ];
+    if all.templates > 0 {
+        rows.push(("templates compiled before the fork".into(), count(all.templates.into())));
+    }
     if let Some(lines) = snapshot.access_log {
         rows.push(("access log lines".into(), count(lines.written)));
         rows.push(("access log lines dropped".into(), count(lines.dropped)));

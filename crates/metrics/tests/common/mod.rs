@@ -72,6 +72,7 @@ fn shop() -> Pool {
         generation: 7,
         loaded: NOW - 5400.0,
         reloading: false,
+        templates: 200,
         zygote: Some(4110),
         queue: Queue {
             depth: 3,
@@ -104,6 +105,7 @@ fn wiki() -> Pool {
         generation: 2,
         loaded: NOW - 60.0,
         reloading: true,
+        templates: 3,
         zygote: None,
         queue: Queue {
             depth: 4,
