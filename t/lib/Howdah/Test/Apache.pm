@@ -1,10 +1,12 @@
 package Howdah::Test::Apache;
 
-# A real Apache httpd with an access log in a given format: the judge of ours.
+# A real Apache httpd, with an access log in a given format: the judge of ours.
 #
 #   Howdah::Test::Apache->is_installed or plan skip_all => ...;
 #   my $apache = Howdah::Test::Apache->start(format => '%h %>s', modules => ['env'], lines => 'SetEnv A 1');
-#   $apache->port; $apache->log; $apache->dir;    # /hello.html and /empty.txt are served
+#   $apache->port; $apache->url; $apache->log; $apache->errors; $apache->dir;    # /hello.html and /empty.txt are served
+#
+# It is one process (-X). What is not given: `mpm` is event, `type`, the Content-Type of all, that of HTML (undef for none).
 use strict;
 use warnings;
 
@@ -16,7 +18,11 @@ use Time::HiRes qw(sleep time);
 my ($program)   = grep { -x } qw(/usr/sbin/apache2 /usr/sbin/httpd);
 my ($directory) = grep { -d } qw(/usr/lib/apache2/modules /usr/lib64/httpd/modules);
 
-sub is_installed { return $program && $directory }
+# With these modules, too.
+sub is_installed {
+    my ($class, @modules) = @_;
+    return $program && $directory && !grep { !-e "$directory/mod_$_.so" } @modules;
+}
 
 sub start {
     my ($class, %wish) = @_;
@@ -41,8 +47,10 @@ sub start {
 }
 
 sub dir { return "$_[0]{dir}" }
+sub errors { return "$_[0]{dir}/error.log" }
 sub log { return "$_[0]{dir}/apache.log" }    ## no critic (ProhibitBuiltinHomonyms)
 sub port { return $_[0]{port} }
+sub url { return "http://127.0.0.1:$_[0]{port}" }
 
 sub write_file {
     my ($self, $name, $text) = @_;
@@ -55,8 +63,11 @@ sub write_file {
 sub _configuration {
     my ($self, %wish) = @_;
     my $dir    = $self->dir;
-    my $format = $wish{format} =~ s/(?=")/\\/gr;
-    my @wanted = (qw(mpm_event authz_core headers), @{$wish{modules} // []});
+    my $format = ($wish{format} // '%r %>s') =~ s/(?=")/\\/gr;
+    my $mpm    = 'mpm_' . ($wish{mpm} // 'event');
+    my @wanted = ($mpm, qw(authz_core headers), @{$wish{modules} // []});
+    my $type   = exists $wish{type} ? $wish{type} : 'text/html; charset=utf-8';
+    my $header = defined $type ? qq{Header set Content-Type "$type"} : '';
     my $load   = join '', map { "LoadModule ${_}_module $directory/mod_$_.so\n" } @wanted;
     return <<"CONF";
 $load
@@ -68,7 +79,7 @@ DefaultRuntimeDir $dir
 PidFile $dir/pid
 ErrorLog $dir/error.log
 DocumentRoot $dir/www
-Header set Content-Type "text/html; charset=utf-8"
+$header
 @{[$wish{lines} // '']}
 LogFormat "$format" judge
 CustomLog $dir/apache.log judge
