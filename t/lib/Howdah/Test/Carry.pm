@@ -1,0 +1,63 @@
+package Howdah::Test::Carry;
+
+# A program of somebody else's, walked through in each way in which Howdah can run it: the walk is the same, so are the
+# answers.
+#
+#   Howdah::Test::Carry->new(program => '/usr/lib/cgi-bin/gitweb.cgi', at => '/gitweb', env => {GITWEB_CONFIG => $file},
+#       ways => [qw(wrapped exec fork keep)])->walk(sub {
+#       my $agent = shift;    # a Howdah::Test::Agent whose addresses begin at /gitweb
+#       ...
+#   });
+#
+# `wrapped` is Plack::App::WrapCGI in an application, which executes the program from a worker.
+use strict;
+use warnings;
+
+use Howdah::Test::Agent;
+use Howdah::Test::Server;
+use Test::More;
+
+sub new {
+    my ($class, %with) = @_;
+    return bless {env => {}, %with}, $class;
+}
+
+# Once a way; a program that is not installed skips the test.
+sub walk {
+    my ($self, $steps) = @_;
+    my $program = $self->{program};
+    -x $program or plan skip_all => "$program is not installed";
+    for my $way (@{$self->{ways}}) {
+        subtest $way => sub {
+            my $server = $self->_server($way);
+            my $agent  = Howdah::Test::Agent->new($server->url . $self->{at});
+            $steps->($agent, $way, $server);
+            is $server->stop, 0, 'the server stops';
+            unlike $server->log, qr/(?:^|\] )(?:WARN|ERROR) /m, 'and had nothing to complain of' or diag $server->log;
+        };
+    }
+    done_testing;
+    return;
+}
+
+sub _server {
+    my ($self, $way) = @_;
+    return $self->_wrapped if $way eq 'wrapped';
+    my %env = %{$self->{env}};
+    my @options =
+        ('--cgi', "$self->{at}=$self->{program},mode=$way", map { ('--cgi-env', "$_=$env{$_}") } sort keys %env);
+    return Howdah::Test::Server->start(options => \@options);
+}
+
+sub _wrapped {
+    my $self = shift;
+    return Howdah::Test::Server->start(env => $self->{env}, app => <<"PSGI");
+use Plack::App::URLMap;
+use Plack::App::WrapCGI;
+my \$map = Plack::App::URLMap->new;
+\$map->map('$self->{at}' => Plack::App::WrapCGI->new(script => '$self->{program}', execute => 1)->to_app);
+\$map->to_app;
+PSGI
+}
+
+1;
