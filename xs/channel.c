@@ -31,8 +31,8 @@ static int detach_descriptor(struct msghdr *header) {
     return fd;
 }
 
-/* Sends a packet, with the descriptor `passed` unless that is -1. */
-void hd_send(pTHX_ int fd, const Message *message, const char *payload, STRLEN length, int passed) {
+/* Sends a packet, with the descriptor `passed` unless that is -1. False when the front takes none. */
+bool hd_try_send(int fd, const Message *message, const char *payload, STRLEN length, int passed) {
     struct iovec parts[2] = {{(void *)message, sizeof *message}, {(void *)payload, length}};
     struct msghdr header = {.msg_iov = parts, .msg_iovlen = length ? 2 : 1};
     union descriptor_space space = {{0}};
@@ -40,7 +40,13 @@ void hd_send(pTHX_ int fd, const Message *message, const char *payload, STRLEN l
         attach_descriptor(&header, &space, passed);
     while (sendmsg(fd, &header, MSG_NOSIGNAL) < 0)
         if (errno != EINTR)
-            croak("cannot write to the front: %s", Strerror(errno));
+            return false;
+    return true;
+}
+
+void hd_send(pTHX_ int fd, const Message *message, const char *payload, STRLEN length, int passed) {
+    if (!hd_try_send(fd, message, payload, length, passed))
+        croak("cannot write to the front: %s", Strerror(errno));
 }
 
 static ssize_t receive(int fd, struct msghdr *header, int flags) {

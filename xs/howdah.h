@@ -59,6 +59,7 @@ struct hd_worker {
     int eventfds[MAX_FRONTS];
     int channels[MAX_FRONTS];
     Leave leaving;
+    U64 asks; /* what `asks` in the cell was when the worker last looked */
     U64 owed; /* a bit for each front thread whose eventfd this worker has yet to write */
     struct hd_exchange now;
 };
@@ -84,8 +85,16 @@ bool hd_front_is_gone(void);
 
 /* channel.c */
 int hd_channel(void);
+bool hd_try_send(int fd, const Message *message, const char *payload, STRLEN length, int passed);
 void hd_send(pTHX_ int fd, const Message *message, const char *payload, STRLEN length, int passed);
 U64 hd_ask(pTHX_ MessageKind kind, U64 value, const char *payload, STRLEN length, int *got, SV *unread);
+
+/* ask.c */
+void hd_hear(pTHX);
+void hd_answer(Inquiry inquiry, U64 word, int fd, const char *sentence);
+FILE *hd_open_answer(void);
+void hd_put_field(FILE *file, const char *bytes, STRLEN length, char end);
+void hd_close_answer(Inquiry inquiry, U64 word, FILE *file);
 
 /* env.c */
 void hd_prepare_env(pTHX);

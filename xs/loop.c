@@ -50,6 +50,8 @@ void hd_run(pTHX) {
             hd.leaving = LEAVE_DRAINED;
             break;
         }
+        if (UNLIKELY(HD_LOAD64(hd.cell->asks) != hd.asks))
+            hd_hear(aTHX);
         I64 slot = howdah_claim(hd.index);
         if (slot < 0) {
             hd_sleep_idle(aTHX);

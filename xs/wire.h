@@ -113,6 +113,11 @@ typedef uint64_t AtomicU64;
 #define LENGTH_UNKNOWN UINT64_MAX
 
 /*
+ Words for them in a worker's cell.
+ */
+#define INQUIRIES 7
+
+/*
  Response flag: status, header lines and length are final; the head may be sent.
  */
 #define RESPONSE_HEAD_READY 1
@@ -221,11 +226,39 @@ enum MessageKind
    Worker sends an interim response (`value` = status, header lines behind). The answer means that it is out.
    */
   MESSAGE_KIND_INTERIM = 4,
+  /*
+   Worker answers an inquiry (`slot` = which, `value` = the word in its cell): a sealed memfd or a file beside it, or
+   behind it a sentence that says why there is none. No answer.
+   */
+  MESSAGE_KIND_ANSWER = 5,
 };
 #if __STDC_VERSION__ >= 202311L
 typedef enum MessageKind MessageKind;
 #else
 typedef uint32_t MessageKind;
+#endif // __STDC_VERSION__ >= 202311L
+
+/*
+ What an operator may want of a worker that serves: which word of [`WorkerCell::asked`] says so, see `inquiry`.
+ */
+enum Inquiry
+#if __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // __STDC_VERSION__ >= 202311L
+ {
+  /*
+   Note what is blessed, and tell what is left of it.
+   */
+  INQUIRY_LEAKS = 0,
+  /*
+   Write the heap into a file.
+   */
+  INQUIRY_HEAP = 1,
+};
+#if __STDC_VERSION__ >= 202311L
+typedef enum Inquiry Inquiry;
+#else
+typedef uint32_t Inquiry;
 #endif // __STDC_VERSION__ >= 202311L
 
 /*
@@ -480,6 +513,15 @@ typedef struct HOWDAH_ALIGNED(128) WorkerCell {
    Leave after this many requests; 0 for never. Supervisor, before the fork.
    */
   AtomicU64 quota;
+  /*
+   Rises whenever a word of `asked` has changed: a worker looks at it between two requests. Supervisor, before the
+   fork; program.
+   */
+  AtomicU64 asks;
+  /*
+   For each [`Inquiry`] what is wanted now, see `inquiry`. As above.
+   */
+  AtomicU64 asked[INQUIRIES];
 } WorkerCell;
 
 /*

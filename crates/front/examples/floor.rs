@@ -31,6 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (overdue, _) = tokio::sync::mpsc::unbounded_channel();
         let (departed, _) = tokio::sync::mpsc::unbounded_channel();
         let (damaged, _) = tokio::sync::mpsc::unbounded_channel();
+        let (answers, _) = tokio::sync::mpsc::channel(1);
         let config = Arc::new(config);
         let pool = PoolSetup {
             name: "/".into(),
@@ -42,6 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             overdue,
             departed,
             damaged,
+            answers,
         };
         let front = Front::start(Setup {
             stock: Arc::new(Stock::new(&config)),

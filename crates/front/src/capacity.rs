@@ -249,7 +249,7 @@ impl Capacity {
 
 /// A descriptor that counts until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub struct Permit {
     kind: Kind,
     capacity: &'static Capacity,
 }

@@ -62,7 +62,7 @@ mod repeated;
 
 pub use address::{Address, AddressError, ListenOptions};
 pub use app::PoolSetup;
-pub use capacity::{Capacity, PAGE_CONNECTIONS};
+pub use capacity::{Capacity, PAGE_CONNECTIONS, Permit};
 pub use config::Config;
 pub use howdah_http1::Limits;
 pub use listen::{ListenError, Listener};
@@ -71,5 +71,5 @@ pub use outflow::Stock;
 pub use pages::{Answer, OwnPage, OwnPages, PagePath, Question};
 pub use record::{AccessLog, SlowLog};
 pub use repeated::{Again, Repeated};
-pub use reports::{Damaged, Loss, Overdue};
+pub use reports::{Damaged, Loss, Overdue, WorkerAnswer};
 pub use thread::Setup;

@@ -1,8 +1,11 @@
 //! What a front thread tells the program about workers.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 
 use howdah_wire::Segment;
+
+use crate::capacity::Permit;
 
 /// A worker that has not begun to answer within the request timeout. Its client has had 504; it must be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,21 @@ impl fmt::Debug for Damaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Damaged").field("what", &self.what).finish_non_exhaustive()
     }
+}
+
+/// What a worker says to an inquiry. It may say anything: the program knows whom it has asked for what.
+#[derive(Debug)]
+pub struct WorkerAnswer {
+    /// The worker.
+    pub worker: u16,
+    /// The number of the inquiry.
+    pub inquiry: u32,
+    /// The word that it answers.
+    pub word: u64,
+    /// Why there is no file, in the worker's words.
+    pub text: Vec<u8>,
+    /// The answer, with its place among the descriptors of this process.
+    pub file: Option<(OwnedFd, Permit)>,
 }
 
 /// What the program tells a front thread of a dead worker: how it left the request that it was running.

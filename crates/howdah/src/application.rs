@@ -8,18 +8,19 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use anyhow::Context;
-use howdah_front::{Damaged, Front, Loss, Overdue, PoolSetup};
+use howdah_front::{Damaged, Front, Loss, Overdue, PoolSetup, WorkerAnswer};
 use howdah_supervisor::{
     self as supervisor, Ended, Errors, Event, ExitKind, Family, Shared, Source, Supervisor, cells_for, scale,
 };
 use howdah_sys::Retired;
-use howdah_wire::{MAX_SLOTS, Roster, Segment, Shape};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use howdah_wire::{MAX_SLOTS, MAX_WORKERS, Roster, Segment, Shape};
+use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 use tokio::task::JoinHandle;
 use tracing::{Instrument, Span};
 
 use crate::deadline;
 use crate::disconnect;
+use crate::inquiry::Inquiries;
 use crate::options::Serve;
 use crate::options::pools::Pool as Wanted;
 use crate::pools::Pool;
@@ -52,6 +53,7 @@ struct Outlets {
     overdue: UnboundedSender<Overdue>,
     departed: UnboundedSender<u16>,
     damaged: UnboundedSender<Damaged>,
+    answers: Sender<WorkerAnswer>,
 }
 
 /// What they report.
@@ -59,6 +61,7 @@ struct Reports {
     stuck: UnboundedReceiver<Overdue>,
     left: UnboundedReceiver<u16>,
     damaged: UnboundedReceiver<Damaged>,
+    answers: Receiver<WorkerAnswer>,
 }
 
 impl Application {
@@ -83,14 +86,16 @@ impl Application {
         let (overdue, stuck) = unbounded_channel();
         let (departed, left) = unbounded_channel();
         let (damage, damaged) = unbounded_channel();
+        // As many as may answer at the same moment: each has a descriptor.
+        let (answers, answered) = channel(MAX_WORKERS);
         Ok(Self {
             number,
             config: options.supervisor(&wanted),
             shared: share(&wanted, !options.process.no_proctitle, common)?,
             wanted,
             among_others,
-            outlets: Outlets { overdue, departed, damaged: damage },
-            reports: Reports { stuck, left, damaged },
+            outlets: Outlets { overdue, departed, damaged: damage, answers },
+            reports: Reports { stuck, left, damaged, answers: answered },
         })
     }
 
@@ -113,7 +118,7 @@ impl Application {
 
     /// For a front thread.
     pub(crate) fn setup(&self) -> PoolSetup {
-        let Outlets { overdue, departed, damaged } = &self.outlets;
+        let Outlets { overdue, departed, damaged, answers } = &self.outlets;
         PoolSetup {
             name: self.wanted.name.as_str().into(),
             mount: self.wanted.mount.clone(),
@@ -124,6 +129,7 @@ impl Application {
             overdue: overdue.clone(),
             departed: departed.clone(),
             damaged: damaged.clone(),
+            answers: answers.clone(),
         }
     }
 
@@ -154,7 +160,7 @@ impl Application {
         let start = Supervisor::start(self.config, source, self.shared, events);
         let (supervisor, handle) = start.instrument(span.clone()).await?;
         observer.supervised(number, handle.clone());
-        let Reports { stuck, left, damaged } = self.reports;
+        let Reports { stuck, left, damaged, answers } = self.reports;
         tokio::spawn(deadline::replace_damaged(damaged, handle.clone()));
         let ended = tokio::spawn(supervisor.run().instrument(span));
         tokio::spawn(deadline::watch(stuck, handle.clone()));
@@ -166,7 +172,7 @@ impl Application {
         }
         handle.ready().await?;
         let (name, application) = (self.wanted.name.into(), self.wanted.application.into());
-        Ok((Pool { name, application, handle }, ended))
+        Ok((Pool { name, application, inquiries: Inquiries::start(handle.clone(), answers), handle }, ended))
     }
 
     /// What its supervisor says in the log bears its name, where there are others.

@@ -22,6 +22,7 @@
 //!     control     the control socket, and the commands that use it
 //!     operations  what an operator may do to a running server
 //!     pools       the applications that run, asked one by one or together
+//!     inquiry     asks workers, and takes what they answer
 //!     manager     what the service manager is told
 //!     check       compiles the application and prints the effective configuration
 //!     configure   turns options into the settings of both
@@ -61,6 +62,8 @@ mod trace;
 mod control;
 mod operations;
 mod pools;
+#[expect(dead_code, reason = "who asks comes with the commands")]
+mod inquiry;
 mod manager;
 mod check;
 mod configure;

@@ -67,7 +67,7 @@ impl Operations {
     /// For people who look at the service manager.
     pub(crate) async fn summary(&self) -> String {
         let mut served = Vec::new();
-        for Pool { name, application, handle } in self.pools.all() {
+        for Pool { name, application, handle, .. } in self.pools.all() {
             let (state, several) = (handle.snapshot().await, self.pools.all().len() > 1);
             let (workers, generation) = (state.target, state.generation);
             let plural = if workers == 1 { "worker" } else { "workers" };

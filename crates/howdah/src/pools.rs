@@ -8,6 +8,8 @@ use std::time::Duration;
 use howdah_supervisor::Handle;
 use tokio::task::JoinSet;
 
+use crate::inquiry::Inquiries;
+
 /// An application that is served.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
@@ -17,6 +19,9 @@ pub(crate) struct Pool {
     pub(crate) application: Arc<str>,
     /// To its supervisor.
     pub(crate) handle: Handle,
+    /// To its workers.
+    #[expect(dead_code, reason = "who asks comes with the commands")]
+    pub(crate) inquiries: Arc<Inquiries>,
 }
 
 /// All of them, in the order of the options: never none. Clones are the same.

@@ -55,6 +55,7 @@ impl Crew {
         cell.pid.store(0, SeqCst);
         cell.slot.store(0, SeqCst);
         cell.requests.store(0, SeqCst);
+        cell.ask_nothing();
         cell.since.store(monotonic_ns(), SeqCst);
         cell.phase.store(WorkerPhase::Starting as u32, SeqCst);
         self.occupancy[usize::from(index)] = Occupancy::Taken(Box::new(worker));

@@ -40,7 +40,7 @@ pub use channel::{
     MESSAGE_SIZE, decode_message, encode_message, recv_from_peer, recv_with_fds, recv_with_fds_left,
     send_with_fds, socketpair_seqpacket,
 };
-pub use memory::{Retired, create_segment, discard, map_shared, memfd, renew_segment};
+pub use memory::{Retired, create_segment, discard, is_sealed, map_shared, memfd, renew_segment};
 pub use process::{ExitKind, Pid, Signal, set_subreaper};
 pub use random::random;
 pub use tcp::{defer_accept, outstanding};

@@ -22,6 +22,13 @@ pub fn memfd(name: &CStr, length: u64) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
+/// Whether `fd` is memory that neither grows nor shrinks nor changes any more, so that reading it neither waits nor
+/// surprises. Who asks did not make it.
+pub fn is_sealed(fd: impl AsFd) -> bool {
+    let wanted = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    rustix::fs::fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(wanted))
+}
+
 /// Maps `length` bytes of `fd`, shared with every other process that maps it, until this process ends. Pages take no
 /// memory before they are touched.
 ///

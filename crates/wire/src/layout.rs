@@ -11,7 +11,7 @@
 use crate::sync::{AtomicU32, AtomicU64};
 
 /// First eight bytes of a segment: `HOWDAH` and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"HOWDAH02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HOWDAH03");
 /// Cells for workers: two generations of the largest pool must fit. Owner numbers have 12 bits.
 pub const MAX_WORKERS: usize = 1024;
 /// Front threads.
@@ -106,6 +106,19 @@ pub enum Leave {
     Orphan = 6,
 }
 
+/// What an operator may want of a worker that serves: which word of [`WorkerCell::asked`] says so, see `inquiry`.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inquiry {
+    /// Note what is blessed, and tell what is left of it.
+    Leaks = 0,
+    /// Write the heap into a file.
+    Heap = 1,
+}
+
+/// Words for them in a worker's cell.
+pub const INQUIRIES: usize = 7;
+
 /// Kind of a [`Message`] on a worker's channel.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +131,9 @@ pub enum MessageKind {
     File = 3,
     /// Worker sends an interim response (`value` = status, header lines behind). The answer means that it is out.
     Interim = 4,
+    /// Worker answers an inquiry (`slot` = which, `value` = the word in its cell): a sealed memfd or a file beside it, or
+    /// behind it a sentence that says why there is none. No answer.
+    Answer = 5,
 }
 
 /// One packet on the channel between a worker and a front thread, perhaps with bytes behind it and a descriptor beside it.
@@ -259,6 +275,11 @@ pub struct WorkerCell {
     pub reserved: AtomicU32,
     /// Leave after this many requests; 0 for never. Supervisor, before the fork.
     pub quota: AtomicU64,
+    /// Rises whenever a word of `asked` has changed: a worker looks at it between two requests. Supervisor, before the
+    /// fork; program.
+    pub asks: AtomicU64,
+    /// For each [`Inquiry`] what is wanted now, see `inquiry`. As above.
+    pub asked: [AtomicU64; INQUIRIES],
 }
 
 /// A slot's control words. The first cache line is the worker's, the second the front's but for `waiting` and `report`. The

@@ -10,7 +10,7 @@
 //! segment, shape             the mapped segment, how large it is, where its parts lie
 //! recover                    what becomes of the requests that a dead worker has left
 //! idle, response, queue      who sleeps and is woken; the ring's counters and their seal; tickets and claims
-//! worker, attention          a worker's steps in its own cell; news for a front thread
+//! worker, inquiry, attention a worker's steps in its own cell; what it is asked there; news for a front thread
 //! layout                     every byte, declared once: the C header `xs/wire.h` is generated from it and from c_abi
 //! zygote                     what front and zygote say to each other, declared for the same header
 //! sync, model                atomics, and those that loom puts in their place
@@ -36,6 +36,7 @@ pub mod response;
 pub mod queue;
 
 pub mod worker;
+pub mod inquiry;
 pub mod attention;
 
 pub mod layout;
@@ -45,6 +46,7 @@ mod sync;
 #[cfg(loom)]
 pub mod model;
 
+pub use inquiry::{inquiry_serial, inquiry_word};
 pub use layout::*;
 pub use report::{REPORT_MOST, REPORT_NONE, reported};
 pub use request::{RequestReader, RequestWriter};

@@ -288,3 +288,15 @@ fn a_worker_that_leaves_sends_another_for_what_waits() {
     assert_eq!((workers[2].wake.load(SeqCst), cells.sleepers()), (1, 0));
     assert!(howdah_retire(ME, Leave::Signal as u32).is_null(), "nobody sleeps");
 }
+
+#[test]
+fn what_is_wanted_of_a_worker_is_told_by_one_word_and_forgotten_with_it() {
+    let world = world();
+    let cell = world.cell();
+    cell.ask(Inquiry::Heap, inquiry_word(7, 3));
+    cell.ask(Inquiry::Heap, inquiry_word(8, 0));
+    assert_eq!((cell.asks.load(SeqCst), cell.asked(Inquiry::Leaks)), (2, 0));
+    assert_eq!((cell.asked(Inquiry::Heap), inquiry_serial(cell.asked(Inquiry::Heap))), (8 << 32, 8));
+    cell.ask_nothing();
+    assert_eq!((cell.asks.load(SeqCst), cell.asked(Inquiry::Heap)), (0, 0));
+}

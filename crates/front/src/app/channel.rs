@@ -15,8 +15,11 @@ use tokio::io::unix::AsyncFd;
 use crate::app::pool::Pool;
 use crate::exchange::Mail;
 use crate::repeated::Repeated;
+use crate::reports::WorkerAnswer;
 use crate::slots::Spool;
 
+/// Bytes of a sentence that says why there is no answer.
+const SENTENCE: usize = 1024;
 /// The answer that means no.
 const REFUSED: u64 = 1;
 
@@ -62,6 +65,9 @@ impl Pool {
             }
             return;
         };
+        if message.kind == MessageKind::Answer as u32 {
+            return self.pass_answer(worker, message, rest, fds);
+        }
         let desk = self.dispatch.borrow().desk_served_by(worker, message.slot);
         if desk.is_some() && message.kind == MessageKind::Body as u32 {
             return self.answer_body(worker, message);
@@ -71,6 +77,16 @@ impl Pool {
         if !taken && message.kind != MessageKind::File as u32 {
             self.answer(worker, Message { value: REFUSED, ..message }, &[], None);
         }
+    }
+
+    /// What a worker says to an inquiry is the program's. If that has no room, nobody has asked.
+    fn pass_answer(&self, worker: u16, message: Message, rest: &[u8], fds: Vec<OwnedFd>) {
+        let Message { slot: inquiry, value: word, .. } = message;
+        let Ok(place) = self.setup.answers.try_reserve() else { return };
+        let text = rest[..rest.len().min(SENTENCE)].to_vec();
+        let permit = || self.services.room.permit_for_file();
+        let file = fds.into_iter().next().and_then(|file| Some((file, permit()?)));
+        place.send(WorkerAnswer { worker, inquiry, word, text, file });
     }
 
     /// The worker wants the request body that lies in a file.
@@ -179,6 +195,7 @@ mod tests {
     const SOCKET: u32 = MessageKind::Socket as u32;
     const FILE: u32 = MessageKind::File as u32;
     const INTERIM: u32 = MessageKind::Interim as u32;
+    const ANSWER: u32 = MessageKind::Answer as u32;
 
     /// A request that worker 0 runs, in slot 0, and the channels of two workers.
     async fn running(world: &World) -> (Job, Exchange, Channel, Channel) {
@@ -321,6 +338,29 @@ mod tests {
                 assert_eq!(permits, 3);
             });
         }
+    }
+
+    #[test]
+    fn what_a_worker_says_to_an_inquiry_goes_to_the_program_as_far_as_that_has_room() {
+        run(async {
+            let mut world = World::new(Config::default());
+            let (_job, _exchange, _own, other) = running(&world).await;
+            let packet = howdah_sys::encode_message(Message { kind: ANSWER, slot: 1, value: 7 << 32 });
+            let file = howdah_sys::eventfd().unwrap();
+            howdah_sys::send_with_fds(&other.end, &packet, &[std::os::fd::AsFd::as_fd(&file)]).unwrap();
+            for word in 1..9 {
+                other.send(ANSWER, 0, word, &[b'x'; 2000]);
+                world.run(false).await;
+            }
+            other.send(77, 0, 0, b"");
+            assert_eq!(arrived(&world, || other.word()).await, Some(1), "the channel goes on");
+            let mut answers = std::iter::from_fn(|| world.answers.try_recv().ok());
+            let first = answers.next().unwrap();
+            assert_eq!((first.worker, first.inquiry, first.word), (1, 1, 7 << 32));
+            assert!(first.file.is_some() && first.text.is_empty());
+            let rest: Vec<_> = answers.map(|it| (it.word, it.text.len(), it.file.is_some())).collect();
+            assert_eq!(rest, [(1, 1024, false), (2, 1024, false), (3, 1024, false)]);
+        });
     }
 
     #[test]

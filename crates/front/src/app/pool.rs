@@ -13,12 +13,12 @@ use howdah_http1::decode_path;
 use howdah_wire::{Roster, Segment};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{Sender, UnboundedSender};
 
 use crate::clock::Clock;
 use crate::exchange::{Desks, Exchange};
 use crate::fault::Fault;
-use crate::reports::{Damaged, Loss, Overdue};
+use crate::reports::{Damaged, Loss, Overdue, WorkerAnswer};
 use crate::request::Request;
 use crate::request_id::{self, Id, Ids};
 use crate::request_record::{Body, Complete};
@@ -56,6 +56,8 @@ pub struct PoolSetup {
     pub departed: UnboundedSender<u16>,
     /// Told of a segment that is damaged.
     pub damaged: UnboundedSender<Damaged>,
+    /// Gets what workers say to inquiries, as far as it has room.
+    pub answers: Sender<WorkerAnswer>,
 }
 
 /// What a pool needs of its thread.

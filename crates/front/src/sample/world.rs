@@ -8,7 +8,7 @@ use std::time::Duration;
 use howdah_metrics::{Counters, Recorder, Totals};
 use howdah_proxied::Trust;
 use howdah_wire::{Roster, Segment, Shape};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
 use crate::app::{Job, Pool, PoolSetup};
 use crate::capacity::{Capacity, Kind};
@@ -17,7 +17,7 @@ use crate::exchange::Exchange;
 use crate::h1;
 use crate::outflow::Stock;
 use crate::pages::{OwnPage, OwnPages, PagePath, Question};
-use crate::reports::{Damaged, Overdue};
+use crate::reports::{Damaged, Overdue, WorkerAnswer};
 use crate::request_record::Body;
 use crate::sample::parts::{client, forever, with};
 use crate::sample::worker::Worker;
@@ -34,6 +34,7 @@ pub(crate) struct World {
     pub(crate) departed: UnboundedReceiver<u16>,
     pub(crate) damaged: UnboundedReceiver<Damaged>,
     pub(crate) questions: UnboundedReceiver<Question>,
+    pub(crate) answers: Receiver<WorkerAnswer>,
     counters: Arc<Counters>,
 }
 
@@ -64,8 +65,8 @@ impl World {
         thread.pools[0].worker_up(0);
         let worker = Worker::new(0, thread.pools[0].setup.segment);
         let capacity = thread.entrance.room.capacity;
-        let Reports { overdue, departed, damaged, questions, counters } = reports;
-        Self { thread, worker, capacity, overdue, departed, damaged, questions, counters }
+        let Reports { overdue, departed, damaged, questions, answers, counters } = reports;
+        Self { thread, worker, capacity, overdue, departed, damaged, questions, answers, counters }
     }
 
     pub(crate) fn pool(&self) -> &'static Pool {
@@ -130,6 +131,7 @@ pub(crate) struct Reports {
     pub(crate) departed: UnboundedReceiver<u16>,
     pub(crate) damaged: UnboundedReceiver<Damaged>,
     pub(crate) questions: UnboundedReceiver<Question>,
+    pub(crate) answers: Receiver<WorkerAnswer>,
     counters: Arc<Counters>,
 }
 
@@ -140,6 +142,7 @@ pub(crate) fn set_up(config: Config, terms: Terms) -> (Setup, Reports) {
     let (departed, left) = unbounded_channel();
     let (damage, damaged) = unbounded_channel();
     let (questions, asked) = unbounded_channel();
+    let (answers, heard) = channel(4);
     let Terms { max_queue, request_timeout } = terms;
     let (name, mount, roster) = ("/".into(), None, Roster::default());
     let pool = PoolSetup {
@@ -152,6 +155,7 @@ pub(crate) fn set_up(config: Config, terms: Terms) -> (Setup, Reports) {
         overdue,
         departed,
         damaged: damage,
+        answers,
     };
     let place = PagePath { path: "/health".to_owned(), page: OwnPage::Health, only_apart: false };
     let local = OwnPages { places: vec![place], allow: Trust::default(), questions };
@@ -170,7 +174,8 @@ pub(crate) fn set_up(config: Config, terms: Terms) -> (Setup, Reports) {
         local: Some(Arc::new(local)),
         capacity,
     };
-    let reports = Reports { overdue: stuck, departed: left, damaged, questions: asked, counters };
+    let reports =
+        Reports { overdue: stuck, departed: left, damaged, questions: asked, answers: heard, counters };
     (setup, reports)
 }
 

@@ -1,0 +1,269 @@
+//! What an operator's command asks of running workers, and what they say.
+//!
+//! A [`Conversation`] writes a word into the cells of some workers (`wire`'s `inquiry`) and wakes those that sleep. Each
+//! answers between two of its requests, or when it leaves, with a file or a sentence, by the front thread that has its
+//! channel. There is one conversation at a time for each inquiry of an application; when it is dropped, nothing is wanted
+//! any more. What a worker says counts once, and only when it was asked and has not been replaced by another.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use howdah_front::WorkerAnswer;
+use howdah_supervisor::{Handle, WorkerInfo};
+use howdah_sys::{Pid, futex_wake};
+use howdah_wire::{Inquiry, Segment, WorkerPhase, inquiry_serial, inquiry_word};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// How often to look who is still there.
+const LOOK: Duration = Duration::from_millis(100);
+/// Looks that find a worker gone before its answer is given up: it may be on its way.
+const LOOKS: u8 = 5;
+
+/// Who takes the answers to one inquiry.
+struct Taker {
+    inquiry: u32,
+    serial: u32,
+    /// Workers that have not answered.
+    awaited: Vec<u16>,
+    inbox: UnboundedSender<WorkerAnswer>,
+}
+
+/// See the module. There is one for each application.
+pub(crate) struct Inquiries {
+    handle: Handle,
+    takers: Mutex<Takers>,
+}
+
+#[derive(Default)]
+struct Takers {
+    serial: u32,
+    list: Vec<Taker>,
+}
+
+impl fmt::Debug for Inquiries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inquiries").finish_non_exhaustive()
+    }
+}
+
+impl Inquiries {
+    /// For the workers of this supervisor, who answer there.
+    pub(crate) fn start(handle: Handle, mut answers: Receiver<WorkerAnswer>) -> Arc<Self> {
+        let inquiries = Arc::new(Self { handle, takers: Mutex::default() });
+        let desk = Arc::clone(&inquiries);
+        tokio::spawn(async move {
+            while let Some(answer) = answers.recv().await {
+                desk.takers.lock().unwrap_or_else(PoisonError::into_inner).pass(answer);
+            }
+        });
+        inquiries
+    }
+
+    /// Asks the workers that `chosen` picks of those that serve.
+    ///
+    /// # Errors
+    /// A sentence, when the same inquiry is under way already, or there is nobody to be asked.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        inquiry: Inquiry,
+        what: u32,
+        chosen: impl Fn(&[WorkerInfo]) -> Vec<u16>,
+    ) -> Result<Conversation, String> {
+        let serving: Vec<WorkerInfo> =
+            self.handle.snapshot().await.workers.into_iter().filter(is_serving).collect();
+        let chosen = chosen(&serving);
+        let asked: Vec<Asked> =
+            serving.iter().filter(|worker| chosen.contains(&worker.index)).map(Asked::new).collect();
+        if asked.is_empty() {
+            return Err(nobody(&serving));
+        }
+        let (inbox, answers) = unbounded_channel();
+        let awaited = asked.iter().map(|worker| worker.index).collect();
+        let mut takers = self.takers.lock().unwrap_or_else(PoisonError::into_inner);
+        let serial = takers.enter(inquiry, awaited, inbox)?;
+        drop(takers);
+        let segment = self.handle.segment();
+        let conversation =
+            Conversation { inquiries: Arc::clone(self), segment, inquiry, serial, asked, answers };
+        conversation.say(what);
+        Ok(conversation)
+    }
+}
+
+/// One that will take requests, or does.
+fn is_serving(worker: &WorkerInfo) -> bool {
+    !worker.draining && matches!(worker.phase, WorkerPhase::Idle | WorkerPhase::Busy)
+}
+
+fn nobody(serving: &[WorkerInfo]) -> String {
+    let numbers: Vec<String> = serving.iter().map(|worker| worker.index.to_string()).collect();
+    match &numbers[..] {
+        [] => "no worker serves at the moment: see howdah status".to_owned(),
+        _ => format!("there is no such worker: there are {}", numbers.join(", ")),
+    }
+}
+
+impl Takers {
+    fn enter(
+        &mut self,
+        inquiry: Inquiry,
+        awaited: Vec<u16>,
+        inbox: UnboundedSender<WorkerAnswer>,
+    ) -> Result<u32, String> {
+        if self.list.iter().any(|taker| taker.inquiry == inquiry as u32) {
+            return Err("another such command is under way: wait for its end, or end it".to_owned());
+        }
+        self.serial = self.serial.wrapping_add(1).max(1);
+        self.list.push(Taker { inquiry: inquiry as u32, serial: self.serial, awaited, inbox });
+        Ok(self.serial)
+    }
+
+    /// What nobody has asked for is dropped.
+    fn pass(&mut self, answer: WorkerAnswer) {
+        let serial = inquiry_serial(answer.word);
+        let mut takers = self.list.iter_mut();
+        let Some(taker) = takers.find(|it| it.inquiry == answer.inquiry && it.serial == serial) else {
+            return;
+        };
+        let Some(at) = taker.awaited.iter().position(|&worker| worker == answer.worker) else { return };
+        taker.awaited.swap_remove(at);
+        let _ = taker.inbox.send(answer);
+    }
+}
+
+/// A worker that was asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// Its cell.
+    pub(crate) index: u16,
+    pub(crate) pid: Option<Pid>,
+    /// How often it was looked for in vain.
+    missed: u8,
+    /// Nothing more will come of it.
+    over: bool,
+}
+
+impl Asked {
+    fn new(worker: &WorkerInfo) -> Self {
+        Self { index: worker.index, pid: worker.pid, missed: 0, over: false }
+    }
+
+    /// For sentences.
+    pub(crate) fn named(&self) -> String {
+        let pid = self.pid.map_or_else(String::new, |pid| format!(" (pid {})", pid.as_raw_nonzero()));
+        format!("worker {}{pid}", self.index)
+    }
+}
+
+/// What comes of an inquiry.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// A worker has answered.
+    Answer(Asked, WorkerAnswer),
+    /// A worker is gone that had not.
+    Gone(Asked),
+}
+
+/// An inquiry under way.
+pub(crate) struct Conversation {
+    inquiries: Arc<Inquiries>,
+    segment: Segment,
+    inquiry: Inquiry,
+    serial: u32,
+    asked: Vec<Asked>,
+    answers: UnboundedReceiver<WorkerAnswer>,
+}
+
+impl Conversation {
+    /// Tells those that have not answered what is wanted from now on.
+    pub(crate) fn say(&self, what: u32) {
+        self.put(inquiry_word(self.serial, what), self.asked.iter().filter(|worker| !worker.over));
+    }
+
+    fn put<'a>(&self, word: u64, workers: impl Iterator<Item = &'a Asked>) {
+        for worker in workers {
+            let Some(cell) = self.segment.workers().get(usize::from(worker.index)) else { continue };
+            cell.ask(self.inquiry, word);
+            if self.segment.queue().cells.mark_woken(worker.index, cell) {
+                futex_wake(&cell.wake, 1);
+            }
+        }
+    }
+
+    /// Those that were asked.
+    pub(crate) fn asked(&self) -> &[Asked] {
+        &self.asked
+    }
+
+    /// Those that have not answered.
+    pub(crate) fn silent(&self) -> impl Iterator<Item = &Asked> {
+        self.asked.iter().filter(|worker| !worker.over)
+    }
+
+    /// What comes next; none when all have answered or are gone.
+    pub(crate) async fn next(&mut self) -> Option<Heard> {
+        while self.silent().next().is_some() {
+            match tokio::time::timeout(LOOK, self.answers.recv()).await {
+                Ok(Some(answer)) => {
+                    let worker = self.asked.iter_mut().find(|it| it.index == answer.worker)?;
+                    worker.over = true;
+                    return Some(Heard::Answer(*worker, answer));
+                }
+                Ok(None) => return None,
+                Err(_) => {
+                    if let Some(gone) = self.look().await {
+                        return Some(Heard::Gone(gone));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// One that has not answered and never will.
+    async fn look(&mut self) -> Option<Asked> {
+        let living = self.inquiries.handle.snapshot().await.workers;
+        let replaced = !self.inquiries.handle.segment().is(&self.segment);
+        for worker in self.asked.iter_mut().filter(|worker| !worker.over) {
+            let lives = living.iter().any(|it| it.index == worker.index && it.pid == worker.pid);
+            worker.missed = if lives && !replaced { 0 } else { worker.missed + 1 };
+            worker.over = worker.missed > LOOKS;
+        }
+        self.asked.iter().find(|worker| worker.missed > LOOKS).copied().inspect(|gone| {
+            // It is told once.
+            self.asked.iter_mut().filter(|worker| worker.index == gone.index).for_each(|it| it.missed = 0);
+        })
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        let mut takers = self.inquiries.takers.lock().unwrap_or_else(PoisonError::into_inner);
+        takers.list.retain(|taker| taker.serial != self.serial);
+        drop(takers);
+        self.put(0, self.asked.iter());
+    }
+}
+
+/// The bytes of a file that a worker has sent, `most` of them at most. Blocks for as long as memory takes to copy: what is
+/// no memory, or may still change, is not read.
+///
+/// # Errors
+/// When it is another thing than a sealed memfd, is longer, or is cut short.
+pub(crate) fn read_sealed(file: &File, most: u64) -> io::Result<Vec<u8>> {
+    let refused = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why);
+    if !howdah_sys::is_sealed(file) {
+        return Err(refused("it is no sealed memory"));
+    }
+    let length = file.metadata()?.len();
+    if length > most {
+        return Err(refused("it is too long"));
+    }
+    let mut bytes = vec![0; usize::try_from(length).map_err(|_| refused("it is too long"))?];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
