@@ -4,21 +4,20 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicPtr;
 
-use crate::layout::{LENGTH_UNKNOWN, RESPONSE_RING, SlotControl, WorkerCell};
-use crate::queue::Claim;
-use crate::response::{Answer, Outgoing};
+use crate::layout::{LENGTH_UNKNOWN, SlotControl, WorkerCell};
+use crate::response::Answer;
 use crate::segment::Segment;
 use crate::shape::ShapeError;
-use crate::slot::RING_AT;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::work::{Post, Work};
 
 /// The segment that this process uses. A zygote is given another one when the first is damaged.
 static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(core::ptr::null_mut());
 
-/// What this worker knows by itself of the response that it makes.
+/// What this worker has claimed.
 static PRESENT: Present = Present(UnsafeCell::new(None));
 
-struct Present(UnsafeCell<Option<Outgoing>>);
+struct Present(UnsafeCell<Option<Work>>);
 
 // SAFETY: a worker is one thread: the interpreter's, which makes every call of this file.
 unsafe impl Sync for Present {}
@@ -32,15 +31,19 @@ fn segment() -> &'static Segment {
     attached().expect("howdah_attach comes first")
 }
 
-fn cell(worker: u16) -> &'static WorkerCell {
-    &segment().workers()[worker as usize]
+fn post(worker: u16) -> Post {
+    Post::of(*segment(), worker).expect("howdah_start comes first")
 }
 
-/// The control words of `slot` and the response that goes there.
-fn present(slot: u32) -> (&'static SlotControl, &'static mut Outgoing) {
+/// The request in `slot` and the response to it.
+fn present(slot: u32) -> &'static mut Work {
     // SAFETY: one thread, and no function of this file keeps the reference or calls another one that takes it.
     let present = unsafe { &mut *PRESENT.0.get() };
-    (&segment().controls()[slot as usize], present.get_or_insert_with(|| Outgoing::new(0)))
+    let present = present.get_or_insert_with(|| Work::new(*segment(), slot, 0));
+    if !present.is_at(segment(), slot) {
+        *present = Work::new(*segment(), slot, 0);
+    }
+    present
 }
 
 /// Uses the segment mapped at `base`, from now on instead of one attached before. 0 when it fits, 1 when it is of another
@@ -65,9 +68,7 @@ pub unsafe extern "C" fn howdah_attach(base: *mut u8, length: usize) -> i32 {
 /// This process, `pid`, is `worker` from now on: its cell, for reading. Null when there is no such cell.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_start(worker: u16, pid: u32, now: u64) -> *const WorkerCell {
-    let Some(cell) = segment().workers().get(worker as usize) else { return core::ptr::null() };
-    cell.start(pid, now);
-    cell
+    Post::start(*segment(), worker, pid, now).map_or(core::ptr::null(), |post| post.cell())
 }
 
 /// The number of the front thread that `slot` belongs to.
@@ -83,9 +84,7 @@ pub extern "C" fn howdah_front(slot: u32) -> u32 {
 /// `used` must point to a `size_t`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn howdah_request(slot: u32, used: *mut usize) -> *const u8 {
-    let (_, response) = present(slot);
-    let claimed = segment().claimed_request(slot, response.ticket());
-    let (start, length) = claimed.unwrap_or((segment().slot_address(slot).cast_const(), 0));
+    let (start, length) = present(slot).place().unwrap_or((segment().slot_address(slot).cast_const(), 0));
     // SAFETY: the caller keeps the promise above.
     unsafe { *used = length };
     start
@@ -94,45 +93,40 @@ pub unsafe extern "C" fn howdah_request(slot: u32, used: *mut usize) -> *const u
 /// The extent with the body of the request in `slot`, which stands at its start. Null when it is not that request's.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_extent(slot: u32, extent: u32) -> *const u8 {
-    let (_, response) = present(slot);
-    match segment().extent_ticket(extent) {
-        Some(ticket) if ticket.load(Relaxed) == response.ticket() => segment().extent_address(extent),
-        _ => core::ptr::null(),
-    }
+    present(slot).extent_address(extent).unwrap_or(core::ptr::null())
 }
 
 /// Claims the oldest waiting request: its slot, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_claim(worker: u16) -> i64 {
-    let Some(Claim { slot, ticket }) = segment().queue().claim(worker) else { return -1 };
-    *present(slot).1 = Outgoing::new(ticket);
+    let Some(work) = post(worker).claim() else { return -1 };
+    let slot = work.slot();
+    *present(slot) = work;
     i64::from(slot)
 }
 
 /// Says that the worker is at `slot`, which it has claimed: the slot's control words, for reading.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_enter(worker: u16, slot: u32, now: u64) -> *const SlotControl {
-    let control = &segment().controls()[slot as usize];
-    cell(worker).enter(slot, control, now);
-    control
+    present(slot).enter(&post(worker), now)
 }
 
 /// Says that the application is about to be called with the request in `slot`, which from then on goes to no other worker.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_begin(slot: u32) {
-    segment().controls()[slot as usize].begin();
+    present(slot).begin();
 }
 
 /// Counts a request that has been served. 1 when the worker has served its quota.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_count(worker: u16) -> i32 {
-    i32::from(cell(worker).count())
+    i32::from(post(worker).cell().count())
 }
 
 /// Says why the worker will leave, a `Leave`.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_give_reason(worker: u16, reason: u32) {
-    cell(worker).give_reason(reason);
+    post(worker).cell().give_reason(reason);
 }
 
 /// Says that the worker leaves now, and why. It may have been woken for a request in that instant, or be one that the front
@@ -140,26 +134,20 @@ pub extern "C" fn howdah_give_reason(worker: u16, reason: u32) {
 /// futex `WorkerCell::wake` of that cell.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_retire(worker: u16, reason: u32) -> *const WorkerCell {
-    cell(worker).retire(reason);
-    let (queue, workers) = (segment().queue(), segment().workers());
-    let other = if queue.length() > 0 { queue.cells.pick_sleeper(workers) } else { None };
-    other.map_or(core::ptr::null(), |other| core::ptr::from_ref(&workers[other as usize]))
+    post(worker).retire(reason).map_or(core::ptr::null(), core::ptr::from_ref)
 }
 
 /// Says that the worker is about to sleep. 1 when it may, on the futex `WorkerCell::wake` while that reads 0.
 /// Call `howdah_leave_idle` afterwards in either case.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_enter_idle(worker: u16, now: u64) -> i32 {
-    let (queue, cell) = (segment().queue(), cell(worker));
-    cell.rest(now);
-    queue.cells.enter_idle(worker, cell, now);
-    i32::from(queue.may_sleep(cell))
+    i32::from(post(worker).enter_idle(now))
 }
 
 /// Says that the worker is awake.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_leave_idle(worker: u16) {
-    segment().queue().cells.leave_idle(worker);
+    post(worker).leave_idle();
 }
 
 /// Nanoseconds for which an idle worker may look for work before it sleeps: never more than a millisecond.
@@ -180,12 +168,10 @@ pub extern "C" fn howdah_queue_length() -> u64 {
 /// `length` must point to a `size_t`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn howdah_room(slot: u32, length: *mut usize) -> *mut u8 {
-    let (control, response) = present(slot);
-    let start = response.produced() as usize & (RESPONSE_RING - 1);
+    let (start, room) = present(slot).room_address();
     // SAFETY: the caller keeps the promise above.
-    unsafe { *length = response.room_left(control).min(RESPONSE_RING - start) };
-    // SAFETY: start lies in the ring, which stands behind the other areas.
-    unsafe { segment().slot_address(slot).add(RING_AT + start) }
+    unsafe { *length = room };
+    start
 }
 
 /// The names of the variables that are to be reported: each a byte of its length and so many bytes, a length of 0 behind
@@ -204,14 +190,13 @@ pub extern "C" fn howdah_report(slot: u32) -> *mut u8 {
 /// Says that `length` bytes stand there.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_reported(slot: u32, length: u32) {
-    segment().controls()[slot as usize].report.store(length, Release);
+    present(slot).reported(length);
 }
 
 /// Adds the `length` bytes written at `howdah_room`'s address to the response.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_produce(slot: u32, length: usize) {
-    let (control, response) = present(slot);
-    response.produce(control, length);
+    present(slot).produce(length);
 }
 
 /// Before sleeping for room: sets `seen` and returns 1 when the worker must sleep on `SlotControl::room` while that
@@ -221,8 +206,7 @@ pub extern "C" fn howdah_produce(slot: u32, length: usize) {
 /// `seen` must point to a `uint32_t`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn howdah_wait_for_room(slot: u32, seen: *mut u32) -> i32 {
-    let (control, response) = present(slot);
-    let Some(value) = response.wait_for_room(control) else { return 0 };
+    let Some(value) = present(slot).wait_for_room() else { return 0 };
     // SAFETY: the caller keeps the promise above.
     unsafe { *seen = value };
     1
@@ -231,33 +215,25 @@ pub unsafe extern "C" fn howdah_wait_for_room(slot: u32, seen: *mut u32) -> i32 
 /// Sets the status and flags of the response; `content_length` -1 for none. The head may be sent once told.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_set_head(slot: u32, status: u32, flags: u32, head_length: u32, content_length: i64) {
-    let (control, response) = present(slot);
     let content_length = u64::try_from(content_length).unwrap_or(LENGTH_UNKNOWN);
-    response.set_head(control, Answer { produced: 0, content_length, flags, status, head_length });
+    present(slot).set_head(Answer { produced: 0, content_length, flags, status, head_length });
 }
 
 /// Adds flags to the response.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_add_flags(slot: u32, flags: u32) {
-    let (control, response) = present(slot);
-    response.add_flags(control, flags);
+    present(slot).add_flags(flags);
 }
 
 /// Tells the front that `slot` has news. 1 when the caller must write to the eventfd of the slot's front thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_tell(slot: u32) -> i32 {
-    i32::from(segment().front_of(slot).tell(slot))
+    i32::from(present(slot).tell())
 }
 
 /// Ends the worker's part in `slot` and tells the front. 1 as with `howdah_tell`. The worker's cell says so only then: one
 /// that has begun a request, and not ended it, must be known by its cell, too, when it dies.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_finish(slot: u32, worker: u16, now: u64) -> i32 {
-    let (control, response) = present(slot);
-    control.finished_at.store(now, Release);
-    response.close(control);
-    let claim = Claim { slot, ticket: response.ticket() };
-    let told = segment().queue().finish(claim, worker) && segment().front_of(slot).tell(slot);
-    cell(worker).finished();
-    i32::from(told)
+    i32::from(present(slot).finish(&post(worker), now))
 }

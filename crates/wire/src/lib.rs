@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! c_abi                      what a worker's C files call: the same code, so there is one protocol and loom checks that one
+//! work                       a worker and the request that it serves, for those and for a worker that is a thread
 //! roster                     who the workers are, in the front's own memory
 //! report, slot, request      the memory of a slot: variables for the access log; the areas; a request's strings
 //! segment, shape             the mapped segment, how large it is, where its parts lie
@@ -20,6 +21,7 @@
 //! (`howdah-sys` in the front, `xs/wait.c` in a worker) does it.
 
 pub mod c_abi;
+pub mod work;
 pub mod roster;
 
 pub mod report;
@@ -54,4 +56,5 @@ pub use response::{Answer, Outgoing};
 pub use roster::Roster;
 pub use segment::Segment;
 pub use shape::{Offsets, Shape, ShapeError};
+pub use work::{Post, Work};
 pub use zygote::*;

@@ -240,6 +240,56 @@ impl<'a> RequestReader<'a> {
         self.span(core::mem::offset_of!(RequestRecord, protocol))
     }
 
+    /// SERVER_NAME.
+    #[must_use]
+    pub fn server_name(&self) -> &'a [u8] {
+        self.span(core::mem::offset_of!(RequestRecord, server_name))
+    }
+
+    /// SERVER_PORT.
+    #[must_use]
+    pub fn server_port(&self) -> &'a [u8] {
+        self.span(core::mem::offset_of!(RequestRecord, server_port))
+    }
+
+    /// REMOTE_PORT.
+    #[must_use]
+    pub fn remote_port(&self) -> &'a [u8] {
+        self.span(core::mem::offset_of!(RequestRecord, remote_port))
+    }
+
+    /// The body, when it stands behind the request.
+    #[must_use]
+    pub fn body(&self) -> &'a [u8] {
+        self.span(core::mem::offset_of!(RequestRecord, body))
+    }
+
+    /// Bytes of the body, wherever it is.
+    #[must_use]
+    pub fn body_length(&self) -> u64 {
+        let at = core::mem::offset_of!(RequestRecord, body_length);
+        let halves = [self.word(at), self.word(at + 4)].map(u32::to_ne_bytes);
+        halves.as_flattened().try_into().map_or(0, u64::from_ne_bytes)
+    }
+
+    /// REQUEST_ flags.
+    #[must_use]
+    pub fn flags(&self) -> u32 {
+        self.word(core::mem::offset_of!(RequestRecord, flags))
+    }
+
+    /// The extent that holds the body, with [`REQUEST_EXTENT`](crate::REQUEST_EXTENT).
+    #[must_use]
+    pub fn extent(&self) -> u32 {
+        self.word(core::mem::offset_of!(RequestRecord, extent))
+    }
+
+    /// All fields, each by its CGI name.
+    pub fn variables(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        let reader = *self;
+        self.fields().map(move |at| (reader.span(at), reader.span(at + size_of::<Span>())))
+    }
+
     /// A field by its CGI name, such as HTTP_HOST.
     #[must_use]
     pub fn field(&self, name: &[u8]) -> Option<&'a [u8]> {

@@ -300,3 +300,68 @@ fn what_is_wanted_of_a_worker_is_told_by_one_word_and_forgotten_with_it() {
     cell.ask_nothing();
     assert_eq!((cell.asks.load(SeqCst), cell.asked(Inquiry::Heap)), (0, 0));
 }
+
+/// A worker that is a thread does the same by other doors.
+#[test]
+fn a_thread_serves_a_request_as_a_process_does() {
+    let world = world();
+    let post = Post::start(world.segment, ME, 77, 10).unwrap();
+    assert!(Post::start(world.segment, 3, 77, 10).is_none(), "there is no such cell");
+    assert!(post.claim().is_none(), "nothing waits");
+    assert!(post.enter_idle(11) && post.wake().load(SeqCst) == 0);
+    post.leave_idle();
+    let ticket = world.queue();
+    let mut work = post.claim().unwrap();
+    assert_eq!((work.slot(), work.front()), (SLOT, 2));
+    work.enter(&post, 20);
+    post.show_process(78);
+    assert_eq!((world.cell().is_at(SLOT), world.cell().pid.load(SeqCst)), (true, 78));
+    let request = work.request().unwrap();
+    assert_eq!(RequestReader::new(&request).uri(), b"/here");
+    assert!(work.extent(0, 1).is_none(), "it has none");
+    work.begin();
+    work.room()[..11].copy_from_slice(b"A: 1\r\nhello");
+    work.produce(11);
+    let head = Answer { status: 200, flags: RESPONSE_HEAD_READY, head_length: 6, ..Answer::default() };
+    work.set_head(head);
+    assert_eq!(world.control().answer(ticket), Some(Answer { produced: 11, ..head }));
+    assert!(!work.is_abandoned() && work.wait_for_room().is_none());
+    assert!(world.front().try_sleep());
+    assert!(work.finish(&post, 30));
+    assert_eq!((world.segment.queue().state(SLOT).phase, world.news()), (Phase::Done, vec![SLOT]));
+    assert!(post.retire(Leave::Drained as u32).is_none());
+}
+
+#[test]
+fn a_thread_reads_a_body_in_an_extent_and_no_other_requests() {
+    let world = world();
+    let extent = world.segment.extents_of(2).start;
+    world.segment.extent(extent)[..4].copy_from_slice(b"body");
+    let post = Post::start(world.segment, ME, 77, 10).unwrap();
+    let ticket = world.queue();
+    let work = post.claim().unwrap();
+    assert!(work.extent(extent, 4).is_none(), "another request's");
+    world.segment.extent_ticket(extent).unwrap().store(ticket, SeqCst);
+    assert_eq!(work.extent(extent, 4), Some(&b"body"[..]));
+    assert!(work.extent(extent, EXTENT + 1).is_none() && work.extent(u32::MAX, 1).is_none());
+    world.segment.request_area(SLOT, true)[..4].copy_from_slice(&u32::MAX.to_ne_bytes());
+    assert!(work.request().is_none(), "a string that lies nowhere");
+}
+
+#[test]
+fn a_thread_reports_what_the_log_wants() {
+    let world = world();
+    let names = [&b"SCRIPT_FILENAME"[..], b"NONE", b"LONG"];
+    world.segment.ask_for(names.into_iter()).unwrap();
+    let post = Post::start(world.segment, ME, 77, 10).unwrap();
+    world.queue();
+    let long = [b'x'; REPORT_AREA];
+    post.claim().unwrap().report(|name| match name {
+        b"SCRIPT_FILENAME" => Some(b"/x.cgi"),
+        b"LONG" => Some(&long),
+        _ => None,
+    });
+    let report = world.segment.report(SLOT);
+    let found = [0, 1, 2].map(|index| reported(&report, index));
+    assert_eq!(found, [Some(&b"/x.cgi"[..]), None, Some(&long[..REPORT_AREA / 3 - 2])]);
+}
