@@ -163,6 +163,12 @@ typedef uint64_t AtomicU64;
 #define RESPONSE_HAS_REQUEST_ID 512
 
 /*
+ Response flag, beside that of a head that is ready: what stands in the place of the lines is a path, perhaps with a query,
+ and a GET of that is to be answered instead (RFC 3875 6.2.2). There is no body, and it holds once the worker is through.
+ */
+#define RESPONSE_REDIRECT 1024
+
+/*
  Request flag: the connection is TLS.
  */
 #define REQUEST_HTTPS 1

@@ -166,6 +166,9 @@ pub const RESPONSE_DETACHED: u32 = 64;
 pub const RESPONSE_FAILED: u32 = 256;
 /// Response flag: the lines have an X-Request-Id field.
 pub const RESPONSE_HAS_REQUEST_ID: u32 = 512;
+/// Response flag, beside that of a head that is ready: what stands in the place of the lines is a path, perhaps with a query,
+/// and a GET of that is to be answered instead (RFC 3875 6.2.2). There is no body, and it holds once the worker is through.
+pub const RESPONSE_REDIRECT: u32 = 1024;
 
 /// Request flag: the connection is TLS.
 pub const REQUEST_HTTPS: u32 = 1;
