@@ -29,6 +29,14 @@ static bool is_bare(const OrderRecord *order) {
     return memcmp(order, &bare, sizeof bare) == 0;
 }
 
+/* Its number stands where an attach has flags. */
+static bool is_signal(const OrderRecord *order) {
+    OrderRecord bare = *order;
+    bare.flags = 0;
+    return order->flags >= 1 && order->flags <= ZYGOTE_SIGNALS && is_bare(&bare) && order->worker < MAX_WORKERS &&
+           !order->descriptors;
+}
+
 static bool is_order(const OrderRecord *order) {
     switch (order->kind) {
     case ZYGOTE_ORDER_ATTACH: return is_attach(order);
@@ -36,6 +44,7 @@ static bool is_order(const OrderRecord *order) {
     case ZYGOTE_ORDER_SPAWN:
         return is_bare(order) && order->worker < MAX_WORKERS && order->descriptors >= 1 && order->descriptors <= MAX_FRONTS;
     case ZYGOTE_ORDER_STOP: return is_bare(order) && !order->worker && !order->descriptors;
+    case ZYGOTE_ORDER_SIGNAL: return is_signal(order);
     default: return false;
     }
 }

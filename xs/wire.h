@@ -209,6 +209,11 @@ typedef uint64_t AtomicU64;
 #define ZYGOTE_ERRORS 2
 
 /*
+ Signals have the numbers 1 to this.
+ */
+#define ZYGOTE_SIGNALS 64
+
+/*
  Kind of a [`Message`] on a worker's channel.
  */
 enum MessageKind
@@ -423,6 +428,10 @@ enum ZygoteOrder
    Fork no more, and exit when the last worker has.
    */
   ZYGOTE_ORDER_STOP = 4,
+  /*
+   Do with a worker as a signal to its process would. For a zygote whose workers are threads.
+   */
+  ZYGOTE_ORDER_SIGNAL = 5,
 };
 #if __STDC_VERSION__ >= 202311L
 typedef enum ZygoteOrder ZygoteOrder;
@@ -833,7 +842,7 @@ typedef struct OrderRecord {
    */
   uint32_t descriptors;
   /*
-   Spawn: the worker's cell.
+   Spawn, signal: the worker's cell.
    */
   uint32_t worker;
   /*
@@ -841,7 +850,7 @@ typedef struct OrderRecord {
    */
   uint32_t generation;
   /*
-   Attach: [`ZYGOTE_TITLES`] and [`ZYGOTE_ERRORS`].
+   Attach: [`ZYGOTE_TITLES`] and [`ZYGOTE_ERRORS`]. Signal: its number.
    */
   uint32_t flags;
   /*

@@ -71,6 +71,7 @@ sub order {
     my $flags = 0;
     $flags |= $side->{number}->('ZYGOTE_TITLES') if $means->{titles};
     $flags |= $side->{number}->('ZYGOTE_ERRORS') if $means->{secret};
+    $flags |= $means->{signal} // 0;
     my $kind = $side->{number}->('ZYGOTE_ORDER_' . uc $means->{kind});
     return ($kind, $means->{worker} // 0, $means->{generation} // 0, $flags, $means->{secret} // "\0" x 16);
 }

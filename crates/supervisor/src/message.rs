@@ -3,7 +3,7 @@
 //!
 //! A zygote is Perl with an application inside, so a report is input: what is no report is refused as a whole.
 
-use howdah_sys::{ExitKind, Pid};
+use howdah_sys::{ExitKind, Pid, Signal};
 use howdah_wire::{
     MAX_WORKERS, OrderRecord, ReportRecord, ZYGOTE_ERRORS, ZYGOTE_SECRET, ZYGOTE_TITLES, ZygoteOrder,
     ZygoteReport,
@@ -24,6 +24,8 @@ pub(crate) enum Order {
     Spawn { worker: u16 },
     /// Fork no more, exit when the last worker has left.
     Stop,
+    /// Do with a worker that is a thread as this signal would.
+    Signal { worker: u16, signal: Signal },
 }
 
 impl Order {
@@ -37,6 +39,9 @@ impl Order {
             Self::Segment => (ZygoteOrder::Segment, 0, 0, 0, None),
             Self::Spawn { worker } => (ZygoteOrder::Spawn, worker, 0, 0, None),
             Self::Stop => (ZygoteOrder::Stop, 0, 0, 0, None),
+            Self::Signal { worker, signal } => {
+                (ZygoteOrder::Signal, worker, 0, signal.as_raw().unsigned_abs(), None)
+            }
         };
         let words = [kind as u32, descriptors as u32, worker.into(), generation, flags];
         let mut packet = [0; size_of::<OrderRecord>()];
@@ -137,6 +142,10 @@ mod tests {
             "segment" => Order::Segment,
             "spawn" => Order::Spawn { worker: vectors::number(&means["worker"]) },
             "stop" => Order::Stop,
+            "signal" => {
+                let signal = Signal::from_named_raw(vectors::number(&means["signal"])).unwrap();
+                Order::Signal { worker: vectors::number(&means["worker"]), signal }
+            }
             other => panic!("{other}"),
         }
     }

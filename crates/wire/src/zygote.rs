@@ -13,6 +13,9 @@ pub const ZYGOTE_TITLES: u32 = 1;
 /// Order flag of an attach: the last descriptor becomes standard error, and `secret` marks what Perl writes there.
 pub const ZYGOTE_ERRORS: u32 = 2;
 
+/// Signals have the numbers 1 to this.
+pub const ZYGOTE_SIGNALS: u32 = 64;
+
 /// What the front orders.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub enum ZygoteOrder {
     Spawn = 3,
     /// Fork no more, and exit when the last worker has.
     Stop = 4,
+    /// Do with a worker as a signal to its process would. For a zygote whose workers are threads.
+    Signal = 5,
 }
 
 /// What a zygote reports.
@@ -51,11 +56,11 @@ pub struct OrderRecord {
     pub kind: u32,
     /// How many descriptors come with it.
     pub descriptors: u32,
-    /// Spawn: the worker's cell.
+    /// Spawn, signal: the worker's cell.
     pub worker: u32,
     /// Attach: the load of the application that this zygote is for.
     pub generation: u32,
-    /// Attach: [`ZYGOTE_TITLES`] and [`ZYGOTE_ERRORS`].
+    /// Attach: [`ZYGOTE_TITLES`] and [`ZYGOTE_ERRORS`]. Signal: its number.
     pub flags: u32,
     /// Attach with [`ZYGOTE_ERRORS`].
     pub secret: [u8; ZYGOTE_SECRET],

@@ -23,10 +23,12 @@ sub read_order {
         SEGMENT => $worker == 0 && $claimed == 1,
         SPAWN   => $worker < $number{MAX_WORKERS} && $claimed >= 1 && $claimed <= $number{MAX_FRONTS},
         STOP    => $worker == 0 && $claimed == 0,
+        SIGNAL  => $worker < $number{MAX_WORKERS} && $claimed == 0 && $flags >= 1 && $flags <= $number{ZYGOTE_SIGNALS},
     );
     my ($name) = grep { $kind == $class->number("ZYGOTE_ORDER_$_") } keys %may;
     return if !$name || !$may{$name} || $claimed != $descriptors;
-    return if $name ne 'ATTACH' && ($generation || $flags || $secret =~ /[^\0]/);
+    return if $name ne 'ATTACH' && ($generation || $secret =~ /[^\0]/);
+    return if $name !~ /\A(?:ATTACH|SIGNAL)\z/ && $flags;
     return ($kind, $worker, $generation, $flags, $secret);
 }
 
