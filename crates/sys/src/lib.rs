@@ -11,6 +11,7 @@
 //! recipe      what a process is to be, told before it is needed
 //! channel     packets with descriptors beside them (SCM_RIGHTS), and `wire::Message` as bytes
 //! process     subreaper, wait, signals through pidfd
+//! privileges  becoming an ordinary user
 //! memory      the sealed memfd behind the shared segment, and giving pages back
 //! wake        eventfd towards a front thread, futex towards a worker, the clock
 //! watch       descriptors in the event loop
@@ -30,6 +31,7 @@ mod smaps;
 pub mod recipe;
 pub mod channel;
 pub mod process;
+pub mod privileges;
 pub mod memory;
 pub mod wake;
 pub mod watch;
@@ -40,9 +42,11 @@ pub use channel::{
     MESSAGE_SIZE, decode_message, encode_message, recv_from_peer, recv_with_fds, recv_with_fds_left,
     send_with_fds, socketpair_seqpacket,
 };
-pub use memory::{Retired, create_segment, discard, is_sealed, map_shared, memfd, renew_segment};
+pub use memory::{
+    Retired, attach_segment, create_segment, discard, is_sealed, map_shared, memfd, renew_segment,
+};
 pub use process::{ExitKind, Pid, Signal, set_subreaper};
 pub use random::random;
 pub use tcp::{defer_accept, outstanding};
-pub use wake::{drain_eventfd, eventfd, futex_wake, monotonic_ns, signal_eventfd};
+pub use wake::{drain_eventfd, eventfd, futex_wait, futex_wake, monotonic_ns, signal_eventfd};
 pub use watch::{watch, watch_readable};

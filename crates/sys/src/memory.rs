@@ -56,6 +56,18 @@ pub fn create_segment(shape: Shape) -> io::Result<(OwnedFd, Segment)> {
     Ok((fd, segment.map_err(out_of_range)?))
 }
 
+/// Maps a segment that a front has created, for a process with workers in it.
+///
+/// # Errors
+/// InvalidData when it is none of this version; otherwise as [`map_shared`].
+pub fn attach_segment(fd: impl AsFd) -> io::Result<Segment> {
+    let length = usize::try_from(rustix::fs::fstat(&fd)?.st_size).map_err(io::Error::other)?;
+    let base = map_shared(fd, length)?;
+    // SAFETY: mapped, page-aligned, and never unmapped.
+    let segment = unsafe { Segment::attach(base, length) };
+    segment.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
 /// A segment to take the place of `old`: as large, with workers that report the same.
 ///
 /// # Errors

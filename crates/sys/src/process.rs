@@ -169,6 +169,20 @@ pub fn try_wait(pid: Pid) -> io::Result<Option<ExitKind>> {
     Ok(found.map(|(_, status)| ExitKind::from_raw(status.as_raw())))
 }
 
+/// Waits for the end of child `pid`.
+///
+/// # Errors
+/// ECHILD when it is no child of ours, or was waited for before.
+pub fn wait(pid: Pid) -> io::Result<ExitKind> {
+    loop {
+        match rustix::process::waitpid(Some(pid), WaitOptions::empty()) {
+            Err(rustix::io::Errno::INTR) | Ok(None) => {}
+            Ok(Some((_, status))) => return Ok(ExitKind::from_raw(status.as_raw())),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Whether `pid` is a child of this process that nobody has waited for.
 #[must_use]
 pub fn is_child(pid: Pid) -> bool {
@@ -192,6 +206,23 @@ pub fn ended_child() -> Option<Pid> {
     }
     // SAFETY: waitid fills in the fields of SIGCHLD; without an ended child the pid stays 0.
     Pid::from_raw(unsafe { info.si_pid() })
+}
+
+/// Sends `signal` to the process group of `leader`, a child of this process that nobody has waited for: so its number is no
+/// other group's.
+///
+/// # Errors
+/// ESRCH when nobody is left in it.
+pub fn signal_group(leader: Pid, signal: Signal) -> io::Result<()> {
+    Ok(rustix::process::kill_process_group(leader, signal)?)
+}
+
+/// A descriptor that becomes readable when `pid` ends, a child of this process that nobody has waited for.
+///
+/// # Errors
+/// EMFILE or ENFILE when there is no descriptor left, ENOSYS where the kernel has none of that kind.
+pub fn watch_end(pid: Pid) -> io::Result<OwnedFd> {
+    Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
 }
 
 /// Whether a process has been stopped: by SIGSTOP, from a terminal, or by a debugger. False when that cannot be told.

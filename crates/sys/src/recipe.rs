@@ -18,6 +18,8 @@ pub struct Recipe {
     environment: Vec<(OsString, Option<OsString>)>,
     variable: Option<OsString>,
     own_group: bool,
+    /// What it is called, if not by its program.
+    called: Option<OsString>,
 }
 
 impl Recipe {
@@ -62,6 +64,13 @@ impl Recipe {
         self
     }
 
+    /// Called by that name, which `ps` shows.
+    #[must_use]
+    pub fn called(mut self, name: impl Into<OsString>) -> Self {
+        self.called = Some(name.into());
+        self
+    }
+
     /// As a command, with the value of the variable of [`Recipe::told_by`].
     ///
     /// # Errors
@@ -84,6 +93,9 @@ impl Recipe {
         }
         if self.own_group {
             command.process_group(0);
+        }
+        if let Some(name) = &self.called {
+            command.arg0(name);
         }
         Ok(command)
     }
@@ -110,6 +122,7 @@ pub(crate) fn encode(recipes: &[Recipe]) -> Vec<u8> {
         if recipe.own_group {
             field(b'g', &[]);
         }
+        recipe.called.iter().for_each(|name| field(b'n', &[name]));
     }
     bytes
 }
@@ -139,6 +152,7 @@ impl Recipe {
             b'w' => self.environment.push((os(rest), None)),
             b'v' => self.variable = Some(os(rest)),
             b'g' => self.own_group = true,
+            b'n' => self.called = Some(os(rest)),
             _ => return None,
         }
         Some(())
@@ -158,7 +172,7 @@ mod tests {
         let recipes = [
             Recipe::new("/bin/sh").args(["-c", "echo =", ""]).in_own_group(),
             Recipe::new("perl").env("A", "b=c\n").without("D").told_by("E"),
-            Recipe::new(os(b"\xff")),
+            Recipe::new(os(b"\xff")).called("another"),
         ];
         assert_eq!(decode(&encode(&recipes)).unwrap(), recipes);
         for nonsense in [&b""[..], b"p/bin/sh", b"aargument\0", b"p/bin/sh\0x\0"] {

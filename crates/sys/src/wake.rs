@@ -5,8 +5,9 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
-use rustix::event::EventfdFlags;
+use rustix::event::{EventfdFlags, Timespec};
 use rustix::thread::futex;
 
 /// A non-blocking eventfd, close-on-exec.
@@ -44,6 +45,13 @@ pub fn drain_eventfd(fd: impl AsFd) -> io::Result<bool> {
 pub fn futex_wake(word: &AtomicU32, count: u32) -> usize {
     // Only a bad address can fail, and a reference is none.
     futex::wake(word, futex::Flags::empty(), count).unwrap_or(0)
+}
+
+/// Sleeps on `word` while it reads `seen`, until somebody wakes it or `time` has passed. False in the latter case.
+pub fn futex_wait(word: &AtomicU32, seen: u32, time: Duration) -> bool {
+    // A time that is too long for the kernel is none.
+    let time = Timespec::try_from(time).ok();
+    futex::wait(word, futex::Flags::empty(), seen, time.as_ref()) != Err(rustix::io::Errno::TIMEDOUT)
 }
 
 /// CLOCK_MONOTONIC in nanoseconds: the clock of every timestamp in the segment.

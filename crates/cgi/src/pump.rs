@@ -1,0 +1,293 @@
+//! A script that runs, and the request that it answers: its output into the response, its errors into the log, until both
+//! have come to an end. `exchange` starts it.
+//!
+//! One thread watches all of it: two pipes, the end of the process, orders from the front, and whether the client still wants
+//! the response, which shared memory says without being asked. What the client does not take stays in the pipe, so the
+//! script waits.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
+
+use howdah_sys::process::{signal_group, try_wait};
+use howdah_sys::{ExitKind, Signal, futex_wait};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::reply::{Flow, Reply};
+use crate::say::{Errors, Level, Lines, Who};
+use crate::seat::Seat;
+use crate::start::{Mode, Running};
+
+/// How often to look whether the client has left.
+const LOOK: Duration = Duration::from_millis(250);
+/// The same while the client is so slow that nothing can be read.
+const LOOK_WHILE_FULL: Duration = Duration::from_millis(100);
+/// Between TERM and KILL, when the client has left.
+const TO_LEAVE: Duration = Duration::from_secs(3);
+/// A script that has closed its output is usually about to end: then it is known how.
+const TO_END: Duration = Duration::from_millis(10);
+/// To a process that is killed.
+const TO_DIE: Duration = Duration::from_secs(2);
+/// Reads in one go, so that nothing else is forgotten.
+const READS: usize = 32;
+/// Bytes of errors that are read at once.
+const PIECE: usize = 8 * 1024;
+
+/// How it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The response is complete, or there is none.
+    Answered,
+    /// The worker is to end at once, and says nothing more to the front.
+    Killed,
+}
+
+/// See the module.
+pub(crate) struct Pump<'p> {
+    pub(crate) seat: &'p Seat,
+    pub(crate) errors: &'p Errors,
+    pub(crate) who: &'p Who,
+    /// The script, as the log calls it.
+    pub(crate) script: &'p [u8],
+    pub(crate) process: Process,
+    pub(crate) stdout: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
+    pub(crate) lines: Lines,
+}
+
+/// The script's process, and what was done to it.
+pub(crate) struct Process {
+    running: Running,
+    /// It has ended, and been waited for.
+    pub(crate) end: Option<ExitKind>,
+    /// Sent TERM.
+    ending: bool,
+    kill_at: Option<Instant>,
+}
+
+impl Process {
+    pub(crate) fn new(running: Running) -> Self {
+        Self { running, end: None, ending: false, kill_at: None }
+    }
+
+    /// To all of its group.
+    fn signal(&mut self, signal: Signal) {
+        if self.end.is_none() {
+            self.ending |= signal == Signal::TERM;
+            let _ = signal_group(self.running.pid, signal);
+        }
+    }
+
+    /// Nobody waits for what it does.
+    fn leave(&mut self) {
+        if !self.ending {
+            self.signal(Signal::TERM);
+        }
+        self.kill_at.get_or_insert(Instant::now() + TO_LEAVE);
+    }
+
+    /// The front wants to know what takes so long.
+    fn ask(&mut self) {
+        match self.running.mode {
+            Mode::Exec => self.signal(Signal::TERM),
+            // Its perl says it, as a Perl worker does.
+            Mode::Fork if self.end.is_none() => {
+                let _ = rustix::process::kill_process(self.running.pid, Signal::USR2);
+            }
+            Mode::Fork => {}
+        }
+    }
+
+    fn enforce(&mut self) {
+        if self.kill_at.is_some_and(|at| at <= Instant::now()) {
+            self.kill_at = None;
+            self.signal(Signal::KILL);
+        }
+    }
+
+    /// It has ended. Of one that was to end nobody is left behind: its number is its group's until it is waited for.
+    fn bury(&mut self) {
+        if self.ending {
+            self.signal(Signal::KILL);
+        }
+        if self.end.is_none() {
+            self.end = try_wait(self.running.pid).unwrap_or(Some(ExitKind::Unknown));
+        }
+    }
+
+    /// Waits for its end, so long at most.
+    fn wait(&mut self, time: Duration) {
+        let mut fds = [PollFd::new(&self.running.pidfd, PollFlags::IN)];
+        if self.end.is_none() && poll(&mut fds, Timespec::try_from(time).ok().as_ref()) == Ok(1) {
+            self.bury();
+        }
+    }
+}
+
+impl Pump<'_> {
+    /// Moves the response until it has ended.
+    pub(crate) fn respond(&mut self, reply: &mut Reply<'_>, tell: impl Fn(&Reply<'_>)) -> Outcome {
+        loop {
+            if self.obey() == Outcome::Killed {
+                return Outcome::Killed;
+            }
+            if reply.work.is_abandoned() {
+                reply.drop_rest();
+                self.process.leave();
+            }
+            let flow = self.read(reply);
+            self.read_errors();
+            match flow {
+                Flow::End => break,
+                Flow::Fault(why) => return self.fault(reply, &why),
+                Flow::Full => {
+                    reply.publish();
+                    tell(reply);
+                    wait_for_room(reply);
+                    self.poll(Some(Duration::ZERO), false);
+                    continue;
+                }
+                Flow::More(_) | Flow::Empty => {}
+            }
+            if reply.due().is_some_and(|at| at <= Instant::now()) && reply.publish() {
+                tell(reply);
+            }
+            let wait = if matches!(flow, Flow::More(_)) { Duration::ZERO } else { self.patience(reply) };
+            self.poll(Some(wait), true);
+        }
+        self.finish(reply)
+    }
+
+    /// Reads what there is, but not for ever. `End` when nothing more of the script's own can come.
+    fn read(&mut self, reply: &mut Reply<'_>) -> Flow {
+        let Some(stdout) = &self.stdout else { return Flow::End };
+        // A process that has ended has left so much; what comes then is of those it has left behind.
+        let mut left = match self.process.end {
+            Some(_) => rustix::io::ioctl_fionread(stdout).map_or(0, |left| left as usize),
+            None => usize::MAX,
+        };
+        for _ in 0..READS {
+            if left == 0 {
+                return Flow::End;
+            }
+            match reply.read(stdout, left) {
+                Flow::More(length) => left -= length,
+                Flow::Empty if self.process.end.is_some() => return Flow::End,
+                other => return other,
+            }
+        }
+        Flow::More(0)
+    }
+
+    /// The last of the response.
+    fn finish(&mut self, reply: &mut Reply<'_>) -> Outcome {
+        self.stdout = None;
+        self.process.wait(TO_END);
+        let died = matches!(self.process.end, Some(ExitKind::Signaled(_)));
+        match reply.end(died) {
+            Some(why) => self.fault(reply, &why),
+            None => Outcome::Answered,
+        }
+    }
+
+    fn fault(&mut self, reply: &mut Reply<'_>, why: &str) -> Outcome {
+        self.stdout = None;
+        // What it has to say of it comes first.
+        self.process.wait(TO_END);
+        self.read_errors();
+        self.say(Level::Error, why);
+        reply.fail();
+        Outcome::Answered
+    }
+
+    /// The response is out; the script may go on working, and nobody hears of it but for the log.
+    pub(crate) fn wait_for_end(&mut self) -> Outcome {
+        while self.process.end.is_none() {
+            if self.obey() == Outcome::Killed {
+                return Outcome::Killed;
+            }
+            self.read_errors();
+            let wait = self.process.kill_at.map(|at| at.saturating_duration_since(Instant::now()));
+            self.poll(wait, false);
+        }
+        self.read_errors();
+        if let Some(rest) = self.lines.end() {
+            self.errors.say(Level::Warn, self.who, &rest);
+        }
+        match self.process.end {
+            Some(ExitKind::Exited(0)) | None => {}
+            Some(_) if self.process.ending => {}
+            Some(end) => self.say(Level::Warn, &format!("it ended with {end}")),
+        }
+        Outcome::Answered
+    }
+
+    fn say(&self, level: Level, what: &str) {
+        self.errors.say(level, self.who, &[self.script, b": ", what.as_bytes(), b"\n"].concat());
+    }
+
+    /// What the front wants.
+    fn obey(&mut self) -> Outcome {
+        if self.seat.is_killed() {
+            self.process.ending = true;
+            self.process.signal(Signal::KILL);
+            self.process.wait(TO_DIE);
+            self.read_errors();
+            return Outcome::Killed;
+        }
+        if self.seat.is_asked() {
+            self.process.ask();
+        }
+        self.process.enforce();
+        Outcome::Answered
+    }
+
+    fn read_errors(&mut self) {
+        let Some(stderr) = &self.stderr else { return };
+        let mut piece = [0; PIECE];
+        match rustix::io::read(stderr, &mut piece) {
+            Ok(0) => self.stderr = None,
+            Ok(length) => {
+                if let Some(lines) = self.lines.take(&piece[..length]) {
+                    self.errors.say(Level::Warn, self.who, &lines);
+                }
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// How long nothing need be looked at.
+    fn patience(&self, reply: &Reply<'_>) -> Duration {
+        let moments = [reply.due(), self.process.kill_at];
+        let next = moments.into_iter().flatten().min();
+        next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK))
+    }
+
+    /// Sleeps until something happens, so long at most.
+    fn poll(&mut self, wait: Option<Duration>, wants_output: bool) {
+        let Self { seat, process, stdout, stderr, .. } = self;
+        let mut fds = vec![PollFd::new(&seat.bell, PollFlags::IN)];
+        if process.end.is_none() {
+            fds.push(PollFd::new(&process.running.pidfd, PollFlags::IN));
+        }
+        let pipes = [stdout.as_ref().filter(|_| wants_output), stderr.as_ref()];
+        fds.extend(
+            pipes.into_iter().flatten().map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)),
+        );
+        let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
+        if poll(&mut fds, wait.as_ref()).is_err() {
+            return;
+        }
+        if process.end.is_none() && !fds[1].revents().is_empty() {
+            drop(fds);
+            process.bury();
+        }
+    }
+}
+
+fn wait_for_room(reply: &Reply<'_>) {
+    let word: &AtomicU32 = reply.work.room_word();
+    if let Some(seen) = reply.work.wait_for_room() {
+        futex_wait(word, seen, LOOK_WHILE_FULL);
+    }
+}

@@ -1,0 +1,251 @@
+//! What a script prints goes into the slot's ring as the response: its header first, by `head`, then the body, which is read
+//! straight into shared memory. `pump` calls this when there is something to read, and when nothing more will come.
+//!
+//! The front hears of it as it comes; but before the first word it has a moment to become whole, so that a short page leaves
+//! with its length and in one piece.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use howdah_wire::{
+    Answer, LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_FAILED, RESPONSE_HAS_DATE,
+    RESPONSE_HAS_REQUEST_ID, RESPONSE_HAS_SERVER, RESPONSE_HEAD, RESPONSE_HEAD_READY, RESPONSE_REDIRECT,
+    Work,
+};
+use rustix::io::Errno;
+
+use crate::head::{self, Head, Reader};
+
+/// Bytes that are read at once before it is known where they go.
+const PIECE: usize = 16 * 1024;
+/// The first bytes wait so long for more.
+const HOLD: Duration = Duration::from_millis(5);
+/// So many do not wait.
+const MUCH: u64 = 64 * 1024;
+
+/// What a read has come to.
+#[derive(Debug)]
+pub(crate) enum Flow {
+    /// So many bytes; there may be more.
+    More(usize),
+    /// Nothing more for now.
+    Empty,
+    /// The script has closed its output.
+    End,
+    /// The ring is full.
+    Full,
+    /// This is no response: 500, and why.
+    Fault(String),
+}
+
+#[derive(Debug)]
+enum Stage {
+    Head(Box<Reader>),
+    Body,
+    /// There is no body, or nobody wants it.
+    Dropped,
+}
+
+/// A response on its way.
+pub(crate) struct Reply<'w> {
+    pub(crate) work: &'w mut Work,
+    stage: Stage,
+    /// The method is HEAD.
+    bodyless: bool,
+    /// What will be said of it.
+    answer: Answer,
+    published: bool,
+    /// There is something that the front has not been told.
+    fresh: bool,
+    /// When the first of that came.
+    since: Option<Instant>,
+    buffer: Vec<u8>,
+}
+
+impl<'w> Reply<'w> {
+    pub(crate) fn new(work: &'w mut Work, nph: bool, bodyless: bool) -> Self {
+        Self {
+            work,
+            stage: Stage::Head(Box::new(Reader::new(nph))),
+            bodyless,
+            answer: Answer::default(),
+            published: false,
+            fresh: false,
+            since: None,
+            buffer: vec![0; PIECE],
+        }
+    }
+
+    /// Reads once, at most `most` bytes.
+    pub(crate) fn read(&mut self, stdout: &OwnedFd, most: usize) -> Flow {
+        let read = match self.stage {
+            Stage::Body => {
+                let room = self.work.room();
+                if room.is_empty() {
+                    return Flow::Full;
+                }
+                let most = most.min(room.len());
+                rustix::io::read(stdout, &mut room[..most])
+            }
+            Stage::Head(_) | Stage::Dropped => {
+                let most = most.min(PIECE);
+                rustix::io::read(stdout, &mut self.buffer[..most])
+            }
+        };
+        match read {
+            Ok(0) => Flow::End,
+            Ok(length) => self.take(length),
+            Err(Errno::AGAIN | Errno::INTR) => Flow::Empty,
+            Err(error) => Flow::Fault(format!("its output cannot be read: {}", io::Error::from(error))),
+        }
+    }
+
+    /// So many bytes have been read.
+    fn take(&mut self, length: usize) -> Flow {
+        match &mut self.stage {
+            Stage::Body => {
+                self.work.produce(length);
+                self.note();
+            }
+            Stage::Dropped => {}
+            Stage::Head(reader) => match reader.take(&self.buffer[..length]) {
+                Ok(None) => {}
+                Ok(Some((answer, used))) => return self.begin(answer, used, length),
+                Err(fault) => return Flow::Fault(fault.to_string()),
+            },
+        }
+        Flow::More(length)
+    }
+
+    /// The header is complete, and `used` bytes of those read belonged to it.
+    fn begin(&mut self, answer: head::Answer, used: usize, length: usize) -> Flow {
+        let (lines, body) = match answer {
+            head::Answer::Redirect(path) => {
+                (self.answer.status, self.answer.flags) = (302, RESPONSE_REDIRECT);
+                (path, false)
+            }
+            head::Answer::Response(head) => (self.lines(&head), !self.is_bodyless(&head)),
+        };
+        if lines.len() > RESPONSE_HEAD {
+            return Flow::Fault(format!("its header is longer than {RESPONSE_HEAD} bytes"));
+        }
+        self.answer.head_length = lines.len() as u32;
+        self.put(&lines);
+        if body {
+            let rest = self.buffer[used..length].to_vec();
+            self.put(&rest);
+        }
+        self.stage = if body { Stage::Body } else { Stage::Dropped };
+        self.note();
+        Flow::More(length)
+    }
+
+    fn is_bodyless(&self, head: &Head) -> bool {
+        self.bodyless || matches!(head.status, 204 | 304)
+    }
+
+    /// The field lines, and what the front must know of them.
+    fn lines(&mut self, head: &Head) -> Vec<u8> {
+        self.answer.flags = [
+            (head.has("Date"), RESPONSE_HAS_DATE),
+            (head.has("Server"), RESPONSE_HAS_SERVER),
+            (head.has("X-Request-Id"), RESPONSE_HAS_REQUEST_ID),
+            (head.close, RESPONSE_CLOSE),
+        ]
+        .into_iter()
+        .fold(0, |flags, (set, flag)| if set { flags | flag } else { flags });
+        self.answer.status = head.status.into();
+        self.answer.content_length = head.length.unwrap_or(LENGTH_UNKNOWN);
+        head.lines()
+    }
+
+    /// Into the ring, which has room for a header and a piece.
+    fn put(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = self.work.room();
+            let length = bytes.len().min(room.len());
+            if length == 0 {
+                return;
+            }
+            room[..length].copy_from_slice(&bytes[..length]);
+            self.work.produce(length);
+            bytes = &bytes[length..];
+        }
+    }
+
+    fn note(&mut self) {
+        self.fresh = true;
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// When the front is to be told, if it is; a moment in the past for at once.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let since = self.since.filter(|_| self.fresh)?;
+        let hurry = self.published || self.work.produced() >= MUCH;
+        Some(if hurry { since } else { since + HOLD })
+    }
+
+    /// Has the front be told: true when it must be.
+    pub(crate) fn publish(&mut self) -> bool {
+        if !self.published && !matches!(self.stage, Stage::Head(_)) {
+            self.published = true;
+            self.work.set_head(Answer { flags: self.answer.flags | RESPONSE_HEAD_READY, ..self.answer });
+        }
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// What comes from now on is for nobody.
+    pub(crate) fn drop_rest(&mut self) {
+        if matches!(self.stage, Stage::Body) {
+            self.stage = Stage::Dropped;
+        }
+    }
+
+    /// Nothing more will come. Why that is no response, if it is none.
+    pub(crate) fn end(&mut self, cut: bool) -> Option<String> {
+        let fault = match &self.stage {
+            Stage::Head(reader) => Some(reader.ended().to_string()),
+            Stage::Body | Stage::Dropped => None,
+        };
+        if fault.is_some() {
+            self.fail();
+            return fault;
+        }
+        self.publish();
+        if cut {
+            self.work.add_flags(RESPONSE_BROKEN);
+        }
+        None
+    }
+
+    /// There is no response: 500, or an end of the connection if its head is out.
+    pub(crate) fn fail(&mut self) {
+        if self.published {
+            self.work.add_flags(RESPONSE_BROKEN);
+            return;
+        }
+        fail(self.work);
+        self.published = true;
+    }
+}
+
+/// The answer of a request for which there is no response.
+pub(crate) fn fail(work: &mut Work) {
+    work.set_head(Answer { status: 500, flags: RESPONSE_HEAD_READY | RESPONSE_FAILED, ..Answer::default() });
+}
+
+/// A response of our own, of text.
+pub(crate) fn refuse(work: &mut Work, status: u16, bodyless: bool) {
+    let text = match status {
+        403 => "403 Forbidden\n",
+        404 => "404 Not Found\n",
+        _ => "500 Internal Server Error\n",
+    };
+    let mut reply = Reply::new(work, false, bodyless);
+    let fields = vec![(b"Content-Type".to_vec(), b"text/plain".to_vec())];
+    let head = Head { status, fields, length: Some(text.len() as u64), ..Head::default() };
+    reply.buffer = text.into();
+    let _ = reply.begin(head::Answer::Response(head), 0, text.len());
+    reply.publish();
+}

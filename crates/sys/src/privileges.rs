@@ -1,0 +1,129 @@
+//! Becoming an ordinary user, for a process that runs what others have written: the host of scripts. Perl zygotes do the same
+//! in `lib/Howdah/Privileges.pm`.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::ptr;
+
+/// An entry of the system's list of users or groups never needs more.
+const LONGEST_ENTRY: usize = 1 << 20;
+/// A user has no more groups: the kernel's own limit.
+const MOST_GROUPS: u16 = u16::MAX;
+
+struct User {
+    uid: libc::uid_t,
+    group: libc::gid_t,
+    name: CString,
+}
+
+/// Changes real, effective and saved ids. Either may be a name or a number. Without a group it is the user's, whose further
+/// groups are taken over; without a user only the group changes, and further groups are given up. Call it while there is
+/// one thread.
+///
+/// # Errors
+/// A sentence that says what is not there or may not be done.
+pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<(), String> {
+    let found = user.map(find_user).transpose()?;
+    let wanted = group.map(find_group).transpose()?;
+    let Some(group) = wanted.or_else(|| found.as_ref().map(|user| user.group)) else { return Ok(()) };
+    let groups = found.as_ref().map_or_else(|| vec![group], |user| groups_of(&user.name, group));
+    change_group(group, &groups)
+        .map_err(|error| format!("cannot change to group {group}: {error}; only root can"))?;
+    let Some(user) = found else { return Ok(()) };
+    change_user(user.uid).map_err(|error| {
+        format!("cannot change to user {}: {error}; only root can", user.name.to_string_lossy())
+    })
+}
+
+fn change_group(group: libc::gid_t, groups: &[libc::gid_t]) -> io::Result<()> {
+    // SAFETY: the list has so many entries.
+    done(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
+    // SAFETY: numbers only.
+    done(unsafe { libc::setresgid(group, group, group) })
+}
+
+fn change_user(user: libc::uid_t) -> io::Result<()> {
+    // SAFETY: numbers only.
+    done(unsafe { libc::setresuid(user, user, user) })?;
+    // So that the front can look at the memory of this process, as it can at a zygote's.
+    // SAFETY: numbers only.
+    done(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) })
+}
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn find_user(wanted: &str) -> Result<User, String> {
+    let unknown = || format!("there is no user '{wanted}'");
+    let name = CString::new(wanted).map_err(|_| unknown())?;
+    let number = wanted.parse::<libc::uid_t>().ok();
+    // SAFETY: a plain C structure of numbers and pointers, for which zeros are valid.
+    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+    let mut text = vec![0; LONGEST_ENTRY];
+    let mut found = ptr::null_mut();
+    match number {
+        // SAFETY: all of it is valid for writing, and the text has so many bytes.
+        Some(uid) => unsafe {
+            libc::getpwuid_r(uid, &raw mut entry, text.as_mut_ptr(), text.len(), &raw mut found)
+        },
+        // SAFETY: as above; the name ends with a zero.
+        None => unsafe {
+            libc::getpwnam_r(name.as_ptr(), &raw mut entry, text.as_mut_ptr(), text.len(), &raw mut found)
+        },
+    };
+    if found.is_null() {
+        return Err(unknown());
+    }
+    // SAFETY: an entry that was found has a name that ends with a zero, within the text.
+    let name = unsafe { CStr::from_ptr(entry.pw_name) }.to_owned();
+    Ok(User { uid: entry.pw_uid, group: entry.pw_gid, name })
+}
+
+fn find_group(wanted: &str) -> Result<libc::gid_t, String> {
+    if let Ok(number) = wanted.parse() {
+        return Ok(number);
+    }
+    let unknown = || format!("there is no group '{wanted}'");
+    let name = CString::new(wanted).map_err(|_| unknown())?;
+    // SAFETY: a plain C structure of numbers and pointers, for which zeros are valid.
+    let mut entry: libc::group = unsafe { std::mem::zeroed() };
+    let mut text = vec![0; LONGEST_ENTRY];
+    let mut found = ptr::null_mut();
+    // SAFETY: all of it is valid for writing, the text has so many bytes, and the name ends with a zero.
+    unsafe { libc::getgrnam_r(name.as_ptr(), &raw mut entry, text.as_mut_ptr(), text.len(), &raw mut found) };
+    if found.is_null() { Err(unknown()) } else { Ok(entry.gr_gid) }
+}
+
+/// The groups of a user, as login gives them, `primary` among them.
+fn groups_of(name: &CStr, primary: libc::gid_t) -> Vec<libc::gid_t> {
+    let mut groups = vec![0; MOST_GROUPS.into()];
+    let mut count = libc::c_int::from(MOST_GROUPS);
+    // SAFETY: the list has room for so many, and the name ends with a zero.
+    let all = unsafe { libc::getgrouplist(name.as_ptr(), primary, groups.as_mut_ptr(), &raw mut count) };
+    groups.truncate(usize::try_from(all).unwrap_or_default());
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_found_and_others_are_named() {
+        assert_eq!(
+            (find_user("root").map(|user| user.uid), find_user("0").map(|user| user.uid)),
+            (Ok(0), Ok(0))
+        );
+        assert_eq!((find_group("root"), find_group("77")), (Ok(0), Ok(77)));
+        for (user, group, message) in [
+            (Some("no such user"), None, "there is no user 'no such user'"),
+            (None, Some("no such group"), "there is no group 'no such group'"),
+            (Some("a\0b"), None, "there is no user 'a\0b'"),
+        ] {
+            assert_eq!(become_user(user, group), Err(message.to_owned()));
+        }
+        assert_eq!(become_user(None, None), Ok(()));
+        assert!(groups_of(c"root", 0).contains(&0));
+    }
+}
