@@ -92,7 +92,7 @@ impl Bench<'_> {
             None => Err(std::io::ErrorKind::NotFound.into()),
         };
         let started = stdin.and_then(|stdin| {
-            let (launch, pipes) = launch(script, arguments(&request.query), environment, stdin)?;
+            let (launch, pipes) = launch(script, arguments(request), environment, stdin)?;
             Ok((self.house.starter.start(launch)?, pipes))
         });
         let (running, pipes) = match started {

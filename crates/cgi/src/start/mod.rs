@@ -1,56 +1,40 @@
 //! A script becomes a process: what is needed for that, and what is known of it from then on.
 
-use std::ffi::CString;
-use std::fmt;
-use std::os::fd::OwnedFd;
+mod exec;
+mod launch;
 
-use howdah_sys::Pid;
+use std::io;
 
 use crate::place::Script;
+use crate::spec::{Choice, Spec};
 
-/// How a script is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Executed.
-    Exec,
-    /// Forked from a perl that has compiled it.
-    Fork,
+pub use launch::{Launch, Mode, Running};
+
+/// Starts processes, each as its script wants it.
+#[derive(Debug)]
+pub struct Starter {
+    choice: Choice,
 }
 
-/// As `HOWDAH_CGI_MODE`, the log and the titles of processes have it.
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exec => "exec",
-            Self::Fork => "fork",
-        })
+impl Starter {
+    /// By the specification.
+    #[must_use]
+    pub fn new(spec: &Spec) -> Self {
+        Self { choice: spec.mode }
     }
-}
 
-/// A process that is wanted: in a group of its own, in the script's directory.
-#[derive(Debug)]
-pub struct Launch {
-    /// What runs.
-    pub script: Script,
-    /// Words of an indexed query, behind the script's name.
-    pub arguments: Vec<CString>,
-    /// `NAME=VALUE`, the whole environment.
-    pub environment: Vec<CString>,
-    /// Descriptor 0.
-    pub stdin: OwnedFd,
-    /// Descriptor 1.
-    pub stdout: OwnedFd,
-    /// Descriptor 2.
-    pub stderr: OwnedFd,
-}
+    /// How a script is run.
+    #[must_use]
+    pub fn mode(&self, script: &Script) -> Mode {
+        let _ = (self.choice, script);
+        Mode::Exec
+    }
 
-/// A process of a script: a child of ours, and the leader of its group.
-#[derive(Debug)]
-pub struct Running {
-    /// Its process, and its group.
-    pub pid: Pid,
-    /// Becomes readable at its end.
-    pub pidfd: OwnedFd,
-    /// How it was started.
-    pub mode: Mode,
+    /// Starts a process.
+    ///
+    /// # Errors
+    /// The kernel's: NotFound also when the program on its `#!` line is not there.
+    pub fn start(&self, launch: Launch) -> io::Result<Running> {
+        exec::execute(launch)
+    }
 }
