@@ -56,6 +56,11 @@ pub enum Source {
         /// Starts a process by a [`recipe`](crate::recipe).
         job: Job,
     },
+    /// As `Start`, but each is a host: a program whose workers are threads, which run processes of others.
+    Host {
+        /// Starts it.
+        job: Job,
+    },
     /// plackup forked the only one, with the application loaded. A reload replaces the workers alone.
     Adopted {
         /// Our end of its control socket.
@@ -70,6 +75,9 @@ impl Source {
         match (self, errors) {
             (Self::Start { perl, job }, Some(errors)) => {
                 Ok(Self::Start { perl, job: job.with_errors(errors.pipe.try_clone()?) })
+            }
+            (Self::Host { job }, Some(errors)) => {
+                Ok(Self::Host { job: job.with_errors(errors.pipe.try_clone()?) })
             }
             (source, _) => Ok(source),
         }

@@ -35,6 +35,7 @@ impl State {
             requests,
             serving: cell.slot.load(SeqCst) != 0 && leave == Leave::Unsaid,
             hurried: self.stops_at_once(),
+            host_died: worker.is_thread() && worker.orphaned.is_some(),
             asked: worker.was_asked(),
             wish: self.wish(worker),
             signalled: worker.signalled,

@@ -21,6 +21,8 @@ pub(crate) struct End {
     pub(crate) serving: bool,
     /// The server stops at once.
     pub(crate) hurried: bool,
+    /// It was a thread of a host that died, as the log has been told.
+    pub(crate) host_died: bool,
     pub(crate) asked: bool,
     /// Why we wanted it to go, if we did.
     pub(crate) wish: Option<Cause>,
@@ -56,7 +58,7 @@ impl End {
             ExitKind::Signaled(number) => !self.up || !is_from_outside(number),
             ExitKind::Unknown => !self.up,
         };
-        crashed && !self.asked && self.requests == 0 && !self.serving && self.age < YOUNG
+        crashed && !self.host_died && !self.asked && self.requests == 0 && !self.serving && self.age < YOUNG
     }
 
     /// Tells the operator: routine in debug, the application's doing as warning, crashes as error.
@@ -87,6 +89,9 @@ impl End {
                     requests,
                     "worker was killed as asked{doing} ({status})"
                 );
+            }
+            Leave::Unsaid if self.host_died => {
+                tracing::debug!(worker, pid, generation, requests, "worker died with its host{doing}");
             }
             Leave::Unsaid => {
                 let hint = self.hint();
@@ -126,6 +131,7 @@ mod tests {
         requests: 0,
         serving: false,
         hurried: false,
+        host_died: false,
         asked: false,
         wish: None,
         signalled: None,

@@ -47,13 +47,14 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// `perl` cannot be run, or there is nobody to run it.
-    pub(crate) fn of_perl(perl: &Path, error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::TimedOut => {
+    /// `perl`, none for a host, cannot be run, or there is nobody to run it.
+    pub(crate) fn of_perl(perl: Option<&Path>, error: io::Error) -> Self {
+        match (error.kind(), perl) {
+            (io::ErrorKind::BrokenPipe | io::ErrorKind::TimedOut, Some(_)) => {
                 Self::System { what: "start a zygote", error }
             }
-            _ => Self::Perl { perl: perl.to_owned(), error },
+            (_, Some(perl)) => Self::Perl { perl: perl.to_owned(), error },
+            (_, None) => Self::System { what: "start the host of CGI scripts", error },
         }
     }
 }

@@ -31,8 +31,8 @@
 //! crew         cells, and the workers in them
 //! generation   one load of the application
 //! zygote       its process
-//! link         the control socket to that
 //! worker       one worker
+//! link         the control socket to a zygote
 //! end          how one ended, and whose doing that was
 //! jitter       spreading what would coincide
 //! backoff      waiting longer after each failure
@@ -70,8 +70,8 @@ mod watch;
 mod crew;
 mod generation;
 mod zygote;
-mod link;
 mod worker;
+mod link;
 mod end;
 mod jitter;
 mod backoff;

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use howdah_sys::channel::{set_nonblocking, tell_sender};
-use howdah_sys::{recv_from_peer, send_with_fds};
+use howdah_sys::{Signal, recv_from_peer, send_with_fds};
 use howdah_wire::{Roster, ZYGOTE_PACKET};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -19,9 +19,25 @@ use crate::notice::{Mailbox, Notice};
 
 type Socket = Arc<AsyncFd<OwnedFd>>;
 
+#[derive(Debug)]
 struct Packet {
     order: Order,
     fds: Vec<OwnedFd>,
+}
+
+/// Tells a zygote what to do with one of its workers, which is a thread: there is no process to signal.
+#[derive(Clone, Debug)]
+pub(crate) struct Orders {
+    outgoing: mpsc::UnboundedSender<Packet>,
+    worker: u16,
+}
+
+impl Orders {
+    /// False when the zygote is gone.
+    pub(crate) fn signal(&self, signal: Signal) -> bool {
+        let order = Order::Signal { worker: self.worker, signal };
+        self.outgoing.send(Packet { order, fds: Vec::new() }).is_ok()
+    }
 }
 
 /// Our end of a zygote's control socket. Dropping it closes the socket, which tells the zygote to leave.
@@ -53,6 +69,11 @@ impl Link {
     pub(crate) fn send(&self, order: Order, fds: Vec<OwnedFd>) {
         // A zygote that is gone is noticed by the reader.
         let _ = self.outgoing.send(Packet { order, fds });
+    }
+
+    /// For one of its workers.
+    pub(crate) fn orders(&self, worker: u16) -> Orders {
+        Orders { outgoing: self.outgoing.clone(), worker }
     }
 }
 

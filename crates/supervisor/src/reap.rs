@@ -4,10 +4,11 @@
 //! subreaper; so do processes that workers started and left behind, which nobody here knows. Other supervisors have children in the
 //! same process, which are theirs (`family`).
 
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use howdah_sys::process::{ended_child, is_stopped, try_wait};
-use howdah_sys::{ExitKind, Pid};
+use howdah_sys::process::{ended_child, is_child, is_stopped, signal_group, try_wait};
+use howdah_sys::{ExitKind, Pid, Signal};
 
 use crate::error::ReloadError;
 use crate::generation::Role;
@@ -44,16 +45,34 @@ impl State {
         for (_, _, worker) in self.crew.workers_mut().filter(|(_, _, worker)| worker.generation == number) {
             worker.orphaned = Some(now);
         }
+        self.end_scripts(number);
         let Some(generation) = self.generation_mut(number) else { return };
         generation.orphaned = true;
         let (role, status) = (generation.role, generation.zygote.status());
         if generation.zygote.was_told_to_stop() {
             tracing::debug!(generation = number, "zygote left ({status})");
+        } else if generation.zygote.is_host {
+            tracing::error!(
+                generation = number,
+                "the host of scripts died ({status}), and with it what it ran"
+            );
         } else if role == Role::Serving {
             tracing::error!(generation = number, "the zygote died ({status}); its workers go on");
         }
         self.reload_failed(number, &ReloadError::Zygote(status.to_string()));
         self.reap();
+    }
+
+    /// The processes that workers of a dead host have run are children of ours now. Nobody reads what they print.
+    fn end_scripts(&mut self, number: u32) {
+        let of_host = |worker: &Worker| worker.generation == number && worker.is_thread();
+        for index in self.crew.pick(of_host) {
+            let written = self.crew.cell(index).map(|cell| cell.pid.load(SeqCst));
+            let pid = written.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+            if let Some(pid) = pid.filter(|&pid| !self.shared.family.knows(pid) && is_child(pid)) {
+                let _ = signal_group(pid, Signal::KILL);
+            }
+        }
     }
 
     /// A child has ended, or may have.
@@ -73,6 +92,10 @@ impl State {
         let cell = self.crew.cell(index);
         let (Some(worker), Some(cell)) = (self.crew.get_mut(index), cell) else { return };
         worker.learn_pid(cell, &self.shared.family);
+        if worker.is_thread() {
+            let pid = worker.pid();
+            return self.departed(index, pid, ExitKind::Unknown);
+        }
         let Some(pid) = worker.pid() else {
             if worker.orphaned.is_some_and(|since| since.elapsed() > UNKNOWN_FOR) {
                 self.departed(index, None, ExitKind::Unknown);

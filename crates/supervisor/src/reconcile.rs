@@ -22,6 +22,8 @@ const WATCH_START: Duration = Duration::from_millis(2);
 const WATCH_SLOW_START: Duration = Duration::from_millis(50);
 /// A start that takes longer than this is a slow one.
 const SLOW: Duration = Duration::from_millis(500);
+/// Time for a host to end a script, and the worker with it.
+const TO_KILL: Duration = Duration::from_secs(5);
 /// A worker near its quota reaches it by itself under load; without load it is drained after this time.
 const QUOTA_GRACE: Duration = Duration::from_secs(1);
 
@@ -112,7 +114,8 @@ impl State {
         let generation = &self.generations[at];
         self.counts.spawns += 1;
         self.shared.roster.expect(index, generation.number);
-        self.crew.occupy(index, Worker::new(generation.number, lifetime, quota));
+        let worker = Worker::new(generation.number, lifetime, quota);
+        self.crew.occupy(index, worker.in_host(generation.zygote.orders(index)));
         // The fronts hear of it first: then the worker's first message finds someone who reads.
         let _ = self.events.send(Event::WorkerUp { index, channels: ours });
         generation.zygote.fork(index, theirs);
@@ -180,8 +183,26 @@ impl State {
                 tracing::warn!(worker = index, pid, "worker did not leave in time and is killed");
             }
         }
+        self.end_deaf_hosts(now);
         if self.shutdown.is_some() {
             self.end_deaf_zygotes(now);
+        }
+    }
+
+    /// A host that was told to kill a worker and does not come to it has been stopped, or hangs: it is killed itself.
+    fn end_deaf_hosts(&mut self, now: Instant) {
+        let late = |worker: &Worker| worker.killed.is_some_and(|at| at + TO_KILL <= now);
+        let late: Vec<u32> =
+            self.crew.workers().filter(|(_, worker)| late(worker)).map(|(_, w)| w.generation).collect();
+        for generation in self.generations.iter_mut().filter(|generation| late.contains(&generation.number)) {
+            if generation.zygote.end(now) {
+                let (number, pid) = (generation.number, generation.zygote.pid_number());
+                tracing::error!(
+                    generation = number,
+                    pid,
+                    "the host of scripts does not end a script that it was told to end, and is killed; it may have been stopped"
+                );
+            }
         }
     }
 
@@ -204,7 +225,9 @@ impl State {
     fn next_look(&mut self, now: Instant) -> Option<Instant> {
         let starts = self.crew.workers().filter(|(_, worker)| !worker.up && worker.process.is_some());
         let starts = starts.map(|(_, worker)| now + watch_interval(now - worker.started));
+        let kills = self.crew.workers().filter_map(|(_, worker)| Some(worker.killed? + TO_KILL));
         let limits = self.crew.workers().filter_map(|(_, worker)| worker.kill_at);
+        let limits = limits.chain(kills.filter(|at| *at > now));
         let graces = self.crew.workers().filter(|(_, worker)| !worker.draining);
         let graces = graces.filter_map(|(_, worker)| Some(worker.retiring?.since + QUOTA_GRACE));
         let workers = starts.chain(limits).chain(graces.filter(|at| *at > now)).min();

@@ -56,7 +56,7 @@ impl State {
         let Some(generation) = generation.filter(|generation| generation.zygote.is_starting()) else {
             return;
         };
-        let outcome = outcome.map_err(|error| StartError::of_perl(&program.perl, error));
+        let outcome = outcome.map_err(|error| StartError::of_perl(program.perl.as_deref(), error));
         match outcome.and_then(|pid| generation.zygote.started(pid, &self.shared, number)) {
             Ok(()) => {
                 let pid = generation.zygote.pid_number();

@@ -44,7 +44,11 @@ impl Supervisor {
         let state = &mut supervisor.state;
         match source {
             Source::Start { perl, job } => {
-                state.program = Some(Program::new(perl, job));
+                state.program = Some(Program::new(Some(perl), job));
+                state.add_generation()?;
+            }
+            Source::Host { job } => {
+                state.program = Some(Program::new(None, job));
                 state.add_generation()?;
             }
             Source::Adopted { control } => {
@@ -126,8 +130,8 @@ impl Supervisor {
                 Some(Err(StartError::Application(message)))
             }
             Notice::Started { outcome: Err(error), .. } => {
-                let perl = self.state.program.as_ref().map(|program| program.perl.as_path());
-                Some(Err(StartError::of_perl(perl.unwrap_or("perl".as_ref()), error)))
+                let perl = self.state.program.as_ref().and_then(|program| program.perl.as_deref());
+                Some(Err(StartError::of_perl(perl, error)))
             }
             other => {
                 self.state.note(other);

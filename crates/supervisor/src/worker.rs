@@ -10,6 +10,7 @@ use tokio::task::AbortHandle;
 
 use crate::counts::Cause;
 use crate::family::{Family, Relative};
+use crate::link::Orders;
 use crate::notice::{Mailbox, Notice};
 
 /// A signal that did not end a worker is repeated after this time.
@@ -71,6 +72,10 @@ pub(crate) struct Worker {
     /// Its process has ended then, says the kernel; the zygote has not said so yet.
     pub(crate) ended: Option<Instant>,
     watch: Option<AbortHandle>,
+    /// For a worker that is a thread: by which its host is told.
+    host: Option<Orders>,
+    /// Its host was first told then to kill it.
+    pub(crate) killed: Option<Instant>,
     pub(crate) retires_at: Option<Instant>,
     /// Requests after which it leaves; 0 for never.
     pub(crate) quota: u64,
@@ -95,11 +100,24 @@ impl Worker {
             orphaned: None,
             ended: None,
             watch: None,
+            host: None,
+            killed: None,
             retires_at: lifetime.map(|lifetime| now + lifetime),
             quota,
             seen: (0, now),
             memory: None,
         }
+    }
+
+    /// It is a thread of a host, which is told by these.
+    pub(crate) fn in_host(mut self, host: Option<Orders>) -> Self {
+        self.host = host;
+        self
+    }
+
+    /// It is a thread: it lives and dies with its host.
+    pub(crate) fn is_thread(&self) -> bool {
+        self.host.is_some()
     }
 
     /// Counts towards the number of workers wanted.
@@ -120,7 +138,7 @@ impl Worker {
     pub(crate) fn forked(&mut self, index: u16, pid: Pid, family: &Family, mailbox: &Mailbox) {
         let process = family.know(pid);
         // Without a pidfd, or a descriptor to spare, the zygote's report must do.
-        if let Some(Ok(end)) = process.end().map(howdah_sys::watch_readable) {
+        if let Some(Ok(end)) = process.end().filter(|_| !self.is_thread()).map(howdah_sys::watch_readable) {
             let mailbox = mailbox.clone();
             let watch = tokio::spawn(async move {
                 if end.readable().await.is_ok() {
@@ -135,7 +153,7 @@ impl Worker {
     /// The cell's word for its process id, when the zygote died before it could report the fork. Anybody may have written
     /// there: it counts only for a child of ours, which orphans are, that nobody knows.
     pub(crate) fn learn_pid(&mut self, cell: &WorkerCell, family: &Family) {
-        if self.process.is_none() {
+        if self.process.is_none() && !self.is_thread() {
             let written = i32::try_from(cell.pid.load(SeqCst)).ok().and_then(Pid::from_raw);
             let orphan = written.filter(|&pid| !family.knows(pid) && is_child(pid));
             self.process = orphan.map(|pid| family.know(pid));
@@ -156,7 +174,14 @@ impl Worker {
 
     /// Sends a signal; false when the process is not known or gone.
     pub(crate) fn signal(&mut self, signal: Signal) -> bool {
-        let sent = self.process.as_ref().is_some_and(|process| process.signal(signal).is_ok());
+        let sent = match (&self.host, &self.process) {
+            (_, None) => false,
+            (Some(host), _) => host.signal(signal),
+            (None, Some(process)) => process.signal(signal).is_ok(),
+        };
+        if sent && signal == Signal::KILL && self.is_thread() {
+            self.killed.get_or_insert_with(Instant::now);
+        }
         // That one ends nobody.
         if sent && signal != Signal::URG {
             self.signalled = Some(signal);

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use crate::config::Shared;
 use crate::error::StartError;
 use crate::family::{Family, Relative};
-use crate::link::Link;
+use crate::link::{Link, Orders};
 use crate::message::Order;
 use crate::notice::{Mailbox, Notice};
 use crate::pid::pid_number;
@@ -27,14 +27,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How a zygote is started.
 #[derive(Debug)]
 pub(crate) struct Program {
-    pub(crate) perl: PathBuf,
+    /// None for a host, which has no Perl.
+    pub(crate) perl: Option<PathBuf>,
     pub(crate) job: Job,
     /// Of the launchers; none when this process starts zygotes itself.
     pub(crate) condition: Option<watch::Receiver<Condition>>,
 }
 
 impl Program {
-    pub(crate) fn new(perl: PathBuf, job: Job) -> Self {
+    pub(crate) fn new(perl: Option<PathBuf>, job: Job) -> Self {
         let condition = job.condition();
         Self { perl, job, condition }
     }
@@ -81,6 +82,8 @@ pub(crate) struct Zygote {
     // It reads its control socket, so the end of that is enough to end it.
     listens: bool,
     kill_at: Option<Instant>,
+    /// Its workers are threads of it.
+    pub(crate) is_host: bool,
     /// Version of its perl, once that has loaded the application.
     pub(crate) perl: String,
     /// How many templates the application has compiled, once it is loaded.
@@ -99,6 +102,7 @@ impl Zygote {
         let link = Link::open(ours, generation, mailbox.clone(), shared.roster.clone());
         let mut zygote = Self::connect(link, &shared.family)?;
         zygote.starting = true;
+        zygote.is_host = program.perl.is_none();
         let job = program.job.clone();
         // Whoever starts it may be slow, or not there at all.
         tokio::task::spawn_blocking(move || {
@@ -151,6 +155,7 @@ impl Zygote {
             told_to_stop: false,
             listens: false,
             kill_at: None,
+            is_host: false,
             perl: String::new(),
             templates: 0,
         })
@@ -180,6 +185,11 @@ impl Zygote {
         self.say(Order::Spawn { worker }, channels);
     }
 
+    /// By which it is told what to do with a worker that is a thread of it; none when workers are processes.
+    pub(crate) fn orders(&self, worker: u16) -> Option<Orders> {
+        self.link.as_ref().filter(|_| self.is_host).map(|link| link.orders(worker))
+    }
+
     /// Asks it to exit when its last worker has.
     pub(crate) fn stop(&mut self) {
         self.told_to_stop = true;
@@ -201,9 +211,11 @@ impl Zygote {
         self.kill_at.get_or_insert(now + PATIENCE);
     }
 
-    /// It is killed at once.
-    pub(crate) fn end(&mut self, now: Instant) {
+    /// It is killed at once. False when it was to be anyway.
+    pub(crate) fn end(&mut self, now: Instant) -> bool {
+        let at_once = self.kill_at.is_some_and(|at| at <= now + PATIENCE);
         self.kill_at = Some(self.kill_at.map_or(now, |at| at.min(now)));
+        !at_once
     }
 
     /// Kills it when its time is up. Returns when to ask again.
