@@ -11,6 +11,7 @@ use crate::options::Serve;
 use crate::options::listener::Named;
 use crate::options::pools::Pool;
 use crate::options::values::Time;
+use crate::scripts::KEEP;
 
 impl Serve {
     /// Settings of the front.
@@ -81,8 +82,8 @@ impl Serve {
         let app = &self.app;
         supervisor::ZygoteSpec {
             app: pool.app.clone(),
-            eval: pool.eval.clone(),
-            modules: app.module.clone(),
+            eval: pool.eval.clone().or_else(|| pool.cgi.as_ref().map(|cgi| self.keep(pool, cgi))),
+            modules: pool.cgi.iter().map(|_| KEEP.to_owned()).chain(app.module.clone()).collect(),
             inc: app.include.iter().map(Into::into).collect(),
             env: app.env.clone(),
             preload: !app.no_preload,
@@ -101,7 +102,7 @@ impl Serve {
     /// What the titles of an application's processes have for a name; without a name they say what is served.
     fn title(&self, pool: &Pool) -> String {
         match self.instance.given_name() {
-            Some(name) if self.app.mount.is_empty() => name.to_owned(),
+            Some(name) if self.pools().len() == 1 => name.to_owned(),
             Some(name) => format!("{name} {}", pool.name),
             None => String::new(),
         }

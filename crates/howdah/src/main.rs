@@ -26,6 +26,7 @@
 //!     manager     what the service manager is told
 //!     check       compiles the application and prints the effective configuration
 //!     configure   turns options into the settings of both
+//!     scripts     turns options into what runs CGI scripts
 //!     perl        finds perl and Howdah's own Perl modules
 //!     access      the access log
 //!     status      knows the state of the server and makes the pages that show it
@@ -67,6 +68,7 @@ mod inquiry;
 mod manager;
 mod check;
 mod configure;
+mod scripts;
 mod perl;
 mod access;
 mod status;

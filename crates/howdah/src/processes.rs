@@ -5,6 +5,7 @@
 //! `serve` prepares them first; the supervisor, `upgrade` and `access` have one each.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
@@ -17,6 +18,7 @@ use crate::access::Commands;
 use crate::log;
 use crate::options::Serve;
 use crate::perl::Perl;
+use crate::scripts;
 use crate::upgrade::Program;
 
 /// See the module.
@@ -49,9 +51,9 @@ impl Processes {
         let logs =
             commands.into_iter().map(|command| Ok((command, next()?))).collect::<anyhow::Result<_>>()?;
         let sources = match zygote {
-            Zygotes::Started { perl, recipes } => {
-                let start = |_| Ok(Source::Start { perl: perl.program.clone(), job: next()? });
-                recipes.iter().map(start).collect::<anyhow::Result<_>>()?
+            Zygotes::Started(recipes) => {
+                let start = |(perl, _)| Ok(Source::Start { perl, job: next()? });
+                recipes.into_iter().map(start).collect::<anyhow::Result<_>>()?
             }
             Zygotes::Adopted(source) => vec![source],
         };
@@ -96,11 +98,8 @@ pub(crate) fn be_launcher() -> Option<ExitCode> {
 }
 
 enum Zygotes {
-    /// By a recipe for each application.
-    Started {
-        perl: Perl,
-        recipes: Vec<Recipe>,
-    },
+    /// By a recipe for each application, beside the program for messages.
+    Started(Vec<(PathBuf, Recipe)>),
     Adopted(Source),
 }
 
@@ -114,14 +113,19 @@ impl Zygotes {
         }
         let perl = Perl::find(options.app.perl.as_deref())?;
         perl.probe()?;
-        let recipe = |pool| supervisor::recipe(&perl.program, perl.include(), &options.zygote(pool));
-        let recipes = options.pools().iter().map(recipe).collect();
-        Ok(Self::Started { recipes, perl })
+        let recipe = |pool| match options.host(pool, &perl) {
+            Some(spec) => (PathBuf::from("howdah cgi-host"), scripts::recipe(&spec)),
+            None => {
+                let recipe = supervisor::recipe(&perl.program, perl.include(), &options.zygote(pool));
+                (perl.program.clone(), recipe)
+            }
+        };
+        Ok(Self::Started(options.pools().iter().map(recipe).collect()))
     }
 
     fn recipes(&self) -> Vec<Recipe> {
         match self {
-            Self::Started { recipes, .. } => recipes.clone(),
+            Self::Started(recipes) => recipes.iter().map(|(_, recipe)| recipe.clone()).collect(),
             Self::Adopted(_) => Vec::new(),
         }
     }

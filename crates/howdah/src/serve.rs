@@ -26,6 +26,7 @@ use crate::log::{self, Intake};
 use crate::manager::Manager;
 use crate::operations::Operations;
 use crate::options::Serve;
+use crate::options::pools::Pool as Wanted;
 use crate::parts::{Ends, Parts};
 use crate::processes::{Processes, crowded};
 use crate::protocol::Change;
@@ -356,20 +357,24 @@ fn after(ended: Result<Result<Ended, JoinError>, JoinError>) -> ExitCode {
     }
 }
 
+fn crew(pool: &Wanted) -> String {
+    let workers = pool.workers.count();
+    format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
+}
+
 /// Says that requests are welcome, where, and what to try next.
 fn announce(options: &Serve, endpoints: &Endpoints) {
     let listeners = &endpoints.listeners;
+    let pools = options.pools();
     let name = options.application();
-    let workers = options.workers.count();
-    let plural = if workers == 1 { "worker" } else { "workers" };
+    let others = if options.has_first() { &pools[1..] } else { &pools };
     for listener in listeners {
         let pid = std::process::id();
-        log::announce(&format!("serving {name} on {} with {workers} {plural} (pid {pid})", listener.shown()));
+        let crew = if options.has_first() { format!(" with {}", crew(&pools[0])) } else { String::new() };
+        log::announce(&format!("serving {name} on {}{crew} (pid {pid})", listener.shown()));
     }
-    for pool in &options.pools()[1..] {
-        let workers = pool.workers.count();
-        let plural = if workers == 1 { "worker" } else { "workers" };
-        log::announce(&format!("serving {} at {} with {workers} {plural}", pool.application, pool.name));
+    for pool in others {
+        log::announce(&format!("serving {} at {} with {}", pool.application, pool.name, crew(pool)));
     }
     let pages: Vec<String> = options.status.pages().into_iter().map(|place| place.path).collect();
     for listener in &endpoints.pages {

@@ -99,9 +99,8 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// The application named by the argument or by --app; none with -e alone.
-    pub(crate) fn name(&self) -> Option<&str> {
-        let named = self.file.as_deref().or(self.option.as_deref());
-        named.or_else(|| self.eval.is_none().then_some("app.psgi"))
+    /// The application named by the argument or by --app.
+    pub(super) fn named(&self) -> Option<&str> {
+        self.file.as_deref().or(self.option.as_deref())
     }
 }

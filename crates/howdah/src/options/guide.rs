@@ -51,6 +51,19 @@ pub(crate) const SECTIONS: &[Section] = &[
         ],
     ),
     (
+        "CGI scripts",
+        &[
+            "howdah --cgi /cgi-bin=/usr/lib/cgi-bin serves a directory of scripts, alone or beside applications; \
+             howdah --cgi /gitweb=/usr/share/gitweb/gitweb.cgi one script. docs/cgi.md has the rules of paths, variables and \
+             errors.",
+            "exec\ta process for each request, of any language",
+            "fork\tperl compiles a script once, and each request runs it in a fork of that: nothing is left from one to the next",
+            "keep\ta script is compiled into a sub that a worker calls, as ModPerl::Registry does: fastest, and what a script \
+             leaves behind stays",
+            "auto\tfork for scripts whose #! line names a perl, exec for all others",
+        ],
+    ),
+    (
         "Options of other servers",
         &[
             "Names of plackup, Starman, Starlet, Gazelle and Feersum are accepted where they mean the same. Accepted \

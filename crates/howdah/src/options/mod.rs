@@ -21,6 +21,7 @@ pub(crate) mod pools;
 mod serve;
 mod compat;
 pub(crate) mod app;
+pub(crate) mod cgi;
 mod mounts;
 pub(crate) mod status;
 pub(crate) mod proxies;

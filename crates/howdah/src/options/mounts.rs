@@ -57,7 +57,8 @@ impl FromStr for Mount {
 
 const RENAME: &str = "as no file of a mount may: give it another name, such as that of a link";
 
-fn parse_path(text: &str) -> Result<String, String> {
+/// A path as PATH_INFO has it.
+pub(super) fn parse_path(text: &str) -> Result<String, String> {
     if !text.starts_with('/') {
         return Err(format!("a path begins with a slash: write /{text}=FILE"));
     }
@@ -87,7 +88,7 @@ fn parse_option(word: &str) -> Result<(&str, &str), String> {
 }
 
 /// By the declarations of the server's options, of which the defaults are left out.
-fn read(options: &[(&str, &str)]) -> Result<ArgMatches, String> {
+pub(super) fn read(options: &[(&str, &str)]) -> Result<ArgMatches, String> {
     for (at, (name, _)) in options.iter().enumerate() {
         if options[..at].iter().any(|(other, _)| other == name) {
             return Err(format!("{name} is given twice: leave one out"));

@@ -81,7 +81,7 @@ fn read(line: &[OsString]) {
             if let Action::Serve(serve) | Action::Check(serve, _) = parsed.action {
                 let _ = (serve.front(), serve.application().len());
                 for pool in serve.pools() {
-                    let _ = (serve.supervisor(&pool), serve.zygote(&pool));
+                    let _ = (serve.supervisor(&pool), serve.zygote(&pool), pool.cgi.map(|cgi| cgi.mode));
                 }
             }
         }

@@ -1,5 +1,9 @@
-//! The applications that are served, each with the options that hold for it: the first, and one for each --mount.
+//! The applications that are served, each with the options that hold for it: the first, one for each --mount, and one for
+//! each --cgi.
 
+use std::path::{Path, PathBuf, absolute};
+
+use super::cgi::{Mode, Scripts};
 use super::mounts::Mount;
 use super::serve::Serve;
 use super::values::Time;
@@ -18,14 +22,32 @@ pub(crate) struct Pool {
     pub(crate) app: Option<String>,
     /// Code of -e.
     pub(crate) eval: Option<String>,
+    /// It is scripts, and no application of its own.
+    pub(crate) cgi: Option<Cgi>,
     pub(crate) workers: Workers,
     pub(crate) request_timeout: Time,
 }
 
+/// CGI scripts.
+#[derive(Debug, Clone)]
+pub(crate) struct Cgi {
+    pub(crate) mode: Mode,
+    /// Their directory, or the one script; absolute.
+    pub(crate) root: PathBuf,
+    pub(crate) index: Vec<String>,
+}
+
 impl Serve {
-    /// All of them, in the order of the options; the first is the one that needs no --mount.
+    /// All of them, in the order of the options; the first is the one that needs no --mount, if there is one.
     pub(crate) fn pools(&self) -> Vec<Pool> {
-        [self.first()].into_iter().chain(self.app.mount.iter().map(|mount| self.mounted(mount))).collect()
+        let mounted = self.app.mount.iter().map(|mount| self.mounted(mount));
+        let scripts = self.cgi.cgi.iter().map(|scripts| self.scripts(scripts));
+        self.has_first().then(|| self.first()).into_iter().chain(mounted).chain(scripts).collect()
+    }
+
+    /// Whether there is an application that needs no --mount.
+    pub(crate) fn has_first(&self) -> bool {
+        self.app().is_some() || self.app.eval.is_some()
     }
 
     fn first(&self) -> Pool {
@@ -33,8 +55,9 @@ impl Serve {
             name: name(self.app.path.as_deref()),
             mount: self.app.path.clone(),
             application: self.application().to_owned(),
-            app: self.app.name().map(str::to_owned),
+            app: self.app().map(str::to_owned),
             eval: self.app.eval.clone(),
+            cgi: None,
             workers: self.workers.clone(),
             request_timeout: self.limits.request_timeout,
         }
@@ -50,9 +73,35 @@ impl Serve {
             application: mount.app.clone(),
             app: Some(mount.app.clone()),
             eval: None,
+            cgi: None,
             workers,
             request_timeout: limits.request_timeout,
         }
+    }
+
+    fn scripts(&self, given: &Scripts) -> Pool {
+        let (mode, root) = (given.mode(&self.cgi), self.absolute(&given.root));
+        let (mut workers, mut limits) = (self.workers.clone(), self.limits.clone());
+        if mode != Mode::Keep {
+            workers.for_scripts();
+        }
+        given.apply(&mut workers, &mut limits).unwrap_or_default();
+        Pool {
+            name: name(Some(&given.path)),
+            mount: Some(given.path.clone()).filter(|path| path != "/"),
+            application: format!("CGI scripts of {} ({mode})", given.root.display()),
+            app: None,
+            eval: None,
+            cgi: Some(Cgi { mode, root, index: given.index(&self.cgi) }),
+            workers,
+            request_timeout: limits.request_timeout,
+        }
+    }
+
+    /// A name of a file as the application will see it, from --chdir on.
+    pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
+        let named = self.app.chdir.as_deref().unwrap_or_else(|| "".as_ref()).join(path);
+        absolute(&named).unwrap_or(named)
     }
 }
 

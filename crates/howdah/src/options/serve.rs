@@ -3,13 +3,15 @@
 use clap::Args;
 
 use super::instance::Instance;
-use super::{app, compat, limits, listen, logs, process, proxies, status, workers};
+use super::{app, cgi, compat, limits, listen, logs, process, proxies, status, workers};
 
 /// The options of `howdah serve` (and of `howdah check`), by group.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) app: app::App,
+    #[command(flatten)]
+    pub(crate) cgi: cgi::Cgi,
     #[command(flatten)]
     pub(crate) listen: listen::Listen,
     #[command(flatten)]
@@ -33,10 +35,17 @@ pub(crate) struct Serve {
 impl Serve {
     /// The application, as messages call it.
     pub(crate) fn application(&self) -> &str {
-        match self.app.name() {
+        match self.app() {
             _ if self.process.zygote_fd.is_some() => "plackup's application",
             Some(name) => name,
-            None => "the code of -e",
+            None if self.app.eval.is_some() => "the code of -e",
+            None => "CGI scripts",
         }
+    }
+
+    /// The application that is named, or the one that plackup looks for where nothing else is to be served.
+    pub(crate) fn app(&self) -> Option<&str> {
+        let alone = self.cgi.cgi.is_empty() || self.process.zygote_fd.is_some();
+        self.app.named().or_else(|| (alone && self.app.eval.is_none()).then_some("app.psgi"))
     }
 }

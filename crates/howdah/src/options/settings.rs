@@ -58,7 +58,7 @@ impl Serve {
     /// Values that are worked out instead of read.
     fn computed(&self, id: &str) -> Option<String> {
         match id {
-            "app" => Some(self.app.name().unwrap_or("-").to_owned()),
+            "app" => Some(self.app().unwrap_or("-").to_owned()),
             "listen" => {
                 Some(self.listen.listeners().iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
             }

@@ -76,6 +76,76 @@ fn an_application_is_called_by_its_path() {
 }
 
 #[test]
+fn scripts_need_no_application_beside_them() {
+    let pools = |line: &str| match parse(arguments(line)).unwrap().action {
+        Action::Serve(serve) => serve.pools(),
+        other => panic!("{other:?}"),
+    };
+    for (line, expected) in [
+        ("--cgi /c=src", "/c CGI scripts of src (auto)"),
+        ("--cgi /=src,mode=exec", "/ CGI scripts of src (exec)"),
+        (
+            "--cgi /a=src;/b=Cargo.toml --cgi-mode keep",
+            "/a CGI scripts of src (keep), /b CGI scripts of Cargo.toml (keep)",
+        ),
+        ("--cgi /c=src --mount /a=Some::App", "/a Some::App, /c CGI scripts of src (auto)"),
+        ("--cgi /c=src Some::App", "/ Some::App, /c CGI scripts of src (auto)"),
+        ("--cgi /c=src --app Some::App", "/ Some::App, /c CGI scripts of src (auto)"),
+        (
+            "--cgi /c=options,mode=fork --chdir src -e sub{}",
+            "/ the code of -e, /c CGI scripts of options (fork)",
+        ),
+        ("--cgi /=src --path /a -e sub{}", "/a the code of -e, / CGI scripts of src (auto)"),
+    ] {
+        let seen = pools(line).into_iter().map(|pool| format!("{} {}", pool.name, pool.application));
+        assert_eq!(seen.collect::<Vec<_>>().join(", "), expected, "{line}");
+    }
+}
+
+#[test]
+fn scripts_have_the_servers_options_where_these_concern_them() {
+    let line = "--workers 8 --min-workers 3 --max-requests 9 --max-queue 50 --request-timeout 5s --cgi-index index.cgi \
+        --cgi /a=src --cgi /b=src,workers=2,max-queue=7,request-timeout=1m,index=a.pl,index=b.pl --cgi /c=src,mode=keep";
+    let pools = serve(line).pools();
+    let seen = pools[1..].iter().map(|pool| {
+        let workers = &pool.workers;
+        let counts = [workers.count(), workers.fewest(), workers.max_queue];
+        let index = pool.cgi.as_ref().unwrap().index.join(" ");
+        (pool.name.as_str(), counts, workers.max_requests, pool.request_timeout.to_string(), index)
+    });
+    assert_eq!(
+        seen.collect::<Vec<_>>(),
+        [
+            ("/a", [16, 16, 50], 0, "5s".to_owned(), "index.cgi".to_owned()),
+            ("/b", [2, 2, 7], 0, "1m".to_owned(), "a.pl b.pl".to_owned()),
+            ("/c", [8, 3, 50], 9, "5s".to_owned(), "index.cgi".to_owned()),
+        ]
+    );
+}
+
+#[test]
+fn scripts_that_cannot_be_served_are_refused_in_words() {
+    for (line, words) in [
+        (
+            "--cgi /c=nowhere",
+            "--cgi /c: there is no nowhere: name the directory of the scripts, or one script",
+        ),
+        ("--cgi /c=src;/c/=src", "--cgi /c is given twice: mount one of the two elsewhere"),
+        ("--cgi /=src -e sub{}", "--cgi /: the code of -e is there already"),
+        ("--cgi /a=src --mount /a=Some::App -e sub{}", "--cgi /a: Some::App is there already"),
+        ("--cgi /a=src --zygote-fd 5", "--cgi does not work under plackup"),
+        ("--cgi /a=src --document-root /no/where", "--document-root /no/where: there is no such directory"),
+        ("--cgi /a=src --cgi-mode fast", "invalid value 'fast' for '--cgi-mode <MODE>'"),
+        ("--cgi /a=src --cgi-env HTTP_PROXY=x", "HTTP_PROXY is for the server to set, from the request"),
+        ("--cgi /a=src --cgi-pass A,PATH_INFO", "PATH_INFO is for the server to set"),
+        ("--cgi /a=src --cgi-index a/b", "write index.cgi"),
+    ] {
+        let (_, message) = refusal(line);
+        assert!(message.contains(words), "{line}: {message}");
+    }
+}
+
+#[test]
 fn listeners_add_up() {
     for (line, addresses) in [
         ("", "127.0.0.1:5000"),
@@ -276,7 +346,7 @@ fn a_file_named_like_a_command_is_reached_by_its_path() {
     let (_, message) = refusal("./check");
     assert!(message.contains("no application check"), "{message}");
     match parse(arguments("serve check")).unwrap().action {
-        Action::Serve(serve) => assert_eq!(serve.app.name(), Some("check")),
+        Action::Serve(serve) => assert_eq!(serve.app(), Some("check")),
         other => panic!("{other:?}"),
     }
 }
@@ -284,8 +354,8 @@ fn a_file_named_like_a_command_is_reached_by_its_path() {
 #[test]
 fn code_may_wrap_an_application() {
     let both = serve("MyApp");
-    assert_eq!((both.app.name(), both.app.eval.as_deref()), (Some("MyApp"), Some("sub{}")));
-    assert_eq!(serve("").app.name(), None);
+    assert_eq!((both.app(), both.app.eval.as_deref()), (Some("MyApp"), Some("sub{}")));
+    assert_eq!(serve("").app(), None);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use clap::ArgMatches;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 
+use super::pools::Pool;
 use super::serve::Serve;
 
 type Fault = (ErrorKind, String);
@@ -14,10 +15,17 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     if serve.process.zygote_fd.is_none() {
         application(serve, given)?;
         mounts(serve)?;
-    } else if !serve.app.mount.is_empty() {
-        return conflict(
-            "--mount does not work under plackup, which has loaded the one application: start howdah itself",
-        );
+        scripts(serve)?;
+    } else {
+        for (option, is_given) in
+            [("--mount", !serve.app.mount.is_empty()), ("--cgi", !serve.cgi.cgi.is_empty())]
+        {
+            if is_given {
+                return conflict(&format!(
+                    "{option} does not work under plackup, which has loaded the one application: start howdah itself"
+                ));
+            }
+        }
     }
     if let Some(fault) = serve.listen.mode_fault(serve.status.listeners()) {
         return conflict(&fault);
@@ -36,6 +44,8 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     }
     serve.logs.format().map_err(|error| (ErrorKind::InvalidValue, format!("{error:#}")))?;
     directory("--chdir", serve.app.chdir.as_deref())?;
+    let root = serve.cgi.document_root.as_deref().map(|root| serve.absolute(root));
+    directory("--document-root", root.as_deref())?;
     directory("--spool-dir", serve.limits.spool_dir.as_deref())
 }
 
@@ -43,34 +53,57 @@ fn application(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     if on_command_line(given, "app") && on_command_line(given, "app_file") {
         return conflict("the application is named twice, by --app and as an argument: leave one out");
     }
-    let Some(name) = serve.app.name() else { return Ok(()) };
+    let Some(name) = serve.app() else { return Ok(()) };
     existing(serve, name)
 }
 
 fn mounts(serve: &Serve) -> Result<(), Fault> {
     let pools = serve.pools();
-    for (at, (mount, pool)) in serve.app.mount.iter().zip(&pools[1..]).enumerate() {
-        let path = &mount.path;
-        if pools[0].name == pool.name {
+    let first = usize::from(serve.has_first());
+    for (at, mount) in serve.app.mount.iter().enumerate() {
+        let option = format!("--mount {}", mount.path);
+        unique(&option, &pools, first + at, serve.has_first())?;
+        existing(serve, &mount.app).map_err(|(kind, message)| (kind, format!("{option}: {message}")))?;
+        if mount.has("min_workers") && pools[first + at].workers.fewest_exceeds() {
             return conflict(&format!(
-                "--mount {path}: {} is there already: mount one of the two elsewhere, or leave it out",
-                pools[0].application
-            ));
-        }
-        if pools[1..=at].iter().any(|other| other.name == pool.name) {
-            return conflict(&format!(
-                "--mount {path} is given twice: mount one of the two elsewhere, or leave it out"
-            ));
-        }
-        existing(serve, &mount.app)
-            .map_err(|(kind, message)| (kind, format!("--mount {path}: {message}")))?;
-        if mount.has("min_workers") && pool.workers.fewest_exceeds() {
-            return conflict(&format!(
-                "--mount {path}: min-workers is above workers: lower the one or raise the other"
+                "{option}: min-workers is above workers: lower the one or raise the other"
             ));
         }
     }
     Ok(())
+}
+
+fn scripts(serve: &Serve) -> Result<(), Fault> {
+    let pools = serve.pools();
+    let first = pools.len() - serve.cgi.cgi.len();
+    for (at, scripts) in serve.cgi.cgi.iter().enumerate() {
+        let option = format!("--cgi {}", scripts.path);
+        unique(&option, &pools, first + at, serve.has_first())?;
+        let root = serve.absolute(&scripts.root);
+        if !root.exists() {
+            let message = format!(
+                "{option}: there is no {}: name the directory of the scripts, or one script",
+                scripts.root.display()
+            );
+            return Err((ErrorKind::Io, message));
+        }
+    }
+    Ok(())
+}
+
+/// That no other pool has the path of one.
+fn unique(option: &str, pools: &[Pool], at: usize, has_first: bool) -> Result<(), Fault> {
+    let Some(other) = pools[..at].iter().position(|other| other.name == pools[at].name) else {
+        return Ok(());
+    };
+    let (other, is_first) = (&pools[other], other == 0 && has_first);
+    if is_first || other.cgi.is_some() != pools[at].cgi.is_some() {
+        return conflict(&format!(
+            "{option}: {} is there already: mount one of the two elsewhere, or leave it out",
+            other.application
+        ));
+    }
+    conflict(&format!("{option} is given twice: mount one of the two elsewhere, or leave it out"))
 }
 
 fn existing(serve: &Serve, name: &str) -> Result<(), Fault> {

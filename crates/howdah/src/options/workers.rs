@@ -1,5 +1,7 @@
 //! How many processes and threads do the work, and how long a worker lives.
 
+use std::time::Duration;
+
 use clap::Args;
 
 use super::values::{Size, Time, whole};
@@ -64,6 +66,8 @@ pub(crate) struct Workers {
 /// Most workers:
 /// every cell of the segment, less those that a reload needs for the next generation.
 const MOST: u64 = (howdah_wire::MAX_WORKERS / 2) as u64;
+/// CGI scripts that run at a time: most of them wait more than they compute, and each is a process.
+const SCRIPTS: u32 = 16;
 /// Most threads of the front.
 const THREADS: u64 = howdah_wire::MAX_FRONTS as u64;
 /// Most waiting requests: half of the slots, so that as many may be running or on their way out.
@@ -73,6 +77,12 @@ impl Workers {
     /// The number asked for, or the default for this machine.
     pub(crate) fn count(&self) -> u32 {
         self.workers.unwrap_or_else(|| default_workers(cpus()))
+    }
+
+    /// For scripts, each a process for one request, of which `workers` may run at a time.
+    pub(super) fn for_scripts(&mut self) {
+        (self.workers, self.min_workers) = (Some(SCRIPTS), None);
+        (self.max_requests, self.max_lifetime, self.max_memory) = (0, Time(Duration::ZERO), Size(0));
     }
 
     /// Whether more are to be kept than may be.

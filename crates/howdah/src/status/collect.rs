@@ -199,7 +199,7 @@ async fn supervised(shared: &Shared) -> Vec<Option<Supervised>> {
 }
 
 fn server(options: &Serve) -> Server {
-    let application = options.app.name().filter(|_| options.process.zygote_fd.is_none());
+    let application = options.app().filter(|_| options.process.zygote_fd.is_none());
     Server {
         version: format!("Howdah/{}", env!("CARGO_PKG_VERSION")),
         built: built(),
