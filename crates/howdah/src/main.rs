@@ -88,7 +88,7 @@ use std::process::ExitCode;
 use options::{Action, Parsed};
 
 fn main() -> ExitCode {
-    if let Some(code) = processes::be_launcher() {
+    if let Some(code) = processes::be_launcher().or_else(processes::be_host) {
         return code;
     }
     let Parsed { action, warnings } =

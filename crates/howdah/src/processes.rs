@@ -52,7 +52,13 @@ impl Processes {
             commands.into_iter().map(|command| Ok((command, next()?))).collect::<anyhow::Result<_>>()?;
         let sources = match zygote {
             Zygotes::Started(recipes) => {
-                let start = |(perl, _)| Ok(Source::Start { perl, job: next()? });
+                let start = |(perl, _): (Option<PathBuf>, Recipe)| {
+                    let job = next()?;
+                    Ok(match perl {
+                        Some(perl) => Source::Start { perl, job },
+                        None => Source::Host { job },
+                    })
+                };
                 recipes.into_iter().map(start).collect::<anyhow::Result<_>>()?
             }
             Zygotes::Adopted(source) => vec![source],
@@ -97,9 +103,15 @@ pub(crate) fn be_launcher() -> Option<ExitCode> {
     })
 }
 
+/// A host's whole program, when this process was started to be one.
+pub(crate) fn be_host() -> Option<ExitCode> {
+    let called = std::env::args_os().take(2).eq(scripts::CALLED);
+    called.then(howdah_cgi::run)
+}
+
 enum Zygotes {
-    /// By a recipe for each application, beside the program for messages.
-    Started(Vec<(PathBuf, Recipe)>),
+    /// By a recipe for each application, beside its perl; none for a host of scripts.
+    Started(Vec<(Option<PathBuf>, Recipe)>),
     Adopted(Source),
 }
 
@@ -114,10 +126,10 @@ impl Zygotes {
         let perl = Perl::find(options.app.perl.as_deref())?;
         perl.probe()?;
         let recipe = |pool| match options.host(pool, &perl) {
-            Some(spec) => (PathBuf::from("howdah cgi-host"), scripts::recipe(&spec)),
+            Some(spec) => (None, scripts::recipe(&spec)),
             None => {
                 let recipe = supervisor::recipe(&perl.program, perl.include(), &options.zygote(pool));
-                (perl.program.clone(), recipe)
+                (Some(perl.program.clone()), recipe)
             }
         };
         Ok(Self::Started(options.pools().iter().map(recipe).collect()))

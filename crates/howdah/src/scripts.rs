@@ -2,6 +2,7 @@
 //!
 //! `processes` and `configure` call it, and `check`.
 
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 
@@ -69,12 +70,24 @@ impl Serve {
     }
 }
 
+/// Name and argument by which the program knows that it is to be a host.
+pub(crate) const CALLED: [&str; 2] = ["howdah:", "cgi-host"];
+
+/// What `ps` shows behind that.
+fn title(spec: &Spec) -> OsString {
+    let name = if spec.name.is_empty() { String::new() } else { format!("[{}] ", spec.name) };
+    let mut title = OsString::from(format!("{name}{}/ ", spec.mount));
+    title.push(&spec.root);
+    title
+}
+
 /// How a host is started: this program once more. Its control socket is its first descriptor.
 pub(crate) fn recipe(spec: &Spec) -> Recipe {
     // Of this very version, whatever stands at its path by now.
     let recipe = Recipe::new("/proc/self/exe")
-        .args(["cgi-host"])
-        .env("HOWDAH_CGI", spec.encode())
+        .called(CALLED[0])
+        .args([CALLED[1].into(), title(spec)])
+        .env(howdah_cgi::VARIABLE, spec.encode())
         // Ctrl-C is the front's to handle.
         .in_own_group();
     activation::VARIABLES.into_iter().chain([notify::VARIABLE]).fold(recipe, Recipe::without)
