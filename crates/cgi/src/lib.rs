@@ -6,6 +6,7 @@
 //! exchange     one request from claim to finish
 //! pump         a script that runs: its output, its errors, its end
 //! reply        what it prints goes into the response
+//! dechunk      a body that the script itself has written in chunks
 //! input        the body of a request becomes its standard input
 //! seat         what a worker is told meanwhile
 //! say          what goes to the error log
@@ -25,6 +26,7 @@ mod worker;
 mod exchange;
 mod pump;
 mod reply;
+mod dechunk;
 mod input;
 mod seat;
 mod say;

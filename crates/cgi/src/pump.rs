@@ -167,9 +167,6 @@ impl Pump<'_> {
             None => usize::MAX,
         };
         for _ in 0..READS {
-            if left == 0 {
-                return Flow::End;
-            }
             match reply.read(stdout, left) {
                 Flow::More(length) => left -= length,
                 Flow::Empty if self.process.end.is_some() => return Flow::End,

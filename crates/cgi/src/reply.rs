@@ -15,6 +15,7 @@ use howdah_wire::{
 };
 use rustix::io::Errno;
 
+use crate::dechunk::Dechunk;
 use crate::head::{self, Head, Reader};
 
 /// Bytes that are read at once before it is known where they go.
@@ -23,6 +24,9 @@ const PIECE: usize = 16 * 1024;
 const HOLD: Duration = Duration::from_millis(5);
 /// So many do not wait.
 const MUCH: u64 = 64 * 1024;
+
+/// Why a body in chunks is none.
+const BAD_CHUNKS: &str = "its body is not in chunks as its header says (RFC 9112 7.1)";
 
 /// What a read has come to.
 #[derive(Debug)]
@@ -43,6 +47,8 @@ pub(crate) enum Flow {
 enum Stage {
     Head(Box<Reader>),
     Body,
+    /// In chunks, which are undone.
+    Chunks(Dechunk),
     /// There is no body, or nobody wants it.
     Dropped,
 }
@@ -61,6 +67,8 @@ pub(crate) struct Reply<'w> {
     /// When the first of that came.
     since: Option<Instant>,
     buffer: Vec<u8>,
+    /// Of a body in chunks, what has found no room.
+    waiting: Vec<u8>,
 }
 
 impl<'w> Reply<'w> {
@@ -74,11 +82,18 @@ impl<'w> Reply<'w> {
             fresh: false,
             since: None,
             buffer: vec![0; PIECE],
+            waiting: Vec::new(),
         }
     }
 
-    /// Reads once, at most `most` bytes.
+    /// Reads once, at most `most` bytes: 0 when nothing more is to be read.
     pub(crate) fn read(&mut self, stdout: &OwnedFd, most: usize) -> Flow {
+        if !self.put_waiting() {
+            return Flow::Full;
+        }
+        if most == 0 {
+            return Flow::End;
+        }
         let read = match self.stage {
             Stage::Body => {
                 let room = self.work.room();
@@ -88,7 +103,7 @@ impl<'w> Reply<'w> {
                 let most = most.min(room.len());
                 rustix::io::read(stdout, &mut room[..most])
             }
-            Stage::Head(_) | Stage::Dropped => {
+            Stage::Head(_) | Stage::Chunks(_) | Stage::Dropped => {
                 let most = most.min(PIECE);
                 rustix::io::read(stdout, &mut self.buffer[..most])
             }
@@ -109,6 +124,12 @@ impl<'w> Reply<'w> {
                 self.note();
             }
             Stage::Dropped => {}
+            Stage::Chunks(dechunk) => {
+                if !dechunk.take(&self.buffer[..length], &mut self.waiting) {
+                    return Flow::Fault(BAD_CHUNKS.into());
+                }
+                self.put_waiting();
+            }
             Stage::Head(reader) => match reader.take(&self.buffer[..length]) {
                 Ok(None) => {}
                 Ok(Some((answer, used))) => return self.begin(answer, used, length),
@@ -120,29 +141,41 @@ impl<'w> Reply<'w> {
 
     /// The header is complete, and `used` bytes of those read belonged to it.
     fn begin(&mut self, answer: head::Answer, used: usize, length: usize) -> Flow {
-        let (lines, body) = match answer {
+        let (lines, stage) = match answer {
             head::Answer::Redirect(path) => {
                 (self.answer.status, self.answer.flags) = (302, RESPONSE_REDIRECT);
-                (path, false)
+                (path, Stage::Dropped)
             }
-            head::Answer::Response(head) => (self.lines(&head), !self.is_bodyless(&head)),
+            head::Answer::Response(head) => (self.lines(&head), self.stage_of(&head)),
         };
         if lines.len() > RESPONSE_HEAD {
             return Flow::Fault(format!("its header is longer than {RESPONSE_HEAD} bytes"));
         }
         self.answer.head_length = lines.len() as u32;
         self.put(&lines);
-        if body {
-            let rest = self.buffer[used..length].to_vec();
-            self.put(&rest);
-        }
-        self.stage = if body { Stage::Body } else { Stage::Dropped };
+        self.stage = stage;
         self.note();
+        let rest = self.buffer[used..length].to_vec();
+        match &mut self.stage {
+            Stage::Body => drop(self.put(&rest)),
+            Stage::Chunks(dechunk) => {
+                if !dechunk.take(&rest, &mut self.waiting) {
+                    return Flow::Fault(BAD_CHUNKS.into());
+                }
+                self.put_waiting();
+            }
+            Stage::Dropped | Stage::Head(_) => {}
+        }
         Flow::More(length)
     }
 
-    fn is_bodyless(&self, head: &Head) -> bool {
-        self.bodyless || matches!(head.status, 204 | 304)
+    /// What to do with what follows.
+    fn stage_of(&self, head: &Head) -> Stage {
+        match head {
+            _ if self.bodyless || matches!(head.status, 204 | 304) => Stage::Dropped,
+            Head { chunked: true, .. } => Stage::Chunks(Dechunk::new()),
+            _ => Stage::Body,
+        }
     }
 
     /// The field lines, and what the front must know of them.
@@ -160,18 +193,33 @@ impl<'w> Reply<'w> {
         head.lines()
     }
 
-    /// Into the ring, which has room for a header and a piece.
-    fn put(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
+    /// Into the ring: how many bytes found room there. For a header and a piece there is room.
+    fn put(&mut self, bytes: &[u8]) -> usize {
+        let mut rest = bytes;
+        while !rest.is_empty() {
             let room = self.work.room();
-            let length = bytes.len().min(room.len());
+            let length = rest.len().min(room.len());
             if length == 0 {
-                return;
+                break;
             }
-            room[..length].copy_from_slice(&bytes[..length]);
+            room[..length].copy_from_slice(&rest[..length]);
             self.work.produce(length);
-            bytes = &bytes[length..];
+            rest = &rest[length..];
         }
+        bytes.len() - rest.len()
+    }
+
+    /// False when not all of it found room.
+    fn put_waiting(&mut self) -> bool {
+        if self.waiting.is_empty() {
+            return true;
+        }
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let length = self.put(&waiting);
+        waiting.drain(..length);
+        self.waiting = waiting;
+        self.note();
+        self.waiting.is_empty()
     }
 
     fn note(&mut self) {
@@ -197,8 +245,9 @@ impl<'w> Reply<'w> {
 
     /// What comes from now on is for nobody.
     pub(crate) fn drop_rest(&mut self) {
-        if matches!(self.stage, Stage::Body) {
+        if matches!(self.stage, Stage::Body | Stage::Chunks(_)) {
             self.stage = Stage::Dropped;
+            self.waiting.clear();
         }
     }
 
@@ -206,7 +255,8 @@ impl<'w> Reply<'w> {
     pub(crate) fn end(&mut self, cut: bool) -> Option<String> {
         let fault = match &self.stage {
             Stage::Head(reader) => Some(reader.ended().to_string()),
-            Stage::Body | Stage::Dropped => None,
+            Stage::Chunks(dechunk) if !dechunk.is_done() => Some(BAD_CHUNKS.into()),
+            Stage::Body | Stage::Chunks(_) | Stage::Dropped => None,
         };
         if fault.is_some() {
             self.fail();

@@ -82,7 +82,7 @@ sub wait_until {
 }
 
 # The addresses that the server printed, in the order of its listeners; behind a wildcard's stands which it is.
-sub urls { return $_[0]->log =~ m{serving .*? on (\S+)(?: \([^()]*\))? with}g }
+sub urls { return $_[0]->log =~ m{serving .*? on (\S+)(?: \([^()]*\))? (?:with|\(pid)}g }
 sub url { return ($_[0]->urls)[0] }
 
 sub port {
