@@ -10,47 +10,48 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $scripts = Howdah::Test::Scripts->new(
-    'plain.cgi'   => qq{printf 'Content-Type: text/plain\\n\\nhello'\n},
-    'page.pl'     => qq{#!$^X\nprint "Content-Type: text/plain\\r\\n\\r\\n", 'x' x 34_000;\n},
-    'large.pl'    => qq{#!$^X\nprint "Content-Type: text/plain\\n\\n"; print 'y' x 100_000 for 1 .. 30;\n},
-    'status.cgi'  => qq{printf 'Status: 404 Gone Away\\nContent-Type: text/plain\\n\\nno'\n},
-    'empty.cgi'   => qq{printf 'Status: 204\\n\\n'\n},
-    'length.cgi'  => qq{printf 'Content-Type: text/plain\\nContent-Length: 4\\n\\nfour'\n},
-    'nph-all.cgi' => qq{printf 'HTTP/1.1 201 Made\\r\\nX-A: b\\r\\nConnection: close\\r\\n\\r\\nnph'\n},
+    'plain.cgi'      => qq{printf 'Content-Type: text/plain\\n\\nhello'\n},
+    'page.pl'        => qq{#!$^X\nprint "Content-Type: text/plain\\r\\n\\r\\n", 'x' x 34_000;\n},
+    'large.pl'       => qq{#!$^X\nprint "Content-Type: text/plain\\n\\n"; print 'y' x 100_000 for 1 .. 30;\n},
+    'status.cgi'     => qq{printf 'Status: 404 Gone Away\\nContent-Type: text/plain\\n\\nno'\n},
+    'empty.cgi'      => qq{printf 'Status: 204\\n\\n'\n},
+    'length.cgi'     => qq{printf 'Content-Type: text/plain\\nContent-Length: 4\\n\\nfour'\n},
+    'nph-all.cgi'    => qq{printf 'HTTP/1.1 201 Made\\r\\nX-A: b\\r\\nConnection: close\\r\\n\\r\\nnph'\n},
     'nph-chunks.cgi' =>
         qq{printf 'HTTP/1.1 200 OK\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n3\\r\\none\\r\\n3\\r\\ntwo\\r\\n0\\r\\n\\r\\n'\n},
-    'exit.cgi'    => qq{printf 'Content-Type: text/plain\\n\\nwhole'; exit 3\n},
-    'silent.cgi'  => qq{exit 0\n},
-    'dies.pl'     => qq{#!$^X\ndie "it is broken\\n";\n},
-    'broken.cgi'  => qq{printf 'Content-Type text/plain\\n\\nx'\n},
+    'exit.cgi'     => qq{printf 'Content-Type: text/plain\\n\\nwhole'; exit 3\n},
+    'silent.cgi'   => qq{exit 0\n},
+    'dies.pl'      => qq{#!$^X\ndie "it is broken\\n";\n},
+    'broken.cgi'   => qq{printf 'Content-Type text/plain\\n\\nx'\n},
     'headless.cgi' => qq{printf 'Content-Type: text/plain\\n'\n},
-    'nobody.cgi'  => qq{#!/no/such/program\n},
-    'says.cgi'    => qq{echo first >&2; echo second >&2; printf third >&2; printf 'Status: 204\\n\\n'\n},
-    'closes.cgi'  => qq{printf 'Content-Type: text/plain\\n\\nearly'; exec >&-; sleep 1; echo done > worked\n},
-    'leaves.cgi'  => qq{printf 'Content-Type: text/plain\\n\\nparent'; (sleep 20; echo late) & exit 0\n},
-    'killed.cgi'  => qq{printf 'Content-Type: text/plain\\n\\nhalf'; sleep 0.2; kill -KILL \$\$\n},
-    'slowly.pl'   => qq{#!$^X\n\$| = 1; print "Content-Type: text/plain\\n\\n"; for (1 .. 3) { print "tick \$_\\n"; sleep 1 }\n},
+    'nobody.cgi'   => qq{#!/no/such/program\n},
+    'says.cgi'     => qq{echo first >&2; echo second >&2; printf third >&2; printf 'Status: 204\\n\\n'\n},
+    'closes.cgi'   => qq{printf 'Content-Type: text/plain\\n\\nearly'; exec >&-; sleep 1; echo done > worked\n},
+    'leaves.cgi'   => qq{printf 'Content-Type: text/plain\\n\\nparent'; (sleep 20; echo late) & exit 0\n},
+    'killed.cgi'   => qq{printf 'Content-Type: text/plain\\n\\nhalf'; sleep 0.2; kill -KILL \$\$\n},
+    'slowly.pl'    =>
+        qq{#!$^X\n\$| = 1; print "Content-Type: text/plain\\n\\n"; for (1 .. 3) { print "tick \$_\\n"; sleep 1 }\n},
 );
 my $server = $scripts->serve('exec', ['workers=4']);
 
 # Script, status, body, and what the log says of it.
 my @cases = (
-    ['plain.cgi',      200, 'hello'],
-    ['page.pl',        200, 'x' x 34_000],
-    ['large.pl',       200, 'y' x 3_000_000],
-    ['status.cgi',     404, 'no'],
-    ['empty.cgi',      204, ''],
-    ['length.cgi',     200, 'four'],
-    ['nph-all.cgi',    201, 'nph'],
+    ['plain.cgi', 200, 'hello'],
+    ['page.pl', 200, 'x' x 34_000],
+    ['large.pl', 200, 'y' x 3_000_000],
+    ['status.cgi', 404, 'no'],
+    ['empty.cgi', 204, ''],
+    ['length.cgi', 200, 'four'],
+    ['nph-all.cgi', 201, 'nph'],
     ['nph-chunks.cgi', 200, 'onetwo'],
-    ['exit.cgi',       200, 'whole', qr{exit\.cgi: it ended with exit status 3$}m],
-    ['silent.cgi',     500, undef,   qr{ERROR worker \d+ pid \d+ request \w+ GET /c/silent\.cgi: \S+/silent\.cgi: \S}],
-    ['dies.pl',        500, undef,   qr{WARN .* GET /c/dies\.pl: \S+/dies\.pl: it is broken\n.*ERROR .*/dies\.pl: }],
-    ['broken.cgi',     500, undef,   qr{ERROR .*/broken\.cgi: .*Content-Type text/plain}],
-    ['headless.cgi',   500, undef,   qr{ERROR .*/headless\.cgi: }],
-    ['nobody.cgi',     500, undef,   qr{ERROR .*/nobody\.cgi: cannot be run: No such file.* #! line}],
-    ['says.cgi',       204, '',      qr{/says\.cgi: first\n.*/says\.cgi: second\n.*/says\.cgi: third\n}],
-    ['missing.cgi',    404, "404 Not Found\n", qr{INFO .* GET /c/missing\.cgi: }],
+    ['exit.cgi', 200, 'whole', qr{exit\.cgi: it ended with exit status 3$}m],
+    ['silent.cgi', 500, undef, qr{ERROR worker \d+ pid \d+ request \w+ GET /c/silent\.cgi: \S+/silent\.cgi: \S}],
+    ['dies.pl', 500, undef, qr{WARN .* GET /c/dies\.pl: \S+/dies\.pl: it is broken\n.*ERROR .*/dies\.pl: }],
+    ['broken.cgi', 500, undef, qr{ERROR .*/broken\.cgi: .*Content-Type text/plain}],
+    ['headless.cgi', 500, undef, qr{ERROR .*/headless\.cgi: }],
+    ['nobody.cgi', 500, undef, qr{ERROR .*/nobody\.cgi: cannot be run: No such file.* #! line}],
+    ['says.cgi', 204, '', qr{/says\.cgi: first\n.*/says\.cgi: second\n.*/says\.cgi: third\n}],
+    ['missing.cgi', 404, "404 Not Found\n", qr{INFO .* GET /c/missing\.cgi: }],
 );
 for my $case (@cases) {
     my ($name, $status, $body, $said) = @$case;
@@ -63,7 +64,8 @@ for my $case (@cases) {
 is_deeply $scripts->get($server, 'page.pl')->{headers}{'content-length'}, [34_000], 'a short page has its length';
 my $head = Howdah::Test::Client->ask($server, "HEAD /c/plain.cgi HTTP/1.1\r\nHost: x\r\n\r\n", head => 1);
 is_deeply [@$head{qw(status body)}], [200, ''], 'HEAD has a head alone';
-is $scripts->get($server, 'killed.cgi')->{error}, 'body cut short', 'a script that is killed half-way does not look whole';
+is $scripts->get($server, 'killed.cgi')->{error}, 'body cut short',
+    'a script that is killed half-way does not look whole';
 
 subtest 'output is sent as it comes' => sub {
     my $client = Howdah::Test::Client->new($server);
