@@ -11,7 +11,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::environment::{Environment, arguments};
 use crate::input::stdin;
 use crate::place::{Mount, Script};
-use crate::pump::{Outcome, Process, Pump};
+use crate::pump::{Outcome, Process, Pump, Ready};
 use crate::reply::{Reply, fail, refuse};
 use crate::request::Request;
 use crate::say::{Errors, Level, Lines, Who};
@@ -37,6 +37,8 @@ pub(crate) struct Bench<'b> {
     pub(crate) seat: &'b Seat,
     /// To each front thread.
     pub(crate) channels: &'b [OwnedFd],
+    /// The host's process.
+    pub(crate) pid: u32,
 }
 
 /// What is read of a script, as descriptors of ours.
@@ -58,7 +60,7 @@ impl Bench<'_> {
         };
         let reader = RequestReader::new(&copy);
         let request = owned(&reader);
-        let who = Who::at_work(std::process::id(), self.post.worker(), &request);
+        let who = Who::at_work(self.pid, self.post.worker(), &request);
         let bodyless = reader.flags() & REQUEST_IS_HEAD != 0;
         let script = match self.house.mount.find(&request.path) {
             Ok(script) => script,
@@ -116,6 +118,7 @@ impl Bench<'_> {
             stdout: Some(pipes.stdout),
             stderr: Some(pipes.stderr),
             lines: Lines::of(&name),
+            ready: Ready::default(),
         };
         let tell = |reply: &Reply<'_>| self.tell(reply.work.tell(), reply.work);
         let mut outcome = pump.respond(&mut Reply::new(&mut work, nph, bodyless), tell);
@@ -123,7 +126,7 @@ impl Bench<'_> {
             self.finish(&mut work);
             outcome = pump.wait_for_end();
         }
-        self.post.show_process(std::process::id());
+        self.post.show_process(self.pid);
         outcome
     }
 

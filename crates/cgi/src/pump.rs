@@ -13,7 +13,7 @@ use howdah_sys::process::{signal_group, try_wait};
 use howdah_sys::{ExitKind, Signal, futex_wait};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::reply::{Flow, Reply};
+use crate::reply::{BREATH, Flow, Reply};
 use crate::say::{Errors, Level, Lines, Who};
 use crate::seat::Seat;
 use crate::start::{Mode, Running};
@@ -53,6 +53,15 @@ pub(crate) struct Pump<'p> {
     pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: Option<OwnedFd>,
     pub(crate) lines: Lines,
+    pub(crate) ready: Ready,
+}
+
+/// What there is to be looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ready {
+    bell: bool,
+    stdout: bool,
+    stderr: bool,
 }
 
 /// The script's process, and what was done to it.
@@ -136,7 +145,9 @@ impl Pump<'_> {
                 self.process.leave();
             }
             let flow = self.read(reply);
-            self.read_errors();
+            if self.ready.stderr {
+                self.read_errors();
+            }
             match flow {
                 Flow::End => break,
                 Flow::Fault(why) => return self.fault(reply, &why),
@@ -145,15 +156,22 @@ impl Pump<'_> {
                     tell(reply);
                     wait_for_room(reply);
                     self.poll(Some(Duration::ZERO), false);
+                    self.ready.stdout = true;
                     continue;
                 }
-                Flow::More(_) | Flow::Empty => {}
+                Flow::More(_) | Flow::Drained => {}
             }
             if reply.due().is_some_and(|at| at <= Instant::now()) && reply.publish() {
                 tell(reply);
             }
-            let wait = if matches!(flow, Flow::More(_)) { Duration::ZERO } else { self.patience(reply) };
-            self.poll(Some(wait), true);
+            match flow {
+                Flow::More(_) => self.poll(Some(Duration::ZERO), true),
+                _ if reply.is_fresh() => {
+                    self.poll(Some(BREATH), false);
+                    self.ready.stdout = true;
+                }
+                _ => self.poll(Some(self.patience(reply)), true),
+            }
         }
         self.finish(reply)
     }
@@ -161,6 +179,9 @@ impl Pump<'_> {
     /// Reads what there is, but not for ever. `End` when nothing more of the script's own can come.
     fn read(&mut self, reply: &mut Reply<'_>) -> Flow {
         let Some(stdout) = &self.stdout else { return Flow::End };
+        if !self.ready.stdout && self.process.end.is_none() {
+            return Flow::Drained;
+        }
         // A process that has ended has left so much; what comes then is of those it has left behind.
         let mut left = match self.process.end {
             Some(_) => rustix::io::ioctl_fionread(stdout).map_or(0, |left| left as usize),
@@ -169,7 +190,7 @@ impl Pump<'_> {
         for _ in 0..READS {
             match reply.read(stdout, left) {
                 Flow::More(length) => left -= length,
-                Flow::Empty if self.process.end.is_some() => return Flow::End,
+                Flow::Drained if self.process.end.is_some() => left = 0,
                 other => return other,
             }
         }
@@ -203,7 +224,9 @@ impl Pump<'_> {
             if self.obey() == Outcome::Killed {
                 return Outcome::Killed;
             }
-            self.read_errors();
+            if self.ready.stderr {
+                self.read_errors();
+            }
             let wait = self.process.kill_at.map(|at| at.saturating_duration_since(Instant::now()));
             self.poll(wait, false);
         }
@@ -232,7 +255,7 @@ impl Pump<'_> {
             self.read_errors();
             return Outcome::Killed;
         }
-        if self.seat.is_asked() {
+        if std::mem::take(&mut self.ready.bell) && self.seat.is_asked() {
             self.process.ask();
         }
         self.process.enforce();
@@ -263,21 +286,20 @@ impl Pump<'_> {
     /// Sleeps until something happens, so long at most.
     fn poll(&mut self, wait: Option<Duration>, wants_output: bool) {
         let Self { seat, process, stdout, stderr, .. } = self;
-        let mut fds = vec![PollFd::new(&seat.bell, PollFlags::IN)];
-        if process.end.is_none() {
-            fds.push(PollFd::new(&process.running.pidfd, PollFlags::IN));
-        }
-        let pipes = [stdout.as_ref().filter(|_| wants_output), stderr.as_ref()];
-        fds.extend(
-            pipes.into_iter().flatten().map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)),
-        );
+        let stdout = stdout.as_ref().filter(|_| wants_output).map(AsFd::as_fd);
+        let pidfd = process.end.is_none().then(|| process.running.pidfd.as_fd());
+        let wanted = [Some(seat.bell.as_fd()), stdout, stderr.as_ref().map(AsFd::as_fd), pidfd];
+        let there = wanted.into_iter().flatten();
+        let mut fds: Vec<_> = there.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
-        if poll(&mut fds, wait.as_ref()).is_err() {
-            return;
-        }
-        if process.end.is_none() && !fds[1].revents().is_empty() {
-            drop(fds);
-            process.bury();
+        let found = poll(&mut fds, wait.as_ref()).is_ok();
+        let mut fds = fds.iter();
+        // Of what is not there, nothing is ready.
+        let [bell, stdout, stderr, ended] =
+            wanted.map(|fd| fd.is_some() && fds.next().is_some_and(|fd| found && !fd.revents().is_empty()));
+        self.ready = Ready { bell, stdout, stderr };
+        if ended {
+            self.process.bury();
         }
     }
 }

@@ -22,6 +22,8 @@ use crate::head::{self, Head, Reader};
 const PIECE: usize = 16 * 1024;
 /// The first bytes wait so long for more.
 const HOLD: Duration = Duration::from_millis(5);
+/// So long nobody looks for more: a page that ends in this time is read in two pieces, whatever it was written in.
+pub(crate) const BREATH: Duration = Duration::from_millis(1);
 /// So many do not wait.
 const MUCH: u64 = 64 * 1024;
 
@@ -33,8 +35,8 @@ const BAD_CHUNKS: &str = "its body is not in chunks as its header says (RFC 9112
 pub(crate) enum Flow {
     /// So many bytes; there may be more.
     More(usize),
-    /// Nothing more for now.
-    Empty,
+    /// All that there is for now.
+    Drained,
     /// The script has closed its output.
     End,
     /// The ring is full.
@@ -94,30 +96,29 @@ impl<'w> Reply<'w> {
         if most == 0 {
             return Flow::End;
         }
-        let read = match self.stage {
-            Stage::Body => {
-                let room = self.work.room();
-                if room.is_empty() {
-                    return Flow::Full;
-                }
-                let most = most.min(room.len());
-                rustix::io::read(stdout, &mut room[..most])
-            }
-            Stage::Head(_) | Stage::Chunks(_) | Stage::Dropped => {
-                let most = most.min(PIECE);
-                rustix::io::read(stdout, &mut self.buffer[..most])
-            }
+        let place = match self.stage {
+            Stage::Body => self.work.room(),
+            Stage::Head(_) | Stage::Chunks(_) | Stage::Dropped => &mut self.buffer,
         };
-        match read {
+        if place.is_empty() {
+            return Flow::Full;
+        }
+        let most = most.min(place.len());
+        match rustix::io::read(stdout, &mut place[..most]) {
             Ok(0) => Flow::End,
-            Ok(length) => self.take(length),
-            Err(Errno::AGAIN | Errno::INTR) => Flow::Empty,
+            Ok(length) => match self.take(length) {
+                // A pipe gives what it has.
+                None if length < most => Flow::Drained,
+                None => Flow::More(length),
+                Some(why) => Flow::Fault(why),
+            },
+            Err(Errno::AGAIN | Errno::INTR) => Flow::Drained,
             Err(error) => Flow::Fault(format!("its output cannot be read: {}", io::Error::from(error))),
         }
     }
 
-    /// So many bytes have been read.
-    fn take(&mut self, length: usize) -> Flow {
+    /// So many bytes have been read. Why they are no response, if they are none.
+    fn take(&mut self, length: usize) -> Option<String> {
         match &mut self.stage {
             Stage::Body => {
                 self.work.produce(length);
@@ -126,21 +127,21 @@ impl<'w> Reply<'w> {
             Stage::Dropped => {}
             Stage::Chunks(dechunk) => {
                 if !dechunk.take(&self.buffer[..length], &mut self.waiting) {
-                    return Flow::Fault(BAD_CHUNKS.into());
+                    return Some(BAD_CHUNKS.into());
                 }
                 self.put_waiting();
             }
             Stage::Head(reader) => match reader.take(&self.buffer[..length]) {
                 Ok(None) => {}
                 Ok(Some((answer, used))) => return self.begin(answer, used, length),
-                Err(fault) => return Flow::Fault(fault.to_string()),
+                Err(fault) => return Some(fault.to_string()),
             },
         }
-        Flow::More(length)
+        None
     }
 
     /// The header is complete, and `used` bytes of those read belonged to it.
-    fn begin(&mut self, answer: head::Answer, used: usize, length: usize) -> Flow {
+    fn begin(&mut self, answer: head::Answer, used: usize, length: usize) -> Option<String> {
         let (lines, stage) = match answer {
             head::Answer::Redirect(path) => {
                 (self.answer.status, self.answer.flags) = (302, RESPONSE_REDIRECT);
@@ -149,7 +150,7 @@ impl<'w> Reply<'w> {
             head::Answer::Response(head) => (self.lines(&head), self.stage_of(&head)),
         };
         if lines.len() > RESPONSE_HEAD {
-            return Flow::Fault(format!("its header is longer than {RESPONSE_HEAD} bytes"));
+            return Some(format!("its header is longer than {RESPONSE_HEAD} bytes"));
         }
         self.answer.head_length = lines.len() as u32;
         self.put(&lines);
@@ -160,13 +161,13 @@ impl<'w> Reply<'w> {
             Stage::Body => drop(self.put(&rest)),
             Stage::Chunks(dechunk) => {
                 if !dechunk.take(&rest, &mut self.waiting) {
-                    return Flow::Fault(BAD_CHUNKS.into());
+                    return Some(BAD_CHUNKS.into());
                 }
                 self.put_waiting();
             }
             Stage::Dropped | Stage::Head(_) => {}
         }
-        Flow::More(length)
+        None
     }
 
     /// What to do with what follows.
@@ -232,6 +233,11 @@ impl<'w> Reply<'w> {
         let since = self.since.filter(|_| self.fresh)?;
         let hurry = self.published || self.work.produced() >= MUCH;
         Some(if hurry { since } else { since + HOLD })
+    }
+
+    /// Whether what comes next is best read together with what comes behind it: most pages end soon.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.since.is_some_and(|since| !self.published && since.elapsed() < BREATH)
     }
 
     /// Has the front be told: true when it must be.

@@ -19,7 +19,7 @@ const KILLED: i32 = 9;
 
 /// Works until it is to leave; gives the status that a process would have had.
 pub(crate) fn work(house: &House, post: &Post, seat: &Seat, channels: &[OwnedFd]) -> i32 {
-    let bench = Bench { house, post, seat, channels };
+    let bench = Bench { house, post, seat, channels, pid: std::process::id() };
     let reason = loop {
         if seat.is_killed() {
             return KILLED;
