@@ -29,6 +29,8 @@ pub(crate) enum Fault {
     NoResponse,
     /// What the worker has said is no response.
     BadResponse,
+    /// The path that a local redirect names cannot be asked for.
+    Redirect,
     /// The worker has been at it for longer than the request timeout.
     Overdue,
 }
@@ -64,7 +66,7 @@ impl Fault {
             Self::NoSpool => (503, Failure::Resources, Elsewhere, false),
             Self::NoDescriptor => (503, Failure::Resources, Elsewhere, true),
             Self::WorkerLost | Self::BadResponse => (502, Failure::WorkerLost, Elsewhere, true),
-            Self::WorkerExited | Self::Failed | Self::NoResponse => {
+            Self::WorkerExited | Self::Failed | Self::NoResponse | Self::Redirect => {
                 (500, Failure::Application, Elsewhere, true)
             }
             Self::Overdue => (504, Failure::Deadline, Elsewhere, true),
@@ -120,6 +122,7 @@ mod tests {
             (Fault::NoSpool, 503, Failure::Resources, false),
             (Fault::NoDescriptor, 503, Failure::Resources, true),
             (Fault::WorkerLost, 502, Failure::WorkerLost, true),
+            (Fault::Redirect, 500, Failure::Application, true),
             (Fault::BadResponse, 502, Failure::WorkerLost, true),
             (Fault::WorkerExited, 500, Failure::Application, true),
             (Fault::Failed, 500, Failure::Application, true),

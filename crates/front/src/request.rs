@@ -47,6 +47,8 @@ pub(crate) struct Request<'a> {
     pub(crate) has_body: bool,
     /// Bytes that its head took, at least those of all the strings here.
     pub(crate) length: usize,
+    /// The path, decoded, that has named this one in a local redirect.
+    pub(crate) redirected: Option<&'a [u8]>,
     pub(crate) client: &'a Client,
 }
 

@@ -95,6 +95,10 @@ impl Complete<'_> {
         if let Some(host) = self.request.host {
             out.variable(b"HTTP_HOST", host)?;
         }
+        if let Some(path) = self.request.redirected {
+            out.variable(b"REDIRECT_STATUS", b"200")?;
+            out.variable(b"REDIRECT_URL", path)?;
+        }
         if self.id.is_empty() { Ok(()) } else { out.variable(request_id::VARIABLE, self.id).map(drop) }
     }
 }

@@ -13,6 +13,8 @@ use crate::slots::Ring;
 pub(crate) enum Event {
     /// The response. Of a [`Body::Ring`] more may come.
     Response(Response),
+    /// What is at this path and query is to answer instead.
+    Redirect(Vec<u8>),
     /// An interim response, to be sent before it.
     Interim { status: u16, lines: Vec<u8> },
     /// The application wants the client's connection.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use howdah_wire::{
     Answer, LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_DETACHED, RESPONSE_FAILED,
     RESPONSE_FILE, RESPONSE_HAS_DATE, RESPONSE_HAS_REQUEST_ID, RESPONSE_HAS_SERVER, RESPONSE_HEAD_READY,
-    RequestReader,
+    RESPONSE_REDIRECT, RequestReader,
 };
 
 use crate::app::pool::Pool;
@@ -34,6 +34,8 @@ pub(crate) struct Job {
     slot: Option<u32>,
     /// Who waits for an answer to what it has asked.
     asker: u16,
+    /// How long a worker may be at it; zero for any time.
+    limit: Duration,
     /// The body of the response, which the worker has sent before its head.
     file: Option<(OwnedFd, Permit, u64)>,
 }
@@ -41,7 +43,7 @@ pub(crate) struct Job {
 impl Job {
     /// Of a request that is queued in `slot`.
     pub(crate) fn new(pool: &'static Pool, slot: u32) -> Self {
-        Self { pool, slot: Some(slot), asker: 0, file: None }
+        Self { pool, slot: Some(slot), asker: 0, limit: pool.setup.request_timeout, file: None }
     }
 
     /// What there is of the response.
@@ -95,6 +97,9 @@ impl Job {
         if flags & RESPONSE_HEAD_READY == 0 {
             return done.then(|| Event::Fault(no_response()));
         }
+        if flags & RESPONSE_REDIRECT != 0 {
+            return done.then(|| redirect(ring, &look.answer));
+        }
         let file_is_due = flags & RESPONSE_FILE != 0 && self.file.is_none();
         (!file_is_due).then(|| self.respond(ring, &look.answer, done))
     }
@@ -136,15 +141,35 @@ impl Job {
 
     /// Has the worker replaced when it has been at the request for longer than it may. Its client is waiting for nothing.
     pub(crate) fn report_overdue(&self) -> Option<u16> {
-        let timeout = self.pool.setup.request_timeout;
-        if timeout.is_zero() {
+        if self.limit.is_zero() {
             return None;
         }
-        let time = self.pool.services.clock.now().saturating_sub(timeout.as_nanos() as u64);
+        let time = self.pool.services.clock.now().saturating_sub(self.limit.as_nanos() as u64);
         let slot = self.slot?;
         let worker = self.pool.dispatch.borrow().stuck_worker(slot, time)?;
         let _ = self.pool.setup.overdue.send(Overdue { worker, slot });
         Some(worker)
+    }
+
+    /// How long a worker may be at it; zero for any time.
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// How long a worker has been at it, as it says, but no longer than we know of the request.
+    pub(crate) fn spent(&self) -> Duration {
+        let mut account = Account::default();
+        self.visit(&mut account);
+        let known = self.slot.and_then(|slot| Some(self.pool.dispatch.borrow().slots.get(slot)?.queued_at));
+        let since = known.map_or(0, |queued| self.pool.services.clock.now().saturating_sub(queued));
+        Duration::from_nanos(account.run.unwrap_or(0).min(since))
+    }
+
+    /// What another job has begun goes on here: one time holds for both, the longer one that either may take.
+    pub(crate) fn go_on_with(&mut self, limit: Duration, spent: Duration) {
+        if !self.limit.is_zero() && !limit.is_zero() {
+            self.limit = self.limit.max(limit).saturating_sub(spent).max(Duration::from_millis(1));
+        }
     }
 
     /// The worker that runs the request, if one does.
@@ -263,6 +288,16 @@ fn head(answer: &Answer, lines: &'static [u8]) -> Head {
             request_id: said(RESPONSE_HAS_REQUEST_ID),
         },
         close: said(RESPONSE_CLOSE),
+    }
+}
+
+/// The path that stands where the lines would.
+fn redirect(ring: Ring, answer: &Answer) -> Event {
+    let path = ring.lines(answer.head_length as usize);
+    if path.len() < answer.head_length as usize {
+        Event::Fault(Fault::BadResponse)
+    } else {
+        Event::Redirect(path.to_vec())
     }
 }
 

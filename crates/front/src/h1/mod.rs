@@ -6,6 +6,7 @@ mod collect;
 mod linger;
 mod stream;
 mod reply;
+mod redirect;
 mod head;
 mod state;
 mod server;

@@ -26,9 +26,16 @@ const UNKNOWN: Asked = Asked { version: Version::Http11, is_head: false, keep_al
 impl Conn {
     /// Waits for the response and sends it.
     pub(crate) async fn answer(&mut self) -> Next {
+        let mut redirects = 0;
         loop {
             match poll_fn(|context| self.handling.poll(&self.exchange, context)).await {
                 Event::Response(response) => return self.respond(response, true).await,
+                Event::Redirect(path) => {
+                    redirects += 1;
+                    if let Err(fault) = self.redirect(&path, redirects) {
+                        return self.give_up(fault).await;
+                    }
+                }
                 Event::Detached => return Next::Close,
                 Event::Fault(fault) => return self.give_up(fault).await,
                 Event::Interim { status, lines } => self.send_interim(status, &lines).await,

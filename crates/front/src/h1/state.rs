@@ -213,6 +213,7 @@ pub(crate) fn request<'a>(head: &Head<'a>, client: &'a Client, behind: Option<&'
         fields: head.fields(),
         has_body: head.framing != howdah_http1::Framing::None,
         length: head.len,
+        redirected: None,
         client: sender(client, behind),
     }
 }

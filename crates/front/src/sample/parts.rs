@@ -52,6 +52,7 @@ pub(crate) fn with<T>(head: &str, client: &Client, look: impl FnOnce(&Request<'_
         fields: head.fields(),
         has_body: head.framing != Framing::None,
         length: head.len,
+        redirected: None,
         client,
     })
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use howdah_wire::queue::Claim;
 use howdah_wire::{
     Answer, LENGTH_UNKNOWN, Outgoing, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_DETACHED, RESPONSE_FAILED,
-    RESPONSE_HEAD_READY, RequestReader, Segment,
+    RESPONSE_HEAD_READY, RESPONSE_REDIRECT, RequestReader, Segment,
 };
 
 /// A worker that claims requests of a segment, one at a time.
@@ -31,6 +31,8 @@ pub(crate) struct Claimed {
     pub(crate) target: String,
     /// CONTENT_LENGTH; empty for none.
     pub(crate) content_length: String,
+    /// What a local redirect and its request differ in.
+    told: String,
     response: Outgoing,
 }
 
@@ -54,8 +56,13 @@ impl Worker {
         let words = RequestReader::new(&request);
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("plain words");
         let content_length = text(words.field(b"CONTENT_LENGTH").unwrap_or_default());
+        let field = |name: &[u8]| text(words.field(name).unwrap_or(b"-"));
+        let fields =
+            [&b"REDIRECT_URL"[..], b"REDIRECT_STATUS", b"CONTENT_TYPE", b"HTTP_COOKIE", b"HTTP_X_REQUEST_ID"];
+        let told = fields.map(field).join(" ");
         Some(Claimed {
             claim,
+            told: format!("{} {} {} {told}", text(words.method()), text(words.path()), text(words.query())),
             target: text(words.uri()),
             content_length,
             response: Outgoing::new(claim.ticket),
@@ -111,7 +118,12 @@ impl Worker {
     /// What each target stands for; a plain one has a whole response that says it.
     fn respond(&self, mut claimed: Claimed) {
         let target = claimed.target.clone();
+        if let Some(path) = target.strip_prefix("/to:") {
+            return self.redirect(claimed, path.as_bytes());
+        }
+        let told = claimed.told.clone();
         let (status, length, flags, body): (u32, u64, u32, &[u8]) = match target.as_str() {
+            env if env.starts_with("/env") => (200, LENGTH_UNKNOWN, 0, told.as_bytes()),
             "/given" => (200, 4, 0, b"four"),
             "/short" => (200, 9, 0, b"four"),
             "/long" => (200, 2, 0, b"four"),
@@ -127,6 +139,14 @@ impl Worker {
         };
         self.head(&mut claimed, status, length, flags);
         self.write(&mut claimed, body);
+        self.finish(claimed);
+    }
+
+    /// Names another path, as the host of CGI scripts does.
+    pub(crate) fn redirect(&self, mut claimed: Claimed, path: &[u8]) {
+        self.write(&mut claimed, path);
+        let (flags, head_length) = (RESPONSE_HEAD_READY | RESPONSE_REDIRECT, path.len() as u32);
+        self.say(&mut claimed, Answer { status: 302, flags, head_length, ..Answer::default() });
         self.finish(claimed);
     }
 
