@@ -98,6 +98,24 @@ subtest 'each mounted application is loaded, too' => sub {
     like $err, qr/\Q$bad\E does not compile: see perl's message above/;
 };
 
+subtest 'each Perl script of a mount is compiled' => sub {
+    mkdir "$dir/cgi" or die $!;
+    application('cgi/good.pl', "#!$^X -T\nuse strict;\n");
+    application('cgi/env.cgi', "#!/bin/sh\n");
+    chmod 0755, glob "$dir/cgi/*";
+    my ($status, $out, $err) = run_howdah('check', '--cgi', "/cgi=$dir/cgi");
+    is $status, 0 or diag $err;
+    like $out, qr{^CGI scripts of \Q$dir\E/cgi \(auto\) compile: 1 Perl script, and 1 other program$}m;
+
+    application('cgi/bad.pl', "#!$^X\nuse strict;\n\$x = 1;\n");
+    application('cgi/forgotten.pl', "#!$^X\n");
+    chmod 0755, "$dir/cgi/bad.pl";
+    ($status, $out, $err) = run_howdah('check', '--cgi', "/cgi=$dir/cgi,mode=exec", $good);
+    is "$status$out", 1, 'one that does not compile';
+    like $err, qr{cgi/bad\.pl: Global symbol "\$x" requires .* at \S+bad\.pl line 3\.};
+    like $err, qr{cgi/forgotten\.pl is not executable: see chmod};
+};
+
 subtest 'what the application prints while it loads is kept out of the table' => sub {
     my $chatty = application('chatty.psgi', 'print "noise\n"; sub { [200, [], []] }');
     my (undef, $out, $err) = run_howdah('check', $chatty);

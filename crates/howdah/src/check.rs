@@ -1,6 +1,8 @@
-//! `howdah check`: compiles the application as a zygote would, and prints the configuration.
+//! `howdah check`: compiles the application as a zygote would, and each Perl script of CGI, and prints the configuration.
 //!
 //! Perl's own messages go to stderr as they come; the table goes to stdout, one option a line.
+
+mod perl_scripts;
 
 use std::io::{self, Write};
 use std::process::{ExitCode, Stdio};
@@ -8,9 +10,11 @@ use std::process::{ExitCode, Stdio};
 use anyhow::Context;
 
 use crate::options::Serve;
+use crate::options::cgi::Mode;
 use crate::options::pools::Pool;
 use crate::options::settings::Setting;
 use crate::perl::Perl;
+use perl_scripts::Findings;
 
 /// Loads the application in a process of its own; the variable keeps quotes and names out of the code.
 const LOAD: &str = "Howdah::Loader->load(Howdah::ZygoteSpec->read(delete $ENV{HOWDAH_CHECK}))";
@@ -19,20 +23,17 @@ const LOAD: &str = "Howdah::Loader->load(Howdah::ZygoteSpec->read(delete $ENV{HO
 pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitCode> {
     let perl = Perl::find(options.app.perl.as_deref())?;
     perl.probe()?;
-    let pools = options.pools();
-    let mut failed = false;
-    for pool in &pools {
-        if !compile(options, pool, &perl)? {
-            eprintln!("howdah: {} does not compile: see perl's message above", pool.application);
-            failed = true;
-        }
-    }
-    if failed {
+    let compiled = options
+        .pools()
+        .iter()
+        .map(|pool| look_at(options, pool, &perl))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let Some(compiled) = compiled.into_iter().collect::<Option<Vec<_>>>() else {
         return Ok(ExitCode::FAILURE);
-    }
+    };
     let mut out = io::stdout().lock();
-    for pool in &pools {
-        writeln!(out, "{} compiles with {}", pool.application, perl.program.display())?;
+    for what in compiled {
+        writeln!(out, "{what}")?;
     }
     for dir in &perl.library {
         writeln!(out, "Howdah's Perl modules: {}", dir.display())?;
@@ -40,6 +41,23 @@ pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitC
     writeln!(out)?;
     out.write_all(table(settings).as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What compiles, in a sentence. None when something does not, which was told then.
+fn look_at(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<Option<String>> {
+    let has_zygote = pool.cgi.as_ref().is_none_or(|cgi| cgi.mode == Mode::Keep);
+    if has_zygote && !compile(options, pool, perl)? {
+        eprintln!("howdah: {} does not compile: see perl's message above", pool.application);
+        return Ok(None);
+    }
+    let Some(spec) = options.scripts_of(pool, perl) else {
+        return Ok(Some(format!("{} compiles with {}", pool.application, perl.program.display())));
+    };
+    let findings = Findings::of(&spec).with_context(|| format!("cannot look at {}", spec.root.display()))?;
+    findings.doubts.iter().for_each(|doubt| eprintln!("howdah: {doubt}"));
+    findings.bad.iter().for_each(|bad| eprintln!("howdah: {bad}"));
+    let compiles = findings.bad.is_empty();
+    Ok(compiles.then(|| format!("{} compile: {}", pool.application, findings.counted())))
 }
 
 fn compile(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<bool> {

@@ -22,16 +22,21 @@ pub(crate) const KEEP: &str = "Howdah::CGI::Keep";
 impl Serve {
     /// What the host of a pool's scripts is told; none for a pool that has none.
     pub(crate) fn host(&self, pool: &Pool, perl: &Perl) -> Option<Spec> {
+        let is_kept = pool.cgi.as_ref().is_some_and(|cgi| cgi.mode == Mode::Keep);
+        self.scripts_of(pool, perl).filter(|_| !is_kept)
+    }
+
+    /// What a pool of scripts is, however they are run.
+    pub(crate) fn scripts_of(&self, pool: &Pool, perl: &Perl) -> Option<Spec> {
         let cgi = pool.cgi.as_ref()?;
         Some(Spec {
             control: Some(FIRST_FD),
             mount: pool.mount.clone().unwrap_or_default(),
             root: cgi.root.clone(),
             mode: match cgi.mode {
-                Mode::Auto => Choice::Auto,
                 Mode::Exec => Choice::Exec,
                 Mode::Fork => Choice::Fork,
-                Mode::Keep => return None,
+                Mode::Auto | Mode::Keep => Choice::Auto,
             },
             index: cgi.index.clone(),
             document_root: self.document_root(cgi),

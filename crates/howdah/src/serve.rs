@@ -357,8 +357,8 @@ fn after(ended: Result<Result<Ended, JoinError>, JoinError>) -> ExitCode {
     }
 }
 
-fn crew(pool: &Wanted) -> String {
-    let workers = pool.workers.count();
+fn crew(pools: &[Wanted]) -> String {
+    let workers: u32 = pools.iter().map(|pool| pool.workers.count()).sum();
     format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
 }
 
@@ -367,14 +367,15 @@ fn announce(options: &Serve, endpoints: &Endpoints) {
     let listeners = &endpoints.listeners;
     let pools = options.pools();
     let name = options.application();
-    let others = if options.has_first() { &pools[1..] } else { &pools };
+    // Without an application that has all that is mounted nowhere, there are only others.
+    let (first, others) = if options.has_first() { pools.split_at(1) } else { (&pools[..], &pools[..]) };
     for listener in listeners {
         let pid = std::process::id();
-        let crew = if options.has_first() { format!(" with {}", crew(&pools[0])) } else { String::new() };
-        log::announce(&format!("serving {name} on {}{crew} (pid {pid})", listener.shown()));
+        log::announce(&format!("serving {name} on {} with {} (pid {pid})", listener.shown(), crew(first)));
     }
     for pool in others {
-        log::announce(&format!("serving {} at {} with {}", pool.application, pool.name, crew(pool)));
+        let crew = crew(std::slice::from_ref(pool));
+        log::announce(&format!("serving {} at {} with {crew}", pool.application, pool.name));
     }
     let pages: Vec<String> = options.status.pages().into_iter().map(|place| place.path).collect();
     for listener in &endpoints.pages {

@@ -39,7 +39,7 @@ impl fmt::Display for Mode {
 
 /// What holds for the scripts of all mounts.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "CGI")]
+#[command(next_help_heading = "Application")]
 pub(crate) struct Cgi {
     /// CGI scripts below PATH, in a directory or one alone (repeatable)
     ///
@@ -50,30 +50,30 @@ pub(crate) struct Cgi {
     pub(crate) cgi: Vec<Scripts>,
 
     /// How scripts are run
-    #[arg(long, value_name = "MODE", default_value = "auto")]
+    #[arg(long, hide_short_help = true, value_name = "MODE", default_value = "auto")]
     pub(crate) cgi_mode: Mode,
 
     /// Variable for all scripts (repeatable)
     ///
     /// Those that say what was requested are the server's own.
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, hide_short_help = true, value_name = "NAME=VALUE")]
     pub(crate) cgi_env: Vec<Variable>,
 
     /// Variable of the server's own environment that scripts have, too (repeatable)
     ///
     /// PATH is passed on in any case. HTTP_AUTHORIZATION has the field Authorization passed on, which is otherwise kept from
     /// scripts. Several may be joined by commas.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, hide_short_help = true, value_name = "NAME", value_delimiter = ',')]
     pub(crate) cgi_pass: Vec<Passed>,
 
     /// Script that answers for a directory (repeatable)
     ///
     /// Several may be joined by commas; the first that is there answers. Without it a directory is 403.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = index)]
+    #[arg(long, hide_short_help = true, value_name = "NAME", value_delimiter = ',', value_parser = index)]
     pub(crate) cgi_index: Vec<String>,
 
     /// DOCUMENT_ROOT, and what PATH_TRANSLATED lies below [default: the directory of the scripts]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, hide_short_help = true, value_name = "DIR")]
     pub(crate) document_root: Option<PathBuf>,
 }
 

@@ -1,0 +1,140 @@
+//! Compiles every Perl script of a mount, as its `#!` line wants it: what is wrong with one is told before somebody asks for it.
+//!
+//! Scripts are those that a request could reach, by the same rules; directories behind symbolic links are left out, since what is
+//! there is there twice, or is a circle.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use howdah_cgi::place::{Mount, Perl, Script};
+use howdah_cgi::spec::Spec;
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Findings {
+    /// Perl scripts that compile.
+    pub(super) good: usize,
+    /// Scripts of other languages, which nobody can look at.
+    pub(super) others: usize,
+    /// A message for each that does not compile.
+    pub(super) bad: Vec<String>,
+    /// What is no script, but was meant for one.
+    pub(super) doubts: Vec<String>,
+}
+
+impl Findings {
+    /// In the order of their names.
+    pub(super) fn of(spec: &Spec) -> std::io::Result<Self> {
+        let mount = Mount::open(spec)?;
+        let mut paths = vec![Vec::new()];
+        if spec.root.is_dir() {
+            paths.clear();
+            collect(&spec.root, b"", &mut paths);
+        }
+        let mut findings = Self::default();
+        for path in paths {
+            findings.add(&mount, spec, &path);
+        }
+        Ok(findings)
+    }
+
+    /// For a sentence.
+    pub(super) fn counted(&self) -> String {
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let good = format!("{} Perl script{}", self.good, plural(self.good));
+        match self.others {
+            0 => good,
+            others => format!("{good}, and {others} other program{}", plural(others)),
+        }
+    }
+
+    fn add(&mut self, mount: &Mount, spec: &Spec, path: &[u8]) {
+        match mount.find(&[spec.mount.trim_end_matches('/').as_bytes(), path].concat()) {
+            Ok(Script { perl: None, .. }) => self.others += 1,
+            Ok(script) => match compile(&script) {
+                Ok(()) => self.good += 1,
+                Err(why) => self.bad.push(format!("{}: {why}", script.filename.display())),
+            },
+            Err(refusal) => {
+                let file =
+                    spec.root.join(OsString::from_vec(path.strip_prefix(b"/").unwrap_or(path).to_vec()));
+                if fs::read(file).is_ok_and(|content| content.starts_with(b"#!")) {
+                    self.doubts.push(refusal.reason);
+                }
+            }
+        }
+    }
+}
+
+/// Paths of all files below a directory, as requests have them.
+fn collect(directory: &Path, above: &[u8], paths: &mut Vec<Vec<u8>>) {
+    let mut entries: Vec<_> = fs::read_dir(directory).into_iter().flatten().flatten().collect();
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let name = entry.file_name().into_vec();
+        let path = [above, b"/", &name].concat();
+        match entry.file_type() {
+            _ if name.starts_with(b".") => {}
+            Ok(kind) if kind.is_dir() => collect(&entry.path(), &path, paths),
+            Ok(_) => paths.push(path),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Perl's message, if it has one.
+fn compile(script: &Script) -> Result<(), String> {
+    let Some(Perl { program, switches }) = &script.perl else { return Ok(()) };
+    let switches = switches.iter().map(|switch| OsString::from_vec(switch.to_bytes().to_vec()));
+    let mut command = Command::new(program);
+    command.args(switches).arg("-c").arg(&script.filename).current_dir(&script.directory);
+    command.env("GATEWAY_INTERFACE", "CGI/1.1").stdin(Stdio::null()).stdout(Stdio::null());
+    let output = command
+        .output()
+        .map_err(|error| format!("{}, which its #! line names: {error}", program.display()))?;
+    let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+    if output.status.success() { Ok(()) } else { Err(said) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn each_perl_script_that_a_request_could_reach_is_compiled() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str, mode: u32| {
+            let file = root.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(&file, text).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        write("good.pl", "#!/usr/bin/env perl\nuse strict; print 1;\n", 0o755);
+        write("taint.pl", "#!/usr/bin/perl -T\nBEGIN { die 'no taint' if !${^TAINT} }\n", 0o755);
+        write("sub/near.pl", "#!/usr/bin/perl\nBEGIN { die 'elsewhere' if !-e 'near.pl' }\n", 0o755);
+        write("bad.pl", "#!/usr/bin/perl -w\nuse strict;\n$x = 1;\n", 0o755);
+        write("lost.pl", "#!/no/such/perl5.8\n", 0o755);
+        write("shell.cgi", "#!/bin/sh\n", 0o755);
+        write("forgotten.pl", "#!/usr/bin/perl\n", 0o644);
+        write(".hidden.pl", "#!/usr/bin/perl\ndie(\n", 0o755);
+        write("image.png", "\x7fPNG", 0o644);
+        symlink("..", root.path().join("sub/circle")).unwrap();
+        let spec = Spec { mount: "/c".into(), root: root.path().to_owned(), ..Spec::default() };
+        let findings = Findings::of(&spec).unwrap();
+        assert_eq!(findings.counted(), "3 Perl scripts, and 1 other program");
+        let bad = findings.bad.join("|").replace(&root.path().display().to_string(), "");
+        assert!(bad.starts_with("/bad.pl: Global symbol \"$x\" requires explicit package name"), "{bad}");
+        assert!(bad.contains(" at /bad.pl line 3.\n"), "{bad}");
+        assert!(bad.contains("|/lost.pl: /no/such/perl5.8, which its #! line names: No such file"), "{bad}");
+        let shown = root.path().join("forgotten.pl");
+        assert_eq!(findings.doubts, [format!("{} is not executable: see chmod +x", shown.display())]);
+
+        let one = Spec { root: root.path().join("good.pl"), ..spec };
+        assert_eq!(Findings::of(&one).unwrap(), Findings { good: 1, ..Findings::default() });
+    }
+}
