@@ -62,7 +62,7 @@ lint: deps ## rustfmt, clippy, licences, imports, C warnings, perltidy, perlcrit
 	tools/lint-licences
 	tools/lint-rooms
 	$(CARGO) test --locked --quiet -p howdah-wire --test header
-	$(CC) -fsyntax-only -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Werror $(shell $(PERL) -MExtUtils::Embed -e ccopts) -Ixs xs/*.c
+	$(CC) -fsyntax-only -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Werror $(shell $(PERL) -MExtUtils::Embed -e ccopts) -Ixs xs/*.c xs-fork/*.c
 	tools/lint-perl
 
 fmt: ## rewrite Rust and Perl files in the house's format

@@ -214,6 +214,21 @@ typedef uint64_t AtomicU64;
 #define ZYGOTE_SIGNALS 64
 
 /*
+ Longest packet on the socket between them, in bytes. A request whose environment does not fit is executed instead.
+ */
+#define SCRIPT_PACKET (256 * 1024)
+
+/*
+ Descriptors of a launch: standard input, output and error.
+ */
+#define SCRIPT_DESCRIPTORS 3
+
+/*
+ The kind of a launch. A change of its form changes the number.
+ */
+#define SCRIPT_LAUNCH 1
+
+/*
  Kind of a [`Message`] on a worker's channel.
  */
 enum MessageKind
@@ -472,6 +487,45 @@ enum ZygoteReport
 typedef enum ZygoteReport ZygoteReport;
 #else
 typedef uint32_t ZygoteReport;
+#endif // __STDC_VERSION__ >= 202311L
+
+/*
+ What the zygote of a script reports.
+ */
+enum ScriptReport
+#if __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // __STDC_VERSION__ >= 202311L
+ {
+  /*
+   Its module fits this perl, which is about to compile the script.
+   */
+  SCRIPT_REPORT_LOADED = 1,
+  /*
+   The script is compiled. Text: the files that it has loaded, each with a NUL behind it.
+   */
+  SCRIPT_REPORT_READY = 2,
+  /*
+   It does not compile, and the zygote exits. Text: as with ready.
+   */
+  SCRIPT_REPORT_FAILED = 3,
+  /*
+   It cannot be forked, and the zygote exits: it is to be executed. Text: why.
+   */
+  SCRIPT_REPORT_UNFIT = 4,
+  /*
+   A process was forked. Value: its id.
+   */
+  SCRIPT_REPORT_FORKED = 5,
+  /*
+   None was forked. Value: the kernel's number for the reason.
+   */
+  SCRIPT_REPORT_REFUSED = 6,
+};
+#if __STDC_VERSION__ >= 202311L
+typedef enum ScriptReport ScriptReport;
+#else
+typedef uint32_t ScriptReport;
 #endif // __STDC_VERSION__ >= 202311L
 
 /*
@@ -881,6 +935,43 @@ typedef struct ReportRecord {
    */
   int32_t status;
 } ReportRecord;
+
+/*
+ A process of the script is wanted, in this machine's byte order. Behind it stand `length` bytes: first the arguments,
+ then the variables of the environment as `NAME=VALUE`, each with a NUL behind it.
+ */
+typedef struct LaunchRecord {
+  /*
+   [`SCRIPT_LAUNCH`].
+   */
+  uint32_t kind;
+  /*
+   How many arguments there are.
+   */
+  uint32_t arguments;
+  /*
+   How many variables there are.
+   */
+  uint32_t variables;
+  /*
+   Bytes of text.
+   */
+  uint32_t length;
+} LaunchRecord;
+
+/*
+ A report, in this machine's byte order; text of the kinds that have any stands behind it.
+ */
+typedef struct ScriptRecord {
+  /*
+   A [`ScriptReport`].
+   */
+  uint32_t kind;
+  /*
+   Forked: the process id. Refused: an errno. Else 0.
+   */
+  int32_t value;
+} ScriptRecord;
 
 /*
  Uses the segment mapped at `base`, from now on instead of one attached before. 0 when it fits, 1 when it is of another

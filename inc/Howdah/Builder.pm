@@ -9,6 +9,7 @@ use File::Basename qw(dirname);
 use File::Copy ();
 use File::Path qw(mkpath);
 use File::Spec::Functions qw(catfile);
+use Howdah::ForkObject;
 use Howdah::Install;
 use Howdah::Rust;
 use Module::Build;
@@ -24,6 +25,7 @@ sub ACTION_code {
     _replace(Howdah::Rust::product('howdah'), 'bin/howdah');
     $self->extra_linker_flags(Howdah::Rust::product('libhowdah_wire.a'), _linker_flags(), @SYSTEM_LIBRARIES);
     $self->SUPER::ACTION_code(@_);
+    Howdah::ForkObject::build($self);
 }
 
 # howdah(1) comes from the declarations of the options, not from POD.

@@ -14,6 +14,7 @@
 //! worker, inquiry, attention a worker's steps in its own cell; what it is asked there; news for a front thread
 //! layout                     every byte, declared once: the C header `xs/wire.h` is generated from it and from c_abi
 //! zygote                     what front and zygote say to each other, declared for the same header
+//! script                     what the host of CGI scripts and the zygote of a script say to each other, likewise
 //! sync, model                atomics, and those that loom puts in their place
 //! ```
 //!
@@ -43,6 +44,7 @@ pub mod attention;
 
 pub mod layout;
 pub mod zygote;
+pub mod script;
 
 mod sync;
 #[cfg(loom)]
@@ -54,6 +56,7 @@ pub use report::{REPORT_MOST, REPORT_NONE, reported};
 pub use request::{RequestReader, RequestWriter};
 pub use response::{Answer, Outgoing};
 pub use roster::Roster;
+pub use script::*;
 pub use segment::Segment;
 pub use shape::{Offsets, Shape, ShapeError};
 pub use work::{Post, Work};

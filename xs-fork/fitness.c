@@ -1,0 +1,127 @@
+/*
+ * Whether a compiled script can be forked, and what its descriptors become in each process. A process of its own has
+ * descriptors whose offset nobody else moves, so each file is opened anew. What cannot be had anew for each request, as
+ * a connection or a thread, makes the script unfit: the host executes it then, and says why in the log.
+ */
+#include "fork.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct stat standard[3];
+static char reason[160];
+
+static void make(pTHX_ int number, int fd) {
+    if (fd < 0 || dup2(fd, number) < 0)
+        croak("cannot make standard input and output of a script's zygote: %s", strerror(errno));
+    close(fd);
+}
+
+/* While the script is compiled it finds an empty input, and its output is kept. Both can be told from any other file. */
+void hf_open_standard(pTHX) {
+    make(aTHX_ 0, memfd_create("input", MFD_CLOEXEC));
+    make(aTHX_ 1, memfd_create("output", MFD_CLOEXEC));
+    hf.output = fcntl(1, F_DUPFD_CLOEXEC, hf.control);
+    for (int number = 0; number < 3; number++)
+        fstat(number, &standard[number]);
+}
+
+static const char *because(const char *what) {
+    snprintf(reason, sizeof reason, "%s while it is compiled", what);
+    return reason;
+}
+
+static const char *descriptor_reason(int fd, const char *what) {
+    snprintf(reason, sizeof reason, "it has %s at descriptor %d once it is compiled", what, fd);
+    return reason;
+}
+
+static int count_entries(const char *path) {
+    DIR *directory = opendir(path);
+    int count = 0;
+    while (directory && readdir(directory))
+        count++;
+    if (directory)
+        closedir(directory);
+    return count - 2; /* . and .. */
+}
+
+static bool has_children(void) {
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+static bool has_alarm(void) {
+    struct itimerval timer;
+    return getitimer(ITIMER_REAL, &timer) == 0 && timerisset(&timer.it_value);
+}
+
+/* 0 to 2 when it is, or is a copy of, what was there before the script; else -1. */
+static int which_standard(const struct stat *found) {
+    for (int number = 0; number < 3; number++)
+        if (found->st_dev == standard[number].st_dev && found->st_ino == standard[number].st_ino)
+            return number;
+    return -1;
+}
+
+static bool can_be_opened(const struct stat *found) {
+    return S_ISREG(found->st_mode) || S_ISDIR(found->st_mode) || S_ISCHR(found->st_mode);
+}
+
+static bool opens(const struct hf_descriptor *descriptor) {
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor->fd);
+    int fd = open(path, (descriptor->flags & ~O_CREAT) | O_CLOEXEC);
+    return fd >= 0 && close(fd) == 0;
+}
+
+static const char *add(int fd) {
+    struct stat found;
+    if (fstat(fd, &found) != 0)
+        return NULL;
+    if (hf.count == HF_MOST_DESCRIPTORS)
+        return descriptor_reason(fd, "too many files");
+    struct hf_descriptor *descriptor = &hf.descriptors[hf.count++];
+    *descriptor = (struct hf_descriptor){.fd = fd,
+                                         .standard = which_standard(&found),
+                                         .flags = fcntl(fd, F_GETFL),
+                                         .close_on_exec = fcntl(fd, F_GETFD) & FD_CLOEXEC,
+                                         .position = lseek(fd, 0, SEEK_CUR)};
+    if (descriptor->standard >= 0)
+        return NULL;
+    if (!can_be_opened(&found))
+        return descriptor_reason(fd, S_ISSOCK(found.st_mode) ? "a connection" : "something that is no file");
+    return opens(descriptor) ? NULL : descriptor_reason(fd, "a file that cannot be opened again");
+}
+
+static const char *look_at_descriptors(void) {
+    DIR *directory = opendir("/proc/self/fd");
+    const char *found = NULL;
+    struct dirent *entry;
+    if (!directory)
+        return "its descriptors cannot be seen: there is no /proc";
+    while (!found && (entry = readdir(directory))) {
+        int fd = atoi(entry->d_name);
+        if (*entry->d_name != '.' && fd != dirfd(directory) && fd != hf.control && fd != hf.output)
+            found = add(fd);
+    }
+    closedir(directory);
+    return found;
+}
+
+/* Why the script cannot be forked; NULL when it can. */
+const char *hf_unfit(pTHX) {
+    hf.printed = lseek(hf.output, 0, SEEK_END);
+    if (count_entries("/proc/self/task") > 1)
+        return because("it starts a thread");
+    if (has_children())
+        return because("it starts a process");
+    if (has_alarm())
+        return because("it sets an alarm");
+    return look_at_descriptors();
+}
