@@ -116,7 +116,8 @@ static char *set_arguments(pTHX_ U32 count, char *text) {
 /* Signals that came to the zygote are none of the request's. */
 static void forget_signals(pTHX) {
     PL_sig_pending = 0;
-    Zero(PL_psig_pend, SIG_SIZE, int);
+    if (PL_psig_pend) /* perl has the table once the script has said anything of signals */
+        Zero(PL_psig_pend, SIG_SIZE, int);
 }
 
 void hf_begin(pTHX_ const struct hf_launch *launch) {

@@ -14,7 +14,43 @@
 #include <unistd.h>
 
 static struct stat standard[3];
+static struct stat inherited[HF_MOST_DESCRIPTORS];
+static int inherited_count;
 static char reason[160];
+
+/* Calls `look` with each of the script's descriptors until it returns a reason, and returns that. */
+static const char *each_descriptor(const char *(*look)(int fd)) {
+    DIR *directory = opendir("/proc/self/fd");
+    const char *found = NULL;
+    struct dirent *entry;
+    if (!directory)
+        return "its descriptors cannot be seen: there is no /proc";
+    while (!found && (entry = readdir(directory))) {
+        int fd = atoi(entry->d_name);
+        if (*entry->d_name != '.' && fd != dirfd(directory) && fd != hf.control && fd != hf.output)
+            found = look(fd);
+    }
+    closedir(directory);
+    return found;
+}
+
+/* What the host itself was started with, and a script that is executed has, too. */
+static const char *note_inherited(int fd) {
+    if (inherited_count < HF_MOST_DESCRIPTORS && fstat(fd, &inherited[inherited_count]) == 0)
+        inherited_count++;
+    return NULL;
+}
+
+static bool is_same(const struct stat *one, const struct stat *other) {
+    return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
+}
+
+static bool is_inherited(const struct stat *found) {
+    for (int at = 0; at < inherited_count; at++)
+        if (is_same(found, &inherited[at]))
+            return true;
+    return false;
+}
 
 static void make(pTHX_ int number, int fd) {
     if (fd < 0 || dup2(fd, number) < 0)
@@ -29,6 +65,7 @@ void hf_open_standard(pTHX) {
     hf.output = fcntl(1, F_DUPFD_CLOEXEC, hf.control);
     for (int number = 0; number < 3; number++)
         fstat(number, &standard[number]);
+    each_descriptor(note_inherited);
 }
 
 static const char *because(const char *what) {
@@ -64,7 +101,7 @@ static bool has_alarm(void) {
 /* 0 to 2 when it is, or is a copy of, what was there before the script; else -1. */
 static int which_standard(const struct stat *found) {
     for (int number = 0; number < 3; number++)
-        if (found->st_dev == standard[number].st_dev && found->st_ino == standard[number].st_ino)
+        if (is_same(found, &standard[number]))
             return number;
     return -1;
 }
@@ -84,6 +121,9 @@ static const char *add(int fd) {
     struct stat found;
     if (fstat(fd, &found) != 0)
         return NULL;
+    bool stays = !can_be_opened(&found) && which_standard(&found) < 0 && is_inherited(&found);
+    if (stays)
+        return NULL;
     if (hf.count == HF_MOST_DESCRIPTORS)
         return descriptor_reason(fd, "too many files");
     struct hf_descriptor *descriptor = &hf.descriptors[hf.count++];
@@ -99,21 +139,6 @@ static const char *add(int fd) {
     return opens(descriptor) ? NULL : descriptor_reason(fd, "a file that cannot be opened again");
 }
 
-static const char *look_at_descriptors(void) {
-    DIR *directory = opendir("/proc/self/fd");
-    const char *found = NULL;
-    struct dirent *entry;
-    if (!directory)
-        return "its descriptors cannot be seen: there is no /proc";
-    while (!found && (entry = readdir(directory))) {
-        int fd = atoi(entry->d_name);
-        if (*entry->d_name != '.' && fd != dirfd(directory) && fd != hf.control && fd != hf.output)
-            found = add(fd);
-    }
-    closedir(directory);
-    return found;
-}
-
 /* Why the script cannot be forked; NULL when it can. */
 const char *hf_unfit(pTHX) {
     hf.printed = lseek(hf.output, 0, SEEK_END);
@@ -123,5 +148,5 @@ const char *hf_unfit(pTHX) {
         return because("it starts a process");
     if (has_alarm())
         return because("it sets an alarm");
-    return look_at_descriptors();
+    return each_descriptor(add);
 }

@@ -47,6 +47,8 @@ static void leave_unfit(const char *why) {
     leave();
 }
 
+#define ENDS "it ends while it is compiled"
+
 /* perl ends before the script was compiled. One that has printed an answer meanwhile gives it when it is executed. */
 static void ended(pTHX_ void *unused) {
     PERL_UNUSED_VAR(unused);
@@ -54,7 +56,7 @@ static void ended(pTHX_ void *unused) {
         return;
     PerlIO_flush(PerlIO_stdout());
     if (lseek(hf.output, 0, SEEK_END) > 0 || STATUS_EXIT == 0)
-        leave_unfit("it ends while it is compiled, with an answer");
+        leave_unfit(ENDS);
     report_files(aTHX_ SCRIPT_REPORT_FAILED);
 }
 
@@ -84,7 +86,7 @@ XS(hold) {
     dXSARGS;
     PERL_UNUSED_VAR(items);
     struct hf_launch launch;
-    const char *unfit = hf_unfit(aTHX);
+    const char *unfit = PL_main_root ? hf_unfit(aTHX) : ENDS; /* a block has called exit(0) */
     if (unfit)
         leave_unfit(unfit);
     hf_watch_for_question(aTHX);

@@ -16,7 +16,7 @@ use crate::reply::{Reply, fail, refuse};
 use crate::request::Request;
 use crate::say::{Errors, Level, Lines, Who};
 use crate::seat::Seat;
-use crate::start::{Launch, Mode, Starter};
+use crate::start::{Fault, Launch, Mode, Starter};
 
 /// What all workers of a host have in common.
 pub(crate) struct House {
@@ -95,14 +95,23 @@ impl Bench<'_> {
         };
         let started = stdin.and_then(|stdin| {
             let (launch, pipes) = launch(script, arguments(request), environment, stdin)?;
-            Ok((self.house.starter.start(launch)?, pipes))
+            Ok((launch, pipes))
+        });
+        let given_up = || self.seat.is_killed() || self.seat.is_asked();
+        let started = started.map_err(Fault::from).and_then(|(launch, pipes)| {
+            Ok((self.house.starter.start(launch, &given_up)?, pipes))
         });
         let (running, pipes) = match started {
             Ok(started) => started,
-            Err(error) => {
-                let said = format!("cannot be run: {error}{}\n", hint(&error));
-                self.house.errors.say(Level::Error, &who, &[&name, &b": "[..], said.as_bytes()].concat());
-                fail(&mut work);
+            Err(fault) => {
+                let said = format!("{fault}{}\n", hint(&fault));
+                let mut lines = Lines::of(&name);
+                let said = lines.take(said.as_bytes()).unwrap_or_default();
+                self.house.errors.say(Level::Error, &who, &said);
+                match fault.status() {
+                    500 => fail(&mut work),
+                    status => refuse(&mut work, status, bodyless),
+                }
                 self.finish(&mut work);
                 return Outcome::Answered;
             }
@@ -159,7 +168,8 @@ fn launch(
 }
 
 /// Where an error of the kernel's says little.
-fn hint(error: &std::io::Error) -> &'static str {
+fn hint(fault: &Fault) -> &'static str {
+    let Fault::System(error) = fault else { return "" };
     match error.raw_os_error() {
         Some(libc_number::ENOENT) => {
             "; is the program there that its #! line names, and has that line no CR at its end?"

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub(super) const LONGEST: usize = 256;
 
 /// A perl as a `#!` line names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Perl {
     /// The program; a bare name is one in PATH, as of `/usr/bin/env perl`.
     pub program: PathBuf,

@@ -1,40 +1,48 @@
 //! A script becomes a process: what is needed for that, and what is known of it from then on.
 
+pub mod fork;
 mod exec;
 mod launch;
-
-use std::io;
 
 use crate::place::Script;
 use crate::spec::{Choice, Spec};
 
+use fork::{Forks, Limits, Log, Outcome};
+pub use fork::Fault;
 pub use launch::{Launch, Mode, Running};
 
 /// Starts processes, each as its script wants it.
 #[derive(Debug)]
 pub struct Starter {
     choice: Choice,
+    forks: Forks,
 }
 
 impl Starter {
-    /// By the specification.
+    /// By the specification. What is to be said of a script, and is not the fault of one request, goes to `log`.
     #[must_use]
-    pub fn new(spec: &Spec) -> Self {
-        Self { choice: spec.mode }
+    pub fn new(spec: &Spec, log: Log) -> Self {
+        let forks = Forks::new(spec.perl.clone(), spec.inc.clone(), Limits::default(), log);
+        Self { choice: spec.mode, forks }
     }
 
-    /// How a script is run.
+    /// How a script is run, if nothing about it keeps it from being forked.
     #[must_use]
     pub fn mode(&self, script: &Script) -> Mode {
-        let _ = (self.choice, script);
-        Mode::Exec
+        if self.choice != Choice::Exec && script.perl.is_some() { Mode::Fork } else { Mode::Exec }
     }
 
-    /// Starts a process.
+    /// Starts a process; `given_up` is asked whether anybody still waits for it.
     ///
     /// # Errors
-    /// The kernel's: NotFound also when the program on its `#!` line is not there.
-    pub fn start(&self, launch: Launch) -> io::Result<Running> {
-        exec::execute(launch)
+    /// [`Fault`] says why there is none: NotFound also when the program on its `#!` line is not there.
+    pub fn start(&self, launch: Launch, given_up: &dyn Fn() -> bool) -> Result<Running, Fault> {
+        if self.mode(&launch.script) == Mode::Exec {
+            return Ok(exec::execute(launch)?);
+        }
+        match self.forks.start(launch, given_up)? {
+            Outcome::Forked(running) => Ok(running),
+            Outcome::Execute(launch) => Ok(exec::execute(*launch)?),
+        }
     }
 }

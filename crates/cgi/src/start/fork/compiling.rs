@@ -1,0 +1,174 @@
+//! What happens until a script is compiled: perl is started, and either stops behind the script's last line and says so,
+//! or ends, or takes too long. What it writes to standard error meanwhile is kept: the reason, or warnings.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use howdah_sys::{recv_with_fds, socketpair_seqpacket};
+use howdah_wire::SCRIPT_PACKET;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::PidfdFlags;
+
+use super::message::{self, Report};
+use super::zygote::Process;
+
+/// Of what perl says while it compiles, so much is kept.
+const MOST_TEXT: usize = 64 * 1024;
+
+/// What has become of a perl.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    pub(super) end: End,
+    /// What it has written to standard error.
+    pub(super) text: String,
+}
+
+#[derive(Debug)]
+pub(super) enum End {
+    /// It waits for launches, and has loaded these files.
+    Ready(Process, OwnedFd, Vec<PathBuf>),
+    /// The script does not compile; these files were loaded.
+    Failed(Vec<PathBuf>),
+    /// The script is to be executed, for this reason.
+    Unfit(String),
+    /// It was given up.
+    Slow,
+}
+
+struct Compiling {
+    process: Process,
+    pidfd: OwnedFd,
+    socket: OwnedFd,
+    // No more comes from there.
+    silent: bool,
+    errors: File,
+    text: Vec<u8>,
+    loaded: bool,
+    failed: Option<Vec<PathBuf>>,
+}
+
+/// Starts `command` and waits for what becomes of it, for `limit` at most.
+///
+/// # Errors
+/// It cannot be started.
+pub(super) fn compile(command: Command, limit: Duration) -> io::Result<Compiled> {
+    let until = Instant::now() + limit;
+    let mut compiling = Compiling::start(command)?;
+    let end = loop {
+        if let Some(end) = compiling.step(until)? {
+            break end;
+        }
+    };
+    compiling.hear();
+    let text = String::from_utf8_lossy(&compiling.text).trim_end().to_owned();
+    let Compiling { process, socket, .. } = compiling;
+    let end = match end {
+        Step::Ready(files) => End::Ready(process, socket, files),
+        Step::Failed(files) => End::Failed(files),
+        Step::Unfit(reason) => End::Unfit(reason),
+        Step::Slow => End::Slow,
+    };
+    Ok(Compiled { end, text })
+}
+
+enum Step {
+    Ready(Vec<PathBuf>),
+    Failed(Vec<PathBuf>),
+    Unfit(String),
+    Slow,
+}
+
+impl Compiling {
+    fn start(mut command: Command) -> io::Result<Self> {
+        let (socket, theirs) = socketpair_seqpacket()?;
+        // As far as the kernel allows.
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SCRIPT_PACKET);
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(&theirs, SCRIPT_PACKET);
+        let (errors, theirs_for_errors) = io::pipe()?;
+        rustix::io::ioctl_fionbio(&errors, true)?;
+        command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::from(theirs_for_errors));
+        let process = Process::new(command.spawn()?);
+        let pidfd = rustix::process::pidfd_open(process.pid(), PidfdFlags::empty())?;
+        let errors = File::from(OwnedFd::from(errors));
+        Ok(Self {
+            process,
+            pidfd,
+            socket,
+            silent: false,
+            errors,
+            text: Vec::new(),
+            loaded: false,
+            failed: None,
+        })
+    }
+
+    /// Waits for news; the end, when there is one.
+    fn step(&mut self, until: Instant) -> io::Result<Option<Step>> {
+        let (news, ended) = self.wait(until)?;
+        self.hear();
+        if !news && !ended {
+            return Ok((Instant::now() >= until).then_some(Step::Slow));
+        }
+        while let Some(report) = self.report() {
+            match report {
+                Report::Loaded => self.loaded = true,
+                Report::Ready(files) => return Ok(Some(Step::Ready(files))),
+                Report::Failed(files) => self.failed = Some(files),
+                Report::Unfit(reason) => return Ok(Some(Step::Unfit(reason))),
+                Report::Forked(_) | Report::Refused(_) => {}
+            }
+        }
+        Ok(ended.then(|| self.ended()))
+    }
+
+    fn ended(&mut self) -> Step {
+        if !self.loaded {
+            return Step::Unfit("this perl does not load Howdah::CGI::Fork".into());
+        }
+        Step::Failed(self.failed.take().unwrap_or_default())
+    }
+
+    /// Whether there is a packet, and whether the process has ended.
+    fn wait(&self, until: Instant) -> io::Result<(bool, bool)> {
+        let wanted = if self.silent { PollFlags::empty() } else { PollFlags::IN };
+        let mut ready = [
+            PollFd::from_borrowed_fd(self.pidfd.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.errors.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.socket.as_fd(), wanted),
+        ];
+        // A closed socket or pipe stays ready: the process's end is all that is left to wait for.
+        let watched = if self.silent { &mut ready[..1] } else { &mut ready[..] };
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(watched, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok((!self.silent && !ready[2].revents().is_empty(), !ready[0].revents().is_empty()))
+    }
+
+    fn report(&mut self) -> Option<Report> {
+        let mut packet = vec![0; SCRIPT_PACKET];
+        match recv_with_fds(&self.socket, &mut packet) {
+            Ok((0, _)) => {
+                self.silent = true;
+                None
+            }
+            Ok((length, _)) => message::report(&packet[..length]),
+            Err(_) => None,
+        }
+    }
+
+    /// Reads what there is on standard error.
+    fn hear(&mut self) {
+        let mut piece = [0; 4096];
+        while let Ok(length @ 1..) = self.errors.read(&mut piece) {
+            let room = MOST_TEXT.saturating_sub(self.text.len());
+            self.text.extend_from_slice(&piece[..length.min(room)]);
+        }
+    }
+}

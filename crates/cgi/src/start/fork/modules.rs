@@ -1,0 +1,70 @@
+//! Where the two files are that a script's zygote needs of Howdah: Howdah/CGI/Fork.pm and the object that it loads. perl
+//! knows; it is asked once.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Modules {
+    perl: PathBuf,
+    inc: Vec<PathBuf>,
+    preamble: OnceLock<Result<OsString, String>>,
+}
+
+/// Prints the first of each that @INC has.
+const FIND: &str = "for my $file (qw(Howdah/CGI/Fork.pm auto/Howdah/CGI/Fork/Fork.so)) {\
+    my ($found) = grep { -e } map { qq($_/$file) } @INC; print $found // '', qq(\\0) }";
+
+impl Modules {
+    pub(super) fn new(perl: PathBuf, inc: Vec<PathBuf>) -> Self {
+        Self { perl, inc, preamble: OnceLock::new() }
+    }
+
+    /// perl's argument that stops it behind the script's last line. It names no module, so that %INC has none and no
+    /// directory has to be in @INC.
+    ///
+    /// # Errors
+    /// The text says why there is none.
+    pub(super) fn preamble(&self) -> Result<&OsString, &String> {
+        self.preamble.get_or_init(|| self.find()).as_ref()
+    }
+
+    fn find(&self) -> Result<OsString, String> {
+        let perl = self.perl.display();
+        let printed = self.ask().map_err(|error| format!("cannot run {perl}: {error}"))?;
+        let mut found = printed.split(|&byte| byte == 0).filter(|path| !path.is_empty());
+        let (Some(module), Some(object)) = (found.next(), found.next()) else {
+            return Err(format!(
+                "{perl} does not find Howdah/CGI/Fork.pm and its object: install Howdah for this perl"
+            ));
+        };
+        let text = [b"-M5;BEGIN{(require'", &*quoted(module), b"')->('", &*quoted(object), b"')}"].concat();
+        Ok(OsString::from_vec(text))
+    }
+
+    fn ask(&self) -> io::Result<Vec<u8>> {
+        let flags = self.inc.iter().map(|dir| {
+            let mut flag = OsString::from("-I");
+            flag.push(dir.as_os_str());
+            flag
+        });
+        Command::new(&self.perl).args(flags).args(["-e", FIND]).output().map(|output| output.stdout)
+    }
+}
+
+/// For a string of Perl between single quotes.
+fn quoted(path: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(path.len());
+    for &byte in path {
+        if matches!(byte, b'\'' | b'\\') {
+            text.push(b'\\');
+        }
+        text.push(byte);
+    }
+    text
+}
