@@ -131,11 +131,9 @@ static void tell(int question) {
     end_by_question();
 }
 
-/* Unless the script has said what is to be done. */
+/* From before the script is compiled, since that may hang, too. */
 void hf_watch_for_question(pTHX) {
-    struct sigaction now, ours = {.sa_handler = tell};
-    if (sigaction(SIGUSR2, NULL, &now) != 0 || now.sa_handler != SIG_DFL)
-        return;
+    struct sigaction ours = {.sa_handler = tell};
     interpreter = aTHX;
     /* nothing interrupts the answer but a fault in it, or the end */
     sigfillset(&ours.sa_mask);

@@ -89,7 +89,6 @@ XS(hold) {
     const char *unfit = PL_main_root ? hf_unfit(aTHX) : ENDS; /* a block has called exit(0) */
     if (unfit)
         leave_unfit(unfit);
-    hf_watch_for_question(aTHX);
     hf_title_zygote(aTHX);
     report_files(aTHX_ SCRIPT_REPORT_READY);
     hf_compare_environment(aTHX);
@@ -138,6 +137,7 @@ XS_EXTERNAL(howdah_fork_load) {
     hf_remove_traces(aTHX);
     add_block(aTHX);
     call_atexit(ended, NULL);
+    hf_watch_for_question(aTHX);
     hf_report(SCRIPT_REPORT_LOADED, 0, "", 0);
     XSRETURN_EMPTY;
 }

@@ -98,9 +98,9 @@ impl Bench<'_> {
             Ok((launch, pipes))
         });
         let given_up = || self.seat.is_killed() || self.seat.is_asked();
-        let started = started.map_err(Fault::from).and_then(|(launch, pipes)| {
-            Ok((self.house.starter.start(launch, &given_up)?, pipes))
-        });
+        let started = started
+            .map_err(Fault::from)
+            .and_then(|(launch, pipes)| Ok((self.house.starter.start(launch, &given_up)?, pipes)));
         let (running, pipes) = match started {
             Ok(started) => started,
             Err(fault) => {

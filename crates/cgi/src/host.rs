@@ -16,9 +16,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::environment::Environment;
 use crate::exchange::House;
-use crate::message::{Attach, Control, Order, Received, Report};
+use crate::message::{Attach, Control, Order, Received, Report, Secret};
 use crate::place::Mount;
-use crate::say::Errors;
+use crate::say::{Errors, Level, Who};
 use crate::seat::Seat;
 use crate::spec::Spec;
 use crate::start::Starter;
@@ -115,12 +115,21 @@ fn prepare(spec: &Spec, attach: Attach) -> Result<(House, Segment), String> {
     let house = House {
         mount,
         environment: Environment::new(spec),
-        starter: Starter::new(spec),
+        starter: Starter::new(spec, log_of(secret)),
         errors: Errors::new(secret),
         eventfds,
         null,
     };
     Ok((house, segment))
+}
+
+/// For what is to be said of a script and of no request.
+fn log_of(secret: Option<Secret>) -> Arc<dyn Fn(&Path, &str) + Send + Sync> {
+    let errors = Errors::new(secret);
+    Arc::new(move |script, line| {
+        let line = format!("{}: {line}\n", script.display());
+        errors.say(Level::Warn, &Who::host(), line.as_bytes());
+    })
 }
 
 fn open_null() -> io::Result<OwnedFd> {

@@ -17,7 +17,9 @@ pub(super) fn can_be_stopped(perl: &Perl) -> bool {
         let known = match word {
             b"-I" => words.next().is_some(),
             [b'-', b'I' | b'C', ..] => true,
-            [b'-', letters @ ..] => !letters.is_empty() && letters.iter().all(|letter| b"TtUWXw".contains(letter)),
+            [b'-', letters @ ..] => {
+                !letters.is_empty() && letters.iter().all(|letter| b"TtUWXw".contains(letter))
+            }
             _ => false,
         };
         if !known {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use howdah_sys::{recv_with_fds, socketpair_seqpacket};
+use howdah_sys::{Signal, recv_with_fds, socketpair_seqpacket};
 use howdah_wire::SCRIPT_PACKET;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::PidfdFlags;
@@ -18,6 +18,9 @@ use super::zygote::Process;
 
 /// Of what perl says while it compiles, so much is kept.
 const MOST_TEXT: usize = 64 * 1024;
+
+/// So long it may take to say where it stands.
+const QUESTION: Duration = Duration::from_millis(500);
 
 /// What has become of a perl.
 #[derive(Debug)]
@@ -111,7 +114,7 @@ impl Compiling {
         let (news, ended) = self.wait(until)?;
         self.hear();
         if !news && !ended {
-            return Ok((Instant::now() >= until).then_some(Step::Slow));
+            return Ok((Instant::now() >= until).then(|| self.slow()));
         }
         while let Some(report) = self.report() {
             match report {
@@ -130,6 +133,14 @@ impl Compiling {
             return Step::Unfit("this perl does not load Howdah::CGI::Fork".into());
         }
         Step::Failed(self.failed.take().unwrap_or_default())
+    }
+
+    /// It is asked where it stands: it says so on standard error, and ends.
+    fn slow(&mut self) -> Step {
+        let _ = rustix::process::kill_process(self.process.pid(), Signal::USR2);
+        let _ = self.wait(Instant::now() + QUESTION);
+        self.hear();
+        Step::Slow
     }
 
     /// Whether there is a packet, and whether the process has ended.

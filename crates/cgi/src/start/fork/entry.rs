@@ -7,11 +7,11 @@ use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use super::command;
 use super::compiling::{self, Compiled, End};
 use super::files::{self, Files};
-use super::zygote::Zygote;
-use super::command;
 use super::terms::{Fault, Limits, Log};
+use super::zygote::Zygote;
 use crate::place::{Perl, Version};
 use crate::start::launch::Launch;
 
@@ -81,7 +81,11 @@ impl Entry {
     }
 
     /// The script's zygote, as soon as there is one.
-    pub(super) fn obtain(self: &Arc<Self>, job: &Job<'_>, given_up: &dyn Fn() -> bool) -> Result<Found, Fault> {
+    pub(super) fn obtain(
+        self: &Arc<Self>,
+        job: &Job<'_>,
+        given_up: &dyn Fn() -> bool,
+    ) -> Result<Found, Fault> {
         let mut state = self.lock();
         loop {
             state.used = Instant::now();

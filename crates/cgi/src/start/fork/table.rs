@@ -4,15 +4,15 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use howdah_sys::Pid;
 use rustix::process::PidfdFlags;
 
 use super::entry::{Entry, Found, Job};
 use super::modules::Modules;
-use super::zygote::Trouble;
 use super::terms::{Fault, Limits, Log, Outcome};
+use super::zygote::Trouble;
 use super::{command, message};
 use crate::place::Perl;
 use crate::start::launch::{Launch, Mode, Running};
