@@ -21,7 +21,7 @@ use crate::place::Mount;
 use crate::say::{Errors, Level, Who};
 use crate::seat::Seat;
 use crate::spec::Spec;
-use crate::start::Starter;
+use crate::start::{Log, Starter};
 use crate::worker;
 
 /// The variable with the specification.
@@ -124,7 +124,7 @@ fn prepare(spec: &Spec, attach: Attach) -> Result<(House, Segment), String> {
 }
 
 /// For what is to be said of a script and of no request.
-fn log_of(secret: Option<Secret>) -> Arc<dyn Fn(&Path, &str) + Send + Sync> {
+fn log_of(secret: Option<Secret>) -> Log {
     let errors = Errors::new(secret);
     Arc::new(move |script, line| {
         let line = format!("{}: {line}\n", script.display());

@@ -7,8 +7,8 @@ mod launch;
 use crate::place::Script;
 use crate::spec::{Choice, Spec};
 
-pub use fork::Fault;
-use fork::{Forks, Limits, Log, Outcome};
+pub use fork::{Fault, Log};
+use fork::{Forks, Limits, Outcome};
 pub use launch::{Launch, Mode, Running};
 
 /// Starts processes, each as its script wants it.
