@@ -1,0 +1,4 @@
+#!/usr/bin/perl
+# A death before any output.
+use strict;
+die 'too early';

@@ -1,0 +1,7 @@
+package Trap::Module;
+use strict;
+use warnings;
+
+sub name { return __PACKAGE__ }
+
+1;

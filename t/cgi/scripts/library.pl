@@ -1,0 +1,4 @@
+# No package: the subs are those of whoever requires it.
+our $asked = $ENV{QUERY_STRING};
+sub greeting { return "hello $asked" }
+1;

@@ -1,0 +1,3 @@
+#!/usr/bin/perl
+# Prints nothing.
+exit 0;

@@ -1,0 +1,3 @@
+#!/usr/bin/perl -T
+# The switch -T.
+print "Content-Type: text/plain\n\ntaint: ${^TAINT}\n";
