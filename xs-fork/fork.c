@@ -86,6 +86,7 @@ XS(hold) {
     dXSARGS;
     PERL_UNUSED_VAR(items);
     struct hf_launch launch;
+    int error = errno; /* $! */
     const char *unfit = PL_main_root ? hf_unfit(aTHX) : ENDS; /* a block has called exit(0) */
     if (unfit)
         leave_unfit(unfit);
@@ -101,6 +102,7 @@ XS(hold) {
         else if (fork_for(aTHX_ & launch))
             break;
     }
+    errno = error;
     XSRETURN_EMPTY;
 }
 
@@ -129,6 +131,7 @@ XS_EXTERNAL(howdah_fork_load) {
     XS_APIVERSION_BOOTCHECK;
 #endif
     PERL_UNUSED_VAR(items);
+    int error = errno;
     hf.pid = getpid();
     take_control(aTHX);
     hf_open_standard(aTHX);
@@ -139,6 +142,7 @@ XS_EXTERNAL(howdah_fork_load) {
     call_atexit(ended, NULL);
     hf_watch_for_question(aTHX);
     hf_report(SCRIPT_REPORT_LOADED, 0, "", 0);
+    errno = error;
     XSRETURN_EMPTY;
 }
 

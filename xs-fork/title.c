@@ -4,6 +4,8 @@
  */
 #include "fork.h"
 
+#include <sys/prctl.h>
+
 #define LONGEST 4096
 
 static struct {
@@ -40,9 +42,16 @@ static void show(const char *text, size_t length) {
     memset(title.start + shown, 0, title.size - shown);
 }
 
+/* The kernel's name for a process that executes a script is the script's. */
+static void name_process(const char *path) {
+    const char *slash = strrchr(path, '/');
+    prctl(PR_SET_NAME, slash ? slash + 1 : path, 0, 0, 0);
+}
+
 void hf_title_zygote(pTHX) {
     char text[LONGEST];
-    int length = snprintf(text, sizeof text, "howdah: cgi zygote %s", SvPV_nolen(get_sv("0", 0)));
+    int length = snprintf(text, sizeof text, "howdah: cgi zygote %s", PL_origfilename);
+    name_process(PL_origfilename);
     show(text, length < (int)sizeof text ? (size_t)length : sizeof text - 1);
 }
 

@@ -52,4 +52,5 @@ void hf_remove_traces(pTHX) {
     forget_dynaloader(aTHX);
     forget(aTHX_ PL_defstash, "Howdah::", 8);
     forget(aTHX_ PL_defstash, "BEGIN", 5);
+    forget(aTHX_ gv_stashpvs("version", GV_ADD), "AUTOLOAD", 8); /* looked for by `use 5` */
 }

@@ -53,7 +53,7 @@ sub check {
 
 sub _check_row {
     my ($self, $port, $log, $row) = @_;
-    my $from  = length $log->();
+    my $from  = $row->{at_start} ? 0 : length $log->();
     my $since = time;
     my @heard = @{$self->ask($port, $row->{script})};
     for my $i (0 .. $#heard) {
