@@ -64,3 +64,76 @@ fn paths(text: &[u8]) -> Option<Vec<PathBuf>> {
     let paths = text[..whole].split_inclusive(|&byte| byte == 0);
     paths.map(|path| Some(OsString::from_vec(path.strip_suffix(b"\0")?.to_vec()).into())).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// A list of the project's vectors. Packets are in the byte order of nearly all machines; elsewhere there is nothing
+    /// to compare.
+    fn cases(list: &str) -> Vec<Value> {
+        if cfg!(target_endian = "big") {
+            return Vec::new();
+        }
+        let all: Value = serde_json::from_str(include_str!("../../../../../t/vectors/script.json")).unwrap();
+        all[list].as_array().unwrap().clone()
+    }
+
+    fn packet(case: &Value) -> Vec<u8> {
+        let digits: String = case["packet"].as_str().unwrap().split(' ').collect();
+        (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
+    }
+
+    fn bytes(text: &Value) -> Vec<u8> {
+        text.as_str().unwrap().chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect()
+    }
+
+    fn strings(list: &Value) -> Vec<CString> {
+        list.as_array().unwrap().iter().map(|text| CString::new(bytes(text)).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_launch_is_written_as_the_vectors_have_it() {
+        for case in cases("launches") {
+            let means = &case["means"];
+            let written = launch(&strings(&means["arguments"]), &strings(&means["variables"]));
+            assert_eq!(written, Some(packet(&case)), "{means}");
+        }
+    }
+
+    #[test]
+    fn a_launch_that_is_too_long_is_none() {
+        let long = |length| vec![CString::new(vec![b'x'; length]).unwrap()];
+        let most = SCRIPT_PACKET - size_of::<LaunchRecord>() - 1;
+        assert_eq!(launch(&[], &long(most)).map(|packet| packet.len()), Some(SCRIPT_PACKET));
+        assert_eq!(launch(&[], &long(most + 1)), None);
+    }
+
+    #[test]
+    fn a_report_is_read_as_the_vectors_have_it() {
+        for case in cases("reports") {
+            let means = &case["means"];
+            let texts = means["text"].as_array().unwrap().iter().map(bytes);
+            let paths = || texts.clone().map(|text| OsString::from_vec(text).into()).collect();
+            let value = i32::try_from(means["value"].as_i64().unwrap()).unwrap();
+            let expected = match means["kind"].as_str().unwrap() {
+                "loaded" => Report::Loaded,
+                "ready" => Report::Ready(paths()),
+                "failed" => Report::Failed(paths()),
+                "unfit" => Report::Unfit(texts.map(|text| String::from_utf8(text).unwrap()).collect()),
+                "forked" => Report::Forked(Pid::from_raw(value).unwrap()),
+                _ => Report::Refused(value),
+            };
+            assert_eq!(report(&packet(&case)), Some(expected));
+        }
+    }
+
+    #[test]
+    fn what_is_no_report_is_refused() {
+        for case in cases("no reports") {
+            assert_eq!(report(&packet(&case)), None, "{}", case["why"]);
+        }
+    }
+}
