@@ -1,6 +1,7 @@
 /* The doors between Perl and the C files; see Howdah::XS for what each is for. */
 #include "howdah.h"
 #include "control.h"
+#include "script.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -25,6 +26,9 @@ BOOT:
     CONSTANT(ZYGOTE_REPORT_SPAWNED);
     CONSTANT(ZYGOTE_REPORT_EXITED);
     CONSTANT(ZYGOTE_REPORT_LOG);
+    CONSTANT(LEFT_HANDLERS);
+    CONSTANT(LEFT_DESCRIPTORS);
+    CONSTANT(LEFT_CHILDREN);
     CONSTANT(ZYGOTE_TITLES);
     CONSTANT(ZYGOTE_ERRORS);
 
@@ -174,6 +178,143 @@ void
 informational(SV *status, SV *headers = &PL_sv_undef)
   CODE:
     hd_inform(aTHX_ status, headers);
+
+void
+complain(SV *message)
+  CODE:
+    hd_complain(aTHX_ message);
+
+void
+redirect(SV *path)
+  CODE:
+    hd_redirect(aTHX_ path);
+
+void
+prepare_scripts()
+  CODE:
+    hd_prepare_scripts(aTHX);
+
+bool
+run_script(SV *code)
+  CODE:
+    RETVAL = hd_run_script(aTHX_ code);
+  OUTPUT:
+    RETVAL
+
+AV *
+take_ends(const char *file)
+  CODE:
+    RETVAL = (AV *)sv_2mortal((SV *)hd_take_ends(aTHX_ file));
+  OUTPUT:
+    RETVAL
+
+void
+name_script(SV *name)
+  CODE:
+    SV *zero = get_sv("0", GV_ADD);
+    sv_setsv(zero, name); /* without its magic, which would write the title of the process */
+
+void
+point_output()
+  CODE:
+    hd_point_output(aTHX);
+
+void
+adopt_output()
+  CODE:
+    hd_adopt_output(aTHX);
+
+bool
+output_is_whole()
+  CODE:
+    RETVAL = hd_output_is_whole(aTHX);
+  OUTPUT:
+    RETVAL
+
+void
+begin_output(SV *more)
+  CODE:
+    hd_begin_output(aTHX_ more);
+
+SV *
+end_output()
+  CODE:
+    RETVAL = hd_end_output(aTHX);
+  OUTPUT:
+    RETVAL
+
+void
+renew_output()
+  CODE:
+    hd_renew_output(aTHX);
+
+void
+point_stdin()
+  CODE:
+    hd_point_stdin(aTHX);
+
+bool
+stdin_is_whole()
+  CODE:
+    RETVAL = hd_stdin_is_whole(aTHX);
+  OUTPUT:
+    RETVAL
+
+void
+set_stdin(SV *bytes)
+  CODE:
+    hd_set_stdin(aTHX_ bytes);
+
+void
+pass_stdin(int fd)
+  CODE:
+    hd_pass_stdin(aTHX_ fd);
+
+void
+point_errors()
+  CODE:
+    hd_point_errors();
+
+void
+adopt_errors()
+  CODE:
+    hd_adopt_errors(aTHX);
+
+bool
+errors_are_whole()
+  CODE:
+    RETVAL = hd_errors_are_whole(aTHX);
+  OUTPUT:
+    RETVAL
+
+void
+note_process()
+  CODE:
+    hd_note_process(aTHX);
+
+void
+note_handlers()
+  CODE:
+    hd_note_handlers(aTHX);
+
+UV
+restore_process()
+  CODE:
+    RETVAL = hd_restore_process(aTHX);
+  OUTPUT:
+    RETVAL
+
+void
+note_descriptors()
+  CODE:
+    hd_note_descriptors();
+
+void
+close_handles(SV *package)
+  CODE:
+    HV *stash = gv_stashsv(package, 0);
+    if (stash)
+        hd_close_handles(aTHX_ stash);
 
 MODULE = Howdah::XS    PACKAGE = Howdah::Writer
 

@@ -11,6 +11,7 @@
 #include "howdah.h"
 #include "perliol.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,8 +25,9 @@ static struct {
     char mark[40];
     struct stat pipe;
     int worker; /* -1 in the zygote */
+    int kept;   /* a copy of the pipe's descriptor; -1 when nobody has asked for it */
     const char *level; /* NULL but for messages of exchange.c */
-} errors = {.worker = -1};
+} errors = {.worker = -1, .kept = -1};
 
 /* A word of the header: what could end it, or a terminal's peace, is left out. */
 static char *put_word(char *at, const char *bytes, size_t length, size_t longest) {
@@ -132,19 +134,46 @@ static SSize_t write_records(pTHX_ PerlIO *f, const void *bytes, Size_t count) {
     return from - (const char *)bytes;
 }
 
-/* Makes `fd` this process's standard error; what Perl writes there bears the mark. */
-void hd_open_errors(pTHX_ int fd, const U8 *secret) {
-    PerlIO *handle = Perl_error_log;
-    if (dup2(fd, STDERR_FILENO) < 0 || fstat(STDERR_FILENO, &errors.pipe) != 0 || !PerlIOValid(handle))
-        return;
-    my_snprintf(errors.mark, sizeof errors.mark, "\x1e%.*s", ZYGOTE_SECRET, (const char *)secret);
+static PerlIO *lowest_layer(PerlIO *handle) {
     while (PerlIOValid(PerlIONext(handle)))
         handle = PerlIONext(handle);
-    if (PerlIOBase(handle)->tab != &PerlIO_unix)
+    return handle;
+}
+
+/* What Perl writes to its standard error bears the mark from now on. */
+void hd_adopt_errors(pTHX) {
+    PerlIO *handle = PerlIOValid(Perl_error_log) ? lowest_layer(Perl_error_log) : NULL;
+    if (!errors.mark[0] || !handle || PerlIOBase(handle)->tab != &PerlIO_unix)
         return;
     errors.layer = PerlIO_unix;
     errors.layer.Write = write_records;
     PerlIOBase(handle)->tab = &errors.layer;
+}
+
+/* Makes `fd` this process's standard error; what Perl writes there bears the mark. */
+void hd_open_errors(pTHX_ int fd, const U8 *secret) {
+    if (dup2(fd, STDERR_FILENO) < 0 || fstat(STDERR_FILENO, &errors.pipe) != 0)
+        return;
+    my_snprintf(errors.mark, sizeof errors.mark, "\x1e%.*s", ZYGOTE_SECRET, (const char *)secret);
+    hd_adopt_errors(aTHX);
+}
+
+/* Makes descriptor 2 what it was, after a CGI script has closed it or put something else there. */
+void hd_point_errors(void) {
+    if (errors.kept >= 0)
+        dup2(errors.kept, STDERR_FILENO);
+}
+
+/* Whether standard error is as it was the first time that somebody asked. */
+bool hd_errors_are_whole(pTHX) {
+    if (errors.kept < 0) {
+        errors.kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+        if (!errors.mark[0])
+            (void)fstat(STDERR_FILENO, &errors.pipe);
+    }
+    PerlIO *handle = Perl_error_log;
+    return PerlIOValid(handle) && (PerlIOBase(lowest_layer(handle))->tab == &errors.layer || !errors.mark[0]) &&
+           !(PerlIOBase(handle)->flags & PERLIO_F_UTF8) && is_still_ours(STDERR_FILENO);
 }
 
 /* This process is a worker from now on. */

@@ -31,6 +31,9 @@ static void complain(pTHX_ SV *error, const char *what) {
         tell(aTHX_ error, what, "error");
 }
 
+/* What is wrong with the present request, in the words of Perl code of ours. */
+void hd_complain(pTHX_ SV *error) { complain(aTHX_ error, ""); }
+
 static SV *call_app(pTHX) {
     dSP;
     PUSHMARK(SP);

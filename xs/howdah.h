@@ -138,6 +138,9 @@ void hd_title_state(char state);
 void hd_open_errors(pTHX_ int fd, const U8 *secret);
 void hd_sign_errors(U16 worker);
 void hd_mark_errors(const char *level);
+void hd_point_errors(void);
+void hd_adopt_errors(pTHX);
+bool hd_errors_are_whole(pTHX);
 
 /* socket.c */
 void hd_prepare_socket(pTHX);
@@ -150,6 +153,8 @@ IV hd_buffered(pTHX_ SV *handle);
 void hd_exchange(pTHX_ U32 slot);
 void hd_finish(pTHX);
 void hd_abandon(pTHX);
+void hd_complain(pTHX_ SV *error);
+void hd_redirect(pTHX_ SV *path);
 void hd_check_serial(pTHX_ UV serial);
 void hd_prepare_exchange(pTHX);
 

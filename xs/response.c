@@ -75,3 +75,18 @@ void hd_respond(pTHX_ SV *response, bool may_stream) {
     hd.now.answered = true;
     LEAVE;
 }
+
+/* A GET of `path` is to answer instead, of which the front takes care (RFC 3875 6.2.2). */
+void hd_redirect(pTHX_ SV *path) {
+    STRLEN length;
+    uintptr_t room;
+    const char *bytes = hd_bytes(aTHX_ path, &length, "the path of a local redirect");
+    if (length > RESPONSE_HEAD)
+        croak("the path of a local redirect is longer than %d bytes", RESPONSE_HEAD);
+    begin(aTHX_ 200);
+    memcpy(howdah_room(hd.now.slot, &room), bytes, length);
+    hd.now.head.length = length;
+    howdah_produce(hd.now.slot, length);
+    hd_publish(RESPONSE_REDIRECT);
+    hd.now.answered = true;
+}

@@ -95,8 +95,9 @@ sub _tell_place {
 
     # Frame 0 is perl's call of this handler; what lies below the application is ours.
     for (my $depth = 1 ; my ($package, $file, $line) = caller $depth ; $depth++) {
-        last if $package eq __PACKAGE__;
-        my $sub = (caller $depth + 1)[3] // 'the main program';
+        last if ($package // __PACKAGE__) eq __PACKAGE__;    # below a CGI script there is none
+        my $sub =
+            ((caller $depth + 1)[3] // 'the main program') =~ s/^Howdah::CGI::Kept::\w+::__script__\z/the script/r;
         push @frames, "    at $file line $line, in $sub\n";
     }
     print {*STDERR} "howdah: worker $$ is here:\n", @frames;

@@ -81,6 +81,62 @@ core dumps.
 
 =back
 
+=head2 For CGI scripts that run in a worker
+
+Called by the modules below C<Howdah::CGI>. F<xs/script.h> tells which file does what.
+
+=over 4
+
+=item prepare_scripts()
+
+Before any script is compiled: C<exit> and C<exec> in code that is compiled from now on know of scripts.
+
+=item run_script($code)
+
+Calls the code as if it were the main program, with C<@_> as it is. True when it came to its end or called C<exit>, whose status
+is C<$?> then; else C<$@> is what it died of.
+
+=item take_ends($file)
+
+A reference to the END blocks that were compiled from this file, which perl forgets.
+
+=item name_script($name)
+
+Sets C<$0>, but not the title of the process.
+
+=item point_output(), adopt_output(), output_is_whole()
+
+Makes descriptor 1 that of scripts; takes STDOUT, which was opened on it; whether both are still so. C<point_stdin>,
+C<stdin_is_whole>, C<point_errors>, C<adopt_errors> and C<errors_are_whole> are the same for the others.
+
+=item begin_output($more), end_output(), renew_output()
+
+What is printed is held, or given to C<$more>, which returns 1 to go on, 0 to drop what else comes, -1 to end the script; what
+is held at the end; an empty file for the next script.
+
+=item set_stdin($bytes), pass_stdin($fd)
+
+Makes standard input the body of a request.
+
+=item note_process(), note_handlers(), note_descriptors(), restore_process()
+
+Remembers how things are; puts back what it can, and returns what the caller is to see to, in bits: C<LEFT_HANDLERS>,
+C<LEFT_DESCRIPTORS>, C<LEFT_CHILDREN>.
+
+=item close_handles($package)
+
+Closes the handles with names in a package.
+
+=item redirect($path)
+
+The response is what a GET of this path answers.
+
+=item complain($message)
+
+Writes to the error log, as an error of the present request.
+
+=back
+
 =head2 For tests of the zygote's protocol
 
 See F<docs/zygote-protocol.md>.

@@ -1,0 +1,122 @@
+package Howdah::CGI::Environment;
+use v5.16;
+use warnings;
+
+use Howdah ();
+
+# PATH where the server has none.
+use constant PATH => '/usr/local/bin:/usr/bin:/bin';
+
+# They are for the server (RFC 3875 4.1.18), unless the operator passes them on.
+my %SECRET = map { $_ => 1 } qw(HTTP_AUTHORIZATION HTTP_PROXY_AUTHORIZATION);
+
+# Programs take the first for the proxy that they are to use, and the others are said under other names.
+my %NEVER = map { $_ => 1 } qw(HTTP_PROXY HTTP_CONTENT_LENGTH HTTP_CONTENT_TYPE);
+
+# What a request may have beside: of its body, and where it was before a local redirect.
+my @OTHERS = qw(CONTENT_LENGTH CONTENT_TYPE REDIRECT_STATUS REDIRECT_URL);
+my @SAME   = qw(QUERY_STRING REMOTE_ADDR REMOTE_PORT REQUEST_METHOD REQUEST_URI SERVER_PORT SERVER_PROTOCOL);
+
+sub new {
+    my ($class, %given) = @_;
+    my %fixed = (PATH => $ENV{PATH} // PATH);
+    for my $name (@{$given{pass} // []}) { $fixed{$name} = $ENV{$name} if defined $ENV{$name} }
+    %fixed = (
+        %fixed, %{$given{env} // {}},
+        DOCUMENT_ROOT     => $given{document_root},
+        GATEWAY_INTERFACE => 'CGI/1.1',
+        HOWDAH_CGI_MODE   => 'keep',
+        SERVER_SOFTWARE   => "Howdah/$Howdah::VERSION",
+    );
+    my %passed = map { $_ => 1 } @{$given{pass} // []};
+    my %hidden = (%NEVER, map { $_ => 1 } grep { !$passed{$_} } keys %SECRET);
+    return bless {fixed => \%fixed, hidden => \%hidden, root => $given{document_root} =~ s{/\z}{}r, known => {}},
+        $class;
+}
+
+# What is the same for every request.
+sub fixed { return $_[0]{fixed} }
+
+# The variables of a request for a script: a new hash.
+sub variables {
+    my ($self, $env, $script, $path_info) = @_;
+    my %all = %{$self->{fixed}};
+    for my $name (@{$self->_fields($env)}) { $all{$name} = $env->{$name} }
+    for my $name (@OTHERS) { $all{$name} = $env->{$name} if defined $env->{$name} && length $env->{$name} }
+    @all{@SAME} = @$env{@SAME};
+    delete $all{REMOTE_PORT} if !length($all{REMOTE_PORT} // '');
+    $all{REMOTE_HOST}    = $env->{REMOTE_ADDR};                          # nobody looks names up: this may stand for one
+    $all{REQUEST_SCHEME} = $env->{'psgi.url_scheme'};
+    $all{HTTPS}          = 'on' if $env->{'psgi.url_scheme'} eq 'https';
+    $all{SERVER_ADDR}                     = $env->{SERVER_NAME} if $env->{SERVER_NAME} =~ /\A[0-9.]+\z|:/;
+    $all{UNIQUE_ID}                       = $env->{HTTP_X_REQUEST_ID} if defined $env->{HTTP_X_REQUEST_ID};
+    $all{SERVER_NAME}                     = _server_name($env);
+    @all{qw(SCRIPT_NAME SCRIPT_FILENAME)} = @$script{qw(name file)};
+    @all{qw(PATH_INFO PATH_TRANSLATED)}   = ($path_info, $self->{root} . $path_info) if length $path_info;
+    return \%all;
+}
+
+# The words of an indexed query (RFC 3875 4.4), with a backslash before what is active in a shell (7.2).
+sub arguments {
+    my (undef, $env) = @_;
+    my $query = $env->{QUERY_STRING};
+    return if !length $query || $query =~ /=|%(?![0-9A-Fa-f]{2})|%00/ || $env->{REQUEST_METHOD} !~ /\A(?:GET|HEAD)\z/;
+    my @words = split /\+/, $query, -1;
+    for (@words) {
+        s/%(..)/chr hex $1/ge;
+        s/([&;`'"|*?~<>^()\[\]{}\$\\\n\xff])/\\$1/g;
+    }
+    return @words;
+}
+
+# Names of the header fields that scripts are told; what was decided about a name once need not be again.
+sub _fields {
+    my ($self, $env) = @_;
+    my $known = $self->{known};
+    %$known = () if keys %$known > 1000;
+    return [grep { $known->{$_} // ($known->{$_} = $self->_is_told($_)) } keys %$env];
+}
+
+sub _is_told { my ($self, $name) = @_; return $name =~ /\AHTTP_[A-Z0-9_]+\z/ && !$self->{hidden}{$name} || 0 }
+
+# The host that the client names, without its port; else where it was received.
+sub _server_name {
+    my $env  = shift;
+    my $host = length($env->{HTTP_HOST} // '') ? $env->{HTTP_HOST} : $env->{SERVER_NAME};
+    return lc($host =~ /\A(\[[^\]]*\]|[^:]*):[^:]*\z/ ? $1 : $host);
+}
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Howdah::CGI::Environment - meta-variables of CGI scripts
+
+=head1 SYNOPSIS
+
+  my $environment = Howdah::CGI::Environment->new(document_root => '/srv/www', env => {A => 1}, pass => ['TZ']);
+  my $variables   = $environment->variables($env, {name => '/cgi-bin/a.cgi', file => '/srv/cgi/a.cgi'}, '/path/info');
+  my @arguments   = $environment->arguments($env);
+
+=head1 DESCRIPTION
+
+RFC 3875 4.1 and what scripts of Apache rely on, by the same rules as F<crates/cgi/src/environment.rs>. What a request says
+wins over what the operator gives.
+
+=head2 new(document_root => DIR, env => \%variables, pass => \@names)
+
+C<pass> names variables of the server's environment to pass on, or C<HTTP_AUTHORIZATION>.
+
+=head2 variables($env, $script, $path_info), fixed
+
+All variables of a request; those that are the same for every one.
+
+=head2 arguments($env)
+
+The words of the command line that a query without C<=> is.
+
+=cut

@@ -1,0 +1,75 @@
+package Howdah::CGI::Leftovers;
+use v5.16;
+use warnings;
+
+use Howdah::XS ();
+
+my %told;     # what the log has been told of a script
+my %known;    # descriptors that were there before, by number
+
+# Before the first script of a worker.
+sub note {
+    Howdah::XS::note_process();
+    %known = _descriptors();
+    return;
+}
+
+# Tells the log, once, of what the script has left behind that cannot be cleaned up. $left is the process's word for it.
+sub tell {
+    my ($file, $left) = @_;
+    _tell_descriptors($file) if $left & Howdah::XS::LEFT_DESCRIPTORS;
+    _tell($file, 'children', 'leaves children running that it did not wait for')
+        if $left & Howdah::XS::LEFT_CHILDREN;
+    return;
+}
+
+sub _tell_descriptors {
+    my $file = shift;
+    my %now  = _descriptors();
+    my @new  = grep { !defined $known{$_} } sort { $a <=> $b } keys %now;
+    my $list = join ', ', map { "$_ ($now{$_})" } @new;
+    _tell($file, 'descriptors', 'leaves ' . (@new == 1 ? 'a descriptor' : 'descriptors') . " open: $list") if @new;
+    %known = %now;
+    Howdah::XS::note_descriptors();
+    return;
+}
+
+sub _tell {
+    my ($file, $what, $words) = @_;
+    return if $told{$file}{$what}++;
+    print {*STDERR}
+        "howdah: $file $words; that stays so as long as this worker lives: see to it in the script, or run it "
+        . "with mode=fork\n";
+    return;
+}
+
+sub _descriptors {
+    opendir my $handle, '/proc/self/fd' or return;
+    my $own = fileno $handle;
+    return map { $_ => readlink("/proc/self/fd/$_") // 'unknown' }
+        grep { /^\d+$/ && $_ != $own && $_ > 2 } readdir $handle;
+}
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Howdah::CGI::Leftovers - what a CGI script leaves behind in its worker
+
+=head1 DESCRIPTION
+
+For L<Howdah::CGI::Keep>: a line in the error log, once for each script and thing, names what cannot be cleaned up.
+
+=head2 note
+
+Once in each worker.
+
+=head2 tell($file, $left)
+
+C<$left> is what C<Howdah::XS::restore_process> said.
+
+=cut

@@ -1,0 +1,183 @@
+package Howdah::CGI::Script;
+use v5.16;
+use warnings;
+
+use B ();
+use File::Basename ();
+use Howdah::CGI::Source ();
+use Howdah::CGI::State ();
+use Howdah::XS ();
+
+# perl's flag in $^H for `use utf8`.
+use constant HINT_UTF8 => 0x00800000;
+
+# Compiles a script: $variables is what is in %ENV meanwhile. If that fails, the object has the reason.
+sub new {
+    my ($class, $file, $variables) = @_;
+    my ($base, $directory) = File::Basename::fileparse($file);
+    my $self =
+        bless {file => $file, directory => $directory, effects => {}, ends => [], nph => scalar($base =~ /^nph-/)},
+        $class;
+    my $source = eval { Howdah::CGI::Source->read_file($file) } or return $self->_fail($@);
+    my %before = (%$variables, SCRIPT_FILENAME => $file);
+    Howdah::CGI::State::begin({}, \%before, $directory, $file);
+    FindBin::again() if $INC{'FindBin.pm'};
+    my $compiled = $self->_compile($source);
+    my $why      = $@;
+    $self->{effects} = Howdah::CGI::State::effects(\%before);
+    $self->{ends}    = Howdah::XS::take_ends($file);
+    Howdah::CGI::State::end(Howdah::XS::LEFT_HANDLERS);
+    return $self->_fail($why) if !$compiled;
+    @$self{keys %$compiled} = values %$compiled;
+    $self->{warns}          = $source->warns;
+    $self->{format}         = $source->has_format ? *STDOUT{FORMAT} : undef;
+    $self->_tell_shared($source->packages);
+    return $self;
+}
+
+# Why it cannot be run, in words that name the file.
+sub error { return $_[0]{error} }
+
+# The package whose handles are the script's.
+sub package { return $_[0]{package} }    ## no critic (ProhibitBuiltinHomonyms)
+
+# Runs it in the present process, which may be a child when this returns. What it died of, if it did.
+sub run {
+    my ($self, $variables, $arguments) = @_;
+    Howdah::CGI::State::begin($self->{effects}, $variables, $self->{directory}, $self->{file});
+    $self->_open_data if defined $self->{data};
+    $self->_begin_format if $self->{format};
+    local ($/, $\, $,, $;, $", $^A, $^T, $^W) = ("\n", undef, undef, "\034", ' ', '', time, $self->{warns});
+    local @ARGV = @$arguments;
+    my ($died, @ends) = ('', @{$self->{ends}});
+    local *_ = \@ARGV;    # what the file shifts
+    ($@, $!, $?) = ('', 0, 0);
+
+    for my $code ($self->{code}, @ends) {
+        my $status = $code == $self->{code} ? 0 : $?;
+        Howdah::XS::run_script($code) and next;
+        $died .= $@;
+        $? = 255;
+    }
+    return $died;
+}
+
+sub _fail {
+    my ($self, $why) = @_;
+    $why =~ s/^BEGIN not safe after errors.*\n//m;    # one of ours, at the end
+    chomp($self->{error} = $why);
+    return $self;
+}
+
+# exit within a BEGIN block ends just that.
+sub _compile {
+    my ($self, $source) = @_;
+    my ($compiled, $ours);
+    local $SIG{__WARN__} = $ours = sub {
+        my $text = shift;
+        warn $text if $text !~ /^(?:Variable .* will not stay shared|Subroutine \S+ redefined at \Q$self->{file}\E) /;
+    };
+    Howdah::XS::run_script(sub { $compiled = $source->compile; return });
+    $@ ||= "$self->{file} called exit while it was compiled\n" if !$compiled;
+    return $compiled;
+}
+
+# DATA is a handle on the script's own file, as for perl.
+sub _open_data {
+    my $self = shift;
+    no strict 'refs';
+    my $handle = \*{"$self->{package}::DATA"};
+    open $handle, '<', $self->{file} or return;
+    binmode $handle, ':utf8' if $self->{hints} & HINT_UTF8;
+    seek $handle, $self->{data}, 0;
+    $. = 0;    ## no critic (RequireLocalizedPunctuationVars)
+    return;
+}
+
+# Formats of STDOUT have one name in all packages; what is printed before a page is the script's.
+sub _begin_format {
+    my $self = shift;
+    no warnings;
+    *STDOUT = $self->{format};
+    ($~, $^, $=, $-, $%) =
+        ('STDOUT', "$self->{package}::STDOUT_TOP", 60, 0, 0);    ## no critic (RequireLocalizedPunctuationVars)
+    return;
+}
+
+# Named subs have the file's variables as they were in the first request.
+sub _tell_shared {
+    my ($self, @packages) = @_;
+    my @found;
+    for my $package (@packages) {
+        no strict 'refs';
+        my $stash = \%{"$package\::"};
+        for my $name (sort keys %$stash) {
+            next if $name eq '__script__' || ref \$stash->{$name} ne 'GLOB' || !defined &{"$package\::$name"};
+            push @found, $self->_shared("sub $name", \&{"$package\::$name"});
+        }
+    }
+    push @found, map { $self->_shared('an END block', $_) } @{$self->{ends}};
+    print {*STDERR}
+        "howdah: $_ of the first request that the worker serves, for the script is compiled once: make it `our`, "
+        . "pass it as an argument, or run the script with mode=fork\n"
+        for @found;
+    return;
+}
+
+sub _shared {
+    my ($self, $what, $code) = @_;
+    my $sub = B::svref_2object($code);
+    return if ($sub->FILE // '') ne $self->{file} || !$sub->PADLIST->can('ARRAYelt') || !$sub->START->can('line');
+    my @names = map { $_->PV } grep { _is_captured($_) } $sub->PADLIST->ARRAYelt(0)->ARRAY;
+    return map { "$self->{file} line " . $sub->START->line . ": $what keeps $_" } @names;
+}
+
+sub _is_captured {
+    my $name = shift;
+    return
+           $name->can('FLAGS')
+        && defined $name->PV
+        && $name->PV =~ /^[\$\@%]./
+        && $name->FLAGS & B::PADNAMEt_OUTER()
+        && !($name->FLAGS & (B::PADNAMEt_OUR() | B::PADNAMEt_STATE()));
+}
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Howdah::CGI::Script - a CGI script, compiled once
+
+=head1 SYNOPSIS
+
+  my $script = Howdah::CGI::Script->new('/srv/cgi-bin/hello.cgi', \%variables);
+  die $script->error if defined $script->error;
+  my $died = $script->run(\%variables, \@arguments);
+
+=head1 DESCRIPTION
+
+For L<Howdah::CGI::Keep>.
+
+=head2 new($file, \%variables)
+
+Compiles it, and tells the error log of named subs that use variables of the file. What compiling it changes for it alone, as
+handlers of signals by C<use CGI::Carp>, is remembered and set up whenever it runs.
+
+=head2 error
+
+Why it cannot be run; undef if it can.
+
+=head2 run(\%variables, \@arguments)
+
+Runs it, then its END blocks, each time. Returns what it died of, in perl's words, or the empty string. The caller may be a
+child that the script has forked then.
+
+=head2 package
+
+Its package.
+
+=cut

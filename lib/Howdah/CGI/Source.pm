@@ -1,0 +1,142 @@
+package Howdah::CGI::Source;
+
+# No lexical variable and no pragma is in sight here, so that a script compiles as if it stood alone. evalbytes has the text
+# taken for bytes, unless it says `use utf8`, and lets source filters work.
+sub evaluate { return CORE::evalbytes($_[0]) }    ## no critic (RequireUseStrict)
+
+use v5.16;
+use warnings;
+
+use Symbol ();
+
+my @noted;                                        # package and hints where the code that is compiled ends
+
+# What the file says. Dies when it cannot be run here.
+sub read_file {
+    my ($class, $file) = @_;
+    open my $in, '<:raw', $file or die "$file: cannot be read: $!\n";
+    my $text = do { local $/; <$in> }
+        // '';
+    my $mark = $text =~ s/\A\xef\xbb\xbf// ? 3 : 0;
+    $text =~ m{\A\#!.*?perl[\d.]*(?:\s|\z)}
+        or die "$file is not Perl, by its first line: run it with mode=exec or mode=auto\n";
+    my $package = 'Howdah::CGI::Kept::' . $file =~ s{([^A-Za-z0-9])}{sprintf '_%02x', ord $1}ger;
+    my $self    = bless {file => $file, mark => $mark, text => $text, package => $package}, $class;
+    $self->{switches} = $self->_switches;
+    return $self;
+}
+
+sub warns { return $_[0]{switches} =~ /w/i ? 1 : 0 }
+
+# Whether it may have formats.
+sub has_format { return $_[0]{text} =~ /^\s*format\b/m }
+
+# Those that the script says it is in, and the one that it is given.
+sub packages {
+    my $self = shift;
+    my %seen = (main => 1);
+    return grep { !$seen{$_}++ } $self->{package}, $self->{text} =~ /^\s*package\s+([\w:]+)/mg;
+}
+
+# Compiles it to a sub: {code, data => where DATA begins if there is that, package and hints of the place}. Dies with perl's
+# words.
+#
+# Where __END__ is a token, and where it stands in a string, only perl knows. So the first that could be one is taken for
+# it; if what is before that does not compile, the next.
+sub compile {
+    my $self = shift;
+    my $why;
+    for my $at ($self->_cuts) {
+        my $code = $self->_compile_until($at);
+        return {code => $code, data => $self->_behind($at), package => $noted[0], hints => $noted[1]} if $code;
+        $why = $@ if !defined $why || $why =~ /^Can't find string terminator/;
+    }
+    $why =~
+        s/\A(?=filter_del )/$self->{file} has a source filter, for which it must be run with mode=fork or mode=exec: /;
+    die $why;
+}
+
+# Called by the code itself, at its end.
+sub note { @noted = @_; return }
+
+# Offsets of lines that could end the code; undef for the end of the file.
+sub _cuts {
+    my $self = shift;
+    my @cuts;
+    push @cuts, $-[0] while $self->{text} =~ /^__(?:END|DATA)__(?:\s|\z)/mg;
+    return @cuts ? @cuts : undef;
+}
+
+# Offset in the file of what follows the token.
+sub _behind {
+    my ($self, $at) = @_;
+    return undef if !defined $at;    ## no critic (ProhibitExplicitReturnUndef)
+    my $end = index $self->{text}, "\n", $at;
+    return $self->{mark} + ($end < 0 ? length $self->{text} : $end + 1);
+}
+
+# The end of a comment, a statement and POD, in this order, lets the closing brace be one.
+sub _compile_until {
+    my ($self, $at) = @_;
+    my $code = defined $at ? substr $self->{text}, 0, $at : $self->{text};
+    $code =~ s/\r\n/\n/g if $code =~ /\A[^\n]*\r\n/;
+    my $package = $self->{package};
+    Symbol::delete_package($package);
+    local $^W = $self->warns;
+    my $start = "package $package;sub __script__ {\n#line 1 \"$self->{file}\"\n";
+    my $end   = "\n;\n=pod\n\n=cut\n\nBEGIN { Howdah::CGI::Source::note(__PACKAGE__, \$^H) } } 1";
+    evaluate("$start$code$end")
+        or return;
+    no strict 'refs';
+    return \&{"$package\::__script__"};
+}
+
+# perl has more than these only for a whole process.
+sub _switches {
+    my $self = shift;
+    my ($switches) = $self->{text} =~ m{\A\#!.*?perl[\d.]*[ \t]+(-[^\r\n]*)};
+    $switches = ($switches // '') =~ s/\s*#.*//r =~ s/\s+-*//gr =~ s/\A-+//r;
+    my ($strange) = $switches =~ /([^wWX])/ or return $switches;
+    die "$self->{file}: perl can have the switch -$strange of its first line only for a whole process: "
+        . "run it with mode=fork or mode=exec\n";
+}
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Howdah::CGI::Source - the text of a CGI script becomes a sub
+
+=head1 SYNOPSIS
+
+  my $compiled = Howdah::CGI::Source->read_file('/srv/cgi-bin/hello.cgi')->compile;
+  $compiled->{code}->();
+
+=head1 DESCRIPTION
+
+For L<Howdah::CGI::Script>. The script becomes the body of a sub in a package that is named after its path. Line numbers and
+C<__FILE__> are those of the file; C<__END__>, C<__DATA__>, POD without end, a byte order mark and lines that end in CRLF are
+as perl has them in a program.
+
+=head2 read_file($file)
+
+Dies when the file is no Perl script, or when its C<#!> line has switches that only a process of its own can have.
+
+=head2 compile
+
+Dies with perl's message. The value is a hash: C<code>; C<data>, the offset of what C<DATA> reads, if anything; C<package>
+and C<hints> of perl at the end of the code.
+
+=head2 packages, warns
+
+The packages of the script; whether it has C<-w>.
+
+=head2 evaluate($text), note(...)
+
+Parts of C<compile>.
+
+=cut

@@ -1,0 +1,204 @@
+package Howdah::CGI::State;
+use v5.16;
+use warnings;
+
+use Howdah::XS ();
+
+# Switches of CGI.pm and CGI::Carp, which a script sets while it is compiled, as by `use CGI qw(-utf8)`, or when it runs.
+# Beside each what the module begins with; CGI::initialize_globals sees to some of them only.
+my %SWITCHES = (
+    'CGI.pm' => {
+        (
+            map { ("CGI::$_" => 0) }
+                qw(APPEND_QUERY_STRING CLOSE_UPLOAD_FILES DISABLE_UPLOADS HEADERS_ONCE NOSTICKY NPH)
+        ),
+        (map { ("CGI::$_" => 0) } qw(PARAM_UTF8 PUTDATA_UPLOAD TABINDEX)),
+        (map { ("CGI::$_" => 1) } qw(DEBUG LIST_CONTEXT_WARN USE_PARAM_SEMICOLONS XHTML)),
+        'CGI::POST_MAX' => -1,
+    },
+    'CGI/Carp.pm' => {
+        'CGI::Carp::CUSTOM_MSG'  => undef,
+        'CGI::Carp::DIE_HANDLER' => undef,
+        'CGI::Carp::TO_BROWSER'  => 1,
+        'CGI::Carp::WRAP'        => 0,
+        'CGI::Carp::WARN'        => 0,
+    },
+);
+my @FOUND = qw(Bin RealBin RealScript Script);
+
+my %first;    # %SIG and @INC as the worker has them, and what is in %INC
+
+# Remembers how things are before any script. In the zygote, and again in each worker.
+sub note {
+    %first = (sig => {%SIG}, inc => [@INC], count => scalar keys %INC, loaded => {%INC});
+    return;
+}
+
+# Before a script is compiled, or runs: $effects is what compiling it has changed for it.
+sub begin {
+    my ($effects, $variables, $directory, $file) = @_;
+    Howdah::XS::name_script($file);
+    chdir $directory or die "cannot change to $directory: $!\n";
+    %ENV = $effects->{env} ? (%$variables, %{$effects->{env}}) : %$variables;
+    CGI::initialize_globals() if $INC{'CGI.pm'};
+    _set_switches($effects->{switches});
+    _set_found($effects->{found}) if $effects->{found};
+    @INC = @{$effects->{inc}} if $effects->{inc};
+
+    for my $name (keys %{$effects->{sig} // {}}) {
+        $SIG{$name} = $effects->{sig}{$name};
+    }    ## no critic (RequireLocalizedPunctuationVars)
+    _set_layers($effects->{layers}) if $effects->{layers};
+    select STDOUT;
+    $| = $effects->{flush} // 0;    ## no critic (RequireLocalizedPunctuationVars)
+    return;
+}
+
+# After a script was compiled: what that has changed, which must be so whenever it runs.
+sub effects {
+    my $before = shift;
+    my %found  = (flush => $|);
+    my %env    = map { $_ => $ENV{$_} } grep { !defined $before->{$_} || $before->{$_} ne $ENV{$_} } keys %ENV;
+    my %sig    = map { $_ => $SIG{$_} } grep { _differs($SIG{$_}, $first{sig}{$_}) } keys %SIG;
+    $found{env}      = \%env if %env;
+    $found{sig}      = \%sig if %sig;
+    $found{inc}      = [@INC] if "@INC" ne "@{$first{inc}}";
+    $found{switches} = _switches();
+    $found{layers}   = _layers();
+
+    if ($INC{'FindBin.pm'}) {
+        FindBin::again();
+        no strict 'refs';
+        $found{found} = {map { $_ => ${"FindBin::$_"} } @FOUND};
+    }
+    return {map { $_ => $found{$_} } grep { defined $found{$_} } keys %found};
+}
+
+# After a script: what is perl's goes back to what it was. $left is what the process had to say.
+sub end {
+    my $left = shift;
+    if ($left & Howdah::XS::LEFT_HANDLERS) { restore_handlers() }
+    @INC = @{$first{inc}} if @INC != @{$first{inc}} || "@INC" ne "@{$first{inc}}";
+    forget_libraries() if keys %INC != $first{count};
+    return;
+}
+
+sub restore_handlers {
+    ## no critic (RequireLocalizedPunctuationVars)
+    for my $name (keys %SIG) {
+        next if !_differs($SIG{$name}, $first{sig}{$name});
+        if (defined $first{sig}{$name}) { $SIG{$name} = $first{sig}{$name} }
+        elsif ($name =~ /^__/) { delete $SIG{$name} }
+        else { $SIG{$name} = 'DEFAULT' }
+    }
+    Howdah::XS::note_handlers();
+    return;
+}
+
+# A file that says no package defined its subs in that of who required it: others must be able to require it, too.
+sub forget_libraries {
+    for my $name (grep { !$first{loaded}{$_} } keys %INC) {
+        if (defined $INC{$name} && _has_package($INC{$name})) { $first{loaded}{$name} = 1 }
+        else { delete $INC{$name} }
+    }
+    $first{count} = keys %INC;
+    return;
+}
+
+sub _has_package {
+    my $file = shift;
+    return 1 if ref $file;
+    open my $in, '<:raw', $file or return 1;
+    while (my $line = <$in>) { return 1 if $line =~ /^\s*package\s+[\w:]/ }
+    return 0;
+}
+
+sub _differs { my ($one, $other) = @_; return ($one // '') ne ($other // '') }
+
+sub _set_found {
+    my $found = shift;
+    no strict 'refs';
+    no warnings 'once';
+    ${"FindBin::$_"} = $found->{$_} for @FOUND;
+    return;
+}
+
+# All of them: the script's, or those of a new process.
+sub _set_switches {
+    my $wanted = shift // {};
+    no strict 'refs';
+    no warnings 'once';
+    for my $switches (@SWITCHES{grep { $INC{$_} } keys %SWITCHES}) {
+        ${$_} = exists $wanted->{$_} ? $wanted->{$_} : $switches->{$_} for keys %$switches;
+    }
+    return;
+}
+
+# Those that are not what the module begins with.
+sub _switches {
+    no strict 'refs';
+    my %set;
+    for my $switches (@SWITCHES{grep { $INC{$_} } keys %SWITCHES}) {
+        for my $name (keys %$switches) { $set{$name} = ${$name} if _differs(${$name}, $switches->{$name}) }
+    }
+    return %set ? \%set : undef;
+}
+
+# `use open qw(:std ...)` and the like: taken off again, so that other scripts do without.
+sub _layers {
+    my %layers;
+    for my $name (qw(STDIN STDOUT STDERR)) {
+        no strict 'refs';
+        my @all       = PerlIO::get_layers(*{"main::$name"}, output => $name ne 'STDIN');
+        my @own       = grep { !/\A(?:unix|perlio)\z/ } @all or next;
+        my ($encoded) = grep { /encoding/ } @own;
+        $layers{$name} = join '', map { ":$_" } grep { $_ ne 'utf8' || !$encoded } @own;
+        binmode *{"main::$name"}, ':pop' for grep { /encoding|crlf/ } @own;
+        binmode *{"main::$name"};
+    }
+    return %layers ? \%layers : undef;
+}
+
+sub _set_layers {
+    my $layers = shift;
+    no strict 'refs';
+    binmode *{"main::$_"}, $layers->{$_} for keys %$layers;
+    return;
+}
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Howdah::CGI::State - what of perl's state is a CGI script's own
+
+=head1 DESCRIPTION
+
+For L<Howdah::CGI::Script>: C<%ENV>, C<%SIG>, C<@INC>, C<%INC>, the working directory, C<$|>, layers of the standard handles,
+the switches of CGI.pm and CGI::Carp, and where L<FindBin> finds a script.
+
+=head2 note
+
+Remembers how it is without any script.
+
+=head2 begin(\%effects, \%variables, $directory, $file)
+
+Before a script is compiled or runs.
+
+=head2 effects(\%before)
+
+What compiling it has changed, for C<begin>. C<%before> was its C<%ENV>.
+
+=head2 end($left)
+
+Puts things back. C<$left> is what C<Howdah::XS::restore_process> said.
+
+=head2 restore_handlers, forget_libraries
+
+Parts of C<end>.
+
+=cut

@@ -1,0 +1,134 @@
+/*
+ * What a CGI script leaves behind in the worker that ran it, for Howdah::CGI::Leftovers. What the kernel and perl know in a
+ * few words is put back here; for what takes Perl code to restore, or cannot be, the caller is told that it is there.
+ */
+#include "script.h"
+
+#include <fcntl.h>
+#include <locale.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct {
+    SV *handlers[SIG_SIZE];
+    SV *warn, *die;
+    sigset_t blocked;
+    char *locale, *locale_name; /* as C knows it, and perl */
+    locale_t own_locale;
+    mode_t mask;
+    int lowest;      /* the lowest descriptor that is free */
+    unsigned forks;  /* of this process */
+    unsigned before; /* when the script began */
+    bool counting;
+    bool living; /* there are children */
+} base;
+
+static void count_fork(void) { base.forks++; }
+
+/* Whether the present script has started processes. */
+bool hd_has_forked(void) { return base.forks != base.before; }
+
+/* A script begins. */
+void hd_begin_forks(void) { base.before = base.forks; }
+
+static int lowest_free(void) {
+    int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (fd >= 0)
+        close(fd);
+    return fd;
+}
+
+/* Descriptors that stay open. */
+void hd_note_descriptors(void) { base.lowest = lowest_free(); }
+
+/* The handlers of the worker itself. */
+void hd_note_handlers(pTHX) {
+    for (int i = 0; i < SIG_SIZE; i++) {
+        SvREFCNT_dec(base.handlers[i]);
+        base.handlers[i] = SvREFCNT_inc(PL_psig_ptr[i]);
+    }
+    base.warn = PL_warnhook;
+    base.die = PL_diehook;
+}
+
+/* A perl with threads gives its thread a locale of its own, which is another object once it is changed. */
+static void note_locale(pTHX) {
+    free(base.locale);
+    free(base.locale_name);
+    base.locale = strdup(setlocale(LC_ALL, NULL));
+    base.locale_name = strdup(Perl_setlocale(LC_ALL, NULL));
+    base.own_locale = uselocale((locale_t)0);
+}
+
+static void restore_locale(pTHX) {
+    if (strEQ(setlocale(LC_ALL, NULL), base.locale) && uselocale((locale_t)0) == base.own_locale)
+        return;
+    Perl_setlocale(LC_ALL, base.locale_name);
+    base.own_locale = uselocale((locale_t)0);
+}
+
+/* How it is before a script: the first time, and when something is known to stay as it is. */
+void hd_note_process(pTHX) {
+    if (!base.counting)
+        pthread_atfork(NULL, count_fork, NULL);
+    base.counting = true;
+    hd_note_handlers(aTHX);
+    sigprocmask(SIG_SETMASK, NULL, &base.blocked);
+    Perl_setlocale(LC_ALL, ""); /* as %ENV has it by now */
+    umask(base.mask = umask(0));
+    note_locale(aTHX);
+    hd_note_descriptors();
+    base.before = base.forks;
+}
+
+static void stop_timers(void) {
+    const struct itimerval none = {0};
+    setitimer(ITIMER_REAL, &none, NULL);
+    setitimer(ITIMER_VIRTUAL, &none, NULL);
+    setitimer(ITIMER_PROF, &none, NULL);
+}
+
+static bool are_handlers_changed(pTHX) {
+    return base.warn != PL_warnhook || base.die != PL_diehook ||
+           memcmp(base.handlers, PL_psig_ptr, sizeof base.handlers) != 0;
+}
+
+/* Children that have ended; true when there are others. */
+static bool has_children(void) {
+    pid_t ended;
+    while ((ended = waitpid(-1, NULL, WNOHANG)) > 0)
+        ;
+    return ended == 0;
+}
+
+/* The script has ended. Says what is left to the caller, in bits of hd_left. */
+UV hd_restore_process(pTHX) {
+    stop_timers();
+    sigprocmask(SIG_SETMASK, &base.blocked, NULL);
+    umask(base.mask);
+    restore_locale(aTHX);
+    PL_srand_called = FALSE;
+    PL_last_in_gv = NULL;
+    base.living = (base.living || hd_has_forked()) && has_children();
+    return (are_handlers_changed(aTHX) ? LEFT_HANDLERS : 0) | (!hd_stdin_is_passed() && lowest_free() != base.lowest ? LEFT_DESCRIPTORS : 0) |
+           (base.living && hd_has_forked() ? LEFT_CHILDREN : 0);
+}
+
+static bool is_standard(pTHX_ IO *io) {
+    return io == GvIO(PL_stdingv) || io == GvIO(PL_stderrgv) || io == GvIO(gv_fetchpvs("STDOUT", GV_ADD, SVt_PVIO));
+}
+
+/* Closes the handles that a script has opened under names of its package. */
+void hd_close_handles(pTHX_ HV *stash) {
+    HE *entry;
+    hv_iterinit(stash);
+    while ((entry = hv_iternext(stash))) {
+        GV *glob = (GV *)HeVAL(entry);
+        IO *io = isGV_with_GP(glob) ? GvIOp(glob) : NULL;
+        if (io && IoIFP(io) && !is_standard(aTHX_ io))
+            do_close(glob, FALSE);
+    }
+}

@@ -1,0 +1,193 @@
+/*
+ * The standard output of a CGI script that runs in the worker, for Howdah::CGI::Output.
+ *
+ * Below the buffer of STDOUT lies a layer, as in errors.c, which gives what is printed to the response without a system
+ * call. Descriptor 1 is a file in memory: what programs that the script starts, and C code, write there is taken from it
+ * in its turn, before what STDOUT writes next and at the end. For a request in which nobody writes there this costs
+ * one look at the file's length.
+ */
+#include "script.h"
+#include "perliol.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* More than this is not held back. Most pages are less, so that their length is known before they are sent. */
+#define MOST (64 * 1024)
+/* What has been taken from the file is given back to the kernel from here on. */
+#define LARGE (1 << 20)
+
+static struct {
+    PerlIO_funcs layer;
+    IO *handle;  /* the one that was STDOUT first */
+    int fd;      /* the file behind descriptor 1 */
+    struct stat file;
+    off_t taken; /* bytes of it */
+    SV *held;
+    SV *more; /* called with what is held when that must go; NULL when there is no script */
+    bool flowing, dropping;
+} output = {.fd = -1};
+
+/* $| of STDOUT, whichever handle is selected. */
+static bool is_unbuffered(void) { return output.handle && IoFLAGS(output.handle) & IOf_FLUSH; }
+
+/* Calls $more, which says how to go on: 1 for more of it, 0 for no more output, -1 for the script's end. */
+static IV call_more(pTHX) {
+    dSP;
+    ENTER;
+    SAVETMPS;
+    PUSHSTACKi(PERLSI_MAGIC);
+    PUSHMARK(SP);
+    XPUSHs(output.held);
+    PUTBACK;
+    call_sv(output.more, G_SCALAR);
+    SPAGAIN;
+    IV go = POPi;
+    PUTBACK;
+    POPSTACK;
+    FREETMPS;
+    LEAVE;
+    return go;
+}
+
+static void give(pTHX) {
+    if (!SvCUR(output.held))
+        return;
+    IV go = output.dropping ? 0 : call_more(aTHX);
+    SvCUR_set(output.held, 0);
+    output.flowing = true;
+    output.dropping = go <= 0;
+    if (go < 0 && hd_script_runs())
+        hd_end_script(aTHX);
+}
+
+static void give_what_must_go(pTHX) {
+    if (SvCUR(output.held) > MOST || output.flowing || is_unbuffered())
+        give(aTHX);
+}
+
+static void take_file(pTHX) {
+    struct stat now;
+    if (fstat(output.fd, &now) != 0)
+        return;
+    while (output.taken < now.st_size) {
+        char piece[16384];
+        ssize_t got = pread(output.fd, piece, sizeof piece, output.taken);
+        if (got <= 0)
+            break;
+        output.taken += got;
+        sv_catpvn(output.held, piece, got);
+        give_what_must_go(aTHX);
+    }
+    if (output.taken > LARGE)
+        fallocate(output.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, output.taken & -4096);
+}
+
+static SSize_t layer_write(pTHX_ PerlIO *f, const void *bytes, Size_t count) {
+    if (!hd.cell || !output.more) /* a child writes into the file, as any program does */
+        return PerlIO_unix.Write(aTHX_ f, bytes, count);
+    dSAVE_ERRNO;
+    take_file(aTHX);
+    sv_catpvn(output.held, (const char *)bytes, count);
+    give_what_must_go(aTHX);
+    RESTORE_ERRNO;
+    return count;
+}
+
+
+/* Bytes from `fd` are this handle's, by perl's buffer and the one layer below it, and nothing between. */
+bool hd_is_plain(IO *io, int fd, const PerlIO_funcs *lowest, const struct stat *file) {
+    struct stat now;
+    PerlIO *fp = io && !SvRMAGICAL(io) ? IoIFP(io) : NULL;
+    return PerlIOValid(fp) && IoOFP(io) == fp && PerlIOValid(PerlIONext(fp)) && !PerlIONext(PerlIONext(fp))[0] &&
+           PerlIOBase(fp)->tab == &PerlIO_perlio && !(PerlIOBase(fp)->flags & (PERLIO_F_UTF8 | PERLIO_F_CRLF)) &&
+           PerlIOBase(PerlIONext(fp))->tab == lowest && fstat(fd, &now) == 0 && now.st_ino == file->st_ino &&
+           now.st_dev == file->st_dev;
+}
+
+static IO *handle_of(pTHX_ const char *name) {
+    GV *glob = gv_fetchpv(name, GV_ADD | GV_NOTQUAL, SVt_PVIO);
+    return glob && isGV_with_GP(glob) ? GvIO(glob) : NULL;
+}
+
+/* Whether STDOUT and descriptor 1 are what they were at the start. */
+bool hd_output_is_whole(pTHX) {
+    IO *io = handle_of(aTHX_ "STDOUT");
+    return io && io == output.handle && hd_is_plain(io, STDOUT_FILENO, &output.layer, &output.file);
+}
+
+/* An empty file in memory, open under a number that programs do not inherit; takes that of `instead`, if it is one. */
+int hd_new_file(pTHX_ const char *name, int instead) {
+    int made = memfd_create(name, MFD_CLOEXEC);
+    int fd = made < 0 || instead >= 0 ? dup3(made, instead, O_CLOEXEC) : fcntl(made, F_DUPFD_CLOEXEC, 3);
+    if (fd < 0)
+        croak("cannot make a file in memory: %s", Strerror(errno));
+    close(made);
+    return fd;
+}
+
+static void open_file(pTHX) {
+    output.fd = hd_new_file(aTHX_ "howdah-stdout", output.fd);
+    output.taken = 0;
+    fcntl(output.fd, F_SETFL, O_RDWR | O_APPEND);
+    if (fstat(output.fd, &output.file) != 0)
+        croak("cannot look at standard output: %s", Strerror(errno));
+}
+
+/* Makes descriptor 1 what the script's programs write to; Howdah::CGI::Handles then opens STDOUT on it. */
+void hd_point_output(pTHX) {
+    if (output.fd < 0)
+        open_file(aTHX);
+    dup2(output.fd, STDOUT_FILENO);
+}
+
+/* STDOUT was opened anew on descriptor 1. */
+void hd_adopt_output(pTHX) {
+    output.handle = handle_of(aTHX_ "STDOUT");
+    PerlIO *lowest = output.handle ? IoOFP(output.handle) : NULL;
+    while (PerlIOValid(lowest) && PerlIOValid(PerlIONext(lowest)))
+        lowest = PerlIONext(lowest);
+    if (!PerlIOValid(lowest) || PerlIOBase(lowest)->tab != &PerlIO_unix)
+        croak("cannot make standard output that of the script");
+    output.layer = PerlIO_unix;
+    output.layer.Write = layer_write;
+    PerlIOBase(lowest)->tab = &output.layer;
+}
+
+/* The script begins: $more will be called with what it prints when that is more than is held, or must not wait. */
+void hd_begin_output(pTHX_ SV *more) {
+    if (!output.held)
+        output.held = newSVpvs("");
+    output.more = newSVsv(more);
+    output.flowing = output.dropping = false;
+    PerlIO *fp = output.handle ? IoOFP(output.handle) : NULL;
+    if (PerlIOValid(fp))
+        PerlIOSelf(fp, PerlIOBuf)->posn = 0; /* what tell begins with, from which CGI::Carp knows of a header */
+}
+
+/* The script has ended: what is still held. */
+SV *hd_end_output(pTHX) {
+    PerlIO *fp = output.handle ? IoOFP(output.handle) : NULL;
+    if (PerlIOValid(fp))
+        PerlIO_flush(fp);
+    fflush(stdout);
+    take_file(aTHX);
+    SvREFCNT_dec(output.more);
+    output.more = NULL;
+    SV *rest = output.dropping ? newSVpvs("") : output.held;
+    if (rest == output.held)
+        output.held = NULL;
+    else
+        SvCUR_set(output.held, 0);
+    return rest;
+}
+
+/* Behind the response: the next one begins with an empty file, which no child of this script's has. */
+void hd_renew_output(pTHX) {
+    if (hd_has_forked()) {
+        open_file(aTHX);
+        dup2(output.fd, STDOUT_FILENO);
+    } else if (output.taken && ftruncate(output.fd, 0) == 0)
+        output.taken = 0;
+}

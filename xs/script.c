@@ -1,0 +1,156 @@
+/*
+ * Runs a CGI script that was compiled into a sub, for Howdah::CGI::Script, and ends it when it calls exit.
+ *
+ * To the script it must look as if it were the main program. So a stack of its own lies under it, at whose bottom caller
+ * finds nobody, and $^S tells of no eval. An exit goes up like a death, but no eval of the script stops it: each of them
+ * is made to go on, where it would return with an error, to the same exit once more. What C code of other modules guards
+ * by an eval of its own does get to see it. exec goes to a child, for the process is the worker's.
+ */
+#include "script.h"
+
+#include <errno.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct {
+    PERL_SI *stack; /* the script's own; NULL when none is running */
+    bool ended;     /* it has called exit */
+    pid_t pid;      /* of the process that runs it, not a child */
+    CV *call;
+    COP nowhere; /* who called the script: nobody */
+    OP again;    /* what an eval of the script goes on to after exit */
+    OP *(*exit)(pTHX);
+    OP *(*exec)(pTHX);
+} script;
+
+bool hd_script_runs(void) { return script.stack && script.pid == getpid(); }
+
+static void pass_evals(pTHX) {
+    for (PERL_SI *stack = PL_curstackinfo; stack && stack != script.stack->si_prev; stack = stack->si_prev)
+        for (I32 at = 0; at <= stack->si_cxix; at++) {
+            PERL_CONTEXT *frame = &stack->si_cxstack[at];
+            if (CxTYPE(frame) == CXt_EVAL && frame->blk_eval.retop)
+                frame->blk_eval.retop = &script.again;
+        }
+}
+
+/* From anywhere below the script: it has come to its end. */
+void hd_end_script(pTHX) {
+    script.ended = true;
+    pass_evals(aTHX);
+    SvREFCNT_dec(PL_diehook); /* an end is no death */
+    PL_diehook = NULL;
+    croak_sv(sv_2mortal(newSVpvs("the script has ended\n")));
+}
+
+static OP *end_again(pTHX) {
+    hd_end_script(aTHX);
+    NOT_REACHED;
+}
+
+static OP *end_by_exit(pTHX) {
+    if (!hd_script_runs())
+        return script.exit(aTHX);
+    dSP;
+    IV status = MAXARG < 1 ? 0 : (MAXARG == 1 && !TOPs) ? 0 : SvIV(TOPs);
+    PUTBACK;
+    STATUS_EXIT_SET(status & 255);
+    hd_end_script(aTHX);
+    NOT_REACHED;
+}
+
+/* In the child the other program, or the script that goes on without it. */
+static OP *end_by_exec(pTHX) {
+    if (!hd_script_runs())
+        return script.exec(aTHX);
+    int status = 0;
+    PERL_FLUSHALL_FOR_CHILD;
+    pid_t child = fork();
+    if (child == 0)
+        return script.exec(aTHX);
+    if (child < 0)
+        croak("cannot fork for exec: %s", Strerror(errno));
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        PERL_ASYNC_CHECK();
+    STATUS_NATIVE_CHILD_SET(status);
+    hd_end_script(aTHX);
+    NOT_REACHED;
+}
+
+/* Without arguments of its own it sees the caller's @_. */
+static void call_below(pTHX_ SV *code) {
+    dSP;
+    PUSHSTACKi(PERLSI_MAIN);
+    script.stack = PL_curstackinfo;
+    script.ended = false;
+    PL_in_eval = EVAL_INREQUIRE; /* of which $^S tells nothing */
+    PL_curcop = &script.nowhere;
+    PUSHMARK(SP);
+    PUTBACK;
+    call_sv(code, G_VOID | G_DISCARD | G_NOARGS);
+    POPSTACK;
+}
+
+static void call(pTHX_ CV *cv) {
+    dXSARGS;
+    PERL_UNUSED_VAR(cv);
+    PERL_UNUSED_VAR(items);
+    call_below(aTHX_ ST(0));
+    XSRETURN_EMPTY;
+}
+
+/* True when the script came to its end, or called exit; else $@ is what it died of. */
+bool hd_run_script(pTHX_ SV *code) {
+    dSP;
+    COP *before = PL_curcop;
+    ENTER;
+    SAVETMPS;
+    PUSHMARK(SP);
+    XPUSHs(code);
+    PUTBACK;
+    script.pid = getpid();
+    call_sv((SV *)script.call, G_EVAL | G_VOID | G_DISCARD);
+    PL_curcop = before;
+    script.stack = NULL;
+    bool ended = script.ended || !SvTRUE(ERRSV);
+    if (ended)
+        CLEAR_ERRSV();
+    FREETMPS;
+    LEAVE;
+    return ended;
+}
+
+/* Before the first script is compiled: its calls of exit and exec will be ours. */
+void hd_prepare_scripts(pTHX) {
+    if (script.call)
+        return;
+    script.call = newXS(NULL, call, __FILE__);
+    script.nowhere = *PL_curcop;
+    CopLINE_set(&script.nowhere, 0);
+#ifdef USE_ITHREADS
+    script.nowhere.cop_file = NULL;
+#else
+    script.nowhere.cop_filegv = NULL;
+#endif
+    CopSTASH_set(&script.nowhere, newHV());
+    script.again.op_type = OP_EXIT;
+    script.again.op_ppaddr = end_again;
+    script.exit = PL_ppaddr[OP_EXIT];
+    script.exec = PL_ppaddr[OP_EXEC];
+    PL_ppaddr[OP_EXIT] = end_by_exit;
+    PL_ppaddr[OP_EXEC] = end_by_exec;
+}
+
+/* Takes the END blocks that a file has brought off perl's list, the first to run first. */
+AV *hd_take_ends(pTHX_ const char *file) {
+    AV *taken = newAV(), *kept = newAV();
+    for (SSize_t i = 0; PL_endav && i <= av_len(PL_endav); i++) {
+        SV *block = AvARRAY(PL_endav)[i];
+        const char *from = CvFILE((CV *)block);
+        bool is_its = from && strEQ(from, file);
+        av_push(is_its ? taken : kept, is_its ? newRV_inc(block) : SvREFCNT_inc(block));
+    }
+    SvREFCNT_dec(PL_endav);
+    PL_endav = kept;
+    return taken;
+}

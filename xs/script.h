@@ -1,0 +1,46 @@
+#ifndef HOWDAH_SCRIPT_H
+#define HOWDAH_SCRIPT_H
+/*
+ * What the C files share that run CGI scripts inside a worker, for Howdah::CGI::Keep: script.c calls the script and ends it,
+ * output.c has its standard output, stdin.c its standard input, leftovers.c what it leaves behind.
+ */
+#include "howdah.h"
+#include "perliol.h"
+
+#include <sys/stat.h>
+
+/* script.c */
+void hd_prepare_scripts(pTHX);
+bool hd_run_script(pTHX_ SV *code);
+AV *hd_take_ends(pTHX_ const char *file);
+bool hd_script_runs(void);
+void hd_end_script(pTHX) __attribute__((noreturn));
+
+/* output.c */
+void hd_begin_output(pTHX_ SV *more);
+SV *hd_end_output(pTHX);
+bool hd_output_is_whole(pTHX);
+void hd_point_output(pTHX);
+void hd_adopt_output(pTHX);
+void hd_renew_output(pTHX);
+bool hd_is_plain(IO *io, int fd, const PerlIO_funcs *lowest, const struct stat *file);
+int hd_new_file(pTHX_ const char *name, int instead);
+
+/* stdin.c */
+void hd_set_stdin(pTHX_ SV *bytes);
+void hd_pass_stdin(pTHX_ int fd);
+bool hd_stdin_is_whole(pTHX);
+bool hd_stdin_is_passed(void);
+void hd_point_stdin(pTHX);
+
+/* leftovers.c */
+enum hd_left { LEFT_HANDLERS = 1, LEFT_DESCRIPTORS = 2, LEFT_CHILDREN = 4 };
+void hd_note_process(pTHX);
+void hd_note_handlers(pTHX);
+UV hd_restore_process(pTHX);
+void hd_close_handles(pTHX_ HV *stash);
+void hd_note_descriptors(void);
+bool hd_has_forked(void);
+void hd_begin_forks(void);
+
+#endif
