@@ -40,10 +40,10 @@ sub fixed { return $_[0]{fixed} }
 # The variables of a request for a script: a new hash.
 sub variables {
     my ($self, $env, $script, $path_info) = @_;
-    my %all = %{$self->{fixed}};
-    for my $name (@{$self->_fields($env)}) { $all{$name} = $env->{$name} }
+    my %all    = %{$self->{fixed}};
+    my @fields = $self->_fields($env);
+    @all{@fields, @SAME} = @$env{@fields, @SAME};
     for my $name (@OTHERS) { $all{$name} = $env->{$name} if defined $env->{$name} && length $env->{$name} }
-    @all{@SAME} = @$env{@SAME};
     delete $all{REMOTE_PORT} if !length($all{REMOTE_PORT} // '');
     $all{REMOTE_HOST}    = $env->{REMOTE_ADDR};                          # nobody looks names up: this may stand for one
     $all{REQUEST_SCHEME} = $env->{'psgi.url_scheme'};
@@ -74,7 +74,7 @@ sub _fields {
     my ($self, $env) = @_;
     my $known = $self->{known};
     %$known = () if keys %$known > 1000;
-    return [grep { $known->{$_} // ($known->{$_} = $self->_is_told($_)) } keys %$env];
+    return grep { $known->{$_} // ($known->{$_} = $self->_is_told($_)) } keys %$env;
 }
 
 sub _is_told { my ($self, $name) = @_; return $name =~ /\AHTTP_[A-Z0-9_]+\z/ && !$self->{hidden}{$name} || 0 }

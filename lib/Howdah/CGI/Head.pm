@@ -7,9 +7,17 @@ use constant {LONGEST => 65_536, SHOWN => 80};
 my $TOKEN = qr/[-!#\$%&'*+.^_`|~0-9A-Za-z]+/;
 my $FIRST = 'a script whose name begins with nph- has to begin with a status line, as HTTP/1.1 200 OK';
 
+# The most frequent head of all: one field, and nothing to ask about it.
+my $PLAIN = qr/\A(Content-Type): ?([\x20-\x7e]*[\x21-\x7e])\r?\n\r?\n/i;
+
 # Takes the head from the beginning of what was printed; undef while it has not ended. {status, fields => [...]} or {redirect}.
 sub take {
     my (undef, $printed, $nph) = @_;
+    if (!$nph && $$printed =~ $PLAIN) {
+        my $fields = [$1, $2];
+        substr $$printed, 0, $+[0], '';
+        return {status => 200, fields => $fields};
+    }
     my $self  = {fields => [], lines => 0, nph => $nph, size => 0};
     my $taken = 0;
     while ($$printed =~ /\G([^\n]*)\n/gc) {

@@ -89,7 +89,7 @@ sub _enter {
 sub _check {
     my ($self, $file, $name, $info) = @_;
     my @stat    = Time::HiRes::stat($file) or return (undef, _refusal($file));
-    my $version = join ' ', @stat[0, 1, 2, 4, 5, 7, 9];
+    my $version = pack 'J6d', @stat[0, 1, 2, 4, 5, 7, 9];
     my $known   = $self->{known}{$file};
     if (!$known || $known->{version} ne $version) {
         delete $self->{known}{$file};

@@ -26,6 +26,8 @@ my %SWITCHES = (
 );
 my @FOUND = qw(Bin RealBin RealScript Script);
 
+my %first_switches;
+
 my %first;    # %SIG and @INC as the worker has them, and what is in %INC
 
 # Remembers how things are before any script. In the zygote, and again in each worker.
@@ -39,7 +41,7 @@ sub begin {
     my ($effects, $variables, $directory, $file) = @_;
     Howdah::XS::name_script($file);
     chdir $directory or die "cannot change to $directory: $!\n";
-    %ENV = $effects->{env} ? (%$variables, %{$effects->{env}}) : %$variables;
+    _set_env($effects->{env} ? {%$variables, %{$effects->{env}}} : $variables);
     CGI::initialize_globals() if $INC{'CGI.pm'};
     _set_switches($effects->{switches});
     _set_found($effects->{found}) if $effects->{found};
@@ -51,6 +53,17 @@ sub begin {
     _set_layers($effects->{layers}) if $effects->{layers};
     select STDOUT;
     $| = $effects->{flush} // 0;    ## no critic (RequireLocalizedPunctuationVars)
+    return;
+}
+
+# Most variables are what they were in the last request, and to set one is to have the C library set it.
+sub _set_env {
+    my $wanted = shift;
+    ## no critic (RequireLocalizedPunctuationVars)
+    for my $name (keys %ENV) { delete $ENV{$name} if !exists $wanted->{$name} }
+    while (my ($name, $value) = each %$wanted) {
+        $ENV{$name} = $value if !exists $ENV{$name} || $ENV{$name} ne $value;
+    }
     return;
 }
 
@@ -125,13 +138,22 @@ sub _set_found {
 
 # All of them: the script's, or those of a new process.
 sub _set_switches {
-    my $wanted = shift // {};
-    no strict 'refs';
-    no warnings 'once';
-    for my $switches (@SWITCHES{grep { $INC{$_} } keys %SWITCHES}) {
-        ${$_} = exists $wanted->{$_} ? $wanted->{$_} : $switches->{$_} for keys %$switches;
+    my $wanted = shift;
+    for my $module (keys %SWITCHES) {
+        next if !$INC{$module};
+        ${$_->[0]} = $_->[1] for @{$first_switches{$module} //= _first_switches($module)};
     }
+    return if !$wanted;
+    no strict 'refs';
+    ${$_} = $wanted->{$_} for keys %$wanted;
     return;
+}
+
+# References to them, which are quicker than names.
+sub _first_switches {
+    my $switches = $SWITCHES{shift()};
+    no strict 'refs';
+    return [map { [\${$_}, $switches->{$_}] } keys %$switches];
 }
 
 # Those that are not what the module begins with.
