@@ -118,6 +118,14 @@ def slow_clients(result):
     return min(ratios.values()) >= 0.9, ", ".join(f"{load} {ratio:.2f}" for load, ratio in ratios.items())
 
 
+def scripts(load, ours, theirs, least):
+    """Among servers of CGI scripts it is named which mode of Howdah's is meant."""
+    def goal(result):
+        rows = (row(result, "cgi", load, name) for name in (ours, theirs))
+        return at_least(figures.ratio(*rows, "rate"), least)
+    return goal
+
+
 def idle_workers(result):
     sizes = {one["server"]: one.get("pss") for one in result["alone"].values()}
     more = sizes.get(HOWDAH) - sizes.get(STARLET)
@@ -152,4 +160,8 @@ GOALS = [
     ("9", "10 MB responses: at least Starlet's rate", rate_against("sizes", "10m", STARLET, 1)),
     ("9", "1 MB uploads: ahead of Starlet", rate_against("uploads", "1m", STARLET, 1)),
     ("10", "Memory of 10 idle workers: at most Starlet's PSS and 8 MB", idle_workers),
+    ("11", "CGI page of 34 KB, exec: at least mod_cgid's rate", scripts("ab-10", "howdah_exec", "mod_cgid", 1)),
+    ("11", "… fork: 3 times mod_cgi", scripts("ab-10", "howdah_fork", "mod_cgi", 3)),
+    ("11", "… keep: 1.2 times Registry", scripts("ab-10", "howdah_keep", "mod_perl_registry", 1.2)),
+    ("11", "CGI script with modules, fork: 8 times mod_cgi", scripts("modules", "howdah_fork", "mod_cgi", 8)),
 ]

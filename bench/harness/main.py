@@ -12,8 +12,9 @@ from pathlib import Path
 from . import alone, machine, peers, report, runner, worker
 from .workloads import WORKLOADS
 
-QUICK_PEERS = ["howdah", "floor", "starlet", "uwsgi", "mod_perl_registry", "mod_cgi"]
-SMOKE_PEERS = ["howdah", "starlet"]
+QUICK_PEERS = ["howdah", "floor", "starlet", "uwsgi", "mod_perl_registry", "mod_cgi", "mod_cgid", "wrapcgi",
+               "howdah_exec", "howdah_fork", "howdah_keep"]
+SMOKE_PEERS = ["howdah", "starlet", "howdah_exec", "howdah_fork", "howdah_keep"]
 
 
 def main():

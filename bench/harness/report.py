@@ -159,10 +159,23 @@ def below(load):
         said.append(f"Howdah / floor: {rate:.2f} of its requests per second, {cpu:.2f} times its CPU time a request.")
     if not floor:
         said.append("There is no floor for this: the program without Perl has one answer of eleven bytes.")
-    said += held(load) + not_kept(load)
+    said += held(load) + not_kept(load) + executed(load)
     if load["command"]:
         said.append(f"`{typed(load['command'])}`")
     return said
+
+
+def executed(load):
+    """WHO WHAT COUNT, for the servers of which it is known."""
+    known = [(row["title"], row["executed"]) for row in load["rows"] if row.get("executed")]
+    if not known:
+        return []
+    lines = [f"Programs executed in {known[0][1]['requests']:,} requests, as the kernel told them:", "",
+             "| Server | WHO | WHAT | COUNT |", "|---|---|---|---:|"]
+    for title, found in known:
+        rows = found["rows"] or [["–", "–", 0]]
+        lines += [f"| {title} | {who} | {what} | {count:,} |" for who, what, count in rows]
+    return ["\n".join(lines)]
 
 
 def held(load):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from pathlib import Path
 
-from . import background, loads, proc
+from . import background, execs, loads, proc
 from .server import Server, Unable
 
 MIB = 1024
@@ -27,6 +27,11 @@ class Settings:
     seconds: float = 1.5
     smoke: bool = False
 
+    @property
+    def counted(self):
+        """Requests in which executed programs are counted."""
+        return 50 if self.smoke else 200 if self.seconds < 1 else 1000
+
 
 @dataclass
 class Entry:
@@ -38,6 +43,7 @@ class Entry:
     server: object = None
     refused: dict = field(default_factory=dict)  # by load
     rounds: dict = field(default_factory=dict)  # by load
+    executed: dict = field(default_factory=dict)  # by load
 
     @property
     def title(self):
@@ -59,6 +65,8 @@ def measure(workload, peers, settings, say):
                     if load in entry.loads and load.name not in entry.refused:
                         say(f"{workload.name} {load.name}, round {turn + 1}: {entry.title}")
                         commands[load.name] = once(entry, load, settings, scratch) or commands.get(load.name)
+        if workload.executed and execs.possible():
+            count_programs(workload, chosen, entries, settings, say)
     return described(workload, chosen, entries, commands, left_out)
 
 
@@ -180,6 +188,15 @@ def short(held):
     return {}
 
 
+def count_programs(workload, chosen, entries, settings, say):
+    """After the rounds, for to listen to the kernel takes time."""
+    for load in chosen:
+        for entry in entries:
+            if load in entry.loads and load.name not in entry.refused:
+                say(f"{workload.name} {load.name}, executed programs: {entry.title}")
+                entry.executed[load.name] = execs.count(entry.server, load, settings.counted)
+
+
 def described(workload, chosen, entries, commands, left_out):
     """What the report and the JSON file hold."""
     rows = {load.name: [row(entry, load) for entry in entries if load in entry.loads] for load in chosen}
@@ -193,4 +210,5 @@ def described(workload, chosen, entries, commands, left_out):
 def row(entry, load):
     refused = entry.refused.get(load.name)
     return {"server": entry.peer.name, "role": entry.peer.role, "title": entry.title,
-            "variant": entry.variant.label, "refused": refused, "rounds": entry.rounds.get(load.name, [])}
+            "variant": entry.variant.label, "refused": refused, "rounds": entry.rounds.get(load.name, []),
+            "executed": entry.executed.get(load.name)}

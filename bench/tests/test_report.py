@@ -65,6 +65,14 @@ class Report(unittest.TestCase):
         self.assertIn("2.00 times its CPU", text)
         self.assertIn("2.00 µs ±20%", text)
 
+    def test_executed_programs_are_listed_as_who_what_count(self):
+        executed = {"requests": 1000, "rows": [["httpd", "page.cgi", 1000]]}
+        none = {"requests": 1000, "rows": []}
+        text = self.write(result({**HOWDAH, "executed": none}, {**STARLET, "executed": executed}))
+        self.assertIn("executed in 1,000 requests", text)
+        self.assertIn("| Howdah | – | – | 0 |\n| Starlet | httpd | page.cgi | 1,000 |", text)
+        self.assertNotIn("WHO", self.write(result(HOWDAH, STARLET)))
+
     def test_servers_that_are_not_here_are_named(self):
         self.assertIn("- Other: no program", self.write(result(HOWDAH)))
 
@@ -102,6 +110,14 @@ class Goals(unittest.TestCase):
                   record(1, first_pss_before=8900, first_pss_with=9000, **beside)]
         found = result(row("howdah", rounds, role="howdah"), workload="idle", load="idle")
         self.assertEqual(self.verdict(found, "10,000 idle")["measured"], "5.0 KiB")
+
+    def test_modes_of_cgi_scripts_are_compared_by_name(self):
+        exec_mode, fork = (row(f"howdah_{mode}", [record(rate)], role="howdah") for mode, rate in [("exec", 100), ("fork", 290)])
+        peers = [row(name, [record(100)]) for name in ("mod_cgi", "mod_cgid")]
+        found = result(exec_mode, fork, *peers, workload="cgi", load="ab-10")
+        self.assertTrue(self.verdict(found, "mod_cgid's rate")["reached"])
+        self.assertFalse(self.verdict(found, "fork: 3 times mod_cgi")["reached"])
+        self.assertIsNone(self.verdict(found, "keep: 1.2 times Registry")["reached"])
 
     def test_idle_workers_are_compared_in_pss(self):
         alone = {"Howdah": {"server": "howdah", "pss": 25.0}, "Starlet": {"server": "starlet", "pss": 20.0}}
