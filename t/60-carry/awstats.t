@@ -8,7 +8,7 @@ use Howdah::Test::Carry;
 use Test::More;
 
 my $dir  = File::Temp->newdir;
-my @ways = qw(wrapped);
+my @ways = qw(wrapped exec fork);
 my @log;
 for my $hit (0 .. 299) {
     my $client = '192.0.2.' . $hit % 7;

@@ -62,7 +62,7 @@ Howdah::Test::Carry->new(
     program => '/usr/lib/cgi-bin/blosxom',
     at      => '/blog',
     env     => {BLOSXOM_CONFIG_DIR => "$dir"},
-    ways    => [qw(wrapped)],
+    ways    => [qw(wrapped exec fork)],
 )->walk(sub {
     my $agent = shift;
     for (@pages) {

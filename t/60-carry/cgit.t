@@ -42,7 +42,8 @@ Howdah::Test::Carry->new(
     program => '/usr/lib/cgit/cgit.cgi',
     at      => '/cgit',
     env     => {CGIT_CONFIG => $config},
-    ways    => [qw(wrapped)],
+    auto    => 'exec',
+    ways    => [qw(wrapped exec auto)],
 )->walk(sub {
     my $agent = shift;
     for (@pages) {

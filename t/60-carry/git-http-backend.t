@@ -19,7 +19,8 @@ Howdah::Test::Carry->new(
     program => '/usr/lib/git-core/git-http-backend',
     at      => '/git',
     env     => {GIT_PROJECT_ROOT => $dir, GIT_HTTP_EXPORT_ALL => 1, GIT_CONFIG_GLOBAL => '/dev/null'},
-    ways    => [qw(wrapped)],
+    auto    => 'exec',
+    ways    => [qw(wrapped exec auto)],
 )->walk(sub {
     my ($agent, $way, $server) = @_;
     my ($url, $copy) = ($server->url . '/git/demo.git', "$dir/$way");

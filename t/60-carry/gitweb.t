@@ -43,7 +43,7 @@ Howdah::Test::Carry->new(
     program => '/usr/lib/cgi-bin/gitweb.cgi',
     at      => '/gitweb',
     env     => {GITWEB_CONFIG => $config, GIT_CONFIG_GLOBAL => '/dev/null'},
-    ways    => [qw(wrapped)],
+    ways    => [qw(wrapped exec fork)],
 )->walk(sub {
     my $agent = shift;
     for (@pages) {

@@ -9,7 +9,8 @@ use Test::More;
 Howdah::Test::Carry->new(
     program => '/usr/lib/cgi-bin/mimetex.cgi',
     at      => '/cgi-bin/mimetex.cgi',
-    ways    => [qw(wrapped)],
+    auto    => 'exec',
+    ways    => [qw(wrapped exec auto)],
 )->walk(sub {
     my $agent = shift;
     my %size;

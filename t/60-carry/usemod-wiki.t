@@ -40,7 +40,7 @@ sub save {
 Howdah::Test::Carry->new(
     program => $program,
     at      => '/wiki',
-    ways    => [qw(wrapped)],
+    ways    => [qw(wrapped exec fork)],
 )->walk(sub {
     my ($agent, $way) = @_;
     my $page  = 'Camel' . ucfirst $way;

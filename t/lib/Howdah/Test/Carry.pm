@@ -9,10 +9,12 @@ package Howdah::Test::Carry;
 #       ...
 #   });
 #
-# `wrapped` is Plack::App::WrapCGI in an application, which executes the program from a worker.
+# `exec`, `fork`, `keep` and `auto` are the modes of --cgi. `wrapped` is Plack::App::WrapCGI in an application, which executes
+# the program from a worker.
 use strict;
 use warnings;
 
+use File::Temp ();
 use Howdah::Test::Agent;
 use Howdah::Test::Server;
 use Test::More;
@@ -33,11 +35,21 @@ sub walk {
             my $agent  = Howdah::Test::Agent->new($server->url . $self->{at});
             $steps->($agent, $way, $server);
             is $server->stop, 0, 'the server stops';
+            is_deeply [$self->_modes], [$way eq 'auto' ? $self->{auto} : $way], 'all was run in this way'
+                if $way ne 'wrapped';
             unlike $server->log, qr/(?:^|\] )(?:WARN|ERROR) /m, 'and had nothing to complain of' or diag $server->log;
         };
     }
     done_testing;
     return;
+}
+
+# Those that stand in the access log.
+sub _modes {
+    my $self = shift;
+    open my $in, '<', $self->{access} or die "cannot read the access log: $!";
+    my %modes = map { $_ => 1 } <$in>;
+    return map { s/\n//r } sort keys %modes;
 }
 
 sub _server {
@@ -46,6 +58,8 @@ sub _server {
     my %env = %{$self->{env}};
     my @options =
         ('--cgi', "$self->{at}=$self->{program},mode=$way", map { ('--cgi-env', "$_=$env{$_}") } sort keys %env);
+    $self->{access} = File::Temp->new;
+    push @options, '--access-log', "$self->{access}", '--access-log-format', '%{HOWDAH_CGI_MODE}e';
     return Howdah::Test::Server->start(options => \@options);
 }
 
