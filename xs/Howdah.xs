@@ -14,6 +14,7 @@ MODULE = Howdah::XS    PACKAGE = Howdah::XS
 PROTOTYPES: DISABLE
 
 BOOT:
+    hd_watch_bless(aTHX);
     CONSTANT(LEAVE_SIGNAL);
     CONSTANT(LEAVE_EXIT);
     CONSTANT(ZYGOTE_ORDER_ATTACH);
@@ -129,6 +130,23 @@ run(SV *app)
   CODE:
     hd.app = app;
     hd_run(aTHX);
+
+void
+track_leaks()
+  CODE:
+    hd_track_always();
+
+SV *
+leaks()
+  CODE:
+    RETVAL = hd_tell_leaks(aTHX);
+  OUTPUT:
+    RETVAL
+
+void
+say_last_words()
+  CODE:
+    hd_say_last_words();
 
 void
 leave(UV reason)

@@ -15,6 +15,7 @@ static U64 heard[INQUIRIES];
 
 static void obey(pTHX_ Inquiry inquiry, U64 word) {
     switch (inquiry) {
+    case INQUIRY_LEAKS: hd_ask_leaks(word); break;
     default:
         if (word)
             hd_answer(inquiry, word, -1, "this worker does not know the question");

@@ -72,9 +72,12 @@ void hd_prepare_exchange(pTHX) {
 
 static void begin(pTHX_ U32 slot) {
     UV serial = hd.now.serial + 1;
-    const SlotControl *control = howdah_enter(hd.index, slot, hd_now());
+    U64 now = hd_now();
+    const SlotControl *control = howdah_enter(hd.index, slot, now);
     hd.now = (struct hd_exchange){.slot = slot, .serial = serial, .control = control, .progress = HD_NOTHING_OUT};
+    hd_begin_growth(aTHX_ now);
     hd_open_request();
+    hd.now.route = hd_route_of_path();
     hd.now.bodyless = hd.now.used && HD_LOAD(hd.now.request->flags) & REQUEST_IS_HEAD;
     hd_title_request(aTHX);
 }
@@ -171,9 +174,9 @@ static void clean_up(pTHX) {
 /* Serves the request in `slot`. */
 void hd_exchange(pTHX_ U32 slot) {
     dSP;
+    begin(aTHX_ slot);
     ENTER;
     SAVETMPS;
-    begin(aTHX_ slot);
     PUSHMARK(SP);
     call_sv((SV *)serve_cv, G_EVAL | G_SCALAR);
     hd.now.serving = false;
@@ -184,9 +187,11 @@ void hd_exchange(pTHX_ U32 slot) {
     conclude(aTHX_ returned);
     close_body(aTHX);
     clean_up(aTHX);
+    U32 route = hd_route(aTHX);
     HV *env = hd.now.env;
     hd.now.env = NULL; /* what its destruction says belongs to no request any more */
     SvREFCNT_dec(env);
     FREETMPS;
     LEAVE;
+    hd_end_growth(aTHX_ route);
 }

@@ -42,6 +42,7 @@ struct hd_exchange {
     SV *body; /* a handle whose close is still to be called */
     struct hd_head head;
     enum hd_progress progress;
+    U32 route;      /* by its path */
     bool serving;   /* the application runs, and has not given its response back */
     bool answered;  /* the application gave a response */
     bool streaming; /* it has a writer */
@@ -95,6 +96,27 @@ void hd_answer(Inquiry inquiry, U64 word, int fd, const char *sentence);
 FILE *hd_open_answer(void);
 void hd_put_field(FILE *file, const char *bytes, STRLEN length, char end);
 void hd_close_answer(Inquiry inquiry, U64 word, FILE *file);
+
+/* leaks.c */
+void hd_watch_bless(pTHX);
+void hd_prepare_leaks(pTHX);
+void hd_track(U64 word);
+void hd_track_always(void);
+SV *hd_tell_leaks(pTHX);
+void hd_ask_leaks(U64 word);
+void hd_count_request(U32 route);
+void hd_say_last_words(void);
+
+/* route.c */
+void hd_prepare_route(pTHX);
+U32 hd_route_of_path(void);
+U32 hd_route(pTHX);
+const char *hd_route_name(U32 route, STRLEN *length);
+
+/* growth.c */
+void hd_start_growth(void);
+void hd_begin_growth(pTHX_ U64 now);
+void hd_end_growth(pTHX_ U32 route);
 
 /* env.c */
 void hd_prepare_env(pTHX);

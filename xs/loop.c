@@ -32,6 +32,7 @@ void hd_become_worker(pTHX_ UV index, const int *channels, int count) {
     Copy(channels, hd.channels, count, int);
     hd.index = index;
     hd.cell = cell;
+    hd_start_growth();
 }
 
 /* Makes the worker leave after the present request; the first reason counts. */
@@ -61,6 +62,7 @@ void hd_run(pTHX) {
         if (howdah_count(hd.index) && !hd.leaving)
             hd.leaving = LEAVE_QUOTA;
     }
+    hd_say_last_words();
     hd_title_state('G');
     hd_retire();
 }

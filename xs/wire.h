@@ -113,7 +113,27 @@ typedef uint64_t AtomicU64;
 #define LENGTH_UNKNOWN UINT64_MAX
 
 /*
- Words for them in a worker's cell.
+ In the lower half of the word for [`Inquiry::Leaks`]: note what is blessed. Without it, tell what is left.
+ */
+#define LEAKS_TRACK 1
+
+/*
+ ... only of what was blessed since the inquiry began, and not of what an earlier one has found.
+ */
+#define LEAKS_SINCE 2
+
+/*
+ Routes that a worker tells apart, see `growth`; the first one stands for all others.
+ */
+#define ROUTES 64
+
+/*
+ Bytes of a route's name.
+ */
+#define ROUTE_NAME 48
+
+/*
+ Words for inquiries in a worker's cell.
  */
 #define INQUIRIES 7
 
@@ -740,6 +760,10 @@ typedef struct Header {
    */
   AtomicU64 workers_at;
   /*
+   Route cells.
+   */
+  AtomicU64 routes_at;
+  /*
    Queue ring.
    */
   AtomicU64 ring_at;
@@ -1132,5 +1156,28 @@ int32_t howdah_tell(uint32_t slot);
 int32_t howdah_finish(uint32_t slot,
                       uint16_t worker,
                       uint64_t now);
+
+/*
+ A new worker has this cell: no route is counted there yet.
+ */
+void howdah_forget_routes(uint16_t worker);
+
+/*
+ Gives the route `number` its name.
+
+ # Safety
+ `name` must point to `length` readable bytes.
+ */
+void howdah_name_route(uint16_t worker, uint32_t number, const uint8_t *name, uintptr_t length);
+
+/*
+ Counts a request of the route `number`, which has left so many Perl values and, when it was measured, so many bytes of
+ private memory behind.
+ */
+void howdah_grow(uint16_t worker,
+                 uint32_t number,
+                 int64_t values,
+                 bool measured,
+                 int64_t bytes);
 
 #endif  /* HOWDAH_WIRE_H */

@@ -40,6 +40,8 @@ void hd_prepare(pTHX_ SV *name, bool titles) {
     hd_prepare_report(aTHX);
     hd_prepare_env(aTHX);
     hd_prepare_exchange(aTHX);
+    hd_prepare_route(aTHX);
+    hd_prepare_leaks(aTHX);
     PERL_FLUSHALL_FOR_CHILD;
     hd_use_huge_pages();
 }

@@ -25,6 +25,7 @@ sub prepare {
     $SIG{CHLD} = 'DEFAULT';
     $check->() if $check && !$forking;
     Howdah::XS::prepare($given{name}, $given{titles});
+    Howdah::XS::track_leaks() if $INC{'Howdah/Leaks.pm'};
     return;
 }
 
@@ -63,8 +64,15 @@ sub _leave {
     my $worker = $self or return;
     $self = undef;
     Howdah->run_hooks(worker_exit => Howdah::XS::index());
+    _report_leaks();
     exit $status if $worker->{full_destruct};
     Howdah::XS::exit_now($status);
+}
+
+# In one piece, so that no other worker's lines come between.
+sub _report_leaks {
+    print {*STDERR} Howdah::Leaks->report if $INC{'Howdah/Leaks.pm'};
+    return;
 }
 
 sub _load {
@@ -112,7 +120,9 @@ END {
         Howdah::XS::abandon();
         my $worker = $self;
         $self = undef;
+        Howdah::XS::say_last_words();
         Howdah->run_hooks(worker_exit => Howdah::XS::index());
+        _report_leaks();
         Howdah::XS::exit_now($status) unless $worker->{full_destruct};
         $? = $status;
     }

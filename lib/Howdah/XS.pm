@@ -171,6 +171,18 @@ Whether this process is a worker, and which. A child that the application forks 
 
 Serves requests until the worker is to leave. Dies when a signal handler dies between two requests; call it again.
 
+=item track_leaks()
+
+In the zygote: workers note from their first request on what is blessed.
+
+=item leaks()
+
+What is left of that, as records that L<Howdah::Leaks> reads.
+
+=item say_last_words()
+
+The worker is about to end: whoever waits for its report of leaks gets it now.
+
 =item leave($reason)
 
 The worker leaves after the present request.

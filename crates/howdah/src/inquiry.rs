@@ -194,6 +194,11 @@ impl Conversation {
         }
     }
 
+    /// The memory that they share with us.
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
     /// Those that were asked.
     pub(crate) fn asked(&self) -> &[Asked] {
         &self.asked

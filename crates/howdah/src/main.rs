@@ -20,6 +20,7 @@
 //!     top         shows a running server live in a terminal; without_top is there when that is not built
 //!     trace       counts who runs which programs
 //!     control     the control socket, and the commands that use it
+//!     findings    what an operator asks the workers
 //!     operations  what an operator may do to a running server
 //!     pools       the applications that run, asked one by one or together
 //!     inquiry     asks workers, and takes what they answer
@@ -61,9 +62,9 @@ mod disconnect;
 mod top;
 mod trace;
 mod control;
+mod findings;
 mod operations;
 mod pools;
-#[expect(dead_code, reason = "who asks comes with the commands")]
 mod inquiry;
 mod manager;
 mod check;
@@ -99,7 +100,7 @@ fn main() -> ExitCode {
     let outcome = match action {
         Action::Serve(options) => serve::run(*options),
         Action::Check(options, settings) => check::run(&options, &settings),
-        Action::Ask { instance, request, json } => control::client::run(&instance, &request, json),
+        Action::Ask { instance, request, form } => control::client::run(&instance, &request, form),
         Action::Top(top) => top::run(&top),
         Action::Trace(trace) => trace::run(&trace),
         Action::Man => generate::man(),

@@ -20,7 +20,6 @@ pub(crate) struct Pool {
     /// To its supervisor.
     pub(crate) handle: Handle,
     /// To its workers.
-    #[expect(dead_code, reason = "who asks comes with the commands")]
     pub(crate) inquiries: Arc<Inquiries>,
 }
 

@@ -6,6 +6,7 @@
 
 use std::str::FromStr;
 
+use howdah_find::leaks::Report;
 use howdah_metrics::{Snapshot, document};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,27 @@ pub(crate) enum ControlRequest {
         /// How many.
         change: Change,
     },
+    /// Look for leaks.
+    Leaks(LeaksWish),
+}
+
+/// Where to look for leaks, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeaksWish {
+    /// The path of the application; none for the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pool: Option<String>,
+    /// At most for so long.
+    pub(crate) milliseconds: u64,
+    /// Only for so many requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) requests: Option<u64>,
+    /// In so many workers; none for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) workers: Option<usize>,
+    /// Leave out what an earlier look has found.
+    #[serde(default)]
+    pub(crate) since_last: bool,
 }
 
 /// More, fewer, or this many workers.
@@ -76,6 +98,8 @@ pub(crate) enum ControlAnswer {
     Status(#[serde(serialize_with = "document")] Box<Snapshot>),
     /// The answer to `snapshot`.
     Snapshot(#[serde(serialize_with = "document")] Box<Snapshot>),
+    /// The answer to `leaks`.
+    Leaks(Box<Report>),
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicPtr;
 
-use crate::layout::{LENGTH_UNKNOWN, SlotControl, WorkerCell};
+use crate::growth::Growth;
+use crate::layout::{LENGTH_UNKNOWN, RouteCell, SlotControl, WorkerCell};
 use crate::response::Answer;
 use crate::segment::Segment;
 use crate::shape::ShapeError;
@@ -236,4 +237,32 @@ pub extern "C" fn howdah_tell(slot: u32) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_finish(slot: u32, worker: u16, now: u64) -> i32 {
     i32::from(present(slot).finish(&post(worker), now))
+}
+
+/// A new worker has this cell: no route is counted there yet.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_forget_routes(worker: u16) {
+    segment().routes(worker).iter().for_each(RouteCell::forget);
+}
+
+/// Gives the route `number` its name.
+///
+/// # Safety
+/// `name` must point to `length` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn howdah_name_route(worker: u16, number: u32, name: *const u8, length: usize) {
+    // SAFETY: the caller keeps the promise above.
+    let name = unsafe { core::slice::from_raw_parts(name, length) };
+    if let Some(cell) = segment().routes(worker).get(number as usize) {
+        cell.name(name);
+    }
+}
+
+/// Counts a request of the route `number`, which has left so many Perl values and, when it was measured, so many bytes of
+/// private memory behind.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_grow(worker: u16, number: u32, values: i64, measured: bool, bytes: i64) {
+    if let Some(cell) = segment().routes(worker).get(number as usize) {
+        cell.grow(Growth { requests: 1, values, measured: u64::from(measured), bytes });
+    }
 }

@@ -1,6 +1,6 @@
 //! Every structure in the segment, declared once; `xs/wire.h` is generated from this file.
 //!
-//! Order in memory: [`Header`], front cells, worker cells, queue ring, slot controls, slots, extents. A slot is a request
+//! Order in memory: [`Header`], front cells, worker cells, route cells, queue ring, slot controls, slots, extents. A slot is a request
 //! area, written by the front before the request is queued, a report area and a response ring, written by the worker that
 //! owns it. An extent is written by the front, before the request is queued whose body it holds.
 //!
@@ -116,7 +116,17 @@ pub enum Inquiry {
     Heap = 1,
 }
 
-/// Words for them in a worker's cell.
+/// In the lower half of the word for [`Inquiry::Leaks`]: note what is blessed. Without it, tell what is left.
+pub const LEAKS_TRACK: u32 = 1;
+/// ... only of what was blessed since the inquiry began, and not of what an earlier one has found.
+pub const LEAKS_SINCE: u32 = 2;
+
+/// Routes that a worker tells apart, see `growth`; the first one stands for all others.
+pub const ROUTES: usize = 64;
+/// Bytes of a route's name.
+pub const ROUTE_NAME: usize = 48;
+
+/// Words for inquiries in a worker's cell.
 pub const INQUIRIES: usize = 7;
 
 /// Kind of a [`Message`] on a worker's channel.
@@ -199,6 +209,8 @@ pub struct Header {
     pub fronts_at: AtomicU64,
     /// Worker cells.
     pub workers_at: AtomicU64,
+    /// Route cells.
+    pub routes_at: AtomicU64,
     /// Queue ring.
     pub ring_at: AtomicU64,
     /// Slot controls.
@@ -283,6 +295,32 @@ pub struct WorkerCell {
     pub asks: AtomicU64,
     /// For each [`Inquiry`] what is wanted now, see `inquiry`. As above.
     pub asked: [AtomicU64; INQUIRIES],
+}
+
+/// What requests have left behind. Worker.
+#[repr(C)]
+pub struct Counts {
+    /// Requests.
+    pub requests: AtomicU64,
+    /// Perl values more than before, signed.
+    pub values: AtomicU64,
+    /// Requests that were measured.
+    pub measured: AtomicU64,
+    /// Bytes of private memory more than before those, signed.
+    pub bytes: AtomicU64,
+}
+
+/// One route in one worker, see `growth`. Worker.
+#[repr(C)]
+pub struct RouteCell {
+    /// Zeros behind its end.
+    pub name: [AtomicU64; ROUTE_NAME / 8],
+    /// Of all requests.
+    pub all: Counts,
+    /// When there were about half of them.
+    pub marked: Counts,
+    /// When there were half of those.
+    pub earlier: Counts,
 }
 
 /// A slot's control words. The first cache line is the worker's, the second the front's but for `waiting` and `report`. The

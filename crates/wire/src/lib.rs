@@ -11,7 +11,8 @@
 //! segment, shape             the mapped segment, how large it is, where its parts lie
 //! recover                    what becomes of the requests that a dead worker has left
 //! idle, response, queue      who sleeps and is woken; the ring's counters and their seal; tickets and claims
-//! worker, inquiry, attention a worker's steps in its own cell; what it is asked there; news for a front thread
+//! worker, inquiry, growth    a worker's steps in its own cell; what it is asked there; what routes leave behind
+//! attention                  news for a front thread
 //! layout                     every byte, declared once: the C header `xs/wire.h` is generated from it and from c_abi
 //! zygote                     what front and zygote say to each other, declared for the same header
 //! script                     what the host of CGI scripts and the zygote of a script say to each other, likewise
@@ -40,6 +41,7 @@ pub mod queue;
 
 pub mod worker;
 pub mod inquiry;
+pub mod growth;
 pub mod attention;
 
 pub mod layout;
@@ -50,6 +52,7 @@ mod sync;
 #[cfg(loom)]
 pub mod model;
 
+pub use growth::Growth;
 pub use inquiry::{inquiry_serial, inquiry_word};
 pub use layout::*;
 pub use report::{REPORT_MOST, REPORT_NONE, reported};

@@ -153,6 +153,13 @@ impl Segment {
         self.part(self.own.offsets.workers_at, self.own.shape.workers)
     }
 
+    /// The route cells of a worker; none for one that is not there.
+    #[must_use]
+    pub fn routes(&self, worker: u16) -> &'static [RouteCell] {
+        let all = self.part(self.own.offsets.routes_at, self.own.shape.workers * ROUTES);
+        all.chunks_exact(ROUTES).nth(usize::from(worker)).unwrap_or_default()
+    }
+
     /// Front cells.
     #[must_use]
     pub fn fronts(&self) -> &'static [FrontCell] {

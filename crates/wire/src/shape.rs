@@ -64,12 +64,13 @@ impl Shape {
         let ring = (self.slots * 4 + 64).next_power_of_two();
         let fronts_at = size_of::<Header>().next_multiple_of(4096);
         let workers_at = (fronts_at + self.fronts * size_of::<FrontCell>()).next_multiple_of(4096);
-        let ring_at = (workers_at + self.workers * size_of::<WorkerCell>()).next_multiple_of(4096);
+        let routes_at = (workers_at + self.workers * size_of::<WorkerCell>()).next_multiple_of(4096);
+        let ring_at = (routes_at + self.workers * ROUTES * size_of::<RouteCell>()).next_multiple_of(4096);
         let controls_at = (ring_at + ring * size_of::<AtomicU64>()).next_multiple_of(4096);
         let slots_at = (controls_at + self.slots * size_of::<SlotControl>()).next_multiple_of(4096);
         let extents_at = (slots_at + self.slots * SLOT_STRIDE).next_multiple_of(4096);
         let total = extents_at + self.fronts * EXTENTS_PER_FRONT * EXTENT;
-        Offsets { ring, fronts_at, workers_at, ring_at, controls_at, slots_at, extents_at, total }
+        Offsets { ring, fronts_at, workers_at, routes_at, ring_at, controls_at, slots_at, extents_at, total }
     }
 }
 
@@ -82,6 +83,8 @@ pub struct Offsets {
     pub fronts_at: usize,
     /// Worker cells.
     pub workers_at: usize,
+    /// Route cells.
+    pub routes_at: usize,
     /// Queue ring.
     pub ring_at: usize,
     /// Slot controls.
@@ -127,9 +130,11 @@ impl Header {
         sound.then_some(shape).ok_or(ShapeError::Damaged)
     }
 
-    fn words(&self) -> [&AtomicU64; 7] {
-        let Self { total, fronts_at, workers_at, ring_at, controls_at, slots_at, extents_at, .. } = self;
-        [total, fronts_at, workers_at, ring_at, controls_at, slots_at, extents_at]
+    fn words(&self) -> [&AtomicU64; 8] {
+        let Self {
+            total, fronts_at, workers_at, routes_at, ring_at, controls_at, slots_at, extents_at, ..
+        } = self;
+        [total, fronts_at, workers_at, routes_at, ring_at, controls_at, slots_at, extents_at]
     }
 
     fn halves(&self) -> [&AtomicU32; 4] {
@@ -138,9 +143,12 @@ impl Header {
 }
 
 impl Offsets {
-    fn words(&self) -> [u64; 7] {
-        let Self { total, fronts_at, workers_at, ring_at, controls_at, slots_at, extents_at, .. } = *self;
-        [total, fronts_at, workers_at, ring_at, controls_at, slots_at, extents_at].map(|offset| offset as u64)
+    fn words(&self) -> [u64; 8] {
+        let Self {
+            total, fronts_at, workers_at, routes_at, ring_at, controls_at, slots_at, extents_at, ..
+        } = *self;
+        [total, fronts_at, workers_at, routes_at, ring_at, controls_at, slots_at, extents_at]
+            .map(|offset| offset as u64)
     }
 }
 

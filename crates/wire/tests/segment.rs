@@ -132,6 +132,7 @@ fn each_part_begins_on_the_first_page_behind_the_one_before() {
         let parts = [
             (offsets.fronts_at, size_of::<FrontCell>() * shape.fronts),
             (offsets.workers_at, size_of::<WorkerCell>() * shape.workers),
+            (offsets.routes_at, size_of::<RouteCell>() * ROUTES * shape.workers),
             (offsets.ring_at, 8 * offsets.ring),
             (offsets.controls_at, size_of::<SlotControl>() * shape.slots),
             (offsets.slots_at, SLOT_STRIDE * shape.slots),

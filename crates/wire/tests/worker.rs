@@ -365,3 +365,27 @@ fn a_thread_reports_what_the_log_wants() {
     let found = [0, 1, 2].map(|index| reported(&report, index));
     assert_eq!(found, [Some(&b"/x.cgi"[..]), None, Some(&long[..REPORT_AREA / 3 - 2])]);
 }
+
+#[test]
+fn what_a_route_leaves_behind_is_told_of_all_its_requests_and_of_the_newer_half() {
+    let world = world();
+    howdah_forget_routes(ME);
+    let name = b"/cart/*";
+    // SAFETY: so many bytes are there.
+    unsafe { howdah_name_route(ME, 3, name.as_ptr(), name.len()) };
+    // The first request fills a cache; then each leaves two values, and every other one is measured.
+    howdah_grow(ME, 3, 1000, true, 1 << 20);
+    for request in 0..99 {
+        howdah_grow(ME, 3, 2, request % 2 == 0, 100);
+    }
+    howdah_grow(ME, u32::MAX, 1, true, 1);
+    let cells = world.segment.routes(ME);
+    let (found, all, newer) = cells[3].read();
+    assert_eq!((&found[..], all.requests, all.values), (&name[..], 100, 1198));
+    assert!((34..=67).contains(&newer.requests), "{newer:?}");
+    assert_eq!(newer.values, 2 * newer.requests.cast_signed());
+    assert!((newer.bytes - 100 * newer.measured.cast_signed()) <= 5000, "{newer:?}");
+    assert!(cells[0].read().0.is_empty() && world.segment.routes(u16::MAX).is_empty());
+    howdah_forget_routes(ME);
+    assert_eq!(cells[3].read(), (vec![], Growth::default(), Growth::default()));
+}

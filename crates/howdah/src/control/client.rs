@@ -1,4 +1,4 @@
-//! `howdah status`, `reload`, `reopen`, `upgrade`, `stop` and `workers`: ask a running server, print what it says, and tell by the
+//! `howdah status`, `reload`, `reopen`, `upgrade`, `stop`, `workers` and `leaks`: ask a running server, print what it says, and tell by the
 //! exit status whether it could be done.
 
 use std::io::{self, BufRead, Write};
@@ -10,11 +10,13 @@ use howdah_metrics::{Snapshot, printable, status_page};
 use super::connection::ask;
 use super::find::{self, Found, Server, reach};
 use super::{list, table};
+use crate::options::find::Form;
 use crate::options::instance::Instance;
 use crate::protocol::{ControlAnswer, ControlRequest};
 
 /// Asks and prints.
-pub(crate) fn run(instance: &Instance, request: &ControlRequest, json: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(instance: &Instance, request: &ControlRequest, form: Form) -> anyhow::Result<ExitCode> {
+    let json = form == Form::Json;
     if matches!(request, ControlRequest::Status) && !instance.is_explicit() {
         return survey(json);
     }
@@ -33,6 +35,11 @@ pub(crate) fn run(instance: &Instance, request: &ControlRequest, json: bool) -> 
         ControlAnswer::Status(snapshot) | ControlAnswer::Snapshot(snapshot) => {
             print(&table::render(&snapshot))?;
         }
+        ControlAnswer::Leaks(report) => match form {
+            Form::Json => write(&(serde_json::to_string(&report)? + "\n"))?,
+            Form::DevelLeakObject => print_tabs(&howdah_find::devel_leak_object(&report))?,
+            Form::Text => print(&howdah_find::render(&report))?,
+        },
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -71,6 +78,14 @@ fn wait_for_the_end(mut server: impl BufRead) -> anyhow::Result<ExitCode> {
 /// Prints for people. What a server says may come from others, so that nothing of it goes to the terminal but text.
 fn print(text: &str) -> io::Result<()> {
     write(&text.lines().map(|line| printable(line.as_bytes()) + "\n").collect::<String>())
+}
+
+/// The same for a form that has tabs.
+fn print_tabs(text: &str) -> io::Result<()> {
+    let line = |line: &str| {
+        line.split('\t').map(|part| printable(part.as_bytes())).collect::<Vec<_>>().join("\t") + "\n"
+    };
+    write(&text.lines().map(line).collect::<String>())
 }
 
 /// A reader that has seen enough (`howdah status | head`) is no failure.

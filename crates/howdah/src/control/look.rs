@@ -29,6 +29,8 @@ pub(crate) fn look(path: &Path) -> anyhow::Result<Snapshot> {
     match ask(&mut server, path, &ControlRequest::Snapshot)? {
         ControlAnswer::Status(snapshot) | ControlAnswer::Snapshot(snapshot) => Ok(*snapshot),
         ControlAnswer::Failed(reason) => bail!("{reason}"),
-        ControlAnswer::Done(_) => bail!("the server is of another version than this program"),
+        ControlAnswer::Done(_) | ControlAnswer::Leaks(_) => {
+            bail!("the server is of another version than this program")
+        }
     }
 }

@@ -11,8 +11,9 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
+use crate::findings::leaks;
 use crate::operations::Operations;
-use crate::protocol::{Change, ControlAnswer, ControlRequest};
+use crate::protocol::{Change, ControlAnswer, ControlRequest, LeaksWish};
 
 /// Bytes of a request.
 const LONGEST: u64 = 4096;
@@ -106,6 +107,11 @@ async fn say(stream: &mut UnixStream, answer: &ControlAnswer) {
     }
 }
 
+/// Resolves when the client has left; it says nothing more before that.
+async fn gone(stream: &mut UnixStream) {
+    while matches!(stream.read(&mut [0; 64]).await, Ok(1..)) {}
+}
+
 impl Desk {
     /// None when the answer has been given already.
     async fn answer(&self, request: ControlRequest, stream: &mut UnixStream) -> Option<ControlAnswer> {
@@ -120,6 +126,7 @@ impl Desk {
             ControlRequest::Workers { pool, change } => {
                 Some(answer(self.resize(pool.as_deref(), change).await))
             }
+            ControlRequest::Leaks(wish) => Some(self.leaks(&wish, stream).await),
             ControlRequest::Upgrade => Some(self.order(Order::Upgrade).await),
             ControlRequest::Reopen => Some(self.order(Order::Reopen).await),
             ControlRequest::Stop { now } => {
@@ -144,6 +151,16 @@ impl Desk {
         let pools = &self.operations.pools;
         let which = pool.map_or_else(|| pools.only(), |name| pools.number_of(name))?;
         Ok(format!("{} workers from now on", self.operations.resize(which, change).await))
+    }
+
+    async fn leaks(&self, wish: &LeaksWish, stream: &mut UnixStream) -> ControlAnswer {
+        let pools = &self.operations.pools;
+        let which = wish.pool.as_deref().map_or_else(|| pools.only(), |name| pools.number_of(name));
+        let found = match which {
+            Ok(which) => leaks::look(&pools.all()[which], wish, gone(stream)).await,
+            Err(reason) => Err(reason),
+        };
+        found.map_or_else(ControlAnswer::Failed, |report| ControlAnswer::Leaks(Box::new(report)))
     }
 
     async fn order(&self, order: fn(Reply) -> Order) -> ControlAnswer {

@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap_complete::Shell;
 
 use super::command::{Cli, Command, command};
+use super::find::Form;
 use super::instance::Instance;
 use super::serve::Serve;
 use super::settings::Setting;
@@ -28,8 +29,8 @@ pub(crate) enum Action {
         instance: Instance,
         /// For what.
         request: ControlRequest,
-        /// Print the answer as JSON.
-        json: bool,
+        /// How to print the answer.
+        form: Form,
     },
     /// Watch a running server.
     Top(Top),
@@ -80,7 +81,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
             Action::Check(serve, settings)
         }
         Some(Command::Status { instance, json }) => {
-            Action::Ask { instance, request: ControlRequest::Status, json }
+            Action::Ask { instance, request: ControlRequest::Status, form: Form::json_if(json) }
         }
         Some(Command::Reload { instance, pool }) => ask(instance, ControlRequest::Reload { pool }),
         Some(Command::Upgrade { instance }) => ask(instance, ControlRequest::Upgrade),
@@ -88,6 +89,10 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
         Some(Command::Stop { instance, now }) => ask(instance, ControlRequest::Stop { now }),
         Some(Command::Workers { instance, pool, change }) => {
             ask(instance, ControlRequest::Workers { pool, change })
+        }
+        Some(Command::Leaks(leaks)) => {
+            let (form, instance) = (leaks.form(), leaks.instance.clone());
+            Action::Ask { instance, request: ControlRequest::Leaks(leaks.wish()), form }
         }
         Some(Command::Top(top)) => Action::Top(top),
         Some(Command::Trace(trace)) => Action::Trace(trace),
@@ -98,5 +103,5 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
 }
 
 fn ask(instance: Instance, request: ControlRequest) -> Action {
-    Action::Ask { instance, request, json: false }
+    Action::Ask { instance, request, form: Form::Text }
 }

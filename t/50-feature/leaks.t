@@ -1,0 +1,65 @@
+# howdah leaks: ten applications with a leak each, which the report names by class or route, and by line; and the same
+# applications mended, of which it says nothing.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Cwd qw(abs_path);
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use Howdah::Test::Traffic;
+use JSON::PP qw(decode_json);
+use Test::More;
+
+# What is found of each: objects by class and line, kinds by class and line, or a route.
+my @cases = (
+    [closure => 'kind Closure line 8', qw(/)],
+    [cache   => 'object Session line 7', qw(/)],
+    [dbi     => 'kind DBI::st', qw(/)],
+    [events  => 'object Handler line 11', qw(/)],
+    [moose   => 'object Node line 12; object Node line 13', qw(/)],
+    [route   => 'route /orders/*', qw(/ /orders/17 /orders /cart /help/faq)],
+    [tied    => 'object Register line 7', qw(/)],
+    [handle  => 'kind IO::File', qw(/)],
+    [string  => 'route /', qw(/)],
+    [xs      => 'kind Digest::MD5', qw(/)],
+);
+
+sub report {
+    my ($name, $mended, @paths) = @_;
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(
+        file    => abs_path("t/apps/leaks/$name.psgi"),
+        options => ['--workers', 1, $operator->options],
+        env     => {MENDED => $mended}
+    );
+    for my $path (@paths) { Howdah::Test::Traffic::ask($server, $path) for 1 .. 20 }    # caches fill
+    my $requests = 64 * @paths;
+    my @command  = ('leaks', '--json', '--requests', $requests, '--control', $operator->control);
+    my ($status, $out, $err) = Howdah::Test::Traffic->during($server, \@paths, @command);
+    is $status, 0, $name or diag $err, $server->log;
+    return decode_json($out);
+}
+
+sub found {
+    my $report = shift;
+    my $line   = sub { my $place = shift; $place && $place->{line} ? " line $place->{line}" : '' };
+    my @found =
+        map { "object $_->{class}" . $line->($_->{caller} // $_->{place}) } grep { $_->{grows} } @{$report->{objects}};
+    push @found,
+        map { 'kind ' . ($_->{class} eq 'CODE' ? 'Closure' : $_->{class}) . $line->($_->{place}) } @{$report->{kinds}};
+    return join '; ', sort(@found), map { "route $_->{route}" } @{$report->{routes}};
+}
+
+for my $case (@cases) {
+    my ($name, $expected, @paths) = @$case;
+    my $report = report($name, '', @paths);
+    my $found  = found($report);
+    like $found, qr/(?:^|; )\Q$expected\E(?:$|; )/, 'what leaks is found';
+    is_deeply [map { $_->{route} } @{$report->{routes}}], [$expected =~ /^route (.*)/ ? $1 : $paths[0]],
+        'and its route';
+    cmp_ok $report->{requests}, '>=', 64 * @paths, 'in as many requests as wanted';
+    is found(report($name, 1, @paths)), '', 'nothing is said of it mended';
+}
+
+done_testing;

@@ -1,0 +1,98 @@
+/*
+ * How many objects of each class there are, and closures of each place in the code: counted over all of Perl's memory when
+ * somebody begins to look for leaks, again whenever the number of requests has doubled, and at the end. That finds what
+ * leaks.c cannot note: what C code blesses, and what is no object. Closures share their code, which says where they stand;
+ * objects say nothing but their class.
+ */
+#include "howdah.h"
+#include "leaks.h"
+
+#include "census.h"
+
+#define MOST_KINDS 4096 /* a power of two; what is above three quarters of that is not counted */
+
+static struct hd_kind kinds[MOST_KINDS];
+static int used;
+static U32 marks[2]; /* requests at the two last counts before the end */
+static enum hd_count now;
+
+void hd_each_sv(pTHX_ void (*look)(pTHX_ SV *sv)) {
+    for (SV *arena = PL_sv_arenaroot; arena; arena = (SV *)SvANY(arena))
+        for (SV *sv = arena + 1, *end = &arena[SvREFCNT(arena)]; sv < end; sv++)
+            if (SvTYPE(sv) != (svtype)SVTYPEMASK && SvREFCNT(sv))
+                look(aTHX_ sv);
+}
+
+static struct hd_kind *find(const void *key) {
+    size_t at = (PTR2UV(key) >> 4) * 0x9E3779B97F4A7C15u >> 40 & (MOST_KINDS - 1);
+    while (kinds[at].key && kinds[at].key != key)
+        at = (at + 1) & (MOST_KINDS - 1);
+    if (kinds[at].key)
+        return &kinds[at];
+    if (used >= MOST_KINDS / 4 * 3)
+        return NULL;
+    used++;
+    kinds[at].key = key;
+    return &kinds[at];
+}
+
+static bool is_closure(const SV *sv) {
+    const CV *cv = (const CV *)sv;
+    return SvTYPE(sv) == SVt_PVCV && CvCLONED(cv) && !CvISXSUB(cv) && CvROOT(cv);
+}
+
+static void count(pTHX_ SV *sv) {
+    struct hd_kind *kind = NULL;
+    if (SvOBJECT(sv) && SvTYPE(sv) != SVt_PVCV)
+        kind = find(SvSTASH(sv));
+    else if (is_closure(sv) && (kind = find(CvROOT((CV *)sv))))
+        kind->code = (CV *)sv;
+    if (kind)
+        kind->count[now]++;
+}
+
+static void take(pTHX_ enum hd_count which) {
+    now = which;
+    for (int i = 0; i < MOST_KINDS; i++)
+        kinds[i].count[which] = 0;
+    hd_each_sv(aTHX_ count);
+}
+
+void hd_begin_census(void) {
+    dTHX;
+    memset(kinds, 0, sizeof kinds);
+    used = 0;
+    marks[0] = marks[1] = 0;
+    take(aTHX_ HD_AT_START);
+    for (int i = 0; i < MOST_KINDS; i++)
+        kinds[i].count[HD_BEFORE] = kinds[i].count[HD_HALFWAY] = kinds[i].count[HD_AT_START];
+}
+
+/* So many requests have been run. */
+void hd_count_heads(U32 requests) {
+    if (requests & (requests - 1))
+        return;
+    dTHX;
+    for (int i = 0; i < MOST_KINDS; i++)
+        kinds[i].count[HD_BEFORE] = kinds[i].count[HD_HALFWAY];
+    marks[0] = marks[1];
+    marks[1] = requests;
+    take(aTHX_ HD_HALFWAY);
+}
+
+void hd_end_census(pTHX) { take(aTHX_ HD_AT_END); }
+
+/* The next kind behind `kind`, which is NULL for the first one. */
+const struct hd_kind *hd_next_kind(const struct hd_kind *kind) {
+    for (kind = kind ? kind + 1 : kinds; kind < kinds + MOST_KINDS; kind++)
+        if (kind->key && kind->count[HD_AT_END])
+            return kind;
+    return NULL;
+}
+
+/* Of what was there at some time about the middle of so many requests; `at` is that time. */
+enum hd_count hd_middle(U32 requests, U32 *at) {
+    bool late = requests < marks[1] + marks[1] / 2;
+    *at = marks[!late];
+    return late ? HD_BEFORE : HD_HALFWAY;
+}
