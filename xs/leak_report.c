@@ -26,6 +26,8 @@ static int compare(const void *one, const void *other) {
 }
 
 static U32 route_of(const struct hd_noted *entry) {
+    if (entry->request == hd_leaks.requests) /* it has not ended: the application called exit */
+        return hd.now.route;
     return entry->request < hd_leaks.routed ? hd_leaks.routes[entry->request] : 0;
 }
 

@@ -77,13 +77,19 @@ impl Serve {
         off_is_zero(self.workers.graceful_timeout)
     }
 
+    /// What is to be loaded before the application.
+    fn modules(&self) -> Vec<String> {
+        let report = self.app.leak_report.then(|| "Howdah::Leaks".to_owned());
+        report.into_iter().chain(self.app.module.iter().cloned()).collect()
+    }
+
     /// What an application's zygote is to load, and as whom.
     pub(crate) fn zygote(&self, pool: &Pool) -> supervisor::ZygoteSpec {
         let app = &self.app;
         supervisor::ZygoteSpec {
             app: pool.app.clone(),
             eval: pool.eval.clone().or_else(|| pool.cgi.as_ref().map(|cgi| self.keep(pool, cgi))),
-            modules: pool.cgi.iter().map(|_| KEEP.to_owned()).chain(app.module.clone()).collect(),
+            modules: pool.cgi.iter().map(|_| KEEP.to_owned()).chain(self.modules()).collect(),
             inc: app.include.iter().map(Into::into).collect(),
             env: app.env.clone(),
             preload: !app.no_preload,

@@ -37,7 +37,7 @@ pub use history::{Gauges, History, Monitor, Quantiles, Recent};
 pub use json::document;
 pub use label::{Class, ConnectionState, ExitCause, Failure, Label, Method, Per, State, WorkerState};
 pub use page::{CONTENT_SECURITY_POLICY, Page, metrics_page, status_page};
-pub use pool::{Busy, Lifecycle, Pool, Queue, RequestSeen, Worker, Workers};
+pub use pool::{Busy, Growth, Lifecycle, Pool, Queue, RequestSeen, Worker, Workers};
 pub use recorder::{Counters, Finished, Recorder};
 pub use snapshot::{Connections, Cpu, Front, Lines, Requests, Server, Snapshot, Spool, Times};
 pub use text::printable;

@@ -34,6 +34,22 @@ pub struct Pool {
     pub workers: Workers,
     /// Workers and generations that came and went.
     pub lifecycle: Lifecycle,
+    /// The routes whose requests leave something behind, the worst first, in the workers that are there.
+    pub growth: Vec<Growth>,
+}
+
+/// What a route's requests leave behind in a worker, in the newer half of them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Growth {
+    /// The application's name for it, or the first segments of a path: [`crate::printable`] makes it.
+    pub route: String,
+    /// Those requests.
+    pub requests: u64,
+    /// Perl values that one leaves behind on average.
+    pub values: f64,
+    /// Bytes of memory, when measured.
+    pub bytes: Option<f64>,
 }
 
 /// Requests that wait for a worker.
@@ -199,6 +215,7 @@ impl Pool {
         self.queue.add(&pool.queue);
         self.workers.add(&pool.workers);
         self.lifecycle.add(&pool.lifecycle);
+        self.growth.extend_from_slice(&pool.growth);
         self
     }
 }

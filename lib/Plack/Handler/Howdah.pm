@@ -30,7 +30,7 @@ my %WHEN_FALSE = (
 );
 
 # Things for this module, not for the command.
-my %OWN = map { $_ => 1 } qw(daemonize host listen port server_ready socket);
+my %OWN = map { $_ => 1 } qw(daemonize host leak_report listen port server_ready socket);
 
 sub new {
     my ($class, %args) = @_;
@@ -44,6 +44,7 @@ sub new {
 sub run {
     my ($self, $app) = @_;
     my $command = Howdah->binary;
+    require Howdah::Leaks if $self->{leak_report};
     $self->_daemonize if $self->{daemonize};
     socketpair my $ours, my $theirs, Socket::AF_UNIX(), Socket::SOCK_SEQPACKET(), 0
         or die "cannot create a socket pair: $!\n";
@@ -198,6 +199,10 @@ Go to the background. Output goes nowhere unless C<error_log> is given.
 =item keepalive, preload, server_header
 
 False switches it off. On the command line write C<--disable-keepalive> last or C<--keepalive=0>.
+
+=item leak_report
+
+Each worker prints at its end which objects are left, as L<Howdah::Leaks> tells.
 
 =item server_ready
 

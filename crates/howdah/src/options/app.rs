@@ -45,6 +45,12 @@ pub(crate) struct App {
     #[arg(short = 'M', long = "module", value_name = "MODULE", value_delimiter = ' ')]
     pub(crate) module: Vec<String>,
 
+    /// Have each worker print at its end which objects are left, and where they were blessed
+    ///
+    /// To the error log, as Devel::Leak::Object does; the same as -M Howdah::Leaks. `howdah leaks` asks workers that serve.
+    #[arg(long, hide_short_help = true)]
+    pub(crate) leak_report: bool,
+
     /// Path below which the application is mounted
     #[arg(long, value_name = "PREFIX")]
     pub(crate) path: Option<String>,

@@ -5,9 +5,11 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use howdah_metrics::{ExitCause, Lifecycle, Per, Pool, Queue, State, Workers};
+use howdah_find::growth::growing;
+use howdah_find::leaks::Route;
+use howdah_metrics::{ExitCause, Growth, Lifecycle, Per, Pool, Queue, State, Workers, printable};
 use howdah_supervisor::{Cause, Counts, Handle, Pid, Snapshot as Supervised, WorkerInfo};
-use howdah_wire::{Segment, WorkerPhase};
+use howdah_wire::{RouteCell, Segment, WorkerPhase};
 
 use super::memory::Known;
 use super::saturation::{Saturation, Staff};
@@ -15,6 +17,9 @@ use super::workers::{since_1970, worker};
 
 /// The trouble with a supervisor that has not answered in time.
 const SILENT: &str = "the supervisor does not answer: this is what it said last";
+
+/// Routes that are shown of those that leave something behind.
+const MOST_ROUTES: usize = 10;
 
 /// Where the server stands in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +106,7 @@ impl Watched {
             queue: self.queue(peak),
             workers: self.workers(supervised, memories),
             lifecycle: lifecycle(&supervised.counts),
+            growth: self.growth(supervised),
         }
     }
 
@@ -127,6 +133,20 @@ impl Watched {
             capacity: u32::try_from(segment.shape().workers).unwrap_or(u32::MAX),
             list: list.collect(),
         }
+    }
+
+    /// The routes that leave something behind in the workers that are there.
+    fn growth(&self, supervised: &Supervised) -> Vec<Growth> {
+        let segment = self.segment();
+        let cells = supervised.workers.iter().flat_map(|worker| segment.routes(worker.index));
+        let routes = growing(cells.map(RouteCell::read)).into_iter().take(MOST_ROUTES);
+        let shown = |route: Route| Growth {
+            route: printable(route.route.as_bytes()),
+            requests: route.requests,
+            values: route.values,
+            bytes: route.bytes,
+        };
+        routes.map(shown).collect()
     }
 
     /// Do requests wait for long, though there may be no more workers? Tells the log when it is time to.

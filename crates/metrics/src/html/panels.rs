@@ -4,7 +4,7 @@ use super::markup::{grid, pairs};
 use crate::history::Quantiles;
 use crate::label::{Class, Label, Method, Per};
 use crate::number::{bytes, count, long, seconds};
-use crate::pool::Pool;
+use crate::pool::{Growth, Pool};
 use crate::snapshot::Snapshot;
 
 pub(super) fn put_panels(out: &mut String, snapshot: &Snapshot, all: &Pool) {
@@ -14,6 +14,7 @@ pub(super) fn put_panels(out: &mut String, snapshot: &Snapshot, all: &Pool) {
     pairs(out, "Connections", &connections(snapshot));
     pairs(out, "Failures", &counted(&snapshot.requests.failures));
     pairs(out, "Workers come and gone", &lifecycle(all));
+    growth(out, all);
     if snapshot.has_several_pools() {
         pools(out, snapshot);
     }
@@ -99,6 +100,16 @@ fn lifecycle(all: &Pool) -> Vec<(String, String)> {
         rows.push(("shared memory replaced".into(), count(lifecycle.replacements)));
     }
     rows
+}
+
+/// What each request of a route leaves behind, where any does.
+fn growth(out: &mut String, all: &Pool) {
+    let line = |growth: &Growth| {
+        let memory = growth.bytes.map_or_else(|| "–".into(), bytes);
+        (growth.route.clone(), vec![count(growth.requests), format!("{:.1}", growth.values), memory])
+    };
+    let rows: Vec<_> = all.growth.iter().map(line).collect();
+    grid(out, "Routes that grow, by request", &["requests", "values", "memory"], &rows);
 }
 
 /// A line for each.

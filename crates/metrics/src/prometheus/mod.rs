@@ -1,6 +1,7 @@
 //! `--metrics-path`: Prometheus' text format 0.0.4, and OpenMetrics 1.0 for scrapers that ask for it.
 //!
-//! Every label value but those of `howdah_build_info` is from a closed set, so the number of series is bounded.
+//! Every label value but those of `howdah_build_info` is from a closed set, so the number of series is bounded; of routes
+//! there are ten at most.
 
 mod format;
 
@@ -184,6 +185,7 @@ fn workers(out: &mut Exposition, pools: Pools<'_>) {
     out.gauge("howdah_workers_target", "", "Workers wanted");
     pools.sample(out, "", |pool| f64::from(pool.workers.target));
     memory(out, pools);
+    growth(out, pools);
     out.counter("howdah_worker_spawns", "", "Workers started");
     pools.sample(out, "_total", |pool| pool.lifecycle.spawns as f64);
     out.counter("howdah_worker_exits", "", "Workers ended");
@@ -211,6 +213,23 @@ fn memory(out: &mut Exposition, pools: Pools<'_>) {
             let Some(memory) = worker.memory else { continue };
             let index = worker.index.to_string();
             out.sample("", &[labels, &[("worker", &index)]].concat(), memory as f64);
+        }
+    });
+}
+
+/// Those that leave something behind; a server that does not leak has no samples.
+fn growth(out: &mut Exposition, pools: Pools<'_>) {
+    out.gauge("howdah_route_growth_values", "", "Perl values that a request of this route leaves behind");
+    pools.each(|pool, labels| {
+        for growth in &pool.growth {
+            out.sample("", &[labels, &[("route", &growth.route)]].concat(), growth.values);
+        }
+    });
+    out.gauge("howdah_route_growth_bytes", "bytes", "Memory that a request of this route leaves behind");
+    pools.each(|pool, labels| {
+        for growth in &pool.growth {
+            let Some(bytes) = growth.bytes else { continue };
+            out.sample("", &[labels, &[("route", &growth.route)]].concat(), bytes);
         }
     });
 }

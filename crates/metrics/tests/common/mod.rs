@@ -3,9 +3,9 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use howdah_metrics::{
-    Class, ConnectionState, Connections, Cpu, Distribution, ExitCause, Failure, Front, History, Label,
-    Lifecycle, Lines, Method, Per, Pool, Quantiles, Queue, Recent, RequestSeen, Requests, Server, Snapshot,
-    Spool, State, Times, Totals, Worker, WorkerState, Workers,
+    Class, ConnectionState, Connections, Cpu, Distribution, ExitCause, Failure, Front, Growth, History,
+    Label, Lifecycle, Lines, Method, Per, Pool, Quantiles, Queue, Recent, RequestSeen, Requests, Server,
+    Snapshot, Spool, State, Times, Totals, Worker, WorkerState, Workers,
 };
 
 /// Numbers that look random and are always the same.
@@ -84,6 +84,7 @@ fn shop() -> Pool {
         },
         workers: Workers { target: 12, capacity: 24, list: (0..12).map(worker).collect() },
         lifecycle: lifecycle(),
+        growth: vec![Growth { route: "/cart/*".into(), requests: 5120, values: 3.5, bytes: Some(412.0) }],
     }
 }
 
@@ -117,6 +118,7 @@ fn wiki() -> Pool {
         },
         workers: Workers { target: 2, capacity: 4, list: (0..).zip(states).map(of).collect() },
         lifecycle: Lifecycle { spawns: 5, reloads: 1, ..Lifecycle::default() },
+        growth: Vec::new(),
     }
 }
 

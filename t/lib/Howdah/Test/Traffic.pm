@@ -39,7 +39,7 @@ sub begin {
 
 sub ask {
     my ($server, $path) = @_;
-    my $response = Howdah::Test::Client->ask($server, "GET $path HTTP/1.0\r\n\r\n");
+    my $response = Howdah::Test::Client->ask($server, "GET $path HTTP/1.0\r\nHost: localhost\r\n\r\n");
     die "$path: $response->{error}\n" if $response->{error};
     return $response;
 }
