@@ -30,6 +30,9 @@ void hd_close_all(const int *fds, int count);
 void hd_use_up_free_memory(pTHX);
 void hd_use_huge_pages(void);
 
+/* layout.c */
+void hd_tell_layout(pTHX);
+
 /* zygote.c */
 void hd_prepare(pTHX_ SV *name, bool titles);
 bool hd_attach(pTHX_ int control, OrderRecord *order);

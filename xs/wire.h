@@ -249,6 +249,11 @@ typedef uint64_t AtomicU64;
 #define SCRIPT_LAUNCH 1
 
 /*
+ First eight bytes of the mapping: `HWPERL01` where the lowest byte comes first, for what this is and its version.
+ */
+#define PERL_LAYOUT_MAGIC 3544416822974502728
+
+/*
  Kind of a [`Message`] on a worker's channel.
  */
 enum MessageKind
@@ -996,6 +1001,244 @@ typedef struct ScriptRecord {
    */
   int32_t value;
 } ScriptRecord;
+
+/*
+ Addresses in the process that it stands in, and offsets in perl's structures, in bytes.
+ */
+typedef struct PerlLayout {
+  /*
+   [`PERL_LAYOUT_MAGIC`].
+   */
+  uint64_t magic;
+  /*
+   Address of the pointer `PL_op`: the operation that runs.
+   */
+  uint64_t op_at;
+  /*
+   Address of the pointer `PL_curcop`: the statement that runs.
+   */
+  uint64_t curcop_at;
+  /*
+   Address of the pointer `PL_curstackinfo`.
+   */
+  uint64_t stackinfo_at;
+  /*
+   Address of the pointer `PL_curpad`.
+   */
+  uint64_t curpad_at;
+  /*
+   Address of the array of operations' names.
+   */
+  uint64_t op_names_at;
+  /*
+   Address of what the worker knows of its present request.
+   */
+  uint64_t exchange_at;
+  /*
+   Entries of the array of names.
+   */
+  uint32_t op_names;
+  /*
+   Size of what it knows.
+   */
+  uint32_t exchange_size;
+  /*
+   In there: an int that is 0 when there is no request.
+   */
+  uint32_t exchange_progress;
+  /*
+   In there: the number of the request.
+   */
+  uint32_t exchange_serial;
+  /*
+   In there: address of the `RequestRecord`.
+   */
+  uint32_t exchange_request;
+  /*
+   In there: how many bytes of that count; 0 when it is not to be read.
+   */
+  uint32_t exchange_used;
+  /*
+   In there: address of the `SlotControl`.
+   */
+  uint32_t exchange_control;
+  /*
+   OP: the word that has its type.
+   */
+  uint32_t op_type;
+  /*
+   OP: which bits of that word.
+   */
+  uint32_t op_type_mask;
+  /*
+   OP: which bit of that word says that `op_sibling` is a sibling; 0 when it always is.
+   */
+  uint32_t op_moresib_mask;
+  /*
+   OP: its target, a place in the pad.
+   */
+  uint32_t op_targ;
+  /*
+   OP: next sibling.
+   */
+  uint32_t op_sibling;
+  /*
+   OP with children: the first of them.
+   */
+  uint32_t op_first;
+  /*
+   OP with a value: the value, or its place in the pad.
+   */
+  uint32_t op_value;
+  /*
+   1 when a GV is named by its place in the pad.
+   */
+  uint32_t gv_in_pad;
+  /*
+   Size of an OP that is a statement.
+   */
+  uint32_t cop_size;
+  /*
+   COP: its line.
+   */
+  uint32_t cop_line;
+  /*
+   COP: its file.
+   */
+  uint32_t cop_file;
+  /*
+   1 when that is a GV that is named `_<FILE`, else it is a string.
+   */
+  uint32_t cop_file_is_gv;
+  /*
+   Size of a stack's information.
+   */
+  uint32_t si_size;
+  /*
+   Its contexts.
+   */
+  uint32_t si_contexts;
+  /*
+   The stack below it.
+   */
+  uint32_t si_prev;
+  /*
+   Index of the topmost context.
+   */
+  uint32_t si_top;
+  /*
+   Index of the last context that there is room for.
+   */
+  uint32_t si_room;
+  /*
+   Size of a context.
+   */
+  uint32_t context_size;
+  /*
+   Context: a byte with its type.
+   */
+  uint32_t context_type;
+  /*
+   Which bits of that.
+   */
+  uint32_t context_type_mask;
+  /*
+   The type of a sub.
+   */
+  uint32_t context_sub;
+  /*
+   The type of a format.
+   */
+  uint32_t context_format;
+  /*
+   Context: the statement that entered it.
+   */
+  uint32_t context_oldcop;
+  /*
+   Context of a sub: its CV.
+   */
+  uint32_t context_cv;
+  /*
+   SV: its body.
+   */
+  uint32_t sv_any;
+  /*
+   SV: its flags.
+   */
+  uint32_t sv_flags;
+  /*
+   SV: string, or what it refers to.
+   */
+  uint32_t sv_u;
+  /*
+   Flag: it is a reference.
+   */
+  uint32_t sv_rok;
+  /*
+   Body of a string: its length.
+   */
+  uint32_t pv_cur;
+  /*
+   Body of a CV: its flags.
+   */
+  uint32_t cv_flags;
+  /*
+   Body of a CV: its GV, or its name.
+   */
+  uint32_t cv_gv;
+  /*
+   Body of a CV: the stash that it was compiled in.
+   */
+  uint32_t cv_stash;
+  /*
+   Body of a CV: its first operation.
+   */
+  uint32_t cv_start;
+  /*
+   Flag of a CV: it has no name of its own.
+   */
+  uint32_t cv_anon;
+  /*
+   Flag of a CV: it has a name instead of a GV.
+   */
+  uint32_t cv_named;
+  /*
+   Flag of a CV: it is C.
+   */
+  uint32_t cv_is_xsub;
+  /*
+   Body of a GV: its name.
+   */
+  uint32_t gv_name;
+  /*
+   Body of a GV: its stash.
+   */
+  uint32_t gv_stash;
+  /*
+   Body of a stash: index of the last entry of its array.
+   */
+  uint32_t hv_max;
+  /*
+   Where a stash's name stands: in its body, or with `hv_aux_behind` behind its array.
+   */
+  uint32_t hv_name;
+  /*
+   There: how many names it has; 0 for one that stands there by itself.
+   */
+  uint32_t hv_name_count;
+  /*
+   1 for behind the array.
+   */
+  uint32_t hv_aux_behind;
+  /*
+   A name: its length.
+   */
+  uint32_t hek_length;
+  /*
+   A name: its bytes.
+   */
+  uint32_t hek_key;
+} PerlLayout;
 
 /*
  Uses the segment mapped at `base`, from now on instead of one attached before. 0 when it fits, 1 when it is of another

@@ -19,6 +19,7 @@
 //!     disconnect  interrupts workers whose client has left
 //!     top         shows a running server live in a terminal; without_top is there when that is not built
 //!     trace       counts who runs which programs
+//!     inside      looks into the workers of a running server
 //!     control     the control socket, and the commands that use it
 //!     findings    what an operator asks the workers
 //!     operations  what an operator may do to a running server
@@ -61,6 +62,7 @@ mod disconnect;
 #[cfg_attr(not(feature = "top"), path = "without_top.rs")]
 mod top;
 mod trace;
+mod inside;
 mod control;
 mod findings;
 mod operations;
@@ -103,6 +105,7 @@ fn main() -> ExitCode {
         Action::Ask { instance, request, form } => control::client::run(&instance, &request, form),
         Action::Top(top) => top::run(&top),
         Action::Trace(trace) => trace::run(&trace),
+        Action::Where(options) => inside::now::run(&options),
         Action::Man => generate::man(),
         Action::Completions(shell) => generate::completions(shell),
     };

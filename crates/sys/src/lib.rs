@@ -10,6 +10,7 @@
 //! smaps       what the kernel says of a process's memory
 //! recipe      what a process is to be, told before it is needed
 //! channel     packets with descriptors beside them (SCM_RIGHTS), and `wire::Message` as bytes
+//! remote      memory of another process, read from outside
 //! process     subreaper, wait, signals through pidfd
 //! privileges  becoming an ordinary user
 //! memory      the sealed memfd behind the shared segment, and giving pages back
@@ -30,6 +31,7 @@ pub mod launcher;
 mod smaps;
 pub mod recipe;
 pub mod channel;
+pub mod remote;
 pub mod process;
 pub mod privileges;
 pub mod memory;

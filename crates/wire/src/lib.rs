@@ -16,6 +16,7 @@
 //! layout                     every byte, declared once: the C header `xs/wire.h` is generated from it and from c_abi
 //! zygote                     what front and zygote say to each other, declared for the same header
 //! script                     what the host of CGI scripts and the zygote of a script say to each other, likewise
+//! perl                       where a perl's state lies, for who reads it from outside; declared there, too
 //! sync, model                atomics, and those that loom puts in their place
 //! ```
 //!
@@ -47,6 +48,7 @@ pub mod attention;
 pub mod layout;
 pub mod zygote;
 pub mod script;
+pub mod perl;
 
 mod sync;
 #[cfg(loom)]
@@ -55,6 +57,7 @@ pub mod model;
 pub use growth::Growth;
 pub use inquiry::{inquiry_serial, inquiry_word};
 pub use layout::*;
+pub use perl::*;
 pub use report::{REPORT_MOST, REPORT_NONE, reported};
 pub use request::{RequestReader, RequestWriter};
 pub use response::{Answer, Outgoing};

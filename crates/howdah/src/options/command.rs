@@ -4,6 +4,7 @@ use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::find::Leaks;
+use super::inside::Where;
 use super::instance::Instance;
 use super::serve::Serve;
 use super::top::Top;
@@ -19,7 +20,7 @@ use crate::protocol::Change;
 #[command(name = "howdah", version, disable_version_flag = true, args_conflicts_with_subcommands = true)]
 #[command(disable_help_subcommand = true, max_term_width = 100)]
 #[command(override_usage = "howdah [serve] [OPTIONS] [APP]\n       howdah check [OPTIONS] [APP]\n       \
-    howdah status|top|leaks|trace|reload|reopen|upgrade|stop|workers [--name NAME]")]
+    howdah status|top|where|leaks|trace|reload|reopen|upgrade|stop|workers [--name NAME]")]
 #[command(after_help = guide::SHORT, after_long_help = guide::long())]
 pub(super) struct Cli {
     /// Print the version
@@ -111,6 +112,10 @@ pub(super) enum Command {
     /// Those of a running server, or with --all of the machine: who (as the process was called before), what (the program,
     /// or the script that it is), and how often. Needs root.
     Trace(Trace),
+    /// Tell what each worker does now: its request, the Perl code, what it waits for
+    ///
+    /// Looks from outside, without a word to the worker; needs the right to read its memory, which root has.
+    Where(Where),
     /// Print the man page, in roff
     #[command(hide = true)]
     Man,
@@ -127,6 +132,8 @@ pub(crate) fn command() -> clap::Command {
     let command = environment::attach(Cli::command());
     let serving = ["serve", "check"].into_iter();
     let command = serving.fold(command, |command, name| command.mut_subcommand(name, environment::attach));
-    let asking = ["status", "top", "reload", "reopen", "upgrade", "stop", "workers", "trace", "leaks"].into_iter();
+    let asking =
+        ["status", "top", "reload", "reopen", "upgrade", "stop", "workers", "trace", "leaks", "where"]
+            .into_iter();
     asking.fold(command, |command, name| command.mut_subcommand(name, environment::attach_instance))
 }

@@ -34,6 +34,7 @@ pub(crate) mod process;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod find;
+pub(crate) mod inside;
 pub(crate) mod instance;
 pub(crate) mod values;
 pub(crate) mod guide;

@@ -1,0 +1,11 @@
+//! Commands that look into the workers of a running server from outside, with the rights of who calls them.
+//!
+//!     now      `howdah where`: what each worker does now
+//!     refusal  why the kernel does not let us look, and the way out
+//!     workers  which workers there are
+//!
+//! The server is only asked who its workers are; crates/peek does the looking.
+
+pub(crate) mod now;
+mod refusal;
+mod workers;

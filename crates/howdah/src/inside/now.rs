@@ -1,0 +1,94 @@
+//! `howdah where`: what each worker of a server does now.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::bail;
+use howdah_metrics::printable;
+use howdah_peek::{Sighting, Worker};
+use serde::Serialize;
+
+use super::refusal::{explain, is_gone};
+use super::workers::{Known, choose};
+use crate::control::look::{find_server, look};
+use crate::options::inside::Where;
+
+/// A worker, and what it does.
+#[derive(Debug, Serialize)]
+struct Seen {
+    pool: String,
+    worker: u32,
+    pid: u32,
+    generation: u32,
+    #[serde(flatten)]
+    sighting: Sighting,
+}
+
+/// All of them.
+#[derive(Debug, Serialize)]
+struct Answer {
+    workers: Vec<Seen>,
+    /// Those that could not be looked at, and why.
+    refused: Vec<String>,
+}
+
+/// Looks and prints.
+pub(crate) fn run(options: &Where) -> anyhow::Result<ExitCode> {
+    let snapshot = look(&find_server(&options.whose.instance)?)?;
+    let mut answer = Answer { workers: Vec::new(), refused: Vec::new() };
+    for known in choose(&snapshot, &options.whose)? {
+        match see(&known) {
+            Ok(seen) => answer.workers.push(seen),
+            Err(error) if is_gone(&error) => {}
+            Err(error) => answer.refused.push(explain(known.pid, &error)),
+        }
+    }
+    match (&answer.workers[..], &answer.refused[..]) {
+        ([], [reason, ..]) => bail!("{reason}"),
+        ([], []) => bail!("the server has no worker at this moment: howdah status tells why"),
+        _ => {}
+    }
+    let text = if options.json {
+        serde_json::to_string(&answer)? + "\n"
+    } else {
+        render(&answer, snapshot.has_several_pools())
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn see(known: &Known) -> io::Result<Seen> {
+    let mut worker = Worker::open(known.pid)?;
+    Ok(Seen {
+        pool: known.pool.clone(),
+        worker: known.index,
+        pid: known.pid,
+        generation: known.generation,
+        sighting: Sighting::of(&mut worker)?,
+    })
+}
+
+/// What subs and requests are called comes from others: nothing of it goes to the terminal but text.
+fn render(answer: &Answer, pools: bool) -> String {
+    let mut text = String::new();
+    for seen in &answer.workers {
+        let pool = if pools { format!(" of {}", seen.pool) } else { String::new() };
+        let request = match &seen.sighting.request {
+            Some(request) => {
+                format!("{} {}, for {:.3} s", request.method, request.target, seen.sighting.seconds)
+            }
+            None => "no request".to_owned(),
+        };
+        text += &format!(
+            "worker {}{pool}, process {}, generation {}: {request}\n",
+            seen.worker, seen.pid, seen.generation
+        );
+        text += &seen.sighting.lines();
+    }
+    for reason in &answer.refused {
+        text += &format!("{reason}\n");
+    }
+    text.lines().map(|line| printable(line.as_bytes()) + "\n").collect()
+}

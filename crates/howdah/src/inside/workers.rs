@@ -1,0 +1,80 @@
+//! Which workers a server has, by its own word.
+
+use anyhow::bail;
+use howdah_metrics::Snapshot;
+
+use crate::options::inside::Whose;
+
+/// One worker among those that are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Path of its application.
+    pub(super) pool: String,
+    /// Its number in there.
+    pub(super) index: u32,
+    /// Process id.
+    pub(super) pid: u32,
+    /// Load of the application that it runs.
+    pub(super) generation: u32,
+}
+
+/// Those that are meant, as far as they have a process.
+///
+/// # Errors
+/// When there is no such application or worker, with those that there are.
+pub(super) fn choose(snapshot: &Snapshot, whose: &Whose) -> anyhow::Result<Vec<Known>> {
+    let wanted = |name: &str| whose.pool.as_deref().is_none_or(|pool| pool == name);
+    let pools: Vec<_> = snapshot.pools.iter().filter(|pool| wanted(&pool.name)).collect();
+    if let (Some(pool), []) = (&whose.pool, &pools[..]) {
+        let names: Vec<&str> = snapshot.pools.iter().map(|pool| pool.name.as_str()).collect();
+        bail!("no application is mounted at {pool}: there is {}", names.join(" "));
+    }
+    let all = pools.into_iter().flat_map(|pool| pool.workers.list.iter().map(move |worker| (pool, worker)));
+    let meant = all.filter(|(_, worker)| whose.worker.is_none_or(|index| index == worker.index));
+    let known: Vec<Known> = meant
+        .filter(|(_, worker)| worker.pid != 0)
+        .map(|(pool, worker)| Known {
+            pool: pool.name.clone(),
+            index: worker.index,
+            pid: worker.pid,
+            generation: worker.generation,
+        })
+        .collect();
+    if let (Some(index), []) = (whose.worker, &known[..]) {
+        bail!("there is no worker {index}: howdah status lists those that there are");
+    }
+    Ok(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::several;
+    use crate::options::{Action, parse};
+
+    fn whose(arguments: &[&str]) -> Whose {
+        let line = ["howdah", "where"].iter().chain(arguments).map(Into::into);
+        match parse(line).unwrap().action {
+            Action::Where(options) => options.whose,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn workers_are_chosen_by_pool_and_number() {
+        let snapshot = several();
+        let all = choose(&snapshot, &whose(&[])).unwrap();
+        assert!(all.len() > 1);
+        let (first, pool) = (&all[0], &snapshot.pools[1].name);
+        let index = first.index.to_string();
+        let one = choose(&snapshot, &whose(&["--pool", &first.pool, "--worker", &index])).unwrap();
+        assert_eq!(one, std::slice::from_ref(first));
+        assert!(
+            choose(&snapshot, &whose(&["--pool", pool])).unwrap().iter().all(|known| known.pool == *pool)
+        );
+        let refused = choose(&snapshot, &whose(&["--pool", "/none"])).unwrap_err().to_string();
+        assert!(refused.starts_with("no application is mounted at /none: there is / "), "{refused}");
+        let refused = choose(&snapshot, &whose(&["--worker", "999"])).unwrap_err().to_string();
+        assert!(refused.starts_with("there is no worker 999"), "{refused}");
+    }
+}
