@@ -105,6 +105,7 @@ fn main() -> ExitCode {
         Action::Ask { instance, request, form } => control::client::run(&instance, &request, form),
         Action::Top(top) => top::run(&top),
         Action::Trace(trace) => trace::run(&trace),
+        Action::Profile(options) => inside::profile::run(&options),
         Action::Where(options) => inside::now::run(&options),
         Action::Man => generate::man(),
         Action::Completions(shell) => generate::completions(shell),

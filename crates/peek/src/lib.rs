@@ -1,6 +1,10 @@
 //! What a running server is asked from outside: what its workers do now, and where their time goes.
 //!
 //! ```text
+//! table    the hottest subs, lines and routes, for people
+//! flame    the flame graph; shapes what other programs read
+//! sampler  looks again and again, and counts
+//! tally    where time has gone; by the route of the request, too
 //! sighting one answer for each worker: request, stack, system call
 //! worker   one worker at one moment; for it:
 //! names      subs, files, lines and operations behind the addresses
@@ -14,6 +18,12 @@
 //! workers' memory. The server does nothing for it, and workers are neither stopped nor interrupted nor told.
 #![forbid(unsafe_code)]
 
+mod table;
+mod flame;
+mod shapes;
+mod sampler;
+mod tally;
+mod route;
 mod sighting;
 mod worker;
 mod names;
@@ -22,6 +32,11 @@ mod kernel;
 mod process;
 mod calls;
 
+pub use flame::flame_graph;
 pub use names::{Frame, Operation};
+pub use sampler::{Filter, Looks, Sampler};
+pub use shapes::{folded, speedscope};
 pub use sighting::{Descriptor, Sighting};
+pub use table::Table;
+pub use tally::Tally;
 pub use worker::{Doing, Glimpse, Request, Worker};

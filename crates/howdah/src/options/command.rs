@@ -4,7 +4,7 @@ use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::find::Leaks;
-use super::inside::Where;
+use super::inside::{Profile, Where};
 use super::instance::Instance;
 use super::serve::Serve;
 use super::top::Top;
@@ -20,7 +20,7 @@ use crate::protocol::Change;
 #[command(name = "howdah", version, disable_version_flag = true, args_conflicts_with_subcommands = true)]
 #[command(disable_help_subcommand = true, max_term_width = 100)]
 #[command(override_usage = "howdah [serve] [OPTIONS] [APP]\n       howdah check [OPTIONS] [APP]\n       \
-    howdah status|top|where|leaks|trace|reload|reopen|upgrade|stop|workers [--name NAME]")]
+    howdah status|top|where|profile|leaks|trace|reload|reopen|upgrade|stop|workers [--name NAME]")]
 #[command(after_help = guide::SHORT, after_long_help = guide::long())]
 pub(super) struct Cli {
     /// Print the version
@@ -116,6 +116,10 @@ pub(super) enum Command {
     ///
     /// Looks from outside, without a word to the worker; needs the right to read its memory, which root has.
     Where(Where),
+    /// Find where the time of requests goes: a flame graph, and the hottest subs, lines and routes
+    ///
+    /// Looks at the workers many times a second, from outside, as `howdah where` does once.
+    Profile(Profile),
     /// Print the man page, in roff
     #[command(hide = true)]
     Man,
@@ -133,7 +137,7 @@ pub(crate) fn command() -> clap::Command {
     let serving = ["serve", "check"].into_iter();
     let command = serving.fold(command, |command, name| command.mut_subcommand(name, environment::attach));
     let asking =
-        ["status", "top", "reload", "reopen", "upgrade", "stop", "workers", "trace", "leaks", "where"]
+        ["status", "top", "reload", "reopen", "upgrade", "stop", "workers", "trace", "leaks", "where", "profile"]
             .into_iter();
     asking.fold(command, |command, name| command.mut_subcommand(name, environment::attach_instance))
 }

@@ -44,6 +44,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             "howdah trace exec\twhich processes run which programs: who, what, how often",
             "howdah top\twatch it live: rates, latencies, queue, workers and their requests; --once prints one look",
             "howdah where\ttell what each worker does now: request, Perl stack, system call; of one by --worker or --pool",
+            "howdah profile\tfind where the time of requests goes: writes a flame graph, prints the hottest subs, lines and routes",
             "howdah reload\tas HUP, and wait; Perl's message when the new code does not load; of several applications one, by --pool",
             "howdah reopen\tas USR1, and wait; the reason when a log file cannot be opened",
             "howdah upgrade\tas USR2, and wait; the reason when the new program does not start",

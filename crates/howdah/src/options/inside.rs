@@ -1,8 +1,11 @@
-//! How `howdah where` looks into the workers of a server.
+//! How `howdah where` and `howdah profile` look into the workers of a server.
+
+use std::path::PathBuf;
 
 use clap::Args;
 
 use super::instance::Instance;
+use super::values::Time;
 
 /// Which workers.
 #[derive(Debug, Clone, Args)]
@@ -28,4 +31,62 @@ pub(crate) struct Where {
     /// As one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How to look for where time goes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Profile {
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+
+    /// For how long
+    #[arg(long, value_name = "TIME", default_value = "10", value_parser = some_time)]
+    pub(crate) seconds: Time,
+
+    /// Looks at each worker in a second
+    #[arg(long, value_name = "N", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    pub(crate) hz: u32,
+
+    /// Only requests for this path, and below it
+    #[arg(long, value_name = "PATH", value_parser = route)]
+    pub(crate) route: Option<String>,
+
+    /// All time that requests take, also that in which a worker waits [default]
+    #[arg(long, conflicts_with = "cpu")]
+    pub(crate) wall: bool,
+
+    /// Only time in which a worker uses a processor, or would if one were free
+    #[arg(long)]
+    pub(crate) cpu: bool,
+
+    /// Begin of the names of the files: flame graph, folded stacks, speedscope
+    #[arg(long, value_name = "PREFIX", default_value = "howdah-profile")]
+    pub(crate) output: PathBuf,
+
+    /// Print the table as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Profile {
+    /// In words.
+    pub(crate) fn what(&self) -> String {
+        let time = if self.cpu { "processor time" } else { "time" };
+        let pool = self.whose.pool.as_deref().map(|pool| format!(" of {pool}")).unwrap_or_default();
+        let route = self.route.as_deref().map(|route| format!(" at {route}")).unwrap_or_default();
+        format!("{time} of requests{pool}{route}, {} looks a second", self.hz)
+    }
+}
+
+fn some_time(text: &str) -> Result<Time, String> {
+    let time: Time = text.parse()?;
+    if time.limit().is_some() {
+        Ok(time)
+    } else {
+        Err("a profile takes some time, such as 10 or 500ms".to_owned())
+    }
+}
+
+fn route(text: &str) -> Result<String, String> {
+    if text.starts_with('/') { Ok(text.to_owned()) } else { Err("a path begins with /".to_owned()) }
 }

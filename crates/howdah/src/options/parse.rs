@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use super::command::{Cli, Command, command};
 use super::find::Form;
-use super::inside::Where;
+use super::inside::{Profile, Where};
 use super::instance::Instance;
 use super::serve::Serve;
 use super::settings::Setting;
@@ -37,6 +37,8 @@ pub(crate) enum Action {
     Top(Top),
     /// Count who runs what.
     Trace(Trace),
+    /// Tell where the time of workers goes.
+    Profile(Profile),
     /// Tell what workers do now.
     Where(Where),
     /// Print the man page.
@@ -99,6 +101,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
         }
         Some(Command::Top(top)) => Action::Top(top),
         Some(Command::Trace(trace)) => Action::Trace(trace),
+        Some(Command::Profile(options)) => Action::Profile(options),
         Some(Command::Where(options)) => Action::Where(options),
         Some(Command::Man) => Action::Man,
         Some(Command::Completions { shell }) => Action::Completions(shell),

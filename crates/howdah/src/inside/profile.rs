@@ -1,0 +1,117 @@
+//! `howdah profile`: where the time of a server's workers goes.
+//!
+//! It looks at the workers so many times a second, from here; a thread beside it asks the server every now and then who
+//! its workers are, since they come and go. When the time is over, or the server is gone, it tells what it has.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use howdah_metrics::printable;
+use howdah_peek::{Filter, Sampler, Table, flame_graph, folded, speedscope};
+
+use super::refusal::{explain, is_gone};
+use super::workers::{Known, choose};
+use crate::control::look::{find_server, look};
+use crate::options::inside::{Profile, Whose};
+
+/// Between two questions who the workers are.
+const REFRESH: Duration = Duration::from_millis(500);
+
+/// Looks, writes and prints.
+pub(crate) fn run(options: &Profile) -> anyhow::Result<ExitCode> {
+    let path = find_server(&options.whose.instance)?;
+    let snapshot = look(&path)?;
+    let title = format!("{}: {}", snapshot.server.instance, options.what());
+    let filter = Filter { route: options.route.clone(), cpu: options.cpu };
+    let mut sampler = Sampler::new(filter);
+    let refused = attend(&mut sampler, &choose(&snapshot, &options.whose)?);
+    if let (0, Some(reason)) = (sampler.workers, refused.first()) {
+        bail!("{reason}");
+    }
+    let roster = follow(path, options.whose.clone());
+    sample(&mut sampler, &roster, options);
+    let files = write(&sampler, &options.output, &title)?;
+    report(&sampler, &files, options.json)
+}
+
+/// The workers as they are now; returns why some cannot be looked at.
+fn attend(sampler: &mut Sampler, known: &[Known]) -> Vec<String> {
+    let pids: Vec<u32> = known.iter().map(|known| known.pid).collect();
+    let refused = sampler.attend(&pids);
+    refused.iter().filter(|(_, error)| !is_gone(error)).map(|(pid, error)| explain(*pid, error)).collect()
+}
+
+/// Tells the workers every now and then, until nobody listens or the server is gone.
+fn follow(path: PathBuf, whose: Whose) -> Receiver<Vec<Known>> {
+    let (roster, news) = sync_channel(1);
+    thread::spawn(move || tell_workers(&path, &whose, &roster));
+    news
+}
+
+fn tell_workers(path: &Path, whose: &Whose, roster: &SyncSender<Vec<Known>>) {
+    loop {
+        thread::sleep(REFRESH);
+        let Ok(snapshot) = look(path) else { return };
+        // One that is meant may be away for a moment.
+        let known = choose(&snapshot, whose).unwrap_or_default();
+        if roster.send(known).is_err() {
+            return;
+        }
+    }
+}
+
+fn sample(sampler: &mut Sampler, roster: &Receiver<Vec<Known>>, options: &Profile) {
+    let step = Duration::from_secs(1) / options.hz;
+    let end = Instant::now().checked_add(options.seconds.0);
+    let mut due = Instant::now();
+    while end.is_none_or(|end| due < end) {
+        match roster.try_recv() {
+            Ok(known) => drop(attend(sampler, &known)),
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => return,
+        }
+        sampler.look();
+        // What was missed is not made up for: a look stands for the time since the last one.
+        due = (due + step).max(Instant::now());
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+}
+
+fn write(sampler: &Sampler, prefix: &Path, title: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let contents = [
+        ("svg", flame_graph(&sampler.tally, title)),
+        ("folded", folded(&sampler.tally)),
+        ("speedscope.json", speedscope(&sampler.tally, title)?),
+    ];
+    let files = contents.into_iter().map(|(ending, text)| {
+        let mut name = prefix.as_os_str().to_owned();
+        name.push(format!(".{ending}"));
+        let file = PathBuf::from(name);
+        fs::write(&file, text)
+            .with_context(|| format!("cannot write {}: name others by --output", file.display()))?;
+        Ok(file)
+    });
+    files.collect()
+}
+
+fn report(sampler: &Sampler, files: &[PathBuf], json: bool) -> anyhow::Result<ExitCode> {
+    let table = Table::new(&sampler.tally, sampler.looks, sampler.workers);
+    let text = if json {
+        serde_json::to_string(&table)? + "\n"
+    } else {
+        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let text = format!("{}\nwritten: {}\n", table.render(), names.join(" "));
+        // What subs are called is the application's: nothing of it goes to the terminal but text.
+        text.lines().map(|line| printable(line.as_bytes()) + "\n").collect()
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}

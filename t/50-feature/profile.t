@@ -1,0 +1,164 @@
+# howdah profile: hot spots that were planted in an application are what its table and its files name first.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use File::Temp ();
+use Howdah::Test::Client;
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use JSON::PP;
+use POSIX ();
+use Test::More;
+
+plan skip_all => 'needs Mojolicious' if !eval { require Mojolicious; 1 };
+
+my $APP = <<'PSGI';
+use Mojolicious::Lite -signatures;
+use Digest::SHA ();
+use Time::HiRes qw(time);
+package Shop {
+    our $text = 'x' x 60_000;
+    sub during ($code) { my $end = Time::HiRes::time() + 0.1; $code->() while Time::HiRes::time() < $end }
+    sub search { during(sub { ('a' x 22) =~ /^(a+)+\1[bc]/ }) }
+    sub nap { select undef, undef, undef, 0.2 }
+    sub digest { during(sub { Digest::SHA::sha512_hex($text) }) }
+    sub count { my $i = 0; during(sub { $i++ for 1 .. 20_000 }) }
+}
+app->log->level('fatal');
+get '/search/:id' => sub ($c) { Shop::search(); $c->render(text => 'ok') };
+get '/nap' => sub ($c) { Shop::nap(); $c->render(text => 'ok') };
+get '/digest' => sub ($c) { Shop::digest(); $c->render(text => 'ok') };
+get '/count' => sub ($c) { Shop::count(); $c->render(text => 'ok') };
+get '/page' => sub ($c) { $c->render('page', rows => [1 .. 3000]) };
+app->start;
+__DATA__
+@@ page.html.ep
+% for my $row (@$rows) {
+<p><%= $row %> of <%= scalar @$rows %></p>
+% }
+PSGI
+
+my $operator = Howdah::Test::Operator->new;
+my $dir      = File::Temp->newdir;
+my $server   = Howdah::Test::Server->start(app => $APP, options => ['--workers', 2, $operator->options]);
+
+sub line_of {
+    my $code  = shift;
+    my @lines = split /\n/, $APP;
+    return (grep { index($lines[$_ - 1], $code) >= 0 } 1 .. @lines)[0];
+}
+
+# Requests one after the other, in a process beside us, until told to end.
+sub load {
+    my @paths = @_;
+    my $pid   = fork // die $!;
+    return $pid if $pid;
+    my $answered = 0;
+    local $SIG{TERM} = sub { POSIX::_exit(0) };
+    while (1) {
+        for my $path (@paths) {
+            my $answer = Howdah::Test::Client->ask($server, "GET $path HTTP/1.0\r\n\r\n");
+            POSIX::_exit(1) if ($answer->{status} // 0) != 200;
+        }
+    }
+}
+
+sub end { my $pid = shift; kill TERM => $pid; waitpid $pid, 0; return $? }
+
+sub profile {
+    my ($status, $out, $err) = $operator->ask('profile', '--json', '--output', "$dir/p", @_);
+    is $status, 0 or diag $err;
+    return decode_json($out);
+}
+
+sub slurp { open my $in, '<:raw', $_[0] or die "$_[0]: $!"; local $/; return scalar <$in> }
+
+sub share {
+    my ($rows, $test) = @_;
+    my $sum = 0;
+    $sum += $_->{share} for grep { $test->($_) } @$rows;
+    return $sum;
+}
+
+# What is asked for, what kind of line it is, which sub, its code, the least share.
+my @cases = (
+    ['/search/17', qr/^\[regex\]$/, 'Shop::__ANON__', 'sub search', 0.6, '/search/*'],
+    ['/nap', qr/^\[syscall p?select6?\]$/, 'Shop::nap', 'sub nap', 0.8, '/nap'],
+    ['/digest', qr/^\[xs Digest::SHA::sha512_hex\]$/, 'Shop::__ANON__', 'sub digest', 0.6, '/digest'],
+    ['/count', qr/^$/, 'Shop::__ANON__', 'sub count', 0.6, '/count'],
+);
+for my $case (@cases) {
+    my ($path, $kind, $sub, $code, $least, $route) = @$case;
+    subtest "time goes to $path" => sub {
+        my $load  = load($path);
+        my $table = profile('--seconds', '1500ms');
+        is end($load), 0, 'every request was answered';
+        my $first = $table->{lines}[0];
+        is $first->{line}, line_of($code), 'its line stands first' or diag explain $table->{lines};
+        like $first->{file}, qr/app\.psgi$/;
+        like $first->{sub}, qr/^\Q$sub\E/;
+        like $first->{kind}, $kind;
+        cmp_ok share($table->{lines}, sub { $_[0]{line} == line_of($code) }), '>', $least, 'with most of the time';
+        is $table->{routes}[0]{route}, $route, 'its route, too';
+        cmp_ok $table->{idle}, '>', 0, 'one of two workers was idle';
+        like slurp("$dir/p.svg"), qr/<title>Shop::\Q${\($sub =~ s{Shop::}{}r)}\E/, 'it is in the flame graph';
+    };
+}
+
+subtest 'several at once, by route and by processor' => sub {
+    my @load  = (load('/nap', '/nap'), load('/count', '/page'));
+    my $table = profile('--seconds', 3);
+    cmp_ok share($table->{routes}, sub { $_[0]{route} eq '/nap' }), '>', 0.25, 'waiting is time';
+    my ($nap) = grep { $_->{sub} eq 'Shop::nap' } @{$table->{subs}};
+    cmp_ok $nap->{whole}, '>', 0.25;
+    cmp_ok $table->{seconds}, '>', 2, 'two workers have twice the time';
+    cmp_ok $table->{seconds}, '<', 12;
+    my $folded = slurp("$dir/p.folded");
+    like $folded, qr/^(?:[^;]+;)+Shop::nap;\[syscall p?select6?\] app\.psgi:\d+ \d+$/m, 'folded stacks';
+    unlike $folded, qr/Howdah::Worker/, 'without our own frames';
+    my $speedscope = decode_json(slurp("$dir/p.speedscope.json"));
+    my ($profile) = @{$speedscope->{profiles}};
+    is scalar @{$profile->{samples}}, scalar @{$profile->{weights}}, 'speedscope';
+    cmp_ok abs($profile->{endValue} / 1e6 - $table->{seconds}), '<', 0.1;
+
+    $table = profile('--seconds', '1500ms', '--cpu');
+    is share($table->{routes}, sub { $_[0]{route} eq '/nap' }) < 0.1, 1, '--cpu leaves out who waits';
+    $table = profile('--seconds', '1500ms', '--route', '/nap');
+    is_deeply [map { $_->{route} } @{$table->{routes}}], ['/nap'], '--route leaves out the others';
+    is end($_), 0, 'every request was answered' for @load;
+};
+
+subtest 'while workers come and go' => sub {
+    my $load = load('/count', '/nap', '/page');
+    my $pid  = fork // die $!;
+    if (!$pid) {
+        sleep 1;
+        my ($status) = $operator->ask('reload');
+        POSIX::_exit($status);
+    }
+    my $table = profile('--seconds', 4);
+    waitpid $pid, 0;
+    is $?, 0, 'a reload goes well';
+    cmp_ok $table->{workers}, '>=', 3, 'new workers are looked at, too';
+    is end($load), 0, 'no request is lost';
+};
+
+my ($status, $out, $err) = $operator->ask('profile', '--seconds', '200ms', '--output', "$dir/p");
+like $out, qr/ looks at 2 workers: .*self    with called  sub.*time  line.*time  route.*written: \S+\.svg /s,
+    'for people';
+my @wrong = (
+    [['--output', "$dir/none/p", '--seconds', '50ms'], 1, qr/cannot write .*none.*name others by --output/],
+    [['--route', 'x'], 2, qr{a path begins with /}],
+    [['--seconds', '0'], 2, qr/a profile takes some time/],
+    [['--hz', '0'], 2, qr/0 is not in 1\.\.=2000/],
+    [['--wall', '--cpu'], 2, qr/cannot be used with/],
+    [['--pool', '/none'], 1, qr{no application is mounted at /none}],
+);
+for my $case (@wrong) {
+    ($status, undef, $err) = $operator->ask('profile', @{$case->[0]});
+    is $status, $case->[1];
+    like $err, $case->[2];
+}
+
+done_testing;
