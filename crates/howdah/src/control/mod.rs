@@ -4,7 +4,6 @@
 //!     client      `howdah status`, `reload`, `upgrade`, `stop`, `workers`
 //!     look        what a server shows of itself, for other commands
 //!     list        all servers as text; table the state of one
-//!     look        the state of a server, again and again
 //!     find        which servers there are, and which of them has a name
 //!     connection  asks a server that is found
 //!     socket      where the socket is; making one, taking one over
@@ -14,7 +13,6 @@ pub(crate) mod client;
 pub(crate) mod look;
 mod list;
 mod table;
-pub(crate) mod look;
 pub(crate) mod find;
 pub(crate) mod connection;
 pub(crate) mod socket;

@@ -136,8 +136,10 @@ pub(crate) fn command() -> clap::Command {
     let command = environment::attach(Cli::command());
     let serving = ["serve", "check"].into_iter();
     let command = serving.fold(command, |command, name| command.mut_subcommand(name, environment::attach));
-    let asking =
-        ["status", "top", "reload", "reopen", "upgrade", "stop", "workers", "trace", "leaks", "where", "profile"]
-            .into_iter();
+    let asking = [
+        "status", "top", "reload", "reopen", "upgrade", "stop", "workers", "trace", "leaks", "where",
+        "profile",
+    ]
+    .into_iter();
     asking.fold(command, |command, name| command.mut_subcommand(name, environment::attach_instance))
 }
