@@ -22,7 +22,11 @@ sub install {
 # Of the program's and the module's size most is debug information.
 sub part {
     my ($script, $arch) = @_;
-    for my $file (grep { -e } catfile($script, 'howdah'), map { catfile($arch, qw(auto Howdah), @$_) } [qw(XS XS.so)], [qw(CGI Fork Fork.so)]) {
+    for my $file (
+        grep { -e } catfile($script, 'howdah'), map { catfile($arch, qw(auto Howdah), @$_) } [qw(XS XS.so)],
+        [qw(CGI Fork Fork.so)]
+        )
+    {
         next if Howdah::DebugInfo::part($file);
         print {*STDERR} "$file keeps its debug information, because there is no objcopy to part them\n";
     }

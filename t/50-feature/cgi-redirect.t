@@ -21,8 +21,10 @@ sub script {
 }
 
 script('to.cgi', qq{#!/bin/sh\nprintf 'Location: %s\\n\\n' "\$QUERY_STRING"\n});
-script('login.cgi',
-    qq{#!/bin/sh\ncat > /dev/null\nprintf 'Location: /app?from=login\\nContent-Type: text/html\\n\\nignored'\n});
+script(
+    'login.cgi',
+    qq{#!/bin/sh\ncat > /dev/null\nprintf 'Location: /app?from=login\\nContent-Type: text/html\\n\\nignored'\n}
+);
 script('cookie.cgi', qq{#!/bin/sh\nprintf 'Location: /app\\nSet-Cookie: a=b\\n\\n'\n});
 script('large.cgi', qq{#!/bin/sh\ncat > /dev/null\nprintf 'Location: /app\\n\\n'\nhead -c 3000000 /dev/zero\n});
 script('slow.cgi', qq{#!/bin/sh\nsleep 30\n});

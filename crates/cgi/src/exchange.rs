@@ -1,6 +1,7 @@
 //! One request from claim to finish: find the script, start it, answer with what it prints. `worker` calls this.
 
 use std::ffi::CString;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
@@ -10,13 +11,13 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::environment::{Environment, arguments};
 use crate::input::stdin;
-use crate::place::{Mount, Script};
+use crate::place::{Mount, Refusal, Script};
 use crate::pump::{Outcome, Process, Pump, Ready};
 use crate::reply::{Reply, fail, refuse};
 use crate::request::Request;
 use crate::say::{Errors, Level, Lines, Who};
 use crate::seat::Seat;
-use crate::start::{Fault, Launch, Mode, Starter};
+use crate::start::{Fault, Launch, Mode, Running, Starter};
 
 /// What all workers of a host have in common.
 pub(crate) struct House {
@@ -47,6 +48,18 @@ struct Pipes {
     stderr: OwnedFd,
 }
 
+/// What is asked for: the request as the front has written it, and by itself.
+struct Asked<'a> {
+    reader: RequestReader<'a>,
+    request: Request,
+}
+
+impl Asked<'_> {
+    fn is_bodyless(&self) -> bool {
+        self.reader.flags() & REQUEST_IS_HEAD != 0
+    }
+}
+
 impl Bench<'_> {
     /// Serves what has been claimed.
     pub(crate) fn serve(&self, mut work: Work) -> Outcome {
@@ -59,60 +72,43 @@ impl Bench<'_> {
             return Outcome::Answered;
         };
         let reader = RequestReader::new(&copy);
-        let request = owned(&reader);
-        let who = Who::at_work(self.pid, self.post.worker(), &request);
-        let bodyless = reader.flags() & REQUEST_IS_HEAD != 0;
-        let script = match self.house.mount.find(&request.path) {
-            Ok(script) => script,
-            Err(refusal) => {
-                self.house.errors.say(Level::Info, &who, &[refusal.reason.as_bytes(), b"\n"].concat());
+        let asked = Asked { reader, request: owned(&reader) };
+        let who = Who::at_work(self.pid, self.post.worker(), &asked.request);
+        match self.house.mount.find(&asked.request.path) {
+            Ok(script) => self.run(&mut work, &asked, script, who),
+            Err(Refusal { status, reason }) => {
                 work.begin();
-                refuse(&mut work, refusal.status, bodyless);
-                self.finish(&mut work);
-                return Outcome::Answered;
+                self.refuse(
+                    &mut work,
+                    &asked,
+                    status,
+                    (Level::Info, &who, &[reason.as_bytes(), b"\n"].concat()),
+                );
+                Outcome::Answered
             }
-        };
-        self.run(work, &reader, &request, script, who)
+        }
+    }
+
+    /// Answers without a script; `said` is for the log.
+    fn refuse(&self, work: &mut Work, asked: &Asked<'_>, status: u16, said: (Level, &Who, &[u8])) {
+        let (level, who, text) = said;
+        self.house.errors.say(level, who, text);
+        match status {
+            500 => fail(work),
+            _ => refuse(work, status, asked.is_bodyless()),
+        }
+        self.finish(work);
     }
 
     /// Runs the script.
-    fn run(
-        &self,
-        mut work: Work,
-        reader: &RequestReader<'_>,
-        request: &Request,
-        script: Script,
-        mut who: Who,
-    ) -> Outcome {
-        let name = script.filename.as_os_str().as_bytes().to_vec();
-        let (nph, bodyless) = (script.nph, reader.flags() & REQUEST_IS_HEAD != 0);
-        let environment = self.house.environment.variables(request, &script);
-        report(&work, &environment, self.house.starter.mode(&script));
-        work.begin();
-        let stdin = match self.channels.get(work.front()) {
-            Some(channel) => stdin(&work, reader, channel, &self.house.null),
-            None => Err(std::io::ErrorKind::NotFound.into()),
-        };
-        let started = stdin.and_then(|stdin| {
-            let (launch, pipes) = launch(script, arguments(request), environment, stdin)?;
-            Ok((launch, pipes))
-        });
-        let given_up = || self.seat.is_killed() || self.seat.is_asked();
-        let started = started
-            .map_err(Fault::from)
-            .and_then(|(launch, pipes)| Ok((self.house.starter.start(launch, &given_up)?, pipes)));
-        let (running, pipes) = match started {
+    fn run(&self, work: &mut Work, asked: &Asked<'_>, script: Script, mut who: Who) -> Outcome {
+        let (name, nph) = (script.filename.as_os_str().as_bytes().to_vec(), script.nph);
+        let (running, pipes) = match self.start(work, asked, script) {
             Ok(started) => started,
             Err(fault) => {
-                let said = format!("{fault}{}\n", hint(&fault));
-                let mut lines = Lines::of(&name);
-                let said = lines.take(said.as_bytes()).unwrap_or_default();
-                self.house.errors.say(Level::Error, &who, &said);
-                match fault.status() {
-                    500 => fail(&mut work),
-                    status => refuse(&mut work, status, bodyless),
-                }
-                self.finish(&mut work);
+                let said = Lines::of(&name).take(format!("{fault}{}\n", hint(&fault)).as_bytes());
+                let said = said.unwrap_or_default();
+                self.refuse(work, asked, fault.status(), (Level::Error, &who, &said));
                 return Outcome::Answered;
             }
         };
@@ -129,14 +125,31 @@ impl Bench<'_> {
             lines: Lines::of(&name),
             ready: Ready::default(),
         };
-        let tell = |reply: &Reply<'_>| self.tell(reply.work.tell(), reply.work);
-        let mut outcome = pump.respond(&mut Reply::new(&mut work, nph, bodyless), tell);
-        if outcome == Outcome::Answered {
-            self.finish(&mut work);
-            outcome = pump.wait_for_end();
-        }
+        let outcome = self.pump(&mut pump, work, nph, asked.is_bodyless());
         self.post.show_process(self.pid);
         outcome
+    }
+
+    /// Starts it.
+    fn start(&self, work: &Work, asked: &Asked<'_>, script: Script) -> Result<(Running, Pipes), Fault> {
+        let environment = self.house.environment.variables(&asked.request, &script);
+        report(work, &environment, self.house.starter.mode(&script));
+        work.begin();
+        let channel = self.channels.get(work.front()).ok_or(io::Error::from(io::ErrorKind::NotFound))?;
+        let stdin = stdin(work, &asked.reader, channel, &self.house.null)?;
+        let (launch, pipes) = launch(script, arguments(&asked.request), environment, stdin)?;
+        let given_up = || self.seat.is_killed() || self.seat.is_asked();
+        Ok((self.house.starter.start(launch, &given_up)?, pipes))
+    }
+
+    /// Moves what it prints, and waits for its end.
+    fn pump(&self, pump: &mut Pump<'_>, work: &mut Work, nph: bool, bodyless: bool) -> Outcome {
+        let tell = |reply: &Reply<'_>| self.tell(reply.work.tell(), reply.work);
+        if pump.respond(&mut Reply::new(work, nph, bodyless), tell) == Outcome::Killed {
+            return Outcome::Killed;
+        }
+        self.finish(work);
+        pump.wait_for_end()
     }
 
     fn finish(&self, work: &mut Work) {
@@ -158,7 +171,7 @@ fn launch(
     arguments: Vec<CString>,
     environment: Vec<CString>,
     stdin: OwnedFd,
-) -> std::io::Result<(Launch, Pipes)> {
+) -> io::Result<(Launch, Pipes)> {
     let (ours_out, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
     let (ours_err, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours_out, true)?;

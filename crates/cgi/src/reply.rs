@@ -296,6 +296,9 @@ pub(crate) fn refuse(work: &mut Work, status: u16, bodyless: bool) {
     let text = match status {
         403 => "403 Forbidden\n",
         404 => "404 Not Found\n",
+        502 => "502 Bad Gateway\n",
+        503 => "503 Service Unavailable\n",
+        504 => "504 Gateway Timeout\n",
         _ => "500 Internal Server Error\n",
     };
     let mut reply = Reply::new(work, false, bodyless);

@@ -39,8 +39,10 @@ pub struct Snapshot {
 pub struct WorkerInfo {
     /// Its cell.
     pub index: u16,
-    /// Process id; none before the fork is reported.
+    /// Process id; none before the fork is reported. Of a worker that is a thread, that of its host.
     pub pid: Option<Pid>,
+    /// The process that is at work for it: itself, or what a worker that is a thread runs, none while that is nothing.
+    pub process: Option<Pid>,
     /// Load of the application that it runs.
     pub generation: u32,
     /// What it is doing.

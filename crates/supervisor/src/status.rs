@@ -3,10 +3,14 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 
+use howdah_sys::Pid;
+use howdah_wire::WorkerCell;
+
 use crate::crew::phase_of;
 use crate::generation::Role;
 use crate::snapshot::{Snapshot, WorkerInfo};
 use crate::state::State;
+use crate::worker::Worker;
 
 impl State {
     /// The state at this moment.
@@ -33,6 +37,7 @@ impl State {
         Some(WorkerInfo {
             index,
             pid: worker.pid(),
+            process: if worker.is_thread() { runs(worker, cell) } else { worker.pid() },
             generation: worker.generation,
             phase: phase_of(cell),
             draining: worker.draining,
@@ -44,4 +49,10 @@ impl State {
             memory: worker.memory,
         })
     }
+}
+
+/// What a worker that is a thread runs, by the word of its host.
+fn runs(worker: &Worker, cell: &WorkerCell) -> Option<Pid> {
+    let process = Pid::from_raw(i32::try_from(cell.pid.load(SeqCst)).ok()?);
+    process.filter(|_| process != worker.pid())
 }

@@ -125,7 +125,7 @@ impl Watched {
         let now = howdah_sys::monotonic_ns();
         let segment = self.segment();
         let list = supervised.workers.iter().map(|info| {
-            let memory = info.pid.and_then(|pid| memories.get(&pid)?.bytes);
+            let memory = info.process.and_then(|pid| memories.get(&pid)?.bytes);
             worker(segment, info, memory, now)
         });
         Workers {
@@ -208,13 +208,13 @@ pub(super) fn state(stage: Stage, supervised: &Supervised) -> State {
     }
 }
 
-/// Its processes: workers, then zygotes.
+/// Its processes: workers, or what workers that are threads run; then zygotes.
 pub(super) fn pids(supervised: &Supervised) -> impl Iterator<Item = Pid> {
     worker_pids(supervised).chain(supervised.zygotes.iter().copied())
 }
 
 pub(super) fn worker_pids(supervised: &Supervised) -> impl Iterator<Item = Pid> {
-    supervised.workers.iter().filter_map(|worker| worker.pid)
+    supervised.workers.iter().filter_map(|worker| worker.process)
 }
 
 /// Workers that run requests.
@@ -263,6 +263,7 @@ mod tests {
         WorkerInfo {
             index: 0,
             pid: None,
+            process: None,
             generation: 1,
             phase,
             draining,

@@ -14,7 +14,7 @@ const SHOWN: usize = 2048;
 pub(super) fn worker(segment: Segment, info: &WorkerInfo, memory: Option<u64>, now: u64) -> Worker {
     Worker {
         index: u32::from(info.index),
-        pid: info.pid.map_or(0, |pid| pid.as_raw_pid().unsigned_abs()),
+        pid: info.process.or(info.pid).map_or(0, |pid| pid.as_raw_pid().unsigned_abs()),
         generation: info.generation,
         state: state(info),
         state_seconds: seconds(now, info.since),
