@@ -12,6 +12,8 @@ use warnings;
 #     late SECONDS     workers take so long to be ready
 #     stubborn         workers do not leave when asked
 #     serve RATE       workers pretend to serve so many requests a second
+#     threads          it is a host: its workers are threads, or so it says
+#     deaf             it does not end a worker that it is told to end
 #
 # Workers find the segment as a file under /proc and keep their cell as the C side would.
 
@@ -27,7 +29,7 @@ use constant {PHASE => 0, PID => 4, LEAVE => 12, REQUESTS => 16, COMMAND => 44, 
 use constant LIFETIME => 60;
 
 my $protocol = 'Howdah::FakeProtocol';
-my (%spec, %app, $control, $segment, %children, $stopping);
+my (%spec, %app, $control, $segment, %children, %threads, $stopping);
 
 sub main {
     %spec = Howdah::ZygoteSpec->read(delete $ENV{HOWDAH_ZYGOTE});
@@ -72,14 +74,17 @@ sub order {
 }
 
 sub serve {
-    until ($stopping && !%children) {
+    until ($stopping && !%children && !%threads) {
         reap();
+        tend($_) for keys %threads;
         my $ready = '';
         vec($ready, fileno $control, 1) = 1;
         next if select($ready, undef, undef, 0.005) <= 0;
-        my ($kind, $worker) = order() or last;
+        my ($kind, $worker, undef, $signal) = order() or last;
         $stopping = 1 if $kind == $protocol->number('ZYGOTE_ORDER_STOP');
         spawn($worker) if $kind == $protocol->number('ZYGOTE_ORDER_SPAWN');
+        next if $kind != $protocol->number('ZYGOTE_ORDER_SIGNAL') || $signal != POSIX::SIGKILL();
+        end_thread($worker, $signal) if $threads{$worker} && !exists $app{deaf};
     }
     kill KILL => keys %children;
     return;
@@ -96,10 +101,41 @@ sub reap {
 
 sub spawn {
     my $index = shift;
-    my $pid   = fork // die "fork: $!";
+    return begin_thread($index) if exists $app{threads};
+    my $pid = fork // die "fork: $!";
     work($index) if !$pid;
     $children{$pid} = $index;
     return report('SPAWNED', worker => $index, pid => $pid);
+}
+
+# The cell of a worker that is a thread.
+sub cell_of {
+    my $index = shift;
+    my ($path, $cells, $size) = split /,/, $spec{name};
+    $segment || open $segment, '+<:unix', $path or POSIX::_exit(99);
+    return $cells + $index * $size;
+}
+
+sub begin_thread {
+    my $index = shift;
+    $threads{$index} = 1;
+    report('SPAWNED', worker => $index, pid => $$);
+    put(cell_of($index) + PID, 'L', $$);
+    return put(cell_of($index) + PHASE, 'L', $protocol->number('WORKER_PHASE_IDLE'));
+}
+
+sub tend {
+    my $index = shift;
+    return if !get(cell_of($index) + COMMAND, 'L') || exists $app{stubborn};
+    put(cell_of($index) + LEAVE, 'L', $protocol->number('LEAVE_DRAINED'));
+    put(cell_of($index) + PHASE, 'L', $protocol->number('WORKER_PHASE_LEAVING'));
+    return end_thread($index, 0);
+}
+
+sub end_thread {
+    my ($index, $status) = @_;
+    delete $threads{$index};
+    return report('EXITED', worker => $index, pid => $$, status => $status);
 }
 
 # Never returns.
