@@ -173,7 +173,8 @@ typedef uint64_t AtomicU64;
 #define RESPONSE_DETACHED 64
 
 /*
- Response flag: the application died before a head was out; status 500, no lines.
+ Response flag: the application died before a head was out; status 500, no lines. With status 502, a process that the
+ worker ran was killed.
  */
 #define RESPONSE_FAILED 256
 

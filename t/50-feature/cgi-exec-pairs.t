@@ -88,7 +88,7 @@ subtest 'an operator' => sub {
     is_deeply [$busy->{pid}, $busy->{request}{target}], [$scripts->read('stays.pid') + 0, '/c/stays.cgi'],
         '... a busy one is the script that it runs';
     kill KILL => $busy->{pid};
-    is $client->response->{status}, 500, 'a script that is killed before it says anything';
+    is $client->response->{status}, 502, 'a script that is killed before it says anything';
 
     for my $count (5, 1) {
         is + ($operator->ask('workers', $count))[0], 0, "$count workers";

@@ -28,6 +28,7 @@ my $scripts = Howdah::Test::Scripts->new(
     'says.cgi'     => qq{echo first >&2; echo second >&2; printf third >&2; printf 'Status: 204\\n\\n'\n},
     'closes.cgi'   => qq{printf 'Content-Type: text/plain\\n\\nearly'; exec >&-; sleep 1; echo done > worked\n},
     'leaves.cgi'   => qq{printf 'Content-Type: text/plain\\n\\nparent'; (sleep 20; echo late) & exit 0\n},
+    'held.cgi'     => qq{printf 'Content-Type: text/plain\\n\\nall'; kill -KILL \$\$\n},
     'killed.cgi'   => qq{printf 'Content-Type: text/plain\\n\\nhalf'; sleep 0.2; kill -KILL \$\$\n},
     'slowly.pl'    =>
         qq{#!$^X\n\$| = 1; print "Content-Type: text/plain\\n\\n"; for (1 .. 3) { print "tick \$_\\n"; sleep 1 }\n},
@@ -50,6 +51,7 @@ my @cases = (
     ['broken.cgi', 500, undef, qr{ERROR .*/broken\.cgi: .*Content-Type text/plain}],
     ['headless.cgi', 500, undef, qr{ERROR .*/headless\.cgi: }],
     ['nobody.cgi', 500, undef, qr{ERROR .*/nobody\.cgi: cannot be run: No such file.* #! line}],
+    ['held.cgi', 502, undef, qr{/held\.cgi: it ended with signal KILL$}m],
     ['says.cgi', 204, '', qr{/says\.cgi: first\n.*/says\.cgi: second\n.*/says\.cgi: third\n}],
     ['missing.cgi', 404, "404 Not Found\n", qr{INFO .* GET /c/missing\.cgi: }],
 );

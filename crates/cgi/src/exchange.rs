@@ -67,7 +67,7 @@ impl Bench<'_> {
         let Some(copy) = work.request() else {
             let said = "its request was overwritten in shared memory\n";
             self.house.errors.say(Level::Error, &Who::host(), said.as_bytes());
-            fail(&mut work);
+            fail(&mut work, 500);
             self.finish(&mut work);
             return Outcome::Answered;
         };
@@ -94,7 +94,7 @@ impl Bench<'_> {
         let (level, who, text) = said;
         self.house.errors.say(level, who, text);
         match status {
-            500 => fail(work),
+            500 | 502 => fail(work, status.into()),
             _ => refuse(work, status, asked.is_bodyless()),
         }
         self.finish(work);

@@ -201,8 +201,8 @@ impl Pump<'_> {
     fn finish(&mut self, reply: &mut Reply<'_>) -> Outcome {
         self.stdout = None;
         self.process.wait(TO_END);
-        let died = matches!(self.process.end, Some(ExitKind::Signaled(_)));
-        match reply.end(died) {
+        let killed = matches!(self.process.end, Some(ExitKind::Signaled(_)));
+        match reply.end(killed) {
             Some(why) => self.fault(reply, &why),
             None => Outcome::Answered,
         }
@@ -214,7 +214,8 @@ impl Pump<'_> {
         self.process.wait(TO_END);
         self.read_errors();
         self.say(Level::Error, why);
-        reply.fail();
+        let killed = matches!(self.process.end, Some(ExitKind::Signaled(_)));
+        reply.fail(if killed { 502 } else { 500 });
         Outcome::Answered
     }
 

@@ -257,38 +257,38 @@ impl<'w> Reply<'w> {
         }
     }
 
-    /// Nothing more will come. Why that is no response, if it is none.
-    pub(crate) fn end(&mut self, cut: bool) -> Option<String> {
+    /// Nothing more will come, of a script that was `killed` or not. Why that is no response, if it is none.
+    pub(crate) fn end(&mut self, killed: bool) -> Option<String> {
+        if killed {
+            // However much of it is there, it need not be all.
+            self.fail(502);
+            return None;
+        }
         let fault = match &self.stage {
             Stage::Head(reader) => Some(reader.ended().to_string()),
             Stage::Chunks(dechunk) if !dechunk.is_done() => Some(BAD_CHUNKS.into()),
             Stage::Body | Stage::Chunks(_) | Stage::Dropped => None,
         };
-        if fault.is_some() {
-            self.fail();
-            return fault;
+        if fault.is_none() {
+            self.publish();
         }
-        self.publish();
-        if cut {
-            self.work.add_flags(RESPONSE_BROKEN);
-        }
-        None
+        fault
     }
 
-    /// There is no response: 500, or an end of the connection if its head is out.
-    pub(crate) fn fail(&mut self) {
+    /// There is no response: 500 or 502, or an end of the connection if its head is out.
+    pub(crate) fn fail(&mut self, status: u32) {
         if self.published {
             self.work.add_flags(RESPONSE_BROKEN);
             return;
         }
-        fail(self.work);
+        fail(self.work, status);
         self.published = true;
     }
 }
 
 /// The answer of a request for which there is no response.
-pub(crate) fn fail(work: &mut Work) {
-    work.set_head(Answer { status: 500, flags: RESPONSE_HEAD_READY | RESPONSE_FAILED, ..Answer::default() });
+pub(crate) fn fail(work: &mut Work, status: u32) {
+    work.set_head(Answer { status, flags: RESPONSE_HEAD_READY | RESPONSE_FAILED, ..Answer::default() });
 }
 
 /// A response of our own, of text.
@@ -296,7 +296,6 @@ pub(crate) fn refuse(work: &mut Work, status: u16, bodyless: bool) {
     let text = match status {
         403 => "403 Forbidden\n",
         404 => "404 Not Found\n",
-        502 => "502 Bad Gateway\n",
         503 => "503 Service Unavailable\n",
         504 => "504 Gateway Timeout\n",
         _ => "500 Internal Server Error\n",

@@ -172,7 +172,8 @@ pub const RESPONSE_FILE: u32 = 16;
 pub const RESPONSE_BROKEN: u32 = 32;
 /// Response flag: the application took the socket and answers by itself.
 pub const RESPONSE_DETACHED: u32 = 64;
-/// Response flag: the application died before a head was out; status 500, no lines.
+/// Response flag: the application died before a head was out; status 500, no lines. With status 502, a process that the
+/// worker ran was killed.
 pub const RESPONSE_FAILED: u32 = 256;
 /// Response flag: the lines have an X-Request-Id field.
 pub const RESPONSE_HAS_REQUEST_ID: u32 = 512;

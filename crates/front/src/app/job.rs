@@ -92,7 +92,8 @@ impl Job {
             return Some(Event::Detached);
         }
         if done && flags & RESPONSE_FAILED != 0 {
-            return Some(Event::Fault(Fault::Failed));
+            let killed = look.answer.status == 502;
+            return Some(Event::Fault(if killed { Fault::WorkerLost } else { Fault::Failed }));
         }
         if flags & RESPONSE_HEAD_READY == 0 {
             return done.then(|| Event::Fault(no_response()));
@@ -368,6 +369,7 @@ mod tests {
             (READY | RESPONSE_FAILED, 200, 4, "200 Some(7) ring None", "Failed"),
             (0, 200, 4, "nothing", "NoResponse"),
             (RESPONSE_FAILED, 0, 0, "nothing", "Failed"),
+            (RESPONSE_FAILED, 502, 0, "nothing", "WorkerLost"),
             (RESPONSE_DETACHED, 0, 0, "nothing", "Detached"),
             (READY | RESPONSE_FILE, 200, 4, "nothing", "nothing"),
         ] {
