@@ -3,6 +3,8 @@
 //! `fuzz_targets/` holds one binary per function, for libFuzzer; the comparison itself is the one
 //! that the property tests of the codec use.
 
+pub mod cgi;
+
 #[path = "../../crates/http1/tests/common/transcript.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod transcript;
