@@ -4,7 +4,8 @@
 //! there is there twice, or is a circle.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -58,10 +59,11 @@ impl Findings {
                 Ok(()) => self.good += 1,
                 Err(why) => self.bad.push(format!("{}: {why}", script.filename.display())),
             },
+            // The mount is this one.
+            Err(refusal) if path.is_empty() => self.bad.push(refusal.reason),
             Err(refusal) => {
-                let file =
-                    spec.root.join(OsString::from_vec(path.strip_prefix(b"/").unwrap_or(path).to_vec()));
-                if fs::read(file).is_ok_and(|content| content.starts_with(b"#!")) {
+                let below = OsString::from_vec(path.strip_prefix(b"/").unwrap_or(path).to_vec());
+                if is_text_of_a_script(&spec.root.join(below)) {
                     self.doubts.push(refusal.reason);
                 }
             }
@@ -83,6 +85,15 @@ fn collect(directory: &Path, above: &[u8], paths: &mut Vec<Vec<u8>>) {
             Err(_) => {}
         }
     }
+}
+
+/// Whether a file begins with a `#!` line.
+fn is_text_of_a_script(file: &Path) -> bool {
+    let mut first = [0; 2];
+    // Whoever opens a pipe waits for its other end.
+    file.is_file()
+        && File::open(file).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+        && first == *b"#!"
 }
 
 /// Perl's message, if it has one.
@@ -123,6 +134,8 @@ mod tests {
         write("forgotten.pl", "#!/usr/bin/perl\n", 0o644);
         write(".hidden.pl", "#!/usr/bin/perl\ndie(\n", 0o755);
         write("image.png", "\x7fPNG", 0o644);
+        let pipe = Command::new("mkfifo").arg(root.path().join("pipe")).status();
+        assert!(pipe.unwrap().success());
         symlink("..", root.path().join("sub/circle")).unwrap();
         let spec = Spec { mount: "/c".into(), root: root.path().to_owned(), ..Spec::default() };
         let findings = Findings::of(&spec).unwrap();
@@ -136,5 +149,7 @@ mod tests {
 
         let one = Spec { root: root.path().join("good.pl"), ..spec };
         assert_eq!(Findings::of(&one).unwrap(), Findings { good: 1, ..Findings::default() });
+        let one = Spec { root: shown, ..one };
+        assert!(Findings::of(&one).unwrap().bad[0].ends_with("forgotten.pl is not executable: see chmod +x"));
     }
 }
