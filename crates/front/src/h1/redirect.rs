@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use howdah_http1::{FieldStore, RequestDecoder, Version};
+use howdah_http1::{FieldStore, Limits, RequestDecoder, Version};
 use howdah_wire::RequestReader;
 
 use crate::fault::Fault;
@@ -58,7 +58,7 @@ impl Conn {
         let words = RequestReader::new(words);
         let head = self.head_for(words, path);
         let mut fields = FieldStore::new();
-        let mut decoder = RequestDecoder::new(&self.server.config.limits);
+        let mut decoder = RequestDecoder::new(&with_our_own(&self.server.config.limits));
         let decoded = decoder
             .decode(&head, &mut fields)
             .map_err(|reject| format!("a request for it is refused: {reject}"))?;
@@ -104,6 +104,11 @@ impl Conn {
         );
         Fault::Redirect
     }
+}
+
+/// The client's bounds, and room for what is not its own: the path, and the id that we have given the request.
+fn with_our_own(limits: &Limits) -> Limits {
+    Limits { head: limits.head + limits.request_line + 1024, fields: limits.fields + 1, ..*limits }
 }
 
 #[cfg(test)]
@@ -179,6 +184,20 @@ mod tests {
             let (received, ended) = answer(&input);
             assert_eq!(received, expected, "{input}");
             assert_eq!(ended, closed, "{input}");
+        }
+    }
+
+    #[test]
+    fn a_request_as_large_as_may_be_is_still_one_with_another_path() {
+        let limits = Limits::default();
+        let fields: String = (2..=limits.fields).map(|number| format!("A-{number}: x\r\n")).collect();
+        let long = format!("A: {}\r\n", "x".repeat(limits.head - 60));
+        let path = format!("/env?{}", "x".repeat(limits.request_line - 60));
+        for (target, fields) in
+            [("/to:/env", &fields), ("/to:/env", &long), (&format!("/to:{path}"), &String::new())]
+        {
+            let (received, _) = answer(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
+            assert!(received.starts_with("200 GET /env "), "{target}: {received}");
         }
     }
 
