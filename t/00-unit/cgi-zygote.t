@@ -4,7 +4,7 @@ use strict;
 use warnings;
 
 use DynaLoader ();
-use JSON::PP   ();
+use JSON::PP ();
 use Test::More;
 
 plan skip_all => 'the packets are those of a machine that puts the low byte first' if pack('L', 1) ne pack 'V', 1;
@@ -14,7 +14,7 @@ my $vectors = JSON::PP::decode_json(join '', <$file>);
 my %kind    = (loaded => 1, ready => 2, failed => 3, unfit => 4, forked => 5, refused => 6);
 
 my ($object) = grep { -e } map { "$_/auto/Howdah/CGI/Fork/Fork.so" } @INC;
-my $library  = DynaLoader::dl_load_file($object // die("Fork.so is not built\n"), 0) or die DynaLoader::dl_error();
+my $library = DynaLoader::dl_load_file($object // die("Fork.so is not built\n"), 0) or die DynaLoader::dl_error();
 my ($read_launch, $write_report) = map { door($_) } qw(read_launch write_report);
 
 for my $case (@{$vectors->{launches}}) {

@@ -23,7 +23,7 @@ for my $script (map { m{([^/]+)$} } sort glob 't/cgi/fork/*.cgi') {
     for my $ask (@ASKS) {
         my %heard = map { $_ => ask($_, "/own/$script", $ask) } keys %server;
         is $heard{fork}{status}, $heard{exec}{status}, "$script has the same status for $ask->{line}";
-        is $heard{fork}{body},   $heard{exec}{body},   '... and body';
+        is $heard{fork}{body}, $heard{exec}{body}, '... and body';
     }
 }
 unlike $server{fork}->log, qr/is executed and not forked/, 'each was forked';

@@ -1,0 +1,97 @@
+# --cgi with mode=fork: the zygotes of scripts follow changed files, say what does not compile and where a script hangs, and
+# are replaced when they die; what cannot be forked is executed.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Scripts;
+use Test::More;
+
+my $perl    = "#!$^X\n";
+my $head    = qq{print "Content-Type: text/plain\\n\\n";\n};
+my $scripts = Howdah::Test::Scripts->new(
+    'regex.pl'  => qq{${perl}sub slow { return ('a' x 60 . 'cb') =~ /^((a|aa)+)\\1b/ }\nslow('secret');\n},
+    'system.pl' =>
+        qq{${perl}package Deep;\nsub wait_long { sleep 600 }\neval { main->can('run')->() };\nsub main::run { wait_long() }\n},
+    'compile.pl' => qq{${perl}BEGIN { sleep 600 }\n},
+    'part.pl'    => qq{${perl}use lib '.';\nuse Part;\n${head}print Part::text();\n},
+    'socket.pl'  =>
+        qq{${perl}use Socket;\nBEGIN { socketpair my \$a, our \$b, AF_UNIX, SOCK_STREAM, 0 or die }\n${head}print "executed";\n},
+    'title.pl' => qq{${perl}${head}open my \$in, '<', '/proc/self/cmdline'; print map "\$_ ", split /\\0+/, <\$in>;\n},
+    'other.sh' => qq{printf 'Content-Type: text/plain\\n\\nno perl'\n},
+);
+module('first');
+my $server = $scripts->serve('fork', [qw(workers=4 request-timeout=1500ms)]);
+
+# Where each stands.
+my @hanging = (
+    ['regex.pl', qr{perl stands at \S*/regex\.pl line 2\n.*  in main::slow, called at \S*/regex\.pl line 3\n}],
+    [
+        'system.pl',
+        qr{perl stands at \S*/system\.pl line 3\n.*in Deep::wait_long, called at \S* line 5\n.*in main::run, called.*in eval, called}s
+    ],
+);
+for (@hanging) {
+    my ($name, $where) = @$_;
+    is $scripts->get($server, $name)->{status}, 504, "$name takes too long";
+    ok $server->wait_for_log($where), '... and says where it stands';
+}
+unlike $server->log, qr/secret/, 'no argument is in the log';
+is $scripts->get($server, 'compile.pl')->{status}, 504, 'a script that hangs while it is compiled takes too long';
+
+is $scripts->get($server, 'part.pl')->{body}, 'first', 'a script with a module';
+module('second');
+becomes('part.pl', 200, 'second', 'a changed module is seen');
+$scripts->write('part.pl', qq{$perl\nmy \$x = ;\n});
+becomes('part.pl', 500, undef, 'a version that does not compile');
+like $server->log, qr{part\.pl: it does not compile: syntax error at \S*/part\.pl line 3},
+    '... is told with file and line';
+$scripts->write('part.pl', qq{${perl}${head}print 'third';\n});
+becomes('part.pl', 200, 'third', 'one that compiles again');
+
+is $scripts->get($server, 'socket.pl')->{body}, 'executed', 'a script with a connection is executed';
+like $server->log, qr{socket\.pl: is executed and not forked: it has a connection at descriptor \d+},
+    '... and the log says why';
+is $scripts->get($server, 'other.sh')->{body}, 'no perl', 'so is one that is no Perl';
+
+my $titles = $scripts->get($server, 'title.pl')->{body};
+is $titles, "$^X " . $scripts->dir . '/title.pl ', 'a process is called as if it had been executed';
+ok scalar(zygotes('title.pl')), 'and its zygote as what it is';
+
+my %status;
+for (1 .. 20) {
+    kill KILL => zygotes('title.pl');
+    $status{$scripts->get($server, 'title.pl')->{status}}++ for 1 .. 10;
+}
+my $lost = $status{502} // 0;
+is $lost + ($status{200} // 0), 200, 'when zygotes are killed each request is answered';
+cmp_ok $lost, '<=', 20, '... and at most the ones that they had are lost';
+is $server->stop, 0;
+
+done_testing;
+
+sub module { return $scripts->write('Part.pm', "package Part; sub text { '$_[0]' } 1;\n") }
+
+sub zygotes {
+    my $name = shift;
+    my @found;
+    for my $file (glob '/proc/[0-9]*/cmdline') {
+        open my $in, '<', $file or next;
+        my $title = (<$in> // '') =~ s/\0+\z//r;
+        push @found, $file =~ /(\d+)/ if $title eq 'howdah: cgi zygote ' . $scripts->dir . "/$name";
+    }
+    return @found;
+}
+
+# Files are looked at once a second.
+sub becomes {
+    my ($name, $status, $body, $what) = @_;
+    my $heard;
+    my $is_it = sub {
+        $heard = $scripts->get($server, $name);
+        return $heard->{status} == $status && (!defined $body || $heard->{body} eq $body);
+    };
+    ok $server->wait_until($is_it), $what or diag explain $heard;
+    return;
+}
