@@ -26,10 +26,10 @@ impl Starter {
         Self { choice: spec.mode, forks }
     }
 
-    /// How a script is run, if nothing about it keeps it from being forked.
+    /// How a script is run; at its first request it may turn out that it cannot be forked.
     #[must_use]
     pub fn mode(&self, script: &Script) -> Mode {
-        if self.choice != Choice::Exec && script.perl.is_some() { Mode::Fork } else { Mode::Exec }
+        if self.choice == Choice::Exec || self.forks.executes(script) { Mode::Exec } else { Mode::Fork }
     }
 
     /// Starts a process; `given_up` is asked whether anybody still waits for it.

@@ -117,7 +117,7 @@ impl Entry {
             state.compiling = false;
             state.found = Instant::now();
             state.looked = state.found;
-            state.known = known;
+            state.known = Some(known);
             drop(state);
             entry.compiled.notify_all();
         };
@@ -139,6 +139,11 @@ impl Entry {
         if matches!(&state.known, Some(Known::Zygote(zygote)) if zygote.has_ended()) {
             state.known = None;
         }
+    }
+
+    /// Whether it is known that this version of the script is to be executed.
+    pub(super) fn is_unfit(&self, script: &Version) -> bool {
+        matches!(&self.lock().known, Some(Known::Unfit(files)) if files.are_of(script))
     }
 
     pub(super) fn has_zygote(&self) -> bool {
@@ -207,17 +212,17 @@ struct Work {
 }
 
 impl Work {
-    fn run(self) -> Option<Known> {
+    fn run(self) -> Known {
         let since = SystemTime::now();
         let version = files::look_at(&self.script).unwrap_or(self.version);
         let look = |loaded| Files::look(version, loaded, since);
         let Compiled { end, text } = match compiling::compile(self.command, self.limit) {
             Ok(compiled) => compiled,
             Err(error) => {
-                return Some(Known::Failed(format!("cannot start its perl: {error}"), look(Vec::new())));
+                return Known::Failed(format!("cannot start its perl: {error}"), Files::unknown(version));
             }
         };
-        Some(match end {
+        match end {
             End::Ready(process, socket, loaded) => {
                 say(&self.log, &self.script, &text);
                 Known::Zygote(Arc::new(Zygote::new(process, socket, look(loaded))))
@@ -231,7 +236,7 @@ impl Work {
             End::Slow => {
                 Known::Failed(format!("not within {} s. {text}", self.limit.as_secs()), look(Vec::new()))
             }
-        })
+        }
     }
 }
 

@@ -29,6 +29,11 @@ impl Files {
         Self { script, loaded, doubtful }
     }
 
+    /// For what is not the script's fault: soon to be tried again.
+    pub(super) fn unknown(script: Version) -> Self {
+        Self { script, loaded: Vec::new(), doubtful: true }
+    }
+
     /// Whether the script is this one; it costs nothing to ask.
     pub(super) fn are_of(&self, script: &Version) -> bool {
         self.script == *script

@@ -28,6 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::launch::Launch;
+use crate::place::Script;
 use modules::Modules;
 use table::Table;
 pub use terms::{Fault, Limits, Log, Outcome};
@@ -58,6 +59,12 @@ impl Forks {
     /// [`Fault`] says why there is no process; the descriptors of the launch are closed.
     pub fn start(&self, launch: Launch, given_up: &dyn Fn() -> bool) -> Result<Outcome, Fault> {
         self.table.start(launch, given_up)
+    }
+
+    /// Whether the script will be executed and not forked, as far as that is known already.
+    #[must_use]
+    pub fn executes(&self, script: &Script) -> bool {
+        self.table.executes(script)
     }
 
     /// How many zygotes there are.

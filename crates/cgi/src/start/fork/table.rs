@@ -14,7 +14,7 @@ use super::modules::Modules;
 use super::terms::{Fault, Limits, Log, Outcome};
 use super::zygote::Trouble;
 use super::{command, message};
-use crate::place::Perl;
+use crate::place::{Perl, Script};
 use crate::start::launch::{Launch, Mode, Running};
 
 /// A zygote that dies again and again as it is asked is given up.
@@ -60,6 +60,15 @@ impl Table {
             }
         }
         Err(Fault::Lost)
+    }
+
+    /// Whether the script will be executed, as far as that is known already.
+    pub(super) fn executes(&self, script: &Script) -> bool {
+        let Some(perl) = script.perl.as_ref().filter(|perl| command::can_be_stopped(perl)) else {
+            return true;
+        };
+        let entry = self.lock().get(&(script.filename.clone(), perl.clone())).cloned();
+        entry.is_some_and(|entry| entry.is_unfit(&script.version))
     }
 
     pub(super) fn living(&self) -> usize {
