@@ -27,7 +27,7 @@ static const char *each_descriptor(const char *(*look)(int fd)) {
         return "its descriptors cannot be seen: there is no /proc";
     while (!found && (entry = readdir(directory))) {
         int fd = atoi(entry->d_name);
-        if (*entry->d_name != '.' && fd != dirfd(directory) && fd != hf.control && fd != hf.output)
+        if (*entry->d_name != '.' && fd != dirfd(directory) && fd != hf.control && fd != hf.life && fd != hf.output)
             found = look(fd);
     }
     closedir(directory);

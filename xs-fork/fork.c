@@ -7,6 +7,7 @@
 #include "fork.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 /* High enough to be in nobody's way, low enough for the table of descriptors that each process has from the start. */
@@ -80,6 +81,31 @@ static bool fork_for(pTHX_ const struct hf_launch *launch) {
     return false;
 }
 
+/* Standard input is the socket, until the script is compiled. */
+static void take_control(pTHX) {
+    hf.control = fcntl(0, F_DUPFD_CLOEXEC, CONTROL_FD);
+    if (hf.control < 0)
+        croak("standard input is no socket to the host of CGI scripts: %s", strerror(errno));
+}
+
+/*
+ * Standard output is a pipe into which nobody writes. It ends with the host, and then a perl that still compiles, perhaps
+ * for ever, is killed: nobody else would end it.
+ */
+static void die_with_host(void) {
+    hf.life = fcntl(1, F_DUPFD_CLOEXEC, CONTROL_FD);
+    fcntl(hf.life, F_SETOWN, hf.pid);
+    fcntl(hf.life, F_SETSIG, SIGKILL);
+    fcntl(hf.life, F_SETFL, O_ASYNC);
+}
+
+/* From now on it reads the socket, and sees the host's end there. */
+static void outlive_host(void) {
+    fcntl(hf.life, F_SETFL, 0);
+    close(hf.life);
+    hf.life = -1;
+}
+
 /* The block: returns in a child only. */
 XS(hold);
 XS(hold) {
@@ -87,6 +113,7 @@ XS(hold) {
     PERL_UNUSED_VAR(items);
     struct hf_launch launch;
     int error = errno; /* $! */
+    outlive_host();
     const char *unfit = PL_main_root ? hf_unfit(aTHX) : ENDS; /* a block has called exit(0) */
     if (unfit)
         leave_unfit(unfit);
@@ -115,13 +142,6 @@ static void add_block(pTHX) {
     Perl_av_create_and_push(aTHX_ & PL_initav, (SV *)block);
 }
 
-/* The socket is standard input until the script is compiled. */
-static void take_control(pTHX) {
-    hf.control = fcntl(0, F_DUPFD_CLOEXEC, CONTROL_FD);
-    if (hf.control < 0)
-        croak("standard input is no socket to the host of CGI scripts: %s", strerror(errno));
-}
-
 XS_EXTERNAL(howdah_fork_load);
 XS_EXTERNAL(howdah_fork_load) {
 #ifdef dXSBOOTARGSAPIVERCHK
@@ -134,6 +154,7 @@ XS_EXTERNAL(howdah_fork_load) {
     int error = errno;
     hf.pid = getpid();
     take_control(aTHX);
+    die_with_host();
     hf_open_standard(aTHX);
     hf_remember_environment(aTHX);
     hf_keep_command_line(aTHX);

@@ -39,6 +39,7 @@ struct hf_descriptor {
 struct hf_zygote {
     pid_t pid;
     int control;
+    int life;   /* ends with the host, while the script is compiled */
     int output; /* what the script has printed while it was compiled */
     off_t printed;
     int count;

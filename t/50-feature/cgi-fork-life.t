@@ -67,9 +67,30 @@ for (1 .. 20) {
 my $lost = $status{502} // 0;
 is $lost + ($status{200} // 0), 200, 'when zygotes are killed each request is answered';
 cmp_ok $lost, '<=', 20, '... and at most the ones that they had are lost';
+
+my $stuck = Howdah::Test::Client->new($server);
+$stuck->write("GET /c/compile.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+ok $server->wait_until(sub { running('compile.pl') }), 'a script is being compiled';
+kill KILL => $server->processes('cgi-host');
+ok $server->wait_until(sub { !running('') }), 'when the host is killed, so are all zygotes';
+is $scripts->get($server, 'title.pl')->{status}, 200, 'and another host begins anew';
 is $server->stop, 0;
 
 done_testing;
+
+# Processes whose command line names a script.
+sub running {
+    my $name = shift;
+    return
+        grep { index($_, $scripts->dir . "/$name") >= 0 }
+        grep { !/cgi-host|--cgi/ } map { title($_) } glob '/proc/[0-9]*/cmdline';
+}
+
+sub title {
+    my $file = shift;
+    open my $in, '<', $file or return '';
+    return scalar(<$in>) // '';
+}
 
 sub module { return $scripts->write('Part.pm', "package Part; sub text { '$_[0]' } 1;\n") }
 
@@ -77,8 +98,7 @@ sub zygotes {
     my $name = shift;
     my @found;
     for my $file (glob '/proc/[0-9]*/cmdline') {
-        open my $in, '<', $file or next;
-        my $title = (<$in> // '') =~ s/\0+\z//r;
+        my $title = title($file) =~ s/\0+\z//r;
         push @found, $file =~ /(\d+)/ if $title eq 'howdah: cgi zygote ' . $scripts->dir . "/$name";
     }
     return @found;

@@ -2,7 +2,7 @@
 //! or ends, or takes too long. What it writes to standard error meanwhile is kept: the reason, or warnings.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, PipeWriter, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -48,6 +48,8 @@ struct Compiling {
     socket: OwnedFd,
     // No more comes from there.
     silent: bool,
+    // Its other end is the zygote's, which is killed when this one is closed before the script is compiled.
+    _life: PipeWriter,
     errors: File,
     text: Vec<u8>,
     loaded: bool,
@@ -93,7 +95,11 @@ impl Compiling {
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(&theirs, SCRIPT_PACKET);
         let (errors, theirs_for_errors) = io::pipe()?;
         rustix::io::ioctl_fionbio(&errors, true)?;
-        command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::from(theirs_for_errors));
+        let (until_our_end, life) = io::pipe()?;
+        command
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::from(until_our_end))
+            .stderr(Stdio::from(theirs_for_errors));
         let process = Process::new(command.spawn()?);
         let pidfd = rustix::process::pidfd_open(process.pid(), PidfdFlags::empty())?;
         let errors = File::from(OwnedFd::from(errors));
@@ -102,6 +108,7 @@ impl Compiling {
             pidfd,
             socket,
             silent: false,
+            _life: life,
             errors,
             text: Vec::new(),
             loaded: false,
