@@ -8,12 +8,14 @@ use Howdah::Test::Client;
 use Howdah::Test::Scripts;
 use Test::More;
 
-my $perl    = "#!$^X\n";
-my $head    = qq{print "Content-Type: text/plain\\n\\n";\n};
+my $perl = "#!$^X\n";
+my $head = qq{print "Content-Type: text/plain\\n\\n";\n};
+my $warm =
+    qq{if (\$ENV{QUERY_STRING}) { print "Content-Type: text/plain\\n\\nwarm"; exit } };    # one line with what follows
 my $scripts = Howdah::Test::Scripts->new(
-    'regex.pl'  => qq{${perl}sub slow { return ('a' x 60 . 'cb') =~ /^((a|aa)+)\\1b/ }\nslow('secret');\n},
+    'regex.pl'  => qq{${perl}${warm}sub slow { return ('a' x 60 . 'cb') =~ /^((a|aa)+)\\1b/ }\nslow('secret');\n},
     'system.pl' =>
-        qq{${perl}package Deep;\nsub wait_long { sleep 600 }\neval { main->can('run')->() };\nsub main::run { wait_long() }\n},
+        qq{${perl}${warm}package Deep;\nsub wait_long { sleep 600 }\neval { main->can('run')->() };\nsub main::run { wait_long() }\n},
     'compile.pl' => qq{${perl}BEGIN { sleep 600 }\n},
     'part.pl'    => qq{${perl}use lib '.';\nuse Part;\n${head}print Part::text();\n},
     'socket.pl'  =>
@@ -22,7 +24,7 @@ my $scripts = Howdah::Test::Scripts->new(
     'other.sh' => qq{printf 'Content-Type: text/plain\\n\\nno perl'\n},
 );
 module('first');
-my $server = $scripts->serve('fork', [qw(workers=4 request-timeout=1500ms)]);
+my $server = $scripts->serve('fork', [qw(workers=4 request-timeout=2500ms)]);
 
 # Where each stands.
 my @hanging = (
@@ -34,13 +36,14 @@ my @hanging = (
 );
 for (@hanging) {
     my ($name, $where) = @$_;
-    is $scripts->get($server, $name)->{status}, 504, "$name takes too long";
+    becomes("$name?warm", 200, 'warm', "$name is compiled");
+    is $scripts->get($server, $name)->{status}, 504, '... and takes too long';
     ok $server->wait_for_log($where), '... and says where it stands';
 }
 unlike $server->log, qr/secret/, 'no argument is in the log';
 is $scripts->get($server, 'compile.pl')->{status}, 504, 'a script that hangs while it is compiled takes too long';
 
-is $scripts->get($server, 'part.pl')->{body}, 'first', 'a script with a module';
+becomes('part.pl', 200, 'first', 'a script with a module');
 module('second');
 becomes('part.pl', 200, 'second', 'a changed module is seen');
 $scripts->write('part.pl', qq{$perl\nmy \$x = ;\n});
@@ -50,7 +53,7 @@ like $server->log, qr{part\.pl: it does not compile: syntax error at \S*/part\.p
 $scripts->write('part.pl', qq{${perl}${head}print 'third';\n});
 becomes('part.pl', 200, 'third', 'one that compiles again');
 
-is $scripts->get($server, 'socket.pl')->{body}, 'executed', 'a script with a connection is executed';
+becomes('socket.pl', 200, 'executed', 'a script with a connection is executed');
 like $server->log, qr{socket\.pl: is executed and not forked: it has a connection at descriptor \d+},
     '... and the log says why';
 is $scripts->get($server, 'other.sh')->{body}, 'no perl', 'so is one that is no Perl';
@@ -73,7 +76,7 @@ $stuck->write("GET /c/compile.pl HTTP/1.1\r\nHost: x\r\n\r\n");
 ok $server->wait_until(sub { running('compile.pl') }), 'a script is being compiled';
 kill KILL => $server->processes('cgi-host');
 ok $server->wait_until(sub { !running('') }), 'when the host is killed, so are all zygotes';
-is $scripts->get($server, 'title.pl')->{status}, 200, 'and another host begins anew';
+becomes('title.pl', 200, undef, 'and another host begins anew');
 is $server->stop, 0;
 
 done_testing;
@@ -81,8 +84,7 @@ done_testing;
 # Processes whose command line names a script.
 sub running {
     my $name = shift;
-    return
-        grep { index($_, $scripts->dir . "/$name") >= 0 }
+    return grep { index($_, $scripts->dir . "/$name") >= 0 }
         grep { !/cgi-host|--cgi/ } map { title($_) } glob '/proc/[0-9]*/cmdline';
 }
 
