@@ -39,7 +39,9 @@ sub to_app {
     Howdah::CGI::State::note();
     my @perl = grep { _is_perl($_) } $self->{place}->scripts;
     my @failed;
-    for my $file (@perl) { push @failed, $file if defined $self->_compile($file)->error }
+    for my $file (@perl) {
+        push @failed, $file if defined $self->_compile($file, Howdah::CGI::Place::version($file))->error;
+    }
     %ENV = %env;    ## no critic (RequireLocalizedPunctuationVars)
     Howdah::XS::name_script($zero);
     chdir $here;
@@ -59,10 +61,8 @@ sub call {
     $env->{SCRIPT_FILENAME} = $found->{file};
     $env->{HOWDAH_CGI_MODE} = 'keep';
     my $script = $self->{scripts}{$found->{file}};
-    if (!$script || ($script->{version} //= $found->{version}) ne $found->{version}) {
-        $script = $self->_compile($found->{file});
-        $script->{version} = $found->{version};
-    }
+    $script = $self->_compile($found->{file}, $found->{version})
+        if !$script || $script->version ne $found->{version};
     die $script->error . "\n" if defined $script->error;
     return sub { $self->_run($script, $found, $env, $rest[0], shift) };
 }
@@ -78,8 +78,8 @@ sub _begin_worker {
 }
 
 sub _compile {
-    my ($self, $file) = @_;
-    return $self->{scripts}{$file} = Howdah::CGI::Script->new($file, $self->{environment}->fixed);
+    my ($self, $file, $version) = @_;
+    return $self->{scripts}{$file} = Howdah::CGI::Script->new($file, $version, $self->{environment}->fixed);
 }
 
 sub _is_perl {

@@ -88,8 +88,7 @@ sub _enter {
 
 sub _check {
     my ($self, $file, $name, $info) = @_;
-    my @stat    = Time::HiRes::stat($file) or return (undef, _refusal($file));
-    my $version = pack 'J6d', @stat[0, 1, 2, 4, 5, 7, 9];
+    my $version = version($file) // return (undef, _refusal($file));
     my $known   = $self->{known}{$file};
     if (!$known || $known->{version} ne $version) {
         delete $self->{known}{$file};
@@ -101,6 +100,12 @@ sub _check {
     }
     $known->{name} = $name;
     return ($known, $info);
+}
+
+# Another whenever the file is; undef when there is none.
+sub version {
+    my @stat = Time::HiRes::stat(shift) or return undef;    ## no critic (ProhibitExplicitReturnUndef)
+    return pack 'J6d', @stat[0, 1, 2, 4, 5, 7, 9];
 }
 
 sub _refusal {
@@ -142,6 +147,10 @@ it has changed.
 =head2 root, directory
 
 What is mounted, and where the scripts lie.
+
+=head2 version($file)
+
+A string that differs when the file has changed; undef without a file.
 
 =head2 scripts
 

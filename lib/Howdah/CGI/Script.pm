@@ -13,10 +13,11 @@ use constant HINT_UTF8 => 0x00800000;
 
 # Compiles a script: $variables is what is in %ENV meanwhile. If that fails, the object has the reason.
 sub new {
-    my ($class, $file, $variables) = @_;
+    my ($class, $file, $version, $variables) = @_;
     my ($base, $directory) = File::Basename::fileparse($file);
     my $self =
-        bless {file => $file, directory => $directory, effects => {}, ends => [], nph => scalar($base =~ /^nph-/)},
+        bless {file => $file, directory => $directory, effects => {}, ends => [], version => $version,
+        nph => scalar($base =~ /^nph-/)},
         $class;
     my $source = eval { Howdah::CGI::Source->read_file($file) } or return $self->_fail($@);
     my %before = (%$variables, SCRIPT_FILENAME => $file);
@@ -34,6 +35,9 @@ sub new {
     $self->_tell_shared($source->packages);
     return $self;
 }
+
+# Of the file that was compiled: Howdah::CGI::Place says when there is another.
+sub version { return $_[0]{version} }
 
 # Why it cannot be run, in words that name the file.
 sub error { return $_[0]{error} }
@@ -154,7 +158,7 @@ Howdah::CGI::Script - a CGI script, compiled once
 
 =head1 SYNOPSIS
 
-  my $script = Howdah::CGI::Script->new('/srv/cgi-bin/hello.cgi', \%variables);
+  my $script = Howdah::CGI::Script->new('/srv/cgi-bin/hello.cgi', $version, \%variables);
   die $script->error if defined $script->error;
   my $died = $script->run(\%variables, \@arguments);
 
@@ -162,10 +166,14 @@ Howdah::CGI::Script - a CGI script, compiled once
 
 For L<Howdah::CGI::Keep>.
 
-=head2 new($file, \%variables)
+=head2 new($file, $version, \%variables)
 
 Compiles it, and tells the error log of named subs that use variables of the file. What compiling it changes for it alone, as
 handlers of signals by C<use CGI::Carp>, is remembered and set up whenever it runs.
+
+=head2 version
+
+As given.
 
 =head2 error
 

@@ -1,0 +1,83 @@
+# Kept CGI scripts over time: changed files, scripts that do not compile, and those that exceed --request-timeout; what the
+# log and ps say of them.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Test::More;
+
+my $app = <<'PSGI';
+use Howdah::CGI::Keep;
+Howdah::CGI::Keep->new(root => $ENV{CGI_SCRIPTS}, mount => '/cgi', index => ['home.cgi'], env => {A => 'one'})->to_app;
+PSGI
+
+my $dir = File::Temp->newdir;
+
+# A new file in the place of the old, as editors write it.
+sub script {
+    my ($name, $text) = @_;
+    open my $out, '>:raw', "$dir/new" or die $!;
+    print {$out} "#!/usr/bin/perl\nuse strict;\nprint qq{Content-Type: text/plain\\n\\n};\n$text\n";
+    close $out or die $!;
+    chmod 0755, "$dir/new" or die $!;
+    return rename "$dir/new", "$dir/$name";
+}
+
+script('home.cgi', 'print qq{home, $ENV{A}, $ENV{SCRIPT_NAME}\n};');
+script('broken.cgi', 'print $nowhere;');
+script('stuck.cgi', "sub wait_here {\n  select undef, undef, undef, 0.05 while 1;\n}\nwait_here();");
+script('title.cgi', 'open my $own, q{<}, "/proc/$$/cmdline"; print <$own>;');
+
+my $server = Howdah::Test::Server->start(
+    app     => $app,
+    env     => {CGI_SCRIPTS => "$dir"},
+    options => [
+        '--workers', 2, '--request-timeout', '2s', '--access-log', "$dir/log", '--access-log-format',
+        '%U %{SCRIPT_FILENAME}e %{HOWDAH_CGI_MODE}e'
+    ],
+);
+
+sub get { return Howdah::Test::Client->ask($server, "GET $_[0] HTTP/1.1\r\nHost: x\r\n\r\n") }
+
+subtest 'an index script, and variables of the operator' => sub {
+    is get('/cgi/')->{body}, "home, one, /cgi/home.cgi\n";
+    is get('/cgi/home.cgi/more')->{status}, 200;
+    is get('/elsewhere')->{status}, 404;
+    is get('/cgi/../etc/passwd')->{status}, 403;
+};
+
+subtest 'a script that changes is compiled anew' => sub {
+    script('home.cgi', 'sub twice { return 2 } print q{home }, twice(), qq{\n};');
+    is get('/cgi/')->{body}, "home 2\n" for 1 .. 4;
+    script('added.cgi', 'print q{added};');
+    is get('/cgi/added.cgi')->{body}, 'added', 'and one that was not there before';
+    unlink "$dir/added.cgi" or die $!;
+    is get('/cgi/added.cgi')->{status}, 404;
+};
+
+subtest 'a script that does not compile' => sub {
+    like $server->log, qr{does not compile.*"\$nowhere" requires.* at \Q$dir\E/broken\.cgi line 4\.},
+        'is told at the start';
+    is get('/cgi/broken.cgi')->{status}, 500 for 1, 2;
+    script('broken.cgi', 'print q{mended};');
+    is get('/cgi/broken.cgi')->{body}, 'mended';
+};
+
+subtest 'a script that takes too long' => sub {
+    is get('/cgi/stuck.cgi')->{status}, 504;
+    my $place = qr{\Q$dir\E/stuck\.cgi line};
+    ok $server->wait_for_log(
+        qr{is here:\n.*at $place 5, in \S+::wait_here\n.*at $place 7, in the script\n(?!.*Howdah/CGI)}),
+        'the log has its lines, and none of ours'
+        or diag $server->log;
+    ok $server->wait_until(sub { $server->workers == 2 }), 'another worker takes the place';
+};
+
+like get('/cgi/title.cgi?a=b')->{body}, qr{ GET /cgi/title\.cgi\?a=b HTTP/1\.1}, 'ps shows the request';
+is $server->stop, 0;
+open my $log, '<', "$dir/log" or die $!;
+like join('', <$log>), qr{^/cgi/ \Q$dir\E/home\.cgi keep$}m, 'the access log knows script and mode';
+
+done_testing;
