@@ -5,6 +5,7 @@ package Howdah::Test::Apache;
 #   Howdah::Test::Apache->is_installed or plan skip_all => ...;
 #   my $apache = Howdah::Test::Apache->start(format => '%h %>s', modules => ['env'], lines => 'SetEnv A 1');
 #   $apache->port; $apache->url; $apache->log; $apache->errors; $apache->dir;    # /hello.html and /empty.txt are served
+#   Howdah::Test::Apache->run_scripts('cgi', 't/cgi/scripts');    # or 'registry': scripts, below /cgi
 #
 # It is one process (-X). What is not given: `mpm` is event, `type`, the Content-Type of all, that of HTML (undef for none).
 use strict;
@@ -24,6 +25,25 @@ sub is_installed {
     return $program && $directory && !grep { !-e "$directory/mod_$_.so" } @modules;
 }
 
+sub has_module { my (undef, $name) = @_; return $directory && -e "$directory/mod_$name.so" }
+
+# The scripts of a directory by mod_cgi, or compiled once by ModPerl::Registry, in one process.
+sub run_scripts {
+    my ($class, $how, $scripts) = @_;
+    my %lines = (
+        cgi      => 'SetHandler cgi-script',
+        registry => "SetHandler perl-script\nPerlResponseHandler ModPerl::Registry\nPerlOptions +ParseHeaders",
+    );
+    return $class->start(
+        mpm     => 'prefork',
+        type    => undef,
+        modules => ['alias', $how eq 'cgi' ? 'cgi' : 'perl'],
+        scripts => $scripts,
+        lines   => ($how eq 'cgi' ? '' : "PerlModule ModPerl::Registry\n")
+            . "Alias /cgi/ %DIR%/scripts/\n<Directory %DIR%/scripts>\nOptions +ExecCGI\n$lines{$how}\n</Directory>",
+    );
+}
+
 sub start {
     my ($class, %wish) = @_;
     my $self  = bless {dir => File::Temp->newdir, owner => $$}, $class;
@@ -34,6 +54,7 @@ sub start {
     mkdir "$self->{dir}/www" or die $!;
     $self->write_file('www/hello.html', 'hello world');
     $self->write_file($_, $wish{files}{$_}) for keys %{$wish{files} // {}};
+    system('cp', '-Rp', $wish{scripts}, "$self->{dir}/scripts") == 0 or die 'cannot copy scripts' if $wish{scripts};
     $self->write_file('httpd.conf', $self->_configuration(%wish));
     $self->{pid} = fork // die $!;
     $self->{pid} or exec $program, '-X', '-d', $self->dir, '-f', "$self->{dir}/httpd.conf" or POSIX::_exit(127);
@@ -80,7 +101,7 @@ PidFile $dir/pid
 ErrorLog $dir/error.log
 DocumentRoot $dir/www
 $header
-@{[$wish{lines} // '']}
+@{[($wish{lines} // '') =~ s/%DIR%/$dir/gr]}
 LogFormat "$format" judge
 CustomLog $dir/apache.log judge
 CONF

@@ -4,6 +4,7 @@ package Howdah::Test::Traps;
 #
 #   my $traps = Howdah::Test::Traps->new(mode => 'exec');
 #   $traps->check($port, sub { $server->log });    # a subtest for each script; the log is looked at where the table has one
+#   Howdah::Test::Traps->new(mode => 'exec', skip => 'cgi');       # what a process answers, but only what Apache's mod_cgi can
 #   my $heard = $traps->ask($port, 'data.cgi');    # the responses, for comparisons between modes
 use strict;
 use warnings;
@@ -25,8 +26,12 @@ sub new {
 # Names of the scripts that this mode is asked for and that can run here, in the order of the table.
 sub scripts {
     my $self = shift;
-    return map { $_->{script} } grep { !$_->{but}{$self->{mode}}{skip} && _has($_->{needs}) } @{$self->{traps}};
+    my $mode = $self->{skip} // $self->{mode};
+    return map { $_->{script} } grep { !($_->{but}{$mode} // {})->{skip} && _has($_->{needs}) } @{$self->{traps}};
 }
+
+# All rows of the table.
+sub rows { return @{$_[0]{traps}} }
 
 # What is expected in this mode: the row of the table, with what differs.
 sub row {
@@ -49,6 +54,32 @@ sub check {
         subtest "$script: $row->{says}" => sub { $self->_check_row($port, $log, $row) };
     }
     return;
+}
+
+# How the answers of another server differ from those of this mode: texts, none when they are the same.
+sub differences {
+    my ($self, $port, $script) = @_;
+    my $row   = $self->row($script);
+    my @heard = @{$self->ask($port, $script)};
+    my @found =
+        map { _faults($heard[$_], $row->{answers}[$_] // $row->{answers}[-1], @heard > 1 ? $_ + 1 : 0) } 0 .. $#heard;
+    push @found, 'not each answer is another' if $row->{differ} && _different(map { $_->{body} } @heard) != @heard;
+    return @found;
+}
+
+sub _faults {
+    my ($heard, $wanted, $which) = @_;
+    my $status = $wanted->{status} // 200;
+    my $where  = $which ? " (request $which)" : '';
+    return "no answer$where" if !$heard->{status};
+    return "$heard->{status}, not $status$where" if $heard->{status} != $status;
+    my $same = 1;
+    $same &&= $heard->{body} eq $wanted->{body} if defined $wanted->{body};
+    $same &&= $heard->{body} =~ /$wanted->{like}/ if defined $wanted->{like};
+    $same &&= length $heard->{body} == $wanted->{length} if defined $wanted->{length};
+    return if $same && !$heard->{error};
+    my $shown = substr $heard->{body} =~ s{\n}{ / }gr, 0, 100;
+    return "$shown$where";
 }
 
 sub _check_row {
