@@ -159,6 +159,8 @@ void hd_adopt_output(pTHX) {
 void hd_begin_output(pTHX_ SV *more) {
     if (!output.held)
         output.held = newSVpvs("");
+    SvCUR_set(output.held, 0);
+    SvREFCNT_dec(output.more); /* of a request that failed before its script began */
     output.more = newSVsv(more);
     output.flowing = output.dropping = false;
     PerlIO *fp = output.handle ? IoOFP(output.handle) : NULL;

@@ -15,9 +15,10 @@ use constant HINT_UTF8 => 0x00800000;
 sub new {
     my ($class, $file, $version, $variables) = @_;
     my ($base, $directory) = File::Basename::fileparse($file);
-    my $self =
-        bless {file => $file, directory => $directory, effects => {}, ends => [], version => $version,
-        nph => scalar($base =~ /^nph-/)},
+    my $self = bless {
+        file => $file, directory => $directory, effects => {}, ends => [], version => $version,
+        nph  => scalar($base =~ /^nph-/)
+        },
         $class;
     my $source = eval { Howdah::CGI::Source->read_file($file) } or return $self->_fail($@);
     my %before = (%$variables, SCRIPT_FILENAME => $file);
@@ -60,7 +61,7 @@ sub run {
     for my $code ($self->{code}, @ends) {
         my $status = $code == $self->{code} ? 0 : $?;
         Howdah::XS::run_script($code) and next;
-        $died .= $@;
+        $died .= $@ if ref $@ ne 'Howdah::ClientGone';
         $? = 255;
     }
     return $died;

@@ -17,6 +17,8 @@ sub read_file {
     open my $in, '<:raw', $file or die "$file: cannot be read: $!\n";
     my $text = do { local $/; <$in> }
         // '';
+    die "a CGI script cannot be kept whose path has a quotation mark or a line break: rename it, or use mode=fork\n"
+        if $file =~ /["\r\n]/;
     my $mark = $text =~ s/\A\xef\xbb\xbf// ? 3 : 0;
     $text =~ m{\A\#!.*?perl[\d.]*(?:\s|\z)}
         or die "$file is not Perl, by its first line: run it with mode=exec or mode=auto\n";
