@@ -8,7 +8,7 @@ my $TOKEN = qr/[-!#\$%&'*+.^_`|~0-9A-Za-z]+/;
 my $FIRST = 'a script whose name begins with nph- has to begin with a status line, as HTTP/1.1 200 OK';
 
 # The most frequent head of all: one field, and nothing to ask about it.
-my $PLAIN = qr/\A(Content-Type): ?([\x20-\x7e]*[\x21-\x7e])\r?\n\r?\n/i;
+my $PLAIN = qr/\A(Content-Type): ?([\x20-\x7e]{0,1000}[\x21-\x7e])\r?\n\r?\n/i;
 
 # Takes the head from the beginning of what was printed; undef while it has not ended. {status, fields => [...]} or {redirect}.
 sub take {
@@ -59,10 +59,18 @@ sub _add_line {
     elsif ($known =~ /\A(?:content-length|content-type|location)\z/) {
         $value = _length($self, $line, $value) if $known eq 'content-length';
         die _fault($self, $line, _before($known, $again)) if defined $again && $again ne $value;
-        push @{$self->{fields}}, $name, $value if !defined $again;
+        _push($self, $line, $name, $value) if !defined $again;
     }
-    else { push @{$self->{fields}}, $name, $value }
+    else { _push($self, $line, $name, $value) }
     $self->{seen}{$known} = $value;
+    return;
+}
+
+sub _push {
+    my ($self, $line, $name, $value) = @_;
+    push @{$self->{fields}}, $name, $value;
+    $self->{size} += length($name) + length($value) + 4;
+    die _fault($self, $line, 'with it the header is longer than ' . LONGEST . ' bytes') if $self->{size} > LONGEST;
     return;
 }
 
