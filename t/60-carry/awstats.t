@@ -8,7 +8,7 @@ use Howdah::Test::Carry;
 use Test::More;
 
 my $dir  = File::Temp->newdir;
-my @ways = qw(wrapped exec fork);
+my @ways = qw(wrapped exec fork keep);
 my @log;
 for my $hit (0 .. 299) {
     my $client = '192.0.2.' . $hit % 7;
@@ -52,6 +52,7 @@ Howdah::Test::Carry->new(
     program => '/usr/lib/cgi-bin/awstats.pl',
     at      => '/awstats',
     env     => {AWSTATS_ENABLE_CONFIG_DIR => "$dir"},
+    says    => qr/it ended with exit status 1/,         # when it is asked for what is not configured
     ways    => \@ways,
 )->walk(sub {
     my ($agent, $way) = @_;

@@ -19,6 +19,7 @@ Howdah::Test::Carry->new(
     program => '/usr/lib/git-core/git-http-backend',
     at      => '/git',
     env     => {GIT_PROJECT_ROOT => $dir, GIT_HTTP_EXPORT_ALL => 1, GIT_CONFIG_GLOBAL => '/dev/null'},
+    says    => qr/Not a git repository: .*none\.git/,
     auto    => 'exec',
     ways    => [qw(wrapped exec auto)],
 )->walk(sub {
