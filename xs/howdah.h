@@ -98,14 +98,19 @@ void hd_put_field(FILE *file, const char *bytes, STRLEN length, char end);
 void hd_close_answer(Inquiry inquiry, U64 word, FILE *file);
 
 /* leaks.c */
-void hd_watch_bless(pTHX);
-void hd_prepare_leaks(pTHX);
 void hd_track(U64 word);
 void hd_track_always(void);
 SV *hd_tell_leaks(pTHX);
 void hd_ask_leaks(U64 word);
 void hd_count_request(U32 route);
 void hd_say_last_words(void);
+
+/* child.c */
+void hd_ask_heap(pTHX_ U64 word);
+void hd_ask_why(pTHX_ U64 word);
+
+/* why.c */
+void hd_write_chains(pTHX_ FILE *file, U32 hash);
 
 /* route.c */
 void hd_prepare_route(pTHX);
@@ -168,6 +173,7 @@ bool hd_errors_are_whole(pTHX);
 void hd_prepare_socket(pTHX);
 SV *hd_lazy_socket(pTHX);
 void hd_arm_socket(pTHX_ SV *handle);
+void hd_disarm_sockets(void);
 void hd_take_socket(pTHX_ SV *handle);
 IV hd_buffered(pTHX_ SV *handle);
 

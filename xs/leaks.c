@@ -1,7 +1,7 @@
 /*
- * Which objects outlive the request that has made them. The zygote puts `bless_noted` in the place of the operator `bless`
- * before it loads the application; as long as nobody asks, that costs one branch. While somebody does, it notes in a table
- * where, when and into which class each object was blessed. Nothing is attached to the object: whether it still lives is
+ * Which objects outlive the request that has made them. When somebody asks for the first time, `bless_noted` takes the place
+ * of the operator `bless`, in all code that is there and in what will be compiled; before that a worker pays nothing, and
+ * afterwards a branch. While somebody asks, it notes in a table where, when and into which class each object was blessed. Nothing is attached to the object: whether it still lives is
  * found out when the report is made.
  *
  * An entry is alive while at its address there is an object of its class. The head of a freed object may be used anew: for
@@ -95,10 +95,12 @@ static void note(pTHX_ SV *reference) {
     entry->caller = hd_is_library(place) ? find_caller(aTHX) : 0;
 }
 
+/* When nobody asks any more it is a branch and a jump: a call in the last place leaves no frame. */
 static OP *bless_noted(pTHX) {
+    if (LIKELY(!hd_leaks.tracking))
+        return bless_plain(aTHX);
     OP *next = bless_plain(aTHX);
-    if (UNLIKELY(hd_leaks.tracking))
-        note(aTHX_ * PL_stack_sp);
+    note(aTHX_ * PL_stack_sp);
     return next;
 }
 
@@ -117,14 +119,12 @@ static void replace_in_sub(pTHX_ SV *sv) {
         replace_in(CvROOT(cv));
 }
 
-/* Once, when this module is loaded. */
-void hd_watch_bless(pTHX) {
+/* The first time that somebody asks: in all code that there is, and in what will be compiled. */
+static void watch_bless(pTHX) {
+    if (bless_plain)
+        return;
     bless_plain = PL_ppaddr[OP_BLESS];
     PL_ppaddr[OP_BLESS] = bless_noted;
-}
-
-/* Once, in the zygote: what was compiled before that, which under plackup is the application. */
-void hd_prepare_leaks(pTHX) {
     hd_each_sv(aTHX_ replace_in_sub);
 }
 
@@ -148,6 +148,8 @@ void hd_count_request(U32 route) {
 
 /* Begins to note. What an earlier time has found stays, and so do its requests. */
 void hd_track(U64 word) {
+    dTHX;
+    watch_bless(aTHX);
     hd_leaks.word = word;
     hd_leaks.first = hd_leaks.requests;
     hd_leaks.blessed = 0;

@@ -75,6 +75,9 @@ void hd_arm_socket(pTHX_ SV *handle) {
     set_layers(handle, (PerlIO_funcs *)&PerlIO_unix, &waiting);
 }
 
+/* In a child that only looks: no use of any handle fetches a connection any more. */
+void hd_disarm_sockets(void) { waiting = PerlIO_unix; }
+
 /* On a stack of its own: a built-in function may be at work on the present one, which must not move. */
 static SV *call(pTHX_ SV *invocant, const char *name, SV *argument) {
     dSP;

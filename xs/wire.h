@@ -303,9 +303,13 @@ enum Inquiry
    */
   INQUIRY_LEAKS = 0,
   /*
-   Write the heap into a file.
+   Write the heap into a file, of so many megabytes at most.
    */
   INQUIRY_HEAP = 1,
+  /*
+   Tell what holds the objects of the class that has this hash ([`crate::class_hash`]).
+   */
+  INQUIRY_WHY = 2,
 };
 #if __STDC_VERSION__ >= 202311L
 typedef enum Inquiry Inquiry;

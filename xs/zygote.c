@@ -41,7 +41,6 @@ void hd_prepare(pTHX_ SV *name, bool titles) {
     hd_prepare_env(aTHX);
     hd_prepare_exchange(aTHX);
     hd_prepare_route(aTHX);
-    hd_prepare_leaks(aTHX);
     hd_tell_layout(aTHX);
     PERL_FLUSHALL_FOR_CHILD;
     hd_use_huge_pages();

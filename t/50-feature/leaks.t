@@ -58,7 +58,7 @@ for my $case (@cases) {
     like $found, qr/(?:^|; )\Q$expected\E(?:$|; )/, 'what leaks is found';
     is_deeply [map { $_->{route} } @{$report->{routes}}], [$expected =~ /^route (.*)/ ? $1 : $paths[0]],
         'and its route';
-    cmp_ok $report->{requests}, '>=', 64 * @paths, 'in as many requests as wanted';
+    cmp_ok $report->{requests}, '>=', 64 * @paths - 2, 'in as many requests as wanted, but for one that was under way';
     is found(report($name, 1, @paths)), '', 'nothing is said of it mended';
 }
 

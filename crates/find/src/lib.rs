@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! leaks_text  the report of `howdah leaks` as text
+//! heap        what holds the objects of a class
 //! growth      the routes that grow, ranked
 //! leaks       what outlives the requests that have made it, summed up over workers
 //! records     what a worker writes into its answer: lines of fields
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod leaks_text;
+pub mod heap;
 pub mod growth;
 pub mod leaks;
 pub mod records;

@@ -103,6 +103,7 @@ fn main() -> ExitCode {
         Action::Serve(options) => serve::run(*options),
         Action::Check(options, settings) => check::run(&options, &settings),
         Action::Ask { instance, request, form } => control::client::run(&instance, &request, form),
+        Action::Heap(heap) => control::heap::run(&heap),
         Action::Top(top) => top::run(&top),
         Action::Trace(trace) => trace::run(&trace),
         Action::Profile(options) => inside::profile::run(&options),

@@ -6,6 +6,7 @@
 
 use std::str::FromStr;
 
+use howdah_find::heap::Holders;
 use howdah_find::leaks::Report;
 use howdah_metrics::{Snapshot, document};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,25 @@ pub(crate) enum ControlRequest {
     },
     /// Look for leaks.
     Leaks(LeaksWish),
+    /// Look at the heap of a worker.
+    Heap(HeapWish),
+}
+
+/// Which heap to look at, and for what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeapWish {
+    /// The path of the application; none for the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pool: Option<String>,
+    /// That of this worker; none for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) worker: Option<u16>,
+    /// For what holds the objects of this class; none for all of it, as a file beside the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
+    /// The file's most.
+    #[serde(default)]
+    pub(crate) megabytes: u32,
 }
 
 /// Where to look for leaks, and for how long.
@@ -100,6 +120,10 @@ pub(crate) enum ControlAnswer {
     Snapshot(#[serde(serialize_with = "document")] Box<Snapshot>),
     /// The answer to `leaks`.
     Leaks(Box<Report>),
+    /// The answer to `heap` with a class.
+    Why(Box<Holders>),
+    /// The answer to `heap` without: whose it is. The file is beside the first byte of this (`SCM_RIGHTS`).
+    Heap(String),
 }
 
 #[cfg(test)]

@@ -20,6 +20,12 @@ pub fn inquiry_serial(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
+/// By what a class is named in a word, which has no room for more: FNV-1a.
+#[must_use]
+pub fn class_hash(name: &[u8]) -> u32 {
+    name.iter().fold(2_166_136_261, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(16_777_619))
+}
+
 impl WorkerCell {
     /// Has the worker find `word` when it looks next.
     pub fn ask(&self, inquiry: Inquiry, word: u64) {

@@ -112,8 +112,10 @@ pub enum Leave {
 pub enum Inquiry {
     /// Note what is blessed, and tell what is left of it.
     Leaks = 0,
-    /// Write the heap into a file.
+    /// Write the heap into a file, of so many megabytes at most.
     Heap = 1,
+    /// Tell what holds the objects of the class that has this hash ([`crate::class_hash`]).
+    Why = 2,
 }
 
 /// In the lower half of the word for [`Inquiry::Leaks`]: note what is blessed. Without it, tell what is left.

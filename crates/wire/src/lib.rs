@@ -55,7 +55,7 @@ mod sync;
 pub mod model;
 
 pub use growth::Growth;
-pub use inquiry::{inquiry_serial, inquiry_word};
+pub use inquiry::{class_hash, inquiry_serial, inquiry_word};
 pub use layout::*;
 pub use perl::*;
 pub use report::{REPORT_MOST, REPORT_NONE, reported};

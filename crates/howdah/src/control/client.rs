@@ -40,6 +40,9 @@ pub(crate) fn run(instance: &Instance, request: &ControlRequest, form: Form) -> 
             Form::DevelLeakObject => print_tabs(&howdah_find::devel_leak_object(&report))?,
             Form::Text => print(&howdah_find::render(&report))?,
         },
+        ControlAnswer::Why(found) if json => write(&(serde_json::to_string(&found)? + "\n"))?,
+        ControlAnswer::Why(found) => print(&found.render())?,
+        ControlAnswer::Heap(_) => bail!("the server has sent no file"),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -76,7 +79,7 @@ fn wait_for_the_end(mut server: impl BufRead) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints for people. What a server says may come from others, so that nothing of it goes to the terminal but text.
-fn print(text: &str) -> io::Result<()> {
+pub(super) fn print(text: &str) -> io::Result<()> {
     write(&text.lines().map(|line| printable(line.as_bytes()) + "\n").collect::<String>())
 }
 

@@ -3,6 +3,7 @@
 //!     server      the server's side
 //!     client      `howdah status`, `reload`, `upgrade`, `stop`, `workers`
 //!     look        what a server shows of itself, for other commands
+//!     heap        `howdah heap`, which gets a file
 //!     list        all servers as text; table the state of one
 //!     find        which servers there are, and which of them has a name
 //!     connection  asks a server that is found
@@ -11,6 +12,7 @@
 pub(crate) mod server;
 pub(crate) mod client;
 pub(crate) mod look;
+pub(crate) mod heap;
 mod list;
 mod table;
 pub(crate) mod find;

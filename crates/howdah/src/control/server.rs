@@ -1,19 +1,21 @@
 //! The server's side of the control socket. `serve` starts it; what concerns the whole process goes back there as an
 //! [`Order`], the rest is done by `operations`.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener as Listening;
 use std::time::Duration;
 
 use howdah_front::Repeated;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use crate::findings::leaks;
+use crate::findings::{heap, leaks};
 use crate::operations::Operations;
-use crate::protocol::{Change, ControlAnswer, ControlRequest, LeaksWish};
+use crate::protocol::{Change, ControlAnswer, ControlRequest, HeapWish, LeaksWish};
 
 /// Bytes of a request.
 const LONGEST: u64 = 4096;
@@ -112,6 +114,15 @@ async fn gone(stream: &mut UnixStream) {
     while matches!(stream.read(&mut [0; 64]).await, Ok(1..)) {}
 }
 
+/// Answers with a file. What remains to be said when that does not go.
+async fn hand_over(stream: &UnixStream, file: &File, worker: String) -> Option<ControlAnswer> {
+    let mut line = serde_json::to_vec(&ControlAnswer::Heap(worker)).ok()?;
+    line.push(b'\n');
+    let send = || howdah_sys::send_with_fds(stream, &line, &[file.as_fd()]);
+    let sent = stream.async_io(Interest::WRITABLE, send).await;
+    sent.err().map(|error| ControlAnswer::Failed(format!("the file cannot be handed over: {error}")))
+}
+
 impl Desk {
     /// None when the answer has been given already.
     async fn answer(&self, request: ControlRequest, stream: &mut UnixStream) -> Option<ControlAnswer> {
@@ -127,6 +138,7 @@ impl Desk {
                 Some(answer(self.resize(pool.as_deref(), change).await))
             }
             ControlRequest::Leaks(wish) => Some(self.leaks(&wish, stream).await),
+            ControlRequest::Heap(wish) => self.heap(&wish, stream).await,
             ControlRequest::Upgrade => Some(self.order(Order::Upgrade).await),
             ControlRequest::Reopen => Some(self.order(Order::Reopen).await),
             ControlRequest::Stop { now } => {
@@ -161,6 +173,25 @@ impl Desk {
             Err(reason) => Err(reason),
         };
         found.map_or_else(ControlAnswer::Failed, |report| ControlAnswer::Leaks(Box::new(report)))
+    }
+
+    async fn heap(&self, wish: &HeapWish, stream: &mut UnixStream) -> Option<ControlAnswer> {
+        let pools = &self.operations.pools;
+        let which = wish.pool.as_deref().map_or_else(|| pools.only(), |name| pools.number_of(name));
+        let pool = match which {
+            Ok(which) => &pools.all()[which],
+            Err(reason) => return Some(ControlAnswer::Failed(reason)),
+        };
+        if let Some(class) = &wish.why {
+            let found = heap::why(pool, wish, class, gone(stream)).await;
+            return Some(
+                found.map_or_else(ControlAnswer::Failed, |found| ControlAnswer::Why(Box::new(found))),
+            );
+        }
+        match heap::dump(pool, wish, gone(stream)).await {
+            Ok((file, worker)) => hand_over(stream, &file, worker).await,
+            Err(reason) => Some(ControlAnswer::Failed(reason)),
+        }
     }
 
     async fn order(&self, order: fn(Reply) -> Order) -> ControlAnswer {

@@ -3,7 +3,7 @@
 use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-use super::find::Leaks;
+use super::find::{Heap, Leaks};
 use super::inside::{Profile, Where};
 use super::instance::Instance;
 use super::serve::Serve;
@@ -20,7 +20,7 @@ use crate::protocol::Change;
 #[command(name = "howdah", version, disable_version_flag = true, args_conflicts_with_subcommands = true)]
 #[command(disable_help_subcommand = true, max_term_width = 100)]
 #[command(override_usage = "howdah [serve] [OPTIONS] [APP]\n       howdah check [OPTIONS] [APP]\n       \
-    howdah status|top|where|profile|leaks|trace|reload|reopen|upgrade|stop|workers [--name NAME]")]
+    howdah status|top|where|profile|leaks|heap|trace|reload|reopen|upgrade|stop|workers [--name NAME]")]
 #[command(after_help = guide::SHORT, after_long_help = guide::long())]
 pub(super) struct Cli {
     /// Print the version
@@ -103,6 +103,10 @@ pub(super) enum Command {
     /// The workers note for a while what is blessed, and where; what is left then is reported, by class, line and route.
     /// Nobody has to be restarted. It ends earlier when it is interrupted, or all these workers have left.
     Leaks(Leaks),
+    /// Write the heap of a running worker into a file, or print what holds the objects of a class
+    ///
+    /// The worker forks between two requests and goes on; its child writes, in the format of Devel::MAT.
+    Heap(Heap),
     /// Watch a running server live: rates, latencies, queue, workers and their requests
     ///
     /// Keys are told on its last line. --once prints one look as plain text.
@@ -137,8 +141,8 @@ pub(crate) fn command() -> clap::Command {
     let serving = ["serve", "check"].into_iter();
     let command = serving.fold(command, |command, name| command.mut_subcommand(name, environment::attach));
     let asking = [
-        "status", "top", "reload", "reopen", "upgrade", "stop", "workers", "trace", "leaks", "where",
-        "profile",
+        "status", "top", "reload", "reopen", "upgrade", "stop", "workers", "trace", "leaks", "heap",
+        "where", "profile",
     ]
     .into_iter();
     asking.fold(command, |command, name| command.mut_subcommand(name, environment::attach_instance))

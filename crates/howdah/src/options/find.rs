@@ -1,10 +1,12 @@
 //! What the commands take that look into running workers.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use super::instance::Instance;
-use super::values::Time;
-use crate::protocol::LeaksWish;
+use super::values::{Size, Time};
+use crate::protocol::{HeapWish, LeaksWish};
 
 /// How an answer is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -19,7 +21,7 @@ pub(crate) enum Form {
 
 impl Form {
     /// JSON or text.
-    pub(super) fn json_if(json: bool) -> Self {
+    pub(crate) fn json_if(json: bool) -> Self {
         if json { Self::Json } else { Self::Text }
     }
 }
@@ -79,5 +81,46 @@ impl Leaks {
 
     pub(super) fn form(&self) -> Form {
         if self.json { Form::Json } else { self.format }
+    }
+}
+
+/// Which heap, and for what.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Heap {
+    #[command(flatten)]
+    pub(crate) instance: Instance,
+
+    /// Print what holds the objects of this class, and write no file
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) why: Option<String>,
+
+    /// The heap of this worker, by its number in howdah status [default: any]
+    #[arg(long, value_name = "N")]
+    worker: Option<u16>,
+
+    /// The application that is mounted at this path
+    #[arg(long, value_name = "PATH")]
+    pool: Option<String>,
+
+    /// The file, which must not be there yet [default: howdah-DATE-TIME.pmat here]
+    ///
+    /// Nobody else may read it (mode 0600): a heap holds whatever requests have brought.
+    #[arg(long, short = 'o', value_name = "FILE", conflicts_with = "why")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// A heap that makes a longer file is not written
+    #[arg(long, value_name = "SIZE", default_value = "2g")]
+    pub(crate) max_size: Size,
+
+    /// Print what holds a class as one line of JSON
+    #[arg(long, requires = "why")]
+    pub(crate) json: bool,
+}
+
+impl Heap {
+    /// For the server.
+    pub(crate) fn wish(&self) -> HeapWish {
+        let megabytes = u32::try_from(self.max_size.0.div_ceil(1 << 20)).unwrap_or(u32::MAX);
+        HeapWish { pool: self.pool.clone(), worker: self.worker, why: self.why.clone(), megabytes }
     }
 }

@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use clap_complete::Shell;
 
 use super::command::{Cli, Command, command};
-use super::find::Form;
 use super::inside::{Profile, Where};
+use super::find::{Form, Heap};
 use super::instance::Instance;
 use super::serve::Serve;
 use super::settings::Setting;
@@ -33,6 +33,8 @@ pub(crate) enum Action {
         /// How to print the answer.
         form: Form,
     },
+    /// Look at the heap of a worker.
+    Heap(Heap),
     /// Watch a running server.
     Top(Top),
     /// Count who runs what.
@@ -99,6 +101,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
             let (form, instance) = (leaks.form(), leaks.instance.clone());
             Action::Ask { instance, request: ControlRequest::Leaks(leaks.wish()), form }
         }
+        Some(Command::Heap(heap)) => Action::Heap(heap),
         Some(Command::Top(top)) => Action::Top(top),
         Some(Command::Trace(trace)) => Action::Trace(trace),
         Some(Command::Profile(options)) => Action::Profile(options),

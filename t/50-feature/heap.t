@@ -1,0 +1,90 @@
+# howdah heap: a file that Devel::MAT reads, of a worker that goes on; and what holds the objects of a class, down to a
+# variable with a name.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use Howdah::Test::Traffic;
+use JSON::PP qw(decode_json);
+use Test::More;
+
+my $app = <<'APP';
+package Shop::Cache {
+    our %all;
+    my @recent;
+    sub keep { my ($n, $item) = @_; $all{$n} = {item => $item}; push @recent, bless [], 'Shop::Recent'; return }
+}
+package Shop::Tied { require Tie::Hash; our @ISA = 'Tie::StdHash' }
+my %sessions;
+sub {
+    my ($n) = $_[0]{PATH_INFO} =~ /(\d+)/;
+    Shop::Cache::keep($n, bless [], 'Shop::Item');
+    $sessions{$n} = bless {}, 'Shop::Session';
+    my $circle = bless {}, 'Shop::Circle';
+    $circle->{self} = {to => $circle};
+    tie my %tied, 'Shop::Tied';
+    $Shop::tied{$n} = \%tied;
+    return [200, [], [$$]];
+};
+APP
+
+my $operator = Howdah::Test::Operator->new;
+my $server   = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, $operator->options]);
+Howdah::Test::Traffic::ask($server, "/$_") for 1 .. 20;
+my ($worker) = $server->workers;
+
+subtest 'what holds the objects of a class' => sub {
+    my $file = $server->dir . '/app.psgi';
+    for my $case (
+        ['Shop::Item',    qr/^\s+20  held by %Shop::Cache::all -> \{\d+\} -> \{item\} -> \(Shop::Item\)$/m],
+        ['Shop::Recent',  qr/^\s+20  held by my \@recent in Shop::Cache::keep, \Q$file\E -> \[\d+\] -> \(Shop::Recent\)$/m],
+        ['Shop::Session', qr/^\s+20  held by my %sessions in \Q$file\E -> \{\d+\} -> \(Shop::Session\)$/m],
+        ['Shop::Tied',    qr/^\s+20  held by %Shop::tied -> \{\d+\} -> \(magic\) -> \(Shop::Tied\)$/m],
+        ['Shop::Circle',  qr/^\s+20  held by themselves: an object -> \{self\} -> \{to\}$/m],
+        ['Shop::None',    qr/^0 objects of Shop::None$/],
+        )
+    {
+        my ($class,  $expected) = @$case;
+        my ($status, $out, $err) = $operator->ask('heap', '--why', $class);
+        is $status, 0 or diag $err;
+        like $out, $expected, $class;
+    }
+    my $found = decode_json(($operator->ask('heap', '--why', 'Shop::Circle', '--json'))[1]);
+    is_deeply [@$found{qw(objects lost)}], [20, 20];
+};
+
+subtest 'a file, or how to get one' => sub {
+    my $file = $operator->dir . '/heap.pmat';
+    my ($status, $out, $err) = $operator->ask('heap', '--output', $file);
+    if (!eval { require Devel::MAT::Dumper; 1 }) {
+        is $status, 1;
+        like $err, qr/libdevel-mat-dumper-perl/, 'what is to be installed';
+        ok !-e $file, 'and no file';
+        return;
+    }
+    is $status, 0 or diag $err;
+    like $out, qr{^the heap of worker 0 \(pid $worker\) is in \Q$file\E, \d+ bytes};
+    is + (stat $file)[2] & oct(777), oct(600), 'for nobody else';
+    open my $in, '<:raw', $file or die $!;
+    read $in, my $magic, 4;
+    is $magic, 'PMAT';
+    ($status, undef, $err) = $operator->ask('heap', '--output', $file);
+    is $status, 1;
+    like $err, qr/cannot make \Q$file\E: name another file by --output/, 'nothing is written over';
+    ($status, undef, $err) = $operator->ask('heap', '--output', "$file.2", '--max-size', '1m');
+    is $status, 1;
+    like $err, qr/--max-size/, 'too long';
+    ok !-e "$file.2", 'leaves none behind';
+};
+
+subtest 'the worker has gone on' => sub {
+    is Howdah::Test::Traffic::ask($server, '/21')->{body}, $worker;
+    my ($status, undef, $err) = $operator->ask('heap', '--why', 'X', '--worker', 7);
+    is $status, 1;
+    like $err, qr/there is no such worker: there are 0/;
+    ok $server->wait_until(sub { $server->processes(qr/worker/) == 1 }), 'no child is left';
+};
+
+done_testing;
