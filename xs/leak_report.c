@@ -90,6 +90,17 @@ static void put_objects(pTHX_ FILE *file, struct hd_noted *list, size_t count) {
     }
 }
 
+static bool is_statement(const OP *op) { return op->op_type == OP_NEXTSTATE || op->op_type == OP_DBSTATE; }
+
+/* Where the code of a closure begins. */
+static U32 place_of_code(const CV *cv) {
+    const OP *op = CvSTART(cv);
+    for (int steps = 0; op && steps < 8; steps++, op = op->op_next)
+        if (is_statement(op))
+            return hd_place((const COP *)op);
+    return hd_place_of(CvFILE(cv) ? CvFILE(cv) : "", 0);
+}
+
 static void put_kinds(pTHX_ FILE *file) {
     U32 at, requests = hd_leaks.requests - hd_leaks.first;
     enum hd_count middle = hd_middle(requests, &at);
@@ -98,12 +109,8 @@ static void put_kinds(pTHX_ FILE *file) {
             continue;
         fputs("kind\t", file);
         if (kind->code) {
-            OP *start = CvSTART(kind->code);
-            for (int steps = 0; start && steps < 8 && start->op_type != OP_NEXTSTATE && start->op_type != OP_DBSTATE; steps++)
-                start = start->op_next;
-            bool found = start && (start->op_type == OP_NEXTSTATE || start->op_type == OP_DBSTATE);
             put(file, "CODE", '\t');
-            put_place(file, found ? hd_place((COP *)start) : hd_place_of(CvFILE(kind->code), 0));
+            put_place(file, place_of_code(kind->code));
         } else {
             put_class(aTHX_ file, (const HV *)kind->key);
             fputs("\t0\t", file);

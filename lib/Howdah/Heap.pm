@@ -13,7 +13,8 @@ sub write {    ## no critic (ProhibitBuiltinHomonyms)
 }
 
 sub _missing {
-    return 'Devel::MAT::Dumper is not installed for the perl of the application: on Debian, apt install'
+    return
+          'Devel::MAT::Dumper is not installed for the perl of the application: on Debian, apt install'
         . ' libdevel-mat-dumper-perl (and libdevel-mat-perl to read what it writes), else cpanm Devel::MAT;'
         . ' howdah heap --why CLASS needs neither';
 }

@@ -38,15 +38,18 @@ my ($worker) = $server->workers;
 subtest 'what holds the objects of a class' => sub {
     my $file = $server->dir . '/app.psgi';
     for my $case (
-        ['Shop::Item',    qr/^\s+20  held by %Shop::Cache::all -> \{\d+\} -> \{item\} -> \(Shop::Item\)$/m],
-        ['Shop::Recent',  qr/^\s+20  held by my \@recent in Shop::Cache::keep, \Q$file\E -> \[\d+\] -> \(Shop::Recent\)$/m],
+        ['Shop::Item', qr/^\s+20  held by %Shop::Cache::all -> \{\d+\} -> \{item\} -> \(Shop::Item\)$/m],
+        [
+            'Shop::Recent',
+            qr/^\s+20  held by my \@recent in Shop::Cache::keep, \Q$file\E -> \[\d+\] -> \(Shop::Recent\)$/m
+        ],
         ['Shop::Session', qr/^\s+20  held by my %sessions in \Q$file\E -> \{\d+\} -> \(Shop::Session\)$/m],
-        ['Shop::Tied',    qr/^\s+20  held by %Shop::tied -> \{\d+\} -> \(magic\) -> \(Shop::Tied\)$/m],
-        ['Shop::Circle',  qr/^\s+20  held by themselves: an object -> \{self\} -> \{to\}$/m],
-        ['Shop::None',    qr/^0 objects of Shop::None$/],
+        ['Shop::Tied', qr/^\s+20  held by %Shop::tied -> \{\d+\} -> \(magic\) -> \(Shop::Tied\)$/m],
+        ['Shop::Circle', qr/^\s+20  held by themselves: an object -> \{self\} -> \{to\}$/m],
+        ['Shop::None', qr/^0 objects of Shop::None$/],
         )
     {
-        my ($class,  $expected) = @$case;
+        my ($class, $expected) = @$case;
         my ($status, $out, $err) = $operator->ask('heap', '--why', $class);
         is $status, 0 or diag $err;
         like $out, $expected, $class;

@@ -1,18 +1,18 @@
 //! The control socket, by which an operator talks to a running server; `protocol.rs` is what is said on it.
 //!
 //!     server      the server's side
+//!     heap        `howdah heap`, which gets a file
 //!     client      `howdah status`, `reload`, `upgrade`, `stop`, `workers`
 //!     look        what a server shows of itself, for other commands
-//!     heap        `howdah heap`, which gets a file
 //!     list        all servers as text; table the state of one
 //!     find        which servers there are, and which of them has a name
 //!     connection  asks a server that is found
 //!     socket      where the socket is; making one, taking one over
 
 pub(crate) mod server;
+pub(crate) mod heap;
 pub(crate) mod client;
 pub(crate) mod look;
-pub(crate) mod heap;
 mod list;
 mod table;
 pub(crate) mod find;

@@ -172,5 +172,7 @@ fn worker() -> WorkerCell {
         wake: half(),
         reserved: half(),
         quota: word(),
+        asks: word(),
+        asked: std::array::from_fn(|_| word()),
     }
 }
