@@ -125,7 +125,8 @@ impl Table {
         text.push_str("\n    time  line\n");
         for LineRow { share, kind, sub, file, line } in &self.lines {
             let kind = if kind.is_empty() { String::new() } else { format!("  {kind}") };
-            let _ = writeln!(text, "{:>6.1} %  {file} line {line}, {sub}{kind}", share * 100.0);
+            let place = if file.is_empty() { String::new() } else { format!("{file} line {line}, ") };
+            let _ = writeln!(text, "{:>6.1} %  {place}{sub}{kind}", share * 100.0);
         }
         text.push_str("\n    time  route\n");
         for Route { share, route } in &self.routes {
