@@ -5,6 +5,7 @@ use lib 't/lib';
 
 use File::Temp ();
 use Howdah::Test::Client;
+use Howdah::Test::Command qw(howdah_bin);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use JSON::PP;
@@ -144,13 +145,25 @@ subtest 'while workers come and go' => sub {
     is end($load), 0, 'no request is lost';
 };
 
+subtest 'until Ctrl-C' => sub {
+    my $pid = open my $out, '-|', howdah_bin(), 'profile', '--seconds', 0, '--control', $operator->control, '--output',
+        "$dir/c"
+        or die $!;
+    sleep 1;
+    kill INT => $pid;
+    local $/;
+    like scalar(<$out>), qr/ looks at 2 workers/, 'it tells what it has seen';
+    close $out;
+    is $?, 0;
+    ok -s "$dir/c.svg";
+};
+
 my ($status, $out, $err) = $operator->ask('profile', '--seconds', '200ms', '--output', "$dir/p");
 like $out, qr/ looks at 2 workers: .*self    with called  sub.*time  line.*time  route.*written: \S+\.svg /s,
     'for people';
 my @wrong = (
     [['--output', "$dir/none/p", '--seconds', '50ms'], 1, qr/cannot write .*none.*name others by --output/],
     [['--route', 'x'], 2, qr{a path begins with /}],
-    [['--seconds', '0'], 2, qr/a profile takes some time/],
     [['--hz', '0'], 2, qr/0 is not in 1\.\.=2000/],
     [['--wall', '--cpu'], 2, qr/cannot be used with/],
     [['--pool', '/none'], 1, qr{no application is mounted at /none}],

@@ -20,6 +20,7 @@
 //!     top         shows a running server live in a terminal; without_top is there when that is not built
 //!     trace       counts who runs which programs
 //!     inside      looks into the workers of a running server
+//!     over        when a command that looks for a while ends
 //!     control     the control socket, and the commands that use it
 //!     findings    what an operator asks the workers
 //!     operations  what an operator may do to a running server
@@ -63,6 +64,7 @@ mod disconnect;
 mod top;
 mod trace;
 mod inside;
+mod over;
 mod control;
 mod findings;
 mod operations;

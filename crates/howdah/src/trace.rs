@@ -3,8 +3,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use howdah_metrics::printable;
@@ -13,6 +12,7 @@ use serde::Serialize;
 
 use crate::control::look::{find_server, look};
 use crate::options::trace::Trace;
+use crate::over::over_after;
 
 /// How often to see whether it is time to end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -33,10 +33,7 @@ pub(crate) fn run(trace: &Trace) -> anyhow::Result<ExitCode> {
         .limit()
         .map_or_else(|| "Ctrl-C".to_owned(), |time| format!("{} s are over", time.as_secs_f64()));
     eprintln!("tracing {whose} by {how}, until {until}");
-    let over = Arc::new(AtomicBool::new(false));
-    let alarm = Arc::clone(&over);
-    let limit = trace.seconds.limit();
-    std::thread::spawn(move || wait(limit, &alarm));
+    let over = over_after(trace.seconds.limit());
     while !over.load(Relaxed) {
         match tracer.next(LOOK) {
             Ok(Some(seen)) if trace.follow => show(&seen.with_request(), trace.json)?,
@@ -47,19 +44,6 @@ pub(crate) fn run(trace: &Trace) -> anyhow::Result<ExitCode> {
         }
     }
     conclude(&tracer, trace.json)
-}
-
-/// Until it is time to end.
-fn wait(limit: Option<Duration>, over: &AtomicBool) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    if let Ok(runtime) = runtime {
-        runtime.block_on(async {
-            let never = Duration::from_secs(u64::from(u32::MAX));
-            let interrupted = tokio::signal::ctrl_c();
-            let _ = tokio::time::timeout(limit.unwrap_or(never), interrupted).await;
-        });
-    }
-    over.store(true, Relaxed);
 }
 
 #[derive(Serialize)]

@@ -108,7 +108,8 @@ pub(crate) fn word64(bytes: &[u8], at: u32) -> u64 {
 
 fn strange(pid: u32) -> io::Error {
     let message = format!(
-        "process {pid} does not tell where perl keeps its state: install front and Perl modules of one version"
+        "process {pid} does not tell where a perl keeps its state: it has none, as those that run scripts, or front and Perl \
+         modules are of two versions; then install both anew"
     );
     io::Error::new(io::ErrorKind::InvalidData, message)
 }

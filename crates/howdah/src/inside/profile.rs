@@ -1,12 +1,13 @@
 //! `howdah profile`: where the time of a server's workers goes.
 //!
 //! It looks at the workers so many times a second, from here; a thread beside it asks the server every now and then who
-//! its workers are, since they come and go. When the time is over, or the server is gone, it tells what it has.
+//! its workers are, since they come and go. When the time is over, at Ctrl-C, or when the server is gone, it tells what it has.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use super::refusal::{explain, is_gone};
 use super::workers::{Known, choose};
 use crate::control::look::{find_server, look};
 use crate::options::inside::{Profile, Whose};
+use crate::over::over_after;
 
 /// Between two questions who the workers are.
 const REFRESH: Duration = Duration::from_millis(500);
@@ -68,9 +70,9 @@ fn tell_workers(path: &Path, whose: &Whose, roster: &SyncSender<Vec<Known>>) {
 
 fn sample(sampler: &mut Sampler, roster: &Receiver<Vec<Known>>, options: &Profile) {
     let step = Duration::from_secs(1) / options.hz;
-    let end = Instant::now().checked_add(options.seconds.0);
+    let over = over_after(options.seconds.limit());
     let mut due = Instant::now();
-    while end.is_none_or(|end| due < end) {
+    while !over.load(Relaxed) {
         match roster.try_recv() {
             Ok(known) => drop(attend(sampler, &known)),
             Err(TryRecvError::Empty) => {}
