@@ -16,6 +16,8 @@ use crate::stack::Picture;
 const MOST_NAMES: usize = 100_000;
 /// Bytes of an operation that are looked at.
 const OPERATION: usize = 64;
+/// Bytes of the head of an SV.
+const HEAD: usize = 24;
 /// Siblings among which the name of a called sub is looked for.
 const MOST_SIBLINGS: usize = 64;
 
@@ -80,34 +82,30 @@ impl Names {
     pub(crate) fn frames(&mut self, picture: &Picture) -> Option<Vec<Frame>> {
         self.forget();
         let layout = self.process.layout.clone();
-        let count = picture.calls.len();
-        let mut statements = vec![vec![0; layout.cop_size as usize]; count];
-        let mut heads = vec![[0; 24]; count];
+        let (count, size) = (picture.calls.len(), layout.cop_size as usize);
+        let (mut statements, mut heads) = (vec![0; count * size], vec![0; count * HEAD]);
         // The first statement is the one that runs, each other one is where a frame called the one before it.
         let callers = picture.calls.iter().map(|call| call.caller);
-        let places: Vec<u64> = std::iter::once(picture.statement).chain(callers).take(count).collect();
-        let mut pieces: Vec<_> =
-            places.iter().copied().zip(statements.iter_mut().map(Vec::as_mut_slice)).collect();
-        pieces.extend(
-            picture.calls.iter().map(|call| call.cv).zip(heads.iter_mut().map(<[u8; 24]>::as_mut_slice)),
-        );
+        let places = std::iter::once(picture.statement).chain(callers);
+        let mut pieces: Vec<_> = places.zip(statements.chunks_exact_mut(size)).collect();
+        pieces.extend(picture.calls.iter().map(|call| call.cv).zip(heads.chunks_exact_mut(HEAD)));
         self.process.fill(&mut pieces).ok().filter(|&there| there)?;
-        let bodies = self.bodies(&heads)?;
-        let both = statements.iter().zip(bodies.iter());
+        let (bodies, body) = self.bodies(&heads)?;
+        let both = statements.chunks_exact(size).zip(bodies.chunks_exact(body));
         Some(both.map(|(statement, body)| self.frame(&layout, statement, body)).collect())
     }
 
-    /// The bodies of CVs.
-    fn bodies(&self, heads: &[[u8; 24]]) -> Option<Vec<Vec<u8>>> {
+    /// The bodies of CVs, one behind the other, and the size of each.
+    fn bodies(&self, heads: &[u8]) -> Option<(Vec<u8>, usize)> {
         let layout = &self.process.layout;
         let ends = [layout.cv_flags + 4, layout.cv_gv + 8, layout.cv_stash + 8, layout.cv_start + 8];
         let size = ends.into_iter().max().filter(|&size| size <= 4096)? as usize;
-        let mut bodies = vec![vec![0; size]; heads.len()];
-        let addresses = heads.iter().map(|head| word64(head, layout.sv_any));
-        let mut pieces: Vec<_> = addresses.zip(bodies.iter_mut().map(Vec::as_mut_slice)).collect();
+        let mut bodies = vec![0; heads.len() / HEAD * size];
+        let addresses = heads.chunks_exact(HEAD).map(|head| word64(head, layout.sv_any));
+        let mut pieces: Vec<_> = addresses.zip(bodies.chunks_exact_mut(size)).collect();
         self.process.fill(&mut pieces).ok().filter(|&there| there)?;
         drop(pieces);
-        Some(bodies)
+        Some((bodies, size))
     }
 
     fn frame(&mut self, layout: &PerlLayout, statement: &[u8], body: &[u8]) -> Frame {

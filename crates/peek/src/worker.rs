@@ -15,7 +15,9 @@ use crate::stack::{Camera, Picture};
 
 /// Bytes of a request that are looked at: method and target stand in front.
 const REQUEST: u64 = 8 * 1024;
-/// Howdah's own subs, which every stack begins with.
+/// The sub within which requests are served; around it is whoever has loaded the application.
+const LOOP: &str = "Howdah::Worker::run";
+/// Howdah's own subs, with which a stack begins before and after that.
 const OWN: [&str; 3] = ["Howdah::Worker::", "Howdah::Zygote::", "Plack::Handler::Howdah::"];
 
 /// The request that a worker serves.
@@ -88,6 +90,9 @@ impl Worker {
         let state = self.watch.look()?;
         let Some(picture) = self.camera.take()? else { return Ok(None) };
         let Some(mut frames) = self.names.frames(&picture) else { return Ok(None) };
+        if let Some(at) = frames.iter().rposition(|frame| *frame.sub == *LOOP) {
+            frames.truncate(at);
+        }
         while frames.last().is_some_and(|frame| OWN.iter().any(|own| frame.sub.starts_with(own))) {
             frames.pop();
         }

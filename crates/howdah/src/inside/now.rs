@@ -43,6 +43,8 @@ pub(crate) fn run(options: &Where) -> anyhow::Result<ExitCode> {
             Err(error) => answer.refused.push(explain(known.pid, &error)),
         }
     }
+    // Workers may be threads of one process.
+    answer.refused.dedup();
     match (&answer.workers[..], &answer.refused[..]) {
         ([], [reason, ..]) => bail!("{reason}"),
         ([], []) => bail!("the server has no worker at this moment: howdah status tells why"),

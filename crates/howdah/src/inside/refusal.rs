@@ -15,8 +15,11 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
 
 /// A sentence for the person who asked.
 pub(super) fn explain(pid: u32, error: &io::Error) -> String {
-    if error.kind() != io::ErrorKind::PermissionDenied {
-        return format!("cannot look into process {pid}: {error}");
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {}
+        // It says which.
+        io::ErrorKind::InvalidData => return error.to_string(),
+        _ => return format!("cannot look into process {pid}: {error}"),
     }
     let scope = fs::read_to_string(YAMA).unwrap_or_default();
     let root = rustix::process::geteuid().is_root();
@@ -50,7 +53,7 @@ mod tests {
         ] {
             assert!(way_out(root, scope).starts_with(way), "{root} {scope}");
         }
-        let other = explain(7, &io::Error::from(io::ErrorKind::InvalidData));
+        let other = explain(7, &io::Error::from(io::ErrorKind::OutOfMemory));
         assert!(other.starts_with("cannot look into process 7: "), "{other}");
     }
 
