@@ -108,6 +108,7 @@ static void tell_values(PerlLayout *layout) {
     layout->cv_is_xsub = CVf_ISXSUB;
     layout->gv_name = offsetof(XPVGV, xiv_u);
     layout->gv_stash = offsetof(XPVGV, xnv_u);
+    layout->gp_cv = offsetof(GP, gp_cv);
     layout->hv_max = offsetof(XPVHV, xhv_max);
     layout->hv_name = AUX(xhv_name_u);
     layout->hv_name_count = AUX(xhv_name_count);

@@ -1220,6 +1220,10 @@ typedef struct PerlLayout {
    */
   uint32_t gv_stash;
   /*
+   What the `sv_u` of a GV leads to: its CV.
+   */
+  uint32_t gp_cv;
+  /*
    Body of a stash: index of the last entry of its array.
    */
   uint32_t hv_max;

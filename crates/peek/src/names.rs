@@ -160,26 +160,26 @@ impl Names {
     /// `PACKAGE::NAME` of a GV.
     fn glob(&self, gv: u64) -> Option<String> {
         let layout = &self.process.layout;
-        let body = self.process.pointer(gv + u64::from(layout.sv_any))?;
-        let name = self.hek(self.process.pointer(body + u64::from(layout.gv_name))?)?;
-        let stash = self.process.pointer(body + u64::from(layout.gv_stash));
+        let body = self.process.pointer(at(gv, layout.sv_any))?;
+        let name = self.hek(self.process.pointer(at(body, layout.gv_name))?)?;
+        let stash = self.process.pointer(at(body, layout.gv_stash));
         let package = stash.and_then(|stash| self.stash(stash)).unwrap_or_else(|| "__ANON__".to_owned());
         Some(format!("{package}::{name}"))
     }
 
     fn stash(&self, stash: u64) -> Option<String> {
         let layout = &self.process.layout;
-        let body = self.process.pointer(stash + u64::from(layout.sv_any))?;
+        let body = self.process.pointer(at(stash, layout.sv_any))?;
         let place = match layout.hv_aux_behind {
             0 => body,
             _ => {
-                let array = self.process.pointer(stash + u64::from(layout.sv_u))?;
-                let last = word64(&self.process.bytes(body + u64::from(layout.hv_max), 8)?, 0);
+                let array = self.process.pointer(at(stash, layout.sv_u))?;
+                let last = word64(&self.process.bytes(at(body, layout.hv_max), 8)?, 0);
                 array.checked_add(last.checked_add(1)?.checked_mul(8)?)?
             }
         };
-        let name = self.process.pointer(place + u64::from(layout.hv_name))?;
-        match self.process.number(place + u64::from(layout.hv_name_count))? {
+        let name = self.process.pointer(at(place, layout.hv_name))?;
+        match self.process.number(at(place, layout.hv_name_count))? {
             0 => self.hek(name),
             _ => self.hek(self.process.pointer(name)?),
         }
@@ -188,7 +188,7 @@ impl Names {
     fn hek(&self, hek: u64) -> Option<String> {
         let layout = &self.process.layout;
         let length = self.process.number(hek.checked_add(u64::from(layout.hek_length))?)?;
-        self.process.text(hek + u64::from(layout.hek_key), length as usize)
+        self.process.text(at(hek, layout.hek_key), length as usize)
     }
 
     /// A file by the address that a statement has of it.
@@ -232,7 +232,7 @@ impl Names {
     }
 
     /// The operation that names the sub is the last child, or the child of that.
-    fn read_xsub(&self, pad: u64, entersub: &[u8]) -> Option<String> {
+    fn read_xsub(&mut self, pad: u64, entersub: &[u8]) -> Option<String> {
         let mut last = self.last_sibling(word64(entersub, self.process.layout.op_first))?;
         for _ in 0..4 {
             match &*self.kind(&last) {
@@ -270,26 +270,24 @@ impl Names {
         }
     }
 
-    /// A GV, or a reference to a CV in its place: `package::name` when that is C.
-    fn called(&self, sv: u64) -> Option<String> {
-        let layout = &self.process.layout;
-        let flags = self.process.number(sv + u64::from(layout.sv_flags))?;
-        if flags & layout.sv_rok == 0 {
-            return self.glob(sv);
-        }
-        let cv = self.process.pointer(sv + u64::from(layout.sv_u))?;
-        let body = self.process.pointer(cv + u64::from(layout.sv_any))?;
-        let flags = self.process.number(body + u64::from(layout.cv_flags))?;
-        let gv = self.process.pointer(body + u64::from(layout.cv_gv))?;
-        (flags & layout.cv_is_xsub != 0).then(|| self.glob(gv)).flatten()
+    /// Of a GV, or of a reference to a CV in its place, the sub's own name, if that is C.
+    fn called(&mut self, sv: u64) -> Option<String> {
+        let layout = self.process.layout.clone();
+        let flags = self.process.number(at(sv, layout.sv_flags))?;
+        let to = self.process.pointer(at(sv, layout.sv_u))?;
+        let cv = if flags & layout.sv_rok != 0 { to } else { self.process.pointer(at(to, layout.gp_cv))? };
+        let (body, _) = self.bodies(&self.process.bytes(cv, HEAD)?)?;
+        (word32(&body, layout.cv_flags) & layout.cv_is_xsub != 0)
+            .then(|| self.read_sub(&body, &layout))
+            .flatten()
     }
 
     /// Of a method only its name is known.
     fn method(&self, sv: u64) -> Option<String> {
         let layout = &self.process.layout;
-        let body = self.process.pointer(sv + u64::from(layout.sv_any))?;
-        let length = self.process.bytes(body + u64::from(layout.pv_cur), 8)?;
-        let text = self.process.pointer(sv + u64::from(layout.sv_u))?;
+        let body = self.process.pointer(at(sv, layout.sv_any))?;
+        let length = self.process.bytes(at(body, layout.pv_cur), 8)?;
+        let text = self.process.pointer(at(sv, layout.sv_u))?;
         let name = self.process.text(text, usize::try_from(word64(&length, 0)).ok()?)?;
         Some(format!("->{name}"))
     }
@@ -301,6 +299,11 @@ impl Names {
             self.xsubs.clear();
         }
     }
+}
+
+/// A field of what lies at an address, which may be any number.
+fn at(address: u64, offset: u32) -> u64 {
+    address.wrapping_add(offset.into())
 }
 
 impl Process {

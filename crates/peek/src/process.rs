@@ -186,6 +186,7 @@ fn decode(bytes: &[u8]) -> Option<PerlLayout> {
         cv_is_xsub: short(),
         gv_name: short(),
         gv_stash: short(),
+        gp_cv: short(),
         hv_max: short(),
         hv_name: short(),
         hv_name_count: short(),

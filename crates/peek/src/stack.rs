@@ -119,7 +119,7 @@ impl Camera {
             stack_again: vec![0; size],
             head_again: [0; 32],
         };
-        let contexts = self.stack.contexts + self.stack.first * u64::from(layout.context_size);
+        let contexts = self.stack.contexts.wrapping_add(self.stack.first * u64::from(layout.context_size));
         let words = [layout.op_at, layout.curcop_at, layout.stackinfo_at, layout.curpad_at];
         let Film { head, exchange, stack, contexts: room, stack_again, head_again } = &mut film;
         let mut pieces = Vec::with_capacity(12);
@@ -203,7 +203,9 @@ impl Camera {
             let Some(stack) = self.locate(below).filter(|_| below != 0) else { return };
             let size = u64::from(self.process.layout.context_size);
             let length = (stack.count * size) as usize;
-            if let Some(contexts) = self.process.bytes(stack.contexts + stack.first * size, length) {
+            if let Some(contexts) =
+                self.process.bytes(stack.contexts.wrapping_add(stack.first * size), length)
+            {
                 let count = stack.depth.saturating_sub(stack.first) as usize;
                 picture.calls.extend(self.calls(&contexts, count));
             }

@@ -119,6 +119,8 @@ pub struct PerlLayout {
     pub gv_name: u32,
     /// Body of a GV: its stash.
     pub gv_stash: u32,
+    /// What the `sv_u` of a GV leads to: its CV.
+    pub gp_cv: u32,
     /// Body of a stash: index of the last entry of its array.
     pub hv_max: u32,
     /// Where a stash's name stands: in its body, or with `hv_aux_behind` behind its array.
