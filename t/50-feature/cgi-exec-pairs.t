@@ -79,6 +79,8 @@ subtest 'an operator' => sub {
     my ($host) = $server->processes('cgi-host');
     is_deeply [map { $_->{pid} } @{$operator->status->{pools}[0]{workers}{list}}], [$host, $host],
         'workers are the host';
+    open my $comm, '<', "/proc/$host/comm" or die $!;
+    is readline($comm), "howdah\n", 'which is called as the program is';
 
     my $client = Howdah::Test::Client->new($server);
     unlink $scripts->dir . '/stays.pid';

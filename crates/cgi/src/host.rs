@@ -36,6 +36,8 @@ const STACK: usize = 512 * 1024;
 /// The whole program of a process that was started to be a host.
 #[must_use]
 pub fn run() -> ExitCode {
+    // It was executed as /proc/self/exe, and who counts executed programs would read that it was `exe` which did.
+    let _ = rustix::thread::set_name(c"howdah");
     match begin() {
         Ok(Some(host)) => {
             host.obey_all();
