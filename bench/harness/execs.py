@@ -123,14 +123,15 @@ class Listener(threading.Thread):
 
 
 def count(server, load, requests):
-    """What the server executed while it answered so many requests: {"requests", "rows"}."""
+    """What the server executed while it answered so many requests: {"requests", "rows"}, or None if it did not answer."""
     names = {process.pid: name_of(process.pid) for process in server.family()}
     book = Book(names, name_of)
     url = f"http://127.0.0.1:{server.port}{load.path}"
-    command = ["ab", "-q", "-s", str(loads.PATIENCE), "-c", str(load.connections), "-n", str(requests), url]
+    command = ["ab", "-q", "-s", str(LONGEST), "-c", str(load.connections), "-n", str(requests), url]
     with Listener(book):
         try:
-            subprocess.run(command, capture_output=True, check=False, timeout=LONGEST)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONGEST)
         except subprocess.TimeoutExpired:
             return None
-    return {"requests": requests, "rows": book.rows()}
+    answered = loads.number(r"Complete requests:\s+(\d+)", done.stdout)
+    return {"requests": answered, "rows": book.rows()} if answered == requests else None

@@ -36,6 +36,7 @@ class Load:
     slow_every: int = 0  # for our client: one request in so many goes to /slow
     background: str = ""  # what else goes on: see background.py
     brief: bool = False  # runs for half the time: a large difference is looked for, or a percentile
+    least: float = 0.0  # seconds that it takes in any case, where a request may take long
     smoke: bool = True  # whether bench-smoke runs it
 
 

@@ -119,8 +119,9 @@ def warm_up(entry, load, seconds, scratch):
 
 def once(entry, load, settings, scratch):
     """One load on one server: its record is kept, or the reason why it is refused. Gives the command."""
+    seconds = max(load.least, settings.seconds / (2 if load.brief else 1))
     try:
-        record, command = observe(entry.server, load, settings.seconds / (2 if load.brief else 1), scratch)
+        record, command = observe(entry.server, load, seconds, scratch)
     except background.NoBackground as error:
         entry.refused[load.name] = str(error)
         return None
