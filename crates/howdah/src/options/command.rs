@@ -20,7 +20,8 @@ use crate::protocol::Change;
 #[command(name = "howdah", version, disable_version_flag = true, args_conflicts_with_subcommands = true)]
 #[command(disable_help_subcommand = true, max_term_width = 100)]
 #[command(override_usage = "howdah [serve] [OPTIONS] [APP]\n       howdah check [OPTIONS] [APP]\n       \
-    howdah status|top|where|profile|leaks|heap|trace|reload|reopen|upgrade|stop|workers [--name NAME]")]
+    howdah status|top|where|profile|leaks|heap|trace [--name NAME]\n       \
+    howdah reload|reopen|upgrade|stop|workers [--name NAME]")]
 #[command(after_help = guide::SHORT, after_long_help = guide::long())]
 pub(super) struct Cli {
     /// Print the version
