@@ -218,6 +218,11 @@ run_script(SV *code)
   OUTPUT:
     RETVAL
 
+void
+enter_script()
+  CODE:
+    hd_enter_script(aTHX);
+
 AV *
 take_ends(const char *file)
   CODE:

@@ -2,7 +2,7 @@
  * Runs a CGI script that was compiled into a sub, for Howdah::CGI::Script, and ends it when it calls exit.
  *
  * To the script it must look as if it were the main program. So a stack of its own lies under it, at whose bottom caller
- * finds nobody, and $^S tells of no eval. An exit goes up like a death, but no eval of the script stops it: each of them
+ * finds nobody, its own frame is hidden, and $^S tells of no eval. return at file level, which no program has, ends it. An exit goes up like a death, but no eval of the script stops it: each of them
  * is made to go on, where it would return with an error, to the same exit once more. What C code of other modules guards
  * by an eval of its own does get to see it. exec goes to a child, for the process is the worker's.
  */
@@ -21,6 +21,7 @@ static struct {
     OP again;    /* what an eval of the script goes on to after exit */
     OP *(*exit)(pTHX);
     OP *(*exec)(pTHX);
+    OP *(*plain_return)(pTHX);
 } script;
 
 bool hd_script_runs(void) { return script.stack && script.pid == getpid(); }
@@ -46,6 +47,33 @@ void hd_end_script(pTHX) {
 static OP *end_again(pTHX) {
     hd_end_script(aTHX);
     NOT_REACHED;
+}
+
+/* Whether nothing that return could return from is between here and the file itself. */
+static bool is_at_file_level(pTHX) {
+    for (I32 at = cxstack_ix; at >= 0; at--)
+        switch (CxTYPE(&cxstack[at])) {
+        case CXt_SUB: return cxstack[at].cx_type & CXp_SUB_RE_FAKE;
+        case CXt_EVAL:
+        case CXt_FORMAT: return false;
+        }
+    return false;
+}
+
+static OP *end_by_return(pTHX) {
+    if (PL_curstackinfo == script.stack && is_at_file_level(aTHX) && hd_script_runs())
+        hd_end_script(aTHX);
+    return script.plain_return(aTHX);
+}
+
+/* The first thing that the sub does which a script became: perl's mark for frames that are none hides it from caller. */
+void hd_enter_script(pTHX) {
+    if (!script.stack || PL_curstackinfo != script.stack || cxstack_ix < 0 || CxTYPE(CX_CUR()) != CXt_SUB)
+        return;
+    CX_CUR()->cx_type |= CXp_SUB_RE_FAKE;
+#if PERL_VERSION >= 34
+    PL_curstackinfo->si_cxsubix = -1; /* where the present sub is, so that perl need not look for it */
+#endif
 }
 
 static OP *end_by_exit(pTHX) {
@@ -120,7 +148,7 @@ bool hd_run_script(pTHX_ SV *code) {
     return ended;
 }
 
-/* Before the first script is compiled: its calls of exit and exec will be ours. */
+/* Before the first script is compiled: its calls of exit, exec and return will be ours. */
 void hd_prepare_scripts(pTHX) {
     if (script.call)
         return;
@@ -137,7 +165,9 @@ void hd_prepare_scripts(pTHX) {
     script.again.op_ppaddr = end_again;
     script.exit = PL_ppaddr[OP_EXIT];
     script.exec = PL_ppaddr[OP_EXEC];
+    script.plain_return = PL_ppaddr[OP_RETURN];
     PL_ppaddr[OP_EXIT] = end_by_exit;
+    PL_ppaddr[OP_RETURN] = end_by_return;
     PL_ppaddr[OP_EXEC] = end_by_exec;
 }
 

@@ -14,6 +14,7 @@ void hd_prepare_scripts(pTHX);
 bool hd_run_script(pTHX_ SV *code);
 AV *hd_take_ends(pTHX_ const char *file);
 bool hd_script_runs(void);
+void hd_enter_script(pTHX);
 void hd_end_script(pTHX) __attribute__((noreturn));
 
 /* output.c */

@@ -103,9 +103,8 @@ sub _tell_place {
 
     # Frame 0 is perl's call of this handler; what lies below the application is ours.
     for (my $depth = 1 ; my ($package, $file, $line) = caller $depth ; $depth++) {
-        last if ($package // __PACKAGE__) eq __PACKAGE__;    # below a CGI script there is none
-        my $sub =
-            ((caller $depth + 1)[3] // 'the main program') =~ s/^Howdah::CGI::Kept::\w+::__script__\z/the script/r;
+        last if ($package // __PACKAGE__) eq __PACKAGE__;    # below END blocks of CGI scripts
+        my $sub = (caller $depth + 1)[3] // 'the main program';
         push @frames, "    at $file line $line, in $sub\n";
     }
     print {*STDERR} "howdah: worker $$ is here:\n", @frames;

@@ -96,6 +96,10 @@ Before any script is compiled: C<exit> and C<exec> in code that is compiled from
 Calls the code as if it were the main program, with C<@_> as it is. True when it came to its end or called C<exit>, whose status
 is C<$?> then; else C<$@> is what it died of.
 
+=item enter_script()
+
+Called by the sub that a script became, first: C<caller> does not see that sub.
+
 =item take_ends($file)
 
 A reference to the END blocks that were compiled from this file, which perl forgets.

@@ -69,7 +69,7 @@ subtest 'a script that takes too long' => sub {
     is get('/cgi/stuck.cgi')->{status}, 504;
     my $place = qr{\Q$dir\E/stuck\.cgi line};
     ok $server->wait_for_log(
-        qr{is here:\n.*at $place 5, in \S+::wait_here\n.*at $place 7, in the script\n(?!.*Howdah/CGI)}),
+        qr{is here:\n.*at $place 5, in \S+::wait_here\n.*at $place 7, in the main program\n(?!.*Howdah/CGI)}),
         'the log has its lines, and none of ours'
         or diag $server->log;
     ok $server->wait_until(sub { $server->workers == 2 }), 'another worker takes the place';

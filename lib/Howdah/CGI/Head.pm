@@ -18,8 +18,7 @@ sub take {
         substr $$printed, 0, $+[0], '';
         return {status => 200, fields => $fields};
     }
-    my $self  = {fields => [], lines => 0, nph => $nph, size => 0};
-    my $taken = 0;
+    my ($self, $taken) = ({fields => [], lines => 0, nph => $nph, size => 0}, 0);
     while ($$printed =~ /\G([^\n]*)\n/gc) {
         my $line = $1 =~ s/\r\z//r;
         $taken = pos $$printed;
@@ -37,8 +36,7 @@ sub take {
 # Why there is none, when the output has ended.
 sub unended {
     my (undef, $printed) = @_;
-    my $lines = $printed =~ tr/\n//;
-    my ($last) = $printed =~ /([^\n]*)\z/;
+    my ($lines, $last) = ($printed =~ tr/\n//, $printed =~ /([^\n]*)\z/);
     return "it has ended without any output\n" if $printed eq '';
     return "its output ends after line $lines of its header, which no empty line has ended\n" if $last eq '';
     return
@@ -76,8 +74,9 @@ sub _push {
 
 sub _before {
     my ($known, $value) = @_;
-    return "the Content-Length was $value before" if $known eq 'content-length';
-    return 'it was "' . _excerpt($value) . '" before';
+    return $known eq 'content-length'
+        ? "the Content-Length was $value before"
+        : 'it was "' . _excerpt($value) . '" before';
 }
 
 sub _field {
@@ -147,10 +146,8 @@ sub _end {
 # A path and a query as a request could have them.
 sub _local {
     my ($self, $location) = @_;
-    die _fault_at_end(
-        $self,
-        'the Location is "' . _excerpt($location) . '", where % has no two hexadecimal digits behind it'
-    ) if $location =~ /%(?![0-9A-Fa-f]{2})/;
+    my $why = 'the Location is "' . _excerpt($location) . '", where % has no two hexadecimal digits behind it';
+    die _fault_at_end($self, $why) if $location =~ /%(?![0-9A-Fa-f]{2})/;
     return $location =~ s/([^!-~])/sprintf '%%%02X', ord $1/ger;
 }
 

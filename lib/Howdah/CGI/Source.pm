@@ -7,6 +7,7 @@ sub evaluate { return CORE::evalbytes($_[0]) }    ## no critic (RequireUseStrict
 use v5.16;
 use warnings;
 
+use Howdah::XS ();
 use Symbol ();
 
 my @noted;                                        # package and hints where the code that is compiled ends
@@ -83,9 +84,10 @@ sub _compile_until {
     my $code = defined $at ? substr $self->{text}, 0, $at : $self->{text};
     $code =~ s/\r\n/\n/g if $code =~ /\A[^\n]*\r\n/;
     my $package = $self->{package};
+    $code =~ s/(?:^|[;{}])[ \t]*package\s+\Kmain(?=\s*[;{])/$package/mg;    # where a script comes back to itself
     Symbol::delete_package($package);
     local $^W = $self->warns;
-    my $start = "package $package;sub __script__ {\n#line 1 \"$self->{file}\"\n";
+    my $start = "package $package;sub __script__ {Howdah::XS::enter_script();\n#line 1 \"$self->{file}\"\n";
     my $end   = "\n;\n=pod\n\n=cut\n\nBEGIN { Howdah::CGI::Source::note(__PACKAGE__, \$^H) } } 1";
     evaluate("$start$code$end")
         or return;

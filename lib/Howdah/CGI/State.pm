@@ -26,9 +26,8 @@ my %SWITCHES = (
 );
 my @FOUND = qw(Bin RealBin RealScript Script);
 
-my %first_switches;
-
-my %first;    # %SIG and @INC as the worker has them, and what is in %INC
+# %SIG and @INC as the worker has them, and what is in %INC; the switches as their modules have them.
+my (%first, %first_switches);
 
 # Remembers how things are before any script. In the zygote, and again in each worker.
 sub note {
@@ -44,7 +43,7 @@ sub begin {
     _set_env($effects->{env} ? {%$variables, %{$effects->{env}}} : $variables);
     CGI::initialize_globals() if $INC{'CGI.pm'};
     _set_switches($effects->{switches});
-    _set_found($effects->{found}) if $effects->{found};
+    _set_globals($effects->{found}) if $effects->{found};
     @INC = @{$effects->{inc}} if $effects->{inc};
 
     for my $name (keys %{$effects->{sig} // {}}) {
@@ -82,7 +81,7 @@ sub effects {
     if ($INC{'FindBin.pm'}) {
         FindBin::again();
         no strict 'refs';
-        $found{found} = {map { $_ => ${"FindBin::$_"} } @FOUND};
+        $found{found} = {map { ("FindBin::$_" => ${"FindBin::$_"}) } @FOUND};
     }
     return {map { $_ => $found{$_} } grep { defined $found{$_} } keys %found};
 }
@@ -100,9 +99,8 @@ sub restore_handlers {
     ## no critic (RequireLocalizedPunctuationVars)
     for my $name (keys %SIG) {
         next if !_differs($SIG{$name}, $first{sig}{$name});
-        if (defined $first{sig}{$name}) { $SIG{$name} = $first{sig}{$name} }
-        elsif ($name =~ /^__/) { delete $SIG{$name} }
-        else { $SIG{$name} = 'DEFAULT' }
+        if ($name =~ /^__/ && !defined $first{sig}{$name}) { delete $SIG{$name} }
+        else { $SIG{$name} = $first{sig}{$name} // 'DEFAULT' }
     }
     Howdah::XS::note_handlers();
     return;
@@ -128,11 +126,11 @@ sub _has_package {
 
 sub _differs { my ($one, $other) = @_; return ($one // '') ne ($other // '') }
 
-sub _set_found {
-    my $found = shift;
+sub _set_globals {
+    my $values = shift;
     no strict 'refs';
     no warnings 'once';
-    ${"FindBin::$_"} = $found->{$_} for @FOUND;
+    ${$_} = $values->{$_} for keys %$values;
     return;
 }
 
@@ -143,9 +141,7 @@ sub _set_switches {
         next if !$INC{$module};
         ${$_->[0]} = $_->[1] for @{$first_switches{$module} //= _first_switches($module)};
     }
-    return if !$wanted;
-    no strict 'refs';
-    ${$_} = $wanted->{$_} for keys %$wanted;
+    _set_globals($wanted) if $wanted;
     return;
 }
 
