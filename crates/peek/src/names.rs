@@ -16,6 +16,8 @@ use crate::stack::Picture;
 const MOST_NAMES: usize = 100_000;
 /// Bytes of an operation that are looked at.
 const OPERATION: usize = 64;
+/// The name of a sub that has none, or is gone.
+const UNKNOWN: &str = "(unknown)";
 /// Bytes of the head of an SV.
 const HEAD: usize = 24;
 /// Siblings among which the name of a called sub is looked for.
@@ -30,6 +32,13 @@ pub struct Frame {
     pub file: Arc<str>,
     /// Its line.
     pub line: u32,
+}
+
+impl Frame {
+    /// Its sub has a name.
+    pub(crate) fn is_known(&self) -> bool {
+        *self.sub != *UNKNOWN
+    }
 }
 
 /// The operation that runs.
@@ -122,7 +131,7 @@ impl Names {
         if let Some(known) = self.subs.get(&key) {
             return known.clone();
         }
-        let name: Arc<str> = self.read_sub(body, &layout).unwrap_or_else(|| "(unknown)".into()).into();
+        let Some(name) = self.read_sub(body, &layout).map(Arc::<str>::from) else { return UNKNOWN.into() };
         self.subs.insert(key, name.clone());
         name
     }

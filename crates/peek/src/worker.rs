@@ -15,6 +15,8 @@ use crate::stack::{Camera, Picture};
 
 /// Bytes of a request that are looked at: method and target stand in front.
 const REQUEST: u64 = 8 * 1024;
+/// Pictures before one will do in which a sub has no name.
+const PICTURES: usize = 3;
 /// The sub within which requests are served; around it is whoever has loaded the application.
 const LOOP: &str = "Howdah::Worker::run";
 /// Howdah's own subs, with which a stack begins before and after that.
@@ -88,8 +90,7 @@ impl Worker {
     /// The kernel's: it is gone, or not ours to look at.
     pub fn look(&mut self) -> io::Result<Option<Glimpse>> {
         let state = self.watch.look()?;
-        let Some(picture) = self.camera.take()? else { return Ok(None) };
-        let Some(mut frames) = self.names.frames(&picture) else { return Ok(None) };
+        let Some((picture, mut frames)) = self.picture()? else { return Ok(None) };
         if let Some(at) = frames.iter().rposition(|frame| *frame.sub == *LOOP) {
             frames.truncate(at);
         }
@@ -101,6 +102,21 @@ impl Worker {
         let (request, since) = if busy { self.request(&picture) } else { (None, 0) };
         let doing = self.doing(state, &picture, busy || !frames.is_empty());
         Ok(Some(Glimpse { doing, request, since, frames, exact: picture.exact }))
+    }
+
+    /// A picture and its frames. A closure may be gone before its name is read; then the next picture has another.
+    fn picture(&mut self) -> io::Result<Option<(Picture, Vec<Frame>)>> {
+        let mut best = None;
+        for _ in 0..PICTURES {
+            let Some(picture) = self.camera.take()? else { continue };
+            let Some(frames) = self.names.frames(&picture) else { continue };
+            let known = frames.iter().all(Frame::is_known);
+            best = Some((picture, frames));
+            if known {
+                break;
+            }
+        }
+        Ok(best)
     }
 
     /// What a descriptor of the worker's is.
