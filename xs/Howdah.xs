@@ -135,6 +135,13 @@ track_leaks()
   CODE:
     hd_track_always();
 
+bool
+is_tracking()
+  CODE:
+    RETVAL = hd_is_tracking();
+  OUTPUT:
+    RETVAL
+
 SV *
 leaks()
   CODE:

@@ -29,7 +29,7 @@ void hd_hear(pTHX) {
     hd.asks = HD_LOAD64(hd.cell->asks);
     for (int inquiry = 0; inquiry < INQUIRIES; inquiry++) {
         U64 word = HD_LOAD64(hd.cell->asked[inquiry]);
-        if (word == heard[inquiry])
+        if (word == heard[inquiry] || word >> 32 > INQUIRY_SERIALS)
             continue;
         heard[inquiry] = word;
         obey(aTHX_ inquiry, word);

@@ -100,6 +100,7 @@ void hd_close_answer(Inquiry inquiry, U64 word, FILE *file);
 /* leaks.c */
 void hd_track(U64 word);
 void hd_track_always(void);
+bool hd_is_tracking(void);
 SV *hd_tell_leaks(pTHX);
 void hd_ask_leaks(U64 word);
 void hd_count_request(U32 route);

@@ -173,6 +173,8 @@ void hd_ask_leaks(U64 word) {
     hd_leaks.word = 0;
 }
 
+bool hd_is_tracking(void) { return hd_leaks.tracking; }
+
 /* In the zygote: its workers are to note from their first request on, for a report at their end. */
 void hd_track_always(void) {
     hd_leaks.always = true;

@@ -133,6 +133,12 @@ typedef uint64_t AtomicU64;
 #define ROUTE_NAME 48
 
 /*
+ Numbers of inquiries, which then begin again with 1. Few of all there could be: a word that somebody has written over does
+ not look like one.
+ */
+#define INQUIRY_SERIALS (1 << 20)
+
+/*
  Words for inquiries in a worker's cell.
  */
 #define INQUIRIES 7

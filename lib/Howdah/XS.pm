@@ -179,6 +179,10 @@ Serves requests until the worker is to leave. Dies when a signal handler dies be
 
 In the zygote: workers note from their first request on what is blessed.
 
+=item is_tracking()
+
+Whether this worker notes now what is blessed.
+
 =item leaks()
 
 What is left of that, as records that L<Howdah::Leaks> reads.

@@ -11,12 +11,12 @@ use Howdah::Test::Traffic;
 use JSON::PP qw(decode_json);
 use List::Util qw(sum0);
 use Test::More;
-use Time::HiRes qw(sleep);
 
 my $app = <<'APP';
 my @kept;
 sub {
     my $path = $_[0]{PATH_INFO};
+    return [200, [], [Howdah::XS::is_tracking() ? 'tracks' : 'waits']] if $path eq '/look';
     push @kept, bless [], 'Kept';
     exit 0             if $path eq '/exit';
     kill KILL => $$    if $path eq '/kill';
@@ -37,7 +37,7 @@ sub start {
 sub look {
     my ($server, @more) = @_;
     my $look = Howdah::Test::Traffic->begin('leaks', '--json', @more);
-    sleep 0.3;
+    $server->wait_until(sub { Howdah::Test::Traffic::ask($server, '/look')->{body} eq 'tracks' }) or die 'nobody looks';
     Howdah::Test::Traffic::ask($server, '/');
     return $look;
 }
@@ -48,7 +48,7 @@ sub kept {
 
 subtest 'workers that leave report before they do' => sub {
     for my $case (
-        ['a quota', ['--max-requests', 4], sub { Howdah::Test::Traffic::ask($_[1], '/') for 1 .. 20 }],
+        ['a quota', ['--max-requests', 500], sub { Howdah::Test::Traffic::ask($_[1], '/') for 1 .. 560 }],
         ['a reload', [], sub { Howdah::Test::Traffic::ask($_[1], '/'); $_[0]->ask('reload') }],
         [
             'an exit',

@@ -12,7 +12,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 use constant LONGEST => 60;
-use constant PARTS   => qw(header names queue fronts workers ring controls requests far reports responses extents);
+use constant PARTS => qw(header names queue fronts workers routes ring controls requests far reports responses extents);
 
 my $seed = $ENV{SCRIBBLE_SEED} // int time ^ $$;
 my $more = $ENV{SCRIBBLE_TIMES} // 1;              # so many times as many rounds

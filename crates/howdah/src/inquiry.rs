@@ -15,7 +15,7 @@ use std::time::Duration;
 use howdah_front::WorkerAnswer;
 use howdah_supervisor::{Handle, WorkerInfo};
 use howdah_sys::{Pid, futex_wake};
-use howdah_wire::{Inquiry, Segment, WorkerPhase, inquiry_serial, inquiry_word};
+use howdah_wire::{INQUIRY_SERIALS, Inquiry, Segment, WorkerPhase, inquiry_serial, inquiry_word};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// How often to look who is still there.
@@ -117,7 +117,7 @@ impl Takers {
         if self.list.iter().any(|taker| taker.inquiry == inquiry as u32) {
             return Err("another such command is under way: wait for its end, or end it".to_owned());
         }
-        self.serial = self.serial.wrapping_add(1).max(1);
+        self.serial = self.serial % INQUIRY_SERIALS + 1;
         self.list.push(Taker { inquiry: inquiry as u32, serial: self.serial, awaited, inbox });
         Ok(self.serial)
     }
@@ -271,4 +271,55 @@ pub(crate) fn read_sealed(file: &File, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).map_err(|_| refused("it is too long"))?];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn answer(worker: u16, inquiry: u32, serial: u32) -> WorkerAnswer {
+        WorkerAnswer { worker, inquiry, word: inquiry_word(serial, 7), text: Vec::new(), file: None }
+    }
+
+    #[test]
+    fn an_answer_counts_once_and_only_from_whom_it_was_asked() {
+        let mut takers = Takers::default();
+        let (inbox, mut answers) = unbounded_channel();
+        let serial = takers.enter(Inquiry::Heap, vec![1, 2], inbox.clone()).unwrap();
+        assert!(takers.enter(Inquiry::Heap, vec![3], inbox.clone()).is_err(), "one at a time");
+        let other = takers.enter(Inquiry::Leaks, vec![3], inbox).unwrap();
+        let cases = [
+            (1, Inquiry::Heap as u32, serial, true),
+            (1, Inquiry::Heap as u32, serial, false),
+            (2, Inquiry::Heap as u32, other, false),
+            (3, Inquiry::Heap as u32, serial, false),
+            (2, u32::MAX, serial, false),
+            (2, Inquiry::Heap as u32, serial, true),
+            (3, Inquiry::Leaks as u32, other, true),
+        ];
+        for (worker, inquiry, serial, counts) in cases {
+            takers.pass(answer(worker, inquiry, serial));
+            assert_eq!(answers.try_recv().is_ok(), counts, "worker {worker}, inquiry {inquiry}, {serial}");
+        }
+    }
+
+    #[test]
+    fn only_sealed_memory_is_read_and_no_more_than_may_be() {
+        let mut plain = tempfile::tempfile().unwrap();
+        plain.write_all(b"words").unwrap();
+        assert!(read_sealed(&plain, 100).unwrap_err().to_string().contains("no sealed memory"));
+        let growing = File::from(howdah_sys::memfd(c"answer", 5).unwrap());
+        assert!(read_sealed(&growing, 100).is_err(), "it may still change");
+        rustix::fs::fcntl_add_seals(&growing, rustix::fs::SealFlags::WRITE).unwrap_err();
+        let sealed =
+            File::from(rustix::fs::memfd_create("a", rustix::fs::MemfdFlags::ALLOW_SEALING).unwrap());
+        (&sealed).write_all(b"words").unwrap();
+        let seals =
+            rustix::fs::SealFlags::SHRINK | rustix::fs::SealFlags::GROW | rustix::fs::SealFlags::WRITE;
+        rustix::fs::fcntl_add_seals(&sealed, seals).unwrap();
+        assert_eq!(read_sealed(&sealed, 5).unwrap(), b"words");
+        assert!(read_sealed(&sealed, 4).unwrap_err().to_string().contains("too long"));
+    }
 }

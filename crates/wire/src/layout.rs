@@ -128,6 +128,10 @@ pub const ROUTES: usize = 64;
 /// Bytes of a route's name.
 pub const ROUTE_NAME: usize = 48;
 
+/// Numbers of inquiries, which then begin again with 1. Few of all there could be: a word that somebody has written over does
+/// not look like one.
+pub const INQUIRY_SERIALS: u32 = 1 << 20;
+
 /// Words for inquiries in a worker's cell.
 pub const INQUIRIES: usize = 7;
 

@@ -11,14 +11,14 @@ no warnings 'portable';    # this is for 64 bits
 
 # The header's first words, see xs/wire.h.
 use constant HEADER =>
-    qw(magic total fronts workers slots ring fronts_at workers_at ring_at controls_at slots_at extents_at);
+    qw(magic total fronts workers slots ring fronts_at workers_at routes_at ring_at controls_at slots_at extents_at);
 
 # Sizes of a slot and its parts, and how much of each part is in use by small requests.
 use constant {STRIDE => 736 * 1024, REPORT_AT => 222 * 1024, RING_AT => 224 * 1024, NEAR => 6 * 1024, USED => 1024};
 use constant {CONTROL => 128, EXTENT => 1 << 20, PAGE => 4096};
 
 # Where the queue's cells and the names of variables stand in the header.
-use constant {NAMES_AT => 80, NAMES => 1024, QUEUE_AT => 1152, QUEUE => 512};
+use constant {NAMES_AT => 88, NAMES => 1024, QUEUE_AT => 1152, QUEUE => 512};
 
 my %geometry;    # as it was before anybody misused it
 
@@ -26,7 +26,7 @@ sub new {
     my $class = shift;
     open my $memory, '+<:unix', '/proc/self/mem' or die "no memory of my own: $!";
     my $self = bless {memory => $memory, base => _base()}, $class;
-    @geometry{(HEADER)} = unpack 'Q2 L4 Q6', $self->bytes(0, 80) if !%geometry;
+    @geometry{(HEADER)} = unpack 'Q2 L4 Q7', $self->bytes(0, 88) if !%geometry;
     return $self;
 }
 
@@ -72,6 +72,7 @@ sub region {
         queue     => [QUEUE_AT, QUEUE],
         fronts    => [$geometry{fronts_at}, PAGE],
         workers   => [$geometry{workers_at}, 8 * CONTROL],
+        routes    => [$geometry{routes_at}, PAGE],
         ring      => [$geometry{ring_at} + 8 * $self->_head, 8 * 16],
         controls  => [$self->control($slot // 0), CONTROL],
         requests  => [$at + REPORT_AT - NEAR, USED],
