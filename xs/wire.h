@@ -22,9 +22,9 @@ typedef uint64_t AtomicU64;
 #define REPORT_MOST 64
 
 /*
- Fields that the table holds: the codec's default of 128, and CONTENT_LENGTH.
+ Fields that the table holds: the codec's default of 128, CONTENT_LENGTH, X-Request-Id, and what TLS has settled.
  */
-#define MAX_FIELDS 136
+#define MAX_FIELDS 152
 
 /*
  The first ticket. Not 0, so that a ring of zeros holds no ticket that anybody waits for.

@@ -28,7 +28,7 @@ subtest 'unknown options are refused with a suggestion' => sub {
     my @cases = (
         [['--wokers', 3], qr/'--workers'/],
         [['--max-request', 3], qr/'--max-requests'/],
-        [['--tls-cert-file', 'x'], qr/TLS is not served/],
+        [['--enable-ssl'], qr/name the files of certificate and key: --tls-cert FILE/],
         [['check', '--wokers', 3], qr/'--workers'/],
     );
     for my $case (@cases) {
@@ -54,7 +54,7 @@ subtest 'a variable that sets nothing is told, with what was meant' => sub {
     my @cases = (
         [HOWDAH_WROKERS     => 'did you mean HOWDAH_WORKERS?'],
         [HOWDAH_MAX_WORKERS => 'write HOWDAH_WORKERS'],
-        [HOWDAH_SSL_CERT    => 'TLS is not served; let a proxy in front of Howdah speak it'],
+        [HOWDAH_ENABLE_SSL  => 'name the files of certificate and key: --tls-cert FILE --tls-key FILE'],
         [HOWDAH_MOOD        => 'it sets nothing; howdah --help lists the options, each of which has a variable'],
     );
     for my $case (@cases) {

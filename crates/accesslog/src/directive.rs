@@ -60,6 +60,8 @@ impl Directive<'_> {
                 Field::Cookie(need, self.wanted()?.as_bytes().into())
             }
             "i" | "o" | "e" | "^ti" | "^to" => self.value(plack, needs)?,
+            // Of all that Apache's modules have there, mod_ssl's.
+            "x" if self.argument.is_some_and(|name| name.starts_with("SSL_")) => self.value(plack, needs)?,
             name => return Err(unknown(name)),
         })
     }
@@ -71,6 +73,7 @@ impl Directive<'_> {
             "o" => Source::ResponseHeader,
             "^ti" => Source::RequestTrailer,
             "^to" => Source::ResponseTrailer,
+            "x" => Source::Tls,
             _ => Source::Environment,
         };
         let need = needs.add(source, name.as_bytes());

@@ -78,7 +78,7 @@ impl Kept {
 /// What stands between fields of one name; none where the first alone counts.
 fn separator(source: Source, name: &[u8], first_only: bool) -> Option<&'static [u8]> {
     match source {
-        Source::Environment | Source::ResponseTrailer => None,
+        Source::Environment | Source::Tls | Source::ResponseTrailer => None,
         Source::ResponseHeader if first_only || !name.eq_ignore_ascii_case(b"set-cookie") => None,
         Source::RequestHeader if name.eq_ignore_ascii_case(b"cookie") => Some(b"; "),
         _ => Some(b", "),

@@ -13,13 +13,15 @@ pub enum Source {
     ResponseTrailer,
     /// A variable of the application's environment, as the application left it: `%{X}e`, and REMOTE_USER for `%u`.
     Environment,
+    /// What TLS has settled, under mod_ssl's names: `%{SSL_X}x`.
+    Tls,
 }
 
 impl Source {
     /// Names of fields are compared without regard to case (RFC 9110 5.1), those of variables are not.
     pub(crate) fn same_name(self, left: &[u8], right: &[u8]) -> bool {
         match self {
-            Self::Environment => left == right,
+            Self::Environment | Self::Tls => left == right,
             _ => left.eq_ignore_ascii_case(right),
         }
     }

@@ -47,6 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         let front = Front::start(Setup {
             stock: Arc::new(Stock::new(&config)),
+            tls: None,
             config,
             pools: vec![pool],
             index: 0,

@@ -17,6 +17,7 @@ use rustix::net::{SocketAddrAny, SocketFlags};
 
 use crate::capacity::{Capacity, Kind, Permit};
 use crate::doors::Doors;
+use crate::gate::Gate;
 use crate::h1;
 use crate::listen::Listener;
 use crate::repeated::Repeated;
@@ -44,6 +45,8 @@ enum Turn {
     Full,
     /// The system has no descriptor or no memory.
     Refused,
+    /// As many clients are at the gate as may be.
+    Shaking,
 }
 
 /// What accept loops need of their thread.
@@ -52,6 +55,8 @@ pub(crate) struct Entrance {
     pub(crate) doors: &'static Doors,
     pub(crate) room: &'static Room,
     pub(crate) server: &'static h1::Server,
+    /// For TLS.
+    pub(crate) gate: Option<&'static Gate>,
 }
 
 impl Entrance {
@@ -100,6 +105,9 @@ impl Entrance {
 
     async fn accept_some(self, listener: &Listener) -> Turn {
         for _ in 0..TURN {
+            if self.gate_of(listener).is_some_and(Gate::is_full) {
+                return if has_somebody(listener) { Turn::Shaking } else { Turn::Empty };
+            }
             let Some(permit) = self.room.capacity.enter(kind_of(listener)) else {
                 if !has_somebody(listener) {
                     return Turn::Empty;
@@ -129,6 +137,17 @@ impl Entrance {
 
     /// Until there may be room: a client's place, or the system's means.
     async fn pause(self, kind: Kind, turn: Turn) {
+        if turn == Turn::Shaking {
+            let freed = self.gate.map(|gate| gate.freed.notified());
+            return drop(
+                tokio::time::timeout(REST, async {
+                    if let Some(freed) = freed {
+                        freed.await
+                    }
+                })
+                .await,
+            );
+        }
         let capacity = self.room.capacity;
         tell(capacity, kind, turn);
         let freed = capacity.freed();
@@ -144,8 +163,16 @@ impl Entrance {
     fn start(self, listener: &Listener, socket: OwnedFd, address: Option<SocketAddrAny>, permit: Permit) {
         let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
         let client = client(listener, peer, &self.server.config.trusted_proxies);
-        let transport = Transport::Plain(Socket::Fresh(socket));
-        tokio::task::spawn_local(h1::serve(self.server, transport, client, permit));
+        let socket = Socket::Fresh(socket);
+        if let Some(gate) = self.gate_of(listener) {
+            tokio::task::spawn_local(gate.pass(self.server, socket, client, permit));
+        } else {
+            tokio::task::spawn_local(h1::serve(self.server, Transport::Plain(socket), client, permit));
+        }
+    }
+
+    fn gate_of(self, listener: &Listener) -> Option<&'static Gate> {
+        self.gate.filter(|_| listener.origin.tls)
     }
 }
 
@@ -159,6 +186,7 @@ fn client(listener: &Listener, peer: Option<SocketAddr>, trust: &Trust) -> Clien
         secure: false,
         server_port: None,
         trusted: !listener.origin.pages_only && trust.holds(address),
+        tls: None,
     }
 }
 

@@ -30,11 +30,15 @@ pub struct ListenOptions {
     pub mode: Option<u32>,
     /// Nothing is answered but the front's own pages, and those to whoever can reach it.
     pub pages_only: bool,
+    /// TLS is spoken.
+    pub tls: bool,
+    /// Nothing is answered but that the same is there by TLS, at this port.
+    pub redirect: Option<u16>,
 }
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { backlog: 1024, mode: None, pages_only: false }
+        Self { backlog: 1024, mode: None, pages_only: false, tls: false, redirect: None }
     }
 }
 

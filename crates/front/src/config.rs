@@ -13,6 +13,12 @@ pub struct Config {
     pub limits: Limits,
     /// From a connection's (or a request's) first byte to the end of its head; then 408.
     pub header_timeout: Duration,
+    /// For the handshake of TLS.
+    pub tls_handshake_timeout: Duration,
+    /// TLS handshakes under way at once, on each thread.
+    pub tls_handshakes: usize,
+    /// Seconds in Strict-Transport-Security, which responses over TLS get; none for no such field.
+    pub hsts: Option<u64>,
     /// How long an idle connection is kept for another request.
     pub keepalive_timeout: Duration,
     /// Persistent connections at all.
@@ -48,6 +54,9 @@ impl Default for Config {
         Self {
             limits: Limits::default(),
             header_timeout: Duration::from_secs(10),
+            tls_handshake_timeout: Duration::from_secs(10),
+            tls_handshakes: 512,
+            hsts: None,
             keepalive_timeout: Duration::from_secs(75),
             keepalive: true,
             keepalive_requests: 0,

@@ -4,6 +4,7 @@
 //! orders      the door: starts a front thread, gives it orders
 //! thread      puts everything together; wake-ups are batched around the event loop's sleep
 //! accept      lets clients in, and gives each connection its task
+//! gate        TLS handshakes, a few at a time
 //! h1          HTTP/1: bytes become requests, responses become bytes; one exchange at a time
 //! route       whose request it is
 //! pages       handler: status, metrics and health, answered by the server itself; who may see them
@@ -33,6 +34,7 @@ mod sample;
 mod orders;
 mod thread;
 mod accept;
+mod gate;
 mod h1;
 mod route;
 mod pages;

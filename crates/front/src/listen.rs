@@ -40,6 +40,17 @@ pub(crate) struct Origin {
     pub(crate) path: Option<PathBuf>,
     /// Has nothing but the front's own pages.
     pub(crate) pages_only: bool,
+    /// TLS is spoken.
+    pub(crate) tls: bool,
+    /// Nothing is answered but that the same is there by TLS, at this port.
+    pub(crate) redirect: Option<u16>,
+}
+
+impl Origin {
+    /// Of an ordinary listener on TCP.
+    pub(crate) fn of(name: String, port: String) -> Self {
+        Self { name, port, path: None, pages_only: false, tls: false, redirect: None }
+    }
 }
 
 /// A bound socket.
@@ -79,7 +90,7 @@ impl Listener {
                 Self::bind_tcp(first, backlog)?
             }
         };
-        Ok(bound.with_pages_only(options.pages_only))
+        Ok(bound.with(options))
     }
 
     /// Takes over a socket that somebody else has bound, who may have made it listen with another backlog.
@@ -88,14 +99,14 @@ impl Listener {
     /// When the descriptor is no stream socket with a local address.
     pub fn adopt(socket: OwnedFd, options: &ListenOptions) -> Result<Self, ListenError> {
         SockRef::from(&socket).listen(options.backlog.into()).map_err(not_ours)?;
-        Self::inherit(socket, options.pages_only)
+        Self::inherit(socket, options)
     }
 
     /// Takes over a socket that listens already as it should.
     ///
     /// # Errors
     /// As [`Listener::adopt`].
-    pub fn inherit(socket: OwnedFd, pages_only: bool) -> Result<Self, ListenError> {
+    pub fn inherit(socket: OwnedFd, options: &ListenOptions) -> Result<Self, ListenError> {
         let socket = Socket::from(socket);
         socket.set_nonblocking(true).map_err(not_ours)?;
         let local = socket.local_addr().map_err(not_ours)?;
@@ -110,13 +121,21 @@ impl Listener {
                 ),
             },
         };
-        Ok(adopted.with_pages_only(pages_only))
+        Ok(adopted.with(options))
     }
 
-    fn with_pages_only(self, pages_only: bool) -> Self {
+    fn with(mut self, options: &ListenOptions) -> Self {
+        let ListenOptions { pages_only, tls, redirect, .. } = *options;
         let Origin { name, port, path, .. } = &*self.origin;
-        let (name, port, path) = (name.clone(), port.clone(), path.clone());
-        Self { origin: Arc::new(Origin { name, port, path, pages_only }), ..self }
+        let (name, mut port, path) = (name.clone(), port.clone(), path.clone());
+        if tls {
+            self.url = self.url.replacen("http:", "https:", 1);
+            if path.is_some() {
+                // Where such a proxy most likely listens.
+                "443".clone_into(&mut port);
+            }
+        }
+        Self { origin: Arc::new(Origin { name, port, path, pages_only, tls, redirect }), ..self }
     }
 
     /// Another handle to the same socket, for another front thread.
@@ -126,6 +145,19 @@ impl Listener {
     pub fn share(&self) -> std::io::Result<Self> {
         let (origin, url, reach) = (Arc::clone(&self.origin), self.url.clone(), self.reach.clone());
         Ok(Self { socket: self.socket.try_clone()?, origin, file: self.file, url, reach })
+    }
+
+    /// The port, where TLS is spoken on TCP.
+    #[must_use]
+    pub fn tls_port(&self) -> Option<u16> {
+        let Origin { tls, path, port, .. } = &*self.origin;
+        if *tls && path.is_none() { port.parse().ok() } else { None }
+    }
+
+    /// Whether it only sends clients elsewhere.
+    #[must_use]
+    pub fn redirects(&self) -> bool {
+        self.origin.redirect.is_some()
     }
 
     /// For people: the URL, and what is really listened on where that is more.
@@ -196,7 +228,7 @@ impl Listener {
         let name = if wildcard.is_some() { host_name() } else { address.ip().to_string() };
         let near = wildcard.map_or(address, |(loopback, _)| SocketAddr::new(loopback, port));
         let reach = wildcard.map(|(_, every)| format!("{every}, {address}"));
-        let origin = Arc::new(Origin { name, port: port.to_string(), path: None, pages_only: false });
+        let origin = Arc::new(Origin::of(name, port.to_string()));
         Self { socket, origin, file: None, url: format!("http://{near}"), reach }
     }
 
@@ -248,7 +280,7 @@ impl Listener {
         let url = format!("unix:{}", path.display());
         // PSGI wants a port that is not empty; the proxy in front of a Unix socket most likely listens on 80.
         let (name, port) = ("localhost".to_owned(), "80".to_owned());
-        let origin = Origin { name, port, path: Some(path), pages_only: false };
+        let origin = Origin { path: Some(path), ..Origin::of(name, port) };
         Self { socket, origin: Arc::new(origin), file, url, reach: None }
     }
 }
@@ -333,7 +365,8 @@ mod tests {
         let name = format!("howdah-test-{}", std::process::id());
         let address = Address::Abstract(name.clone());
         let listener = bind(&address).unwrap();
-        let adopted = Listener::inherit(listener.socket().try_clone().unwrap(), false).unwrap();
+        let adopted =
+            Listener::inherit(listener.socket().try_clone().unwrap(), &ListenOptions::default()).unwrap();
         for listener in [&listener, &adopted] {
             assert_eq!((listener.shown(), listener.path()), (address.to_string(), None));
         }
@@ -363,7 +396,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         for (name, options) in [
             ("a", ListenOptions { mode: Some(0o600), ..ListenOptions::default() }),
-            ("b", ListenOptions { mode: Some(0o666), pages_only: true, backlog: 1 }),
+            (
+                "b",
+                ListenOptions { mode: Some(0o666), pages_only: true, backlog: 1, ..ListenOptions::default() },
+            ),
         ] {
             let path = directory.path().join(name);
             let bound = Listener::bind(&Address::Unix(path.clone()), &options).unwrap();
@@ -383,7 +419,7 @@ mod tests {
         let bound = Listener::bind(&Address::Abstract(name.clone()), &options(2)).unwrap();
         let first: Vec<_> = (0..5).map_while(|_| connect().ok()).collect();
         assert_eq!(first.len(), 3);
-        Listener::inherit(bound.socket().try_clone().unwrap(), false).unwrap();
+        Listener::inherit(bound.socket().try_clone().unwrap(), &ListenOptions::default()).unwrap();
         assert!(connect().is_err(), "whoever inherits it leaves it as it is");
         Listener::adopt(bound.socket().try_clone().unwrap(), &options(3)).unwrap();
         assert!(connect().is_ok(), "whoever adopts it says how many");
@@ -446,7 +482,8 @@ mod tests {
                 (&adopted.origin.name, &adopted.url, adopted.path()),
                 (&name, &listener.url, path.as_deref())
             );
-            let local = Listener::inherit(handle(), true).unwrap();
+            let pages = ListenOptions { pages_only: true, ..ListenOptions::default() };
+            let local = Listener::inherit(handle(), &pages).unwrap();
             let kept = (&local.origin.name, local.origin.port.as_str(), &local.origin.path);
             assert_eq!((kept, local.origin.pages_only), ((&name, port, &path), true));
         }

@@ -41,6 +41,8 @@ fn client(told: &Told, host: Option<&[u8]>, proxy: &Client) -> Client {
         secure,
         server_port: told.server_port.or_else(|| port_of(host?)).or_else(by_scheme).or(proxy.server_port),
         trusted: false,
+        // That of the proxy says nothing of the client.
+        tls: None,
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use howdah_http1::Fields;
+use howdah_tls::Facts;
 
 use crate::listen::Origin;
 
@@ -15,12 +16,14 @@ pub(crate) struct Client {
     pub(crate) address: Box<str>,
     /// REMOTE_PORT.
     pub(crate) port: Box<str>,
-    /// TLS.
+    /// It asked by TLS, be it ours or that of a trusted proxy.
     pub(crate) secure: bool,
     /// SERVER_PORT, where that is not the listener's.
     pub(crate) server_port: Option<u16>,
     /// A proxy whose word counts.
     pub(crate) trusted: bool,
+    /// What TLS has settled with it; none without TLS.
+    pub(crate) tls: Option<Box<Facts>>,
 }
 
 /// A request that was read and checked.

@@ -37,12 +37,17 @@ pub(crate) fn copy(request: &Request<'_>, ids: &Ids) -> Option<(Box<[u8]>, Id)> 
         path.clear();
     }
     // The record and its table, and at most three times the target: as sent, decoded, and its query.
-    let mut area = vec![0; 4096 + 3 * request.length];
+    let mut area = vec![0; 4096 + 3 * request.length + room_for_tls(request)];
     let id = ids.choose(request.fields.clone(), &mut room);
     Complete { request, body: &Body::Inline(b""), path: &path, id }.write(&mut area).ok()?;
     let used = RequestReader::new(&area).used().len();
     area.truncate(used);
     Some((area.into(), Id::new(id)))
+}
+
+fn room_for_tls(request: &Request<'_>) -> usize {
+    let variables = request.client.tls.iter().flat_map(|tls| tls.variables());
+    variables.map(|(name, value)| name.len() + value.len()).sum()
 }
 
 impl Complete<'_> {
@@ -98,6 +103,9 @@ impl Complete<'_> {
         if let Some(path) = self.request.redirected {
             out.variable(b"REDIRECT_STATUS", b"200")?;
             out.variable(b"REDIRECT_URL", path)?;
+        }
+        for (name, value) in self.request.client.tls.iter().flat_map(|tls| tls.variables()) {
+            out.variable(name.as_bytes(), value.as_bytes())?;
         }
         if self.id.is_empty() { Ok(()) } else { out.variable(request_id::VARIABLE, self.id).map(drop) }
     }

@@ -11,12 +11,12 @@ use howdah_wire::RequestReader;
 use crate::app::{Job, Pool};
 use crate::exchange::Exchange;
 use crate::fault::Fault;
-use crate::pages::{Found, OwnPages, PageJob};
+use crate::pages::{Found, OwnPages, PageJob, redirect};
 use crate::record::{Account, Identity};
 use crate::request::Request;
 use crate::request_id::Ids;
 use crate::request_record::{self, Body};
-use crate::response::Event;
+use crate::response::{Event, Response};
 
 /// The handlers of a front thread.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub(crate) struct Router {
 pub(crate) enum Target {
     App(&'static Pool),
     Page(Found),
+    /// To the same by TLS, at this port.
+    Redirect(u16),
 }
 
 /// A handler that has a request.
@@ -46,6 +48,8 @@ pub(crate) enum Handling {
     Nobody,
     App(Job),
     Page(PageJob),
+    /// An answer that needs nobody; none once it was taken.
+    Ready(Option<Box<Response>>),
 }
 
 impl Router {
@@ -68,6 +72,9 @@ impl Router {
 
     /// Who answers this request.
     pub(crate) fn target(&self, request: &Request<'_>) -> Target {
+        if let Some(port) = request.client.origin.redirect {
+            return Target::Redirect(port);
+        }
         match self.pages.as_ref().and_then(|pages| pages.find(request)) {
             Some(found) => Target::Page(found),
             None => Target::App(self.pool(request)),
@@ -103,6 +110,10 @@ impl Router {
                 let page = self.pages.as_ref().map(|pages| pages.ask(found, request));
                 Ok(page.map_or(Handling::Nobody, Handling::Page))
             }
+            Target::Redirect(port) => {
+                self.set_aside(&mut exchange.account, request);
+                Ok(Handling::Ready(Some(Box::new(redirect(request, port)))))
+            }
             Target::App(pool) => match pool.queue(exchange, request, body) {
                 Ok(slot) => Ok(Handling::App(Job::new(pool, slot))),
                 Err(fault) => {
@@ -128,6 +139,10 @@ impl Handling {
         match self {
             Self::App(job) => job.poll(exchange, context),
             Self::Page(job) => job.poll(context).map(Event::Response),
+            Self::Ready(answer) => Poll::Ready(match answer.take() {
+                Some(answer) => Event::Response(*answer),
+                None => Event::Fault(Fault::NoResponse),
+            }),
             Self::Nobody => Poll::Ready(Event::Fault(Fault::NoResponse)),
         }
     }
@@ -265,6 +280,7 @@ mod tests {
             ] {
                 let found = match target(&world, line) {
                     Target::Page(_) => "page",
+                    Target::Redirect(_) => "elsewhere",
                     Target::App(pool) => pool.setup.mount.as_deref().unwrap_or("first"),
                 };
                 assert_eq!(found, expected, "{line}");

@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::doors::Doors;
 use crate::exchange::Desks;
+use crate::gate::Gate;
 use crate::h1;
 use crate::listen::Listener;
 use crate::outflow::{Holding, Stock};
@@ -60,6 +61,8 @@ pub struct Setup {
     pub capacity: &'static Capacity,
     /// What responses hold for slow clients; one for all threads.
     pub stock: Arc<Stock>,
+    /// For listeners that speak TLS; one for all threads.
+    pub tls: Option<Arc<howdah_tls::Acceptor>>,
 }
 
 /// See the module.
@@ -117,9 +120,10 @@ impl Thread {
         let no_pool = || io::Error::new(io::ErrorKind::InvalidInput, "a front thread has no application");
         let router = Router::new(setup.local, &pools, ids).ok_or_else(no_pool)?;
         let holding = forever(Holding::new(Arc::clone(&config), clock, setup.stock, room));
+        let gate = setup.tls.map(|acceptor| &*forever(Gate::new(acceptor, config.tls_handshakes)));
         let scratch = RefCell::default();
         let server = h1::Server { config, clock, timers, doors, records, holding, router, scratch };
-        let entrance = Entrance { doors, room, server: forever(server) };
+        let entrance = Entrance { doors, room, server: forever(server), gate };
         Ok(Self { pools, clock, timers, desks, records, entrance })
     }
 

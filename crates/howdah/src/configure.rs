@@ -27,6 +27,9 @@ impl Serve {
                 ..front::Limits::default()
             },
             header_timeout: off_is_zero(limits.header_timeout),
+            tls_handshake_timeout: off_is_zero(self.tls.tls_handshake_timeout),
+            tls_handshakes: self.tls.tls_handshakes as usize,
+            hsts: self.tls.hsts.map(|time| time.0.as_secs()),
             keepalive_timeout: off_is_zero(limits.keepalive_timeout),
             keepalive: !limits.disable_keepalive && limits.keepalive_timeout.limit().is_some(),
             keepalive_requests: limits.keepalive_requests,
@@ -46,18 +49,28 @@ impl Serve {
 
     /// Where the front listens for requests, and how.
     pub(crate) fn listeners(&self) -> Vec<(Address, ListenOptions)> {
-        self.listen.listeners().iter().map(|named| self.listener(named, false)).collect()
+        let all = self.listen.secured(self.tls.is_on());
+        all.iter().map(|(named, tls)| self.listener(named, false, *tls)).collect()
+    }
+
+    /// Where it listens for those that are to come by TLS, at this port.
+    pub(crate) fn redirects(&self, port: u16) -> Vec<(Address, ListenOptions)> {
+        let listener = |named| {
+            let (address, how) = self.listener(named, false, false);
+            (address, ListenOptions { redirect: Some(port), ..how })
+        };
+        self.tls.redirects().map(listener).collect()
     }
 
     /// The same for the server's own pages.
     pub(crate) fn pages(&self) -> Vec<(Address, ListenOptions)> {
-        self.status.listeners().map(|named| self.listener(named, true)).collect()
+        self.status.listeners().map(|named| self.listener(named, true, named.tls)).collect()
     }
 
-    fn listener(&self, named: &Named, pages_only: bool) -> (Address, ListenOptions) {
+    fn listener(&self, named: &Named, pages_only: bool, tls: bool) -> (Address, ListenOptions) {
         let mode = named.mode.or(self.listen.socket_mode).map(|mode| mode.0);
         let backlog = named.backlog.unwrap_or(self.listen.backlog);
-        (named.address.clone(), ListenOptions { backlog, mode, pages_only })
+        (named.address.clone(), ListenOptions { backlog, mode, pages_only, tls, redirect: None })
     }
 
     /// Settings of an application's supervisor.

@@ -12,6 +12,7 @@ use howdah_sys::confine::{Files, Kept, keep_capabilities, no_new_privileges, ref
 
 use crate::endpoints::Endpoints;
 use crate::options::Serve;
+use crate::tls;
 
 /// Gives up what a front does not need. Never fails: the log tells what could not be had.
 pub(crate) fn confine(options: &Serve, endpoints: &Endpoints) {
@@ -82,6 +83,7 @@ fn readable(options: &Serve) -> Vec<PathBuf> {
     };
     paths.extend(["TZDIR", "TZ"].into_iter().filter_map(named).filter(|path| path.is_absolute()));
     paths.extend(own_program());
+    paths.extend(tls::directories(options));
     paths
 }
 

@@ -48,13 +48,13 @@ impl Endpoints {
     fn make(options: &Serve) -> anyhow::Result<Self> {
         let inherited = howdah_sys::activation::inherited_listeners()?;
         let ours = inherited.is_empty();
-        let listeners = if ours {
+        let mut listeners = if ours {
             bind(&options.listeners())?
         } else {
-            let how = ListenOptions { backlog: options.listen.backlog, ..ListenOptions::default() };
-            let adopt = |given: Inherited| Listener::adopt(given.socket, &how);
+            let adopt = |given: Inherited| Listener::adopt(given.socket, &adopted(options));
             inherited.into_iter().map(adopt).collect::<Result<_, _>>()?
         };
+        listeners.extend(bind(&options.redirects(tls_port(&listeners)))?);
         // Server::Starter lets the next generation start while this one serves.
         let relieves = is_under_starter();
         let pages = pages(options, relieves)?;
@@ -69,8 +69,17 @@ impl Endpoints {
         let mut sockets = std::mem::take(&mut handover.listeners);
         // In the order of `sockets`.
         let others = sockets.len().saturating_sub(options.pages().len());
-        let pages = inherit(sockets.split_off(others), true)?;
-        let listeners = inherit(sockets, false)?;
+        let pages = inherit(sockets.split_off(others), options.pages())?;
+        let main = sockets.len().saturating_sub(options.redirects(0).len());
+        let redirects = sockets.split_off(main);
+        let how = if handover.ours { options.listeners() } else { Vec::new() };
+        let how = how.into_iter().map(|(_, how)| how).chain(std::iter::repeat(adopted(options)));
+        let mut listeners = sockets
+            .into_iter()
+            .zip(how)
+            .map(|(socket, how)| Listener::inherit(socket, &how))
+            .collect::<Result<Vec<_>, _>>()?;
+        listeners.extend(inherit(redirects, options.redirects(tls_port(&listeners)))?);
         let control = handover
             .control
             .take()
@@ -192,7 +201,18 @@ fn pages(options: &Serve, under_starter: bool) -> anyhow::Result<Vec<Listener>> 
 }
 
 /// The older process has bound them as its options, which are ours, say.
-fn inherit(sockets: Vec<OwnedFd>, pages_only: bool) -> anyhow::Result<Vec<Listener>> {
-    let inherit = |socket| Listener::inherit(socket, pages_only);
-    Ok(sockets.into_iter().map(inherit).collect::<Result<_, _>>()?)
+fn inherit(sockets: Vec<OwnedFd>, how: Vec<(Address, ListenOptions)>) -> anyhow::Result<Vec<Listener>> {
+    let inherit = |(socket, (_, how)): (_, (_, ListenOptions))| Listener::inherit(socket, &how);
+    Ok(sockets.into_iter().zip(how).map(inherit).collect::<Result<_, _>>()?)
+}
+
+/// How to listen on what another program has bound. With certificates all of it on TCP speaks TLS.
+fn adopted(options: &Serve) -> ListenOptions {
+    let tls = options.tls.is_on();
+    ListenOptions { backlog: options.listen.backlog, tls, ..ListenOptions::default() }
+}
+
+/// Where clients are sent that come without TLS.
+fn tls_port(listeners: &[Listener]) -> u16 {
+    listeners.iter().find_map(Listener::tls_port).unwrap_or(443)
 }

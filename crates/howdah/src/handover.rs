@@ -12,6 +12,8 @@ use howdah_sys::activation::UPGRADE;
 use howdah_sys::process::adopt_fd;
 use serde::{Deserialize, Serialize};
 
+use crate::tls;
+
 /// Time for the old process to answer; it has nothing else to do then.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -28,6 +30,9 @@ pub(crate) struct HandedOver {
     pub(crate) control: Option<RawFd>,
     /// The files of Unix sockets are to be removed in the end.
     pub(crate) ours: bool,
+    /// Memory with the keys of TLS tickets.
+    #[serde(default)]
+    pub(crate) tickets: Option<RawFd>,
 }
 
 /// What the new process says to the old one, a line of JSON each.
@@ -55,6 +60,8 @@ pub(crate) struct Handover {
     pub(crate) control: Option<OwnedFd>,
     /// As in [`HandedOver`].
     pub(crate) ours: bool,
+    /// Keys of TLS tickets.
+    pub(crate) tickets: Vec<u8>,
 }
 
 impl Handover {
@@ -77,6 +84,7 @@ impl Handover {
             listeners: handed.listeners.into_iter().map(take).collect::<anyhow::Result<_>>()?,
             control: handed.control.map(take).transpose()?,
             ours: handed.ours,
+            tickets: handed.tickets.map(take).transpose()?.map(tls::handed).unwrap_or_default(),
         }))
     }
 

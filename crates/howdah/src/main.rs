@@ -3,6 +3,7 @@
 //! It is read from here down: a file uses those that stand below it.
 //!
 //!     serve       runs the server until its end
+//!     announce    says that requests are welcome, and where
 //!     parts       ties the front and the applications together
 //!     application one application: its shared memory, its supervisor and who watch its workers
 //!     processes   what it may start, and the launcher that does
@@ -33,6 +34,7 @@
 //!     perl        finds perl and Howdah's own Perl modules
 //!     access      the access log
 //!     status      knows the state of the server and makes the pages that show it
+//!     tls         certificates: loaded, read anew, handed over
 //!     log         the error log
 //!     reopening   a log that is opened anew
 //!     generate    man page and completions from the declarations of options
@@ -46,6 +48,7 @@
 )]
 
 mod serve;
+mod announce;
 mod parts;
 mod application;
 mod processes;
@@ -77,6 +80,7 @@ mod scripts;
 mod perl;
 mod access;
 mod status;
+mod tls;
 mod log;
 mod reopening;
 mod generate;

@@ -8,6 +8,7 @@ use crate::manager::Manager;
 use crate::pools::{Pool, Pools};
 use crate::protocol::Change;
 use crate::status::Observer;
+use crate::tls::Tls;
 
 /// The means to do it. Clones do the same.
 #[derive(Clone, Debug)]
@@ -16,6 +17,7 @@ pub(crate) struct Operations {
     pub(crate) pools: Pools,
     pub(crate) manager: Manager,
     pub(crate) observer: Observer,
+    pub(crate) tls: Option<Tls>,
 }
 
 impl Operations {
@@ -25,6 +27,7 @@ impl Operations {
     /// When one of them is not exchanged; the others are.
     pub(crate) async fn reload(&self, which: &[usize]) -> Result<String, String> {
         self.manager.reloading();
+        let certificates = self.reload_certificates().await;
         let all = self.pools.all();
         let mut reloads = JoinSet::new();
         for (&number, pool) in which.iter().filter_map(|number| Some((number, all.get(*number)?))) {
@@ -34,12 +37,21 @@ impl Operations {
         }
         let mut outcomes = reloads.join_all().await;
         outcomes.sort_by_key(|(number, _)| *number);
-        let failed = outcomes.iter().any(|(_, outcome)| outcome.is_err());
+        let failed = outcomes.iter().any(|(_, outcome)| outcome.is_err())
+            || certificates.as_ref().is_some_and(Result::is_err);
         let note = if failed { "; the last reload failed, see the log" } else { "" };
         self.manager.ready(&format!("{}{note}", self.summary().await));
         let told = outcomes.into_iter().map(|(number, outcome)| self.said(number, outcome));
-        let told = told.collect::<Vec<_>>().join("; ");
+        let certificates = certificates.map(|outcome| outcome.unwrap_or_else(|error| error));
+        let told = told.chain(certificates).collect::<Vec<_>>().join("; ");
         if failed { Err(told) } else { Ok(told) }
+    }
+
+    async fn reload_certificates(&self) -> Option<Result<String, String>> {
+        let tls = self.tls.clone()?;
+        // Files may be on a disk that is slow.
+        let outcome = tokio::task::spawn_blocking(move || tls.reload()).await;
+        Some(outcome.unwrap_or_else(|error| Err(error.to_string())))
     }
 
     fn said(&self, number: usize, outcome: Result<u32, ReloadError>) -> String {

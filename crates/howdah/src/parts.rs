@@ -15,6 +15,7 @@ use crate::application::{Application, Common};
 use crate::options::Serve;
 use crate::pools::{Pool, Pools};
 use crate::status::Observer;
+use crate::tls::Tls;
 
 /// Front threads and applications, ready to serve.
 pub(crate) struct Parts {
@@ -41,6 +42,7 @@ impl Parts {
         logs: &Commands,
         pages: &[Listener],
         errors: Errors,
+        tls: Option<&Tls>,
     ) -> anyhow::Result<Self> {
         let common = common(options, errors)?;
         let applications = Application::all(options, &common)?;
@@ -51,7 +53,7 @@ impl Parts {
         let capacity: &'static Capacity =
             Box::leak(Box::new(Capacity::new(options.limits.max_connections.map(|most| most as usize))));
         let (fronts, observer) =
-            start_threads(options, &common, &applications, access.as_ref(), pages, capacity)?;
+            start_threads(options, &common, &applications, access.as_ref(), pages, capacity, tls)?;
         let (pools, ends) = start_all(applications, sources, &fronts, &observer).await?;
         observer.serving();
         Ok(Self { fronts, pools, ends, access, observer, capacity })
@@ -96,15 +98,22 @@ fn start_threads(
     access: Option<&Access>,
     pages: &[Listener],
     capacity: &'static Capacity,
+    tls: Option<&Tls>,
 ) -> anyhow::Result<(Vec<Front>, Observer)> {
     let config = Arc::new(options.front()?);
     let stock = Arc::new(Stock::new(&config));
     let recorders: Vec<_> = common.eventfds.iter().map(|_| Recorder::new()).collect();
     let counters = recorders.iter().map(Recorder::counters).collect();
     let facts = applications.iter().map(Application::facts).collect();
-    let (observer, local) =
-        Observer::start(options, facts, counters, access.and_then(Access::lines), Arc::clone(&stock))
-            .context("cannot start the status thread")?;
+    let (observer, local) = Observer::start(
+        options,
+        facts,
+        counters,
+        access.and_then(Access::lines),
+        Arc::clone(&stock),
+        tls.cloned(),
+    )
+    .context("cannot start the status thread")?;
     let mut fronts = Vec::new();
     for (index, (eventfd, recorder)) in common.eventfds.iter().zip(recorders).enumerate() {
         let setup = Setup {
@@ -120,6 +129,7 @@ fn start_threads(
             local: local.clone(),
             capacity,
             stock: Arc::clone(&stock),
+            tls: tls.map(|tls| Arc::clone(&tls.acceptor)),
         };
         fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
     }

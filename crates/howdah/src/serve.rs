@@ -16,6 +16,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use crate::access::Access;
+use crate::announce::announce;
 use crate::confine::confine;
 use crate::control::server::{self, Desk, Order, Reply};
 use crate::descriptors;
@@ -26,12 +27,12 @@ use crate::log::{self, Intake};
 use crate::manager::Manager;
 use crate::operations::Operations;
 use crate::options::Serve;
-use crate::options::pools::Pool as Wanted;
 use crate::parts::{Ends, Parts};
 use crate::processes::{Processes, crowded};
 use crate::protocol::Change;
 use crate::reopening::Reopening;
 use crate::signals::{Signals, Wish};
+use crate::tls::Tls;
 use crate::upgrade::{Program, Successor, Upgrade};
 use crate::watch::Watch;
 
@@ -71,6 +72,9 @@ fn run_here(
     descriptors::raise_limit();
     survive_file_limit().context("cannot catch SIGXFSZ")?;
     let processes = Processes::prepare(options, &program)?;
+    // Keys may be root's alone.
+    let tickets = handover.as_ref().map(|handover| &*handover.tickets).unwrap_or_default();
+    let tls = Tls::load(options, tickets)?;
     let mut endpoints = Endpoints::obtain(options, handover.as_mut())?;
     if processes.launched {
         confine(options, &endpoints);
@@ -83,15 +87,15 @@ fn run_here(
     let outcome = main.block_on(async {
         let mut signals = Signals::new().context("cannot take signals")?;
         let parts = tokio::select! {
-            parts = Parts::start(options, sources, &logs, endpoints.early(), errors) => parts?,
+            parts = Parts::start(options, sources, &logs, endpoints.early(), errors, tls.as_ref()) => parts?,
             () = signals.stop() => bail!("stopped before the application was loaded"),
         };
         if let Some(handover) = handover {
             handover.take_over()?;
             endpoints.take(options)?;
         }
-        let upgrade = Upgrade::new(program, successor, options);
-        let server = Server::open(options, upgrade, parts, signals, endpoints).await?;
+        let upgrade = Upgrade::new(program, successor, options, tls.clone());
+        let server = Server::open(options, upgrade, parts, signals, endpoints, tls).await?;
         if let Some(daemon) = daemon.take() {
             // What has been said is for the terminal, which is let go of now.
             let _ = tokio::task::spawn_blocking(log::settle).await;
@@ -131,11 +135,13 @@ impl Server {
         parts: Parts,
         signals: Signals,
         endpoints: Endpoints,
+        tls: Option<Tls>,
     ) -> anyhow::Result<Self> {
         let Parts { fronts, pools, ends, access, observer, capacity } = parts;
         observer.listening(endpoints.listeners.iter().map(Listener::shown).collect());
         let manager = Manager::default();
-        let operations = Operations { pools, manager: manager.clone(), observer };
+        tls.as_ref().map_or(Ok(()), Tls::watch).context("cannot watch the certificates")?;
+        let operations = Operations { pools, manager: manager.clone(), observer, tls };
         let (orders, inbox) = unbounded_channel();
         let mut server = Self {
             fronts,
@@ -354,42 +360,5 @@ fn after(ended: Result<Result<Ended, JoinError>, JoinError>) -> ExitCode {
             tracing::error!("no process is left that could fork workers: giving up");
             ExitCode::FAILURE
         }
-    }
-}
-
-fn crew(pools: &[Wanted]) -> String {
-    let workers: u32 = pools.iter().map(|pool| pool.workers.count()).sum();
-    format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
-}
-
-/// Says that requests are welcome, where, and what to try next.
-fn announce(options: &Serve, endpoints: &Endpoints) {
-    let listeners = &endpoints.listeners;
-    let pools = options.pools();
-    let name = options.application();
-    // Without an application that has all that is mounted nowhere, there are only others.
-    let (first, others) = if options.has_first() { pools.split_at(1) } else { (&pools[..], &pools[..]) };
-    for listener in listeners {
-        let pid = std::process::id();
-        log::announce(&format!("serving {name} on {} with {} (pid {pid})", listener.shown(), crew(first)));
-    }
-    for pool in others {
-        let crew = crew(std::slice::from_ref(pool));
-        log::announce(&format!("serving {} at {} with {crew}", pool.application, pool.name));
-    }
-    let pages: Vec<String> = options.status.pages().into_iter().map(|place| place.path).collect();
-    for listener in &endpoints.pages {
-        log::announce(&format!("{} on {}", pages.join(" "), listener.shown()));
-    }
-    if let Some(first) = listeners.first() {
-        let request = match first.url.strip_prefix("unix:") {
-            Some(path) => match path.strip_prefix('@') {
-                Some(name) => format!("--abstract-unix-socket {name} http://localhost/"),
-                None => format!("--unix-socket {path} http://localhost/"),
-            },
-            None => format!("{}/", first.url),
-        };
-        let pid = std::process::id();
-        log::announce(&format!("try  curl {request}   stop with Ctrl-C, reload with kill -HUP {pid}"));
     }
 }

@@ -29,6 +29,7 @@ use tokio::task::JoinHandle;
 use crate::endpoints::{Endpoints, is_under_starter};
 use crate::handover::{GO, HandedOver, Progress};
 use crate::options::Serve;
+use crate::tls::Tls;
 
 /// Time for the new process to begin serving when it is ready and has been told to.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -91,6 +92,7 @@ pub(crate) struct Upgrade {
     program: Program,
     job: Job,
     obstacle: Option<&'static str>,
+    tls: Option<Tls>,
     /// Time for a new process to become ready; none for any.
     patience: Option<Duration>,
     under_way: Option<UnderWay>,
@@ -104,9 +106,9 @@ struct UnderWay {
 
 impl Upgrade {
     /// `job` starts `program` by its recipe.
-    pub(crate) fn new(program: Program, job: Job, options: &Serve) -> Self {
+    pub(crate) fn new(program: Program, job: Job, options: &Serve, tls: Option<Tls>) -> Self {
         let patience = options.process.upgrade_timeout.limit();
-        Self { program, job, obstacle: obstacle(options), patience, under_way: None }
+        Self { program, job, obstacle: obstacle(options), tls, patience, under_way: None }
     }
 
     /// Starts a new process, unless that is impossible or under way.
@@ -128,7 +130,8 @@ impl Upgrade {
         if self.under_way.is_some() {
             return Err("an upgrade is under way already".to_owned());
         }
-        Sockets::of(endpoints).map_err(|error| format!("cannot copy the listening sockets: {error}"))
+        Sockets::of(endpoints, self.tls.as_ref())
+            .map_err(|error| format!("cannot copy the listening sockets: {error}"))
     }
 
     /// Waits for the new process. None when it failed, which then has been told.
@@ -220,13 +223,15 @@ struct Sockets {
     listeners: Vec<OwnedFd>,
     control: Option<OwnedFd>,
     ours: bool,
+    tickets: Option<OwnedFd>,
 }
 
 impl Sockets {
-    fn of(endpoints: &Endpoints) -> io::Result<Self> {
+    fn of(endpoints: &Endpoints, tls: Option<&Tls>) -> io::Result<Self> {
         let control =
             endpoints.control.as_ref().map(crate::control::socket::ControlSocket::descriptor).transpose()?;
-        Ok(Self { listeners: endpoints.sockets()?, control, ours: endpoints.ours })
+        let tickets = tls.map(Tls::tickets).transpose()?;
+        Ok(Self { listeners: endpoints.sockets()?, control, ours: endpoints.ours, tickets })
     }
 }
 
@@ -242,10 +247,11 @@ fn launch(job: &Job, sockets: &Sockets) -> io::Result<(Process, Channel)> {
         listeners: sockets.listeners.iter().map(|_| number()).collect(),
         control: sockets.control.as_ref().map(|_| number()),
         ours: sockets.ours,
+        tickets: sockets.tickets.as_ref().map(|_| number()),
     };
     let fds: Vec<_> = [theirs.as_fd()]
         .into_iter()
-        .chain(sockets.listeners.iter().chain(&sockets.control).map(AsFd::as_fd))
+        .chain(sockets.listeners.iter().chain(&sockets.control).chain(&sockets.tickets).map(AsFd::as_fd))
         .collect();
     // The supervisor collects children that it does not know.
     let handed = serde_json::to_string(&handed)?;

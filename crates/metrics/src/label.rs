@@ -98,6 +98,18 @@ labels! {
 }
 
 labels! {
+    /// How a TLS handshake has ended.
+    Handshake {
+        /// With signature and key exchange.
+        Full = "full",
+        /// By a ticket of an earlier session.
+        Resumed = "resumed",
+        /// Not: the client did not go on, or shares no protocol, or has no certificate that is believed.
+        Failed = "failed",
+    }
+}
+
+labels! {
     /// What a client's connection is doing.
     ConnectionState {
         /// Open between two requests, or before the first.

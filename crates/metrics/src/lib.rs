@@ -35,10 +35,14 @@ pub use durations::Durations;
 pub use histogram::Distribution;
 pub use history::{Gauges, History, Monitor, Quantiles, Recent};
 pub use json::document;
-pub use label::{Class, ConnectionState, ExitCause, Failure, Label, Method, Per, State, WorkerState};
+pub use label::{
+    Class, ConnectionState, ExitCause, Failure, Handshake, Label, Method, Per, State, WorkerState,
+};
 pub use page::{CONTENT_SECURITY_POLICY, Page, metrics_page, status_page};
 pub use pool::{Busy, Growth, Lifecycle, Pool, Queue, RequestSeen, Worker, Workers};
 pub use recorder::{Counters, Finished, Recorder};
-pub use snapshot::{Connections, Cpu, Front, Lines, Requests, Server, Snapshot, Spool, Times};
+pub use snapshot::{
+    Certificate, Connections, Cpu, Front, Lines, Requests, Server, Snapshot, Spool, Times, Tls,
+};
 pub use text::printable;
 pub use totals::Totals;

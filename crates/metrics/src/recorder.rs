@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::counter::bump;
 use crate::histogram::Histogram;
-use crate::label::{Class, ConnectionState, Failure, Label, Method};
+use crate::label::{Class, ConnectionState, Failure, Handshake, Label, Method};
 
 const CLASSES: usize = Class::ALL.len();
 const METHODS: usize = Method::ALL.len();
@@ -49,6 +49,7 @@ pub struct Counters {
     pub(crate) dismissed: AtomicU64,
     pub(crate) connection_limit: AtomicU64,
     pub(crate) failures: [AtomicU64; Failure::ALL.len()],
+    pub(crate) handshakes: [AtomicU64; Handshake::ALL.len()],
     pub(crate) queue_peak: AtomicU64,
 }
 
@@ -125,6 +126,12 @@ impl Recorder {
     #[inline]
     pub fn failure(&self, failure: Failure) {
         bump(&self.counters.failures[failure.index()], 1);
+    }
+
+    /// A TLS handshake is over.
+    #[inline]
+    pub fn handshake(&self, handshake: Handshake) {
+        bump(&self.counters.handshakes[handshake.index()], 1);
     }
 
     /// So many requests wait now; only the highest since the last look is kept.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::durations::Durations;
 use crate::history::{History, Recent};
-use crate::label::{Class, ConnectionState, Failure, Method, Per, State};
+use crate::label::{Class, ConnectionState, Failure, Handshake, Method, Per, State};
 use crate::pool::Pool;
 use crate::totals::Totals;
 
@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub spool: Spool,
     /// Connections of clients.
     pub connections: Connections,
+    /// TLS; none when it is not spoken.
+    pub tls: Option<Tls>,
     /// Each application with its workers, in the order of their routes; the first is at the root.
     pub pools: Vec<Pool>,
     /// The front threads.
@@ -176,6 +178,30 @@ impl Connections {
     pub fn of(&self, states: &[ConnectionState]) -> u64 {
         states.iter().map(|state| self.by_state[*state]).sum()
     }
+}
+
+/// TLS.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tls {
+    /// Handshakes since the start, by how they ended.
+    pub handshakes: Per<Handshake>,
+    /// Certificates in use.
+    pub certificates: Vec<Certificate>,
+}
+
+/// A certificate.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Certificate {
+    /// Its file.
+    pub file: String,
+    /// Names that it is for.
+    pub names: Vec<String>,
+    /// Its last second, since 1970.
+    pub expires: i64,
+    /// Whole days until then; less than none when it is over.
+    pub days: i64,
 }
 
 /// Bytes of responses that lie in files, for clients that read slowly.

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::histogram::Distribution;
-use crate::label::{Class, ConnectionState, Failure, Label, Method, Per};
+use crate::label::{Class, ConnectionState, Failure, Handshake, Label, Method, Per};
 use crate::recorder::Counters;
 
 /// What all front threads have counted since the start.
@@ -35,6 +35,8 @@ pub struct Totals {
     pub connection_limit: u64,
     /// Requests that did not go their usual way.
     pub failures: Per<Failure>,
+    /// TLS handshakes.
+    pub handshakes: Per<Handshake>,
 }
 
 impl Totals {
@@ -66,6 +68,7 @@ impl Totals {
         self.connection_limit = self.connection_limit.max(counters.connection_limit.load(Relaxed));
         add_all(&mut self.connections, &counters.connections);
         add_all(&mut self.failures, &counters.failures);
+        add_all(&mut self.handshakes, &counters.handshakes);
     }
 
     /// All requests.
@@ -116,6 +119,7 @@ mod tests {
         recorders[1].request(&HELLO);
         recorders[1].request(&Finished { status: 503, queue: None, method: Method::Other, ..HELLO });
         recorders[1].failure(Failure::QueueFull);
+        recorders.each_ref().map(|recorder| recorder.handshake(Handshake::Resumed));
         for recorder in &recorders {
             recorder.dismissed();
             recorder.connection_limit(500);
@@ -127,6 +131,7 @@ mod tests {
         assert_eq!((totals.duration.count(), totals.queue.count()), (3, 2));
         assert_eq!((totals.bytes_in, totals.bytes_out), (300, 450));
         assert_eq!(totals.failures[Failure::QueueFull], 1);
+        assert_eq!((totals.handshakes[Handshake::Resumed], totals.handshakes[Handshake::Full]), (2, 0));
         assert_eq!(
             (totals.dismissed, totals.connection_limit),
             (2, 500),

@@ -8,8 +8,8 @@ use core::mem::size_of;
 
 use crate::layout::{FieldRecord, RequestRecord, Span};
 
-/// Fields that the table holds: the codec's default of 128, and CONTENT_LENGTH.
-pub const MAX_FIELDS: usize = 136;
+/// Fields that the table holds: the codec's default of 128, CONTENT_LENGTH, X-Request-Id, and what TLS has settled.
+pub const MAX_FIELDS: usize = 152;
 const TABLE_AT: usize = size_of::<RequestRecord>();
 /// Strings begin here: the record and the whole table lie before.
 pub(crate) const STRINGS_AT: usize = TABLE_AT + MAX_FIELDS * size_of::<FieldRecord>();

@@ -17,13 +17,14 @@ pub(crate) async fn serve(server: &'static Server, transport: Transport, client:
     loop {
         let next = match conn.intake().await {
             Ok(true) => conn.answer().await,
-            Ok(false) => return,
+            Ok(false) => return conn.out.transport.end(),
             Err(fault) => conn.refuse(fault).await,
         };
         conn.finish(next);
         match next {
             Next::Continue => conn.renew(),
-            Next::Close | Next::Cut => return,
+            Next::Close => return conn.out.transport.end(),
+            Next::Cut => return,
             Next::Linger => return conn.linger().await,
         }
     }

@@ -60,6 +60,8 @@ pub(crate) struct Saying<'a> {
     pub(crate) server: bool,
     /// X-Request-Id; empty for none.
     pub(crate) id: &'a [u8],
+    /// Seconds in Strict-Transport-Security (RFC 6797); none for no such field.
+    pub(crate) hsts: Option<u64>,
 }
 
 /// Appends a head.
@@ -76,6 +78,9 @@ pub(crate) fn put(out: &mut Vec<u8>, head: &Head, clock: &Clock, saying: Saying<
     if !head.has.request_id {
         request_id::put(out, saying.id);
     }
+    if let Some(seconds) = saying.hsts {
+        put_hsts(out, &head.lines, seconds);
+    }
     out.extend_from_slice(&head.lines);
     if !out.ends_with(b"\r\n") {
         // Written over while it was copied: what follows must be understood all the same.
@@ -84,6 +89,17 @@ pub(crate) fn put(out: &mut Vec<u8>, head: &Head, clock: &Clock, saying: Saying<
     put_framing(out, saying.framing);
     put_connection(out, saying.version, saying.keep_alive);
     out.extend_from_slice(b"\r\n");
+}
+
+/// What the application says of it by itself stands.
+fn put_hsts(out: &mut Vec<u8>, lines: &[u8], seconds: u64) {
+    const NAME: &[u8] = b"Strict-Transport-Security:";
+    let is_it = |line: &[u8]| line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME));
+    if !lines.split(|&byte| byte == b'\n').any(is_it) {
+        out.extend_from_slice(b"Strict-Transport-Security: max-age=");
+        out.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
 }
 
 fn put_framing(out: &mut Vec<u8>, framing: Framing) {
@@ -152,7 +168,7 @@ mod tests {
         };
         let all = Has { date: true, server: true, request_id: true };
         let (version, framing) = (Version::Http11, Framing::Length(2));
-        let saying = Saying { version, framing, keep_alive: true, server: true, id: b"me" };
+        let saying = Saying { version, framing, keep_alive: true, server: true, id: b"me", hsts: None };
         assert_eq!(put(b"A: b\r\n", all, saying), "HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 2\r\n\r\n");
         let whole = put(b"A: b\r\n", Has::default(), saying);
         for line in ["\r\nDate: ", "\r\nServer: Howdah\r\n", "\r\nX-Request-Id: me\r\n"] {

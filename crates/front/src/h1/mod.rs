@@ -7,6 +7,7 @@ mod linger;
 mod stream;
 mod reply;
 mod redirect;
+mod piece;
 mod head;
 mod state;
 mod server;

@@ -101,7 +101,8 @@ impl Conn {
         self.exchange.account.worker =
             self.handling.job().and_then(|job| job.worker()).or(self.exchange.account.worker);
         self.enter(ConnectionState::Writing);
-        let say = Say { head, version: asked.version, framing, keep_alive };
+        let hsts = self.server.config.hsts.filter(|_| self.client.tls.is_some());
+        let say = Say { head, version: asked.version, framing, keep_alive, hsts };
         match body {
             Body::Bytes(bytes) => self.send_whole(&say, (&bytes, &[]), read_all).await,
             Body::Ring(ring, Some(length)) => {
@@ -192,6 +193,7 @@ pub(crate) fn put_head(out: &mut Vec<u8>, server: &Server, account: &mut Account
         keep_alive: say.keep_alive,
         server: server.config.server_header,
         id: account.id.bytes(),
+        hsts: say.hsts,
     };
     head::put(out, &say.head, server.clock, saying);
     account.keep_fields(Source::ResponseHeader, &out[start..], server.records.wanted());
@@ -204,6 +206,8 @@ pub(crate) struct Say {
     pub(crate) version: Version,
     pub(crate) framing: Framing,
     pub(crate) keep_alive: bool,
+    /// Seconds in Strict-Transport-Security; none for no such field.
+    pub(crate) hsts: Option<u64>,
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use howdah_http1::encode::{LAST_CHUNK, chunk_head};
@@ -14,6 +15,7 @@ use howdah_wire::RESPONSE_BROKEN;
 
 use crate::exchange::{Exchange, More};
 use crate::h1::head::Framing;
+use crate::h1::piece;
 use crate::h1::reply::{Say, put_head};
 use crate::h1::server::Server;
 use crate::h1::state::{Conn, Next, has_left};
@@ -24,6 +26,8 @@ use crate::transport::Transport;
 
 /// Bytes of a file to send before other connections have their turn.
 const FILE_TURN: usize = 1 << 20;
+/// Bytes of a file to read at once where they must be sealed.
+const PIECE: usize = 128 << 10;
 
 /// A body under way.
 #[derive(Debug)]
@@ -109,6 +113,7 @@ impl Conn {
         if self.lent {
             self.out.transport.never_block();
         }
+        let is_plain = self.out.transport.is_plain();
         let mut offset = rustix::fs::tell(&file.file).unwrap_or(0);
         let mut left = file.length.min(stream.left);
         if stream.left != u64::MAX
@@ -116,6 +121,11 @@ impl Conn {
             && !matches!(stream.framing, Framing::Empty(_))
         {
             self.tell_wrong_length(stream.framing, file.length);
+        }
+        if !is_plain {
+            let file = Arc::new(file.file);
+            let whole = self.stream_pieces(stream, file, offset, left).await;
+            return whole && !matches!(stream.framing, Framing::Length(length) if length != stream.taken);
         }
         if !self.out.flush(&self.timer).await {
             return false;
@@ -144,6 +154,37 @@ impl Conn {
             }
         }
         !matches!(stream.framing, Framing::Length(length) if length != stream.taken)
+    }
+
+    /// Sends `left` bytes of a file that the kernel cannot send by itself, because they must be sealed. The head goes with
+    /// the first of them.
+    async fn stream_pieces(
+        &mut self,
+        stream: &mut Stream,
+        file: Arc<OwnedFd>,
+        mut offset: u64,
+        mut left: u64,
+    ) -> bool {
+        while left > 0 {
+            let length = left.min(PIECE as u64) as usize;
+            let piece = match piece::read(&file, offset, length).await {
+                Ok(piece) if !piece.is_empty() => piece,
+                Ok(_) => {
+                    self.tell_wrong_length(stream.framing, stream.taken);
+                    return false;
+                }
+                Err(_) => return false,
+            };
+            let read = piece.len() as u64;
+            (offset, left) = (offset + read, left - read);
+            stream.taken += read;
+            self.out.put(|out| out.extend_from_slice(&piece));
+            if !self.out.flush(&self.timer).await {
+                return false;
+            }
+            tokio::task::consume_budget().await;
+        }
+        self.out.flush(&self.timer).await
     }
 
     /// Waits for more of the response, or for room at the client's side.

@@ -194,8 +194,8 @@ impl Outflow {
 
     /// Sends what is held, until there is no more or the client takes no more.
     pub(crate) fn send_held(&mut self) -> io::Result<()> {
-        if let Some(spool) = self.spool.as_mut().filter(|spool| spool.holds()) {
-            return if self.reader.is_stuck() { Ok(()) } else { spool.send(&mut self.transport) };
+        if !self.send_spooled()? {
+            return Ok(());
         }
         while self.in_memory() > 0 && !self.reader.is_stuck() {
             match self.transport.try_write(&self.output[self.done..]) {
@@ -341,7 +341,7 @@ impl Outflow {
 
     fn spool_got_on(&mut self, progress: Progress) -> Woken {
         match progress {
-            Progress::Turn => {}
+            Progress::Turn | Progress::Read => {}
             Progress::Written => self.release_memory(),
             Progress::Refused(mut bytes, from, error) => {
                 bytes.extend_from_slice(&self.output[self.done..]);

@@ -1,11 +1,13 @@
 //! Takes what a worker makes out of its way when its client is behind: into memory up to `--response-buffer`, beyond that
 //! into a file, within the bounds that all responses share. Where there is no room the worker waits.
 
+use std::io;
+
 use howdah_wire::RESPONSE_RING;
 
 use crate::outflow::holding::Trouble;
 use crate::outflow::queue::Outflow;
-use crate::outflow::response_spool::ResponseSpool;
+use crate::outflow::response_spool::{ResponseSpool, Sent};
 
 /// A response goes on with this much memory, whatever the bounds say.
 const LEAST_BUFFER: usize = 4096;
@@ -70,6 +72,24 @@ impl Outflow {
                 self.holding.rest_files(&Trouble::Fails(error));
             }
         }
+    }
+
+    /// Sends what is held in a file. False while there is something left of that.
+    pub(super) fn send_spooled(&mut self) -> io::Result<bool> {
+        let Some(spool) = self.spool.as_mut().filter(|spool| spool.holds()) else { return Ok(true) };
+        if self.reader.is_stuck() {
+            return Ok(false);
+        }
+        let sent = spool.send(&mut self.transport)?;
+        let (holds, is_through) = (spool.holds(), spool.is_through());
+        if sent != Sent::default() {
+            self.reader.tried(sent.blocked);
+            self.count(sent.bytes as usize);
+        }
+        if is_through {
+            self.spool = None;
+        }
+        Ok(!holds)
     }
 
     /// Sees that `bytes` of memory are ours. False when there are not so many left for all.

@@ -23,6 +23,8 @@ use crate::config::Config;
 use crate::outflow::holding::Holding;
 use crate::transport::Transport;
 
+/// Bytes to read in one job, where the kernel cannot send them by itself.
+const AHEAD: u64 = 256 << 10;
 /// Bytes to send in one job.
 const TURN: u64 = 1 << 20;
 /// A write takes milliseconds; one that takes so many nanoseconds is in trouble.
@@ -37,17 +39,19 @@ const PART: u64 = 64 << 20;
 pub(crate) struct ResponseSpool {
     /// In the order in which they are sent. Only the last one is written to.
     parts: VecDeque<Part>,
-    /// The client's socket, for the threads that send.
-    socket: Arc<OwnedFd>,
+    /// The client's socket, for the threads that send; none where they only read, because what is sent must be sealed.
+    socket: Option<Arc<OwnedFd>>,
+    /// What they have read, and how much of it is sent.
+    ahead: (Vec<u8>, usize),
     /// What we have of the server's stock.
     taken: u64,
     /// The descriptor of a part that is about to be.
     coming: Option<Permit>,
     writing: Writing,
-    sending: Option<JoinHandle<io::Result<Sent>>>,
+    sending: Option<JoinHandle<io::Result<Done>>>,
     holding: &'static Holding,
     /// The descriptor of our socket.
-    _permit: Permit,
+    _permit: Option<Permit>,
 }
 
 #[derive(Debug)]
@@ -78,11 +82,19 @@ struct Written {
     outcome: io::Result<()>,
 }
 
-#[derive(Debug)]
-struct Sent {
-    bytes: u64,
+/// What was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) bytes: u64,
     /// The client takes no more.
-    blocked: bool,
+    pub(crate) blocked: bool,
+}
+
+/// What a thread has done of sending.
+#[derive(Debug)]
+enum Done {
+    Sent(Sent),
+    Read(Vec<u8>),
 }
 
 /// What [`ResponseSpool::poll`] has to tell.
@@ -96,6 +108,8 @@ pub(crate) enum Progress {
     Refused(Vec<u8>, usize, io::Error),
     /// So much is out, and whether the client takes no more.
     Sent(u64, bool),
+    /// There is something for [`ResponseSpool::send`].
+    Read,
     /// The client is gone, or the file cannot be read.
     Broken,
 }
@@ -103,10 +117,20 @@ pub(crate) enum Progress {
 impl ResponseSpool {
     /// For the client at the other end of `transport`. There is no file before there is something to write.
     pub(crate) fn new(transport: &Transport, holding: &'static Holding) -> io::Result<Self> {
-        let permit = holding.permit()?;
-        let socket = Arc::new(transport.duplicate()?);
-        let (parts, writing) = (VecDeque::new(), Writing::No);
-        Ok(Self { parts, socket, taken: 0, coming: None, writing, sending: None, holding, _permit: permit })
+        let plain = transport.is_plain();
+        let permit = plain.then(|| holding.permit()).transpose()?;
+        let socket = plain.then(|| transport.duplicate().map(Arc::new)).transpose()?;
+        Ok(Self {
+            parts: VecDeque::new(),
+            socket,
+            ahead: (Vec::new(), 0),
+            taken: 0,
+            coming: None,
+            writing: Writing::No,
+            sending: None,
+            holding,
+            _permit: permit,
+        })
     }
 
     /// True while it has something for the client.
@@ -182,19 +206,48 @@ impl ResponseSpool {
         Ok(true)
     }
 
-    /// Begins to send, when there is something and nothing is being sent.
-    pub(crate) fn send(&mut self, transport: &mut Transport) -> io::Result<()> {
-        let Some(part) = self.next().filter(|_| self.sending.is_none()) else { return Ok(()) };
+    /// Begins to send, when there is something and nothing is being sent; what was read ahead is sent here. Gives what
+    /// has gone out by that.
+    pub(crate) fn send(&mut self, transport: &mut Transport) -> io::Result<Sent> {
+        let sent = self.send_ahead(transport)?;
+        let busy = self.sending.is_some() || sent.blocked;
+        let Some(part) = self.next().filter(|_| !busy) else { return Ok(sent) };
         let (file, range) = (Arc::clone(&part.file), part.sent..part.written);
-        // What epoll says from here on is news: the other thread finds out what was true before.
-        transport.forget_writable()?;
-        let client = Arc::clone(&self.socket);
+        let client = self.socket.clone();
+        if client.is_some() {
+            // What epoll says from here on is news: the other thread finds out what was true before.
+            transport.forget_writable()?;
+        }
         let turn = turn(Arc::clone(&self.holding.disk));
         self.sending = Some(tokio::spawn(async move {
             let _turn = turn.await;
-            spawn_blocking(move || send(&file, &client, range)).await?
+            spawn_blocking(move || match client {
+                Some(client) => send(&file, &client, range).map(Done::Sent),
+                None => read(&file, range).map(Done::Read),
+            })
+            .await?
         }));
-        Ok(())
+        Ok(sent)
+    }
+
+    fn send_ahead(&mut self, transport: &Transport) -> io::Result<Sent> {
+        let mut sent = Sent::default();
+        let (bytes, from) = &mut self.ahead;
+        while *from < bytes.len() && !sent.blocked {
+            match transport.try_write(&bytes[*from..]) {
+                Ok(written) => {
+                    *from += written;
+                    sent.bytes += written as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => sent.blocked = true,
+                Err(error) => return Err(error),
+            }
+        }
+        if *from == bytes.len() {
+            self.ahead = (Vec::new(), 0);
+        }
+        self.count(sent.bytes);
+        Ok(sent)
     }
 
     /// How the jobs go.
@@ -204,7 +257,14 @@ impl ResponseSpool {
         {
             self.sending = None;
             return Poll::Ready(match outcome {
-                Ok(Ok(sent)) => self.sent(sent),
+                Ok(Ok(Done::Sent(Sent { bytes, blocked }))) => {
+                    self.count(bytes);
+                    Progress::Sent(bytes, blocked)
+                }
+                Ok(Ok(Done::Read(bytes))) => {
+                    self.ahead = (bytes, 0);
+                    Progress::Read
+                }
                 Ok(Err(_)) | Err(_) => Progress::Broken,
             });
         }
@@ -221,12 +281,11 @@ impl ResponseSpool {
         }
     }
 
-    fn sent(&mut self, Sent { bytes, blocked }: Sent) -> Progress {
+    fn count(&mut self, bytes: u64) {
         if let Some(part) = self.parts.front_mut() {
             part.sent += bytes;
         }
         self.shed();
-        Progress::Sent(bytes, blocked)
     }
 
     /// Lets go of parts that are sent, but not of the last, which may just be written to.
@@ -268,9 +327,11 @@ impl ResponseSpool {
 impl Drop for ResponseSpool {
     fn drop(&mut self) {
         self.give(self.taken);
-        if self.sending.is_some() {
+        if self.sending.is_some()
+            && let Some(socket) = &self.socket
+        {
             // The other thread has the connection, too, which would stay open for as long as the disk takes.
-            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+            let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
         }
         self.parts.drain(..).for_each(|part| close(part, &self.holding.disk));
     }
@@ -310,6 +371,13 @@ fn write(config: &Config, last: Option<(Arc<File>, u64)>, bytes: Vec<u8>, from: 
 fn create(config: &Config) -> io::Result<Arc<File>> {
     let directory = config.spool_dir.clone().unwrap_or_else(std::env::temp_dir);
     tempfile::tempfile_in(directory).map(Arc::new)
+}
+
+/// On a thread of its own: reads what is to be sealed and sent.
+fn read(file: &File, range: std::ops::Range<u64>) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; (range.end - range.start).min(AHEAD) as usize];
+    file.read_exact_at(&mut bytes, range.start)?;
+    Ok(bytes)
 }
 
 /// On a thread of its own: sends what the client takes.

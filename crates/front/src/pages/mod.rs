@@ -1,7 +1,9 @@
 //! Pages that the front answers by itself, and who may see them.
 
+mod redirect;
 mod page;
 mod audience;
 
 pub use page::{Answer, OwnPage, OwnPages, PagePath, Question};
 pub(crate) use page::{Found, PageJob};
+pub(crate) use redirect::redirect;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use howdah_accesslog::{Format, Kept, Needs, Record, Source, Values, Writer};
+use howdah_tls::Facts;
 use howdah_wire::{RequestReader, reported};
 
 /// See the module.
@@ -20,6 +21,8 @@ pub(crate) enum ValueAt {
     Field(Vec<u8>),
     /// In the worker's report, at this place.
     Report(usize),
+    /// Among what TLS has settled, under this name.
+    Tls(Vec<u8>),
     /// Among what was kept on the way.
     Kept,
 }
@@ -32,6 +35,7 @@ impl AccessLog {
         let places = format.needs().iter().map(|(_, source, name)| match source {
             Source::RequestHeader => ValueAt::Field(cgi_name(name)),
             Source::Environment => ValueAt::Report(reported.next().unwrap_or_default()),
+            Source::Tls => ValueAt::Tls(name.to_vec()),
             Source::ResponseHeader | Source::RequestTrailer | Source::ResponseTrailer => ValueAt::Kept,
         });
         Self { places: places.collect(), writer, format }
@@ -59,6 +63,7 @@ impl fmt::Debug for AccessLog {
 pub(crate) struct Found<'a> {
     pub(crate) request: RequestReader<'a>,
     pub(crate) report: &'a [u8],
+    pub(crate) tls: Option<&'a Facts>,
     pub(crate) places: &'a [ValueAt],
     pub(crate) kept: Option<&'a Kept>,
 }
@@ -68,6 +73,7 @@ impl Values for Found<'_> {
         match self.places.get(need)? {
             ValueAt::Field(name) => self.request.field(name),
             ValueAt::Report(index) => reported(self.report, *index),
+            ValueAt::Tls(name) => self.tls?.variable(name).map(str::as_bytes),
             ValueAt::Kept => self.kept?.value(need),
         }
     }
@@ -121,7 +127,7 @@ mod tests {
         kept.offer(log.needs(), Source::ResponseHeader, b"x-b", b"out");
         let report = [&3_u16.to_ne_bytes()[..], b"one", &3_u16.to_ne_bytes(), b"two"].concat();
         let request = RequestReader::new(&area);
-        let found = Found { request, report: &report, places: &log.places, kept: Some(&kept) };
+        let found = Found { request, report: &report, tls: None, places: &log.places, kept: Some(&kept) };
         let values = [0, 1, 2, 3, 4, 5].map(|need| found.value(need));
         assert_eq!(values, [Some(&b"one"[..]), Some(b"in"), Some(b"out"), Some(b"two"), None, None]);
         let found = Found { kept: None, ..found };

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use howdah_accesslog::{ConnectionState as Outcome, NoValues, Record, Source, Values};
-use howdah_metrics::{ConnectionState, Failure, Finished, Method, Recorder};
+use howdah_metrics::{ConnectionState, Failure, Finished, Handshake, Method, Recorder};
 use howdah_wire::RequestReader;
 
 use crate::clock::Clock;
@@ -81,6 +81,11 @@ impl Records {
         self.recorder.failure(failure);
     }
 
+    /// A TLS handshake is over.
+    pub(crate) fn handshake(&self, handshake: Handshake) {
+        self.recorder.handshake(handshake);
+    }
+
     /// A connection is accepted.
     pub(crate) fn accepted(&self, state: ConnectionState) {
         self.recorder.accepted(state);
@@ -108,7 +113,9 @@ impl Records {
         self.count(account, ending, times);
         if let Some(log) = &self.access_log {
             let kept = account.kept.as_deref();
-            let values = Found { request: ending.request, report: ending.report, places: &log.places, kept };
+            let tls = ending.client.tls.as_deref();
+            let Ending { request, report, .. } = *ending;
+            let values = Found { request, report, tls, places: &log.places, kept };
             log.line(&self.record(account, ending, &values, times));
         }
         if let Some(log) = &self.slow_log

@@ -23,13 +23,14 @@ pub(crate) fn forever<T>(value: T) -> &'static T {
 /// A client with an address, or on a Unix socket where that is empty.
 pub(crate) fn client(address: &str, only_pages: bool) -> Client {
     let (name, port) = ("example.org".to_owned(), "5000".to_owned());
-    let origin = Origin { name, port, path: None, pages_only: only_pages };
+    let origin = Origin { pages_only: only_pages, ..Origin::of(name, port) };
     let port = if address.is_empty() { "" } else { "40000" };
     Client {
         origin: Arc::new(origin),
         address: address.into(),
         port: port.into(),
         secure: false,
+        tls: None,
         server_port: None,
         trusted: false,
     }

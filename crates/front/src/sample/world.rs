@@ -173,6 +173,7 @@ pub(crate) fn set_up(config: Config, terms: Terms) -> (Setup, Reports) {
         recorder,
         local: Some(Arc::new(local)),
         capacity,
+        tls: None,
     };
     let reports =
         Reports { overdue: stuck, departed: left, damaged, questions: asked, answers: heard, counters };

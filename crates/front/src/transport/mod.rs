@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 pub(crate) mod scripted;
+mod tls;
 mod socket;
 
 use std::io::{self, IoSlice};
@@ -10,12 +11,15 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 
 pub(crate) use socket::{Peer, Socket};
+pub(crate) use tls::{Tls, Works};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) enum Transport {
     /// The client's own bytes, on a descriptor.
     Plain(Socket),
+    /// Those that TLS makes of them.
+    Tls(Box<Tls>),
     /// For tests: bytes by a script.
     #[cfg(test)]
     Scripted(scripted::Scripted),
@@ -26,6 +30,7 @@ macro_rules! each {
     ($self:ident, $inner:ident => $call:expr) => {
         match $self {
             Self::Plain($inner) => $call,
+            Self::Tls($inner) => $call,
             #[cfg(test)]
             Self::Scripted($inner) => $call,
         }
@@ -49,7 +54,15 @@ impl Transport {
 
     /// Whether a first read is worth a try before anybody waits.
     pub(crate) fn is_fresh(&self) -> bool {
-        each!(self, inner => inner.is_fresh())
+        match self {
+            Self::Plain(socket) => socket.is_fresh(),
+            _ => false,
+        }
+    }
+
+    /// Whether the kernel can send files by itself, and another thread write beside us.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain(_))
     }
 
     /// Writes what is taken now.
@@ -80,7 +93,10 @@ impl Transport {
     /// Its descriptor, where bytes that are written to it reach the client as they are: for sending files, and to be lent
     /// to an application.
     pub(crate) fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        each!(self, inner => inner.descriptor())
+        match self {
+            Self::Plain(socket) => socket.descriptor(),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     /// A descriptor for another thread.
@@ -95,12 +111,17 @@ impl Transport {
         offset: &mut u64,
         length: usize,
     ) -> io::Result<usize> {
-        each!(self, inner => inner.try_send_file(file, offset, length))
+        match self {
+            Self::Plain(socket) => socket.try_send_file(file, offset, length),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     /// Makes sure that sending a file, which has no flag for it, does not block.
     pub(crate) fn never_block(&self) {
-        each!(self, inner => inner.never_block());
+        if let Self::Plain(socket) = self {
+            socket.never_block();
+        }
     }
 
     /// Bytes that have been written and have not arrived at the client.
@@ -121,6 +142,13 @@ impl Transport {
     /// Says that nothing more will be sent.
     pub(crate) fn shut_write(&self) {
         each!(self, inner => inner.shut_write());
+    }
+
+    /// Says that this was all, where the end of the connection alone does not.
+    pub(crate) fn end(&self) {
+        if let Self::Tls(tls) = self {
+            tls.end();
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -122,11 +121,6 @@ impl Scripted {
         }
     }
 
-    #[expect(clippy::unused_self, reason = "as other transports")]
-    pub(super) fn is_fresh(&self) -> bool {
-        false
-    }
-
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.try_write_vectored(&[IoSlice::new(bytes)])
     }
@@ -162,27 +156,6 @@ impl Scripted {
     pub(super) fn forget_writable(&self) -> io::Result<()> {
         Ok(())
     }
-
-    #[expect(clippy::unused_self, reason = "as other transports")]
-    pub(super) fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        Err(ErrorKind::Unsupported.into())
-    }
-
-    pub(super) fn try_send_file(
-        &self,
-        file: BorrowedFd<'_>,
-        offset: &mut u64,
-        length: usize,
-    ) -> io::Result<usize> {
-        let mut bytes = vec![0; length];
-        let read = rustix::io::pread(file, &mut bytes, *offset)?;
-        let sent = if read == 0 { 0 } else { self.try_write(&bytes[..read])? };
-        *offset += sent as u64;
-        Ok(sent)
-    }
-
-    #[expect(clippy::unused_self, reason = "as other transports")]
-    pub(super) fn never_block(&self) {}
 
     /// Something is on its way to a client that takes nothing.
     pub(super) fn outstanding(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use howdah_metrics::{Label, Pool, Queue, RequestSeen, Snapshot, Worker};
+use howdah_metrics::{Certificate, Label, Pool, Queue, RequestSeen, Snapshot, Worker};
 
 /// The head, a paragraph for each pool when there are several, and a table of the workers.
 pub(super) fn render(snapshot: &Snapshot) -> String {
@@ -47,6 +47,10 @@ fn head(snapshot: &Snapshot) -> String {
         let _ = write!(text, ", {}", zygote(pool));
     }
     text.push('\n');
+    for certificate in snapshot.tls.iter().flat_map(|tls| &tls.certificates) {
+        let Certificate { file, names, days, .. } = certificate;
+        let _ = writeln!(text, "certificate {}, {days} days left ({file})", names.join(" "));
+    }
     text
 }
 

@@ -142,8 +142,8 @@ pub(crate) fn command() -> clap::Command {
     let serving = ["serve", "check"].into_iter();
     let command = serving.fold(command, |command, name| command.mut_subcommand(name, environment::attach));
     let asking = [
-        "status", "top", "reload", "reopen", "upgrade", "stop", "workers", "trace", "leaks", "heap",
-        "where", "profile",
+        "status", "top", "reload", "reopen", "upgrade", "stop", "workers", "trace", "leaks", "heap", "where",
+        "profile",
     ]
     .into_iter();
     asking.fold(command, |command, name| command.mut_subcommand(name, environment::attach_instance))

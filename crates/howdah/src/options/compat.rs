@@ -73,11 +73,7 @@ pub(crate) const IGNORED: &[(&str, &str)] = &[
 /// Refused, with the way out: the option and what to do instead.
 pub(super) const REFUSED: &[(&str, &str)] = &[
     ("ssl", TLS),
-    ("ssl-cert", TLS),
-    ("ssl-key", TLS),
     ("enable-ssl", TLS),
-    ("tls-cert-file", TLS),
-    ("tls-key-file", TLS),
     ("h2", "HTTP/2 is not served; let a proxy in front of Howdah speak it"),
     ("reverse-proxy", "wrap the application: -e 'enable \"ReverseProxy\"' app.psgi"),
     (
@@ -96,7 +92,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
 ];
 
-const TLS: &str = "TLS is not served; let a proxy in front of Howdah speak it";
+const TLS: &str = "name the files of certificate and key: --tls-cert FILE --tls-key FILE";
 
 /// A warning for each option given that has no effect.
 pub(super) fn without_effect(given: &ArgMatches) -> Vec<String> {

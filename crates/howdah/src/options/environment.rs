@@ -92,7 +92,7 @@ mod tests {
             ("HOWDAH_LOGS", "did you mean HOWDAH_LOG?"),
             ("HOWDAH_MAX_WORKERS", "write HOWDAH_WORKERS"),
             ("HOWDAH_PID_FILE", "write HOWDAH_PID"),
-            ("HOWDAH_SSL_CERT", "TLS is not served"),
+            ("HOWDAH_ENABLE_SSL", "name the files of certificate and key"),
             ("HOWDAH_HARAKIRI", "write --request-timeout"),
             ("HOWDAH_COLOUR_OF_THE_CAMEL", "it sets nothing"),
             ("HOWDAH_", "it sets nothing"),

@@ -5,7 +5,7 @@
 
 use super::compat::REFUSED;
 
-const TLS: &str = "TLS is not served; let a proxy in front of Howdah speak it";
+const TLS: &str = "write --listen tls:ADDR --tls-cert FILE --tls-key FILE";
 const LISTEN: &str = "write --listen ADDR, as in --listen :8080";
 const PROTOCOL: &str =
     "only HTTP is spoken: --listen ADDR, and in nginx proxy_pass instead of uwsgi_pass or fastcgi_pass";

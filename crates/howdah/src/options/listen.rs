@@ -24,7 +24,8 @@ pub(crate) struct Listen {
     /// same network namespace may connect. Several may be joined by commas.
     /// Port 0 takes a free port, which is printed at start. Listeners named by -l, -S and -o/-p add up;
     /// one named on the command line puts those of the environment aside. What is to hold for one listener alone stands
-    /// behind it: /run/app.sock,mode=0660 and :80,backlog=4096 instead of --socket-mode and --backlog.
+    /// behind it: /run/app.sock,mode=0660 and :80,backlog=4096 instead of --socket-mode and --backlog. tls:ADDR speaks TLS
+    /// (see --tls-cert).
     #[arg(short = 'l', long, value_name = "ADDR", value_parser = several)]
     pub(crate) listen: Vec<Several>,
 
@@ -67,6 +68,15 @@ impl Listen {
             all.push(Address::Host("127.0.0.1".to_owned(), PORT).into());
         }
         all
+    }
+
+    /// Every listener, and whether it speaks TLS when there are certificates: those that are said to, or all on TCP.
+    pub(crate) fn secured(&self, on: bool) -> Vec<(Named, bool)> {
+        let all = self.listeners();
+        let some_are_said = all.iter().any(|named| named.tls);
+        let is_tcp = |named: &Named| matches!(named.address, Address::Any(_) | Address::Host(..));
+        let tls = |named: &Named| on && if some_are_said { named.tls } else { is_tcp(named) };
+        all.into_iter().map(|named| (named.clone(), tls(&named))).collect()
     }
 
     /// Why --socket-mode is of no use.

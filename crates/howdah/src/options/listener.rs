@@ -3,6 +3,7 @@
 //! `/run/app.sock,mode=0660,backlog=512,:8080` names two. `WORD=VALUE` without a slash and a colon is no address, so the
 //! text itself tells options from addresses.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use howdah_front::Address;
@@ -13,6 +14,8 @@ use super::values::{Mode, whole};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) address: Address,
+    /// It was said to speak TLS.
+    pub(crate) tls: bool,
     /// Permissions of its file.
     pub(crate) mode: Option<Mode>,
     /// Connections waiting in the kernel.
@@ -28,7 +31,10 @@ pub(super) fn several(text: &str) -> Result<Several, String> {
     let mut all: Vec<Named> = Vec::new();
     for part in text.split(',') {
         match (option(part), all.last_mut()) {
-            (None, _) => all.push(address(part)?.into()),
+            (None, _) => {
+                let (tls, part) = secured(part);
+                all.push(Named { tls, ..address(&part)?.into() });
+            }
             (Some((name, value)), Some(last)) => last.set(name, value)?,
             (Some(_), None) => return Err(format!("{part} belongs behind an address, as in ADDR,{part}")),
         }
@@ -44,7 +50,7 @@ fn option(part: &str) -> Option<(&str, &str)> {
 
 impl From<Address> for Named {
     fn from(address: Address) -> Self {
-        Self { address, mode: None, backlog: None }
+        Self { address, tls: false, mode: None, backlog: None }
     }
 }
 
@@ -67,17 +73,26 @@ impl Named {
 
 impl fmt::Display for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.address)?;
+        write!(f, "{}{}", if self.tls { "tls:" } else { "" }, self.address)?;
         self.mode.map_or(Ok(()), |mode| write!(f, ",mode={mode}"))?;
         self.backlog.map_or(Ok(()), |backlog| write!(f, ",backlog={backlog}"))
     }
 }
 
-/// The front's notation, and a word for those who come with Starman's or hypnotoad's.
-fn address(text: &str) -> Result<Address, String> {
-    if text.ends_with(":ssl") || text.starts_with("https://") {
-        return Err("TLS is not served; let a proxy in front of Howdah speak it".to_owned());
+/// Whether an address is to speak TLS, and without the word for that: our own, Starman's and hypnotoad's.
+fn secured(text: &str) -> (bool, Cow<'_, str>) {
+    let own = text.strip_prefix("tls:").or_else(|| text.strip_suffix(":ssl"));
+    if let Some(rest) = own {
+        return (true, rest.into());
     }
+    let Some(rest) = text.strip_prefix("https://") else { return (false, text.into()) };
+    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let has_port = place.parse::<Address>().is_ok_and(|address| !matches!(address, Address::Unix(_)));
+    (true, if has_port { place.into() } else { format!("{place}:443").into() })
+}
+
+/// The front's notation, and a word for those who come with hypnotoad's.
+fn address(text: &str) -> Result<Address, String> {
     if let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| *scheme != "unix") {
         return Err(format!("a listener has no {scheme}://, write {}", without_scheme(scheme, rest)));
     }

@@ -25,6 +25,7 @@ pub(crate) mod cgi;
 mod mounts;
 pub(crate) mod status;
 pub(crate) mod proxies;
+pub(crate) mod tls;
 pub(crate) mod listen;
 pub(crate) mod listener;
 pub(crate) mod workers;

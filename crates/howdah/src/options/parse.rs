@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use clap_complete::Shell;
 
 use super::command::{Cli, Command, command};
-use super::inside::{Profile, Where};
 use super::find::{Form, Heap};
+use super::inside::{Profile, Where};
 use super::instance::Instance;
 use super::serve::Serve;
 use super::settings::Setting;

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::instance::Instance;
-use super::{app, cgi, compat, limits, listen, logs, process, proxies, status, workers};
+use super::{app, cgi, compat, limits, listen, logs, process, proxies, status, tls, workers};
 
 /// The options of `howdah serve` (and of `howdah check`), by group.
 #[derive(Debug, Clone, Args)]
@@ -14,6 +14,8 @@ pub(crate) struct Serve {
     pub(crate) cgi: cgi::Cgi,
     #[command(flatten)]
     pub(crate) listen: listen::Listen,
+    #[command(flatten)]
+    pub(crate) tls: tls::Tls,
     #[command(flatten)]
     pub(crate) workers: workers::Workers,
     #[command(flatten)]

@@ -223,7 +223,7 @@ fn options_without_effect_are_accepted_with_a_warning() {
 fn unknown_options_are_refused_with_the_way_out() {
     for (line, tip) in [
         ("--wokers 3", "--workers"),
-        ("--ssl-cert x", "TLS is not served"),
+        ("--enable-ssl", "name the files of certificate and key"),
         ("--child-exit code", "worker_exit"),
     ] {
         let (kind, message) = refusal(line);
@@ -272,7 +272,7 @@ fn words_of_other_servers_are_answered_with_ours() {
         ("-e sub{} -l http://[::1]:3000", "write [::1]:3000"),
         ("-e sub{} -l http://localhost", "write localhost:80"),
         ("-e sub{} -l http+unix://%2Frun%2Fapp.sock", "write unix:/run/app.sock"),
-        ("-e sub{} -l https://*:443", "TLS is not served"),
+        ("-e sub{} -l https://*:443", "--listen tls::443 needs a certificate: name one by --tls-cert"),
         ("-e sub{} -l tcp://:80", "a listener has no tcp://, write :80"),
     ] {
         let (_, message) = refusal(line);
@@ -299,7 +299,7 @@ fn bad_values_are_named_with_the_way_out() {
         ("--workers 0", ["0", "--workers", "from 1"]),
         ("-p 70000", ["70000", "--port", "65535"]),
         ("-l app.sock", ["app.sock", "--listen", "path with a slash"]),
-        ("-l :443:ssl", [":443:ssl", "--listen", "TLS"]),
+        ("-e sub{} -l :443:ssl", ["--listen", "tls::443", "--tls-cert"]),
         ("-l unix:@", ["unix:@", "--listen", "unix:@NAME"]),
         ("-l :80,mode=660", [":80", "--listen", "a Unix socket that has a file"]),
         ("--status-listen /s,colour=red", ["colour", "--status-listen", "backlog=N"]),

@@ -27,6 +27,11 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
             }
         }
     }
+    let everywhere: Vec<_> =
+        serve.listen.listeners().into_iter().chain(serve.status.listeners().cloned()).collect();
+    if let Some(fault) = serve.tls.fault(&everywhere) {
+        return conflict(&fault);
+    }
     if let Some(fault) = serve.listen.mode_fault(serve.status.listeners()) {
         return conflict(&fault);
     }

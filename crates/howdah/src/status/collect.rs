@@ -22,6 +22,7 @@ use super::pool::{Facts, Stage, Watched, pids, state, worker_pids};
 use super::saturation::LONG;
 use super::workers::since_1970;
 use crate::options::Serve;
+use crate::tls::Tls;
 
 /// Time for the supervisor to answer: it has nothing to wait for.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -41,6 +42,7 @@ pub(super) struct Collector {
     counters: Vec<Arc<Counters>>,
     lines: Option<LineCounter>,
     stock: Arc<Stock>,
+    tls: Option<Tls>,
     monitor: Monitor,
     meter: Meter,
     pub(super) server: Server,
@@ -64,6 +66,7 @@ impl Collector {
         counters: Vec<Arc<Counters>>,
         lines: Option<LineCounter>,
         stock: Arc<Stock>,
+        tls: Option<Tls>,
     ) -> Self {
         Self {
             pools: pools.into_iter().map(Watched::from).collect(),
@@ -71,6 +74,7 @@ impl Collector {
             counters,
             lines,
             stock,
+            tls,
             meter: Meter::new(),
             server: server(options),
             started: since_1970(SystemTime::now()),
@@ -107,6 +111,10 @@ impl Collector {
             requests: Requests::from(&totals),
             recent: self.monitor.recent(),
             spool: Spool { bytes: self.stock.spooled(), limit: self.stock.spool_limit() },
+            tls: self.tls.as_ref().map(|tls| howdah_metrics::Tls {
+                handshakes: totals.handshakes.clone(),
+                certificates: tls.certificates(),
+            }),
             connections: Connections::from(&totals),
             pools,
             fronts: self.fronts(),

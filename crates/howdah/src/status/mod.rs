@@ -43,6 +43,7 @@ pub(crate) use pool::Facts;
 use pool::Stage;
 
 use crate::options::Serve;
+use crate::tls::Tls;
 
 /// Time between two looks at the counters.
 const TICK: Duration = Duration::from_secs(1);
@@ -77,10 +78,11 @@ impl Observer {
         counters: Vec<Arc<Counters>>,
         lines: Option<LineCounter>,
         stock: Arc<Stock>,
+        tls: Option<Tls>,
     ) -> io::Result<(Self, Option<Arc<OwnPages>>)> {
         let (notes, inbox) = unbounded_channel();
         let (questions, asked) = unbounded_channel();
-        let collector = Collector::new(options, pools, counters, lines, stock);
+        let collector = Collector::new(options, pools, counters, lines, stock, tls);
         let memories = Memories::start()?;
         // The thread makes its event loop itself: one that finds no thread must not be dropped inside of another.
         let watch = move || match tokio::runtime::Builder::new_current_thread().enable_time().build() {

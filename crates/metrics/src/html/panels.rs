@@ -5,13 +5,16 @@ use crate::history::Quantiles;
 use crate::label::{Class, Label, Method, Per};
 use crate::number::{bytes, count, long, seconds};
 use crate::pool::{Growth, Pool};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, Tls};
 
 pub(super) fn put_panels(out: &mut String, snapshot: &Snapshot, all: &Pool) {
     out.push_str("<section id=\"panels\" class=\"panels\">");
     times(out, snapshot);
     responses(out, snapshot);
     pairs(out, "Connections", &connections(snapshot));
+    if let Some(tls) = &snapshot.tls {
+        pairs(out, "TLS", &secured(tls));
+    }
     pairs(out, "Failures", &counted(&snapshot.requests.failures));
     pairs(out, "Workers come and gone", &lifecycle(all));
     growth(out, all);
@@ -65,6 +68,16 @@ fn responses(out: &mut String, snapshot: &Snapshot) {
     rows.push(("All".into(), classes.iter().map(|class| count(requests[*class].sum())).collect()));
     let columns: Vec<_> = classes.iter().map(|class| class.name()).collect();
     grid(out, "Responses", &columns, &rows);
+}
+
+/// Handshakes, and for how long certificates are good.
+fn secured(tls: &Tls) -> Vec<(String, String)> {
+    let mut rows = counted(&tls.handshakes);
+    for certificate in &tls.certificates {
+        let name = certificate.names.first().map_or(certificate.file.as_str(), String::as_str);
+        rows.push((format!("certificate of {name}"), format!("{} days left", certificate.days)));
+    }
+    rows
 }
 
 fn zero_is_dash(value: u64) -> String {

@@ -22,6 +22,7 @@ pub(crate) fn render(snapshot: &Snapshot, format: Format) -> String {
     waiting(&mut out, snapshot, pools);
     workers(&mut out, pools);
     access_log(&mut out, snapshot);
+    tls(&mut out, snapshot);
     out.finish()
 }
 
@@ -239,6 +240,18 @@ fn access_log(out: &mut Exposition, snapshot: &Snapshot) {
         out.counter("howdah_access_log_lines", "", "Lines of the access log");
         out.sample("_total", &[("result", "written")], lines.written as f64);
         out.sample("_total", &[("result", "dropped")], lines.dropped as f64);
+    }
+}
+
+fn tls(out: &mut Exposition, snapshot: &Snapshot) {
+    let Some(tls) = &snapshot.tls else { return };
+    out.counter("howdah_tls_handshakes", "", "TLS handshakes, by how they ended");
+    for (how, count) in tls.handshakes.iter() {
+        out.sample("_total", &[("result", how.name())], *count as f64);
+    }
+    out.gauge("howdah_tls_certificate_expiry_days", "", "Whole days for which a certificate is still valid");
+    for certificate in &tls.certificates {
+        out.sample("", &[("file", certificate.file.as_str())], certificate.days as f64);
     }
 }
 

@@ -53,6 +53,7 @@ pub(crate) fn busy() -> Snapshot {
         recent: recent(&totals),
         spool: Spool { bytes: 12_345_678, limit: 1 << 30 },
         connections: Connections::from(&totals),
+        tls: None,
         pools: vec![shop()],
         history: history(),
         fronts: vec![

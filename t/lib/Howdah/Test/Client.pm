@@ -9,6 +9,7 @@ package Howdah::Test::Client;
 use strict;
 use warnings;
 
+use Howdah::Test::Tls;
 use IO::Select ();
 use IO::Socket::INET ();
 use IO::Socket::UNIX ();
@@ -23,8 +24,8 @@ sub new {
     my ($class, $to) = @_;
     my $port = ref $to ? $to->port : $to;
     my $socket =
-        $port =~ m{/}
-        ? IO::Socket::UNIX->new(Peer     => $port)
+          $port =~ m{/} ? IO::Socket::UNIX->new(Peer => $port)
+        : Howdah::Test::Tls->is_wanted ? Howdah::Test::Tls::connect_to($port)
         : IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Proto => 'tcp');
     $socket or die "cannot connect to $port: $!";
     return bless {socket => $socket, input => '', patience => PATIENCE}, $class;
@@ -52,7 +53,10 @@ sub write {    ## no critic (ProhibitBuiltinHomonyms)
 }
 
 # Says that no more will be sent.
-sub shut { return shutdown $_[0]{socket}, 1 }
+sub shut {
+    my $socket = $_[0]{socket};
+    return $socket->isa('IO::Socket::SSL') ? Howdah::Test::Tls::close_notify($socket) : shutdown $socket, 1;
+}
 
 # The next response. With head => 1 it has no body whatever its head says.
 sub response {
@@ -93,7 +97,7 @@ sub is_closed {
 # True when nothing comes for a while and the connection stays open.
 sub is_quiet {
     my ($self, $while) = @_;
-    return !length $self->{input} && !IO::Select->new($self->{socket})->can_read($while // 0.2);
+    return !length $self->{input} && !$self->_can_read($while // 0.2);
 }
 
 sub _body {
@@ -146,11 +150,19 @@ sub _more {
     $self->{input} //= '';
     return 0 if $self->{closed};
     my $patience = $end - time;
-    return 0 if $patience <= 0 || !IO::Select->new($self->{socket})->can_read($patience);
+    return 0 if $patience <= 0 || !$self->_can_read($patience);
     my $read = sysread $self->{socket}, $self->{input}, 65536, length $self->{input};
     $self->{reset}  = 1 if !defined $read;
     $self->{closed} = 1 if !$read;
     return $read;
+}
+
+# What TLS has opened already, no select sees.
+sub _can_read {
+    my ($self, $patience) = @_;
+    my $socket = $self->{socket};
+    return 1 if $socket->isa('IO::Socket::SSL') && $socket->pending;
+    return IO::Select->new($socket)->can_read($patience);
 }
 
 sub _broken {

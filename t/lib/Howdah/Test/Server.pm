@@ -11,6 +11,7 @@ use warnings;
 
 use File::Temp ();
 use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::Tls;
 use POSIX qw(WNOHANG);
 use Time::HiRes qw(sleep time);
 
@@ -39,6 +40,7 @@ sub launch {
     my $file    = $wish{file} // (defined $wish{app} ? $self->write_file('app.psgi', $wish{app}) : undef);
     my @listen  = exists $wish{listen} ? grep { defined } $wish{listen} : '127.0.0.1:0';
     my @command = $wish{command} ? @{$wish{command}} : (howdah_bin(), map { ('--listen', $_) } @listen);
+    push @command, Howdah::Test::Tls->common->options if Howdah::Test::Tls->is_wanted && !$wish{command};
     push @command, @{$wish{options} // []}, $file // ();
     $self->{pid} = _spawn($self->{log}, {HOWDAH_CONTROL => "$dir/control", %{$wish{env} // {}}}, @command);
     return $self;
@@ -87,7 +89,7 @@ sub url { return ($_[0]->urls)[0] }
 
 sub port {
     my $self = shift;
-    my ($port) = map { m{:(\d+)$} } grep { m{^http://127} } $self->urls;
+    my ($port) = map { m{:(\d+)$} } grep { m{^https?://127} } $self->urls;
     return $port // die "no port in the log:\n" . $self->log;
 }
 

@@ -1,0 +1,142 @@
+//! The gate of TLS listeners: a connection comes to `h1` when its handshake is over.
+//!
+//! A handshake costs hundreds of microseconds, most of them for a signature. So one is made in a turn of the event loop,
+//! and whoever has a request meanwhile waits for one signature and not for those of all who have just come. As many as
+//! `--tls-handshakes` may be under way; more clients wait in the kernel, and those at the gate that say nothing have to
+//! go soon.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use howdah_metrics::Handshake;
+use howdah_tls::Acceptor;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::capacity::Permit;
+use crate::h1;
+use crate::request::Client;
+use crate::timers::Rest;
+use crate::transport::{Socket, Tls, Transport, Works};
+
+/// After so long it is asked whether others wait for the place of a client that is slow.
+const GLANCE: Duration = Duration::from_secs(1);
+/// For a browser that speaks HTTP where TLS is expected.
+const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 52\r\n\
+    Connection: close\r\n\r\n400 Bad Request: TLS is spoken here, write https://\n";
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    acceptor: Arc<Acceptor>,
+    works: Works,
+    /// Handshakes that may be under way.
+    most: usize,
+    under_way: Cell<usize>,
+    /// Whose turn it is to compute.
+    turn: Semaphore,
+    /// A handshake is over.
+    pub(crate) freed: Notify,
+}
+
+impl Gate {
+    pub(crate) fn new(acceptor: Arc<Acceptor>, most: usize) -> Self {
+        let (works, under_way, turn) = (Works::default(), Cell::new(0), Semaphore::new(1));
+        Self { acceptor, works, most, under_way, turn, freed: Notify::new() }
+    }
+
+    /// Whether new clients have to wait.
+    pub(crate) fn is_full(&self) -> bool {
+        self.under_way.get() >= self.most
+    }
+
+    /// Serves a connection, once the client has passed.
+    pub(crate) async fn pass(
+        &'static self,
+        server: &'static h1::Server,
+        socket: Socket,
+        mut client: Client,
+        permit: Permit,
+    ) {
+        let Ok(session) = self.acceptor.session() else { return };
+        let mut tls = Tls::new(socket, session, &self.works);
+        let outcome = self.shake(server, &mut tls, client.origin.pages_only).await;
+        let records = server.records;
+        match outcome {
+            Ok(()) if tls.is_resumed() => records.handshake(Handshake::Resumed),
+            Ok(()) => records.handshake(Handshake::Full),
+            Err(error) => {
+                tracing::debug!("no TLS with {}: {error}", client.address);
+                return records.handshake(Handshake::Failed);
+            }
+        }
+        (client.secure, client.tls) = (true, Some(Box::new(tls.facts())));
+        h1::serve(server, Transport::Tls(Box::new(tls)), client, permit).await;
+    }
+
+    /// The handshake, as long as there is time for it.
+    async fn shake(&self, server: &'static h1::Server, tls: &mut Tls, for_pages: bool) -> io::Result<()> {
+        let _place = Place::new(self);
+        // Whoever waits for the last connection waits for this one, too.
+        let timer = server.timers.start(for_pages);
+        let _inside = server.doors.enter(for_pages);
+        timer.set(Rest::No, 0);
+        let patience = server.config.tls_handshake_timeout;
+        let mut handshake = pin!(self.handshake(tls));
+        let mut waited = Duration::ZERO;
+        loop {
+            let glance =
+                if patience.is_zero() { GLANCE } else { GLANCE.min(patience.saturating_sub(waited)) };
+            if let Ok(outcome) = tokio::time::timeout(glance, &mut handshake).await {
+                return outcome;
+            }
+            waited += glance;
+            let others_wait = self.is_full() || !server.doors.keeps_connections();
+            if others_wait || !patience.is_zero() && waited >= patience {
+                return Err(ErrorKind::TimedOut.into());
+            }
+        }
+    }
+
+    async fn handshake(&self, tls: &mut Tls) -> io::Result<()> {
+        while tls.is_handshaking() {
+            let first = poll_fn(|context| tls.poll_greeting(context)).await?;
+            if first.is_ascii_uppercase() {
+                tls.say_plainly(PLAIN);
+                return Err(io::Error::new(ErrorKind::InvalidData, "it speaks HTTP"));
+            }
+            let turn = self.turn.acquire().await;
+            let shaken = tls.shake();
+            // Those who are ready have their turn before the next one computes.
+            tokio::task::yield_now().await;
+            drop(turn);
+            if shaken.is_ok() && !tls.is_handshaking() && tls.may_wait() {
+                return Ok(());
+            }
+            // An alert, if need be.
+            poll_fn(|context| tls.poll_flush(context)).await?;
+            shaken?;
+        }
+        Ok(())
+    }
+}
+
+/// A handshake is under way as long as the value lives.
+struct Place<'a>(&'a Gate);
+
+impl<'a> Place<'a> {
+    fn new(gate: &'a Gate) -> Self {
+        gate.under_way.set(gate.under_way.get() + 1);
+        Self(gate)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.set(self.0.under_way.get() - 1);
+        self.0.freed.notify_waiters();
+    }
+}

@@ -1,0 +1,457 @@
+//! A connection with TLS over its socket. What the client says is opened in the buffer that it was read into; what it is
+//! told is sealed into a buffer that all connections of the thread share, and sent at once.
+//!
+//! Nobody above has to know that what is sealed cannot be sealed again. When the kernel does not take all of it, the rest is
+//! kept here, and the last byte is *owed*: it is said not to be written until the rest is out. So whoever writes waits, as
+//! for any socket, brings that byte once more, and what is said to be written has left for the client.
+
+use std::cell::RefCell;
+use std::io::{self, ErrorKind, IoSlice};
+use std::ops::Range;
+use std::task::{Context, Poll, ready};
+
+use howdah_tls::{Facts, OVERHEAD, Session};
+
+use crate::transport::socket::{Peer, Socket};
+
+/// Bytes to seal for one send: four records of the largest size.
+const MOST: usize = 64 * 1024;
+/// Bytes that one read may bring while the session begins.
+const GREETING: usize = 16 * 1024;
+/// A larger buffer for the beginning of a record is not kept.
+const KEEP: usize = 1024;
+/// What the protocol has to say goes out with what it is followed by, when it is not longer than this.
+const PREFACE: usize = 8 * 1024;
+
+/// Buffers that all connections of a thread share, each used between two waits.
+#[derive(Debug)]
+pub(crate) struct Works {
+    /// What was opened.
+    plain: RefCell<Vec<u8>>,
+    /// What was sealed.
+    sealed: RefCell<Box<[u8]>>,
+}
+
+impl Default for Works {
+    fn default() -> Self {
+        let room = PREFACE + MOST + (MOST / 16_384 + 2) * OVERHEAD;
+        Self { plain: RefCell::default(), sealed: RefCell::new(vec![0; room].into()) }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    socket: Socket,
+    state: RefCell<State>,
+    works: &'static Works,
+}
+
+#[derive(Debug)]
+struct State {
+    session: Session,
+    /// The beginning of a record.
+    rest: Vec<u8>,
+    /// What the client said behind its part of the handshake.
+    early: Vec<u8>,
+    /// The last byte that was sealed counts as not written.
+    owed: bool,
+    /// Our side is ended.
+    ended: bool,
+}
+
+impl Tls {
+    /// With a session that has not begun.
+    pub(crate) fn new(socket: Socket, session: Session, works: &'static Works) -> Self {
+        let state = State { session, rest: Vec::new(), early: Vec::new(), owed: false, ended: false };
+        Self { socket, state: RefCell::new(state), works }
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
+        self.state.borrow().session.facts()
+    }
+
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.state.borrow().session.is_resumed()
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.state.borrow().session.is_handshaking()
+    }
+
+    /// Waits for more of the client's part of the handshake. Gives the first byte that it has sent and that was not
+    /// understood yet.
+    pub(crate) fn poll_greeting(&mut self, context: &mut Context<'_>) -> Poll<io::Result<u8>> {
+        let State { rest, .. } = self.state.get_mut();
+        let at = rest.len();
+        rest.resize(at + GREETING, 0);
+        let read = if self.socket.is_fresh() {
+            self.socket.try_read(&mut rest[at..])
+        } else {
+            Err(ErrorKind::WouldBlock.into())
+        };
+        let read = match read {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.socket.poll_read(context, &mut rest[at..])
+            }
+            read => Poll::Ready(read),
+        };
+        rest.truncate(at + if let Poll::Ready(Ok(length)) = read { length } else { 0 });
+        match ready!(read)? {
+            0 => Poll::Ready(Err(ErrorKind::UnexpectedEof.into())),
+            _ => Poll::Ready(Ok(rest[0])),
+        }
+    }
+
+    /// Understands what there is of the client's part of the handshake, which may take a while: here signatures are made.
+    pub(crate) fn shake(&mut self) -> io::Result<()> {
+        let State { session, rest, early, .. } = self.state.get_mut();
+        let opened =
+            session.open(rest, early).map_err(|broken| io::Error::new(ErrorKind::InvalidData, broken))?;
+        rest.drain(..opened.used);
+        if rest.is_empty() {
+            *rest = Vec::new(); // there may be many who say nothing for long now
+        }
+        if rest.len() > 4 * GREETING {
+            return Err(io::Error::new(ErrorKind::InvalidData, "a record without end"));
+        }
+        Ok(())
+    }
+
+    /// Sends what the protocol has to say, and waits until all of it is out.
+    pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut stale = true;
+        loop {
+            match self.state.get_mut().flush(&self.socket) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+            ready!(self.socket.poll_writable(context, &mut stale))?;
+            stale = true;
+        }
+    }
+
+    /// The client waits for no word of the protocol: what there is may go with the first response.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.state.borrow().session.is_tls13()
+    }
+
+    /// In the place of a handshake.
+    pub(crate) fn say_plainly(&self, words: &[u8]) {
+        let _ = self.socket.try_write(words);
+        self.socket.shut_write();
+    }
+
+    pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let state = &mut *self.state.borrow_mut();
+            if let Some(done) = state.at_hand(buffer) {
+                return done;
+            }
+            let at = state.rest.len();
+            let length = self.socket.try_read(buffer.get_mut(at..).unwrap_or_default())?;
+            if let Some(done) = state.open(&self.socket, self.works, buffer, length)? {
+                return Ok(done);
+            }
+        }
+    }
+
+    pub(crate) fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let state = self.state.get_mut();
+        loop {
+            if let Some(done) = state.at_hand(buffer) {
+                return Poll::Ready(done);
+            }
+            let room = buffer.get_mut(state.rest.len()..).unwrap_or_default();
+            let length = ready!(self.socket.poll_read(context, room))?;
+            if let Some(done) = state.open(&self.socket, self.works, buffer, length)? {
+                return Poll::Ready(Ok(done));
+            }
+        }
+    }
+
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    pub(crate) fn try_write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let state = &mut *self.state.borrow_mut();
+        if state.owed || state.session.pending.len() > PREFACE / 2 {
+            state.flush(&self.socket)?;
+        }
+        let out = &mut **self.works.sealed.borrow_mut();
+        let (taken, sealed) = state.seal(runs, out)?;
+        let sealed = &out[sealed];
+        let sent = match sealed.is_empty() {
+            true => 0,
+            false => match self.socket.try_write(sealed) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+                sent => sent?,
+            },
+        };
+        state.settle(taken, &sealed[sent..])
+    }
+
+    pub(crate) fn poll_writable(
+        &mut self,
+        context: &mut Context<'_>,
+        stale: &mut bool,
+    ) -> Poll<io::Result<()>> {
+        self.socket.poll_writable(context, stale)
+    }
+
+    pub(crate) fn forget_writable(&mut self) -> io::Result<()> {
+        self.socket.forget_writable()
+    }
+
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.socket.outstanding() + self.state.borrow().session.pending.len() as u64
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        match self.socket.peer() {
+            Peer::There if self.state.borrow().session.is_closed() => Peer::Silent,
+            peer => peer,
+        }
+    }
+
+    pub(crate) fn reset(&self) {
+        // An end by the protocol would say that all was sent.
+        self.state.borrow_mut().ended = true;
+        self.socket.reset();
+    }
+
+    pub(crate) fn shut_write(&self) {
+        self.end();
+        if self.state.borrow().session.pending.is_empty() {
+            self.socket.shut_write();
+        }
+    }
+
+    /// Says that nothing more will be sent, as far as the kernel takes that now.
+    pub(crate) fn end(&self) {
+        let state = &mut *self.state.borrow_mut();
+        if !std::mem::replace(&mut state.ended, true) {
+            state.session.close();
+            let _ = state.flush(&self.socket);
+        }
+    }
+}
+
+impl State {
+    /// What needs no look at the socket.
+    fn at_hand(&mut self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+        if !self.early.is_empty() {
+            let length = self.early.len().min(buffer.len());
+            buffer[..length].copy_from_slice(&self.early[..length]);
+            self.early.drain(..length);
+            if self.early.is_empty() {
+                self.early = Vec::new();
+            }
+            return Some(Ok(length));
+        }
+        if self.rest.len() >= buffer.len() {
+            return Some(Err(io::Error::new(ErrorKind::InvalidData, "a record without end")));
+        }
+        self.session.is_closed().then_some(Ok(0))
+    }
+
+    /// Opens what was read behind the rest. None when it says nothing for those above.
+    fn open(
+        &mut self,
+        socket: &Socket,
+        works: &Works,
+        buffer: &mut [u8],
+        length: usize,
+    ) -> io::Result<Option<usize>> {
+        if length == 0 {
+            // Somebody has cut the connection: without its end by the protocol, what has come may not be all.
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        let end = self.rest.len() + length;
+        buffer[..self.rest.len()].copy_from_slice(&self.rest);
+        let plain = &mut *works.plain.borrow_mut();
+        plain.clear();
+        let opened = self.session.open(&mut buffer[..end], plain).map_err(|broken| {
+            // The alert. What else the protocol has to say goes with the next response.
+            let _ = self.flush(socket);
+            io::Error::new(ErrorKind::InvalidData, broken)
+        })?;
+        self.rest.clear();
+        if opened.used < end {
+            self.rest.extend_from_slice(&buffer[opened.used..end]);
+        } else if self.rest.capacity() > KEEP {
+            self.rest = Vec::new();
+        }
+        buffer[..plain.len()].copy_from_slice(plain);
+        Ok((!plain.is_empty() || self.session.is_closed()).then_some(plain.len()))
+    }
+
+    fn flush(&mut self, socket: &Socket) -> io::Result<()> {
+        let pending = &mut self.session.pending;
+        while !pending.is_empty() {
+            let sent = socket.try_write(pending)?;
+            pending.drain(..sent);
+        }
+        *pending = Vec::new();
+        Ok(())
+    }
+
+    /// Seals what follows the owed byte, as much of it as goes into one send. Gives how many of the bytes are through with
+    /// that, and where in `out` lies what is to be sent.
+    fn seal(&mut self, runs: &[IoSlice<'_>], out: &mut [u8]) -> io::Result<(usize, Range<usize>)> {
+        let owed = usize::from(self.owed);
+        let (mut skip, mut taken, mut end) = (owed, owed, PREFACE);
+        for run in runs {
+            let known = skip.min(run.len());
+            skip -= known;
+            let run = &run[known..run.len().min(known + MOST + owed - taken)];
+            if !run.is_empty() {
+                end += self.session.seal(run, &mut out[end..]).map_err(io::Error::other)?;
+                taken += run.len();
+            }
+        }
+        // What the protocol has to say goes first.
+        let pending = std::mem::take(&mut self.session.pending);
+        let start = PREFACE.checked_sub(pending.len()).ok_or(ErrorKind::InvalidData)?;
+        out[start..PREFACE].copy_from_slice(&pending);
+        Ok((taken, start..end))
+    }
+
+    /// Keeps what is not out. Gives the bytes that count as written.
+    fn settle(&mut self, taken: usize, left: &[u8]) -> io::Result<usize> {
+        self.owed = !left.is_empty() && taken > 0;
+        self.session.pending.extend_from_slice(left);
+        match taken - usize::from(self.owed) {
+            0 if taken > 0 => Err(ErrorKind::WouldBlock.into()),
+            written => Ok(written),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::thread::JoinHandle;
+    use std::time::Duration;
+
+    use howdah_tls::{Acceptor, Settings};
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+    use super::*;
+    use crate::sample::forever;
+    use crate::sample::world::run;
+
+    type Client = StreamOwned<ClientConnection, UnixStream>;
+
+    /// A connection whose handshake is over, and what `client` makes of its end.
+    async fn connect<T: Send + 'static>(
+        client: impl FnOnce(Client) -> T + Send + 'static,
+    ) -> (Tls, JoinHandle<T>) {
+        let (dir, key) = (tempfile::tempdir().unwrap(), rcgen::KeyPair::generate().unwrap());
+        let made =
+            rcgen::CertificateParams::new(["example.org".to_owned()]).unwrap().self_signed(&key).unwrap();
+        let file = dir.path().join("pair");
+        std::fs::write(&file, made.pem() + &key.serialize_pem()).unwrap();
+        let settings = Settings { pairs: vec![(file.clone(), file)], ..Settings::default() };
+        let acceptor = Acceptor::new(settings, &[]).unwrap();
+        let (theirs, ours) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(made.der().clone()).unwrap();
+        let thread = std::thread::spawn(move || {
+            let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+            let name = "example.org".try_into().unwrap();
+            let session = ClientConnection::new(Arc::new(config), name).unwrap();
+            client(StreamOwned::new(session, theirs))
+        });
+        let mut tls =
+            Tls::new(Socket::Fresh(ours.into()), acceptor.session().unwrap(), forever(Works::default()));
+        while tls.is_handshaking() {
+            poll_fn(|context| tls.poll_greeting(context)).await.unwrap();
+            tls.shake().unwrap();
+            poll_fn(|context| tls.poll_flush(context)).await.unwrap();
+        }
+        (tls, thread)
+    }
+
+    async fn read(tls: &mut Tls) -> io::Result<Vec<u8>> {
+        let mut buffer = vec![0; 65_536];
+        let length = poll_fn(|context| tls.poll_read(context, &mut buffer)).await?;
+        buffer.truncate(length);
+        Ok(buffer)
+    }
+
+    #[test]
+    fn a_client_that_takes_little_at_a_time_has_every_byte_once_and_the_end() {
+        run(async {
+            let (mut tls, client) = connect(|mut client| {
+                client.write_all(b"go on").unwrap();
+                let (mut all, mut some) = (Vec::new(), [0; 30_011]);
+                loop {
+                    match client.read(&mut some) {
+                        Ok(0) => return all,
+                        read => all.extend_from_slice(&some[..read.unwrap()]),
+                    }
+                    std::thread::sleep(Duration::from_micros(300));
+                }
+            })
+            .await;
+            assert_eq!(read(&mut tls).await.unwrap(), b"go on");
+            let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| (number * 7 / 5) as u8).collect();
+            let (mut at, mut blocked) = (0, 0);
+            while at < bytes.len() {
+                let (first, second) = bytes[at..].split_at((bytes.len() - at).min(1000));
+                match tls.try_write_vectored(&[IoSlice::new(b""), IoSlice::new(first), IoSlice::new(second)])
+                {
+                    Ok(written) => at += written,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                        blocked += 1;
+                        let mut stale = true;
+                        poll_fn(|context| tls.poll_writable(context, &mut stale)).await.unwrap();
+                    }
+                }
+            }
+            assert!(blocked > 0 && tls.state.borrow().session.pending.is_empty(), "what is written is out");
+            tls.end();
+            drop(tls);
+            assert!(client.join().unwrap() == bytes);
+        });
+    }
+
+    #[test]
+    fn the_end_of_a_client_is_told_apart_from_a_cut() {
+        run(async {
+            let (mut tls, client) = connect(|mut client| {
+                client.write_all(b"last").unwrap();
+                client.conn.send_close_notify();
+                client.flush().unwrap();
+                client
+            })
+            .await;
+            assert_eq!(read(&mut tls).await.unwrap(), b"last");
+            assert_eq!((read(&mut tls).await.unwrap(), tls.peer()), (Vec::new(), Peer::Silent));
+            assert_eq!(tls.try_write(b"answer").unwrap(), 6);
+            let mut heard = [0; 6];
+            client.join().unwrap().read_exact(&mut heard).unwrap();
+            assert_eq!(&heard, b"answer");
+
+            let (mut tls, client) = connect(|mut client| {
+                client.write_all(b"cut").unwrap();
+                client
+            })
+            .await;
+            drop(client.join().unwrap());
+            assert_eq!(read(&mut tls).await.unwrap(), b"cut");
+            assert!(read(&mut tls).await.is_err(), "no end in order");
+        });
+    }
+}

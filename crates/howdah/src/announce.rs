@@ -1,0 +1,48 @@
+//! What a server says to whoever has started it. `serve` calls it when requests are welcome.
+
+use crate::endpoints::Endpoints;
+use crate::log;
+use crate::options::Serve;
+use crate::options::pools::Pool;
+
+/// Says that requests are welcome, where, and what to try next.
+pub(crate) fn announce(options: &Serve, endpoints: &Endpoints) {
+    let listeners = &endpoints.listeners;
+    let pools = options.pools();
+    let name = options.application();
+    // Without an application that has all that is mounted nowhere, there are only others.
+    let (first, others) = if options.has_first() { pools.split_at(1) } else { (&pools[..], &pools[..]) };
+    for listener in listeners {
+        let pid = std::process::id();
+        if listener.redirects() {
+            log::announce(&format!("sending clients of {} to https", listener.shown()));
+            continue;
+        }
+        log::announce(&format!("serving {name} on {} with {} (pid {pid})", listener.shown(), crew(first)));
+    }
+    for pool in others {
+        let crew = crew(std::slice::from_ref(pool));
+        log::announce(&format!("serving {} at {} with {crew}", pool.application, pool.name));
+    }
+    let pages: Vec<String> = options.status.pages().into_iter().map(|place| place.path).collect();
+    for listener in &endpoints.pages {
+        log::announce(&format!("{} on {}", pages.join(" "), listener.shown()));
+    }
+    if let Some(first) = listeners.first() {
+        let insecure = if first.url.starts_with("https:") { "-k " } else { "" };
+        let request = match first.url.strip_prefix("unix:") {
+            Some(path) => match path.strip_prefix('@') {
+                Some(name) => format!("--abstract-unix-socket {name} http://localhost/"),
+                None => format!("--unix-socket {path} http://localhost/"),
+            },
+            None => format!("{insecure}{}/", first.url),
+        };
+        let pid = std::process::id();
+        log::announce(&format!("try  curl {request}   stop with Ctrl-C, reload with kill -HUP {pid}"));
+    }
+}
+
+fn crew(pools: &[Pool]) -> String {
+    let workers: u32 = pools.iter().map(|pool| pool.workers.count()).sum();
+    format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
+}

@@ -1,0 +1,184 @@
+//! The certificates of the server: loaded before anything else runs, taken over anew when their files change, and handed
+//! with the keys of tickets to the process that replaces this one. What is done with them is in `howdah_tls`.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use howdah_metrics as metrics;
+use howdah_tls::{Acceptor, Certificate, ClientCertificates, Least, Settings};
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::options::Serve;
+use crate::options::tls::{Client, Version};
+
+/// How often the files are looked at.
+const LOOK: Duration = Duration::from_secs(2);
+/// How often it is said that a certificate is about to expire.
+const TELL: Duration = Duration::from_secs(12 * 3600);
+/// From how many days on.
+const SOON: i64 = 14;
+const DAY: i64 = 24 * 3600;
+/// What a successor is given is a few keys.
+const MOST: u64 = 4096;
+
+/// See the module. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Tls {
+    pub(crate) acceptor: Arc<Acceptor>,
+}
+
+impl Tls {
+    /// Reads what the options name; none when they name nothing. `tickets` are the older process's.
+    ///
+    /// # Errors
+    /// When a file is not as it should be.
+    pub(crate) fn load(options: &Serve, tickets: &[u8]) -> anyhow::Result<Option<Self>> {
+        if !options.tls.is_on() {
+            return Ok(None);
+        }
+        let tls = Self { acceptor: Arc::new(Acceptor::new(settings(options), tickets)?) };
+        tls.tell_expiry();
+        Ok(Some(tls))
+    }
+
+    /// Reads the files anew. What became of it, for people; the log has it, too.
+    ///
+    /// # Errors
+    /// When a file is not as it should be; then the old certificates stay.
+    pub(crate) fn reload(&self) -> Result<String, String> {
+        match self.acceptor.reload() {
+            Ok(()) => {
+                let all = self.acceptor.certificates();
+                let first = all.first().map(|one| one.expiry.clone()).unwrap_or_default();
+                let told = format!("the certificates are read anew, the first is valid to {first}");
+                tracing::info!("{told}");
+                self.tell_expiry();
+                Ok(told)
+            }
+            Err(error) => {
+                let told = format!("the old certificates stay in use: {error}");
+                tracing::error!("{told}");
+                Err(told)
+            }
+        }
+    }
+
+    /// Takes changed files over, on a thread of its own.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(crate) fn watch(&self) -> std::io::Result<()> {
+        let tls = self.clone();
+        std::thread::Builder::new().name("tls".into()).spawn(move || tls.look_after()).map(drop)
+    }
+
+    /// A writer may need a moment for certificate and key, so a change counts once nothing has changed any more.
+    fn look_after(&self) {
+        let (mut known, mut told) = (self.stamps(), Instant::now());
+        let mut last = known.clone();
+        loop {
+            std::thread::sleep(LOOK);
+            let now = self.stamps();
+            if now != known && now == last {
+                known.clone_from(&now);
+                let _ = self.reload();
+            }
+            last = now;
+            if told.elapsed() > TELL {
+                told = Instant::now();
+                self.tell_expiry();
+            }
+        }
+    }
+
+    fn stamps(&self) -> Vec<Option<Stamp>> {
+        self.acceptor.files().map(stamp).collect()
+    }
+
+    fn tell_expiry(&self) {
+        let now = now();
+        for Certificate { file, expires, expiry, begins, .. } in &*self.acceptor.certificates() {
+            let (file, days) = (file.display(), (expires - now).div_euclid(DAY));
+            if *begins > now {
+                tracing::warn!("the certificate in {file} is not valid yet: is the clock right?");
+            }
+            if *expires < now {
+                tracing::error!("the certificate in {file} has expired on {expiry}: renew it");
+            } else if days < SOON {
+                tracing::warn!("the certificate in {file} expires in {days} days, on {expiry}: renew it");
+            }
+        }
+    }
+
+    /// For pages and metrics.
+    pub(crate) fn certificates(&self) -> Vec<metrics::Certificate> {
+        let now = now();
+        let show = |one: &Certificate| metrics::Certificate {
+            file: one.file.display().to_string(),
+            names: one.names.clone(),
+            expires: one.expires,
+            days: (one.expires - now).div_euclid(DAY),
+        };
+        self.acceptor.certificates().iter().map(show).collect()
+    }
+
+    /// The keys of tickets, in memory that only who is given the descriptor can read.
+    pub(crate) fn tickets(&self) -> std::io::Result<OwnedFd> {
+        let mut memory = std::fs::File::from(memfd_create("howdah-tickets", MemfdFlags::CLOEXEC)?);
+        memory.write_all(&self.acceptor.tickets())?;
+        Ok(memory.into())
+    }
+}
+
+/// Where a front must be able to read for a reload: the files' directories, and those that links lead to.
+pub(crate) fn directories(options: &Serve) -> impl Iterator<Item = PathBuf> {
+    let pairs = options.tls.pairs().into_iter().flat_map(|(certificate, key)| [certificate, key]);
+    let files = pairs.chain(options.tls.tls_client_ca.clone());
+    let found: BTreeSet<PathBuf> = files
+        .flat_map(|file| [std::path::absolute(&file).ok(), file.canonicalize().ok()])
+        .flatten()
+        .filter_map(|file| file.parent().map(Into::into))
+        .collect();
+    found.into_iter()
+}
+
+/// What [`Tls::tickets`] of the older process has made.
+pub(crate) fn handed(memory: OwnedFd) -> Vec<u8> {
+    let (mut memory, mut tickets) = (std::fs::File::from(memory), Vec::new());
+    let read = memory.rewind().and_then(|()| memory.take(MOST).read_to_end(&mut tickets));
+    // Without them clients make a handshake.
+    read.map(|_| tickets).unwrap_or_default()
+}
+
+fn settings(options: &Serve) -> Settings {
+    let tls = &options.tls;
+    Settings {
+        pairs: tls.pairs(),
+        least: match tls.tls_min {
+            Version::Tls12 => Least::Tls12,
+            Version::Tls13 => Least::Tls13,
+        },
+        clients: tls.tls_client_ca.clone().map(|authorities| ClientCertificates {
+            authorities,
+            required: tls.tls_client == Client::Required,
+        }),
+        protocols: vec![b"http/1.1".to_vec()],
+    }
+}
+
+/// What changes with a file, wherever its name leads.
+type Stamp = (u64, u64, u64, i64, i64, i64);
+
+fn stamp(file: &Path) -> Option<Stamp> {
+    let meta = std::fs::metadata(file).ok()?;
+    Some((meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec(), meta.ctime_nsec()))
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).cast_signed()
+}

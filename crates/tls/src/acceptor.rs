@@ -1,0 +1,186 @@
+//! What sessions are made from: settings, and the files that they name. All of it is read and checked before it is used,
+//! and exchanged as a whole, so that a file that is wrong changes nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::{NoServerSessionStorage, UnbufferedServerConnection, WebPkiClientVerifier};
+use rustls::{ServerConfig, SupportedProtocolVersion, version};
+
+use crate::error::Error;
+use crate::pair::Pair;
+use crate::session::Session;
+use crate::store::Store;
+use crate::tickets::{Ticketer, Tickets};
+use crate::trusted::Trusted;
+
+/// The oldest protocol that is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Least {
+    /// TLS 1.2.
+    #[default]
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+/// Whose certificates clients may show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificates {
+    /// File of the authorities.
+    pub authorities: PathBuf,
+    /// Who has none is turned away.
+    pub required: bool,
+}
+
+/// What an operator can set.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Files of certificates and keys. The first is for clients that ask for no name.
+    pub pairs: Vec<(PathBuf, PathBuf)>,
+    /// The oldest protocol that is spoken.
+    pub least: Least,
+    /// Certificates of clients; none are asked for without.
+    pub clients: Option<ClientCertificates>,
+    /// Protocols above TLS (ALPN), the best first.
+    pub protocols: Vec<Vec<u8>>,
+}
+
+/// A certificate that is in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// Its file.
+    pub file: PathBuf,
+    /// Names that it is for.
+    pub names: Vec<String>,
+    /// Its last second, since 1970.
+    pub expires: i64,
+    /// The same, for people.
+    pub expiry: String,
+    /// Its first second, since 1970.
+    pub begins: i64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Acceptor {
+    settings: Settings,
+    tickets: Arc<Tickets>,
+    current: RwLock<Current>,
+}
+
+#[derive(Clone, Debug)]
+struct Current {
+    config: Arc<ServerConfig>,
+    certificates: Arc<[Certificate]>,
+}
+
+impl Acceptor {
+    /// Reads all files. `tickets` is what another process gave by [`Acceptor::tickets`].
+    ///
+    /// # Errors
+    /// When a file is not as it should be.
+    pub fn new(settings: Settings, tickets: &[u8]) -> Result<Self, Error> {
+        let tickets = Arc::new(Tickets::unpack(tickets));
+        let current = RwLock::new(build(&settings, &tickets)?);
+        Ok(Self { settings, tickets, current })
+    }
+
+    /// Reads the files anew. Sessions that begin from now on use what is in them; others go on.
+    ///
+    /// # Errors
+    /// When a file is not as it should be; then everything stays.
+    pub fn reload(&self) -> Result<(), Error> {
+        let fresh = build(&self.settings, &self.tickets)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
+    }
+
+    /// A session for a new connection.
+    ///
+    /// # Errors
+    /// When the system has no random bytes.
+    pub fn session(&self) -> Result<Session, Error> {
+        let config = self.current().config;
+        let tls = UnbufferedServerConnection::new(config).map_err(|error| Error::Setup(error.to_string()))?;
+        Ok(Session::new(tls, self.settings.clients.is_some()))
+    }
+
+    /// The certificates in use, in the order of the settings.
+    #[must_use]
+    pub fn certificates(&self) -> Arc<[Certificate]> {
+        self.current().certificates
+    }
+
+    /// The keys of tickets, for the process that replaces this one. They are secrets.
+    #[must_use]
+    pub fn tickets(&self) -> Vec<u8> {
+        self.tickets.pack()
+    }
+
+    /// Every file that is read.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let pairs = self.settings.pairs.iter().flat_map(|(certificate, key)| [certificate, key]);
+        pairs.chain(self.settings.clients.iter().map(|clients| &clients.authorities)).map(PathBuf::as_path)
+    }
+
+    fn current(&self) -> Current {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn build(settings: &Settings, tickets: &Arc<Tickets>) -> Result<Current, Error> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).cast_signed();
+    let pairs = settings.pairs.iter().map(|(certificate, key)| Pair::read(certificate, key, now));
+    let store = Store::new(pairs.collect::<Result<_, _>>()?);
+    let certificates = store.pairs.iter().map(Certificate::of).collect();
+    let clients = settings.clients.as_ref();
+    let trusted = clients.map(|clients| Trusted::read(&clients.authorities, clients.required)).transpose()?;
+    let context = trusted.as_ref().map(Trusted::context).unwrap_or_default();
+    let mut config = config(settings, &provider, trusted.as_ref(), store)?;
+    config.alpn_protocols.clone_from(&settings.protocols);
+    config.ignore_client_order = true;
+    // What clients resume by is in their tickets alone.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.ticketer = Arc::new(Ticketer { tickets: Arc::clone(tickets), context });
+    Ok(Current { config: Arc::new(config), certificates })
+}
+
+fn config(
+    settings: &Settings,
+    provider: &Arc<CryptoProvider>,
+    trusted: Option<&Trusted>,
+    store: Store,
+) -> Result<ServerConfig, Error> {
+    let verifier = match trusted {
+        Some(trusted) => trusted.verifier(provider)?,
+        None => WebPkiClientVerifier::no_client_auth(),
+    };
+    let builder = ServerConfig::builder_with_provider(Arc::clone(provider))
+        .with_protocol_versions(versions(settings.least))
+        .map_err(|error| Error::Setup(error.to_string()))?;
+    Ok(builder.with_client_cert_verifier(verifier).with_cert_resolver(Arc::new(store)))
+}
+
+fn versions(least: Least) -> &'static [&'static SupportedProtocolVersion] {
+    static BOTH: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
+    match least {
+        Least::Tls12 => &BOTH,
+        Least::Tls13 => &BOTH[..1],
+    }
+}
+
+impl Certificate {
+    fn of(pair: &Pair) -> Self {
+        Self {
+            file: pair.file.clone(),
+            names: pair.content.names.clone(),
+            expires: pair.content.not_after,
+            expiry: pair.content.valid_to.clone(),
+            begins: pair.content.not_before,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Which certificate a client gets: by the name that it asks for, an exact one before a wildcard, else the first of all;
+//! of several for a name the cheapest to sign by that the client understands.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls::SignatureScheme;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use crate::pair::Pair;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) pairs: Vec<Pair>,
+    /// By name, in the order in which they are to be tried; a wildcard stands under what follows its `*`.
+    by_name: HashMap<String, Vec<usize>>,
+    /// For whoever asks for no name, or one that is unknown.
+    default: Vec<usize>,
+}
+
+impl Store {
+    pub(crate) fn new(pairs: Vec<Pair>) -> Self {
+        let mut order: Vec<usize> = (0..pairs.len()).collect();
+        order.sort_by_key(|&at| !pairs[at].is_cheap());
+        let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+        for &at in &order {
+            for name in &pairs[at].content.names {
+                let key = name.strip_prefix('*').unwrap_or(name);
+                by_name.entry(key.to_owned()).or_default().push(at);
+            }
+        }
+        // Of RSA and ECDSA for the same names each client gets what it understands, without a name too.
+        let first = pairs.first().map(|pair| &pair.content.names);
+        let like_first =
+            |at: &&usize| **at == 0 || first.is_some_and(|names| *names == pairs[**at].content.names);
+        let default = order.iter().filter(like_first).copied().collect();
+        Self { pairs, by_name, default }
+    }
+
+    fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Pair> {
+        let named = name.map(str::to_ascii_lowercase).and_then(|name| self.named(&name));
+        let fits = |at: &&usize| self.pairs[**at].key.key.choose_scheme(schemes).is_some();
+        let chosen = named.and_then(|all| all.iter().find(fits)).or_else(|| self.default.iter().find(fits));
+        chosen.map(|&at| &self.pairs[at])
+    }
+
+    /// A wildcard is for one label (RFC 6125 6.4.3).
+    fn named(&self, name: &str) -> Option<&Vec<usize>> {
+        let name = name.strip_suffix('.').unwrap_or(name);
+        if name.starts_with('.') {
+            return None; // which is how wildcards are kept
+        }
+        let parent = || name.find('.').and_then(|dot| self.by_name.get(&name[dot..]));
+        self.by_name.get(name).or_else(parent)
+    }
+}
+
+thread_local! {
+    /// The name in the greeting that this thread has read last. A session without buffers does not tell its name; but
+    /// it asks for a certificate while it reads, so whoever has it read finds the name here.
+    static ASKED: RefCell<Option<Box<str>>> = const { RefCell::new(None) };
+}
+
+/// The name in a greeting that this thread has read since the last call.
+pub(crate) fn asked() -> Option<Box<str>> {
+    ASKED.take()
+}
+
+impl ResolvesServerCert for Store {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        ASKED.set(hello.server_name().map(Into::into));
+        self.choose(hello.server_name(), hello.signature_schemes()).map(|pair| Arc::clone(&pair.key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256};
+
+    use super::*;
+
+    fn store(wishes: &[(&[&str], bool)]) -> Store {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pair");
+        let pair = |(names, rsa): &(&[&str], bool)| {
+            let kind = if *rsa { &PKCS_RSA_SHA256 } else { &PKCS_ECDSA_P256_SHA256 };
+            let key = KeyPair::generate_for(kind).unwrap();
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let made = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+            std::fs::write(&file, made.pem() + &key.serialize_pem()).unwrap();
+            Pair::read(&file, &file, 1_750_000_000).unwrap()
+        };
+        Store::new(wishes.iter().map(pair).collect())
+    }
+
+    #[test]
+    fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
+        let store = store(&[
+            (&["first.example"], true),
+            (&["*.wild.example", "wild.example"], false),
+            (&["exact.wild.example"], false),
+            (&["first.example"], false),
+        ]);
+        let both = [SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::RSA_PSS_SHA256];
+        let (ecdsa, rsa) = (&both[..1], &both[1..]);
+        for (name, schemes, chosen) in [
+            (Some("first.example"), &both[..], Some(3)),
+            (Some("FIRST.example."), &both, Some(3)),
+            (Some("first.example"), rsa, Some(0)),
+            (Some("a.wild.example"), ecdsa, Some(1)),
+            (Some("wild.example"), ecdsa, Some(1)),
+            (Some("exact.wild.example"), &both, Some(2)),
+            (Some("a.b.wild.example"), &both, Some(3)),
+            (Some(".wild.example"), &both, Some(3)),
+            (Some("unknown.example"), &both, Some(3)),
+            (Some("a.wild.example"), rsa, Some(0)),
+            (None, &both, Some(3)),
+            (None, rsa, Some(0)),
+            (None, &[SignatureScheme::ED25519], None),
+        ] {
+            let found = store.choose(name, schemes);
+            let at = found.and_then(|found| store.pairs.iter().position(|pair| std::ptr::eq(pair, found)));
+            assert_eq!(at, chosen, "{name:?} {schemes:?}");
+        }
+    }
+}

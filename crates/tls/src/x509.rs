@@ -1,0 +1,112 @@
+//! What stands in a certificate (RFC 5280), as far as we look at it.
+
+use x509_parser::extensions::GeneralName;
+use x509_parser::num_bigint::BigUint;
+use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::time::ASN1Time;
+use x509_parser::x509::X509Name;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Content {
+    /// Names that it is for, in lower case; of a certificate without any, its subject's common name.
+    pub(crate) names: Vec<String>,
+    /// Seconds since 1970.
+    pub(crate) not_before: i64,
+    pub(crate) not_after: i64,
+    /// As `openssl x509` prints them.
+    pub(crate) valid_from: String,
+    pub(crate) valid_to: String,
+    /// In the order of RFC 4514.
+    pub(crate) subject: String,
+    pub(crate) issuer: String,
+    /// Of the subject.
+    pub(crate) common_name: String,
+    pub(crate) email: String,
+    /// In hexadecimal digits.
+    pub(crate) serial: String,
+}
+
+impl Content {
+    /// Reads a certificate in DER.
+    pub(crate) fn of(der: &[u8]) -> Result<Self, String> {
+        let (_, certificate) = X509Certificate::from_der(der).map_err(|error| error.to_string())?;
+        let validity = certificate.validity();
+        let subject = certificate.subject();
+        let common_name = first(subject.iter_common_name());
+        Ok(Self {
+            names: names(&certificate, &common_name),
+            not_before: validity.not_before.timestamp(),
+            not_after: validity.not_after.timestamp(),
+            valid_from: shown(validity.not_before),
+            valid_to: shown(validity.not_after),
+            subject: name(subject),
+            issuer: name(certificate.issuer()),
+            email: first(subject.iter_email()),
+            common_name,
+            serial: hex(&certificate.tbs_certificate.serial),
+        })
+    }
+}
+
+fn names(certificate: &X509Certificate<'_>, common_name: &str) -> Vec<String> {
+    let alternative = certificate.subject_alternative_name().ok().flatten();
+    let named = alternative.iter().flat_map(|extension| &extension.value.general_names);
+    let mut names: Vec<String> = named
+        .filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
+            _ => None,
+        })
+        .collect();
+    if names.is_empty() && !common_name.is_empty() {
+        names.push(common_name.to_ascii_lowercase());
+    }
+    names
+}
+
+fn first<'a>(mut values: impl Iterator<Item = &'a x509_parser::x509::AttributeTypeAndValue<'a>>) -> String {
+    values.next().and_then(|value| value.as_str().ok()).unwrap_or_default().to_owned()
+}
+
+/// With the most particular part first, as mod_ssl gives names.
+fn name(name: &X509Name<'_>) -> String {
+    let parts = name.iter_rdn().map(|part| {
+        let one = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| {
+            let registry = x509_parser::objects::oid_registry();
+            let key = x509_parser::objects::oid2abbrev(value.attr_type(), registry)
+                .map_or_else(|_| value.attr_type().to_id_string(), str::to_owned);
+            format!("{key}={}", escape(value.as_str().unwrap_or_default()))
+        };
+        part.iter().map(one).collect::<Vec<_>>().join("+")
+    });
+    let mut parts: Vec<String> = parts.collect();
+    parts.reverse();
+    parts.join(",")
+}
+
+/// RFC 4514 2.4. Control characters, which no name has a use for and a log should not see, become spaces.
+fn escape(value: &str) -> String {
+    let mut out = String::new();
+    for (at, char) in value.chars().enumerate() {
+        let at_start = at == 0 && matches!(char, ' ' | '#');
+        if at_start || matches!(char, '"' | '+' | ',' | ';' | '<' | '>' | '\\') {
+            out.push('\\');
+        }
+        out.push(if char.is_control() { ' ' } else { char });
+    }
+    out
+}
+
+fn hex(serial: &BigUint) -> String {
+    let digits = serial.to_str_radix(16).to_ascii_uppercase();
+    if digits.len() % 2 == 1 { format!("0{digits}") } else { digits }
+}
+
+fn shown(time: ASN1Time) -> String {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let time = time.to_datetime();
+    let month = MONTHS[usize::from(u8::from(time.month()) - 1)];
+    let (day, hour, minute, second) = (time.day(), time.hour(), time.minute(), time.second());
+    format!("{month} {day:2} {hour:02}:{minute:02}:{second:02} {} GMT", time.year())
+}

@@ -1,0 +1,94 @@
+# Certificates that change are taken over while the server runs; what is wrong with them is told, and the old ones stay.
+# Sessions are resumed after that, and by the process that replaces this one.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use File::Copy ();
+use File::Temp ();
+use Howdah::Test::Command qw(run_command);
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use Howdah::Test::Tls;
+use Test::More;
+
+plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
+
+my ($old, $new, $third, $soon) =
+    map { Howdah::Test::Tls->new(names => ["$_->[0].example"], days => $_->[1]) } ['old', 90], ['new', 90],
+    ['third', 90], ['soon', 5];
+my $used     = Howdah::Test::Tls->new(names => ['old.example']);
+my $session  = File::Temp->new;
+my $operator = Howdah::Test::Operator->new;
+my $server   = Howdah::Test::Server->start(
+    app     => 'sub { [200, [], ["hello"]] }',
+    options => ['--workers', 1, $used->options, $operator->options, '--metrics-path', '/metrics']
+);
+
+# What a client is shown now.
+sub shown {
+    my $socket = Howdah::Test::Tls::connect_to($server->port) or return 'nothing';
+    return ($socket->peer_certificate('subjectAltNames'))[1];
+}
+
+sub comes {
+    my $name = shift;
+    return $server->wait_until(sub { shown() eq $name }, 20);
+}
+
+# Asks on a new connection; gives whether its session was resumed.
+sub resumes {
+    my $keep    = "$session.pem";
+    my $request = "printf 'GET / HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n'";
+    my @in      = -s $keep ? ('-sess_in', $keep) : ();
+    my ($status, $out) = run_command(
+        'sh', '-c',
+        "$request | openssl s_client -ign_eof -connect 127.0.0.1:@{[$server->port]} -sess_out $keep @in"
+    );
+    my ($how) = $out =~ /^(New|Reused), TLSv1/m;
+    return $out =~ /hello/ ? $how : "got $out";
+}
+
+is resumes(), 'New', 'the first session';
+is resumes(), 'Reused', 'is resumed';
+
+$used->replace($new);
+ok comes('new.example'), 'changed files are taken over by themselves';
+is resumes(), 'Reused', 'sessions go on';
+
+$used->replace($third);
+my ($status, $out) = $operator->ask('reload');
+is $status, 0, 'howdah reload';
+like $out, qr/the certificates are read anew/, '... tells of them';
+is shown(), 'third.example', '... and takes them over';
+
+subtest 'a key that does not match' => sub {
+    my $kept = Howdah::Test::Tls->new;
+    File::Copy::copy($kept->key, $used->key) or die $!;
+    my ($status, $out, $err) = $operator->ask('reload');
+    is $status, 1, 'howdah reload fails';
+    like $err, qr/the old certificates stay in use: the key in .* does not belong/, 'and says why';
+    is shown(), 'third.example', 'the old one stays';
+    like $server->log, qr/ERROR .*the old certificates stay in use: the key in/, 'the log says so';
+    is $operator->status->{pools}[0]{generation}, 3, 'the application is loaded all the same';
+};
+
+$used->replace($soon);
+$server->signal('HUP');
+ok comes('soon.example'), 'HUP';
+ok $server->wait_for_log(qr/WARN .* expires in [45] days, on .*: renew it/), 'one that ends soon is told';
+my ($certificate) = @{$operator->status->{tls}{certificates}};
+is_deeply $certificate->{names}, ['soon.example'], 'the status knows it';
+like $certificate->{days}, qr/^[45]$/, 'and for how long it is good';
+like + ($operator->ask('status'))[1], qr/^certificate soon\.example, [45] days left/m, 'in words, too';
+my $socket = Howdah::Test::Tls::connect_to($server->port);
+print {$socket} "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+my $metrics = join '', <$socket>;
+like $metrics, qr/^howdah_tls_certificate_expiry_days\{file="[^"]+"\} [45]\b/m, 'a metric';
+like $metrics, qr/^howdah_tls_handshakes_total\{result="resumed"\} [2-9]$/m, 'resumed sessions are counted';
+
+is(($operator->ask('upgrade'))[0], 0, 'howdah upgrade');
+is resumes(), 'Reused', 'the new process resumes what the old one began';
+is shown(), 'soon.example', 'with the same certificate';
+
+done_testing;

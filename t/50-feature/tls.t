@@ -1,0 +1,134 @@
+# TLS: what applications and logs know of it, which certificate a client gets, and what clients without it are told.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Howdah::Test::Tls;
+use JSON::PP qw(decode_json);
+use Test::More;
+
+plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
+require Net::SSLeay;
+
+my ($first, $rsa, $wild, $authority) = (
+    Howdah::Test::Tls->new(names => ['first.example']),
+    Howdah::Test::Tls->new(names => ['first.example'], kind => 'rsa'),
+    Howdah::Test::Tls->new(names => ['*.wild.example']),
+    Howdah::Test::Tls->new(ca    => 1, subject => '/CN=authority')
+);
+my $known    = Howdah::Test::Tls->new(by => $authority, subject => '/O=Camels, Ltd/CN=driver');
+my $stranger = Howdah::Test::Tls->new;
+
+sub start {
+    my (@options) = @_;
+    return Howdah::Test::Server->start(
+        file    => 't/apps/echo.psgi',
+        options => ['--workers', 1, $first->options, @options]
+    );
+}
+
+# The env of a request on a connection of its own; none when there is no connection.
+sub env_of {
+    my ($server, %how) = @_;
+    my $socket = Howdah::Test::Tls::connect_to($server->port, %how) or return;
+    print {$socket} "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    my $answer = join '', <$socket>;
+    return $answer =~ /\r\n\r\n(\{.*\})\z/s ? decode_json($1)->{env} : undef;
+}
+
+sub name_of {
+    my $socket = Howdah::Test::Tls::connect_to(@_) or return 'none';
+    return join ' ', map { $_ // '' } ($socket->peer_certificate('subjectAltNames'))[1], ref $socket;
+}
+
+my $log    = File::Temp->new;
+my $format = '%{SSL_PROTOCOL}x %{SSL_CIPHER}x %{SSL_TLS_SNI}x %{SSL_NONE}x %{Strict-Transport-Security}o';
+my $server = start(
+    $rsa->options, $wild->options, '--access-log', "$log", '--access-log-format', $format, '--hsts=1h',
+    '--redirect-to-https', '127.0.0.1:0'
+);
+
+subtest 'the env' => sub {
+    for (['TLSv1_3', 'TLSv1.3', qr/^TLS_AES_/], ['TLSv1_2', 'TLSv1.2', qr/^ECDHE-ECDSA-/]) {
+        my ($version, $protocol, $cipher) = @$_;
+        my $env = env_of($server, SSL_version => $version, SSL_hostname => 'a.wild.example');
+        is $env->{'psgi.url_scheme'}, 'https', "$protocol: scheme";
+        is $env->{$_->[0]}, $_->[1], "$protocol: $_->[0]"
+            for [HTTPS => 'on'], [SSL_PROTOCOL => $protocol], [SSL_TLS_SNI => 'a.wild.example'];
+        like $env->{SSL_CIPHER}, $cipher, 'cipher';
+        ok !exists $env->{SSL_CLIENT_VERIFY}, 'nobody is asked for a certificate';
+    }
+};
+
+subtest 'the access log' => sub {
+    ok $server->wait_until(sub { -s "$log" }), 'lines come';
+    open my $in, '<', "$log" or die $!;
+    like scalar(<$in>), qr{^TLSv1\.3 TLS_AES_\S+ a\.wild\.example - max-age=3600$}, 'as mod_ssl calls them';
+};
+
+subtest 'the certificate for a name, and for what the client understands' => sub {
+    for (
+        ['first.example', 'first.example', 'ecdsa'], ['a.wild.example', '*.wild.example'],
+        ['other.example', 'first.example']
+        )
+    {
+        my ($asked, $got) = @$_;
+        my $socket = Howdah::Test::Tls::connect_to($server->port, SSL_hostname => $asked);
+        is(($socket->peer_certificate('subjectAltNames'))[1], $got, "$asked gets $got");
+    }
+    my %how =
+        (SSL_version => 'TLSv1_2', SSL_cipher_list => 'ECDHE-RSA-AES128-GCM-SHA256', SSL_hostname => 'first.example');
+    my $socket = Howdah::Test::Tls::connect_to($server->port, %how);
+    is $socket && $socket->get_cipher, 'ECDHE-RSA-AES128-GCM-SHA256', 'RSA for who knows no other';
+    ok !Howdah::Test::Tls::connect_to($server->port, SSL_version => 'TLSv1_2', SSL_cipher_list => 'AES128-SHA'),
+        'no weak ciphers';
+};
+
+subtest 'clients without TLS' => sub {
+    my ($port) = $server->log =~ m{sending clients of http://127\.0\.0\.1:(\d+) to https};
+    my $plain = sub {
+        my $port   = shift;
+        my $socket = IO::Socket::INET->new("127.0.0.1:$port");
+        print {$socket} @_;
+        join '', <$socket>;
+    };
+    my $moved = $plain->($port, "GET /x?y HTTP/1.1\r\nHost: camel.example:80\r\nConnection: close\r\n\r\n");
+    my $https = $server->port;
+    like $moved, qr{^HTTP/1\.1 301 .*\r\nLocation: https://camel\.example:$https/x\?y\r\n}s, 'are sent there';
+    like $plain->($port, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"), qr{^HTTP/1\.1 308 },
+        'with their method';
+    like $plain->($port, "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"), qr{^HTTP/1\.1 400 }, 'but not to what is no host';
+    like $plain->($https, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"), qr{^HTTP/1\.1 400 .*write https://}s,
+        'or told at the port of TLS';
+};
+
+subtest 'protocols' => sub {
+    my $socket = Howdah::Test::Tls::connect_to($server->port, SSL_alpn_protocols => ['h3', 'http/1.1']);
+    is $socket->alpn_selected, 'http/1.1', 'ALPN';
+    ok !Howdah::Test::Tls::connect_to($server->port, SSL_alpn_protocols => ['h3']), 'none in common';
+    my $strict = start('--tls-min', '1.3');
+    ok !env_of($strict, SSL_version => 'TLSv1_2'), '--tls-min refuses what is older';
+    is env_of($strict)->{SSL_PROTOCOL}, 'TLSv1.3', 'and takes what is not';
+};
+
+subtest 'certificates of clients' => sub {
+    my %of = map { $_->[0] => {SSL_cert_file => $_->[1]->cert, SSL_key_file => $_->[1]->key} } [known => $known],
+        [stranger => $stranger];
+    my $strict = start('--tls-client-ca', $authority->cert);
+    my $env    = env_of($strict, %{$of{known}});
+    is $env->{SSL_CLIENT_VERIFY}, 'SUCCESS', 'who is known is served';
+    is $env->{SSL_CLIENT_S_DN}, 'CN=driver,O=Camels\, Ltd', 'and named';
+    is $env->{SSL_CLIENT_S_DN_CN}, 'driver', 'in short';
+    is $env->{SSL_CLIENT_I_DN}, 'CN=authority', 'by whom';
+    like $env->{SSL_CLIENT_M_SERIAL}, qr/^[0-9A-F]+$/, 'with a number';
+    like $env->{SSL_CLIENT_V_END}, qr/^\w{3} [ \d]\d \d\d:\d\d:\d\d 20\d\d GMT$/, 'and an end';
+    ok !env_of($strict), 'who has none is turned away';
+    ok !env_of($strict, %{$of{stranger}}), 'and who is unknown';
+    my $open = start('--tls-client-ca', $authority->cert, '--tls-client', 'optional');
+    is env_of($open)->{SSL_CLIENT_VERIFY}, 'NONE', 'optional: who has none is served';
+    ok !env_of($open, %{$of{stranger}}), '... but not who shows a wrong one';
+};
+
+done_testing;
