@@ -142,7 +142,7 @@ impl Entrance {
             return drop(
                 tokio::time::timeout(REST, async {
                     if let Some(freed) = freed {
-                        freed.await
+                        freed.await;
                     }
                 })
                 .await,

@@ -120,7 +120,7 @@ impl Thread {
         let no_pool = || io::Error::new(io::ErrorKind::InvalidInput, "a front thread has no application");
         let router = Router::new(setup.local, &pools, ids).ok_or_else(no_pool)?;
         let holding = forever(Holding::new(Arc::clone(&config), clock, setup.stock, room));
-        let gate = setup.tls.map(|acceptor| &*forever(Gate::new(acceptor, config.tls_handshakes)));
+        let gate = setup.tls.map(|acceptor| forever(Gate::new(acceptor, config.tls_handshakes)));
         let scratch = RefCell::default();
         let server = h1::Server { config, clock, timers, doors, records, holding, router, scratch };
         let entrance = Entrance { doors, room, server: forever(server), gate };

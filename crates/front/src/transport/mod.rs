@@ -54,10 +54,7 @@ impl Transport {
 
     /// Whether a first read is worth a try before anybody waits.
     pub(crate) fn is_fresh(&self) -> bool {
-        match self {
-            Self::Plain(socket) => socket.is_fresh(),
-            _ => false,
-        }
+        if let Self::Plain(socket) = self { socket.is_fresh() } else { false }
     }
 
     /// Whether the kernel can send files by itself, and another thread write beside us.
@@ -93,10 +90,8 @@ impl Transport {
     /// Its descriptor, where bytes that are written to it reach the client as they are: for sending files, and to be lent
     /// to an application.
     pub(crate) fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        match self {
-            Self::Plain(socket) => socket.descriptor(),
-            _ => Err(io::ErrorKind::Unsupported.into()),
-        }
+        let Self::Plain(socket) = self else { return Err(io::ErrorKind::Unsupported.into()) };
+        socket.descriptor()
     }
 
     /// A descriptor for another thread.
@@ -111,10 +106,8 @@ impl Transport {
         offset: &mut u64,
         length: usize,
     ) -> io::Result<usize> {
-        match self {
-            Self::Plain(socket) => socket.try_send_file(file, offset, length),
-            _ => Err(io::ErrorKind::Unsupported.into()),
-        }
+        let Self::Plain(socket) = self else { return Err(io::ErrorKind::Unsupported.into()) };
+        socket.try_send_file(file, offset, length)
     }
 
     /// Makes sure that sending a file, which has no flag for it, does not block.

@@ -14,19 +14,19 @@ const YEAR: &str = "8760h";
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct Tls {
-    /// Certificate in PEM, with those between it and the root behind it (repeatable)
+    /// Certificate for TLS, in PEM (repeatable)
     ///
-    /// Each goes with the --tls-key at the same place. Clients get the one for the name that they ask for, be it written
+    /// With those between it and the root behind it, as in certbot's fullchain.pem. Each goes with the --tls-key at the same place. Clients get the one for the name that they ask for, be it written
     /// out or as *.example.org, and else the first; of RSA and ECDSA for the same names the one that they understand. With
     /// certificates every --listen on TCP speaks TLS, unless some are written as tls:ADDR: then those alone do. Changed
     /// files are taken over at once, at HUP and by howdah reload. Also --ssl-cert, --tls-cert-file.
-    #[arg(long, value_name = "FILE", aliases = ["ssl-cert", "ssl-cert-file", "tls-cert-file"])]
+    #[arg(long, help_heading = "Listening", value_name = "FILE", aliases = ["ssl-cert", "ssl-cert-file", "tls-cert-file"])]
     tls_cert: Vec<PathBuf>,
 
-    /// Key of the certificate, in PEM (repeatable) [default: in the file of the certificate]
+    /// Its key (repeatable) [default: in the certificate's file]
     ///
     /// It is read by the user that starts the server, before anything else runs. Also --ssl-key, --tls-key-file.
-    #[arg(long, value_name = "FILE", aliases = ["ssl-key", "ssl-key-file", "tls-key-file"])]
+    #[arg(long, help_heading = "Listening", value_name = "FILE", aliases = ["ssl-key", "ssl-key-file", "tls-key-file"])]
     tls_key: Vec<PathBuf>,
 
     /// Oldest version of TLS that is spoken
@@ -56,13 +56,13 @@ pub(crate) struct Tls {
     /// Address that only sends clients to the same place by TLS (repeatable)
     ///
     /// As --listen, most often :80. GET and HEAD get 301, others 308; who names no host gets 400.
-    #[arg(long, value_name = "ADDR", value_parser = several)]
+    #[arg(long, hide_short_help = true, value_name = "ADDR", value_parser = several)]
     redirect_to_https: Vec<Several>,
 
     /// Have browsers use TLS alone for so long [default without a time: a year]
     ///
     /// Adds Strict-Transport-Security to responses over TLS that have none. Browsers do not forget it.
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = YEAR)]
+    #[arg(long, hide_short_help = true, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = YEAR)]
     pub(crate) hsts: Option<Time>,
 }
 
