@@ -119,8 +119,8 @@ mod tests {
         recorders[1].request(&HELLO);
         recorders[1].request(&Finished { status: 503, queue: None, method: Method::Other, ..HELLO });
         recorders[1].failure(Failure::QueueFull);
-        recorders.each_ref().map(|recorder| recorder.handshake(Handshake::Resumed));
         for recorder in &recorders {
+            recorder.handshake(Handshake::Resumed);
             recorder.dismissed();
             recorder.connection_limit(500);
         }
