@@ -151,7 +151,6 @@ XS_EXTERNAL(howdah_fork_load) {
     XS_APIVERSION_BOOTCHECK;
 #endif
     PERL_UNUSED_VAR(items);
-    int error = errno;
     hf.pid = getpid();
     take_control(aTHX);
     die_with_host();
@@ -163,7 +162,7 @@ XS_EXTERNAL(howdah_fork_load) {
     call_atexit(ended, NULL);
     hf_watch_for_question(aTHX);
     hf_report(SCRIPT_REPORT_LOADED, 0, "", 0);
-    errno = error;
+    errno = 0; /* as a perl has it that has loaded nothing yet */
     XSRETURN_EMPTY;
 }
 

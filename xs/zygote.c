@@ -77,7 +77,14 @@ static void report_text(const char *format, ...) {
     hd_send_report(zygote.control, &report, text, strlen(text));
 }
 
+/* What a worker has started that was killed, as the scripts of `Howdah::CGI::Keep` do, whose worker has a group of its own. */
+static void end_group(pid_t pid, int status) {
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        kill(-pid, SIGKILL);
+}
+
 static void note_end(pid_t pid, int status) {
+    end_group(pid, status);
     for (int index = 0; index < MAX_WORKERS; index++)
         if (zygote.children[index] == pid) {
             zygote.children[index] = 0;

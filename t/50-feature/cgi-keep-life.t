@@ -57,6 +57,14 @@ subtest 'a script that changes is compiled anew' => sub {
     is get('/cgi/added.cgi')->{status}, 404;
 };
 
+subtest 'what a stuck script has started ends with it' => sub {
+    script('starts.cgi', "system 'echo \$\$ > $dir/pid; exec sleep 60';");
+    is get('/cgi/starts.cgi')->{status}, 504;
+    open my $in, '<', "$dir/pid" or die $!;
+    my $pid = <$in>;
+    ok $server->wait_until(sub { !kill 0, $pid }, 10), 'the program is gone';
+};
+
 subtest 'a script that does not compile' => sub {
     like $server->log, qr{does not compile.*"\$nowhere" requires.* at \Q$dir\E/broken\.cgi line 4\.},
         'is told at the start';

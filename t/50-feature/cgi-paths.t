@@ -109,7 +109,7 @@ subtest 'what a script sees' => sub {
     );
     is $env->{$_}, $expected{$_}, $_ for sort keys %expected;
     ok !exists $env->{$_}, "no $_"
-        for qw(HTTP_PROXY SECRET_OF_THE_SERVER NOT_THERE HOWDAH_CGI PATH_INFO HTTPS CONTENT_LENGTH);
+        for qw(HTTP_PROXY SECRET_OF_THE_SERVER NOT_THERE HOWDAH_CGI_HOST PATH_INFO HTTPS CONTENT_LENGTH);
     like ask('/c/sub/b?one+t%77o')->{body}, qr{^ARGUMENT one\nARGUMENT two\n\Q$dir\E/cgi/sub\n\z}m,
         'arguments, and its directory';
 };

@@ -63,11 +63,11 @@ subtest '-e, -M, -I, -E and --path' => sub {
     my $server = Howdah::Test::Server->start(
         env     => {PLACK_ENV => 'wrong'},
         options => [
-            '-I', 't/lib', '-M', 'Howdah::Test::Client', '-E', 'testing', '--path', '/below', '-e',
-            'sub { [200, [], [join " ", $INC{"Howdah/Test/Client.pm"}, $ENV{PLACK_ENV}, @{$_[0]}{qw(SCRIPT_NAME PATH_INFO)}]] }',
+            '-I', 't/lib', '-M', 'Howdah::Test::File', '-E', 'testing', '--path', '/below', '-e',
+            'sub { [200, [], [join " ", $INC{"Howdah/Test/File.pm"}, $ENV{PLACK_ENV}, @{$_[0]}{qw(SCRIPT_NAME PATH_INFO)}]] }',
         ],
     );
-    is get($server, '/below/it'), 't/lib/Howdah/Test/Client.pm testing /below /it';
+    is get($server, '/below/it'), 't/lib/Howdah/Test/File.pm testing /below /it';
     is(Howdah::Test::Client->ask($server, "GET /elsewhere HTTP/1.0\r\n\r\n")->{status}, 404);
 };
 

@@ -17,7 +17,7 @@ plan skip_all => "the kernel tells nothing: $refused" if $refused =~ /does not t
 
 my $dir    = File::Temp->newdir;
 my $script = "$dir/a-script-with-a-long-name.sh";
-write_file($script, "#!/bin/sh\n/bin/sleep 0.2\n");
+write_file($script, "#!/bin/sh\n/bin/sleep 0.5\n");
 chmod 0755, $script or die $!;
 my $operator = Howdah::Test::Operator->new;
 my $server   = Howdah::Test::Server->start(
@@ -48,13 +48,13 @@ open my $quiet, '>&', \*STDERR or die $!;
 open STDERR, '>', '/dev/null' or die $!;
 
 subtest 'programs, by who was it before' => sub {
-    my ($ended_well, @lines) = traced(8, qw(exec --seconds 0));
+    my ($ended_well, @lines) = traced(4, qw(exec --seconds 0));
     ok $ended_well, 'Ctrl-C ends it well';
     is shift @lines, "WHO                  WHAT                 COUNT\n";
     my %count = map { /^(.+?) +(\S+) +(\d+)$/ ? ("$1 $2" => $3) : ($_ => '?') } @lines;
     my ($by_worker) = grep { / a-script-with-a-long-name\.sh$/ } keys %count;
-    is $count{$by_worker // ''}, 8, "the worker runs scripts ($by_worker)";
-    is $count{'a-script-with-a-long-name.sh sleep'}, 8, 'which run programs';
+    is $count{$by_worker // ''}, 4, "the worker runs scripts ($by_worker)";
+    is $count{'a-script-with-a-long-name.sh sleep'}, 4, 'which run programs';
     is keys %count, 2, 'and what the other server does is its own affair';
 };
 

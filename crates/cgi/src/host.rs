@@ -25,7 +25,7 @@ use crate::start::{Log, Starter};
 use crate::worker;
 
 /// The variable with the specification.
-pub const VARIABLE: &str = "HOWDAH_CGI";
+pub const VARIABLE: &str = "HOWDAH_CGI_HOST";
 /// The wait status of a worker that could not be started.
 const NOT_STARTED: i32 = 256;
 /// Scripts of a front that is gone have this time after TERM.

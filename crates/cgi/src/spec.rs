@@ -1,4 +1,4 @@
-//! What the host is told, in the environment variable `HOWDAH_CGI`: text in the format of a zygote's specification
+//! What the host is told, in the environment variable `HOWDAH_CGI_HOST`: text in the format of a zygote's specification
 //! (docs/zygote-protocol.md has the fields). The program writes it into the recipe by which hosts are started, and the host
 //! reads it.
 
@@ -54,7 +54,7 @@ pub struct Spec {
 
 /// The text is no specification.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("HOWDAH_CGI {0}")]
+#[error("HOWDAH_CGI_HOST {0}")]
 pub struct Malformed(String);
 
 /// Fields that may come any number of times.
@@ -255,7 +255,7 @@ mod tests {
             ("&env=A%3D%00", "which is no variable"),
         ] {
             let error = Spec::decode(format!("{good}{more}").as_bytes()).unwrap_err().to_string();
-            assert!(error.starts_with("HOWDAH_CGI has ") && error.contains(words), "{more}: {error}");
+            assert!(error.starts_with("HOWDAH_CGI_HOST has ") && error.contains(words), "{more}: {error}");
         }
         for (text, words) in [
             ("mode=keep", "mode=keep, which is none of auto, exec and fork"),
@@ -264,7 +264,7 @@ mod tests {
         ] {
             assert_eq!(
                 Spec::decode(text.as_bytes()).unwrap_err().to_string(),
-                format!("HOWDAH_CGI has {words}")
+                format!("HOWDAH_CGI_HOST has {words}")
             );
         }
     }

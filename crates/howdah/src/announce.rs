@@ -28,14 +28,15 @@ pub(crate) fn announce(options: &Serve, endpoints: &Endpoints) {
     for listener in &endpoints.pages {
         log::announce(&format!("{} on {}", pages.join(" "), listener.shown()));
     }
-    if let Some(first) = listeners.first() {
+    let path = if options.has_first() { "/".to_owned() } else { format!("{}/", pools[0].name) };
+    if let Some(first) = listeners.iter().find(|listener| !listener.redirects()) {
         let insecure = if first.url.starts_with("https:") { "-k " } else { "" };
         let request = match first.url.strip_prefix("unix:") {
-            Some(path) => match path.strip_prefix('@') {
-                Some(name) => format!("--abstract-unix-socket {name} http://localhost/"),
-                None => format!("--unix-socket {path} http://localhost/"),
+            Some(socket) => match socket.strip_prefix('@') {
+                Some(name) => format!("--abstract-unix-socket {name} http://localhost{path}"),
+                None => format!("--unix-socket {socket} http://localhost{path}"),
             },
-            None => format!("{insecure}{}/", first.url),
+            None => format!("{insecure}{}{path}", first.url),
         };
         let pid = std::process::id();
         log::announce(&format!("try  curl {request}   stop with Ctrl-C, reload with kill -HUP {pid}"));

@@ -3,6 +3,7 @@ use v5.16;
 use warnings;
 
 use Howdah ();
+use version ();
 
 # PATH where the server has none.
 use constant PATH => '/usr/local/bin:/usr/bin:/bin';
@@ -25,8 +26,7 @@ sub new {
         %fixed, %{$given{env} // {}},
         DOCUMENT_ROOT     => $given{document_root},
         GATEWAY_INTERFACE => 'CGI/1.1',
-        HOWDAH_CGI_MODE   => 'keep',
-        SERVER_SOFTWARE   => "Howdah/$Howdah::VERSION",
+        SERVER_SOFTWARE   => 'Howdah/' . version->parse($Howdah::VERSION)->normal =~ s/\Av//r,
     );
     my %passed = map { $_ => 1 } @{$given{pass} // []};
     my %hidden = (%NEVER, map { $_ => 1 } grep { !$passed{$_} } keys %SECRET);
