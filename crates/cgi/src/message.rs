@@ -237,7 +237,11 @@ mod tests {
 
     #[test]
     fn reports_are_written_as_the_vectors_have_them() {
-        for case in cases("reports") {
+        // A host loads no templates.
+        for case in cases("reports")
+            .into_iter()
+            .filter(|case| case["means"]["kind"] != "ready" || case["means"]["status"].is_null())
+        {
             let means = &case["means"];
             let text: String = means["text"].as_str().unwrap_or_default().into();
             // Characters are bytes there, and these are UTF-8.
