@@ -214,7 +214,8 @@ impl Pump<'_> {
         self.process.wait(TO_END);
         self.read_errors();
         self.say(Level::Error, why);
-        let killed = matches!(self.process.end, Some(ExitKind::Signaled(_)));
+        // By PIPE it dies of ours, who have closed its output.
+        let killed = matches!(self.process.end, Some(ExitKind::Signaled(signal)) if signal != Signal::PIPE.as_raw());
         reply.fail(if killed { 502 } else { 500 });
         Outcome::Answered
     }

@@ -21,6 +21,7 @@ print 'DATA: ', fileno(DATA), ' ', tell(DATA), ' ', scalar <DATA>;
 print map("-t: " . (-t $_ ? 'yes' : 'no') . ' -p: ' . (-p $_ ? 'yes' : 'no') . "\n", *STDOUT, *STDERR);
 print map(join(' ', fileno $_, PerlIO::get_layers($_)) . "\n", *STDIN, *STDOUT, *STDERR, *DATA);
 print 'input: ', -s STDIN ? 'some' : 'none', ' ', tell(STDIN), ' ', eof(STDIN) ? 'end' : 'more', ' ', read(STDIN, my $body, 100), " $body\n";
+$| = 1;    # before what goes by another handle
 print {$copy} "by a copy\n";
 __END__
 data of the script
