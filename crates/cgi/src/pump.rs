@@ -22,6 +22,9 @@ use crate::start::{Mode, Running};
 const LOOK: Duration = Duration::from_millis(250);
 /// The same while the client is so slow that nothing can be read.
 const LOOK_WHILE_FULL: Duration = Duration::from_millis(100);
+/// Before TERM, when nobody wants the response: who is late is asked first where he stands, and a signal that ends a process
+/// overtakes one that it would handle.
+const TO_SAY: Duration = Duration::from_millis(250);
 /// Between TERM and KILL, when the client has left.
 const TO_LEAVE: Duration = Duration::from_secs(3);
 /// A script that has closed its output is usually about to end: then it is known how.
@@ -71,12 +74,14 @@ pub(crate) struct Process {
     pub(crate) end: Option<ExitKind>,
     /// Sent TERM.
     ending: bool,
+    /// When to send it.
+    term_at: Option<Instant>,
     kill_at: Option<Instant>,
 }
 
 impl Process {
     pub(crate) fn new(running: Running) -> Self {
-        Self { running, end: None, ending: false, kill_at: None }
+        Self { running, end: None, ending: false, term_at: None, kill_at: None }
     }
 
     /// To all of its group.
@@ -90,9 +95,8 @@ impl Process {
     /// Nobody waits for what it does.
     fn leave(&mut self) {
         if !self.ending {
-            self.signal(Signal::TERM);
+            self.term_at.get_or_insert(Instant::now() + TO_SAY);
         }
-        self.kill_at.get_or_insert(Instant::now() + TO_LEAVE);
     }
 
     /// The front wants to know what takes so long.
@@ -101,6 +105,7 @@ impl Process {
             Mode::Exec => self.signal(Signal::TERM),
             // Its perl says it, as a Perl worker does.
             Mode::Fork if self.end.is_none() => {
+                self.term_at = self.term_at.map(|_| Instant::now() + TO_SAY);
                 let _ = rustix::process::kill_process(self.running.pid, Signal::USR2);
             }
             Mode::Fork => {}
@@ -108,6 +113,11 @@ impl Process {
     }
 
     fn enforce(&mut self) {
+        if self.term_at.is_some_and(|at| at <= Instant::now()) {
+            self.term_at = None;
+            self.signal(Signal::TERM);
+            self.kill_at.get_or_insert(Instant::now() + TO_LEAVE);
+        }
         if self.kill_at.is_some_and(|at| at <= Instant::now()) {
             self.kill_at = None;
             self.signal(Signal::KILL);
@@ -215,7 +225,8 @@ impl Pump<'_> {
         self.read_errors();
         self.say(Level::Error, why);
         // By PIPE it dies of ours, who have closed its output.
-        let killed = matches!(self.process.end, Some(ExitKind::Signaled(signal)) if signal != Signal::PIPE.as_raw());
+        let killed =
+            matches!(self.process.end, Some(ExitKind::Signaled(signal)) if signal != Signal::PIPE.as_raw());
         reply.fail(if killed { 502 } else { 500 });
         Outcome::Answered
     }
@@ -229,8 +240,8 @@ impl Pump<'_> {
             if self.ready.stderr {
                 self.read_errors();
             }
-            let wait = self.process.kill_at.map(|at| at.saturating_duration_since(Instant::now()));
-            self.poll(wait, false);
+            let next = self.process.term_at.into_iter().chain(self.process.kill_at).min();
+            self.poll(next.map(|at| at.saturating_duration_since(Instant::now())), false);
         }
         self.read_errors();
         if let Some(rest) = self.lines.end() {
@@ -280,7 +291,7 @@ impl Pump<'_> {
 
     /// How long nothing need be looked at.
     fn patience(&self, reply: &Reply<'_>) -> Duration {
-        let moments = [reply.due(), self.process.kill_at];
+        let moments = [reply.due(), self.process.term_at, self.process.kill_at];
         let next = moments.into_iter().flatten().min();
         next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK))
     }
