@@ -73,7 +73,7 @@ sub _begin_worker {
     Howdah::CGI::Handles::open_all();
     Howdah::CGI::State::note();
     Howdah::CGI::Leftovers::note();
-    setpgrp;    # what scripts start can be ended with the worker
+    setpgrp;                                  # what scripts start can be ended with the worker
     $worker = $$;
     return;
 }
