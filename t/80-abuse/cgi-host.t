@@ -21,7 +21,18 @@ my $server   = $scripts->serve('exec', ['workers=4', 'request-timeout=3s'], $ope
 my @load     = map { load(fresh => $_) } 0, 1;
 
 sub load { return Howdah::Test::Load->start($server, connections => 4, below => '/c/load.cgi', @_) }
-sub host { return ($server->processes('cgi-host'))[-1] }
+
+# Not a child of it that is about to execute a script.
+sub host {
+    my %is = map { $_ => 1 } my @all = $server->processes('cgi-host');
+    return (grep { !$is{parent($_)} } @all)[-1];
+}
+
+sub parent {
+    my $pid = shift;
+    open my $in, '<', "/proc/$pid/stat" or return 0;
+    return (split ' ', (<$in> // '') =~ s/.*\)//sr)[1] // 0;
+}
 
 # Begins a request that stays: the client, and the process of its script.
 sub sleeper {
