@@ -1,7 +1,6 @@
 //! Man page and shell completions, made from the declarations in `options`. `make install` and
 //! `make man` call these through `howdah man` and `howdah completions SHELL`.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap_complete::Shell;
@@ -9,6 +8,7 @@ use roff::{Inline, Roff, bold, roman};
 
 use crate::options;
 use crate::options::guide::{SECTIONS, Section};
+use crate::output;
 
 /// Prints howdah(1).
 pub(crate) fn man() -> anyhow::Result<ExitCode> {
@@ -24,7 +24,8 @@ pub(crate) fn man() -> anyhow::Result<ExitCode> {
     for section in SECTIONS {
         render(section).to_writer(&mut text)?;
     }
-    print(&text)
+    output::write(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn render((title, paragraphs): &Section) -> Roff {
@@ -47,13 +48,6 @@ fn line(text: Inline) -> [Inline; 1] {
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut options::command(), "howdah", &mut script);
-    print(&script)
-}
-
-/// A reader that has seen enough (`howdah man | head`) is no failure.
-fn print(text: &[u8]) -> anyhow::Result<ExitCode> {
-    match io::stdout().write_all(text) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    output::write(&script)?;
+    Ok(ExitCode::SUCCESS)
 }

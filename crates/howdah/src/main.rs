@@ -39,6 +39,7 @@
 //!     reopening   a log that is opened anew
 //!     generate    man page and completions from the declarations of options
 //!     options     what may be asked for: every option declared once
+//!     output      what commands print
 //!     protocol    what is said on the control socket
 #![forbid(unsafe_code)]
 #![allow(
@@ -85,6 +86,7 @@ mod log;
 mod reopening;
 mod generate;
 mod options;
+mod output;
 mod protocol;
 
 /// The snapshot of which the tests of every rendering are made.

@@ -1,7 +1,6 @@
 //! `howdah trace exec` and `fork`: who runs what, of a running server or of the whole machine. The server is asked for its
 //! process and notices nothing else; `howdah_trace` hears of processes from the kernel.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,6 +11,7 @@ use serde::Serialize;
 
 use crate::control::look::{find_server, look};
 use crate::options::trace::Trace;
+use crate::output::{for_people, write};
 use crate::over::over_after;
 
 /// How often to see whether it is time to end.
@@ -58,8 +58,7 @@ fn conclude(tracer: &Tracer, json: bool) -> anyhow::Result<ExitCode> {
         let report = Report { counts: tracer.tally().rows(), lost };
         write(&(serde_json::to_string(&report)? + "\n"))?;
     } else {
-        let table = tracer.tally().to_string();
-        write(&table.lines().map(|line| printable(line.as_bytes()) + "\n").collect::<String>())?;
+        write(for_people(&tracer.tally().to_string()))?;
     }
     if lost > 0 {
         eprintln!(
@@ -86,13 +85,4 @@ fn now() -> String {
     let seconds = since.as_secs() % 86_400;
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
     format!("{hours:02}:{minutes:02}:{:02}.{:03}", seconds % 60, since.subsec_millis())
-}
-
-/// A reader that has seen enough is no failure.
-fn write(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
-        _ => Ok(()),
-    }
 }

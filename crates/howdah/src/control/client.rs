@@ -1,7 +1,7 @@
 //! `howdah status`, `reload`, `reopen`, `upgrade`, `stop`, `workers` and `leaks`: ask a running server, print what it says, and tell by the
 //! exit status whether it could be done.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -12,6 +12,7 @@ use super::find::{self, Found, Server, reach};
 use super::{list, table};
 use crate::options::find::Form;
 use crate::options::instance::Instance;
+use crate::output::{for_people, write};
 use crate::protocol::{ControlAnswer, ControlRequest};
 
 /// Asks and prints.
@@ -30,7 +31,7 @@ pub(crate) fn run(instance: &Instance, request: &ControlRequest, form: Form) -> 
         ControlAnswer::Failed(reason) => bail!("{reason}"),
         ControlAnswer::Done(message) => print(&format!("{message}\n"))?,
         ControlAnswer::Status(snapshot) | ControlAnswer::Snapshot(snapshot) if json => {
-            write(&line(&snapshot))?;
+            write(line(&snapshot))?;
         }
         ControlAnswer::Status(snapshot) | ControlAnswer::Snapshot(snapshot) => {
             print(&table::render(&snapshot))?;
@@ -54,7 +55,7 @@ fn survey(json: bool) -> anyhow::Result<ExitCode> {
         [] => bail!(
             "no server runs on this machine, or none that can be found: name the control socket of one by --control"
         ),
-        all if json => write(&all.iter().filter_map(line_of).collect::<String>())?,
+        all if json => write(all.iter().filter_map(line_of).collect::<String>())?,
         [Found { server: Server::Known(snapshot), .. }] => print(&table::render(snapshot))?,
         several => print(&list::render(several))?,
     }
@@ -80,7 +81,7 @@ fn wait_for_the_end(mut server: impl BufRead) -> anyhow::Result<ExitCode> {
 
 /// Prints for people. What a server says may come from others, so that nothing of it goes to the terminal but text.
 pub(super) fn print(text: &str) -> io::Result<()> {
-    write(&text.lines().map(|line| printable(line.as_bytes()) + "\n").collect::<String>())
+    write(for_people(text))
 }
 
 /// The same for a form that has tabs.
@@ -88,13 +89,5 @@ fn print_tabs(text: &str) -> io::Result<()> {
     let line = |line: &str| {
         line.split('\t').map(|part| printable(part.as_bytes())).collect::<Vec<_>>().join("\t") + "\n"
     };
-    write(&text.lines().map(line).collect::<String>())
-}
-
-/// A reader that has seen enough (`howdah status | head`) is no failure.
-fn write(text: &str) -> io::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
-        _ => Ok(()),
-    }
+    write(text.lines().map(line).collect::<String>())
 }

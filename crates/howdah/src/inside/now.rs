@@ -1,10 +1,9 @@
 //! `howdah where`: what each worker of a server does now.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use howdah_metrics::printable;
 use howdah_peek::{Sighting, Worker};
 use serde::Serialize;
 
@@ -12,6 +11,7 @@ use super::refusal::{explain, is_gone};
 use super::workers::{Known, choose};
 use crate::control::look::{find_server, look};
 use crate::options::inside::Where;
+use crate::output;
 
 /// A worker, and what it does.
 #[derive(Debug, Serialize)]
@@ -55,10 +55,8 @@ pub(crate) fn run(options: &Where) -> anyhow::Result<ExitCode> {
     } else {
         render(&answer, snapshot.has_several_pools())
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    output::write(text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn see(known: &Known) -> io::Result<Seen> {
@@ -92,5 +90,5 @@ fn render(answer: &Answer, pools: bool) -> String {
     for reason in &answer.refused {
         text += &format!("{reason}\n");
     }
-    text.lines().map(|line| printable(line.as_bytes()) + "\n").collect()
+    output::for_people(&text)
 }

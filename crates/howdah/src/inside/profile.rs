@@ -4,7 +4,6 @@
 //! its workers are, since they come and go. When the time is over, at Ctrl-C, or when the server is gone, it tells what it has.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,13 +12,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use howdah_metrics::printable;
 use howdah_peek::{Filter, Sampler, Table, flame_graph, folded, speedscope};
 
 use super::refusal::{explain, is_gone};
 use super::workers::{Known, choose};
 use crate::control::look::{find_server, look};
 use crate::options::inside::{Profile, Whose};
+use crate::output;
 use crate::over::over_after;
 
 /// Between two questions who the workers are.
@@ -110,10 +109,8 @@ fn report(sampler: &Sampler, files: &[PathBuf], json: bool) -> anyhow::Result<Ex
         let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         let text = format!("{}\nwritten: {}\n", table.render(), names.join(" "));
         // What subs are called is the application's: nothing of it goes to the terminal but text.
-        text.lines().map(|line| printable(line.as_bytes()) + "\n").collect()
+        output::for_people(&text)
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    output::write(text)?;
+    Ok(ExitCode::SUCCESS)
 }

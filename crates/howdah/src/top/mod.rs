@@ -11,7 +11,7 @@ mod draw;
 mod view;
 mod words;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::control::look::{find_server, look};
 use crate::options::top::Top;
+use crate::output;
 use draw::{Frame, height};
 use view::{Deed, View};
 
@@ -94,10 +95,7 @@ fn print_once(snapshot: &Snapshot) -> anyhow::Result<()> {
     let size = (WIDTH, height(&frame));
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1))?;
     terminal.draw(|canvas| draw::draw(canvas, &frame, &mut view))?;
-    match io::stdout().write_all(text_of(terminal.backend()).as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
+    Ok(output::write(text_of(terminal.backend()))?)
 }
 
 /// What stands on the screen, line by line.
