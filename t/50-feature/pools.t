@@ -31,7 +31,7 @@ sub processes { my $of = shift; return $server->processes(qr{(?:worker \[|zygote
 sub segments {
     my $pid = shift;
     open my $maps, '<', "/proc/$pid/maps" or die $!;
-    my %inodes = map { m{ (\d+) +/memfd:howdah(?!-perl)} ? ($1 => 1) : () } <$maps>;
+    my %inodes = map { m{ (\d+) +/memfd:howdah \(deleted} ? ($1 => 1) : () } <$maps>;
     return keys %inodes;
 }
 

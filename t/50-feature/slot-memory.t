@@ -17,7 +17,7 @@ my $server = Howdah::Test::Server->start(
 
 # Bytes that the segment takes.
 sub segment {
-    my ($link) = grep { (readlink($_) // '') =~ m{^/memfd:howdah\b} } glob '/proc/' . $server->pid . '/fd/*';
+    my ($link) = grep { (readlink($_) // '') =~ m{^/memfd:howdah \(deleted} } glob '/proc/' . $server->pid . '/fd/*';
     return 512 * (stat $link)[12];
 }
 

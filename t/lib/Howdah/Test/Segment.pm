@@ -34,7 +34,7 @@ sub geometry { return $geometry{$_[1]} }
 
 sub _base {
     open my $maps, '<', '/proc/self/maps' or die "no maps: $!";
-    my @bases = map { m{^([0-9a-f]+)-.*memfd:howdah} ? hex $1 : () } <$maps>;
+    my @bases = map { m{^([0-9a-f]+)-.*/memfd:howdah \(deleted} ? hex $1 : () } <$maps>;
     return $bases[0] // die 'no shared segment';
 }
 
