@@ -164,4 +164,5 @@ GOALS = [
     ("11", "… fork: 3 times mod_cgi", scripts("ab-10", "howdah_fork", "mod_cgi", 3)),
     ("11", "… keep: 1.2 times Registry", scripts("ab-10", "howdah_keep", "mod_perl_registry", 1.2)),
     ("11", "CGI script with modules, fork: 8 times mod_cgi", scripts("modules", "howdah_fork", "mod_cgi", 8)),
+    ("11", "… with --cgi-preload", scripts("modules", "howdah_fork_preload", "mod_cgi", 8)),
 ]

@@ -13,7 +13,7 @@ from . import alone, machine, peers, report, runner, worker
 from .workloads import WORKLOADS
 
 QUICK_PEERS = ["howdah", "floor", "starlet", "uwsgi", "mod_perl_registry", "mod_cgi", "mod_cgid", "wrapcgi",
-               "howdah_exec", "howdah_fork", "howdah_keep"]
+               "howdah_exec", "howdah_fork", "howdah_fork_preload", "howdah_keep"]
 SMOKE_PEERS = ["howdah", "starlet", "howdah_exec", "howdah_fork", "howdah_keep"]
 
 

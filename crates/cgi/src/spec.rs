@@ -40,6 +40,8 @@ pub struct Spec {
     pub env: Vec<(String, Vec<u8>)>,
     /// Names of variables that are passed on from the server's environment, or HTTP_AUTHORIZATION.
     pub pass: Vec<String>,
+    /// What is loaded before scripts that are forked are compiled: names of modules, and files, which have a slash.
+    pub preload: Vec<String>,
     /// The perl whose modules Howdah has; it compiles scripts that are forked.
     pub perl: PathBuf,
     /// Directories in which that perl finds Howdah's modules.
@@ -58,7 +60,7 @@ pub struct Spec {
 pub struct Malformed(String);
 
 /// Fields that may come any number of times.
-const LISTS: [&str; 4] = ["index", "env", "pass", "inc"];
+const LISTS: [&str; 5] = ["index", "env", "pass", "preload", "inc"];
 /// Fields without which there is nothing to do.
 const NEEDED: [&str; 5] = ["root", "mode", "document_root", "perl", "name"];
 
@@ -89,6 +91,7 @@ impl Spec {
         fields.extend(self.index.iter().map(|index| ("index", index.clone().into_bytes())));
         fields.extend(self.env.iter().map(|(name, value)| ("env", [name.as_bytes(), b"=", value].concat())));
         fields.extend(self.pass.iter().map(|name| ("pass", name.clone().into_bytes())));
+        fields.extend(self.preload.iter().map(|what| ("preload", what.clone().into_bytes())));
         fields.extend(self.inc.iter().map(|dir| ("inc", path(dir))));
         fields.extend(self.user.iter().map(|user| ("user", user.clone().into_bytes())));
         fields.extend(self.group.iter().map(|group| ("group", group.clone().into_bytes())));
@@ -116,6 +119,14 @@ impl Spec {
         }
     }
 
+    /// What has perl load all that `preload` names, in one line.
+    #[must_use]
+    pub fn preload_code(&self) -> String {
+        let quoted = |file: &str| format!("'{}'", file.replace('\\', "\\\\").replace('\'', "\\'"));
+        let name = |what: &String| if what.contains('/') { quoted(what) } else { format!(" {what}") };
+        self.preload.iter().map(|what| format!("BEGIN{{require{}}}", name(what))).collect()
+    }
+
     fn set(&mut self, name: &str, value: Vec<u8>) -> Result<(), Malformed> {
         let path = |value: Vec<u8>| PathBuf::from(OsString::from_vec(value));
         let text = |value: Vec<u8>| {
@@ -130,6 +141,7 @@ impl Spec {
             "document_root" => self.document_root = path(value),
             "env" => self.env.push(variable(&value)?),
             "pass" => self.pass.push(text(value)?),
+            "preload" => self.preload.push(preloaded(text(value)?)?),
             "perl" => self.perl = path(value),
             "inc" => self.inc.push(path(value)),
             "name" => self.name = text(value)?,
@@ -157,6 +169,22 @@ fn variable(text: &[u8]) -> Result<(String, Vec<u8>), Malformed> {
     let equals = text.iter().position(|&byte| byte == b'=').filter(|&at| at > 0).ok_or_else(odd)?;
     let name = String::from_utf8(text[..equals].to_vec()).map_err(|_| odd())?;
     if text.contains(&0) { Err(odd()) } else { Ok((name, text[equals + 1..].to_vec())) }
+}
+
+/// Perl is to load a file, or a module, whose name is no other code.
+fn preloaded(text: String) -> Result<String, Malformed> {
+    let odd = text.contains(['\0', '\n']) || !text.contains('/') && !is_module(&text);
+    if odd { Err(Malformed(format!("has preload={text}, which is no module and no file"))) } else { Ok(text) }
+}
+
+/// Whether it is the name of a module: words that :: joins.
+#[must_use]
+pub fn is_module(text: &str) -> bool {
+    let is_word = |word: &str| {
+        word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    text.split("::").all(is_word)
 }
 
 fn split(field: &[u8]) -> Option<(&str, &[u8])> {
@@ -211,6 +239,7 @@ mod tests {
             document_root: "/srv/www".into(),
             env: vec![("A".into(), b"x=y&z\n".to_vec()), ("B".into(), Vec::new())],
             pass: vec!["TZ".into(), "HTTP_AUTHORIZATION".into()],
+            preload: vec!["Template::Config".into(), "/srv/o'b/x.pl".into()],
             perl: "/usr/bin/perl".into(),
             inc: vec!["/opt/lib".into()],
             name: "shop".into(),
@@ -235,6 +264,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_loaded_first_is_one_line_of_perl() {
+        assert_eq!(Spec::default().preload_code(), "");
+        let expected = r"BEGIN{require Template::Config}BEGIN{require'/srv/o\'b/x.pl'}";
+        assert_eq!(full().preload_code(), expected);
+    }
+
+    #[test]
     fn any_other_text_is_refused_as_a_whole() {
         let good = "root=/a&mode=auto&document_root=/a&perl=/p&name=";
         assert!(Spec::decode(good.as_bytes()).is_ok());
@@ -253,6 +289,9 @@ mod tests {
             ("&env=A", "env=A, which is no variable"),
             ("&env=%3DA", "which is no variable"),
             ("&env=A%3D%00", "which is no variable"),
+            ("&preload=system%20x", "no module and no file"),
+            ("&preload=A::", "no module and no file"),
+            ("&preload=%2Fa%0A", "no module and no file"),
         ] {
             let error = Spec::decode(format!("{good}{more}").as_bytes()).unwrap_err().to_string();
             assert!(error.starts_with("HOWDAH_CGI_HOST has ") && error.contains(words), "{more}: {error}");

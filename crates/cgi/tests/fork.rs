@@ -13,8 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use howdah_cgi::place::{Perl, Script, Version};
+use howdah_cgi::spec::Spec;
 use howdah_cgi::start::Launch;
-use howdah_cgi::start::fork::{Fault, Forks, Limits, Outcome};
+use howdah_cgi::start::fork::{Fault, Forks, Limits, Modules, Outcome};
 
 const LIMITS: Limits = Limits {
     zygotes: 4,
@@ -37,7 +38,9 @@ impl Place {
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = log.clone();
         let log_line = Arc::new(move |_: &Path, line: &str| lines.lock().unwrap().push(line.to_owned()));
-        let forks = Forks::new(perl(), vec![blib.join("lib"), blib.join("arch")], limits, log_line);
+        let inc = vec![blib.join("lib"), blib.join("arch")];
+        let modules = Modules::new(&Spec { perl: perl(), inc, ..Spec::default() });
+        let forks = Forks::new(modules, limits, log_line);
         Self { dir: tempfile::tempdir().unwrap(), forks, log }
     }
 

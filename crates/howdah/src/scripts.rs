@@ -42,6 +42,7 @@ impl Serve {
             document_root: self.document_root(cgi),
             env: self.cgi.cgi_env.iter().map(|it| (it.name.clone(), it.value.clone().into_bytes())).collect(),
             pass: self.cgi.cgi_pass.iter().map(|name| name.0.clone()).collect(),
+            preload: cgi.preload.clone(),
             perl: perl.program.clone(),
             inc: perl.library.clone(),
             name: self.instance.given_name().unwrap_or_default().to_owned(),
@@ -54,6 +55,7 @@ impl Serve {
     pub(crate) fn keep(&self, pool: &Pool, cgi: &Cgi) -> String {
         let list = |items: Vec<String>| items.join(", ");
         let index = list(cgi.index.iter().map(|name| quoted(name.as_bytes())).collect());
+        let preload = list(cgi.preload.iter().map(|what| quoted(what.as_bytes())).collect());
         let pass = list(self.cgi.cgi_pass.iter().map(|name| quoted(name.0.as_bytes())).collect());
         let env = self.cgi.cgi_env.iter();
         let env = list(
@@ -62,7 +64,7 @@ impl Serve {
         );
         format!(
             "{KEEP}->new(root => {}, mount => {}, index => [{index}], document_root => {}, env => {{{env}}}, \
-             pass => [{pass}])->to_app",
+             pass => [{pass}], preload => [{preload}])->to_app",
             quoted(cgi.root.as_os_str().as_bytes()),
             quoted(pool.mount.as_deref().unwrap_or_default().as_bytes()),
             quoted(self.document_root(cgi).as_os_str().as_bytes()),
@@ -153,6 +155,8 @@ mod tests {
             "A=b c",
             "--cgi-pass",
             "TZ,LANG",
+            "--cgi-preload",
+            "CGI,/a.pl",
             "--document-root",
             "/srv",
             "--name",
@@ -169,6 +173,7 @@ mod tests {
             document_root: "/srv".into(),
             env: vec![("A".into(), b"b c".to_vec())],
             pass: vec!["TZ".into(), "LANG".into()],
+            preload: vec!["CGI".into(), "/a.pl".into()],
             perl: "/usr/bin/perl".into(),
             inc: vec!["/opt/lib".into()],
             name: "shop".into(),
@@ -206,7 +211,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("caf\u{e9}'$x");
         std::fs::create_dir(&root).unwrap();
-        let mount = format!("/c={},mode=keep", root.display());
+        let mount = format!("/c={},mode=keep,preload=CGI", root.display());
         let options = serve(&[
             "--cgi",
             &mount,
@@ -222,7 +227,7 @@ mod tests {
         let (top, name) = (dir.path().display(), "caf\\xC3\\xA9\\x27\\x24x");
         let expected = format!(
             "Howdah::CGI::Keep->new(root => \"{top}/{name}\", mount => \"/c\", index => [\"a.pl\", \"b.pl\"], \
-             document_root => \"{top}/{name}\", env => {{\"A\" => \"\\x22\\x40b\\x5C\"}}, pass => [\"TZ\"])->to_app"
+             document_root => \"{top}/{name}\", env => {{\"A\" => \"\\x22\\x40b\\x5C\"}}, pass => [\"TZ\"], preload => [\"CGI\"])->to_app"
         );
         let code = options.keep(&pools[0], pools[0].cgi.as_ref().unwrap());
         assert_eq!(code, expected);

@@ -26,6 +26,7 @@ sub new {
     return bless {
         place       => $place,
         environment => Howdah::CGI::Environment->new(%given),
+        preload     => $given{preload} // [],
         scripts     => {},
     }, $class;
 }
@@ -37,8 +38,10 @@ sub to_app {
     my %env  = %ENV;
     my $zero = $0;
     Howdah::CGI::State::note();
+    require(m{/} ? $_ : s{::}{/}gr . '.pm') for @{$self->{preload}};
     my @perl = grep { _is_perl($_) } $self->{place}->scripts;
     my @failed;
+
     for my $file (@perl) {
         push @failed, $file if defined $self->_compile($file, Howdah::CGI::Place::version($file))->error;
     }
@@ -183,6 +186,10 @@ A reference to the names of scripts that answer for a directory.
 =item document_root, env, pass
 
 As for L<Howdah::CGI::Environment>; the document root is the directory of the scripts by default.
+
+=item preload
+
+A reference to the names of modules, and of files, which have a slash, that are loaded before the scripts are compiled.
 
 =back
 

@@ -8,7 +8,7 @@ use crate::place::Script;
 use crate::spec::{Choice, Spec};
 
 pub use fork::{Fault, Log};
-use fork::{Forks, Limits, Outcome};
+use fork::{Forks, Limits, Modules, Outcome};
 pub use launch::{Launch, Mode, Running};
 
 /// Starts processes, each as its script wants it.
@@ -22,7 +22,7 @@ impl Starter {
     /// By the specification. What is to be said of a script, and is not the fault of one request, goes to `log`.
     #[must_use]
     pub fn new(spec: &Spec, log: Log) -> Self {
-        let forks = Forks::new(spec.perl.clone(), spec.inc.clone(), Limits::default(), log);
+        let forks = Forks::new(Modules::new(spec), Limits::default(), log);
         Self { choice: spec.mode, forks }
     }
 

@@ -55,7 +55,7 @@ impl Findings {
     fn add(&mut self, mount: &Mount, spec: &Spec, path: &[u8]) {
         match mount.find(&[spec.mount.trim_end_matches('/').as_bytes(), path].concat()) {
             Ok(Script { perl: None, .. }) => self.others += 1,
-            Ok(script) => match compile(&script) {
+            Ok(script) => match compile(&script, &spec.preload_code()) {
                 Ok(()) => self.good += 1,
                 Err(why) => self.bad.push(format!("{}: {why}", script.filename.display())),
             },
@@ -97,11 +97,16 @@ fn is_text_of_a_script(file: &Path) -> bool {
 }
 
 /// Perl's message, if it has one.
-fn compile(script: &Script) -> Result<(), String> {
+fn compile(script: &Script, preload: &str) -> Result<(), String> {
     let Some(Perl { program, switches }) = &script.perl else { return Ok(()) };
     let switches = switches.iter().map(|switch| OsString::from_vec(switch.to_bytes().to_vec()));
     let mut command = Command::new(program);
-    command.args(switches).arg("-c").arg(&script.filename).current_dir(&script.directory);
+    command
+        .args(switches)
+        .arg(format!("-M5;{preload}"))
+        .arg("-c")
+        .arg(&script.filename)
+        .current_dir(&script.directory);
     command.env("GATEWAY_INTERFACE", "CGI/1.1").stdin(Stdio::null()).stdout(Stdio::null());
     let output = command
         .output()

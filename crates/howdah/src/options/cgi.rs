@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
+use howdah_cgi::spec::is_module;
 
 use super::limits::Limits;
 use super::mounts;
 use super::workers::Workers;
 
-/// What a mount of scripts may have, beside `mode` and `index`.
+/// What a mount of scripts may have, beside `mode`, `index` and `preload`.
 const OPTIONS: [&str; 3] = ["workers", "max-queue", "request-timeout"];
 
 /// How scripts are run.
@@ -44,8 +45,8 @@ pub(crate) struct Cgi {
     /// CGI scripts below PATH, in a directory or one alone (repeatable)
     ///
     /// As PATH=DIR[,OPTION=VALUE]..., as in /cgi-bin=/usr/lib/cgi-bin,workers=8, or PATH=FILE for one script that has all
-    /// requests below PATH. With it no other application is needed. OPTION is one of mode, index, workers (scripts that run
-    /// at a time, 16 if not given), max-queue and request-timeout. Several may be joined by semicolons.
+    /// requests below PATH. With it no other application is needed. OPTION is one of mode, index, preload, workers (scripts
+    /// that run at a time, 16 if not given), max-queue and request-timeout. Several may be joined by semicolons.
     #[arg(long, value_name = "PATH=DIR", value_delimiter = ';')]
     pub(crate) cgi: Vec<Scripts>,
 
@@ -72,6 +73,13 @@ pub(crate) struct Cgi {
     #[arg(long, hide_short_help = true, value_name = "NAME", value_delimiter = ',', value_parser = index)]
     pub(crate) cgi_index: Vec<String>,
 
+    /// Module or file that is loaded before scripts are compiled (repeatable)
+    ///
+    /// What a forked script loads when it is first used, each request loads anew; here it is loaded once. A module's name, or a
+    /// file's with a slash, as in ./startup.pl. Modes fork and keep. Several may be joined by commas.
+    #[arg(long, hide_short_help = true, value_name = "MODULE|FILE", value_delimiter = ',', value_parser = preload)]
+    pub(crate) cgi_preload: Vec<String>,
+
     /// DOCUMENT_ROOT, and what PATH_TRANSLATED lies below [default: the directory of the scripts]
     #[arg(long, hide_short_help = true, value_name = "DIR")]
     pub(crate) document_root: Option<PathBuf>,
@@ -86,6 +94,7 @@ pub(crate) struct Scripts {
     pub(crate) root: PathBuf,
     mode: Option<Mode>,
     index: Vec<String>,
+    preload: Vec<String>,
     given: ArgMatches,
 }
 
@@ -98,6 +107,11 @@ impl Scripts {
     /// Scripts that answer for a directory: its own, or the server's.
     pub(super) fn index(&self, all: &Cgi) -> Vec<String> {
         if self.index.is_empty() { all.cgi_index.clone() } else { self.index.clone() }
+    }
+
+    /// What is loaded before its scripts: its own list, or the server's.
+    pub(super) fn preload<'a>(&'a self, all: &'a Cgi) -> &'a [String] {
+        if self.preload.is_empty() { &all.cgi_preload } else { &self.preload }
     }
 
     /// Puts its own options in the place of the server's.
@@ -120,8 +134,9 @@ impl FromStr for Scripts {
         let options = words.map(option).collect::<Result<Vec<_>, _>>()?;
         let (own, shared): (Vec<_>, Vec<_>) =
             options.into_iter().partition(|(name, _)| !OPTIONS.contains(name));
+        let (index, preload) = (Vec::new(), Vec::new());
         let mut scripts =
-            Self { path, root: root.into(), mode: None, index: Vec::new(), given: mounts::read(&shared)? };
+            Self { path, root: root.into(), mode: None, index, preload, given: mounts::read(&shared)? };
         own.into_iter().try_for_each(|(name, value)| scripts.set(name, value))?;
         Ok(scripts)
     }
@@ -129,10 +144,15 @@ impl FromStr for Scripts {
 
 impl Scripts {
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        if name == "index" {
-            self.index.push(index(value)?);
-            return Ok(());
+        match name {
+            "index" => self.index.push(index(value)?),
+            "preload" => self.preload.push(preload(value)?),
+            _ => self.set_mode(value)?,
         }
+        Ok(())
+    }
+
+    fn set_mode(&mut self, value: &str) -> Result<(), String> {
         let mode = Mode::from_str(value, false)
             .map_err(|_| format!("'{value}' is no mode: write auto, exec, fork or keep"))?;
         match self.mode.replace(mode) {
@@ -148,10 +168,10 @@ fn option(word: &str) -> Result<(&str, &str), String> {
     let (name, value) = word.split_once('=').ok_or_else(|| {
         format!("'{word}' is no OPTION=VALUE; and if it belongs to the directory's name, that has a comma: {way_out}")
     })?;
-    let known = ["mode", "index"].contains(&name) || OPTIONS.contains(&name);
+    let known = ["mode", "index", "preload"].contains(&name) || OPTIONS.contains(&name);
     let none = || {
         format!(
-            "'{name}' is none of the options that scripts may have: mode, index, workers, max-queue and request-timeout"
+            "'{name}' is none of the options that scripts may have: mode, index, preload, workers, max-queue and request-timeout"
         )
     };
     known.then_some((name, value)).ok_or_else(none)
@@ -163,6 +183,14 @@ fn index(text: &str) -> Result<String, String> {
         return Err("an index is the name of a script, without its directory: write index.cgi".to_owned());
     }
     Ok(text.to_owned())
+}
+
+/// The name of a module, or of a file.
+fn preload(text: &str) -> Result<String, String> {
+    if text.contains('/') || is_module(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("'{text}' is no name of a module: write Template::Config, or a file as ./startup.pl"))
 }
 
 /// A variable and its value.
@@ -287,6 +315,8 @@ mod tests {
             ("/a=x,index=", "write index.cgi"),
             ("/a=x,index=sub/x.cgi", "write index.cgi"),
             ("/a=x,index=..", "write index.cgi"),
+            ("/a=x,preload=", "'' is no name of a module"),
+            ("/a=x,preload=startup.pl", "write Template::Config, or a file as ./startup.pl"),
             ("/a=x,max-memory=1g", "'max-memory' is none of the options that scripts may have: mode, "),
         ] {
             let error = text.parse::<Scripts>().unwrap_err();

@@ -35,6 +35,8 @@ pub(crate) struct Cgi {
     /// Their directory, or the one script; absolute.
     pub(crate) root: PathBuf,
     pub(crate) index: Vec<String>,
+    /// Modules, and files, which have a slash.
+    pub(crate) preload: Vec<String>,
 }
 
 impl Serve {
@@ -81,6 +83,7 @@ impl Serve {
 
     fn scripts(&self, given: &Scripts) -> Pool {
         let (mode, root) = (given.mode(&self.cgi), self.absolute(&given.root));
+        let preload = given.preload(&self.cgi).iter().map(|what| self.preload(what)).collect();
         let (mut workers, mut limits) = (self.workers.clone(), self.limits.clone());
         if mode != Mode::Keep {
             workers.for_scripts();
@@ -92,9 +95,18 @@ impl Serve {
             application: format!("CGI scripts of {} ({mode})", given.root.display()),
             app: None,
             eval: None,
-            cgi: Some(Cgi { mode, root, index: given.index(&self.cgi) }),
+            cgi: Some(Cgi { mode, root, index: given.index(&self.cgi), preload }),
             workers,
             request_timeout: limits.request_timeout,
+        }
+    }
+
+    /// A module stays what it is, a file is absolute.
+    fn preload(&self, what: &str) -> String {
+        if !what.contains('/') {
+            what.to_owned()
+        } else {
+            self.absolute(what.as_ref()).to_string_lossy().into()
         }
     }
 

@@ -24,12 +24,11 @@ mod files;
 mod message;
 mod terms;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::launch::Launch;
 use crate::place::Script;
-use modules::Modules;
+pub use modules::Modules;
 use table::Table;
 pub use terms::{Fault, Limits, Log, Outcome};
 
@@ -45,10 +44,10 @@ impl std::fmt::Debug for Forks {
 }
 
 impl Forks {
-    /// For scripts whose zygotes get Howdah's modules from where `perl` finds them with the directories `inc`.
+    /// For scripts whose zygotes have these modules.
     #[must_use]
-    pub fn new(perl: PathBuf, inc: Vec<PathBuf>, limits: Limits, log: Log) -> Self {
-        let table = Arc::new(Table::new(Modules::new(perl, inc), limits, log));
+    pub fn new(modules: Modules, limits: Limits, log: Log) -> Self {
+        let table = Arc::new(Table::new(modules, limits, log));
         table::sweep_in_background(&table);
         Self { table }
     }

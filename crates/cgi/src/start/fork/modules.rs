@@ -1,5 +1,5 @@
-//! Where the two files are that a script's zygote needs of Howdah: Howdah/CGI/Fork.pm and the object that it loads. perl
-//! knows; it is asked once.
+//! What a script's zygote loads before the script. Two files are Howdah's, Howdah/CGI/Fork.pm and the object that it loads:
+//! perl knows where they are; it is asked once. The others are those of `--cgi-preload`.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,11 +8,15 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::spec::Spec;
+
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Modules {
+pub struct Modules {
     perl: PathBuf,
     inc: Vec<PathBuf>,
+    /// Code that loads the others.
+    others: String,
     preamble: OnceLock<Result<OsString, String>>,
 }
 
@@ -21,12 +25,15 @@ const FIND: &str = "for my $file (qw(Howdah/CGI/Fork.pm auto/Howdah/CGI/Fork/For
     my ($found) = grep { -e } map { qq($_/$file) } @INC; print $found // '', qq(\\0) }";
 
 impl Modules {
-    pub(super) fn new(perl: PathBuf, inc: Vec<PathBuf>) -> Self {
-        Self { perl, inc, preamble: OnceLock::new() }
+    /// Those of a specification.
+    #[must_use]
+    pub fn new(spec: &Spec) -> Self {
+        let (perl, inc) = (spec.perl.clone(), spec.inc.clone());
+        Self { perl, inc, others: spec.preload_code(), preamble: OnceLock::new() }
     }
 
-    /// perl's argument that stops it behind the script's last line. It names no module, so that %INC has none and no
-    /// directory has to be in @INC.
+    /// perl's argument that stops it behind the script's last line. It names no module of Howdah's, so that %INC has none and
+    /// no directory has to be in @INC.
     ///
     /// # Errors
     /// The text says why there is none.
@@ -43,7 +50,15 @@ impl Modules {
                 "{perl} does not find Howdah/CGI/Fork.pm and its object: install Howdah for this perl"
             ));
         };
-        let text = [b"-M5;BEGIN{(require'", &*quoted(module), b"')->('", &*quoted(object), b"')}"].concat();
+        let text = [
+            b"-M5;BEGIN{(require'",
+            &*quoted(module),
+            b"')->('",
+            &*quoted(object),
+            b"')}",
+            self.others.as_bytes(),
+        ]
+        .concat();
         Ok(OsString::from_vec(text))
     }
 
