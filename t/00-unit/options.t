@@ -135,7 +135,7 @@ subtest 'scripts that cannot be served are refused with the way out' => sub {
         [['/cgi=absent'], qr{--cgi /cgi: there is no absent: name the directory of the scripts, or one script}],
         [['cgi=t'], qr{'cgi=t' for '--cgi <PATH=DIR>': .* write /cgi=DIR}],
         [['/a=t,mode=fast'], qr{'fast' is no mode: write auto, exec, fork or keep}],
-        [['/a=t,worker=2'], qr{'worker' is none of the options that scripts may have: mode, index, workers, }],
+        [['/a=t,worker=2'], qr{'worker' is none of the options that scripts may have: mode, index, preload, }],
         [['/a=t', '/a=lib'], qr{--cgi /a is given twice}],
         [['/a=t', '--cgi-env', 'REMOTE_ADDR=x'], qr{REMOTE_ADDR is for the server to set}],
     );
