@@ -37,7 +37,7 @@ def measure(peers, settings, say):
 def one(peer, settings):
     try:
         with tempfile.TemporaryDirectory(prefix="howdah-bench-") as scratch, Server(peer, Plan("hello")) as server:
-            loads.run(WARM, server.port, min(1, settings.seconds), Path(scratch))
+            loads.run(WARM, server.url, min(1, settings.seconds), Path(scratch))
             time.sleep(0.5)
             known = proc.memory(p.pid for p in server.family())
             rss, pss = (size / 1024 for size in known) if known else (None, None)
@@ -64,7 +64,7 @@ def trace(server, load, seconds, scratch):
     try:
         if not attached(strace, len(pids)):
             return {"refused": "strace may not look at the server"}
-        outcome, _ = loads.run(load, server.port, seconds, scratch)
+        outcome, _ = loads.run(load, server.url, seconds, scratch)
         strace.send_signal(signal.SIGINT)
         strace.communicate(timeout=20)
     finally:

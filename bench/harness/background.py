@@ -48,7 +48,7 @@ class Idle:
     """client.py holding IDLE connections, each after one answered request."""
 
     def __init__(self, server):
-        self.url = f"http://127.0.0.1:{server.port}/"
+        self.url = f"{server.url}/"
 
     def __enter__(self):
         words = [sys.executable, BENCH / "loads" / "client.py", "idle", "--url", self.url, "--connections", IDLE]
@@ -77,7 +77,7 @@ class Slow:
     def __init__(self, name, server, seconds):
         self.holder = tempfile.TemporaryDirectory(prefix="howdah-bench-")
         self.prefix = Path(self.holder.name) / "slow"
-        url = f"http://127.0.0.1:{server.port}{SLOW_PATHS.get(name, '/')}"
+        url = f"{server.url}{SLOW_PATHS.get(name, '/')}"
         length = int(self.SETTLE + seconds + 6)
         self.words = ["slowhttptest", *SLOW_MODES[name], "-c", str(SLOW), "-r", str(2 * SLOW), "-l", str(length),
                       "-i", "1", "-p", "10", "-g", "-o", str(self.prefix), "-v", "0", "-u", url]

@@ -126,7 +126,7 @@ def count(server, load, requests):
     """What the server executed while it answered so many requests: {"requests", "rows"}, or None if it did not answer."""
     names = {process.pid: name_of(process.pid) for process in server.family()}
     book = Book(names, name_of)
-    url = f"http://127.0.0.1:{server.port}{load.path}"
+    url = server.url + load.path
     command = ["ab", "-q", "-s", str(LONGEST), "-c", str(load.connections), "-n", str(requests), url]
     with Listener(book):
         try:

@@ -1,7 +1,7 @@
 """The programs that put a server under load: how each is called, and what its output says.
 
 Called by runner. Each driver has `command(load, url, seconds, scratch)` and `parse(text, scratch)`; the latter
-gives an Outcome. ab and wrk do what they can; client.py, our own, does what neither can.
+gives an Outcome. ab, wrk and h2load do what they can; client.py, our own, does what none of them can.
 """
 
 import json
@@ -38,6 +38,7 @@ class Load:
     brief: bool = False  # runs for half the time: a large difference is looked for, or a percentile
     least: float = 0.0  # seconds that it takes in any case, where a request may take long
     smoke: bool = True  # whether bench-smoke runs it
+    streams: int = 0  # for HTTP/2: requests at a time on each connection
 
 
 @dataclass
@@ -118,6 +119,37 @@ class Wrk:
         return Outcome(said["requests"], said["seconds"], said["p50"] / 1000, said["p99"] / 1000, failures)
 
 
+class H2load:
+    """HTTP/2: over TLS by ALPN, else by prior knowledge."""
+
+    @staticmethod
+    def command(load, url, seconds, scratch):
+        words = ["h2load", "-t", 1, "-c", load.connections, "-m", load.streams, "-D", f"{round(seconds * 1000)}ms",
+                 "--log-file", scratch / "h2load.log", url + load.path]
+        return [str(word) for word in words]
+
+    @staticmethod
+    def parse(text, scratch):
+        took = re.search(r"finished in ([\d.]+)(s|ms|us)", text)
+        seconds = float(took[1]) * {"s": 1, "ms": 1e-3, "us": 1e-6}[took[2]] if took else 0
+        kinds = ("total", "started", "done", "succeeded", "failed", "errored", "timeout")
+        counts = re.search("requests: " + ", ".join(rf"(\d+) {kind}" for kind in kinds), text)
+        said = dict(zip(kinds, map(int, counts.groups()))) if counts else {}
+        if not seconds or not said.get("succeeded"):
+            return Outcome(0, 0.0, failures={"no answer": 1, last_line(text): 1})
+        if not re.search(r"^Application protocol: h2", text, re.M):
+            return Outcome(0, 0.0, failures={"answered, but not in HTTP/2": 1})
+        failures = {kind: said[kind] for kind in ("errored", "timeout")}
+        failures["not 2xx"] = sum(number(rf"(\d+) {status}xx", text) for status in (3, 4, 5))
+        return Outcome(said["succeeded"], seconds, *H2load.percentiles(scratch / "h2load.log"), happened(failures))
+
+    @staticmethod
+    def percentiles(path):
+        """Of its log: a line has when a request began, its status, and microseconds until its answer."""
+        times = sorted(int(line.split("\t")[2]) / 1000 for line in path.read_text().splitlines())
+        return tuple(times[len(times) * part // 100] if times else None for part in (50, 99))
+
+
 class Client:
     """client.py: it tells quick from slow requests and counts connections that got no answer at all."""
 
@@ -136,15 +168,15 @@ class Client:
         return Outcome(said["requests"], said["seconds"], said["p50"], said["p99"], happened(said["failures"]))
 
 
-DRIVERS = {"ab": Ab, "wrk": Wrk, "client": Client}
+DRIVERS = {"ab": Ab, "wrk": Wrk, "h2load": H2load, "client": Client}
 
 
-def run(load, port, seconds, scratch):
+def run(load, url, seconds, scratch):
     """(Outcome, command): runs a load to its end, or ends it."""
     driver = DRIVERS[load.driver]
-    command = driver.command(load, f"http://127.0.0.1:{port}", seconds, scratch)
+    command = driver.command(load, url, seconds, scratch)
     before = os.times()
-    said = call(command, seconds, body_environment(load, scratch), driver is not Client)
+    said = call(command, seconds, body_environment(load, scratch), driver in (Ab, Wrk))
     outcome = driver.parse(said, scratch) if said is not None else Outcome(0, 0.0, failures={"no end": 1})
     after = os.times()
     outcome.client_cpu = after.children_user + after.children_system - before.children_user - before.children_system

@@ -36,12 +36,14 @@ class Peer:
     stop: str = "TERM"
     keepalive: bool = True
     holds: bool = False
+    tls: bool = False  # it speaks TLS, with the certificate that is made for it
+    http2: bool = False
     apps: list = field(default_factory=lambda: ["psgi"])
     only: list = field(default_factory=list)
 
     def takes(self, word):
         """Whether its command or its files mention {word}: what cannot be set cannot be compared."""
-        texts = self.command + [(BENCH / source).read_text() for source in self.files.values()]
+        texts = self.command + [(BENCH / source).read_text() for source in self.files.values() if isinstance(source, str)]
         return any("{" + word + "}" in text for text in texts)
 
 

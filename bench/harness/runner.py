@@ -76,12 +76,16 @@ def participants(workload, chosen, peers, settings):
     for variant in workload.variants:
         for peer in peers if variant.smoke or not settings.smoke else []:
             reason = workload.takes(peer, variant)
-            loads_of = [] if reason is not None else [load for load in chosen if peer.keepalive or not load.keepalive]
+            loads_of = [] if reason is not None else [load for load in chosen if can(peer, load)]
             if loads_of:
                 entries.append(Entry(peer, variant, loads_of))
             if reason or reason is None and len(loads_of) < len(chosen):
-                left_out[peer.title] = reason or "where connections are kept: it closes every one"
+                left_out[peer.title] = reason or "where connections are kept, or HTTP/2 is spoken: it does not"
     return entries, left_out
+
+
+def can(peer, load):
+    return (peer.keepalive or not load.keepalive) and (peer.http2 or not load.streams)
 
 
 def start(entry, workload, settings, running, scratch):
@@ -114,7 +118,7 @@ def cannot(entry, load, scratch):
 
 def warm_up(entry, load, seconds, scratch):
     """A moment of the first load: caches, lazy loading and the workers' first requests are not what is asked."""
-    loads.run(replace(load, background=""), entry.server.port, seconds, scratch)
+    loads.run(replace(load, background=""), entry.server.url, seconds, scratch)
 
 
 def once(entry, load, settings, scratch):
@@ -139,7 +143,7 @@ def observe(server, load, seconds, scratch):
         first_with = proc.memory([server.pid])
         accounts = Accounts(server.pid)
         with proc.Sampler(server.pid) as sampler:
-            outcome, command = loads.run(load, server.port, seconds, scratch)
+            outcome, command = loads.run(load, server.url, seconds, scratch)
         spent = accounts.spent(outcome)
         sampler.note()
         held = beside.report()

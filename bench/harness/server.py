@@ -9,6 +9,7 @@ import os
 import pwd
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -87,9 +88,7 @@ class Server:
 
     def start(self):
         os.chmod(self.dir, 0o755)  # Apache's workers are another user
-        for name, source in self.peer.files.items():
-            text = (peers.BENCH / source).read_text()
-            (self.dir / name).write_text(peers.fill(text, self.values()))
+        self.write_files()
         with open(self.dir / "output", "wb") as log:
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
@@ -99,6 +98,28 @@ class Server:
         except BaseException:
             self.stop()
             raise
+
+    def write_files(self):
+        """Templates, files of so many bytes, and for TLS a certificate that nobody trusts."""
+        for name, source in self.peer.files.items():
+            path = self.dir / name
+            path.parent.mkdir(exist_ok=True)
+            text = "x" * source if isinstance(source, int) else (peers.BENCH / source).read_text()
+            path.write_text(peers.fill(text, self.values()))
+        if self.peer.tls:
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                            "-days", "2", "-subj", "/CN=localhost", "-keyout", self.dir / "key.pem", "-out",
+                            self.dir / "cert.pem"], check=True, capture_output=True)
+
+    @property
+    def url(self):
+        return f"{'https' if self.peer.tls else 'http'}://127.0.0.1:{self.port}"
+
+    def connect(self):
+        if self.peer.tls:
+            trusting = ssl._create_unverified_context()  # pylint: disable=protected-access
+            return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=5, context=trusting)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
 
     def wait_until_ready(self):
         end = time.monotonic() + READY
@@ -115,7 +136,7 @@ class Server:
 
     def get(self, path, body=None, kind=None):
         """(status, body) of one request."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        connection = self.connect()
         try:
             headers = {"Content-Type": kind} if kind else {}
             connection.request("POST" if body is not None else "GET", path, body, headers)

@@ -142,6 +142,18 @@ WORKLOADS = [
                Load("modules", "the script with modules", "ab", 10, keepalive=False, path="/modules.cgi?name=camel",
                     answer=MODULES, least=3, smoke=False)]),
     Workload(
+        "edge", "TLS and HTTP/2",
+        "What stands at the edge: TLS by a certificate with an ECDSA key, HTTP/1.1 and HTTP/2 (h2load). Where connections are new "
+        "each makes a full handshake. *No TLS* shows what TLS costs; nginx that serves files has no application to run.",
+        "sizes", kind="edge", floor=False,
+        loads=[Load("kept", "16 kept connections", "wrk", 16),
+               Load("new", "8 clients, new connections", "ab", 8, keepalive=False, smoke=False),
+               Load("100k", "100 KB responses, 8 kept connections", "wrk", 8, path="/100k", answer=102_400, smoke=False),
+               Load("h2-1", "HTTP/2, 16 connections, one stream each", "h2load", 16, streams=1),
+               Load("h2-32", "HTTP/2, 4 connections, 32 streams each", "h2load", 4, streams=32),
+               Load("h2-100k", "HTTP/2, 100 KB responses, 8 connections, one stream each", "h2load", 8, path="/100k",
+                    answer=102_400, smoke=False, streams=1)]),
+    Workload(
         "status", "Live status on and off",
         "Hello on 64 kept connections, with status page, metrics and the requests in process titles off and on.", "hello",
         loads=[Load("wrk-64", "64 connections", "wrk", 64)],

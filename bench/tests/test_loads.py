@@ -4,7 +4,7 @@ import unittest
 from pathlib import Path
 
 from harness import alone
-from harness.loads import Ab, Client, Load, Wrk, call
+from harness.loads import Ab, Client, H2load, Load, Wrk, call
 
 AB = """\
 Concurrency Level:      8
@@ -21,6 +21,13 @@ Running 2s test @ http://127.0.0.1:5000/
   100 requests in 2.00s, 1.00MB read
 
 BENCH {"requests":100,"seconds":2.000000,"p50":150.0,"p99":900.0,"connect":0,"read":%d,"write":0,"status":0,"timeout":1}
+"""
+H2LOAD = """\
+starting benchmark...
+Application protocol: %s
+finished in 2.00s, 50.00 req/s, 1.35KB/s
+requests: 106 total, 106 started, 101 done, 100 succeeded, 1 failed, 0 errored, %d timeout
+status codes: 100 2xx, 0 3xx, 0 4xx, 1 5xx
 """
 LOAD = Load("x", "x", "ab", 8, keepalive=False, path="/?a=1")
 
@@ -54,6 +61,17 @@ class Parsers(unittest.TestCase):
         found = Wrk.parse(WRK % 5, self.scratch)
         self.assertEqual((found.rate, found.p50, found.p99), (50, 0.15, 0.9))
         self.assertEqual(found.failures, {"read errors": 5, "timeouts": 1})
+
+    def test_h2load_gives_percentiles_of_its_log_and_failures(self):
+        (self.scratch / "h2load.log").write_text("".join(f"1\t200\t{time}\n" for time in range(1000, 101_000, 1000)))
+        found = H2load.parse(H2LOAD % ("h2", 2), self.scratch)
+        self.assertEqual((found.rate, found.p50, found.p99), (50, 51, 100))
+        self.assertEqual(found.failures, {"timeout": 2, "not 2xx": 1})
+
+    def test_h2load_that_spoke_something_else_has_no_rate(self):
+        for said, is_http2 in [("h2", True), ("h2c", True), ("http/1.1", False)]:
+            (self.scratch / "h2load.log").write_text("")
+            self.assertEqual(H2load.parse(H2LOAD % (said, 0), self.scratch).rate, 50 if is_http2 else 0, said)
 
     def test_client_that_died_is_a_failure(self):
         self.assertTrue(Client.parse("Traceback ...\nConnectionRefusedError", self.scratch).failures)
