@@ -1,6 +1,7 @@
 package Howdah::Test::Segment;
 
-# The memory that a worker shares with the front, for applications that misuse it: loaded by t/apps/scribble.psgi.
+# The memory that a worker shares with the front, for applications that misuse it: loaded by t/apps/scribble.psgi. With
+# a process id it is that of another process.
 #
 #   my $segment = Howdah::Test::Segment->new;             # in the zygote or a worker
 #   my ($at, $length) = $segment->region('controls');
@@ -23,9 +24,10 @@ use constant {NAMES_AT => 88, NAMES => 1024, QUEUE_AT => 1152, QUEUE => 512};
 my %geometry;    # as it was before anybody misused it
 
 sub new {
-    my $class = shift;
-    open my $memory, '+<:unix', '/proc/self/mem' or die "no memory of my own: $!";
-    my $self = bless {memory => $memory, base => _base()}, $class;
+    my ($class, $pid) = @_;
+    my $process = '/proc/' . ($pid // 'self');
+    open my $memory, '+<:unix', "$process/mem" or die "no memory: $!";
+    my $self = bless {memory => $memory, base => _base($process)}, $class;
     @geometry{(HEADER)} = unpack 'Q2 L4 Q7', $self->bytes(0, 88) if !%geometry;
     return $self;
 }
@@ -33,7 +35,8 @@ sub new {
 sub geometry { return $geometry{$_[1]} }
 
 sub _base {
-    open my $maps, '<', '/proc/self/maps' or die "no maps: $!";
+    my $process = shift;
+    open my $maps, '<', "$process/maps" or die "no maps: $!";
     my @bases = map { m{^([0-9a-f]+)-.*/memfd:howdah \(deleted} ? hex $1 : () } <$maps>;
     return $bases[0] // die 'no shared segment';
 }
