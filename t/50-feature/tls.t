@@ -113,6 +113,19 @@ subtest 'protocols' => sub {
     is env_of($strict)->{SSL_PROTOCOL}, 'TLSv1.3', 'and takes what is not';
 };
 
+subtest 'a client with which nothing is in common hears just that' => sub {
+    my $lonely = start();
+    for (
+        ['ciphers', SSL_version    => 'TLSv1_2', SSL_cipher_list => 'ECDHE-RSA-AES128-GCM-SHA256'],
+        ['an old one', SSL_version => 'TLSv1_2', SSL_cipher_list => 'AES128-SHA'],
+        )
+    {
+        my ($what, %how) = @$_;
+        ok !Howdah::Test::Tls::connect_to($lonely->port, %how), $what;
+        like IO::Socket::SSL::errstr(), qr/handshake failure/, 'the alert says it';
+    }
+};
+
 subtest 'certificates of clients' => sub {
     my %of = map { $_->[0] => {SSL_cert_file => $_->[1]->cert, SSL_key_file => $_->[1]->key} } [known => $known],
         [stranger => $stranger];

@@ -1,5 +1,6 @@
 //! Which certificate a client gets: by the name that it asks for, an exact one before a wildcard, else the first of all;
-//! of several for a name the cheapest to sign by that the client understands.
+//! of several for a name the cheapest to sign by that the client understands. One that understands none is offered the first
+//! all the same: it then hears that nothing is in common (RFC 8446 4.1.1), and not that it has no access.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -44,6 +45,7 @@ impl Store {
         let named = name.map(str::to_ascii_lowercase).and_then(|name| self.named(&name));
         let fits = |at: &&usize| self.pairs[**at].key.key.choose_scheme(schemes).is_some();
         let chosen = named.and_then(|all| all.iter().find(fits)).or_else(|| self.default.iter().find(fits));
+        let chosen = chosen.or_else(|| self.default.first());
         chosen.map(|&at| &self.pairs[at])
     }
 
@@ -119,7 +121,7 @@ mod tests {
             (Some("a.wild.example"), rsa, Some(0)),
             (None, &both, Some(3)),
             (None, rsa, Some(0)),
-            (None, &[SignatureScheme::ED25519], None),
+            (None, &[SignatureScheme::ED25519], Some(3)),
         ] {
             let found = store.choose(name, schemes);
             let at = found.and_then(|found| store.pairs.iter().position(|pair| std::ptr::eq(pair, found)));
