@@ -7,6 +7,7 @@ use lib 't/lib';
 use Howdah::Test::Client;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
+use POSIX ();
 use Test::More;
 use Time::HiRes qw(sleep);
 
@@ -82,6 +83,27 @@ subtest 'with a reload, and with a stop' => sub {
     $server->signal('TERM');
     is_deeply [map { $_->response->{body} } @wait], [('waited') x 3], 'a stop waits for those that wait';
     is $server->wait_for_exit, 0;
+};
+
+subtest 'a zygote that is being started gets the new memory alone' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = start($operator->options);
+    my @starters = $server->launchers;
+    kill STOP => @starters;
+    my $reload = open my $out, '-|' // die $!;
+    if (!$reload) {
+        print +($operator->ask('reload'))[0];
+        close STDOUT;
+        POSIX::_exit(0);
+    }
+    sleep 0.3;
+    run($server, $damage);
+    is_replaced($server);
+    kill CONT => @starters;
+    is scalar(<$out>), 0, 'the reload succeeds' or diag $server->log;
+    is $operator->status->{generation}, 2;
+    is run($server, '40 + 2')->response->{body}, 42;
+    is $server->stop, 0;
 };
 
 subtest 'under plackup' => sub {

@@ -175,9 +175,11 @@ impl Zygote {
         Ok(())
     }
 
-    /// Has workers that it forks from now on use another segment.
+    /// Has workers that it forks from now on use another segment. One that is being started gets that from the first.
     pub(crate) fn attach_anew(&self, memfd: OwnedFd) {
-        self.say(Order::Segment, vec![memfd]);
+        if !self.starting {
+            self.say(Order::Segment, vec![memfd]);
+        }
     }
 
     /// Asks for this worker; `channels` are its ends.
