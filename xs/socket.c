@@ -138,9 +138,6 @@ void hd_take_socket(pTHX_ SV *handle) {
         croak("psgix.io: the connection of that request is no longer at hand");
     if (hd.now.progress != HD_NOTHING_OUT)
         croak("psgix.io: the response has begun, so the connection stays with the front");
-    if (HD_LOAD(hd.now.request->flags) & REQUEST_HTTPS)
-        croak("psgix.io: this connection speaks TLS, which the front alone can, so it cannot be handed over; use a plain "
-              "listener for it");
     if (hd_ask(aTHX_ MESSAGE_KIND_SOCKET, 0, NULL, 0, &fd, unread) != 0 || fd < 0)
         croak("psgix.io: the front does not hand over this connection");
     hd.now.detached = true;

@@ -8,7 +8,7 @@ use Symbol ();
 our @ISA = ('IO::Handle');
 
 # Linux's numbers: the module Socket would cost each worker memory.
-use constant {UNIX => 1, STREAM => 1};
+use constant {UNIX => 1, STREAM => 1, INET => 2};
 
 # Methods that look at the descriptor, and so need the real socket first.
 my @METHODS = qw(
@@ -17,11 +17,15 @@ my @METHODS = qw(
     sync timeout untaint
 );
 
+# Of these, those that die of a socket that has no IPv4 address.
+my %INTERNET = map { $_ => 1 } qw(peeraddr peerhost peerport sockaddr sockhost sockport);
+
 for my $name (@METHODS) {
     no strict 'refs';
     *$name = sub {
         my $socket = _socket(shift);
-        my $code   = IO::Socket::INET->can($name) or die "IO::Socket has no method $name";
+        return if $INTERNET{$name} && $socket->sockdomain != INET;
+        my $code = IO::Socket::INET->can($name) or die "IO::Socket has no method $name";
         return $socket->$code(@_);
     };
 }
@@ -138,14 +142,16 @@ Howdah::Socket - the client's connection, fetched when it is used
 The front owns every connection. C<psgix.io> is a handle of this class; its first use fetches the connection from the
 front, which from then on never reads from it again, and does not close it before the application does. A use is whatever
 needs the connection: reading, writing, C<fileno>, any method or built-in function for sockets, or an event loop that looks
-at the descriptor. Copying or dumping the env is none. That is the same for every request, also for one that asks to
+at the descriptor. Copying or dumping the env is none. Behind TLS there is no descriptor that an application could use: there
+the handle is one end of a socket pair, and the front carries bytes, and the end of either side, between it and the
+connection. It has no address then, so ask the env for C<REMOTE_ADDR>, and not the handle for C<peerhost>. That is the same for every request, also for one that asks to
 switch protocols by C<Upgrade>, such as a WebSocket handshake.
 
 What the client has sent behind its request belongs to whoever has the connection. As long as the application has not used
 C<psgix.io>, it is the next request, also behind an C<Upgrade> that is not taken up. From the first use on it is the
 application's, which reads it first, by buffered functions and by C<sysread> alike. Event loops that wait for the
 descriptor to become readable will not hear of it; for them it is also a string, C<< $env->{'howdah.io.unread'} >>, there
-as soon as the connection has been fetched.
+as soon as the connection has been fetched. Behind TLS it comes by the descriptor as all else, and that string is empty.
 
 An application that has taken the connection and answers on it returns a code reference that does not call its
 responder. Any other response is still sent, and then the connection is closed: it is not known any more where a further

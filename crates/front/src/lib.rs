@@ -14,6 +14,7 @@
 //! slots       this thread's slots in an application's segment: queue, wake-ups, responses, recovery
 //! exchange    one request and its response under way; where everybody leaves what they have for it
 //! outflow     what clients have not taken yet, how slowly they take it, where that lies
+//! relay       a connection joined with an application that has taken it, where it cannot have the descriptor
 //! transport   what carries the bytes of a connection
 //! doors       who comes in, who has to leave, the end of a thread that drains
 //! room, idle  a connection that rests makes room
@@ -44,6 +45,7 @@ mod request_record;
 mod slots;
 mod exchange;
 mod outflow;
+mod relay;
 mod transport;
 mod doors;
 mod room;

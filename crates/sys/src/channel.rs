@@ -25,8 +25,19 @@ pub const MAX_FDS: usize = 253;
 /// # Errors
 /// EMFILE or ENFILE when there are no descriptors left.
 pub fn socketpair_seqpacket() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (ours, theirs) =
-        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    pair(SocketType::SEQPACKET)
+}
+
+/// The same for bytes without bounds between them.
+///
+/// # Errors
+/// As [`socketpair_seqpacket`].
+pub fn socketpair_stream() -> io::Result<(OwnedFd, OwnedFd)> {
+    pair(SocketType::STREAM)
+}
+
+fn pair(kind: SocketType) -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     set_nonblocking(&ours)?;
     Ok((ours, theirs))
 }

@@ -42,7 +42,7 @@ pub mod random;
 
 pub use channel::{
     MESSAGE_SIZE, decode_message, encode_message, recv_from_peer, recv_with_fds, recv_with_fds_left,
-    send_with_fds, socketpair_seqpacket,
+    send_with_fds, socketpair_seqpacket, socketpair_stream,
 };
 pub use memory::{
     Retired, attach_segment, create_segment, discard, is_sealed, map_shared, memfd, renew_segment,

@@ -6,6 +6,7 @@ mod collect;
 mod linger;
 mod stream;
 mod reply;
+mod upgrade;
 mod redirect;
 mod piece;
 mod head;

@@ -39,10 +39,15 @@ impl Conn {
                 Event::Detached => return Next::Close,
                 Event::Fault(fault) => return self.give_up(fault).await,
                 Event::Interim { status, lines } => self.send_interim(status, &lines).await,
-                Event::Takeover => self.lend(),
+                Event::Takeover => {
+                    if let Some(relay) = self.lend() {
+                        return Box::pin(self.carry(relay)).await;
+                    }
+                }
+                // An application that has taken the connection looks after it by itself.
+                Event::Look if self.lent => {}
                 Event::Look => {
-                    // An application that has taken the connection looks after it by itself.
-                    if !self.lent && self.has_left() {
+                    if self.has_left() {
                         return Next::Cut;
                     }
                     if let Some(worker) = self.handling.job().and_then(|job| job.report_overdue()) {
@@ -63,7 +68,7 @@ impl Conn {
     }
 
     /// Answers by ourselves: there is no answer, and will be none.
-    async fn give_up(&mut self, fault: Fault) -> Next {
+    pub(super) async fn give_up(&mut self, fault: Fault) -> Next {
         let terms = fault.terms();
         self.server.records.failure(terms.counts_as);
         if self.lent {
@@ -76,11 +81,10 @@ impl Conn {
     /// Answers 504 while the worker is being replaced. The slot stays with the worker until it is dead.
     async fn time_out(&mut self, worker: u16) -> Next {
         let request = self.handling.request(&self.exchange.account);
-        let reaction = if self.lent { "closed the connection" } else { "answered 504" };
         tracing::error!(
             worker,
             request_id = %self.exchange.account.id.bytes().escape_ascii(),
-            "no answer within --request-timeout: {} {} from {}; {reaction}, replacing the worker",
+            "no answer within --request-timeout: {} {} from {}; answered 504, replacing the worker",
             request.method().escape_ascii(),
             request.uri().escape_ascii(),
             request.remote_addr().escape_ascii(),
@@ -91,7 +95,7 @@ impl Conn {
     }
 
     /// Sends a response, or what there is of it. `read_all` says that its request was read to its end.
-    async fn respond(&mut self, response: Response, read_all: bool) -> Next {
+    pub(super) async fn respond(&mut self, response: Response, read_all: bool) -> Next {
         let Response { head, body } = response;
         let asked = self.asked.filter(|_| read_all).unwrap_or(UNKNOWN);
         let framing = Framing::choose(asked, head.status, head.content_length, body.length());
@@ -157,18 +161,8 @@ impl Conn {
         );
     }
 
-    /// Lets the application have the connection, with all that we have read behind its request. We read nothing while a
-    /// worker has a request, so the rest of what the client has sent is still in the kernel; from now on it is not ours.
-    fn lend(&mut self) {
-        let Some(job) = self.handling.job() else { return };
-        let Ok(fd) = self.out.transport.descriptor() else { return job.lend(None) };
-        job.lend(Some((fd, &std::mem::take(&mut self.input))));
-        self.lent = true;
-        self.enter(ConnectionState::Detached);
-    }
-
     /// Sends an interim response. HTTP/1.0 has none (RFC 9110 15.2): then it is dropped.
-    async fn send_interim(&mut self, status: u16, lines: &[u8]) {
+    pub(super) async fn send_interim(&mut self, status: u16, lines: &[u8]) {
         let version = self.asked.map_or(Version::Http10, |asked| asked.version);
         let sent = version == Version::Http10 || {
             self.out.put(|out| {
@@ -320,19 +314,6 @@ mod tests {
                 assert!(text(&script)[hints.len()..].starts_with(&format!("HTTP/{version} 200 OK\r\n")));
             });
         }
-    }
-
-    #[test]
-    fn a_connection_that_cannot_be_lent_goes_on() {
-        run(async {
-            let world = World::new(Config::default());
-            let script = Scripted::new(pieces(GET));
-            let connection = world.connect(&script);
-            world.run(false).await;
-            assert!(world.thread.desks.post(0, Mail::Takeover { worker: 0 }));
-            world.run(true).await;
-            assert!(text(&script).ends_with("\r\n\r\n/a") && !connection.is_finished());
-        });
     }
 
     #[test]

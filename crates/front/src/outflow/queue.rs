@@ -228,7 +228,8 @@ impl Outflow {
         self.count(bytes);
     }
 
-    pub(super) fn count(&mut self, bytes: usize) {
+    /// So many bytes have gone out.
+    pub(crate) fn count(&mut self, bytes: usize) {
         self.sent.bytes += bytes as u64;
         if self.sent.first_byte.is_none() {
             self.sent.first_byte = Some(self.holding.clock.now());

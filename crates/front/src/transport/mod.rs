@@ -8,7 +8,7 @@ mod socket;
 
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 pub(crate) use socket::{Peer, Socket};
 pub(crate) use tls::{Tls, Works};
@@ -135,6 +135,15 @@ impl Transport {
     /// Says that nothing more will be sent.
     pub(crate) fn shut_write(&self) {
         each!(self, inner => inner.shut_write());
+    }
+
+    /// Says that nothing more will be sent, once all that was is out.
+    pub(crate) fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Self::Tls(tls) = self {
+            ready!(tls.poll_end(context))?;
+        }
+        self.shut_write();
+        Poll::Ready(Ok(()))
     }
 
     /// Says that this was all, where the end of the connection alone does not.

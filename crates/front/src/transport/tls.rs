@@ -235,14 +235,28 @@ impl Tls {
     /// Says that nothing more will be sent, as far as the kernel takes that now.
     pub(crate) fn end(&self) {
         let state = &mut *self.state.borrow_mut();
-        if !std::mem::replace(&mut state.ended, true) {
-            state.session.close();
+        if state.close() {
             let _ = state.flush(&self.socket);
         }
+    }
+
+    /// Says that nothing more will be sent, and waits until that is out.
+    pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.state.get_mut().close();
+        self.poll_flush(context)
     }
 }
 
 impl State {
+    /// True when our side was not ended before.
+    fn close(&mut self) -> bool {
+        let closes = !std::mem::replace(&mut self.ended, true);
+        if closes {
+            self.session.close();
+        }
+        closes
+    }
+
     /// What needs no look at the socket.
     fn at_hand(&mut self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         if !self.early.is_empty() {

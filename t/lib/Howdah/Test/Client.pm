@@ -78,6 +78,12 @@ sub response {
     return $response;
 }
 
+# So many bytes; undef when they do not come.
+sub take {
+    my ($self, $length, $patience) = @_;
+    return $self->_take($length, time + ($patience // $self->{patience}));
+}
+
 # What comes until the server closes the connection.
 sub rest {
     my ($self, $patience) = @_;

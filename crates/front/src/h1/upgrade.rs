@@ -1,0 +1,251 @@
+//! A connection that its application takes (`psgix.io`). It gets the client's descriptor; where that does not carry the
+//! client's bytes as they are, it gets one end of a socket pair, and `relay` joins the other with the connection.
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::task::{Context, Poll};
+
+use howdah_metrics::ConnectionState;
+
+use crate::capacity::Permit;
+use crate::fault::Fault;
+use crate::h1::state::{Conn, Next};
+use crate::relay::{End, Relay};
+use crate::response::Event;
+use crate::transport::Socket;
+
+/// A relay, and the place of its descriptor.
+pub(super) type Carrier = (Relay, Permit);
+
+impl Conn {
+    /// Lets the application have the connection, with all that we have read behind its request. We read nothing while a
+    /// worker has a request, so the rest of what the client has sent is still in the kernel; from now on it is not ours.
+    /// Gives what there is to carry where the descriptor stays here.
+    pub(super) fn lend(&mut self) -> Option<Carrier> {
+        let job = self.handling.job()?;
+        let mut carrier = None;
+        if let Ok(fd) = self.out.transport.descriptor() {
+            job.lend(Some((fd, &std::mem::take(&mut self.input))));
+        } else if let Ok((ours, theirs, permit)) = self.pair() {
+            job.lend(Some((theirs.as_fd(), &[])));
+            carrier = Some((Relay::new(Socket::Fresh(ours), std::mem::take(&mut self.input)), permit));
+        } else {
+            job.lend(None);
+            return None;
+        }
+        self.exchange.account.worker = job.worker();
+        self.lent = true;
+        self.enter(ConnectionState::Detached);
+        carrier
+    }
+
+    fn pair(&self) -> io::Result<(OwnedFd, OwnedFd, Permit)> {
+        let permit = self.server.holding.permit()?;
+        let (ours, theirs) = howdah_sys::socketpair_stream()?;
+        Ok((ours, theirs, permit))
+    }
+
+    /// Relays until both sides have said all, or one has left, and the application is through with its request. Either may
+    /// be first: a process that the application has started can have the connection for longer.
+    pub(super) async fn carry(&mut self, (mut relay, _permit): Carrier) -> Next {
+        match self.carry_request(&mut relay).await {
+            Through::Answered(Next::Close) => Next::Linger,
+            Through::Answered(next) => next,
+            Through::Failed(next) => {
+                self.carry_on(&mut relay).await;
+                next
+            }
+            Through::Detached => match self.carry_on(&mut relay).await {
+                End::Both | End::Client => Next::Close,
+                End::Application => Next::Linger,
+            },
+        }
+    }
+
+    /// While the application has the request.
+    async fn carry_request(&mut self, relay: &mut Relay) -> Through {
+        loop {
+            let event = poll_fn(|context| {
+                let _ = self.poll_relay(relay, context);
+                self.handling.poll(&self.exchange, context)
+            });
+            match event.await {
+                Event::Detached => return Through::Detached,
+                Event::Fault(fault) => return Through::Failed(self.give_up(fault).await),
+                Event::Redirect(_) => return Through::Failed(self.give_up(Fault::BadResponse).await),
+                Event::Response(response) => {
+                    self.drain(relay).await;
+                    return Through::Answered(self.respond(response, true).await);
+                }
+                Event::Interim { status, lines } => {
+                    self.drain(relay).await;
+                    self.send_interim(status, &lines).await;
+                }
+                Event::Takeover => self.handling.job().into_iter().for_each(|job| job.lend(None)),
+                Event::Look => {}
+            }
+        }
+    }
+
+    /// When it is through with that, and its slot can be another's.
+    async fn carry_on(&mut self, relay: &mut Relay) -> End {
+        self.part();
+        poll_fn(|context| self.poll_relay(relay, context)).await
+    }
+
+    /// What the application has said goes before what we say for it.
+    async fn drain(&mut self, relay: &mut Relay) {
+        let _ = relay.drain(&mut self.out.transport).await;
+        self.count(relay);
+    }
+
+    fn poll_relay(&mut self, relay: &mut Relay, context: &mut Context<'_>) -> Poll<End> {
+        let end = relay.poll(&mut self.out.transport, context);
+        self.count(relay);
+        end
+    }
+
+    fn count(&mut self, relay: &mut Relay) {
+        let (up, down) = relay.carried();
+        self.exchange.account.received += up;
+        if down > 0 {
+            self.out.count(down);
+        }
+    }
+}
+
+/// How the application has ended its request.
+enum Through {
+    /// Nothing more is to be said but what it says itself.
+    Detached,
+    /// By a response all the same.
+    Answered(Next),
+    Failed(Next),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use howdah_wire::RESPONSE_DETACHED;
+
+    use super::*;
+    use crate::capacity::Capacity;
+    use crate::config::Config;
+    use crate::exchange::Mail;
+    use crate::reports::Loss;
+    use crate::sample::worker::Claimed;
+    use crate::sample::world::{World, pieces, run};
+    use crate::transport::scripted::Scripted;
+
+    const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+
+    /// A client whose application has asked for the connection.
+    struct Taken {
+        world: World,
+        script: Scripted,
+        connection: tokio::task::JoinHandle<()>,
+        claimed: Option<Claimed>,
+        /// What the application has got.
+        end: Option<UnixStream>,
+    }
+
+    impl Taken {
+        async fn new(world: World, input: &str) -> Self {
+            let (ours, workers) = howdah_sys::socketpair_seqpacket().unwrap();
+            world.pool().open_channel(0, ours).unwrap();
+            let script = Scripted::new(pieces(input));
+            let connection = world.connect(&script);
+            world.run(false).await;
+            let claimed = world.worker.claim();
+            world.worker.begin(claimed.as_ref().unwrap());
+            assert!(world.thread.desks.post(0, Mail::Takeover { worker: 0 }));
+            world.run(false).await;
+            let (_, descriptors) = howdah_sys::recv_with_fds(&workers, &mut [0; 4096]).unwrap();
+            let end = descriptors.into_iter().next().map(UnixStream::from);
+            Self { world, script, connection, claimed, end }
+        }
+
+        /// Is through with the request, and has not answered it.
+        fn finish(&mut self) {
+            let mut claimed = self.claimed.take().unwrap();
+            self.world.worker.flag(&mut claimed, RESPONSE_DETACHED);
+            self.world.worker.finish(claimed);
+        }
+
+        async fn is_over(&self) -> bool {
+            for _ in 0..500 {
+                self.world.run(false).await;
+                if self.connection.is_finished() || self.script.was_shut() {
+                    return true;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            false
+        }
+    }
+
+    #[test]
+    fn an_application_that_cannot_have_the_descriptor_has_a_relay_with_what_came_behind_the_request() {
+        run(async {
+            let mut taken = Taken::new(World::new(Config::default()), &format!("{GET}early")).await;
+            let mut end = taken.end.take().unwrap();
+            let mut early = [0; 5];
+            end.read_exact(&mut early).unwrap();
+            assert_eq!(&early, b"early");
+            assert_eq!(taken.world.totals().connections[ConnectionState::Detached], 1);
+            taken.finish();
+            taken.world.run(false).await;
+            assert_eq!(taken.world.pool().dispatch.borrow().in_flight, 0, "the slot is free");
+            end.write_all(b"beyond the request").unwrap();
+            drop(end);
+            assert!(taken.is_over().await);
+            assert_eq!(taken.script.output(), b"beyond the request");
+        });
+    }
+
+    #[test]
+    fn what_a_worker_has_said_before_it_died_arrives_and_nothing_of_ours_behind_it() {
+        run(async {
+            let mut taken = Taken::new(World::new(Config::default()), GET).await;
+            taken.end.take().unwrap().write_all(b"mine").unwrap();
+            taken.world.pool().worker_gone(0, Loss::Killed);
+            assert!(taken.is_over().await);
+            assert_eq!(taken.script.output(), b"mine");
+        });
+    }
+
+    #[test]
+    fn a_response_to_a_request_whose_connection_was_taken_comes_last() {
+        run(async {
+            let mut taken = Taken::new(World::new(Config::default()), GET).await;
+            taken.end.as_mut().unwrap().write_all(b"first ").unwrap();
+            let mut claimed = taken.claimed.take().unwrap();
+            taken.world.worker.head(&mut claimed, 200, 2, 0);
+            taken.world.worker.write(&mut claimed, b"ok");
+            taken.world.worker.finish(claimed);
+            assert!(taken.is_over().await);
+            let said = String::from_utf8(taken.script.output()).unwrap();
+            assert!(
+                said.starts_with("first HTTP/1.1 200 OK\r\n") && said.ends_with("close\r\n\r\nok"),
+                "{said}"
+            );
+        });
+    }
+
+    #[test]
+    fn without_a_descriptor_for_it_the_connection_stays_what_it_was() {
+        run(async {
+            let none = Box::leak(Box::new(Capacity::of_descriptors(1, 1)));
+            let world = World::with(Config::default(), Default::default(), |setup| setup.capacity = none);
+            let taken = Taken::new(world, GET).await;
+            assert!(taken.end.is_none());
+            taken.world.worker.finish(taken.claimed.unwrap());
+            taken.world.run(false).await;
+            assert!(taken.script.output().starts_with(b"HTTP/1.1 500 ") && !taken.connection.is_finished());
+        });
+    }
+}

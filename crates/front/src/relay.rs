@@ -1,0 +1,383 @@
+//! Joins a connection with the end of a socket pair that an application has in the place of the client's descriptor: where
+//! there is none that could be lent, as behind TLS.
+//!
+//! Bytes go both ways, each way through one buffer: nothing is read from one side that the other has not taken. The end of
+//! one way is carried on as that, and the other way goes on. It ends with both, when the client breaks, or when the
+//! application has closed its end: then what it has said before still goes out. It knows of its client only that it reads
+//! and writes, so a stream of a protocol with many can be one.
+
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::task::{Context, Poll, ready};
+
+use crate::transport::{Peer, Socket, Transport};
+
+/// Bytes that may be under way in a direction. A record of TLS must find room.
+const ROOM: usize = 64 * 1024;
+/// Buffers that one side may fill before others have their turn.
+const TURN: usize = 4;
+
+/// Something that reads and writes.
+pub(crate) trait Line {
+    /// Reads; 0 at the end of that side.
+    fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
+    /// Writes some of it.
+    fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
+    /// Says that nothing more will be written, once all that was is out.
+    fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
+impl Line for Transport {
+    fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        Self::poll_read(self, context, buffer)
+    }
+
+    fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match self.try_write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+            ready!(self.poll_writable(context, &mut true))?;
+        }
+    }
+
+    fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Self::poll_shut(self, context)
+    }
+}
+
+/// How it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Both sides have said all.
+    Both,
+    /// The application has closed its end, and the client may still be sending.
+    Application,
+    /// The client's connection is broken.
+    Client,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    /// Our end of the pair.
+    application: Transport,
+    /// From the application to the client.
+    down: Way,
+    /// From the client to the application.
+    up: Way,
+    ended: Option<End>,
+}
+
+impl Relay {
+    /// On `end` of a pair. `early` is what the client has sent already: the application reads it first.
+    pub(crate) fn new(end: Socket, early: Vec<u8>) -> Self {
+        let (down, up) = (Way::new(Vec::new()), Way::new(early));
+        Self { application: Transport::Plain(end), down, up, ended: None }
+    }
+
+    /// Carries what there is. At its end the application's end is closed.
+    pub(crate) fn poll(&mut self, client: &mut impl Line, context: &mut Context<'_>) -> Poll<End> {
+        if self.ended.is_none() {
+            self.ended = Some(ready!(self.carry(client, context)));
+            self.application = Transport::Plain(Socket::Gone);
+        }
+        self.ended.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn carry(&mut self, client: &mut impl Line, context: &mut Context<'_>) -> Poll<End> {
+        match self.up.poll(client, &mut self.application, context) {
+            Poll::Ready(Err(Broken::Source)) => return Poll::Ready(End::Client),
+            // The application reads no more. What it has said is worth bringing all the same.
+            Poll::Ready(Err(Broken::Target)) => self.up.state = State::Closed,
+            _ => {}
+        }
+        loop {
+            match self.down.poll(&mut self.application, client, context) {
+                Poll::Ready(Err(Broken::Target)) => return Poll::Ready(End::Client),
+                // It has closed its end and left something unread. What it said before has been read.
+                Poll::Ready(Err(Broken::Source)) => self.down.state = State::Ending,
+                _ => return self.poll_end(context),
+            }
+        }
+    }
+
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<End> {
+        match (self.down.state, self.up.state) {
+            (State::Over, State::Over) => Poll::Ready(End::Both),
+            (State::Over, State::Closed) => Poll::Ready(End::Application),
+            (State::Over, _) => self.poll_gone(context).map(|()| End::Application),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Waits until the application, which has ended its side, reads no more either.
+    fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // Nothing but its end is left of what epoll has said before.
+        match self.application.poll_writable(context, &mut true) {
+            Poll::Pending if self.application.peer() != Peer::Gone => Poll::Pending,
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// Brings the client what the application has said so far.
+    pub(crate) async fn drain(&mut self, client: &mut impl Line) -> io::Result<()> {
+        loop {
+            poll_fn(|context| self.down.poll_empty(client, context)).await?;
+            if self.ended.is_some() || self.down.state != State::Open {
+                return Ok(());
+            }
+            match self.application.try_read(self.down.room()) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                read => self.down.has_read(read.unwrap_or(0)),
+            }
+        }
+    }
+
+    /// Bytes that have gone to the application, and to the client, since this was asked.
+    pub(crate) fn carried(&mut self) -> (u64, usize) {
+        let Self { up, down, .. } = self;
+        (std::mem::take(&mut up.carried) as u64, std::mem::take(&mut down.carried))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The source has said all, which the target is to hear.
+    Ending,
+    /// It has.
+    Over,
+    /// The target takes no more.
+    Closed,
+}
+
+/// Which side of a way has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Broken {
+    Source,
+    Target,
+}
+
+/// One direction.
+#[derive(Debug)]
+struct Way {
+    /// Bytes that were read, of which those before `done` are written.
+    bytes: Vec<u8>,
+    done: usize,
+    read: usize,
+    carried: usize,
+    state: State,
+}
+
+impl Way {
+    fn new(early: Vec<u8>) -> Self {
+        Self { done: 0, read: early.len(), bytes: early, carried: 0, state: State::Open }
+    }
+
+    fn poll(
+        &mut self,
+        source: &mut impl Line,
+        target: &mut impl Line,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Broken>> {
+        for _ in 0..TURN {
+            if matches!(self.state, State::Over | State::Closed) {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(self.poll_empty(target, context)).map_err(|_| Broken::Target)?;
+            if self.state == State::Ending {
+                ready!(target.poll_shut(context)).map_err(|_| Broken::Target)?;
+                self.state = State::Over;
+            } else {
+                let read = ready!(source.poll_read(context, self.room())).map_err(|_| Broken::Source)?;
+                self.has_read(read);
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Writes what was read.
+    fn poll_empty(&mut self, target: &mut impl Line, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.done < self.read {
+            let written = ready!(target.poll_write(context, &self.bytes[self.done..self.read]))?;
+            self.done += written;
+            self.carried += written;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Where the next bytes go, once all are written.
+    fn room(&mut self) -> &mut [u8] {
+        self.bytes.resize(ROOM, 0);
+        &mut self.bytes
+    }
+
+    fn has_read(&mut self, length: usize) {
+        (self.done, self.read) = (0, length);
+        if length == 0 {
+            self.state = State::Ending;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::sample::world::run;
+    use crate::transport::scripted::{Piece, Scripted};
+
+    /// A relay and the application that has the other end.
+    fn joined(early: &[u8]) -> (Relay, UnixStream) {
+        let (ours, theirs) = howdah_sys::socketpair_stream().unwrap();
+        let application = UnixStream::from(theirs);
+        application.set_nonblocking(true).unwrap();
+        (Relay::new(Socket::Fresh(ours), early.to_vec()), application)
+    }
+
+    /// Carries for a while, and at least until `done` says that it is enough.
+    async fn carry(relay: &mut Relay, client: &Scripted, mut done: impl FnMut() -> bool) -> Option<End> {
+        let mut client = Transport::Scripted(client.clone());
+        for _ in 0..2000 {
+            if let Poll::Ready(end) = poll_fn(|context| Poll::Ready(relay.poll(&mut client, context))).await {
+                return Some(end);
+            }
+            if done() {
+                return None;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        panic!("it does not come to that");
+    }
+
+    fn read(application: &UnixStream) -> Vec<u8> {
+        let mut all = Vec::new();
+        let _ = (&*application).read_to_end(&mut all);
+        all
+    }
+
+    fn bytes(text: &str) -> Piece {
+        Piece::Bytes(text.into())
+    }
+
+    #[test]
+    fn bytes_go_both_ways_and_what_came_early_before_all_others() {
+        run(async {
+            let client = Scripted::new([bytes("later"), Piece::Pause, bytes("last"), Piece::Pause]);
+            let (mut relay, mut application) = joined(b"early ");
+            application.write_all(b"hello").unwrap();
+            assert_eq!(carry(&mut relay, &client, || client.output() == b"hello").await, None);
+            assert_eq!(read(&application), b"early later");
+            client.go_on();
+            let mut heard = Vec::new();
+            let hears = || {
+                heard.extend(read(&application));
+                heard == b"last"
+            };
+            assert_eq!(carry(&mut relay, &client, hears).await, None);
+            assert_eq!((relay.carried(), relay.carried()), ((15, 5), (0, 0)));
+        });
+    }
+
+    #[test]
+    fn the_end_of_one_side_is_told_to_the_other_which_may_go_on() {
+        run(async {
+            let client = Scripted::new([bytes("all"), Piece::End]);
+            let (mut relay, mut application) = joined(b"");
+            let mut heard = Vec::new();
+            let ended = || (&application).read_to_end(&mut heard).is_ok();
+            assert_eq!(carry(&mut relay, &client, ended).await, None);
+            assert_eq!((heard.as_slice(), client.was_shut()), (&b"all"[..], false));
+            application.write_all(b"answer").unwrap();
+            application.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(carry(&mut relay, &client, || false).await, Some(End::Both));
+            assert_eq!((client.output().as_slice(), client.was_shut()), (&b"answer"[..], true));
+        });
+    }
+
+    #[test]
+    fn the_application_may_end_its_side_first_and_leave_later() {
+        run(async {
+            let client = Scripted::new([Piece::Pause, bytes("more"), Piece::Pause]);
+            let (mut relay, application) = joined(b"");
+            application.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(carry(&mut relay, &client, || client.was_shut()).await, None);
+            client.go_on();
+            assert_eq!(carry(&mut relay, &client, || read(&application) == b"more").await, None);
+            drop(application);
+            assert_eq!(carry(&mut relay, &client, || false).await, Some(End::Application));
+        });
+    }
+
+    #[test]
+    fn what_an_application_says_before_it_leaves_arrives() {
+        for (unread, input) in [(false, vec![Piece::Pause]), (true, vec![bytes("unread"), Piece::Pause])] {
+            run(async {
+                let client = Scripted::new(input);
+                let (mut relay, mut application) = joined(b"");
+                let mut look = 0;
+                let passed = || {
+                    look += 1;
+                    look > 5
+                };
+                assert_eq!(carry(&mut relay, &client, passed).await, None);
+                application.write_all(b"the last words").unwrap();
+                drop(application);
+                assert_eq!(carry(&mut relay, &client, || false).await, Some(End::Application), "{unread}");
+                assert_eq!((client.output().as_slice(), client.was_shut()), (&b"the last words"[..], true));
+            });
+        }
+    }
+
+    #[test]
+    fn a_client_that_breaks_ends_it_and_the_application_hears_of_it() {
+        run(async {
+            let client = Scripted::new([Piece::Pause]);
+            let (mut relay, mut application) = joined(b"");
+            client.become_of(Peer::Gone);
+            application.write_all(b"to nobody").unwrap();
+            assert_eq!(carry(&mut relay, &client, || false).await, Some(End::Client));
+            assert_eq!(application.read(&mut [0; 9]).unwrap(), 0);
+            assert_eq!(carry(&mut relay, &client, || false).await, Some(End::Client), "and stays so");
+        });
+    }
+
+    #[test]
+    fn no_more_is_read_than_the_other_side_takes() {
+        run(async {
+            let client = Scripted::new([Piece::Bytes(vec![b'x'; 8 << 20])]);
+            client.take(0);
+            let (mut relay, mut application) = joined(b"");
+            let (mut said, mut looks) = (0, 0);
+            let talks = || {
+                said += application.write(&[b'y'; 4096]).unwrap_or(0);
+                looks += 1;
+                looks > 1000
+            };
+            assert_eq!(carry(&mut relay, &client, talks).await, None);
+            let (up, down) = relay.carried();
+            assert!(up > 0 && up < 1 << 20 && said > 0 && said < 1 << 20, "{up} {said}");
+            assert_eq!((down, relay.up.bytes.len(), relay.down.bytes.len()), (0, ROOM, ROOM));
+            client.take(usize::MAX);
+            assert_eq!(carry(&mut relay, &client, || client.output().len() == said).await, None);
+        });
+    }
+
+    #[test]
+    fn what_was_said_so_far_can_be_brought_alone() {
+        run(async {
+            let client = Scripted::new([bytes("unread")]);
+            let (mut relay, mut application) = joined(b"");
+            application.write_all(&[b'x'; 100_000]).unwrap();
+            relay.drain(&mut Transport::Scripted(client.clone())).await.unwrap();
+            assert_eq!((client.output().len(), relay.carried()), (100_000, (0, 100_000)));
+        });
+    }
+}

@@ -1,0 +1,163 @@
+# Connections that an application has taken, at their ends: clients that vanish, workers that are killed, slow readers on
+# both sides, and the server's reload and stop. Plain ones the application has itself; those with TLS the front carries.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Howdah::Test::Tls;
+use Socket qw(SOL_SOCKET SO_LINGER);
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $app = <<'PSGI';
+use Socket qw(SHUT_WR);
+sub lines { my $io = shift; while (defined(my $line = <$io>)) { printf {$io} "%07d %s", $$, $line } warn sprintf "the client of %07d has left\n", $$ }
+my %do = (
+    '/lines'  => \&lines,
+    '/mine'   => sub { print {$_[0]} 'mine'; kill KILL => $$; sleep 10 },
+    '/exit'   => sub { print {$_[0]} 'mine'; exit },
+    '/die'    => sub { print {$_[0]} 'mine'; die "in its own protocol\n" },
+    '/close'  => sub { print {$_[0]} 'mine'; close $_[0]; sleep 1 },
+    '/flood'  => sub { print {$_[0]} 'x' x 65536 for 1 .. 320 },
+    '/later'  => sub { sleep 1; my $all = 0; while (my $got = sysread $_[0], my $x, 65536) { $all += $got } print {$_[0]} $all },
+    '/half'   => sub {
+        print {$_[0]} 'mine';
+        shutdown $_[0], SHUT_WR;
+        local $/;
+        warn 'and then: ' . readline($_[0]) . "\n";
+    },
+    '/child'  => sub {
+        my $pid = fork // die $!;
+        return if $pid;
+        lines($_[0]);
+        require POSIX;
+        POSIX::_exit(0);
+    },
+);
+sub {
+    my $env = shift;
+    my ($do, $io) = ($do{$env->{PATH_INFO}}, $env->{'psgix.io'});
+    return [200, [], ["worker $$"]] if !$do;
+    return sub { fileno $io; $do->($io) };
+};
+PSGI
+
+sub request { return "GET $_[0] HTTP/1.1\r\nHost: x\r\n\r\n" }
+
+sub open_to {
+    my ($server, $path, $behind) = @_;
+    my $client = Howdah::Test::Client->new($server);
+    $client->write(request($path) . ($behind // ''));
+    return $client;
+}
+
+# Without a word, as one whose machine is gone and has come back.
+sub vanish {
+    my $socket = shift->socket;
+    setsockopt $socket, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0 or die $!;
+    return $socket->isa('IO::Socket::SSL') ? $socket->close(SSL_no_shutdown => 1) : close $socket;
+}
+
+sub memory_of {
+    my $server = shift;
+    open my $in, '<', '/proc/' . $server->pid . '/status' or die $!;
+    my ($size) = map { /^VmRSS:\s+(\d+)/ } <$in>;
+    return $size;
+}
+
+sub start { return Howdah::Test::Server->start(app => $app, options => ['--workers', 2, @_]) }
+
+sub everything {
+    my $server = start('--request-timeout', '1s');
+    my $ask    = sub { Howdah::Test::Client->ask($server, request('/')) };
+
+    for my $path ('/mine', '/exit', '/die', '/close') {
+        my $client = open_to($server, $path, 'unread');
+        is $client->rest, 'mine', "$path: what the application has said arrives, and then the end";
+        ok $server->wait_until(sub { $server->workers == 2 }), '... and there are workers';
+    }
+
+    subtest 'a client that leaves' => sub {
+        for my $how ('in order', 'without a word') {
+            my $client = open_to($server, '/lines', "early\n");
+            my ($pid) = ($client->take(14) // '') =~ /^(\d+) /;
+            sleep 1.5;
+            $client->write("later\n");
+            like $client->take(8), qr/^\d+ $/, 'the time for requests is none of its';
+            $how eq 'in order' ? $client->shut : vanish($client);
+            ok $server->wait_for_log(qr/the client of $pid has left/), "$how: the application hears of it";
+            ok $client->is_closed, '... and ends' if $how eq 'in order' && $client->rest =~ /later/;
+        }
+        is $ask->()->{status}, 200, 'the workers are free';
+    };
+
+    subtest 'the application ends its side alone' => sub {
+        my $client = open_to($server, '/half');
+        is $client->take(4), 'mine', 'the client has what came before';
+        ok $client->is_closed, 'and the end';
+        $client->write('words behind');
+        $client->shut;
+        ok $server->wait_for_log(qr/and then: words behind/), 'it reads on';
+    };
+
+    subtest 'a client that reads slowly' => sub {
+        my $before = memory_of($server);
+        my $client = open_to($server, '/flood');
+        sleep 1;
+        cmp_ok memory_of($server) - $before, '<', 8192, 'costs no memory';
+        is length $client->rest, 320 * 65536, 'and has all';
+    };
+
+    subtest 'an application that reads slowly' => sub {
+        my $before = memory_of($server);
+        my $client = open_to($server, '/later');
+        $client->write('x' x 20_000_000);
+        cmp_ok memory_of($server) - $before, '<', 8192, 'costs no memory';
+        $client->shut;
+        is $client->rest, 20_000_000, 'and has all';
+    };
+
+    subtest 'a process that the application has started has it' => sub {
+        my $client = open_to($server, '/child', "one\n");
+        my ($pid)  = ($client->take(12) // '') =~ /^(\d+) /;
+        my @others = map { $ask->()->{body} } 1 .. 4;
+        is scalar(grep { /^worker/ } @others), 4, 'the worker is free';
+        $client->write("two\n");
+        like $client->take(12), qr/^$pid two$/, 'and it goes on';
+        $client->shut;
+        ok $server->wait_for_log(qr/the client of $pid has left/), 'to its end';
+    };
+
+    subtest 'a reload' => sub {
+        my $client = open_to($server, '/lines', "one\n");
+        like $client->take(12), qr/^\d+ one$/, 'there is one';
+        $server->signal('HUP');
+        ok $server->wait_for_log(qr{requests go to the new generation}), 'the next generation serves';
+        is $ask->()->{status}, 200, 'others are answered';
+        $client->write("two\n");
+        $client->shut;
+        like $client->rest, qr/two\n\z/, 'the old one has its time';
+    };
+    is $server->stop, 0, 'it stops';
+
+    my $short  = start('--graceful-timeout', '1s');
+    my $client = open_to($short, '/lines', "one\n");
+    like $client->take(12), qr/^\d+ one$/, 'a stop with one under way';
+    my $begin = time;
+    $short->signal('TERM');
+    $client->rest;
+    cmp_ok time - $begin, '<', 15, '... ends it after --graceful-timeout';
+    is $short->stop, 0, '... and the server';
+    return;
+}
+
+subtest plain => \&everything;
+SKIP: {
+    skip 'needs IO::Socket::SSL and openssl', 1 if !Howdah::Test::Tls->is_installed;
+    local $ENV{TEST_OVER_TLS} = 1;
+    subtest TLS => \&everything;
+}
+
+done_testing;
