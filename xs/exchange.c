@@ -117,12 +117,22 @@ static void end_child(pTHX_ bool returned) {
     my_exit(returned ? 0 : 255);
 }
 
+/* The response was 101, and there is nobody who speaks the protocol. */
+static void tell_unused(pTHX) {
+    tell(aTHX_ sv_2mortal(newSVpvs("the response was 101, but psgix.io was not used before the application returned, so the "
+                                   "connection is closed: see docs/websocket.md")),
+         "", "warn");
+}
+
 static void conclude(pTHX_ bool returned) {
     if (!hd.cell)
         end_child(aTHX_ returned);
     if (!returned)
         complain(aTHX_ ERRSV, "the application failed: ");
-    if (!hd.now.answered && hd.now.detached) /* a 500 would go into the application's own protocol */
+    else if (hd.now.switched && !hd.now.detached)
+        tell_unused(aTHX);
+    /* a 500 would go into the application's own protocol */
+    if (hd.now.switched || (!hd.now.answered && hd.now.detached))
         howdah_set_head(hd.now.slot, 0, RESPONSE_DETACHED, 0, -1);
     else if (!returned)
         answer_failed();

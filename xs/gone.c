@@ -9,12 +9,15 @@ static bool has_left(void) {
     return hd.cell && hd.now.progress != HD_FINISHED && HD_LOAD(hd.now.control->abandoned);
 }
 
-/* Dies when nobody waits for the present response any more. */
-void hd_check_client(pTHX) {
-    if (!has_left())
-        return;
+void hd_die_of_client(pTHX) {
     SV *error = sv_2mortal(newRV_noinc(newSVsv(mess("the client has left"))));
     croak_sv(sv_bless(error, gv_stashpvs("Howdah::ClientGone", GV_ADD)));
+}
+
+/* Dies when nobody waits for the present response any more. */
+void hd_check_client(pTHX) {
+    if (has_left())
+        hd_die_of_client(aTHX);
 }
 
 /* The same from a signal handler, which may run at any time: only where the application's code would die, too. */

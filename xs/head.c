@@ -8,7 +8,7 @@
 #include "howdah.h"
 
 /* What a field is to us, besides a line to pass on. */
-enum meaning { PLAIN, DATE, SERVER, REQUEST_ID, LENGTH, CONNECTION, CODING, DROPPED };
+enum meaning { PLAIN, DATE, SERVER, REQUEST_ID, LENGTH, CONNECTION, UPGRADE, CODING, DROPPED };
 
 static const struct {
     const char *name;
@@ -26,7 +26,7 @@ static const struct {
     FIELD("proxy-connection", DROPPED),
     FIELD("trailer", DROPPED),
     FIELD("te", DROPPED),
-    FIELD("upgrade", DROPPED),
+    FIELD("upgrade", UPGRADE),
 #undef FIELD
 };
 
@@ -93,7 +93,11 @@ static bool keep_line(pTHX_ struct hd_head *head, enum meaning meaning, const ch
     case SERVER: head->flags |= RESPONSE_HAS_SERVER; return true;
     case REQUEST_ID: head->flags |= RESPONSE_HAS_REQUEST_ID; return true;
     case LENGTH: take_length(aTHX_ head, value, length); return false;
-    case CONNECTION: head->flags |= has_word(value, "close") ? RESPONSE_CLOSE : 0; return false;
+    case CONNECTION:
+        head->flags |= has_word(value, "close") ? RESPONSE_CLOSE : 0;
+        head->connection = true;
+        return head->status == 101;
+    case UPGRADE: head->upgrade = true; return head->status == 101;
     case CODING: hd.now.dechunk |= has_word(value, "chunked"); return false;
     case DROPPED: return false;
     default: return true;

@@ -29,6 +29,7 @@ struct hd_head {
     U32 flags;          /* RESPONSE_ flags */
     U32 length;         /* bytes of header lines at the start of the ring */
     I64 content_length; /* -1 for none given */
+    bool upgrade, connection; /* these fields were among the lines */
 };
 
 /* The request that this worker serves now. */
@@ -48,6 +49,7 @@ struct hd_exchange {
     bool streaming; /* it has a writer */
     bool bodyless;  /* HEAD, 204, 304: body bytes are dropped */
     bool detached;  /* it took the socket */
+    bool switched;  /* it has switched protocols by a response of 101 */
     bool dechunk;   /* the body comes in chunked coding already, which is undone */
 };
 
@@ -177,6 +179,7 @@ void hd_arm_socket(pTHX_ SV *handle);
 void hd_disarm_sockets(void);
 void hd_take_socket(pTHX_ SV *handle);
 IV hd_buffered(pTHX_ SV *handle);
+void hd_put_socket(pTHX_ const char *bytes, STRLEN length);
 
 /* exchange.c */
 void hd_exchange(pTHX_ U32 slot);
@@ -188,6 +191,7 @@ void hd_check_serial(pTHX_ UV serial);
 void hd_prepare_exchange(pTHX);
 
 /* gone.c */
+void hd_die_of_client(pTHX) __attribute__((noreturn, cold));
 void hd_check_client(pTHX);
 void hd_interrupt(pTHX);
 bool hd_says_gone(pTHX_ SV *error);
@@ -225,6 +229,7 @@ void hd_call_delayed(pTHX_ SV *code);
 
 /* interim.c */
 void hd_inform(pTHX_ SV *status, SV *headers);
+void hd_switch_protocols(pTHX_ AV *headers);
 
 /* loop.c */
 void hd_know_fronts(pTHX_ const int *eventfds, int count);

@@ -26,9 +26,13 @@ static void check_count(pTHX_ SSize_t count, bool may_stream) {
         croak("the response must have status, headers and body: three elements, not %" IVdf, (IV)count);
 }
 
-static void begin(pTHX_ U32 status) {
+static void check_first(pTHX) {
     if (hd.now.answered || hd.now.progress != HD_NOTHING_OUT)
         croak("the application has already given its response");
+}
+
+static void begin(pTHX_ U32 status) {
+    check_first(aTHX);
     if (status < 200)
         croak("the response status is %u: an interim response goes by psgix.informational", status);
     hd.now.bodyless |= status == 204 || status == 304;
@@ -53,6 +57,14 @@ static void send_body(pTHX_ SV *body) {
         hd_send_handle(aTHX_ body);
 }
 
+/* It has no body: what follows is another protocol's, and goes by psgix.io or a writer. */
+static void switch_protocols(pTHX_ AV *headers, bool streaming) {
+    check_first(aTHX);
+    hd_switch_protocols(aTHX_ headers);
+    hd.now.streaming = streaming;
+    hd.now.answered = true;
+}
+
 /* Takes a response; with `may_stream` the body may be missing, which asks for a writer. */
 void hd_respond(pTHX_ SV *response, bool may_stream) {
     uintptr_t room;
@@ -61,8 +73,14 @@ void hd_respond(pTHX_ SV *response, bool may_stream) {
     AV *triplet = array(aTHX_ response, "the response");
     SSize_t count = av_len(triplet) + 1;
     check_count(aTHX_ count, may_stream);
-    begin(aTHX_ hd_status(aTHX_ element(aTHX_ triplet, 0)));
+    U32 status = hd_status(aTHX_ element(aTHX_ triplet, 0));
     AV *headers = array(aTHX_ element(aTHX_ triplet, 1), "the response headers");
+    if (status == 101) {
+        switch_protocols(aTHX_ headers, count == 2);
+        LEAVE;
+        return;
+    }
+    begin(aTHX_ status);
     hd_write_head(aTHX_ &hd.now.head, headers, (char *)howdah_room(hd.now.slot, &room));
     finish_head();
     hd.now.streaming = count == 2;

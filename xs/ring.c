@@ -37,6 +37,10 @@ static void put_plain(pTHX_ const char *bytes, STRLEN length) {
 
 /* Adds body bytes behind a published head. They are dropped when the client is gone. */
 void hd_put(pTHX_ const char *bytes, STRLEN length) {
+    if (hd.now.switched) {
+        hd_put_socket(aTHX_ bytes, length);
+        return;
+    }
     if (hd.now.bodyless)
         return;
     if (!hd.now.dechunk) {

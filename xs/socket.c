@@ -148,6 +148,16 @@ void hd_take_socket(pTHX_ SV *handle) {
     SvREFCNT_dec(call(aTHX_ taken, "taken", unread));
 }
 
+/* What a writer writes behind a response of 101. */
+void hd_put_socket(pTHX_ const char *bytes, STRLEN length) {
+    SV **io = hv_fetchs(hd.now.env, "psgix.io", 0);
+    if (!io || !SvROK(*io))
+        croak("the response was 101, but the env has no psgix.io any more that could be written to");
+    SV *written = sv_2mortal(call(aTHX_ *io, "print", sv_2mortal(newSVpvn(bytes, length))));
+    if (!SvTRUE(written))
+        hd_die_of_client(aTHX);
+}
+
 /* Bytes in a handle's read buffer. */
 IV hd_buffered(pTHX_ SV *handle) {
     IO *io = sv_2io(handle);

@@ -101,9 +101,7 @@ impl Pool {
         if kind(MessageKind::Socket) {
             Some(Mail::Takeover { worker })
         } else if kind(MessageKind::Interim) {
-            let status = u16::try_from(message.value)
-                .ok()
-                .filter(|status| (100..200).contains(status) && *status != 101)?;
+            let status = u16::try_from(message.value).ok().filter(|status| (100..200).contains(status))?;
             Some(Mail::Interim { worker, status, lines: rest.to_vec() })
         } else if kind(MessageKind::File) {
             // The kernel drops a descriptor that would be one too many.
@@ -240,7 +238,6 @@ mod tests {
                 (&other, BODY, 0, 0, Some(1)),
                 (&own, BODY, 0, 0, Some(1)),
                 (&own, INTERIM, 0, 99, Some(1)),
-                (&own, INTERIM, 0, 101, Some(1)),
                 (&own, INTERIM, 0, 200, Some(1)),
                 (&own, INTERIM, 0, 65_639, Some(1)),
                 (&other, FILE, 0, 5, None),

@@ -13,7 +13,7 @@ use howdah_metrics::ConnectionState;
 use crate::fault::Fault;
 use crate::h1::head::{self, Framing, Saying};
 use crate::h1::server::Server;
-use crate::h1::state::{Asked, Conn, Next};
+use crate::h1::state::{Asked, Conn, Next, SWITCHING};
 use crate::record::Account;
 use crate::response::{Body, Event, Head, Response};
 
@@ -36,6 +36,8 @@ impl Conn {
                         return self.give_up(fault).await;
                     }
                 }
+                // It has switched protocols, and has not taken the connection: the client may be sending in the new one.
+                Event::Detached if self.is_upgraded() && !self.lent => return Next::Linger,
                 Event::Detached => return Next::Close,
                 Event::Fault(fault) => return self.give_up(fault).await,
                 Event::Interim { status, lines } => self.send_interim(status, &lines).await,
@@ -71,7 +73,7 @@ impl Conn {
     pub(super) async fn give_up(&mut self, fault: Fault) -> Next {
         let terms = fault.terms();
         self.server.records.failure(terms.counts_as);
-        if self.lent {
+        if self.is_upgraded() {
             // What the connection speaks is the application's own protocol by now.
             return Next::Cut;
         }
@@ -161,20 +163,28 @@ impl Conn {
         );
     }
 
-    /// Sends an interim response. HTTP/1.0 has none (RFC 9110 15.2): then it is dropped.
+    /// Sends an interim response. HTTP/1.0 has none (RFC 9110 15.2): then it is dropped, and cannot switch protocols.
     pub(super) async fn send_interim(&mut self, status: u16, lines: &[u8]) {
         let version = self.asked.map_or(Version::Http10, |asked| asked.version);
-        let sent = version == Version::Http10 || {
-            self.out.put(|out| {
-                status_line(out, version, status);
-                out.extend_from_slice(lines);
-                out.extend_from_slice(b"\r\n");
-            });
-            self.out.flush(&self.timer).await
+        let sent = match version {
+            Version::Http10 => status != SWITCHING,
+            Version::Http11 => self.send_interim_head(status, lines).await,
         };
+        if sent && status == SWITCHING {
+            self.exchange.account.status = SWITCHING;
+        }
         if let Some(job) = self.handling.job() {
             job.interim_sent(sent);
         }
+    }
+
+    async fn send_interim_head(&mut self, status: u16, lines: &[u8]) -> bool {
+        self.out.put(|out| {
+            status_line(out, Version::Http11, status);
+            out.extend_from_slice(lines);
+            out.extend_from_slice(b"\r\n");
+        });
+        self.out.flush(&self.timer).await
     }
 }
 
@@ -211,7 +221,7 @@ mod tests {
     use std::time::Duration;
 
     use howdah_metrics::{ConnectionState, Failure};
-    use howdah_wire::LENGTH_UNKNOWN;
+    use howdah_wire::{LENGTH_UNKNOWN, RESPONSE_DETACHED, RESPONSE_FAILED};
 
     use super::COPY_BODY;
     use crate::capacity::Kind;
@@ -313,6 +323,34 @@ mod tests {
                 world.run(true).await;
                 assert!(text(&script)[hints.len()..].starts_with(&format!("HTTP/{version} 200 OK\r\n")));
             });
+        }
+    }
+
+    #[test]
+    fn a_connection_that_switches_protocols_is_nobodys_but_the_applications() {
+        for (version, sent) in
+            [("1.1", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"), ("1.0", "")]
+        {
+            for fails in [false, true] {
+                run(async {
+                    let world = World::new(Config::default());
+                    let script = Scripted::new(pieces(&format!("GET /a HTTP/{version}\r\nHost: h\r\n\r\n")));
+                    let connection = world.connect(&script);
+                    world.run(false).await;
+                    let mut claimed = world.worker.claim().unwrap();
+                    world.worker.begin(&claimed);
+                    let mail = Mail::Interim { worker: 0, status: 101, lines: b"Upgrade: x\r\n".to_vec() };
+                    assert!(world.thread.desks.post(0, mail));
+                    world.run(false).await;
+                    assert_eq!(text(&script), sent);
+                    world.worker.flag(&mut claimed, if fails { RESPONSE_FAILED } else { RESPONSE_DETACHED });
+                    world.worker.finish(claimed);
+                    world.run(false).await;
+                    let case = format!("{version} {fails}");
+                    assert_eq!(text(&script).len() > sent.len(), sent.is_empty() && fails, "{case}");
+                    assert!(connection.is_finished() || script.was_shut(), "{case}");
+                });
+            }
         }
     }
 

@@ -15,6 +15,8 @@ use crate::route::Handling;
 use crate::timers::Timer;
 use crate::transport::{Peer, Transport};
 
+/// 101 (Switching Protocols).
+pub(crate) const SWITCHING: u16 = 101;
 /// An input buffer above this size is not kept between requests.
 const KEEP_CAPACITY: usize = 4 * 1024;
 
@@ -134,6 +136,11 @@ impl Conn {
         }
     }
 
+    /// The connection speaks the application's own protocol: it was taken, or a response of 101 has said so.
+    pub(crate) fn is_upgraded(&self) -> bool {
+        self.lent || self.exchange.account.status == SWITCHING
+    }
+
     /// Whether the connection is to be kept after this response, which is decided here alone: `willing` says that neither
     /// the response nor its framing is against it.
     pub(crate) fn persists(&self, willing: bool) -> bool {
@@ -141,7 +148,7 @@ impl Conn {
         let is_last = most != 0 && self.served + 1 >= most;
         willing
             && self.asked.is_some_and(|asked| asked.keep_alive)
-            && !self.lent
+            && !self.is_upgraded()
             && !is_last
             && self.server.doors.keeps_connections()
     }
