@@ -19,6 +19,7 @@ use crate::capacity::{Capacity, Kind, Permit};
 use crate::doors::Doors;
 use crate::gate::Gate;
 use crate::h1;
+use crate::introduction;
 use crate::listen::Listener;
 use crate::repeated::Repeated;
 use crate::request::Client;
@@ -164,10 +165,29 @@ impl Entrance {
         let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
         let client = client(listener, peer, &self.server.config.trusted_proxies);
         let socket = Socket::Fresh(socket);
-        if let Some(gate) = self.gate_of(listener) {
+        if listener.origin.proxy_protocol {
+            if introduction::admits(self.server, &client) {
+                tokio::task::spawn_local(self.introduce(self.gate_of(listener), socket, client, permit));
+            }
+        } else if let Some(gate) = self.gate_of(listener) {
             tokio::task::spawn_local(gate.pass(self.server, socket, client, permit));
         } else {
             tokio::task::spawn_local(h1::serve(self.server, Transport::Plain(socket), client, permit));
+        }
+    }
+
+    /// Of those who come through a proxy that says who they are, one by one.
+    async fn introduce(self, gate: Option<&'static Gate>, socket: Socket, client: Client, permit: Permit) {
+        let (mut socket, mut client) = (socket, client);
+        // Whoever is heard is about to have a handshake.
+        let place = gate.map(Gate::place);
+        if !introduction::hear(self.server, &mut socket, &mut client).await {
+            return;
+        }
+        drop(place);
+        match gate {
+            Some(gate) => gate.pass(self.server, socket, client, permit).await,
+            None => h1::serve(self.server, Transport::Plain(socket), client, permit).await,
         }
     }
 
@@ -187,6 +207,7 @@ fn client(listener: &Listener, peer: Option<SocketAddr>, trust: &Trust) -> Clien
         server_port: None,
         trusted: !listener.origin.pages_only && trust.holds(address),
         tls: None,
+        introduced: None,
     }
 }
 

@@ -34,11 +34,20 @@ pub struct ListenOptions {
     pub tls: bool,
     /// Nothing is answered but that the same is there by TLS, at this port.
     pub redirect: Option<u16>,
+    /// A connection begins with what its proxy says of the client: the PROXY protocol.
+    pub proxy_protocol: bool,
 }
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { backlog: 1024, mode: None, pages_only: false, tls: false, redirect: None }
+        Self {
+            backlog: 1024,
+            mode: None,
+            pages_only: false,
+            tls: false,
+            redirect: None,
+            proxy_protocol: false,
+        }
     }
 }
 

@@ -53,6 +53,12 @@ impl Gate {
         self.under_way.get() >= self.most
     }
 
+    /// One of those that may be at the gate, as long as the value lives.
+    pub(crate) fn place(&self) -> Place<'_> {
+        self.under_way.set(self.under_way.get() + 1);
+        Place(self)
+    }
+
     /// Serves a connection, once the client has passed.
     pub(crate) async fn pass(
         &'static self,
@@ -79,7 +85,7 @@ impl Gate {
 
     /// The handshake, as long as there is time for it.
     async fn shake(&self, server: &'static h1::Server, tls: &mut Tls, for_pages: bool) -> io::Result<()> {
-        let _place = Place::new(self);
+        let _place = self.place();
         // Whoever waits for the last connection waits for this one, too.
         let timer = server.timers.start(for_pages);
         let _inside = server.doors.enter(for_pages);
@@ -124,15 +130,8 @@ impl Gate {
     }
 }
 
-/// A handshake is under way as long as the value lives.
-struct Place<'a>(&'a Gate);
-
-impl<'a> Place<'a> {
-    fn new(gate: &'a Gate) -> Self {
-        gate.under_way.set(gate.under_way.get() + 1);
-        Self(gate)
-    }
-}
+/// See [`Gate::place`].
+pub(crate) struct Place<'a>(&'a Gate);
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {

@@ -4,6 +4,7 @@
 //! orders      the door: starts a front thread, gives it orders
 //! thread      puts everything together; wake-ups are batched around the event loop's sleep
 //! accept      lets clients in, and gives each connection its task
+//! introduction   the PROXY protocol: whose connection it is
 //! gate        TLS handshakes, a few at a time
 //! h1          HTTP/1: bytes become requests, responses become bytes; one exchange at a time
 //! route       whose request it is
@@ -35,6 +36,7 @@ mod sample;
 mod orders;
 mod thread;
 mod accept;
+mod introduction;
 mod gate;
 mod h1;
 mod route;

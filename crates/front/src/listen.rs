@@ -44,12 +44,14 @@ pub(crate) struct Origin {
     pub(crate) tls: bool,
     /// Nothing is answered but that the same is there by TLS, at this port.
     pub(crate) redirect: Option<u16>,
+    /// A connection begins with a PROXY header.
+    pub(crate) proxy_protocol: bool,
 }
 
 impl Origin {
     /// Of an ordinary listener on TCP.
     pub(crate) fn of(name: String, port: String) -> Self {
-        Self { name, port, path: None, pages_only: false, tls: false, redirect: None }
+        Self { name, port, path: None, pages_only: false, tls: false, redirect: None, proxy_protocol: false }
     }
 }
 
@@ -125,7 +127,7 @@ impl Listener {
     }
 
     fn with(mut self, options: &ListenOptions) -> Self {
-        let ListenOptions { pages_only, tls, redirect, .. } = *options;
+        let ListenOptions { pages_only, tls, redirect, proxy_protocol, .. } = *options;
         let Origin { name, port, path, .. } = &*self.origin;
         let (name, mut port, path) = (name.clone(), port.clone(), path.clone());
         if tls {
@@ -135,7 +137,8 @@ impl Listener {
                 "443".clone_into(&mut port);
             }
         }
-        Self { origin: Arc::new(Origin { name, port, path, pages_only, tls, redirect }), ..self }
+        let origin = Origin { name, port, path, pages_only, tls, redirect, proxy_protocol };
+        Self { origin: Arc::new(origin), ..self }
     }
 
     /// Another handle to the same socket, for another front thread.

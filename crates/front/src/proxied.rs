@@ -43,6 +43,7 @@ fn client(told: &Told, host: Option<&[u8]>, proxy: &Client) -> Client {
         trusted: false,
         // That of the proxy says nothing of the client.
         tls: None,
+        introduced: proxy.introduced.clone(),
     }
 }
 

@@ -8,6 +8,15 @@ use howdah_tls::Facts;
 
 use crate::listen::Origin;
 
+/// What the proxy has said that a connection is from.
+#[derive(Debug)]
+pub(crate) struct Introduced {
+    /// The proxy's own address.
+    pub(crate) peer: Box<str>,
+    /// The address that the client has asked.
+    pub(crate) server: Box<str>,
+}
+
 /// Who is at the other end, in the form in which the env wants it.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -24,6 +33,20 @@ pub(crate) struct Client {
     pub(crate) trusted: bool,
     /// What TLS has settled with it; none without TLS.
     pub(crate) tls: Option<Box<Facts>>,
+    /// By the PROXY protocol.
+    pub(crate) introduced: Option<Arc<Introduced>>,
+}
+
+impl Client {
+    /// SERVER_NAME: the listener's, or the address that the client has asked.
+    pub(crate) fn server_name(&self) -> &str {
+        self.introduced.as_ref().map_or(&self.origin.name, |introduced| &introduced.server)
+    }
+
+    /// The address of who has connected.
+    pub(crate) fn peer(&self) -> &str {
+        self.introduced.as_ref().map_or(&self.address, |introduced| &introduced.peer)
+    }
 }
 
 /// A request that was read and checked.

@@ -73,7 +73,7 @@ impl Complete<'_> {
         out.record.path = out.put(path)?;
         out.record.query = out.put(request.query)?;
         out.record.protocol = out.put(request.protocol)?;
-        out.record.server_name = out.put(client.origin.name.as_bytes())?;
+        out.record.server_name = out.put(client.server_name().as_bytes())?;
         out.record.server_port = match client.server_port {
             None => out.put(client.origin.port.as_bytes())?,
             Some(port) => out.put(itoa::Buffer::new().format(port).as_bytes())?,

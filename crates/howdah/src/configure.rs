@@ -50,13 +50,13 @@ impl Serve {
     /// Where the front listens for requests, and how.
     pub(crate) fn listeners(&self) -> Vec<(Address, ListenOptions)> {
         let all = self.listen.secured(self.tls.is_on());
-        all.iter().map(|(named, tls)| self.listener(named, false, *tls)).collect()
+        all.iter().map(|(named, tls)| self.introduced(named, *tls)).collect()
     }
 
     /// Where it listens for those that are to come by TLS, at this port.
     pub(crate) fn redirects(&self, port: u16) -> Vec<(Address, ListenOptions)> {
         let listener = |named| {
-            let (address, how) = self.listener(named, false, false);
+            let (address, how) = self.introduced(named, false);
             (address, ListenOptions { redirect: Some(port), ..how })
         };
         self.tls.redirects().map(listener).collect()
@@ -67,10 +67,18 @@ impl Serve {
         self.status.listeners().map(|named| self.listener(named, true, named.tls)).collect()
     }
 
+    /// A listener for requests.
+    fn introduced(&self, named: &Named, tls: bool) -> (Address, ListenOptions) {
+        let (address, how) = self.listener(named, false, tls);
+        let proxy_protocol = named.proxy_protocol || self.proxies.proxy_protocol;
+        (address, ListenOptions { proxy_protocol, ..how })
+    }
+
     fn listener(&self, named: &Named, pages_only: bool, tls: bool) -> (Address, ListenOptions) {
         let mode = named.mode.or(self.listen.socket_mode).map(|mode| mode.0);
         let backlog = named.backlog.unwrap_or(self.listen.backlog);
-        (named.address.clone(), ListenOptions { backlog, mode, pages_only, tls, redirect: None })
+        let how = ListenOptions { backlog, mode, pages_only, tls, ..ListenOptions::default() };
+        (named.address.clone(), how)
     }
 
     /// Settings of an application's supervisor.

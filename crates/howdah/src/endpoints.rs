@@ -209,7 +209,8 @@ fn inherit(sockets: Vec<OwnedFd>, how: Vec<(Address, ListenOptions)>) -> anyhow:
 /// How to listen on what another program has bound. With certificates all of it on TCP speaks TLS.
 fn adopted(options: &Serve) -> ListenOptions {
     let tls = options.tls.is_on();
-    ListenOptions { backlog: options.listen.backlog, tls, ..ListenOptions::default() }
+    let proxy_protocol = options.proxies.proxy_protocol;
+    ListenOptions { backlog: options.listen.backlog, tls, proxy_protocol, ..ListenOptions::default() }
 }
 
 /// Where clients are sent that come without TLS.

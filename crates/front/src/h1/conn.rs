@@ -60,7 +60,7 @@ impl Conn {
             request: handling.request(account),
             report: &handling.report(account),
             client: self.sender(),
-            peer: &self.client.address,
+            peer: self.client.peer(),
             mount: handling.mount(),
             worker: handling.identity(account.worker),
             served: self.served,

@@ -33,6 +33,7 @@ pub(crate) fn client(address: &str, only_pages: bool) -> Client {
         tls: None,
         server_port: None,
         trusted: false,
+        introduced: None,
     }
 }
 

@@ -30,6 +30,19 @@ impl Socket {
         receive(self.descriptor()?, buffer)
     }
 
+    /// Copies what is there, and leaves it to be read.
+    pub(crate) fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::net::recv(self.descriptor()?, buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK)?.0)
+    }
+
+    /// Waits until more has come than there was at the last look.
+    pub(crate) fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A descriptor that has just joined is told of what it has already: a look too many, once.
+        let mut guard = ready!(self.watched()?.poll_read_ready(context))?;
+        guard.clear_ready();
+        Poll::Ready(Ok(()))
+    }
+
     /// Reads, or waits until it can.
     pub(crate) fn poll_read(
         &mut self,

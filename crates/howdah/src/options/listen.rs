@@ -24,7 +24,8 @@ pub(crate) struct Listen {
     /// same network namespace may connect. Several may be joined by commas.
     /// Port 0 takes a free port, which is printed at start. Listeners named by -l, -S and -o/-p add up;
     /// one named on the command line puts those of the environment aside. What is to hold for one listener alone stands
-    /// behind it: /run/app.sock,mode=0660 and :80,backlog=4096 instead of --socket-mode and --backlog. tls:ADDR speaks TLS
+    /// behind it: /run/app.sock,mode=0660, :80,backlog=4096 and :81,proxy-protocol instead of --socket-mode, --backlog and
+    /// --proxy-protocol. tls:ADDR speaks TLS
     /// (see --tls-cert).
     #[arg(short = 'l', long, value_name = "ADDR", value_parser = several)]
     pub(crate) listen: Vec<Several>,

@@ -1,7 +1,7 @@
 //! One listener as `--listen` and `--status-listen` take it: an address, and behind commas what is said of it alone.
 //!
-//! `/run/app.sock,mode=0660,backlog=512,:8080` names two. `WORD=VALUE` without a slash and a colon is no address, so the
-//! text itself tells options from addresses.
+//! `/run/app.sock,mode=0660,backlog=512,:8080` names two. `WORD=VALUE` without a slash and a colon is no address, nor is
+//! `proxy-protocol`, so the text itself tells options from addresses.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,6 +9,9 @@ use std::fmt;
 use howdah_front::Address;
 
 use super::values::{Mode, whole};
+
+/// The option without a value.
+const PROXY_PROTOCOL: &str = "proxy-protocol";
 
 /// A listener. What it does not say is left to --socket-mode and --backlog.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub(crate) struct Named {
     pub(crate) mode: Option<Mode>,
     /// Connections waiting in the kernel.
     pub(crate) backlog: Option<u16>,
+    /// Connections begin with a PROXY header.
+    pub(crate) proxy_protocol: bool,
 }
 
 /// All that one value of an option names.
@@ -44,13 +49,16 @@ pub(super) fn several(text: &str) -> Result<Several, String> {
 
 /// Name and value, of what is no address.
 fn option(part: &str) -> Option<(&str, &str)> {
+    if part == PROXY_PROTOCOL {
+        return Some((part, ""));
+    }
     let is_word = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
     part.split_once('=').filter(|(name, _)| is_word(name) && !part.contains(['/', ':']))
 }
 
 impl From<Address> for Named {
     fn from(address: Address) -> Self {
-        Self { address, tls: false, mode: None, backlog: None }
+        Self { address, tls: false, mode: None, backlog: None, proxy_protocol: false }
     }
 }
 
@@ -59,7 +67,12 @@ impl Named {
         let twice = match name {
             "mode" => self.mode.replace(value.parse()?).is_some(),
             "backlog" => self.backlog.replace(whole(1..=65535)(value)?).is_some(),
-            _ => return Err(format!("a listener has no option {name}: there are mode=MODE and backlog=N")),
+            PROXY_PROTOCOL if value.is_empty() => std::mem::replace(&mut self.proxy_protocol, true),
+            _ => {
+                return Err(format!(
+                    "a listener has no option {name}: there are mode=MODE, backlog=N and proxy-protocol"
+                ));
+            }
         };
         if twice {
             return Err(format!("{name} is said twice of {}", self.address));
@@ -75,7 +88,8 @@ impl fmt::Display for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", if self.tls { "tls:" } else { "" }, self.address)?;
         self.mode.map_or(Ok(()), |mode| write!(f, ",mode={mode}"))?;
-        self.backlog.map_or(Ok(()), |backlog| write!(f, ",backlog={backlog}"))
+        self.backlog.map_or(Ok(()), |backlog| write!(f, ",backlog={backlog}"))?;
+        if self.proxy_protocol { write!(f, ",{PROXY_PROTOCOL}") } else { Ok(()) }
     }
 }
 
@@ -126,6 +140,11 @@ mod tests {
             ("unix:/run/a,mode=0660,backlog=512,:80", "/run/a,mode=0660,backlog=512 :80"),
             (":80,backlog=1,/run/a,mode=0", ":80,backlog=1 /run/a,mode=0000"),
             ("unix:@a,backlog=65535", "unix:@a,backlog=65535"),
+            (
+                ":80,proxy-protocol,/run/a,mode=660,proxy-protocol",
+                ":80,proxy-protocol /run/a,mode=0660,proxy-protocol",
+            ),
+            ("./proxy-protocol", "./proxy-protocol"),
             // Addresses, whatever they look like.
             ("./mode=660", "./mode=660"),
             ("unix:mode=660", "mode=660"),
@@ -146,7 +165,10 @@ mod tests {
             ("/run/a,backlog=0", "from 1 to 65535"),
             ("/run/a,backlog=70000", "from 1 to 65535"),
             ("/run/a,mode=660,mode=600", "mode is said twice of /run/a"),
-            ("/run/a,owner=www", "no option owner: there are mode=MODE and backlog=N"),
+            ("/run/a,owner=www", "no option owner: there are mode=MODE, backlog=N and proxy-protocol"),
+            (":80,proxy-protocol=on", "there are mode=MODE"),
+            (":80,proxy-protocol,proxy-protocol", "proxy-protocol is said twice of :80"),
+            ("proxy-protocol", "belongs behind an address"),
             (":80,mode=660", "which :80 is not"),
             ("unix:@a,mode=660", "which unix:@a is not"),
             ("/run/a,,:80", "cannot listen on ''"),

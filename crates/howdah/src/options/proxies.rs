@@ -3,6 +3,8 @@
 use clap::{Args, ValueEnum};
 use howdah_proxied::{Family, Peer};
 
+use super::listener::Named;
+
 /// Proxies.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Behind proxies")]
@@ -15,6 +17,14 @@ pub(crate) struct Proxies {
     /// such fields change nothing.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub(crate) trusted_proxy: Vec<Peer>,
+
+    /// Have connections begin with a PROXY header, version 1 or 2
+    ///
+    /// By which a proxy that does not speak HTTP (a load balancer, HAProxy, nginx's stream) says who its client is. On every
+    /// listener for requests; on one alone by --listen ADDR,proxy-protocol. It is taken from those that --trusted-proxy
+    /// names; connections from others, and without a header, are closed.
+    #[arg(long)]
+    pub(crate) proxy_protocol: bool,
 
     /// Which fields the trusted proxies write
     ///
@@ -32,6 +42,25 @@ enum Fields {
 }
 
 impl Proxies {
+    /// What does not go together, and the way out.
+    pub(super) fn fault<'a>(
+        &self,
+        listeners: &[Named],
+        mut pages: impl Iterator<Item = &'a Named>,
+    ) -> Option<String> {
+        if let Some(named) = pages.find(|named| named.proxy_protocol) {
+            return Some(format!(
+                "--status-listen {named} is for those who come without a proxy: leave proxy-protocol out"
+            ));
+        }
+        let named = listeners.iter().find(|named| named.proxy_protocol);
+        let option = named.map(|named| format!("--listen {named}"));
+        let option = option.or_else(|| self.proxy_protocol.then(|| "--proxy-protocol".to_owned()))?;
+        self.trusted_proxy.is_empty().then(|| {
+            format!("{option} takes the word of proxies that are trusted, and none is: name them by --trusted-proxy")
+        })
+    }
+
     /// Which fields are read.
     pub(crate) fn family(&self) -> Family {
         match self.proxy_fields {

@@ -324,6 +324,12 @@ fn options_that_contradict_each_other_are_refused() {
         ("-e sub{} --no-status --status-listen :81", "has no page to show"),
         ("-e sub{} -l :81 --status-listen :81", "one of its own"),
         ("-a Foo Bar", "named twice"),
+        ("-e sub{} --proxy-protocol", "none is: name them by --trusted-proxy"),
+        ("-e sub{} -l :81,proxy-protocol", "--listen :81,proxy-protocol takes the word"),
+        (
+            "-e sub{} --trusted-proxy unix --status-listen :81,proxy-protocol",
+            "come without a proxy: leave proxy-protocol out",
+        ),
         ("-e sub{} --chdir /no/such", "no such directory"),
         ("no-such.psgi", "no application no-such.psgi"),
     ] {

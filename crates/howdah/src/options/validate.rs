@@ -32,6 +32,11 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     if let Some(fault) = serve.tls.fault(&everywhere) {
         return conflict(&fault);
     }
+    let requests: Vec<_> =
+        serve.listen.listeners().into_iter().chain(serve.tls.redirects().cloned()).collect();
+    if let Some(fault) = serve.proxies.fault(&requests, serve.status.listeners()) {
+        return conflict(&fault);
+    }
     if let Some(fault) = serve.listen.mode_fault(serve.status.listeners()) {
         return conflict(&fault);
     }
