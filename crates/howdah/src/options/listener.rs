@@ -52,7 +52,8 @@ fn option(part: &str) -> Option<(&str, &str)> {
     if part == PROXY_PROTOCOL {
         return Some((part, ""));
     }
-    let is_word = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+    let is_word = |name: &str| !name.is_empty() && name.bytes().all(fits);
     part.split_once('=').filter(|(name, _)| is_word(name) && !part.contains(['/', ':']))
 }
 
