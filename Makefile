@@ -8,6 +8,8 @@ DESTDIR ?=
 LISTEN  ?= 127.0.0.1:5000
 ARGS    ?=
 PROVE   ?= prove
+# Files of t/ at a time: most of them wait most of the time.
+JOBS    ?= 3
 PYTHON  ?= python3
 TESTS   ?= t/
 FUZZ_SECONDS ?= 30
@@ -49,7 +51,7 @@ test-loom:
 
 # For some of the tests only: make test-perl TESTS=t/00-unit
 test-perl:
-	$(PROVE) --blib --recurse $(TESTS)
+	$(PROVE) --blib --jobs $(JOBS) --recurse $(TESTS)
 
 # The benchmark's harness: its accounting, statistics and parsers. It starts no server but its own.
 test-bench:
