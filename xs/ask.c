@@ -18,6 +18,7 @@ static void obey(pTHX_ Inquiry inquiry, U64 word) {
     case INQUIRY_LEAKS: hd_ask_leaks(word); break;
     case INQUIRY_HEAP: hd_ask_heap(aTHX_ word); break;
     case INQUIRY_WHY: hd_ask_why(aTHX_ word); break;
+    case INQUIRY_PROFILE: hd_ask_profile(aTHX_ word); break;
     default:
         if (word)
             hd_answer(inquiry, word, -1, "this worker does not know the question");

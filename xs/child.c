@@ -40,13 +40,13 @@ static void bound_files(U32 megabytes) {
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){bytes, bytes});
 }
 
-/* What Howdah::Heap has made: a handle, or a sentence that says why there is none. */
-static void send_heap(pTHX_ U64 word, SV *made) {
+/* What a Perl module has made: a handle, or a sentence that says why there is none. */
+static void send_made(pTHX_ Inquiry inquiry, U64 word, SV *made) {
     IO *io = SvROK(made) ? sv_2io(made) : NULL;
     if (io && IoIFP(io))
-        hd_answer(INQUIRY_HEAP, word, PerlIO_fileno(IoIFP(io)), "");
+        hd_answer(inquiry, word, PerlIO_fileno(IoIFP(io)), "");
     else
-        hd_answer(INQUIRY_HEAP, word, -1, SvPV_nolen(SvTRUE(ERRSV) ? ERRSV : made));
+        hd_answer(inquiry, word, -1, SvPV_nolen(SvTRUE(ERRSV) ? ERRSV : made));
 }
 
 void hd_ask_heap(pTHX_ U64 word) {
@@ -54,7 +54,7 @@ void hd_ask_heap(pTHX_ U64 word) {
         return;
     bound_files(word);
     hd_disarm_sockets();
-    send_heap(aTHX_ word, eval_pv("require Howdah::Heap; Howdah::Heap->write", FALSE));
+    send_made(aTHX_ INQUIRY_HEAP, word, eval_pv("require Howdah::Heap; Howdah::Heap->write", FALSE));
     _exit(0);
 }
 
@@ -66,4 +66,15 @@ void hd_ask_why(pTHX_ U64 word) {
         hd_write_chains(aTHX_ file, word);
     hd_close_answer(INQUIRY_WHY, word, file);
     _exit(0);
+}
+
+/* In the worker itself: only it can end what it writes. */
+void hd_ask_profile(pTHX_ U64 word) {
+    if (!(U32)word) /* not yet */
+        return;
+    ENTER;
+    SAVETMPS;
+    send_made(aTHX_ INQUIRY_PROFILE, word, eval_pv("require Howdah::NYTProf; Howdah::NYTProf->end", FALSE));
+    FREETMPS;
+    LEAVE;
 }

@@ -111,6 +111,7 @@ void hd_say_last_words(void);
 /* child.c */
 void hd_ask_heap(pTHX_ U64 word);
 void hd_ask_why(pTHX_ U64 word);
+void hd_ask_profile(pTHX_ U64 word);
 
 /* why.c */
 void hd_write_chains(pTHX_ FILE *file, U32 hash);

@@ -316,6 +316,10 @@ enum Inquiry
    Tell what holds the objects of the class that has this hash ([`crate::class_hash`]).
    */
   INQUIRY_WHY = 2,
+  /*
+   End what Devel::NYTProf writes, and hand it over.
+   */
+  INQUIRY_PROFILE = 3,
 };
 #if __STDC_VERSION__ >= 202311L
 typedef enum Inquiry Inquiry;

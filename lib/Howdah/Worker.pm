@@ -17,7 +17,7 @@ sub prepare {
     my $forking = Howdah->has_hooks('before_fork');
     my $check   = delete $self->{check};
     $self->{before_fork} = $forking ? _before_fork($check) : undef;
-    $self->{is_plain}    = $given{app} && !$forking && !Howdah->has_hooks('after_fork');
+    $self->{is_plain}    = $given{app} && !$given{nytprof} && !$forking && !Howdah->has_hooks('after_fork');
     _catch(sub { }, qw(HUP INT PIPE USR1));
     _catch(sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) }, qw(QUIT TERM));
     _catch(\&_tell_place, 'USR2');
@@ -56,6 +56,7 @@ sub _begin {
     my $worker = shift;
     $worker->{app} //= $worker->_load;
     Howdah->run_hooks(after_fork => Howdah::XS::index());
+    Howdah::NYTProf->begin if $worker->{nytprof};
     return;
 }
 

@@ -55,6 +55,7 @@ sub _prepare {
     }
     my $dir = $self->{chdir};
     !defined $dir || chdir $dir or die "cannot change to directory $dir: $!\n";
+    if ($self->{nytprof}) { require Howdah::NYTProf; Howdah::NYTProf->load }
     $self->{code} //= $self->_load if $self->{preload};
     return;
 }
@@ -71,6 +72,7 @@ sub _prepare_workers {
         name          => $self->{name} || $self->_what,
         titles        => $self->{titles},
         full_destruct => $self->{full_destruct},
+        nytprof       => $self->{nytprof},
     );
     return;
 }
@@ -155,6 +157,10 @@ Shown in the titles of the processes.
 =item full_destruct
 
 Workers leave with C<END> blocks and destructors.
+
+=item nytprof
+
+Loads L<Devel::NYTProf> before the application, and has workers write what it finds, see L<Howdah::NYTProf>.
 
 =item on_ready
 

@@ -121,6 +121,7 @@ impl Serve {
             default_middleware: !app.no_default_middleware,
             path: pool.mount.clone(),
             chdir: app.chdir.clone(),
+            nytprof: false,
         }
     }
 }

@@ -114,6 +114,7 @@ fn main() -> ExitCode {
         Action::Heap(heap) => control::heap::run(&heap),
         Action::Top(top) => top::run(&top),
         Action::Trace(trace) => trace::run(&trace),
+        Action::Profile(options) if options.nytprof => control::nytprof::run(&options),
         Action::Profile(options) => inside::profile::run(&options),
         Action::Where(options) => inside::now::run(&options),
         Action::Man => generate::man(),

@@ -52,11 +52,11 @@ impl Processes {
             commands.into_iter().map(|command| Ok((command, next()?))).collect::<anyhow::Result<_>>()?;
         let sources = match zygote {
             Zygotes::Started(recipes) => {
-                let start = |(perl, _): (Option<PathBuf>, Recipe)| {
+                let start = |recipe: Start| {
                     let job = next()?;
-                    Ok(match perl {
-                        Some(perl) => Source::Start { perl, job },
-                        None => Source::Host { job },
+                    Ok(match recipe {
+                        Start::Perl { perl, .. } => Source::Start { perl, job, guest: next()? },
+                        Start::Host(_) => Source::Host { job },
                     })
                 };
                 recipes.into_iter().map(start).collect::<anyhow::Result<_>>()?
@@ -110,9 +110,31 @@ pub(crate) fn be_host() -> Option<ExitCode> {
 }
 
 enum Zygotes {
-    /// By a recipe for each application, beside its perl; none for a host of scripts.
-    Started(Vec<(Option<PathBuf>, Recipe)>),
+    Started(Vec<Start>),
     Adopted(Source),
+}
+
+/// How the zygotes of an application are started.
+enum Start {
+    /// By this perl; the second recipe is that of one whose worker Devel::NYTProf looks at.
+    Perl { perl: PathBuf, zygote: Recipe, guest: Recipe },
+    /// As a host of scripts.
+    Host(Recipe),
+}
+
+impl Start {
+    fn perl(perl: &Perl, spec: &supervisor::ZygoteSpec) -> Self {
+        let recipe = |spec| supervisor::recipe(&perl.program, perl.include(), spec);
+        let watched = supervisor::ZygoteSpec { nytprof: true, ..spec.clone() };
+        Self::Perl { perl: perl.program.clone(), zygote: recipe(spec), guest: recipe(&watched) }
+    }
+
+    fn recipes(&self) -> Vec<Recipe> {
+        match self {
+            Self::Perl { zygote, guest, .. } => vec![zygote.clone(), guest.clone()],
+            Self::Host(recipe) => vec![recipe.clone()],
+        }
+    }
 }
 
 impl Zygotes {
@@ -126,18 +148,15 @@ impl Zygotes {
         let perl = Perl::find(options.app.perl.as_deref())?;
         perl.probe()?;
         let recipe = |pool| match options.host(pool, &perl) {
-            Some(spec) => (None, scripts::recipe(&spec)),
-            None => {
-                let recipe = supervisor::recipe(&perl.program, perl.include(), &options.zygote(pool));
-                (Some(perl.program.clone()), recipe)
-            }
+            Some(spec) => Start::Host(scripts::recipe(&spec)),
+            None => Start::perl(&perl, &options.zygote(pool)),
         };
         Ok(Self::Started(options.pools().iter().map(recipe).collect()))
     }
 
     fn recipes(&self) -> Vec<Recipe> {
         match self {
-            Self::Started(recipes) => recipes.iter().map(|(_, recipe)| recipe.clone()).collect(),
+            Self::Started(recipes) => recipes.iter().flat_map(Start::recipes).collect(),
             Self::Adopted(_) => Vec::new(),
         }
     }

@@ -47,6 +47,8 @@ pub(crate) enum ControlRequest {
     Leaks(LeaksWish),
     /// Look at the heap of a worker.
     Heap(HeapWish),
+    /// Have one more worker run under Devel::NYTProf.
+    Nytprof(NytprofWish),
 }
 
 /// Which heap to look at, and for what.
@@ -64,6 +66,16 @@ pub(crate) struct HeapWish {
     /// The file's most.
     #[serde(default)]
     pub(crate) megabytes: u32,
+}
+
+/// Where to have a worker run under Devel::NYTProf, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NytprofWish {
+    /// The path of the application; none for the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pool: Option<String>,
+    /// From when it is ready.
+    pub(crate) milliseconds: u64,
 }
 
 /// Where to look for leaks, and for how long.
@@ -106,6 +118,15 @@ impl FromStr for Change {
     }
 }
 
+/// A worker that Devel::NYTProf has looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Profiled {
+    /// What the worker is called.
+    pub(crate) worker: String,
+    /// Requests that it has served.
+    pub(crate) requests: u64,
+}
+
 /// What the server says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -124,6 +145,8 @@ pub(crate) enum ControlAnswer {
     Why(Box<Holders>),
     /// The answer to `heap` without: whose it is. The file is beside the first byte of this (`SCM_RIGHTS`).
     Heap(String),
+    /// The answer to `nytprof`, with its file in the same way: what has been looked at.
+    Profiled(Profiled),
 }
 
 #[cfg(test)]

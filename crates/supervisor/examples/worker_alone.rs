@@ -25,8 +25,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let include = arguments.flat_map(|directory| ["-I".into(), directory.into()]);
     let spec =
         ZygoteSpec { app: Some(app), env: "deployment".into(), preload: true, ..ZygoteSpec::default() };
+    let recipe = recipe("perl".as_ref(), include, &spec);
     let source =
-        Source::Start { perl: "perl".into(), job: Job::here(recipe("perl".as_ref(), include, &spec)) };
+        Source::Start { perl: "perl".into(), job: Job::here(recipe.clone()), guest: Job::here(recipe) };
     let (memfd, segment) =
         howdah_sys::create_segment(Shape { fronts: 1, workers: 64, slots: SLOTS as usize })?;
     let eventfds = vec![howdah_sys::eventfd()?];

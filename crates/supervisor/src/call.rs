@@ -1,5 +1,6 @@
 //! What is asked through the handle, each with the way back for its answer.
 
+use std::sync::Weak;
 use std::time::Duration;
 
 use howdah_sys::{Pid, Signal};
@@ -17,12 +18,32 @@ pub(crate) type Reply<T> = oneshot::Sender<T>;
 pub(crate) enum Call {
     Ready(Reply<Result<(), StartError>>),
     Reload(Reply<Result<(), ReloadError>>),
-    Stop { within: Grace, reply: Reply<()> },
-    Doom { which: Doom, reply: Reply<()> },
-    Resize { change: Resize, reply: Reply<usize> },
+    Stop {
+        within: Grace,
+        reply: Reply<()>,
+    },
+    Doom {
+        which: Doom,
+        reply: Reply<()>,
+    },
+    Resize {
+        change: Resize,
+        reply: Reply<usize>,
+    },
     Snapshot(Reply<Snapshot>),
-    Signal { index: u16, pid: Option<Pid>, signal: Signal, reply: Reply<bool> },
+    Signal {
+        index: u16,
+        pid: Option<Pid>,
+        signal: Signal,
+        reply: Reply<bool>,
+    },
     Replace(Damaged),
+    Guest {
+        lease: Weak<()>,
+        reply: Reply<Result<u16, String>>,
+    },
+    /// Something has changed that the supervisor sees by itself.
+    Look,
 }
 
 /// A segment in which something cannot be true.

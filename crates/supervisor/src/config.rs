@@ -55,6 +55,8 @@ pub enum Source {
         perl: PathBuf,
         /// Starts a process by a [`recipe`](crate::recipe).
         job: Job,
+        /// Starts the zygote of a guest ([`Handle::guest`](crate::Handle::guest)).
+        guest: Job,
     },
     /// As `Start`, but each is a host: a program whose workers are threads, which run processes of others.
     Host {
@@ -73,9 +75,11 @@ impl Source {
     /// not wait for whoever reads our own standard error.
     pub(crate) fn with_errors(self, errors: Option<&Errors>) -> io::Result<Self> {
         match (self, errors) {
-            (Self::Start { perl, job }, Some(errors)) => {
-                Ok(Self::Start { perl, job: job.with_errors(errors.pipe.try_clone()?) })
-            }
+            (Self::Start { perl, job, guest }, Some(errors)) => Ok(Self::Start {
+                perl,
+                job: job.with_errors(errors.pipe.try_clone()?),
+                guest: guest.with_errors(errors.pipe.try_clone()?),
+            }),
             (Self::Host { job }, Some(errors)) => {
                 Ok(Self::Host { job: job.with_errors(errors.pipe.try_clone()?) })
             }

@@ -3,6 +3,7 @@
 use std::time::{Instant, SystemTime};
 
 use crate::backoff::Backoff;
+use crate::lease::Guest;
 use crate::zygote::Zygote;
 
 /// What a generation is there for.
@@ -14,6 +15,8 @@ pub(crate) enum Role {
     Filling,
     /// It keeps the crew full.
     Serving,
+    /// It has one worker beside them, for somebody who looks at that.
+    Guest,
     /// Its workers drain; it ends with them.
     Leaving,
 }
@@ -35,6 +38,8 @@ pub(crate) struct Generation {
     pub(crate) told_long: bool,
     /// Since when requests go to it.
     pub(crate) serving: Option<SystemTime>,
+    /// Who wants a guest, and what became of it.
+    pub(crate) guest: Option<Guest>,
 }
 
 impl Generation {
@@ -49,6 +54,7 @@ impl Generation {
             started: Instant::now(),
             told_long: false,
             serving: None,
+            guest: None,
         }
     }
 
@@ -58,9 +64,18 @@ impl Generation {
         self.serving = Some(SystemTime::now());
     }
 
-    /// Wants workers.
+    /// Is to have as many workers as are wanted.
     pub(crate) fn is_staffed(&self) -> bool {
         matches!(self.role, Role::Filling | Role::Serving)
+    }
+
+    /// How many it is to have, when `target` are wanted of the one that serves.
+    pub(crate) fn wants(&self, target: usize) -> usize {
+        match &self.guest {
+            Some(guest) if self.role == Role::Guest => usize::from(self.zygote.has_loaded() && !guest.forked),
+            _ if self.is_staffed() => target,
+            _ => 0,
+        }
     }
 
     /// For the log.

@@ -8,6 +8,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::call::{Call, Damaged, Doom, Grace, Reply, Resize};
 use crate::error::{ReloadError, StartError};
+use crate::lease::Lease;
 use crate::notice::{Mailbox, Notice};
 use crate::snapshot::Snapshot;
 
@@ -97,6 +98,18 @@ impl Handle {
     /// Sets the number of workers; returns what became of it within the bounds.
     pub async fn set_workers(&self, count: usize) -> usize {
         self.ask(|reply| Call::Resize { change: Resize::To(count), reply }).await.unwrap_or(0)
+    }
+
+    /// Starts one more worker, of another zygote that a second recipe starts ([`Source::Start`](crate::Source::Start)), which
+    /// stays as long as the lease. Its number, when it is ready.
+    ///
+    /// # Errors
+    /// A sentence that says why there is none.
+    pub async fn guest(&self) -> Result<(Lease, u16), String> {
+        let (lease, token) = Lease::new(self.mailbox.clone());
+        let worker = self.ask(|reply| Call::Guest { lease: token, reply }).await;
+        let worker = worker.unwrap_or_else(|| Err("the server is stopping".to_owned()))?;
+        Ok((lease, worker))
     }
 
     /// What is there.

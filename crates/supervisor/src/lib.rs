@@ -23,6 +23,7 @@
 //! reap         children of ours: zygotes, and workers whose zygote died
 //! departure    a worker is gone: what follows
 //! shutdown     the end, graceful or at once
+//! guest        one more worker, for somebody who looks at it
 //! reload       a new generation beside the old one
 //!              the state:
 //! state        all of it
@@ -30,6 +31,7 @@
 //! watch        when counters and memory are looked at again
 //! crew         cells, and the workers in them
 //! generation   one load of the application
+//! lease        how long a guest stays
 //! zygote       its process
 //! worker       one worker
 //! link         the control socket to a zygote
@@ -63,12 +65,14 @@ mod replace;
 mod reap;
 mod departure;
 mod shutdown;
+mod guest;
 mod reload;
 mod state;
 mod damage;
 mod watch;
 mod crew;
 mod generation;
+mod lease;
 mod zygote;
 mod worker;
 mod link;
@@ -97,6 +101,7 @@ pub use event::{Event, Recovery};
 pub use family::Family;
 pub use handle::Handle;
 pub use howdah_sys::{ExitKind, Pid, Signal};
+pub use lease::Lease;
 pub use message::Secret;
 pub use scale::scale;
 pub use snapshot::{Snapshot, WorkerInfo};

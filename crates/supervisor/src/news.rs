@@ -45,6 +45,8 @@ impl State {
                 let meant = worker.filter(|worker| pid.is_none() || worker.pid() == pid);
                 let _ = reply.send(meant.is_some_and(|worker| worker.signal(signal)));
             }
+            Call::Guest { lease, reply } => self.request_guest(lease, reply),
+            Call::Look => {}
             Call::Replace(Damaged { segment, what }) => self.request_replacement(&segment, what),
         }
     }

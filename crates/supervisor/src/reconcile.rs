@@ -42,6 +42,7 @@ impl State {
             self.finish_reload();
             self.drain_retired(now);
             self.drain_surplus();
+            self.look_at_guests();
         }
         self.enforce_limits(now);
         self.bury_unreported(now);
@@ -84,11 +85,12 @@ impl State {
         }
         for at in 0..self.generations.len() {
             let generation = &self.generations[at];
-            let able = generation.is_staffed() && generation.zygote.can_fork();
+            let wanted = generation.wants(self.target);
+            let able = wanted > 0 && generation.zygote.can_fork();
             if !able || generation.crashes.wait_until(now).is_some() {
                 continue;
             }
-            for _ in self.staying(generation.number)..self.target {
+            for _ in self.staying(generation.number)..wanted {
                 if !self.start_worker(at) {
                     break;
                 }
@@ -109,9 +111,13 @@ impl State {
                 return false;
             }
         };
-        let quota = self.jitter.around(self.config.max_requests);
-        let lifetime = self.config.max_lifetime.map(|lifetime| self.jitter.around_time(lifetime));
-        let generation = &self.generations[at];
+        let mut quota = self.jitter.around(self.config.max_requests);
+        let mut lifetime = self.config.max_lifetime.map(|lifetime| self.jitter.around_time(lifetime));
+        let generation = &mut self.generations[at];
+        if let Some(guest) = &mut generation.guest {
+            guest.forked = true;
+            (quota, lifetime) = (0, None);
+        }
         self.counts.spawns += 1;
         self.shared.roster.expect(index, generation.number);
         let worker = Worker::new(generation.number, lifetime, quota);

@@ -44,7 +44,13 @@ impl State {
         let Some(program) = &self.program else { return Ok(()) };
         self.last_generation += 1;
         let number = self.last_generation;
-        let zygote = Zygote::start(program, number, self.mailbox.clone(), &self.shared)?;
+        let zygote = Zygote::start(
+            program.job.clone(),
+            program.perl.is_none(),
+            number,
+            self.mailbox.clone(),
+            &self.shared,
+        )?;
         self.generations.push(Generation::new(number, zygote));
         Ok(())
     }
@@ -86,7 +92,7 @@ impl State {
 
     /// A coming generation cannot serve; the old one goes on.
     pub(crate) fn reload_failed(&mut self, number: u32, error: &ReloadError) {
-        if !self.coming().contains(&number) {
+        if self.guest_failed(number, error) || !self.coming().contains(&number) {
             return;
         }
         self.dismiss(number);
@@ -149,7 +155,7 @@ impl State {
     /// A coming generation is given up.
     pub(crate) fn dismiss(&mut self, number: u32) {
         let Some(generation) = self.generation_mut(number) else { return };
-        let loading = generation.role == Role::Loading;
+        let loading = !generation.zygote.has_loaded();
         self.retire_generation(number);
         if let (true, Some(generation)) = (loading, self.generation_mut(number)) {
             generation.zygote.interrupt(Instant::now());

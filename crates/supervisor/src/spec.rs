@@ -38,6 +38,8 @@ pub struct ZygoteSpec {
     pub path: Option<String>,
     /// Change to this directory first.
     pub chdir: Option<PathBuf>,
+    /// Have Devel::NYTProf look at the workers.
+    pub nytprof: bool,
 }
 
 impl ZygoteSpec {
@@ -67,6 +69,7 @@ impl ZygoteSpec {
         put("default_middleware", flag(self.default_middleware));
         self.path.iter().for_each(|path| put("path", path.as_bytes()));
         self.chdir.iter().for_each(|dir| put("chdir", dir.as_os_str().as_bytes()));
+        self.nytprof.then(|| put("nytprof", b"1"));
         text
     }
 }
@@ -113,6 +116,7 @@ mod tests {
             default_middleware: is_set(&means["default_middleware"]),
             path: text(&means["path"]),
             chdir: path(&means["chdir"]),
+            nytprof: is_set(&means["nytprof"]),
         }
     }
 

@@ -43,8 +43,8 @@ impl Supervisor {
         let mut supervisor = Self::new(config, shared, events)?;
         let state = &mut supervisor.state;
         match source {
-            Source::Start { perl, job } => {
-                state.program = Some(Program::new(Some(perl), job));
+            Source::Start { perl, job, guest } => {
+                state.program = Some(Program { guest: Some(guest), ..Program::new(Some(perl), job) });
                 state.add_generation()?;
             }
             Source::Host { job } => {

@@ -30,6 +30,8 @@ pub(crate) struct Program {
     /// None for a host, which has no Perl.
     pub(crate) perl: Option<PathBuf>,
     pub(crate) job: Job,
+    /// Starts the zygote of a guest; none for a host.
+    pub(crate) guest: Option<Job>,
     /// Of the launchers; none when this process starts zygotes itself.
     pub(crate) condition: Option<watch::Receiver<Condition>>,
 }
@@ -37,7 +39,7 @@ pub(crate) struct Program {
 impl Program {
     pub(crate) fn new(perl: Option<PathBuf>, job: Job) -> Self {
         let condition = job.condition();
-        Self { perl, job, condition }
+        Self { perl, job, guest: None, condition }
     }
 
     /// Of those who start zygotes.
@@ -91,9 +93,10 @@ pub(crate) struct Zygote {
 }
 
 impl Zygote {
-    /// Has perl started; [`Notice::Started`] tells how that went.
+    /// Has a zygote started; [`Notice::Started`] tells how that went.
     pub(crate) fn start(
-        program: &Program,
+        job: Job,
+        is_host: bool,
         generation: u32,
         mailbox: Mailbox,
         shared: &Shared,
@@ -102,8 +105,7 @@ impl Zygote {
         let link = Link::open(ours, generation, mailbox.clone(), shared.roster.clone());
         let mut zygote = Self::connect(link, &shared.family)?;
         zygote.starting = true;
-        zygote.is_host = program.perl.is_none();
-        let job = program.job.clone();
+        zygote.is_host = is_host;
         // Whoever starts it may be slow, or not there at all.
         tokio::task::spawn_blocking(move || {
             let outcome = job.start(None, None, &[theirs.as_fd()]);
@@ -237,6 +239,11 @@ impl Zygote {
         self.listens = true;
         self.perl = perl;
         self.templates = templates;
+    }
+
+    /// It does not have to be interrupted.
+    pub(crate) fn has_loaded(&self) -> bool {
+        self.listens
     }
 
     /// It spoke, so its process id is known.

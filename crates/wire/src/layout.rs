@@ -116,6 +116,8 @@ pub enum Inquiry {
     Heap = 1,
     /// Tell what holds the objects of the class that has this hash ([`crate::class_hash`]).
     Why = 2,
+    /// End what Devel::NYTProf writes, and hand it over.
+    Profile = 3,
 }
 
 /// In the lower half of the word for [`Inquiry::Leaks`]: note what is blessed. Without it, tell what is left.

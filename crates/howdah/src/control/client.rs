@@ -43,7 +43,7 @@ pub(crate) fn run(instance: &Instance, request: &ControlRequest, form: Form) -> 
         },
         ControlAnswer::Why(found) if json => write(&(serde_json::to_string(&found)? + "\n"))?,
         ControlAnswer::Why(found) => print(&found.render())?,
-        ControlAnswer::Heap(_) => bail!("the server has sent no file"),
+        ControlAnswer::Heap(_) | ControlAnswer::Profiled(_) => bail!("the server has sent no file"),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 //!
 //!     server      the server's side
 //!     heap        `howdah heap`, which gets a file
+//!     nytprof     `howdah profile --nytprof`, which gets one, too; fetch is how
 //!     client      `howdah status`, `reload`, `upgrade`, `stop`, `workers`
 //!     look        what a server shows of itself, for other commands
 //!     list        all servers as text; table the state of one
@@ -11,6 +12,8 @@
 
 pub(crate) mod server;
 pub(crate) mod heap;
+pub(crate) mod nytprof;
+mod fetch;
 pub(crate) mod client;
 pub(crate) mod look;
 mod list;

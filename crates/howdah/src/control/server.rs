@@ -13,9 +13,9 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use crate::findings::{heap, leaks};
+use crate::findings::{heap, leaks, nytprof};
 use crate::operations::Operations;
-use crate::protocol::{Change, ControlAnswer, ControlRequest, HeapWish, LeaksWish};
+use crate::protocol::{Change, ControlAnswer, ControlRequest, HeapWish, LeaksWish, NytprofWish};
 
 /// Bytes of a request.
 const LONGEST: u64 = 4096;
@@ -115,8 +115,8 @@ async fn gone(stream: &mut UnixStream) {
 }
 
 /// Answers with a file. What remains to be said when that does not go.
-async fn hand_over(stream: &UnixStream, file: &File, worker: String) -> Option<ControlAnswer> {
-    let mut line = serde_json::to_vec(&ControlAnswer::Heap(worker)).ok()?;
+async fn hand_over(stream: &UnixStream, file: &File, answer: ControlAnswer) -> Option<ControlAnswer> {
+    let mut line = serde_json::to_vec(&answer).ok()?;
     line.push(b'\n');
     let send = || howdah_sys::send_with_fds(stream, &line, &[file.as_fd()]);
     let sent = stream.async_io(Interest::WRITABLE, send).await;
@@ -139,6 +139,7 @@ impl Desk {
             }
             ControlRequest::Leaks(wish) => Some(self.leaks(&wish, stream).await),
             ControlRequest::Heap(wish) => self.heap(&wish, stream).await,
+            ControlRequest::Nytprof(wish) => self.nytprof(&wish, stream).await,
             ControlRequest::Upgrade => Some(self.order(Order::Upgrade).await),
             ControlRequest::Reopen => Some(self.order(Order::Reopen).await),
             ControlRequest::Stop { now } => {
@@ -189,7 +190,20 @@ impl Desk {
             );
         }
         match heap::dump(pool, wish, gone(stream)).await {
-            Ok((file, worker)) => hand_over(stream, &file, worker).await,
+            Ok((file, worker)) => hand_over(stream, &file, ControlAnswer::Heap(worker)).await,
+            Err(reason) => Some(ControlAnswer::Failed(reason)),
+        }
+    }
+
+    async fn nytprof(&self, wish: &NytprofWish, stream: &mut UnixStream) -> Option<ControlAnswer> {
+        let pools = &self.operations.pools;
+        let which = wish.pool.as_deref().map_or_else(|| pools.only(), |name| pools.number_of(name));
+        let found = match which {
+            Ok(which) => nytprof::profile(&pools.all()[which], wish, gone(stream)).await,
+            Err(reason) => Err(reason),
+        };
+        match found {
+            Ok((file, about)) => hand_over(stream, &file, ControlAnswer::Profiled(about)).await,
             Err(reason) => Some(ControlAnswer::Failed(reason)),
         }
     }

@@ -3,3 +3,4 @@
 
 pub(crate) mod heap;
 pub(crate) mod leaks;
+pub(crate) mod nytprof;

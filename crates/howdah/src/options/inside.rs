@@ -59,6 +59,12 @@ pub(crate) struct Profile {
     #[arg(long)]
     pub(crate) cpu: bool,
 
+    /// Instead, have one more worker run under Devel::NYTProf, and write what that finds
+    ///
+    /// It takes its share of the requests, slower than the others, and leaves when the time is over.
+    #[arg(long, conflicts_with_all = ["hz", "route", "wall", "cpu", "worker"])]
+    pub(crate) nytprof: bool,
+
     /// Begin of the names of the files: flame graph, folded stacks, speedscope
     #[arg(long, value_name = "PREFIX", default_value = "howdah-profile")]
     pub(crate) output: PathBuf,

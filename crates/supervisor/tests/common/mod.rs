@@ -88,7 +88,7 @@ pub fn fake_library() -> PathBuf {
 /// A zygote that plays what the stage says, run by this perl.
 pub fn start(stage: &Stage, perl: &str) -> Source {
     let recipe = recipe(perl.as_ref(), ["-I".into(), fake_library().into()], &stage.spec);
-    Source::Start { perl: perl.into(), job: Job::here(recipe) }
+    Source::Start { perl: perl.into(), job: Job::here(recipe.clone()), guest: Job::here(recipe) }
 }
 
 impl Bench {

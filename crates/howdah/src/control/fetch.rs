@@ -1,0 +1,59 @@
+//! Gets a file that a worker has made, beside the server's answer (`SCM_RIGHTS`): it is copied within bounds into a file of one's own.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use anyhow::{Context, bail};
+
+use super::find::reach;
+use crate::options::instance::Instance;
+use crate::protocol::{ControlAnswer, ControlRequest};
+
+/// Bytes of an answer.
+const LONGEST: usize = 16 * 1024;
+
+/// The answer, and how many bytes were written to `file`, `most` at most.
+///
+/// # Errors
+/// When there is no file, or it is too long.
+pub(super) fn fetch_file(
+    instance: &Instance,
+    request: &ControlRequest,
+    file: &mut File,
+    most: u64,
+) -> anyhow::Result<(ControlAnswer, u64)> {
+    let (path, mut server) = reach(instance)?;
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    let _ = server.get_mut().write_all(&line);
+    let (answer, sent) =
+        hear(&server).with_context(|| format!("the server at {} does not answer", path.display()))?;
+    match (answer, sent) {
+        (ControlAnswer::Failed(reason), _) => bail!("{reason}"),
+        (answer, Some(sent)) => Ok((answer, copy(&sent, file, most)?)),
+        (_, None) => bail!("the server has sent no file"),
+    }
+}
+
+/// An answer, and what came with it.
+fn hear(server: &BufReader<UnixStream>) -> anyhow::Result<(ControlAnswer, Option<File>)> {
+    let mut bytes = vec![0; LONGEST];
+    let (length, fds) = howdah_sys::recv_with_fds(server.get_ref(), &mut bytes)?;
+    let answer = serde_json::from_slice(&bytes[..length]).context("it is no answer")?;
+    Ok((answer, fds.into_iter().next().map(File::from)))
+}
+
+/// From its start, wherever the worker has left off.
+fn copy(from: &File, to: &mut File, most: u64) -> anyhow::Result<u64> {
+    let about = from.metadata()?;
+    if !about.is_file() {
+        bail!("the worker has sent something that is no file");
+    }
+    io::Seek::rewind(&mut &*from)?;
+    let bytes = io::copy(&mut from.take(most), to).context("cannot write it")?;
+    if bytes < about.len() {
+        bail!("it is {} bytes long: see --max-size", about.len());
+    }
+    Ok(bytes)
+}
