@@ -6,6 +6,7 @@
  * that the client does not wait for them.
  */
 #include "howdah.h"
+#include "probes.h"
 
 static CV *serve_cv;
 static COP nowhere; /* a place in the code that has no line, for messages about what the application returned */
@@ -70,6 +71,15 @@ void hd_prepare_exchange(pTHX) {
     CopLINE_set(&nowhere, 0);
 }
 
+/* The target is only pointed at: whoever looks at it bounds what he reads. */
+static void tell_probes(U64 now) {
+    const bool known = hd.now.used >= sizeof(RequestRecord);
+    const char *target = known ? (const char *)hd.now.request + hd.now.request->uri.offset : NULL;
+    const U32 length = known ? hd.now.request->uri.length : 0;
+    HD_PROBE_QUEUE_WAIT(hd.index, HD_LOAD64(hd.now.control->queued_at), now);
+    HD_PROBE_REQUEST_BEGIN(hd.index, target, length, hd.now.serial);
+}
+
 static void begin(pTHX_ U32 slot) {
     UV serial = hd.now.serial + 1;
     U64 now = hd_now();
@@ -80,6 +90,7 @@ static void begin(pTHX_ U32 slot) {
     hd.now.route = hd_route_of_path();
     hd.now.bodyless = hd.now.used && HD_LOAD(hd.now.request->flags) & REQUEST_IS_HEAD;
     hd_title_request(aTHX);
+    tell_probes(now);
 }
 
 /* Gives the slot back to the front. */
@@ -88,6 +99,7 @@ void hd_finish(pTHX) {
         return;
     hd_report(aTHX);
     hd.now.progress = HD_FINISHED;
+    HD_PROBE_REQUEST_END(hd.index, hd.now.head.status, hd.now.serial);
     if (howdah_finish(hd.now.slot, hd.index, hd_now()))
         hd_owe(hd.now.slot);
 }
@@ -97,7 +109,7 @@ static void answer_failed(void) {
     if (hd.now.progress == HD_HEAD_OUT)
         howdah_add_flags(hd.now.slot, RESPONSE_BROKEN);
     else if (hd.now.progress == HD_NOTHING_OUT)
-        howdah_set_head(hd.now.slot, 500, flags, 0, -1);
+        howdah_set_head(hd.now.slot, hd.now.head.status = 500, flags, 0, -1);
 }
 
 /* The application called exit: its request is answered 500, or cut. */

@@ -8,6 +8,7 @@
  */
 #include "howdah.h"
 #include "control.h"
+#include "probes.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -89,6 +90,7 @@ static void note_end(pid_t pid, int status) {
         if (zygote.children[index] == pid) {
             zygote.children[index] = 0;
             zygote.living--;
+            HD_PROBE_WORKER_EXIT(index, pid, status);
             report((ReportRecord){.kind = ZYGOTE_REPORT_EXITED, .worker = index, .pid = pid, .status = status});
             return;
         }
@@ -145,6 +147,7 @@ static void record(U32 index, pid_t pid) {
     if (pid > 0) {
         zygote.children[index] = pid;
         zygote.living++;
+        HD_PROBE_WORKER_FORK(index, pid);
         report((ReportRecord){.kind = ZYGOTE_REPORT_SPAWNED, .worker = index, .pid = pid});
     } else {
         report_text("cannot fork worker %u: %s", index, strerror(errno));
