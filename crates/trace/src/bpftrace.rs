@@ -10,19 +10,27 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 /// Its program. What a process is called is noted as it asks for another program, since at the tracepoint it bears the new
-/// name already; a failed exec comes to no tracepoint.
+/// name already; a failed exec comes to no tracepoint. A child that still bears the name of the thread which made it is called
+/// as that thread's process.
 const PROGRAM: &str = r#"
 BEGIN { printf("ready\n"); }
-tracepoint:syscalls:sys_enter_execve, tracepoint:syscalls:sys_enter_execveat { @who[tid] = comm; }
+tracepoint:syscalls:sys_enter_execve, tracepoint:syscalls:sys_enter_execveat /comm != @thread[tid]/ { @who[tid] = comm; }
 tracepoint:sched:sched_process_exec {
     printf("exec %d %s\t%s\n", args->pid, @who[args->old_pid], str(args->filename));
     delete(@who[args->old_pid]);
 }
 tracepoint:syscalls:sys_exit_execve, tracepoint:syscalls:sys_exit_execveat { delete(@who[tid]); }
-tracepoint:task:task_newtask /(args->clone_flags & 0x10000) == 0/ { printf("fork %d %d %s\n", pid, args->pid, comm); }
+tracepoint:task:task_newtask /(args->clone_flags & 0x10000) == 0/ {
+    @thread[args->pid] = comm;
+    printf("fork %d %d %s\n", pid, args->pid, curtask->group_leader->comm);
+}
+tracepoint:sched:sched_process_exit { delete(@thread[tid]); }
 tracepoint:sched:sched_process_exit /pid == tid/ { printf("exit %d\n", pid); }
-END { clear(@who); }
+END { clear(@who); clear(@thread); }
 "#;
+
+/// Bytes of a string, with its end: bpftrace's most. A path that fills it has been cut.
+const STRING: usize = 200;
 
 /// A running one, ended when dropped.
 #[derive(Debug)]
@@ -45,8 +53,10 @@ pub(crate) enum Line {
     },
     Exec {
         pid: u32,
+        /// Empty for who has made it.
         who: String,
-        path: String,
+        /// None where it is too long to be known.
+        path: Option<String>,
     },
     Exit {
         pid: u32,
@@ -61,6 +71,7 @@ impl Bpftrace {
     pub(crate) fn start() -> io::Result<Self> {
         let mut command = Command::new("bpftrace");
         command.args(["-q", "-B", "line", "-e", PROGRAM]);
+        command.env("BPFTRACE_STRLEN", STRING.to_string());
         // Ctrl-C is for us, who end it.
         command.process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -125,7 +136,10 @@ fn parse(line: &str) -> Line {
         (Some("exit"), Some(pid), None) => Line::Exit { pid },
         (Some("fork"), Some(parent), Some(rest)) => forked(parent, rest).unwrap_or(Line::Remark),
         (Some("exec"), Some(pid), Some(rest)) => match rest.split_once('\t') {
-            Some((who, path)) => Line::Exec { pid, who: who.to_owned(), path: path.to_owned() },
+            Some((who, path)) => {
+                let path = (path.len() < STRING - 1).then(|| path.to_owned());
+                Line::Exec { pid, who: who.to_owned(), path }
+            }
             None => Line::Remark,
         },
         _ if line.starts_with("Lost ") => Line::Lost,
@@ -145,11 +159,13 @@ mod tests {
     #[test]
     fn its_lines_are_taken_apart() {
         let exec =
-            |pid, who: &str, path: &str| Line::Exec { pid, who: who.to_owned(), path: path.to_owned() };
+            |pid, who: &str, path: &str| Line::Exec { pid, who: who.to_owned(), path: Some(path.to_owned()) };
+        let cut = format!("exec 7 sh\t/{}", "a".repeat(STRING - 2));
         for (line, meaning) in [
             ("ready", Line::Ready),
             ("exec 7 howdah\t/srv/cgi-bin/a b.cgi", exec(7, "howdah", "/srv/cgi-bin/a b.cgi")),
             ("exec 7 \t/bin/true", exec(7, "", "/bin/true")),
+            (&cut, Line::Exec { pid: 7, who: "sh".to_owned(), path: None }),
             ("exec 7 a b", Line::Remark),
             ("fork 7 9 my name", Line::Fork { parent: 7, child: 9, who: "my name".to_owned() }),
             ("fork 7 x y", Line::Remark),

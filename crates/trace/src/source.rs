@@ -115,7 +115,7 @@ fn from_line(line: Line) -> Option<Event> {
     match line {
         Line::Fork { parent, child, who } => Some(Event::Fork { parent, child, who: Some(who) }),
         Line::Exec { pid, who, path } => {
-            Some(Event::Exec { pid, who: (!who.is_empty()).then_some(who), path: Some(path) })
+            Some(Event::Exec { pid, who: (!who.is_empty()).then_some(who), path })
         }
         Line::Exit { pid } => Some(Event::Exit { pid }),
         Line::Lost => Some(Event::Lost),

@@ -10,8 +10,8 @@ use crate::proc;
 use crate::source::{Event, Source};
 use crate::tally::{Kind, Tally};
 
-/// Who knows no name has this one.
-const NOBODY: &str = "?";
+/// Whose name could not be asked for in time.
+const GONE: &str = "(gone)";
 /// How far up the makers of a process are looked at for a worker.
 const MAKERS: usize = 8;
 
@@ -144,7 +144,7 @@ impl Known {
         let known = self.names.get(&parent);
         let now = who.or_else(|| proc::name(parent));
         let whole = known.filter(|known| now.as_ref().is_none_or(|now| known.starts_with(now)));
-        let who = whole.cloned().or(now).unwrap_or_else(|| NOBODY.to_owned());
+        let who = whole.cloned().or(now).unwrap_or_else(|| GONE.to_owned());
         self.names.insert(child, who.clone());
         self.makers.insert(child, parent);
         if !self.counts(parent) {
@@ -159,9 +159,9 @@ impl Known {
         let arguments = if counts { proc::arguments(pid) } else { Vec::new() };
         let base = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
         let asked = || proc::name(pid).map(|name| proc::whole_name(&name, &arguments));
-        let what = path.map(base).or_else(asked).unwrap_or_else(|| NOBODY.to_owned());
+        let what = path.map(base).or_else(asked).unwrap_or_else(|| GONE.to_owned());
         let before = self.names.insert(pid, what.clone());
-        let who = who.or(before).unwrap_or_else(|| NOBODY.to_owned());
+        let who = who.or(before).unwrap_or_else(|| GONE.to_owned());
         let parent = self.makers.get(&pid).copied().unwrap_or_default();
         counts.then_some(Seen { pid, parent, who, what, arguments, request: None })
     }
@@ -270,6 +270,6 @@ mod tests {
         let lone = Known::default();
         let gone = Event::Exec { pid: SCRIPT, who: None, path: None };
         let seen = shown(lone, Kind::Exec, &[gone]);
-        assert!(seen[0].starts_with("? ? of "), "{seen:?}");
+        assert!(seen[0].starts_with("(gone) (gone) of "), "{seen:?}");
     }
 }

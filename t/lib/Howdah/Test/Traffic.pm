@@ -53,6 +53,9 @@ sub is_over {
     return 1;
 }
 
+# What it has said on standard error so far.
+sub said { return _slurp($_[0]{err}) }
+
 sub interrupt { my $self = shift; return kill INT => $self->{pid} }
 
 # Exit status, and what it has said.
