@@ -104,12 +104,12 @@ void hd_finish(pTHX) {
         hd_owe(hd.now.slot);
 }
 
-static void answer_failed(void) {
+static void answer_failed(U32 status) {
     const U32 flags = RESPONSE_HEAD_READY | RESPONSE_FAILED;
     if (hd.now.progress == HD_HEAD_OUT)
         howdah_add_flags(hd.now.slot, RESPONSE_BROKEN);
     else if (hd.now.progress == HD_NOTHING_OUT)
-        howdah_set_head(hd.now.slot, hd.now.head.status = 500, flags, 0, -1);
+        howdah_set_head(hd.now.slot, hd.now.head.status = status, flags, 0, -1);
 }
 
 /* The application called exit: its request is answered 500, or cut. */
@@ -117,7 +117,7 @@ void hd_abandon(pTHX) {
     if (hd.now.progress == HD_FINISHED)
         return;
     complain(aTHX_ sv_2mortal(newSVpvs("it called exit; the worker leaves")), "the application failed: ");
-    answer_failed();
+    answer_failed(500);
     hd_finish(aTHX);
     hd_settle();
 }
@@ -139,7 +139,8 @@ static void tell_unused(pTHX) {
 static void conclude(pTHX_ bool returned) {
     if (!hd.cell)
         end_child(aTHX_ returned);
-    if (!returned)
+    bool crowded = !returned && hd_says_crowded(aTHX_ ERRSV); /* of which the front tells the log */
+    if (!returned && !crowded)
         complain(aTHX_ ERRSV, "the application failed: ");
     else if (hd.now.switched && !hd.now.detached)
         tell_unused(aTHX);
@@ -147,7 +148,7 @@ static void conclude(pTHX_ bool returned) {
     if (hd.now.switched || (!hd.now.answered && hd.now.detached))
         howdah_set_head(hd.now.slot, 0, RESPONSE_DETACHED, 0, -1);
     else if (!returned)
-        answer_failed();
+        answer_failed(crowded ? 503 : 500);
     hd_finish(aTHX);
     hd_settle();
 }

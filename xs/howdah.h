@@ -180,6 +180,8 @@ void hd_arm_socket(pTHX_ SV *handle);
 void hd_disarm_sockets(void);
 void hd_take_socket(pTHX_ SV *handle);
 IV hd_buffered(pTHX_ SV *handle);
+bool hd_says_crowded(pTHX_ SV *error);
+void hd_die_of_crowd(pTHX) __attribute__((noreturn, cold));
 void hd_put_socket(pTHX_ const char *bytes, STRLEN length);
 
 /* exchange.c */

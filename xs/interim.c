@@ -5,12 +5,13 @@
  */
 #include "howdah.h"
 
-static bool send_lines(pTHX_ IV status, const char *lines, STRLEN length) {
+/* Gives the front's answer. */
+static U64 send_lines(pTHX_ IV status, const char *lines, STRLEN length) {
     int none;
-    bool sent = hd_ask(aTHX_ MESSAGE_KIND_INTERIM, status, lines, length, &none, NULL) == 0;
+    U64 answer = hd_ask(aTHX_ MESSAGE_KIND_INTERIM, status, lines, length, &none, NULL);
     if (none >= 0)
         close(none);
-    return sent;
+    return answer;
 }
 
 void hd_inform(pTHX_ SV *status, SV *headers) {
@@ -41,7 +42,10 @@ void hd_switch_protocols(pTHX_ AV *headers) {
         memcpy(SvPVX(lines) + head.length, missing, sizeof missing - 1);
         head.length += sizeof missing - 1;
     }
-    if (!send_lines(aTHX_ 101, SvPVX(lines), head.length))
+    U64 answer = send_lines(aTHX_ 101, SvPVX(lines), head.length);
+    if (answer == ANSWER_TOO_MANY)
+        hd_die_of_crowd(aTHX);
+    if (answer != 0)
         croak("the response status is 101, but the front does not send it: the client speaks HTTP/1.0, or has left");
     hd.now.switched = true;
 }

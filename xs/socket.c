@@ -127,6 +127,17 @@ static void replace(pTHX_ SV *handle, int fd) {
         croak("psgix.io: the handle was closed before it was used");
 }
 
+static const char crowded[] = "psgix.io: applications have as many connections as --max-upgrades allows";
+
+void hd_die_of_crowd(pTHX) { croak("%s", crowded); }
+
+/* Whether the application died of that. */
+bool hd_says_crowded(pTHX_ SV *error) {
+    STRLEN length;
+    const char *text = SvROK(error) ? NULL : SvPV(error, length);
+    return text && length >= sizeof crowded - 1 && memEQ(text, crowded, sizeof crowded - 1);
+}
+
 /*
  * Takes the present request's connection from the front and makes it what `handle` refers to. What the client has sent
  * behind its request is in the env from now on; Howdah::Socket sees to it that reading the handle yields it first.
@@ -138,7 +149,10 @@ void hd_take_socket(pTHX_ SV *handle) {
         croak("psgix.io: the connection of that request is no longer at hand");
     if (hd.now.progress != HD_NOTHING_OUT)
         croak("psgix.io: the response has begun, so the connection stays with the front");
-    if (hd_ask(aTHX_ MESSAGE_KIND_SOCKET, 0, NULL, 0, &fd, unread) != 0 || fd < 0)
+    U64 answer = hd_ask(aTHX_ MESSAGE_KIND_SOCKET, 0, NULL, 0, &fd, unread);
+    if (answer == ANSWER_TOO_MANY)
+        hd_die_of_crowd(aTHX);
+    if (answer != 0 || fd < 0)
         croak("psgix.io: the front does not hand over this connection");
     hd.now.detached = true;
     SV *taken = sv_2mortal(lazy); /* the next request gets another handle */

@@ -144,6 +144,11 @@ typedef uint64_t AtomicU64;
 #define INQUIRIES 7
 
 /*
+ Answer to [`MessageKind::Socket`], and to [`MessageKind::Interim`] of 101: applications have as many connections as may be.
+ */
+#define ANSWER_TOO_MANY 2
+
+/*
  Response flag: status, header lines and length are final; the head may be sent.
  */
 #define RESPONSE_HEAD_READY 1

@@ -76,7 +76,8 @@ subtest 'shapes' => sub {
         ParentServerMPMGeneration ServerUptimeSeconds ServerUptime Load1 Load5 Load15 TotalAccesses TotalkBytes
         TotalDuration CPUUser CPUSystem CPUChildrenUser CPUChildrenSystem CPULoad Uptime ReqPerSec BytesPerSec
         BytesPerReq DurationPerReq BusyWorkers GracefulWorkers IdleWorkers Processes Stopping ConnsTotal
-        ConnsAsyncWaitIO ConnsAsyncWriting ConnsAsyncKeepAlive ConnsAsyncClosing Scoreboard CompiledTemplates)],
+        ConnsAsyncWaitIO ConnsAsyncWriting ConnsAsyncKeepAlive ConnsAsyncClosing Scoreboard CompiledTemplates
+        UpgradedConns UpgradedConnsLimit UpgradedConnsTotal)],
         "mod_status's keys in order, then ours";
     like $auto->{body}, qr/^IdleWorkers: 2$/m;
     like $auto->{body}, qr/^Server Built: 20\d\d-/m;

@@ -67,7 +67,7 @@ sub memory_of {
     return $size;
 }
 
-sub start { return Howdah::Test::Server->start(app => $app, options => ['--workers', 2, @_]) }
+sub start { return Howdah::Test::Server->start(app => $app, options => ['--workers', 2, '--max-upgrades', 2, @_]) }
 
 sub everything {
     my $server = start('--request-timeout', '1s');

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use howdah_front::{Capacity, Config, Front, ListenOptions, Listener, PoolSetup, Setup, Stock, runtime};
+use howdah_front::{
+    Capacity, Config, Front, ListenOptions, Listener, PoolSetup, Setup, Stock, Upgrades, runtime,
+};
 use howdah_wire::queue::Claim;
 use howdah_wire::{Answer, Outgoing, RESPONSE_HEAD_READY, Roster, Segment, Shape};
 use rustix::thread::futex;
@@ -40,6 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             roster: Roster::default(),
             max_queue: 1024,
             request_timeout: Duration::ZERO,
+            upgrades: Arc::new(Upgrades::new(0)),
             overdue,
             departed,
             damaged,

@@ -19,6 +19,8 @@ pub(crate) enum Fault {
     NoSpool,
     /// The response is a file for which no descriptor is left.
     NoDescriptor,
+    /// The application wanted the connection, and there are as many that applications have as may be.
+    TooManyUpgrades,
     /// The worker was killed while it ran the request.
     WorkerLost,
     /// The worker has exited while it ran the request: the application called `exit`.
@@ -65,6 +67,7 @@ impl Fault {
             Self::QueueFull => (503, Failure::QueueFull, Elsewhere, true),
             Self::NoSpool => (503, Failure::Resources, Elsewhere, false),
             Self::NoDescriptor => (503, Failure::Resources, Elsewhere, true),
+            Self::TooManyUpgrades => (503, Failure::UpgradeLimit, Elsewhere, true),
             Self::WorkerLost | Self::BadResponse => (502, Failure::WorkerLost, Elsewhere, true),
             Self::WorkerExited | Self::Failed | Self::NoResponse | Self::Redirect => {
                 (500, Failure::Application, Elsewhere, true)

@@ -67,7 +67,7 @@ mod clock;
 mod repeated;
 
 pub use address::{Address, AddressError, ListenOptions};
-pub use app::PoolSetup;
+pub use app::{PoolSetup, Upgrades};
 pub use capacity::{Capacity, PAGE_CONNECTIONS, Permit};
 pub use config::Config;
 pub use howdah_http1::Limits;

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use anyhow::Context;
-use howdah_front::{Damaged, Front, Loss, Overdue, PoolSetup, WorkerAnswer};
+use howdah_front::{Damaged, Front, Loss, Overdue, PoolSetup, Upgrades, WorkerAnswer};
 use howdah_supervisor::{
     self as supervisor, Ended, Errors, Event, ExitKind, Family, Shared, Source, Supervisor, cells_for, scale,
 };
@@ -42,6 +42,8 @@ pub(crate) struct Application {
     wanted: Wanted,
     config: supervisor::Config,
     shared: Shared,
+    /// Connections that its workers have taken.
+    upgrades: Arc<Upgrades>,
     /// Messages have to say whose they are.
     among_others: bool,
     outlets: Outlets,
@@ -92,6 +94,7 @@ impl Application {
             number,
             config: options.supervisor(&wanted),
             shared: share(&wanted, !options.process.no_proctitle, common)?,
+            upgrades: Arc::new(Upgrades::new(u64::from(wanted.workers.most_upgrades()))),
             wanted,
             among_others,
             outlets: Outlets { overdue, departed, damaged: damage, answers },
@@ -113,6 +116,7 @@ impl Application {
             segment: self.shared.segment,
             workers: workers.fewest() as usize..=workers.count() as usize,
             max_queue: u64::from(workers.max_queue),
+            upgrades: Arc::clone(&self.upgrades),
         }
     }
 
@@ -126,6 +130,7 @@ impl Application {
             roster: self.shared.roster.clone(),
             max_queue: self.wanted.workers.max_queue as usize,
             request_timeout: self.wanted.request_timeout.limit().unwrap_or_default(),
+            upgrades: Arc::clone(&self.upgrades),
             overdue: overdue.clone(),
             departed: departed.clone(),
             damaged: damaged.clone(),

@@ -21,6 +21,9 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     put(&mut out, format_args!("Scoreboard: {}\n", scoreboard(snapshot)));
     // Keys of ours stand behind httpd's, as those of its modules do.
     key(&mut out, "CompiledTemplates", &all.templates.to_string());
+    key(&mut out, "UpgradedConns", &all.upgrades.open.to_string());
+    key(&mut out, "UpgradedConnsLimit", &all.upgrades.limit.to_string());
+    key(&mut out, "UpgradedConnsTotal", &all.upgrades.total.to_string());
     out
 }
 

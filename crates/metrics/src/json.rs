@@ -4,7 +4,7 @@
 use serde::{Serialize, Serializer};
 
 use crate::label::State;
-use crate::pool::{Lifecycle, Queue, Workers};
+use crate::pool::{Lifecycle, Queue, Upgrades, Workers};
 use crate::snapshot::Snapshot;
 
 #[derive(Serialize)]
@@ -25,6 +25,7 @@ struct Together<'s> {
     generation: u32,
     templates: u32,
     queue: Queue,
+    upgrades: Upgrades,
     scoreboard: String,
     workers: &'s Workers,
     lifecycle: &'s Lifecycle,
@@ -46,6 +47,7 @@ pub fn document<S: Serializer>(snapshot: &Snapshot, serializer: S) -> Result<S::
             generation: all.generation,
             templates: all.templates,
             queue: all.queue,
+            upgrades: all.upgrades,
             scoreboard: crate::apache::scoreboard(snapshot),
             workers: &all.workers,
             lifecycle: &all.lifecycle,

@@ -146,6 +146,8 @@ labels! {
         QueueFull = "queue_full",
         /// Neither room nor a descriptor was left for its body, or its response's: 503.
         Resources = "out_of_resources",
+        /// The application wanted the connection, and had no more to get: 503.
+        UpgradeLimit = "upgrade_limit",
         /// No worker took it in time, or the application did not answer in time: 503, 504.
         Deadline = "deadline",
         /// Its worker died: 502.

@@ -30,6 +30,8 @@ pub struct Pool {
     pub zygote: Option<u32>,
     /// Requests that wait.
     pub queue: Queue,
+    /// Connections that its workers have taken.
+    pub upgrades: Upgrades,
     /// The workers.
     pub workers: Workers,
     /// Workers and generations that came and went.
@@ -68,6 +70,20 @@ pub struct Queue {
     pub saturated: bool,
     /// Seconds in all for which that was so.
     pub saturated_seconds: f64,
+}
+
+/// Connections that the workers of a pool have taken, such as WebSockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Upgrades {
+    /// Now.
+    pub open: u64,
+    /// `--max-upgrades`.
+    pub limit: u64,
+    /// Since the start.
+    pub total: u64,
+    /// Those that were one too many.
+    pub refused: u64,
 }
 
 /// The workers of a pool.
@@ -213,6 +229,7 @@ impl Pool {
         self.reloading |= pool.reloading;
         self.templates = self.templates.saturating_add(pool.templates);
         self.queue.add(&pool.queue);
+        self.upgrades.add(&pool.upgrades);
         self.workers.add(&pool.workers);
         self.lifecycle.add(&pool.lifecycle);
         self.growth.extend_from_slice(&pool.growth);
@@ -236,6 +253,21 @@ impl Queue {
         self.oldest_seconds = self.oldest_seconds.max(other.oldest_seconds);
         self.saturated |= other.saturated;
         self.saturated_seconds = self.saturated_seconds.max(other.saturated_seconds);
+    }
+}
+
+impl Upgrades {
+    /// Whether there has been one, or was to be.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.total > 0 || self.refused > 0
+    }
+
+    fn add(&mut self, other: &Self) {
+        add(&mut self.open, other.open);
+        add(&mut self.limit, other.limit);
+        add(&mut self.total, other.total);
+        add(&mut self.refused, other.refused);
     }
 }
 

@@ -45,7 +45,7 @@ fn no_text_becomes_markup() {
 fn no_text_forges_a_line() {
     let attack = "x\nTotal Accesses: 9\r\nBusyWorkers: 0";
     let auto = page("auto", attack);
-    assert_eq!(auto.lines().count(), 38);
+    assert_eq!(auto.lines().count(), 41);
     assert_eq!(auto.lines().filter(|line| line.starts_with("BusyWorkers:")).count(), 1);
     let lite = page("lite", attack);
     assert_eq!(lite.lines().count(), 20);
@@ -82,7 +82,7 @@ proptest! {
                 prop_assert!(value.is_object());
             }
             let auto = page("auto", &text);
-            prop_assert_eq!(auto.split('\n').count(), 39);
+            prop_assert_eq!(auto.split('\n').count(), 42);
         }
     }
 

@@ -62,6 +62,9 @@ fn auto_has_apaches_keys_in_apaches_order() {
         ("ConnsAsyncClosing", "2"),
         ("Scoreboard", "W_WW_W_GWSG_............"),
         ("CompiledTemplates", "200"),
+        ("UpgradedConns", "5"),
+        ("UpgradedConnsLimit", "11"),
+        ("UpgradedConnsTotal", "808"),
     ];
     assert_eq!(pairs.iter().map(|pair| pair.0).collect::<Vec<_>>(), expected.map(|pair| pair.0));
     for ((name, value), (_, expected)) in
@@ -75,10 +78,8 @@ fn auto_has_apaches_keys_in_apaches_order() {
 fn auto_of_a_fresh_server_has_numbers_everywhere() {
     let text = body("auto", &common::fresh());
     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
-    assert!(
-        text.contains("\nReqPerSec: 0\n") && text.ends_with("Scoreboard: \nCompiledTemplates: 0\n"),
-        "{text}"
-    );
+    let ours = "Scoreboard: \nCompiledTemplates: 0\nUpgradedConns: 0\nUpgradedConnsLimit: 0\nUpgradedConnsTotal: 0\n";
+    assert!(text.contains("\nReqPerSec: 0\n") && text.ends_with(ours), "{text}");
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn json_has_the_documented_names() {
 fn a_single_pool_is_what_stands_above_it() {
     let value = parsed("json", &common::busy());
     let pool = &value["pools"][0];
-    for name in ["state", "trouble", "generation", "templates", "queue", "workers", "lifecycle"] {
+    for name in ["state", "trouble", "generation", "templates", "queue", "upgrades", "workers", "lifecycle"] {
         assert_eq!(value[name], pool[name], "{name}");
     }
 }
@@ -162,6 +163,7 @@ fn above_several_pools_stands_what_they_are_together() {
         ("/generation", json!(7)),
         ("/templates", json!(203)),
         ("/queue", queue),
+        ("/upgrades", json!({"open": 6, "limit": 12, "total": 812, "refused": 2})),
         ("/scoreboard", json!("W_WW_W_GWSG_............GG_.")),
         ("/workers/target", json!(14)),
         ("/workers/capacity", json!(28)),
@@ -187,6 +189,7 @@ fn above_several_pools_stands_what_they_are_together() {
         "Processes: 15",
         "Scoreboard: W_WW_W_GWSG_............GG_.",
         "CompiledTemplates: 203",
+        "UpgradedConns: 6",
     ] {
         assert!(auto.lines().any(|found| found == line), "{line} is not in\n{auto}");
     }

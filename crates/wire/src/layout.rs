@@ -166,6 +166,9 @@ pub struct Message {
     pub value: u64,
 }
 
+/// Answer to [`MessageKind::Socket`], and to [`MessageKind::Interim`] of 101: applications have as many connections as may be.
+pub const ANSWER_TOO_MANY: u64 = 2;
+
 /// Response flag: status, header lines and length are final; the head may be sent.
 pub const RESPONSE_HEAD_READY: u32 = 1;
 /// Response flag: the lines have a Date field.

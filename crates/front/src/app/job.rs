@@ -8,12 +8,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use howdah_wire::{
-    Answer, LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_DETACHED, RESPONSE_FAILED,
+    Answer, LENGTH_UNKNOWN, MessageKind, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_DETACHED, RESPONSE_FAILED,
     RESPONSE_FILE, RESPONSE_HAS_DATE, RESPONSE_HAS_REQUEST_ID, RESPONSE_HAS_SERVER, RESPONSE_HEAD_READY,
     RESPONSE_REDIRECT, RequestReader,
 };
 
 use crate::app::pool::Pool;
+use crate::app::upgrades::Upgraded;
 use crate::capacity::Permit;
 use crate::exchange::{Exchange, Mail, More, Note};
 use crate::fault::Fault;
@@ -38,12 +39,21 @@ pub(crate) struct Job {
     limit: Duration,
     /// The body of the response, which the worker has sent before its head.
     file: Option<(OwnedFd, Permit, u64)>,
+    /// The application has the connection.
+    upgraded: Option<Upgraded>,
 }
 
 impl Job {
     /// Of a request that is queued in `slot`.
     pub(crate) fn new(pool: &'static Pool, slot: u32) -> Self {
-        Self { pool, slot: Some(slot), asker: 0, limit: pool.setup.request_timeout, file: None }
+        Self {
+            pool,
+            slot: Some(slot),
+            asker: 0,
+            limit: pool.setup.request_timeout,
+            file: None,
+            upgraded: None,
+        }
     }
 
     /// What there is of the response.
@@ -92,8 +102,11 @@ impl Job {
             return Some(Event::Detached);
         }
         if done && flags & RESPONSE_FAILED != 0 {
-            let killed = look.answer.status == 502;
-            return Some(Event::Fault(if killed { Fault::WorkerLost } else { Fault::Failed }));
+            return Some(Event::Fault(match look.answer.status {
+                502 => Fault::WorkerLost,
+                503 => Fault::TooManyUpgrades,
+                _ => Fault::Failed,
+            }));
         }
         if flags & RESPONSE_HEAD_READY == 0 {
             return done.then(|| Event::Fault(no_response()));
@@ -124,6 +137,29 @@ impl Job {
 
     fn ring(&self) -> Option<Ring> {
         self.slot.map(|slot| Ring::new(&self.pool.dispatch, slot))
+    }
+
+    /// Whether the application may have the connection. If it may, it counts as one that has.
+    pub(crate) fn upgrade(&mut self) -> bool {
+        let upgrades = &self.pool.setup.upgrades;
+        self.upgraded = self.upgraded.take().or_else(|| upgrades.enter());
+        if self.upgraded.is_none() {
+            static TOLD: Repeated = Repeated::new();
+            if let Some(again) = TOLD.pass() {
+                let most = upgrades.most();
+                tracing::warn!(
+                    "applications have {most} connections, as many as --max-upgrades allows; no more{again}"
+                );
+            }
+        }
+        self.upgraded.is_some()
+    }
+
+    /// Answers that the application may not have the connection.
+    pub(crate) fn refuse_upgrade(&self, asked: MessageKind) {
+        if let Some(slot) = self.slot {
+            self.pool.answer_too_many(self.asker, slot, asked);
+        }
     }
 
     /// Lets the application have the client's connection, or not: `lent` has its descriptor and what was read from it.
@@ -241,6 +277,7 @@ impl Job {
     pub(crate) fn give_back(&mut self) {
         if let Some(slot) = self.slot.take() {
             self.pool.dispatch.borrow_mut().give_back(slot);
+            self.upgraded = None;
         }
     }
 
@@ -370,6 +407,7 @@ mod tests {
             (0, 200, 4, "nothing", "NoResponse"),
             (RESPONSE_FAILED, 0, 0, "nothing", "Failed"),
             (RESPONSE_FAILED, 502, 0, "nothing", "WorkerLost"),
+            (RESPONSE_FAILED, 503, 0, "nothing", "TooManyUpgrades"),
             (RESPONSE_DETACHED, 0, 0, "nothing", "Detached"),
             (READY | RESPONSE_FILE, 200, 4, "nothing", "nothing"),
         ] {

@@ -3,7 +3,9 @@
 mod job;
 mod channel;
 mod pool;
+mod upgrades;
 
 pub(crate) use job::Job;
 pub use pool::PoolSetup;
 pub(crate) use pool::{PACKET, Pool, Services};
+pub use upgrades::Upgrades;

@@ -15,6 +15,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Sender, UnboundedSender};
 
+use crate::app::upgrades::Upgrades;
 use crate::clock::Clock;
 use crate::exchange::{Desks, Exchange};
 use crate::fault::Fault;
@@ -50,6 +51,8 @@ pub struct PoolSetup {
     /// How long a worker may run a request before its response begins; then 504, and the worker is replaced. Zero for no
     /// limit.
     pub request_timeout: Duration,
+    /// Connections that its workers have taken; one for all threads.
+    pub upgrades: Arc<Upgrades>,
     /// Told of workers that are stuck.
     pub overdue: UnboundedSender<Overdue>,
     /// With [`crate::Config::abort_on_disconnect`]: told of workers whose client has left.

@@ -9,6 +9,7 @@ use howdah_accesslog::Source;
 use howdah_http1::Version;
 use howdah_http1::encode::status_line;
 use howdah_metrics::ConnectionState;
+use howdah_wire::MessageKind;
 
 use crate::fault::Fault;
 use crate::h1::head::{self, Framing, Saying};
@@ -16,6 +17,7 @@ use crate::h1::server::Server;
 use crate::h1::state::{Asked, Conn, Next, SWITCHING};
 use crate::record::Account;
 use crate::response::{Body, Event, Head, Response};
+use crate::route::Handling;
 
 /// Bodies up to this size are copied behind the head; longer ones are sent from where they are.
 const COPY_BODY: usize = 16 * 1024;
@@ -166,6 +168,12 @@ impl Conn {
     /// Sends an interim response. HTTP/1.0 has none (RFC 9110 15.2): then it is dropped, and cannot switch protocols.
     pub(super) async fn send_interim(&mut self, status: u16, lines: &[u8]) {
         let version = self.asked.map_or(Version::Http10, |asked| asked.version);
+        if let Handling::App(job) = &mut self.handling
+            && status == SWITCHING
+            && !job.upgrade()
+        {
+            return job.refuse_upgrade(MessageKind::Interim);
+        }
         let sent = match version {
             Version::Http10 => status != SWITCHING,
             Version::Http11 => self.send_interim_head(status, lines).await,

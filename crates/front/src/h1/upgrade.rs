@@ -7,12 +7,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::task::{Context, Poll};
 
 use howdah_metrics::ConnectionState;
+use howdah_wire::MessageKind;
 
 use crate::capacity::Permit;
 use crate::fault::Fault;
 use crate::h1::state::{Conn, Next};
 use crate::relay::{End, Relay};
 use crate::response::Event;
+use crate::route::Handling;
 use crate::transport::Socket;
 
 /// A relay, and the place of its descriptor.
@@ -23,11 +25,16 @@ impl Conn {
     /// worker has a request, so the rest of what the client has sent is still in the kernel; from now on it is not ours.
     /// Gives what there is to carry where the descriptor stays here.
     pub(super) fn lend(&mut self) -> Option<Carrier> {
-        let job = self.handling.job()?;
+        let pair = (!self.out.transport.is_plain()).then(|| self.pair());
+        let Handling::App(job) = &mut self.handling else { return None };
+        if !job.upgrade() {
+            job.refuse_upgrade(MessageKind::Socket);
+            return None;
+        }
         let mut carrier = None;
         if let Ok(fd) = self.out.transport.descriptor() {
             job.lend(Some((fd, &std::mem::take(&mut self.input))));
-        } else if let Ok((ours, theirs, permit)) = self.pair() {
+        } else if let Some(Ok((ours, theirs, permit))) = pair {
             job.lend(Some((theirs.as_fd(), &[])));
             carrier = Some((Relay::new(Socket::Fresh(ours), std::mem::take(&mut self.input)), permit));
         } else {
@@ -130,7 +137,8 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
-    use howdah_wire::RESPONSE_DETACHED;
+    use howdah_metrics::Failure;
+    use howdah_wire::{ANSWER_TOO_MANY, Answer, RESPONSE_DETACHED, RESPONSE_FAILED, RESPONSE_HEAD_READY};
 
     use super::*;
     use crate::capacity::Capacity;
@@ -138,7 +146,7 @@ mod tests {
     use crate::exchange::Mail;
     use crate::reports::Loss;
     use crate::sample::worker::Claimed;
-    use crate::sample::world::{World, pieces, run};
+    use crate::sample::world::{Terms, World, pieces, run};
     use crate::transport::scripted::Scripted;
 
     const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -149,7 +157,9 @@ mod tests {
         script: Scripted,
         connection: tokio::task::JoinHandle<()>,
         claimed: Option<Claimed>,
-        /// What the application has got.
+        /// What the application was told.
+        word: u64,
+        /// What it has got.
         end: Option<UnixStream>,
     }
 
@@ -164,9 +174,11 @@ mod tests {
             world.worker.begin(claimed.as_ref().unwrap());
             assert!(world.thread.desks.post(0, Mail::Takeover { worker: 0 }));
             world.run(false).await;
-            let (_, descriptors) = howdah_sys::recv_with_fds(&workers, &mut [0; 4096]).unwrap();
+            let mut packet = [0; 4096];
+            let (length, descriptors) = howdah_sys::recv_with_fds(&workers, &mut packet).unwrap();
+            let word = howdah_sys::decode_message(&packet[..length]).unwrap().0.value;
             let end = descriptors.into_iter().next().map(UnixStream::from);
-            Self { world, script, connection, claimed, end }
+            Self { world, script, connection, claimed, word, end }
         }
 
         /// Is through with the request, and has not answered it.
@@ -197,8 +209,10 @@ mod tests {
             end.read_exact(&mut early).unwrap();
             assert_eq!(&early, b"early");
             assert_eq!(taken.world.totals().connections[ConnectionState::Detached], 1);
+            assert_eq!((taken.word, taken.world.pool().setup.upgrades.open()), (0, 1));
             taken.finish();
             taken.world.run(false).await;
+            assert_eq!(taken.world.pool().setup.upgrades.open(), 0, "the worker is free");
             assert_eq!(taken.world.pool().dispatch.borrow().in_flight, 0, "the slot is free");
             end.write_all(b"beyond the request").unwrap();
             drop(end);
@@ -233,6 +247,24 @@ mod tests {
                 said.starts_with("first HTTP/1.1 200 OK\r\n") && said.ends_with("close\r\n\r\nok"),
                 "{said}"
             );
+        });
+    }
+
+    #[test]
+    fn one_more_than_may_be_is_told_so_and_its_client_is_asked_to_come_again() {
+        run(async {
+            let terms = Terms { max_upgrades: 0, ..Terms::default() };
+            let taken = Taken::new(World::with(Config::default(), terms, |_| ()), GET).await;
+            assert_eq!((taken.word, taken.end.is_none()), (ANSWER_TOO_MANY, true));
+            let (world, mut claimed) = (taken.world, taken.claimed.unwrap());
+            let flags = RESPONSE_HEAD_READY | RESPONSE_FAILED;
+            world.worker.say(&mut claimed, Answer { status: 503, flags, ..Answer::default() });
+            world.worker.finish(claimed);
+            world.run(false).await;
+            let said = String::from_utf8(taken.script.output()).unwrap();
+            assert!(said.starts_with("HTTP/1.1 503 ") && said.contains("\r\nRetry-After: 1\r\n"), "{said}");
+            assert!(!taken.connection.is_finished());
+            assert_eq!(world.totals().failures[Failure::UpgradeLimit], 1);
         });
     }
 

@@ -10,7 +10,7 @@ use howdah_proxied::Trust;
 use howdah_wire::{Roster, Segment, Shape};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
-use crate::app::{Job, Pool, PoolSetup};
+use crate::app::{Job, Pool, PoolSetup, Upgrades};
 use crate::capacity::{Capacity, Kind};
 use crate::config::Config;
 use crate::exchange::Exchange;
@@ -43,11 +43,12 @@ pub(crate) struct World {
 pub(crate) struct Terms {
     pub(crate) max_queue: usize,
     pub(crate) request_timeout: Duration,
+    pub(crate) max_upgrades: u64,
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { max_queue: 8, request_timeout: Duration::ZERO }
+        Self { max_queue: 8, request_timeout: Duration::ZERO, max_upgrades: 3 }
     }
 }
 
@@ -143,7 +144,7 @@ pub(crate) fn set_up(config: Config, terms: Terms) -> (Setup, Reports) {
     let (damage, damaged) = unbounded_channel();
     let (questions, asked) = unbounded_channel();
     let (answers, heard) = channel(4);
-    let Terms { max_queue, request_timeout } = terms;
+    let Terms { max_queue, request_timeout, max_upgrades } = terms;
     let (name, mount, roster) = ("/".into(), None, Roster::default());
     let pool = PoolSetup {
         name,
@@ -152,6 +153,7 @@ pub(crate) fn set_up(config: Config, terms: Terms) -> (Setup, Reports) {
         roster,
         max_queue,
         request_timeout,
+        upgrades: Arc::new(Upgrades::new(max_upgrades)),
         overdue,
         departed,
         damaged: damage,

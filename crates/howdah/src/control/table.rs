@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use howdah_metrics::{Certificate, Label, Pool, Queue, RequestSeen, Snapshot, Worker};
+use howdah_metrics::{Certificate, Label, Pool, Queue, RequestSeen, Snapshot, Upgrades, Worker};
 
 /// The head, a paragraph for each pool when there are several, and a table of the workers.
 pub(super) fn render(snapshot: &Snapshot) -> String {
@@ -79,6 +79,13 @@ fn lines(pool: &Pool) -> String {
     }
     let _ = writeln!(text, "workers     {} there, {} wanted", workers.list.len(), workers.target);
     let _ = writeln!(text, "queue       {} waiting{}", queue.depth, wait(queue));
+    if pool.upgrades.is_used() {
+        let Upgrades { open, limit, total, refused } = pool.upgrades;
+        let _ = writeln!(
+            text,
+            "upgrades    {open} of {limit} connections, {total} since the start, {refused} refused"
+        );
+    }
     text
 }
 

@@ -65,7 +65,8 @@ pub(crate) struct Limits {
     /// Time that a worker may take until its response begins
     ///
     /// Then the client gets 504, the error log the request and the place in the Perl code where the worker was
-    /// stuck, and the worker is replaced. It runs from the moment when the worker takes the request.
+    /// stuck, and the worker is replaced. It runs from the moment when the worker takes the request, and no longer when
+    /// the application has taken the connection (psgix.io).
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub(crate) request_timeout: Time,
 

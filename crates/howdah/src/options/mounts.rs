@@ -12,8 +12,16 @@ use super::limits::Limits;
 use super::workers::Workers;
 
 /// What may differ from one application to another.
-const OPTIONS: [&str; 7] =
-    ["workers", "min-workers", "max-requests", "max-lifetime", "max-memory", "max-queue", "request-timeout"];
+const OPTIONS: [&str; 8] = [
+    "workers",
+    "min-workers",
+    "max-requests",
+    "max-lifetime",
+    "max-memory",
+    "max-queue",
+    "max-upgrades",
+    "request-timeout",
+];
 
 /// See the module.
 #[derive(Debug, Clone)]

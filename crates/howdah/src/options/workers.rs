@@ -58,6 +58,13 @@ pub(crate) struct Workers {
     #[arg(long, value_name = "N", default_value = "1024", value_parser = whole::<u32>(1..=QUEUE))]
     pub(crate) max_queue: u32,
 
+    /// Connections that workers may take [default: one less than --workers]
+    ///
+    /// An application that uses psgix.io, for a WebSocket say, keeps a worker busy for as long as that lasts. Beyond this
+    /// number psgix.io dies, and the client gets 503 with Retry-After; so one worker is left for everybody else. 0 for none.
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole::<u32>(0..=MOST))]
+    max_upgrades: Option<u32>,
+
     /// Time for running requests to end at a stop or reload
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(crate) graceful_timeout: Time,
@@ -85,6 +92,11 @@ impl Workers {
         (self.max_requests, self.max_lifetime, self.max_memory) = (0, Time(Duration::ZERO), Size(0));
     }
 
+    /// Connections that they may take at once.
+    pub(crate) fn most_upgrades(&self) -> u32 {
+        self.max_upgrades.unwrap_or_else(|| self.count().saturating_sub(1).max(1))
+    }
+
     /// Whether more are to be kept than may be.
     pub(super) fn fewest_exceeds(&self) -> bool {
         self.min_workers.is_some_and(|fewest| fewest > self.count())
@@ -109,7 +121,29 @@ fn default_workers(cpus: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::default_workers;
+    use clap::Parser;
+
+    use super::{Workers, default_workers};
+
+    #[derive(Parser)]
+    struct Options {
+        #[command(flatten)]
+        workers: Workers,
+    }
+
+    #[test]
+    fn upgrades_leave_a_worker_for_others_where_there_are_several() {
+        for (line, most) in [
+            ("--workers 1", 1),
+            ("--workers 2", 1),
+            ("--workers 8 --min-workers 2", 7),
+            ("--workers 8 --max-upgrades 8", 8),
+            ("--workers 8 --max-upgrades 0", 0),
+        ] {
+            let options = Options::parse_from(["howdah"].into_iter().chain(line.split(' ')));
+            assert_eq!(options.workers.most_upgrades(), most, "{line}");
+        }
+    }
 
     #[test]
     fn default_is_two_per_cpu_and_at_least_four() {

@@ -2,11 +2,13 @@
 //! wait.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use howdah_find::growth::growing;
 use howdah_find::leaks::Route;
+use howdah_front::Upgrades;
 use howdah_metrics::{ExitCause, Growth, Lifecycle, Per, Pool, Queue, State, Workers, printable};
 use howdah_supervisor::{Cause, Counts, Handle, Pid, Snapshot as Supervised, WorkerInfo};
 use howdah_wire::{RouteCell, Segment, WorkerPhase};
@@ -45,6 +47,8 @@ pub(crate) struct Facts {
     pub(crate) workers: RangeInclusive<usize>,
     /// `--max-queue`.
     pub(crate) max_queue: u64,
+    /// Counted by the front.
+    pub(crate) upgrades: Arc<Upgrades>,
 }
 
 /// What is watched of a pool, and remembered from one look to the next.
@@ -104,10 +108,17 @@ impl Watched {
             templates: supervised.templates,
             zygote: supervised.zygote.map(|pid| pid.as_raw_pid().unsigned_abs()),
             queue: self.queue(peak),
+            upgrades: self.upgrades(),
             workers: self.workers(supervised, memories),
             lifecycle: lifecycle(&supervised.counts),
             growth: self.growth(supervised),
         }
+    }
+
+    fn upgrades(&self) -> howdah_metrics::Upgrades {
+        let upgrades = &*self.facts.upgrades;
+        let (open, limit) = (upgrades.open(), upgrades.most());
+        howdah_metrics::Upgrades { open, limit, total: upgrades.total(), refused: upgrades.refused() }
     }
 
     fn queue(&self, peak: Option<u64>) -> Queue {
@@ -310,6 +321,7 @@ mod tests {
             segment,
             workers: 1..=2,
             max_queue: 7,
+            upgrades: Arc::new(Upgrades::new(1)),
         });
         let said = Supervised {
             generation: 3,

@@ -4,7 +4,7 @@ use super::markup::{grid, pairs};
 use crate::history::Quantiles;
 use crate::label::{Class, Label, Method, Per};
 use crate::number::{bytes, count, long, seconds};
-use crate::pool::{Growth, Pool};
+use crate::pool::{Growth, Pool, Upgrades};
 use crate::snapshot::{Snapshot, Tls};
 
 pub(super) fn put_panels(out: &mut String, snapshot: &Snapshot, all: &Pool) {
@@ -171,6 +171,17 @@ fn server(snapshot: &Snapshot, all: &Pool) -> Vec<(String, String)> {
     ];
     if all.templates > 0 {
         rows.push(("templates compiled before the fork".into(), count(all.templates.into())));
+    }
+    if all.upgrades.is_used() {
+        let Upgrades { open, limit, total, refused } = all.upgrades;
+        let said = format!(
+            "{} of {}, {} in all, {} refused",
+            count(open),
+            count(limit),
+            count(total),
+            count(refused)
+        );
+        rows.push(("connections that workers have".into(), said));
     }
     if let Some(lines) = snapshot.access_log {
         rows.push(("access log lines".into(), count(lines.written)));

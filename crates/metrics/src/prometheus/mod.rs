@@ -20,6 +20,7 @@ pub(crate) fn render(snapshot: &Snapshot, format: Format) -> String {
     connections(&mut out, snapshot);
     let pools = Pools(&snapshot.pools);
     waiting(&mut out, snapshot, pools);
+    upgrades(&mut out, pools);
     workers(&mut out, pools);
     access_log(&mut out, snapshot);
     tls(&mut out, snapshot);
@@ -178,6 +179,17 @@ fn waiting(out: &mut Exposition, snapshot: &Snapshot, pools: Pools<'_>) {
     pools.sample(out, "", |pool| f64::from(u8::from(pool.queue.saturated)));
     out.counter("howdah_saturated_seconds", "seconds", "Time for which howdah_saturated was 1");
     pools.sample(out, "_total", |pool| pool.queue.saturated_seconds);
+}
+
+fn upgrades(out: &mut Exposition, pools: Pools<'_>) {
+    out.gauge("howdah_upgraded_connections", "", "Connections that workers have taken, such as WebSockets");
+    pools.sample(out, "", |pool| pool.upgrades.open as f64);
+    out.gauge("howdah_upgraded_connections_limit", "", "Connections that workers may take");
+    pools.sample(out, "", |pool| pool.upgrades.limit as f64);
+    out.counter("howdah_upgrades", "", "Connections that workers wanted to take");
+    pools.samples(out, "_total", "result", |Pool { upgrades, .. }| {
+        vec![("taken", upgrades.total as f64), ("refused", upgrades.refused as f64)]
+    });
 }
 
 fn workers(out: &mut Exposition, pools: Pools<'_>) {

@@ -5,7 +5,7 @@
 use howdah_metrics::{
     Class, ConnectionState, Connections, Cpu, Distribution, ExitCause, Failure, Front, Growth, History,
     Label, Lifecycle, Lines, Method, Per, Pool, Quantiles, Queue, Recent, RequestSeen, Requests, Server,
-    Snapshot, Spool, State, Times, Totals, Worker, WorkerState, Workers,
+    Snapshot, Spool, State, Times, Totals, Upgrades, Worker, WorkerState, Workers,
 };
 
 /// Numbers that look random and are always the same.
@@ -83,6 +83,7 @@ fn shop() -> Pool {
             saturated: false,
             saturated_seconds: 42.0,
         },
+        upgrades: Upgrades { open: 5, limit: 11, total: 808, refused: 2 },
         workers: Workers { target: 12, capacity: 24, list: (0..12).map(worker).collect() },
         lifecycle: lifecycle(),
         growth: vec![Growth { route: "/cart/*".into(), requests: 5120, values: 3.5, bytes: Some(412.0) }],
@@ -117,6 +118,7 @@ fn wiki() -> Pool {
             saturated: true,
             saturated_seconds: 7.0,
         },
+        upgrades: Upgrades { open: 1, limit: 1, total: 4, refused: 0 },
         workers: Workers { target: 2, capacity: 4, list: (0..).zip(states).map(of).collect() },
         lifecycle: Lifecycle { spawns: 5, reloads: 1, ..Lifecycle::default() },
         growth: Vec::new(),
