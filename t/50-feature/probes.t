@@ -33,11 +33,11 @@ my $server = Howdah::Test::Server->start(
 my $at     = "usdt:$object:howdah";
 my $script = <<"BPF";
 BEGIN { printf("attached\\n"); }
-$at:queue_wait { \@waits = count(); }
-$at:request_begin { printf("begin %s\\n", str(arg1, arg2)); \@since[tid] = nsecs; }
-$at:request_end /\@since[tid]/ { printf("end %d %d\\n", arg1, (nsecs - \@since[tid]) / 1000000 >= 100); }
-$at:worker_exit { printf("exit %d %d\\n", arg1, arg2); }
-$at:worker_fork { printf("fork %d\\n", arg1); }
+$at:queue_wait { printf("%d waited\\n", pid); }
+$at:request_begin { printf("%d begin %s\\n", pid, str(arg1, arg2)); \@since[tid] = nsecs; }
+$at:request_end /\@since[tid]/ { printf("%d end %d %d\\n", pid, arg1, (nsecs - \@since[tid]) / 1000000 >= 100); }
+$at:worker_exit { printf("%d exit %d %d\\n", pid, arg1, arg2); }
+$at:worker_fork { printf("%d fork %d\\n", pid, arg1); }
 BPF
 
 sub get {
@@ -60,6 +60,12 @@ sub said {
     return scalar(<$file>) // '';
 }
 
+# What it has said of these processes: the object's probes are those of every server that uses it.
+sub said_of {
+    my %is = map { $_ => 1 } @_;
+    return [map { /^(\d+) (.*)/ && $is{$1} ? $2 : () } split /\n/, said()];
+}
+
 SKIP: {
     my $over;
     $server->wait_until(sub { said() =~ /^attached/m or $over = waitpid $pid, WNOHANG }, 30);
@@ -74,16 +80,13 @@ SKIP: {
         }),
         'another worker comes';
     is get('/two'), 204;
-    ok $server->wait_until(sub { said() =~ m{begin /two\nend 204} }), 'all is told';
+    ok $server->wait_until(sub { @{said_of($new)} == 3 }), 'all is told';
     kill INT => $pid;
     waitpid $pid, 0;
-    is_deeply [grep { /^(?:begin|end|exit|fork) / } split /\n/, said()],
-        [
-        'begin /one?a=1', 'end 204 1', 'begin /die', 'end 500 0', "exit $worker 9", "fork $new", 'begin /two',
-        'end 204 1'
-        ],
-        'requests, and workers';
-    like said(), qr/^\@waits: 3$/m, 'and who has waited';
+    is_deeply said_of($worker), ['waited', 'begin /one?a=1', 'end 204 1', 'waited', 'begin /die', 'end 500 0'],
+        'requests of the one';
+    is_deeply said_of($new), ['waited', 'begin /two', 'end 204 1'], 'and of the other';
+    is_deeply said_of($server->processes('zygote')), ["exit $worker 9", "fork $new"], 'and workers';
     undef $pid;
 }
 if ($pid) { kill INT => $pid; waitpid $pid, 0 }
