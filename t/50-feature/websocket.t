@@ -28,7 +28,8 @@ sub echoes {
     is $socket->status, 101, 'the handshake';
     ok $socket->is_accepted, '... with the right key';
     for (
-        ['text', 'hello', 'text'], ['text', "\xc3\xa4", 'text'], ['binary', $large, 'binary'],
+        (map { ['binary', substr($large, 0, $_), 'binary'] } 125, 126, 65_535, 65_536), ['text', 'hello', 'text'],
+        ['text', "\xc3\xa4", 'text'], ['binary', $large, 'binary'],
         ['binary', '', 'binary'], ['ping', 'are you there', 'pong'],
         )
     {

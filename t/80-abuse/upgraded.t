@@ -1,5 +1,5 @@
-# Connections that an application has taken, at their ends: clients that vanish, workers that are killed, slow readers on
-# both sides, and the server's reload and stop. Plain ones the application has itself; those with TLS the front carries.
+# Connections that an application has taken, at their ends: clients that vanish, workers that are killed, and slow readers on
+# both sides. Plain ones the application has itself; those with TLS the front carries.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -9,7 +9,7 @@ use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(sleep);
 
 my $app = <<'PSGI';
 use Socket qw(SHUT_WR);
@@ -27,13 +27,6 @@ my %do = (
         shutdown $_[0], SHUT_WR;
         local $/;
         warn 'and then: ' . readline($_[0]) . "\n";
-    },
-    '/child'  => sub {
-        my $pid = fork // die $!;
-        return if $pid;
-        lines($_[0]);
-        require POSIX;
-        POSIX::_exit(0);
     },
 );
 sub {
@@ -71,7 +64,6 @@ sub start { return Howdah::Test::Server->start(app => $app, options => ['--worke
 
 sub everything {
     my $server = start('--request-timeout', '1s');
-    my $ask    = sub { Howdah::Test::Client->ask($server, request('/')) };
 
     for my $path ('/mine', '/exit', '/die', '/close') {
         my $client = open_to($server, $path, 'unread');
@@ -90,7 +82,7 @@ sub everything {
             ok $server->wait_for_log(qr/the client of $pid has left/), "$how: the application hears of it";
             ok $client->is_closed, '... and ends' if $how eq 'in order' && $client->rest =~ /later/;
         }
-        is $ask->()->{status}, 200, 'the workers are free';
+        is(Howdah::Test::Client->ask($server, request('/'))->{status}, 200, 'the workers are free');
     };
 
     subtest 'the application ends its side alone' => sub {
@@ -119,37 +111,7 @@ sub everything {
         is $client->rest, 20_000_000, 'and has all';
     };
 
-    subtest 'a process that the application has started has it' => sub {
-        my $client = open_to($server, '/child', "one\n");
-        my ($pid)  = ($client->take(12) // '') =~ /^(\d+) /;
-        my @others = map { $ask->()->{body} } 1 .. 4;
-        is scalar(grep { /^worker/ } @others), 4, 'the worker is free';
-        $client->write("two\n");
-        like $client->take(12), qr/^$pid two$/, 'and it goes on';
-        $client->shut;
-        ok $server->wait_for_log(qr/the client of $pid has left/), 'to its end';
-    };
-
-    subtest 'a reload' => sub {
-        my $client = open_to($server, '/lines', "one\n");
-        like $client->take(12), qr/^\d+ one$/, 'there is one';
-        $server->signal('HUP');
-        ok $server->wait_for_log(qr{requests go to the new generation}), 'the next generation serves';
-        is $ask->()->{status}, 200, 'others are answered';
-        $client->write("two\n");
-        $client->shut;
-        like $client->rest, qr/two\n\z/, 'the old one has its time';
-    };
     is $server->stop, 0, 'it stops';
-
-    my $short  = start('--graceful-timeout', '1s');
-    my $client = open_to($short, '/lines', "one\n");
-    like $client->take(12), qr/^\d+ one$/, 'a stop with one under way';
-    my $begin = time;
-    $short->signal('TERM');
-    $client->rest;
-    cmp_ok time - $begin, '<', 15, '... ends it after --graceful-timeout';
-    is $short->stop, 0, '... and the server';
     return;
 }
 

@@ -84,6 +84,12 @@ sub take {
     return $self->_take($length, time + ($patience // $self->{patience}));
 }
 
+# What comes before the next line feed; an empty string when none comes.
+sub line {
+    my ($self, $patience) = @_;
+    return $self->_take_until("\n", time + ($patience // $self->{patience})) // '';
+}
+
 # What comes until the server closes the connection.
 sub rest {
     my ($self, $patience) = @_;
