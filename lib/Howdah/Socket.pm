@@ -151,13 +151,16 @@ What the client has sent behind its request belongs to whoever has the connectio
 C<psgix.io>, it is the next request, also behind an C<Upgrade> that is not taken up. From the first use on it is the
 application's, which reads it first, by buffered functions and by C<sysread> alike. Event loops that wait for the
 descriptor to become readable will not hear of it; for them it is also a string, C<< $env->{'howdah.io.unread'} >>, there
-as soon as the connection has been fetched. Behind TLS it comes by the descriptor as all else, and that string is empty.
+as soon as the connection has been fetched; reading the handle gives it all the same, so let the loop read it once before it
+waits. Behind TLS it comes by the descriptor as all else, and that string is empty.
 
 An application that has taken the connection and answers on it returns a code reference that does not call its
 responder. Any other response is still sent, and then the connection is closed: it is not known any more where a further
 request would begin. For the same reason the front writes no 500, 502 or 504 of its own on a connection that was taken.
+A response of 101 is different: the connection goes on behind it, and may be taken before or after it.
 
-The connection can be taken until the response has begun, which is when the responder is called. After that, and for a
-handle that is kept beyond its request without having been used, the first use dies.
+The connection can be taken until the response has begun, which is when the responder is called with another status. After
+that, and for a handle that is kept beyond its request without having been used, the first use dies. It also dies when
+applications have as many connections as C<--max-upgrades> allows; uncaught, the client gets 503.
 
 =cut
