@@ -94,7 +94,7 @@ impl Application {
             number,
             config: options.supervisor(&wanted),
             shared: share(&wanted, !options.process.no_proctitle, common)?,
-            upgrades: Arc::new(Upgrades::new(u64::from(wanted.workers.most_upgrades()))),
+            upgrades: Arc::new(Upgrades::new(most_upgrades(&wanted))),
             wanted,
             among_others,
             outlets: Outlets { overdue, departed, damaged: damage, answers },
@@ -203,6 +203,11 @@ fn share(wanted: &Wanted, titles: bool, common: &Common) -> anyhow::Result<Share
         errors: Some(common.errors.try_clone()?),
         family: common.family.clone(),
     })
+}
+
+/// Scripts take no connections.
+fn most_upgrades(wanted: &Wanted) -> u64 {
+    if wanted.cgi.is_some() { 0 } else { wanted.workers.most_upgrades().into() }
 }
 
 /// Slots for every request that may wait and every worker that may run one.

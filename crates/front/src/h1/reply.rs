@@ -48,8 +48,8 @@ impl Conn {
                         return Box::pin(self.carry(relay)).await;
                     }
                 }
-                // An application that has taken the connection looks after it by itself.
-                Event::Look if self.lent => {}
+                // An application that has the connection looks after it by itself.
+                Event::Look if self.is_upgraded() => {}
                 Event::Look => {
                     if self.has_left() {
                         return Next::Cut;
