@@ -35,7 +35,15 @@ sub end {
     my $made  = $file or return 'this worker does not run under Devel::NYTProf';
     undef $file;
     DB::finish_profile();
+    return 'there is no more room below TMPDIR, so the profile is not whole' if _is_full();
     return -s $made ? $made : 'Devel::NYTProf has written nothing: see TMPDIR, and the error log';
+}
+
+# Devel::NYTProf tells of it on standard error only. What it has written is still there, so there is no room for more.
+sub _is_full {
+    open my $more, '+>', undef or return 1;
+    print {$more} "\0" x 8192;
+    return !close $more;
 }
 
 sub _missing {

@@ -69,6 +69,12 @@ impl Generation {
         matches!(self.role, Role::Filling | Role::Serving)
     }
 
+    /// Somebody looks at its guest; one that leaves is nobody's.
+    pub(crate) fn has_guest(&self) -> bool {
+        let wanted = self.guest.as_ref().is_some_and(|guest| guest.lease.strong_count() > 0);
+        self.role == Role::Guest && wanted
+    }
+
     /// How many it is to have, when `target` are wanted of the one that serves.
     pub(crate) fn wants(&self, target: usize) -> usize {
         match &self.guest {

@@ -26,7 +26,7 @@ impl State {
     fn invite(&mut self, guest: Guest) -> Result<(), (Guest, String)> {
         let refused = if self.shutdown.is_some() {
             Some("the server is stopping")
-        } else if self.generations.iter().any(|generation| generation.guest.is_some()) {
+        } else if self.generations.iter().any(Generation::has_guest) {
             Some("another such command is under way: wait for its end, or end it")
         } else {
             None
@@ -35,7 +35,7 @@ impl State {
             return Err((guest, reason.to_owned()));
         }
         let Some(job) = self.program.as_ref().and_then(|program| program.guest.clone()) else {
-            return Err((guest, "the application cannot be loaded a second time".to_owned()));
+            return Err((guest, self.no_guest().to_owned()));
         };
         let number = self.last_generation + 1;
         match Zygote::start(job, false, number, self.mailbox.clone(), &self.shared) {
@@ -46,6 +46,14 @@ impl State {
                 Ok(())
             }
             Err(error) => Err((guest, error.to_string())),
+        }
+    }
+
+    fn no_guest(&self) -> &'static str {
+        if self.program.is_some() {
+            "there is nothing to look into: it runs CGI scripts; those of mode keep can be profiled"
+        } else {
+            "plackup has loaded the application, so it cannot be loaded a second time: start the server by howdah"
         }
     }
 
