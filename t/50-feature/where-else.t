@@ -4,6 +4,7 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::File qw(write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use JSON::PP;
@@ -61,23 +62,52 @@ subtest 'while a worker starts' => sub {
 
 subtest 'beside scripts' => sub {
     my $file = $operator->dir . '/hello.cgi';
-    open my $out, '>', $file or die $!;
-    print {$out} "#!/bin/sh\nsleep 60\n";
-    close $out;
+    write_file($file, "#!/bin/sh\nexec sleep 60\n");
     chmod oct(755), $file;
-    my $server = start(['--cgi', "/hello=$file"], app => $APP);
+    my $server  = start(['--cgi', "/hello=$file"], app => $APP);
+    my $client  = Howdah::Test::Client->new($server);
+    my $visitor = Howdah::Test::Client->new($server);
+    $client->write($GET);
+    $visitor->write("GET /hello?a=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    my ($answer, $script);
+    ok $server->wait_until(sub {
+        $answer = seen($server);
+        ($script) = grep { "@{$_->{command}}" =~ /^sleep 60$/ } @{$answer->{scripts}};
+        }),
+        'the script is seen';
+    is $answer->{workers}[0]{stack}[0]{sub}, 'Shop::nap';
+    is_deeply [@$script{qw(pool request)}], ['/hello', 'GET /hello?a=1'];
+    is_deeply $answer->{refused}, [], 'nobody is refused';
+    my (undef, $text) = $operator->ask('where', '--pool', '/hello');
+    like $text, qr{^worker \d+ of /hello, process $script->{pid}, .*: GET /hello\?a=1, for [\d.]+ s\n  runs sleep 60$}m;
+
+    for (
+        [['profile'], qr/nothing to look into: it runs CGI scripts/],
+        [['leaks', '--seconds', 30], qr/nothing to ask: it runs CGI scripts/],
+        [['heap', '--why', 'X'], qr/nothing to ask: it runs CGI scripts/],
+        [['profile', '--nytprof', '--output', $operator->dir . '/n'], qr/it runs CGI scripts/],
+        )
+    {
+        my ($command, $words) = @$_;
+        my ($status, undef, $err) = $operator->ask(@$command, '--pool', '/hello');
+        is $status, 1, "@$command";
+        like $err, $words;
+    }
+    kill KILL => $answer->{workers}[0]{pid}, $script->{pid};
+};
+
+subtest 'scripts that are kept' => sub {
+    my $file = $operator->dir . '/kept.cgi';
+    write_file(
+        $file,
+        qq{#!/usr/bin/perl\nsub linger { sleep 60 }\nlinger();\nprint "Content-Type: text/plain\\n\\n";\n}
+    );
+    chmod oct(755), $file;
+    my $server = start(['--cgi', "/nap=$file,mode=keep"]);
     my $client = Howdah::Test::Client->new($server);
     $client->write($GET);
     my $answer = seen($server);
-    is $answer->{workers}[0]{stack}[0]{sub}, 'Shop::nap';
-    is scalar @{$answer->{refused}}, 1, 'all workers for scripts are told once';
-    like $answer->{refused}[0], qr/^process \d+ does not tell where a perl keeps its state: it has none/;
-
-    for my $command ('where', 'profile') {
-        my ($status, undef, $err) = $operator->ask($command, '--pool', '/hello');
-        is $status, 1;
-        like $err, qr/process \d+ does not tell where a perl keeps its state/, $command;
-    }
+    like $answer->{workers}[0]{stack}[0]{sub}, qr/::linger$/, 'are seen as any application';
     kill KILL => $answer->{workers}[0]{pid};
 };
 

@@ -23,6 +23,10 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Looks that find a worker gone before its answer is given up: it may be on its way.
 const LOOKS: u8 = 5;
 
+/// The workers of a host have nobody whom to ask.
+const SCRIPTS: &str = "there is nothing to ask: it runs CGI scripts, each in a process that ends with its request; those of \
+    mode keep stay, and can be asked";
+
 /// Who takes the answers to one inquiry.
 struct Taker {
     inquiry: u32,
@@ -75,6 +79,9 @@ impl Inquiries {
     ) -> Result<Conversation, String> {
         let serving: Vec<WorkerInfo> =
             self.handle.snapshot().await.workers.into_iter().filter(is_serving).collect();
+        if serving.iter().any(|worker| worker.is_thread) {
+            return Err(SCRIPTS.to_owned());
+        }
         let chosen = chosen(&serving);
         let asked: Vec<Asked> =
             serving.iter().filter(|worker| chosen.contains(&worker.index)).map(Asked::new).collect();

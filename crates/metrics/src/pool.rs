@@ -125,7 +125,7 @@ pub struct Worker {
 }
 
 /// A request that is being run. The strings are the client's: [`crate::printable`] makes them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestSeen {
     /// Its slot.

@@ -43,6 +43,8 @@ pub struct WorkerInfo {
     pub pid: Option<Pid>,
     /// The process that is at work for it: itself, or what a worker that is a thread runs, none while that is nothing.
     pub process: Option<Pid>,
+    /// It is a thread of a host, which runs scripts.
+    pub is_thread: bool,
     /// Load of the application that it runs.
     pub generation: u32,
     /// What it is doing.

@@ -38,6 +38,7 @@ impl State {
             index,
             pid: worker.pid(),
             process: if worker.is_thread() { runs(worker, cell) } else { worker.pid() },
+            is_thread: worker.is_thread(),
             generation: worker.generation,
             phase: phase_of(cell),
             draining: worker.draining,

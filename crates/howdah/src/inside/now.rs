@@ -8,6 +8,7 @@ use howdah_peek::{Sighting, Worker};
 use serde::Serialize;
 
 use super::refusal::{explain, is_gone};
+use super::scripts::Script;
 use super::workers::{Known, choose};
 use crate::control::look::{find_server, look};
 use crate::options::inside::Where;
@@ -28,6 +29,8 @@ struct Seen {
 #[derive(Debug, Serialize)]
 struct Answer {
     workers: Vec<Seen>,
+    /// Those that run CGI scripts, and what that is.
+    scripts: Vec<Script>,
     /// Those that could not be looked at, and why.
     refused: Vec<String>,
 }
@@ -35,19 +38,23 @@ struct Answer {
 /// Looks and prints.
 pub(crate) fn run(options: &Where) -> anyhow::Result<ExitCode> {
     let snapshot = look(&find_server(&options.whose.instance)?)?;
-    let mut answer = Answer { workers: Vec::new(), refused: Vec::new() };
+    let mut answer = Answer { workers: Vec::new(), scripts: Vec::new(), refused: Vec::new() };
     for known in choose(&snapshot, &options.whose)? {
+        if known.is_of_host() {
+            answer.scripts.push(Script::of(&known));
+            continue;
+        }
         match see(&known) {
             Ok(seen) => answer.workers.push(seen),
             Err(error) if is_gone(&error) => {}
             Err(error) => answer.refused.push(explain(known.pid, &error)),
         }
     }
-    // Workers may be threads of one process.
-    answer.refused.dedup();
     match (&answer.workers[..], &answer.refused[..]) {
-        ([], [reason, ..]) => bail!("{reason}"),
-        ([], []) => bail!("the server has no worker at this moment: howdah status tells why"),
+        ([], [reason, ..]) if answer.scripts.is_empty() => bail!("{reason}"),
+        ([], []) if answer.scripts.is_empty() => {
+            bail!("the server has no worker at this moment: howdah status tells why")
+        }
         _ => {}
     }
     let text = if options.json {
@@ -87,6 +94,7 @@ fn render(answer: &Answer, pools: bool) -> String {
         );
         text += &seen.sighting.lines();
     }
+    text += &answer.scripts.iter().map(Script::lines).collect::<String>();
     for reason in &answer.refused {
         text += &format!("{reason}\n");
     }

@@ -15,6 +15,7 @@ use anyhow::{Context, bail};
 use howdah_peek::{Filter, Sampler, Table, flame_graph, folded, speedscope};
 
 use super::refusal::{explain, is_gone};
+use super::scripts::NO_PERL;
 use super::workers::{Known, choose};
 use crate::control::look::{find_server, look};
 use crate::options::inside::{Profile, Whose};
@@ -31,7 +32,11 @@ pub(crate) fn run(options: &Profile) -> anyhow::Result<ExitCode> {
     let title = format!("{}: {}", snapshot.server.instance, options.what());
     let filter = Filter { route: options.route.clone(), cpu: options.cpu };
     let mut sampler = Sampler::new(filter);
-    let refused = attend(&mut sampler, &choose(&snapshot, &options.whose)?);
+    let known = choose(&snapshot, &options.whose)?;
+    if !known.is_empty() && known.iter().all(Known::is_of_host) {
+        bail!("{NO_PERL}");
+    }
+    let refused = attend(&mut sampler, &known);
     if let (0, Some(reason)) = (sampler.workers, refused.first()) {
         bail!("{reason}");
     }
@@ -43,7 +48,7 @@ pub(crate) fn run(options: &Profile) -> anyhow::Result<ExitCode> {
 
 /// The workers as they are now; returns why some cannot be looked at.
 fn attend(sampler: &mut Sampler, known: &[Known]) -> Vec<String> {
-    let pids: Vec<u32> = known.iter().map(|known| known.pid).collect();
+    let pids: Vec<u32> = known.iter().filter(|known| !known.is_of_host()).map(|known| known.pid).collect();
     let refused = sampler.attend(&pids);
     refused.iter().filter(|(_, error)| !is_gone(error)).map(|(pid, error)| explain(*pid, error)).collect()
 }

@@ -1,12 +1,16 @@
 //! Which workers a server has, by its own word.
 
+use std::collections::HashSet;
+use std::fs;
+
 use anyhow::bail;
-use howdah_metrics::Snapshot;
+use howdah_metrics::{RequestSeen, Snapshot};
 
 use crate::options::inside::Whose;
+use crate::scripts::CALLED;
 
 /// One worker among those that are meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Known {
     /// Path of its application.
     pub(super) pool: String,
@@ -16,6 +20,17 @@ pub(super) struct Known {
     pub(super) pid: u32,
     /// Load of the application that it runs.
     pub(super) generation: u32,
+    /// Of a worker that is a thread of a host: its process is the script that it runs, if any.
+    pub(super) host: Option<u32>,
+    /// What it serves, by the server's word.
+    pub(super) request: Option<RequestSeen>,
+}
+
+impl Known {
+    /// It runs scripts, and has no perl.
+    pub(super) fn is_of_host(&self) -> bool {
+        self.host.is_some()
+    }
 }
 
 /// Those that are meant, as far as they have a process.
@@ -30,6 +45,7 @@ pub(super) fn choose(snapshot: &Snapshot, whose: &Whose) -> anyhow::Result<Vec<K
         bail!("no application is mounted at {pool}: there is {}", names.join(" "));
     }
     let all = pools.into_iter().flat_map(|pool| pool.workers.list.iter().map(move |worker| (pool, worker)));
+    let hosts: HashSet<u32> = pools_hosts(snapshot).collect();
     let meant = all.filter(|(_, worker)| whose.worker.is_none_or(|index| index == worker.index));
     let known: Vec<Known> = meant
         .filter(|(_, worker)| worker.pid != 0)
@@ -38,12 +54,24 @@ pub(super) fn choose(snapshot: &Snapshot, whose: &Whose) -> anyhow::Result<Vec<K
             index: worker.index,
             pid: worker.pid,
             generation: worker.generation,
+            host: pool.zygote.filter(|zygote| hosts.contains(zygote)),
+            request: worker.request.clone(),
         })
         .collect();
     if let (Some(index), []) = (whose.worker, &known[..]) {
         bail!("there is no worker {index}: howdah status lists those that there are");
     }
     Ok(known)
+}
+
+/// The process ids of those who stand in a zygote's place and are hosts of scripts, as they call themselves.
+fn pools_hosts(snapshot: &Snapshot) -> impl Iterator<Item = u32> {
+    let calls_itself = CALLED.map(|word| format!("{word}\0")).concat();
+    let zygotes = snapshot.pools.iter().filter_map(|pool| pool.zygote);
+    zygotes.filter(move |pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.starts_with(calls_itself.as_bytes())
+    })
 }
 
 #[cfg(test)]

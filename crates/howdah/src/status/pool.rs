@@ -275,6 +275,7 @@ mod tests {
             index: 0,
             pid: None,
             process: None,
+            is_thread: false,
             generation: 1,
             phase,
             draining,
