@@ -156,9 +156,11 @@ impl Known {
 
     fn ran(&mut self, pid: u32, who: Option<String>, path: Option<String>) -> Option<Seen> {
         let counts = self.counts(pid);
-        let arguments = if counts { proc::arguments(pid) } else { Vec::new() };
         let base = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
-        let asked = || proc::name(pid).map(|name| proc::whole_name(&name, &arguments));
+        // First of all, since it may be gone in a moment.
+        let name = if path.is_none() { proc::name(pid) } else { None };
+        let arguments = if counts { proc::arguments(pid) } else { Vec::new() };
+        let asked = || name.map(|name| proc::whole_name(&name, &arguments));
         let what = path.map(base).or_else(asked).unwrap_or_else(|| GONE.to_owned());
         let before = self.names.insert(pid, what.clone());
         let who = who.or(before).unwrap_or_else(|| GONE.to_owned());
