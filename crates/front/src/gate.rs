@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_metrics::Handshake;
-use howdah_tls::Acceptor;
+use howdah_tls::{ACME_TLS, Acceptor};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::capacity::Permit;
@@ -78,6 +78,10 @@ impl Gate {
                 tracing::debug!("no TLS with {}: {error}", client.address);
                 return records.handshake(Handshake::Failed);
             }
+        }
+        if tls.facts().alpn == ACME_TLS {
+            // It has seen what it came for.
+            return tls.end();
         }
         (client.secure, client.tls) = (true, Some(Box::new(tls.facts())));
         h1::serve(server, Transport::Tls(Box::new(tls)), client, permit).await;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use howdah_http1::decode_path;
+use howdah_tls::Challenges;
 use howdah_wire::RequestReader;
 
 use crate::app::{Job, Pool};
 use crate::exchange::Exchange;
 use crate::fault::Fault;
-use crate::pages::{Found, OwnPages, PageJob, redirect};
+use crate::pages::{Found, OwnPages, PageJob, answer, challenge, redirect};
 use crate::record::{Account, Identity};
 use crate::request::Request;
 use crate::request_id::Ids;
@@ -22,6 +23,8 @@ use crate::response::{Event, Response};
 #[derive(Debug)]
 pub(crate) struct Router {
     pages: Option<Arc<OwnPages>>,
+    /// What authorities for certificates are shown.
+    challenges: Option<Arc<Challenges>>,
     /// For every path that no other takes.
     first: &'static Pool,
     /// With where they are mounted, the longest path first.
@@ -36,6 +39,8 @@ pub(crate) struct Router {
 pub(crate) enum Target {
     App(&'static Pool),
     Page(Found),
+    /// What an authority for certificates looks for.
+    Challenge,
     /// To the same by TLS, at this port.
     Redirect(u16),
 }
@@ -56,6 +61,7 @@ impl Router {
     /// The first of the pools is for every path that nothing is mounted at, be it mounted itself or not.
     pub(crate) fn new(
         pages: Option<Arc<OwnPages>>,
+        challenges: Option<Arc<Challenges>>,
         pools: &[&'static Pool],
         ids: &'static Ids,
     ) -> Option<Self> {
@@ -67,11 +73,14 @@ impl Router {
         // One alone has everything.
         let mut mounted: Vec<_> = pools.iter().filter(|_| pools.len() > 1).map(mount).collect();
         mounted.sort_by_key(|(mount, _)| std::cmp::Reverse(mount.len()));
-        Some(Self { pages, first, mounted, ids, path: RefCell::default() })
+        Some(Self { pages, challenges, first, mounted, ids, path: RefCell::default() })
     }
 
     /// Who answers this request.
     pub(crate) fn target(&self, request: &Request<'_>) -> Target {
+        if self.challenge(request).is_some() {
+            return Target::Challenge;
+        }
         if let Some(port) = request.client.origin.redirect {
             return Target::Redirect(port);
         }
@@ -79,6 +88,10 @@ impl Router {
             Some(found) => Target::Page(found),
             None => Target::App(self.pool(request)),
         }
+    }
+
+    fn challenge(&self, request: &Request<'_>) -> Option<String> {
+        challenge(request, self.challenges.as_ref()?)
     }
 
     fn pool(&self, request: &Request<'_>) -> &'static Pool {
@@ -109,6 +122,10 @@ impl Router {
                 self.set_aside(&mut exchange.account, request);
                 let page = self.pages.as_ref().map(|pages| pages.ask(found, request));
                 Ok(page.map_or(Handling::Nobody, Handling::Page))
+            }
+            Target::Challenge => {
+                self.set_aside(&mut exchange.account, request);
+                Ok(Handling::Ready(Some(Box::new(answer(self.challenge(request))))))
             }
             Target::Redirect(port) => {
                 self.set_aside(&mut exchange.account, request);
@@ -280,7 +297,7 @@ mod tests {
             ] {
                 let found = match target(&world, line) {
                     Target::Page(_) => "page",
-                    Target::Redirect(_) => "elsewhere",
+                    Target::Challenge | Target::Redirect(_) => "elsewhere",
                     Target::App(pool) => pool.setup.mount.as_deref().unwrap_or("first"),
                 };
                 assert_eq!(found, expected, "{line}");
@@ -303,7 +320,7 @@ mod tests {
     #[test]
     fn without_an_application_there_is_no_router() {
         let ids = crate::sample::forever(Ids::new(true).unwrap());
-        assert!(Router::new(None, &[], ids).is_none());
+        assert!(Router::new(None, None, &[], ids).is_none());
     }
 
     /// Begins a request at its target.

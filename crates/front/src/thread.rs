@@ -118,7 +118,8 @@ impl Thread {
         let pool = |pool| forever(Pool::new(pool, setup.index, directory.clone(), services));
         let pools: Vec<&'static Pool> = setup.pools.into_iter().map(pool).collect();
         let no_pool = || io::Error::new(io::ErrorKind::InvalidInput, "a front thread has no application");
-        let router = Router::new(setup.local, &pools, ids).ok_or_else(no_pool)?;
+        let challenges = setup.tls.as_ref().and_then(|acceptor| acceptor.challenges().cloned());
+        let router = Router::new(setup.local, challenges, &pools, ids).ok_or_else(no_pool)?;
         let holding = forever(Holding::new(Arc::clone(&config), clock, setup.stock, room));
         let gate = setup.tls.map(|acceptor| forever(Gate::new(acceptor, config.tls_handshakes)));
         let scratch = RefCell::default();

@@ -14,6 +14,21 @@ use crate::endpoints::Endpoints;
 use crate::options::Serve;
 use crate::tls;
 
+/// Where the C library finds out who has a name, and where it is found out whom to believe.
+const NETWORK: [&str; 11] = [
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/host.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/run/systemd/resolve",
+    "/etc/ssl",
+    "/etc/pki",
+    "/usr/share/ca-certificates",
+    "/usr/local/share/ca-certificates",
+];
+
 /// Gives up what a front does not need. Never fails: the log tells what could not be had.
 pub(crate) fn confine(options: &Serve, endpoints: &Endpoints) {
     match std::fs::read_dir("/proc/self/task").map(Iterator::count) {
@@ -32,7 +47,7 @@ pub(crate) fn confine(options: &Serve, endpoints: &Endpoints) {
         }
         Err(error) => tracing::info!("the front's access to files is not restricted: {error}"),
     }
-    note(&mut taken, "seccomp", refuse_calls());
+    note(&mut taken, "seccomp", refuse_calls(options.tls.acme.is_on()));
     tracing::debug!("the front is confined: {}", taken.join(", "));
 }
 
@@ -46,6 +61,11 @@ fn note(taken: &mut Vec<String>, what: &str, outcome: io::Result<()>) {
 /// What a front opens, creates and removes while it serves.
 fn files(options: &Serve, endpoints: &Endpoints) -> Files {
     let mut files = Files { read: readable(options), ..Files::default() };
+    if let Some(place) = options.tls.acme.place() {
+        // The certificates are written there, and the authority is asked; nothing else is.
+        files.write.extend(directory(&place.certificate()));
+        files.connect.push(options.tls.acme.port());
+    }
     files.write.push("/dev/null".into());
     files.write.push(options.limits.spool_dir.clone().unwrap_or_else(std::env::temp_dir));
     for file in logs(options).iter().chain(&options.process.pid) {
@@ -84,6 +104,10 @@ fn readable(options: &Serve) -> Vec<PathBuf> {
     paths.extend(["TZDIR", "TZ"].into_iter().filter_map(named).filter(|path| path.is_absolute()));
     paths.extend(own_program());
     paths.extend(tls::directories(options));
+    if options.tls.acme.is_on() {
+        paths.extend(NETWORK.map(PathBuf::from));
+        paths.extend(options.tls.acme.root().cloned());
+    }
     paths
 }
 

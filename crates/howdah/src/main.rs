@@ -35,6 +35,7 @@
 //!     access      the access log
 //!     status      knows the state of the server and makes the pages that show it
 //!     tls         certificates: loaded, read anew, handed over
+//!     acme        certificates: ordered from an authority when they are due
 //!     log         the error log
 //!     reopening   a log that is opened anew
 //!     generate    man page and completions from the declarations of options
@@ -82,6 +83,7 @@ mod perl;
 mod access;
 mod status;
 mod tls;
+mod acme;
 mod log;
 mod reopening;
 mod generate;

@@ -223,6 +223,7 @@ impl Server {
         if outcome.is_ok() {
             manager.fall_silent();
             self.endpoints.hand_over();
+            self.operations.tls.iter().for_each(Tls::retire);
             // Who comes when the upgrade is announced comes to the new process.
             self.close().await;
         } else {

@@ -13,6 +13,7 @@ use howdah_metrics as metrics;
 use howdah_tls::{Acceptor, Certificate, ClientCertificates, Least, Settings};
 use rustix::fs::{MemfdFlags, memfd_create};
 
+use crate::acme::Acme;
 use crate::options::Serve;
 use crate::options::tls::{Client, Version};
 
@@ -30,6 +31,8 @@ const MOST: u64 = 4096;
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     pub(crate) acceptor: Arc<Acceptor>,
+    /// Who has some of them issued.
+    acme: Option<Acme>,
 }
 
 impl Tls {
@@ -41,7 +44,10 @@ impl Tls {
         if !options.tls.is_on() {
             return Ok(None);
         }
-        let tls = Self { acceptor: Arc::new(Acceptor::new(settings(options), tickets)?) };
+        let acme = Acme::prepare(options)?;
+        let challenges = acme.as_ref().map(|acme| Arc::clone(&acme.challenges));
+        let settings = Settings { challenges, ..settings(options) };
+        let tls = Self { acceptor: Arc::new(Acceptor::new(settings, tickets)?), acme };
         tls.tell_expiry();
         Ok(Some(tls))
     }
@@ -73,8 +79,17 @@ impl Tls {
     /// # Errors
     /// When the system gives no thread.
     pub(crate) fn watch(&self) -> std::io::Result<()> {
+        if let Some(acme) = &self.acme {
+            let tls = self.clone();
+            acme.start(move || tls.reload())?;
+        }
         let tls = self.clone();
         std::thread::Builder::new().name("tls".into()).spawn(move || tls.look_after()).map(drop)
+    }
+
+    /// Another process serves: certificates are its business from now on.
+    pub(crate) fn retire(&self) {
+        self.acme.iter().for_each(Acme::retire);
     }
 
     /// A writer may need a moment for certificate and key, so a change counts once nothing has changed any more.
@@ -123,6 +138,7 @@ impl Tls {
             names: one.names.clone(),
             expires: one.expires,
             days: (one.expires - now).div_euclid(DAY),
+            trouble: self.acme.as_ref().and_then(|acme| acme.trouble_with(one)),
         };
         self.acceptor.certificates().iter().map(show).collect()
     }
@@ -168,6 +184,7 @@ fn settings(options: &Serve) -> Settings {
             required: tls.tls_client == Client::Required,
         }),
         protocols: vec![b"http/1.1".to_vec()],
+        challenges: None,
     }
 }
 

@@ -202,6 +202,9 @@ pub struct Certificate {
     pub expires: i64,
     /// Whole days until then; less than none when it is over.
     pub days: i64,
+    /// Why there is no newer one from the authority that is asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// Bytes of responses that lie in files, for clients that read slowly.

@@ -9,6 +9,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::{NoServerSessionStorage, UnbufferedServerConnection, WebPkiClientVerifier};
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
+use crate::challenges::{ACME_TLS, Challenges};
 use crate::error::Error;
 use crate::pair::Pair;
 use crate::session::Session;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub clients: Option<ClientCertificates>,
     /// Protocols above TLS (ALPN), the best first.
     pub protocols: Vec<Vec<u8>>,
+    /// What authorities for certificates are shown; none when none is asked for a certificate.
+    pub challenges: Option<Arc<Challenges>>,
 }
 
 /// A certificate that is in use.
@@ -120,6 +123,12 @@ impl Acceptor {
         self.tickets.pack()
     }
 
+    /// What authorities for certificates are shown.
+    #[must_use]
+    pub fn challenges(&self) -> Option<&Arc<Challenges>> {
+        self.settings.challenges.as_ref()
+    }
+
     /// Every file that is read.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         let pairs = self.settings.pairs.iter().flat_map(|(certificate, key)| [certificate, key]);
@@ -131,17 +140,30 @@ impl Acceptor {
     }
 }
 
+/// What is in a file that has a certificate and its key.
+///
+/// # Errors
+/// When it could not be used now.
+pub fn look(pair: &Path) -> Result<Certificate, Error> {
+    Pair::read(pair, pair, now()).map(|pair| Certificate::of(&pair))
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).cast_signed()
+}
+
 fn build(settings: &Settings, tickets: &Arc<Tickets>) -> Result<Current, Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).cast_signed();
+    let now = now();
     let pairs = settings.pairs.iter().map(|(certificate, key)| Pair::read(certificate, key, now));
-    let store = Store::new(pairs.collect::<Result<_, _>>()?);
+    let store = Store::new(pairs.collect::<Result<_, _>>()?, settings.challenges.clone());
     let certificates = store.pairs.iter().map(Certificate::of).collect();
     let clients = settings.clients.as_ref();
     let trusted = clients.map(|clients| Trusted::read(&clients.authorities, clients.required)).transpose()?;
     let context = trusted.as_ref().map(Trusted::context).unwrap_or_default();
     let mut config = config(settings, &provider, trusted.as_ref(), store)?;
     config.alpn_protocols.clone_from(&settings.protocols);
+    config.alpn_protocols.extend(settings.challenges.iter().map(|_| ACME_TLS.to_vec()));
     config.ignore_client_order = true;
     // What clients resume by is in their tickets alone.
     config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -6,6 +6,7 @@
 //! session    one connection: records in, plain bytes out, and the other way round
 //! facts      what a handshake has settled, as the env and the access log call it
 //! trusted    whose client certificates are believed
+//! challenges what an authority is shown while a certificate is ordered
 //! store      the certificate for a name
 //! pair       a certificate and its key, read and checked
 //! x509       what stands in a certificate
@@ -19,12 +20,14 @@ mod session;
 mod facts;
 mod trusted;
 mod store;
+mod challenges;
 mod pair;
 mod x509;
 mod tickets;
 mod error;
 
-pub use acceptor::{Acceptor, Certificate, ClientCertificates, Least, Settings};
+pub use acceptor::{Acceptor, Certificate, ClientCertificates, Least, Settings, look};
+pub use challenges::{ACME_TLS, Challenges};
 pub use error::Error;
 pub use facts::Facts;
 pub use session::{Broken, OVERHEAD, Opened, Session, Unsealed};

@@ -10,6 +10,7 @@ use rustls::SignatureScheme;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
+use crate::challenges::{ACME_TLS, Challenges};
 use crate::pair::Pair;
 
 /// See the module.
@@ -20,10 +21,12 @@ pub(crate) struct Store {
     by_name: HashMap<String, Vec<usize>>,
     /// For whoever asks for no name, or one that is unknown.
     default: Vec<usize>,
+    /// For an authority that looks whether a name is ours.
+    challenges: Option<Arc<Challenges>>,
 }
 
 impl Store {
-    pub(crate) fn new(pairs: Vec<Pair>) -> Self {
+    pub(crate) fn new(pairs: Vec<Pair>, challenges: Option<Arc<Challenges>>) -> Self {
         let mut order: Vec<usize> = (0..pairs.len()).collect();
         order.sort_by_key(|&at| !pairs[at].is_cheap());
         let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
@@ -38,7 +41,7 @@ impl Store {
         let like_first =
             |at: &&usize| **at == 0 || first.is_some_and(|names| *names == pairs[**at].content.names);
         let default = order.iter().filter(like_first).copied().collect();
-        Self { pairs, by_name, default }
+        Self { pairs, by_name, default, challenges }
     }
 
     fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Pair> {
@@ -74,8 +77,16 @@ pub(crate) fn asked() -> Option<Box<str>> {
 impl ResolvesServerCert for Store {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         ASKED.set(hello.server_name().map(Into::into));
+        if let Some(challenges) = self.challenges.as_ref().filter(|_| is_authority(&hello)) {
+            return challenges.key(hello.server_name()?);
+        }
         self.choose(hello.server_name(), hello.signature_schemes()).map(|pair| Arc::clone(&pair.key))
     }
+}
+
+/// It speaks nothing else (RFC 8737 3).
+fn is_authority(hello: &ClientHello<'_>) -> bool {
+    hello.alpn().is_some_and(|mut offered| offered.next() == Some(ACME_TLS) && offered.next().is_none())
 }
 
 #[cfg(test)]
@@ -95,7 +106,7 @@ mod tests {
             std::fs::write(&file, made.pem() + &key.serialize_pem()).unwrap();
             Pair::read(&file, &file, 1_750_000_000).unwrap()
         };
-        Store::new(wishes.iter().map(pair).collect())
+        Store::new(wishes.iter().map(pair).collect(), None)
     }
 
     #[test]

@@ -158,7 +158,7 @@ impl Conn {
         self.behind = Behind::look(&head.fields(), &self.client, &server.config);
         match server.router.target(&request(&head, &self.client, self.behind.as_deref())) {
             Target::App(pool) => self.examine_body(pool, &head, data),
-            page @ (Target::Page(_) | Target::Redirect(_)) => {
+            page @ (Target::Page(_) | Target::Challenge | Target::Redirect(_)) => {
                 // A body that comes with it is not read, so nothing can come behind it.
                 self.begin(page, &head, Body::Inline(b""), head.framing == Framing::None)?;
                 self.exchange.account.received = head.len as u64;

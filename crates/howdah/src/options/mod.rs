@@ -26,6 +26,7 @@ mod mounts;
 pub(crate) mod status;
 pub(crate) mod proxies;
 pub(crate) mod tls;
+pub(crate) mod acme;
 pub(crate) mod listen;
 pub(crate) mod listener;
 pub(crate) mod workers;

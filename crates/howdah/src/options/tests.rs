@@ -330,6 +330,11 @@ fn options_that_contradict_each_other_are_refused() {
             "-e sub{} --trusted-proxy unix --status-listen :81,proxy-protocol",
             "come without a proxy: leave proxy-protocol out",
         ),
+        ("-e sub{} --acme a.example --tls-client-ca ca.pem", "choose --acme-challenge http-01"),
+        ("-e sub{} --hsts=1h", "or have one issued by --acme NAME"),
+        ("-e sub{} --acme *.a.example", "a wildcard cannot be proven"),
+        ("-e sub{} --acme-email me@a.example", "--acme <NAME>"),
+        ("-e sub{} --acme a.example --acme-directory http://a.example", "begins with https://"),
         ("-e sub{} --chdir /no/such", "no such directory"),
         ("no-such.psgi", "no application no-such.psgi"),
     ] {

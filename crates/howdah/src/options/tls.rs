@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::acme::Acme;
 use super::listener::{Named, Several, several};
 use super::values::{Time, whole};
 
@@ -64,6 +65,9 @@ pub(crate) struct Tls {
     /// Adds Strict-Transport-Security to responses over TLS that have none. Browsers do not forget it.
     #[arg(long, hide_short_help = true, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = YEAR)]
     pub(crate) hsts: Option<Time>,
+
+    #[command(flatten)]
+    pub(crate) acme: Acme,
 }
 
 /// See [`Tls::tls_min`].
@@ -89,13 +93,15 @@ pub(crate) enum Client {
 impl Tls {
     /// Whether there are certificates.
     pub(crate) fn is_on(&self) -> bool {
-        !self.tls_cert.is_empty()
+        !self.tls_cert.is_empty() || self.acme.is_on()
     }
 
     /// Files of certificates and their keys.
     pub(crate) fn pairs(&self) -> Vec<(PathBuf, PathBuf)> {
         let keys = if self.tls_key.is_empty() { &self.tls_cert } else { &self.tls_key };
-        self.tls_cert.iter().cloned().zip(keys.iter().cloned()).collect()
+        let named = self.tls_cert.iter().cloned().zip(keys.iter().cloned());
+        let ordered = self.acme.place().map(|place| (place.certificate(), place.certificate()));
+        named.chain(ordered).collect()
     }
 
     /// Listeners that send clients elsewhere.
@@ -111,6 +117,11 @@ impl Tls {
                 "there are {certificates} --tls-cert and {keys} --tls-key: give each certificate its key, in the same order"
             ));
         }
+        if let Some(fault) =
+            self.acme.fault(self.tls_client_ca.is_some() && self.tls_client == Client::Required)
+        {
+            return Some(fault);
+        }
         if self.is_on() {
             return self.redirects().find(|named| named.tls).map(|named| {
                 format!("--redirect-to-https {named} is for clients without TLS: leave tls: out")
@@ -124,7 +135,7 @@ impl Tls {
         ];
         let given = given.into_iter().find(|(given, _)| *given).map(|(_, option)| option.to_owned());
         marked.or(given).map(|what| {
-            format!("{what} needs a certificate: name one by --tls-cert FILE, with its key by --tls-key FILE")
+            format!("{what} needs a certificate: name one by --tls-cert FILE, with its key by --tls-key FILE, or have one issued by --acme NAME")
         })
     }
 }

@@ -75,7 +75,8 @@ fn secured(tls: &Tls) -> Vec<(String, String)> {
     let mut rows = counted(&tls.handshakes);
     for certificate in &tls.certificates {
         let name = certificate.names.first().map_or(certificate.file.as_str(), String::as_str);
-        rows.push((format!("certificate of {name}"), format!("{} days left", certificate.days)));
+        let trouble = certificate.trouble.iter().map(|trouble| format!(": {trouble}")).collect::<String>();
+        rows.push((format!("certificate of {name}"), format!("{} days left{trouble}", certificate.days)));
     }
     rows
 }

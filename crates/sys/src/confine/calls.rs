@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use libc::c_long;
+use libc::{c_int, c_long};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
@@ -23,8 +23,6 @@ const REFUSED: &[c_long] = &[
     libc::SYS_process_vm_writev,
     libc::SYS_kcmp,
     libc::SYS_pidfd_getfd,
-    // Connections to others: a front is connected to.
-    libc::SYS_connect,
     // Another view of the system.
     libc::SYS_chroot,
     libc::SYS_fsconfig,
@@ -94,19 +92,25 @@ const REFUSED_HERE: &[c_long] = &[];
 #[cfg(target_arch = "x86_64")]
 const X32: (c_long, &[c_long]) = (0x4000_0000, &[520, 521, 528, 539, 540, 545]);
 
-/// Refuses them to the calling thread and what comes of it, and sockets other than Unix sockets, too. Wants
+/// Refuses them to the calling thread and what comes of it. So is what leads to others, as a front is connected to: connect, and
+/// sockets other than Unix sockets. With `connects` those of TCP and UDP are left, and connect. Wants
 /// [`no_new_privileges`](super::no_new_privileges).
 ///
 /// # Errors
 /// Unsupported on another architecture than x86-64, AArch64 and RISC-V; ENOSYS or EINVAL when the kernel has no seccomp.
-pub fn refuse_calls() -> io::Result<()> {
-    install(&compile().map_err(|error| io::Error::new(io::ErrorKind::Unsupported, error))?)
+pub fn refuse_calls(connects: bool) -> io::Result<()> {
+    install(&compile(connects).map_err(|error| io::Error::new(io::ErrorKind::Unsupported, error))?)
 }
 
-fn compile() -> Result<BpfProgram, seccompiler::BackendError> {
+fn compile(connects: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
         REFUSED.iter().chain(REFUSED_HERE).map(|&number| (number, Vec::new())).collect();
-    rules.insert(libc::SYS_socket, vec![other_than_unix()?]);
+    const LOCAL: &[c_int] = &[libc::AF_UNIX];
+    const ALL: &[c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+    rules.insert(libc::SYS_socket, vec![other_than(if connects { ALL } else { LOCAL })?]);
+    if !connects {
+        rules.insert(libc::SYS_connect, Vec::new());
+    }
     #[cfg(target_arch = "x86_64")]
     for number in rules.keys().copied().chain(X32.1.iter().copied()).collect::<Vec<_>>() {
         let rule = rules.get(&number).cloned().unwrap_or_default();
@@ -117,10 +121,12 @@ fn compile() -> Result<BpfProgram, seccompiler::BackendError> {
     filter.try_into()
 }
 
-fn other_than_unix() -> Result<SeccompRule, seccompiler::BackendError> {
-    let family = libc::AF_UNIX.unsigned_abs();
-    let other = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family.into())?;
-    SeccompRule::new(vec![other])
+/// A socket of another family.
+fn other_than(families: &[c_int]) -> Result<SeccompRule, seccompiler::BackendError> {
+    let other = |family: &c_int| {
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family.unsigned_abs().into())
+    };
+    SeccompRule::new(families.iter().map(other).collect::<Result<_, _>>()?)
 }
 
 /// Without the mitigation of Spectre v4 that kernels before 5.16 couple with a filter: it would slow every load after
@@ -143,7 +149,7 @@ mod tests {
     fn a_thread_loses_calls_and_keeps_those_that_a_front_makes() {
         let confined = || {
             super::super::no_new_privileges().unwrap();
-            refuse_calls().unwrap();
+            refuse_calls(false).unwrap();
             let refused = std::process::Command::new("/bin/true").spawn().unwrap_err();
             assert_eq!(refused.raw_os_error(), Some(libc::EPERM), "execve");
             let refused = std::net::TcpStream::connect("127.0.0.1:9").unwrap_err();
@@ -153,5 +159,20 @@ mod tests {
         };
         std::thread::spawn(confined).join().unwrap();
         std::process::Command::new("/bin/true").status().unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_is_to_connect_still_does_and_no_more() {
+        let confined = || {
+            super::super::no_new_privileges().unwrap();
+            refuse_calls(true).unwrap();
+            let there = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let refused = std::net::TcpStream::connect(there).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused, "nobody listens any more");
+            std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            let refused = std::process::Command::new("/bin/true").spawn().unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(libc::EPERM), "execve");
+        };
+        std::thread::spawn(confined).join().unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, Ruleset,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, path_beneath_rules,
 };
 
@@ -17,9 +17,11 @@ pub struct Files {
     pub write: Vec<PathBuf>,
     /// Directories to remove files from.
     pub remove: Vec<PathBuf>,
+    /// TCP ports to connect to; where there are any, that of name servers is another.
+    pub connect: Vec<u16>,
 }
 
-/// Closes everything else to the calling thread and what comes of it, and all TCP ports: neither to connect to nor to
+/// Closes everything else to the calling thread and what comes of it, and all TCP ports but those to connect to: none to
 /// bind. What is open stays open. Returns what the kernel did of that, for people. Wants
 /// [`no_new_privileges`](super::no_new_privileges).
 ///
@@ -40,6 +42,7 @@ pub fn restrict_files(files: &Files) -> Result<Option<String>, RulesetError> {
         .add_rules(path_beneath_rules(nameable(&files.read), AccessFs::ReadFile | AccessFs::ReadDir))?
         .add_rules(path_beneath_rules(nameable(&files.write), write))?
         .add_rules(path_beneath_rules(nameable(&files.remove), AccessFs::RemoveFile))?
+        .add_rules(ports(&files.connect))?
         .restrict_self()?;
     Ok(match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => {
@@ -47,6 +50,12 @@ pub fn restrict_files(files: &Files) -> Result<Option<String>, RulesetError> {
         }
         LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => None,
     })
+}
+
+fn ports(connect: &[u16]) -> impl Iterator<Item = Result<NetPort, RulesetError>> {
+    let names = connect.first().map(|_| 53);
+    let ports = connect.iter().copied().chain(names);
+    ports.map(|port| Ok(NetPort::new(port, AccessNet::ConnectTcp)))
 }
 
 /// Without pipes and sockets, such as /dev/stdout may lead to: they have no place in the file system, so that no rule

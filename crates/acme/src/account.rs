@@ -1,0 +1,43 @@
+//! The account: a key by which the authority knows us, made at the first order and kept.
+
+use instant_acme::{Account, AccountBuilder, AccountCredentials, NewAccount};
+
+use crate::error::Error;
+use crate::place::{self, Place};
+use crate::wish::Wish;
+
+/// The account that is kept, else a new one.
+pub(crate) async fn account(wish: &Wish, place: &Place) -> Result<Account, Error> {
+    if let Some(known) = kept(place) {
+        return client(wish)?.from_credentials(known).await.map_err(Error::at("cannot ask the authority"));
+    }
+    let contact = wish.email.as_ref().map(|email| format!("mailto:{email}"));
+    let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
+    let new = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
+    let made = client(wish)?.create(&new, wish.directory.clone(), None).await;
+    let (account, secret) = made.map_err(Error::at("cannot open an account"))?;
+    let secret = serde_json::to_vec(&secret).map_err(|error| Error::Made(error.to_string()))?;
+    place::write(&place.account(), &secret)?;
+    Ok(account)
+}
+
+/// One that the authority does not know any more is of no use.
+pub(crate) fn forget_if_unknown(place: &Place, error: &Error) {
+    if let Error::Authority(_, words) = error
+        && words.contains("accountDoesNotExist")
+    {
+        let _ = std::fs::remove_file(place.account());
+    }
+}
+
+fn kept(place: &Place) -> Option<AccountCredentials> {
+    serde_json::from_slice(&std::fs::read(place.account()).ok()?).ok()
+}
+
+fn client(wish: &Wish) -> Result<AccountBuilder, Error> {
+    let client = match &wish.root {
+        Some(file) => Account::builder_with_root(file),
+        None => Account::builder(),
+    };
+    client.map_err(Error::at("cannot find out whom to believe as the authority"))
+}

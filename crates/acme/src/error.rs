@@ -1,0 +1,42 @@
+//! Why there is no certificate, for people.
+
+use std::io;
+use std::path::PathBuf;
+
+/// See the module.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file of ours.
+    #[error("cannot {0} {1}: {2}")]
+    File(&'static str, PathBuf, io::Error),
+    /// The authority refuses, or cannot be reached.
+    #[error("{0}: {1}")]
+    Authority(&'static str, String),
+    /// It has looked and found no proof.
+    #[error("{0} is not proven to be ours: {1}")]
+    Unproven(String, String),
+    /// It offers no way to prove a name that we know.
+    #[error("the authority does not offer {1} for {0}: choose another --acme-challenge")]
+    NoProof(String, &'static str),
+    /// It takes too long.
+    #[error("the authority has not answered in ten minutes")]
+    Late,
+    /// What remains.
+    #[error("cannot make a key or a certificate: {0}")]
+    Made(String),
+}
+
+impl Error {
+    /// What a step has met, with all that is behind it: the words of a library alone seldom say what to do.
+    pub(crate) fn at(step: &'static str) -> impl FnOnce(instant_acme::Error) -> Self {
+        move |error| {
+            let mut words = error.to_string();
+            let mut source = std::error::Error::source(&error);
+            while let Some(cause) = source {
+                words = format!("{words}: {cause}");
+                source = cause.source();
+            }
+            Self::Authority(step, words)
+        }
+    }
+}

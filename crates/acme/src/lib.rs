@@ -1,0 +1,28 @@
+//! Certificates by ACME (RFC 8555): an account, an order, the proof that the names are ours, a certificate in a file. The
+//! program says when; what proves the names is shown to the authority by the front, from `howdah_tls::Challenges`.
+//!
+//! ```text
+//! order     one certificate, from account to file
+//! account   our key, by which an authority knows us
+//! schedule  when the next one is due, and when to try again
+//! stand_in  a certificate of our own making, until there is another
+//! place     the files: written whole or not at all, by one process at a time
+//! wish      what is wanted, and from whom
+//! error     what went wrong, and whose fault it is
+//! ```
+#![forbid(unsafe_code)]
+
+mod order;
+mod account;
+mod schedule;
+mod stand_in;
+mod place;
+mod wish;
+mod error;
+
+pub use error::Error;
+pub use order::order;
+pub use place::{Lock, Place};
+pub use schedule::{Patience, due};
+pub use stand_in::{is_stand_in, stand_in};
+pub use wish::{Proof, Wish};

@@ -1,0 +1,118 @@
+//! One certificate, from the account to the file. The front shows what the authority wants to see meanwhile.
+
+use std::time::Duration;
+
+use howdah_tls::Challenges;
+use instant_acme::{
+    Account, AuthorizationStatus, ChallengeHandle, ChallengeType, Identifier, NewOrder, Order, OrderStatus,
+    RetryPolicy,
+};
+use rcgen::{CertificateParams, CustomExtension, KeyPair};
+
+use crate::account::{account, forget_if_unknown};
+use crate::error::Error;
+use crate::place::Place;
+use crate::wish::{Proof, Wish};
+
+/// For all of it.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// For the authority to look, or to sign.
+const POLL: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(120));
+
+/// Takes back what was shown.
+struct Shown<'a>(&'a Challenges);
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Orders a certificate, and writes it.
+///
+/// # Errors
+/// Whatever the authority and the system have against it.
+pub async fn order(wish: &Wish, place: &Place, challenges: &Challenges) -> Result<(), Error> {
+    let _shown = Shown(challenges);
+    let ordered = tokio::time::timeout(PATIENCE, order_now(wish, place, challenges)).await;
+    ordered.unwrap_or(Err(Error::Late)).inspect_err(|error| forget_if_unknown(place, error))
+}
+
+async fn order_now(wish: &Wish, place: &Place, challenges: &Challenges) -> Result<(), Error> {
+    let account: Account = account(wish, place).await?;
+    let names: Vec<Identifier> = wish.names.iter().cloned().map(Identifier::Dns).collect();
+    let order = account.new_order(&NewOrder::new(&names)).await;
+    let mut order = order.map_err(Error::at("the authority takes no order"))?;
+    prove(&mut order, wish.proof, challenges).await?;
+    let seen = order.poll_ready(&POLL).await.map_err(Error::at("the authority has seen no proof"));
+    if !matches!(seen, Ok(OrderStatus::Ready | OrderStatus::Valid)) {
+        let unclear =
+            || Error::Authority("the order is not ready", "the authority does not say why".to_owned());
+        return Err(unproven(&mut order).await.unwrap_or_else(|| seen.err().unwrap_or_else(unclear)));
+    }
+    let key = order.finalize().await.map_err(Error::at("the authority takes no signing request"))?;
+    let chain =
+        order.poll_certificate(&POLL).await.map_err(Error::at("the authority issues no certificate"))?;
+    place.keep(&(chain + &key))
+}
+
+/// Shows what is wanted for each name, and says so.
+async fn prove(order: &mut Order, proof: Proof, challenges: &Challenges) -> Result<(), Error> {
+    let asked = |error| Error::at("the authority does not say what it wants to see")(error);
+    let mut all = order.authorizations();
+    while let Some(one) = all.next().await {
+        let mut one = one.map_err(asked)?;
+        if one.status == AuthorizationStatus::Valid {
+            continue;
+        }
+        let name = one.identifier().to_string();
+        let (kind, shown) = match proof {
+            Proof::Tls => (ChallengeType::TlsAlpn01, "tls-alpn-01"),
+            Proof::Http => (ChallengeType::Http01, "http-01"),
+        };
+        let Some(mut challenge) = one.challenge(kind) else { return Err(Error::NoProof(name, shown)) };
+        show(&name, &challenge, proof, challenges)?;
+        challenge.set_ready().await.map_err(asked)?;
+    }
+    Ok(())
+}
+
+fn show(
+    name: &str,
+    challenge: &ChallengeHandle<'_>,
+    proof: Proof,
+    challenges: &Challenges,
+) -> Result<(), Error> {
+    let words = challenge.key_authorization();
+    match proof {
+        Proof::Http => challenges.page(&challenge.token, words.as_str()),
+        Proof::Tls => {
+            let (certificate, key) = proving(name, words.digest().as_ref())?;
+            challenges.certificate(name, certificate, key).map_err(|error| Error::Made(error.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A certificate that nobody is to believe, with the proof in it (RFC 8737 3), and its key, in DER.
+fn proving(name: &str, digest: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Error> {
+    let made = |error: rcgen::Error| Error::Made(error.to_string());
+    let key = KeyPair::generate().map_err(made)?;
+    let mut wish = CertificateParams::new([name.to_owned()]).map_err(made)?;
+    wish.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
+    let certificate = wish.self_signed(&key).map_err(made)?;
+    Ok((certificate.der().to_vec(), key.serialize_der()))
+}
+
+/// Which name it was, and what the authority has seen in the place of a proof.
+async fn unproven(order: &mut Order) -> Option<Error> {
+    let mut all = order.authorizations();
+    while let Some(Ok(mut one)) = all.next().await {
+        let name = one.identifier().to_string();
+        let Ok(state) = one.refresh().await else { continue };
+        if let Some(problem) = state.challenges.iter().find_map(|challenge| challenge.error.as_ref()) {
+            return Some(Error::Unproven(name, problem.to_string()));
+        }
+    }
+    None
+}

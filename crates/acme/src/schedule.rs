@@ -1,0 +1,62 @@
+//! When a certificate is due, and how long to wait after a failure.
+
+use std::time::Duration;
+
+/// After the first failure...
+const FIRST: Duration = Duration::from_secs(10);
+/// ...and at most, which is often enough for a certificate that has a third of its life left.
+const MOST: Duration = Duration::from_secs(6 * 3600);
+/// Each failure makes the wait so many times longer: authorities bound failures to a few an hour.
+const GROWTH: u32 = 4;
+
+/// When two thirds of its life are over, in seconds since 1970.
+#[must_use]
+pub fn due(begins: i64, expires: i64) -> i64 {
+    begins + (expires - begins).max(0) / 3 * 2
+}
+
+/// The waits between failures.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Patience {
+    failures: u32,
+}
+
+impl Patience {
+    /// It went well.
+    pub fn renew(&mut self) {
+        self.failures = 0;
+    }
+
+    /// It failed: when to try again. `random` spreads servers that were started together.
+    pub fn wait(&mut self, random: u64) -> Duration {
+        let wait = FIRST.saturating_mul(GROWTH.saturating_pow(self.failures)).min(MOST);
+        self.failures = self.failures.saturating_add(1);
+        let spread = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) / 5;
+        wait + Duration::from_millis(random % spread.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_due_when_two_thirds_of_its_life_are_over() {
+        for (begins, expires, at) in [(0, 90, 60), (1_000, 1_030, 1_020), (5, 5, 5), (9, 3, 9)] {
+            assert_eq!(due(begins, expires), at, "{begins} to {expires}");
+        }
+    }
+
+    #[test]
+    fn who_fails_waits_longer_each_time_within_bounds() {
+        let mut patience = Patience::default();
+        let waits: Vec<u64> = (0..9).map(|_| patience.wait(0).as_secs()).collect();
+        assert_eq!(waits, [10, 40, 160, 640, 2560, 10_240, 21_600, 21_600, 21_600]);
+        patience.renew();
+        assert!((0..1000).all(|random| {
+            let wait = Patience::default().wait(random * 7919).as_millis();
+            (10_000..12_000).contains(&wait)
+        }));
+        assert_eq!(patience.wait(0).as_secs(), 10);
+    }
+}

@@ -1,0 +1,175 @@
+//! Certificates by ACME: a thread of its own orders one when it is due, and has it taken over as any file that has changed.
+//! What is done with the authority is in `howdah_acme`; the front shows it what it wants to see.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use howdah_acme::{Error, Patience, Place, Wish, due, is_stand_in, order, stand_in};
+use howdah_tls::{Certificate, Challenges, look};
+use tokio::runtime::Runtime;
+
+use crate::options::Serve;
+
+/// The clock may be set, and another process may have been faster: longer than this nobody sleeps.
+const LOOK: Duration = Duration::from_secs(60);
+/// While another process orders one.
+const TURN: Duration = Duration::from_secs(5);
+
+/// Most letters of an authority's words that are shown.
+const WORDS: usize = 500;
+
+/// How it went to take over what is in the files, for people.
+type Reloaded = Result<String, String>;
+
+/// See the module. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Acme {
+    wish: Arc<Wish>,
+    place: Place,
+    pub(crate) challenges: Arc<Challenges>,
+    /// Why there is no newer certificate.
+    trouble: Arc<Mutex<Option<String>>>,
+    /// Another process serves, and is asked by the authority.
+    retired: Arc<AtomicBool>,
+}
+
+impl Acme {
+    /// Sees to it that there is a certificate to begin with; none when the options name nothing.
+    ///
+    /// # Errors
+    /// When the directory cannot be had.
+    pub(crate) fn prepare(options: &Serve) -> anyhow::Result<Option<Self>> {
+        let Some(place) = options.tls.acme.place() else { return Ok(None) };
+        let wish = Arc::new(options.tls.acme.wish());
+        place.make().context("--acme-dir does not work: name another directory")?;
+        if let Some(why) = unfit(&place) {
+            place
+                .keep(&stand_in(&wish.names)?)
+                .context("--acme-dir does not work: name another directory")?;
+            tracing::warn!(
+                "{why}: clients get one of our own making, which they do not believe, until {} has issued another",
+                wish.directory
+            );
+        }
+        let (challenges, trouble, retired) = Default::default();
+        Ok(Some(Self { wish, place, challenges, trouble, retired }))
+    }
+
+    /// Orders certificates from now on. `reload` has what is in the files taken over.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(crate) fn start(&self, reload: impl Fn() -> Reloaded + Send + 'static) -> std::io::Result<()> {
+        let acme = self.clone();
+        std::thread::Builder::new().name("acme".into()).spawn(move || acme.run(reload)).map(drop)
+    }
+
+    /// Another process does it from now on.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
+    }
+
+    /// Why there is no newer one, if this certificate is ours.
+    pub(crate) fn trouble_with(&self, certificate: &Certificate) -> Option<String> {
+        let ours = certificate.file == self.place.certificate();
+        let trouble = || self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ours.then(trouble).flatten()
+    }
+
+    fn run(&self, reload: impl Fn() -> Reloaded) {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                return tracing::error!("certificates are not renewed: {error}; start the server anew");
+            }
+        };
+        let mut patience = Patience::default();
+        while self.wait_until_due() {
+            let wait = match self.renew(&reload, &runtime) {
+                Ok(wait) => {
+                    patience.renew();
+                    wait
+                }
+                Err(error) => self.failed(&error, &mut patience),
+            };
+            std::thread::sleep(wait);
+        }
+    }
+
+    /// False when that is another process's business.
+    fn wait_until_due(&self) -> bool {
+        while !self.retired.load(Ordering::Relaxed) {
+            match u64::try_from(self.due() - now()) {
+                Ok(left) if left > 0 => std::thread::sleep(LOOK.min(Duration::from_secs(left))),
+                _ => return true,
+            }
+        }
+        false
+    }
+
+    /// When another is to be ordered: at once, where the one that there is is not for these names. What the file has counts, be
+    /// it in use or not: what keeps it from being used is not mended by another one.
+    fn due(&self) -> i64 {
+        let Ok(Certificate { mut names, begins, expires, .. }) = look(&self.place.certificate()) else {
+            return 0;
+        };
+        names.sort_unstable();
+        if is_stand_in(&names) || names != self.wish.names { 0 } else { due(begins, expires) }
+    }
+
+    /// Orders one, and returns how long to wait before the next look.
+    fn renew(&self, reload: impl Fn() -> Reloaded, runtime: &Runtime) -> Result<Duration, String> {
+        let told = |error: Error| error.to_string();
+        let Some(_lock) = self.place.lock().map_err(told)? else { return Ok(TURN) };
+        if self.due() > now() {
+            // Another process has had one meanwhile.
+            return reload().map(|_| Duration::ZERO);
+        }
+        let names = self.wish.names.join(" ");
+        tracing::info!("ordering a certificate for {names} from {}", self.wish.directory);
+        runtime.block_on(order(&self.wish, &self.place, &self.challenges)).map_err(told)?;
+        if self.due() <= now() {
+            // To order another would do so for ever.
+            return Err(
+                "what was issued is not for these names, or due already: is the clock right?".to_owned()
+            );
+        }
+        self.trouble(None);
+        tracing::info!("there is a certificate for {names} from {}", self.wish.directory);
+        // The log tells why where it cannot be used; it is, once that is mended.
+        let _ = reload();
+        Ok(Duration::ZERO)
+    }
+
+    fn failed(&self, error: &str, patience: &mut Patience) -> Duration {
+        // Some of the words are the authority's, or of whoever is in its place.
+        let error: String = error.chars().filter(|letter| !letter.is_control()).take(WORDS).collect();
+        let wait = patience.wait(howdah_sys::monotonic_ns());
+        let (names, seconds) = (self.wish.names.join(" "), wait.as_secs());
+        tracing::error!("no certificate for {names}: {error}; the next try is in {seconds} s");
+        self.trouble(Some(error));
+        wait
+    }
+
+    fn trouble(&self, now: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+}
+
+/// Why the certificate that is kept cannot be used, if so.
+fn unfit(place: &Place) -> Option<String> {
+    look(&place.certificate()).err().map(|error| {
+        if place.certificate().exists() {
+            error.to_string()
+        } else {
+            "there is no certificate yet".to_owned()
+        }
+    })
+}
+
+/// In seconds since 1970.
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).cast_signed()
+}

@@ -1,0 +1,162 @@
+//! Certificates by ACME: for which names, from whom, and where they are kept.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use howdah_acme::{Place, Proof, Wish};
+
+/// Let's Encrypt.
+const AUTHORITY: &str = "https://acme-v02.api.letsencrypt.org/directory";
+/// Of root's servers.
+const SYSTEM: &str = "/var/lib/howdah/acme";
+
+/// Names and the authority.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "TLS")]
+pub(crate) struct Acme {
+    /// Name to get a certificate for from Let's Encrypt (repeatable)
+    ///
+    /// Several stand in one certificate, also joined by commas. It is ordered once the server listens, and again when two
+    /// thirds of its life are over; until the first one comes, a stand-in of our own making is used. The names must lead to this server:
+    /// port 443 to a listener with TLS, or with --acme-challenge http-01 port 80 to one without, be it --redirect-to-https. With this
+    /// option you accept the authority's terms of service.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
+    acme: Vec<String>,
+
+    /// Address that the authority may write to
+    #[arg(long, hide_short_help = true, value_name = "ADDRESS", requires = "acme")]
+    acme_email: Option<String>,
+
+    /// The authority, by the URL of its directory
+    #[arg(long, hide_short_help = true, value_name = "URL", default_value = AUTHORITY, value_parser = authority)]
+    acme_directory: String,
+
+    /// Where account and certificates are kept [default: /var/lib/howdah/acme for root]
+    ///
+    /// Else acme in $XDG_STATE_HOME/howdah or ~/.local/state/howdah. Servers with the same directory share them.
+    #[arg(long, hide_short_help = true, value_name = "DIR", requires = "acme")]
+    acme_dir: Option<PathBuf>,
+
+    /// Root of the authority's own certificate, in PEM, in place of the system's
+    #[arg(long, hide_short_help = true, value_name = "FILE", requires = "acme")]
+    acme_ca: Option<PathBuf>,
+
+    /// How names are proven to be ours
+    #[arg(long, hide_short_help = true, value_name = "HOW", value_enum, default_value = "tls-alpn-01")]
+    acme_challenge: Challenge,
+}
+
+/// See [`Acme::acme_challenge`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Challenge {
+    /// At a listener with TLS.
+    #[value(name = "tls-alpn-01")]
+    Tls,
+    /// At a listener without.
+    #[value(name = "http-01")]
+    Http,
+}
+
+impl Acme {
+    /// Whether a certificate is to be had.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.acme.is_empty()
+    }
+
+    /// What is wanted.
+    pub(crate) fn wish(&self) -> Wish {
+        let mut names = self.acme.clone();
+        names.sort_unstable();
+        names.dedup();
+        Wish {
+            names,
+            email: self.acme_email.clone(),
+            directory: self.acme_directory.clone(),
+            root: self.acme_ca.clone(),
+            proof: match self.acme_challenge {
+                Challenge::Tls => Proof::Tls,
+                Challenge::Http => Proof::Http,
+            },
+        }
+    }
+
+    /// Where it is kept; none without names.
+    pub(crate) fn place(&self) -> Option<Place> {
+        let all = self.acme_dir.clone().or_else(default_directory)?;
+        self.is_on().then(|| Place::of(&std::path::absolute(&all).unwrap_or(all), &self.acme_directory))
+    }
+
+    /// The port at which the authority is asked.
+    pub(crate) fn port(&self) -> u16 {
+        let place = self.acme_directory.split('/').nth(2).unwrap_or_default();
+        place.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(443)
+    }
+
+    /// The root of the authority's certificate.
+    pub(crate) fn root(&self) -> Option<&PathBuf> {
+        self.acme_ca.as_ref().filter(|_| self.is_on())
+    }
+
+    /// What does not go together, and the way out. `shut` is said when clients without a certificate are turned away.
+    pub(super) fn fault(&self, shut: bool) -> Option<String> {
+        if self.is_on() && self.place().is_none() {
+            return Some(
+                "--acme needs a directory to keep certificates in: name one by --acme-dir".to_owned(),
+            );
+        }
+        (self.is_on() && shut && self.acme_challenge == Challenge::Tls).then(|| {
+            "--tls-client-ca turns the authority away, which has no certificate: choose --acme-challenge http-01, or \
+             --tls-client optional"
+                .to_owned()
+        })
+    }
+}
+
+fn default_directory() -> Option<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return Some(SYSTEM.into());
+    }
+    let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = named("XDG_STATE_HOME").or_else(|| named("HOME").map(|home| home.join(".local/state")));
+    state.map(|state| state.join("howdah/acme"))
+}
+
+/// As a browser writes it. Authorities prove a wildcard by DNS alone, and addresses hardly ever.
+fn name(text: &str) -> Result<String, String> {
+    if text.starts_with('*') {
+        return Err(
+            "a wildcard cannot be proven by this server: name each host, or use --tls-cert".to_owned()
+        );
+    }
+    let fits = |label: &str| {
+        !label.is_empty() && label.len() < 64 && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    };
+    let is_address = text.parse::<std::net::IpAddr>().is_ok();
+    if text.len() > 253 || !text.contains('.') || is_address || !text.split('.').all(fits) {
+        return Err("not a host's full name, such as www.example.org".to_owned());
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
+fn authority(text: &str) -> Result<String, String> {
+    match text.strip_prefix("https://") {
+        Some(rest) if !rest.is_empty() && !rest.starts_with('/') => Ok(text.to_owned()),
+        _ => Err("not the URL of a directory, which begins with https://".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_an_authority_can_prove() {
+        assert_eq!(name("Www.Example.org").as_deref(), Ok("www.example.org"));
+        for text in ["", "localhost", "*.example.org", "a..b", "192.0.2.1", "a_b.example", "a b.example"] {
+            assert!(name(text).is_err(), "{text}");
+        }
+        for text in ["http://a.example/dir", "a.example", "https://", "https:///dir"] {
+            assert!(authority(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+# Certificates by ACME, from a real authority: ordered when there is none, kept, renewed in time; and what is said when the
+# authority finds no proof.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Command qw(run_command);
+use Howdah::Test::Operator;
+use Howdah::Test::Pebble;
+use Howdah::Test::Server;
+use Howdah::Test::Tls;
+use Test::More;
+
+plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
+plan skip_all => 'needs pebble (Debian has a package)' if !Howdah::Test::Pebble->is_installed;
+
+my ($tls, $http) = map { Howdah::Test::Pebble->free_port } 1, 2;
+my $nobody = Howdah::Test::Pebble->free_port;
+
+sub start {
+    my ($operator, @options) = @_;
+    return Howdah::Test::Server->start(
+        app     => 'sub { [200, [], ["hello"]] }',
+        listen  => undef,
+        env     => {TEST_OVER_TLS => undef},
+        options => [
+            '-l', "tls:127.0.0.1:$tls", '--redirect-to-https', "127.0.0.1:$http", '--workers', 1,
+            '--acme-dir', $operator->dir . '/acme', $operator->options, @options
+        ]
+    );
+}
+
+# Names and issuer of what a client is shown.
+sub shown {
+    my $socket = Howdah::Test::Tls::connect_to($tls) or return 'nothing';
+    my @names  = $socket->peer_certificate('subjectAltNames');
+    return join(' ', sort grep { !/^\d+\z/ } @names) . ' by ' . $socket->peer_certificate('issuer');
+}
+
+sub file { my $operator = shift; return (glob $operator->dir . '/acme/*/certificate.pem')[0] }
+sub serial { return (run_command(qw(openssl x509 -noout -serial -in), file(shift)))[1] }
+
+my ($pebble, $operator) = (undef, Howdah::Test::Operator->new);
+
+for (['tls-alpn-01', 'a.example,b.example'], ['http-01', 'c.example']) {
+    my ($challenge, $names) = @$_;
+    subtest "a first certificate by $challenge, under confinement, and with nonces refused" => sub {
+        $operator = Howdah::Test::Operator->new;
+        $pebble   = Howdah::Test::Pebble->start(tls => $tls, http => $http, env => {PEBBLE_WFE_NONCEREJECT => 20});
+        my @options = ('--acme', $names, '--acme-challenge', $challenge, '--acme-email', 'op@a.example');
+        my $server  = start($operator, $pebble->options, @options);
+        like $server->log, qr/there is no certificate yet: clients get one of our own making/, 'a stand-in at first';
+        my $wanted = join(' ', split /,/, $names) . ' by ';
+        ok $server->wait_until(sub { shown() =~ /^\Q$wanted\E.*Pebble/ }, 60), 'then one from the authority'
+            or diag shown(), $server->log, $pebble->log;
+        my ($row) = @{$operator->status->{tls}{certificates}};
+        is_deeply [sort @{$row->{names}}], [split /,/, $names], 'the status has its names';
+        cmp_ok $row->{days}, '>', 80, 'and its days';
+        is $row->{trouble}, undef, 'and no trouble';
+        is + (stat file($operator))[2] & oct 777, oct 600, 'its file is for nobody else';
+        my ($seccomp) = do {
+            open my $in, '<', "/proc/${\$server->pid}/status" or die $!;
+            grep { /^Seccomp:/ } <$in>;
+        };
+        is $seccomp, "Seccomp:\t2\n", 'the front is confined';
+        my ($kept, $issued) = (serial($operator), $pebble->issued);
+        is $server->stop, 0;
+        $server = start($operator, $pebble->options, @options);
+        like shown(), qr/^\Q$wanted\E.*Pebble/, 'the next server has it at once';
+        is + ($operator->ask('upgrade'))[0], 0, 'and so has one that replaces it';
+        like shown(), qr/^\Q$wanted\E.*Pebble/;
+        is serial($operator), $kept, 'it was not ordered again';
+        is $pebble->issued, $issued;
+    };
+}
+
+subtest 'a certificate is renewed when two thirds of its life are over' => sub {
+    $operator = Howdah::Test::Operator->new;
+    $pebble   = Howdah::Test::Pebble->start(tls => $tls, http => $http, valid => 45);
+    my $server = start($operator, $pebble->options, '--acme', 'd.example');
+    ok $server->wait_until(sub { shown() =~ /Pebble/ }, 60), 'the first';
+    my $first = serial($operator);
+    ok $server->wait_until(sub { serial($operator) ne $first }, 90), 'the second' or diag $server->log;
+    ok !$server->wait_until(sub { $pebble->issued > 4 }, 2), 'and not one after the other';
+};
+
+subtest 'what the authority has found in the place of a proof is told, and tried again later' => sub {
+    $operator = Howdah::Test::Operator->new;
+    $pebble   = Howdah::Test::Pebble->start(tls => $nobody, http => $nobody);
+    my $server = start($operator, $pebble->options, '--acme', 'e.example');
+    ok $server->wait_for_log(
+        qr/no certificate for e\.example: e\.example is not proven to be ours: .*next try is in 1\d s/),
+        'the log says it'
+        or diag $server->log;
+    like $operator->status->{tls}{certificates}[0]{trouble}, qr/is not proven/, 'the status, too';
+    like + ($operator->ask('status'))[1], qr/^certificate e\.example .*is not proven/m, 'also for people';
+    ok $server->wait_for_log(qr/next try is in 4\d s/, 60), 'the second wait is longer';
+    like shown(), qr/stand-in\.invalid/, 'meanwhile it serves';
+    is(Howdah::Test::Client->ask($http, "GET / HTTP/1.1\r\nHost: e.example\r\n\r\n")->{status}, 301, 'and redirects');
+};
+
+subtest 'an authority that is not believed' => sub {
+    $operator = Howdah::Test::Operator->new;
+    $pebble   = Howdah::Test::Pebble->start(tls => $tls, http => $http);
+    my $server = start($operator, $pebble->options(Howdah::Test::Tls->new(ca => 1)), '--acme', 'f.example');
+    ok $server->wait_for_log(qr/no certificate for f\.example: .*(?:certificate|Issuer)/i), 'is not asked'
+        or diag $server->log;
+    is $server->stop, 0, 'an order under way keeps no server from its end';
+};
+
+done_testing;
