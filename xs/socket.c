@@ -127,6 +127,16 @@ static void replace(pTHX_ SV *handle, int fd) {
         croak("psgix.io: the handle was closed before it was used");
 }
 
+/* For peerhost and peerport where the descriptor cannot tell. */
+static void note_client(pTHX_ SV *handle) {
+    HV *notes = GvHVn((GV *)SvRV(handle));
+    SV **address = hv_fetchs(hd.now.env, "REMOTE_ADDR", 0), **port = hv_fetchs(hd.now.env, "REMOTE_PORT", 0);
+    if (address && port) {
+        (void)hv_stores(notes, "howdah_peerhost", newSVsv(*address));
+        (void)hv_stores(notes, "howdah_peerport", newSVsv(*port));
+    }
+}
+
 static const char crowded[] = "psgix.io: applications have as many connections as --max-upgrades allows";
 
 void hd_die_of_crowd(pTHX) { croak("%s", crowded); }
@@ -158,6 +168,7 @@ void hd_take_socket(pTHX_ SV *handle) {
     SV *taken = sv_2mortal(lazy); /* the next request gets another handle */
     lazy = NULL;
     replace(aTHX_ taken, fd);
+    note_client(aTHX_ taken);
     (void)hv_stores(hd.now.env, "howdah.io.unread", newSVsv(unread));
     SvREFCNT_dec(call(aTHX_ taken, "taken", unread));
 }

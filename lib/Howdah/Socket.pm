@@ -17,14 +17,15 @@ my @METHODS = qw(
     sync timeout untaint
 );
 
-# Of these, those that die of a socket that has no IPv4 address.
+# Of these, those that die of a socket without an IPv4 address. Of the client's the env's is known (socket.c).
 my %INTERNET = map { $_ => 1 } qw(peeraddr peerhost peerport sockaddr sockhost sockport);
 
 for my $name (@METHODS) {
     no strict 'refs';
     *$name = sub {
-        my $socket = _socket(shift);
-        return if $INTERNET{$name} && $socket->sockdomain != INET;
+        my $self   = shift;
+        my $socket = _socket($self);
+        return *$self->{"howdah_$name"} if $INTERNET{$name} && $socket->sockdomain != INET;
         my $code = IO::Socket::INET->can($name) or die "IO::Socket has no method $name";
         return $socket->$code(@_);
     };
@@ -144,7 +145,8 @@ front, which from then on never reads from it again, and does not close it befor
 needs the connection: reading, writing, C<fileno>, any method or built-in function for sockets, or an event loop that looks
 at the descriptor. Copying or dumping the env is none. Behind TLS there is no descriptor that an application could use: there
 the handle is one end of a socket pair, and the front carries bytes, and the end of either side, between it and the
-connection. It has no address then, so ask the env for C<REMOTE_ADDR>, and not the handle for C<peerhost>. That is the same for every request, also for one that asks to
+connection. C<peerhost> and C<peerport> are the env's C<REMOTE_ADDR> and C<REMOTE_PORT> where the descriptor knows no IPv4
+address: there, and on IPv6 and Unix sockets. That is the same for every request, also for one that asks to
 switch protocols by C<Upgrade>, such as a WebSocket handshake.
 
 What the client has sent behind its request belongs to whoever has the connection. As long as the application has not used

@@ -69,7 +69,7 @@ my %env  = map { split /=/, $_, 2 } split /\n/, ask('env')->{body};
 my %true = map { $_ => 1 } qw(psgi.multiprocess psgi.streaming psgix.input.buffered psgix.cleanup psgix.harakiri);
 is($env{$_}, 1, "$_ is true") for sort keys %true;
 is($env{$_}, '', "$_ is false") for qw(psgi.multithread psgi.run_once psgi.nonblocking SCRIPT_NAME QUERY_STRING);
-is($env{'psgi.url_scheme'}, 'http', 'psgi.url_scheme');
+is($env{'psgi.url_scheme'}, Howdah::Test::Tls->is_wanted ? 'https' : 'http', 'psgi.url_scheme');
 is($env{REMOTE_ADDR}, '127.0.0.1', 'REMOTE_ADDR');
 like($env{REMOTE_PORT}, qr/^\d+$/, 'REMOTE_PORT');
 ok(!exists $env{HTTP_CONTENT_TYPE}, 'no HTTP_CONTENT_TYPE');
