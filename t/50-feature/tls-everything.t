@@ -10,13 +10,16 @@ use Test::More;
 
 plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
 
-# Some ask for http in a place, for psgix.io, for more handshakes in a second than every machine makes, or by a client that
-# has no TLS: those are left out.
+# Some ask for http in a place, for more handshakes in a second than every machine makes, or by a client that has no TLS:
+# those are left out.
 my @tests = (
-    (map { "t/40-protocol/$_.t" } qw(framing keep-alive proxy-field request-bodies request-line smuggling strict)),
+    (
+        map { "t/40-protocol/$_.t" }
+            qw(framing keep-alive proxy-field request-bodies request-line smuggling strict upgrade)
+    ),
     (
         map { "t/50-feature/$_.t" }
-            qw(application-faults downloads psgi-body psgi-input request-id response-spool timeouts unknown-length)
+            qw(application-faults downloads psgi-body psgi-input psgix request-id response-spool timeouts unknown-length)
     ),
 );
 for my $test (@tests) {

@@ -60,10 +60,15 @@ sub memory_of {
     return $size;
 }
 
+sub descriptors { my @all = glob '/proc/' . $_[0]->pid . '/fd/*'; return scalar @all }
+
 sub start { return Howdah::Test::Server->start(app => $app, options => ['--workers', 2, '--max-upgrades', 2, @_]) }
 
 sub everything {
     my $server = start('--request-timeout', '1s');
+
+    Howdah::Test::Client->ask($server, request('/'));    # what comes with the first connection is not gone with it
+    my $open = descriptors($server);
 
     for my $path ('/mine', '/exit', '/die', '/close') {
         my $client = open_to($server, $path, 'unread');
@@ -111,6 +116,8 @@ sub everything {
         is $client->rest, 20_000_000, 'and has all';
     };
 
+    ok $server->wait_until(sub { descriptors($server) <= $open }, 10), 'no descriptor is left behind'
+        or diag descriptors($server) . " of $open";
     is $server->stop, 0, 'it stops';
     return;
 }

@@ -67,6 +67,8 @@ pub(crate) struct Relay {
     down: Way,
     /// From the client to the application.
     up: Way,
+    /// When the application closes its end, there may be more to say to the client for it.
+    holds: bool,
     ended: Option<End>,
 }
 
@@ -74,7 +76,12 @@ impl Relay {
     /// On `end` of a pair. `early` is what the client has sent already: the application reads it first.
     pub(crate) fn new(end: Socket, early: Vec<u8>) -> Self {
         let (down, up) = (Way::new(Vec::new()), Way::new(early));
-        Self { application: Transport::Plain(end), down, up, ended: None }
+        Self { application: Transport::Plain(end), down, up, holds: true, ended: None }
+    }
+
+    /// Nobody but the application itself says anything for it any more.
+    pub(crate) fn release(&mut self) {
+        self.holds = false;
     }
 
     /// Carries what there is. At its end the application's end is closed.
@@ -87,14 +94,15 @@ impl Relay {
     }
 
     fn carry(&mut self, client: &mut impl Line, context: &mut Context<'_>) -> Poll<End> {
-        match self.up.poll(client, &mut self.application, context) {
+        match self.up.poll(client, &mut self.application, context, |_| true) {
             Poll::Ready(Err(Broken::Source)) => return Poll::Ready(End::Client),
             // The application reads no more. What it has said is worth bringing all the same.
             Poll::Ready(Err(Broken::Target)) => self.up.state = State::Closed,
             _ => {}
         }
+        let ends = |application: &Transport| !self.holds || application.peer() != Peer::Gone;
         loop {
-            match self.down.poll(&mut self.application, client, context) {
+            match self.down.poll(&mut self.application, client, context, ends) {
                 Poll::Ready(Err(Broken::Target)) => return Poll::Ready(End::Client),
                 // It has closed its end and left something unread. What it said before has been read.
                 Poll::Ready(Err(Broken::Source)) => self.down.state = State::Ending,
@@ -176,11 +184,13 @@ impl Way {
         Self { done: 0, read: early.len(), bytes: early, carried: 0, state: State::Open }
     }
 
-    fn poll(
+    /// `ends` says whether the end of the source is to be carried now.
+    fn poll<S: Line>(
         &mut self,
-        source: &mut impl Line,
+        source: &mut S,
         target: &mut impl Line,
         context: &mut Context<'_>,
+        ends: impl Fn(&S) -> bool,
     ) -> Poll<Result<(), Broken>> {
         for _ in 0..TURN {
             if matches!(self.state, State::Over | State::Closed) {
@@ -188,6 +198,9 @@ impl Way {
             }
             ready!(self.poll_empty(target, context)).map_err(|_| Broken::Target)?;
             if self.state == State::Ending {
+                if !ends(source) {
+                    return Poll::Pending;
+                }
                 ready!(target.poll_shut(context)).map_err(|_| Broken::Target)?;
                 self.state = State::Over;
             } else {
@@ -239,7 +252,9 @@ mod tests {
         let (ours, theirs) = howdah_sys::socketpair_stream().unwrap();
         let application = UnixStream::from(theirs);
         application.set_nonblocking(true).unwrap();
-        (Relay::new(Socket::Fresh(ours), early.to_vec()), application)
+        let mut relay = Relay::new(Socket::Fresh(ours), early.to_vec());
+        relay.release();
+        (relay, application)
     }
 
     /// Carries for a while, and at least until `done` says that it is enough.
@@ -334,6 +349,27 @@ mod tests {
                 assert_eq!((client.output().as_slice(), client.was_shut()), (&b"the last words"[..], true));
             });
         }
+    }
+
+    #[test]
+    fn that_the_application_has_closed_its_end_is_kept_back_while_others_speak_for_it() {
+        run(async {
+            let client = Scripted::new([Piece::Pause]);
+            let (mut relay, mut application) = joined(b"");
+            relay.holds = true;
+            application.write_all(b"words").unwrap();
+            drop(application);
+            let mut looks = 0;
+            let passed = || {
+                looks += 1;
+                looks > 20
+            };
+            assert_eq!(carry(&mut relay, &client, passed).await, None);
+            assert_eq!((client.output().as_slice(), client.was_shut()), (&b"words"[..], false));
+            relay.release();
+            assert_eq!(carry(&mut relay, &client, || false).await, Some(End::Application));
+            assert!(client.was_shut());
+        });
     }
 
     #[test]

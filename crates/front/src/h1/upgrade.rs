@@ -98,6 +98,7 @@ impl Conn {
     /// When it is through with that, and its slot can be another's.
     async fn carry_on(&mut self, relay: &mut Relay) -> End {
         self.part();
+        relay.release();
         poll_fn(|context| self.poll_relay(relay, context)).await
     }
 
