@@ -97,6 +97,9 @@ subtest 'what the authority has found in the place of a proof is told, and tried
     like + ($operator->ask('status'))[1], qr/^certificate e\.example .*is not proven/m, 'also for people';
     ok $server->wait_for_log(qr/next try is in 4\d s/, 60), 'the second wait is longer';
     like shown(), qr/stand-in\.invalid/, 'meanwhile it serves';
+    my $alpn = sub { Howdah::Test::Tls::connect_to($tls, SSL_hostname => 'e.example', SSL_alpn_protocols => [@_]) };
+    ok !$alpn->('acme-tls/1'), 'who looks for a proof that is not asked for is shown nothing';
+    is $alpn->('acme-tls/1', 'http/1.1')->alpn_selected, 'http/1.1', 'who speaks HTTP is no authority';
     is(Howdah::Test::Client->ask($http, "GET / HTTP/1.1\r\nHost: e.example\r\n\r\n")->{status}, 301, 'and redirects');
 };
 
