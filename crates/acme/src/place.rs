@@ -10,6 +10,9 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::Error;
 
+/// Bytes that a certificate with its chain and key may have.
+const ROOM: usize = 16 * 1024;
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -57,6 +60,17 @@ impl Place {
     /// The system's; then the old one is there still.
     pub fn keep(&self, pem: &str) -> Result<(), Error> {
         write(&self.certificate(), pem.as_bytes())
+    }
+
+    /// Whether a certificate could be written, asked before one is ordered: what is issued and then lost counts with the authority.
+    ///
+    /// # Errors
+    /// As [`Place::keep`].
+    pub fn try_room(&self) -> Result<(), Error> {
+        let path = self.directory.join("room");
+        let written = write(&path, &[0; ROOM]);
+        let _ = std::fs::remove_file(&path);
+        written
     }
 
     /// None while another process has it.
@@ -130,6 +144,16 @@ mod tests {
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&place.certificate()), mode(&place.directory)), (0o600, 0o700));
         assert_eq!(std::fs::read_dir(&place.directory).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn room_is_tried_and_left() {
+        let all = tempfile::tempdir().unwrap();
+        let place = Place::of(all.path(), "https://x");
+        assert!(place.try_room().unwrap_err().to_string().starts_with("cannot write "), "no directory");
+        place.make().unwrap();
+        place.try_room().unwrap();
+        assert_eq!(std::fs::read_dir(&place.directory).unwrap().count(), 0);
     }
 
     #[test]

@@ -127,6 +127,7 @@ impl Acme {
             // Another process has had one meanwhile.
             return reload().map(|_| Duration::ZERO);
         }
+        self.place.try_room().map_err(told)?;
         let names = self.wish.names.join(" ");
         tracing::info!("ordering a certificate for {names} from {}", self.wish.directory);
         runtime.block_on(order(&self.wish, &self.place, &self.challenges)).map_err(told)?;
