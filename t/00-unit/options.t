@@ -115,7 +115,7 @@ subtest 'a mount that is none is refused with the way out' => sub {
 
 subtest 'the manual page and the completions know every option' => sub {
     my ($help) = (run_howdah('--help'))[1];
-    my %long = map { $_ => 1 } $help =~ /^(?:  -\w, | {6})--([a-z][a-z-]+)/mg;
+    my %long = map { $_ => 1 } $help =~ /^(?:  -\w, | {6})--([a-z][a-z\d-]+)/mg;
     cmp_ok scalar keys %long, '>', 30, 'options in --help';
 
     (my $page = (run_howdah('man'))[1]) =~ s{\\(f[BIR]|(-))}{$2 // ''}ge;

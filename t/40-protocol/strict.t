@@ -27,7 +27,7 @@ my @refused = (
     ['2.3: garbage version', 400, "GET / HTTQ/1.1\r\nHost: x\r\n\r\n"],
     ['2.3: two-digit version', 400, "GET / HTTP/1.10\r\nHost: x\r\n\r\n"],
     ['RFC 9110 15.6.6: HTTP/2.0 by name', 505, "GET / HTTP/2.0\r\nHost: x\r\n\r\n"],
-    ['RFC 9113 3.4: HTTP/2 preface', 505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
+    ['RFC 9110 2.5: a version that nobody speaks', 505, "PRI * HTTP/3.0\r\n\r\nSM\r\n\r\n"],
     ['RFC 9112 2.2: TLS client hello', 400, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" . 'x' x 100],
     ['2.2: bare LF', 400, "GET / HTTP/1.1\nHost: x\n\n"],
     ['2.2: bare CR in a value', 400, "${get}A: 1\r2\r\n\r\n"],

@@ -24,6 +24,7 @@ use crate::listen::Listener;
 use crate::repeated::Repeated;
 use crate::request::Client;
 use crate::room::Room;
+use crate::server::Server;
 use crate::transport::{Socket, Transport};
 
 /// Connections to accept before those at hand have their turn.
@@ -55,7 +56,7 @@ enum Turn {
 pub(crate) struct Entrance {
     pub(crate) doors: &'static Doors,
     pub(crate) room: &'static Room,
-    pub(crate) server: &'static h1::Server,
+    pub(crate) server: &'static Server,
     /// For TLS.
     pub(crate) gate: Option<&'static Gate>,
 }

@@ -19,6 +19,12 @@ pub struct Config {
     pub tls_handshakes: usize,
     /// Seconds in Strict-Transport-Security, which responses over TLS get; none for no such field.
     pub hsts: Option<u64>,
+    /// HTTP/2, over TLS as clients ask for it and without TLS by prior knowledge.
+    pub http2: bool,
+    /// Streams that a connection of HTTP/2 may have at a time.
+    pub http2_streams: u32,
+    /// Bytes of a request body that a client may send on a stream of HTTP/2 before we have stored them.
+    pub http2_window: u32,
     /// How long an idle connection is kept for another request.
     pub keepalive_timeout: Duration,
     /// Persistent connections at all.
@@ -57,6 +63,9 @@ impl Default for Config {
             tls_handshake_timeout: Duration::from_secs(10),
             tls_handshakes: 512,
             hsts: None,
+            http2: true,
+            http2_streams: 128,
+            http2_window: 256 << 10,
             keepalive_timeout: Duration::from_secs(75),
             keepalive: true,
             keepalive_requests: 0,

@@ -80,6 +80,10 @@ impl Doors {
         self.idle_until.set(deadline);
     }
 
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
     /// Whether a connection that rests has had its time on a thread that drains.
     pub(crate) fn is_over(&self) -> bool {
         self.draining.get() && self.clock.now() >= self.idle_until.get()

@@ -1,4 +1,4 @@
-//! The gate of TLS listeners: a connection comes to `h1` when its handshake is over.
+//! The gate of TLS listeners: a connection comes to `h1` or `h2` when its handshake is over.
 //!
 //! A handshake costs hundreds of microseconds, most of them for a signature. So one is made in a turn of the event loop,
 //! and whoever has a request meanwhile waits for one signature and not for those of all who have just come. As many as
@@ -17,10 +17,11 @@ use howdah_tls::{ACME_TLS, Acceptor};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::capacity::Permit;
-use crate::h1;
 use crate::request::Client;
+use crate::server::{Presence, Server};
 use crate::timers::Rest;
 use crate::transport::{Socket, Tls, Transport, Works};
+use crate::{h1, h2};
 
 /// After so long it is asked whether others wait for the place of a client that is slow.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -62,7 +63,7 @@ impl Gate {
     /// Serves a connection, once the client has passed.
     pub(crate) async fn pass(
         &'static self,
-        server: &'static h1::Server,
+        server: &'static Server,
         socket: Socket,
         mut client: Client,
         permit: Permit,
@@ -79,16 +80,24 @@ impl Gate {
                 return records.handshake(Handshake::Failed);
             }
         }
-        if tls.facts().alpn == ACME_TLS {
+        let facts = tls.facts();
+        if facts.alpn == ACME_TLS {
             // It has seen what it came for.
             return tls.end();
         }
-        (client.secure, client.tls) = (true, Some(Box::new(tls.facts())));
-        h1::serve(server, Transport::Tls(Box::new(tls)), client, permit).await;
+        let is_http2 = server.config.http2 && facts.alpn == h2::ALPN;
+        (client.secure, client.tls) = (true, Some(Box::new(facts)));
+        let transport = Transport::Tls(Box::new(tls));
+        if !is_http2 {
+            return h1::serve(server, transport, client, permit).await;
+        }
+        let for_pages = client.origin.pages_only;
+        let (timer, presence) = (server.timers.start(for_pages), Presence::new(server, permit, for_pages));
+        h2::serve(h2::Arrival { server, transport, client, timer, presence, early: Vec::new() }).await;
     }
 
     /// The handshake, as long as there is time for it.
-    async fn shake(&self, server: &'static h1::Server, tls: &mut Tls, for_pages: bool) -> io::Result<()> {
+    async fn shake(&self, server: &'static Server, tls: &mut Tls, for_pages: bool) -> io::Result<()> {
         let _place = self.place();
         // Whoever waits for the last connection waits for this one, too.
         let timer = server.timers.start(for_pages);

@@ -13,9 +13,9 @@ use std::task::{Context, Poll, ready};
 use howdah_metrics::Failure;
 use howdah_proxied::{Header, LONGEST, Malformed, parse};
 
-use crate::h1;
 use crate::repeated::Repeated;
 use crate::request::{Client, Introduced};
+use crate::server::Server;
 use crate::timers::{Rest, Timer};
 use crate::transport::{Peer, Socket};
 
@@ -37,7 +37,7 @@ impl From<io::Error> for Unheard {
 }
 
 /// Whether somebody may introduce clients to us. Else the log says so.
-pub(crate) fn admits(server: &h1::Server, client: &Client) -> bool {
+pub(crate) fn admits(server: &Server, client: &Client) -> bool {
     static REFUSED: Repeated = Repeated::new();
     if client.trusted {
         return true;
@@ -53,7 +53,7 @@ pub(crate) fn admits(server: &h1::Server, client: &Client) -> bool {
 }
 
 /// Hears who the client is. False where the connection is to be closed.
-pub(crate) async fn hear(server: &'static h1::Server, socket: &mut Socket, client: &mut Client) -> bool {
+pub(crate) async fn hear(server: &'static Server, socket: &mut Socket, client: &mut Client) -> bool {
     let for_pages = client.origin.pages_only;
     // Whoever waits for the last connection waits for this one, too.
     let _inside = server.doors.enter(for_pages);
@@ -72,7 +72,7 @@ pub(crate) async fn hear(server: &'static h1::Server, socket: &mut Socket, clien
 }
 
 impl Unheard {
-    fn tell(&self, server: &h1::Server, proxy: &Client) {
+    fn tell(&self, server: &Server, proxy: &Client) {
         static MALFORMED: Repeated = Repeated::new();
         let peer = &*proxy.address;
         match self {
@@ -92,7 +92,7 @@ impl Unheard {
 }
 
 fn poll_header(
-    server: &h1::Server,
+    server: &Server,
     timer: &Timer,
     socket: &mut Socket,
     context: &mut Context<'_>,

@@ -7,6 +7,12 @@
 //! introduction   the PROXY protocol: whose connection it is
 //! gate        TLS handshakes, a few at a time
 //! h1          HTTP/1: bytes become requests, responses become bytes; one exchange at a time
+//! h2          HTTP/2: frames become requests, responses become frames; many exchanges at a time
+//! redirect    another path of the server answers, where a CGI script names one
+//! delivery    a response that grows, or comes from a file, on its way to the client
+//! linger      the end of a connection whose client may still be sending
+//! upload      a request body on its way, and where it lies
+//! server      what all connections of a thread share
 //! route       whose request it is
 //! pages       handler: status, metrics and health, answered by the server itself; who may see them
 //! app         handler: an application, whose workers run the request
@@ -39,6 +45,12 @@ mod accept;
 mod introduction;
 mod gate;
 mod h1;
+mod h2;
+mod redirect;
+mod delivery;
+mod linger;
+mod upload;
+mod server;
 mod route;
 mod pages;
 mod app;

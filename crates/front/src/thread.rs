@@ -21,7 +21,6 @@ use crate::config::Config;
 use crate::doors::Doors;
 use crate::exchange::Desks;
 use crate::gate::Gate;
-use crate::h1;
 use crate::listen::Listener;
 use crate::outflow::{Holding, Stock};
 use crate::pages::OwnPages;
@@ -29,6 +28,7 @@ use crate::record::{AccessLog, Records, SlowLog};
 use crate::request_id::Ids;
 use crate::room::Room;
 use crate::route::Router;
+use crate::server::Server;
 use crate::timers::Timers;
 
 /// How often deadlines are looked at.
@@ -123,7 +123,7 @@ impl Thread {
         let holding = forever(Holding::new(Arc::clone(&config), clock, setup.stock, room));
         let gate = setup.tls.map(|acceptor| forever(Gate::new(acceptor, config.tls_handshakes)));
         let scratch = RefCell::default();
-        let server = h1::Server { config, clock, timers, doors, records, holding, router, scratch };
+        let server = Server { config, clock, timers, doors, records, holding, router, scratch };
         let entrance = Entrance { doors, room, server: forever(server), gate };
         Ok(Self { pools, clock, timers, desks, records, entrance })
     }
@@ -149,6 +149,8 @@ impl Thread {
         self.clock.refresh();
         let deadline = self.clock.after(idle.max(Duration::from_millis(1)));
         doors.drain(deadline);
+        // Connections of HTTP/2 tell their clients at once.
+        self.timers.wake_all();
         self.close(false).await;
         // Whoever looks at the server's own pages sees the drain, but does not prolong it.
         while self.timers.len() > doors.inside(true) {

@@ -94,6 +94,11 @@ impl Timers {
         }
     }
 
+    /// Has every connection look at what has changed.
+    pub(crate) fn wake_all(&self) {
+        self.entries.borrow().iter().for_each(|(_, entry)| entry.wake());
+    }
+
     /// Connections that rest have until `deadline`, in monotonic nanoseconds, and not longer than they had before.
     pub(crate) fn hurry_idle(&self, deadline: u64) {
         for (_, entry) in self.entries.borrow_mut().iter_mut() {

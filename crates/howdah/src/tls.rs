@@ -171,6 +171,12 @@ pub(crate) fn handed(memory: OwnedFd) -> Vec<u8> {
     read.map(|_| tickets).unwrap_or_default()
 }
 
+/// The best first.
+fn protocols(http2: bool) -> Vec<Vec<u8>> {
+    let best = http2.then(|| b"h2".to_vec());
+    best.into_iter().chain([b"http/1.1".to_vec()]).collect()
+}
+
 fn settings(options: &Serve) -> Settings {
     let tls = &options.tls;
     Settings {
@@ -183,7 +189,7 @@ fn settings(options: &Serve) -> Settings {
             authorities,
             required: tls.tls_client == Client::Required,
         }),
-        protocols: vec![b"http/1.1".to_vec()],
+        protocols: protocols(options.http2.http2),
         challenges: None,
     }
 }

@@ -30,5 +30,5 @@ pub use body::{BodyDecoder, BodyEvent};
 pub use decoder::RequestDecoder;
 pub use head::{Field, FieldStore, Fields, Head};
 pub use path::decode_path;
-pub use reject::Reject;
+pub use reject::{BODY_SIZE, Reject};
 pub use terms::{Framing, Limits, Version, body_allowed};

@@ -81,7 +81,8 @@ pub(crate) const CHUNKED_TWICE: Reject = rule(400, "chunked is applied twice", "
 pub(crate) const CHUNKED_NOT_FINAL: Reject = rule(400, "chunked is not the final coding", "RFC 9112 6.3");
 pub(crate) const CHUNKED_PARAMETER: Reject = rule(400, "chunked has no parameters", "RFC 9112 7.1");
 pub(crate) const UNKNOWN_CODING: Reject = rule(501, "transfer coding other than chunked", "RFC 9112 6.1");
-pub(crate) const BODY_SIZE: Reject = rule(413, "body is too large", "RFC 9110 15.5.14");
+/// A body beyond [`crate::Limits::body`].
+pub const BODY_SIZE: Reject = rule(413, "body is too large", "RFC 9110 15.5.14");
 pub(crate) const EXPECT: Reject = rule(417, "expectation other than 100-continue", "RFC 9110 10.1.1");
 
 // Chunked body

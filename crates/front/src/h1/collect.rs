@@ -8,29 +8,21 @@ use std::task::{Context, Poll, ready};
 
 use howdah_accesslog::Source;
 use howdah_http1::{BodyDecoder, BodyEvent, FieldStore, Framing, Head, RequestDecoder};
-use howdah_wire::INLINE_BODY;
 
 use crate::app::Pool;
 use crate::fault::Fault;
-use crate::h1::server::Server;
 use crate::h1::state::Conn;
-use crate::repeated::Repeated;
-use crate::request_record::Body;
 use crate::route::Target;
-use crate::slots::Spool;
+use crate::server::Server;
+use crate::upload::Upload;
 
 /// A body on its way.
 #[derive(Debug)]
 pub(crate) struct Collect {
-    pool: &'static Pool,
     /// The bytes of the head, to be decoded again when the body is there.
     pub(crate) head: Vec<u8>,
     decoder: BodyDecoder,
-    /// Length, when the head tells it.
-    length: Option<u64>,
-    memory: Vec<u8>,
-    spool: Option<Spool>,
-    received: u64,
+    upload: Upload,
     expects: bool,
 }
 
@@ -47,16 +39,8 @@ impl Collect {
         if server.records.wants(Source::RequestTrailer) {
             decoder.keep_trailers();
         }
-        Self {
-            pool,
-            head: bytes.to_vec(),
-            decoder,
-            length: if let Framing::Length(length) = head.framing { Some(length) } else { None },
-            memory: Vec::new(),
-            spool: None,
-            received: 0,
-            expects,
-        }
+        let length = if let Framing::Length(length) = head.framing { Some(length) } else { None };
+        Self { head: bytes.to_vec(), decoder, upload: Upload::new(pool, length), expects }
     }
 
     /// Takes what `input` has of the body; gives the number of bytes consumed.
@@ -65,7 +49,7 @@ impl Collect {
         while !self.decoder.is_done() {
             match self.decoder.decode(&input[at..])? {
                 BodyEvent::Data { data, consumed } => {
-                    self.store(data).map_err(|error| no_spool(&error))?;
+                    self.upload.append(data)?;
                     at += consumed;
                 }
                 BodyEvent::NeedMore { consumed } => return Ok(at + consumed),
@@ -75,44 +59,12 @@ impl Collect {
         Ok(at)
     }
 
-    fn store(&mut self, data: &[u8]) -> std::io::Result<()> {
-        self.received += data.len() as u64;
-        let too_long = self.length.is_some_and(|length| length > INLINE_BODY as u64)
-            || self.memory.len() + data.len() > INLINE_BODY;
-        if self.spool.is_none() && too_long {
-            let mut spool = self.pool.place_for_body(self.length)?;
-            spool.append(&std::mem::take(&mut self.memory))?;
-            self.spool = Some(spool);
-        }
-        match &mut self.spool {
-            Some(spool) => spool.append(data),
-            None => {
-                self.memory.extend_from_slice(data);
-                Ok(())
-            }
-        }
-    }
-
     fn finish(&mut self, conn: &mut Conn, fields: &mut FieldStore) -> Result<(), Fault> {
         let mut decoder = RequestDecoder::new(&conn.server.config.limits);
         let head = decoder.decode(&self.head, fields)?.ok_or(Fault::TooLarge)?;
-        let body = match self.spool.take() {
-            None => Body::Inline(&self.memory),
-            Some(spool) => Body::Spooled(spool, self.received),
-        };
-        conn.begin(Target::App(self.pool), &head, body, true)
+        let target = Target::App(self.upload.pool);
+        conn.begin(target, &head, self.upload.body(), true)
     }
-}
-
-/// Tells why a body could not be kept. A full disk is told once for all that want to write to it.
-fn no_spool(error: &std::io::Error) -> Fault {
-    static TOLD: Repeated = Repeated::new();
-    if let Some(again) = TOLD.pass() {
-        tracing::error!(
-            "cannot store a request body: {error}; refused the request (503); see --spool-dir{again}"
-        );
-    }
-    Fault::NoSpool
 }
 
 impl Conn {
@@ -149,7 +101,7 @@ impl Conn {
         let used = collect.feed(&input[..length])?;
         self.exchange.account.received += used as u64;
         self.input.extend_from_slice(&input[used..length]);
-        self.pace_body(collect.received);
+        self.pace_body(collect.upload.received);
         Poll::Ready(Ok(true))
     }
 }
@@ -159,9 +111,8 @@ mod tests {
     use std::path::PathBuf;
 
     use howdah_http1::encode::chunk_head;
-    use howdah_wire::EXTENT;
+    use howdah_wire::{EXTENT, INLINE_BODY};
 
-    use super::*;
     use crate::config::Config;
     use crate::sample::world::{World, run};
     use crate::transport::scripted::{Piece, Scripted};

@@ -3,13 +3,16 @@
 //! A request walks: `intake` reads and checks it (a large body by way of `collect`) and gives it to its handler, `reply`
 //! sends the response. Then the next one, in order, until either side is done.
 
+use howdah_metrics::ConnectionState;
+
 use crate::capacity::Permit;
-use crate::h1::server::Server;
+
 use crate::h1::state::{Conn, Next};
-use crate::record::{Account, Ending};
+use crate::h2;
+use crate::linger::linger;
 use crate::request::Client;
-use crate::route::Handling;
-use crate::transport::Transport;
+use crate::server::{End, Server};
+use crate::transport::{Socket, Transport};
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(server: &'static Server, transport: Transport, client: Client, permit: Permit) {
@@ -18,6 +21,8 @@ pub(crate) async fn serve(server: &'static Server, transport: Transport, client:
         let next = match conn.intake().await {
             Ok(true) => conn.answer().await,
             Ok(false) => return conn.out.transport.end(),
+            // It speaks HTTP/2: the future of that is no part of this one, which is there for each connection.
+            Err(_) if conn.knows_http2() => return Box::pin(h2::serve(conn.depart())).await,
             Err(fault) => conn.refuse(fault).await,
         };
         conn.finish(next);
@@ -25,51 +30,42 @@ pub(crate) async fn serve(server: &'static Server, transport: Transport, client:
             Next::Continue => conn.renew(),
             Next::Close => return conn.out.transport.end(),
             Next::Cut => return,
-            Next::Linger => return conn.linger().await,
+            Next::Linger => {
+                conn.enter(ConnectionState::Closing);
+                return linger(conn.server, &mut conn.out.transport, &conn.timer).await;
+            }
         }
     }
 }
 
 impl Conn {
+    /// Whether what was refused is the preface of HTTP/2: the client knows that it is spoken here (RFC 9113 3.3).
+    fn knows_http2(&self) -> bool {
+        let said = self.served == 0 && self.input.starts_with(h2::PREFACE_LINE);
+        said && self.server.config.http2 && self.client.tls.is_none()
+    }
+
+    /// The connection, with what was received and belongs to the next protocol.
+    fn depart(mut self) -> h2::Arrival {
+        let transport = std::mem::replace(&mut self.out.transport, Transport::Plain(Socket::Gone));
+        let Self { server, timer, client, presence, input, .. } = self;
+        h2::Arrival { server, transport, client, timer, presence, early: input }
+    }
+
     /// The exchange is over: tells the records, and gives back what its handler held.
     fn finish(&mut self, next: Next) {
-        let mut exchange = std::mem::take(&mut self.exchange);
-        let mut handling = std::mem::take(&mut self.handling);
-        let runner = self.interrupted_by(&handling, next);
-        if let Handling::App(job) = &handling {
-            job.visit(&mut exchange.account);
-        }
-        self.record(&exchange.account, &handling, next);
-        handling.give_back();
-        if let (Handling::App(job), Some(runner)) = (&handling, runner) {
-            job.interrupt(runner);
-        }
-        self.asked = None;
-        self.behind = None;
-    }
-
-    /// The worker that is to be interrupted when the connection ends like this.
-    fn interrupted_by(&self, handling: &Handling, next: Next) -> Option<u16> {
-        let aborts = next == Next::Cut && self.server.config.abort_on_disconnect && !self.lent;
-        handling.job().filter(|_| aborts)?.runner()
-    }
-
-    fn record(&self, account: &Account, handling: &Handling, next: Next) {
-        let sent = self.out.sent();
-        let ending = Ending {
-            request: handling.request(account),
-            report: &handling.report(account),
-            client: self.sender(),
-            peer: self.client.peer(),
-            mount: handling.mount(),
-            worker: handling.identity(account.worker),
+        let (exchange, handling) = (std::mem::take(&mut self.exchange), std::mem::take(&mut self.handling));
+        let behind = self.behind.take();
+        let end = End {
+            client: &self.client,
+            behind: behind.as_deref(),
             served: self.served,
             outcome: next.outcome(),
-            first_byte: sent.first_byte,
-            sent: sent.bytes,
-            too_slow: sent.too_slow,
+            sent: self.out.sent(),
+            lent: self.lent,
         };
-        self.server.records.end(account, &ending);
+        self.server.finish(exchange, handling, &end);
+        self.asked = None;
     }
 }
 

@@ -1,54 +1,15 @@
-//! The head of a response: how its body is delimited (RFC 9112 6.3), and the bytes of the head.
+//! The head of a response, as bytes.
 
+use howdah_http1::Version;
 use howdah_http1::encode::status_line;
-use howdah_http1::{Version, body_allowed};
 
 use crate::clock::Clock;
-use crate::h1::state::Asked;
+use crate::delivery::Framing;
 use crate::request_id;
 use crate::response::Head;
 
 /// Sent as the Server field.
 const SERVER: &[u8] = b"Server: Howdah\r\n";
-
-/// How the end of a response is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
-    /// There is no body; a length is told all the same when known.
-    Empty(Option<u64>),
-    /// By Content-Length.
-    Length(u64),
-    /// By chunks.
-    Chunked,
-    /// By the end of the connection, for HTTP/1.0.
-    Close,
-}
-
-impl Framing {
-    /// `given` is the application's Content-Length, `known` the length of the body when all of it is there.
-    pub(crate) fn choose(asked: Asked, status: u16, given: Option<u64>, known: Option<u64>) -> Self {
-        let method: &[u8] = if asked.is_head { b"HEAD" } else { b"GET" };
-        if !body_allowed(method, status) {
-            // 1xx and 204 must not have the field (RFC 9110 8.6).
-            let tells = status == 304 || asked.is_head && status != 204 && status >= 200;
-            return Self::Empty(given.filter(|_| tells));
-        }
-        match (given.or(known), asked.version) {
-            (Some(length), _) => Self::Length(length),
-            (None, Version::Http11) => Self::Chunked,
-            (None, Version::Http10) => Self::Close,
-        }
-    }
-
-    /// Body bytes that may be sent.
-    pub(crate) fn most(self) -> u64 {
-        match self {
-            Self::Length(length) => length,
-            Self::Empty(_) => 0,
-            Self::Chunked | Self::Close => u64::MAX,
-        }
-    }
-}
 
 /// What is to be said besides the lines of the application.
 #[derive(Clone, Copy, Debug)]
@@ -127,35 +88,6 @@ fn put_connection(out: &mut Vec<u8>, version: Version, keep_alive: bool) {
 mod tests {
     use super::*;
     use crate::response::Has;
-
-    #[test]
-    fn how_the_end_of_a_body_is_told_follows_from_method_status_version_and_length() {
-        use Version::{Http10, Http11};
-        for (version, is_head, status, given, known, framing) in [
-            (Http11, false, 200, None, None, Framing::Chunked),
-            (Http10, false, 200, None, None, Framing::Close),
-            (Http11, false, 200, Some(5), None, Framing::Length(5)),
-            (Http11, false, 200, None, Some(7), Framing::Length(7)),
-            (Http10, false, 200, None, Some(7), Framing::Length(7)),
-            // What the application says goes before what is seen.
-            (Http11, false, 200, Some(5), Some(7), Framing::Length(5)),
-            (Http11, true, 200, Some(5), Some(0), Framing::Empty(Some(5))),
-            (Http11, true, 200, None, Some(0), Framing::Empty(None)),
-            (Http11, true, 204, Some(5), None, Framing::Empty(None)),
-            (Http11, false, 204, Some(5), None, Framing::Empty(None)),
-            (Http11, false, 304, Some(5), None, Framing::Empty(Some(5))),
-            (Http11, false, 304, None, Some(9), Framing::Empty(None)),
-        ] {
-            let asked = Asked { version, is_head, keep_alive: true };
-            assert_eq!(
-                Framing::choose(asked, status, given, known),
-                framing,
-                "{version:?} {is_head} {status} {given:?} {known:?}"
-            );
-        }
-        assert_eq!([Framing::Length(3).most(), Framing::Empty(Some(3)).most()], [3, 0]);
-        assert_eq!(Framing::Chunked.most(), u64::MAX);
-    }
 
     #[test]
     fn a_head_has_what_the_application_left_out_and_ends_its_lines_in_any_case() {

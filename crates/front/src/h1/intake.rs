@@ -14,15 +14,13 @@ use howdah_wire::INLINE_BODY;
 use crate::app::Pool;
 use crate::fault::Fault;
 use crate::h1::collect::Collect;
-use crate::h1::server::{Scratch, Server};
-use crate::h1::state::{Conn, request};
+use crate::h1::state::Conn;
+use crate::h2::PREFACE_LINE;
 use crate::proxied::Behind;
 use crate::request_record::Body;
 use crate::route::Target;
+use crate::server::{Scratch, Server, request};
 use crate::timers::Rest;
-
-/// Grace before the minimum rate of a body is looked at, in nanoseconds.
-const BODY_GRACE: u64 = 10_000_000_000;
 
 /// What the input amounts to.
 enum Step {
@@ -147,9 +145,14 @@ impl Conn {
             self.pace_body(data.len() as u64);
             return Ok(Step::More);
         }
-        let Self { decoder, exchange, server, .. } = self;
+        let Self { decoder, exchange, server, input, .. } = self;
         let decoded = decoder.decode(data, fields);
-        let decoded = decoded.inspect_err(|_| exchange.account.unreadable(data, server.records.wanted()))?;
+        let decoded = decoded.inspect_err(|_| {
+            exchange.account.unreadable(data, server.records.wanted());
+            if data.starts_with(PREFACE_LINE) {
+                input.extend_from_slice(data);
+            }
+        })?;
         let Some(head) = decoded else {
             self.begin_head();
             self.keep(data);
@@ -235,8 +238,7 @@ impl Conn {
 
     /// Sets the deadline of a body of which `received` bytes have come.
     pub(crate) fn pace_body(&self, received: u64) {
-        let credit = received.saturating_mul(1_000_000_000).checked_div(self.server.config.min_body_rate);
-        let deadline = credit.map_or(0, |credit| self.body_since + BODY_GRACE + credit);
+        let deadline = self.server.body_deadline(self.body_since, received);
         self.timer.set(Rest::No, deadline);
     }
 

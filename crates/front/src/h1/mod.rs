@@ -3,15 +3,9 @@
 mod conn;
 mod intake;
 mod collect;
-mod linger;
-mod stream;
 mod reply;
 mod upgrade;
-mod redirect;
-mod piece;
 mod head;
 mod state;
-mod server;
 
 pub(crate) use conn::serve;
-pub(crate) use server::Server;

@@ -11,13 +11,15 @@ use howdah_http1::encode::status_line;
 use howdah_metrics::ConnectionState;
 use howdah_wire::MessageKind;
 
+use crate::delivery::{Delivery, Framing};
 use crate::fault::Fault;
-use crate::h1::head::{self, Framing, Saying};
-use crate::h1::server::Server;
+use crate::h1::head::{self, Saying};
 use crate::h1::state::{Asked, Conn, Next, SWITCHING};
 use crate::record::Account;
+use crate::redirect::Detour;
 use crate::response::{Body, Event, Head, Response};
 use crate::route::Handling;
+use crate::server::{Server, protocol};
 
 /// Bodies up to this size are copied behind the head; longer ones are sent from where they are.
 const COPY_BODY: usize = 16 * 1024;
@@ -34,7 +36,7 @@ impl Conn {
                 Event::Response(response) => return self.respond(response, true).await,
                 Event::Redirect(path) => {
                     redirects += 1;
-                    if let Err(fault) = self.redirect(&path, redirects) {
+                    if let Err(fault) = self.detour(redirects).follow(&path) {
                         return self.give_up(fault).await;
                     }
                 }
@@ -62,6 +64,14 @@ impl Conn {
         }
     }
 
+    fn detour(&mut self, count: u32) -> Detour<'_> {
+        let Self { server, client, behind, exchange, handling, lent, .. } = self;
+        let (client, behind, asked) = (&*client, behind.as_deref(), self.asked.unwrap_or(UNKNOWN));
+        let (version, protocol) = (asked.version, protocol(asked.version));
+        let (is_head, lent) = (asked.is_head, *lent);
+        Detour { server, client, behind, exchange, handling, version, protocol, is_head, lent, count }
+    }
+
     /// Refuses a request that no handler has.
     pub(crate) async fn refuse(&mut self, fault: Fault) -> Next {
         let input = std::mem::take(&mut self.input);
@@ -84,15 +94,7 @@ impl Conn {
 
     /// Answers 504 while the worker is being replaced. The slot stays with the worker until it is dead.
     async fn time_out(&mut self, worker: u16) -> Next {
-        let request = self.handling.request(&self.exchange.account);
-        tracing::error!(
-            worker,
-            request_id = %self.exchange.account.id.bytes().escape_ascii(),
-            "no answer within --request-timeout: {} {} from {}; answered 504, replacing the worker",
-            request.method().escape_ascii(),
-            request.uri().escape_ascii(),
-            request.remote_addr().escape_ascii(),
-        );
+        self.server.tell_overdue(&self.exchange, &self.handling, worker, "answered 504");
         self.exchange.account.worker = Some(worker);
         self.part();
         self.give_up(Fault::Overdue).await
@@ -102,7 +104,7 @@ impl Conn {
     pub(super) async fn respond(&mut self, response: Response, read_all: bool) -> Next {
         let Response { head, body } = response;
         let asked = self.asked.filter(|_| read_all).unwrap_or(UNKNOWN);
-        let framing = Framing::choose(asked, head.status, head.content_length, body.length());
+        let framing = asked.framing(&head, &body);
         let keep_alive = self.persists(read_all && !head.close && framing != Framing::Close);
         self.exchange.answer();
         self.exchange.account.status = head.status;
@@ -127,7 +129,7 @@ impl Conn {
         let length = all.min(say.framing.most()) as usize;
         let whole = !matches!(say.framing, Framing::Length(given) if given != all);
         if !whole {
-            self.tell_wrong_length(say.framing, all);
+            self.delivery().tell_wrong_length(say.framing, all);
         }
         let first = &body.0[..length.min(body.0.len())];
         let second = &body.1[..length - first.len()];
@@ -153,16 +155,21 @@ impl Conn {
         self.out.write_all(&[out])
     }
 
-    /// Tells the log that the application's Content-Length is not the length of its body.
-    pub(crate) fn tell_wrong_length(&self, framing: Framing, body: u64) {
-        let Framing::Length(given) = framing else { return };
-        let request = self.handling.request(&self.exchange.account);
-        tracing::error!(
-            request_id = %self.exchange.account.id.bytes().escape_ascii(),
-            "the application gave Content-Length {given} but a body of {body} bytes to {} {}; closed the connection",
-            request.method().escape_ascii(),
-            request.uri().escape_ascii(),
-        );
+    /// Sends head and body as they come.
+    async fn stream(&mut self, say: &Say, body: Body) -> Next {
+        self.out.put(|out| put_head(out, self.server, &mut self.exchange.account, say));
+        let whole = self.delivery().send(say.framing, say.head.lines.len(), body).await;
+        if !whole && say.framing == Framing::Close {
+            // An ordinary end would say that this was all (RFC 9112 8).
+            self.out.transport.reset();
+        }
+        self.end(whole, say.keep_alive, true)
+    }
+
+    fn delivery(&mut self) -> Delivery<'_> {
+        let Self { server, out, timer, exchange, handling, lent, .. } = self;
+        let reaction = "closed the connection";
+        Delivery { server, out, timer, exchange, handling, reaction, lent: *lent }
     }
 
     /// Sends an interim response. HTTP/1.0 has none (RFC 9110 15.2): then it is dropped, and cannot switch protocols.

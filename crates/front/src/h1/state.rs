@@ -5,15 +5,16 @@ use howdah_http1::{Head, RequestDecoder, Version};
 use howdah_metrics::ConnectionState;
 
 use crate::capacity::Permit;
-use crate::doors::Inside;
+use crate::delivery::Framing;
 use crate::exchange::Exchange;
-use crate::h1::server::Server;
 use crate::outflow::Outflow;
 use crate::proxied::Behind;
-use crate::request::{Client, Request};
+use crate::request::Client;
+use crate::response::{self, Body};
 use crate::route::Handling;
+use crate::server::{Presence, Server, sender};
 use crate::timers::Timer;
-use crate::transport::{Peer, Transport};
+use crate::transport::Transport;
 
 /// 101 (Switching Protocols).
 pub(crate) const SWITCHING: u16 = 101;
@@ -27,6 +28,17 @@ pub(crate) struct Asked {
     pub(crate) is_head: bool,
     /// The client lets the connection persist, and so do the settings.
     pub(crate) keep_alive: bool,
+}
+
+impl Asked {
+    /// How the end of this response is told.
+    pub(crate) fn framing(self, head: &response::Head, body: &Body) -> Framing {
+        let otherwise = match self.version {
+            Version::Http11 => Framing::Chunked,
+            Version::Http10 => Framing::Close,
+        };
+        Framing::choose(self.is_head, head.status, head.content_length, body.length(), otherwise)
+    }
 }
 
 /// What a connection does after a response.
@@ -79,17 +91,12 @@ pub(crate) struct Conn {
     pub(crate) continued: bool,
     /// When the first byte of a body was waited for.
     pub(crate) body_since: u64,
-    /// What the connection is doing, as it is counted.
-    state: ConnectionState,
-    /// Our place among the connections that there may be.
-    _permit: Permit,
-    _inside: Inside,
+    pub(crate) presence: Presence,
 }
 
 impl Conn {
     pub(crate) fn new(server: &'static Server, transport: Transport, client: Client, permit: Permit) -> Self {
         let for_pages = client.origin.pages_only;
-        server.records.accepted(ConnectionState::Reading);
         Self {
             server,
             out: Outflow::new(transport, server.holding),
@@ -106,18 +113,13 @@ impl Conn {
             lent: false,
             continued: false,
             body_since: 0,
-            state: ConnectionState::Reading,
-            _permit: permit,
-            _inside: server.doors.enter(for_pages),
+            presence: Presence::new(server, permit, for_pages),
         }
     }
 
     /// Counts the connection as doing something else from now on.
     pub(crate) fn enter(&mut self, state: ConnectionState) {
-        if state != self.state {
-            self.server.records.moved(self.state, Some(state));
-            self.state = state;
-        }
+        self.presence.enter(state);
     }
 
     /// Keeps what is left of the input.
@@ -169,7 +171,7 @@ impl Conn {
     /// so it has left only when the connection is broken. `--abort-on-disconnect` takes it for gone in either case, since
     /// a client that goes away without a word to come looks no different until something is written to it.
     pub(crate) fn has_left(&self) -> bool {
-        has_left(&self.out.transport, self.server)
+        self.server.has_left(&self.out.transport)
     }
 
     /// Gives up what the handler holds before the response is out.
@@ -189,48 +191,6 @@ impl Conn {
     }
 }
 
-/// See [`Conn::has_left`].
-pub(crate) fn has_left(transport: &Transport, server: &Server) -> bool {
-    match transport.peer() {
-        Peer::There => false,
-        Peer::Silent => server.config.abort_on_disconnect,
-        Peer::Gone => true,
-    }
-}
-
-fn sender<'a>(client: &'a Client, behind: Option<&'a Behind>) -> &'a Client {
-    behind.map_or(client, |behind| &behind.client)
-}
-
-/// A head as handlers see it.
-pub(crate) fn request<'a>(head: &Head<'a>, client: &'a Client, behind: Option<&'a Behind>) -> Request<'a> {
-    let host = behind.and_then(|behind| behind.host.as_deref());
-    Request {
-        method: head.method,
-        target: head.path_and_query,
-        path: head.path,
-        query: head.query,
-        authority: host.unwrap_or(head.authority),
-        host,
-        vouched: behind.is_some(),
-        protocol: match head.version {
-            Version::Http10 => b"HTTP/1.0",
-            Version::Http11 => b"HTTP/1.1",
-        },
-        fields: head.fields(),
-        has_body: head.framing != howdah_http1::Framing::None,
-        length: head.len,
-        redirected: None,
-        client: sender(client, behind),
-    }
-}
-
-impl Drop for Conn {
-    fn drop(&mut self) {
-        self.server.records.moved(self.state, None);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -240,6 +200,7 @@ mod tests {
     use crate::config::Config;
     use crate::sample::client;
     use crate::sample::world::{World, run};
+    use crate::transport::Peer;
     use crate::transport::scripted::Scripted;
 
     fn conn(world: &World, script: &Scripted) -> Conn {

@@ -9,5 +9,6 @@ mod pace;
 mod stock;
 
 pub(crate) use holding::Holding;
-pub(crate) use queue::{Outflow, Woken};
+pub(crate) use pace::Pace;
+pub(crate) use queue::{Outflow, Sent, Woken};
 pub use stock::Stock;

@@ -228,7 +228,7 @@ impl Outflow {
         self.count(bytes);
     }
 
-    /// So many bytes have gone out.
+    /// So many bytes have gone out by another way.
     pub(crate) fn count(&mut self, bytes: usize) {
         self.sent.bytes += bytes as u64;
         if self.sent.first_byte.is_none() {

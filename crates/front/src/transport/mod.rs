@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 pub(crate) mod scripted;
+mod stream;
 mod tls;
 mod socket;
 
@@ -11,6 +12,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
 pub(crate) use socket::{Peer, Socket};
+pub(crate) use stream::Stream;
 pub(crate) use tls::{Tls, Works};
 
 /// See the module.
@@ -20,6 +22,8 @@ pub(crate) enum Transport {
     Plain(Socket),
     /// Those that TLS makes of them.
     Tls(Box<Tls>),
+    /// Those of a stream among others of its connection.
+    Stream(Stream),
     /// For tests: bytes by a script.
     #[cfg(test)]
     Scripted(scripted::Scripted),
@@ -31,6 +35,7 @@ macro_rules! each {
         match $self {
             Self::Plain($inner) => $call,
             Self::Tls($inner) => $call,
+            Self::Stream($inner) => $call,
             #[cfg(test)]
             Self::Scripted($inner) => $call,
         }

@@ -25,6 +25,7 @@ pub(crate) mod cgi;
 mod mounts;
 pub(crate) mod status;
 pub(crate) mod proxies;
+pub(crate) mod http2;
 pub(crate) mod tls;
 pub(crate) mod acme;
 pub(crate) mod listen;

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::instance::Instance;
-use super::{app, cgi, compat, limits, listen, logs, process, proxies, status, tls, workers};
+use super::{app, cgi, compat, http2, limits, listen, logs, process, proxies, status, tls, workers};
 
 /// The options of `howdah serve` (and of `howdah check`), by group.
 #[derive(Debug, Clone, Args)]
@@ -16,6 +16,8 @@ pub(crate) struct Serve {
     pub(crate) listen: listen::Listen,
     #[command(flatten)]
     pub(crate) tls: tls::Tls,
+    #[command(flatten)]
+    pub(crate) http2: http2::Http2,
     #[command(flatten)]
     pub(crate) workers: workers::Workers,
     #[command(flatten)]

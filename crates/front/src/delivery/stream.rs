@@ -13,15 +13,15 @@ use std::task::{Context, Poll};
 use howdah_http1::encode::{LAST_CHUNK, chunk_head};
 use howdah_wire::RESPONSE_BROKEN;
 
+use crate::delivery::framing::Framing;
+use crate::delivery::piece;
 use crate::exchange::{Exchange, More};
-use crate::h1::head::Framing;
-use crate::h1::piece;
-use crate::h1::reply::{Say, put_head};
-use crate::h1::server::Server;
-use crate::h1::state::{Conn, Next, has_left};
 use crate::outflow::{Outflow, Woken};
 use crate::response::{Body, BodyFile};
+use crate::route::Handling;
+use crate::server::Server;
 use crate::slots::Ring;
+use crate::timers::Timer;
 use crate::transport::Transport;
 
 /// Bytes of a file to send before other connections have their turn.
@@ -41,13 +41,26 @@ struct Stream {
     ended: bool,
 }
 
-impl Conn {
-    /// Sends head and body as they come.
-    pub(crate) async fn stream(&mut self, say: &Say, body: Body) -> Next {
-        self.out.put(|out| put_head(out, self.server, &mut self.exchange.account, say));
-        let most = say.framing.most();
-        let mut stream = Stream { framing: say.framing, taken: 0, left: most, ended: false };
-        let lines = say.head.lines.len();
+/// What sends a response: parts of a connection, or of one of its streams.
+#[derive(Debug)]
+pub(crate) struct Delivery<'a> {
+    pub(crate) server: &'static Server,
+    pub(crate) out: &'a mut Outflow,
+    pub(crate) timer: &'a Timer,
+    pub(crate) exchange: &'a mut Exchange,
+    pub(crate) handling: &'a mut Handling,
+    /// What a body of another length than its head has said leads to, for the log.
+    pub(crate) reaction: &'static str,
+    /// The application has the descriptor, too.
+    pub(crate) lent: bool,
+}
+
+impl Delivery<'_> {
+    /// Sends a body behind its head, as it comes; `lines` bytes of the ring are the head's. True when all of it is out, and
+    /// as long as it was said to be.
+    pub(crate) async fn send(&mut self, framing: Framing, lines: usize, body: Body) -> bool {
+        let most = framing.most();
+        let mut stream = Stream { framing, taken: 0, left: most, ended: false };
         let whole = match body {
             Body::Ring(ring, _) => {
                 ring.consume(lines);
@@ -57,7 +70,7 @@ impl Conn {
                 file.ring.consume(lines);
                 let whole = self.stream_file(&mut stream, file).await;
                 if let Some(job) = self.handling.job() {
-                    job.await_report(&self.exchange).await;
+                    job.await_report(self.exchange).await;
                 }
                 whole
             }
@@ -65,11 +78,14 @@ impl Conn {
         };
         // Less may have been sent than was taken.
         self.exchange.account.body = stream.taken.min(most).min(self.out.sent().bytes);
-        if !whole && say.framing == Framing::Close {
-            // An ordinary end would say that this was all (RFC 9112 8).
-            self.out.transport.reset();
+        whole
+    }
+
+    /// Tells the log that the application's Content-Length is not the length of its body.
+    pub(crate) fn tell_wrong_length(&self, framing: Framing, body: u64) {
+        if let Framing::Length(given) = framing {
+            self.server.tell_wrong_length(self.exchange, self.handling, given, body, self.reaction);
         }
-        self.end(whole, say.keep_alive, true)
     }
 
     /// True when all of it is out, and the connection in step.
@@ -77,16 +93,16 @@ impl Conn {
         loop {
             let look = ring.look();
             let broken = look.answer.flags & RESPONSE_BROKEN != 0;
-            stream.take(&mut self.out, ring, look.done && !broken);
-            if stream.write(&mut self.out, ring).is_err() {
+            stream.take(self.out, ring, look.done && !broken);
+            if stream.write(self.out, ring).is_err() {
                 return false;
             }
             if look.done && ring.available() == 0 {
                 let in_step = !broken && self.is_complete(stream);
                 if self.out.holds() {
-                    self.part();
+                    self.handling.part(&mut self.exchange.account);
                 }
-                return self.out.flush(&self.timer).await && in_step;
+                return self.out.flush(self.timer).await && in_step;
             }
             if !self.out.is_held_up() && ring.available() > 0 {
                 // The bound on the output held these back, and nobody would wake us for them.
@@ -127,7 +143,7 @@ impl Conn {
             let whole = self.stream_pieces(stream, file, offset, left).await;
             return whole && !matches!(stream.framing, Framing::Length(length) if length != stream.taken);
         }
-        if !self.out.flush(&self.timer).await {
+        if !self.out.flush(self.timer).await {
             return false;
         }
         while left > 0 {
@@ -145,7 +161,7 @@ impl Conn {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.out.sent_of_file(None);
-                    let woken = self.out.wait(&self.timer, false, |_, _| Poll::Pending).await;
+                    let woken = self.out.wait(self.timer, false, |_, _| Poll::Pending).await;
                     if let Woken::Stalled | Woken::Lost = woken {
                         return false;
                     }
@@ -179,12 +195,12 @@ impl Conn {
             (offset, left) = (offset + read, left - read);
             stream.taken += read;
             self.out.put(|out| out.extend_from_slice(&piece));
-            if !self.out.flush(&self.timer).await {
+            if !self.out.flush(self.timer).await {
                 return false;
             }
             tokio::task::consume_budget().await;
         }
-        self.out.flush(&self.timer).await
+        self.out.flush(self.timer).await
     }
 
     /// Waits for more of the response, or for room at the client's side.
@@ -209,7 +225,7 @@ fn news(exchange: &Exchange, server: &Server, transport: &Transport, context: &C
             Poll::Pending => Poll::Pending,
             Poll::Ready(More::Lost) => Poll::Ready(Woken::Lost),
             Poll::Ready(More::News) => Poll::Ready(Woken::Go),
-            Poll::Ready(More::Look) if has_left(transport, server) => Poll::Ready(Woken::Lost),
+            Poll::Ready(More::Look) if server.has_left(transport) => Poll::Ready(Woken::Lost),
             Poll::Ready(More::Look) => continue,
         };
     }

@@ -9,39 +9,60 @@ use std::time::Duration;
 use howdah_http1::{FieldStore, Limits, RequestDecoder, Version};
 use howdah_wire::RequestReader;
 
+use crate::exchange::Exchange;
 use crate::fault::Fault;
-use crate::h1::state::{Conn, request};
+use crate::proxied::Behind;
+use crate::request::Client;
 use crate::request_record::Body;
 use crate::route::Handling;
+use crate::server::{Server, request};
 
 /// So many for one request of a client: a script may name one that names it.
 const MOST: u32 = 10;
 /// Fields of a body, which a further request has not, and of how the first one has come.
 const OF_BODY: [&[u8]; 4] = [b"HTTP_CONTENT_", b"HTTP_EXPECT", b"HTTP_TRANSFER_ENCODING", b"HTTP_TRAILER"];
 
-impl Conn {
-    /// Has what is at `path` answer the client's request, for the `count`th time.
-    pub(crate) fn redirect(&mut self, path: &[u8], count: u32) -> Result<(), Fault> {
+/// A request that another path is to answer, with what its connection knows of it.
+#[derive(Debug)]
+pub(crate) struct Detour<'a> {
+    pub(crate) server: &'static Server,
+    pub(crate) client: &'a Client,
+    pub(crate) behind: Option<&'a Behind>,
+    pub(crate) exchange: &'a mut Exchange,
+    pub(crate) handling: &'a mut Handling,
+    pub(crate) version: Version,
+    /// SERVER_PROTOCOL.
+    pub(crate) protocol: &'static [u8],
+    pub(crate) is_head: bool,
+    /// The application has taken the connection.
+    pub(crate) lent: bool,
+    /// The how many-th for this request.
+    pub(crate) count: u32,
+}
+
+impl Detour<'_> {
+    /// Has what is at `path` answer the client's request.
+    pub(crate) fn follow(&mut self, path: &[u8]) -> Result<(), Fault> {
         if self.lent {
             return Err(Fault::Redirect);
         }
         let limit = self.handling.job().map_or(Duration::ZERO, |job| job.limit());
         let spent = self.handling.job().map_or(Duration::ZERO, |job| job.spent());
         let original = self.exchange.account.request.take();
-        self.part();
+        self.handling.part(&mut self.exchange.account);
         // What is told of the env is told by who answers.
         (self.exchange.account.report, self.exchange.account.worker) = (None, None);
         let words = self.exchange.account.request.take().unwrap_or_default();
-        let begun = if count > MOST {
-            Err(format!("it was the {count}th in a row"))
+        let begun = if self.count > MOST {
+            Err(format!("it was the {}th in a row", self.count))
         } else {
             self.ask_again(&words, path)
         };
         self.exchange.account.request = original.or(Some(words));
         match begun {
             Ok(begun) => {
-                self.handling = begun?;
-                if let Handling::App(job) = &mut self.handling {
+                *self.handling = begun?;
+                if let Handling::App(job) = &mut *self.handling {
                     job.go_on_with(limit, spent);
                 }
                 Ok(())
@@ -63,19 +84,18 @@ impl Conn {
             .decode(&head, &mut fields)
             .map_err(|reject| format!("a request for it is refused: {reject}"))?;
         let head = decoded.ok_or("it is no path that a request could have")?;
-        let mut request = request(&head, &self.client, self.behind.as_deref());
-        request.redirected = Some(words.path());
+        let mut request = request(&head, self.client, self.behind);
+        (request.protocol, request.redirected) = (self.protocol, Some(words.path()));
         let target = self.server.router.target(&request);
-        Ok(self.server.router.begin(target, &mut self.exchange, &request, Body::Inline(b"")))
+        Ok(self.server.router.begin(target, self.exchange, &request, Body::Inline(b"")))
     }
 
     /// The same request for another path, without a body. A HEAD stays one, so that nobody makes what nobody reads.
     fn head_for(&self, words: RequestReader<'_>, path: &[u8]) -> Vec<u8> {
-        let asked = self.asked;
-        let method: &[u8] = if asked.is_some_and(|asked| asked.is_head) { b"HEAD " } else { b"GET " };
-        let version: &[u8] = match asked.map(|asked| asked.version) {
-            Some(Version::Http11) => b" HTTP/1.1\r\n",
-            _ => b" HTTP/1.0\r\n",
+        let method: &[u8] = if self.is_head { b"HEAD " } else { b"GET " };
+        let version: &[u8] = match self.version {
+            Version::Http11 => b" HTTP/1.1\r\n",
+            Version::Http10 => b" HTTP/1.0\r\n",
         };
         let mut head = [method, path, version].concat();
         for (name, value) in words.variables() {

@@ -1,0 +1,291 @@
+//! One connection that speaks HTTP/2, from its preface to its end.
+//!
+//! Its task lets the `h2` crate read and write, gives each stream a task of its own, and sees to what concerns all of them:
+//! how long the connection may rest, how quickly its client takes what is sent, and when it has to leave. It leaves in two
+//! steps (RFC 9113 6.8): it is told not to begin anything, and once that is known to have arrived, what had been begun last.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::server::{Builder, Connection, Handshake, SendResponse};
+use h2::{Reason, RecvStream};
+use howdah_metrics::{ConnectionState, Failure};
+
+use crate::h2::budget::{Budget, is_in_vain};
+use crate::h2::link::{Link, Open};
+use crate::h2::stream;
+use crate::h2::wire::{Io, Wire};
+use crate::linger::linger;
+use crate::outflow::Pace;
+use crate::request::Client;
+use crate::server::{Presence, Server};
+use crate::timers::{Rest, Timer};
+use crate::transport::Transport;
+
+/// How long a client without a stream has for its part of the end.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of a response that wait for the socket, beyond which its stream waits.
+const SEND_BUFFER: usize = 64 << 10;
+/// The window of a connection, as so many of a stream's.
+const WINDOWS: u32 = 4;
+/// Streams that the client has broken off and of which nobody has heard yet.
+const PENDING_RESETS: usize = 64;
+/// Streams that are remembered after we have reset them, and errors of the client's after which it has to go.
+const RESETS: usize = 64;
+const ERRORS: usize = 256;
+
+/// A client that speaks HTTP/2.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) server: &'static Server,
+    pub(crate) transport: Transport,
+    pub(crate) client: Client,
+    pub(crate) timer: Timer,
+    pub(crate) presence: Presence,
+    /// What was received already.
+    pub(crate) early: Vec<u8>,
+}
+
+type Request = (http::Request<RecvStream>, SendResponse<Bytes>);
+
+/// What a connection is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// No stream has begun yet.
+    New,
+    /// There are streams, or what they have said is still on its way.
+    Busy,
+    /// Kept for further streams.
+    Kept,
+    /// It has been told to leave, and has nothing left to do.
+    Leaving,
+}
+
+/// See the module.
+#[derive(Debug)]
+struct Conn {
+    link: Rc<Link>,
+    timer: Timer,
+    presence: Presence,
+    mode: Mode,
+    /// How the client takes what all of its streams are sent.
+    pace: Pace,
+    budget: Budget,
+    /// When to look at that, in monotonic nanoseconds; 0 for never.
+    due: u64,
+    /// It has to leave, and has been told so.
+    leaves: bool,
+    told: bool,
+    /// It has been told that it only makes work.
+    scolded: bool,
+    /// Cut off: nothing that is left will arrive.
+    cut: bool,
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn serve(arrival: Arrival) {
+    let Arrival { server, transport, client, timer, presence, early } = arrival;
+    let link = Rc::new(Link::new(server, client, Wire::new(server, transport, early)));
+    timer.set(Rest::New, server.clock.after(server.config.header_timeout));
+    let mut conn = Conn {
+        timer,
+        presence,
+        mode: Mode::New,
+        pace: Pace::default(),
+        budget: Budget::new(server.clock.now()),
+        due: 0,
+        leaves: false,
+        told: false,
+        scolded: false,
+        cut: false,
+        link,
+    };
+    conn.drive().await;
+    if !conn.cut && !conn.link.wire.ended.get() {
+        conn.presence.enter(ConnectionState::Closing);
+        let mut transport = conn.link.wire.take();
+        linger(server, &mut transport, &conn.timer).await;
+    }
+}
+
+impl Conn {
+    async fn drive(&mut self) {
+        let io = Io(Rc::clone(&self.link.wire));
+        let mut handshake = pin!(builder(self.link.server).handshake::<_, Bytes>(io));
+        let begun = poll_fn(|context| self.poll_handshake(handshake.as_mut(), context)).await;
+        let Some(mut connection) = begun else { return };
+        while let Some((request, respond)) = poll_fn(|context| self.poll_next(&mut connection, context)).await
+        {
+            tokio::task::spawn_local(stream::serve(Open::new(&self.link), request, respond));
+        }
+    }
+
+    fn poll_handshake(
+        &mut self,
+        handshake: Pin<&mut Handshake<Io>>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Connection<Io, Bytes>>> {
+        if self.timer.poll_expired(context) || self.timer.is_unwanted() {
+            return Poll::Ready(None);
+        }
+        let begun = ready!(handshake.poll(context));
+        Poll::Ready(begun.map_err(|error| self.tell(&error)).ok())
+    }
+
+    /// The next request; none at the connection's end.
+    fn poll_next(
+        &mut self,
+        connection: &mut Connection<Io, Bytes>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Request>> {
+        self.link.listen(context);
+        if self.timer.poll_expired(context) && self.is_late() {
+            return Poll::Ready(None);
+        }
+        if self.timer.is_unwanted() && self.timer.rest() != Rest::No {
+            // Within this turn, as far as the kernel takes it.
+            connection.abrupt_shutdown(Reason::NO_ERROR);
+            let _ = connection.poll_accept(context);
+            self.cut = true;
+            return Poll::Ready(None);
+        }
+        self.see_to_the_end(connection);
+        let accepted = connection.poll_accept(context);
+        self.settle();
+        match ready!(accepted) {
+            Some(Ok(request)) => Poll::Ready(Some(request)),
+            Some(Err(error)) => {
+                self.tell(&error);
+                Poll::Ready(None)
+            }
+            None => Poll::Ready(None),
+        }
+    }
+
+    /// A deadline has passed: whether that is the end.
+    fn is_late(&mut self) -> bool {
+        match self.mode {
+            Mode::Leaving => true,
+            Mode::Busy => self.is_stalled(),
+            Mode::New | Mode::Kept => {
+                self.leaves = true;
+                false
+            }
+        }
+    }
+
+    /// Whether the client takes too little of what all its streams have for it.
+    fn is_stalled(&mut self) -> bool {
+        let Link { server, wire, .. } = &*self.link;
+        let (arrived, all) = wire.arrived();
+        let keeps_up = self.pace.look(server.clock.now(), arrived, all, server.holding.terms());
+        self.due = 0;
+        if !keeps_up {
+            wire.reset();
+            self.cut = true;
+        }
+        !keeps_up
+    }
+
+    /// Tells a client that has to leave, and one that has to leave at once.
+    fn see_to_the_end(&mut self, connection: &mut Connection<Io, Bytes>) {
+        self.leaves |= self.has_to_leave();
+        if self.leaves && !std::mem::replace(&mut self.told, true) {
+            connection.graceful_shutdown();
+        }
+        if !self.scolded && self.makes_only_work() {
+            self.scolded = true;
+            tracing::debug!(peer = &*self.link.client.address, "cut off a client that only makes work");
+            self.link.server.records.failure(Failure::BadRequest);
+            connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+        }
+    }
+
+    fn has_to_leave(&self) -> bool {
+        let Link { server, served, .. } = &*self.link;
+        let (config, served) = (&server.config, served.get());
+        let most = if config.keepalive { config.keepalive_requests } else { 1 };
+        let makes_room = !server.doors.keeps_connections() && served > 0 && self.link.open() == 0;
+        server.doors.is_draining() || makes_room || most != 0 && served >= most
+    }
+
+    fn makes_only_work(&mut self) -> bool {
+        let Link { server, wire, served, abandoned, earned, .. } = &*self.link;
+        let allowed = self.budget.allows(server.clock.now(), wire.received.get(), earned.get());
+        !allowed || is_in_vain(served.get(), abandoned.get())
+    }
+
+    /// What the connection is about from now on, and until when.
+    fn settle(&mut self) {
+        let blocked = self.link.wire.blocked.get();
+        let mode = match (blocked || self.link.open() > 0, self.leaves, self.link.served.get()) {
+            (true, ..) => Mode::Busy,
+            (false, true, _) => Mode::Leaving,
+            (false, false, 0) => Mode::New,
+            (false, false, _) => Mode::Kept,
+        };
+        if mode != self.mode {
+            self.enter(mode);
+        }
+        if mode == Mode::Busy {
+            self.keep_pace(blocked);
+        }
+    }
+
+    fn enter(&mut self, mode: Mode) {
+        let Server { clock, config, .. } = self.link.server;
+        let (state, rest, patience) = match mode {
+            Mode::New => (ConnectionState::Reading, Rest::New, config.header_timeout),
+            Mode::Busy => (ConnectionState::Running, Rest::No, Duration::ZERO),
+            Mode::Kept => (ConnectionState::Idle, Rest::Kept, config.keepalive_timeout),
+            Mode::Leaving => (ConnectionState::Closing, Rest::No, PATIENCE),
+        };
+        self.presence.enter(state);
+        self.timer.set(rest, clock.after(patience));
+        (self.mode, self.due) = (mode, 0);
+    }
+
+    /// A client that the socket waits for has so long to take something.
+    fn keep_pace(&mut self, blocked: bool) {
+        let Server { clock, holding, .. } = self.link.server;
+        let due = if blocked { self.pace.wait(clock.now(), holding.terms()) } else { 0 };
+        if !blocked {
+            self.pace.rest();
+        }
+        if due != self.due {
+            self.timer.set(Rest::No, due);
+            self.due = due;
+        }
+    }
+
+    /// Tells the log why a connection has broken.
+    fn tell(&self, error: &h2::Error) {
+        let Link { server, client, .. } = &*self.link;
+        if error.is_io() {
+            return tracing::debug!(peer = &*client.address, "HTTP/2: {error}");
+        }
+        server.records.failure(Failure::BadRequest);
+        tracing::debug!(peer = &*client.address, "refused a connection of HTTP/2: {error}");
+    }
+}
+
+fn builder(server: &Server) -> Builder {
+    let config = &server.config;
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(config.http2_streams)
+        .initial_window_size(config.http2_window)
+        .initial_connection_window_size(
+            config.http2_window.saturating_mul(WINDOWS).min(i32::MAX.cast_unsigned()),
+        )
+        .max_header_list_size(u32::try_from(config.limits.head).unwrap_or(u32::MAX))
+        .max_send_buffer_size(SEND_BUFFER)
+        .max_pending_accept_reset_streams(PENDING_RESETS)
+        .max_concurrent_reset_streams(RESETS)
+        .max_local_error_reset_streams(Some(ERRORS));
+    builder
+}

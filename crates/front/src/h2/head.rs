@@ -1,0 +1,153 @@
+//! The head of a response, as fields: what the application has said, less what is about a connection of HTTP/1, and what we
+//! say by ourselves.
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SERVER, STRICT_TRANSPORT_SECURITY,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use http::{Response, StatusCode};
+
+use crate::clock::Clock;
+use crate::delivery::Framing;
+use crate::response::Head;
+
+/// Bytes that a field costs beside its words (RFC 9113 6.5.2 counts more).
+const FIELD: usize = 4;
+
+/// What is to be said besides the lines of the application.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Saying<'a> {
+    pub(crate) framing: Framing,
+    /// Whether to send the Server field.
+    pub(crate) server: bool,
+    /// X-Request-Id; empty for none.
+    pub(crate) id: &'a [u8],
+    /// Seconds in Strict-Transport-Security; none for no such field.
+    pub(crate) hsts: Option<u64>,
+}
+
+/// The head; none when what the application has said is none.
+pub(crate) fn build(head: &Head, clock: &Clock, saying: Saying<'_>) -> Option<Response<()>> {
+    let mut fields = HeaderMap::with_capacity(16);
+    if !head.has.date {
+        let mut date = Vec::with_capacity(32);
+        clock.put_date(&mut date);
+        fields.append(DATE, HeaderValue::from_maybe_shared(date).ok()?);
+    }
+    if !head.has.server && saying.server {
+        fields.append(SERVER, HeaderValue::from_static("Howdah"));
+    }
+    if !head.has.request_id && !saying.id.is_empty() {
+        fields.append("x-request-id", HeaderValue::from_bytes(saying.id).ok()?);
+    }
+    // A worker may write over it: what is judged and what is sent must be one copy.
+    let lines = head.lines.clone().into_owned();
+    put_lines(&mut fields, &lines)?;
+    if let Some(seconds) = saying.hsts {
+        let value = HeaderValue::try_from(format!("max-age={seconds}")).ok()?;
+        fields.entry(STRICT_TRANSPORT_SECURITY).or_insert(value);
+    }
+    if let Framing::Length(length) | Framing::Empty(Some(length)) = saying.framing {
+        fields.insert(CONTENT_LENGTH, length.into());
+    }
+    response(head.status, fields)
+}
+
+/// An interim one.
+pub(crate) fn interim(status: u16, lines: &[u8]) -> Option<Response<()>> {
+    let mut fields = HeaderMap::new();
+    put_lines(&mut fields, lines)?;
+    response(status, fields)
+}
+
+/// The one that a client with a body may wait for.
+pub(crate) fn say_continue() -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::CONTINUE;
+    response
+}
+
+fn response(status: u16, fields: HeaderMap) -> Option<Response<()>> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::from_u16(status).ok()?;
+    *response.headers_mut() = fields;
+    Some(response)
+}
+
+fn put_lines(fields: &mut HeaderMap, lines: &[u8]) -> Option<()> {
+    for line in lines.split(|&byte| byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        let name = HeaderName::from_bytes(&line[..colon]).ok()?;
+        if !is_of_connection(&name) {
+            let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).ok()?;
+            fields.try_append(name, value).ok()?;
+        }
+    }
+    Some(())
+}
+
+/// Fields that HTTP/2 must not have (RFC 9113 8.2.2).
+fn is_of_connection(name: &HeaderName) -> bool {
+    [CONNECTION, TRANSFER_ENCODING, UPGRADE].contains(name)
+        || ["keep-alive", "proxy-connection"].contains(&name.as_str())
+}
+
+/// The lines of a head, for logs, and the bytes that it would take without compression.
+pub(crate) fn lines(fields: &HeaderMap) -> Vec<u8> {
+    fields
+        .iter()
+        .flat_map(|(name, value)| [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat())
+        .collect()
+}
+
+/// The bytes that a head would take without compression.
+pub(crate) fn size(response: &Response<()>) -> usize {
+    let field = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + FIELD;
+    9 + response.headers().iter().map(field).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::response::Has;
+
+    fn shown(lines: &'static str, framing: Framing, hsts: Option<u64>) -> Option<String> {
+        let head = Head {
+            status: 200,
+            lines: lines.as_bytes().into(),
+            content_length: None,
+            has: Has { date: true, ..Has::default() },
+            close: false,
+        };
+        let saying = Saying { framing, server: true, id: b"me", hsts };
+        let response = build(&head, &Clock::new(), saying)?;
+        let text = String::from_utf8(super::lines(response.headers())).unwrap();
+        Some(text.replace("\r\n", "|"))
+    }
+
+    #[test]
+    fn a_head_has_what_the_application_says_less_what_is_about_a_connection() {
+        let ours = "server: Howdah|x-request-id: me|";
+        for (lines, framing, hsts, expected) in [
+            ("A: b\r\n", Framing::Close, None, "a: b|"),
+            ("A: b\r\nA:  c \r\n", Framing::Length(2), None, "a: b|a: c|content-length: 2|"),
+            ("Connection: close\r\nKeep-Alive: 1\r\nUpgrade: x\r\nB: c\r\n", Framing::Close, None, "b: c|"),
+            ("Transfer-Encoding: chunked\r\n", Framing::Empty(Some(3)), None, "content-length: 3|"),
+            ("", Framing::Close, Some(60), "strict-transport-security: max-age=60|"),
+            ("Strict-Transport-Security: x\r\n", Framing::Close, Some(60), "strict-transport-security: x|"),
+        ] {
+            assert_eq!(shown(lines, framing, hsts), Some(format!("{ours}{expected}")), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn lines_that_are_no_fields_are_no_head() {
+        for lines in ["no colon\r\n", "a b: c\r\n", ": x\r\n", "a: \x01\r\n"] {
+            assert_eq!(shown(lines, Framing::Close, None), None, "{lines:?}");
+        }
+    }
+}

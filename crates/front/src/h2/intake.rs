@@ -1,0 +1,184 @@
+//! The way in of a stream: fields become a request that is checked and complete, or a reason to refuse it.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use howdah_accesslog::Source;
+use howdah_http1::{BODY_SIZE, FieldStore, Framing, Head, RequestDecoder};
+use howdah_http2::{Malformed, Pseudo, translate};
+use howdah_metrics::Method;
+
+use crate::fault::Fault;
+use crate::h2::head;
+use crate::h2::state::{PROTOCOL, Refusal, Stream};
+use crate::proxied::Behind;
+use crate::request::{Client, Request};
+use crate::request_record::Body;
+use crate::route::Target;
+use crate::server::request;
+use crate::timers::Rest;
+use crate::upload::Upload;
+
+/// What a client may send beside a body, as so many bytes for each of it: frames, and windows for what it is sent.
+const BODY_EARNS: u64 = 2;
+
+impl Stream {
+    /// Reads until a handler has the request. False when the client is gone before.
+    pub(crate) async fn intake(&mut self, request: http::Request<RecvStream>) -> Result<bool, Refusal> {
+        self.exchange.account.begin = self.server.clock.now();
+        let (parts, mut incoming) = request.into_parts();
+        let mut words = Vec::with_capacity(512);
+        if let Err(malformed) = put_words(&parts, &mut words) {
+            tracing::debug!(peer = &*self.link.client.address, "refused a request: {malformed}");
+            return Err(Refusal::Malformed);
+        }
+        drop(parts);
+        self.exchange.account.received = words.len() as u64;
+        let Some(mut upload) = self.look(&words, !incoming.is_end_stream())? else { return Ok(true) };
+        let complete = self.collect(&mut incoming, &mut upload).await;
+        if !complete.inspect_err(|_| self.keep_words(&words))? {
+            return Ok(false);
+        }
+        self.begin_complete(&words, upload)?;
+        Ok(true)
+    }
+
+    /// Gives a request without a body to its handler; for one with a body, gives where that will be.
+    fn look(&mut self, words: &[u8], has_body: bool) -> Result<Option<Upload>, Fault> {
+        let server = self.server;
+        let fields = &mut server.scratch.borrow_mut().fields;
+        let head = self.decode(words, fields)?;
+        self.is_head = head.method == b"HEAD";
+        self.behind = Behind::look(&head.fields(), &self.link.client, &server.config);
+        let request = request_of(&head, &self.link.client, self.behind.as_deref(), has_body);
+        let target = server.router.target(&request);
+        if let (Target::App(pool), true) = (target, has_body) {
+            if expects(&request) {
+                self.carrier.say_interim(head::say_continue());
+            }
+            let length = if let Framing::Length(length) = head.framing { Some(length) } else { None };
+            return Ok(Some(Upload::new(pool, length)));
+        }
+        // A body for a page of our own is not read.
+        self.begin(target, &head, has_body, Body::Inline(b"")).map(|()| None)
+    }
+
+    fn begin_complete(&mut self, words: &[u8], mut upload: Upload) -> Result<(), Fault> {
+        let server = self.server;
+        let fields = &mut server.scratch.borrow_mut().fields;
+        let head = self.decode(words, fields)?;
+        self.begin(Target::App(upload.pool), &head, true, upload.body())
+    }
+
+    /// Gives a complete request to its handler. No deadline is its client's any more.
+    fn begin(
+        &mut self,
+        target: Target,
+        head: &Head<'_>,
+        has_body: bool,
+        body: Body<'_>,
+    ) -> Result<(), Fault> {
+        self.timer.stop();
+        self.exchange.account.method = Some(Method::of(head.method));
+        let request = request_of(head, &self.link.client, self.behind.as_deref(), has_body);
+        self.handling = self.server.router.begin(target, &mut self.exchange, &request, body)?;
+        Ok(())
+    }
+
+    /// Takes a body as it comes. False when the client is gone before its end.
+    async fn collect(&mut self, incoming: &mut RecvStream, upload: &mut Upload) -> Result<bool, Fault> {
+        let (server, since) = (self.server, self.server.clock.now());
+        loop {
+            self.timer.set(Rest::No, server.body_deadline(since, upload.received));
+            let piece = match poll_fn(|context| self.poll_piece(incoming, context)).await? {
+                Some(Ok(piece)) => piece,
+                Some(Err(_)) => return Ok(false),
+                None => break,
+            };
+            let length = piece.len();
+            if upload.received + length as u64 > server.config.limits.body {
+                return Err(BODY_SIZE.into());
+            }
+            upload.append(&piece)?;
+            self.exchange.account.received += length as u64;
+            self.link.earn(BODY_EARNS * length as u64);
+            // The client may send as much again.
+            let _ = incoming.flow_control().release_capacity(length);
+        }
+        if server.records.wants(Source::RequestTrailer)
+            && let Ok(Some(trailers)) = incoming.trailers().await
+        {
+            let lines = head::lines(&trailers);
+            self.exchange.account.keep_fields(Source::RequestTrailer, &lines, server.records.wanted());
+        }
+        Ok(true)
+    }
+
+    fn poll_piece(
+        &self,
+        incoming: &mut RecvStream,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Result<Bytes, h2::Error>>, Fault>> {
+        if self.timer.poll_expired(context) {
+            return Poll::Ready(Err(Fault::Timeout("the request body")));
+        }
+        Poll::Ready(Ok(ready!(incoming.poll_data(context))))
+    }
+
+    fn decode<'b>(&mut self, words: &'b [u8], fields: &'b mut FieldStore) -> Result<Head<'b>, Fault> {
+        let decoded = RequestDecoder::new(&self.server.config.limits).decode(words, fields);
+        let account = &mut self.exchange.account;
+        let wanted = self.server.records.wanted();
+        decoded.inspect_err(|_| account.unreadable(&line(words), wanted))?.ok_or(Fault::TooLarge)
+    }
+
+    /// Keeps the words of a request that is refused before its end, unless they are kept already.
+    fn keep_words(&mut self, words: &[u8]) {
+        if self.exchange.account.request.is_some() {
+            return;
+        }
+        let mut fields = FieldStore::new();
+        if let Ok(head) = self.decode(words, &mut fields) {
+            self.exchange.account.method = Some(Method::of(head.method));
+            let request = request_of(&head, &self.link.client, self.behind.as_deref(), true);
+            self.server.router.set_aside(&mut self.exchange.account, &request);
+        }
+    }
+}
+
+fn request_of<'a>(
+    head: &Head<'a>,
+    client: &'a Client,
+    behind: Option<&'a Behind>,
+    has_body: bool,
+) -> Request<'a> {
+    let request = request(head, client, behind);
+    Request { protocol: PROTOCOL, has_body: has_body || request.has_body, ..request }
+}
+
+/// Whether the client waits for 100 (Continue): the codec knows no body without a length.
+fn expects(request: &Request<'_>) -> bool {
+    request.field(b"expect").is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"))
+}
+
+/// The head in the words of HTTP/1.
+fn put_words(parts: &http::request::Parts, words: &mut Vec<u8>) -> Result<(), Malformed> {
+    let uri = &parts.uri;
+    let pseudo = Pseudo {
+        method: parts.method.as_str().as_bytes(),
+        scheme: uri.scheme_str().map(str::as_bytes),
+        authority: uri.authority().map(|authority| authority.as_str().as_bytes()),
+        path: uri.path_and_query().map(|path| path.as_str().as_bytes()),
+    };
+    let fields = parts.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    translate(&pseudo, fields, words)
+}
+
+/// The first line of what could not be read, as the log has it.
+fn line(words: &[u8]) -> Vec<u8> {
+    let line = words.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let target = line.strip_suffix(b"HTTP/1.1").unwrap_or(line);
+    [target, PROTOCOL].concat()
+}

@@ -1,0 +1,88 @@
+//! What a connection and its streams know of each other.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use crate::h2::wire::Wire;
+use crate::request::Client;
+use crate::server::Server;
+
+/// Bytes that a client may send for each request, beside its body: as large a head as there may be.
+const REQUEST_EARNS: u64 = 64 << 10;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) server: &'static Server,
+    pub(crate) client: Client,
+    pub(crate) wire: Rc<Wire>,
+    /// Streams that have begun.
+    pub(crate) served: Cell<u64>,
+    /// Streams whose client has broken them off.
+    pub(crate) abandoned: Cell<u64>,
+    /// Those that are under way.
+    open: Cell<usize>,
+    /// Bytes that the client may send, in all, by what it has asked for and taken.
+    pub(crate) earned: Rc<Cell<u64>>,
+    /// The connection's task.
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Link {
+    pub(crate) fn new(server: &'static Server, client: Client, wire: Wire) -> Self {
+        Self {
+            server,
+            client,
+            wire: Rc::new(wire),
+            served: Cell::new(0),
+            abandoned: Cell::new(0),
+            open: Cell::new(0),
+            earned: Rc::default(),
+            waker: RefCell::default(),
+        }
+    }
+
+    /// Streams under way.
+    pub(crate) fn open(&self) -> usize {
+        self.open.get()
+    }
+
+    /// Has the task of this context woken when a stream is over.
+    pub(crate) fn listen(&self, context: &Context<'_>) {
+        match &mut *self.waker.borrow_mut() {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+    }
+
+    /// A client has earned so much.
+    pub(crate) fn earn(&self, bytes: u64) {
+        self.earned.set(self.earned.get() + bytes);
+    }
+}
+
+/// A stream is under way as long as the value lives.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) link: Rc<Link>,
+    /// Streams before it.
+    pub(crate) served: u64,
+}
+
+impl Open {
+    pub(crate) fn new(link: &Rc<Link>) -> Self {
+        let served = link.served.get();
+        link.served.set(served + 1);
+        link.open.set(link.open.get() + 1);
+        link.earn(REQUEST_EARNS);
+        Self { link: Rc::clone(link), served }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.link.open.set(self.link.open.get() - 1);
+        self.link.waker.borrow().iter().for_each(Waker::wake_by_ref);
+    }
+}

@@ -1,0 +1,159 @@
+//! The response of a stream: waits for it, and sends it as the client's windows let it.
+
+use std::future::poll_fn;
+
+use howdah_accesslog::Source;
+use howdah_http1::Version;
+
+use crate::delivery::{Delivery, Framing};
+use crate::fault::Fault;
+use crate::h2::head::{self, Saying};
+use crate::h2::state::{Next, PROTOCOL, Stream};
+use crate::redirect::Detour;
+use crate::response::{Body, Event, Head, Response};
+use crate::server::sender;
+
+impl Stream {
+    /// Waits for the response and sends it.
+    pub(crate) async fn answer(&mut self) -> Next {
+        let mut redirects = 0;
+        loop {
+            match poll_fn(|context| self.handling.poll(&self.exchange, context)).await {
+                Event::Response(response) => return self.respond(response).await,
+                Event::Redirect(path) => {
+                    redirects += 1;
+                    if let Err(fault) = self.detour(redirects).follow(&path) {
+                        return self.give_up(fault).await;
+                    }
+                }
+                Event::Detached => return Next::Cut,
+                Event::Fault(fault) => return self.give_up(fault).await,
+                Event::Interim { status, lines } => self.say_interim(status, &lines),
+                // There is no descriptor that would carry this stream alone.
+                Event::Takeover => self.handling.job().into_iter().for_each(|job| job.lend(None)),
+                Event::Look => {
+                    if let Some(worker) = self.handling.job().and_then(|job| job.report_overdue()) {
+                        return self.time_out(worker).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Refuses a request that no handler has.
+    pub(crate) async fn refuse(&mut self, fault: Fault) -> Next {
+        fault.log(&sender(&self.link.client, self.behind.as_deref()).address);
+        self.give_up(fault).await
+    }
+
+    /// Answers by ourselves: there is no answer, and will be none.
+    async fn give_up(&mut self, fault: Fault) -> Next {
+        self.server.records.failure(fault.terms().counts_as);
+        self.respond(Response::refusal(fault)).await
+    }
+
+    /// Answers 504 while the worker is being replaced. The slot stays with the worker until it is dead.
+    async fn time_out(&mut self, worker: u16) -> Next {
+        self.server.tell_overdue(&self.exchange, &self.handling, worker, "answered 504");
+        self.exchange.account.worker = Some(worker);
+        self.handling.part(&mut self.exchange.account);
+        self.give_up(Fault::Overdue).await
+    }
+
+    fn say_interim(&self, status: u16, lines: &[u8]) {
+        let said = head::interim(status, lines).is_some_and(|head| self.carrier.say_interim(head));
+        if let Some(job) = self.handling.job() {
+            job.interim_sent(said);
+        }
+    }
+
+    /// Sends a response, or what there is of it.
+    async fn respond(&mut self, response: Response) -> Next {
+        let Response { head, body } = response;
+        let framing =
+            Framing::choose(self.is_head, head.status, head.content_length, body.length(), Framing::Close);
+        self.exchange.answer();
+        self.exchange.account.status = head.status;
+        self.exchange.account.worker =
+            self.handling.job().and_then(|job| job.worker()).or(self.exchange.account.worker);
+        let ends = matches!(framing, Framing::Empty(_)) || body.length() == Some(0) && framing.most() == 0;
+        if !self.say_head(&head, framing, ends) {
+            return Next::Cut;
+        }
+        let whole = match body {
+            Body::Bytes(bytes) => self.send_whole(framing, (&bytes, &[]), ends).await,
+            Body::Ring(ring, Some(length)) => {
+                let body = ring.bytes(head.lines.len(), length as usize);
+                self.send_whole(framing, body, ends).await
+            }
+            body => {
+                let whole = self.delivery().send(framing, head.lines.len(), body).await;
+                whole && (ends || self.carrier.say_end().is_ok())
+            }
+        };
+        if whole { Next::Done } else { Next::Cut }
+    }
+
+    /// False when what the worker has written is no head, or the client is gone.
+    fn say_head(&mut self, head: &Head, framing: Framing, ends: bool) -> bool {
+        let server = self.server;
+        let saying = Saying {
+            framing,
+            server: server.config.server_header,
+            id: self.exchange.account.id.bytes(),
+            hsts: server.config.hsts.filter(|_| self.link.client.tls.is_some()),
+        };
+        let Some(message) = head::build(head, server.clock, saying) else { return false };
+        if server.records.wants(Source::ResponseHeader) {
+            let lines = head::lines(message.headers());
+            self.exchange.account.keep_fields(Source::ResponseHeader, &lines, server.records.wanted());
+        }
+        self.out.count(head::size(&message));
+        self.carrier.say_head(message, ends).is_ok()
+    }
+
+    /// Sends a body that is whole. False when it is not as long as it was said to be, or the client is gone.
+    async fn send_whole(&mut self, framing: Framing, body: (&[u8], &[u8]), ended: bool) -> bool {
+        let all = (body.0.len() + body.1.len()) as u64;
+        let length = all.min(framing.most()) as usize;
+        let first = &body.0[..length.min(body.0.len())];
+        let second = &body.1[..length - first.len()];
+        self.exchange.account.body = length as u64;
+        if ended {
+            return true;
+        }
+        let whole = !matches!(framing, Framing::Length(given) if given != all);
+        if !whole {
+            self.delivery().tell_wrong_length(framing, all);
+        } else if self.carrier.say_all(first, second).unwrap_or(false) {
+            self.out.count(length);
+            return true;
+        }
+        let sent = self.out.write_all(&[first, second, &[]]);
+        if self.out.holds() {
+            self.handling.part(&mut self.exchange.account);
+        }
+        sent.is_ok() && self.out.flush(&self.timer).await && whole && self.carrier.say_end().is_ok()
+    }
+
+    fn delivery(&mut self) -> Delivery<'_> {
+        let Self { server, out, timer, exchange, handling, .. } = self;
+        Delivery { server, out, timer, exchange, handling, reaction: "reset the stream", lent: false }
+    }
+
+    fn detour(&mut self, count: u32) -> Detour<'_> {
+        let Self { server, link, behind, exchange, handling, is_head, .. } = self;
+        Detour {
+            server,
+            client: &link.client,
+            behind: behind.as_deref(),
+            exchange,
+            handling,
+            version: Version::Http11,
+            protocol: PROTOCOL,
+            is_head: *is_head,
+            lent: false,
+            count,
+        }
+    }
+}

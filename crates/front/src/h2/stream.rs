@@ -1,0 +1,65 @@
+//! One stream: a request and its response, in a task of their own, which ends at once when the client breaks it off.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use howdah_accesslog::ConnectionState as Outcome;
+use howdah_metrics::Failure;
+
+use crate::h2::link::Open;
+use crate::h2::state::{Next, Refusal, Stream};
+use crate::server::End;
+
+/// Serves a stream to its end.
+pub(crate) async fn serve(open: Open, request: http::Request<RecvStream>, respond: SendResponse<Bytes>) {
+    let mut stream = Stream::new(&open, respond);
+    let carrier = stream.carrier.clone();
+    let next = {
+        let mut work = pin!(stream.work(request));
+        poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Ready(next) => Poll::Ready(Some(next)),
+            Poll::Pending => carrier.poll_gone(context).map(|()| None),
+        })
+        .await
+    };
+    if next.is_none() {
+        open.link.abandoned.set(open.link.abandoned.get() + 1);
+    }
+    stream.finish(next.unwrap_or(Next::Cut));
+}
+
+impl Stream {
+    async fn work(&mut self, request: http::Request<RecvStream>) -> Next {
+        match self.intake(request).await {
+            Ok(true) => self.answer().await,
+            Ok(false) => Next::Cut,
+            Err(Refusal::Malformed) => Next::Malformed,
+            Err(Refusal::Fault(fault)) => self.refuse(fault).await,
+        }
+    }
+
+    fn finish(&mut self, next: Next) {
+        match next {
+            Next::Done => {}
+            Next::Cut => self.carrier.break_off(Reason::INTERNAL_ERROR),
+            Next::Malformed => {
+                self.carrier.break_off(Reason::PROTOCOL_ERROR);
+                return self.server.records.failure(Failure::BadRequest);
+            }
+        }
+        let (exchange, handling) = (std::mem::take(&mut self.exchange), std::mem::take(&mut self.handling));
+        let end = End {
+            client: &self.link.client,
+            behind: self.behind.as_deref(),
+            served: self.served,
+            outcome: if next == Next::Done { Outcome::KeepAlive } else { Outcome::Aborted },
+            sent: self.out.sent(),
+            lent: false,
+        };
+        self.server.finish(exchange, handling, &end);
+    }
+}

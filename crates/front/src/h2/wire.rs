@@ -1,0 +1,164 @@
+//! A connection's transport as the `h2` crate wants it.
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::server::Server;
+use crate::transport::{Socket, Transport};
+
+/// What came with a read that asked for less is kept in a buffer of at most this size between reads.
+const KEEP_CAPACITY: usize = 4 * 1024;
+
+/// What both the `h2` crate and the connection's task look at.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    server: &'static Server,
+    transport: RefCell<Transport>,
+    /// Received, and not taken yet from there on.
+    early: RefCell<(Vec<u8>, usize)>,
+    /// Bytes received and sent.
+    pub(crate) received: Cell<u64>,
+    pub(crate) sent: Cell<u64>,
+    /// The client takes no more now.
+    pub(crate) blocked: Cell<bool>,
+    /// The client has ended its side, or is gone.
+    pub(crate) ended: Cell<bool>,
+}
+
+impl Wire {
+    /// `early` was received already.
+    pub(crate) fn new(server: &'static Server, transport: Transport, early: Vec<u8>) -> Self {
+        let received = Cell::new(early.len() as u64);
+        Self {
+            server,
+            transport: RefCell::new(transport),
+            early: RefCell::new((early, 0)),
+            received,
+            sent: Cell::new(0),
+            blocked: Cell::new(false),
+            ended: Cell::new(false),
+        }
+    }
+
+    /// How many bytes have arrived at the client, and whether none are on their way.
+    pub(crate) fn arrived(&self) -> (i64, bool) {
+        let on_its_way = self.transport.borrow().outstanding() + u64::from(self.blocked.get());
+        (self.sent.get().cast_signed().saturating_sub_unsigned(on_its_way), on_its_way == 0)
+    }
+
+    /// What the client has not taken is forgotten.
+    pub(crate) fn reset(&self) {
+        self.transport.borrow().reset();
+    }
+
+    /// The transport, of which nobody else wants anything any more.
+    pub(crate) fn take(&self) -> Transport {
+        self.transport.replace(Transport::Plain(Socket::Gone))
+    }
+
+    fn poll_receive(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.take_early(buffer) {
+            return Poll::Ready(Ok(()));
+        }
+        // A smaller buffer might not hold a record of TLS.
+        let input = &mut self.server.scratch.borrow_mut().input;
+        let read = ready!(self.transport.borrow_mut().poll_read(context, input));
+        let length = *read.as_ref().unwrap_or(&0);
+        if length == 0 {
+            self.ended.set(true);
+        }
+        read?;
+        self.received.set(self.received.get() + length as u64);
+        let now = length.min(buffer.remaining());
+        buffer.put_slice(&input[..now]);
+        if now < length {
+            let early = &mut *self.early.borrow_mut();
+            early.0.extend_from_slice(&input[now..length]);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn take_early(&self, buffer: &mut ReadBuf<'_>) -> bool {
+        let (bytes, from) = &mut *self.early.borrow_mut();
+        if bytes.is_empty() {
+            return false;
+        }
+        let now = (bytes.len() - *from).min(buffer.remaining());
+        buffer.put_slice(&bytes[*from..*from + now]);
+        *from += now;
+        if *from == bytes.len() {
+            bytes.clear();
+            *from = 0;
+            bytes.shrink_to(KEEP_CAPACITY);
+        }
+        true
+    }
+
+    fn poll_send(
+        &self,
+        context: &mut Context<'_>,
+        send: impl Fn(&Transport) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        let mut stale = true;
+        loop {
+            let transport = &mut *self.transport.borrow_mut();
+            match send(transport) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.blocked.set(true),
+                done => {
+                    self.blocked.set(false);
+                    self.sent.set(self.sent.get() + *done.as_ref().unwrap_or(&0) as u64);
+                    return Poll::Ready(done);
+                }
+            }
+            ready!(transport.poll_writable(context, &mut stale))?;
+            stale = true;
+        }
+    }
+}
+
+/// The end of a [`Wire`] that the `h2` crate has.
+#[derive(Debug)]
+pub(crate) struct Io(pub(crate) Rc<Wire>);
+
+impl AsyncRead for Io {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.0.poll_receive(context, buffer)
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.poll_send(context, |transport| transport.try_write(bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        runs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.0.poll_send(context, |transport| transport.try_write_vectored(runs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Nothing waits here.
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.transport.borrow().shut_write();
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,250 @@
+//! What all connections of a front thread share, whatever they speak: its parts, and what is said and counted of an exchange
+//! in every protocol.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use howdah_accesslog::ConnectionState as Outcome;
+use howdah_http1::{FieldStore, Framing as BodyFraming, Head, Version};
+use howdah_metrics::ConnectionState;
+
+use crate::capacity::Permit;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::doors::{Doors, Inside};
+use crate::exchange::Exchange;
+use crate::outflow::{Holding, Sent};
+use crate::proxied::Behind;
+use crate::record::{Ending, Records};
+use crate::request::{Client, Request};
+use crate::route::{Handling, Router};
+use crate::timers::Timers;
+use crate::transport::{Peer, Transport};
+
+/// Bytes that one read may bring.
+pub(crate) const READ_SIZE: usize = 64 * 1024;
+/// Grace before the minimum rate of a body is looked at, in nanoseconds.
+const BODY_GRACE: u64 = 10_000_000_000;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) config: Arc<Config>,
+    pub(crate) clock: &'static Clock,
+    pub(crate) timers: &'static Timers,
+    pub(crate) doors: &'static Doors,
+    pub(crate) records: &'static Records,
+    pub(crate) holding: &'static Holding,
+    pub(crate) router: Router,
+    pub(crate) scratch: RefCell<Scratch>,
+}
+
+/// Buffers that are only used between two awaits.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    /// Where reads go.
+    pub(crate) input: Box<[u8]>,
+    /// Field positions of the head being looked at.
+    pub(crate) fields: FieldStore,
+    /// The response being built.
+    pub(crate) output: Vec<u8>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            input: vec![0; READ_SIZE].into_boxed_slice(),
+            fields: FieldStore::new(),
+            output: Vec::with_capacity(READ_SIZE),
+        }
+    }
+}
+
+impl Server {
+    /// Until when a body has to go on of which `received` bytes have come, and the first was waited for at `since`.
+    pub(crate) fn body_deadline(&self, since: u64, received: u64) -> u64 {
+        let credit = received.saturating_mul(1_000_000_000).checked_div(self.config.min_body_rate);
+        credit.map_or(0, |credit| since + BODY_GRACE + credit)
+    }
+
+    /// Whether nobody is there for the response any more.
+    pub(crate) fn has_left(&self, transport: &Transport) -> bool {
+        match transport.peer() {
+            Peer::There => false,
+            Peer::Silent => self.config.abort_on_disconnect,
+            Peer::Gone => true,
+        }
+    }
+
+    /// Tells the log that the application's Content-Length is not the length of its body.
+    pub(crate) fn tell_wrong_length(
+        &self,
+        exchange: &Exchange,
+        handling: &Handling,
+        given: u64,
+        body: u64,
+        reaction: &str,
+    ) {
+        let request = handling.request(&exchange.account);
+        tracing::error!(
+            request_id = %exchange.account.id.bytes().escape_ascii(),
+            "the application gave Content-Length {given} but a body of {body} bytes to {} {}; {reaction}",
+            request.method().escape_ascii(),
+            request.uri().escape_ascii(),
+        );
+    }
+
+    /// Tells the log of a worker that has not answered in time.
+    pub(crate) fn tell_overdue(&self, exchange: &Exchange, handling: &Handling, worker: u16, reaction: &str) {
+        let request = handling.request(&exchange.account);
+        tracing::error!(
+            worker,
+            request_id = %exchange.account.id.bytes().escape_ascii(),
+            "no answer within --request-timeout: {} {} from {}; {reaction}, replacing the worker",
+            request.method().escape_ascii(),
+            request.uri().escape_ascii(),
+            request.remote_addr().escape_ascii(),
+        );
+    }
+
+    /// An exchange is over: tells the records, and gives back what its handler held.
+    pub(crate) fn finish(&self, mut exchange: Exchange, mut handling: Handling, end: &End<'_>) {
+        let aborts = end.outcome == Outcome::Aborted && self.config.abort_on_disconnect && !end.lent;
+        let runner = handling.job().filter(|_| aborts).and_then(|job| job.runner());
+        if let Handling::App(job) = &handling {
+            job.visit(&mut exchange.account);
+        }
+        self.record(&exchange, &handling, end);
+        handling.give_back();
+        if let (Handling::App(job), Some(runner)) = (&handling, runner) {
+            job.interrupt(runner);
+        }
+    }
+
+    fn record(&self, exchange: &Exchange, handling: &Handling, end: &End<'_>) {
+        let account = &exchange.account;
+        let ending = Ending {
+            request: handling.request(account),
+            report: &handling.report(account),
+            client: sender(end.client, end.behind),
+            peer: end.client.peer(),
+            mount: handling.mount(),
+            worker: handling.identity(account.worker),
+            served: end.served,
+            outcome: end.outcome,
+            first_byte: end.sent.first_byte,
+            sent: end.sent.bytes,
+            too_slow: end.sent.too_slow,
+        };
+        self.records.end(account, &ending);
+    }
+}
+
+/// How an exchange has ended.
+#[derive(Debug)]
+pub(crate) struct End<'a> {
+    /// The connection's other end.
+    pub(crate) client: &'a Client,
+    /// Who has sent the request, when the client is a proxy that tells.
+    pub(crate) behind: Option<&'a Behind>,
+    /// Requests before this one on the connection.
+    pub(crate) served: u64,
+    pub(crate) outcome: Outcome,
+    pub(crate) sent: Sent,
+    /// The application has taken the connection.
+    pub(crate) lent: bool,
+}
+
+/// Who has sent a request.
+pub(crate) fn sender<'a>(client: &'a Client, behind: Option<&'a Behind>) -> &'a Client {
+    behind.map_or(client, |behind| &behind.client)
+}
+
+/// SERVER_PROTOCOL.
+pub(crate) fn protocol(version: Version) -> &'static [u8] {
+    match version {
+        Version::Http10 => b"HTTP/1.0",
+        Version::Http11 => b"HTTP/1.1",
+    }
+}
+
+/// A head as handlers see it.
+pub(crate) fn request<'a>(head: &Head<'a>, client: &'a Client, behind: Option<&'a Behind>) -> Request<'a> {
+    let host = behind.and_then(|behind| behind.host.as_deref());
+    Request {
+        method: head.method,
+        target: head.path_and_query,
+        path: head.path,
+        query: head.query,
+        authority: host.unwrap_or(head.authority),
+        host,
+        vouched: behind.is_some(),
+        protocol: protocol(head.version),
+        fields: head.fields(),
+        has_body: head.framing != BodyFraming::None,
+        length: head.len,
+        redirected: None,
+        client: sender(client, behind),
+    }
+}
+
+/// A connection's place among those that there may be, counted by what it does.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    records: &'static Records,
+    /// What the connection is doing, as it is counted.
+    state: ConnectionState,
+    _permit: Permit,
+    _inside: Inside,
+}
+
+impl Presence {
+    pub(crate) fn new(server: &Server, permit: Permit, for_pages: bool) -> Self {
+        let state = ConnectionState::Reading;
+        server.records.accepted(state);
+        Self { records: server.records, state, _permit: permit, _inside: server.doors.enter(for_pages) }
+    }
+
+    /// Counts the connection as doing something else from now on.
+    pub(crate) fn enter(&mut self, state: ConnectionState) {
+        if state != self.state {
+            self.records.moved(self.state, Some(state));
+            self.state = state;
+        }
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.records.moved(self.state, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::sample::world::{World, pieces, run};
+    use crate::transport::scripted::Scripted;
+
+    #[test]
+    fn connections_share_buffers_but_no_bytes() {
+        run(async {
+            let world = World::new(Config::default());
+            let script = |number: usize| {
+                Scripted::new(pieces(&format!("GET /of-{number} HT|TP/1.1\r\nHo|st: h\r\n\r\n")))
+            };
+            let scripts: Vec<_> = (0..8).map(script).collect();
+            let connections: Vec<_> = scripts.iter().map(|script| world.connect(script)).collect();
+            for _ in 0..3 {
+                world.run(true).await;
+                scripts.iter().for_each(Scripted::go_on);
+            }
+            world.run(true).await;
+            for (number, script) in scripts.iter().enumerate() {
+                let output = String::from_utf8(script.output()).unwrap();
+                assert!(output.ends_with(&format!("\r\n\r\n/of-{number}")), "{number}: {output}");
+            }
+            assert!(connections.iter().all(|connection| !connection.is_finished()));
+        });
+    }
+}

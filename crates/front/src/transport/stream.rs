@@ -1,0 +1,204 @@
+//! One stream of an HTTP/2 connection, as what carries a response: `outflow` sends through it as through a socket.
+//!
+//! Bytes are given to the connection only as far as the client's windows let them go, so that nothing of a response waits
+//! there for a client that reads another stream: what the windows do not take waits in `outflow`, under its bounds.
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, ErrorKind, IoSlice};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, SendStream};
+
+use crate::transport::socket::Peer;
+
+/// Bytes to give to the connection at once.
+const MOST: usize = 64 * 1024;
+/// Bytes that a client may send for each piece that it takes, to open its windows.
+const FRAME_EARNS: u64 = 64;
+
+/// What has been said of the response.
+#[derive(Debug)]
+enum Said {
+    /// Nothing, or interim responses.
+    Nothing(SendResponse<Bytes>),
+    /// The head, at least.
+    Head(SendStream<Bytes>),
+}
+
+#[derive(Debug)]
+struct State {
+    said: Said,
+    /// What the client may send because of what was sent to it, in bytes: windows are opened by frames, too.
+    earned: Rc<Cell<u64>>,
+}
+
+/// See the module. Clones are the same stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream(Rc<RefCell<State>>);
+
+impl Stream {
+    /// For the response to a request. What its client earns by taking it is counted there.
+    pub(crate) fn new(respond: SendResponse<Bytes>, earned: Rc<Cell<u64>>) -> Self {
+        Self(Rc::new(RefCell::new(State { said: Said::Nothing(respond), earned })))
+    }
+
+    /// Sends an interim response. False when it is too late.
+    pub(crate) fn say_interim(&self, head: http::Response<()>) -> bool {
+        match &mut self.0.borrow_mut().said {
+            Said::Nothing(respond) => respond.send_informational(head).is_ok(),
+            Said::Head(_) => false,
+        }
+    }
+
+    /// Sends the head; `last` says that nothing follows.
+    pub(crate) fn say_head(&self, head: http::Response<()>, last: bool) -> io::Result<()> {
+        let state = &mut *self.0.borrow_mut();
+        let Said::Nothing(respond) = &mut state.said else { return Err(ErrorKind::InvalidInput.into()) };
+        let body = respond.send_response(head, last).map_err(gone)?;
+        // The handle to the whole stream goes: what is left of it is the body.
+        state.said = Said::Head(body);
+        Ok(())
+    }
+
+    /// Sends these bytes and the end if the windows take all of them. True when they did.
+    pub(crate) fn say_all(&self, first: &[u8], second: &[u8]) -> io::Result<bool> {
+        let state = &mut *self.0.borrow_mut();
+        let Said::Head(body) = &mut state.said else { return Err(ErrorKind::InvalidInput.into()) };
+        let length = first.len() + second.len();
+        if length > MOST || room(body, length) < length {
+            return Ok(false);
+        }
+        let bytes =
+            if second.is_empty() { Bytes::copy_from_slice(first) } else { [first, second].concat().into() };
+        body.send_data(bytes, true).map_err(gone)?;
+        state.count(length);
+        Ok(true)
+    }
+
+    /// Says that this was all.
+    pub(crate) fn say_end(&self) -> io::Result<()> {
+        match &mut self.0.borrow_mut().said {
+            Said::Head(body) => body.send_data(Bytes::new(), true).map_err(gone),
+            Said::Nothing(_) => Err(ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    /// Breaks the stream off.
+    pub(crate) fn break_off(&self, reason: Reason) {
+        match &mut self.0.borrow_mut().said {
+            Said::Nothing(respond) => respond.send_reset(reason),
+            Said::Head(body) => body.send_reset(reason),
+        }
+    }
+
+    /// Waits until the client breaks the stream off, or the connection ends.
+    pub(crate) fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.0.borrow_mut().said {
+            Said::Nothing(respond) => respond.poll_reset(context).map(drop),
+            Said::Head(body) => body.poll_reset(context).map(drop),
+        }
+    }
+
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    pub(super) fn try_write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let state = &mut *self.0.borrow_mut();
+        let Said::Head(body) = &mut state.said else { return Err(ErrorKind::BrokenPipe.into()) };
+        let wanted: usize = runs.iter().map(|run| run.len()).sum();
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let mut left = room(body, wanted.min(MOST));
+        if left == 0 {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let mut bytes = Vec::with_capacity(left);
+        for run in runs {
+            let part = &run[..run.len().min(left)];
+            bytes.extend_from_slice(part);
+            left -= part.len();
+        }
+        let length = bytes.len();
+        body.send_data(bytes.into(), false).map_err(gone)?;
+        state.count(length);
+        Ok(length)
+    }
+
+    /// Waits until the windows let something go.
+    pub(super) fn poll_writable(&self, context: &mut Context<'_>, stale: &mut bool) -> Poll<io::Result<()>> {
+        *stale = false;
+        let state = &mut *self.0.borrow_mut();
+        let Said::Head(body) = &mut state.said else { return Poll::Ready(Err(ErrorKind::BrokenPipe.into())) };
+        if body.capacity() > 0 {
+            return Poll::Ready(Ok(()));
+        }
+        match ready!(body.poll_capacity(context)) {
+            Some(Ok(_)) => Poll::Ready(Ok(())),
+            Some(Err(error)) => Poll::Ready(Err(gone(error))),
+            None => Poll::Ready(Err(ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// Whether something waits for a client whose windows are closed.
+    pub(super) fn outstanding(&self) -> u64 {
+        match &self.0.borrow().said {
+            Said::Head(body) => u64::from(body.capacity() == 0),
+            Said::Nothing(_) => 0,
+        }
+    }
+}
+
+impl State {
+    fn count(&self, bytes: usize) {
+        self.earned.set(self.earned.get() + FRAME_EARNS + bytes as u64 / 16);
+    }
+}
+
+/// How many of `wanted` bytes the client's windows take now. What they do not take is asked for.
+fn room(body: &mut SendStream<Bytes>, wanted: usize) -> usize {
+    body.reserve_capacity(wanted);
+    body.capacity().min(wanted)
+}
+
+fn gone(error: h2::Error) -> io::Error {
+    io::Error::new(ErrorKind::BrokenPipe, error)
+}
+
+/// What is asked of any transport, and what a stream answers.
+#[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as other transports")]
+impl Stream {
+    /// Requests are read by those who know of streams.
+    pub(super) fn try_read(&self, _buffer: &mut [u8]) -> io::Result<usize> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn poll_read(
+        &self,
+        _context: &mut Context<'_>,
+        _buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(ErrorKind::Unsupported.into()))
+    }
+
+    pub(super) fn forget_writable(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// A client that has left is told of by [`Stream::poll_gone`].
+    pub(super) fn peer(&self) -> Peer {
+        Peer::There
+    }
+
+    pub(super) fn reset(&self) {
+        self.break_off(Reason::CANCEL);
+    }
+
+    pub(super) fn shut_write(&self) {
+        let _ = self.say_end();
+    }
+}
