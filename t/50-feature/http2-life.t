@@ -1,0 +1,111 @@
+# Connections of HTTP/2 while the server changes beneath them: reload, upgrade, killed workers, stop, and the end of those that
+# rest. No request is lost, and clients are told in two steps to leave.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Command qw(run_command);
+use Howdah::Test::Frames;
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $operator = Howdah::Test::Operator->new;
+
+sub start {
+    my (@options) = @_;
+    return Howdah::Test::Server->start(file => 't/apps/streams.psgi', options => ['--workers', 2, @options]);
+}
+
+# The frames from now on, by type, up to the connection's end.
+sub frames_to_the_end {
+    my ($client, $answers) = @_;
+    my @types;
+    while (my $frame = $client->next_frame(10)) { push @types, $frame->{type} }
+    return @types;
+}
+
+subtest 'a server that stops finishes what has begun, and says so before' => sub {
+    my $server = start();
+    my $client = Howdah::Test::Frames->new($server);
+    my $idle   = Howdah::Test::Frames->new($server);
+    $_->request(1, '/pid') for $client, $idle;
+    $_->response(1) for $client, $idle;
+    $client->request(3, '/grows');
+    $client->next_frame;
+    $server->signal('TERM');
+    is $client->response(3)->{body}, "1\n2\n3\n4\n5\n", 'the response is whole';
+    ok $_->is_closed(10), 'the connection ends' for $client, $idle;
+    is_deeply [$_->goaways], [0, 0], 'after two GOAWAY frames' for $client, $idle;
+    is $server->wait_for_exit(10), 0, 'and so does the server';
+};
+
+subtest 'a client that does not answer holds nobody up' => sub {
+    my $server = start();
+    my $client = Howdah::Test::Frames->new($server);
+    $client->request(1, '/pid');
+    $client->response(1);
+    my $start = time;
+    $server->signal('TERM');
+    is $server->wait_for_exit(20), 0, 'the server ends';
+};
+
+subtest 'connections that rest, and those that have had their requests' => sub {
+    for (
+        ['--keepalive-timeout', '1s'],
+        ['--keepalive-requests', 2],
+        ['--disable-keepalive'],
+        ['--header-timeout', '1s'],
+        )
+    {
+        my $server = start(@$_);
+        my $client = Howdah::Test::Frames->new($server);
+        if ($_->[0] ne '--header-timeout') {
+            $client->request($_, '/pid') for 1, 3;
+            is $client->response(1)->{status}, 200, 'it is served';
+        }
+        ok $client->is_closed(10), "@$_";
+        is_deeply [$client->goaways], [0, 0], 'its client is told';
+    }
+};
+
+subtest 'reloads, upgrades and killed workers under load' => sub {
+    plan skip_all => 'needs h2load' if (run_command('h2load', '--version'))[0];
+    my $server = start($operator->options);
+    my $port   = $server->port;
+    for my $round (['reload', sub { $operator->ask('reload') }], ['upgrade', sub { $operator->ask('upgrade') }]) {
+        my ($what, $act) = @$round;
+        my $load = fork // die $!;
+        if (!$load) {
+            open STDOUT, '>', $server->dir . '/load' or die $!;
+            exec 'h2load', '-t1', '-c8', '-m8', '-n300', "http://127.0.0.1:$port/pid" or POSIX::_exit(127);
+        }
+        sleep 1;
+        my ($status, undef, $err) = $act->();
+        is $status, 0, $what or diag $err;
+        waitpid $load, 0;
+        open my $in, '<', $server->dir . '/load' or die $!;
+        my $said = join '', <$in>;
+
+        # It opens no other connection once it is told to leave, and says of what it has not begun that it failed.
+        my ($started, $answered) = $said =~ /(\d+) started, \d+ done, (\d+) succeeded/;
+        is $answered, $started, 'what was begun is answered' or diag $said;
+        cmp_ok $started, '>', 8, "$started requests";
+    }
+    my $client = Howdah::Test::Frames->new($port);
+    my $stream = -1;
+    my %seen;
+    for my $round (1 .. 20) {
+        my @streams = map { $stream += 2 } 1 .. 8;
+        $client->request($_, '/pid') for @streams;
+        my ($victim) = $client->response($streams[0])->{body} =~ /^(\d+)$/;
+        kill KILL => $victim if $victim;
+        $seen{$client->response($_)->{status} // 'none'}++ for @streams;
+    }
+    is_deeply [grep { !/^(?:200|502)$/ } keys %seen], [], 'each request is answered by its application, or by 502'
+        or diag explain \%seen;
+    is $seen{200} + ($seen{502} // 0), 160, 'each';
+};
+
+done_testing;

@@ -1,0 +1,100 @@
+# Streams of one connection: they run beside each other, each at its own pace, and end as responses of HTTP/1 do.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Frames qw(LAST);
+use Howdah::Test::Server;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my @options = ('--workers', 4, '--request-timeout', '2s');
+my $server  = Howdah::Test::Server->start(file => 't/apps/streams.psgi', options => \@options);
+
+subtest 'what an application says is what comes' => sub {
+    my $client = Howdah::Test::Frames->new($server);
+    my $stream = -1;
+    for (
+        ['GET', '/pid', 200, qr/^\d+$/],
+        ['HEAD', '/pid', 200, qr/^$/],
+        ['HEAD', '/grows', 200, qr/^$/],
+        ['HEAD', '/file', 200, qr/^$/],
+        ['GET', '/204', 204, qr/^$/],
+        ['GET', '/304', 304, qr/^$/],
+        ['GET', '/none', 404, qr/^\?$/],
+        ['GET', '/die', 500, qr/^500 /],
+        ['GET', '/grows', 200, qr/^1\n2\n3\n4\n5\n$/],
+        ['GET', '/file', 200, qr/\A./],
+        ['GET', '/hang', 504, qr/^504 /],
+        )
+    {
+        my ($method, $path, $status, $body) = @$_;
+        $client->request($stream += 2, $path, method => $method);
+        my $response = $client->response($stream);
+        is $response->{status}, $status, "$method $path";
+        like $response->{body}, $body, 'its body';
+        ok $response->{end}, 'its end';
+    }
+    $client->request($stream += 2, '/short');
+    is $client->response($stream)->{reset}, 2, 'a body that is too short is no whole response';
+    $client->request($stream += 2, '/hints');
+    is_deeply $client->response($stream)->{heads}, [103, 200], 'interim responses go before it';
+};
+
+subtest 'sixty-four at a time on four workers' => sub {
+    my $client  = Howdah::Test::Frames->new($server);
+    my @streams = map { 2 * $_ + 1 } 0 .. 63;
+    my $start   = time;
+    $client->request($_, '/pid') for @streams;
+    my %pids = map { $client->response($_)->{body} => 1 } @streams;
+    cmp_ok time - $start, '<', 0.05 * 64 * 0.8, 'beside each other';
+    cmp_ok scalar keys %pids, '>', 1, 'on several workers';
+};
+
+subtest 'a stream that is not read stops neither the others nor a worker' => sub {
+    my $client = Howdah::Test::Frames->new($server);
+    $client->send('WINDOW_UPDATE', 0, 0, pack 'N', 1 << 30);
+    $client->request($_, '/big') for 1, 3, 5, 7, 9, 11;
+    $client->request(13, '/pid');
+    ok $client->response(13)->{end}, 'all workers are free for the next';
+    is length $client->response($_, 0.2)->{body}, 65535, "stream $_ has what its window takes" for 1, 11;
+    $client->send('WINDOW_UPDATE', 0, 1, pack 'N', 1 << 30);
+    is length $client->response(1)->{body}, 3_000_000, 'and the rest when it is opened';
+    ok $client->response(1)->{end}, 'to its end';
+};
+
+subtest 'bodies of several streams come mixed' => sub {
+    my $client  = Howdah::Test::Frames->new($server);
+    my @streams = (1, 3, 5);
+    $client->request($_, '/length', method => 'POST', open => 1) for @streams;
+    for my $round (1 .. 20) {
+        $client->send('DATA', $round == 20 ? LAST : 0, $_, 'x' x 10_000) for @streams;
+        $client->next_frame(0.01) for 1 .. 3;
+    }
+    is $client->response($_)->{body}, 200_000, "stream $_" for @streams;
+};
+
+subtest 'a client that breaks a stream off has left, and the others go on' => sub {
+    my $client = Howdah::Test::Frames->new($server);
+    $client->send('WINDOW_UPDATE', 0, 0, pack 'N', 1 << 30);
+    $client->request(1, '/endless');
+    ok $server->wait_for_log(qr/begun/), 'it begins';
+    $client->send('RST_STREAM', 0, 1, pack 'N', 8);
+    ok $server->wait_for_log(qr/left after \d+/), 'its worker comes loose';
+    $client->request(3, '/pid');
+    ok $client->response(3)->{end}, 'another stream is served';
+};
+
+subtest 'a stream that is not read for long is reset, and its connection stays' => sub {
+    my $server = Howdah::Test::Server->start(
+        file    => 't/apps/streams.psgi',
+        options => ['--workers', 1, '--write-timeout', '1s']
+    );
+    my $client = Howdah::Test::Frames->new($server, settings => {4 => 10});
+    $client->request(1, '/big');
+    is $client->response(1)->{reset}, 8, 'CANCEL';
+    $client->request(3, '/204');
+    is $client->response(3)->{status}, 204, 'another stream is served';
+};
+
+done_testing;

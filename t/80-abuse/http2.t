@@ -1,0 +1,128 @@
+# Clients of HTTP/2 that only make work are told so and cut off, and others are served meanwhile. Those that are only slow, or
+# in a hurry, are not.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Frames qw(LAST ACK WHOLE);
+use Howdah::Test::Server;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $server = Howdah::Test::Server->start(file => 't/apps/streams.psgi', options => ['--workers', 2]);
+my $frame  = \&Howdah::Test::Frames::frame;
+my $head   = \&Howdah::Test::Frames::head;
+
+use constant {PROTOCOL_ERROR => 1, FLOW_CONTROL_ERROR => 3, CALM => 11};
+
+# How a connection ends on which that is sent over and over.
+sub end_of {
+    my ($make, $most) = @_;
+    my $client = Howdah::Test::Frames->new($server);
+    $client->{deaf} = 1;
+    my $number = 0;
+    while ($number < $most && !$client->{closed}) {
+        $client->write(join '', map { $make->($number++) } 1 .. 200) or last;
+        1 while $client->next_frame(0.0001);
+    }
+    $client->is_closed(5);
+    return ($client->{closed} ? 'closed' : 'open', ($client->goaways)[-1] // 'no word');
+}
+
+sub stream_of { return 2 * shift() + 1 }
+
+for (
+    [
+        'streams that are broken off at once (rapid reset)',
+        sub {
+            my $id = stream_of(shift);
+            $frame->('HEADERS', WHOLE | LAST, $id, $head->('/pid')) . $frame->('RST_STREAM', 0, $id, pack 'N', 8);
+        }
+    ],
+    [
+        'streams that we have to reset',
+        sub {
+            $frame->('HEADERS', WHOLE | LAST, stream_of(shift), $head->('/pid', fields => [['connection', 'close']]));
+        }
+    ],
+    [
+        'CONTINUATION without end',
+        sub { shift() ? $frame->('CONTINUATION', 0, 1, '') : $frame->('HEADERS', 0, 1, $head->('/pid')) }
+    ],
+    ['PING', sub { $frame->('PING', 0, 0, 'x' x 8) }],
+    ['SETTINGS', sub { $frame->('SETTINGS', 0, 0, '') }],
+    ['SETTINGS that change', sub { $frame->('SETTINGS', 0, 0, pack 'nN', 4, 1000 + shift) }],
+    ['PRIORITY', sub { $frame->('PRIORITY', 0, 1, pack 'NC', 0, 1) }],
+    ['frames of a type that nobody knows', sub { $frame->('PING', 0, 0, '') =~ s/\A(...)./$1\xf0/sr }],
+    ['windows that open and open', sub { $frame->('WINDOW_UPDATE', 0, 0, pack 'N', 1) }],
+    [
+        'a body in pieces of nothing',
+        sub {
+            shift() ? $frame->('DATA', 0, 1, '') : $frame->('HEADERS', WHOLE, 1, $head->('/length', method => 'POST'));
+        }
+    ],
+    [
+        'a body in pieces of a byte',
+        sub {
+            shift() ? $frame->('DATA', 0, 1, 'x') : $frame->('HEADERS', WHOLE, 1, $head->('/length', method => 'POST'));
+        }
+    ],
+    )
+{
+    my ($what, $make) = @$_;
+    my $start = time;
+    my ($end, $word) = end_of($make, 100_000);
+    is $end, 'closed', $what;
+    is $word, CALM, 'it is told why';
+    my $other = Howdah::Test::Frames->new($server);
+    $other->request(1, '/pid');
+    is $other->response(1)->{status}, 200, 'others are served';
+}
+
+subtest 'a head in pieces, a window that overflows, and more streams than may be' => sub {
+    my $client = Howdah::Test::Frames->new($server);
+    my $bytes  = $head->('/pid', fields => [['x-a', 'y' x 5000]]);
+    $client->send('HEADERS', LAST, 1, substr $bytes, 0, 100);
+    $client->send('CONTINUATION', WHOLE, 1, substr $bytes, 100);
+    is $client->response(1)->{status}, 200, 'is a head';
+    $client->send('WINDOW_UPDATE', 0, 0, pack 'N', 0x7fff_ffff) for 1, 2;
+    ok $client->is_closed(10), 'no window is as wide';
+    is + ($client->goaways)[-1], FLOW_CONTROL_ERROR;
+
+    $client = Howdah::Test::Frames->new($server);
+    $client->request(stream_of($_), '/length', method => 'POST', open => 1) for 0 .. 139;
+    is $client->response(stream_of(139))->{reset}, 7, 'REFUSED_STREAM: to be asked for again';
+    $client->send('DATA', LAST, 1, 'x');
+    is $client->response(1)->{body}, 1, 'the others are served';
+};
+
+subtest 'a client that breaks off a few of its requests is no enemy' => sub {
+    my $client = Howdah::Test::Frames->new($server);
+    for my $number (0 .. 199) {
+        $client->request(stream_of($number), '/204');
+        if ($number % 3) { $client->response(stream_of($number)) }
+        else { $client->send('RST_STREAM', 0, stream_of($number), pack 'N', 8) }
+    }
+    $client->request(999, '/204');
+    is $client->response(999)->{status}, 204, 'it is served on';
+};
+
+subtest 'a client that reads nothing does not keep its connection for ever' => sub {
+    my $server = Howdah::Test::Server->start(
+        file    => 't/apps/streams.psgi',
+        options => ['--workers', 2, '--write-timeout', '1s']
+    );
+    my $client = Howdah::Test::Frames->new($server, settings => {4 => 0x7fff_ffff});
+    $client->send('WINDOW_UPDATE', 0, 0, pack 'N', 0x7000_0000);
+    $client->request(stream_of($_), '/big') for 0 .. 20;
+    sleep 4;
+    my $other = Howdah::Test::Frames->new($server);
+    $other->request(1, '/pid');
+    is $other->response(1)->{status}, 200, 'workers are free';
+    ok $client->is_closed(20), 'it is cut off';
+};
+
+is $server->stop, 0, 'the server stops in order';
+unlike $server->log, qr/ERROR|panicked/, 'and has nothing to tell';
+
+done_testing;
