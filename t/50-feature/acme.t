@@ -15,25 +15,30 @@ use Test::More;
 plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
 plan skip_all => 'needs pebble (Debian has a package)' if !Howdah::Test::Pebble->is_installed;
 
+alarm 600;    # a renewal takes its time
+
 my ($tls, $http) = map { Howdah::Test::Pebble->free_port } 1, 2;
 my $nobody = Howdah::Test::Pebble->free_port;
 
 sub start {
     my ($operator, @options) = @_;
+    my @first = ('-l', "tls:127.0.0.1:$tls", '--redirect-to-https', "127.0.0.1:$http");
+    return serve($operator, @first, @options);
+}
+
+sub serve {
+    my ($operator, @options) = @_;
     return Howdah::Test::Server->start(
         app     => 'sub { [200, [], ["hello"]] }',
         listen  => undef,
         env     => {TEST_OVER_TLS => undef},
-        options => [
-            '-l', "tls:127.0.0.1:$tls", '--redirect-to-https', "127.0.0.1:$http", '--workers', 1,
-            '--acme-dir', $operator->dir . '/acme', $operator->options, @options
-        ]
+        options => ['--workers', 1, '--acme-dir', $operator->dir . '/acme', $operator->options, @options]
     );
 }
 
 # Names and issuer of what a client is shown.
 sub shown {
-    my $socket = Howdah::Test::Tls::connect_to($tls) or return 'nothing';
+    my $socket = Howdah::Test::Tls::connect_to($_[0] // $tls) or return 'nothing';
     my @names  = $socket->peer_certificate('subjectAltNames');
     return join(' ', sort grep { !/^\d+\z/ } @names) . ' by ' . $socket->peer_certificate('issuer');
 }
@@ -83,6 +88,18 @@ subtest 'a certificate is renewed when two thirds of its life are over' => sub {
     my $first = serial($operator);
     ok $server->wait_until(sub { serial($operator) ne $first }, 90), 'the second' or diag $server->log;
     ok !$server->wait_until(sub { $pebble->issued > 4 }, 2), 'and not one after the other';
+};
+
+subtest 'two servers with one directory have one certificate' => sub {
+    $operator = Howdah::Test::Operator->new;
+    $pebble   = Howdah::Test::Pebble->start(tls => $tls, http => $http);
+    my @options = ($pebble->options, '--acme', 'g.example');
+    my $server  = start($operator, @options);
+    my $other   = Howdah::Test::Operator->new;
+    symlink $operator->dir . '/acme', $other->dir . '/acme' or die $!;
+    my $beside = serve($other, @options, '-l', "tls:127.0.0.1:$nobody");
+    ok $server->wait_until(sub { shown($_) =~ /Pebble/ }, 60), "at port $_" for $tls, $nobody;
+    is $pebble->issued, 1, 'which was issued once' or diag $server->log, $beside->log;
 };
 
 subtest 'what the authority has found in the place of a proof is told, and tried again later' => sub {

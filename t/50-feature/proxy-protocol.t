@@ -170,4 +170,14 @@ subtest 'from others nothing is taken' => sub {
     like $strict->log, qr/closed a connection from 127\.0\.0\.1 .*--trusted-proxy does not name it/, 'the log tells';
 };
 
+subtest 'who says nothing makes room for others, and keeps no server from its end' => sub {
+    my @listen = ('-l', '127.0.0.1:0', $has_tls ? (Howdah::Test::Tls->common->options, '-l', 'tls:127.0.0.1:0') : ());
+    my $full   = start(@listen, qw(--proxy-protocol --trusted-proxy 127.0.0.1 --max-connections 4 --header-timeout 1m));
+    my @ports  = map { /:(\d+)$/ } $full->urls;
+    my @silent = map { Howdah::Test::Client->new($_) } @ports, @ports, @ports, @ports;
+    $_->write('PROXY TCP4 ') for @silent;
+    is seen($ports[0], $CASES[0][1] . $last), "$CASES[0][2] http", 'another is served';
+    is $full->stop, 0, 'the server stops';
+};
+
 done_testing;

@@ -140,7 +140,6 @@ impl Server {
         let Parts { fronts, pools, ends, access, observer, capacity } = parts;
         observer.listening(endpoints.listeners.iter().map(Listener::shown).collect());
         let manager = Manager::default();
-        tls.as_ref().map_or(Ok(()), Tls::watch).context("cannot watch the certificates")?;
         let operations = Operations { pools, manager: manager.clone(), observer, tls };
         let (orders, inbox) = unbounded_channel();
         let mut server = Self {
@@ -160,6 +159,8 @@ impl Server {
         server.accept_control();
         descriptors::divide(capacity, options, &server.endpoints);
         server.endpoints.open(&server.fronts)?;
+        // Whoever issues one may look at our listeners at once.
+        server.operations.tls.as_ref().map_or(Ok(()), Tls::watch).context("cannot watch the certificates")?;
         announce(options, &server.endpoints);
         manager.ready(&server.operations.summary().await);
         tokio::spawn(manager.watchdog());
