@@ -66,7 +66,7 @@ sub request { return "GET $_[0] HTTP/$_[2]\r\nHost: x\r\n$_[1]\r\n" }
 sub everything {
     my $log    = File::Temp->new;
     my @log    = ('--access-log', "$log", '--access-log-format', '%U %>s');
-    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 2, @log]);
+    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 5, @log]);
     for my $case (@cases) {
         my ($path, $fields, $behind, $comes, $logged) = @$case;
         my $client = Howdah::Test::Client->new($server);

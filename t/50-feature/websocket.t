@@ -81,7 +81,7 @@ for my $way (sort keys %ways) {
     next if $ways{$way}{tls} && !Howdah::Test::Tls->is_installed;
     my $server = Howdah::Test::Server->start(
         file    => 'examples/websocket.psgi',
-        options => ['--workers', 2],
+        options => ['--workers', 5],
         %{$ways{$way}}
     );
     my $to = $ways{$way}{listen} // $server;
