@@ -4,6 +4,7 @@
 //! that the property tests of the codec use.
 
 pub mod cgi;
+pub mod http2;
 
 #[path = "../../crates/http1/tests/common/transcript.rs"]
 #[allow(dead_code, unreachable_pub)]

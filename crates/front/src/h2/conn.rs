@@ -289,3 +289,147 @@ fn builder(server: &Server) -> Builder {
         .max_local_error_reset_streams(Some(ERRORS));
     builder
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use howdah_metrics::{ConnectionState, Failure};
+
+    use crate::config::Config;
+    use crate::sample::world::{World, run};
+    use crate::transport::Peer;
+    use crate::transport::scripted::{Piece, Scripted};
+
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const HEADERS: u8 = 1;
+    const GOAWAY: u8 = 7;
+
+    fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+    }
+
+    /// A request by literals that no table remembers.
+    fn get(stream: u8, path: &str) -> Vec<u8> {
+        let fields = [(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "h")];
+        let literal = |word: &str| [&[u8::try_from(word.len()).unwrap()], word.as_bytes()].concat();
+        let field = |(name, value)| [vec![0], literal(name), literal(value)].concat();
+        frame(HEADERS, 5, stream, &fields.map(field).concat())
+    }
+
+    fn greeting() -> Vec<u8> {
+        [PREFACE, &frame(4, 0, 0, b"")].concat()
+    }
+
+    /// Type, stream and payload of the frames in what a client has received.
+    fn frames(script: &Scripted) -> Vec<(u8, u8, Vec<u8>)> {
+        let (output, mut at, mut frames) = (script.output(), 0, Vec::new());
+        while let Some(head) = output.get(at..at + 9) {
+            let length = usize::from(head[1]) * 256 + usize::from(head[2]);
+            frames.push((head[3], head[8], output[at + 9..at + 9 + length].to_vec()));
+            at += 9 + length;
+        }
+        frames
+    }
+
+    /// The bodies of streams.
+    fn bodies(script: &Scripted) -> String {
+        let data = frames(script).into_iter().filter(|(kind, ..)| *kind == 0);
+        data.map(|(_, stream, body)| format!("{stream}={} ", String::from_utf8(body).unwrap())).collect()
+    }
+
+    fn goaways(script: &Scripted) -> usize {
+        frames(script).iter().filter(|(kind, ..)| *kind == GOAWAY).count()
+    }
+
+    #[test]
+    fn who_begins_with_the_preface_is_served_however_its_bytes_come() {
+        let bytes = [greeting(), get(1, "/a"), get(3, "/b")].concat();
+        for size in [1, 7, 16, 23, 24, bytes.len()] {
+            run(async {
+                let world = World::new(Config::default());
+                let pieces =
+                    bytes.chunks(size).flat_map(|piece| [Piece::Bytes(piece.to_vec()), Piece::Pause]);
+                let script = Scripted::new(pieces);
+                let connection = world.connect(&script);
+                for _ in 0..bytes.len() {
+                    world.run(true).await;
+                    script.go_on();
+                }
+                assert_eq!(bodies(&script), "1=/a 3=/b ", "pieces of {size}");
+                assert!(!connection.is_finished() && world.totals().all_requests() == 2);
+                assert_eq!(world.totals().connections[ConnectionState::Idle], 1);
+            });
+        }
+    }
+
+    #[test]
+    fn a_preface_that_comes_late_or_is_not_wanted_is_a_bad_request() {
+        let late = [b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n", PREFACE].concat();
+        for (what, config, input) in [
+            ("late", Config::default(), late),
+            ("not wanted", Config { http2: false, ..Config::default() }, greeting()),
+        ] {
+            run(async {
+                let world = World::new(config);
+                let script = Scripted::new([Piece::Bytes(input)]);
+                world.serve(&script).await;
+                let said = String::from_utf8(script.output()).unwrap();
+                assert!(said.contains("HTTP/1.1 505 HTTP Version Not Supported\r\n"), "{what}: {said}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_connection_that_rests_has_its_time_and_is_told_of_its_end() {
+        // Whether it has had a request, and for how long it may rest then.
+        for (asked, seconds) in [(false, 10), (true, 75)] {
+            run(async {
+                let world = World::new(Config::default());
+                let input = if asked { [greeting(), get(1, "/a")].concat() } else { greeting() };
+                let script = Scripted::new([Piece::Bytes(input)]);
+                let connection = world.connect(&script);
+                world.run(true).await;
+                world.wait(Duration::from_millis(seconds * 1000 - 1));
+                world.run(true).await;
+                assert_eq!(goaways(&script), 0, "not yet");
+                world.wait(Duration::from_millis(2));
+                world.run(true).await;
+                assert_eq!(goaways(&script), 1, "first without an end");
+                for _ in 0..2 {
+                    // It does not answer, and then does not leave.
+                    world.wait(Duration::from_secs(3));
+                    world.run(true).await;
+                }
+                assert!(connection.is_finished());
+            });
+        }
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_is_cut_off_and_one_that_is_gone_interrupts_nobody_else() {
+        run(async {
+            let world = World::new(Config { write_timeout: Duration::from_secs(5), ..Config::default() });
+            let script = Scripted::new([Piece::Bytes(greeting()), Piece::Pause, Piece::Bytes(get(1, "/a"))]);
+            let connection = world.connect(&script);
+            world.run(true).await;
+            script.take(0);
+            world.run(true).await;
+            for _ in 0..7 {
+                world.wait(Duration::from_secs(1));
+                world.run(true).await;
+            }
+            assert!(connection.is_finished() && script.was_reset());
+            let left =
+                Scripted::new([Piece::Bytes([greeting(), get(1, "/a")].concat()), Piece::Pause, Piece::End]);
+            let connection = world.connect(&left);
+            world.run(false).await;
+            left.become_of(Peer::Gone);
+            left.go_on();
+            world.run(false).await;
+            assert!(connection.is_finished());
+            assert_eq!(world.totals().failures[Failure::ClientGone], 1);
+        });
+    }
+}

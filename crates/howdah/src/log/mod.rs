@@ -52,10 +52,15 @@ pub(crate) fn start(logs: &Logs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What the `h2` crate has to say is of clients, who could fill the log by it: the front tells what matters of that. Whoever
+/// writes HOWDAH_LOG may ask for it.
+const QUIET: &str = "h2=off";
+
 /// The variable is for those who look for something: it knows levels for each part of the program.
 fn filter(logs: &Logs) -> EnvFilter {
-    let given = logs.log_level.map(|level| EnvFilter::new(level.name()));
-    given.or_else(|| EnvFilter::try_from_env("HOWDAH_LOG").ok()).unwrap_or_else(|| EnvFilter::new("info"))
+    let from = |level: &str| EnvFilter::new(format!("{level},{QUIET}"));
+    let given = logs.log_level.map(|level| from(level.name()));
+    given.or_else(|| EnvFilter::try_from_env("HOWDAH_LOG").ok()).unwrap_or_else(|| from("info"))
 }
 
 /// Says something that is for the person who starts a server, in a log that is read by others as one of its lines.

@@ -1,0 +1,44 @@
+//! The head of an HTTP/2 request: whatever its fields are, what the codec of HTTP/1 then reads is one request, and says the
+//! same.
+
+use howdah_http1::{FieldStore, Limits, RequestDecoder};
+use howdah_http2::{Pseudo, translate};
+
+/// Four pseudo-header fields and then names and values, each ended by a zero.
+///
+/// # Panics
+/// When what is passed on is not exactly one head, or has another method, target, authority or field than was asked for.
+pub fn http2(data: &[u8]) {
+    let mut parts = data.split(|&byte| byte == 0);
+    let mut next = || parts.next().filter(|part| !part.is_empty());
+    let (method, scheme, authority, path) = (next().unwrap_or_default(), next(), next(), next());
+    let pseudo = Pseudo { method, scheme, authority, path };
+    let rest: Vec<_> = parts.collect();
+    let fields = || rest.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+    let mut words = Vec::new();
+    if translate(&pseudo, fields(), &mut words).is_err() {
+        return;
+    }
+    let ends = words.windows(4).filter(|end| end == b"\r\n\r\n").count();
+    assert!(ends == 1 && words.ends_with(b"\r\n\r\n"), "not one head: {}", words.escape_ascii());
+    for (name, _) in fields() {
+        assert!(!is_of_connection(name), "a field of a connection: {}", name.escape_ascii());
+    }
+    let (mut store, mut decoder) = (FieldStore::new(), RequestDecoder::new(&Limits::default()));
+    let Ok(Some(head)) = decoder.decode(&words, &mut store) else { return };
+    assert_eq!((head.len, head.method, Some(head.target)), (words.len(), method, path));
+    if let Some(authority) = authority {
+        assert_eq!(head.authority, authority, "another host");
+    }
+    for field in head.fields().filter(|field| field.name != b"cookie" && field.name != b"host") {
+        assert!(
+            fields().any(|(name, value)| name == field.name && value == field.value),
+            "a field that nobody has sent: {}",
+            field.name.escape_ascii()
+        );
+    }
+}
+
+fn is_of_connection(name: &[u8]) -> bool {
+    [&b"connection"[..], b"transfer-encoding", b"upgrade", b"keep-alive", b"proxy-connection"].contains(&name)
+}
