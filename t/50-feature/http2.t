@@ -103,6 +103,27 @@ subtest 'the access log' => sub {
     like scalar(<$in>), qr{^HTTP/2 "GET /a%20b\?c=d HTTP/2" 200 \d+ 1, 2 application/json$};
 };
 
+subtest 'a large response, all of it and in its order, to clients quick and slow' => sub {
+    my $large = Howdah::Test::Server->start(file => 't/apps/streams.psgi', @listen);
+    for my $url ($large->urls) {
+        for (['quick'], ['slow', '--limit-rate', '3M']) {
+            my ($what, @how) = @$_;
+            my $got = curl("$url/big", $url =~ /^https/ ? '--http2' : $h2, @how);
+            ok $got->{version} eq '2' && $got->{body} eq 'x' x 3_000_000, "$url, $what";
+        }
+    }
+};
+
+subtest 'counters' => sub {
+    my $counted = start('--metrics-path', '/metrics');
+    my ($secure, $open) = $counted->urls;
+    curl($open, $h2) for 1 .. 2;
+    curl($secure, '--http2') for 1 .. 2;
+    curl($open);
+    my $page = curl("$open/metrics")->{body};
+    like $page, qr/^howdah_http2_${_}_total 4$/m, $_ for qw(connections streams);
+};
+
 subtest '--http2 off' => sub {
     my $old = start('--http2', 'off');
     my ($secure, $open) = $old->urls;

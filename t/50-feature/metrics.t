@@ -28,8 +28,8 @@ sub samples {
     my $text = shift;
     my %value;
     for my $line (split /\n/, $text) {
-        next if $line =~ /^# (?:HELP|TYPE|UNIT) [a-z_]+ \S|^# EOF$/;
-        $line =~ /^([a-z_]+(?:\{(?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)*\})?) (-?[\d.e+-]+)$/ or die "no sample: $line";
+        next if $line =~ /^# (?:HELP|TYPE|UNIT) [a-z\d_]+ \S|^# EOF$/;
+        $line =~ /^([a-z\d_]+(?:\{(?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)*\})?) (-?[\d.e+-]+)$/ or die "no sample: $line";
         die "twice: $1" if exists $value{$1};
         $value{$1} = $2;
     }

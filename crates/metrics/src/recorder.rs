@@ -47,6 +47,8 @@ pub struct Counters {
     pub(crate) accepted: AtomicU64,
     pub(crate) connections: [AtomicU64; ConnectionState::ALL.len()],
     pub(crate) dismissed: AtomicU64,
+    pub(crate) http2: AtomicU64,
+    pub(crate) http2_streams: AtomicU64,
     pub(crate) connection_limit: AtomicU64,
     pub(crate) failures: [AtomicU64; Failure::ALL.len()],
     pub(crate) handshakes: [AtomicU64; Handshake::ALL.len()],
@@ -114,6 +116,18 @@ impl Recorder {
     #[inline]
     pub fn dismissed(&self) {
         bump(&self.counters.dismissed, 1);
+    }
+
+    /// A connection speaks HTTP/2.
+    #[inline]
+    pub fn http2(&self) {
+        bump(&self.counters.http2, 1);
+    }
+
+    /// A request comes by HTTP/2.
+    #[inline]
+    pub fn http2_stream(&self) {
+        bump(&self.counters.http2_streams, 1);
     }
 
     /// So many connections there may be, to all threads together.

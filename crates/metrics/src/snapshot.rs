@@ -156,6 +156,10 @@ pub struct Connections {
     pub limit: u64,
     /// Idle ones that had to go, to make room.
     pub dismissed: u64,
+    /// Those that have spoken HTTP/2, since the start.
+    pub http2: u64,
+    /// Requests that came by it.
+    pub http2_streams: u64,
     /// Open ones by what they do.
     pub by_state: Per<ConnectionState>,
 }
@@ -167,6 +171,8 @@ impl From<&Totals> for Connections {
             open: totals.open(),
             limit: totals.connection_limit,
             dismissed: totals.dismissed,
+            http2: totals.http2,
+            http2_streams: totals.http2_streams,
             by_state: totals.connections.clone(),
         }
     }

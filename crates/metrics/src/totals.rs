@@ -31,6 +31,10 @@ pub struct Totals {
     pub connections: Per<ConnectionState>,
     /// Idle connections that had to go, to make room.
     pub dismissed: u64,
+    /// Connections that have spoken HTTP/2.
+    pub http2: u64,
+    /// Requests that came by it.
+    pub http2_streams: u64,
     /// Connections that there may be.
     pub connection_limit: u64,
     /// Requests that did not go their usual way.
@@ -65,6 +69,8 @@ impl Totals {
         self.bytes_out += counters.bytes_out.load(Relaxed);
         self.accepted += counters.accepted.load(Relaxed);
         self.dismissed += counters.dismissed.load(Relaxed);
+        self.http2 += counters.http2.load(Relaxed);
+        self.http2_streams += counters.http2_streams.load(Relaxed);
         self.connection_limit = self.connection_limit.max(counters.connection_limit.load(Relaxed));
         add_all(&mut self.connections, &counters.connections);
         add_all(&mut self.failures, &counters.failures);
@@ -122,6 +128,8 @@ mod tests {
         for recorder in &recorders {
             recorder.handshake(Handshake::Resumed);
             recorder.dismissed();
+            recorder.http2();
+            recorder.http2_stream();
             recorder.connection_limit(500);
         }
         let totals = Totals::of(&recorders.each_ref().map(Recorder::counters));
@@ -133,8 +141,8 @@ mod tests {
         assert_eq!(totals.failures[Failure::QueueFull], 1);
         assert_eq!((totals.handshakes[Handshake::Resumed], totals.handshakes[Handshake::Full]), (2, 0));
         assert_eq!(
-            (totals.dismissed, totals.connection_limit),
-            (2, 500),
+            (totals.dismissed, totals.http2, totals.http2_streams, totals.connection_limit),
+            (2, 2, 2, 500),
             "the limit is that of all together"
         );
         assert_eq!(totals.by_class()[Class::Success], 2);

@@ -31,7 +31,8 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
                 let (name, value) = line.rsplit_once(' ').unwrap();
                 let bare = name.split('{').next().unwrap();
                 assert!(bare.starts_with(&family), "{bare} is not of {family}");
-                assert!(bare.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{bare}");
+                let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+                assert!(bare.bytes().all(is_plain), "{bare}");
                 let value = value.parse().unwrap();
                 assert!(samples.insert(name.to_owned(), value).is_none(), "{name} comes twice");
             }
@@ -70,6 +71,8 @@ fn the_values_are_those_of_the_snapshot() {
             (r#"howdah_connections{state="writing"}"#, 12.0),
             ("howdah_connections_limit", 18_876.0),
             ("howdah_connections_dismissed_total", 77.0),
+            ("howdah_http2_connections_total", 9.0),
+            ("howdah_http2_streams_total", 99.0),
             ("howdah_queue_depth", 3.0),
             ("howdah_queue_depth_max", 188.0),
             ("howdah_queue_oldest_seconds", 0.25),

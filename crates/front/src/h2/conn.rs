@@ -118,6 +118,7 @@ impl Conn {
         let mut handshake = pin!(builder(self.link.server).handshake::<_, Bytes>(io));
         let begun = poll_fn(|context| self.poll_handshake(handshake.as_mut(), context)).await;
         let Some(mut connection) = begun else { return };
+        self.link.server.records.http2();
         while let Some((request, respond)) = poll_fn(|context| self.poll_next(&mut connection, context)).await
         {
             tokio::task::spawn_local(stream::serve(Open::new(&self.link), request, respond));
@@ -359,7 +360,9 @@ mod tests {
                 }
                 assert_eq!(bodies(&script), "1=/a 3=/b ", "pieces of {size}");
                 assert!(!connection.is_finished() && world.totals().all_requests() == 2);
-                assert_eq!(world.totals().connections[ConnectionState::Idle], 1);
+                let totals = world.totals();
+                assert_eq!((totals.http2, totals.http2_streams), (1, 2));
+                assert_eq!(totals.connections[ConnectionState::Idle], 1);
             });
         }
     }

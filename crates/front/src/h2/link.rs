@@ -76,6 +76,7 @@ impl Open {
         link.served.set(served + 1);
         link.open.set(link.open.get() + 1);
         link.earn(REQUEST_EARNS);
+        link.server.records.http2_stream();
         Self { link: Rc::clone(link), served }
     }
 }

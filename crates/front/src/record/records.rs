@@ -86,6 +86,16 @@ impl Records {
         self.recorder.handshake(handshake);
     }
 
+    /// A connection speaks HTTP/2.
+    pub(crate) fn http2(&self) {
+        self.recorder.http2();
+    }
+
+    /// A request has come by it.
+    pub(crate) fn http2_stream(&self) {
+        self.recorder.http2_stream();
+    }
+
     /// A connection is accepted.
     pub(crate) fn accepted(&self, state: ConnectionState) {
         self.recorder.accepted(state);

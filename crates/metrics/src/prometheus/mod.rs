@@ -152,6 +152,10 @@ fn connections(out: &mut Exposition, snapshot: &Snapshot) {
     out.sample("", &[], connections.limit as f64);
     out.counter("howdah_connections_dismissed", "", "Idle connections closed to make room for new ones");
     out.sample("_total", &[], connections.dismissed as f64);
+    out.counter("howdah_http2_connections", "", "Connections that have spoken HTTP/2");
+    out.sample("_total", &[], connections.http2 as f64);
+    out.counter("howdah_http2_streams", "", "Requests that came by HTTP/2");
+    out.sample("_total", &[], connections.http2_streams as f64);
 }
 
 /// Name, help and value.

@@ -174,6 +174,8 @@ fn totals() -> Totals {
         accepted: 1_804_088,
         connection_limit: 18_876,
         dismissed: 77,
+        http2: 9,
+        http2_streams: 99,
         ..Totals::default()
     };
     for (class, method, count) in [
