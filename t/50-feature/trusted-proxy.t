@@ -22,7 +22,7 @@ my $log = "$dir/access.log";
 
 sub start {
     my @options = @_;
-    my @pages   = qw(--workers 1 --status-path /server-status --status-allow 192.0.2.0/24,127.0.0.0/8);
+    my @pages   = (qw(--workers 1 --status-path /server-status --status-allow), '192.0.2.0/24,127.0.0.0/8');
     return Howdah::Test::Server->start(
         app     => $app,
         options => [@pages, '--access-log', $log, '--access-log-format', '%a %{c}a', @options]

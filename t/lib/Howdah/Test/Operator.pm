@@ -68,7 +68,7 @@ sub wait_for_end {
 sub DESTROY {
     my $self = shift;
     local ($@, $!, $?);
-    return if $self->{owner} != $$;
+    return if $self->{owner} != $$ || !$self->{dir};    # perl may have destroyed that first
     my $pid = $self->pid;
     return if !$self->is_running($pid);
     kill INT => $pid;
