@@ -3,6 +3,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use File::Temp ();
 use Howdah::Test::Frames qw(LAST);
 use Howdah::Test::Server;
 use Test::More;
@@ -83,6 +84,32 @@ subtest 'a client that breaks a stream off has left, and the others go on' => su
     ok $server->wait_for_log(qr/left after \d+/), 'its worker comes loose';
     $client->request(3, '/pid');
     ok $client->response(3)->{end}, 'another stream is served';
+};
+
+subtest 'with --abort-on-disconnect the worker of a stream that is broken off is interrupted' => sub {
+    my $server = Howdah::Test::Server->start(
+        file    => 't/apps/streams.psgi',
+        options => ['--workers', 1, '--abort-on-disconnect']
+    );
+    my $client = Howdah::Test::Frames->new($server);
+    $client->request(1, '/hang');
+    $client->request(3, '/pid');
+    sleep 0.5;
+    $client->send('RST_STREAM', 0, 1, pack 'N', 8);
+    is $client->response(3, 10)->{status}, 200, 'it takes the next request';
+    ok $server->wait_for_log(qr{GET /hang: the client has left}), 'and says why';
+};
+
+subtest 'a local redirect of a script' => sub {
+    my $dir = File::Temp->newdir;
+    open my $out, '>', "$dir/there.cgi" or die $!;
+    print {$out} "#!/bin/sh\nprintf 'Location: /pid\\n\\n'\n";
+    close $out;
+    chmod 0755, "$dir/there.cgi";
+    my $server = Howdah::Test::Server->start(file => 't/apps/streams.psgi', options => ['--cgi', "/cgi=$dir"]);
+    my $client = Howdah::Test::Frames->new($server);
+    $client->request(1, '/cgi/there.cgi');
+    like $client->response(1)->{body}, qr/^\d+$/, 'is followed';
 };
 
 subtest 'a stream that is not read for long is reset, and its connection stays' => sub {

@@ -93,7 +93,9 @@ impl Gate {
         }
         let for_pages = client.origin.pages_only;
         let (timer, presence) = (server.timers.start(for_pages), Presence::new(server, permit, for_pages));
-        h2::serve(h2::Arrival { server, transport, client, timer, presence, early: Vec::new() }).await;
+        let arrival = h2::Arrival { server, transport, client, timer, presence, early: Vec::new() };
+        // No part of the future that each connection has.
+        Box::pin(h2::serve(arrival)).await;
     }
 
     /// The handshake, as long as there is time for it.
