@@ -28,6 +28,10 @@ pub(crate) struct Saying<'a> {
 
 /// The head; none when what the application has said is none.
 pub(crate) fn build(head: &Head, clock: &Clock, saying: Saying<'_>) -> Option<Response<()>> {
+    if head.status < 200 {
+        // Nothing can follow an interim response in its place, and 101 is none of HTTP/2 (RFC 9113 8.6).
+        return None;
+    }
     let mut fields = HeaderMap::with_capacity(16);
     if !head.has.date {
         let mut date = Vec::with_capacity(32);
