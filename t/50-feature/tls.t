@@ -7,7 +7,9 @@ use Howdah::Test::Client;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use JSON::PP qw(decode_json);
+use Socket ();
 use Test::More;
+use Time::HiRes qw(time);
 
 plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
 require Net::SSLeay;
@@ -124,6 +126,19 @@ subtest 'a client with which nothing is in common hears just that' => sub {
         ok !Howdah::Test::Tls::connect_to($lonely->port, %how), $what;
         like IO::Socket::SSL::errstr(), qr/handshake failure/, 'the alert says it';
     }
+};
+
+subtest 'a client that waits for an acknowledgement before it asks has it at once' => sub {
+    my $quickest = 1;
+    for (1 .. 10) {
+        my $socket = Howdah::Test::Tls::connect_to($server->port, SSL_version => 'TLSv1_3');
+        setsockopt $socket, Socket::IPPROTO_TCP(), Socket::TCP_NODELAY(), 0 or die $!;
+        my $start = time;
+        print {$socket} "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        sysread $socket, my $answer, 1;
+        $quickest = time - $start if time - $start < $quickest;
+    }
+    cmp_ok $quickest, '<', 0.03, 'where a kernel that delays it waits for 40 ms';
 };
 
 subtest 'certificates of clients' => sub {

@@ -135,6 +135,7 @@ impl Gate {
             tokio::task::yield_now().await;
             drop(turn);
             if shaken.is_ok() && !tls.is_handshaking() && tls.may_wait() {
+                tls.acknowledge();
                 return Ok(());
             }
             // An alert, if need be.

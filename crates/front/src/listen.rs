@@ -226,6 +226,8 @@ impl Listener {
     fn tcp(socket: OwnedFd, address: SocketAddr) -> Self {
         // Wake on the first bytes, not on the handshake; where the kernel refuses, nothing is lost.
         let _ = howdah_sys::defer_accept(&socket, 1);
+        // Connections have it from their listener. What is written in pieces, a stream or frames, waits for no acknowledgement.
+        let _ = SockRef::from(&socket).set_tcp_nodelay(true);
         let port = address.port();
         let wildcard = wildcard(&socket, address.ip());
         let name = if wildcard.is_some() { host_name() } else { address.ip().to_string() };

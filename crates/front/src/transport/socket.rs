@@ -121,6 +121,14 @@ impl Socket {
         self.descriptor().and_then(howdah_sys::outstanding).unwrap_or(0)
     }
 
+    /// Acknowledges what the client has sent, at once: it may hold back more until then (Nagle's algorithm, RFC 9293
+    /// 3.7.4), and the kernel waits for 40 ms whether we say something that could carry it.
+    pub(crate) fn acknowledge(&self) {
+        if let Ok(fd) = self.descriptor() {
+            let _ = rustix::net::sockopt::set_tcp_quickack(fd, true);
+        }
+    }
+
     /// Has the connection reset when it is closed: what the client has not taken is forgotten.
     pub(crate) fn reset(&self) {
         if let Ok(fd) = self.descriptor() {

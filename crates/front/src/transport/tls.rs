@@ -136,6 +136,14 @@ impl Tls {
         self.state.borrow().session.is_tls13()
     }
 
+    /// The handshake is over. Since what there is to say goes with the first response, nothing else tells the client
+    /// that its last word of the handshake has arrived.
+    pub(crate) fn acknowledge(&self) {
+        if self.state.borrow().early.is_empty() {
+            self.socket.acknowledge();
+        }
+    }
+
     /// In the place of a handshake.
     pub(crate) fn say_plainly(&self, words: &[u8]) {
         let _ = self.socket.try_write(words);
