@@ -106,6 +106,12 @@ static void outlive_host(void) {
     hf.life = -1;
 }
 
+/*
+ * Perl keeps each key and name once, in one table, and splits that when it is full: which writes to all entries, so that a
+ * child copies every page that has one. With room for a third more, no child has to.
+ */
+static void make_room_for_names(pTHX) { hv_ksplit(PL_strtab, 2 * HvTOTALKEYS(PL_strtab)); }
+
 /* The block: returns in a child only. */
 XS(hold);
 XS(hold) {
@@ -118,6 +124,7 @@ XS(hold) {
     if (unfit)
         leave_unfit(unfit);
     hf_title_zygote(aTHX);
+    make_room_for_names(aTHX);
     report_files(aTHX_ SCRIPT_REPORT_READY);
     hf_compare_environment(aTHX);
     for (;;) {
