@@ -48,13 +48,13 @@ module('second');
 becomes('part.pl', 200, 'second', 'a changed module is seen');
 $scripts->write('part.pl', qq{$perl\nmy \$x = ;\n});
 becomes('part.pl', 500, undef, 'a version that does not compile');
-like $server->log, qr{part\.pl: it does not compile: syntax error at \S*/part\.pl line 3},
+ok $server->wait_for_log(qr{part\.pl: it does not compile: syntax error at \S*/part\.pl line 3}),
     '... is told with file and line';
 $scripts->write('part.pl', qq{${perl}${head}print 'third';\n});
 becomes('part.pl', 200, 'third', 'one that compiles again');
 
 becomes('socket.pl', 200, 'executed', 'a script with a connection is executed');
-like $server->log, qr{socket\.pl: is executed and not forked: it has a connection at descriptor \d+},
+ok $server->wait_for_log(qr{socket\.pl: is executed and not forked: it has a connection at descriptor \d+}),
     '... and the log says why';
 is $scripts->get($server, 'other.sh')->{body}, 'no perl', 'so is one that is no Perl';
 

@@ -66,7 +66,7 @@ subtest 'what a stuck script has started ends with it' => sub {
 };
 
 subtest 'a script that does not compile' => sub {
-    like $server->log, qr{does not compile.*"\$nowhere" requires.* at \Q$dir\E/broken\.cgi line 4\.},
+    ok $server->wait_for_log(qr{does not compile.*"\$nowhere" requires.* at \Q$dir\E/broken\.cgi line 4\.}),
         'is told at the start';
     is get('/cgi/broken.cgi')->{status}, 500 for 1, 2;
     script('broken.cgi', 'print q{mended};');

@@ -79,7 +79,7 @@ subtest '--abort-on-disconnect' => sub {
         ok $server->wait_for_log(qr{seen cleanup of $path$}m, 10), '... is interrupted when its client leaves';
         unlike $server->log, qr/seen end of/, '... where it is';
     }
-    like $server->log, qr{INFO .* GET /before: the client has left}, 'which is news';
+    ok $server->wait_for_log(qr{INFO .* GET /before: the client has left}), 'which is news';
     unlike $server->log, qr/ERROR/, '... and no error';
     my $client = ask($server, '/cleanup');
     is $client->response->{body}, 'ok';

@@ -62,6 +62,6 @@ for my $what (sort keys %status) {
 }
 is(Howdah::Test::Client->ask($server, "GET /shell HTTP/1.0\r\n\r\n")->{body}, "$worker\n", 'and a command');
 is_deeply [$server->workers], [$worker], 'it is the same worker all the time';
-like $server->log, qr/the child is unhappy/, 'what a child dies of is logged';
+ok $server->wait_for_log(qr/the child is unhappy/), 'what a child dies of is logged';
 
 done_testing;

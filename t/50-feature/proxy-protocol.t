@@ -137,7 +137,7 @@ subtest 'what is no header is not answered' => sub {
         my ($bytes, $what) = @$_;
         unlike said($port, $bytes), qr/ 200 OK/, $what;
     }
-    like $server->log, qr/closed the connection of a proxy: the connection does not begin with a PROXY header/,
+    ok $server->wait_for_log(qr/closed the connection of a proxy: the connection does not begin with a PROXY header/),
         'said why';
     ok $operator->status->{requests}{failures}{bad_request} >= 7, 'counted';
 };

@@ -86,7 +86,7 @@ subtest 'answers of the front' => sub {
 subtest 'messages name the request' => sub {
     ask('/wrong?x=1', 'X-Request-Id: liar');
     ok $server->wait_for_log(qr{Content-Length 3 but a body of 8 bytes to GET /wrong\?x=1; .*request_id=liar});
-    like $server->log, qr{no answer within --request-timeout: GET /slow .*request_id=for-slow};
+    ok $server->wait_for_log(qr{no answer within --request-timeout: GET /slow .*request_id=for-slow});
 };
 
 subtest '--no-request-id' => sub {

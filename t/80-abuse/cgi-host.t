@@ -51,7 +51,7 @@ for my $round (1 .. 3) {
     ok $server->wait_until(sub { !kill 0, $script }), '... no script outlives it';
     ok $server->wait_until(sub { my $next = host(); $next && $next != $host }), '... another one comes';
 }
-like $server->log, qr/the host of scripts died \(signal KILL\)/, 'the log says so';
+ok $server->wait_for_log(qr/the host of scripts died \(signal KILL\)/), 'the log says so';
 unlike $server->log, qr/worker died/, '... and once, not for each worker';
 
 subtest 'a host that is stopped' => sub {
