@@ -85,12 +85,7 @@ sub everything {
     return;
 }
 
-subtest plain => \&everything;
-SKIP: {
-    skip 'needs IO::Socket::SSL and openssl', 1 if !Howdah::Test::Tls->is_installed;
-    local $ENV{TEST_OVER_TLS} = 1;
-    subtest TLS => \&everything;
-}
+Howdah::Test::Tls::either_way(\&everything);
 
 for ([1, [], 1], [4, ['--max-upgrades', 0], 0], [2, ['--max-upgrades', 2], 2]) {
     my ($workers, $options, $limit) = @$_;

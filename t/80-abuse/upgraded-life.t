@@ -93,11 +93,6 @@ sub everything {
     return;
 }
 
-subtest plain => \&everything;
-SKIP: {
-    skip 'needs IO::Socket::SSL and openssl', 1 if !Howdah::Test::Tls->is_installed;
-    local $ENV{TEST_OVER_TLS} = 1;
-    subtest TLS => \&everything;
-}
+Howdah::Test::Tls::either_way(\&everything);
 
 done_testing;

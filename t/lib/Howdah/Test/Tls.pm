@@ -11,18 +11,31 @@ package Howdah::Test::Tls;
 #   my $socket = Howdah::Test::Tls::connect_to($port, SSL_hostname => 'a.example.org');    # IO::Socket::SSL, or undef
 #
 # With TEST_OVER_TLS in the environment Howdah::Test::Server and Howdah::Test::Client speak TLS: any test over plain
-# connections is then one over TLS. t/50-feature/tls-everything.t runs some so.
+# connections is then one over TLS. t/50-feature/tls-everything.t runs some so, either_way a test of its own.
 use strict;
 use warnings;
 
 use File::Copy qw(copy);
 use File::Temp ();
 use Howdah::Test::Command qw(run_command);
+use Test::More;
 
 sub is_wanted { return $ENV{TEST_OVER_TLS} }
 
 sub is_installed {
     return eval { require IO::Socket::SSL; 1 } && !(run_command('openssl', 'version'))[0];
+}
+
+# The same test on plain connections, and by TLS where that can be had.
+sub either_way {
+    my $test = shift;
+    subtest plain => $test;
+SKIP: {
+        skip 'needs IO::Socket::SSL and openssl', 1 if !__PACKAGE__->is_installed;
+        local $ENV{TEST_OVER_TLS} = 1;
+        subtest TLS => $test;
+    }
+    return;
 }
 
 # Others make one of their own.
