@@ -76,7 +76,7 @@ header: ## write xs/wire.h anew from crates/wire
 
 bench: build ## Howdah beside other servers, into docs/benchmarks.md; QUICK=1 takes 5 minutes, not 25
 	$(CARGO) build --release --locked --quiet -p howdah-front -p howdah-supervisor --examples
-	$(PYTHON) bench/run $(if $(QUICK),--quick)
+	$(PYTHON) bench/run $(if $(QUICK),--quick) $(if $(BUILT),--built $(BUILT))
 
 bench-smoke: build ## whether the benchmark works: two short rounds, no figure of worth
 	$(PYTHON) bench/run --smoke --out $(TARGET)/bench-smoke

@@ -49,5 +49,9 @@ def of_floor(row, floor):
     return stats.ratio(rounds(row, "cpu_us"), both)
 
 
+def paired(row, other, figure):
+    return stats.paired(rounds(row, figure), rounds(other, figure))
+
+
 def ratio(row, other, figure):
     return stats.ratio(rounds(row, figure), rounds(other, figure))

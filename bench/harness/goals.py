@@ -82,6 +82,29 @@ def ahead_of_all(workload, loads):
     return goal
 
 
+def nobody_ahead(workload, load, variant="", figure="rate"):
+    """No peer does better, or only within the middle half of the rounds; the closest one is told, with that half."""
+    def goal(result):
+        ours = row(result, workload, load, HOWDAH, variant)
+        found = [(figures.paired(ours, row(result, workload, load, peer, variant), figure), peer)
+                 for peer in peers_of(result, workload, load, variant)]
+        better = max if figure == "cpu_us" else min
+        ratio, peer = better(((pair, peer) for pair, peer in found if pair), key=lambda one: one[0]["median"])
+        reached = ratio["low"] <= 1 if figure == "cpu_us" else ratio["high"] >= 1
+        return reached, f"{ratio['median']:.2f} of {peer}'s ({ratio['low']:.2f} to {ratio['high']:.2f})"
+    return goal
+
+
+def line_of_all(title, workload, load, variant=""):
+    """The two goals of a line on which no peer is to do better: rate and CPU."""
+    return [("12", f"{title}: no peer has a higher rate", nobody_ahead(workload, load, variant)),
+            ("12", "… or needs less CPU", nobody_ahead(workload, load, variant, "cpu_us"))]
+
+
+def cpu_against(workload, load, server, most):
+    return lambda result: at_most(against(result, workload, load, server, "cpu_us"), most)
+
+
 def within(workload, load, variant, base_load, base_variant, part):
     """Howdah's rate in one table or variant against another of its own."""
     def goal(result):
@@ -165,4 +188,20 @@ GOALS = [
     ("11", "… keep: 1.2 times Registry", scripts("ab-10", "howdah_keep", "mod_perl_registry", 1.2)),
     ("11", "CGI script with modules, fork: 8 times mod_cgi", scripts("modules", "howdah_fork", "mod_cgi", 8)),
     ("11", "… with --cgi-preload", scripts("modules", "howdah_fork_preload", "mod_cgi", 8)),
+    *line_of_all("Hello, 64 kept", "connections", "wrk-64"),
+    *line_of_all("Hello, 16 kept", "connections", "wrk-16"),
+    *line_of_all("Hello, 8 kept", "connections", "wrk-8"),
+    *line_of_all("Hello, new", "hello-new", "ab-8"),
+    *line_of_all("Hello with Plack's AccessLog, new", "hello-new", "ab-8", "Plack AccessLog"),
+    *line_of_all("Parameters, new", "params", "new"),
+    *line_of_all("Parameters, kept", "params", "kept"),
+    *line_of_all("A worker for 128 requests, new", "max-requests", "new", "128 requests"),
+    *line_of_all("100 KB", "sizes", "100k"),
+    *line_of_all("1 MB", "sizes", "1m"),
+    *line_of_all("10 MB", "sizes", "10m"),
+    *line_of_all("One kept connection", "connections", "wrk-1"),
+    *[("13", f"Hello, {count} kept: at most 0.91 of the CPU of Feersum built anew",
+       cpu_against("connections", f"wrk-{count}", "feersum_built", 1 / 1.1)) for count in (64, 16, 8)],
+    ("13", "Two front threads, 64 kept: within 5 % of one",
+     within("connections", "wrk-64", "two front threads", "wrk-64", "", 0.05)),
 ]

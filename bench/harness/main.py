@@ -42,6 +42,8 @@ def arguments():
     option("--only", type=words, metavar="A,B", help=f"workloads, of: {', '.join(w.name for w in WORKLOADS)}, alone")
     option("--servers", type=words, metavar="A,B", help="servers, by their names in peers.toml")
     option("--peers", type=Path, action="append", default=[], metavar="FILE", help="more servers, as in peers.toml")
+    option("--built", type=Path, default=peers.built, metavar="DIR",
+           help="where peers that Debian lacks were built, in DIR/feersum and DIR/gazelle [target/peers]")
     option("--out", type=Path, default=peers.ROOT / "docs", metavar="DIR", help="where the page goes [docs]")
     option("--from", dest="source", type=Path, metavar="FILE", help="write the page anew from a benchmarks.json")
     option("--list", action="store_true", help="name servers and workloads, and measure nothing")
@@ -60,6 +62,7 @@ def read(path):
 
 
 def measure(options):
+    peers.built = options.built
     settings = settings_of(options)
     check_clients()
     present, missing = take_stock(options)

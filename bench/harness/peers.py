@@ -15,6 +15,10 @@ BENCH = Path(__file__).resolve().parent.parent
 ROOT = BENCH.parent
 
 
+# Where peers that Debian lacks were built.
+built = ROOT / "target" / "peers"
+
+
 class Mistake(Exception):
     """Something in a file or on the command line that its author must mend."""
 
@@ -78,7 +82,7 @@ def constants():
     """The words that are the same for every server."""
     target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").absolute()
     return {"root": ROOT, "bench": BENCH, "target": target, "apache": shutil.which("apache2") or "/usr/sbin/apache2",
-            "apache_modules": "/usr/lib/apache2/modules"}
+            "apache_modules": "/usr/lib/apache2/modules", "built": built.absolute()}
 
 
 def missing(one):

@@ -24,6 +24,14 @@ def ratio(ours, theirs):
     return median(pairs) if pairs else None
 
 
+def paired(ours, theirs):
+    """{"median", "low", "high"} of the ratios round by round, low and high their quartiles; None without a pair."""
+    pairs = sorted(a / b for a, b in zip(ours, theirs) if a is not None and b)
+    if not pairs:
+        return None
+    return {"median": median(pairs), "low": percentile(pairs, 0.25), "high": percentile(pairs, 0.75)}
+
+
 def percentile(ordered, part):
     """The value below which `part` (0 to 1) of an ordered list lies, by the nearest rank."""
     if not ordered:

@@ -93,13 +93,16 @@ WORKLOADS = [
                   Variant("128 requests", max_requests=128)]),
     Workload(
         "connections", "Hello on kept connections",
-        "The same eleven bytes on 1, 8, 64 and 256 kept connections. A server that keeps a worker to a connection lets "
-        "the others wait: wrk does not see that, the client of the tables on slow requests does.",
+        "The same eleven bytes on 1, 8, 16, 64 and 256 kept connections. A server that keeps a worker to a connection lets "
+        "the others wait: wrk does not see that, the client of the tables on slow requests does. Howdah is measured with two "
+        "front threads, too.",
         "hello",
         loads=[Load("wrk-1", "1 connection", "wrk", 1, smoke=False, brief=True),
                Load("wrk-8", "8 connections", "wrk", 8, smoke=False),
+               Load("wrk-16", "16 connections", "wrk", 16, smoke=False),
                Load("wrk-64", "64 connections", "wrk", 64),
-               Load("wrk-256", "256 connections", "wrk", 256, smoke=False, brief=True)]),
+               Load("wrk-256", "256 connections", "wrk", 256, smoke=False, brief=True)],
+        variants=[Variant(), Variant("two front threads", feature="two-front-threads", smoke=False)]),
     Workload(
         "slow-requests", "Quick requests beside slow ones",
         "4 workers, 64 kept connections; one request in 100 takes 5 ms. p50 and p99 are those of the other 99. A "
@@ -109,10 +112,11 @@ WORKLOADS = [
                Load("slow", "one in 100 takes 5 ms", "client", 64, slow_every=100)]),
     Workload(
         "sizes", "Large responses and uploads",
-        "Responses of 100 KB and 10 MB from memory on 8 kept connections.",
+        "Responses of 100 KB, 1 MB and 10 MB from memory on 8 kept connections.",
         "sizes", floor=False,
         loads=[Load("100k", "100 KB responses", "wrk", 8, path="/100k", answer=102_400, smoke=False, brief=True),
-               Load("10m", "10 MB responses", "wrk", 8, path="/10m", answer=10_485_760, brief=True)]),
+               Load("1m", "1 MB responses", "wrk", 8, path="/1m", answer=1_048_576, smoke=False),
+               Load("10m", "10 MB responses", "wrk", 8, path="/10m", answer=10_485_760)]),
     Workload(
         "uploads", "Uploads", "Request bodies of 1 MB, read by the application in pieces of 64 KB.", "upload",
         loads=[Load("1m", "1 MB uploads", "wrk", 8, body="1048576", answer=7, brief=True)]),

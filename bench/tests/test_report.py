@@ -123,3 +123,13 @@ class Goals(unittest.TestCase):
         alone = {"Howdah": {"server": "howdah", "pss": 25.0}, "Starlet": {"server": "starlet", "pss": 20.0}}
         goal = self.verdict(result(HOWDAH, alone=alone), "10 idle")
         self.assertEqual(goal["measured"], "+5.0 MiB (25.0 against 20.0)")
+
+    def test_a_peer_is_ahead_when_most_rounds_say_so(self):
+        ours = row("howdah", [record(rate, cpu_us=10.0) for rate in (100, 100, 100, 100)], role="howdah")
+        for rates, reached in (((90, 95, 110, 120), True), ((105, 110, 110, 120), False)):
+            found = result(ours, row("other", [record(rate, cpu_us=9.0) for rate in rates]), STARLET)
+            goal = self.verdict(found, "Hello, 64 kept: no peer")
+            self.assertEqual(goal["reached"], reached)
+        self.assertEqual(goal["measured"], "0.91 of other's (0.83 to 0.91)")
+        cpu = goals.judge(found, "", "", goals.nobody_ahead("connections", "wrk-64", figure="cpu_us"))
+        self.assertEqual((cpu["reached"], cpu["measured"]), (False, "1.11 of other's (1.11 to 1.11)"))
