@@ -1,6 +1,6 @@
 package Howdah::Test::Frames;
 
-# A client of HTTP/2 without TLS that can say any frame, also such as no client should.
+# A client of HTTP/2 that can say any frame, also such as no client should; by TLS where Howdah::Test::Tls says so.
 #
 #   my $client = Howdah::Test::Frames->new($server, settings => {4 => 0});    # SETTINGS_INITIAL_WINDOW_SIZE
 #   $client->request(1, '/path', method => 'POST', open => 1, fields => [['x-a', 'b']]);
@@ -14,6 +14,7 @@ use strict;
 use warnings;
 
 use Exporter qw(import);
+use Howdah::Test::Tls;
 use IO::Socket::INET;
 use Time::HiRes qw(time);
 
@@ -29,9 +30,16 @@ my %STATUS = (0x88 => 200, 0x89 => 204, 0x8a => 206, 0x8b => 304, 0x8c => 400, 0
 
 sub new {
     my ($class, $server, %wish) = @_;
-    my $port   = ref $server ? $server->port : $server;
-    my $socket = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port", Timeout => PATIENCE) or die "cannot connect: $!";
-    my $self   = bless {socket => $socket, input => '', seen => {}}, $class;
+    my $port = ref $server ? $server->port : $server;
+    my $socket =
+        Howdah::Test::Tls->is_wanted
+        ? Howdah::Test::Tls::connect_to($port, SSL_alpn_protocols => ['h2'])
+        : IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port", Timeout => PATIENCE);
+    $socket or die "cannot connect: $!";
+
+    # What TLS says for itself must not be waited behind.
+    $socket->blocking(0) if Howdah::Test::Tls->is_wanted;
+    my $self = bless {socket => $socket, input => '', seen => {}}, $class;
 
     # Without a table for the server's heads each says its status anew.
     my %terms = (1 => 0, %{$wish{settings} // {}});
@@ -51,8 +59,8 @@ sub write {    ## no critic (ProhibitBuiltinHomonyms)
         vec(my $set = '', fileno $self->{socket}, 1) = 1;
         return 0 if time > $end || !select undef, $set, undef, 1;
         my $written = syswrite $self->{socket}, $bytes, 65536;
-        return 0 if !defined $written;
-        substr $bytes, 0, $written, '';
+        return 0 if !defined $written && !$!{EAGAIN};
+        substr $bytes, 0, $written // 0, '';
     }
     return 1;
 }
@@ -125,6 +133,9 @@ sub response {
     return $seen;
 }
 
+# Ends our side. What is under way may still come.
+sub shut { my $self = shift; return shutdown $self->{socket}, 1 }
+
 # The codes of GOAWAY frames so far.
 sub goaways { return @{$_[0]{goaways} // []} }
 
@@ -138,6 +149,7 @@ sub _more {
     vec(my $set = '', fileno $self->{socket}, 1) = 1;
     return 0 if $patience <= 0 || !select $set, undef, undef, $patience;
     my $read = sysread $self->{socket}, $self->{input}, 65536, length $self->{input};
+    return 1 if !defined $read && $!{EAGAIN};
     $self->{closed} = 1 if !$read;
     return $read;
 }

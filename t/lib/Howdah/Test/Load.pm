@@ -5,14 +5,17 @@ package Howdah::Test::Load;
 #
 #   my $load = Howdah::Test::Load->start($server, connections => 16, seconds => 20);
 #   ...                                       # kill, reload, restart
-#   my $result = $load->finish;      # {requests => 123, status => {200 => 120, 502 => 2, cut => 1}, problems => []}
+#   my $result = $load->finish;      # {requests => 123, status => {200 => 120, 502 => 2, cut => 1}, problems => [],
+#                                    #  seen => {'/1-1' => 200, ...}}
 #
 # Ends after `seconds`, or after `requests` of them, or when stop is called. With fresh => 1 each request has a
 # connection of its own; with reopen => 0 a connection that the server has closed is not replaced, and the load ends with
-# the last one. The application is t/apps/load.psgi; below => '/path' is where it is mounted.
+# the last one. The application is t/apps/load.psgi; below => '/path' is where it is mounted. The connections are by TLS where
+# Howdah::Test::Tls says so.
 use strict;
 use warnings;
 
+use Howdah::Test::Tls;
 use IO::Select ();
 use IO::Socket::INET ();
 use JSON::PP ();
@@ -34,13 +37,14 @@ sub start {
     if ($pid) { close $in; return bless {pid => $pid, out => $out}, $class }
     close $out;
     alarm 0;
-    my $self = bless {port => $port, connections => 8, %wish, tell => $in, serial => 0, status => {}, problems => []},
-        $class;
+    my $self = bless {port => $port, connections => 8, %wish, tell => $in, serial => 0, %{_nothing()}}, $class;
     eval { $self->_run; 1 } or $self->_problem("the load client died: $@");
-    print {$in} JSON::PP::encode_json({map { $_ => $self->{$_} } qw(status problems requests bytes)});
+    print {$in} JSON::PP::encode_json({map { $_ => $self->{$_} } qw(status problems requests bytes seen)});
     close $in;
     POSIX::_exit(0);
 }
+
+sub _nothing { return {status => {}, problems => [], seen => {}} }
 
 # Returns when all of the first connections are there.
 sub wait_for_connections {
@@ -91,8 +95,11 @@ sub _run {
 
 sub _open {
     my ($self, $open, $select) = @_;
-    my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{port}, Timeout => PATIENCE)
-        or return $self->_problem("cannot connect: $!");
+    my $socket =
+        Howdah::Test::Tls->is_wanted
+        ? Howdah::Test::Tls::connect_to($self->{port})
+        : IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{port}, Timeout => PATIENCE);
+    return $self->_problem("cannot connect: $!") if !$socket;
     $socket->blocking(1);
     $open->{$socket} = {socket => $socket, input => ''};
     $select->add($socket);
@@ -122,7 +129,13 @@ sub _send {
 # Reads what has come. False when the connection has ended.
 sub _receive {
     my ($self, $connection) = @_;
-    my $read = sysread $connection->{socket}, $connection->{input}, 65536, length $connection->{input};
+    my $socket = $connection->{socket};
+
+    # What TLS says for itself must not be waited behind.
+    $socket->blocking(0) if Howdah::Test::Tls->is_wanted;
+    my $read = sysread $socket, $connection->{input}, 65536, length $connection->{input};
+    return 1 if !defined $read && $!{EAGAIN};
+    $socket->blocking(1) if Howdah::Test::Tls->is_wanted;
     if (!$read) {
         $self->_ended($connection) if !$connection->{done};
         return 0;
@@ -142,8 +155,7 @@ sub _done {
     my ($self, $connection, $head, $body) = @_;
     my ($status) = $head =~ m{^HTTP/1\.1 (\d+)};
     @$connection{qw(done input)} = (1, '');
-    $self->{requests}++;
-    $self->{status}{$status // 'none'}++;
+    $self->_note($connection->{wanted}, $status // 'none');
     $self->_problem("'$body' for $connection->{wanted}") if ($status // 0) == 200 && $body ne $connection->{wanted};
     return $head !~ /^Connection: close/mi;
 }
@@ -152,9 +164,7 @@ sub _done {
 sub _ended {
     my ($self, $connection) = @_;
     if ($connection->{input} =~ m{^HTTP/1\.1 200 .*^Transfer-Encoding: chunked}ms) {
-        $self->{requests}++;
-        $self->{status}{cut}++;
-        return;
+        return $self->_note($connection->{wanted}, 'cut');
     }
     return $self->_problem("connection ended after '$connection->{input}' for $connection->{wanted}");
 }
@@ -167,6 +177,14 @@ sub _give_up {
         $select->remove($connection->{socket});
         delete $open->{$connection->{socket}};
     }
+    return;
+}
+
+sub _note {
+    my ($self, $wanted, $status) = @_;
+    $self->{requests}++;
+    $self->{status}{$status}++;
+    $self->{seen}{$wanted =~ s/ .*//r} = $status;
     return;
 }
 
