@@ -70,6 +70,20 @@ subtest 'connections that rest, and those that have had their requests' => sub {
     }
 };
 
+subtest 'a client that ends its side gets what it has asked for, and no more' => sub {
+    my $server = start();
+    my $client = Howdah::Test::Frames->new($server, settings => {4 => 1 << 30});
+    $client->send('WINDOW_UPDATE', 0, 0, pack 'N', 1 << 30);
+    $client->request($_->[0], $_->[1]) for [1, '/pid'], [3, '/grows'], [5, '/big'];
+    $client->request(7, '/length', method => 'POST', open => 1);
+    $client->shut;
+    like $client->response(1)->{body}, qr/^\d+$/, 'a response';
+    is $client->response(3)->{body}, "1\n2\n3\n4\n5\n", 'one that grows';
+    is length $client->response(5)->{body}, 3_000_000, 'one that is large';
+    ok defined $client->response(7)->{reset}, 'but none to what it has not said whole';
+    ok $client->is_closed(10), 'then the connection ends';
+};
+
 subtest 'reloads, upgrades and killed workers under load' => sub {
     plan skip_all => 'needs h2load' if (run_command('h2load', '--version'))[0];
     my $server = start($operator->options);

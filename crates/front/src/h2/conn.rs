@@ -28,6 +28,8 @@ use crate::transport::Transport;
 
 /// How long a client without a stream has for its part of the end.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How often to see whether a client is there that has ended its side.
+const LOOK: Duration = Duration::from_secs(1);
 /// Bytes of a response that wait for the socket, beyond which its stream waits.
 const SEND_BUFFER: usize = 64 << 10;
 /// The window of a connection, as so many of a stream's.
@@ -119,6 +121,7 @@ impl Conn {
         let begun = poll_fn(|context| self.poll_handshake(handshake.as_mut(), context)).await;
         let Some(mut connection) = begun else { return };
         self.link.server.records.http2();
+        self.link.wire.withhold_end();
         while let Some((request, respond)) = poll_fn(|context| self.poll_next(&mut connection, context)).await
         {
             tokio::task::spawn_local(stream::serve(Open::new(&self.link), request, respond));
@@ -155,7 +158,11 @@ impl Conn {
             return Poll::Ready(None);
         }
         self.see_to_the_end(connection);
-        let accepted = connection.poll_accept(context);
+        let mut accepted = connection.poll_accept(context);
+        if accepted.is_pending() && self.link.wire.withholds() && self.is_through(connection) {
+            self.link.wire.tell_end();
+            accepted = connection.poll_accept(context);
+        }
         self.settle();
         match ready!(accepted) {
             Some(Ok(request)) => Poll::Ready(Some(request)),
@@ -167,11 +174,19 @@ impl Conn {
         }
     }
 
+    /// The client has ended its side: whether nothing is left to be sent to it. Bodies that it has not sent whole never come.
+    fn is_through(&self, connection: &Connection<Io, Bytes>) -> bool {
+        let Link { wire, .. } = &*self.link;
+        self.link.end_bodies();
+        let idle = self.link.open() == 0 && !connection.has_streams() && !wire.blocked.get();
+        idle || wire.has_left()
+    }
+
     /// A deadline has passed: whether that is the end.
     fn is_late(&mut self) -> bool {
         match self.mode {
             Mode::Leaving => true,
-            Mode::Busy => self.is_stalled(),
+            Mode::Busy => self.link.wire.blocked.get() && self.is_stalled(),
             Mode::New | Mode::Kept => {
                 self.leaves = true;
                 false
@@ -253,7 +268,13 @@ impl Conn {
     /// A client that the socket waits for has so long to take something.
     fn keep_pace(&mut self, blocked: bool) {
         let Server { clock, holding, .. } = self.link.server;
-        let due = if blocked { self.pace.wait(clock.now(), holding.terms()) } else { 0 };
+        let due = match blocked {
+            true => self.pace.wait(clock.now(), holding.terms()),
+            false if !self.link.wire.withholds() => 0,
+            // The end of the connection is told by nothing else, while nothing is sent.
+            false if self.due > clock.now() => self.due,
+            false => clock.after(LOOK),
+        };
         if !blocked {
             self.pace.rest();
         }
@@ -408,6 +429,53 @@ mod tests {
                 assert!(connection.is_finished());
             });
         }
+    }
+
+    #[test]
+    fn who_has_ended_its_side_gets_what_it_has_asked_for() {
+        let upload = frame(HEADERS, 4, 5, &get(5, "/c")[9..]);
+        let asked = [greeting(), get(1, "/a"), get(3, "/b"), upload].concat();
+        let at_once = vec![Piece::Bytes(asked.clone()), Piece::End];
+        let later = vec![Piece::Bytes(asked), Piece::Pause, Piece::End];
+        // When it ends its side, whether that is to abort, what becomes of it, and what it gets.
+        for (what, input, abort_on_disconnect, peer, expected) in [
+            ("at once", at_once.clone(), false, Peer::Silent, "1=/a 3=/b "),
+            ("later", later.clone(), false, Peer::Silent, "1=/a 3=/b "),
+            ("to abort", at_once, true, Peer::Silent, ""),
+            ("to abort later", later.clone(), true, Peer::Silent, ""),
+            ("gone", later, false, Peer::Gone, ""),
+        ] {
+            run(async {
+                let world = World::new(Config { abort_on_disconnect, ..Config::default() });
+                let script = Scripted::new(input);
+                script.become_of(Peer::Silent);
+                let connection = world.connect(&script);
+                world.run(false).await;
+                script.become_of(peer);
+                script.go_on();
+                world.run(false).await;
+                assert_eq!(connection.is_finished(), expected.is_empty(), "{what}");
+                world.run(true).await;
+                assert_eq!(bodies(&script), expected, "{what}");
+                assert!(connection.is_finished(), "{what}");
+            });
+        }
+    }
+
+    #[test]
+    fn who_has_ended_its_side_and_is_gone_is_looked_for() {
+        run(async {
+            let world = World::new(Config::default());
+            let input = [greeting(), get(1, "/a")].concat();
+            let script = Scripted::new([Piece::Bytes(input), Piece::End]);
+            let connection = world.connect(&script);
+            world.run(false).await;
+            script.become_of(Peer::Gone);
+            world.wait(Duration::from_millis(1100));
+            world.run(false).await;
+            assert!(connection.is_finished());
+            assert_eq!(world.totals().failures[Failure::ClientGone], 1);
+        });
     }
 
     #[test]

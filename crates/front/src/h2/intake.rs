@@ -1,7 +1,7 @@
 //! The way in of a stream: fields become a request that is checked and complete, or a reason to refuse it.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use h2::RecvStream;
@@ -20,6 +20,10 @@ use crate::route::Target;
 use crate::server::request;
 use crate::timers::Rest;
 use crate::upload::Upload;
+
+/// A body without an end.
+#[derive(Clone, Copy, Debug)]
+struct Broken;
 
 /// What a client may send beside a body, as so many bytes for each of it: frames, and windows for what it is sent.
 const BODY_EARNS: u64 = 2;
@@ -94,7 +98,7 @@ impl Stream {
             self.timer.set(Rest::No, server.body_deadline(since, upload.received));
             let piece = match poll_fn(|context| self.poll_piece(incoming, context)).await? {
                 Some(Ok(piece)) => piece,
-                Some(Err(_)) => return Ok(false),
+                Some(Err(Broken)) => return Ok(false),
                 None => break,
             };
             let length = piece.len();
@@ -120,11 +124,15 @@ impl Stream {
         &self,
         incoming: &mut RecvStream,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Option<Result<Bytes, h2::Error>>, Fault>> {
+    ) -> Poll<Result<Option<Result<Bytes, Broken>>, Fault>> {
         if self.timer.poll_expired(context) {
             return Poll::Ready(Err(Fault::Timeout("the request body")));
         }
-        Poll::Ready(Ok(ready!(incoming.poll_data(context))))
+        match incoming.poll_data(context) {
+            Poll::Ready(piece) => Poll::Ready(Ok(piece.map(|piece| piece.map_err(|_| Broken)))),
+            Poll::Pending if self.link.await_body(self.served, context) => Poll::Pending,
+            Poll::Pending => Poll::Ready(Ok(Some(Err(Broken)))),
+        }
     }
 
     fn decode<'b>(&mut self, words: &'b [u8], fields: &'b mut FieldStore) -> Result<Head<'b>, Fault> {

@@ -1,6 +1,7 @@
 //! What a connection and its streams know of each other.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
@@ -27,6 +28,8 @@ pub(crate) struct Link {
     pub(crate) earned: Rc<Cell<u64>>,
     /// The connection's task.
     waker: RefCell<Option<Waker>>,
+    /// The tasks of streams that wait for more of their body.
+    readers: RefCell<BTreeMap<u64, Waker>>,
 }
 
 impl Link {
@@ -40,6 +43,7 @@ impl Link {
             open: Cell::new(0),
             earned: Rc::default(),
             waker: RefCell::default(),
+            readers: RefCell::default(),
         }
     }
 
@@ -54,6 +58,17 @@ impl Link {
             Some(waker) => waker.clone_from(context.waker()),
             none => *none = Some(context.waker().clone()),
         }
+    }
+
+    /// The stream before which there were so many waits for more of its body. Gives false when there will be no more.
+    pub(crate) fn await_body(&self, stream: u64, context: &Context<'_>) -> bool {
+        self.readers.borrow_mut().insert(stream, context.waker().clone());
+        !self.wire.ended.get()
+    }
+
+    /// Wakes those that wait for what will not come.
+    pub(crate) fn end_bodies(&self) {
+        std::mem::take(&mut *self.readers.borrow_mut()).into_values().for_each(Waker::wake);
     }
 
     /// A client has earned so much.
@@ -84,6 +99,7 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.link.open.set(self.link.open.get() - 1);
+        self.link.readers.borrow_mut().remove(&self.served);
         self.link.waker.borrow().iter().for_each(Waker::wake_by_ref);
     }
 }

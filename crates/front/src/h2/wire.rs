@@ -28,6 +28,8 @@ pub(crate) struct Wire {
     pub(crate) blocked: Cell<bool>,
     /// The client has ended its side, or is gone.
     pub(crate) ended: Cell<bool>,
+    /// The `h2` crate, which drops every stream when it hears of that, is not told yet.
+    withholds: Cell<bool>,
 }
 
 impl Wire {
@@ -42,7 +44,29 @@ impl Wire {
             sent: Cell::new(0),
             blocked: Cell::new(false),
             ended: Cell::new(false),
+            withholds: Cell::new(false),
         }
+    }
+
+    /// From now on the crate is not told of the end of the client's side, until [`Wire::tell_end`]: a client may have asked for
+    /// all that it wants (RFC 9113 5.1, half-closed), and wait for its responses.
+    pub(crate) fn withhold_end(&self) {
+        self.withholds.set(true);
+    }
+
+    /// Whether the client has ended its side and the crate does not know.
+    pub(crate) fn withholds(&self) -> bool {
+        self.withholds.get() && self.ended.get()
+    }
+
+    /// The crate is to know when it reads next.
+    pub(crate) fn tell_end(&self) {
+        self.withholds.set(false);
+    }
+
+    /// Whether nobody is there for responses any more.
+    pub(crate) fn has_left(&self) -> bool {
+        self.server.has_left(&self.transport.borrow())
     }
 
     /// How many bytes have arrived at the client, and whether none are on their way.
@@ -65,6 +89,12 @@ impl Wire {
         if self.take_early(buffer) {
             return Poll::Ready(Ok(()));
         }
+        if self.withholds() {
+            return Poll::Pending;
+        }
+        if self.ended.get() {
+            return Poll::Ready(Ok(()));
+        }
         // A smaller buffer might not hold a record of TLS.
         let input = &mut self.server.scratch.borrow_mut().input;
         let read = ready!(self.transport.borrow_mut().poll_read(context, input));
@@ -73,6 +103,9 @@ impl Wire {
             self.ended.set(true);
         }
         read?;
+        if self.withholds() {
+            return Poll::Pending;
+        }
         self.received.set(self.received.get() + length as u64);
         let now = length.min(buffer.remaining());
         buffer.put_slice(&input[..now]);
