@@ -109,6 +109,9 @@ Called in each new worker with its index, a number from 0, before it takes a req
 Called with the index in a worker that leaves: because it served its quota, was asked to drain, got a TERM signal, or
 the application called C<exit> or C<psgix.harakiri.commit>. Not called when it is killed or crashes.
 
+With C<--refork> a worker may leave a process behind that is the next zygote, see F<docs/refork.md>: what belongs to this
+process alone must be let go of here.
+
 =head2 Howdah->binary
 
 The path of the C<howdah> command: the environment variable C<HOWDAH_BIN>, or the command installed with these modules

@@ -124,11 +124,46 @@ close_descriptor(int fd)
   CODE:
     close(fd);
 
-void
+bool
 run(SV *app)
   CODE:
     hd.app = app;
-    hd_run(aTHX);
+    RETVAL = hd_run(aTHX);
+  OUTPUT:
+    RETVAL
+
+const char *
+left_by_fork()
+  CODE:
+    RETVAL = hd_left_by_fork();
+  OUTPUT:
+    RETVAL
+
+AV *
+channels()
+  CODE:
+    RETVAL = (AV *)sv_2mortal((SV *)newAV());
+    for (int i = 0; i < hd.fronts; i++)
+        av_push(RETVAL, newSViv(hd.channels[i]));
+  OUTPUT:
+    RETVAL
+
+void
+refuse_promotion(const char *why)
+  CODE:
+    hd_refuse_promotion(why);
+
+int
+promote()
+  CODE:
+    RETVAL = hd_promote(aTHX);
+  OUTPUT:
+    RETVAL
+
+void
+renew()
+  CODE:
+    hd_renew(aTHX);
 
 void
 track_leaks()

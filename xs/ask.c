@@ -37,6 +37,9 @@ void hd_hear(pTHX) {
     }
 }
 
+/* For a process that is this worker no more: its own workers have been asked nothing. */
+void hd_forget_asked(void) { Zero(heard, INQUIRIES, U64); }
+
 /* Answers with a descriptor, or with a sentence when that is -1. A front that is gone does not miss it. */
 void hd_answer(Inquiry inquiry, U64 word, int fd, const char *sentence) {
     const Message message = {.kind = MESSAGE_KIND_ANSWER, .slot = inquiry, .value = word};

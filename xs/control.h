@@ -1,6 +1,6 @@
 #ifndef HOWDAH_CONTROL_H
 #define HOWDAH_CONTROL_H
-/* What message.c, control.c and zygote.c do for the zygote. */
+/* What message.c, control.c, zygote.c and promote.c do for the zygote. */
 #include "howdah.h"
 
 #include <sys/uio.h>
@@ -34,8 +34,15 @@ void hd_use_huge_pages(void);
 void hd_tell_layout(pTHX);
 
 /* zygote.c */
+pid_t hd_fork_perl(pTHX);
 void hd_prepare(pTHX_ SV *name, bool titles);
 bool hd_attach(pTHX_ int control, OrderRecord *order);
 bool hd_obey(pTHX_ int control, int ended, SV *before_fork);
+
+/* promote.c */
+const char *hd_left_by_fork(void);
+void hd_refuse_promotion(const char *why);
+int hd_promote(pTHX);
+void hd_renew(pTHX);
 
 #endif

@@ -176,8 +176,8 @@ bool hd_errors_are_whole(pTHX) {
            !(PerlIOBase(handle)->flags & PERLIO_F_UTF8) && is_still_ours(STDERR_FILENO);
 }
 
-/* This process is a worker from now on. */
-void hd_sign_errors(U16 worker) { errors.worker = worker; }
+/* This process is a worker from now on; with -1 it is none any more. */
+void hd_sign_errors(int worker) { errors.worker = worker; }
 
 /* What is written next is of this level, "error" or "info"; NULL leaves that to whoever writes. */
 void hd_mark_errors(const char *level) { errors.level = level; }

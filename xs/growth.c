@@ -41,6 +41,13 @@ void hd_start_growth(void) {
     howdah_forget_routes(hd.index);
 }
 
+/* For a process that is a worker no more: its own workers look by themselves. */
+void hd_end_growth_looks(void) {
+    if (statm >= 0)
+        close(statm);
+    statm = -1;
+}
+
 /* A request begins at that time. */
 void hd_begin_growth(pTHX_ U64 now) {
     bool measure = hd_leaks.tracking || now - measured_at >= REST_NS;

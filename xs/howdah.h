@@ -94,6 +94,7 @@ U64 hd_ask(pTHX_ MessageKind kind, U64 value, const char *payload, STRLEN length
 
 /* ask.c */
 void hd_hear(pTHX);
+void hd_forget_asked(void);
 void hd_answer(Inquiry inquiry, U64 word, int fd, const char *sentence);
 FILE *hd_open_answer(void);
 void hd_put_field(FILE *file, const char *bytes, STRLEN length, char end);
@@ -118,12 +119,14 @@ void hd_write_chains(pTHX_ FILE *file, U32 hash);
 
 /* route.c */
 void hd_prepare_route(pTHX);
+void hd_forget_routes(void);
 U32 hd_route_of_path(void);
 U32 hd_route(pTHX);
 const char *hd_route_name(U32 route, STRLEN *length);
 
 /* growth.c */
 void hd_start_growth(void);
+void hd_end_growth_looks(void);
 void hd_begin_growth(pTHX_ U64 now);
 void hd_end_growth(pTHX_ U32 route);
 
@@ -167,7 +170,7 @@ void hd_title_state(char state);
 
 /* errors.c */
 void hd_open_errors(pTHX_ int fd, const U8 *secret);
-void hd_sign_errors(U16 worker);
+void hd_sign_errors(int worker);
 void hd_mark_errors(const char *level);
 void hd_point_errors(void);
 void hd_adopt_errors(pTHX);
@@ -239,6 +242,6 @@ void hd_know_fronts(pTHX_ const int *eventfds, int count);
 void hd_become_worker(pTHX_ UV index, const int *channels, int count);
 void hd_disown(void);
 void hd_leave(UV reason);
-void hd_run(pTHX);
+bool hd_run(pTHX);
 
 #endif

@@ -43,11 +43,16 @@ void hd_leave(UV reason) {
         howdah_give_reason(hd.index, hd.leaving);
 }
 
-/* Serves until this worker is to leave, and says why it leaves. Dies only when a signal handler between requests does. */
-void hd_run(pTHX) {
+/*
+ * Serves until this worker is to leave, and says why it leaves. True when it is to leave a zygote behind. Dies only when a
+ * signal handler between requests does.
+ */
+bool hd_run(pTHX) {
+    U32 command = COMMAND_RUN;
     while (!hd.leaving) {
         PERL_ASYNC_CHECK();
-        if (HD_LOAD(hd.cell->command) == COMMAND_DRAIN) {
+        command = HD_LOAD(hd.cell->command);
+        if (command == COMMAND_DRAIN || command == COMMAND_PROMOTE) {
             hd.leaving = LEAVE_DRAINED;
             break;
         }
@@ -65,4 +70,5 @@ void hd_run(pTHX) {
     hd_say_last_words();
     hd_title_state('G');
     hd_retire();
+    return command == COMMAND_PROMOTE && hd.leaving == LEAVE_DRAINED;
 }

@@ -19,6 +19,12 @@ static SV *key;
 
 void hd_prepare_route(pTHX) { key = newSVpvs_share("psgix.howdah.route"); }
 
+/* The cells of other workers do not have their names yet. */
+void hd_forget_routes(void) {
+    count = 1;
+    Zero(buckets, BUCKETS, U8);
+}
+
 const char *hd_route_name(U32 route, STRLEN *length) {
     *length = route ? lengths[route] : 5;
     return route ? names[route] : "other";

@@ -325,6 +325,11 @@ enum Inquiry
    End what Devel::NYTProf writes, and hand it over.
    */
   INQUIRY_PROFILE = 3,
+  /*
+   No word asks this. Under this number a worker that was told to [`Command::Promote`] hands over the control socket of the
+   zygote that it leaves behind.
+   */
+  INQUIRY_ZYGOTE = 4,
 };
 #if __STDC_VERSION__ >= 202311L
 typedef enum Inquiry Inquiry;
@@ -383,6 +388,10 @@ enum Command
    Finish the current request, then leave.
    */
   COMMAND_DRAIN = 1,
+  /*
+   The same, and leave a process behind that is the next zygote.
+   */
+  COMMAND_PROMOTE = 2,
 };
 #if __STDC_VERSION__ >= 202311L
 typedef enum Command Command;

@@ -20,7 +20,7 @@
 #define ORPHAN_MS 1000
 #define FAILED_TO_FORK 256
 
-static struct {
+static struct hd_zygote {
     int control; /* socket to the front */
     int ended;   /* readable when a child has ended */
     bool stopping;
@@ -122,12 +122,12 @@ static void end_orphans(void) {
 }
 
 /* As Perl's own fork. */
-static pid_t fork_perl(pTHX) {
+pid_t hd_fork_perl(pTHX) {
     sigset_t all, before;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
     pid_t pid = PerlProc_fork();
-    if (pid == 0) { /* a signal for the zygote is none for the worker, and that has children of its own */
+    if (pid == 0) { /* a signal for the parent is none for the child, and that has children of its own */
         PL_sig_pending = 0;
         Zero(PL_psig_pend, SIG_SIZE, int);
         sigdelset(&before, SIGCHLD);
@@ -170,7 +170,7 @@ static bool spawn(pTHX_ const struct hd_packet *packet, SV *before_fork) {
         run_hook(aTHX_ before_fork);
     if (zygote.children[index]) /* the front has noticed its end before us */
         reap();
-    pid_t pid = fork_perl(aTHX);
+    pid_t pid = hd_fork_perl(aTHX);
     if (pid == 0) {
         begin_worker(aTHX_ index, packet);
         return true;
@@ -198,6 +198,7 @@ static bool obey(pTHX_ const struct hd_packet *packet, SV *before_fork) {
 /* Obeys the front until that is gone, or wants nothing more. True in a child, which is to become a worker. */
 bool hd_obey(pTHX_ int control, int ended, SV *before_fork) {
     struct hd_packet packet;
+    Zero(&zygote, 1, struct hd_zygote); /* one that a worker has left behind knows nothing of that one's zygote */
     zygote.control = control;
     zygote.ended = ended;
     while (!zygote.stopping || zygote.living) {

@@ -13,16 +13,23 @@ sub descriptors {
     return grep { /^\d+$/ && (readlink("/proc/self/fd/$_") // '') =~ /^socket:/ } readdir $dir;
 }
 
+# Each descriptor of this process with what it leads to, as `7 /var/log/app.log` or `8 socket:[4711]`.
+sub opened {
+    opendir my $dir, '/proc/self/fd' or die "cannot look at /proc/self/fd: $!\n";
+    return map { "$_->[0] $_->[1]" } grep { defined $_->[1] && $_->[1] !~ m{^/proc/\d+/fd$} }
+        map { [$_, readlink "/proc/self/fd/$_"] } grep { /^\d+$/ } readdir $dir;
+}
+
 # One sentence for each connection that every worker would inherit. Descriptors in @known are not the application's.
 sub find {
     my ($class, @known) = @_;
     my %known   = map { $_ => 1 } 0 .. 2, @known;
     my @found   = sort { $a <=> $b } grep { !$known{$_} } descriptors();
-    my @handles = _handles();
+    my @handles = handles();
     my %owner   = map { $_->{socket} => $_ } grep { defined $_->{socket} } @handles;
     my @said;
     for my $number (@found) {
-        my $peer   = _peer($number) // next;
+        my $peer   = peer($number) // next;
         my $handle = delete $owner{$number};
         next if $handle && $handle->{is_safe};
         push @said, _sentence("descriptor $number, connected to $peer" . ($handle ? ", $handle->{name}" : ''), $handle);
@@ -32,7 +39,7 @@ sub find {
 }
 
 # Connected database handles of DBI, if the application has loaded that.
-sub _handles {
+sub handles {
     return if !$INC{'DBI.pm'} || !DBI->can('visit_handles');
     my @handles;
     DBI->visit_handles(
@@ -61,7 +68,7 @@ sub _describe {
 }
 
 # Whom a stream is connected to; undef for listening and datagram sockets, which can be shared.
-sub _peer {
+sub peer {
     my $number = shift;
     require Socket;
     open my $socket, '+<&', $number or return;
@@ -114,6 +121,15 @@ before the first worker is forked, and tells the error log.
 =head2 descriptors
 
 The numbers of this process's sockets, for C<find> to know which were there before.
+
+=head2 opened
+
+Each descriptor of this process, with what it leads to: C<7 /var/log/app.log>, C<8 socket:[4711]>. Of two such lists the
+difference is what was opened meanwhile.
+
+=head2 handles, peer($descriptor)
+
+The active database handles, as hashes with C<name>, C<socket> and C<is_safe>; whom a stream socket is connected to.
 
 =head2 find(@known)
 

@@ -29,16 +29,21 @@ sub prepare {
     return;
 }
 
-# In the zygote: forks workers as the front wishes, and returns 0 when that wants no more. In a worker it never returns.
+# In the zygote: forks workers as the front wishes, and returns 0 when that wants no more. In a worker it never returns. The
+# process that one leaves behind as the next zygote goes round the loop.
 sub run {
     my (undef, $control, $ended) = @_;
-    Howdah::XS::obey($control, $ended, $self->{before_fork}) or return 0;
-    $self->_begin if !$self->{is_plain};
-    Howdah::XS::close_descriptor($control);
-    until (eval { Howdah::XS::run($self->{app}); 1 }) {
-        warn "a signal handler failed between two requests: $@";
+    while (Howdah::XS::obey($control, $ended, $self->{before_fork})) {
+        my $is_promoted;
+        $self->_begin if !$self->{is_plain};
+        Howdah::XS::close_descriptor($control);
+        until (eval { $is_promoted = Howdah::XS::run($self->{app}); 1 }) {
+            warn "a signal handler failed between two requests: $@";
+        }
+        _leave(0) if !$is_promoted;
+        ($control, $ended) = _leave_zygote();
     }
-    _leave(0);
+    return 0;
 }
 
 # What the hooks close is not inherited: the check comes after them, the first time.
@@ -68,6 +73,27 @@ sub _leave {
     _report_leaks();
     exit $status if $worker->{full_destruct};
     Howdah::XS::exit_now($status);
+}
+
+# The worker ends as any other, and its hooks let go of what no other process may have. Returns in the process that it leaves
+# behind; its objects live on there, so they are not destroyed here.
+sub _leave_zygote {
+    my $worker = $self;
+    $self = undef;
+    Howdah->run_hooks(worker_exit => Howdah::XS::index());
+    _report_leaks();
+    my $control = eval { require Howdah::Refork; Howdah::Refork->attempt($worker->{known}) };
+    Howdah::XS::refuse_promotion($@) if $@;
+    if (!defined $control) {
+        exit 0 if $worker->{full_destruct};
+        Howdah::XS::exit_now(0);
+    }
+    Howdah::XS::exit_now(0) if $control < 0;
+    $self = $worker;
+    my $ended = eval { $worker->{succeed}->($control) };
+    return $control, $ended if defined $ended;
+    print {*STDERR} "howdah: the process that was to be the next zygote failed: $@" if $@;
+    return Howdah::XS::exit_now(1);
 }
 
 # In one piece, so that no other worker's lines come between.
@@ -146,6 +172,8 @@ Howdah::Worker - a process that serves requests
       name   => 'app.psgi',    # for the titles of processes
       titles => 1,             # which tell the present request
       check  => sub { ... },   # looks once at what the first worker is going to inherit
+      known   => {...},        # descriptors of the zygote, see Howdah::Inherited
+      succeed => sub { ... },  # makes a zygote of the process that a worker has left behind
   );
   my $status = Howdah::Worker->run($control, $ended);    # every worker is forked in here, and stays
 
@@ -167,6 +195,9 @@ Once in the zygote, when the application is loaded: whatever workers can have in
 
 In the zygote, returns 0 when the front wants no more workers. C<$control> is the descriptor of the socket to the front,
 C<$ended> becomes readable when a child has ended.
+
+A worker that the front wants to leave a zygote behind (F<docs/refork.md>) runs its hooks and ends as any other; what it
+leaves behind serves the front in here, too.
 
 In a worker it never returns. The process ends with status 0 when the worker was asked to leave, with the application's
 status after C<exit>, and with 3 when the application could not be loaded. See L<Howdah/LEAVING> for what runs at the

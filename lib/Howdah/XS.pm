@@ -173,7 +173,20 @@ Whether this process is a worker, and which. A child that the application forks 
 
 =item run($app)
 
-Serves requests until the worker is to leave. Dies when a signal handler dies between two requests; call it again.
+Serves requests until the worker is to leave. True when it is to leave a zygote behind. Dies when a signal handler dies between two requests; call it again.
+
+=item left_by_fork(), channels()
+
+For a worker that is to leave a zygote behind: threads, children or timers, which a fork leaves out, in words, or C<undef>; its
+sockets to the front.
+
+=item promote(), refuse_promotion($why)
+
+Forks that zygote, and tells the front: returns the control socket there, and -1 in the worker. Or tells it why there is none.
+
+=item renew()
+
+In that zygote, when it has attached: what C<prepare> does to the memory.
 
 =item track_leaks()
 

@@ -25,20 +25,45 @@ sub new {
 # Returns the exit status.
 sub run {
     my $self = shift;
-    (@$self{qw(generation titles)} = Howdah::XS::attach($self->{control})) or return 1;    # the front is gone already
+    $self->_attach or return 1;    # the front is gone already
     my @known = ($self->{control}, $self->{code} ? () : Howdah::Inherited->descriptors);
     if (!eval { $self->_prepare; 1 }) {
         $self->_report(Howdah::XS::ZYGOTE_REPORT_FAILED, $@);
         return 1;
     }
-    my $templates = $INC{'Howdah/Templates.pm'};
-    print {*STDERR} Howdah::Templates->report if $templates;
+    print {*STDERR} Howdah::Templates->report if $INC{'Howdah/Templates.pm'};
     my $children = Howdah::XS::watch_children();
     $self->_prepare_workers(sub { $self->_log($_) for Howdah::Inherited->find(@known) });
-    $self->_report(Howdah::XS::ZYGOTE_REPORT_READY, sprintf('v%vd', $^V), $templates ? Howdah::Templates->count : 0);
+    $self->_report_ready;
     $self->{on_ready}->() if $self->{on_ready};
     @_ = ('Howdah::Worker', $self->{control}, $children);
-    goto &Howdah::Worker::run;    # leaves no frame of ours in the application's backtraces
+    goto &Howdah::Worker::run;     # leaves no frame of ours in the application's backtraces
+}
+
+sub _attach {
+    my $self = shift;
+    return @$self{qw(generation titles)} = Howdah::XS::attach($self->{control});
+}
+
+# In the process that a worker has left behind, with the application as it was there. Returns what tells the ends of
+# children; undef when the front wants none of it.
+sub _succeed {
+    my ($self, $control) = @_;
+    $self->{control} = $control;
+    $self->_attach or return;
+    $self->{reforks}++;
+    $0 = $self->_title;
+    my $children = Howdah::XS::watch_children();
+    Howdah::XS::renew();
+    %{$self->{known}} = map { $_ => 1 } Howdah::Inherited->opened;
+    return if !$self->_report_ready;
+    return $children;
+}
+
+sub _report_ready {
+    my $self      = shift;
+    my $templates = $INC{'Howdah/Templates.pm'} ? Howdah::Templates->count : 0;
+    return $self->_report(Howdah::XS::ZYGOTE_REPORT_READY, sprintf('v%vd', $^V), $templates);
 }
 
 sub _load {
@@ -63,6 +88,7 @@ sub _prepare {
 # What a forked child needs to be a worker.
 sub _prepare_workers {
     my ($self, $warn) = @_;
+    $self->{known} = {map { $_ => 1 } Howdah::Inherited->opened};
     Howdah::Worker->prepare(
         app           => $self->{code},
         check         => $warn,
@@ -73,6 +99,8 @@ sub _prepare_workers {
         titles        => $self->{titles},
         full_destruct => $self->{full_destruct},
         nytprof       => $self->{nytprof},
+        known         => $self->{known},
+        succeed       => sub { $self->_succeed(@_) },
     );
     return;
 }
@@ -85,9 +113,10 @@ sub _report {
 }
 
 sub _title {
-    my $self = shift;
-    my $name = $self->{name} ? "[$self->{name}] " : '';
-    return "howdah: zygote $name" . $self->_what . " generation $self->{generation}";
+    my $self   = shift;
+    my $name   = $self->{name} ? "[$self->{name}] " : '';
+    my $refork = $self->{reforks} ? " (refork $self->{reforks})" : '';
+    return "howdah: zygote $name" . $self->_what . " generation $self->{generation}$refork";
 }
 
 # What the titles of the processes name.
@@ -115,7 +144,8 @@ Howdah::Zygote - loads the application once and forks workers
 
 A child of the front. It maps the shared memory, loads the application, tells the front that it is ready (or why not),
 and forks a worker whenever it is told to. It does nothing else, so it stays small and clean: a worker forked after a
-week is as good as the first.
+week is as good as the first. With C<--refork> a process that a worker has left behind takes its place, see
+F<docs/refork.md>.
 
 =head2 main
 

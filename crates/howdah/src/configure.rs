@@ -92,6 +92,7 @@ impl Serve {
             max_requests: workers.max_requests,
             max_lifetime: workers.max_lifetime.limit(),
             max_memory: Some(workers.max_memory.0).filter(|&bytes| bytes > 0),
+            reforks: workers.reforks(),
             graceful_timeout: self.patience(),
         }
     }

@@ -61,10 +61,24 @@ impl Inquiries {
         let desk = Arc::clone(&inquiries);
         tokio::spawn(async move {
             while let Some(answer) = answers.recv().await {
-                desk.takers.lock().unwrap_or_else(PoisonError::into_inner).pass(answer);
+                if answer.inquiry == Inquiry::Zygote as u32 {
+                    desk.pass_zygote(answer);
+                } else {
+                    desk.takers.lock().unwrap_or_else(PoisonError::into_inner).pass(answer);
+                }
             }
         });
         inquiries
+    }
+
+    /// A worker leaves a zygote behind, or says why not. The supervisor knows whether it was asked.
+    fn pass_zygote(&self, WorkerAnswer { worker, text, file, .. }: WorkerAnswer) {
+        let control = file.map(|(control, _permit)| control);
+        let why = || match text.is_empty() {
+            true => "the front has no descriptor to spare".to_owned(),
+            false => String::from_utf8_lossy(&text).trim_end().replace(char::is_control, " "),
+        };
+        self.handle.leave_zygote(worker, control.ok_or_else(why));
     }
 
     /// Asks the workers that `chosen` picks of those that serve.

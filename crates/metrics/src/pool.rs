@@ -20,6 +20,8 @@ pub struct Pool {
     pub trouble: Option<String>,
     /// Load of the application that serves, counted from 1.
     pub generation: u32,
+    /// How often since that load a worker has become the zygote.
+    pub reforks: u32,
     /// When that took over, in seconds since 1970; the server's start before there is one.
     pub loaded: f64,
     /// The next generation is on its way.
@@ -156,6 +158,10 @@ pub struct Lifecycle {
     pub reloads: u64,
     /// Reloads that failed.
     pub failed_reloads: u64,
+    /// Reforks: a worker has left the next zygote behind, from which all others were forked.
+    pub reforks: u64,
+    /// Reforks that failed.
+    pub failed_reforks: u64,
     /// Shared memory that was replaced because a worker had written over it.
     pub replacements: u64,
 }
@@ -285,6 +291,8 @@ impl Lifecycle {
         self.exits.add(&other.exits);
         add(&mut self.reloads, other.reloads);
         add(&mut self.failed_reloads, other.failed_reloads);
+        add(&mut self.reforks, other.reforks);
+        add(&mut self.failed_reforks, other.failed_reforks);
         add(&mut self.replacements, other.replacements);
     }
 }

@@ -115,6 +115,7 @@ fn pools_have_a_label_where_there_are_several() {
         (r#"howdah_worker_spawns_total{pool="/wiki"}"#, 5.0),
         (r#"howdah_worker_exits_total{pool="/",cause="crash"}"#, 4.0),
         (r#"howdah_reloads_total{pool="/wiki",result="done"}"#, 1.0),
+        (r#"howdah_reforks_total{pool="/",result="done"}"#, 3.0),
         (r#"howdah_segment_replacements_total{pool="/"}"#, 2.0),
         ("howdah_connections_limit", 18_876.0),
     ] {

@@ -1,5 +1,6 @@
 //! What is asked through the handle, each with the way back for its answer.
 
+use std::os::fd::OwnedFd;
 use std::sync::Weak;
 use std::time::Duration;
 
@@ -41,6 +42,11 @@ pub(crate) enum Call {
     Guest {
         lease: Weak<()>,
         reply: Reply<Result<u16, String>>,
+    },
+    /// What a worker says that was to leave a zygote behind.
+    Heir {
+        worker: u16,
+        outcome: Result<OwnedFd, String>,
     },
     /// Something has changed that the supervisor sees by itself.
     Look,

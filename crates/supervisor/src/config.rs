@@ -23,6 +23,8 @@ pub struct Config {
     pub max_lifetime: Option<Duration>,
     /// Private memory (USS) in bytes above which a worker is replaced; none for never. Looked at every few seconds.
     pub max_memory: Option<u64>,
+    /// Requests of one worker after which it leaves the next zygote behind, for the first time, the second and so on.
+    pub reforks: Vec<u64>,
     /// Time for requests to end on reload and on a graceful stop; then their workers are killed. Zero for no limit.
     pub graceful_timeout: Duration,
 }
@@ -34,6 +36,7 @@ impl Default for Config {
             max_requests: 0,
             max_lifetime: None,
             max_memory: None,
+            reforks: Vec::new(),
             graceful_timeout: Duration::from_secs(30),
         }
     }

@@ -20,7 +20,7 @@ pub enum Cause {
     Harakiri,
     /// It was stuck in a request.
     Deadline,
-    /// A newer generation took over.
+    /// A newer generation took over, or comes of it.
     Reload,
     /// Fewer workers are wanted.
     Resize,
@@ -41,6 +41,10 @@ pub struct Counts {
     pub reloads: u64,
     /// Reloads that were asked for and failed.
     pub failed_reloads: u64,
+    /// Zygotes that workers have left behind, from which all workers were forked anew.
+    pub reforks: u64,
+    /// Workers that were to leave one behind and could not, or whose zygote failed.
+    pub failed_reforks: u64,
     /// Segments that were replaced because a worker had damaged them.
     pub replacements: u64,
 }

@@ -85,6 +85,15 @@ impl Crew {
 
     /// Asks a worker to leave after its current request, and wakes it when it sleeps.
     pub(crate) fn drain(&mut self, index: u16, limit: Option<Duration>) {
+        self.dismiss(index, limit, Command::Drain);
+    }
+
+    /// The same, and to leave the next zygote behind.
+    pub(crate) fn promote(&mut self, index: u16) {
+        self.dismiss(index, None, Command::Promote);
+    }
+
+    fn dismiss(&mut self, index: u16, limit: Option<Duration>, command: Command) {
         let segment = self.segment;
         let Some(worker) = self.get_mut(index) else { return };
         if let Some(limit) = limit {
@@ -94,7 +103,7 @@ impl Crew {
             return;
         }
         let cell = &segment.workers()[usize::from(index)];
-        cell.command.store(Command::Drain as u32, SeqCst);
+        cell.command.store(command as u32, SeqCst);
         if segment.queue().cells.mark_woken(index, cell) {
             futex_wake(&cell.wake, 1);
         }

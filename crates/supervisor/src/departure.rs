@@ -43,6 +43,7 @@ impl State {
             age: worker.started.elapsed(),
         };
         let Some(worker) = self.crew.vacate(index) else { return };
+        self.note_end_of_asked(index, pid.or(worker.pid()));
         self.counts.exit(end.cause());
         end.log(index, pid.or(worker.pid()), worker.generation);
         let done = Recovery::new(index, self.mailbox.clone());

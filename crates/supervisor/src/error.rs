@@ -77,3 +77,18 @@ pub enum ReloadError {
     #[error("the server is stopping")]
     Stopping,
 }
+
+impl ReloadError {
+    /// The same of a zygote that a worker has left behind.
+    pub(crate) fn of_heir(&self) -> String {
+        match self {
+            Self::Application(why) | Self::Zygote(why) => format!("the new zygote failed: {why}"),
+            Self::Workers(status) => {
+                format!(
+                    "the new workers end before they are ready ({status}); see the log for their last words"
+                )
+            }
+            Self::Stopping => self.to_string(),
+        }
+    }
+}

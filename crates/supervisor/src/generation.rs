@@ -38,6 +38,8 @@ pub(crate) struct Generation {
     pub(crate) told_long: bool,
     /// Since when requests go to it.
     pub(crate) serving: Option<SystemTime>,
+    /// How often a worker has left the next zygote behind since the application was loaded.
+    pub(crate) reforks: u32,
     /// Who wants a guest, and what became of it.
     pub(crate) guest: Option<Guest>,
 }
@@ -54,6 +56,7 @@ impl Generation {
             started: Instant::now(),
             told_long: false,
             serving: None,
+            reforks: 0,
             guest: None,
         }
     }
@@ -62,6 +65,11 @@ impl Generation {
     pub(crate) fn serve(&mut self) {
         self.role = Role::Serving;
         self.serving = Some(SystemTime::now());
+    }
+
+    /// Requests are to go to it once it is able.
+    pub(crate) fn is_coming(&self) -> bool {
+        matches!(self.role, Role::Loading | Role::Filling)
     }
 
     /// Is to have as many workers as are wanted.

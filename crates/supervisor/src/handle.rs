@@ -1,5 +1,6 @@
 //! What others may ask of the supervisor: signal handlers, status pages, the control socket, the deadline watch.
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use howdah_sys::{Pid, Signal};
@@ -121,6 +122,12 @@ impl Handle {
     /// that process. False when there is none.
     pub async fn kill_worker(&self, index: u16, pid: Option<Pid>, signal: Signal) -> bool {
         self.ask(|reply| Call::Signal { index, pid, signal, reply }).await.unwrap_or(false)
+    }
+
+    /// What a worker says that was asked to leave the next zygote behind: the control socket of that, or why there is none.
+    /// Whether it was asked is known here.
+    pub fn leave_zygote(&self, worker: u16, outcome: Result<OwnedFd, String>) {
+        let _ = self.mailbox.send(Notice::Call(Call::Heir { worker, outcome }));
     }
 
     async fn ask<T>(&self, call: impl FnOnce(Reply<T>) -> Call) -> Option<T> {

@@ -20,6 +20,7 @@
 //! trouble      what is wrong with it, in words
 //! recycle      workers that have served long enough, or grown too large
 //! replace      a segment that a worker has damaged
+//! refork       a worker that leaves the next zygote behind
 //! reap         children of ours: zygotes, and workers whose zygote died
 //! departure    a worker is gone: what follows
 //! shutdown     the end, graceful or at once
@@ -32,6 +33,7 @@
 //! crew         cells, and the workers in them
 //! generation   one load of the application
 //! lease        how long a guest stays
+//! promotion    what has become of a refork
 //! zygote       its process
 //! worker       one worker
 //! link         the control socket to a zygote
@@ -62,6 +64,7 @@ mod status;
 mod trouble;
 mod recycle;
 mod replace;
+mod refork;
 mod reap;
 mod departure;
 mod shutdown;
@@ -73,6 +76,7 @@ mod watch;
 mod crew;
 mod generation;
 mod lease;
+mod promotion;
 mod zygote;
 mod worker;
 mod link;

@@ -46,6 +46,7 @@ impl State {
                 let _ = reply.send(meant.is_some_and(|worker| worker.signal(signal)));
             }
             Call::Guest { lease, reply } => self.request_guest(lease, reply),
+            Call::Heir { worker, outcome } => self.note_heir(worker, outcome),
             Call::Look => {}
             Call::Replace(Damaged { segment, what }) => self.request_replacement(&segment, what),
         }

@@ -37,6 +37,7 @@ impl State {
         if self.shutdown.is_none() {
             self.mark_for_recycling(now);
             self.revive(now);
+            self.look_at_reforks(now);
             self.fill(now);
             self.finish_start();
             self.finish_reload();
@@ -153,7 +154,10 @@ impl State {
         retiring.sort_by_key(|(retirement, _)| retirement.since);
         for (retirement, index) in retiring.into_iter().take(surplus) {
             let limit = self.config.grace().filter(|_| retirement.reason == Reason::Reload);
-            self.crew.drain(index, limit);
+            match retirement.reason {
+                Reason::Refork => self.crew.promote(index),
+                _ => self.crew.drain(index, limit),
+            }
         }
     }
 
@@ -245,6 +249,7 @@ impl State {
         let others = [
             self.loads.wait_until(now),
             self.next_watch(now),
+            self.next_refork(),
             self.sweep_at,
             self.next_orphan(now),
             self.next_unreported(now),

@@ -26,13 +26,13 @@ impl State {
             return;
         }
         self.reload_replies.push(reply);
+        for number in self.coming() {
+            tracing::info!(generation = number, "what is under way is given up for a newer reload");
+            self.dismiss(number);
+        }
         if self.program.is_none() {
             self.replace_workers();
             return;
-        }
-        for number in self.coming() {
-            tracing::info!(generation = number, "the reload under way is given up for a newer one");
-            self.dismiss(number);
         }
         if let Err(error) = self.add_generation() {
             self.log_and_answer(&ReloadError::Zygote(error.to_string()));
@@ -80,19 +80,24 @@ impl State {
         let first = self.in_role(Role::Serving).is_none();
         let Some(generation) = self.generation_mut(number) else { return };
         generation.zygote.loaded(perl, templates);
+        let is_heir = generation.reforks > 0;
         if generation.role == Role::Loading {
             if first {
                 generation.serve();
             } else {
                 generation.role = Role::Filling;
             }
-            tracing::info!(generation = number, "the application is loaded, in {:.2} s", generation.age());
+            let what = if is_heir { "the new zygote is ready" } else { "the application is loaded" };
+            tracing::info!(generation = number, "{what}, in {:.2} s", generation.age());
         }
     }
 
     /// A coming generation cannot serve; the old one goes on.
     pub(crate) fn reload_failed(&mut self, number: u32, error: &ReloadError) {
-        if self.guest_failed(number, error) || !self.coming().contains(&number) {
+        if self.guest_failed(number, error)
+            || self.heir_failed(number, error)
+            || !self.coming().contains(&number)
+        {
             return;
         }
         self.dismiss(number);
@@ -107,20 +112,24 @@ impl State {
     pub(crate) fn finish_reload(&mut self) {
         if self.program.is_none() {
             self.finish_replacement();
-            return;
         }
         let Some(coming) = self.in_role(Role::Filling) else { return };
-        let (number, born) = (coming.number, coming.started);
+        let (number, born, reforks) = (coming.number, coming.started, coming.reforks);
         let ready = self.crew.count(|worker| worker.generation == number && worker.stays() && worker.up);
         if ready < self.target {
             return;
         }
         for old in self.numbers(|generation| generation.role == Role::Serving) {
             tracing::info!(from = old, to = number, workers = ready, "requests go to the new generation");
-            self.retire_generation(old);
+            self.retire_generation(old, reforks == 0);
         }
         if let Some(coming) = self.generation_mut(number) {
             coming.serve();
+        }
+        self.promotion.begin_anew(Instant::now());
+        if reforks > 0 {
+            self.counts.reforks += 1;
+            return;
         }
         self.loads.worked(born);
         self.answer_reload(&Ok(()));
@@ -140,10 +149,10 @@ impl State {
     }
 
     /// All workers of the serving generation drain, within the graceful time; its zygote leaves after them.
-    fn retire_generation(&mut self, number: u32) {
+    fn retire_generation(&mut self, number: u32, wished: bool) {
         let Some(generation) = self.generation_mut(number) else { return };
-        // A dead zygote was no wish of the operator: its workers may finish what they do.
-        let hurry = !generation.orphaned;
+        // Neither a dead zygote nor a refork was a wish of the operator's: the workers may finish what they do.
+        let hurry = wished && !generation.orphaned;
         generation.role = Role::Leaving;
         generation.zygote.stop();
         let limit = self.config.grace().filter(|_| hurry);
@@ -156,7 +165,7 @@ impl State {
     pub(crate) fn dismiss(&mut self, number: u32) {
         let Some(generation) = self.generation_mut(number) else { return };
         let loading = !generation.zygote.has_loaded();
-        self.retire_generation(number);
+        self.retire_generation(number, true);
         if let (true, Some(generation)) = (loading, self.generation_mut(number)) {
             generation.zygote.interrupt(Instant::now());
         }
@@ -206,6 +215,6 @@ impl State {
     }
 
     fn coming(&self) -> Vec<u32> {
-        self.numbers(|generation| matches!(generation.role, Role::Loading | Role::Filling))
+        self.numbers(Generation::is_coming)
     }
 }

@@ -22,6 +22,8 @@ pub struct Snapshot {
     pub perl: String,
     /// Templates that the generation that serves has compiled before the fork.
     pub templates: u32,
+    /// How often a worker has left the next zygote behind since it was loaded.
+    pub reforks: u32,
     /// A new generation is loading or starting its workers.
     pub reloading: bool,
     /// Workers wanted.

@@ -16,6 +16,7 @@ use crate::event::Event;
 use crate::generation::{Generation, Role};
 use crate::jitter::Jitter;
 use crate::notice::Mailbox;
+use crate::promotion::Promotion;
 use crate::watch::Watch;
 use crate::zygote::Program;
 
@@ -67,6 +68,7 @@ pub(crate) struct State {
     pub(crate) watch: Watch,
     pub(crate) counts: Counts,
     pub(crate) damage: Damage,
+    pub(crate) promotion: Promotion,
     pub(crate) segments: watch::Sender<Segment>,
     /// When to collect orphans that are not ours to know.
     pub(crate) sweep_at: Option<Instant>,
@@ -85,6 +87,7 @@ impl State {
             watch: Watch::new(&config),
             counts: Counts::default(),
             damage: Damage::default(),
+            promotion: Promotion::new(&config),
             segments: watch::Sender::new(shared.segment),
             config,
             program: None,

@@ -24,7 +24,9 @@ impl State {
             zygotes: self.generations.iter().filter_map(|generation| generation.zygote.pid()).collect(),
             perl: serving.map(|generation| generation.zygote.perl.clone()).unwrap_or_default(),
             templates: serving.map_or(0, |generation| generation.zygote.templates),
-            reloading: !self.reload_replies.is_empty() || self.in_role(Role::Filling).is_some(),
+            reforks: serving.map_or(0, |generation| generation.reforks),
+            reloading: !self.reload_replies.is_empty()
+                || self.in_role(Role::Filling).is_some_and(|filling| filling.reforks == 0),
             target: self.target,
             workers: self.crew.workers().filter_map(|(index, _)| self.worker_info(index)).collect(),
             counts: self.counts.clone(),
@@ -32,7 +34,7 @@ impl State {
         }
     }
 
-    fn worker_info(&self, index: u16) -> Option<WorkerInfo> {
+    pub(crate) fn worker_info(&self, index: u16) -> Option<WorkerInfo> {
         let (worker, cell) = (self.crew.get(index)?, self.crew.cell(index)?);
         Some(WorkerInfo {
             index,

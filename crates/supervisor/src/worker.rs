@@ -29,6 +29,8 @@ pub(crate) enum Reason {
     Memory,
     /// The operator wants fresh workers from the same zygote.
     Reload,
+    /// It is to leave the next zygote behind.
+    Refork,
 }
 
 impl Reason {
@@ -38,7 +40,7 @@ impl Reason {
             Self::Quota => Cause::MaxRequests,
             Self::Lifetime => Cause::MaxLifetime,
             Self::Memory => Cause::MaxMemory,
-            Self::Reload => Cause::Reload,
+            Self::Reload | Self::Refork => Cause::Reload,
         }
     }
 }

@@ -42,6 +42,15 @@ fn pair(kind: SocketType) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
+/// Whether it is one end of such a pair. What another process hands over may be anything.
+#[must_use]
+pub fn is_seqpacket(fd: impl AsFd) -> bool {
+    let domain = rustix::net::sockopt::socket_domain(&fd);
+    domain == Ok(AddressFamily::UNIX)
+        && rustix::net::sockopt::socket_type(&fd) == Ok(SocketType::SEQPACKET)
+        && rustix::net::sockopt::socket_acceptconn(&fd) == Ok(false)
+}
+
 /// Sends one packet with up to [`MAX_FDS`] descriptors; the caller keeps its own copies.
 ///
 /// # Errors

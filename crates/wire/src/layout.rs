@@ -84,6 +84,8 @@ pub enum Command {
     Run = 0,
     /// Finish the current request, then leave.
     Drain = 1,
+    /// The same, and leave a process behind that is the next zygote.
+    Promote = 2,
 }
 
 /// Why a worker leaves, or has left. Written by the worker once it knows, and again when it claims nothing any more.
@@ -118,6 +120,9 @@ pub enum Inquiry {
     Why = 2,
     /// End what Devel::NYTProf writes, and hand it over.
     Profile = 3,
+    /// No word asks this. Under this number a worker that was told to [`Command::Promote`] hands over the control socket of the
+    /// zygote that it leaves behind.
+    Zygote = 4,
 }
 
 /// In the lower half of the word for [`Inquiry::Leaks`]: note what is blessed. Without it, tell what is left.

@@ -192,6 +192,11 @@ Perl processes.
 
 Requests after which a worker is replaced; 0 for never.
 
+=item refork
+
+Requests of one worker after which it becomes the zygote, or several numbers with commas between them; see
+F<docs/refork.md>.
+
 =item daemonize
 
 Go to the background. Output goes nowhere unless C<error_log> is given.

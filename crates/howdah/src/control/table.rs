@@ -75,7 +75,8 @@ fn paragraph(pool: &Pool) -> String {
 fn lines(pool: &Pool) -> String {
     let Pool { generation, workers, queue, .. } = pool;
     let reloading = if pool.reloading { ", the next is loading" } else { "" };
-    let mut text = format!("generation  {generation}{reloading}\n");
+    let refork = if pool.reforks > 0 { format!(" (refork {})", pool.reforks) } else { String::new() };
+    let mut text = format!("generation  {generation}{refork}{reloading}\n");
     if pool.templates > 0 {
         let _ = writeln!(text, "templates   {} compiled before the fork", pool.templates);
     }
@@ -213,7 +214,7 @@ mod tests {
                 "generation  7",
                 "queue       3 waiting",
                 "pool        /wiki wiki.psgi, zygote dead",
-                "generation  2, the next is loading",
+                "generation  2 (refork 1), the next is loading",
                 "templates   3 compiled before the fork",
                 "workers     3 there, 2 wanted",
                 "queue       4 waiting, the oldest for 2s: all workers are busy, and there may be no more",

@@ -60,8 +60,8 @@ pub(crate) struct App {
     /// As PATH=FILE[,OPTION=VALUE]..., as in /admin=admin.psgi,workers=2. FILE may be a module, as APP may. A request
     /// goes to the longest PATH that its path is or lies below; SCRIPT_NAME is PATH then, and PATH_INFO the rest. Each
     /// application has processes and shared memory of its own, so that none feels what becomes of another. OPTION is one
-    /// of workers, min-workers, max-requests, max-lifetime, max-memory, max-queue, max-upgrades and request-timeout;
-    /// all others, and those that are not given, are the server's. Several mounts may be joined by semicolons.
+    /// of workers, min-workers, max-requests, max-lifetime, max-memory, refork, max-queue, max-upgrades and
+    /// request-timeout; all others, and those that are not given, are the server's. Several mounts may be joined by semicolons.
     #[arg(long, value_name = "PATH=FILE", value_delimiter = ';')]
     pub(crate) mount: Vec<Mount>,
 

@@ -12,12 +12,13 @@ use super::limits::Limits;
 use super::workers::Workers;
 
 /// What may differ from one application to another.
-const OPTIONS: [&str; 8] = [
+const OPTIONS: [&str; 9] = [
     "workers",
     "min-workers",
     "max-requests",
     "max-lifetime",
     "max-memory",
+    "refork",
     "max-queue",
     "max-upgrades",
     "request-timeout",

@@ -88,6 +88,8 @@ impl Serve {
         if mode != Mode::Keep {
             workers.for_scripts();
         }
+        // What scripts leave behind is looked after by each worker for itself.
+        workers.never_refork();
         given.apply(&mut workers, &mut limits).unwrap_or_default();
         Pool {
             name: name(Some(&given.path)),

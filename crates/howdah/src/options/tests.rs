@@ -423,3 +423,32 @@ fn the_server_shows_what_is_asked_for() {
         ["10.0.0.0/8", "::1/128", "unix"]
     );
 }
+
+#[test]
+fn reforks_are_numbers_that_workers_reach() {
+    for (line, numbers) in [
+        ("", vec![]),
+        ("--refork 0", vec![]),
+        ("--refork 50", vec![50]),
+        ("--refork 50,500,5000 --max-requests 10000", vec![50, 500, 5000]),
+    ] {
+        assert_eq!(serve(line).workers.reforks(), numbers, "{line}");
+    }
+    for (line, words) in [
+        ("-e sub{} --refork 50,0", "not a list of numbers: write one such as 500"),
+        ("-e sub{} --refork often", "not a list of numbers"),
+        ("-e sub{} --refork 900 --max-requests 1000", "--refork 900 is never reached"),
+        ("-e sub{} --refork 50 --no-preload", "--refork and --no-preload exclude each other"),
+        ("-e sub{} --refork 50 --leak-report", "--refork and --leak-report exclude each other"),
+    ] {
+        let (_, message) = refusal(line);
+        assert!(message.contains(words), "{line}: {message}");
+    }
+}
+
+#[test]
+fn scripts_are_not_reforked_and_a_mount_may_have_its_own_numbers() {
+    let serve = serve("--refork 50 --mount /a=Carp,refork=5+10 --mount /b=Carp --cgi /c=/tmp,mode=keep");
+    let reforks: Vec<_> = serve.pools().iter().map(|pool| pool.workers.reforks()).collect();
+    assert_eq!(reforks, [vec![50], vec![5, 10], vec![50], vec![]]);
+}

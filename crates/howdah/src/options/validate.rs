@@ -49,6 +49,7 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     if serve.workers.fewest_exceeds() {
         return conflict("--min-workers is above --workers: lower the one or raise the other");
     }
+    reforks(serve)?;
     if let Some(fault) = serve.status.fault(&serve.listen.listeners()) {
         return conflict(&fault);
     }
@@ -57,6 +58,31 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     let root = serve.cgi.document_root.as_deref().map(|root| serve.absolute(root));
     directory("--document-root", root.as_deref())?;
     directory("--spool-dir", serve.limits.spool_dir.as_deref())
+}
+
+/// A worker that becomes the zygote shares what it has with all that come.
+fn reforks(serve: &Serve) -> Result<(), Fault> {
+    for pool in serve.pools().iter().filter(|pool| !pool.workers.reforks().is_empty()) {
+        let whose = if pool.name == "/" { String::new() } else { format!(" of {}", pool.name) };
+        if let Some(number) = pool.workers.unreachable_refork() {
+            return conflict(&format!(
+                "--refork {number}{whose} is never reached: --max-requests replaces each worker before; raise that or lower \
+                 the number"
+            ));
+        }
+        if serve.app.no_preload {
+            return conflict(&format!(
+                "--refork{whose} and --no-preload exclude each other: an application that each worker must load for itself \
+                 is not to be shared"
+            ));
+        }
+        if serve.app.leak_report {
+            return conflict(
+                "--refork and --leak-report exclude each other: the report is of what each worker does by itself",
+            );
+        }
+    }
+    Ok(())
 }
 
 fn application(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {

@@ -45,6 +45,37 @@ impl fmt::Display for Size {
     }
 }
 
+/// Numbers of requests, one for each refork: `500`, or `50,500,5000`, with plus signs where a comma has another meaning.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Reforks(pub(crate) Vec<u64>);
+
+impl FromStr for Reforks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || {
+            "not a list of numbers: write one such as 500, or several such as 50,500,5000 (in a --mount 50+500+5000)"
+                .to_owned()
+        };
+        if matches!(text, "" | "0" | "none") {
+            return Ok(Self::default());
+        }
+        let number = |word: &str| word.parse().ok().filter(|&number| number > 0);
+        let numbers: Option<Vec<u64>> = text.split([',', '+']).map(number).collect();
+        numbers.filter(|numbers| numbers.len() <= MOST_REFORKS).map(Self).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Reforks {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers: Vec<String> = self.0.iter().map(u64::to_string).collect();
+        out.write_str(&numbers.join(","))
+    }
+}
+
+/// Each is one more generation of what has leaked.
+const MOST_REFORKS: usize = 16;
+
 /// A length of time: `10` and `10s` are ten seconds, also `500ms`, `2m`, `1h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Time(pub(crate) Duration);

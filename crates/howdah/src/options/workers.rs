@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::values::{Size, Time, whole};
+use super::values::{Reforks, Size, Time, whole};
 
 /// Workers, the queue before them, and their end.
 #[derive(Debug, Clone, Args)]
@@ -54,6 +54,14 @@ pub(crate) struct Workers {
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub(crate) max_memory: Size,
 
+    /// Requests of one worker after which it becomes the zygote; none for never
+    ///
+    /// What it has loaded, compiled and cached in use is then shared by all workers, which are forked from it anew. A
+    /// list such as 50,500,5000 does so again each time that one has served so many since the last. See docs/refork.md
+    /// for what an application must let go of.
+    #[arg(long, value_name = "N[,N...]")]
+    refork: Option<Reforks>,
+
     /// Requests that may wait for a worker; more get 503
     #[arg(long, value_name = "N", default_value = "1024", value_parser = whole::<u32>(1..=QUEUE))]
     pub(crate) max_queue: u32,
@@ -90,6 +98,22 @@ impl Workers {
     pub(super) fn for_scripts(&mut self) {
         (self.workers, self.min_workers) = (Some(SCRIPTS), None);
         (self.max_requests, self.max_lifetime, self.max_memory) = (0, Time(Duration::ZERO), Size(0));
+    }
+
+    /// Requests of a worker after which it becomes the zygote, for the first time and for each after that.
+    pub(crate) fn reforks(&self) -> Vec<u64> {
+        self.refork.clone().unwrap_or_default().0
+    }
+
+    /// Nobody becomes the zygote.
+    pub(super) fn never_refork(&mut self) {
+        self.refork = None;
+    }
+
+    /// A number that no worker reaches.
+    pub(super) fn unreachable_refork(&self) -> Option<u64> {
+        let most = self.max_requests - self.max_requests / 10;
+        self.reforks().into_iter().find(|&number| most > 0 && number >= most)
     }
 
     /// Connections that they may take at once.

@@ -103,6 +103,7 @@ impl Watched {
             state: state(stage, supervised),
             trouble: supervised.trouble.clone(),
             generation: supervised.generation,
+            reforks: supervised.reforks,
             loaded: supervised.serving_since.map_or(loaded, since_1970),
             reloading: supervised.reloading,
             templates: supervised.templates,
@@ -244,6 +245,8 @@ fn lifecycle(counts: &Counts) -> Lifecycle {
         exits,
         reloads: counts.reloads,
         failed_reloads: counts.failed_reloads,
+        reforks: counts.reforks,
+        failed_reforks: counts.failed_reforks,
         replacements: counts.replacements,
     }
 }

@@ -110,6 +110,11 @@ fn lifecycle(all: &Pool) -> Vec<(String, String)> {
     if lifecycle.failed_reloads > 0 {
         rows.push(("failed reloads".into(), count(lifecycle.failed_reloads)));
     }
+    for (what, times) in [("reforks", lifecycle.reforks), ("failed reforks", lifecycle.failed_reforks)] {
+        if times > 0 {
+            rows.push((what.into(), count(times)));
+        }
+    }
     if lifecycle.replacements > 0 {
         rows.push(("shared memory replaced".into(), count(lifecycle.replacements)));
     }

@@ -211,6 +211,10 @@ fn workers(out: &mut Exposition, pools: Pools<'_>) {
     pools.samples(out, "_total", "result", |Pool { lifecycle, .. }| {
         vec![("done", lifecycle.reloads as f64), ("failed", lifecycle.failed_reloads as f64)]
     });
+    out.counter("howdah_reforks", "", "Zygotes that workers have left behind (--refork)");
+    pools.samples(out, "_total", "result", |Pool { lifecycle, .. }| {
+        vec![("done", lifecycle.reforks as f64), ("failed", lifecycle.failed_reforks as f64)]
+    });
     out.counter(
         "howdah_segment_replacements",
         "",

@@ -71,6 +71,7 @@ fn shop() -> Pool {
         state: State::Ready,
         trouble: None,
         generation: 7,
+        reforks: 0,
         loaded: NOW - 5400.0,
         reloading: false,
         templates: 200,
@@ -106,6 +107,7 @@ fn wiki() -> Pool {
         state: State::Failing,
         trouble: Some("the zygote is dead".into()),
         generation: 2,
+        reforks: 1,
         loaded: NOW - 60.0,
         reloading: true,
         templates: 3,
@@ -250,7 +252,15 @@ fn lifecycle() -> Lifecycle {
     exits[ExitCause::MaxRequests] = 9_588;
     exits[ExitCause::Reload] = 84;
     exits[ExitCause::Crash] = 4;
-    Lifecycle { spawns: 9_688, exits, reloads: 6, failed_reloads: 1, replacements: 2 }
+    Lifecycle {
+        spawns: 9_688,
+        exits,
+        reloads: 6,
+        failed_reloads: 1,
+        reforks: 3,
+        failed_reforks: 1,
+        replacements: 2,
+    }
 }
 
 /// Strings of clients and of a careless configuration, all of them hostile.

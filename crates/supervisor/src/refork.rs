@@ -1,0 +1,171 @@
+//! A worker that has served enough requests leaves a process behind that is the next zygote: what was loaded, compiled and
+//! cached in use is shared by all workers to come.
+//!
+//! ```text
+//! a worker has served enough --replaced--> asked --its end of a socket--> Loading --> Filling --> Serving
+//!                                            |                               |           |
+//!                                            +---- says why not, or dies ----+-----------+--> the old zygote goes on
+//! ```
+//!
+//! From there on it is a generation as any other (`reload.rs`); only that it was not loaded, and that the workers of the one
+//! before it may finish what they do, however long that takes.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use howdah_sys::Pid;
+use howdah_sys::channel::is_seqpacket;
+
+use crate::error::ReloadError;
+use crate::generation::{Generation, Role};
+use crate::pid::pid_number;
+use crate::promotion::Asked;
+use crate::state::State;
+use crate::worker::{Reason, Worker};
+use crate::zygote::Zygote;
+
+/// Time for a worker to be replaced, and to end its request.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a worker has said before its end is heard in this time after it.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Time for the new zygote to say that it is ready: it has nothing to load.
+const READY: Duration = Duration::from_secs(20);
+
+impl State {
+    /// Asks a worker when one has served enough, and gives up what takes too long.
+    pub(crate) fn look_at_reforks(&mut self, now: Instant) {
+        self.give_up_late_refork(now);
+        if self.promotion.look_at.is_none_or(|at| at > now) || self.promotion.asked.is_some() {
+            return;
+        }
+        if self.in_role(Role::Serving).is_some_and(|it| it.reforks as usize >= self.config.reforks.len()) {
+            self.promotion.look_at = None;
+            return;
+        }
+        self.promotion.look_later(now);
+        let Some((worker, generation)) = self.candidate() else { return };
+        let Some(chosen) = self.crew.get_mut(worker) else { return };
+        chosen.retire(Reason::Refork, now);
+        let pid = chosen.pid();
+        self.promotion.asked = Some(Asked { worker, pid, generation, since: now, gone: None });
+        tracing::debug!(worker, pid = pid_number(pid), "worker is to leave the next zygote behind");
+    }
+
+    /// The worker of the serving generation that has served most, once that is enough; one that is idle before others.
+    fn candidate(&self) -> Option<(u16, u32)> {
+        let serving = self.in_role(Role::Serving)?;
+        let enough = *self.config.reforks.get(serving.reforks as usize)?;
+        let alone =
+            self.generations.iter().all(|other| other.number == serving.number || other.role == Role::Guest);
+        let alone = alone && self.reload_replies.is_empty();
+        if !alone || !serving.zygote.can_fork() || serving.zygote.is_host || self.damage.is_under_way() {
+            return None;
+        }
+        let able = |worker: &Worker| worker.generation == serving.number && worker.stays() && worker.up;
+        let counted = self.crew.workers().filter(|(_, worker)| able(worker)).filter_map(|(index, _)| {
+            let info = self.worker_info(index)?;
+            (info.requests >= enough).then_some((info.slot.is_none(), info.requests, index))
+        });
+        counted.max().map(|(_, _, index)| (index, serving.number))
+    }
+
+    fn give_up_late_refork(&mut self, now: Instant) {
+        let Some(asked) = self.promotion.asked else { return };
+        if asked.gone.is_some_and(|at| at + LAST_WORDS <= now) {
+            self.refork_failed(asked.pid, "it has ended before it said anything");
+        } else if asked.gone.is_none() && asked.since + PATIENCE <= now {
+            if let Some(worker) = self.crew.get_mut(asked.worker).filter(|worker| !worker.draining) {
+                worker.retiring = None;
+            }
+            self.refork_failed(
+                asked.pid,
+                "it does not come to the end of its request, or cannot be replaced",
+            );
+        }
+        let late = |generation: &Generation| {
+            generation.is_coming() && generation.reforks > 0 && generation.started + READY <= now
+        };
+        for number in self.numbers(late) {
+            let error = ReloadError::Zygote("it is not ready in time".to_owned());
+            self.reload_failed(number, &error);
+        }
+    }
+
+    /// When to look again.
+    pub(crate) fn next_refork(&self) -> Option<Instant> {
+        let asked = self.promotion.asked;
+        let coming = self.generations.iter().filter(|it| it.is_coming() && it.reforks > 0);
+        let waits = [
+            asked.map(|asked| asked.gone.map_or(asked.since + PATIENCE, |at| at + LAST_WORDS)),
+            self.promotion.look_at.filter(|_| asked.is_none()),
+            coming.map(|generation| generation.started + READY).min(),
+        ];
+        waits.into_iter().flatten().min().filter(|_| self.shutdown.is_none())
+    }
+
+    /// A worker has ended, perhaps the one that was asked.
+    pub(crate) fn note_end_of_asked(&mut self, index: u16, pid: Option<Pid>) {
+        let now = Instant::now();
+        let asked = self.promotion.asked.as_mut();
+        if let Some(asked) =
+            asked.filter(|asked| asked.worker == index && (pid.is_none() || asked.pid == pid))
+        {
+            asked.gone.get_or_insert(now);
+        }
+    }
+
+    /// Through the handle: what a worker says that was asked. Anybody may say it, and at any time.
+    pub(crate) fn note_heir(&mut self, worker: u16, outcome: Result<OwnedFd, String>) {
+        let Some(asked) = self.promotion.asked.filter(|asked| asked.worker == worker) else { return };
+        self.promotion.asked = None;
+        let serves = self.in_role(Role::Serving).is_some_and(|serving| serving.number == asked.generation);
+        if self.shutdown.is_some() || !serves || self.generations.iter().any(Generation::is_coming) {
+            tracing::info!("the refork is given up: something newer is under way");
+            return;
+        }
+        if let Err(why) = outcome.and_then(|control| self.adopt_heir(asked, control)) {
+            self.refork_failed(asked.pid, &why);
+        }
+    }
+
+    fn adopt_heir(&mut self, asked: Asked, control: OwnedFd) -> Result<(), String> {
+        if !is_seqpacket(&control) {
+            return Err("what it has sent is no control socket".to_owned());
+        }
+        let number = self.last_generation + 1;
+        let zygote = Zygote::adopt(control, &self.shared, number, self.mailbox.clone());
+        let zygote = zygote.map_err(|error| error.to_string())?;
+        let before = self.generation_mut(asked.generation);
+        let reforks = before.map_or(0, |generation| generation.reforks) + 1;
+        self.last_generation = number;
+        self.generations.push(Generation { reforks, ..Generation::new(number, zygote) });
+        let worker = pid_number(asked.pid);
+        tracing::info!(generation = number, worker, "a worker has left the next zygote behind");
+        Ok(())
+    }
+
+    /// The old zygote goes on; another worker is asked later.
+    fn refork_failed(&mut self, pid: Option<Pid>, why: &str) {
+        self.promotion.asked = None;
+        self.counts.failed_reforks += 1;
+        let wait = self.promotion.failed(Instant::now()).as_secs();
+        let worker = pid_number(pid);
+        tracing::warn!(
+            worker,
+            "no refork, the zygote stays: {why}. The next try is in {wait} s at the earliest; see docs/refork.md"
+        );
+    }
+
+    /// A coming generation cannot serve. False when it is none of a refork.
+    pub(crate) fn heir_failed(&mut self, number: u32, error: &ReloadError) -> bool {
+        let coming = |it: &&mut Generation| it.is_coming() && it.reforks > 0;
+        let Some(generation) = self.generation_mut(number).filter(coming) else { return false };
+        if !generation.zygote.has_loaded() {
+            // Its process may not be known yet. It ends when it finds its socket closed.
+            generation.zygote.abandon();
+        }
+        self.dismiss(number);
+        self.refork_failed(None, &error.of_heir());
+        true
+    }
+}

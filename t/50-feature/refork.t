@@ -1,0 +1,179 @@
+# --refork: the process of a worker that has served so many requests becomes the zygote, so that all workers have what it has
+# gathered. What no two processes may have keeps it from that, and the log names it.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use IO::Socket::INET;
+use Test::More;
+
+# Tells who serves, whose child that is, who has filled the cache first, and a number that is to be another in each process.
+my $APP = <<'PSGI';
+use Howdah;
+my %cache;
+LOAD
+sub {
+    $cache{first} //= $$;
+    SERVE;
+    [200, [], [join ' ', $$, getppid, $cache{first}, rand]];
+};
+PSGI
+
+sub app { my ($load, $serve) = (@_, '', ''); return $APP =~ s/LOAD/$load/r =~ s/SERVE/$serve/r }
+
+sub ask {
+    my ($server, $path) = @_;
+    my $answer = Howdah::Test::Client->ask($server, 'GET ' . ($path // '/') . " HTTP/1.0\r\n\r\n");
+    return split / /, $answer->{body};
+}
+
+# Asks until that is so.
+sub ask_until {
+    my ($server, $condition, $path) = @_;
+    return $server->wait_until(sub { ask($server, $path) for 1 .. 5; $condition->() });
+}
+
+sub title {
+    my $pid = shift;
+    open my $in, '<', "/proc/$pid/cmdline" or return '';
+    return (<$in> // '') =~ tr/\0/ /r;
+}
+
+subtest 'workers have what one has gathered' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my @options  = ('--workers', 3, '--refork', 20, $operator->options);
+    my $server   = Howdah::Test::Server->start(app => app(), options => \@options);
+    my $pool     = sub { $operator->status->{pools}[0] };
+    my $before   = $pool->()->{zygote};
+    ok ask_until($server, sub { $pool->()->{reforks} == 1 }), 'a worker has become the zygote' or diag $server->log;
+    my $after = $pool->();
+    is $after->{generation}, 2, '... of a generation of its own';
+    is_deeply [@{$after->{lifecycle}}{qw(reforks failed_reforks reloads)}], [1, 0, 0], '... which is no reload';
+    like title($after->{zygote}), qr/^howdah: zygote .*app\.psgi generation 2 \(refork 1\) *$/, 'its title';
+    like + ($operator->ask('status'))[1], qr/^generation  2 \(refork 1\)$/m, 'howdah status';
+    ok $server->wait_until(sub { $server->workers == 3 && $server->processes('zygote') == 1 }), 'the others have left';
+    ok !kill(0, $before), '... and so has the old zygote';
+
+    my (%seen, %number);
+    $server->wait_until(
+        sub { my ($pid, @rest) = ask($server); $seen{$pid} = \@rest; $number{$rest[2]}++; keys %seen == 3 });
+    is_deeply [map { $_->[0] } values %seen], [($after->{zygote}) x 3], 'its workers serve';
+    my ($first, @others) = map { $_->[1] } values %seen;
+    is_deeply \@others, [$first, $first], '... with what a worker had gathered';
+    ok !exists $seen{$first}, '... that is there no more';
+    is scalar(grep { $_ > 1 } values %number), 0, '... and random numbers of their own';
+
+    is + ($operator->ask('reload'))[0], 0, 'a reload';
+    is_deeply [@{$pool->()}{qw(generation reforks)}], [3, 0], '... loads the application';
+    ok ask_until($server, sub { $pool->()->{reforks} == 1 }), '... after which there is another refork';
+    kill KILL => $pool->()->{zygote};
+    ok $server->wait_until(sub { my $now = $pool->(); $now->{generation} == 5 && $now->{reforks} == 0 }),
+        'one that is killed is replaced by one that loads the application';
+    is $server->stop, 0;
+    unlike $server->log, qr/no refork/;
+};
+
+subtest 'as often as there are numbers' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my @options  = ('--workers', 2, '--refork', '5,10', $operator->options);
+    my $server   = Howdah::Test::Server->start(app => app(), options => \@options);
+    ok ask_until($server, sub { $operator->status->{pools}[0]{reforks} == 2 }), 'twice';
+    my ($zygote) = grep { title($_) =~ /\(refork 2\)/ } $server->processes('zygote');
+    ok $zygote, 'the title counts';
+    ask($server) for 1 .. 60;
+    is $operator->status->{pools}[0]{generation}, 3, 'and no more';
+    is scalar(my @descriptors = glob "/proc/$zygote/fd/*"), scalar(glob_of_first($server)),
+        'no descriptor is left over';
+};
+
+# As many as the zygote of a server has that has loaded the same, and nothing else.
+sub glob_of_first {
+    my $other       = Howdah::Test::Server->start(app => app(), options => ['--workers', 2]);
+    my ($zygote)    = $other->processes('zygote');
+    my @descriptors = glob "/proc/$zygote/fd/*";
+    return @descriptors;
+}
+
+my $tcp     = IO::Socket::INET->new(Listen => 500, LocalAddr => '127.0.0.1') or die $!;
+my $peer    = '127.0.0.1:' . $tcp->sockport;
+my $connect = "use IO::Socket::INET; our \$db; sub db { \$db //= IO::Socket::INET->new('$peer') }";
+
+# What becomes of the refork of a server with one worker: the reason why there is none, or ''.
+sub outcome {
+    my (@code)   = @_;
+    my $operator = Howdah::Test::Operator->new;
+    my @options  = ('--workers', 1, '--refork', 3, $operator->options);
+    my $server =
+        Howdah::Test::Server->start(app => app(@code), options => \@options, env => {SCRATCH => $operator->dir});
+    ask_until($server, sub { $server->log =~ /no refork/ || $operator->status->{pools}[0]{reforks} });
+    my ($why) = $server->log =~ /no refork, the zygote stays: (.*)\. The next try/;
+    ok scalar ask($server), 'it serves' if $why;
+    is $server->stop, 0, 'it stops';
+    return $why // '';
+}
+
+subtest 'what no two processes may have' => sub {
+    my @refused = (
+        ['a connection', [$connect, 'db()'], qr/descriptor \d+ is open, connected to \Q$peer\E$/],
+        ['a file', ['our $f;', 'open $f, "<", "/etc/passwd"'], qr{descriptor \d+ is open, /etc/passwd}],
+        ['a pipe', ['our ($r, $w);', 'pipe $r, $w if !$r'], qr{descriptor \d+ is open, pipe:}],
+        ['a child', ['our $c;', '$c //= fork // die; exec "sleep", 5 if !$c'], qr/it has children/],
+        ['a timer', ['', 'alarm 100'], qr/a timer runs/],
+        [
+            'a generator', ['', '$INC{"Math/Random/ISAAC.pm"} = 1'],
+            qr/Math::Random::ISAAC is loaded: its random numbers/
+        ],
+    );
+    for my $case (@refused) {
+        my ($name, $code, $reason) = @$case;
+        like outcome(@$code), $reason, $name;
+    }
+    like outcome("$connect Howdah->worker_exit(sub { die 'no end' });", 'db()'), qr/connected to/,
+        'and a hook that fails';
+};
+
+subtest 'what they may' => sub {
+    my %fine = (
+        'a log'                        => ['our $log;', 'open $log, ">>", "$ENV{SCRATCH}/log"'],
+        'random numbers of the system' => ['our $r;', 'open $r, "<", "/dev/urandom"'],
+        'opened when it was loaded'    => ['open our $f, "<", "/etc/passwd"; pipe our $r, our $w;'],
+        'closed in worker_exit'        => ["$connect Howdah->worker_exit(sub { close \$db });", 'db()'],
+        'children that have ended'     => ['', 'system "true"; my $none = fork // die; exec "true" if !$none'],
+        'a timer that has ended'       => ['', 'alarm 100; alarm 0'],
+        'data behind a module'         => ['', 'require "./t/apps/behind.pm"'],
+    );
+    is outcome(@{$fine{$_}}), '', $_ for sort keys %fine;
+};
+
+subtest 'plackup' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $dir      = Howdah::Test::Server->launch(listen => undef, command => ['true']);
+    my @command  = ($^X, '-S', 'plackup', '-s', 'Howdah', '-E', 'test', '--listen', '127.0.0.1:0');
+    my $server   = Howdah::Test::Server->start(
+        command => [@command, '--workers', 2, '--refork', 10, '--control', $operator->control],
+        file    => $dir->write_file('plackup.psgi', app()),
+    );
+    ok ask_until($server, sub { $operator->status->{pools}[0]{reforks} == 1 }), 'its zygote is succeeded, too';
+    is + ($operator->ask('reload'))[0], 0, 'and a reload replaces the workers from there';
+    my ($pid, $parent) = ask($server);
+    is $parent, $operator->status->{pools}[0]{zygote};
+    is $server->stop, 0;
+};
+
+subtest 'one application of two' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $dir      = Howdah::Test::Server->launch(listen => undef, command => ['true']);
+    my $mount    = '/a=' . $dir->write_file('a.psgi', app()) . ',refork=5+10';
+    my @options  = ('--workers', 1, '--mount', $mount, $operator->options);
+    my $server   = Howdah::Test::Server->start(app => app(), options => \@options);
+    my $reforks  = sub {
+        join ' ', map { $_->{reforks} } @{$operator->status->{pools}};
+    };
+    ok ask_until($server, sub { $reforks->() eq '0 2' }, '/a/'), 'its own number' or diag $reforks->();
+    is $server->stop, 0;
+};
+
+done_testing;
