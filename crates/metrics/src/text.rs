@@ -8,6 +8,10 @@ use std::fmt::Write;
 #[must_use]
 pub fn printable(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
+    // Nearly all that there is, in one copy.
+    let harmless = bytes.iter().position(|byte| !matches!(byte, b' '..=b'~')).unwrap_or(bytes.len());
+    let (start, bytes) = bytes.split_at(harmless);
+    out.push_str(str::from_utf8(start).unwrap_or_default());
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
             put(&mut out, character);
@@ -46,8 +50,10 @@ mod tests {
 
     #[test]
     fn what_could_mislead_is_shown_as_it_is() {
-        let cases: [(&[u8], &str); 6] = [
+        let cases: [(&[u8], &str); 8] = [
+            (b"", ""),
             (b"/plain?q=1", "/plain?q=1"),
+            (b" ~\x7f", r" ~\x7f"),
             ("/café/日本".as_bytes(), "/café/日本"),
             (b"a\x1b[2J\r\n\0\x7f", r"a\x1b[2J\x0d\x0a\x00\x7f"),
             (b"\xff\xc3", r"\xff\xc3"),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Subscriber};
@@ -39,7 +40,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Events {
         let level = level(*event.metadata().level());
         let text = words.message.as_bytes();
         let mut lines = Vec::new();
-        let message = Message { level, source: &Source::Front, text, fields: &words.fields };
+        let message =
+            Message { time: Timestamp::now(), level, source: &Source::Front, text, fields: &words.fields };
         self.look.render(&message, &mut lines);
         write(&lines);
     }

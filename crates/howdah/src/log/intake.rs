@@ -7,16 +7,22 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use howdah_supervisor::{Errors, Secret};
+use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 
 use super::line::Message;
 use super::look::{Look, look};
 use super::outlet::{begin_writing, deadline, write_patiently};
 use super::records::Records;
 
-/// What is read at once: as much as the pipe holds.
+/// What is read at once.
 const PIECE: usize = 64 * 1024;
+/// What the pipe holds, where the system allows that.
+const PIPE: usize = 256 * 1024;
+/// The thread rests so long after it has read, unless there was much: whoever writes meanwhile has nobody to wake, and so
+/// an application that writes a line for each request costs few wake-ups.
+const REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 /// A line that has begun is written without its end after this time.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -37,10 +43,12 @@ impl Intake {
         begin_writing()?;
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reader, true)?;
+        let _ = fcntl_setpipe_size(&reader, PIPE);
+        let much = fcntl_getpipe_size(&reader)? / 8;
         let (ended, stop) = pipe_with(PipeFlags::CLOEXEC)?;
         let secret = letters(howdah_sys::random()?);
         let records = Records::new([&b"\x1e"[..], &secret[..]].concat());
-        let body = move || Reader { reader, ended, records, look: look() }.run();
+        let body = move || Reader { reader, much, ended, records, look: look() }.run();
         let thread = std::thread::Builder::new().name("error-log".into()).spawn(body)?;
         Ok((Self { thread: Some(thread), stop: Some(stop) }, Errors { pipe: writer, secret }))
     }
@@ -63,6 +71,8 @@ fn letters(number: u64) -> Secret {
 
 struct Reader {
     reader: OwnedFd,
+    /// So many bytes at a time that the pipe could be full before long.
+    much: usize,
     ended: OwnedFd,
     records: Records,
     look: Look,
@@ -72,11 +82,17 @@ impl Reader {
     fn run(mut self) {
         let mut piece = vec![0; PIECE];
         while self.wait() {
-            while self.read(&mut piece) {}
+            let mut length = 0;
+            while let Some(more) = self.read(&mut piece) {
+                length += more;
+            }
+            if length < self.much {
+                self.rest();
+            }
         }
         // There may be those who never cease.
         let deadline = deadline();
-        while self.read(&mut piece) && Instant::now() < deadline {}
+        while self.read(&mut piece).is_some() && Instant::now() < deadline {}
         self.flush();
     }
 
@@ -97,23 +113,28 @@ impl Reader {
         !ended && !abandoned
     }
 
-    /// True when there may be more.
-    fn read(&mut self, piece: &mut [u8]) -> bool {
-        let Ok(length @ 1..) = rustix::io::read(&self.reader, &mut *piece) else { return false };
+    /// Lets lines gather, unless the server ends.
+    fn rest(&self) {
+        let _ = poll(&mut [PollFd::from_borrowed_fd(self.ended.as_fd(), PollFlags::IN)], Some(&REST));
+    }
+
+    /// The bytes that were there; there may be more of them. None when there was nothing.
+    fn read(&mut self, piece: &mut [u8]) -> Option<usize> {
+        let length = rustix::io::read(&self.reader, &mut *piece).ok().filter(|&length| length > 0)?;
         let mut lines = Vec::new();
-        let look = self.look;
+        let (look, time) = (self.look, Timestamp::now());
         self.records.take(&piece[..length], |level, source, text| {
-            look.render(&Message { level, source, text, fields: &[] }, &mut lines);
+            look.render(&Message { time, level, source, text, fields: &[] }, &mut lines);
         });
         write_patiently(&lines);
-        true
+        Some(length)
     }
 
     fn flush(&mut self) {
         let mut lines = Vec::new();
-        let look = self.look;
+        let (look, time) = (self.look, Timestamp::now());
         self.records.flush(|level, source, text| {
-            look.render(&Message { level, source, text, fields: &[] }, &mut lines);
+            look.render(&Message { time, level, source, text, fields: &[] }, &mut lines);
         });
         write_patiently(&lines);
     }

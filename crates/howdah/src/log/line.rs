@@ -1,7 +1,8 @@
 //! A line of the error log, as text or as JSON. A message of several lines becomes as many lines of the log, each with
 //! where it comes from. Nothing in a message can begin a line or hide one: see `printable`.
 
-use std::fmt::Write;
+use std::fmt;
+use std::io::Write;
 
 use howdah_metrics::printable;
 use jiff::Timestamp;
@@ -35,6 +36,8 @@ pub(super) struct RequestTag {
 /// A message to be logged.
 #[derive(Debug)]
 pub(super) struct Message<'a> {
+    /// When it was said, or read.
+    pub(super) time: Timestamp,
     pub(super) level: Level,
     pub(super) source: &'a Source,
     pub(super) text: &'a [u8],
@@ -63,15 +66,24 @@ struct Fields<'a> {
 }
 
 impl Format {
-    /// Appends the lines of a message to `out`.
+    /// Appends the lines of a message to `out`. An application may say something in each request, so text is written
+    /// where it belongs at once: what stands before each line, and the line.
     pub(super) fn render(self, message: &Message<'_>, out: &mut Vec<u8>) {
-        let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
+        let mut start = Vec::new();
+        let time = message.time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
+        if self == Self::Text {
+            put_start(&mut start, &time, message);
+        }
         let text = message.text.strip_suffix(b"\n").unwrap_or(message.text);
         for line in text.split(|&byte| byte == b'\n') {
-            let line = printable_but_tabs(line.strip_suffix(b"\r").unwrap_or(line));
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
             match self {
-                Self::Text => out.extend_from_slice(in_words(&time, message, &line).as_bytes()),
-                Self::Json => out.extend_from_slice(&in_json(&time, message, line)),
+                Self::Text => {
+                    out.extend_from_slice(&start);
+                    put_line(out, line);
+                    put_fields(out, message.fields);
+                }
+                Self::Json => out.extend_from_slice(&in_json(&time, message, printable_but_tabs(line))),
             }
             out.push(b'\n');
         }
@@ -88,14 +100,28 @@ pub(super) fn word(bytes: &[u8]) -> String {
     printable(bytes).replace(' ', "\\x20")
 }
 
-fn in_words(time: &str, message: &Message<'_>, line: &str) -> String {
+/// All of them are written to memory, which cannot fail.
+fn put(out: &mut Vec<u8>, what: fmt::Arguments<'_>) {
+    let _ = out.write_fmt(what);
+}
+
+fn put_start(out: &mut Vec<u8>, time: &str, message: &Message<'_>) {
     let level = message.level.name().to_ascii_uppercase();
-    let mut text = format!("{time} {level:<5} {}: {line}", source_in_words(message.source));
-    for (name, value) in message.fields {
-        // Writing to a String cannot fail.
-        let _ = write!(text, " {name}={value}");
+    put(out, format_args!("{time} {level:<5} {}: ", source_in_words(message.source)));
+}
+
+fn put_line(out: &mut Vec<u8>, line: &[u8]) {
+    if line.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
+        out.extend_from_slice(line);
+    } else {
+        out.extend_from_slice(printable_but_tabs(line).as_bytes());
     }
-    text
+}
+
+fn put_fields(out: &mut Vec<u8>, fields: &[(&str, String)]) {
+    for (name, value) in fields {
+        put(out, format_args!(" {name}={value}"));
+    }
 }
 
 pub(super) fn source_in_words(source: &Source) -> String {
@@ -149,7 +175,8 @@ mod tests {
 
     fn rendered(format: Format, source: &Source, text: &[u8]) -> Vec<String> {
         let mut out = Vec::new();
-        format.render(&Message { level: Level::Warn, source, text, fields: &[] }, &mut out);
+        let time = Timestamp::now();
+        format.render(&Message { time, level: Level::Warn, source, text, fields: &[] }, &mut out);
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }
 

@@ -3,6 +3,8 @@
 
 use std::sync::OnceLock;
 
+use jiff::Timestamp;
+
 use super::line::{Message, Source};
 use super::terminal::Terminal;
 use crate::options::logs::{Format, Level};
@@ -45,6 +47,7 @@ pub(super) fn look() -> Look {
 /// What the front itself says.
 pub(super) fn rendered(level: Level, text: &[u8]) -> Vec<u8> {
     let mut lines = Vec::new();
-    look().render(&Message { level, source: &Source::Front, text, fields: &[] }, &mut lines);
+    let time = Timestamp::now();
+    look().render(&Message { time, level, source: &Source::Front, text, fields: &[] }, &mut lines);
     lines
 }

@@ -4,7 +4,6 @@
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
 
-use jiff::Timestamp;
 use jiff::tz::Offset;
 
 use super::line::{Message, Source, printable_but_tabs, source_in_words, word};
@@ -44,7 +43,7 @@ impl Terminal {
     }
 
     fn prefix(self, message: &Message<'_>) -> String {
-        let time = self.offset.to_datetime(Timestamp::now()).strftime("%H:%M:%S");
+        let time = self.offset.to_datetime(message.time).strftime("%H:%M:%S");
         let level = message.level.name().to_ascii_uppercase();
         format!("{time} {level:<5} {}:", who(message.source))
     }
@@ -65,6 +64,8 @@ fn who(source: &Source) -> String {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
     use crate::log::line::RequestTag;
     use crate::options::logs::Level;
@@ -77,7 +78,8 @@ mod tests {
         };
         let source = Source::Worker { index: 2, pid: 4711, request: Some(request) };
         let terminal = Terminal { dims, offset: Offset::UTC };
-        terminal.show(&Message { level: Level::Error, source: &source, text, fields })
+        let time = Timestamp::now();
+        terminal.show(&Message { time, level: Level::Error, source: &source, text, fields })
     }
 
     #[test]
