@@ -41,6 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             segment,
             roster: Roster::default(),
             max_queue: 1024,
+            cpus: 1,
             request_timeout: Duration::ZERO,
             upgrades: Arc::new(Upgrades::new(0)),
             overdue,

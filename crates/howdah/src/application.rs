@@ -23,6 +23,7 @@ use crate::disconnect;
 use crate::inquiry::Inquiries;
 use crate::options::Serve;
 use crate::options::pools::Pool as Wanted;
+use crate::options::workers::cpus;
 use crate::pools::Pool;
 use crate::status::{Facts, Observer};
 
@@ -129,6 +130,7 @@ impl Application {
             segment: self.shared.segment,
             roster: self.shared.roster.clone(),
             max_queue: self.wanted.workers.max_queue as usize,
+            cpus: u64::from(cpus()),
             request_timeout: self.wanted.request_timeout.limit().unwrap_or_default(),
             upgrades: Arc::clone(&self.upgrades),
             overdue: overdue.clone(),

@@ -48,6 +48,8 @@ pub struct PoolSetup {
     pub roster: Roster,
     /// Requests that may wait for a worker; beyond, 503.
     pub max_queue: usize,
+    /// Processors that this server may use.
+    pub cpus: u64,
     /// How long a worker may run a request before its response begins; then 504, and the worker is replaced. Zero for no
     /// limit.
     pub request_timeout: Duration,
@@ -105,7 +107,7 @@ impl Pool {
     /// For the thread with this number; files of request bodies go to `directory`.
     pub(crate) fn new(setup: PoolSetup, index: u32, directory: PathBuf, services: Services) -> Self {
         let (segment, damaged) = (setup.segment, setup.damaged.clone());
-        let dispatch = Dispatch::new(segment, index, setup.max_queue, services.desks, damaged);
+        let dispatch = Dispatch::new(segment, index, setup.max_queue, setup.cpus, services.desks, damaged);
         Self {
             dispatch: RefCell::new(dispatch),
             extents: Extents::new(segment, index, directory, services.room),

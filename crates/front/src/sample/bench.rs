@@ -36,7 +36,7 @@ impl Bench {
         let (file, segment) = segment(slots);
         let desks: &'static Desks = forever(Desks::default());
         let (damage, damaged) = unbounded_channel();
-        let dispatch = forever(RefCell::new(Dispatch::new(segment, 0, max_queue, desks, damage)));
+        let dispatch = forever(RefCell::new(Dispatch::new(segment, 0, max_queue, 16, desks, damage)));
         Self { dispatch, segment, file, desks, damaged }
     }
 

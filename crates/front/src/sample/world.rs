@@ -152,6 +152,7 @@ pub(crate) fn set_up(config: Config, terms: Terms) -> (Setup, Reports) {
         segment,
         roster,
         max_queue,
+        cpus: 2,
         request_timeout,
         upgrades: Arc::new(Upgrades::new(max_upgrades)),
         overdue,

@@ -45,6 +45,8 @@ pub(crate) struct Dispatch {
     /// Head of the queue when the backstop last looked.
     pub(crate) seen_head: u64,
     max_queue: usize,
+    /// Processors that this server may use.
+    pub(crate) cpus: u64,
     /// Where those wait whose requests are in the slots.
     pub(crate) desks: &'static Desks,
     /// What is wrong with the segment: it will be replaced.
@@ -59,6 +61,7 @@ impl Dispatch {
         segment: Segment,
         thread: u32,
         max_queue: usize,
+        cpus: u64,
         desks: &'static Desks,
         damaged: UnboundedSender<Damaged>,
     ) -> Self {
@@ -77,6 +80,7 @@ impl Dispatch {
             present: Vec::new(),
             seen_head: 0,
             max_queue,
+            cpus,
             desks,
             damage: None,
             damaged,

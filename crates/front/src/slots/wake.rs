@@ -11,6 +11,8 @@ use crate::slots::dispatch::Dispatch;
 
 /// How long the workers that are awake may need for the queue before another one is woken.
 const DRAIN_NS: u64 = 50_000;
+/// The same once every processor has one: the next could only take turns with those, for the price of the turns.
+const CROWDED_NS: u64 = 200_000;
 /// A worker that is busy with one request for this long, and for eight times the average, is not waited for.
 const LATE_NS: u64 = 300_000;
 const BUSY: u32 = WorkerPhase::Busy as u32;
@@ -46,10 +48,16 @@ impl Dispatch {
             return;
         }
         let awake = self.come_soon(now);
-        let wanted = (waiting * self.run_ns).div_ceil(DRAIN_NS).max(1);
-        for _ in 0..wanted.saturating_sub(awake).min(waiting).min(u64::from(sleepers)) {
+        for _ in 0..self.wanted(waiting).saturating_sub(awake).min(waiting).min(u64::from(sleepers)) {
             self.wake_one();
         }
+    }
+
+    /// How many workers should be awake for so many requests.
+    fn wanted(&self, waiting: u64) -> u64 {
+        let work = waiting * self.run_ns;
+        let at_once = work.div_ceil(DRAIN_NS).min(self.cpus);
+        at_once.max(work.div_ceil(CROWDED_NS)).max(1)
     }
 
     /// True while requests wait though workers sleep: the estimate behind that must be checked soon.
@@ -116,28 +124,35 @@ mod tests {
 
     #[test]
     fn as_many_sleepers_are_woken_as_the_queue_needs() {
-        // Requests that wait, workers that sleep, how long a request runs, and how many are woken.
-        for (waiting, sleepers, run, count) in [
-            (0, 4, 1_000_000, 0),
-            (1, 0, 1_000_000, 0),
-            (1, 4, 0, 1),
-            (5, 4, 0, 1),
-            (5, 4, 10_000, 1),
-            (5, 4, 10_001, 2),
-            (4, 4, 25_000, 2),
-            (4, 4, 50_000, 4),
-            (3, 4, 1_000_000, 3),
-            (5, 2, 1_000_000, 2),
+        // Processors, requests that wait, workers that sleep, how long a request runs, and how many are woken.
+        for (cpus, waiting, sleepers, run, count) in [
+            (16, 0, 4, 1_000_000, 0),
+            (16, 1, 0, 1_000_000, 0),
+            (16, 1, 4, 0, 1),
+            (16, 5, 4, 0, 1),
+            (16, 5, 4, 10_000, 1),
+            (16, 5, 4, 10_001, 2),
+            (16, 4, 4, 25_000, 2),
+            (16, 4, 4, 50_000, 4),
+            (16, 3, 4, 1_000_000, 3),
+            (16, 5, 2, 1_000_000, 2),
+            // One more than there are processors would have to wait for one, unless these are busy for long.
+            (1, 4, 4, 50_000, 1),
+            (1, 5, 4, 40_001, 2),
+            (2, 4, 4, 50_000, 2),
+            (2, 8, 8, 50_001, 3),
+            (2, 3, 4, 1_000_000, 3),
         ] {
             let (bench, _requests) = bench(waiting, sleepers);
             bench.act(|dispatch| {
+                dispatch.cpus = cpus;
                 dispatch.run_ns = run;
                 dispatch.wake_workers(NOW);
             });
             let woken = woken(&bench, sleepers);
             // Who has slept for the shortest time is the first.
             let expected: Vec<u16> = (sleepers - count..sleepers).collect();
-            assert_eq!(woken, expected, "{waiting} wait, {sleepers} sleep, {run} ns each");
+            assert_eq!(woken, expected, "{cpus} processors, {waiting} wait, {sleepers} sleep, {run} ns each");
         }
     }
 
