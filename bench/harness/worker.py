@@ -19,7 +19,7 @@ def measure(settings):
     if not program.exists():
         return []
     requests = SMOKE_REQUESTS if settings.smoke else REQUESTS
-    command = [program, APP, str(requests), *(peers.ROOT / "blib" / part for part in ("lib", "arch"))]
+    command = [program, APP, "/", str(requests), *(peers.ROOT / "blib" / part for part in ("lib", "arch"))]
     return [once(command) for _ in range(settings.rounds)]
 
 

@@ -2,7 +2,8 @@
 //!
 //! There is no connection, no front and no wake-up; the queue never runs empty. What is printed is the worker's CPU time
 //! by the scheduler's count, in nanoseconds for each request. The benchmarks add it to the floor of the front alone.
-//! `cargo run --release --example worker_alone -- APP.psgi REQUESTS INCLUDE...`, the last for perl's -I.
+//! `cargo run --release --example worker_alone -- APP.psgi TARGET REQUESTS INCLUDE...`, the last for perl's -I. With a
+//! query in TARGET the request has the fields that ab sends, without one it is what wrk sends.
 
 use std::error::Error;
 use std::io::Write;
@@ -20,7 +21,9 @@ const WARM: u64 = 20_000;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let app = arguments.next().ok_or("which application? worker_alone APP.psgi REQUESTS INCLUDE...")?;
+    let app =
+        arguments.next().ok_or("which application? worker_alone APP.psgi TARGET REQUESTS INCLUDE...")?;
+    let target = arguments.next().ok_or("which target?")?;
     let requests = arguments.next().ok_or("how many requests?")?.parse::<u64>()?;
     let include = arguments.flat_map(|directory| ["-I".into(), directory.into()]);
     let spec =
@@ -47,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let ended = tokio::spawn(supervisor.run());
     handle.ready().await?;
     let worker = handle.snapshot().await.workers.first().and_then(|worker| worker.pid).ok_or("no worker")?;
-    writeln!(std::io::stdout(), "{}", measure(segment, worker, requests)?)?;
+    writeln!(std::io::stdout(), "{}", measure(segment, worker, &target, requests)?)?;
     drop(kept);
     handle.stop(false).await;
     ended.await?;
@@ -55,12 +58,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Nanoseconds for each request.
-fn measure(segment: Segment, worker: Pid, requests: u64) -> Result<u64, Box<dyn Error>> {
+fn measure(segment: Segment, worker: Pid, target: &str, requests: u64) -> Result<u64, Box<dyn Error>> {
     for slot in 0..SLOTS {
-        write(segment, slot).map_err(|_| "the request does not fit its slot")?;
+        write(segment, slot, target).map_err(|_| "the request does not fit its slot")?;
         queue(segment, slot);
     }
-    feed(segment, WARM);
+    feed(segment, WARM.min(requests));
     let before = cpu_ns(worker)?;
     let served = feed(segment, requests);
     Ok((cpu_ns(worker)? - before) / served)
@@ -100,19 +103,26 @@ fn wake(segment: Segment) {
     }
 }
 
-/// What wrk sends.
-fn write(segment: Segment, slot: u32) -> Result<(), Full> {
+/// What wrk sends, or ab.
+fn write(segment: Segment, slot: u32, target: &str) -> Result<(), Full> {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
     segment.place_request(slot, true);
     let mut out = RequestWriter::new(segment.request_area(slot, true));
     out.record.method = out.put(b"GET")?;
-    out.record.uri = out.put(b"/")?;
-    out.record.path = out.put(b"/")?;
+    out.record.uri = out.put(target.as_bytes())?;
+    out.record.path = out.put(path.as_bytes())?;
+    out.record.query = out.put(query.as_bytes())?;
     out.record.protocol = out.put(b"HTTP/1.1")?;
     out.record.server_name = out.put(b"127.0.0.1")?;
     out.record.server_port = out.put(b"5000")?;
     out.record.remote_addr = out.put(b"127.0.0.1")?;
     out.record.remote_port = out.put(b"50000")?;
     out.field(b"Host", b"127.0.0.1:5000")?;
+    if !query.is_empty() {
+        out.field(b"Connection", b"Keep-Alive")?;
+        out.field(b"User-Agent", b"ApacheBench/2.3")?;
+        out.field(b"Accept", b"*/*")?;
+    }
     out.variable(b"HTTP_X_REQUEST_ID", b"0123456789abcdef0000000000000001")?;
     out.finish();
     Ok(())
