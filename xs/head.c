@@ -97,7 +97,7 @@ static bool keep_line(pTHX_ struct hd_head *head, enum meaning meaning, const ch
         head->flags |= has_word(value, "close") ? RESPONSE_CLOSE : 0;
         head->connection = true;
         return head->status == 101;
-    case UPGRADE: head->upgrade = true; return head->status == 101;
+    case UPGRADE: head->upgrade = true; return head->status == 101 || head->status == 426; /* RFC 9110 15.5.22 */
     case CODING: hd.now.dechunk |= has_word(value, "chunked"); return false;
     case DROPPED: return false;
     default: return true;

@@ -33,6 +33,7 @@ my %do = (
     },
     '/plain'  => [101, [@chat, 'Transfer-Encoding' => 'chunked'], ['a body']],
     '/none'   => [101, ['X-A' => 'b'], []],
+    '/needed' => [426, [@chat, Connection => 'x'], ['chat is spoken here']],
     '/split'  => [101, [Upgrade => "chat\r\nX: y"], []],
 );
 sub {
@@ -58,6 +59,10 @@ my @cases = (
     ['/twice', $asks, '', qr{^$switched\z}, qr{GET /twice: .*has already given its response}],
     ['/plain', '', '', qr{^HTTP/1\.1 500 }, qr{101, but the request has no Upgrade field}],
     ['/none', $asks, '', qr{^HTTP/1\.1 500 }, qr{101, but its headers have no Upgrade}],
+    [
+        '/needed', '', '',
+        qr{^HTTP/1\.1 426 Upgrade Required\r\n.*\r\nUpgrade: chat\r\n.*\r\nConnection: Upgrade\r\n\r\nchat is}s
+    ],
     ['/split', $asks, '', qr{^HTTP/1\.1 500 }, qr{control character}],
 );
 

@@ -48,6 +48,16 @@ pub(crate) struct Head {
     pub(crate) close: bool,
 }
 
+impl Head {
+    /// Whether a field of that name, in lower case, is among the lines.
+    pub(crate) fn names(&self, name: &[u8]) -> bool {
+        self.lines.split(|&byte| byte == b'\n').any(|line| {
+            line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+                && line.get(name.len()) == Some(&b':')
+        })
+    }
+}
+
 /// Fields that we would add.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Has {

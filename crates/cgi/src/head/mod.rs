@@ -193,6 +193,7 @@ mod tests {
                 "Content-Type: x\nConnection: Foo, close\nKeep-Alive: 5\nTE: x\nTrailer: y\nUpgrade: z\n\n",
                 "200 close Content-Type: x| @82",
             ),
+            ("Status: 426\nContent-Type: x\nUpgrade: z\n\n", "426 Content-Type: x|Upgrade: z| @40"),
             ("Content-Type: x\nTransfer-Encoding: chunked\n\n", "200 chunked Content-Type: x| @44"),
             ("Content-Type: caf\u{e9}\n\n", "200 Content-Type: caf\\xc3\\xa9| @21"),
             ("X:\nContent-Type: x\n\n", "200 Content-Type: x| @20"),

@@ -6,7 +6,7 @@ use super::answer::{Answer, Head};
 use super::line::{self, Field};
 
 /// Fields about the connection, which is the front's (RFC 9110 7.6.1).
-const HOPS: [&str; 5] = ["keep-alive", "proxy-connection", "te", "trailer", "upgrade"];
+const HOPS: [&str; 4] = ["keep-alive", "proxy-connection", "te", "trailer"];
 
 /// What is known of a head that has not ended.
 #[derive(Debug, Default)]
@@ -96,8 +96,11 @@ impl Draft {
         location.starts_with(b"/") && !location.contains(&b'#') && self.head.fields.iter().all(alone)
     }
 
-    pub(super) fn into_head(self) -> Head {
-        Head { status: self.status.unwrap_or(200), ..self.head }
+    /// `Upgrade` is the front's as well, but for the status that cannot be without it (RFC 9110 15.5.22).
+    pub(super) fn into_head(mut self) -> Head {
+        let status = self.status.unwrap_or(200);
+        self.head.fields.retain(|(name, _)| status == 426 || !name.eq_ignore_ascii_case(b"upgrade"));
+        Head { status, ..self.head }
     }
 }
 

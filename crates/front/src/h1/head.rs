@@ -10,6 +10,8 @@ use crate::response::Head;
 
 /// Sent as the Server field.
 const SERVER: &[u8] = b"Server: Howdah\r\n";
+/// 426, which says by Upgrade to what. Whoever sends that field says in Connection that it does (RFC 9110 7.8).
+const UPGRADE_REQUIRED: u16 = 426;
 
 /// What is to be said besides the lines of the application.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +41,8 @@ pub(crate) fn put(out: &mut Vec<u8>, head: &Head, clock: &Clock, saying: Saying<
     if !head.has.request_id {
         request_id::put(out, saying.id);
     }
-    if let Some(seconds) = saying.hsts {
-        put_hsts(out, &head.lines, seconds);
+    if let Some(seconds) = saying.hsts.filter(|_| !head.names(b"strict-transport-security")) {
+        put_hsts(out, seconds);
     }
     out.extend_from_slice(&head.lines);
     if !out.ends_with(b"\r\n") {
@@ -48,19 +50,17 @@ pub(crate) fn put(out: &mut Vec<u8>, head: &Head, clock: &Clock, saying: Saying<
         out.extend_from_slice(b"\r\n");
     }
     put_framing(out, saying.framing);
+    if head.status == UPGRADE_REQUIRED && head.names(b"upgrade") {
+        out.extend_from_slice(b"Connection: Upgrade\r\n");
+    }
     put_connection(out, saying.version, saying.keep_alive);
     out.extend_from_slice(b"\r\n");
 }
 
-/// What the application says of it by itself stands.
-fn put_hsts(out: &mut Vec<u8>, lines: &[u8], seconds: u64) {
-    const NAME: &[u8] = b"Strict-Transport-Security:";
-    let is_it = |line: &[u8]| line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME));
-    if !lines.split(|&byte| byte == b'\n').any(is_it) {
-        out.extend_from_slice(b"Strict-Transport-Security: max-age=");
-        out.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
-        out.extend_from_slice(b"\r\n");
-    }
+fn put_hsts(out: &mut Vec<u8>, seconds: u64) {
+    out.extend_from_slice(b"Strict-Transport-Security: max-age=");
+    out.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 fn put_framing(out: &mut Vec<u8>, framing: Framing) {
@@ -107,6 +107,17 @@ mod tests {
             assert!(whole.contains(line), "{whole}");
         }
         assert!(!put(b"", Has::default(), Saying { server: false, ..saying }).contains("Server"));
+        for (status, lines, named) in [
+            (426, &b"Upgrade: chat\r\n"[..], true),
+            (426, b"X-Upgrade: chat\r\n", false),
+            (200, b"Upgrade: chat\r\n", false),
+        ] {
+            let head = Head { status, lines: lines.into(), content_length: None, has: all, close: false };
+            let mut out = Vec::new();
+            super::put(&mut out, &head, &clock, saying);
+            let said = String::from_utf8(out).unwrap();
+            assert_eq!(said.contains("\r\nConnection: Upgrade\r\n"), named, "{said}");
+        }
         for (keep_alive, version, framing, end) in [
             (
                 false,
