@@ -138,14 +138,15 @@ static void note_client(pTHX_ SV *handle) {
 }
 
 static const char crowded[] = "psgix.io: applications have as many connections as --max-upgrades allows";
+static const char lacking[] = "psgix.io: the front has no descriptor left for the connection";
 
 void hd_die_of_crowd(pTHX) { croak("%s", crowded); }
 
-/* Whether the application died of that. */
+/* Whether the application died of that, or of a lack of descriptors. */
 bool hd_says_crowded(pTHX_ SV *error) {
     STRLEN length;
     const char *text = SvROK(error) ? NULL : SvPV(error, length);
-    return text && length >= sizeof crowded - 1 && memEQ(text, crowded, sizeof crowded - 1);
+    return text && (strnEQ(text, crowded, sizeof crowded - 1) || strnEQ(text, lacking, sizeof lacking - 1));
 }
 
 /*
@@ -162,6 +163,8 @@ void hd_take_socket(pTHX_ SV *handle) {
     U64 answer = hd_ask(aTHX_ MESSAGE_KIND_SOCKET, 0, NULL, 0, &fd, unread);
     if (answer == ANSWER_TOO_MANY)
         hd_die_of_crowd(aTHX);
+    if (answer == ANSWER_NO_DESCRIPTOR)
+        croak("%s", lacking);
     if (answer != 0 || fd < 0)
         croak("psgix.io: the front does not hand over this connection");
     hd.now.detached = true;

@@ -149,6 +149,11 @@ typedef uint64_t AtomicU64;
 #define ANSWER_TOO_MANY 2
 
 /*
+ Answer to [`MessageKind::Socket`]: the connection cannot be had for want of a descriptor.
+ */
+#define ANSWER_NO_DESCRIPTOR 3
+
+/*
  Response flag: status, header lines and length are final; the head may be sent.
  */
 #define RESPONSE_HEAD_READY 1

@@ -2,6 +2,8 @@
 //! in every protocol.
 
 use std::cell::RefCell;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use howdah_accesslog::ConnectionState as Outcome;
@@ -74,6 +76,13 @@ impl Server {
             Peer::Silent => self.config.abort_on_disconnect,
             Peer::Gone => true,
         }
+    }
+
+    /// A pair of sockets: our end, one for an application, and the place of ours.
+    pub(crate) fn pair(&self) -> io::Result<(OwnedFd, OwnedFd, Permit)> {
+        let permit = self.holding.permit()?;
+        let (ours, theirs) = howdah_sys::socketpair_stream()?;
+        Ok((ours, theirs, permit))
     }
 
     /// Tells the log that the application's Content-Length is not the length of its body.

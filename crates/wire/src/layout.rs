@@ -173,6 +173,8 @@ pub struct Message {
 
 /// Answer to [`MessageKind::Socket`], and to [`MessageKind::Interim`] of 101: applications have as many connections as may be.
 pub const ANSWER_TOO_MANY: u64 = 2;
+/// Answer to [`MessageKind::Socket`]: the connection cannot be had for want of a descriptor.
+pub const ANSWER_NO_DESCRIPTOR: u64 = 3;
 
 /// Response flag: status, header lines and length are final; the head may be sent.
 pub const RESPONSE_HEAD_READY: u32 = 1;

@@ -9,7 +9,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use howdah_wire::{ANSWER_TOO_MANY, Message, MessageKind};
+use howdah_wire::{Message, MessageKind};
 use tokio::io::unix::AsyncFd;
 
 use crate::app::pool::Pool;
@@ -121,9 +121,9 @@ impl Pool {
         self.answer(worker, message, input.unwrap_or_default(), fd);
     }
 
-    /// Answers a worker whose application may have no connection now.
-    pub(crate) fn answer_too_many(&self, worker: u16, slot: u32, asked: MessageKind) {
-        self.answer(worker, Message { kind: asked as u32, slot, value: ANSWER_TOO_MANY }, &[], None);
+    /// Answers a worker whose application may have no connection now; `value` says why.
+    pub(crate) fn refuse_takeover(&self, worker: u16, slot: u32, asked: MessageKind, value: u64) {
+        self.answer(worker, Message { kind: asked as u32, slot, value }, &[], None);
     }
 
     /// Answers a worker whose interim response was sent, or not.

@@ -8,9 +8,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use howdah_wire::{
-    Answer, LENGTH_UNKNOWN, MessageKind, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_DETACHED, RESPONSE_FAILED,
-    RESPONSE_FILE, RESPONSE_HAS_DATE, RESPONSE_HAS_REQUEST_ID, RESPONSE_HAS_SERVER, RESPONSE_HEAD_READY,
-    RESPONSE_REDIRECT, RequestReader,
+    ANSWER_NO_DESCRIPTOR, ANSWER_TOO_MANY, Answer, LENGTH_UNKNOWN, MessageKind, RESPONSE_BROKEN,
+    RESPONSE_CLOSE, RESPONSE_DETACHED, RESPONSE_FAILED, RESPONSE_FILE, RESPONSE_HAS_DATE,
+    RESPONSE_HAS_REQUEST_ID, RESPONSE_HAS_SERVER, RESPONSE_HEAD_READY, RESPONSE_REDIRECT, RequestReader,
 };
 
 use crate::app::pool::Pool;
@@ -41,6 +41,8 @@ pub(crate) struct Job {
     file: Option<(OwnedFd, Permit, u64)>,
     /// The application has the connection.
     upgraded: Option<Upgraded>,
+    /// There was no descriptor for it.
+    lacks: bool,
 }
 
 impl Job {
@@ -53,6 +55,7 @@ impl Job {
             limit: pool.setup.request_timeout,
             file: None,
             upgraded: None,
+            lacks: false,
         }
     }
 
@@ -104,6 +107,7 @@ impl Job {
         if done && flags & RESPONSE_FAILED != 0 {
             return Some(Event::Fault(match look.answer.status {
                 502 => Fault::WorkerLost,
+                503 if self.lacks => Fault::NoDescriptor,
                 503 => Fault::TooManyUpgrades,
                 _ => Fault::Failed,
             }));
@@ -155,10 +159,18 @@ impl Job {
         self.upgraded.is_some()
     }
 
-    /// Answers that the application may not have the connection.
+    /// Answers that the application may not have the connection, for there are as many as may be.
     pub(crate) fn refuse_upgrade(&self, asked: MessageKind) {
         if let Some(slot) = self.slot {
-            self.pool.answer_too_many(self.asker, slot, asked);
+            self.pool.refuse_takeover(self.asker, slot, asked, ANSWER_TOO_MANY);
+        }
+    }
+
+    /// Answers that the application cannot have the connection, for there is no descriptor for it.
+    pub(crate) fn lack_descriptor(&mut self) {
+        self.lacks = true;
+        if let Some(slot) = self.slot {
+            self.pool.refuse_takeover(self.asker, slot, MessageKind::Socket, ANSWER_NO_DESCRIPTOR);
         }
     }
 

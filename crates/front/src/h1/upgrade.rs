@@ -2,8 +2,7 @@
 //! client's bytes as they are, it gets one end of a socket pair, and `relay` joins the other with the connection.
 
 use std::future::poll_fn;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::task::{Context, Poll};
 
 use howdah_metrics::ConnectionState;
@@ -25,18 +24,22 @@ impl Conn {
     /// worker has a request, so the rest of what the client has sent is still in the kernel; from now on it is not ours.
     /// Gives what there is to carry where the descriptor stays here.
     pub(super) fn lend(&mut self) -> Option<Carrier> {
-        let pair = (!self.out.transport.is_plain()).then(|| self.pair());
+        let pair = (!self.out.transport.is_plain()).then(|| self.server.pair()).transpose();
         let Handling::App(job) = &mut self.handling else { return None };
+        let Ok(pair) = pair else {
+            job.lack_descriptor();
+            return None;
+        };
         if !job.upgrade() {
             job.refuse_upgrade(MessageKind::Socket);
             return None;
         }
         let mut carrier = None;
-        if let Ok(fd) = self.out.transport.descriptor() {
-            job.lend(Some((fd, &std::mem::take(&mut self.input))));
-        } else if let Some(Ok((ours, theirs, permit))) = pair {
+        if let Some((ours, theirs, permit)) = pair {
             job.lend(Some((theirs.as_fd(), &[])));
             carrier = Some((Relay::new(Socket::Fresh(ours), std::mem::take(&mut self.input)), permit));
+        } else if let Ok(fd) = self.out.transport.descriptor() {
+            job.lend(Some((fd, &std::mem::take(&mut self.input))));
         } else {
             job.lend(None);
             return None;
@@ -45,12 +48,6 @@ impl Conn {
         self.lent = true;
         self.enter(ConnectionState::Detached);
         carrier
-    }
-
-    fn pair(&self) -> io::Result<(OwnedFd, OwnedFd, Permit)> {
-        let permit = self.server.holding.permit()?;
-        let (ours, theirs) = howdah_sys::socketpair_stream()?;
-        Ok((ours, theirs, permit))
     }
 
     /// Relays until both sides have said all, or one has left, and the application is through with its request. Either may
@@ -139,7 +136,10 @@ mod tests {
     use std::time::Duration;
 
     use howdah_metrics::Failure;
-    use howdah_wire::{ANSWER_TOO_MANY, Answer, RESPONSE_DETACHED, RESPONSE_FAILED, RESPONSE_HEAD_READY};
+    use howdah_wire::{
+        ANSWER_NO_DESCRIPTOR, ANSWER_TOO_MANY, Answer, RESPONSE_DETACHED, RESPONSE_FAILED,
+        RESPONSE_HEAD_READY,
+    };
 
     use super::*;
     use crate::capacity::Capacity;
@@ -275,10 +275,15 @@ mod tests {
             let none = Box::leak(Box::new(Capacity::of_descriptors(1, 1)));
             let world = World::with(Config::default(), Default::default(), |setup| setup.capacity = none);
             let taken = Taken::new(world, GET).await;
-            assert!(taken.end.is_none());
-            taken.world.worker.finish(taken.claimed.unwrap());
-            taken.world.run(false).await;
-            assert!(taken.script.output().starts_with(b"HTTP/1.1 500 ") && !taken.connection.is_finished());
+            assert_eq!((taken.word, taken.end.is_none()), (ANSWER_NO_DESCRIPTOR, true));
+            let (world, mut claimed) = (taken.world, taken.claimed.unwrap());
+            let flags = RESPONSE_HEAD_READY | RESPONSE_FAILED;
+            world.worker.say(&mut claimed, Answer { status: 503, flags, ..Answer::default() });
+            world.worker.finish(claimed);
+            world.run(false).await;
+            assert!(taken.script.output().starts_with(b"HTTP/1.1 503 ") && !taken.connection.is_finished());
+            assert_eq!(world.totals().failures[Failure::Resources], 1);
+            assert_eq!(world.pool().setup.upgrades.open(), 0, "it is none that the application has");
         });
     }
 }
