@@ -46,6 +46,7 @@ void hd_switch_protocols(pTHX_ AV *headers) {
     if (answer == ANSWER_TOO_MANY)
         hd_die_of_crowd(aTHX);
     if (answer != 0)
-        croak("the response status is 101, but the front does not send it: the client speaks HTTP/1.0, or has left");
+        croak("the response status is 101, but the front does not send it: the client speaks HTTP/1.0, "
+              "has asked for another protocol, or has left");
     hd.now.switched = true;
 }

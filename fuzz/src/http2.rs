@@ -12,7 +12,8 @@ pub fn http2(data: &[u8]) {
     let mut parts = data.split(|&byte| byte == 0);
     let mut next = || parts.next().filter(|part| !part.is_empty());
     let (method, scheme, authority, path) = (next().unwrap_or_default(), next(), next(), next());
-    let pseudo = Pseudo { method, scheme, authority, path };
+    let protocol = next();
+    let pseudo = Pseudo { method, protocol, scheme, authority, path };
     let rest: Vec<_> = parts.collect();
     let fields = || rest.chunks_exact(2).map(|pair| (pair[0], pair[1]));
     let mut words = Vec::new();

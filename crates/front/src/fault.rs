@@ -17,10 +17,12 @@ pub(crate) enum Fault {
     QueueFull,
     /// The body could not be kept: no space, no descriptor.
     NoSpool,
-    /// The response is a file for which no descriptor is left.
+    /// No descriptor is left for the file that is the response, or for the connection that the application wanted.
     NoDescriptor,
     /// The application wanted the connection, and there are as many that applications have as may be.
     TooManyUpgrades,
+    /// A WebSocket client of HTTP/2 has asked for something that is served as ever.
+    NoWebSocket,
     /// The worker was killed while it ran the request.
     WorkerLost,
     /// The worker has exited while it ran the request: the application called `exit`.
@@ -68,6 +70,7 @@ impl Fault {
             Self::NoSpool => (503, Failure::Resources, Elsewhere, false),
             Self::NoDescriptor => (503, Failure::Resources, Elsewhere, true),
             Self::TooManyUpgrades => (503, Failure::UpgradeLimit, Elsewhere, true),
+            Self::NoWebSocket => (501, Failure::BadRequest, Elsewhere, true),
             Self::WorkerLost | Self::BadResponse => (502, Failure::WorkerLost, Elsewhere, true),
             Self::WorkerExited | Self::Failed | Self::NoResponse | Self::Redirect => {
                 (500, Failure::Application, Elsewhere, true)
@@ -124,6 +127,7 @@ mod tests {
             // A full disk is no full queue.
             (Fault::NoSpool, 503, Failure::Resources, false),
             (Fault::NoDescriptor, 503, Failure::Resources, true),
+            (Fault::NoWebSocket, 501, Failure::BadRequest, true),
             (Fault::WorkerLost, 502, Failure::WorkerLost, true),
             (Fault::Redirect, 500, Failure::Application, true),
             (Fault::BadResponse, 502, Failure::WorkerLost, true),

@@ -76,6 +76,12 @@ impl Router {
         Some(Self { pages, challenges, first, mounted, ids, path: RefCell::default() })
     }
 
+    /// Whether any application may take connections.
+    pub(crate) fn lends(&self) -> bool {
+        let mounted = self.mounted.iter().map(|(_, pool)| pool);
+        std::iter::once(&self.first).chain(mounted).any(|pool| pool.setup.upgrades.most() > 0)
+    }
+
     /// Who answers this request.
     pub(crate) fn target(&self, request: &Request<'_>) -> Target {
         if self.challenge(request).is_some() {

@@ -21,10 +21,12 @@ mod target;
 mod authority;
 mod body;
 mod trailer;
+mod answer;
 mod reject;
 mod bytes;
 mod terms;
 
+pub use answer::{Answer, fields};
 pub use authority::is_authority;
 pub use body::{BodyDecoder, BodyEvent};
 pub use decoder::RequestDecoder;

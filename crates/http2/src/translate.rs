@@ -1,8 +1,8 @@
 //! From pseudo-header fields and fields to the head of an HTTP/1.1 request.
 
 use crate::malformed::{
-    EDGE, Malformed, NAME, NO_PATH, NO_SCHEME, OF_CONNECTION, PATH, PSEUDO_BYTES, SCHEME, TE, TWO_HOSTS,
-    VALUE,
+    CONNECT, EDGE, LENGTH, Malformed, NAME, NO_PATH, NO_SCHEME, OF_CONNECTION, PATH, PROTOCOL, PSEUDO_BYTES,
+    SCHEME, TE, TWO_HOSTS, VALUE,
 };
 
 /// The pseudo-header fields of a request (RFC 9113 8.3.1).
@@ -10,6 +10,8 @@ use crate::malformed::{
 pub struct Pseudo<'a> {
     /// `:method`.
     pub method: &'a [u8],
+    /// `:protocol` (RFC 8441 4).
+    pub protocol: Option<&'a [u8]>,
     /// `:scheme`.
     pub scheme: Option<&'a [u8]>,
     /// `:authority`.
@@ -18,6 +20,25 @@ pub struct Pseudo<'a> {
     pub path: Option<&'a [u8]>,
 }
 
+impl Pseudo<'_> {
+    /// Whether a WebSocket client wants to have the stream.
+    #[must_use]
+    pub fn opens_websocket(&self) -> bool {
+        self.is_connect() && self.protocol.is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
+    }
+
+    fn is_connect(&self) -> bool {
+        self.method == b"CONNECT"
+    }
+}
+
+/// What such a client would say in HTTP/1.1 (RFC 6455 4.1). It shows by other means that it speaks WebSocket, so that any key
+/// will do, and nobody looks at what is made of it.
+const OPENING: [(&[u8], &[u8]); 3] = [
+    (b"connection", b"Upgrade"),
+    (b"upgrade", b"websocket"),
+    (b"sec-websocket-key", b"b3ZlciBIVFRQLzIgb25seQ=="),
+];
 /// Fields that are about one connection of HTTP/1.
 const OF_CONNECTIONS: [&[u8]; 5] =
     [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
@@ -37,6 +58,7 @@ pub fn translate<'a>(
     if let Some(authority) = pseudo.authority {
         put(out, b"host", plain(authority)?);
     }
+    let opens = pseudo.opens_websocket();
     let mut cookie: Vec<u8> = Vec::new();
     for (name, value) in fields {
         check(name, value)?;
@@ -47,35 +69,51 @@ pub fn translate<'a>(
             // Said already, and a second one is for the codec to judge where there is no authority.
             b"host" if pseudo.authority.is_some() => {}
             b"cookie" => crumb(&mut cookie, value),
+            b"sec-websocket-key" if opens => {}
+            b"content-length" if opens => return Err(LENGTH),
             _ => put(out, name, value),
         }
     }
     if !cookie.is_empty() {
         put(out, b"cookie", &cookie);
     }
+    OPENING.iter().filter(|_| opens).for_each(|(name, value)| put(out, name, value));
     out.extend_from_slice(b"\r\n");
     Ok(())
 }
 
 fn put_request_line(pseudo: &Pseudo<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
-    out.extend_from_slice(plain(pseudo.method)?);
+    if pseudo.protocol.is_some() && !pseudo.is_connect() {
+        return Err(PROTOCOL);
+    }
+    let opens = pseudo.opens_websocket();
+    out.extend_from_slice(if opens { b"GET" } else { plain(pseudo.method)? });
     out.push(b' ');
-    if pseudo.method == b"CONNECT" {
-        // It has an authority alone; the codec knows what to say to it.
-        out.extend_from_slice(plain(pseudo.authority.unwrap_or_default())?);
+    if !pseudo.is_connect() {
+        out.extend_from_slice(target(pseudo)?);
+    } else if pseudo.protocol.is_some() {
+        let path = target(pseudo)?;
+        out.extend_from_slice(if opens { path } else { plain(pseudo.authority.unwrap_or_default())? });
+    } else if pseudo.scheme.is_some() || pseudo.path.is_some() {
+        return Err(CONNECT);
     } else {
-        let scheme = pseudo.scheme.ok_or(NO_SCHEME)?;
-        if ![&b"http"[..], b"https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-            return Err(SCHEME);
-        }
-        let path = pseudo.path.ok_or(NO_PATH)?;
-        if !path.starts_with(b"/") && path != b"*" {
-            return Err(PATH);
-        }
-        out.extend_from_slice(plain(path)?);
+        // It has an authority alone; the codec knows what to say to it, and to other protocols.
+        out.extend_from_slice(plain(pseudo.authority.unwrap_or_default())?);
     }
     out.extend_from_slice(b" HTTP/1.1\r\n");
     Ok(())
+}
+
+fn target<'a>(pseudo: &Pseudo<'a>) -> Result<&'a [u8], Malformed> {
+    let scheme = pseudo.scheme.ok_or(NO_SCHEME)?;
+    if ![&b"http"[..], b"https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        return Err(SCHEME);
+    }
+    let path = pseudo.path.ok_or(NO_PATH)?;
+    if !path.starts_with(b"/") && path != b"*" {
+        return Err(PATH);
+    }
+    plain(path)
 }
 
 /// Nothing that would end a word of the request line, or the line. Which other bytes may stand there is for the codec.
@@ -125,8 +163,14 @@ fn put(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 mod tests {
     use super::*;
 
-    const GET: Pseudo<'_> =
-        Pseudo { method: b"GET", scheme: Some(b"https"), authority: Some(b"h"), path: Some(b"/a?b") };
+    const GET: Pseudo<'_> = Pseudo {
+        method: b"GET",
+        protocol: None,
+        scheme: Some(b"https"),
+        authority: Some(b"h"),
+        path: Some(b"/a?b"),
+    };
+    const OPENS: Pseudo<'_> = Pseudo { method: b"CONNECT", protocol: Some(b"websocket"), ..GET };
 
     fn head(pseudo: &Pseudo<'_>, fields: &[(&str, &str)]) -> Result<String, &'static str> {
         let mut out = b"left over".to_vec();
@@ -154,6 +198,21 @@ mod tests {
             head(&Pseudo { method: b"CONNECT", scheme: None, path: None, ..GET }, &[]),
             Ok("CONNECT h HTTP/1.1\r\nhost: h\r\n\r\n".to_owned())
         );
+    }
+
+    #[test]
+    fn who_opens_a_websocket_asks_as_in_http_1() {
+        let key = "sec-websocket-key: b3ZlciBIVFRQLzIgb25seQ==\r\n";
+        let fields = [("sec-websocket-version", "13"), ("sec-websocket-key", "theirs"), ("cookie", "a=1")];
+        let expected = format!(
+            "GET /a?b HTTP/1.1\r\nhost: h\r\nsec-websocket-version: 13\r\ncookie: a=1\r\n\
+             connection: Upgrade\r\nupgrade: websocket\r\n{key}\r\n"
+        );
+        assert_eq!(head(&OPENS, &fields), Ok(expected));
+        let other = Pseudo { protocol: Some(b"connect-udp"), ..OPENS };
+        assert_eq!(head(&other, &[]), Ok("CONNECT h HTTP/1.1\r\nhost: h\r\n\r\n".to_owned()));
+        assert_eq!(head(&OPENS, &[("content-length", "0")]), Err(LENGTH.reason));
+        assert_eq!(head(&OPENS, &[("upgrade", "websocket")]), Err(OF_CONNECTION.reason));
     }
 
     #[test]
@@ -190,6 +249,11 @@ mod tests {
             (Pseudo { path: Some(b"http://h/"), ..GET }, PATH),
             (Pseudo { path: Some(b"/ HTTP/1.1\r\nx: y"), ..GET }, PSEUDO_BYTES),
             (Pseudo { method: b"GET /x", ..GET }, PSEUDO_BYTES),
+            (Pseudo { method: b"GET", ..OPENS }, PROTOCOL),
+            (Pseudo { scheme: None, ..OPENS }, NO_SCHEME),
+            (Pseudo { scheme: Some(b"wss"), ..OPENS }, SCHEME),
+            (Pseudo { path: None, ..OPENS }, NO_PATH),
+            (Pseudo { protocol: None, ..OPENS }, CONNECT),
             (Pseudo { authority: Some(b"h\r\n"), ..GET }, PSEUDO_BYTES),
         ] {
             assert_eq!(head(&pseudo, &[]), Err(reason.reason), "{pseudo:?}");

@@ -309,6 +309,10 @@ fn builder(server: &Server) -> Builder {
         .max_pending_accept_reset_streams(PENDING_RESETS)
         .max_concurrent_reset_streams(RESETS)
         .max_local_error_reset_streams(Some(ERRORS));
+    if server.router.lends() {
+        // WebSocket clients may open streams (RFC 8441 3).
+        builder.enable_connect_protocol();
+    }
     builder
 }
 

@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use h2::RecvStream;
+use h2::ext::Protocol;
 use howdah_accesslog::Source;
 use howdah_http1::{BODY_SIZE, FieldStore, Framing, Head, RequestDecoder};
 use howdah_http2::{Malformed, Pseudo, translate};
@@ -13,6 +14,7 @@ use howdah_metrics::Method;
 use crate::fault::Fault;
 use crate::h2::head;
 use crate::h2::state::{PROTOCOL, Refusal, Stream};
+use crate::h2::tunnel::Tunnel;
 use crate::proxied::Behind;
 use crate::request::{Client, Request};
 use crate::request_record::Body;
@@ -38,8 +40,14 @@ impl Stream {
             tracing::debug!(peer = &*self.link.client.address, "refused a request: {malformed}");
             return Err(Refusal::Malformed);
         }
+        let opens = pseudo(&parts).opens_websocket();
         drop(parts);
         self.exchange.account.received = words.len() as u64;
+        self.exchange.account.protocol = Some(PROTOCOL);
+        if opens {
+            self.tunnel = Some(Box::new(Tunnel::new(&self.link, &self.carrier, incoming)));
+            return self.look(&words, false).map(|_| true).map_err(Refusal::from);
+        }
         let Some(mut upload) = self.look(&words, !incoming.is_end_stream())? else { return Ok(true) };
         let complete = self.collect(&mut incoming, &mut upload).await;
         if !complete.inspect_err(|_| self.keep_words(&words))? {
@@ -56,7 +64,7 @@ impl Stream {
         let head = self.decode(words, fields)?;
         self.is_head = head.method == b"HEAD";
         self.behind = Behind::look(&head.fields(), &self.link.client, &server.config);
-        let request = request_of(&head, &self.link.client, self.behind.as_deref(), has_body);
+        let request = request_of(&head, self.protocol(), &self.link.client, self.behind.as_deref(), has_body);
         let target = server.router.target(&request);
         if let (Target::App(pool), true) = (target, has_body) {
             if expects(&request) {
@@ -86,7 +94,7 @@ impl Stream {
     ) -> Result<(), Fault> {
         self.timer.stop();
         self.exchange.account.method = Some(Method::of(head.method));
-        let request = request_of(head, &self.link.client, self.behind.as_deref(), has_body);
+        let request = request_of(head, self.protocol(), &self.link.client, self.behind.as_deref(), has_body);
         self.handling = self.server.router.begin(target, &mut self.exchange, &request, body)?;
         Ok(())
     }
@@ -150,7 +158,7 @@ impl Stream {
         let mut fields = FieldStore::new();
         if let Ok(head) = self.decode(words, &mut fields) {
             self.exchange.account.method = Some(Method::of(head.method));
-            let request = request_of(&head, &self.link.client, self.behind.as_deref(), true);
+            let request = request_of(&head, self.protocol(), &self.link.client, self.behind.as_deref(), true);
             self.server.router.set_aside(&mut self.exchange.account, &request);
         }
     }
@@ -158,12 +166,13 @@ impl Stream {
 
 fn request_of<'a>(
     head: &Head<'a>,
+    protocol: &'static [u8],
     client: &'a Client,
     behind: Option<&'a Behind>,
     has_body: bool,
 ) -> Request<'a> {
     let request = request(head, client, behind);
-    Request { protocol: PROTOCOL, has_body: has_body || request.has_body, ..request }
+    Request { protocol, has_body: has_body || request.has_body, ..request }
 }
 
 /// Whether the client waits for 100 (Continue): the codec knows no body without a length.
@@ -173,15 +182,19 @@ fn expects(request: &Request<'_>) -> bool {
 
 /// The head in the words of HTTP/1.
 fn put_words(parts: &http::request::Parts, words: &mut Vec<u8>) -> Result<(), Malformed> {
+    let fields = parts.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    translate(&pseudo(parts), fields, words)
+}
+
+fn pseudo(parts: &http::request::Parts) -> Pseudo<'_> {
     let uri = &parts.uri;
-    let pseudo = Pseudo {
+    Pseudo {
         method: parts.method.as_str().as_bytes(),
+        protocol: parts.extensions.get::<Protocol>().map(|protocol| protocol.as_str().as_bytes()),
         scheme: uri.scheme_str().map(str::as_bytes),
         authority: uri.authority().map(|authority| authority.as_str().as_bytes()),
         path: uri.path_and_query().map(|path| path.as_str().as_bytes()),
-    };
-    let fields = parts.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-    translate(&pseudo, fields, words)
+    }
 }
 
 /// The first line of what could not be read, as the log has it.

@@ -8,7 +8,8 @@ use howdah_http1::Version;
 use crate::delivery::{Delivery, Framing};
 use crate::fault::Fault;
 use crate::h2::head::{self, Saying};
-use crate::h2::state::{Next, PROTOCOL, Stream};
+use crate::h2::state::{Next, Stream};
+use crate::h2::tunnel::SWITCHING;
 use crate::redirect::Detour;
 use crate::response::{Body, Event, Head, Response};
 use crate::server::sender;
@@ -28,9 +29,17 @@ impl Stream {
                 }
                 Event::Detached => return Next::Cut,
                 Event::Fault(fault) => return self.give_up(fault).await,
+                Event::Interim { status: SWITCHING, lines } => {
+                    if self.switch(&lines) {
+                        return Box::pin(self.carry(None)).await;
+                    }
+                }
                 Event::Interim { status, lines } => self.say_interim(status, &lines),
-                // There is no descriptor that would carry this stream alone.
-                Event::Takeover => self.handling.job().into_iter().for_each(|job| job.lend(None)),
+                Event::Takeover => {
+                    if let Some(relay) = self.lend() {
+                        return Box::pin(self.carry(Some(relay))).await;
+                    }
+                }
                 Event::Look => {
                     if let Some(worker) = self.handling.job().and_then(|job| job.report_overdue()) {
                         return self.time_out(worker).await;
@@ -47,7 +56,7 @@ impl Stream {
     }
 
     /// Answers by ourselves: there is no answer, and will be none.
-    async fn give_up(&mut self, fault: Fault) -> Next {
+    pub(super) async fn give_up(&mut self, fault: Fault) -> Next {
         self.server.records.failure(fault.terms().counts_as);
         self.respond(Response::refusal(fault)).await
     }
@@ -68,14 +77,20 @@ impl Stream {
     }
 
     /// Sends a response, or what there is of it.
-    async fn respond(&mut self, response: Response) -> Next {
+    pub(super) async fn respond(&mut self, mut response: Response) -> Next {
+        self.exchange.answer();
+        self.exchange.account.worker =
+            self.handling.job().and_then(|job| job.worker()).or(self.exchange.account.worker);
+        if self.tunnel.is_some() && (200..300).contains(&response.head.status) {
+            // To who has asked for a tunnel that would say that there is one (RFC 9110 9.3.6).
+            self.handling.part(&mut self.exchange.account);
+            self.server.records.failure(Fault::NoWebSocket.terms().counts_as);
+            response = Response::refusal(Fault::NoWebSocket);
+        }
         let Response { head, body } = response;
         let framing =
             Framing::choose(self.is_head, head.status, head.content_length, body.length(), Framing::Close);
-        self.exchange.answer();
         self.exchange.account.status = head.status;
-        self.exchange.account.worker =
-            self.handling.job().and_then(|job| job.worker()).or(self.exchange.account.worker);
         let ends = matches!(framing, Framing::Empty(_)) || body.length() == Some(0) && framing.most() == 0;
         if !self.say_head(&head, framing, ends) {
             return Next::Cut;
@@ -142,6 +157,7 @@ impl Stream {
     }
 
     fn detour(&mut self, count: u32) -> Detour<'_> {
+        let protocol = self.protocol();
         let Self { server, link, behind, exchange, handling, is_head, .. } = self;
         Detour {
             server,
@@ -150,7 +166,7 @@ impl Stream {
             exchange,
             handling,
             version: Version::Http11,
-            protocol: PROTOCOL,
+            protocol,
             is_head: *is_head,
             lent: false,
             count,

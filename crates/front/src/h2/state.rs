@@ -1,22 +1,25 @@
 //! What a stream has, and how it may be over.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
+use howdah_http1::Version;
 
 use crate::doors::Inside;
 use crate::exchange::Exchange;
 use crate::fault::Fault;
 use crate::h2::link::{Link, Open};
+use crate::h2::tunnel::Tunnel;
 use crate::outflow::Outflow;
 use crate::proxied::Behind;
 use crate::route::Handling;
-use crate::server::Server;
+use crate::server::{Server, protocol};
 use crate::timers::Timer;
 use crate::transport::{Stream as Carrier, Transport};
 
-/// SERVER_PROTOCOL.
+/// SERVER_PROTOCOL, but for those who speak HTTP/1.1 with a stream that they take.
 pub(crate) const PROTOCOL: &[u8] = b"HTTP/2";
 
 /// See the module.
@@ -33,6 +36,10 @@ pub(crate) struct Stream {
     /// Who has sent it, when the client is a proxy that tells.
     pub(crate) behind: Option<Box<Behind>>,
     pub(crate) is_head: bool,
+    /// What it carries when its application takes it; none where no WebSocket client has opened it.
+    pub(crate) tunnel: Option<Box<Tunnel>>,
+    /// The application has taken it, and what its client does is seen to by whoever carries it on.
+    pub(crate) taken: Rc<Cell<bool>>,
     /// Streams before it.
     pub(crate) served: u64,
     _inside: Inside,
@@ -64,10 +71,19 @@ impl Stream {
             handling: Handling::Nobody,
             behind: None,
             is_head: false,
+            tunnel: None,
+            taken: Rc::default(),
             served: open.served,
             _inside: server.doors.enter(for_pages),
             link,
         }
+    }
+}
+
+impl Stream {
+    /// SERVER_PROTOCOL.
+    pub(crate) fn protocol(&self) -> &'static [u8] {
+        if self.tunnel.is_some() { protocol(Version::Http11) } else { PROTOCOL }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -17,11 +18,12 @@ use crate::server::End;
 /// Serves a stream to its end.
 pub(crate) async fn serve(open: Open, request: http::Request<RecvStream>, respond: SendResponse<Bytes>) {
     let mut stream = Stream::new(&open, respond);
-    let carrier = stream.carrier.clone();
+    let (carrier, taken) = (stream.carrier.clone(), Rc::clone(&stream.taken));
     let next = {
         let mut work = pin!(stream.work(request));
         poll_fn(|context| match work.as_mut().poll(context) {
             Poll::Ready(next) => Poll::Ready(Some(next)),
+            Poll::Pending if taken.get() => Poll::Pending,
             Poll::Pending => carrier.poll_gone(context).map(|()| None),
         })
         .await
@@ -58,7 +60,7 @@ impl Stream {
             served: self.served,
             outcome: if next == Next::Done { Outcome::KeepAlive } else { Outcome::Aborted },
             sent: self.out.sent(),
-            lent: false,
+            lent: self.taken.get(),
         };
         self.server.finish(exchange, handling, &end);
     }

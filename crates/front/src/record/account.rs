@@ -26,6 +26,8 @@ pub(crate) struct Account {
     pub(crate) run: Option<u64>,
     /// The worker that ran it.
     pub(crate) worker: Option<u16>,
+    /// What the client speaks, where the application's words of that are others.
+    pub(crate) protocol: Option<&'static [u8]>,
     /// The first line of a request that could not be read.
     pub(crate) line: Box<[u8]>,
     /// X-Request-Id.

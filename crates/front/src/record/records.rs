@@ -169,7 +169,7 @@ impl Records {
             path: request.path(),
             path_info: path_info(request.path(), ending.mount),
             query: request.query(),
-            protocol: request.protocol(),
+            protocol: account.protocol.unwrap_or_else(|| request.protocol()),
             status: account.status,
             body_bytes: account.body,
             bytes_in: account.received,

@@ -70,6 +70,7 @@ pub(crate) struct Workers {
     ///
     /// An application that uses psgix.io, for a WebSocket say, keeps a worker busy for as long as that lasts. Beyond this
     /// number psgix.io dies, and the client gets 503 with Retry-After; so one worker is left for everybody else. 0 for none.
+    /// WebSockets that are streams of HTTP/2 count, too, and are offered where this is not 0.
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole::<u32>(0..=MOST))]
     max_upgrades: Option<u32>,
 

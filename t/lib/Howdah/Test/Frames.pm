@@ -7,6 +7,7 @@ package Howdah::Test::Frames;
 #   $client->send(DATA => LAST, 1, 'body');
 #   my $response = $client->response(1);        # {status, body, reset}, as far as it has come in time
 #   my $frame = $client->next_frame;            # {type, flags, stream, payload}, or undef at the connection's end
+#   my $bytes = $client->window(1);             # that the server lets a stream send
 #
 # It acknowledges SETTINGS and PING, and opens no window by itself. Heads are written without compression; of those that
 # come only the status is read. Every wait is bounded.
@@ -39,7 +40,7 @@ sub new {
 
     # What TLS says for itself must not be waited behind.
     $socket->blocking(0) if Howdah::Test::Tls->is_wanted;
-    my $self = bless {socket => $socket, input => '', seen => {}}, $class;
+    my $self = bless {socket => $socket, input => '', seen => {}, windows => {}, first_window => 65535}, $class;
 
     # Without a table for the server's heads each says its status anew.
     my %terms = (1 => 0, %{$wish{settings} // {}});
@@ -72,6 +73,7 @@ sub frame {
 
 sub send {    ## no critic (ProhibitBuiltinHomonyms)
     my ($self, $type, $flags, $stream, $payload) = @_;
+    $self->{windows}{$_} -= length $payload for $type eq 'DATA' ? ($stream, 0) : ();
     return $self->write(frame($type, $flags, $stream, $payload // ''));
 }
 
@@ -136,6 +138,18 @@ sub response {
 # Ends our side. What is under way may still come.
 sub shut { my $self = shift; return shutdown $self->{socket}, 1 }
 
+# Bytes that the server lets a stream send, as far as it has said so.
+sub window {
+    my ($self, $stream)      = @_;
+    my ($of_stream, $of_all) = ($self->{first_window}, 65535);
+    $of_stream += $self->{windows}{$stream} // 0;
+    $of_all += $self->{windows}{0} // 0;
+    return $of_stream < $of_all ? $of_stream : $of_all;
+}
+
+# What the server has settled, by its number; undef for what it has not.
+sub setting { return $_[0]{settings}{$_[1]} }
+
 # The codes of GOAWAY frames so far.
 sub goaways { return @{$_[0]{goaways} // []} }
 
@@ -147,7 +161,8 @@ sub _has_frame {
 sub _more {
     my ($self, $patience) = @_;
     vec(my $set = '', fileno $self->{socket}, 1) = 1;
-    return 0 if $patience <= 0 || !select $set, undef, undef, $patience;
+    my $has_more = $self->{socket}->can('pending') && $self->{socket}->pending;
+    return 0 if !$has_more && ($patience <= 0 || !select $set, undef, undef, $patience);
     my $read = sysread $self->{socket}, $self->{input}, 65536, length $self->{input};
     return 1 if !defined $read && $!{EAGAIN};
     $self->{closed} = 1 if !$read;
@@ -161,11 +176,21 @@ sub _note {
     if ($type eq 'HEADERS') { push @{$seen->{heads}}, $seen->{status} = _status($payload) }
     elsif ($type eq 'DATA') { $seen->{body} .= $payload }
     elsif ($type eq 'RST_STREAM') { $seen->{reset} = unpack 'N', $payload }
+    elsif ($type eq 'WINDOW_UPDATE') { $self->{windows}{$frame->{stream}} += unpack 'N', $payload }
     elsif ($type eq 'GOAWAY') { push @{$self->{goaways}}, unpack 'x4N', $payload }
     elsif ($type =~ /^(?:SETTINGS|PING)$/ && !($ends & ACK)) {
+        $self->_settle($payload) if $type eq 'SETTINGS';
         $self->send($type, ACK, 0, $type eq 'PING' ? $payload : '') if !$self->{deaf};
     }
     $seen->{end} = 1 if $type =~ /^(?:HEADERS|DATA)$/ && $ends & LAST;
+    return;
+}
+
+sub _settle {
+    my ($self, $payload) = @_;
+    my %settings = unpack '(nN)*', $payload;
+    $self->{settings}     = {%{$self->{settings} // {}}, %settings};
+    $self->{first_window} = $settings{4} // $self->{first_window};
     return;
 }
 

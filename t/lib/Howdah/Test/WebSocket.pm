@@ -3,6 +3,7 @@ package Howdah::Test::WebSocket;
 # A WebSocket client over a Howdah::Test::Client.
 #
 #   my $socket = Howdah::Test::WebSocket->new($server, path => '/chat', behind => $bytes);    # sent with the handshake
+#   my $other  = Howdah::Test::WebSocket->over($tunnel);    # a Howdah::Test::Tunnel, by HTTP/2
 #   $socket->status;                       # 101
 #   $socket->say(text => 'hello');
 #   my ($type, $bytes) = $socket->hear;    # none at the end of the connection
@@ -31,6 +32,11 @@ sub new {
     $client->write(request($wish{path}) . ($wish{behind} // ''));
     my $response = $client->response;
     return bless {client => $client, response => $response}, $class;
+}
+
+sub over {
+    my ($class, $tunnel) = @_;
+    return bless {client => $tunnel, response => {status => $tunnel->status, headers => {}}}, $class;
 }
 
 sub client { return $_[0]{client} }
