@@ -45,7 +45,7 @@ impl Stream {
         self.exchange.account.received = words.len() as u64;
         self.exchange.account.protocol = Some(PROTOCOL);
         if opens {
-            self.tunnel = Some(Box::new(Tunnel::new(&self.link, &self.carrier, incoming)));
+            self.tunnel = Some(Box::new(Tunnel::new(&self.link, self.served, &self.carrier, incoming)));
             return self.look(&words, false).map(|_| true).map_err(Refusal::from);
         }
         let Some(mut upload) = self.look(&words, !incoming.is_end_stream())? else { return Ok(true) };

@@ -60,6 +60,8 @@ pub(crate) struct Noted {
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     link: Rc<Link>,
+    /// Streams before it.
+    served: u64,
     out: Transport,
     carrier: Carrier,
     incoming: RecvStream,
@@ -78,9 +80,10 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    pub(crate) fn new(link: &Rc<Link>, carrier: &Carrier, incoming: RecvStream) -> Self {
+    pub(crate) fn new(link: &Rc<Link>, served: u64, carrier: &Carrier, incoming: RecvStream) -> Self {
         Self {
             link: Rc::clone(link),
+            served,
             out: Transport::Stream(carrier.clone()),
             carrier: carrier.clone(),
             incoming,
@@ -131,14 +134,14 @@ impl Tunnel {
     pub(crate) fn poll_heard(&mut self, context: &mut Context<'_>) {
         while self.heard == Heard::More {
             match self.incoming.poll_data(context) {
-                Poll::Pending => return,
+                Poll::Pending => return self.await_more(context),
                 Poll::Ready(Some(Ok(piece))) => {
                     self.link.earn(EARNS * piece.len() as u64);
                     self.waiting.extend_from_slice(&piece);
                 }
                 Poll::Ready(Some(Err(_))) => self.heard = Heard::Broken,
                 Poll::Ready(None) => match self.incoming.poll_trailers(context) {
-                    Poll::Pending => return,
+                    Poll::Pending => return self.await_more(context),
                     Poll::Ready(Ok(None)) => self.heard = Heard::All,
                     Poll::Ready(trailers) => {
                         self.heard = Heard::Broken;
@@ -149,6 +152,13 @@ impl Tunnel {
                     }
                 },
             }
+        }
+    }
+
+    /// A client that has ended its side of the connection can end no stream any more.
+    fn await_more(&mut self, context: &Context<'_>) {
+        if !self.link.await_body(self.served, context) {
+            self.heard = Heard::Broken;
         }
     }
 
