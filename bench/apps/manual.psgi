@@ -1,5 +1,5 @@
-# For bench/refork: a site that shows the manuals of the modules of this machine, as a Mojolicious application does it: pages and
-# their parts are templates, which are compiled when they are first rendered; manuals are parsed at first sight and kept; what a
+# For bench/refork: a site that shows manuals and code of Mojolicious and Plack, as a Mojolicious application does it: pages and their
+# parts are templates, which are compiled when they are first rendered; manuals are parsed at first sight and kept; what a
 # page needs is loaded with it.
 use Mojolicious::Lite -signatures;
 
@@ -10,7 +10,7 @@ app->secrets(['of a benchmark']);
 
 my (%file, $top);
 $top = '/usr/share/perl5';
-for my $dir (grep { -d } map { $top . "/$_" } qw(HTTP LWP Mojo Mojolicious Plack URI)) {
+for my $dir (grep { -d } map { $top . "/$_" } qw(Mojo Mojolicious Plack)) {
     my $note = sub { $file{s{^$top/}{}r =~ s{\.(?:pm|pod)$}{}r =~ s{/}{::}gr} = $_ if /\.(?:pm|pod)$/ };
     File::Find::find({no_chdir => 1, wanted => $note}, $dir);
 }
@@ -44,6 +44,28 @@ get '/json/:at' => [at => qr/\d+/] => sub ($c) {
     $c->render(json => {name => $name, headings => $c->manual($name)->{headings}});
 };
 
+# The code of a module, its parts marked.
+my %source;
+helper source => sub ($c, $name) {
+    return $source{$name} //= do {
+        require PPI;
+        my $document = PPI::Document->new($file{$name}, readonly => 1);
+        my $html     = '';
+        for my $token ($document ? $document->tokens : ()) {
+            next if $token->isa('PPI::Token::Pod');
+            my $class = lc((ref $token) =~ s/.*:://r);
+            my $text  = Mojo::Util::xml_escape($token->content);
+            $html .= $text =~ /\S/ ? qq{<b class="$class">$text</b>} : $text;
+        }
+        $html;
+    };
+};
+get '/source/:at' => [at => qr/\d+/] => sub ($c) {
+    my $name = $names[$c->param('at') % @names];
+    $c->stash(name => $name, source => $c->source($name));
+    $c->render(template => 'source', format => 'html');
+};
+
 app->start;
 
 __DATA__
@@ -60,6 +82,10 @@ __DATA__
 % layout 'site', title => $name;
 %= include 'headings', headings => $manual->{headings}
 <article><%== $manual->{html} %></article>
+
+@@ source.html.ep
+% layout 'site', title => $name;
+<pre><%== $source %></pre>
 
 @@ headings.html.ep
 <ol>

@@ -88,7 +88,7 @@ sub _prepare {
 # What a forked child needs to be a worker.
 sub _prepare_workers {
     my ($self, $warn) = @_;
-    $self->{known} = {map { $_ => 1 } Howdah::Inherited->opened};
+    $self->{known} = {map { $_ => 1 } eval { Howdah::Inherited->opened }};
     Howdah::Worker->prepare(
         app           => $self->{code},
         check         => $warn,

@@ -159,10 +159,8 @@ impl State {
     /// A coming generation cannot serve. False when it is none of a refork.
     pub(crate) fn heir_failed(&mut self, number: u32, error: &ReloadError) -> bool {
         let coming = |it: &&mut Generation| it.is_coming() && it.reforks > 0;
-        let Some(generation) = self.generation_mut(number).filter(coming) else { return false };
-        if !generation.zygote.has_loaded() {
-            // Its process may not be known yet. It ends when it finds its socket closed.
-            generation.zygote.abandon();
+        if self.generation_mut(number).filter(coming).is_none() {
+            return false;
         }
         self.dismiss(number);
         self.refork_failed(None, &error.of_heir());

@@ -165,6 +165,10 @@ impl State {
     pub(crate) fn dismiss(&mut self, number: u32) {
         let Some(generation) = self.generation_mut(number) else { return };
         let loading = !generation.zygote.has_loaded();
+        if loading && generation.reforks > 0 {
+            // Its process is not known before it speaks. It ends when it finds its socket closed.
+            generation.zygote.abandon();
+        }
         self.retire_generation(number, true);
         if let (true, Some(generation)) = (loading, self.generation_mut(number)) {
             generation.zygote.interrupt(Instant::now());

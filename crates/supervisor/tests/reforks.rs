@@ -41,18 +41,18 @@ fn speaker(packet: &[u8]) -> OwnedFd {
 
 #[tokio::test]
 async fn nothing_but_a_zygote_that_serves_takes_over() {
-    let anything: [(&str, fn() -> Result<OwnedFd, String>); 6] = [
-        ("a reason", || Err("it has children".to_owned())),
-        ("a file", || Ok(tempfile::tempfile().unwrap().into())),
-        ("an eventfd", || Ok(howdah_sys::eventfd().unwrap())),
-        ("a stream", || Ok(howdah_sys::socketpair_stream().unwrap().0)),
-        ("a socket without an end", || Ok(closed_pair())),
-        ("one that says nonsense and goes", || Ok(speaker(b"nonsense"))),
+    let anything = [
+        ("a reason", Err("it has children".to_owned())),
+        ("a file", Ok(tempfile::tempfile().unwrap().into())),
+        ("an eventfd", Ok(howdah_sys::eventfd().unwrap())),
+        ("a stream", Ok(howdah_sys::socketpair_stream().unwrap().0)),
+        ("a socket without an end", Ok(closed_pair())),
+        ("one that says nonsense and goes", Ok(speaker(b"nonsense"))),
     ];
     for (what, heir) in anything {
         let bench = bench().await;
         asked(&bench).await;
-        bench.handle.leave_zygote(0, heir());
+        bench.handle.leave_zygote(0, heir);
         let snapshot = bench.until(what, |s| s.counts.failed_reforks == 1).await;
         assert_eq!((snapshot.generation, snapshot.reforks, snapshot.zygotes.len()), (1, 0, 1), "{what}");
         bench.segment.workers()[0].command.store(Command::Drain as u32, SeqCst);

@@ -59,7 +59,7 @@ pub(crate) struct Workers {
     /// What it has loaded, compiled and cached in use is then shared by all workers, which are forked from it anew. A
     /// list such as 50,500,5000 does so again each time that one has served so many since the last. See docs/refork.md
     /// for what an application must let go of.
-    #[arg(long, value_name = "N[,N...]")]
+    #[arg(long, hide_short_help = true, value_name = "N[,N...]")]
     refork: Option<Reforks>,
 
     /// Requests that may wait for a worker; more get 503
