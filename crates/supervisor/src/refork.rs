@@ -139,8 +139,8 @@ impl State {
         let reforks = before.map_or(0, |generation| generation.reforks) + 1;
         self.last_generation = number;
         self.generations.push(Generation { reforks, ..Generation::new(number, zygote) });
-        let worker = pid_number(asked.pid);
-        tracing::info!(generation = number, worker, "a worker has left the next zygote behind");
+        let (worker, pid) = (asked.worker, pid_number(asked.pid));
+        tracing::info!(generation = number, worker, pid, "a worker has left the next zygote behind");
         Ok(())
     }
 
@@ -149,9 +149,9 @@ impl State {
         self.promotion.asked = None;
         self.counts.failed_reforks += 1;
         let wait = self.promotion.failed(Instant::now()).as_secs();
-        let worker = pid_number(pid);
+        let pid = pid_number(pid);
         tracing::warn!(
-            worker,
+            pid,
             "no refork, the zygote stays: {why}. The next try is in {wait} s at the earliest; see docs/refork.md"
         );
     }
