@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use howdah_front::{
-    Capacity, Config, Front, ListenOptions, Listener, PoolSetup, Setup, Stock, Upgrades, runtime,
+    Capacity, Config, Front, ListenOptions, Listener, PoolSetup, Setup, Sharing, Stock, Upgrades, runtime,
 };
 use howdah_wire::queue::Claim;
 use howdah_wire::{Answer, Outgoing, RESPONSE_HEAD_READY, Roster, Segment, Shape};
@@ -62,6 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             recorder: howdah_metrics::Recorder::new(),
             local: None,
             capacity: Box::leak(Box::new(Capacity::new(None))),
+            sharing: Box::leak(Box::new(Sharing::new(1))),
         })?;
         for worker in 0..workers {
             front.worker_up(0, worker, howdah_sys::socketpair_seqpacket()?.0);

@@ -6,25 +6,26 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_proxied::Trust;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{SocketAddrAny, SocketFlags};
+use rustix::net::SocketFlags;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::capacity::{Capacity, Kind, Permit};
 use crate::doors::Doors;
 use crate::gate::Gate;
 use crate::h1;
 use crate::introduction;
-use crate::listen::Listener;
+use crate::listen::{Listener, Origin};
 use crate::repeated::Repeated;
 use crate::request::Client;
 use crate::room::Room;
 use crate::server::Server;
+use crate::sharing::{Guest, Knock, Sharing};
 use crate::transport::{Socket, Transport};
 
 /// Connections to accept before those at hand have their turn.
@@ -59,6 +60,9 @@ pub(crate) struct Entrance {
     pub(crate) server: &'static Server,
     /// For TLS.
     pub(crate) gate: Option<&'static Gate>,
+    pub(crate) sharing: &'static Sharing,
+    /// Number of the thread.
+    pub(crate) number: usize,
 }
 
 impl Entrance {
@@ -66,6 +70,9 @@ impl Entrance {
     pub(crate) async fn accept(self, listener: Listener) {
         let for_pages = listener.origin.pages_only;
         let _open = self.doors.open(for_pages);
+        if !for_pages {
+            self.sharing.open();
+        }
         let watched = match listener.watch() {
             Ok(watched) => watched,
             Err(error) => return tracing::error!("cannot watch {}: {error}", listener.url),
@@ -107,7 +114,7 @@ impl Entrance {
 
     async fn accept_some(self, listener: &Listener) -> Turn {
         for _ in 0..TURN {
-            if self.gate_of(listener).is_some_and(Gate::is_full) {
+            if self.gate_of(&listener.origin).is_some_and(Gate::is_full) {
                 return if has_somebody(listener) { Turn::Shaking } else { Turn::Empty };
             }
             let Some(permit) = self.room.capacity.enter(kind_of(listener)) else {
@@ -123,10 +130,16 @@ impl Entrance {
             };
             match rustix::net::acceptfrom_with(&listener.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
             {
-                Ok((socket, address)) => self.start(listener, socket, address, permit),
+                Ok((socket, address)) => {
+                    let guest = Guest { socket, address, origin: Arc::clone(&listener.origin), permit };
+                    if let Some(guest) = self.hand_on(guest) {
+                        self.start(guest);
+                    }
+                }
                 Err(Errno::AGAIN) => return Turn::Empty,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
                     self.room.dismiss(listener.origin.pages_only);
+                    self.sharing.ask_for_room();
                     return Turn::Refused;
                 }
                 // The connection was gone before it was accepted.
@@ -157,20 +170,57 @@ impl Entrance {
         match turn {
             // Room has been made since.
             Turn::Full if capacity.has_room(kind) => {}
-            Turn::Full => drop(tokio::time::timeout(REST, freed).await),
+            Turn::Full => {
+                if kind == Kind::Connection {
+                    self.sharing.ask_for_room();
+                }
+                drop(tokio::time::timeout(REST, freed).await);
+            }
             _ => tokio::time::sleep(REST).await,
         }
     }
 
-    fn start(self, listener: &Listener, socket: OwnedFd, address: Option<SocketAddrAny>, permit: Permit) {
-        let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
-        let client = client(listener, peer, &self.server.config.trusted_proxies);
-        let socket = Socket::Fresh(socket);
-        if listener.origin.proxy_protocol {
-            if introduction::admits(self.server, &client) {
-                tokio::task::spawn_local(self.introduce(self.gate_of(listener), socket, client, permit));
+    /// Another thread may have it, unless this one is about to end: whoever comes then is waited for here.
+    fn hand_on(self, guest: Guest) -> Option<Guest> {
+        if self.doors.is_closing(false) { Some(guest) } else { self.sharing.hand_on(guest) }
+    }
+
+    /// Lets those in whom the first thread has accepted for this one.
+    pub(crate) async fn welcome(self, mut knocks: UnboundedReceiver<Knock>) {
+        while let Some(knock) = knocks.recv().await {
+            match knock {
+                Knock::Guest(guest) => match self.gate_of(&guest.origin).filter(|gate| gate.is_full()) {
+                    Some(gate) => drop(tokio::task::spawn_local(self.let_in_later(gate, guest))),
+                    None => self.let_in(guest),
+                },
+                Knock::Room => drop(self.room.dismiss(false)),
+                Knock::Closed => self.doors.changed.notify_waiters(),
             }
-        } else if let Some(gate) = self.gate_of(listener) {
+        }
+    }
+
+    async fn let_in_later(self, gate: &'static Gate, guest: Guest) {
+        while gate.is_full() {
+            let _ = tokio::time::timeout(REST, gate.freed.notified()).await;
+        }
+        self.let_in(guest);
+    }
+
+    fn let_in(self, guest: Guest) {
+        self.sharing.arrived(self.number);
+        self.start(guest);
+    }
+
+    fn start(self, Guest { socket, address, origin, permit }: Guest) {
+        let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
+        let gate = self.gate_of(&origin);
+        let client = client(origin, peer, &self.server.config.trusted_proxies);
+        let socket = Socket::Fresh(socket);
+        if client.origin.proxy_protocol {
+            if introduction::admits(self.server, &client) {
+                tokio::task::spawn_local(self.introduce(gate, socket, client, permit));
+            }
+        } else if let Some(gate) = gate {
             tokio::task::spawn_local(gate.pass(self.server, socket, client, permit));
         } else {
             tokio::task::spawn_local(h1::serve(self.server, Transport::Plain(socket), client, permit));
@@ -192,21 +242,21 @@ impl Entrance {
         }
     }
 
-    fn gate_of(self, listener: &Listener) -> Option<&'static Gate> {
-        self.gate.filter(|_| listener.origin.tls)
+    fn gate_of(self, origin: &Origin) -> Option<&'static Gate> {
+        self.gate.filter(|_| origin.tls)
     }
 }
 
-fn client(listener: &Listener, peer: Option<SocketAddr>, trust: &Trust) -> Client {
+fn client(origin: Arc<Origin>, peer: Option<SocketAddr>, trust: &Trust) -> Client {
     // A client that came by IPv4 to a dual-stack socket is shown by its IPv4 address.
     let address = peer.map(|peer| peer.ip().to_canonical());
     Client {
-        origin: Arc::clone(&listener.origin),
         address: address.map_or_else(Box::default, |address| address.to_string().into_boxed_str()),
         port: peer.map_or_else(Box::default, |peer| peer.port().to_string().into_boxed_str()),
         secure: false,
         server_port: None,
-        trusted: !listener.origin.pages_only && trust.holds(address),
+        trusted: !origin.pages_only && trust.holds(address),
+        origin,
         tls: None,
         introduced: None,
     }
@@ -241,6 +291,9 @@ fn tell(capacity: &Capacity, kind: Kind, turn: Turn) {
 mod tests {
     use super::*;
     use crate::address::ListenOptions;
+    use crate::config::Config;
+    use crate::sample::forever;
+    use crate::sample::world::{World, run};
 
     fn listener(pages_only: bool) -> Listener {
         let options = ListenOptions { pages_only, ..ListenOptions::default() };
@@ -255,7 +308,8 @@ mod tests {
             (Some("[::1]:65535"), "::1", "65535"),
             (None, "", ""),
         ] {
-            let client = client(&listener(false), peer.map(|peer| peer.parse().unwrap()), &Trust::default());
+            let client =
+                client(listener(false).origin, peer.map(|peer| peer.parse().unwrap()), &Trust::default());
             assert_eq!((&*client.address, &*client.port), (address, port));
         }
     }
@@ -272,6 +326,65 @@ mod tests {
         while !has_somebody(&listener) {
             assert!(std::time::Instant::now() < end, "nobody has come");
         }
+    }
+
+    /// A connection that the first thread has accepted for another one, and its client.
+    fn guest(world: &World, text: &[u8]) -> (Guest, std::os::unix::net::UnixStream) {
+        let (mut client, socket) = std::os::unix::net::UnixStream::pair().unwrap();
+        io::Write::write_all(&mut client, text).unwrap();
+        client.set_nonblocking(true).unwrap();
+        let permit = world.capacity.enter(Kind::Connection).unwrap();
+        let guest = Guest { socket: socket.into(), address: None, origin: listener(false).origin, permit };
+        (guest, client)
+    }
+
+    #[test]
+    fn a_guest_is_served_where_it_is_let_in() {
+        run(async {
+            let world = World::new(Config::default());
+            let sharing: &Sharing = forever(Sharing::new(2));
+            let (_first, knocks) = (sharing.sit_down(0), sharing.sit_down(1));
+            let entrance = Entrance { sharing, number: 1, ..world.thread.entrance };
+            tokio::task::spawn_local(entrance.welcome(knocks));
+            let mut clients = Vec::new();
+            for _ in 0..20 {
+                let (guest, client) = guest(&world, b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+                // Those that the first thread keeps are let in as its own.
+                sharing.hand_on(guest).into_iter().for_each(|guest| entrance.start(guest));
+                world.run(true).await;
+                clients.push(client);
+            }
+            for client in &mut clients {
+                let mut received = [0; 15];
+                io::Read::read_exact(client, &mut received).unwrap();
+                assert_eq!(&received, b"HTTP/1.1 200 OK");
+            }
+            sharing.open();
+            sharing.close();
+            assert!(sharing.expects_guests(1), "they are still there");
+            drop(clients);
+            let end = std::time::Instant::now() + Duration::from_secs(10);
+            while sharing.expects_guests(1) {
+                assert!(std::time::Instant::now() < end, "they are not forgotten");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+    }
+
+    #[test]
+    fn a_thread_that_closes_hands_nobody_on() {
+        run(async {
+            let world = World::new(Config::default());
+            let sharing: &Sharing = forever(Sharing::new(2));
+            let mut inboxes = (sharing.sit_down(0), sharing.sit_down(1));
+            let entrance = Entrance { sharing, ..world.thread.entrance };
+            let handed_on = || (0..20).filter(|_| entrance.hand_on(guest(&world, b"").0).is_none()).count();
+            let guests: Vec<_> = (0..16).filter_map(|_| entrance.hand_on(guest(&world, b"").0)).collect();
+            assert_eq!((guests.len(), handed_on()), (16, 1));
+            drop(inboxes.1.try_recv());
+            entrance.doors.close(false);
+            assert_eq!(handed_on(), 0);
+        });
     }
 
     #[test]

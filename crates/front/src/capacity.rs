@@ -172,13 +172,13 @@ impl Capacity {
         let most = self.room_for(kind);
         let taken =
             self.used[kind as usize].fetch_update(SeqCst, SeqCst, |used| (used < most).then_some(used + 1));
-        taken.ok().map(|_| Permit { kind, capacity: self })
+        taken.ok().map(|_| Permit { kind, capacity: self, at: None })
     }
 
     /// One more, whether there is room or not.
     pub(crate) fn overdraw(&'static self, kind: Kind) -> Permit {
         self.used[kind as usize].fetch_add(1, SeqCst);
-        Permit { kind, capacity: self }
+        Permit { kind, capacity: self, at: None }
     }
 
     /// Whether there is room for one more.
@@ -252,11 +252,24 @@ impl Capacity {
 pub struct Permit {
     kind: Kind,
     capacity: &'static Capacity,
+    /// It counts there, too.
+    at: Option<&'static AtomicUsize>,
+}
+
+impl Permit {
+    /// Counts there as well.
+    pub(crate) fn count_at(&mut self, at: &'static AtomicUsize) {
+        at.fetch_add(1, SeqCst);
+        self.at = Some(at);
+    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         self.capacity.used[self.kind as usize].fetch_sub(1, SeqCst);
+        if let Some(at) = self.at {
+            at.fetch_sub(1, SeqCst);
+        }
         if self.capacity.is_crowded() {
             self.capacity.freed.notify_waiters();
         }

@@ -4,6 +4,7 @@
 //! orders      the door: starts a front thread, gives it orders
 //! thread      puts everything together; wake-ups are batched around the event loop's sleep
 //! accept      lets clients in, and gives each connection its task
+//! sharing     which front thread has a connection
 //! introduction   the PROXY protocol: whose connection it is
 //! gate        TLS handshakes, a few at a time
 //! h1          HTTP/1: bytes become requests, responses become bytes; one exchange at a time
@@ -42,6 +43,7 @@ mod sample;
 mod orders;
 mod thread;
 mod accept;
+mod sharing;
 mod introduction;
 mod gate;
 mod h1;
@@ -90,4 +92,5 @@ pub use pages::{Answer, OwnPage, OwnPages, PagePath, Question};
 pub use record::{AccessLog, SlowLog};
 pub use repeated::{Again, Repeated};
 pub use reports::{Damaged, Loss, Overdue, WorkerAnswer};
+pub use sharing::Sharing;
 pub use thread::Setup;

@@ -1,6 +1,6 @@
 //! Listening sockets: binds them, takes them over, and knows what a request says about its listener.
 //!
-//! The binary binds before privileges are dropped and hands the listeners to the front threads, which share them.
+//! The binary binds before privileges are dropped and hands the listeners to the first front thread, which accepts for all.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;

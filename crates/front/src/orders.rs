@@ -52,9 +52,11 @@ impl Front {
         let listeners = std::mem::take(&mut setup.listeners);
         // Its events need no reader: that the loop wakes is enough, and edges come for every write.
         let eventfd = howdah_sys::watch_readable(setup.eventfd.try_clone()?)?;
+        let knocks = setup.sharing.sit_down(setup.index as usize);
         let thread = Thread::install(setup)?;
         let (orders, inbox) = mpsc::unbounded_channel();
         tokio::task::spawn_local(obey(thread, inbox, eventfd));
+        tokio::task::spawn_local(thread.entrance.welcome(knocks));
         tokio::task::spawn_local(thread.sweep());
         for pool in &thread.pools {
             tokio::task::spawn_local(pool.stand_behind());
@@ -82,7 +84,7 @@ impl Front {
         let _ = self.orders.send(Order::Replace { pool, segment });
     }
 
-    /// Accepts connections from these listeners, too.
+    /// Accepts connections from these listeners, too, for all threads: an order to the first one.
     pub fn accept(&self, listeners: Vec<Listener>) {
         let _ = self.orders.send(Order::Accept { listeners });
     }

@@ -29,6 +29,7 @@ use crate::request_id::Ids;
 use crate::room::Room;
 use crate::route::Router;
 use crate::server::Server;
+use crate::sharing::Sharing;
 use crate::timers::Timers;
 
 /// How often deadlines are looked at.
@@ -47,7 +48,7 @@ pub struct Setup {
     pub index: u32,
     /// Workers write to it when this thread sleeps.
     pub eventfd: OwnedFd,
-    /// Accepted from at once; shared with the other threads. [`crate::Front::accept`] adds some later.
+    /// Accepted from at once, by the first thread. [`crate::Front::accept`] adds some later.
     pub listeners: Vec<Listener>,
     /// Where finished requests are told.
     pub access_log: Option<AccessLog>,
@@ -61,6 +62,8 @@ pub struct Setup {
     pub capacity: &'static Capacity,
     /// What responses hold for slow clients; one for all threads.
     pub stock: Arc<Stock>,
+    /// Which thread has a connection; the same for all threads, of which the first one alone has listeners.
+    pub sharing: &'static Sharing,
     /// For listeners that speak TLS; one for all threads.
     pub tls: Option<Arc<howdah_tls::Acceptor>>,
 }
@@ -124,7 +127,8 @@ impl Thread {
         let gate = setup.tls.map(|acceptor| forever(Gate::new(acceptor, config.tls_handshakes)));
         let scratch = RefCell::default();
         let server = Server { config, clock, timers, doors, records, holding, router, scratch };
-        let entrance = Entrance { doors, room, server: forever(server), gate };
+        let (sharing, number) = (setup.sharing, setup.index as usize);
+        let entrance = Entrance { doors, room, server: forever(server), gate, sharing, number };
         Ok(Self { pools, clock, timers, desks, records, entrance })
     }
 
@@ -140,6 +144,9 @@ impl Thread {
         while doors.is_open(for_pages) {
             let _ = tokio::time::timeout(LOOK, doors.changed.notified()).await;
         }
+        if !for_pages && self.entrance.number == 0 {
+            self.entrance.sharing.close();
+        }
     }
 
     /// Closes the listeners but for those of the server's own pages, and waits for the last connection. Those that rest
@@ -153,7 +160,8 @@ impl Thread {
         self.timers.wake_all();
         self.close(false).await;
         // Whoever looks at the server's own pages sees the drain, but does not prolong it.
-        while self.timers.len() > doors.inside(true) {
+        let Entrance { sharing, number, .. } = self.entrance;
+        while self.timers.len() > doors.inside(true) || sharing.expects_guests(number) {
             // Each time, for those that come to rest meanwhile.
             self.timers.hurry_idle(deadline);
             let _ = tokio::time::timeout(LOOK, doors.changed.notified()).await;

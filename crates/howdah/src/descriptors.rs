@@ -34,8 +34,8 @@ pub(crate) fn raise_limit() {
 pub(crate) fn divide(capacity: &Capacity, options: &Serve, endpoints: &Endpoints) {
     let listeners = endpoints.listeners.len() + endpoints.pages.len();
     let threads = options.workers.front_threads as usize;
-    // Each front thread shares a listener, and watches a copy of it.
-    let copies = listeners * threads * 2;
+    // The first front thread has a copy of each listener, and watches another.
+    let copies = listeners * 2;
     let pages = if endpoints.pages.is_empty() { 0 } else { PAGE_CONNECTIONS };
     let pools = options.pools();
     let workers = pools.iter().map(|pool| pool.workers.count() as usize).sum();

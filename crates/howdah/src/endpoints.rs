@@ -108,10 +108,10 @@ impl Endpoints {
         if self.inherited { &[] } else { &self.pages }
     }
 
-    /// Every front thread accepts connections from now on.
+    /// Connections are accepted from now on, by the first front thread for all.
     pub(crate) fn open(&self, fronts: &[Front]) -> anyhow::Result<()> {
         let pages = if self.inherited { &self.pages[..] } else { &[] };
-        for front in fronts {
+        if let Some(front) = fronts.first() {
             let shared = self.listeners.iter().chain(pages).map(Listener::share).collect::<io::Result<_>>();
             front.accept(shared.context("cannot share the listeners")?);
         }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, mpsc};
 
 use anyhow::Context;
-use howdah_front::{Capacity, Front, Listener, Setup, Stock, runtime};
+use howdah_front::{Capacity, Front, Listener, Setup, Sharing, Stock, runtime};
 use howdah_metrics::Recorder;
 use howdah_supervisor::{Ended, Errors, Family, Source};
 use tokio::task::{JoinError, JoinSet};
@@ -114,6 +114,7 @@ fn start_threads(
         tls.cloned(),
     )
     .context("cannot start the status thread")?;
+    let sharing: &'static Sharing = Box::leak(Box::new(Sharing::new(recorders.len())));
     let mut fronts = Vec::new();
     for (index, (eventfd, recorder)) in common.eventfds.iter().zip(recorders).enumerate() {
         let setup = Setup {
@@ -122,12 +123,16 @@ fn start_threads(
             index: u32::try_from(index)?,
             eventfd: eventfd.try_clone()?,
             // Until there are workers, other connections wait in the kernel: if none come up, another process has them.
-            listeners: pages.iter().map(Listener::share).collect::<io::Result<_>>()?,
+            listeners: match index {
+                0 => pages.iter().map(Listener::share).collect::<io::Result<_>>()?,
+                _ => Vec::new(),
+            },
             access_log: access.and_then(Access::log),
             slow_log: access.and_then(Access::slow_log),
             recorder,
             local: local.clone(),
             capacity,
+            sharing,
             stock: Arc::clone(&stock),
             tls: tls.map(|tls| Arc::clone(&tls.acceptor)),
         };

@@ -21,6 +21,7 @@ use crate::reports::{Damaged, Overdue, WorkerAnswer};
 use crate::request_record::Body;
 use crate::sample::parts::{client, forever, with};
 use crate::sample::worker::Worker;
+use crate::sharing::Sharing;
 use crate::thread::{Setup, Thread};
 use crate::transport::Transport;
 use crate::transport::scripted::{Piece, Scripted};
@@ -176,6 +177,7 @@ pub(crate) fn set_up(config: Config, terms: Terms) -> (Setup, Reports) {
         recorder,
         local: Some(Arc::new(local)),
         capacity,
+        sharing: forever(Sharing::new(1)),
         tls: None,
     };
     let reports =

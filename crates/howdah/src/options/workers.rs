@@ -29,7 +29,7 @@ pub(crate) struct Workers {
     /// Threads that serve connections
     ///
     /// One answers tens of thousands of requests a second; more help only where the front itself keeps
-    /// a CPU busy.
+    /// a CPU busy. The first one accepts connections, and shares out what is more than a few.
     #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u32>(1..=THREADS))]
     pub(crate) front_threads: u32,
 
