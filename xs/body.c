@@ -4,6 +4,9 @@
  */
 #include "howdah.h"
 
+/* Elements of a body that is sent from where it is. */
+#define MOST_RUNS 128
+
 static const char *element(pTHX_ AV *body, SSize_t index, STRLEN *length) {
     SV **found = av_fetch(body, index, 0);
     if (found)
@@ -38,7 +41,45 @@ static void send_rest(pTHX_ AV *body, SSize_t index) {
     }
 }
 
+/* The elements where they lie, when looking at them runs no code and changes nothing; 0 when that is not so. */
+static U64 find_runs(pTHX_ AV *body, struct iovec *runs) {
+    U64 total = 0;
+    for (SSize_t index = 0; index <= av_len(body); index++) {
+        SV **found = av_fetch(body, index, 0);
+        if (!found || !SvPOK(*found) || SvGMAGICAL(*found) || SvUTF8(*found))
+            return 0;
+        runs[index] = (struct iovec){SvPVX(*found), SvCUR(*found)};
+        total += SvCUR(*found);
+    }
+    return total;
+}
+
+static void send_behind(pTHX_ AV *body, U64 sent) {
+    SSize_t index = 0;
+    for (STRLEN length; index <= av_len(body); index++, sent -= length) {
+        const char *bytes = element(aTHX_ body, index, &length);
+        if (sent >= length)
+            continue;
+        hd_put(aTHX_ bytes + sent, length - sent);
+        break;
+    }
+    send_rest(aTHX_ body, index + 1);
+}
+
+/* Sends a large body from where it is. False when it has to go by the ring. */
+static bool send_large(pTHX_ AV *body) {
+    struct iovec runs[MOST_RUNS];
+    U64 total = SvRMAGICAL(body) || av_len(body) >= MOST_RUNS ? 0 : find_runs(aTHX_ body, runs);
+    if (!total || !hd_may_borrow(total))
+        return false;
+    hd_default_length(total);
+    send_behind(aTHX_ body, hd_send_borrowed(aTHX_ runs, av_len(body) + 1));
+    return true;
+}
+
 void hd_send_array(pTHX_ AV *body) {
+    if (send_large(aTHX_ body))
+        return;
     struct hd_head *head = &hd.now.head;
     uintptr_t room, used = head->length;
     char *ring = (char *)howdah_room(hd.now.slot, &room);

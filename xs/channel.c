@@ -57,6 +57,17 @@ static ssize_t receive(int fd, struct msghdr *header, int flags) {
     return length;
 }
 
+/* Takes a packet with nothing behind it, and the descriptor beside it (-1 for none). False when the front is gone. */
+bool hd_take_packet(int fd, Message *message, int *got) {
+    struct iovec part = {message, sizeof *message};
+    union descriptor_space space;
+    struct msghdr header = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof space.bytes};
+    bool whole = receive(fd, &header, 0) == (ssize_t)sizeof *message;
+    *got = whole ? detach_descriptor(&header) : -1;
+    return whole;
+}
+
 /* The answer may have any length; a look ahead tells which. */
 static STRLEN answer_length(int fd) {
     struct msghdr header = {0};

@@ -16,6 +16,8 @@
 
 #include "wire.h"
 
+#include <sys/uio.h>
+
 /* How far the response to the present request is. */
 enum hd_progress {
     HD_FINISHED,    /* there is none: the slot belongs to the front again */
@@ -90,6 +92,7 @@ bool hd_front_is_gone(void);
 int hd_channel(void);
 bool hd_try_send(int fd, const Message *message, const char *payload, STRLEN length, int passed);
 void hd_send(pTHX_ int fd, const Message *message, const char *payload, STRLEN length, int passed);
+bool hd_take_packet(int fd, Message *message, int *got);
 U64 hd_ask(pTHX_ MessageKind kind, U64 value, const char *payload, STRLEN length, int *got, SV *unread);
 
 /* ask.c */
@@ -227,6 +230,11 @@ STRLEN hd_dechunk(pTHX_ const char **at, const char *end);
 
 /* body.c */
 void hd_send_array(pTHX_ AV *body);
+
+/* loan.c */
+bool hd_may_borrow(U64 length);
+U64 hd_send_borrowed(pTHX_ struct iovec *runs, U32 count);
+
 /* handle.c */
 void hd_send_handle(pTHX_ SV *body);
 

@@ -206,6 +206,18 @@ typedef uint64_t AtomicU64;
 #define RESPONSE_REDIRECT 1024
 
 /*
+ Response flag, from when the head is ready: the worker would send the body by itself, and waits on its channel for the
+ client's connection, a [`MessageKind::Loan`]. Nothing but the lines is in the ring.
+ */
+#define RESPONSE_ASKS 2048
+
+/*
+ Response flag: the worker has had that answer, has sent so many bytes as [`SlotControl::direct`] says, and writes to the
+ connection no more.
+ */
+#define RESPONSE_RETURNED 4096
+
+/*
  Request flag: the connection is TLS.
  */
 #define REQUEST_HTTPS 1
@@ -224,6 +236,11 @@ typedef uint64_t AtomicU64;
  Request flag: the body is in the extent that the record names.
  */
 #define REQUEST_EXTENT 32
+
+/*
+ Request flag: the connection may be lent to who answers, see [`RESPONSE_ASKS`].
+ */
+#define REQUEST_LENDS 64
 
 /*
  Longest packet on the control socket, in bytes.
@@ -299,6 +316,10 @@ enum MessageKind
    behind it a sentence that says why there is none. No answer.
    */
   MESSAGE_KIND_ANSWER = 5,
+  /*
+   Front answers [`RESPONSE_ASKS`]: `value` is the request's ticket, the client's connection is beside it, or is not.
+   */
+  MESSAGE_KIND_LOAN = 6,
 };
 #if __STDC_VERSION__ >= 202311L
 typedef enum MessageKind MessageKind;
@@ -653,7 +674,7 @@ typedef struct HOWDAH_ALIGNED(128) WorkerCell {
 } WorkerCell;
 
 /*
- A slot's control words. The first cache line is the worker's, the second the front's but for `waiting` and `report`. The
+ A slot's control words. The first cache line is the worker's, the second the front's but for `waiting`, `report` and `direct`. The
  front clears them all before it queues a request; then the writers are those named here.
  */
 typedef struct HOWDAH_ALIGNED(128) SlotControl {
@@ -726,6 +747,10 @@ typedef struct HOWDAH_ALIGNED(128) SlotControl {
    Bytes in the report area. Worker, before it finishes.
    */
   AtomicU32 report;
+  /*
+   Body bytes that the worker has sent by itself, see [`RESPONSE_ASKS`]. Worker.
+   */
+  AtomicU64 direct;
 } SlotControl;
 
 /*
@@ -1424,6 +1449,16 @@ void howdah_set_head(uint32_t slot,
  Adds flags to the response.
  */
 void howdah_add_flags(uint32_t slot, uint32_t flags);
+
+/*
+ The ticket under which the request in `slot` was claimed.
+ */
+uint64_t howdah_ticket(uint32_t slot);
+
+/*
+ Says that `length` more bytes of the body are out, by the connection that the front has lent.
+ */
+void howdah_sent(uint32_t slot, uint64_t length);
 
 /*
  Tells the front that `slot` has news. 1 when the caller must write to the eventfd of the slot's front thread.

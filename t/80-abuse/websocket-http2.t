@@ -223,13 +223,13 @@ Howdah::Test::Tls::either_way(sub { subtest ends => \&ends; subtest slowness => 
 subtest 'no descriptor is left' => sub {
     my $server = Howdah::Test::Server->start(
         command =>
-            ['sh', '-c', 'ulimit -n 64; exec "$@"', 'sh', howdah_bin(), '--listen', '127.0.0.1:0', '--workers', 2],
+            ['sh', '-c', 'ulimit -n 80; exec "$@"', 'sh', howdah_bin(), '--listen', '127.0.0.1:0', '--workers', 2],
         options => ['--max-upgrades', 2, @pages],
         app     => $app,
     );
     my $frames = Howdah::Test::Frames->new($server);
     my @tunnels;
-    for (1 .. 64) {
+    for (1 .. 80) {
         push @tunnels, open_to($frames, '/child');
         last if $tunnels[-1]->status != 200;
     }

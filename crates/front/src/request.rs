@@ -69,6 +69,8 @@ pub(crate) struct Request<'a> {
     pub(crate) protocol: &'static [u8],
     /// Those that the application may see, in the order sent.
     pub(crate) fields: Fields<'a>,
+    /// Its connection may be lent to the worker that answers: what is written there reaches the client as it is.
+    pub(crate) lends: bool,
     /// It has a body, if only an empty one.
     pub(crate) has_body: bool,
     /// Bytes that its head took, at least those of all the strings here.

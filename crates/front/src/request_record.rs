@@ -3,7 +3,8 @@
 use howdah_http1::decode_path;
 use howdah_wire::request::Full;
 use howdah_wire::{
-    REQUEST_EXTENT, REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_SPOOLED, RequestReader, RequestWriter, Segment,
+    REQUEST_EXTENT, REQUEST_HTTPS, REQUEST_IS_HEAD, REQUEST_LENDS, REQUEST_SPOOLED, RequestReader,
+    RequestWriter, Segment,
 };
 
 use crate::request::Request;
@@ -28,6 +29,8 @@ pub(crate) struct Complete<'a> {
     pub(crate) path: &'a [u8],
     /// X-Request-Id; empty for none.
     pub(crate) id: &'a [u8],
+    /// Its worker may ask for the connection, see `delivery/loan`.
+    pub(crate) lends: bool,
 }
 
 /// What a slot would hold of a request that comes into none, without its body, and its id.
@@ -39,7 +42,7 @@ pub(crate) fn copy(request: &Request<'_>, ids: &Ids) -> Option<(Box<[u8]>, Id)> 
     // The record and its table, and at most three times the target: as sent, decoded, and its query.
     let mut area = vec![0; 4096 + 3 * request.length + room_for_tls(request)];
     let id = ids.choose(request.fields.clone(), &mut room);
-    Complete { request, body: &Body::Inline(b""), path: &path, id }.write(&mut area).ok()?;
+    Complete { request, body: &Body::Inline(b""), path: &path, id, lends: false }.write(&mut area).ok()?;
     let used = RequestReader::new(&area).used().len();
     area.truncate(used);
     Some((area.into(), Id::new(id)))
@@ -80,7 +83,7 @@ impl Complete<'_> {
         };
         out.record.remote_addr = out.put(client.address.as_bytes())?;
         out.record.remote_port = out.put(client.port.as_bytes())?;
-        out.record.flags = flags(request, self.body);
+        out.record.flags = flags(request, self.body) | if self.lends { REQUEST_LENDS } else { 0 };
         self.write_fields(&mut out)?;
         write_body(&mut out, request, self.body)?;
         out.finish();
@@ -147,7 +150,8 @@ mod tests {
         let head = "POST /a%20b?c=d HTTP/1.1\r\nHost: h:80\r\nX-A: 1\r\nX-A: 2\r\nContent-Length: 3\r\n\r\n";
         sample::with(head, &sample::client("10.0.0.1", false), |request| {
             let mut area = vec![0; 4096];
-            let complete = Complete { request, body: &Body::Inline(b"abc"), path: b"/a b", id: b"me" };
+            let complete =
+                Complete { request, body: &Body::Inline(b"abc"), path: b"/a b", id: b"me", lends: true };
             complete.write(&mut area).unwrap();
             let written = RequestReader::new(&area);
             assert_eq!((written.method(), written.uri()), (&b"POST"[..], &b"/a%20b?c=d"[..]));
@@ -181,7 +185,7 @@ mod tests {
     fn a_request_that_fits_nowhere_is_refused() {
         let head = format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", "x".repeat(1000));
         sample::with(&head, &sample::client("", false), |request| {
-            let complete = Complete { request, body: &Body::Inline(b""), path: b"/", id: b"" };
+            let complete = Complete { request, body: &Body::Inline(b""), path: b"/", id: b"", lends: false };
             assert!(complete.write(&mut vec![0; 900]).is_err());
             assert!(complete.write(&mut vec![0; 4096]).is_ok());
         });

@@ -190,6 +190,7 @@ pub(crate) fn request<'a>(head: &Head<'a>, client: &'a Client, behind: Option<&'
         vouched: behind.is_some(),
         protocol: protocol(head.version),
         fields: head.fields(),
+        lends: client.tls.is_none(),
         has_body: head.framing != BodyFraming::None,
         length: head.len,
         redirected: None,

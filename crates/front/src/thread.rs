@@ -116,7 +116,8 @@ impl Thread {
         let ids = forever(Ids::new(config.request_id)?);
         let packet = forever(RefCell::new(vec![0; PACKET].into_boxed_slice()));
         let wants_report = records.wants(Source::Environment);
-        let services = Services { clock, desks, ids, room, packet, wants_report };
+        let alone = setup.pools.len() == 1;
+        let services = Services { clock, desks, ids, room, packet, wants_report, alone };
         let directory = config.spool_dir.clone().unwrap_or_else(std::env::temp_dir);
         let pool = |pool| forever(Pool::new(pool, setup.index, directory.clone(), services));
         let pools: Vec<&'static Pool> = setup.pools.into_iter().map(pool).collect();

@@ -217,13 +217,25 @@ pub unsafe extern "C" fn howdah_wait_for_room(slot: u32, seen: *mut u32) -> i32 
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_set_head(slot: u32, status: u32, flags: u32, head_length: u32, content_length: i64) {
     let content_length = u64::try_from(content_length).unwrap_or(LENGTH_UNKNOWN);
-    present(slot).set_head(Answer { produced: 0, content_length, flags, status, head_length });
+    present(slot).set_head(Answer { content_length, flags, status, head_length, ..Answer::default() });
 }
 
 /// Adds flags to the response.
 #[unsafe(no_mangle)]
 pub extern "C" fn howdah_add_flags(slot: u32, flags: u32) {
     present(slot).add_flags(flags);
+}
+
+/// The ticket under which the request in `slot` was claimed.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_ticket(slot: u32) -> u64 {
+    present(slot).ticket()
+}
+
+/// Says that `length` more bytes of the body are out, by the connection that the front has lent.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_sent(slot: u32, length: u64) {
+    present(slot).sent(length);
 }
 
 /// Tells the front that `slot` has news. 1 when the caller must write to the eventfd of the slot's front thread.

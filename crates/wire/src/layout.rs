@@ -11,7 +11,7 @@
 use crate::sync::{AtomicU32, AtomicU64};
 
 /// First eight bytes of a segment: `HOWDAH` and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"HOWDAH03");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HOWDAH04");
 /// Cells for workers: two generations of the largest pool must fit. Owner numbers have 12 bits.
 pub const MAX_WORKERS: usize = 1024;
 /// Front threads.
@@ -157,6 +157,8 @@ pub enum MessageKind {
     /// Worker answers an inquiry (`slot` = which, `value` = the word in its cell): a sealed memfd or a file beside it, or
     /// behind it a sentence that says why there is none. No answer.
     Answer = 5,
+    /// Front answers [`RESPONSE_ASKS`]: `value` is the request's ticket, the client's connection is beside it, or is not.
+    Loan = 6,
 }
 
 /// One packet on the channel between a worker and a front thread, perhaps with bytes behind it and a descriptor beside it.
@@ -198,6 +200,12 @@ pub const RESPONSE_HAS_REQUEST_ID: u32 = 512;
 /// Response flag, beside that of a head that is ready: what stands in the place of the lines is a path, perhaps with a query,
 /// and a GET of that is to be answered instead (RFC 3875 6.2.2). There is no body, and it holds once the worker is through.
 pub const RESPONSE_REDIRECT: u32 = 1024;
+/// Response flag, from when the head is ready: the worker would send the body by itself, and waits on its channel for the
+/// client's connection, a [`MessageKind::Loan`]. Nothing but the lines is in the ring.
+pub const RESPONSE_ASKS: u32 = 2048;
+/// Response flag: the worker has had that answer, has sent so many bytes as [`SlotControl::direct`] says, and writes to the
+/// connection no more.
+pub const RESPONSE_RETURNED: u32 = 4096;
 
 /// Request flag: the connection is TLS.
 pub const REQUEST_HTTPS: u32 = 1;
@@ -207,6 +215,8 @@ pub const REQUEST_IS_HEAD: u32 = 4;
 pub const REQUEST_SPOOLED: u32 = 8;
 /// Request flag: the body is in the extent that the record names.
 pub const REQUEST_EXTENT: u32 = 32;
+/// Request flag: the connection may be lent to who answers, see [`RESPONSE_ASKS`].
+pub const REQUEST_LENDS: u32 = 64;
 
 /// Start of the segment. Written before there is a worker. Who attaches reads its shape once, checks it, and never again:
 /// each process keeps the geometry in memory of its own.
@@ -342,7 +352,7 @@ pub struct RouteCell {
     pub earlier: Counts,
 }
 
-/// A slot's control words. The first cache line is the worker's, the second the front's but for `waiting` and `report`. The
+/// A slot's control words. The first cache line is the worker's, the second the front's but for `waiting`, `report` and `direct`. The
 /// front clears them all before it queues a request; then the writers are those named here.
 #[repr(C, align(128))]
 pub struct SlotControl {
@@ -381,6 +391,8 @@ pub struct SlotControl {
     pub request_at: AtomicU32,
     /// Bytes in the report area. Worker, before it finishes.
     pub report: AtomicU32,
+    /// Body bytes that the worker has sent by itself, see [`RESPONSE_ASKS`]. Worker.
+    pub direct: AtomicU64,
 }
 
 /// A run of bytes in the request area.

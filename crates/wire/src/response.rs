@@ -25,12 +25,14 @@ pub struct Answer {
     pub status: u32,
     /// Length of the header lines, which come first in the ring.
     pub head_length: u32,
+    /// Body bytes that the worker has sent to the client by itself.
+    pub direct: u64,
 }
 
 impl Default for Answer {
     /// Nothing has been said.
     fn default() -> Self {
-        Self { produced: 0, content_length: LENGTH_UNKNOWN, flags: 0, status: 0, head_length: 0 }
+        Self { produced: 0, content_length: LENGTH_UNKNOWN, flags: 0, status: 0, head_length: 0, direct: 0 }
     }
 }
 
@@ -38,9 +40,9 @@ impl Answer {
     /// Each step is one-to-one in its word, so a single word that is wrong always makes another seal.
     fn seal(&self, ticket: u64) -> u64 {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let Self { produced, content_length, flags, status, head_length } = *self;
-        let words =
-            [produced, content_length, u64::from(flags) << 32 | u64::from(status), u64::from(head_length)];
+        let Self { produced, content_length, flags, status, head_length, direct } = *self;
+        let said = u64::from(flags) << 32 | u64::from(status);
+        let words = [produced, content_length, said, u64::from(head_length) ^ direct.rotate_right(16)];
         words.into_iter().fold(!ticket, |seal, word| (seal ^ word).wrapping_mul(ODD).rotate_left(29))
     }
 
@@ -50,6 +52,10 @@ impl Answer {
         control.status.store(self.status, Relaxed);
         control.head_length.store(self.head_length, Relaxed);
         control.flags.store(self.flags, Relaxed);
+        if self.direct != 0 {
+            // It lies with the front's words, which have been cleared.
+            control.direct.store(self.direct, Relaxed);
+        }
     }
 
     fn load(control: &SlotControl) -> Self {
@@ -59,6 +65,7 @@ impl Answer {
             flags: control.flags.load(Relaxed),
             status: control.status.load(Relaxed),
             head_length: control.head_length.load(Relaxed),
+            direct: control.direct.load(Relaxed),
         }
     }
 }
@@ -111,13 +118,20 @@ impl Outgoing {
 
     /// Sets all but the count of bytes.
     pub fn set_head(&mut self, control: &SlotControl, head: Answer) {
-        self.answer = Answer { produced: self.answer.produced, ..head };
+        let Answer { produced, direct, .. } = self.answer;
+        self.answer = Answer { produced, direct, ..head };
         self.publish(control);
     }
 
     /// Adds flags.
     pub fn add_flags(&mut self, control: &SlotControl, flags: u32) {
         self.answer.flags |= flags;
+        self.publish(control);
+    }
+
+    /// `length` more bytes of the body are out, by the connection that the front has lent.
+    pub fn sent(&mut self, control: &SlotControl, length: u64) {
+        self.answer.direct = self.answer.direct.saturating_add(length);
         self.publish(control);
     }
 
@@ -154,6 +168,7 @@ impl SlotControl {
         self.consumed.store(0, Relaxed);
         self.begun.store(0, Relaxed);
         self.report.store(0, Relaxed);
+        self.direct.store(0, Relaxed);
         self.waiting.store(0, Relaxed);
         self.abandoned.store(0, Relaxed);
         self.claimed_at.store(0, Relaxed);

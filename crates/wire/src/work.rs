@@ -231,6 +231,17 @@ impl Work {
         self.response.add_flags(self.control, flags);
     }
 
+    /// Says that `length` more bytes of the body are out, by the connection that the front has lent.
+    pub fn sent(&mut self, length: u64) {
+        self.response.sent(self.control, length);
+    }
+
+    /// The ticket under which it was claimed.
+    #[must_use]
+    pub fn ticket(&self) -> u64 {
+        self.response.ticket()
+    }
+
     /// Tells the front the variables that its access log wants, as `value` knows them. What is too long is cut.
     pub fn report<'v>(&self, mut value: impl FnMut(&[u8]) -> Option<&'v [u8]>) {
         let names = self.segment.asked_for();

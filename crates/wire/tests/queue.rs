@@ -180,13 +180,14 @@ fn one_wrong_word_and_a_response_does_not_count() {
     control.reset(7);
     assert_eq!(control.answer(9), None, "nothing has been said");
     let mut response = Outgoing::new(9);
-    let head =
-        Answer { status: 200, head_length: 10, content_length: 3, flags: RESPONSE_HEAD_READY, produced: 0 };
+    let flags = RESPONSE_HEAD_READY | RESPONSE_ASKS;
+    let head = Answer { status: 200, head_length: 10, content_length: 3, flags, ..Answer::default() };
     response.produce(control, 13);
     response.set_head(control, head);
-    let said = Answer { produced: 13, ..head };
+    response.sent(control, 2);
+    let said = Answer { produced: 13, direct: 2, ..head };
     assert_eq!((control.answer(9), control.answer(8)), (Some(said), None), "by its ticket");
-    for word in [&control.produced, &control.content_length, &control.seal] {
+    for word in [&control.produced, &control.content_length, &control.direct, &control.seal] {
         let right = word.load(SeqCst);
         for wrong in [0, u64::MAX, right ^ 1, right ^ 1 << 63] {
             word.store(wrong, SeqCst);

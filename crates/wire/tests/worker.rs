@@ -195,8 +195,14 @@ fn a_request_is_served_step_by_step() {
     howdah_produce(SLOT, 9);
     assert_eq!(control.answer(ticket), None, "before the head is ready the front hears of nothing");
     howdah_set_head(SLOT, 201, RESPONSE_HEAD_READY, 6, 5);
-    let head =
-        Answer { produced: 9, content_length: 5, flags: RESPONSE_HEAD_READY, status: 201, head_length: 6 };
+    let head = Answer {
+        produced: 9,
+        content_length: 5,
+        flags: RESPONSE_HEAD_READY,
+        status: 201,
+        head_length: 6,
+        ..Answer::default()
+    };
     assert_eq!(control.answer(ticket), Some(head));
     assert_eq!((howdah_tell(SLOT), world.news()), (0, vec![SLOT]), "the front is awake");
     assert!(world.front().try_sleep());
@@ -206,6 +212,9 @@ fn a_request_is_served_step_by_step() {
     howdah_add_flags(SLOT, RESPONSE_CLOSE);
     let all = Answer { produced: 11, flags: RESPONSE_HEAD_READY | RESPONSE_CLOSE, ..head };
     assert_eq!(control.answer(ticket), Some(all));
+    howdah_sent(SLOT, 3);
+    howdah_sent(SLOT, 4);
+    assert_eq!((control.answer(ticket), howdah_ticket(SLOT)), (Some(Answer { direct: 7, ..all }), ticket));
     assert_eq!(world.segment.response(SLOT, 0, 11).0, b"A: 1\r\nhello");
     assert_eq!(world.news(), [SLOT]);
     assert!(world.front().try_sleep());

@@ -121,6 +121,19 @@ impl Pool {
         self.answer(worker, message, input.unwrap_or_default(), fd);
     }
 
+    /// Answers a worker that would send the body of its response by itself: with the connection, or no. False when it has
+    /// not heard yes.
+    pub(crate) fn answer_loan(
+        &self,
+        worker: u16,
+        slot: u32,
+        ticket: u64,
+        lent: Option<BorrowedFd<'_>>,
+    ) -> bool {
+        self.answer(worker, Message { kind: MessageKind::Loan as u32, slot, value: ticket }, &[], lent)
+            && lent.is_some()
+    }
+
     /// Answers a worker whose application may have no connection now; `value` says why.
     pub(crate) fn refuse_takeover(&self, worker: u16, slot: u32, asked: MessageKind, value: u64) {
         self.answer(worker, Message { kind: asked as u32, slot, value }, &[], None);
@@ -132,17 +145,19 @@ impl Pool {
         self.answer(worker, message, &[], None);
     }
 
-    /// Answers a worker. One that has died meanwhile does not miss it.
-    fn answer(&self, worker: u16, message: Message, rest: &[u8], fd: Option<BorrowedFd<'_>>) {
-        let Some(channel) = self.channels.borrow().get(&worker).map(Arc::clone) else { return };
+    /// Answers a worker. One that has died meanwhile does not miss it. True when the answer is on its way.
+    fn answer(&self, worker: u16, message: Message, rest: &[u8], fd: Option<BorrowedFd<'_>>) -> bool {
+        let Some(channel) = self.channels.borrow().get(&worker).map(Arc::clone) else { return false };
         let mut packet = howdah_sys::encode_message(message).to_vec();
         packet.extend_from_slice(rest);
-        if let Err(error) = howdah_sys::send_with_fds(channel.get_ref(), &packet, fd.as_slice()) {
+        let sent = howdah_sys::send_with_fds(channel.get_ref(), &packet, fd.as_slice());
+        if let Err(error) = &sent {
             static TOLD: Repeated = Repeated::new();
             if let Some(again) = TOLD.pass() {
                 tracing::warn!("cannot answer worker {worker}: {error}{again}");
             }
         }
+        sent.is_ok()
     }
 }
 

@@ -181,6 +181,13 @@ impl Job {
         }
     }
 
+    /// Lends the worker the client's connection, for the body of its response, or says no. True when it has it.
+    pub(crate) fn lend_for_body(&self, lent: Option<BorrowedFd<'_>>) -> bool {
+        let Some((slot, worker)) = self.slot.zip(self.worker()) else { return false };
+        let ticket = self.pool.dispatch.borrow().slots.get(slot).map(|own| own.ticket);
+        ticket.is_some_and(|ticket| self.pool.answer_loan(worker, slot, ticket, lent))
+    }
+
     /// The interim response was sent, or could not be.
     pub(crate) fn interim_sent(&self, sent: bool) {
         if let Some(slot) = self.slot {

@@ -76,6 +76,8 @@ pub(crate) struct Services {
     pub(crate) packet: &'static RefCell<Box<[u8]>>,
     /// Whether the access log wants variables of the env.
     pub(crate) wants_report: bool,
+    /// The thread has no other pool.
+    pub(crate) alone: bool,
 }
 
 /// See the module.
@@ -136,7 +138,10 @@ impl Pool {
         let mut room = request_id::ROOM;
         let id = self.services.ids.choose(request.fields.clone(), &mut room);
         let segment = self.dispatch.borrow().segment;
-        let Ok(place) = (Complete { request, body: &body, path: &path, id }).place(&segment, slot) else {
+        // A connection also brings what is for other applications, which this one's workers must not get at.
+        let lends = request.lends && self.services.alone;
+        let Ok(place) = (Complete { request, body: &body, path: &path, id, lends }).place(&segment, slot)
+        else {
             self.dispatch.borrow_mut().put_back(slot);
             return Err(Fault::TooLarge);
         };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use howdah_http1::encode::{LAST_CHUNK, chunk_head};
-use howdah_wire::RESPONSE_BROKEN;
+use howdah_wire::{RESPONSE_ASKS, RESPONSE_BROKEN};
 
 use crate::delivery::framing::Framing;
 use crate::delivery::piece;
@@ -31,12 +31,12 @@ const PIECE: usize = 128 << 10;
 
 /// A body under way.
 #[derive(Debug)]
-struct Stream {
-    framing: Framing,
+pub(super) struct Stream {
+    pub(super) framing: Framing,
     /// Body bytes taken from where they are.
-    taken: u64,
+    pub(super) taken: u64,
     /// Body bytes that may still be sent.
-    left: u64,
+    pub(super) left: u64,
     /// The last chunk is in the output.
     ended: bool,
 }
@@ -64,7 +64,8 @@ impl Delivery<'_> {
         let whole = match body {
             Body::Ring(ring, _) => {
                 ring.consume(lines);
-                self.stream_ring(&mut stream, ring).await
+                let asks = ring.look().answer.flags & RESPONSE_ASKS != 0;
+                (!asks || self.lend(&mut stream, ring).await) && self.stream_ring(&mut stream, ring).await
             }
             Body::File(file) => {
                 file.ring.consume(lines);
@@ -219,7 +220,12 @@ impl Delivery<'_> {
 }
 
 /// What there is of the worker, or the client's end.
-fn news(exchange: &Exchange, server: &Server, transport: &Transport, context: &Context<'_>) -> Poll<Woken> {
+pub(super) fn news(
+    exchange: &Exchange,
+    server: &Server,
+    transport: &Transport,
+    context: &Context<'_>,
+) -> Poll<Woken> {
     loop {
         return match exchange.poll_more(context) {
             Poll::Pending => Poll::Pending,

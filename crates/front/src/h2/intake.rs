@@ -172,7 +172,7 @@ fn request_of<'a>(
     has_body: bool,
 ) -> Request<'a> {
     let request = request(head, client, behind);
-    Request { protocol, has_body: has_body || request.has_body, ..request }
+    Request { protocol, lends: false, has_body: has_body || request.has_body, ..request }
 }
 
 /// Whether the client waits for 100 (Continue): the codec knows no body without a length.

@@ -213,6 +213,22 @@ impl Outflow {
         Ok(())
     }
 
+    /// Sends what is held, ahead of what somebody else is to write at once. False when there is something left of it.
+    pub(crate) fn send_ahead(&mut self) -> bool {
+        if self.spool.is_some() || self.reader.blocked {
+            return false;
+        }
+        match self.transport.try_write_ahead(&self.output[self.done..]) {
+            Ok(written) => self.wrote(written),
+            Err(error) => self.reader.tried(error.kind() == ErrorKind::WouldBlock),
+        }
+        let all = self.in_memory() == 0;
+        if all {
+            self.caught_up();
+        }
+        all
+    }
+
     /// Part of a file was sent, or the client takes no more of it.
     pub(crate) fn sent_of_file(&mut self, bytes: Option<usize>) {
         match bytes {

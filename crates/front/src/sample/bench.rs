@@ -56,7 +56,7 @@ impl Bench {
         let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
         let place = with(&head, &client("", false), |request| {
             let body = Body::Inline(b"");
-            Complete { request, body: &body, path: request.path, id: b"" }
+            Complete { request, body: &body, path: request.path, id: b"", lends: false }
                 .place(&self.segment, slot)
                 .expect("room")
         });

@@ -52,6 +52,7 @@ pub(crate) fn with<T>(head: &str, client: &Client, look: impl FnOnce(&Request<'_
         vouched: false,
         protocol: b"HTTP/1.1",
         fields: head.fields(),
+        lends: true,
         has_body: head.framing != Framing::None,
         length: head.len,
         redirected: None,

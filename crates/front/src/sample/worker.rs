@@ -90,6 +90,12 @@ impl Worker {
         claimed.response.add_flags(control, flags);
     }
 
+    /// Says that it has sent so much more by itself.
+    pub(crate) fn sent(&self, claimed: &mut Claimed, length: u64) {
+        let control = &self.segment().controls()[claimed.claim.slot as usize];
+        claimed.response.sent(control, length);
+    }
+
     /// News of the slot.
     pub(crate) fn tell(&self, claimed: &Claimed) {
         let slot = claimed.claim.slot;

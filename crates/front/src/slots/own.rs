@@ -73,7 +73,7 @@ impl Slot {
         let grown = answer.produced >= self.answer.produced.max(self.consumed);
         let fits = answer.produced.wrapping_sub(self.consumed) <= RESPONSE_RING as u64;
         let head = answer.head_length as usize <= RESPONSE_HEAD;
-        let sane = grown && fits && head;
+        let sane = grown && fits && head && answer.direct >= self.answer.direct;
         if sane {
             self.answer = answer;
         }

@@ -99,6 +99,12 @@ impl Transport {
         socket.descriptor()
     }
 
+    /// Writes what is taken now, ahead of what is written to the descriptor.
+    pub(crate) fn try_write_ahead(&self, bytes: &[u8]) -> io::Result<usize> {
+        let Self::Plain(socket) = self else { return Err(io::ErrorKind::Unsupported.into()) };
+        socket.try_write_ahead(bytes)
+    }
+
     /// A descriptor for another thread.
     pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
         self.descriptor()?.try_clone_to_owned()

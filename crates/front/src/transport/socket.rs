@@ -70,6 +70,12 @@ impl Socket {
         Ok(rustix::net::send(self.descriptor()?, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
     }
 
+    /// Writes what the kernel takes now, and has it wait for what somebody else is about to write behind it.
+    pub(crate) fn try_write_ahead(&self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | SendFlags::MORE;
+        Ok(rustix::net::send(self.descriptor()?, bytes, flags)?)
+    }
+
     /// Writes several runs as one.
     pub(crate) fn try_write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut none = rustix::net::SendAncillaryBuffer::default();
