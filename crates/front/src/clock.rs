@@ -61,8 +61,13 @@ impl Clock {
 
     /// Appends the current value of a Date field.
     pub(crate) fn put_date(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.date());
+    }
+
+    /// The current value of a Date field.
+    pub(crate) fn date(&self) -> [u8; 29] {
         self.renew();
-        out.extend_from_slice(&*self.date.borrow());
+        *self.date.borrow()
     }
 
     /// Once a second: the Date text and the offset, which the system's administrator may change.

@@ -1,7 +1,8 @@
 //! What all connections of a front thread share, whatever they speak: its parts, and what is said and counted of an exchange
 //! in every protocol.
 
-use std::cell::RefCell;
+use std::any::Any;
+use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub(crate) struct Server {
     pub(crate) holding: &'static Holding,
     pub(crate) router: Router,
     pub(crate) scratch: RefCell<Scratch>,
+    /// What a protocol above keeps for all of its connections.
+    pub(crate) kept: OnceCell<Box<dyn Any>>,
 }
 
 /// Buffers that are only used between two awaits.
@@ -50,6 +53,8 @@ pub(crate) struct Scratch {
     pub(crate) fields: FieldStore,
     /// The response being built.
     pub(crate) output: Vec<u8>,
+    /// A head in the words of HTTP/1.
+    pub(crate) words: Vec<u8>,
 }
 
 impl Default for Scratch {
@@ -58,6 +63,7 @@ impl Default for Scratch {
             input: vec![0; READ_SIZE].into_boxed_slice(),
             fields: FieldStore::new(),
             output: Vec::with_capacity(READ_SIZE),
+            words: Vec::new(),
         }
     }
 }

@@ -127,7 +127,8 @@ impl Thread {
         let holding = forever(Holding::new(Arc::clone(&config), clock, setup.stock, room));
         let gate = setup.tls.map(|acceptor| forever(Gate::new(acceptor, config.tls_handshakes)));
         let scratch = RefCell::default();
-        let server = Server { config, clock, timers, doors, records, holding, router, scratch };
+        let server =
+            Server { config, clock, timers, doors, records, holding, router, scratch, kept: OnceCell::new() };
         let (sharing, number) = (setup.sharing, setup.index as usize);
         let entrance = Entrance { doors, room, server: forever(server), gate, sharing, number };
         Ok(Self { pools, clock, timers, desks, records, entrance })

@@ -16,8 +16,8 @@ use h2::{Reason, RecvStream};
 use howdah_metrics::{ConnectionState, Failure};
 
 use crate::h2::budget::{Budget, is_in_vain};
-use crate::h2::link::{Link, Open};
-use crate::h2::stream;
+use crate::h2::crew;
+use crate::h2::link::{Link, Open, Work};
 use crate::h2::wire::{Io, Wire};
 use crate::linger::linger;
 use crate::outflow::Pace;
@@ -122,10 +122,20 @@ impl Conn {
         let Some(mut connection) = begun else { return };
         self.link.server.records.http2();
         self.link.wire.withhold_end();
-        while let Some((request, respond)) = poll_fn(|context| self.poll_next(&mut connection, context)).await
-        {
-            tokio::task::spawn_local(stream::serve(Open::new(&self.link), request, respond));
+        poll_fn(|context| self.poll_streams(&mut connection, context)).await;
+    }
+
+    /// Has all streams served that have begun. Ready at the connection's end.
+    fn poll_streams(
+        &mut self,
+        connection: &mut Connection<Io, Bytes>,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        self.link.wire.begin_turn();
+        while let Some((request, respond)) = ready!(self.poll_next(connection, context)) {
+            crew::serve(Work { open: Open::new(&self.link), request, respond });
         }
+        Poll::Ready(())
     }
 
     fn poll_handshake(
@@ -136,6 +146,7 @@ impl Conn {
         if self.timer.poll_expired(context) || self.timer.is_unwanted() {
             return Poll::Ready(None);
         }
+        self.link.wire.begin_turn();
         let begun = ready!(handshake.poll(context));
         Poll::Ready(begun.map_err(|error| self.tell(&error)).ok())
     }

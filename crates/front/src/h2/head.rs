@@ -1,6 +1,7 @@
 //! The head of a response, as fields: what the application has said, less what is about a connection of HTTP/1, and what we
 //! say by ourselves.
 
+use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SERVER, STRICT_TRANSPORT_SECURITY,
     TRANSFER_ENCODING, UPGRADE,
@@ -13,6 +14,13 @@ use crate::response::Head;
 
 /// Bytes that a field costs beside its words (RFC 9113 6.5.2 counts more).
 const FIELD: usize = 4;
+/// Fields that we may add: Date, Server, X-Request-Id, Strict-Transport-Security, Content-Length.
+const OURS: usize = 5;
+/// Bytes of a date and of an identity as we make it.
+const WORDS: usize = 29 + 32;
+/// The table of the compression keeps values, and with each the memory that it stands in: so many bytes at most.
+const SHARED: usize = 1024;
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What is to be said besides the lines of the application.
 #[derive(Clone, Copy, Debug)]
@@ -32,27 +40,36 @@ pub(crate) fn build(head: &Head, clock: &Clock, saying: Saying<'_>) -> Option<Re
         // Nothing can follow an interim response in its place, and 101 is none of HTTP/2 (RFC 9113 8.6).
         return None;
     }
-    let mut fields = HeaderMap::with_capacity(16);
+    // A worker may write over its words: what is judged and what is sent must be one copy. Ours stand behind them.
+    let mut words = Vec::with_capacity(head.lines.len() + WORDS);
+    words.extend_from_slice(&head.lines);
+    words.extend_from_slice(&clock.date());
+    words.extend_from_slice(saying.id);
+    let words = Bytes::from(words);
+    let (lines, ours) = words.split_at(head.lines.len());
+    let (date, id) = ours.split_at(ours.len() - saying.id.len());
+    let count = lines.iter().filter(|&&byte| byte == b'\n').count();
+    let mut fields = HeaderMap::with_capacity(count + OURS);
     if !head.has.date {
-        let mut date = Vec::with_capacity(32);
-        clock.put_date(&mut date);
-        fields.append(DATE, HeaderValue::from_maybe_shared(date).ok()?);
+        fields.append(DATE, value(&words, date)?);
     }
     if !head.has.server && saying.server {
         fields.append(SERVER, HeaderValue::from_static("Howdah"));
     }
     if !head.has.request_id && !saying.id.is_empty() {
-        fields.append("x-request-id", HeaderValue::from_bytes(saying.id).ok()?);
+        let mut id = value(&words, id)?;
+        // No other response has it: in the table of the compression it would only take the place of others.
+        id.set_sensitive(true);
+        fields.append(REQUEST_ID, id);
     }
-    // A worker may write over it: what is judged and what is sent must be one copy.
-    let lines = head.lines.clone().into_owned();
-    put_lines(&mut fields, &lines)?;
+    put_lines(&mut fields, &words, lines)?;
     if let Some(seconds) = saying.hsts {
         let value = HeaderValue::try_from(format!("max-age={seconds}")).ok()?;
         fields.entry(STRICT_TRANSPORT_SECURITY).or_insert(value);
     }
     if let Framing::Length(length) | Framing::Empty(Some(length)) = saying.framing {
-        fields.insert(CONTENT_LENGTH, length.into());
+        let length = HeaderValue::from_str(itoa::Buffer::new().format(length)).ok()?;
+        fields.insert(CONTENT_LENGTH, length);
     }
     response(head.status, fields)
 }
@@ -60,7 +77,8 @@ pub(crate) fn build(head: &Head, clock: &Clock, saying: Saying<'_>) -> Option<Re
 /// An interim one.
 pub(crate) fn interim(status: u16, lines: &[u8]) -> Option<Response<()>> {
     let mut fields = HeaderMap::new();
-    put_lines(&mut fields, lines)?;
+    let words = Bytes::copy_from_slice(lines);
+    put_lines(&mut fields, &words, &words)?;
     response(status, fields)
 }
 
@@ -78,7 +96,8 @@ fn response(status: u16, fields: HeaderMap) -> Option<Response<()>> {
     Some(response)
 }
 
-fn put_lines(fields: &mut HeaderMap, lines: &[u8]) -> Option<()> {
+/// Puts lines that stand among the words.
+fn put_lines(fields: &mut HeaderMap, words: &Bytes, lines: &[u8]) -> Option<()> {
     for line in lines.split(|&byte| byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
@@ -87,11 +106,18 @@ fn put_lines(fields: &mut HeaderMap, lines: &[u8]) -> Option<()> {
         let colon = line.iter().position(|&byte| byte == b':')?;
         let name = HeaderName::from_bytes(&line[..colon]).ok()?;
         if !is_of_connection(&name) {
-            let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).ok()?;
-            fields.try_append(name, value).ok()?;
+            fields.try_append(name, value(words, line[colon + 1..].trim_ascii())?).ok()?;
         }
     }
     Some(())
+}
+
+/// A part of the words, in the same piece of memory unless that is large.
+fn value(words: &Bytes, part: &[u8]) -> Option<HeaderValue> {
+    match words.len() > SHARED {
+        true => HeaderValue::from_bytes(part).ok(),
+        false => HeaderValue::from_maybe_shared(words.slice_ref(part)).ok(),
+    }
 }
 
 /// Fields that HTTP/2 must not have (RFC 9113 8.2.2).

@@ -35,7 +35,8 @@ impl Stream {
     pub(crate) async fn intake(&mut self, request: http::Request<RecvStream>) -> Result<bool, Refusal> {
         self.exchange.account.begin = self.server.clock.now();
         let (parts, mut incoming) = request.into_parts();
-        let mut words = Vec::with_capacity(512);
+        let mut words = std::mem::take(&mut self.server.scratch.borrow_mut().words);
+        words.clear();
         if let Err(malformed) = put_words(&parts, &mut words) {
             tracing::debug!(peer = &*self.link.client.address, "refused a request: {malformed}");
             return Err(Refusal::Malformed);
@@ -46,9 +47,14 @@ impl Stream {
         self.exchange.account.protocol = Some(PROTOCOL);
         if opens {
             self.tunnel = Some(Box::new(Tunnel::new(&self.link, self.served, &self.carrier, incoming)));
-            return self.look(&words, false).map(|_| true).map_err(Refusal::from);
+            let looked = self.look(&words, false).map(|_| true).map_err(Refusal::from);
+            self.server.scratch.borrow_mut().words = words;
+            return looked;
         }
-        let Some(mut upload) = self.look(&words, !incoming.is_end_stream())? else { return Ok(true) };
+        let Some(mut upload) = self.look(&words, !incoming.is_end_stream())? else {
+            self.server.scratch.borrow_mut().words = words;
+            return Ok(true);
+        };
         let complete = self.collect(&mut incoming, &mut upload).await;
         if !complete.inspect_err(|_| self.keep_words(&words))? {
             return Ok(false);

@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+
 use crate::h2::wire::Wire;
 use crate::request::Client;
 use crate::server::Server;
@@ -83,6 +87,14 @@ pub(crate) struct Open {
     pub(crate) link: Rc<Link>,
     /// Streams before it.
     pub(crate) served: u64,
+}
+
+/// A stream that has begun.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) open: Open,
+    pub(crate) request: http::Request<RecvStream>,
+    pub(crate) respond: SendResponse<Bytes>,
 }
 
 impl Open {

@@ -2,6 +2,7 @@
 //! states of streams; a connection has an exchange for each of its streams, and each of those a task.
 
 mod conn;
+mod crew;
 mod stream;
 mod intake;
 mod reply;

@@ -1,22 +1,22 @@
-//! One stream: a request and its response, in a task of their own, which ends at once when the client breaks it off.
+//! One stream: a request and its response, in a task that they have for themselves, which is free again at once when the client
+//! breaks it off.
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use bytes::Bytes;
-use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use howdah_accesslog::ConnectionState as Outcome;
 use howdah_metrics::Failure;
 
-use crate::h2::link::Open;
+use crate::h2::link::Work;
 use crate::h2::state::{Next, Refusal, Stream};
 use crate::server::End;
 
 /// Serves a stream to its end.
-pub(crate) async fn serve(open: Open, request: http::Request<RecvStream>, respond: SendResponse<Bytes>) {
+pub(crate) async fn serve(work: Work) {
+    let Work { open, request, respond } = work;
     let mut stream = Stream::new(&open, respond);
     let (carrier, taken) = (stream.carrier.clone(), Rc::clone(&stream.taken));
     let next = {

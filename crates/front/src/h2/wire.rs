@@ -30,6 +30,8 @@ pub(crate) struct Wire {
     pub(crate) ended: Cell<bool>,
     /// The `h2` crate, which drops every stream when it hears of that, is not told yet.
     withholds: Cell<bool>,
+    /// Nothing more was there in this turn: the crate asks again for each stream that it hands out.
+    dry: Cell<bool>,
 }
 
 impl Wire {
@@ -45,7 +47,13 @@ impl Wire {
             blocked: Cell::new(false),
             ended: Cell::new(false),
             withholds: Cell::new(false),
+            dry: Cell::new(false),
         }
+    }
+
+    /// The connection's task has been woken.
+    pub(crate) fn begin_turn(&self) {
+        self.dry.set(false);
     }
 
     /// From now on the crate is not told of the end of the client's side, until [`Wire::tell_end`]: a client may have asked for
@@ -89,7 +97,7 @@ impl Wire {
         if self.take_early(buffer) {
             return Poll::Ready(Ok(()));
         }
-        if self.withholds() {
+        if self.dry.get() || self.withholds() {
             return Poll::Pending;
         }
         if self.ended.get() {
@@ -97,7 +105,9 @@ impl Wire {
         }
         // A smaller buffer might not hold a record of TLS.
         let input = &mut self.server.scratch.borrow_mut().input;
-        let read = ready!(self.transport.borrow_mut().poll_read(context, input));
+        let read = self.transport.borrow_mut().poll_read(context, input);
+        self.dry.set(read.is_pending());
+        let read = ready!(read);
         let length = *read.as_ref().unwrap_or(&0);
         if length == 0 {
             self.ended.set(true);
@@ -178,7 +188,11 @@ impl AsyncWrite for Io {
         context: &mut Context<'_>,
         runs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.0.poll_send(context, |transport| transport.try_write_vectored(runs))
+        self.0.poll_send(context, |transport| match runs {
+            // Most often, and the kernel has less to look at.
+            [run] => transport.try_write(run),
+            runs => transport.try_write_vectored(runs),
+        })
     }
 
     fn is_write_vectored(&self) -> bool {
