@@ -136,7 +136,10 @@ sub response {
 }
 
 # Ends our side. What is under way may still come.
-sub shut { my $self = shift; return shutdown $self->{socket}, 1 }
+sub shut {
+    my $socket = $_[0]{socket};
+    return $socket->isa('IO::Socket::SSL') ? Howdah::Test::Tls::close_notify($socket) : shutdown $socket, 1;
+}
 
 # Bytes that the server lets a stream send, as far as it has said so.
 sub window {
