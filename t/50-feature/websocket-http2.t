@@ -183,8 +183,7 @@ sub everything {
             my $stream = $frames->{next} += 2;
             my $words  = join '', map {
                 "\0" . join '',
-                    map { chr(length) . $_ }
-                    @$_
+                    map { chr(length) . $_ } @$_
             } @$fields;
             $frames->send(HEADERS => 4, $stream, $words);
             $frames->send(HEADERS => 5, $stream, "\0\1a\1b") if $trailer;

@@ -243,6 +243,10 @@ impl Line for Tunnel {
         match self.heard {
             _ if length > 0 => {
                 self.waiting.copy_to_slice(&mut buffer[..length]);
+                if self.waiting.is_empty() {
+                    // Most WebSockets are silent most of the time.
+                    self.waiting = BytesMut::new();
+                }
                 // The client may send as much again.
                 let _ = self.incoming.flow_control().release_capacity(length);
                 Poll::Ready(Ok(length))
