@@ -4,7 +4,10 @@
 use howdah_http1::{FieldStore, Limits, RequestDecoder};
 use howdah_http2::{Pseudo, translate};
 
-/// Four pseudo-header fields and then names and values, each ended by a zero.
+/// Fields that a client of HTTP/2 does not send to open a WebSocket.
+const OPENING: [&[u8]; 3] = [b"connection", b"upgrade", b"sec-websocket-key"];
+
+/// Five pseudo-header fields and then names and values, each ended by a zero.
 ///
 /// # Panics
 /// When what is passed on is not exactly one head, or has another method, target, authority or field than was asked for.
@@ -27,11 +30,16 @@ pub fn http2(data: &[u8]) {
     }
     let (mut store, mut decoder) = (FieldStore::new(), RequestDecoder::new(&Limits::default()));
     let Ok(Some(head)) = decoder.decode(&words, &mut store) else { return };
+    let opens = pseudo.opens_websocket();
+    let method = if opens { &b"GET"[..] } else { method };
     assert_eq!((head.len, head.method, Some(head.target)), (words.len(), method, path));
+    let asks = head.fields().any(|field| field.name == b"upgrade");
+    assert_eq!(asks, opens, "who opens a WebSocket, and nobody else, asks for another protocol");
     if let Some(authority) = authority {
         assert_eq!(head.authority, authority, "another host");
     }
-    for field in head.fields().filter(|field| field.name != b"cookie" && field.name != b"host") {
+    let is_ours = |name: &[u8]| opens && OPENING.contains(&name) || name == b"cookie" || name == b"host";
+    for field in head.fields().filter(|field| !is_ours(field.name)) {
         assert!(
             fields().any(|(name, value)| name == field.name && value == field.value),
             "a field that nobody has sent: {}",
