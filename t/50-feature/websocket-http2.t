@@ -206,8 +206,8 @@ sub everything {
 Howdah::Test::Tls::either_way(\&everything);
 
 subtest 'it is announced where it can be had' => sub {
-    for ([3, ["--workers", 2], 1], [3, ['--workers', 2, '--max-upgrades', 0], undef]) {
-        my (undef, $options, $announced) = @$_;
+    for ([['--workers', 2], 1], [['--workers', 2, '--max-upgrades', 0], undef]) {
+        my ($options, $announced) = @$_;
         my $server = Howdah::Test::Server->start(app => $app, options => $options);
         my $frames = Howdah::Test::Frames->new($server);
         my $tunnel = open_to($frames, '/echo');
