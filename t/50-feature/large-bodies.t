@@ -120,10 +120,12 @@ subtest 'its client leaves' => sub {
 };
 
 subtest 'its worker is killed' => sub {
-    my $server   = start('--access-log', '-', '--access-log-format', 'LOG %U %B %X');
+    my @log      = ('--access-log', '-', '--access-log-format', 'LOG %U %B %X');
+    my @nowhere  = qw(--response-buffer 64k --response-spool 0);    # so that the worker is not through before
+    my $server   = start(@log, @nowhere);
+    my ($worker) = $server->workers;
     my $client   = ask($server, 'GET /huge HTTP/1.1', $hello);
     my $read     = gulp($client, 10_000_000);
-    my ($worker) = $server->workers;
     kill KILL => $worker;
     cmp_ok $read + gulp($client), '<', 100_000_000, 'the connection ends early, and has nothing more';
     ok $server->wait_for_log(qr{LOG /huge \d+ X}), 'the log has it as aborted';
