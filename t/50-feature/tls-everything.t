@@ -19,7 +19,7 @@ my @tests = (
     ),
     (
         map { "t/50-feature/$_.t" }
-            qw(application-faults downloads psgi-body psgi-input psgix request-id response-spool timeouts unknown-length)
+            qw(application-faults downloads front-threads psgi-body psgi-input psgix request-id response-spool timeouts unknown-length)
     ),
 );
 for my $test (@tests) {
