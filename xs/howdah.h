@@ -98,6 +98,8 @@ U64 hd_ask(pTHX_ MessageKind kind, U64 value, const char *payload, STRLEN length
 /* ask.c */
 void hd_hear(pTHX);
 void hd_forget_asked(void);
+
+/* answer.c */
 void hd_answer(Inquiry inquiry, U64 word, int fd, const char *sentence);
 FILE *hd_open_answer(void);
 void hd_put_field(FILE *file, const char *bytes, STRLEN length, char end);
