@@ -5,6 +5,7 @@
 //! finish, count; and between two requests enter_idle, sleep, leave_idle. Nothing here blocks: what has to be slept on, or
 //! woken, is returned.
 
+#[cfg(not(loom))]
 use core::sync::atomic::AtomicU32;
 
 use crate::layout::*;

@@ -155,6 +155,7 @@ fn control() -> SlotControl {
         abandoned: half(),
         request_at: half(),
         report: half(),
+        direct: word(),
     }
 }
 
