@@ -53,22 +53,13 @@ sub vanish {
     return $socket->isa('IO::Socket::SSL') ? $socket->close(SSL_no_shutdown => 1) : close $socket;
 }
 
-sub memory_of {
-    my $server = shift;
-    open my $in, '<', '/proc/' . $server->pid . '/status' or die $!;
-    my ($size) = map { /^VmRSS:\s+(\d+)/ } <$in>;
-    return $size;
-}
-
-sub descriptors { my @all = glob '/proc/' . $_[0]->pid . '/fd/*'; return scalar @all }
-
 sub start { return Howdah::Test::Server->start(app => $app, options => ['--workers', 2, '--max-upgrades', 2, @_]) }
 
 sub everything {
     my $server = start('--request-timeout', '1s');
 
     Howdah::Test::Client->ask($server, request('/'));    # what comes with the first connection is not gone with it
-    my $open = descriptors($server);
+    my $open = $server->descriptors;
 
     for my $path ('/mine', '/exit', '/die', '/close') {
         my $client = open_to($server, $path, 'unread');
@@ -100,24 +91,24 @@ sub everything {
     };
 
     subtest 'a client that reads slowly' => sub {
-        my $before = memory_of($server);
+        my $before = $server->memory;
         my $client = open_to($server, '/flood');
         sleep 1;
-        cmp_ok memory_of($server) - $before, '<', 8192, 'costs no memory';
+        cmp_ok $server->memory - $before, '<', 8192, 'costs no memory';
         is length $client->rest, 320 * 65536, 'and has all';
     };
 
     subtest 'an application that reads slowly' => sub {
-        my $before = memory_of($server);
+        my $before = $server->memory;
         my $client = open_to($server, '/later');
         $client->write('x' x 20_000_000);
-        cmp_ok memory_of($server) - $before, '<', 8192, 'costs no memory';
+        cmp_ok $server->memory - $before, '<', 8192, 'costs no memory';
         $client->shut;
         is $client->rest, 20_000_000, 'and has all';
     };
 
-    ok $server->wait_until(sub { descriptors($server) <= $open }, 10), 'no descriptor is left behind'
-        or diag descriptors($server) . " of $open";
+    ok $server->wait_until(sub { $server->descriptors <= $open }, 10), 'no descriptor is left behind'
+        or diag $server->descriptors . " of $open";
     is $server->stop, 0, 'it stops';
     return;
 }

@@ -67,15 +67,6 @@ sub get {
     return $frames->response($frames->{next});
 }
 
-sub memory_of {
-    my $server = shift;
-    open my $in, '<', '/proc/' . $server->pid . '/status' or die $!;
-    my ($size) = map { /^VmRSS:\s+(\d+)/ } <$in>;
-    return $size;
-}
-
-sub descriptors { my @all = glob '/proc/' . $_[0]->pid . '/fd/*'; return scalar @all }
-
 sub start {
     return Howdah::Test::Server->start(app => $app, options => ['--workers', 3, '--max-upgrades', 2, @pages, @_]);
 }
@@ -97,7 +88,7 @@ sub ends {
     my $server = start('--request-timeout', '1s');
     my $frames = Howdah::Test::Frames->new($server);
     is get($frames, '/')->{status}, 200, 'there is a connection';
-    my $open = descriptors($server);
+    my $open = $server->descriptors;
 
     my ($first, $pid) = lines($frames);
     my ($second) = lines($frames);
@@ -137,8 +128,8 @@ sub ends {
         $waits->() or $server->wait_until($waits, 10);
     }
     is get($frames, '/')->{status}, 200, 'who breaks off what it had does not only make work';
-    ok $server->wait_until(sub { descriptors($server) <= $open }, 10), 'no descriptor is left behind'
-        or diag descriptors($server) . " of $open";
+    ok $server->wait_until(sub { $server->descriptors <= $open }, 10), 'no descriptor is left behind'
+        or diag $server->descriptors . " of $open";
     close $frames->socket;
     is $server->stop, 0, 'it stops';
     return;
@@ -147,22 +138,22 @@ sub ends {
 sub slowness {
     my $server = start();
     my $frames = Howdah::Test::Frames->new($server);
-    my $before = memory_of($server);
+    my $before = $server->memory;
     my $flood  = open_to($frames, '/flood');
     is $flood->status, 200, 'a client that reads slowly';
     is get($frames, '/')->{status}, 200, '... has its other streams';
     sleep 1;
-    cmp_ok memory_of($server) - $before, '<', 8192, '... and costs no memory';
+    cmp_ok $server->memory - $before, '<', 8192, '... and costs no memory';
     unlike $server->log, qr/all is said/, '... the application waits';
     is length $flood->rest, 320 * 65536, '... and has all';
 
-    $before = memory_of($server);
+    $before = $server->memory;
     my $later = open_to($frames, '/later');
     is $later->status, 200, 'an application that reads slowly';
     my $most = 0;
     for (1 .. 320) {
         $later->write('x' x 65536);
-        my $now = memory_of($server) - $before;
+        my $now = $server->memory - $before;
         $most = $now if $now > $most;
     }
     cmp_ok $most, '<', 8192, '... costs no memory';

@@ -107,6 +107,16 @@ sub processes {
     return grep { _title($_) =~ /^howdah: $role/ } @family;
 }
 
+# Resident memory of the front, in KiB, and how many descriptors it has open.
+sub memory {
+    my $self = shift;
+    open my $in, '<', "/proc/$self->{pid}/status" or die $!;
+    my ($size) = map { /^VmRSS:\s+(\d+)/ } <$in>;
+    return $size;
+}
+
+sub descriptors { my @all = glob "/proc/$_[0]{pid}/fd/*"; return scalar @all }
+
 sub launchers { return $_[0]->processes('launcher') }
 sub workers { return $_[0]->processes('worker') }
 
