@@ -98,6 +98,7 @@ void hd_finish(pTHX) {
     if (hd.now.progress == HD_FINISHED)
         return;
     hd_report(aTHX);
+    hd_return_input(aTHX);
     hd.now.progress = HD_FINISHED;
     HD_PROBE_REQUEST_END(hd.index, hd.now.head.status, hd.now.serial);
     if (howdah_finish(hd.now.slot, hd.index, hd_now()))
@@ -207,6 +208,8 @@ void hd_exchange(pTHX_ U32 slot) {
     bool returned = SvTRUE(*SP);
     (void)POPs;
     PUTBACK;
+    if (hd_borrows_input())
+        FREETMPS; /* among them references to the env, for which its body would have to be copied */
     conclude(aTHX_ returned);
     close_body(aTHX);
     clean_up(aTHX);

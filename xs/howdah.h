@@ -165,6 +165,10 @@ static inline const char *hd_text(pTHX_ const Span *span, STRLEN *length) {
 /* input.c */
 void hd_prepare_input(pTHX);
 SV *hd_input(pTHX_ const RequestRecord *request);
+bool hd_borrows_input(void);
+void hd_keep_input(pTHX);
+void hd_keep_input_for_child(void);
+void hd_return_input(pTHX);
 SV *hd_handle(pTHX_ PerlIO *fp);
 
 /* title.c */

@@ -2,17 +2,16 @@
  * psgi.input: a real, seekable file handle. Called by env.c.
  *
  * A body in the slot is copied into a scalar behind an in-memory handle, which is used again for the next request
- * when the application has let go of it; a request without a body is the same with an empty scalar. A spooled body's
- * file comes over the channel.
+ * when the application has let go of it; a request without a body is the same with an empty scalar. A body in an extent
+ * is read where it lies, by a scalar that borrows its memory until the slot is given back. A spooled body's file comes
+ * over the channel.
  */
 #include "howdah.h"
 #include "perliol.h"
 
-/* A buffer larger than this is given back after a large body. */
-#define LARGE (128 * 1024)
-
-static SV *text;   /* what the in-memory handle reads */
-static SV *handle; /* reference to its glob */
+static SV *text;     /* what the in-memory handle reads */
+static SV *handle;   /* reference to its glob */
+static SV *borrowed; /* what the handle of the present request reads in an extent, if it does */
 
 /* A reference to a new anonymous glob around `fp`. */
 SV *hd_handle(pTHX_ PerlIO *fp) {
@@ -25,15 +24,21 @@ SV *hd_handle(pTHX_ PerlIO *fp) {
     return newRV_noinc((SV *)glob);
 }
 
-static void open_memory(pTHX) {
-    SvREFCNT_dec(handle);
-    SvREFCNT_dec(text);
-    text = newSVpvs("");
-    SV *source = sv_2mortal(newRV_inc(text));
+/* A reference to a glob whose handle reads `content`. */
+static SV *reader(pTHX_ SV *content) {
+    SV *source = sv_2mortal(newRV_inc(content));
     PerlIO *fp = PerlIO_openn(aTHX_ ":scalar", "r", -1, 0, 0, NULL, 1, &source);
     if (!fp)
         croak("cannot open an in-memory handle: %s", Strerror(errno));
-    handle = hd_handle(aTHX_ fp);
+    return hd_handle(aTHX_ fp);
+}
+
+static void open_memory(pTHX) {
+    SvREFCNT_dec(handle);
+    SvREFCNT_dec(text);
+    handle = NULL;
+    text = newSVpvs("");
+    handle = reader(aTHX_ text);
 }
 
 /* Once, in the zygote: what workers share is ready. */
@@ -54,8 +59,6 @@ static bool is_reusable(pTHX) {
 static SV *memory_input(pTHX_ const char *bytes, STRLEN length) {
     if (!is_reusable(aTHX))
         open_memory(aTHX);
-    if (SvLEN(text) > LARGE && length < LARGE)
-        SvPV_renew(text, LARGE);
     if (length || SvCUR(text))
         sv_setpvn(text, bytes, length);
     return newRV_inc(SvRV(handle));
@@ -76,7 +79,59 @@ static SV *extent_input(pTHX_ const RequestRecord *request) {
     const char *body = (const char *)howdah_extent(hd.now.slot, HD_LOAD(request->extent));
     if (!body || length > EXTENT)
         hd_damaged(aTHX);
-    return memory_input(aTHX_ body, length);
+    borrowed = newSV_type(SVt_PV);
+    SvPV_set(borrowed, (char *)body);
+    SvCUR_set(borrowed, length);
+    SvLEN_set(borrowed, 0); /* perl neither writes to it nor frees it */
+    SvPOK_only(borrowed);
+    SvREADONLY_on(borrowed);
+    return reader(aTHX_ borrowed);
+}
+
+/* Whether the present request's body is read where it lies. */
+bool hd_borrows_input(void) { return borrowed; }
+
+/* Whether nobody can read the borrowed memory any more but by the env, which nobody else has. */
+static bool is_forgotten(pTHX) {
+    HV *env = hd.now.env;
+    if (!env || SvREFCNT(env) != 1 || SvREFCNT(borrowed) != 2)
+        return false;
+    SV **input = hv_fetchs(env, "psgi.input", 0);
+    SV **handlers = hv_fetchs(env, "psgix.cleanup.handlers", 0);
+    if (!input || !SvROK(*input) || SvREFCNT(*input) != 1 || SvREFCNT(SvRV(*input)) != 1)
+        return false;
+    return !handlers || !SvROK(*handlers) || SvTYPE(SvRV(*handlers)) != SVt_PVAV || av_len((AV *)SvRV(*handlers)) < 0;
+}
+
+/* Gives the memory of the present request's body back: who may still read it has a copy from now on. */
+void hd_keep_input(pTHX) {
+    if (!borrowed)
+        return;
+    SV *body = borrowed;
+    borrowed = NULL;
+    SvPV_set(body, savepvn(SvPVX(body), SvCUR(body)));
+    SvLEN_set(body, SvCUR(body) + 1);
+    SvREFCNT_dec(body);
+}
+
+/* The same, before the slot becomes somebody else's. What will only be freed reads nothing instead. */
+void hd_return_input(pTHX) {
+    if (!borrowed || !is_forgotten(aTHX)) {
+        hd_keep_input(aTHX);
+        return;
+    }
+    SvPV_set(borrowed, (char *)"");
+    SvCUR_set(borrowed, 0);
+    SvREFCNT_dec(borrowed);
+    borrowed = NULL;
+}
+
+/* Before every fork: what the child reads must be its own. */
+void hd_keep_input_for_child(void) {
+    if (borrowed) {
+        dTHX;
+        hd_keep_input(aTHX);
+    }
 }
 
 SV *hd_input(pTHX_ const RequestRecord *request) {

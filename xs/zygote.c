@@ -34,7 +34,7 @@ static struct hd_zygote {
  */
 void hd_prepare(pTHX_ SV *name, bool titles) {
     hd_prepare_title(aTHX_ name, titles);
-    pthread_atfork(NULL, NULL, hd_disown);
+    pthread_atfork(hd_keep_input_for_child, NULL, hd_disown);
     hd_prepare_socket(aTHX);
     hd_prepare_input(aTHX);
     hd_use_up_free_memory(aTHX);

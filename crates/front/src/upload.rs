@@ -49,6 +49,19 @@ impl Upload {
         }
     }
 
+    /// Memory in its place for the bytes that come next, where it has some; [`Upload::fill`] says how many have come.
+    pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
+        self.spool.as_mut()?.room()
+    }
+
+    /// So many bytes have been written to [`Upload::room`].
+    pub(crate) fn fill(&mut self, bytes: usize) {
+        self.received += bytes as u64;
+        if let Some(spool) = &mut self.spool {
+            spool.fill(bytes);
+        }
+    }
+
     /// All of it, once.
     pub(crate) fn body(&mut self) -> Body<'_> {
         match self.spool.take() {

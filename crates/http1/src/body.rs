@@ -128,13 +128,34 @@ impl BodyDecoder {
         self.state == State::Done
     }
 
-    fn take_data<'b>(&mut self, input: &'b [u8], at: usize) -> BodyEvent<'b> {
-        let available = &input[at..];
-        let len = usize::try_from(self.remaining).map_or(available.len(), |n| n.min(available.len()));
-        self.remaining -= len as u64;
+    /// Bytes of content that come next, without framing between them.
+    #[must_use]
+    pub fn content_ahead(&self) -> u64 {
+        if self.state == State::Data { self.remaining } else { 0 }
+    }
+
+    /// So many bytes of content have been taken without [`BodyDecoder::decode`].
+    ///
+    /// # Panics
+    /// When that is more than [`BodyDecoder::content_ahead`].
+    pub fn skip(&mut self, content: usize) {
+        assert!(content as u64 <= self.content_ahead(), "only what is ahead can be taken");
+        if content > 0 {
+            self.count_off(content);
+        }
+    }
+
+    fn count_off(&mut self, content: usize) {
+        self.remaining -= content as u64;
         if self.remaining == 0 {
             self.state = if self.chunked { State::DataCr } else { State::Done };
         }
+    }
+
+    fn take_data<'b>(&mut self, input: &'b [u8], at: usize) -> BodyEvent<'b> {
+        let available = &input[at..];
+        let len = usize::try_from(self.remaining).map_or(available.len(), |n| n.min(available.len()));
+        self.count_off(len);
         BodyEvent::Data { data: &available[..len], consumed: at + len }
     }
 

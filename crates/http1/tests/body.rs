@@ -144,3 +144,31 @@ fn trailers_are_kept_when_asked_for() {
         }
     }
 }
+
+#[test]
+fn content_can_be_taken_without_being_decoded() {
+    let limits = Limits::default();
+    let mut known = BodyDecoder::new(&Framing::Length(8), &limits);
+    assert_eq!(known.content_ahead(), 8);
+    known.skip(0);
+    known.skip(5);
+    assert_eq!(known.decode(b"abcGET"), Ok(BodyEvent::Data { data: b"abc", consumed: 3 }));
+    assert!(known.is_done() && known.content_ahead() == 0);
+    let mut all = BodyDecoder::new(&Framing::Length(8), &limits);
+    all.skip(8);
+    assert!(all.is_done());
+
+    let mut chunks = BodyDecoder::new(&Framing::Chunked, &limits);
+    assert_eq!(chunks.content_ahead(), 0, "framing comes first");
+    assert_eq!(chunks.decode(b"4\r\na"), Ok(BodyEvent::Data { data: b"a", consumed: 4 }));
+    assert_eq!(chunks.content_ahead(), 3);
+    chunks.skip(3);
+    assert_eq!(chunks.content_ahead(), 0);
+    assert_eq!(chunks.decode(b"\r\n0\r\n\r\n"), Ok(BodyEvent::End { consumed: 7 }));
+}
+
+#[test]
+#[should_panic(expected = "only what is ahead can be taken")]
+fn no_more_than_the_content_can_be_taken() {
+    BodyDecoder::new(&Framing::Length(8), &Limits::default()).skip(9);
+}

@@ -13,8 +13,11 @@ use crate::app::Pool;
 use crate::fault::Fault;
 use crate::h1::state::Conn;
 use crate::route::Target;
-use crate::server::Server;
+use crate::server::{READ_SIZE, Server};
 use crate::upload::Upload;
+
+/// How much of a body is read at a time straight into its place.
+const STRAIGHT: usize = 256 * 1024;
 
 /// A body on its way.
 #[derive(Debug)]
@@ -59,6 +62,15 @@ impl Collect {
         Ok(at)
     }
 
+    /// Where the next bytes may be read to without a copy, while many are to come that are nothing but content.
+    fn room(&mut self) -> Option<&mut [u8]> {
+        let ahead = usize::try_from(self.decoder.content_ahead()).unwrap_or(usize::MAX);
+        if ahead < READ_SIZE {
+            return None;
+        }
+        self.upload.room()?.get_mut(..ahead.min(STRAIGHT))
+    }
+
     fn finish(&mut self, conn: &mut Conn, fields: &mut FieldStore) -> Result<(), Fault> {
         let mut decoder = RequestDecoder::new(&conn.server.config.limits);
         let head = decoder.decode(&self.head, fields)?.ok_or(Fault::TooLarge)?;
@@ -93,14 +105,27 @@ impl Conn {
         if self.timer.poll_expired(context) {
             return Poll::Ready(Err(Fault::Timeout("the request body")));
         }
-        let input = &mut self.server.scratch.borrow_mut().input;
-        let length = match ready!(self.poll_receive(context, input)) {
-            Ok(0) | Err(_) => return Poll::Ready(Ok(false)),
-            Ok(length) => length,
+        let used = if self.out.transport.is_plain()
+            && let Some(room) = collect.room()
+        {
+            let length = match ready!(self.poll_receive(context, room)) {
+                Ok(0) | Err(_) => return Poll::Ready(Ok(false)),
+                Ok(length) => length,
+            };
+            collect.decoder.skip(length);
+            collect.upload.fill(length);
+            length
+        } else {
+            let input = &mut self.server.scratch.borrow_mut().input;
+            let length = match ready!(self.poll_receive(context, input)) {
+                Ok(0) | Err(_) => return Poll::Ready(Ok(false)),
+                Ok(length) => length,
+            };
+            let used = collect.feed(&input[..length])?;
+            self.input.extend_from_slice(&input[used..length]);
+            used
         };
-        let used = collect.feed(&input[..length])?;
         self.exchange.account.received += used as u64;
-        self.input.extend_from_slice(&input[used..length]);
         self.pace_body(collect.upload.received);
         Poll::Ready(Ok(true))
     }

@@ -81,6 +81,23 @@ impl Spool {
         }
     }
 
+    /// Memory for the next bytes of a body that is in memory; [`Spool::fill`] says how many have come.
+    pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
+        match self {
+            Self::Extent(extent) => {
+                extent.extents.segment.get().extent(extent.index).get_mut(extent.length..)
+            }
+            Self::File { .. } => None,
+        }
+    }
+
+    /// So many bytes have been written to [`Spool::room`].
+    pub(crate) fn fill(&mut self, bytes: usize) {
+        if let Self::Extent(extent) = self {
+            extent.length = (extent.length + bytes).min(EXTENT);
+        }
+    }
+
     /// The descriptor of a body in a file.
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         match self {
@@ -158,6 +175,22 @@ mod tests {
         spool.append(&[3]).unwrap();
         let bytes = extents.segment.get().extent(spool.extent().unwrap());
         assert_eq!((bytes[0], bytes[EXTENT - 2], bytes[EXTENT - 1]), (1, 1, 3));
+    }
+
+    #[test]
+    fn a_body_may_be_written_to_its_extent_directly() {
+        let extents = extents();
+        let mut spool = extents.place(Some(EXTENT as u64)).unwrap();
+        spool.append(b"ab").unwrap();
+        let room = spool.room().unwrap();
+        assert_eq!(room.len(), EXTENT - 2);
+        room[..2].copy_from_slice(b"cd");
+        spool.fill(2);
+        spool.append(b"e").unwrap();
+        assert_eq!(&extents.segment.get().extent(spool.extent().unwrap())[..5], b"abcde");
+        spool.fill(EXTENT);
+        assert!(spool.room().unwrap().is_empty(), "never more than there is");
+        assert!(extents.place(None).unwrap().room().is_none(), "a file is written by itself");
     }
 
     #[test]
