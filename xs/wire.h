@@ -73,6 +73,12 @@ typedef uint64_t AtomicU64;
 #define NEAR_REQUEST (6 * 1024)
 
 /*
+ The request near the ring begins at a multiple of this in the segment, which [`SLOT_STRIDE`] keeps for every slot. The
+ kernel maps neighbours up to the next multiple of 64 KiB, so the beginning of the ring is among them.
+ */
+#define NEIGHBOURS (32 * 1024)
+
+/*
  Bytes from one slot to the next.
  */
 #define SLOT_STRIDE ((REQUEST_AREA + REPORT_AREA) + RESPONSE_RING)

@@ -6,6 +6,7 @@
 //! the newer half, which is told apart from the whole.
 
 use crate::layout::{Counts, ROUTE_NAME, RouteCell};
+use crate::sync::AtomicU64;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 
 /// What a route has left behind in one worker, or in several.
@@ -53,6 +54,10 @@ impl Counts {
         }
     }
 
+    fn words(&self) -> [&AtomicU64; 4] {
+        [&self.requests, &self.values, &self.measured, &self.bytes]
+    }
+
     fn write(&self, growth: Growth) {
         self.values.store(growth.values.cast_unsigned(), Relaxed);
         self.measured.store(growth.measured, Relaxed);
@@ -82,12 +87,15 @@ impl RouteCell {
         }
     }
 
-    /// Nothing is counted here yet.
+    /// Nothing is counted here yet. Most cells are empty already: to look first is cheaper, for the first look at a page
+    /// maps its neighbours and the first write does not.
     pub fn forget(&self) {
-        for counts in [&self.all, &self.marked, &self.earlier] {
-            counts.write(Growth::default());
+        let counts = [&self.all, &self.marked, &self.earlier].into_iter().flat_map(Counts::words);
+        for word in counts.chain(&self.name) {
+            if word.load(Relaxed) != 0 {
+                word.store(0, Relaxed);
+            }
         }
-        self.name(b"");
     }
 
     /// The name, empty for the routes that have no cell of their own; what all requests have left behind; and the newer

@@ -11,7 +11,7 @@
 use crate::sync::{AtomicU32, AtomicU64};
 
 /// First eight bytes of a segment: `HOWDAH` and the layout's version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"HOWDAH04");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HOWDAH05");
 /// Cells for workers: two generations of the largest pool must fit. Owner numbers have 12 bits.
 pub const MAX_WORKERS: usize = 1024;
 /// Front threads.
@@ -29,6 +29,9 @@ pub const RESPONSE_RING: usize = 512 * 1024;
 /// The end of the request area, beside report area and response ring, where a request stands that fits: the first touch
 /// of a slot then costs a new worker one page fault, which maps the neighbours, and not one for each.
 pub const NEAR_REQUEST: usize = 6 * 1024;
+/// The request near the ring begins at a multiple of this in the segment, which [`SLOT_STRIDE`] keeps for every slot. The
+/// kernel maps neighbours up to the next multiple of 64 KiB, so the beginning of the ring is among them.
+pub const NEIGHBOURS: usize = 32 * 1024;
 /// Bytes from one slot to the next.
 pub const SLOT_STRIDE: usize = REQUEST_AREA + REPORT_AREA + RESPONSE_RING;
 /// Largest request body kept in the slot; above it goes to an extent or a file.

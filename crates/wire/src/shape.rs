@@ -67,7 +67,9 @@ impl Shape {
         let routes_at = (workers_at + self.workers * size_of::<WorkerCell>()).next_multiple_of(4096);
         let ring_at = (routes_at + self.workers * ROUTES * size_of::<RouteCell>()).next_multiple_of(4096);
         let controls_at = (ring_at + ring * size_of::<AtomicU64>()).next_multiple_of(4096);
-        let slots_at = (controls_at + self.slots * size_of::<SlotControl>()).next_multiple_of(4096);
+        let near = REQUEST_AREA - NEAR_REQUEST;
+        let controls_end = controls_at + self.slots * size_of::<SlotControl>();
+        let slots_at = (controls_end + near).next_multiple_of(NEIGHBOURS) - near;
         let extents_at = (slots_at + self.slots * SLOT_STRIDE).next_multiple_of(4096);
         let total = extents_at + self.fronts * EXTENTS_PER_FRONT * EXTENT;
         Offsets { ring, fronts_at, workers_at, routes_at, ring_at, controls_at, slots_at, extents_at, total }

@@ -140,10 +140,30 @@ fn each_part_begins_on_the_first_page_behind_the_one_before() {
         ];
         let mut end = size_of::<Header>();
         for (at, length) in parts {
-            assert_eq!(at, end.next_multiple_of(4096), "{shape:?}: what is before ends at {end}");
+            let (first, aligned) = (end.next_multiple_of(4096), at.is_multiple_of(4096));
+            let shift = if at == offsets.slots_at { NEIGHBOURS } else { 4096 };
+            assert!(
+                aligned && (first..first + shift).contains(&at),
+                "{shape:?}: what is before {at} ends at {end}"
+            );
             end = at + length;
         }
         assert_eq!(end, shape.total());
+    }
+}
+
+/// What the kernel maps at one page fault, unless told otherwise.
+const FAULT_AROUND: usize = 64 * 1024;
+
+#[test]
+fn one_page_fault_maps_a_request_near_the_ring_and_the_beginning_of_that() {
+    for slots in [1, 16, 17, 1000, MAX_SLOTS] {
+        let shape = Shape { slots, ..SHAPE };
+        for slot in 0..slots {
+            let near = shape.offsets().slots_at + slot * SLOT_STRIDE + REQUEST_AREA - NEAR_REQUEST;
+            let ring = near + NEAR_REQUEST + REPORT_AREA;
+            assert_eq!(near / FAULT_AROUND, ring / FAULT_AROUND, "slot {slot} of {slots}: {near} and {ring}");
+        }
     }
 }
 
