@@ -55,6 +55,8 @@ pub(crate) struct Scratch {
     pub(crate) output: Vec<u8>,
     /// A head in the words of HTTP/1.
     pub(crate) words: Vec<u8>,
+    /// Frames being gathered.
+    pub(crate) batch: Vec<u8>,
 }
 
 impl Default for Scratch {
@@ -64,6 +66,7 @@ impl Default for Scratch {
             fields: FieldStore::new(),
             output: Vec::with_capacity(READ_SIZE),
             words: Vec::new(),
+            batch: Vec::new(),
         }
     }
 }

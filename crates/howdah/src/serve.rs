@@ -46,6 +46,7 @@ const LAST_STEPS: Duration = Duration::from_secs(1);
 /// Serves the application until a signal ends it.
 #[expect(clippy::needless_pass_by_value, reason = "the server keeps its options for its whole life")]
 pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
+    howdah_sys::heap::keep_freed();
     let program = Program::of_this_process()?;
     let mut handover = Handover::from_environment()?;
     // A process that replaces one in the background is there already.

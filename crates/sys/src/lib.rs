@@ -13,6 +13,7 @@
 //! remote      memory of another process, read from outside
 //! process     subreaper, wait, signals through pidfd
 //! privileges  becoming an ordinary user
+//! heap        what the C library keeps of freed memory
 //! memory      the sealed memfd behind the shared segment, and giving pages back
 //! wake        eventfd towards a front thread, futex towards a worker, the clock
 //! watch       descriptors in the event loop
@@ -34,6 +35,7 @@ pub mod channel;
 pub mod remote;
 pub mod process;
 pub mod privileges;
+pub mod heap;
 pub mod memory;
 pub mod wake;
 pub mod watch;

@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How often to see whether a client is there that has ended its side.
 const LOOK: Duration = Duration::from_secs(1);
 /// Bytes of a response that wait for the socket, beyond which its stream waits.
-const SEND_BUFFER: usize = 64 << 10;
+const SEND_BUFFER: usize = 128 << 10;
 /// The window of a connection, as so many of a stream's.
 const WINDOWS: u32 = 4;
 /// Streams that the client has broken off and of which nobody has heard yet.
@@ -147,7 +147,11 @@ impl Conn {
             return Poll::Ready(None);
         }
         self.link.wire.begin_turn();
-        let begun = ready!(handshake.poll(context));
+        let begun = handshake.poll(context);
+        if !matches!(begun, Poll::Ready(Ok(_))) {
+            self.send(context);
+        }
+        let begun = ready!(begun);
         Poll::Ready(begun.map_err(|error| self.tell(&error)).ok())
     }
 
@@ -165,14 +169,15 @@ impl Conn {
             // Within this turn, as far as the kernel takes it.
             connection.abrupt_shutdown(Reason::NO_ERROR);
             let _ = connection.poll_accept(context);
+            self.send(context);
             self.cut = true;
             return Poll::Ready(None);
         }
         self.see_to_the_end(connection);
-        let mut accepted = connection.poll_accept(context);
+        let mut accepted = self.poll_accept(connection, context);
         if accepted.is_pending() && self.link.wire.withholds() && self.is_through(connection) {
             self.link.wire.tell_end();
-            accepted = connection.poll_accept(context);
+            accepted = self.poll_accept(connection, context);
         }
         self.settle();
         match ready!(accepted) {
@@ -183,6 +188,28 @@ impl Conn {
             }
             None => Poll::Ready(None),
         }
+    }
+
+    /// Asks the crate; when that has nothing more for us, what it has written leaves.
+    fn poll_accept(
+        &self,
+        connection: &mut Connection<Io, Bytes>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Request, h2::Error>>> {
+        let accepted = connection.poll_accept(context);
+        if matches!(accepted, Poll::Ready(Some(Ok(_)))) || self.send(context) {
+            return accepted;
+        }
+        if accepted.is_pending() { Poll::Ready(None) } else { accepted }
+    }
+
+    /// Sends what the crate has written, as far as the client takes it now. False when the connection is broken.
+    fn send(&self, context: &mut Context<'_>) -> bool {
+        let sent = self.link.wire.poll_send(context);
+        if let Poll::Ready(Err(error)) = &sent {
+            tracing::debug!(peer = &*self.link.client.address, "HTTP/2: {error}");
+        }
+        !matches!(sent, Poll::Ready(Err(_)))
     }
 
     /// The client has ended its side: whether nothing is left to be sent to it. Bodies that it has not sent whole never come.
@@ -517,5 +544,72 @@ mod tests {
             assert!(connection.is_finished());
             assert_eq!(world.totals().failures[Failure::ClientGone], 1);
         });
+    }
+
+    /// A client whose windows are a mebibyte wide, and which takes `takes` bytes of the response that a worker has made.
+    async fn large(world: &World, takes: usize, body: &[u8]) -> (Scripted, tokio::task::JoinHandle<()>) {
+        let wide = [frame(4, 0, 0, &[0, 4, 0, 16, 0, 0]), frame(8, 0, 0, &[0, 15, 0, 0])].concat();
+        let greeting = Piece::Bytes([PREFACE, &wide].concat());
+        let script = Scripted::new([greeting, Piece::Pause, Piece::Bytes(get(1, "/a"))]);
+        let connection = world.connect(&script);
+        world.run(false).await;
+        script.take(takes);
+        world.run(false).await;
+        let mut claimed = world.worker.claim().unwrap();
+        world.worker.begin(&claimed);
+        world.worker.head(&mut claimed, 200, body.len() as u64, 0);
+        assert_eq!(world.worker.write(&mut claimed, body), body.len());
+        world.worker.finish(claimed);
+        world.run(false).await;
+        (script, connection)
+    }
+
+    /// The frames of one stream's body.
+    fn data(script: &Scripted) -> Vec<Vec<u8>> {
+        let data = frames(script).into_iter().filter(|(kind, ..)| *kind == 0);
+        data.map(|(.., bytes)| bytes).collect()
+    }
+
+    #[test]
+    fn the_frames_of_a_turn_leave_together_and_their_memory_goes_on_to_the_next_connection() {
+        run(async {
+            let world = World::new(Config::default());
+            let body = vec![b'x'; 100 << 10];
+            let (script, _connection) = large(&world, usize::MAX, b"").await;
+            let before = script.writes();
+            let (second, _connection) = large(&world, usize::MAX, &body).await;
+            assert_eq!((data(&second).len(), data(&second).concat() == body), (7, true));
+            assert_eq!(
+                (before, second.writes()),
+                (2, 3),
+                "what it begins with, and 64 KiB and the rest of the body"
+            );
+            assert_eq!(world.thread.entrance.server.scratch.borrow().batch.capacity(), 64 << 10);
+        });
+    }
+
+    #[test]
+    fn a_client_that_takes_some_bytes_at_a_time_gets_each_of_them_once() {
+        for some in [1, 1000, 40_000, 65_536, 70_000] {
+            run(async {
+                let world = World::new(Config::default());
+                let body: Vec<u8> = (0..100_u32 << 10).map(|number| (number * 7 / 5) as u8).collect();
+                let (script, connection) = large(&world, some, &body).await;
+                let totals = world.totals();
+                assert_eq!(totals.connections[ConnectionState::Running], 1, "it is waited for");
+                let end = script.output().len() + 103_000;
+                for more in 0.. {
+                    let before = script.output().len();
+                    script.take(some * (more + 1));
+                    world.run(false).await;
+                    if script.output().len() == before {
+                        break;
+                    }
+                }
+                assert!(data(&script).concat() == body && script.output().len() < end, "{some} at a time");
+                assert!(!connection.is_finished());
+                assert_eq!(world.totals().connections[ConnectionState::Idle], 1);
+            });
+        }
     }
 }

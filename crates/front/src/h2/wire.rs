@@ -1,4 +1,7 @@
 //! A connection's transport as the `h2` crate wants it.
+//!
+//! The crate writes frame by frame. What it writes in a turn is gathered, in memory that the connections of a thread hand
+//! on to each other, and leaves together: a response of many frames with few sends, and in records of TLS that are full.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, IoSlice};
@@ -13,6 +16,8 @@ use crate::transport::{Socket, Transport};
 
 /// What came with a read that asked for less is kept in a buffer of at most this size between reads.
 const KEEP_CAPACITY: usize = 4 * 1024;
+/// Bytes to gather before they are sent: four full records of TLS, which seals so many at once.
+const BATCH: usize = 64 * 1024;
 
 /// What both the `h2` crate and the connection's task look at.
 #[derive(Debug)]
@@ -21,6 +26,8 @@ pub(crate) struct Wire {
     transport: RefCell<Transport>,
     /// Received, and not taken yet from there on.
     early: RefCell<(Vec<u8>, usize)>,
+    /// Written by the crate, and sent up to there.
+    out: RefCell<(Vec<u8>, usize)>,
     /// Bytes received and sent.
     pub(crate) received: Cell<u64>,
     pub(crate) sent: Cell<u64>,
@@ -42,6 +49,7 @@ impl Wire {
             server,
             transport: RefCell::new(transport),
             early: RefCell::new((early, 0)),
+            out: RefCell::default(),
             received,
             sent: Cell::new(0),
             blocked: Cell::new(false),
@@ -142,25 +150,59 @@ impl Wire {
         true
     }
 
-    fn poll_send(
-        &self,
-        context: &mut Context<'_>,
-        send: impl Fn(&Transport) -> io::Result<usize>,
-    ) -> Poll<io::Result<usize>> {
+    /// Takes what there is room for. What was left from an earlier turn has to go first.
+    fn poll_gather(&self, context: &mut Context<'_>, runs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        if self.blocked.get() || self.out.borrow().0.len() >= BATCH {
+            ready!(self.poll_send(context))?;
+        }
+        let out = &mut self.out.borrow_mut().0;
+        if out.capacity() < BATCH {
+            *out = std::mem::take(&mut self.server.scratch.borrow_mut().batch);
+            out.reserve_exact(BATCH);
+        }
+        let before = out.len();
+        for run in runs {
+            let room = BATCH - out.len();
+            out.extend_from_slice(&run[..run.len().min(room)]);
+        }
+        Poll::Ready(Ok(out.len() - before))
+    }
+
+    /// Sends what was gathered, at the end of a turn, and waits until all of it is out.
+    pub(crate) fn poll_send(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let (out, from) = &mut *self.out.borrow_mut();
         let mut stale = true;
-        loop {
+        while *from < out.len() {
             let transport = &mut *self.transport.borrow_mut();
-            match send(transport) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.blocked.set(true),
-                done => {
-                    self.blocked.set(false);
-                    self.sent.set(self.sent.get() + *done.as_ref().unwrap_or(&0) as u64);
-                    return Poll::Ready(done);
+            match transport.try_write(&out[*from..]) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.blocked.set(true);
+                    keep_little(out, from);
+                    ready!(transport.poll_writable(context, &mut stale))?;
+                    stale = true;
+                }
+                sent => {
+                    let sent = sent?;
+                    *from += sent;
+                    self.sent.set(self.sent.get() + sent as u64);
                 }
             }
-            ready!(transport.poll_writable(context, &mut stale))?;
-            stale = true;
         }
+        self.blocked.set(false);
+        *from = 0;
+        out.clear();
+        if out.capacity() >= BATCH {
+            self.server.scratch.borrow_mut().batch = std::mem::take(out);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A client may be waited for for long: the memory is as large as what there is for it.
+fn keep_little(out: &mut Vec<u8>, from: &mut usize) {
+    if out.len() - *from <= KEEP_CAPACITY && out.capacity() > KEEP_CAPACITY {
+        *out = out[*from..].to_vec();
+        *from = 0;
     }
 }
 
@@ -180,7 +222,7 @@ impl AsyncRead for Io {
 
 impl AsyncWrite for Io {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.0.poll_send(context, |transport| transport.try_write(bytes))
+        self.0.poll_gather(context, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -188,23 +230,20 @@ impl AsyncWrite for Io {
         context: &mut Context<'_>,
         runs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.0.poll_send(context, |transport| match runs {
-            // Most often, and the kernel has less to look at.
-            [run] => transport.try_write(run),
-            runs => transport.try_write_vectored(runs),
-        })
+        self.0.poll_gather(context, runs)
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    /// Nothing waits here.
+    /// The crate asks for this after each frame; see [`Wire::poll_send`].
     fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.0.poll_send(context))?;
         self.0.transport.borrow().shut_write();
         Poll::Ready(Ok(()))
     }

@@ -15,7 +15,7 @@ use h2::{Reason, SendStream};
 use crate::transport::socket::Peer;
 
 /// Bytes to give to the connection at once.
-const MOST: usize = 64 * 1024;
+const MOST: usize = 128 * 1024;
 /// Bytes that a client may send for each piece that it takes, to open its windows.
 const FRAME_EARNS: u64 = 64;
 
