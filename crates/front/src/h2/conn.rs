@@ -206,10 +206,15 @@ impl Conn {
     /// Sends what the crate has written, as far as the client takes it now. False when the connection is broken.
     fn send(&self, context: &mut Context<'_>) -> bool {
         let sent = self.link.wire.poll_send(context);
-        if let Poll::Ready(Err(error)) = &sent {
-            tracing::debug!(peer = &*self.link.client.address, "HTTP/2: {error}");
+        match sent {
+            Poll::Ready(Ok(())) => self.link.tally.begin_round(),
+            Poll::Ready(Err(error)) => {
+                tracing::debug!(peer = &*self.link.client.address, "HTTP/2: {error}");
+                return false;
+            }
+            Poll::Pending => {}
         }
-        !matches!(sent, Poll::Ready(Err(_)))
+        true
     }
 
     /// The client has ended its side: whether nothing is left to be sent to it. Bodies that it has not sent whole never come.
@@ -268,8 +273,8 @@ impl Conn {
     }
 
     fn makes_only_work(&mut self) -> bool {
-        let Link { server, wire, served, abandoned, earned, .. } = &*self.link;
-        let allowed = self.budget.allows(server.clock.now(), wire.received.get(), earned.get());
+        let Link { server, wire, served, abandoned, tally, .. } = &*self.link;
+        let allowed = self.budget.allows(server.clock.now(), wire.received.get(), tally.earned.get());
         !allowed || is_in_vain(served.get(), abandoned.get())
     }
 
@@ -548,19 +553,32 @@ mod tests {
 
     /// A client whose windows are a mebibyte wide, and which takes `takes` bytes of the response that a worker has made.
     async fn large(world: &World, takes: usize, body: &[u8]) -> (Scripted, tokio::task::JoinHandle<()>) {
+        several(world, &[1], takes, body).await
+    }
+
+    /// Such a client, and what it has asked for in several streams.
+    async fn several(
+        world: &World,
+        streams: &[u8],
+        takes: usize,
+        body: &[u8],
+    ) -> (Scripted, tokio::task::JoinHandle<()>) {
         let wide = [frame(4, 0, 0, &[0, 4, 0, 16, 0, 0]), frame(8, 0, 0, &[0, 15, 0, 0])].concat();
         let greeting = Piece::Bytes([PREFACE, &wide].concat());
-        let script = Scripted::new([greeting, Piece::Pause, Piece::Bytes(get(1, "/a"))]);
+        let asked = streams.iter().flat_map(|stream| get(*stream, "/a")).collect();
+        let script = Scripted::new([greeting, Piece::Pause, Piece::Bytes(asked)]);
         let connection = world.connect(&script);
         world.run(false).await;
         script.take(takes);
         world.run(false).await;
-        let mut claimed = world.worker.claim().unwrap();
-        world.worker.begin(&claimed);
-        world.worker.head(&mut claimed, 200, body.len() as u64, 0);
-        assert_eq!(world.worker.write(&mut claimed, body), body.len());
-        world.worker.finish(claimed);
-        world.run(false).await;
+        for _ in streams {
+            let mut claimed = world.worker.claim().unwrap();
+            world.worker.begin(&claimed);
+            world.worker.head(&mut claimed, 200, body.len() as u64, 0);
+            assert_eq!(world.worker.write(&mut claimed, body), body.len());
+            world.worker.finish(claimed);
+            world.run(false).await;
+        }
         (script, connection)
     }
 
@@ -611,5 +629,25 @@ mod tests {
                 assert_eq!(world.totals().connections[ConnectionState::Idle], 1);
             });
         }
+    }
+
+    #[test]
+    fn a_connection_holds_little_of_many_streams_for_a_client_that_takes_nothing() {
+        run(async {
+            let world = World::new(Config::default());
+            let (body, streams) = (vec![b'x'; 100 << 10], [1, 3, 5, 7]);
+            let (script, _connection) = several(&world, &streams, 0, &body).await;
+            script.take(usize::MAX);
+            world.run(false).await;
+            let data: Vec<_> = frames(&script).into_iter().filter(|(kind, ..)| *kind == 0).collect();
+            let of = |stream| data.iter().filter(move |frame| frame.1 == stream);
+            assert!(
+                streams.iter().all(|&stream| of(stream).flat_map(|frame| &frame.2).count() == body.len())
+            );
+            // What the connection had is out before anything that its streams have held back.
+            let last = data.iter().rposition(|frame| frame.1 == 3).unwrap();
+            let held_back: usize = data[last..].iter().map(|frame| frame.2.len()).sum();
+            assert!(held_back >= (2 * (100 - 32)) << 10, "{held_back}");
+        });
     }
 }

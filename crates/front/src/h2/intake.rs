@@ -121,7 +121,7 @@ impl Stream {
             }
             upload.append(&piece)?;
             self.exchange.account.received += length as u64;
-            self.link.earn(BODY_EARNS * length as u64);
+            self.link.tally.earn(BODY_EARNS * length as u64);
             // The client may send as much again.
             let _ = incoming.flow_control().release_capacity(length);
         }

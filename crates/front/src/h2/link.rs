@@ -12,6 +12,7 @@ use h2::server::SendResponse;
 use crate::h2::wire::Wire;
 use crate::request::Client;
 use crate::server::Server;
+use crate::transport::Tally;
 
 /// Bytes that a client may send for each request, beside its body: as large a head as there may be.
 const REQUEST_EARNS: u64 = 64 << 10;
@@ -28,8 +29,7 @@ pub(crate) struct Link {
     pub(crate) abandoned: Cell<u64>,
     /// Those that are under way.
     open: Cell<usize>,
-    /// Bytes that the client may send, in all, by what it has asked for and taken.
-    pub(crate) earned: Rc<Cell<u64>>,
+    pub(crate) tally: Rc<Tally>,
     /// The connection's task.
     waker: RefCell<Option<Waker>>,
     /// The tasks of streams that wait for more of their body.
@@ -45,7 +45,7 @@ impl Link {
             served: Cell::new(0),
             abandoned: Cell::new(0),
             open: Cell::new(0),
-            earned: Rc::default(),
+            tally: Rc::default(),
             waker: RefCell::default(),
             readers: RefCell::default(),
         }
@@ -74,11 +74,6 @@ impl Link {
     pub(crate) fn end_bodies(&self) {
         std::mem::take(&mut *self.readers.borrow_mut()).into_values().for_each(Waker::wake);
     }
-
-    /// A client has earned so much.
-    pub(crate) fn earn(&self, bytes: u64) {
-        self.earned.set(self.earned.get() + bytes);
-    }
 }
 
 /// A stream is under way as long as the value lives.
@@ -102,7 +97,7 @@ impl Open {
         let served = link.served.get();
         link.served.set(served + 1);
         link.open.set(link.open.get() + 1);
-        link.earn(REQUEST_EARNS);
+        link.tally.earn(REQUEST_EARNS);
         link.server.records.http2_stream();
         Self { link: Rc::clone(link), served }
     }

@@ -61,7 +61,7 @@ impl Stream {
         let link = Rc::clone(&open.link);
         let server = link.server;
         let for_pages = link.client.origin.pages_only;
-        let carrier = Carrier::new(respond, Rc::clone(&link.earned));
+        let carrier = Carrier::new(respond, Rc::clone(&link.tally));
         Self {
             server,
             out: Outflow::new(Transport::Stream(carrier.clone()), server.holding),

@@ -136,7 +136,7 @@ impl Tunnel {
             match self.incoming.poll_data(context) {
                 Poll::Pending => return self.await_more(context),
                 Poll::Ready(Some(Ok(piece))) => {
-                    self.link.earn(EARNS * piece.len() as u64);
+                    self.link.tally.earn(EARNS * piece.len() as u64);
                     self.waiting.extend_from_slice(&piece);
                 }
                 Poll::Ready(Some(Err(_))) => self.heard = Heard::Broken,

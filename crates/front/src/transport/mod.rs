@@ -12,7 +12,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
 pub(crate) use socket::{Peer, Socket};
-pub(crate) use stream::Stream;
+pub(crate) use stream::{Stream, Tally};
 pub(crate) use tls::{Tls, Works};
 
 /// See the module.

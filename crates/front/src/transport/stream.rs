@@ -1,12 +1,13 @@
 //! One stream of an HTTP/2 connection, as what carries a response: `outflow` sends through it as through a socket.
 //!
 //! Bytes are given to the connection only as far as the client's windows let them go, so that nothing of a response waits
-//! there for a client that reads another stream: what the windows do not take waits in `outflow`, under its bounds.
+//! there for a client that reads another stream: what the windows do not take waits in `outflow`, under its bounds. So does
+//! what a connection that has much already would have to hold for its socket: see [`Tally`].
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, IoSlice};
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -14,8 +15,10 @@ use h2::{Reason, SendStream};
 
 use crate::transport::socket::Peer;
 
-/// Bytes to give to the connection at once.
+/// Bytes that a stream may give to the connection before that has had its turn, or got rid of what it had...
 const MOST: usize = 128 * 1024;
+/// ...and where its streams have given that much together.
+const LEAST: usize = 32 * 1024;
 /// Bytes that a client may send for each piece that it takes, to open its windows.
 const FRAME_EARNS: u64 = 64;
 
@@ -28,11 +31,43 @@ enum Said {
     Head(SendStream<Bytes>),
 }
 
+/// What a connection and its streams tell each other of what they give to it.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// What the client may send because of what it has asked for and was sent, in bytes, in all: windows are opened by
+    /// frames, too.
+    pub(crate) earned: Cell<u64>,
+    /// Bytes that the connection was given since it last had nothing, and how often that was.
+    given: Cell<usize>,
+    round: Cell<u64>,
+    /// Streams that have given what they may.
+    waiting: RefCell<Vec<Waker>>,
+}
+
+impl Tally {
+    /// The connection has sent what it was given.
+    pub(crate) fn begin_round(&self) {
+        if self.given.replace(0) > 0 {
+            self.round.set(self.round.get() + 1);
+            self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
+        }
+    }
+
+    /// The client may send so many bytes more.
+    pub(crate) fn earn(&self, bytes: u64) {
+        self.earned.set(self.earned.get() + bytes);
+    }
+}
+
 #[derive(Debug)]
 struct State {
     said: Said,
-    /// What the client may send because of what was sent to it, in bytes: windows are opened by frames, too.
-    earned: Rc<Cell<u64>>,
+    tally: Rc<Tally>,
+    /// Bytes given in that round, and whether more were refused.
+    given: (u64, usize),
+    refused: bool,
+    /// The round in which the stream's task has said that it waits.
+    waits: Option<u64>,
 }
 
 /// See the module. Clones are the same stream.
@@ -40,9 +75,10 @@ struct State {
 pub(crate) struct Stream(Rc<RefCell<State>>);
 
 impl Stream {
-    /// For the response to a request. What its client earns by taking it is counted there.
-    pub(crate) fn new(respond: SendResponse<Bytes>, earned: Rc<Cell<u64>>) -> Self {
-        Self(Rc::new(RefCell::new(State { said: Said::Nothing(respond), earned })))
+    /// For the response to a request on the connection whose tally that is.
+    pub(crate) fn new(respond: SendResponse<Bytes>, tally: Rc<Tally>) -> Self {
+        let said = Said::Nothing(respond);
+        Self(Rc::new(RefCell::new(State { said, tally, given: (0, 0), refused: false, waits: None })))
     }
 
     /// Sends an interim response. False when it is too late.
@@ -66,9 +102,10 @@ impl Stream {
     /// Sends these bytes and the end if the windows take all of them. True when they did.
     pub(crate) fn say_all(&self, first: &[u8], second: &[u8]) -> io::Result<bool> {
         let state = &mut *self.0.borrow_mut();
+        let allowed = state.allowed();
         let Said::Head(body) = &mut state.said else { return Err(ErrorKind::InvalidInput.into()) };
         let length = first.len() + second.len();
-        if length > MOST || room(body, length) < length {
+        if length > allowed || room(body, length) < length {
             return Ok(false);
         }
         let bytes =
@@ -108,12 +145,14 @@ impl Stream {
 
     pub(super) fn try_write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
         let state = &mut *self.0.borrow_mut();
+        let allowed = state.allowed();
         let Said::Head(body) = &mut state.said else { return Err(ErrorKind::BrokenPipe.into()) };
         let wanted: usize = runs.iter().map(|run| run.len()).sum();
         if wanted == 0 {
             return Ok(0);
         }
-        let mut left = room(body, wanted.min(MOST));
+        state.refused = allowed == 0;
+        let mut left = if state.refused { 0 } else { room(body, wanted.min(allowed)) };
         if left == 0 {
             return Err(ErrorKind::WouldBlock.into());
         }
@@ -129,10 +168,21 @@ impl Stream {
         Ok(length)
     }
 
-    /// Waits until the windows let something go.
+    /// Waits until the windows let something go, and the connection has room for it.
     pub(super) fn poll_writable(&self, context: &mut Context<'_>, stale: &mut bool) -> Poll<io::Result<()>> {
         *stale = false;
         let state = &mut *self.0.borrow_mut();
+        if state.allowed() == 0 {
+            let round = state.tally.round.get();
+            if state.waits.replace(round) != Some(round) {
+                state.tally.waiting.borrow_mut().push(context.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        if std::mem::take(&mut state.refused) {
+            // The windows have not been asked for that.
+            return Poll::Ready(Ok(()));
+        }
         let Said::Head(body) = &mut state.said else { return Poll::Ready(Err(ErrorKind::BrokenPipe.into())) };
         if body.capacity() > 0 {
             return Poll::Ready(Ok(()));
@@ -144,18 +194,31 @@ impl Stream {
         }
     }
 
-    /// Whether something waits for a client whose windows are closed.
+    /// Whether something waits for a client whose windows are closed. One that takes too little of what its connection has
+    /// is that one's to find out.
     pub(super) fn outstanding(&self) -> u64 {
-        match &self.0.borrow().said {
-            Said::Head(body) => u64::from(body.capacity() == 0),
+        let state = &*self.0.borrow();
+        match &state.said {
+            Said::Head(body) => u64::from(state.allowed() > 0 && body.capacity() == 0),
             Said::Nothing(_) => 0,
         }
     }
 }
 
 impl State {
-    fn count(&self, bytes: usize) {
-        self.earned.set(self.earned.get() + FRAME_EARNS + bytes as u64 / 16);
+    /// Bytes that the connection may be given now.
+    fn allowed(&self) -> usize {
+        let Tally { given, round, .. } = &*self.tally;
+        let most = if given.get() < MOST { MOST } else { LEAST };
+        most.saturating_sub(if self.given.0 == round.get() { self.given.1 } else { 0 })
+    }
+
+    fn count(&mut self, bytes: usize) {
+        let Tally { given, round, .. } = &*self.tally;
+        let before = if self.given.0 == round.get() { self.given.1 } else { 0 };
+        self.given = (round.get(), before + bytes);
+        given.set(given.get() + bytes);
+        self.tally.earn(FRAME_EARNS + bytes as u64 / 16);
     }
 }
 
