@@ -125,7 +125,7 @@ for my $length (65_537, 131_071, 131_072, 131_073, 262_144, 400_000, 1_048_575, 
             $client->write(substr $all, 0, $piece, q());
             sleep 0.002;
         }
-        my @bodies = map { $client->response->{body} } 1, 2;
+        my @bodies   = map { $client->response->{body} } 1, 2;
         my $expected = join ' ', md5_hex($text), md5_hex('');
         is("@bodies", $expected, "$length bytes in pieces of $piece, and a request behind them");
     }
