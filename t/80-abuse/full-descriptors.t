@@ -1,5 +1,5 @@
 # A server that may have 112 files open, so few that its reserve is just whole, and more clients than are left room for: it can still be asked and told, starts workers in
-# the place of dead ones, takes uploads, sends files, reloads, and is replaced; whether its clients are idle or busy.
+# the place of dead ones, takes uploads, sends files, reloads, reforks, and is replaced; whether its clients are idle or busy.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -29,16 +29,20 @@ sub {
 };
 PSGI
 
+# The last two may be other variables of the environment and another application, for which there is one worker.
 sub start {
-    my @more     = @_;
+    my @more = @_;
+    my ($env, $code) = grep({ ref } @more) ? splice(@more, -2) : ({}, $app);
+    my $count    = $code eq $app ? $workers : 1;
     my $operator = Howdah::Test::Operator->new;
     my $log      = $operator->dir . '/access.log';
-    my @howdah   = (howdah_bin(), '--listen', '127.0.0.1:0', '--workers', $workers, '--access-log', $log);
-    my @options  = ($operator->options, '--max-queue', 500, @more);
+    my @howdah   = (howdah_bin(), '--listen', '127.0.0.1:0', '--access-log', $log);
+    my @options  = ($operator->options, '--workers', $count, '--max-queue', 500, @more);
     my $server   = Howdah::Test::Server->start(
         command => ['sh', '-c', "ulimit -n $limit; exec \"\$@\"", 'sh', @howdah],
         options => \@options,
-        app     => $app,
+        app     => $code,
+        env     => $env,
     );
     return ($server, $operator);
 }
@@ -129,6 +133,50 @@ subtest 'full of responses that wait for their clients' => sub {
     is scalar(grep { $_ == 12_000_000 } @lengths), 5, 'all are whole, but for the one whose worker died'
         or diag "@lengths";
     is(($operator->ask('stop'))[0], 0, 'howdah stop works');
+};
+
+subtest 'a refork, with clients wherever there is room' => sub {
+    my ($server, $operator) = start('--log-level', 'debug', '--refork', '20,40');
+    my ($most) = $server->log =~ /at most (\d+) connections/;
+    my @begun = map { Howdah::Test::Client->new($server) } 2 .. $most;
+    $_->write("GET / HTTP/1.1\r\n") for @begun;
+    my $last = Howdah::Test::Client->new($server);
+    my $ask  = sub { $last->write("GET / HTTP/1.1\r\nHost: x\r\n\r\n"); return $last->response->{status} };
+    is $ask->(), 200, 'the last one is served';
+    is $operator->status->{connections}{open}, $most, 'there is room for no other';
+    my $reforks = sub { $operator->status->{pools}[0]{reforks} };
+    ok $server->wait_until(sub { $ask->() for 1 .. 10; $reforks->() == 2 }), 'two reforks' or diag $server->log;
+    is $ask->(), 200, '... and it is served still';
+    can_be_told($server, $operator);
+    unlike $server->log, qr/cannot|[Tt]oo many open files|no refork/, 'no call has failed for want of a descriptor';
+    is(($operator->ask('stop'))[0], 0, 'howdah stop works');
+};
+
+# A worker with so few descriptors left to itself: whatever it fails at, the reason is told, and the old zygote goes on.
+subtest 'a refork by a worker that has used up its descriptors' => sub {
+    my $hoarder = <<'PSGI';
+our @all;
+sub {
+    if (!@all) {
+        while (open my $one, '<', '/dev/null') { push @all, $one }
+        pop @all for 1 .. $ENV{LEFT};
+    }
+    return [200, [], ['x']];
+};
+PSGI
+    my %outcome =
+        (0 => qr/Too many open files/, 1 => qr/^it has no descriptors for a control socket$/, 2 => undef, 20 => undef);
+    for my $left (sort { $a <=> $b } keys %outcome) {
+        my ($server, $operator) = start('--refork', 3, {LEFT => $left}, $hoarder);
+        my $pool  = sub { $operator->status->{pools}[0] };
+        my $ended = sub { get($server, '/'); $server->log =~ /no refork/ || $pool->()->{reforks} };
+        ok $server->wait_until($ended), "$left left";
+        my ($why) = $server->log =~ /no refork, the zygote stays: (.*?)\. The next try/s;
+        if ($outcome{$left}) { like $why, $outcome{$left}, 'the reason why there is none' }
+        else { is $why, undef, 'is enough' }
+        is get($server, '/')->{status}, 200, 'the server serves';
+        is $server->stop, 0;
+    }
 };
 
 subtest 'a limit that is lowered while the server runs' => sub {
