@@ -53,7 +53,7 @@ subtest 'workers have what one has gathered' => sub {
     is $after->{generation}, 2, '... of a generation of its own';
     is_deeply [@{$after->{lifecycle}}{qw(reforks failed_reforks reloads)}], [1, 0, 0], '... which is no reload';
     like title($after->{zygote}), qr/^howdah: zygote .*app\.psgi generation 2 \(refork 1\) *$/, 'its title';
-    like + ($operator->ask('status'))[1], qr/^generation  2 \(refork 1\)$/m, 'howdah status';
+    like + ($operator->ask('status'))[1], qr/^generation  2 \(refork 1, \d+m?s ago\)$/m, 'howdah status';
     ok $server->wait_until(sub { $server->workers == 3 && $server->processes('zygote') == 1 }), 'the others have left';
     ok !kill(0, $before), '... and so has the old zygote';
 

@@ -214,6 +214,15 @@ impl Worker {
 }
 
 impl Pool {
+    /// The generation that serves, with what it comes from if that is no load: `2 (refork 1, 3m05s ago)`. `span` puts seconds into
+    /// words.
+    pub fn origin(&self, now: f64, span: impl Fn(f64) -> String) -> String {
+        match self.reforks {
+            0 => self.generation.to_string(),
+            reforks => format!("{} (refork {reforks}, {} ago)", self.generation, span(now - self.loaded)),
+        }
+    }
+
     /// These seen as one, without a name; a single one is what it is.
     pub(crate) fn together(pools: &[Self]) -> Cow<'_, Self> {
         match pools {

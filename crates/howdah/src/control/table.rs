@@ -7,11 +7,12 @@ use howdah_metrics::{Certificate, Label, Pool, Queue, RequestSeen, Snapshot, Upg
 /// The head, a paragraph for each pool when there are several, and a table of the workers.
 pub(super) fn render(snapshot: &Snapshot) -> String {
     let mut text = head(snapshot);
+    let now = snapshot.times.now;
     match &snapshot.pools[..] {
-        [pool] => text.extend([lines(pool), spool(snapshot), trouble(pool)]),
+        [pool] => text.extend([lines(pool, now), spool(snapshot), trouble(pool)]),
         pools => {
             text.push_str(&spool(snapshot));
-            text.extend(pools.iter().map(paragraph));
+            text.extend(pools.iter().map(|pool| paragraph(pool, now)));
         }
     }
     text.push('\n');
@@ -67,16 +68,15 @@ fn zygote(pool: &Pool) -> String {
     pool.zygote.map_or_else(|| "zygote dead".to_owned(), |pid| format!("zygote {pid}"))
 }
 
-fn paragraph(pool: &Pool) -> String {
+fn paragraph(pool: &Pool, now: f64) -> String {
     let who = format!("\npool        {} {}, {}\n", pool.name, pool.application, zygote(pool));
-    who + &lines(pool) + &trouble(pool)
+    who + &lines(pool, now) + &trouble(pool)
 }
 
-fn lines(pool: &Pool) -> String {
-    let Pool { generation, workers, queue, .. } = pool;
+fn lines(pool: &Pool, now: f64) -> String {
+    let Pool { workers, queue, .. } = pool;
     let reloading = if pool.reloading { ", the next is loading" } else { "" };
-    let refork = if pool.reforks > 0 { format!(" (refork {})", pool.reforks) } else { String::new() };
-    let mut text = format!("generation  {generation}{refork}{reloading}\n");
+    let mut text = format!("generation  {}{reloading}\n", pool.origin(now, span));
     if pool.templates > 0 {
         let _ = writeln!(text, "templates   {} compiled before the fork", pool.templates);
     }
@@ -214,7 +214,7 @@ mod tests {
                 "generation  7",
                 "queue       3 waiting",
                 "pool        /wiki wiki.psgi, zygote dead",
-                "generation  2 (refork 1), the next is loading",
+                "generation  2 (refork 1, 1m00s ago), the next is loading",
                 "templates   3 compiled before the fork",
                 "workers     3 there, 2 wanted",
                 "queue       4 waiting, the oldest for 2s: all workers are busy, and there may be no more",

@@ -126,7 +126,7 @@ fn title(frame: &Frame, view: &View) -> Line<'static> {
 /// Of several pools each has its own.
 fn generation(snapshot: &Snapshot) -> String {
     match &snapshot.pools[..] {
-        [pool] => format!("  generation {}", pool.generation),
+        [pool] => format!("  generation {}", pool.origin(snapshot.times.now, time)),
         _ => String::new(),
     }
 }
@@ -347,6 +347,17 @@ mod tests {
         let lines = screen.lines().skip_while(|line| !line.starts_with("   #"));
         let pids: Vec<_> = lines.filter_map(|line| line.get(8..12)).collect();
         assert_eq!(pids[1..5], ["4129", "4141", "4126", "4150"], "the longest first\n{screen}");
+    }
+
+    #[test]
+    fn a_refork_is_told_with_the_time_since_it() {
+        let mut snapshot = busy();
+        (snapshot.pools[0].reforks, snapshot.pools[0].loaded) = (2, snapshot.times.now - 185.0);
+        let screen = screen(&Frame::new(snapshot), &mut View::plain(), (120, 32));
+        assert!(
+            screen.starts_with("bookshop  ready  generation 7 (refork 2, 3m05s ago)  up 3d04h"),
+            "{screen}"
+        );
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn header(out: &mut String, snapshot: &Snapshot, all: &Pool) {
         facts.push(format!("perl {}", server.perl.trim_start_matches('v')));
     }
     if !snapshot.has_several_pools() {
-        facts.push(format!("generation {}", all.generation));
+        facts.push(format!("generation {}", all.origin(snapshot.times.now, long)));
     }
     facts.push(format!("up {}", long(snapshot.times.uptime())));
     let shown: Vec<_> =

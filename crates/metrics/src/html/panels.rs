@@ -138,7 +138,7 @@ fn pools(out: &mut String, snapshot: &Snapshot) {
         let (workers, queue) = (&pool.workers, &pool.queue);
         vec![
             pool.state.name().to_owned(),
-            pool.generation.to_string(),
+            pool.origin(snapshot.times.now, long),
             zero_is_dash(pool.templates.into()),
             format!("{} of {}", workers.list.len(), workers.target),
             workers.busy().running().to_string(),
@@ -164,10 +164,11 @@ fn fronts(out: &mut String, snapshot: &Snapshot) {
 
 fn server(snapshot: &Snapshot, all: &Pool) -> Vec<(String, String)> {
     let (cpu, requests, times) = (&snapshot.cpu_seconds, &snapshot.requests, &snapshot.times);
+    let since = if all.reforks > 0 { "refork" } else { "application loaded" };
     let load = snapshot.load.map(|load| format!("{load:.2}")).join(" ");
     let mut rows = vec![
         ("process".to_owned(), snapshot.server.pid.to_string()),
-        ("application loaded".into(), format!("{} ago", long(times.now - times.loaded))),
+        (since.into(), format!("{} ago", long(times.now - times.loaded))),
         ("requests".into(), count(requests.total)),
         ("received".into(), bytes(requests.bytes_in as f64)),
         ("sent".into(), bytes(requests.bytes_out as f64)),
