@@ -44,11 +44,20 @@ static U8 *put(pTHX_ U8 *at, SV *value) {
     return at + sizeof told + length;
 }
 
+/* Those that are missing are told where others follow. */
 void hd_report(pTHX) {
     if (!count || !hd.now.env)
         return;
-    U8 *area = howdah_report(hd.now.slot), *at = area;
-    for (int i = 0; i < count; i++)
-        at = put(aTHX_ at, plain_value(aTHX_ names[i]));
-    howdah_reported(hd.now.slot, at - area);
+    U8 *area = howdah_report(hd.now.slot), *end = area;
+    int told = 0;
+    for (int i = 0; i < count; i++) {
+        SV *value = plain_value(aTHX_ names[i]);
+        if (!value)
+            continue;
+        for (; told < i; told++)
+            end = put(aTHX_ end, NULL);
+        end = put(aTHX_ end, value);
+        told++;
+    }
+    howdah_reported(hd.now.slot, end - area);
 }

@@ -201,6 +201,13 @@ impl Handling {
         }
     }
 
+    /// The words of the request will be wanted soon.
+    pub(crate) fn prefetch_request(&self) {
+        if let Self::App(job) = self {
+            job.prefetch_request();
+        }
+    }
+
     /// What the worker has reported of its env.
     pub(crate) fn report<'a>(&'a self, account: &'a Account) -> Cow<'a, [u8]> {
         match (&account.report, self) {

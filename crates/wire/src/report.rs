@@ -5,7 +5,8 @@
 //! seen that the application or a middleware sets while it answers. The front reads them once the slot is done
 //! ([`Segment::report`]).
 //!
-//! A report is a sequence of lengths (16 bits, native) and values, in the order of the names.
+//! A report is a sequence of lengths (16 bits, native) and values, in the order of the names. It ends with the last variable that the
+//! env has: where it has none, which is what most requests come to, nobody touches the area.
 
 use crate::layout::{REPORT_AREA, REPORT_WORDS, REQUEST_AREA};
 use crate::request::Full;

@@ -248,12 +248,15 @@ impl Work {
         let names = self.segment.asked_for();
         let Some(most) = REPORT_AREA.checked_div(names.len()) else { return };
         let mut area = Vec::with_capacity(REPORT_AREA);
+        let mut used = 0;
         for name in &names {
             let found = value(name).map(|value| &value[..value.len().min(most - size_of::<u16>())]);
             let length = found.map_or(REPORT_NONE, |value| value.len() as u16);
             area.extend_from_slice(&length.to_ne_bytes());
             area.extend_from_slice(found.unwrap_or_default());
+            used = if found.is_some() { area.len() } else { used };
         }
+        area.truncate(used);
         let start = self.segment.report_address(self.slot);
         // SAFETY: the area is this worker's until it finishes the slot, and the values have been cut so that they fit.
         unsafe { core::ptr::copy_nonoverlapping(area.as_ptr(), start, area.len()) };

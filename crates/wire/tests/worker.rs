@@ -376,6 +376,22 @@ fn a_thread_reports_what_the_log_wants() {
 }
 
 #[test]
+fn a_report_ends_with_the_last_variable_that_there_is() {
+    for (known, expected) in
+        [("", &b""[..]), ("A", b"\x01\0A"), ("B", b"\xff\xff\x01\0B"), ("AB", b"\x01\0A\x01\0B")]
+    {
+        let world = world();
+        world.segment.ask_for([&b"A"[..], b"B", b"C"].into_iter()).unwrap();
+        let post = Post::start(world.segment, ME, 77, 10).unwrap();
+        world.queue();
+        post.claim()
+            .unwrap()
+            .report(|name| known.as_bytes().split_inclusive(|_| true).find(|found| *found == name));
+        assert_eq!(world.segment.report(SLOT), expected, "{known}");
+    }
+}
+
+#[test]
 fn what_a_route_leaves_behind_is_told_of_all_its_requests_and_of_the_newer_half() {
     let world = world();
     howdah_forget_routes(ME);

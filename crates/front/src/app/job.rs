@@ -262,6 +262,13 @@ impl Job {
         RequestReader::new(self.slot.map_or(&[], |slot| self.pool.dispatch.borrow().request(slot)))
     }
 
+    /// It will be looked at soon.
+    pub(crate) fn prefetch_request(&self) {
+        if let Some(slot) = self.slot {
+            self.pool.dispatch.borrow().prefetch_request(slot);
+        }
+    }
+
     /// What the worker has reported of its env; empty before it has finished, and when nothing was asked for.
     pub(crate) fn report(&self) -> Cow<'static, [u8]> {
         match self.slot {

@@ -102,6 +102,9 @@ impl Conn {
 
     /// Sends a response, or what there is of it. `read_all` says that its request was read to its end.
     pub(super) async fn respond(&mut self, response: Response, read_all: bool) -> Next {
+        if self.server.records.has_access_log() {
+            self.handling.prefetch_request();
+        }
         let Response { head, body } = response;
         let asked = self.asked.filter(|_| read_all).unwrap_or(UNKNOWN);
         let framing = asked.framing(&head, &body);

@@ -87,6 +87,9 @@ impl Stream {
             self.server.records.failure(Fault::NoWebSocket.terms().counts_as);
             response = Response::refusal(Fault::NoWebSocket);
         }
+        if self.server.records.has_access_log() {
+            self.handling.prefetch_request();
+        }
         let Response { head, body } = response;
         let framing =
             Framing::choose(self.is_head, head.status, head.content_length, body.length(), Framing::Close);

@@ -71,6 +71,11 @@ impl Records {
         Wanted(self.access_log.as_ref().map(AccessLog::needs))
     }
 
+    /// Whether requests will be looked at once more, at their end.
+    pub(crate) fn has_access_log(&self) -> bool {
+        self.access_log.is_some()
+    }
+
     /// Whether the access log wants values from there.
     pub(crate) fn wants(&self, source: Source) -> bool {
         self.wanted().0.is_some_and(|needs| needs.any(source))

@@ -219,6 +219,13 @@ impl Dispatch {
         }
     }
 
+    /// That request will be looked at soon.
+    pub(crate) fn prefetch_request(&self, slot: u32) {
+        if let Some(own) = self.slots.get(slot) {
+            self.segment.prefetch_request(slot, own.place.near);
+        }
+    }
+
     /// The words of a slot of ours.
     pub(crate) fn control(&self, slot: u32) -> &'static SlotControl {
         &self.segment.controls()[slot as usize]
