@@ -122,7 +122,8 @@ impl Conn {
                 let body = ring.bytes(say.head.lines.len(), length as usize);
                 self.send_whole(&say, body, read_all).await
             }
-            body => self.stream(&say, body).await,
+            // For few responses, and larger than all else that there is for each connection.
+            body => Box::pin(self.stream(&say, body)).await,
         }
     }
 

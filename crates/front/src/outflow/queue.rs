@@ -155,7 +155,8 @@ impl Outflow {
                 return true;
             }
             self.relieve(false);
-            match self.wait(timer, false, |_, _| Poll::Pending).await {
+            // Few clients are waited for, and every connection has room in memory for what is not in a box.
+            match Box::pin(self.wait(timer, false, |_, _| Poll::Pending)).await {
                 Woken::Go | Woken::Behind => {}
                 Woken::Stalled | Woken::Lost | Woken::Due => return false,
             }
