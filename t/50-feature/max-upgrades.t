@@ -7,7 +7,7 @@ use Howdah::Test::Client;
 use Howdah::Test::Command qw(run_howdah);
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
-use JSON::PP qw(decode_json);
+use Howdah::Test::Upgrades qw(come_to counts);
 use Test::More;
 
 my $app = <<'PSGI';
@@ -36,17 +36,6 @@ sub hold {
     my $client = Howdah::Test::Client->new(shift);
     $client->write(request('/hold'));
     return ($client, $client->take(7));
-}
-
-sub counts {
-    my $upgrades = decode_json(ask($_[0], '/status?json')->{body})->{pools}[0]{upgrades};
-    return join ' ', map { "$_ $upgrades->{$_}" } qw(open limit total refused);
-}
-
-sub come_to {
-    my ($server, $counts) = @_;
-    $server->wait_until(sub { counts($server) eq $counts }, 15);
-    return is counts($server), $counts, $counts;
 }
 
 sub everything {

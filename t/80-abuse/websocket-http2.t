@@ -11,7 +11,7 @@ use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use Howdah::Test::Tunnel;
-use JSON::PP qw(decode_json);
+use Howdah::Test::Upgrades qw(come_to counts);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -69,19 +69,6 @@ sub get {
 
 sub start {
     return Howdah::Test::Server->start(app => $app, options => ['--workers', 3, '--max-upgrades', 2, @pages, @_]);
-}
-
-sub counts {
-    my $upgrades =
-        decode_json(Howdah::Test::Client->ask($_[0], "GET /status?json HTTP/1.1\r\nHost: localhost\r\n\r\n")->{body})
-        ->{pools}[0]{upgrades};
-    return join ' ', map { "$_ $upgrades->{$_}" } qw(open limit total refused);
-}
-
-sub come_to {
-    my ($server, $counts) = @_;
-    $server->wait_until(sub { counts($server) eq $counts }, 15);
-    return is counts($server), $counts, $counts;
 }
 
 sub ends {
