@@ -288,7 +288,7 @@ mod tests {
         run(async {
             let world = World::new(Config::default());
             let (_job, _exchange, own, _other) = running(&world).await;
-            let mut body = world.pool().place_for_body(None).unwrap();
+            let mut body = world.pool().place_for_body(Some(u64::MAX)).unwrap();
             body.append(b"large").unwrap();
             world.pool().dispatch.borrow_mut().keep(0, body);
             own.send(BODY, 0, 0, b"");

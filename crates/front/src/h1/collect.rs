@@ -171,7 +171,9 @@ mod tests {
             (EXTENT, false, "extent"),
             (EXTENT + 1, false, "file"),
             (INLINE_BODY, true, "slot"),
-            (INLINE_BODY + 1, true, "file"),
+            (INLINE_BODY + 1, true, "extent"),
+            (EXTENT, true, "extent"),
+            (EXTENT + 1, true, "file"),
         ] {
             run(async {
                 let world = World::new(Config::default());
@@ -193,21 +195,22 @@ mod tests {
 
     #[test]
     fn a_body_that_has_no_place_is_refused_and_no_worker_hears_of_it() {
-        run(async {
-            let spool_dir = Some(PathBuf::from("/nonexistent/for/bodies"));
-            let world = World::new(Config { spool_dir, ..Config::default() });
-            let script = Scripted::new(post(INLINE_BODY + 1, true));
-            world.serve(&script).await;
-            assert!(script.output().starts_with(b"HTTP/1.1 503 "), "{}", script.output().escape_ascii());
-            let totals = world.totals();
-            assert_eq!(totals.failures[howdah_metrics::Failure::Resources], 1);
-            assert_eq!(
-                totals.failures[howdah_metrics::Failure::QueueFull],
-                0,
-                "a full disk is no full queue"
-            );
-            assert!(world.worker.claim().is_none());
-        });
+        // Its length is known from its head, or found out when its extent is full.
+        for chunked in [false, true] {
+            run(async {
+                let spool_dir = Some(PathBuf::from("/nonexistent/for/bodies"));
+                let world = World::new(Config { spool_dir, ..Config::default() });
+                let script = Scripted::new(post(EXTENT + 1, chunked));
+                world.serve(&script).await;
+                let output = script.output();
+                assert!(output.starts_with(b"HTTP/1.1 503 "), "{chunked}: {}", output.escape_ascii());
+                let failures = world.totals().failures;
+                assert_eq!(failures[howdah_metrics::Failure::Resources], 1, "{chunked}");
+                let queue_full = failures[howdah_metrics::Failure::QueueFull];
+                assert_eq!(queue_full, 0, "a full disk is no full queue");
+                assert!(world.worker.claim().is_none());
+            });
+        }
     }
 
     #[test]

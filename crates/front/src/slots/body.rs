@@ -2,7 +2,8 @@
 //!
 //! Up to 1 MiB it goes into an extent, memory shared with the workers that is used again and again; there are few, so
 //! what bodies take stays bounded however many come. Larger ones, and all when no extent is free, go to a temporary
-//! file without a name, whose descriptor the worker gets: nothing is left behind whatever happens.
+//! file without a name, whose descriptor the worker gets: nothing is left behind whatever happens. One of unknown length
+//! begins in an extent, and moves to a file when it outgrows that.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -46,11 +47,15 @@ impl Extents {
 
     /// A place for a body of `length` bytes, if that is known.
     pub(crate) fn place(&'static self, length: Option<u64>) -> io::Result<Spool> {
-        if length.is_some_and(|length| length <= EXTENT as u64)
+        if length.is_none_or(|length| length <= EXTENT as u64)
             && let Some(index) = self.free.borrow_mut().pop()
         {
             return Ok(Spool::Extent(Extent { extents: self, index, length: 0 }));
         }
+        self.file()
+    }
+
+    fn file(&self) -> io::Result<Spool> {
         let Some(permit) = self.room.permit_for_file() else {
             return Err(io::Error::other("no descriptor is left for its file"));
         };
@@ -76,7 +81,16 @@ pub(crate) enum Spool {
 impl Spool {
     pub(crate) fn append(&mut self, data: &[u8]) -> io::Result<()> {
         match self {
-            Self::Extent(extent) => extent.append(data),
+            Self::Extent(extent) => {
+                if extent.append(data) {
+                    return Ok(());
+                }
+                let mut file = extent.extents.file()?;
+                file.append(extent.bytes())?;
+                file.append(data)?;
+                *self = file;
+                Ok(())
+            }
             Self::File { file, .. } => file.write_all(data),
         }
     }
@@ -124,12 +138,20 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    fn append(&mut self, data: &[u8]) -> io::Result<()> {
+    /// False when it has no room for `data`, none of which it takes then.
+    fn append(&mut self, data: &[u8]) -> bool {
         let end = self.length + data.len();
-        let room = self.extents.segment.get().extent(self.index).get_mut(self.length..end);
-        room.ok_or(io::ErrorKind::FileTooLarge)?.copy_from_slice(data);
+        let Some(room) = self.extents.segment.get().extent(self.index).get_mut(self.length..end) else {
+            return false;
+        };
+        room.copy_from_slice(data);
         self.length = end;
-        Ok(())
+        true
+    }
+
+    /// What it has of its body.
+    fn bytes(&self) -> &[u8] {
+        &self.extents.segment.get().extent(self.index)[..self.length]
     }
 }
 
@@ -141,6 +163,8 @@ impl Drop for Extent {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Seek};
+
     use howdah_wire::Shape;
 
     use super::*;
@@ -153,28 +177,40 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_known_and_moderate_length_goes_into_an_extent_while_there_is_one() {
+    fn a_body_of_moderate_or_unknown_length_goes_into_an_extent_while_there_is_one() {
         let extents = extents();
         let count = extents.free.borrow().len();
-        let kept: Vec<_> = (0..count).map(|_| extents.place(Some(EXTENT as u64)).unwrap()).collect();
-        assert!(kept.iter().all(|spool| spool.extent().is_some() && spool.file().is_none()));
-        assert!(extents.place(Some(1)).unwrap().file().is_some(), "none is left");
-        drop(kept);
-        assert_eq!(extents.free.borrow().len(), count, "each is given back");
-        for length in [None, Some(EXTENT as u64 + 1)] {
-            assert!(extents.place(length).unwrap().file().is_some(), "{length:?}");
+        for length in [Some(EXTENT as u64), None] {
+            let kept: Vec<_> = (0..count).map(|_| extents.place(length).unwrap()).collect();
+            assert!(kept.iter().all(|spool| spool.extent().is_some() && spool.file().is_none()));
+            for other in [Some(1), None] {
+                assert!(extents.place(other).unwrap().file().is_some(), "none is left");
+            }
+            drop(kept);
+            assert_eq!(extents.free.borrow().len(), count, "each is given back");
         }
+        assert!(extents.place(Some(EXTENT as u64 + 1)).unwrap().file().is_some());
     }
 
     #[test]
-    fn a_body_that_outgrows_its_extent_is_refused_and_leaves_the_next_one_alone() {
+    fn a_body_that_outgrows_its_extent_goes_on_in_a_file_and_leaves_the_next_extent_alone() {
         let extents = extents();
-        let mut spool = extents.place(Some(EXTENT as u64)).unwrap();
+        let count = extents.free.borrow().len();
+        let mut spool = extents.place(None).unwrap();
+        let mut next = extents.place(None).unwrap();
+        next.append(&[4]).unwrap();
         spool.append(&vec![1; EXTENT - 1]).unwrap();
-        assert!(spool.append(&[2; 2]).is_err());
+        assert!(spool.extent().is_some());
+        spool.append(&[2; 2]).unwrap();
         spool.append(&[3]).unwrap();
-        let bytes = extents.segment.get().extent(spool.extent().unwrap());
-        assert_eq!((bytes[0], bytes[EXTENT - 2], bytes[EXTENT - 1]), (1, 1, 3));
+        let Spool::File { file, .. } = &mut spool else { panic!("it has no room there") };
+        let mut whole = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut whole).unwrap();
+        assert_eq!((whole.len(), &whole[EXTENT - 2..]), (EXTENT + 2, &[1, 2, 2, 3][..]));
+        assert!(whole[..EXTENT - 1].iter().all(|byte| *byte == 1));
+        assert_eq!(extents.segment.get().extent(next.extent().unwrap())[0], 4);
+        assert_eq!(extents.free.borrow().len(), count - 1, "its extent is given back at once");
     }
 
     #[test]
