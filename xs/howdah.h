@@ -64,6 +64,7 @@ struct hd_worker {
     int eventfds[MAX_FRONTS];
     int channels[MAX_FRONTS];
     Leave leaving;
+    U32 cpu;  /* what `cpu` in the cell was when the worker last looked */
     U64 asks; /* what `asks` in the cell was when the worker last looked */
     U64 owed; /* a bit for each front thread whose eventfd this worker has yet to write */
     struct hd_exchange now;
@@ -87,6 +88,11 @@ void hd_sleep_idle(pTHX);
 void hd_retire(void);
 void hd_wait_for_room(pTHX);
 bool hd_front_is_gone(void);
+
+/* cpu.c */
+void hd_know_home(void);
+void hd_share_cpu(void);
+void hd_go_home(void);
 
 /* channel.c */
 int hd_channel(void);

@@ -9,6 +9,7 @@ struct hd_worker hd;
 
 /* After every fork: a child that the application forks is no worker: the slot and the cell are its parent's. */
 void hd_disown(void) {
+    hd_go_home();
     hd.cell = NULL;
     hd.owed = 0;
     hd.now.progress = HD_FINISHED;
@@ -33,6 +34,7 @@ void hd_become_worker(pTHX_ UV index, const int *channels, int count) {
     hd.index = index;
     hd.cell = cell;
     hd_start_growth();
+    hd_know_home();
 }
 
 /* Makes the worker leave after the present request; the first reason counts. */
@@ -58,6 +60,8 @@ bool hd_run(pTHX) {
         }
         if (UNLIKELY(HD_LOAD64(hd.cell->asks) != hd.asks))
             hd_hear(aTHX);
+        if (UNLIKELY(HD_LOAD(hd.cell->cpu) != hd.cpu))
+            hd_share_cpu();
         I64 slot = howdah_claim(hd.index);
         if (slot < 0) {
             hd_sleep_idle(aTHX);
@@ -67,6 +71,7 @@ bool hd_run(pTHX) {
         if (howdah_count(hd.index) && !hd.leaving)
             hd.leaving = LEAVE_QUOTA;
     }
+    hd_go_home();
     hd_say_last_words();
     hd_title_state('G');
     hd_retire();

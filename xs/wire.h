@@ -661,9 +661,9 @@ typedef struct HOWDAH_ALIGNED(128) WorkerCell {
    */
   AtomicU32 wake;
   /*
-   Futex word padding; keeps `quota` aligned.
+   The processor that the worker is to stay on, plus one; 0 for any. The first front thread; supervisor, before the fork.
    */
-  AtomicU32 reserved;
+  AtomicU32 cpu;
   /*
    Leave after this many requests; 0 for never. Supervisor, before the fork.
    */

@@ -47,6 +47,8 @@ pub struct Config {
     pub response_buffer: usize,
     /// Bytes of all responses in files; beyond, workers wait. 0 for no files.
     pub response_spool: u64,
+    /// Let the thread share a processor with a worker while that is quicker.
+    pub share_cpu: bool,
     /// Proxies whose word of the clients behind them counts.
     pub trusted_proxies: Trust,
     /// The fields that have it.
@@ -77,6 +79,7 @@ impl Default for Config {
             request_id: true,
             response_buffer: 1 << 20,
             response_spool: 1 << 30,
+            share_cpu: true,
             trusted_proxies: Trust::default(),
             proxy_fields: Family::default(),
             spool_dir: None,

@@ -55,6 +55,7 @@ mod upload;
 mod server;
 mod route;
 mod pages;
+mod share_cpu;
 mod app;
 mod response;
 mod request_record;

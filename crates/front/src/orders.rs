@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::listen::Listener;
 use crate::reports::Loss;
+use crate::share_cpu;
 use crate::thread::{self, Setup, Thread};
 
 /// What a front thread is told. Pools go by their numbers.
@@ -111,12 +112,14 @@ impl Front {
 /// # Errors
 /// When the system gives no epoll descriptor, or not the one thread beside it that may wait for files.
 pub fn runtime() -> io::Result<tokio::runtime::LocalRuntime> {
+    share_cpu::remember();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .thread_name("blocking")
         .thread_keep_alive(Duration::MAX)
         .on_thread_park(thread::before_park)
         .on_thread_unpark(thread::after_unpark)
+        .on_thread_start(share_cpu::leave)
         .build_local(tokio::runtime::LocalOptions::default())?;
     // tokio panics when blocking work finds no thread and the system gives none (RLIMIT_NPROC, pids.max); so there is
     // one from the start, for good. Whether there can be is asked first.

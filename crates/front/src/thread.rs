@@ -29,6 +29,7 @@ use crate::request_id::Ids;
 use crate::room::Room;
 use crate::route::Router;
 use crate::server::Server;
+use crate::share_cpu::ShareCpu;
 use crate::sharing::Sharing;
 use crate::timers::Timers;
 
@@ -77,6 +78,7 @@ pub(crate) struct Thread {
     pub(crate) desks: &'static Desks,
     pub(crate) records: &'static Records,
     pub(crate) entrance: Entrance,
+    share_cpu: ShareCpu,
 }
 
 thread_local! {
@@ -127,11 +129,12 @@ impl Thread {
         let holding = forever(Holding::new(Arc::clone(&config), clock, setup.stock, room));
         let gate = setup.tls.map(|acceptor| forever(Gate::new(acceptor, config.tls_handshakes)));
         let scratch = RefCell::default();
+        let share_cpu = ShareCpu::new(config.share_cpu);
         let server =
             Server { config, clock, timers, doors, records, holding, router, scratch, kept: OnceCell::new() };
         let (sharing, number) = (setup.sharing, setup.index as usize);
         let entrance = Entrance { doors, room, server: forever(server), gate, sharing, number };
-        Ok(Self { pools, clock, timers, desks, records, entrance })
+        Ok(Self { pools, clock, timers, desks, records, entrance, share_cpu })
     }
 
     /// Accepts connections from a listener until the thread closes its listeners.
@@ -180,6 +183,7 @@ impl Thread {
             self.desks.sweep();
             self.entrance.room.sweep();
             self.pools.iter().for_each(|pool| pool.sweep());
+            self.share_cpu.look(&self.pools, self.clock.now());
             if round % 10 == 0 {
                 self.next_second();
             }

@@ -44,6 +44,7 @@ impl Serve {
             request_id: !self.logs.no_request_id,
             response_buffer: usize::try_from(limits.response_buffer.0).unwrap_or(usize::MAX),
             response_spool: limits.response_spool.0,
+            share_cpu: self.workers.share_cpu,
             trusted_proxies: Trust::new(self.proxies.trusted_proxy.clone()),
             proxy_fields: self.proxies.family(),
             spool_dir: limits.spool_dir.clone(),

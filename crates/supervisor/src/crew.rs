@@ -50,6 +50,7 @@ impl Crew {
         let Some(cell) = self.cell(index) else { return };
         cell.generation.store(worker.generation, SeqCst);
         cell.quota.store(worker.quota, SeqCst);
+        cell.cpu.store(0, SeqCst);
         cell.command.store(Command::Run as u32, SeqCst);
         cell.leave.store(Leave::Unsaid as u32, SeqCst);
         cell.pid.store(0, SeqCst);

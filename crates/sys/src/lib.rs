@@ -16,6 +16,7 @@
 //! heap        what the C library keeps of freed memory
 //! memory      the sealed memfd behind the shared segment, and giving pages back
 //! wake        eventfd towards a front thread, futex towards a worker, the clock
+//! affinity    on which processors a thread may run
 //! watch       descriptors in the event loop
 //! tcp         socket options, and what a client has not taken yet
 //! random      numbers that nobody can guess
@@ -38,6 +39,7 @@ pub mod privileges;
 pub mod heap;
 pub mod memory;
 pub mod wake;
+pub mod affinity;
 pub mod watch;
 pub mod tcp;
 pub mod random;

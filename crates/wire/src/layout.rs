@@ -318,8 +318,8 @@ pub struct WorkerCell {
     pub command: AtomicU32,
     /// Futex: 0 while the worker may sleep (worker), 1 to wake it (whoever cleared its bit in `idle`).
     pub wake: AtomicU32,
-    /// Futex word padding; keeps `quota` aligned.
-    pub reserved: AtomicU32,
+    /// The processor that the worker is to stay on, plus one; 0 for any. The first front thread; supervisor, before the fork.
+    pub cpu: AtomicU32,
     /// Leave after this many requests; 0 for never. Supervisor, before the fork.
     pub quota: AtomicU64,
     /// Rises whenever a word of `asked` has changed: a worker looks at it between two requests. Supervisor, before the

@@ -42,6 +42,10 @@ pub(crate) struct Dispatch {
     pub(crate) serial: u32,
     /// Workers have been told to look for the next request before they sleep.
     pub(crate) workers_spin: bool,
+    /// The worker that shares this thread's processor, see `share_cpu`.
+    pub(crate) mate: Option<u16>,
+    /// Requests whose end has been seen.
+    pub(crate) ended: u64,
     /// Head of the queue when the backstop last looked.
     pub(crate) seen_head: u64,
     max_queue: usize,
@@ -77,6 +81,8 @@ impl Dispatch {
             in_flight: 0,
             serial: 0,
             workers_spin: false,
+            mate: None,
+            ended: 0,
             present: Vec::new(),
             seen_head: 0,
             max_queue,
@@ -276,6 +282,7 @@ impl Dispatch {
         if let Some(own) = self.slots.get_mut(slot) {
             own.ended = true;
         }
+        self.ended += 1;
         let control = self.control(slot);
         let run =
             control.finished_at.load(Relaxed).saturating_sub(control.claimed_at.load(Relaxed)).min(SAMPLE_NS);

@@ -18,6 +18,7 @@ impl Dispatch {
         if let Some(present) = self.present.get_mut(usize::from(worker)) {
             *present = false;
         }
+        self.mate = self.mate.filter(|&mate| mate != worker);
         self.wake_workers(howdah_sys::monotonic_ns());
     }
 
@@ -61,7 +62,7 @@ impl Dispatch {
             .collect();
         (self.queue, self.cell) = (segment.queue(), &segment.fronts()[thread as usize]);
         (self.damage, self.inspected, self.seen_head) = (None, (0, 0), 0);
-        (self.workers_spin, self.serial) = (false, 0);
+        (self.workers_spin, self.serial, self.mate) = (false, 0, None);
         self.present.clear();
         for (slot, waited) in waited {
             self.carry_over(&old, slot, waited);

@@ -27,13 +27,18 @@ const WORKER_SPIN_NS: u32 = 300_000;
 impl Dispatch {
     /// True while requests come one by one, so that a short wait for an answer costs less than to sleep and be woken.
     pub(crate) fn is_serial(&self) -> bool {
-        self.serial >= SERIAL && self.in_flight == 1
+        self.come_one_by_one() && self.in_flight == 1 && self.mate.is_none()
+    }
+
+    /// True when none of the last requests was queued beside another one.
+    pub(crate) fn come_one_by_one(&self) -> bool {
+        self.serial >= SERIAL
     }
 
     /// Another request is queued.
     pub(super) fn count_serial(&mut self) {
         self.serial = if self.in_flight == 1 { self.serial.saturating_add(1) } else { 0 };
-        let pays = self.serial >= SERIAL && self.run_ns < SPIN_NS;
+        let pays = self.come_one_by_one() && self.run_ns < SPIN_NS && self.mate.is_none();
         if self.workers_spin != pays {
             self.workers_spin = pays;
             self.queue.cells.spin.store(if pays { WORKER_SPIN_NS } else { 0 }, Relaxed);
@@ -90,8 +95,10 @@ impl Dispatch {
 
     fn wake_one(&self) {
         let workers = self.segment.workers();
-        if let Some(worker) = self.queue.cells.pick_sleeper(workers) {
-            howdah_sys::futex_wake(&workers[worker as usize].wake, 1);
+        // The one that shares this thread's processor comes for the least.
+        let mate = self.mate.filter(|&mate| self.queue.cells.mark_woken(mate, &workers[usize::from(mate)]));
+        if let Some(worker) = mate.or_else(|| self.queue.cells.pick_sleeper(workers)) {
+            howdah_sys::futex_wake(&workers[usize::from(worker)].wake, 1);
         }
     }
 }

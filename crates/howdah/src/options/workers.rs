@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args};
 
 use super::values::{Reforks, Size, Time, whole};
 
@@ -32,6 +33,14 @@ pub(crate) struct Workers {
     /// a CPU busy. The first one accepts connections, and shares out what is more than a few.
     #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u32>(1..=THREADS))]
     pub(crate) front_threads: u32,
+
+    /// Let front and worker share a processor while requests are quick: on or off
+    ///
+    /// Where one worker is enough for quick requests, to wake it costs more than to run beside it. Both go apart when requests
+    /// take longer, when others need that processor, or when it is busy and another is not. Only with one front thread.
+    #[arg(long, hide_short_help = true, value_name = "ON|OFF", default_value = "on", action = ArgAction::Set,
+          value_parser = BoolishValueParser::new())]
+    pub(crate) share_cpu: bool,
 
     /// Requests after which a worker is replaced; 0 for never
     ///
