@@ -70,7 +70,7 @@ impl Format {
     /// where it belongs at once: what stands before each line, and the line.
     pub(super) fn render(self, message: &Message<'_>, out: &mut Vec<u8>) {
         let mut start = Vec::new();
-        let time = message.time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
+        let time = format!("{:.3}", message.time);
         if self == Self::Text {
             put_start(&mut start, &time, message);
         }
@@ -106,8 +106,42 @@ fn put(out: &mut Vec<u8>, what: fmt::Arguments<'_>) {
 }
 
 fn put_start(out: &mut Vec<u8>, time: &str, message: &Message<'_>) {
-    let level = message.level.name().to_ascii_uppercase();
-    put(out, format_args!("{time} {level:<5} {}: ", source_in_words(message.source)));
+    let level = match message.level {
+        Level::Error => " ERROR ",
+        Level::Warn => " WARN  ",
+        Level::Info => " INFO  ",
+        Level::Debug => " DEBUG ",
+    };
+    out.extend_from_slice(time.as_bytes());
+    out.extend_from_slice(level.as_bytes());
+    put_source(out, message.source);
+    out.extend_from_slice(b": ");
+}
+
+fn put_source(out: &mut Vec<u8>, source: &Source) {
+    match source {
+        Source::Front => out.extend_from_slice(b"front"),
+        Source::Zygote { pid } => put(out, format_args!("zygote pid {pid}")),
+        Source::Worker { index, pid, request: None } => put(out, format_args!("worker {index} pid {pid}")),
+        Source::Worker { index, pid, request: Some(request) } => {
+            put(out, format_args!("worker {index} pid {pid} request "));
+            put_word(out, if request.id.is_empty() { b"-" } else { &request.id });
+            out.push(b' ');
+            put_word(out, &request.method);
+            out.push(b' ');
+            put_word(out, &request.target);
+        }
+        Source::Unknown => out.extend_from_slice(b"stderr"),
+    }
+}
+
+/// Most words can stand as they are.
+fn put_word(out: &mut Vec<u8>, bytes: &[u8]) {
+    if bytes.iter().all(|byte| matches!(byte, b'!'..=b'~')) {
+        out.extend_from_slice(bytes);
+    } else {
+        out.extend_from_slice(word(bytes).as_bytes());
+    }
 }
 
 fn put_line(out: &mut Vec<u8>, line: &[u8]) {
@@ -125,17 +159,9 @@ fn put_fields(out: &mut Vec<u8>, fields: &[(&str, String)]) {
 }
 
 pub(super) fn source_in_words(source: &Source) -> String {
-    match source {
-        Source::Front => "front".to_owned(),
-        Source::Zygote { pid } => format!("zygote pid {pid}"),
-        Source::Worker { index, pid, request: None } => format!("worker {index} pid {pid}"),
-        Source::Worker { index, pid, request: Some(request) } => {
-            let id = if request.id.is_empty() { "-".to_owned() } else { word(&request.id) };
-            let (method, target) = (word(&request.method), word(&request.target));
-            format!("worker {index} pid {pid} request {id} {method} {target}")
-        }
-        Source::Unknown => "stderr".to_owned(),
-    }
+    let mut words = Vec::new();
+    put_source(&mut words, source);
+    String::from_utf8_lossy(&words).into_owned()
 }
 
 fn in_json(time: &str, message: &Message<'_>, line: String) -> Vec<u8> {
