@@ -171,7 +171,7 @@ fn worker() -> WorkerCell {
         generation: half(),
         command: half(),
         wake: half(),
-        reserved: half(),
+        cpu: half(),
         quota: word(),
         asks: word(),
         asked: std::array::from_fn(|_| word()),
