@@ -92,7 +92,14 @@ subtest 'what is refused' => sub {
         )
     {
         my ($what, $code, $path, @how) = @$_;
-        is curl("$url$path", $h2, @how)->{code}, $code, $what;
+        my $got;
+
+        # curl 7.88 forgets a response that is there, with its RST_STREAM of NO_ERROR, before it sends the first of a body.
+        for (1 .. 20) {
+            $got = curl("$url$path", $h2, @how);
+            last if defined $got->{code};
+        }
+        is $got->{code}, $code, $what;
     }
     is curl("$url/", $h2)->{code}, 200, 'others are served';
 };
