@@ -6,6 +6,7 @@ use lib 't/lib';
 use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(run_command);
+use Howdah::Test::Frames;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use JSON::PP qw(decode_json);
@@ -82,8 +83,6 @@ subtest 'what is refused' => sub {
     my $small = start('--max-body-size', 1000, '--max-request-line', 100);
     my ($url) = ($small->urls)[1];
     for (
-        ['a body that is too long', 413, '/', '-d', 'x' x 2000],
-        ['one whose length is not told', 413, '/', '-d', 'x' x 2000, '-H', 'Content-Length:'],
         ['a target that is too long', 414, '/' . 'x' x 200],
         ['a path that cannot be', 400, '/%zz'],
         ['a host that cannot be', 400, '/', '-H', 'Host: a@b'],
@@ -92,14 +91,17 @@ subtest 'what is refused' => sub {
         )
     {
         my ($what, $code, $path, @how) = @$_;
-        my $got;
+        is curl("$url$path", $h2, @how)->{code}, $code, $what;
+    }
 
-        # curl 7.88 forgets a response that is there, with its RST_STREAM of NO_ERROR, before it sends the first of a body.
-        for (1 .. 20) {
-            $got = curl("$url$path", $h2, @how);
-            last if defined $got->{code};
-        }
-        is $got->{code}, $code, $what;
+    # Not by curl: 7.88 forgets a response that is there, with its RST_STREAM of NO_ERROR, before the first of the body has left.
+    my ($port) = $url =~ /:(\d+)/;
+    for (['a body that is too long', ['content-length', 2000]], ['one whose length is not told']) {
+        my ($what, @fields) = @$_;
+        my $client = Howdah::Test::Frames->new($port);
+        $client->request(1, '/', method => 'POST', open => 1, fields => \@fields);
+        $client->send(DATA => Howdah::Test::Frames::LAST, 1, 'x' x 2000);
+        is $client->response(1)->{status}, 413, $what;
     }
     is curl("$url/", $h2)->{code}, 200, 'others are served';
 };
