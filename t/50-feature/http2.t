@@ -94,7 +94,7 @@ subtest 'what is refused' => sub {
         is curl("$url$path", $h2, @how)->{code}, $code, $what;
     }
 
-    # Not by curl: 7.88 forgets a response that is there, with its RST_STREAM of NO_ERROR, before the first of the body has left.
+# Not by curl: 7.88 forgets a response that is there, with its RST_STREAM of NO_ERROR, before the first of the body has left.
     my ($port) = $url =~ /:(\d+)/;
     for (['a body that is too long', ['content-length', 2000]], ['one whose length is not told']) {
         my ($what, @fields) = @$_;
