@@ -25,7 +25,7 @@ pub(crate) fn run(trace: &Trace) -> anyhow::Result<ExitCode> {
     let root = if trace.all { None } else { Some(look(&find_server(&trace.instance)?)?.server.pid) };
     let source = Source::open(trace.wanted())?;
     let how = source.name();
-    let mut tracer = Tracer::new(source, trace.kind(), root);
+    let mut tracer = Tracer::new(source, trace.kind(), root, trace.follow);
     let whose =
         root.map_or_else(|| "the whole machine".to_owned(), |pid| format!("the server with pid {pid}"));
     let until = trace
@@ -36,11 +36,16 @@ pub(crate) fn run(trace: &Trace) -> anyhow::Result<ExitCode> {
     let over = over_after(trace.seconds.limit());
     while !over.load(Relaxed) {
         match tracer.next(LOOK) {
-            Ok(Some(seen)) if trace.follow => show(&seen.with_request(), trace.json)?,
+            Ok(Some(seen)) if trace.follow => show(&seen, trace.json)?,
             Ok(_) => {}
             // Ctrl-C ends bpftrace, too.
             Err(_) if over.load(Relaxed) => break,
             Err(error) => return Err(error.into()),
+        }
+    }
+    while let Some(seen) = tracer.rest() {
+        if trace.follow {
+            show(&seen, trace.json)?;
         }
     }
     conclude(&tracer, trace.json)

@@ -9,23 +9,25 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use crate::event::Event;
+
 /// Its program. What a process is called is noted as it asks for another program, since at the tracepoint it bears the new
 /// name already; a failed exec comes to no tracepoint. A child that still bears the name of the thread which made it is called
-/// as that thread's process.
+/// as that thread's process. Each event bears its time, for bpftrace hands over what it has of one processor after the other.
 const PROGRAM: &str = r#"
 BEGIN { printf("ready\n"); }
 tracepoint:syscalls:sys_enter_execve, tracepoint:syscalls:sys_enter_execveat /comm != @thread[tid]/ { @who[tid] = comm; }
 tracepoint:sched:sched_process_exec {
-    printf("exec %d %s\t%s\n", args->pid, @who[args->old_pid], str(args->filename));
+    printf("exec %llu %d %s\t%s\n", nsecs, args->pid, @who[args->old_pid], str(args->filename));
     delete(@who[args->old_pid]);
 }
 tracepoint:syscalls:sys_exit_execve, tracepoint:syscalls:sys_exit_execveat { delete(@who[tid]); }
 tracepoint:task:task_newtask /(args->clone_flags & 0x10000) == 0/ {
     @thread[args->pid] = comm;
-    printf("fork %d %d %s\n", pid, args->pid, curtask->group_leader->comm);
+    printf("fork %llu %d %d %s\n", nsecs, pid, args->pid, curtask->group_leader->comm);
 }
 tracepoint:sched:sched_process_exit { delete(@thread[tid]); }
-tracepoint:sched:sched_process_exit /pid == tid/ { printf("exit %d\n", pid); }
+tracepoint:sched:sched_process_exit /pid == tid/ { printf("exit %llu %d\n", nsecs, pid); }
 END { clear(@who); clear(@thread); }
 "#;
 
@@ -46,22 +48,8 @@ pub(crate) struct Bpftrace {
 pub(crate) enum Line {
     /// From now on nothing is missed.
     Ready,
-    Fork {
-        parent: u32,
-        child: u32,
-        who: String,
-    },
-    Exec {
-        pid: u32,
-        /// Empty for who has made it.
-        who: String,
-        /// None where it is too long to be known.
-        path: Option<String>,
-    },
-    Exit {
-        pid: u32,
-    },
-    Lost,
+    /// And when that was, in the kernel's nanoseconds.
+    Event(u64, Event),
     /// Something else.
     Remark,
 }
@@ -129,27 +117,37 @@ impl Drop for Bpftrace {
 }
 
 fn parse(line: &str) -> Line {
-    let mut words = line.splitn(3, ' ');
-    let (kind, number, rest) = (words.next(), words.next().and_then(|word| word.parse().ok()), words.next());
-    match (kind, number, rest) {
-        (Some("ready"), None, None) => Line::Ready,
-        (Some("exit"), Some(pid), None) => Line::Exit { pid },
-        (Some("fork"), Some(parent), Some(rest)) => forked(parent, rest).unwrap_or(Line::Remark),
-        (Some("exec"), Some(pid), Some(rest)) => match rest.split_once('\t') {
-            Some((who, path)) => {
-                let path = (path.len() < STRING - 1).then(|| path.to_owned());
-                Line::Exec { pid, who: who.to_owned(), path }
-            }
-            None => Line::Remark,
-        },
-        _ if line.starts_with("Lost ") => Line::Lost,
-        _ => Line::Remark,
+    if line == "ready" {
+        return Line::Ready;
     }
+    if line.starts_with("Lost ") {
+        return Line::Event(0, Event::Lost);
+    }
+    event(line).map_or(Line::Remark, |(at, event)| Line::Event(at, event))
 }
 
-fn forked(parent: u32, rest: &str) -> Option<Line> {
-    let (child, who) = rest.split_once(' ')?;
-    Some(Line::Fork { parent, child: child.parse().ok()?, who: who.to_owned() })
+fn event(line: &str) -> Option<(u64, Event)> {
+    let (kind, rest) = line.split_once(' ')?;
+    let (at, rest) = rest.split_once(' ')?;
+    let event = match kind {
+        "exit" => Event::Exit { pid: rest.parse().ok()? },
+        "fork" => {
+            let (parent, rest) = rest.split_once(' ')?;
+            let (child, who) = rest.split_once(' ')?;
+            let who = Some(who.to_owned());
+            Event::Fork { parent: parent.parse().ok()?, child: child.parse().ok()?, who }
+        }
+        "exec" => {
+            let (pid, rest) = rest.split_once(' ')?;
+            let (who, path) = rest.split_once('\t')?;
+            // None for who has made it, and for a path that is too long to be known.
+            let who = (!who.is_empty()).then(|| who.to_owned());
+            let path = (path.len() < STRING - 1).then(|| path.to_owned());
+            Event::Exec { pid: pid.parse().ok()?, who, path }
+        }
+        _ => return None,
+    };
+    Some((at.parse().ok()?, event))
 }
 
 #[cfg(test)]
@@ -158,19 +156,24 @@ mod tests {
 
     #[test]
     fn its_lines_are_taken_apart() {
-        let exec =
-            |pid, who: &str, path: &str| Line::Exec { pid, who: who.to_owned(), path: Some(path.to_owned()) };
-        let cut = format!("exec 7 sh\t/{}", "a".repeat(STRING - 2));
+        let text = |text: &str| Some(text.to_owned());
+        let event = Line::Event;
+        let cut = format!("exec 5 7 sh\t/{}", "a".repeat(STRING - 2));
         for (line, meaning) in [
             ("ready", Line::Ready),
-            ("exec 7 howdah\t/srv/cgi-bin/a b.cgi", exec(7, "howdah", "/srv/cgi-bin/a b.cgi")),
-            ("exec 7 \t/bin/true", exec(7, "", "/bin/true")),
-            (&cut, Line::Exec { pid: 7, who: "sh".to_owned(), path: None }),
-            ("exec 7 a b", Line::Remark),
-            ("fork 7 9 my name", Line::Fork { parent: 7, child: 9, who: "my name".to_owned() }),
-            ("fork 7 x y", Line::Remark),
-            ("exit 9", Line::Exit { pid: 9 }),
-            ("Lost 12 events", Line::Lost),
+            (
+                "exec 5 7 howdah\t/srv/cgi-bin/a b.cgi",
+                event(5, Event::Exec { pid: 7, who: text("howdah"), path: text("/srv/cgi-bin/a b.cgi") }),
+            ),
+            ("exec 5 7 \t/bin/true", event(5, Event::Exec { pid: 7, who: None, path: text("/bin/true") })),
+            (&cut, event(5, Event::Exec { pid: 7, who: text("sh"), path: None })),
+            ("exec 5 7 a b", Line::Remark),
+            ("fork 5 7 9 my name", event(5, Event::Fork { parent: 7, child: 9, who: text("my name") })),
+            ("fork 5 7 x y", Line::Remark),
+            ("exit 5 9", event(5, Event::Exit { pid: 9 })),
+            ("exit x 9", Line::Remark),
+            ("exit 9", Line::Remark),
+            ("Lost 12 events", event(0, Event::Lost)),
             ("Attaching 5 probes...", Line::Remark),
             ("", Line::Remark),
         ] {

@@ -12,6 +12,8 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with, sockopt,
 };
 
+use crate::event::Event;
+
 /// The connector's number for processes, and the group that is told.
 const PROCESSES: u32 = 1;
 /// Bytes before an event: a netlink head and the connector's.
@@ -22,19 +24,6 @@ const BUFFER: usize = 8 << 20;
 /// An open one.
 #[derive(Debug)]
 pub(crate) struct Connector(OwnedFd);
-
-/// What the kernel says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
-    /// A process was made; not a thread.
-    Fork { parent: u32, child: u32 },
-    /// A process runs another program.
-    Exec { pid: u32 },
-    /// A process has ended.
-    Exit { pid: u32 },
-    /// Some were lost.
-    Lost,
-}
 
 impl Connector {
     /// Listens.
@@ -51,8 +40,8 @@ impl Connector {
         Ok(Self(socket))
     }
 
-    /// What has come within that time.
-    pub(crate) fn read(&self, patience: Duration) -> io::Result<Option<Notice>> {
+    /// What has come within that time, and when that was, in the kernel's nanoseconds.
+    pub(crate) fn read(&self, patience: Duration) -> io::Result<Option<(u64, Event)>> {
         let mut ready = [PollFd::new(&self.0, PollFlags::IN)];
         let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
         match poll(&mut ready, Some(&patience)) {
@@ -62,7 +51,7 @@ impl Connector {
         let mut packet = [0; 1024];
         match recv(self.0.as_fd(), &mut packet, RecvFlags::DONTWAIT) {
             Ok((length, _)) => Ok(packet.get(..length).and_then(parse)),
-            Err(Errno::NOBUFS) => Ok(Some(Notice::Lost)),
+            Err(Errno::NOBUFS) => Ok(Some((0, Event::Lost))),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -81,18 +70,20 @@ fn subscription() -> Vec<u8> {
 }
 
 /// An event of the kernel's: its kind, processor, time, and process ids.
-fn parse(packet: &[u8]) -> Option<Notice> {
+fn parse(packet: &[u8]) -> Option<(u64, Event)> {
     let event = packet.get(HEADS..)?;
     let word = |at: usize| Some(u32::from_ne_bytes(event.get(at..at + 4)?.try_into().ok()?));
+    let at = u64::from_ne_bytes(event.get(8..16)?.try_into().ok()?);
     let (first, second) = (16, 20);
-    match word(0)? {
+    let event = match word(0)? {
         // A thread has the process of its maker.
-        0x1 if word(24)? == word(28)? => Some(Notice::Fork { parent: word(second)?, child: word(28)? }),
-        0x2 => Some(Notice::Exec { pid: word(second)? }),
+        0x1 if word(24)? == word(28)? => Event::Fork { parent: word(second)?, child: word(28)?, who: None },
+        0x2 => Event::Exec { pid: word(second)?, who: None, path: None },
         // The last thread is the process.
-        0x8000_0000 if word(first)? == word(second)? => Some(Notice::Exit { pid: word(second)? }),
-        _ => None,
-    }
+        0x8000_0000 if word(first)? == word(second)? => Event::Exit { pid: word(second)? },
+        _ => return None,
+    };
+    Some((at, event))
 }
 
 #[cfg(test)]
@@ -107,19 +98,20 @@ mod tests {
     #[test]
     fn the_kernels_events_are_taken_apart() {
         // Kind, processor, time in two halves; then thread and process, of the parent first.
-        for (words, notice) in [
-            (&[1, 0, 0, 0, 7, 7, 9, 9][..], Some(Notice::Fork { parent: 7, child: 9 })),
-            (&[1, 0, 0, 0, 8, 7, 9, 9], Some(Notice::Fork { parent: 7, child: 9 })),
+        let fork = Event::Fork { parent: 7, child: 9, who: None };
+        for (words, event) in [
+            (&[1, 0, 5, 0, 7, 7, 9, 9][..], Some((5, fork.clone()))),
+            (&[1, 0, 0, 1, 8, 7, 9, 9], Some((1 << 32, fork))),
             (&[1, 0, 0, 0, 7, 7, 9, 7], None),
-            (&[2, 0, 0, 0, 9, 9], Some(Notice::Exec { pid: 9 })),
-            (&[0x8000_0000, 0, 0, 0, 9, 9, 0, 17], Some(Notice::Exit { pid: 9 })),
+            (&[2, 0, 5, 0, 9, 9], Some((5, Event::Exec { pid: 9, who: None, path: None }))),
+            (&[0x8000_0000, 0, 5, 0, 9, 9, 0, 17], Some((5, Event::Exit { pid: 9 }))),
             (&[0x8000_0000, 0, 0, 0, 10, 9, 0, 17], None),
             (&[0, 0, 0, 0, 0], None),
             (&[2, 0, 0, 0, 9], None),
             (&[1, 0, 0, 0, 7, 7, 9], None),
             (&[], None),
         ] {
-            assert_eq!(parse(&packet(words)), notice, "{words:?}");
+            assert_eq!(parse(&packet(words)), event, "{words:?}");
         }
         assert_eq!(parse(b"short"), None);
     }

@@ -5,6 +5,7 @@
 //! source      where events come from; of the two, bpftrace is exact and the connector needs nothing
 //! bpftrace    the kernel's tracepoints, by the program of that name
 //! connector   the kernel's process connector, a netlink socket
+//! event       what they tell, and the order in which it was
 //! tally       who has run what, how often
 //! proc        what /proc says of a process
 //! ```
@@ -17,6 +18,7 @@ mod tracer;
 mod source;
 mod bpftrace;
 mod connector;
+mod event;
 mod tally;
 mod proc;
 

@@ -5,7 +5,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::bpftrace::{Bpftrace, Line};
-use crate::connector::{Connector, Notice};
+use crate::connector::Connector;
+use crate::event::Event;
 
 /// bpftrace compiles its program first.
 const START: Duration = Duration::from_secs(20);
@@ -43,15 +44,6 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// What the kernel tells. Names and paths come with it, or have to be looked up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
-    Fork { parent: u32, child: u32, who: Option<String> },
-    Exec { pid: u32, who: Option<String>, path: Option<String> },
-    Exit { pid: u32 },
-    Lost,
-}
-
 impl Source {
     /// Opens one.
     ///
@@ -74,10 +66,14 @@ impl Source {
         }
     }
 
-    pub(crate) fn read(&mut self, patience: Duration) -> io::Result<Option<Event>> {
+    /// What has come within that time, and when that was, in the kernel's nanoseconds.
+    pub(crate) fn read(&mut self, patience: Duration) -> io::Result<Option<(u64, Event)>> {
         match &mut self.0 {
-            Inner::Bpftrace(source) => Ok(source.read(patience)?.and_then(from_line)),
-            Inner::Connector(source) => Ok(source.read(patience)?.map(from_notice)),
+            Inner::Bpftrace(source) => Ok(source.read(patience)?.and_then(|line| match line {
+                Line::Event(at, event) => Some((at, event)),
+                Line::Ready | Line::Remark => None,
+            })),
+            Inner::Connector(source) => source.read(patience),
         }
     }
 }
@@ -109,25 +105,4 @@ fn connector() -> Result<Source, Refusal> {
         };
         Refusal(format!("the kernel does not tell of processes ({error}): {hint}"))
     })
-}
-
-fn from_line(line: Line) -> Option<Event> {
-    match line {
-        Line::Fork { parent, child, who } => Some(Event::Fork { parent, child, who: Some(who) }),
-        Line::Exec { pid, who, path } => {
-            Some(Event::Exec { pid, who: (!who.is_empty()).then_some(who), path })
-        }
-        Line::Exit { pid } => Some(Event::Exit { pid }),
-        Line::Lost => Some(Event::Lost),
-        Line::Ready | Line::Remark => None,
-    }
-}
-
-fn from_notice(notice: Notice) -> Event {
-    match notice {
-        Notice::Fork { parent, child } => Event::Fork { parent, child, who: None },
-        Notice::Exec { pid } => Event::Exec { pid, who: None, path: None },
-        Notice::Exit { pid } => Event::Exit { pid },
-        Notice::Lost => Event::Lost,
-    }
 }

@@ -2,18 +2,22 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::event::{Event, InOrder};
 use crate::proc;
-use crate::source::{Event, Source};
+use crate::source::Source;
 use crate::tally::{Kind, Tally};
 
 /// Whose name could not be asked for in time.
 const GONE: &str = "(gone)";
 /// How far up the makers of a process are looked at for a worker.
 const MAKERS: usize = 8;
+
+/// With what was seen of a process, which may be gone soon.
+type Held = InOrder<(Event, Sight)>;
 
 /// See the module.
 #[derive(Debug)]
@@ -22,6 +26,8 @@ pub struct Tracer {
     kind: Kind,
     tally: Tally,
     known: Known,
+    held: Held,
+    requests: bool,
     lost: u64,
 }
 
@@ -40,7 +46,7 @@ pub struct Seen {
     /// Its arguments, as far as it was still there to be asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
-    /// The request that it is for, where that is known.
+    /// The request that it is for, where that is known and wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
 }
@@ -54,11 +60,22 @@ struct Known {
     makers: HashMap<u32, u32>,
 }
 
+/// What /proc says as an event comes.
+#[derive(Debug, Default)]
+struct Sight {
+    /// What the process is called; of a fork, its maker.
+    name: Option<String>,
+    arguments: Vec<String>,
+    request: Option<String>,
+}
+
 impl Tracer {
-    /// Counts what `root` and all that descend from it do; or everybody.
+    /// Counts what `root` and all that descend from it do; or everybody. The requests that it is for cost a look at each
+    /// process.
     #[must_use]
-    pub fn new(source: Source, kind: Kind, root: Option<u32>) -> Self {
-        Self { source, kind, tally: Tally::new(kind), known: Known::look(root), lost: 0 }
+    pub fn new(source: Source, kind: Kind, root: Option<u32>, requests: bool) -> Self {
+        let (tally, known, held) = (Tally::new(kind), Known::look(root), InOrder::new());
+        Self { source, kind, tally, known, held, requests, lost: 0 }
     }
 
     /// What has been seen within that time, if that is something to count.
@@ -66,15 +83,32 @@ impl Tracer {
     /// # Errors
     /// When there is nothing more to come.
     pub fn next(&mut self, patience: Duration) -> io::Result<Option<Seen>> {
-        let Some(event) = self.source.read(patience)? else { return Ok(None) };
-        if event == Event::Lost {
-            self.lost += 1;
+        let patience = self.held.patience(Instant::now()).map_or(patience, |held| held.min(patience));
+        match self.source.read(patience)? {
+            Some((_, Event::Lost)) => self.lost += 1,
+            Some((at, event)) => {
+                let sight = Sight::of(&event, self.requests);
+                self.held.put(at, Instant::now(), (event, sight));
+            }
+            None => {}
         }
-        let seen = self.known.learn(event, self.kind);
-        if let Some(seen) = &seen {
-            self.tally.add(&seen.who, &seen.what);
+        let now = Instant::now();
+        Ok(self.count(|held| held.take(now)))
+    }
+
+    /// The next of what has come and was not shown yet: for the end.
+    pub fn rest(&mut self) -> Option<Seen> {
+        self.count(InOrder::take_now)
+    }
+
+    fn count(&mut self, take: impl Fn(&mut Held) -> Option<(Event, Sight)>) -> Option<Seen> {
+        while let Some((event, sight)) = take(&mut self.held) {
+            if let Some(seen) = self.known.learn(event, sight, self.kind) {
+                self.tally.add(&seen.who, &seen.what);
+                return Some(seen);
+            }
         }
-        Ok(seen)
+        None
     }
 
     /// What was counted.
@@ -90,13 +124,28 @@ impl Tracer {
     }
 }
 
-impl Seen {
-    /// The same with the request that it is for. Only whoever shows it needs that.
-    #[must_use]
-    pub fn with_request(mut self) -> Self {
-        self.request = proc::request(self.pid).or_else(|| worker_request(self.parent));
-        self
+impl Sight {
+    fn of(event: &Event, requests: bool) -> Self {
+        match event {
+            Event::Fork { parent, child, who } => Self {
+                name: if who.is_none() { proc::name(*parent) } else { None },
+                arguments: Vec::new(),
+                request: requests.then(|| request(*child, Some(*parent))).flatten(),
+            },
+            Event::Exec { pid, path, .. } => Self {
+                // First of all, since it may be gone in a moment.
+                name: if path.is_none() { proc::name(*pid) } else { None },
+                arguments: proc::arguments(*pid),
+                request: requests.then(|| request(*pid, proc::parent(*pid))).flatten(),
+            },
+            Event::Exit { .. } | Event::Lost => Self::default(),
+        }
     }
+}
+
+/// The one that a process is for.
+fn request(pid: u32, parent: Option<u32>) -> Option<String> {
+    proc::request(pid).or_else(|| worker_request(parent?))
 }
 
 /// By the title of the worker that is among the makers.
@@ -125,12 +174,12 @@ impl Known {
         self.family.as_ref().is_none_or(|family| family.contains(&pid))
     }
 
-    fn learn(&mut self, event: Event, kind: Kind) -> Option<Seen> {
+    fn learn(&mut self, event: Event, sight: Sight, kind: Kind) -> Option<Seen> {
         match event {
             Event::Fork { parent, child, who } => {
-                self.forked(parent, child, who).filter(|_| kind == Kind::Fork)
+                self.forked(parent, child, who, sight).filter(|_| kind == Kind::Fork)
             }
-            Event::Exec { pid, who, path } => self.ran(pid, who, path).filter(|_| kind == Kind::Exec),
+            Event::Exec { pid, who, path } => self.ran(pid, who, path, sight).filter(|_| kind == Kind::Exec),
             Event::Exit { pid } => {
                 self.forget(pid);
                 None
@@ -139,10 +188,10 @@ impl Known {
         }
     }
 
-    fn forked(&mut self, parent: u32, child: u32, who: Option<String>) -> Option<Seen> {
-        // Asked anew, since a process may call itself otherwise at any time; but the kernel cuts names.
+    fn forked(&mut self, parent: u32, child: u32, who: Option<String>, sight: Sight) -> Option<Seen> {
+        // A process may call itself otherwise at any time; but the kernel cuts names.
         let known = self.names.get(&parent);
-        let now = who.or_else(|| proc::name(parent));
+        let now = who.or(sight.name);
         let whole = known.filter(|known| now.as_ref().is_none_or(|now| known.starts_with(now)));
         let who = whole.cloned().or(now).unwrap_or_else(|| GONE.to_owned());
         self.names.insert(child, who.clone());
@@ -151,21 +200,19 @@ impl Known {
             return None;
         }
         self.family.iter_mut().for_each(|family| family.extend([child]));
-        Some(Seen { pid: child, parent, who, what: String::new(), arguments: Vec::new(), request: None })
+        let request = sight.request;
+        Some(Seen { pid: child, parent, who, what: String::new(), arguments: Vec::new(), request })
     }
 
-    fn ran(&mut self, pid: u32, who: Option<String>, path: Option<String>) -> Option<Seen> {
-        let counts = self.counts(pid);
+    fn ran(&mut self, pid: u32, who: Option<String>, path: Option<String>, sight: Sight) -> Option<Seen> {
+        let Sight { name, arguments, request } = sight;
         let base = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
-        // First of all, since it may be gone in a moment.
-        let name = if path.is_none() { proc::name(pid) } else { None };
-        let arguments = if counts { proc::arguments(pid) } else { Vec::new() };
         let asked = || name.map(|name| proc::whole_name(&name, &arguments));
         let what = path.map(base).or_else(asked).unwrap_or_else(|| GONE.to_owned());
         let before = self.names.insert(pid, what.clone());
         let who = who.or(before).unwrap_or_else(|| GONE.to_owned());
         let parent = self.makers.get(&pid).copied().unwrap_or_default();
-        counts.then_some(Seen { pid, parent, who, what, arguments, request: None })
+        self.counts(pid).then_some(Seen { pid, parent, who, what, arguments, request })
     }
 
     fn forget(&mut self, pid: u32) {
@@ -209,7 +256,8 @@ mod tests {
 
     /// Who and what of each that is counted.
     fn shown(mut known: Known, kind: Kind, events: &[Event]) -> Vec<String> {
-        let seen = events.iter().filter_map(|event| known.learn(event.clone(), kind));
+        let seen =
+            events.iter().filter_map(|event| known.learn(event.clone(), Sight::of(event, false), kind));
         seen.map(|seen| format!("{} {} of {}", seen.who, seen.what, FRONT.wrapping_sub(seen.parent)))
             .collect()
     }
