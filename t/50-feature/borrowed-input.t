@@ -131,4 +131,43 @@ for my $length (65_537, 131_071, 131_072, 131_073, 262_144, 400_000, 1_048_575, 
     }
 }
 
+# The same of unknown length: in the slot, in an extent, and in a file when it outgrows that.
+my $CHUNKED = "POST /md5 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+sub chunks {
+    my ($text, $size) = @_;
+    return join '', map { sprintf "%x\r\n%s\r\n", length, $_ } unpack "(a$size)*", $text;
+}
+
+for my $length (60_000, 65_537, 400_000, 1_048_576, 1_048_577, 2_500_000) {
+    my $text = substr join('', map { pack 'N', $_ } 0 .. $length / 4), 0, $length;
+    my $next = "GET /md5 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    for my $size (7_000, 200_000) {
+        my $client = Howdah::Test::Client->new($server);
+        $client->write($CHUNKED . chunks($text, $size) . "0\r\n\r\n" . $next);
+        my @bodies   = map { $client->response->{body} } 1, 2;
+        my $expected = join ' ', md5_hex($text), md5_hex('');
+        is("@bodies", $expected, "$length bytes in chunks of $size, and a request behind them");
+    }
+}
+
+# There are sixteen extents; each comes back when its client breaks off, or sends what is no chunk. Where files have no place,
+# a body without an extent is refused.
+my $files = "$dir/files";
+mkdir $files or die $!;
+my $narrow = Howdah::Test::Server->start(options => ['--spool-dir', $files], app => 'sub { [200, [], ["whole"]] }');
+rmdir $files or die $!;
+my ($part, $rest) = (chunks(body('s'), 10_000), chunks(body('t'), 10_000));
+my $status = sub { Howdah::Test::Client->ask($narrow, "$CHUNKED$part$_[0]0\r\n\r\n")->{status} };
+for my $broken (undef, 'no chunk') {
+    for (1 .. 40) {
+        my $client = Howdah::Test::Client->new($narrow);
+        $client->write($CHUNKED . $part . ($broken // ''));
+        $client->response if $broken;
+    }
+    my $has_room = $narrow->wait_until(sub { $status->($rest) == 200 });
+    ok($has_room, 'there is an extent after 40 that were broken off by ' . ($broken // 'the client'));
+}
+is($status->($rest x 5), 503, 'none is large enough for more than a MiB');
+
 done_testing;

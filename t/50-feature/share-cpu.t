@@ -3,6 +3,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
@@ -54,126 +55,175 @@ sub ask {
     return Howdah::Test::Client->ask($server, "GET $path HTTP/1.0\r\n\r\n")->{body};
 }
 
+# A server as {server, operator}, with two workers unless the options say otherwise.
 sub start {
     my (@options) = @_;
     my $operator  = Howdah::Test::Operator->new;
     my $server    = Howdah::Test::Server->start(app => $APP, options => ['--workers', 2, $operator->options, @options]);
-    return ($server, $operator->pid, $operator);
+    return {server => $server, operator => $operator};
 }
 
 sub with_load {
-    my ($server, $connections, $code) = @_;
-    my $load = load($server, $connections);
+    my ($self, $connections, $code) = @_;
+    my $load = load($self->{server}, $connections);
     $code->();
     kill KILL => $load;
     waitpid $load, 0;
     return;
 }
 
+sub until_so { my ($self, $condition) = @_; return $self->{server}->wait_until($condition) }
+sub front { my $self = shift; return mask($self->{operator}->pid // return '') }
+sub pool { my $self = shift; return $self->{operator}->status->{pools}[0] }
+
 sub workers {
-    my ($operator) = @_;
-    return grep { $_ } map { $_->{pid} } @{$operator->status->{pools}[0]{workers}{list}};
+    my $self = shift;
+    return grep { $_ } map { $_->{pid} } @{pool($self)->{workers}{list}};
 }
 
 # The workers that keep to the front's processor.
 sub mates {
-    my ($front, $operator) = @_;
-    my $cpu = mask($front);
-    return $cpu =~ /^\d+$/ ? grep { mask($_) eq $cpu } workers($operator) : ();
+    my $self = shift;
+    my $cpu  = front($self);
+    return $cpu =~ /^\d+$/ ? grep { mask($_) eq $cpu } workers($self) : ();
+}
+
+# Under load, as soon as front and worker are together.
+sub while_together {
+    my ($options, $code) = @_;
+    my $self = start(@$options);
+    with_load(
+        $self, 4,
+        sub {
+            ok(until_so($self, sub { mates($self) }), 'together') && $code->($self);
+        }
+    );
+    return $self;
+}
+
+# The front is free again, and so is each worker at its next request.
+sub all_are_free {
+    my $self = shift;
+    ok until_so($self, sub { front($self) eq $home }), 'the front is free in the end';
+    ask($self->{server}, '/') for 1 .. 4;
+    my $free = sub {
+        my @all = workers($self);
+        @all == 2 && !grep { mask($_) ne $home } @all;
+    };
+    return ok until_so($self, $free), 'and so are the workers';
 }
 
 subtest 'together under load, apart after it' => sub {
-    my ($server, $front, $operator) = start();
-    with_load(
-        $server, 4,
+    my $self = while_together(
+        [],
         sub {
-            ok $server->wait_until(sub { 1 == (() = mates($front, $operator)) }),
-                'the front and one worker keep to a processor';
-            is + (grep { mask($_) eq $home } workers($operator)), 1, 'the other worker does not';
-            is allowed(ask($server, '/child')), $home, 'nor what the application runs' for 1 .. 3;
+            my $self = shift;
+            is + (() = mates($self)), 1, 'the front and one worker keep to a processor';
+            is + (grep { mask($_) eq $home } workers($self)), 1, 'the other worker does not';
+            is allowed(ask($self->{server}, '/child')), $home, 'nor what the application runs' for 1 .. 3;
         }
     );
-    ok $server->wait_until(sub { mask($front) eq $home }), 'the front is free again';
-    ask($server, '/') for 1 .. 4;
-    ok $server->wait_until(sub {
-        !grep { mask($_) ne $home } workers($operator);
-        }),
-        'and its worker';
+    all_are_free($self);
 };
 
 subtest 'requests that take long' => sub {
-    my ($server, $front, $operator) = start();
-    with_load(
-        $server, 4,
+    while_together(
+        [],
         sub {
-            ok $server->wait_until(sub { mates($front, $operator) }), 'together';
-            my @long = map { Howdah::Test::Client->new($server) } 1, 2;
+            my $self = shift;
+            my @long = map { Howdah::Test::Client->new($self->{server}) } 1, 2;
             $_->write("GET /long HTTP/1.0\r\n\r\n") for @long;
             my $begun = time;
-            ok $server->wait_until(sub { mask($front) eq $home }), 'part them';
+            ok until_so($self, sub { front($self) eq $home }), 'part them';
             cmp_ok time - $begun, '<', 2.5, '... before they end';
             like $_->response->{body}, qr/quick/, '... and are answered' for @long;
-            ok $server->wait_until(sub { mates($front, $operator) }), 'together again later';
+            ok until_so($self, sub { mates($self) }), 'together again later';
         }
     );
 };
 
-subtest 'a worker that is killed' => sub {
-    my ($server, $front, $operator) = start();
-    with_load(
-        $server, 4,
+# The worker that it was together with goes, by itself or not, and the next one comes in its place.
+my @GO = (
+    ['it is killed', [], sub { my ($self, $mate) = @_; kill KILL => $mate }],
+    ['it has served enough', ['--max-requests', 20_000], sub { }],
+    ['the application is reloaded', [], sub { $_[0]{server}->signal('HUP') }],
+    [
+        'it becomes the zygote', ['--refork', 40_000],
         sub {
-            ok $server->wait_until(sub { mates($front, $operator) }), 'together';
-            my ($mate) = mates($front, $operator);
-            kill KILL => $mate;
-            ok $server->wait_until(sub {
-                grep { $_ != $mate } mates($front, $operator);
-                }),
-                'then with another one';
+            my $self = shift;
+            ok until_so($self, sub { pool($self)->{reforks} }), 'a worker is the zygote of others';
         }
-    );
-    ok $server->wait_until(sub { mask($front) eq $home }), 'the front is free in the end';
-    ask($server, '/') for 1 .. 4;
-    ok $server->wait_until(sub {
-        my @all = workers($operator);
-        @all == 2 && !grep { mask($_) ne $home } @all;
-        }),
-        'and so is the one in its place';
-};
+    ],
+    [
+        'the server replaces itself',
+        [],
+        sub {
+            my $self = shift;
+            my $old  = $self->{operator}->pid;
+            $self->{server}->signal('USR2');
+            my $is_new = sub { ($self->{operator}->pid // $old) != $old };
+            ok until_so($self, $is_new), 'another process serves';
+            $self->{load} = load($self->{server}, 4);    # the connections of the first load ended with the old one
+        }
+    ],
+);
+for my $case (@GO) {
+    my ($what, $options, $do) = @$case;
+    subtest "its worker goes: $what" => sub {
+        my $self = while_together(
+            $options,
+            sub {
+                my $self = shift;
+                my ($mate) = mates($self);
+                $do->($self, $mate);
+                my $next = sub {
+                    my @mates = mates($self);
+                    @mates == 1 && $mates[0] != $mate;
+                };
+                ok until_so($self, $next), 'together with another one';
+                ok until_so($self, sub { !mask($mate) }), 'the first is gone';
+                if (my $load = $self->{load}) { kill KILL => $load; waitpid $load, 0 }
+            }
+        );
+        all_are_free($self);
+        my $refused = $self->{operator}->status->{requests}{by_class}{'5xx'};
+        cmp_ok $refused, '<=', $what =~ /killed/ ? 1 : 0,
+            'no request has noticed, but for that of the one that was killed';
+    };
+}
 
-subtest 'a reload' => sub {
-    my ($server, $front, $operator) = start();
-    my @old = workers($operator);
-    with_load(
-        $server, 4,
+subtest 'with the application that is asked, of several' => sub {
+    my $other = File::Temp->new(SUFFIX => '.psgi');
+    print {$other} 'sub { [200, [], ["other"]] }';
+    close $other or die $!;
+    my $self = while_together(
+        ['--mount', "/other=$other"],
         sub {
-            ok $server->wait_until(sub { mates($front, $operator) }), 'together';
-            $server->signal('HUP');
-            ok $server->wait_until(sub {
-                my @mates = mates($front, $operator);
-                @mates == 1 && !grep { $_ == $mates[0] } @old;
-                }),
-                'then with a new worker';
-            is_deeply [
-                grep {
-                    my $pid = $_;
-                    !grep { $_ == $pid } @old
-                } grep { mask($_) } @old
-                ],
-                [], 'none of the old ones is left';
+            my $self = shift;
+            my ($mate) = mates($self);
+            ok(
+                (
+                    grep { $_->{pid} == $mate }
+                    map { @{$_->{workers}{list}} } grep { $_->{name} eq '/' } @{$self->{operator}->status->{pools}}
+                ),
+                'its worker'
+            );
+            is ask($self->{server}, '/other/'), 'other', 'the other one answers';
         }
     );
+    ok until_so($self, sub { front($self) eq $home }), 'the front is free in the end';
 };
 
 subtest 'not where nothing is won' => sub {
     for my $case (['--share-cpu', 'off'], ['--front-threads', 2], []) {
-        my ($server, $front, $operator) = start(@$case);
+        my $self        = start(@$case);
         my $connections = @$case ? 4 : 1;
         with_load(
-            $server, $connections,
-            sub { sleep 0.6; is mask($front), $home, "@$case, $connections at a time" }
+            $self,
+            $connections,
+            sub { sleep 0.6; is front($self), $home, "@$case, $connections at a time" }
         );
-        cmp_ok $operator->status->{requests}{total}, '>', 600, '... of many';
+        cmp_ok $self->{operator}->status->{requests}{total}, '>', 600, '... of many';
     }
 };
 
@@ -181,9 +231,9 @@ subtest 'where the server has one processor' => sub {
     plan skip_all => 'needs taskset' if !grep { -x "$_/taskset" } split /:/, $ENV{PATH};
     my ($one) = $home =~ /^(\d+)/;
     system "taskset -cp $one $$ > /dev/null";
-    my ($server, $front, $operator) = start();
-    with_load($server, 4, sub { sleep 0.6; is mask($front), $one, 'it keeps to it' });
-    is_deeply [grep { mask($_) ne $one } workers($operator)], [], 'and so do workers';
+    my $self = start();
+    with_load($self, 4, sub { sleep 0.6; is front($self), $one, 'it keeps to it' });
+    is_deeply [grep { mask($_) ne $one } workers($self)], [], 'and so do workers';
     system "taskset -cp $home $$ > /dev/null";
 };
 

@@ -414,7 +414,7 @@ mod tests {
         run(async {
             let world = world();
             let begin = |exchange: &mut Exchange| {
-                let spool = world.pool().place_for_body(None).unwrap();
+                let spool = world.pool().place_for_body(Some(u64::MAX)).unwrap();
                 let head = "POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n";
                 with(head, &client("127.0.0.1", false), |request| {
                     router(&world).begin(

@@ -680,7 +680,7 @@ mod tests {
         run(async {
             let world = World::new(Config::default());
             let (job, _exchange) = world.ask("/a");
-            let spool = world.pool().place_for_body(None).unwrap();
+            let spool = world.pool().place_for_body(Some(u64::MAX)).unwrap();
             world.pool().dispatch.borrow_mut().keep(0, spool);
             assert!(world.pool().dispatch.borrow().kept(0).is_some());
             drop(job);

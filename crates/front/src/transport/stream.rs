@@ -208,15 +208,19 @@ impl Stream {
 impl State {
     /// Bytes that the connection may be given now.
     fn allowed(&self) -> usize {
-        let Tally { given, round, .. } = &*self.tally;
-        let most = if given.get() < MOST { MOST } else { LEAST };
-        most.saturating_sub(if self.given.0 == round.get() { self.given.1 } else { 0 })
+        let most = if self.tally.given.get() < MOST { MOST } else { LEAST };
+        most.saturating_sub(self.given_now())
+    }
+
+    /// Bytes that it was given in this round.
+    fn given_now(&self) -> usize {
+        let (round, bytes) = self.given;
+        if round == self.tally.round.get() { bytes } else { 0 }
     }
 
     fn count(&mut self, bytes: usize) {
         let Tally { given, round, .. } = &*self.tally;
-        let before = if self.given.0 == round.get() { self.given.1 } else { 0 };
-        self.given = (round.get(), before + bytes);
+        self.given = (round.get(), self.given_now() + bytes);
         given.set(given.get() + bytes);
         self.tally.earn(FRAME_EARNS + bytes as u64 / 16);
     }
