@@ -61,7 +61,9 @@ impl Dispatch {
     /// How many workers should be awake for so many requests.
     fn wanted(&self, waiting: u64) -> u64 {
         let work = waiting * self.run_ns;
-        let at_once = work.div_ceil(DRAIN_NS).min(self.cpus);
+        // The one that shares this thread's processor is at hand; the others would be in the client's way.
+        let cpus = if self.mate.is_some() { 1 } else { self.cpus };
+        let at_once = work.div_ceil(DRAIN_NS).min(cpus);
         at_once.max(work.div_ceil(CROWDED_NS)).max(1)
     }
 
@@ -160,6 +162,26 @@ mod tests {
             // Who has slept for the shortest time is the first.
             let expected: Vec<u16> = (sleepers - count..sleepers).collect();
             assert_eq!(woken, expected, "{cpus} processors, {waiting} wait, {sleepers} sleep, {run} ns each");
+        }
+    }
+
+    #[test]
+    fn beside_the_one_that_shares_the_processor_others_are_woken_for_much_work_alone() {
+        // Requests that wait, how long each runs, and who is woken.
+        for (waiting, run, expected) in [
+            (1, 0, &[0][..]),
+            (5, 40_000, &[0]),
+            (5, 40_001, &[0, 3]),
+            (5, 120_001, &[0, 1, 2, 3]),
+        ] {
+            let (bench, _requests) = bench(waiting, 4);
+            bench.act(|dispatch| {
+                dispatch.cpus = 16;
+                dispatch.run_ns = run;
+                dispatch.mate = Some(0);
+                dispatch.wake_workers(NOW);
+            });
+            assert_eq!(woken(&bench, 4), expected, "{waiting} wait, {run} ns each");
         }
     }
 
