@@ -168,12 +168,9 @@ mod tests {
     #[test]
     fn beside_the_one_that_shares_the_processor_others_are_woken_for_much_work_alone() {
         // Requests that wait, how long each runs, and who is woken.
-        for (waiting, run, expected) in [
-            (1, 0, &[0][..]),
-            (5, 40_000, &[0]),
-            (5, 40_001, &[0, 3]),
-            (5, 120_001, &[0, 1, 2, 3]),
-        ] {
+        for (waiting, run, expected) in
+            [(1, 0, &[0][..]), (5, 40_000, &[0]), (5, 40_001, &[0, 3]), (5, 120_001, &[0, 1, 2, 3])]
+        {
             let (bench, _requests) = bench(waiting, 4);
             bench.act(|dispatch| {
                 dispatch.cpus = 16;

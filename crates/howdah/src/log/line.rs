@@ -69,24 +69,32 @@ impl Format {
     /// Appends the lines of a message to `out`. An application may say something in each request, so text is written
     /// where it belongs at once: what stands before each line, and the line.
     pub(super) fn render(self, message: &Message<'_>, out: &mut Vec<u8>) {
-        let mut start = Vec::new();
-        let time = format!("{:.3}", message.time);
-        if self == Self::Text {
-            put_start(&mut start, &time, message);
-        }
         let text = message.text.strip_suffix(b"\n").unwrap_or(message.text);
-        for line in text.split(|&byte| byte == b'\n') {
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            match self {
-                Self::Text => {
-                    out.extend_from_slice(&start);
-                    put_line(out, line);
-                    put_fields(out, message.fields);
+        let lines = text.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        match self {
+            Self::Text => put_text(out, message, lines),
+            Self::Json => {
+                let time = format!("{:.3}", message.time);
+                for line in lines {
+                    out.extend_from_slice(&in_json(&time, message, printable_but_tabs(line)));
+                    out.push(b'\n');
                 }
-                Self::Json => out.extend_from_slice(&in_json(&time, message, printable_but_tabs(line))),
             }
-            out.push(b'\n');
         }
+    }
+}
+
+fn put_text<'a>(out: &mut Vec<u8>, message: &Message<'_>, lines: impl Iterator<Item = &'a [u8]>) {
+    let begin = out.len();
+    put_start(out, message);
+    let start = begin..out.len();
+    for (number, line) in lines.enumerate() {
+        if number > 0 {
+            out.extend_from_within(start.clone());
+        }
+        put_line(out, line);
+        put_fields(out, message.fields);
+        out.push(b'\n');
     }
 }
 
@@ -105,14 +113,14 @@ fn put(out: &mut Vec<u8>, what: fmt::Arguments<'_>) {
     let _ = out.write_fmt(what);
 }
 
-fn put_start(out: &mut Vec<u8>, time: &str, message: &Message<'_>) {
+fn put_start(out: &mut Vec<u8>, message: &Message<'_>) {
     let level = match message.level {
         Level::Error => " ERROR ",
         Level::Warn => " WARN  ",
         Level::Info => " INFO  ",
         Level::Debug => " DEBUG ",
     };
-    out.extend_from_slice(time.as_bytes());
+    put(out, format_args!("{:.3}", message.time));
     out.extend_from_slice(level.as_bytes());
     put_source(out, message.source);
     out.extend_from_slice(b": ");
