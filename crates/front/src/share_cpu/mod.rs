@@ -6,6 +6,8 @@
 //! The thread looks ten times a second. It sets its own affinity, and says in the worker's cell where that is to stay; the
 //! worker sees it between two requests.
 
+mod trial;
+
 use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -13,6 +15,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use howdah_sys::affinity::{CpuSet, affinity, current_cpu, only, set_affinity};
 use howdah_wire::WorkerPhase;
 
+use self::trial::Trial;
 use crate::app::Pool;
 
 /// Requests of more than that, on average, are not quick.
@@ -56,8 +59,10 @@ pub(crate) struct ShareCpu {
 #[derive(Debug, Default)]
 struct State {
     pair: Option<Pair>,
-    /// Requests that have ended, of each pool.
+    trial: Trial,
+    /// Requests that have ended, of each pool, and when that was.
     ended: Vec<u64>,
+    at: u64,
     /// Apart until then.
     rests: u64,
     /// How often in a row it was no good.
@@ -89,6 +94,8 @@ struct Usage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Good,
+    /// They do as much as they can, and other processors are idle.
+    Full,
     /// There is little to do.
     Over,
     /// Both are better off apart.
@@ -109,13 +116,23 @@ impl ShareCpu {
         let ended: Vec<u64> = pools.iter().map(|pool| pool.dispatch.borrow().ended).collect();
         let before = std::mem::replace(&mut state.ended, ended.clone());
         let done: Vec<u64> = ended.iter().zip(&before).map(|(now, before)| now - before).collect();
+        let time = now - std::mem::replace(&mut state.at, now);
+        let all = done.iter().sum();
         match &mut state.pair {
-            Some(pair) => {
-                let verdict = pair.judge(pools, &done, now);
-                if verdict != Verdict::Good {
-                    state.part(pools, verdict, now);
+            Some(pair) => match pair.judge(pools, &done, now) {
+                Verdict::Good => state.trial.pause(),
+                Verdict::Full if !state.trial.full(all, time, now) => {}
+                Verdict::Full | Verdict::Over => state.part(pools, now),
+                Verdict::Bad => {
+                    state.part(pools, now);
+                    state.rest(now);
                 }
-            }
+            },
+            None if state.trial.is_under_way() => match state.trial.apart(all, time, now) {
+                Some(true) => state.rest(now),
+                Some(false) => state.pair = Pair::join(pools, &done, now),
+                None => {}
+            },
             None if now >= state.rests => state.pair = Pair::join(pools, &done, now),
             None => {}
         }
@@ -123,14 +140,18 @@ impl ShareCpu {
 }
 
 impl State {
-    fn part(&mut self, pools: &[&'static Pool], verdict: Verdict, now: u64) {
+    fn part(&mut self, pools: &[&'static Pool], now: u64) {
         let Some(pair) = self.pair.take() else { return };
         pair.part(pools[pair.pool]);
-        if verdict == Verdict::Bad {
-            // What was good for long has not been tried in vain.
-            self.vain = if now - pair.since > REST_NS << DOUBLED { 0 } else { (self.vain + 1).min(DOUBLED) };
-            self.rests = now + (REST_NS << self.vain);
+        // What was good for long has not been tried in vain.
+        if now - pair.since > REST_NS << DOUBLED {
+            self.vain = 0;
         }
+    }
+
+    fn rest(&mut self, now: u64) {
+        self.rests = now + (REST_NS << self.vain);
+        self.vain = (self.vain + 1).min(DOUBLED);
     }
 }
 
@@ -205,7 +226,13 @@ impl Usage {
         let others = thread.1.saturating_sub(worker.0) + worker.1.saturating_sub(thread.0);
         let idle = self.idle.saturating_sub(before.idle) * 10_000_000;
         let full = (thread.0 + worker.0) * 10 > time * 9;
-        if others * 5 > time || full && idle * 2 > time { Verdict::Bad } else { Verdict::Good }
+        if others * 5 > time {
+            Verdict::Bad
+        } else if full && idle * 2 > time {
+            Verdict::Full
+        } else {
+            Verdict::Good
+        }
     }
 }
 
@@ -234,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_is_good_until_others_wait_for_its_processor_or_another_one_is_idle() {
+    fn a_pair_is_good_until_others_wait_for_its_processor_or_it_is_full_and_another_one_idle() {
         let before = Usage { at: 0, thread: (0, 0), worker: (0, 0), idle: 0 };
         let ms = |time: u64| time * 1_000_000;
         // Milliseconds of 100: the thread's run and wait, the worker's, and how long processors were idle.
@@ -243,7 +270,8 @@ mod tests {
             ((40, 51), (30, 40), 100, Verdict::Bad),
             ((40, 30), (30, 61), 100, Verdict::Bad),
             ((60, 35), (35, 60), 40, Verdict::Good),
-            ((60, 35), (35, 60), 60, Verdict::Bad),
+            ((60, 35), (35, 60), 60, Verdict::Full),
+            ((60, 35), (35, 85), 60, Verdict::Bad),
         ] {
             let pair = |(run, wait)| (ms(run), ms(wait));
             let after = Usage { at: ms(100), thread: pair(thread), worker: pair(worker), idle: idle / 10 };
