@@ -2,11 +2,10 @@
 //! there are and on where clients run; no figure of a processor tells. So front and worker go apart for a moment, the requests
 //! of both ways are counted, and the better way is kept until it is asked again.
 
-use super::REST_NS;
-
 /// Looks over which each way is measured.
 const LOOKS: u32 = 3;
-/// The next time is asked after a second, and twice as long each time, at most so often: 16 seconds.
+/// It is asked again after that, and twice as long each time, at most so often: 16 seconds.
+const SETTLED_NS: u64 = 1_000_000_000;
 const DOUBLED: u32 = 4;
 
 /// See the module.
@@ -65,10 +64,10 @@ impl Trial {
         }
         let apart = std::mem::take(&mut self.measured);
         self.together = None;
-        if now > self.settled + (REST_NS << DOUBLED) {
+        if now > self.settled + (SETTLED_NS << DOUBLED) {
             self.asked = 0;
         }
-        self.settled = now + (REST_NS << self.asked);
+        self.settled = now + (SETTLED_NS << self.asked);
         self.asked = (self.asked + 1).min(DOUBLED);
         Some(apart.is_better_than(together))
     }
@@ -131,12 +130,12 @@ mod tests {
         let (mut trial, mut now) = (Trial::default(), 0);
         for seconds in [1, 2, 4, 8, 16, 16] {
             assert!(!ask(&mut trial, &mut now, 9000, [0; 4]));
-            now += seconds * REST_NS - LOOK;
+            now += seconds * SETTLED_NS - LOOK;
             assert!(!trial.full(9000, LOOK, now), "{seconds}");
         }
-        now += 40 * REST_NS;
+        now += 40 * SETTLED_NS;
         ask(&mut trial, &mut now, 9000, [0; 4]);
-        now += REST_NS;
+        now += SETTLED_NS;
         ask(&mut trial, &mut now, 9000, [0; 4]);
     }
 
