@@ -4,8 +4,9 @@ Called by runner around one load: `with start(name, server) as background`, then
 really held open, for a server that throws idle or slow clients out is quick for another reason.
 """
 
-import csv
+import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -75,12 +76,13 @@ class Slow:
     SETTLE = 1.0  # seconds for all of them to connect
 
     def __init__(self, name, server, seconds):
+        self.port = server.port
         self.holder = tempfile.TemporaryDirectory(prefix="howdah-bench-")
-        self.prefix = Path(self.holder.name) / "slow"
+        prefix = Path(self.holder.name) / "slow"
         url = f"{server.url}{SLOW_PATHS.get(name, '/')}"
         length = int(self.SETTLE + seconds + 6)
         self.words = ["slowhttptest", *SLOW_MODES[name], "-c", str(SLOW), "-r", str(2 * SLOW), "-l", str(length),
-                      "-i", "1", "-p", "10", "-g", "-o", str(self.prefix), "-v", "0", "-u", url]
+                      "-i", "1", "-p", "10", "-g", "-o", str(prefix), "-v", "0", "-u", url]
 
     def __enter__(self):
         try:
@@ -94,23 +96,27 @@ class Slow:
         return self
 
     def report(self):
-        """Ends the slow clients and says how many were connected at most."""
+        """Says how many of the slow clients are connected still, and ends them."""
+        held = connected(self.process.pid, self.port)
         self.process.terminate()
         self.process.wait(10)
-        return {"wanted": SLOW, "held": most_connected(self.prefix.with_suffix(".csv"))}
+        return {"wanted": SLOW, "held": held}
 
     def __exit__(self, *_):
         end(self.process)
         self.holder.cleanup()
 
 
-def most_connected(path):
-    """From slowhttptest's table: Seconds,Closed,Pending,Connected,Service Available."""
-    try:
-        with open(path, newline="", encoding="ascii") as file:
-            return max((int(row["Connected"]) for row in csv.DictReader(file)), default=0)
-    except (OSError, KeyError, ValueError):
-        return None
+def connected(process, port):
+    """Connections of a process to that port of this machine which neither side has ended, by /proc."""
+    own = set()
+    for entry in os.scandir(f"/proc/{process}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # it has closed that
+            own.add(os.readlink(entry.path))
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        rows = [line.split() for line in file][1:]
+    # Local address, remote address, state; 01 is ESTABLISHED.
+    return sum(row[2].endswith(f":{port:04X}") and row[3] == "01" and f"socket:[{row[9]}]" in own for row in rows)
 
 
 def end(process):

@@ -2,9 +2,9 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
-import time
 import unittest
 
 from harness import background, peers, runner
@@ -117,11 +117,16 @@ class Rounds(unittest.TestCase):
 
 
 class Backgrounds(unittest.TestCase):
-    def test_most_slow_clients_at_once_are_read_from_the_table(self):
-        path = f"/tmp/howdah-bench-test-{os.getpid()}-{time.time_ns()}.csv"
-        self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
-        with open(path, "w", encoding="ascii") as file:
-            file.write("Seconds,Closed,Pending,Connected,Service Available\n"
-                       "0,0,1,0,500\n1,0,1,427,500\n2,100,0,400,500\n")
-        self.assertEqual(background.most_connected(path), 427)
-        self.assertIsNone(background.most_connected(path + ".none"))
+    def test_connections_are_counted_that_neither_side_has_ended(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        port = listener.getsockname()[1]
+        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+        accepted = [listener.accept()[0] for _ in clients]
+        for one in clients + accepted:
+            self.addCleanup(one.close)
+        self.assertEqual(background.connected(os.getpid(), port), 3)
+        accepted[0].close()
+        clients[1].close()
+        self.assertEqual(background.connected(os.getpid(), port), 1)
+        self.assertEqual(background.connected(os.getppid(), port), 0)
