@@ -143,6 +143,7 @@ impl State {
     fn part(&mut self, pools: &[&'static Pool], now: u64) {
         let Some(pair) = self.pair.take() else { return };
         pair.part(pools[pair.pool]);
+        self.trial.pause();
         // What was good for long has not been tried in vain.
         if now - pair.since > REST_NS << DOUBLED {
             self.vain = 0;

@@ -41,7 +41,7 @@ impl Trial {
         true
     }
 
-    /// Together, there was nothing to ask.
+    /// There is nothing to ask, or nobody any more.
     pub(super) fn pause(&mut self) {
         self.measured = Measured::default();
     }
