@@ -45,6 +45,9 @@ impl State {
         let Some(worker) = self.crew.vacate(index) else { return };
         self.note_end_of_asked(index, pid.or(worker.pid()));
         self.counts.exit(end.cause());
+        if leave == Leave::Quota {
+            self.note_life(requests, end.age);
+        }
         end.log(index, pid.or(worker.pid()), worker.generation);
         let done = Recovery::new(index, self.mailbox.clone());
         let _ = self.events.send(Event::WorkerGone { index, status, done });

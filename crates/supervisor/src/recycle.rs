@@ -2,15 +2,15 @@
 //! ready (`reconcile`).
 //!
 //! A worker leaves by itself at its quota, told in its cell before the fork. So that the crew is not one short in the
-//! meantime, its replacement is started when it is near. How near is looked at as often as its pace demands, and not
-//! at all while nothing happens faster than once a second.
+//! meantime, its replacement is started when it is near. The next look is taken in half the time in which the busiest
+//! worker could come there, and after each end at a quota; while there is nothing to do, once a second. So only the
+//! first of a burst after a rest leave before they were seen to be near.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use howdah_sys::Pid;
 use howdah_sys::usage::memory_of;
-use howdah_wire::WorkerCell;
 
 use crate::generation::Role;
 use crate::notice::Notice;
@@ -21,8 +21,9 @@ use crate::worker::{Reason, Worker};
 
 /// Shortest and longest time between two looks at the workers' counters.
 const QUOTA_LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(1));
-/// More than that many times the last look ahead, nothing is known of a quota.
-const MOST_LEFT: f64 = 1e6;
+/// So short a life has no "near": the replacement comes when it has ended.
+const SHORT: u64 = 10;
+
 impl State {
     /// Marks workers whose time has come; no more than a quarter of the crew at once, except those near their quota:
     /// they leave soon in any case, and the jitter keeps most of them apart.
@@ -40,21 +41,33 @@ impl State {
         }
     }
 
-    /// Returns when the next worker may come near its quota.
+    /// Returns when to look again.
     fn look_at_quotas(&mut self, number: u32, now: Instant) -> Duration {
-        let mut next = QUOTA_LOOKS.1;
+        // Those of a worker that is started after this look.
+        let mut left = near(self.config.max_requests);
+        let mut pace = self.watch.pace / 2.0;
         for (_, cell, worker) in self.crew.workers_mut() {
-            if worker.generation != number || !worker.stays() {
+            if worker.generation != number || !worker.stays() || worker.quota < SHORT {
                 continue;
             }
-            let wait = pace(worker, cell, now);
-            if wait > Duration::ZERO {
-                next = next.min(wait / 2);
-            } else if worker.up {
-                worker.retire(Reason::Quota, now);
+            let requests = cell.requests.load(SeqCst);
+            let (before, then) = std::mem::replace(&mut worker.seen, (requests, now));
+            pace = pace.max(per_second(requests.saturating_sub(before), now - then));
+            match near(worker.quota).saturating_sub(requests) {
+                0 if worker.up => worker.retire(Reason::Quota, now),
+                0 => {}
+                some => left = left.min(some),
             }
         }
-        next.max(QUOTA_LOOKS.0)
+        self.watch.pace = pace;
+        // Half the way from near to the end is near enough.
+        next_look(left.max(self.config.max_requests / 10), pace)
+    }
+
+    /// A worker has ended at its quota: so quickly that may go, and others may be as near.
+    pub(crate) fn note_life(&mut self, requests: u64, age: Duration) {
+        self.watch.pace = self.watch.pace.max(per_second(requests, age));
+        self.watch.quota_at = self.watch.quota_at.map(|_| Instant::now());
     }
 
     fn room_for_retiring(&self) -> usize {
@@ -119,21 +132,20 @@ impl State {
     }
 }
 
-/// Time until a worker is near its quota, by its pace since the last look; zero when it is.
-fn pace(worker: &mut Worker, cell: &WorkerCell, now: Instant) -> Duration {
-    let quota = worker.quota;
-    let requests = cell.requests.load(SeqCst);
-    let (before, then) = std::mem::replace(&mut worker.seen, (requests, now));
-    if quota == 0 || quota < 10 {
-        // So short a life has no "near": the replacement comes when it has left.
-        return QUOTA_LOOKS.1 * 2;
-    }
-    let left = (quota - quota / 10).saturating_sub(requests);
-    match requests.saturating_sub(before) {
-        0 if left > 0 => QUOTA_LOOKS.1 * 2,
-        // A cell may say anything, the product still is a time.
-        done => (now - then).mul_f64((left as f64 / done.max(1) as f64).min(MOST_LEFT)),
-    }
+/// Requests after which a worker is near its quota.
+fn near(quota: u64) -> u64 {
+    quota - quota / 10
+}
+
+/// What was done in a time shorter than between two looks may have been a batch.
+fn per_second(requests: u64, time: Duration) -> f64 {
+    requests as f64 / time.max(QUOTA_LOOKS.0).as_secs_f64()
+}
+
+fn next_look(left: u64, pace: f64) -> Duration {
+    let (shortest, longest) = QUOTA_LOOKS;
+    // Nothing is done at no pace, and a cell may say anything: the time is bounded before it is a Duration.
+    Duration::from_secs_f64((left as f64 / pace / 2.0).min(longest.as_secs_f64())).max(shortest)
 }
 
 #[cfg(test)]
@@ -141,28 +153,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pace_tells_when_to_look_again() {
-        let start = Instant::now();
-        let after = |ms| start + Duration::from_millis(ms);
-        // (quota, requests before, requests now, milliseconds between, expected milliseconds)
+    fn the_next_look_is_half_way_to_the_quota() {
+        // (requests done, in milliseconds, requests left, expected milliseconds)
         let cases = [
-            (100, 0, 45, 10, 10),
-            (100, 0, 10, 10, 80),
-            (100, 0, 0, 10, 2000),
-            (100, 80, 90, 10, 0),
-            (100, 90, 90, 10, 0),
-            (100, 90, 99, 10, 0),
-            (5, 0, 4, 10, 2000),
+            (45, 90, 45, 45),
+            (10, 10, 80, 40),
+            (10, 10, 1, 2),
+            (1, 1000, 90, 1000),
+            (0, 10, 90, 1000),
+            (0, 0, 90, 1000),
+            (32, 0, 320, 10),
+            (u64::MAX, 10, 90, 2),
+            (1, 10, u64::MAX, 1000),
         ];
-        for (quota, before, requests, between, expected) in cases {
-            let (_, segment) =
-                howdah_sys::create_segment(howdah_wire::Shape { fronts: 1, workers: 1, slots: 1 }).unwrap();
-            let cell = &segment.workers()[0];
-            cell.requests.store(requests, SeqCst);
-            let mut worker = Worker::new(1, None, quota);
-            worker.seen = (before, start);
-            let wait = pace(&mut worker, cell, after(between));
-            assert_eq!(wait.as_millis(), expected, "quota {quota}, {before} to {requests}");
+        for (requests, time, left, expected) in cases {
+            let pace = per_second(requests, Duration::from_millis(time));
+            let wait = next_look(left, pace);
+            assert_eq!(wait.as_millis(), expected, "{requests} in {time} ms, {left} left");
         }
     }
 }

@@ -11,6 +11,8 @@ pub(crate) const MEMORY_LOOKS: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) quota_at: Option<Instant>,
+    /// Requests a second of the worker that was busiest of late.
+    pub(crate) pace: f64,
     pub(crate) memory_at: Option<Instant>,
 }
 
@@ -19,6 +21,7 @@ impl Watch {
         let now = Instant::now();
         Self {
             quota_at: (config.max_requests > 0).then_some(now),
+            pace: 0.0,
             memory_at: config.max_memory.map(|_| now + MEMORY_LOOKS),
         }
     }
