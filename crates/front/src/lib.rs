@@ -56,6 +56,7 @@ mod server;
 mod route;
 mod pages;
 mod share_cpu;
+mod lookout;
 mod app;
 mod response;
 mod request_record;

@@ -59,6 +59,7 @@ impl Front {
         tokio::task::spawn_local(obey(thread, inbox, eventfd));
         tokio::task::spawn_local(thread.entrance.welcome(knocks));
         tokio::task::spawn_local(thread.sweep());
+        tokio::task::spawn_local(thread.look_out());
         for pool in &thread.pools {
             tokio::task::spawn_local(pool.stand_behind());
         }

@@ -22,6 +22,7 @@ use crate::doors::Doors;
 use crate::exchange::Desks;
 use crate::gate::Gate;
 use crate::listen::Listener;
+use crate::lookout::Lookout;
 use crate::outflow::{Holding, Stock};
 use crate::pages::OwnPages;
 use crate::record::{AccessLog, Records, SlowLog};
@@ -79,6 +80,7 @@ pub(crate) struct Thread {
     pub(crate) records: &'static Records,
     pub(crate) entrance: Entrance,
     share_cpu: ShareCpu,
+    lookout: Lookout,
 }
 
 thread_local! {
@@ -134,7 +136,8 @@ impl Thread {
             Server { config, clock, timers, doors, records, holding, router, scratch, kept: OnceCell::new() };
         let (sharing, number) = (setup.sharing, setup.index as usize);
         let entrance = Entrance { doors, room, server: forever(server), gate, sharing, number };
-        Ok(Self { pools, clock, timers, desks, records, entrance, share_cpu })
+        let lookout = Lookout::default();
+        Ok(Self { pools, clock, timers, desks, records, entrance, share_cpu, lookout })
     }
 
     /// Accepts connections from a listener until the thread closes its listeners.
@@ -183,7 +186,7 @@ impl Thread {
             self.desks.sweep();
             self.entrance.room.sweep();
             self.pools.iter().for_each(|pool| pool.sweep());
-            self.share_cpu.look(&self.pools, self.clock.now());
+            self.share_cpu.look(&self.pools, self.clock.now(), self.lookout.spent());
             if round % 10 == 0 {
                 self.next_second();
             }
@@ -197,10 +200,28 @@ impl Thread {
         self.records.next_second(capacity.most());
     }
 
+    /// Looks for the next request before the thread sleeps, again and again.
+    pub(crate) async fn look_out(&self) {
+        self.lookout.watch(self.clock, || self.turn() || self.is_asked()).await;
+    }
+
+    /// Sees to all applications. True when one has news.
+    fn turn(&self) -> bool {
+        self.pools.iter().filter(|pool| pool.turn()).count() > 0
+    }
+
+    /// There are requests that wait, or run.
+    fn is_asked(&self) -> bool {
+        self.pools.iter().any(|pool| pool.dispatch.borrow().in_flight > 0)
+    }
+
+    fn is_asked_one_by_one(&self) -> bool {
+        matches!(*self.pools, [pool] if pool.dispatch.borrow().come_one_by_one())
+    }
+
     /// Wakes workers, and makes sure that no news is slept through.
     fn before_park(&self) {
-        let news = self.pools.iter().filter(|pool| pool.turn()).count();
-        if news > 0 || self.spin() {
+        if self.turn() || self.spin() || !self.is_asked() && self.lookout.begin(self.is_asked_one_by_one()) {
             return; // a task was woken, so the thread will not sleep
         }
         let _ = self.pools.iter().all(|pool| pool.try_sleep());
@@ -329,7 +350,7 @@ mod tests {
             for (world, looks) in [(&world, false), (&alone, true)] {
                 let _asked = world.ask("/a");
                 world.worker.serve();
-                world.pool().dispatch.borrow_mut().serial = 1000;
+                world.pool().dispatch.borrow_mut().serial = u32::MAX;
                 assert_eq!(world.thread.spin(), looks);
             }
         });
@@ -412,7 +433,13 @@ mod tests {
             let thread = Thread::install(setup).unwrap();
             let sleeps = || thread.pools[0].dispatch.borrow().cell.sleeping.load(SeqCst) == 1;
             before_park();
-            assert!(sleeps());
+            assert!(!sleeps(), "it looks for requests first");
+            tokio::task::spawn_local(thread.look_out());
+            while thread.lookout.spent() == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            before_park();
+            assert!(sleeps(), "in vain");
             after_unpark();
             assert!(!sleeps());
         });

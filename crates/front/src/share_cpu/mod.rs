@@ -107,8 +107,8 @@ impl ShareCpu {
         Self { on, state: RefCell::default() }
     }
 
-    /// Ten times a second.
-    pub(crate) fn look(&self, pools: &[&'static Pool], now: u64) {
+    /// Ten times a second. For so long the thread has looked for requests so far, which it need not have done (`lookout`).
+    pub(crate) fn look(&self, pools: &[&'static Pool], now: u64, looked: u64) {
         if !self.on || pools.iter().any(|pool| pool.dispatch.borrow().segment.fronts().len() > 1) {
             return;
         }
@@ -119,7 +119,7 @@ impl ShareCpu {
         let time = now - std::mem::replace(&mut state.at, now);
         let all = done.iter().sum();
         match &mut state.pair {
-            Some(pair) => match pair.judge(pools, &done, now) {
+            Some(pair) => match pair.judge(pools, &done, now, looked) {
                 Verdict::Good => state.trial.pause(),
                 Verdict::Full if !state.trial.full(all, time, now) => {}
                 Verdict::Full | Verdict::Over => state.part(pools, now),
@@ -130,10 +130,10 @@ impl ShareCpu {
             },
             None if state.trial.is_under_way() => match state.trial.apart(all, time, now) {
                 Some(true) => state.rest(now),
-                Some(false) => state.pair = Pair::join(pools, &done, now),
+                Some(false) => state.pair = Pair::join(pools, &done, now, looked),
                 None => {}
             },
-            None if now >= state.rests => state.pair = Pair::join(pools, &done, now),
+            None if now >= state.rests => state.pair = Pair::join(pools, &done, now, looked),
             None => {}
         }
     }
@@ -157,7 +157,7 @@ impl State {
 }
 
 impl Pair {
-    fn join(pools: &[&'static Pool], done: &[u64], now: u64) -> Option<Self> {
+    fn join(pools: &[&'static Pool], done: &[u64], now: u64, looked: u64) -> Option<Self> {
         let pool = (0..done.len()).max_by_key(|&pool| done[pool])?;
         let dispatch = &mut *pools[pool].dispatch.borrow_mut();
         if done[pool] < MANY
@@ -175,14 +175,14 @@ impl Pair {
         let present = (0..dispatch.present.len()).filter(|&worker| dispatch.present[worker]);
         let worker = present.max_by_key(|&worker| cells[worker].idle_order.load(Relaxed))? as u16;
         let pid = pools[pool].setup.roster.pid(worker);
-        let seen = Usage::now(pid, now)?;
+        let seen = Usage::now(pid, now, looked)?;
         set_affinity(None, &only(cpu)).ok()?;
         cells[usize::from(worker)].cpu.store(cpu as u32 + 1, SeqCst);
         dispatch.mate = Some(worker);
         Some(Self { pool, worker, pid, cpu, home, since: now, seen })
     }
 
-    fn judge(&mut self, pools: &[&'static Pool], done: &[u64], now: u64) -> Verdict {
+    fn judge(&mut self, pools: &[&'static Pool], done: &[u64], now: u64, looked: u64) -> Verdict {
         let dispatch = pools[self.pool].dispatch.borrow();
         if dispatch.mate != Some(self.worker) || done[self.pool] < FEW || dispatch.come_one_by_one() {
             return Verdict::Over;
@@ -193,7 +193,7 @@ impl Pair {
         if long || dispatch.run_ns >= QUICK_NS || !is_most(done, self.pool) {
             return Verdict::Bad;
         }
-        let Some(usage) = Usage::now(self.pid, now) else { return Verdict::Bad };
+        let Some(usage) = Usage::now(self.pid, now, looked) else { return Verdict::Bad };
         let before = std::mem::replace(&mut self.seen, usage);
         usage.judge(&before)
     }
@@ -211,8 +211,9 @@ impl Pair {
 }
 
 impl Usage {
-    fn now(worker: u32, at: u64) -> Option<Self> {
-        let thread = schedstat("/proc/thread-self/schedstat")?;
+    fn now(worker: u32, at: u64, looked: u64) -> Option<Self> {
+        let (ran, waited) = schedstat("/proc/thread-self/schedstat")?;
+        let thread = (ran.saturating_sub(looked), waited);
         let worker = schedstat(&format!("/proc/{worker}/schedstat"))?;
         Some(Self { at, thread, worker, idle: idle()? })
     }
@@ -284,12 +285,12 @@ mod tests {
     fn what_the_kernel_tells_is_understood() {
         let pid = std::process::id();
         let begun = Instant::now();
-        let mut usage = Usage::now(pid, 1).unwrap();
+        let mut usage = Usage::now(pid, 1, 0).unwrap();
         while usage.thread.0 == 0 && begun.elapsed() < Duration::from_secs(30) {
-            usage = Usage::now(pid, 1).unwrap(); // the kernel counts from time to time
+            usage = Usage::now(pid, 1, 0).unwrap(); // the kernel counts from time to time
         }
         assert!(usage.thread.0 > 0 && usage.worker.0 > 0 && usage.idle > 0, "{usage:?}");
-        assert!(Usage::now(0, 1).is_none(), "there is no such process");
+        assert!(Usage::now(0, 1, 0).is_none(), "there is no such process");
     }
 
     #[test]

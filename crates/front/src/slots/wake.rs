@@ -17,8 +17,8 @@ const CROWDED_NS: u64 = 200_000;
 const LATE_NS: u64 = 300_000;
 const BUSY: u32 = WorkerPhase::Busy as u32;
 const IDLE: u32 = WorkerPhase::Idle as u32;
-/// Requests one by one before waiting is worth a spin.
-const SERIAL: u32 = 32;
+/// Requests one by one before waiting is worth a spin. Those of two connections may take turns for a while.
+const SERIAL: u32 = 1024;
 /// How long the thread looks for the answer to a single request before it sleeps.
 pub(crate) const SPIN_NS: u64 = 50_000;
 /// How long a worker looks for the next request: what the client and this thread need to bring it, wake-ups included.
