@@ -8,6 +8,7 @@ use Howdah::Test::Client;
 use Howdah::Test::Command qw(run_command);
 use Howdah::Test::Operator;
 use Howdah::Test::Pebble;
+use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use Test::More;
@@ -17,8 +18,8 @@ plan skip_all => 'needs pebble (Debian has a package)' if !Howdah::Test::Pebble-
 
 alarm 600;    # a renewal takes its time
 
-my ($tls, $http) = map { Howdah::Test::Pebble->free_port } 1, 2;
-my $nobody = Howdah::Test::Pebble->free_port;
+my ($tls, $http) = map { free_port() } 1, 2;
+my $nobody = free_port();
 
 sub start {
     my ($operator, @options) = @_;

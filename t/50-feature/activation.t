@@ -8,6 +8,7 @@ use File::Temp qw(tempdir);
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin);
 use Howdah::Test::Load;
+use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Server;
 use IO::Socket::INET;
 use IO::Socket::UNIX;
@@ -72,7 +73,7 @@ SKIP: {
     my ($starter) = grep { -x } map { "$_/start_server" } split /:/, $ENV{PATH};
     skip 'there is no start_server', 1 if !$starter;
     subtest 'start_server: HUP replaces the server, and no request is lost' => sub {
-        my $free    = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 1)->sockport;
+        my $free    = free_port();
         my @command = ($starter, '--interval', 1, '--port', "127.0.0.1:$free", '--', howdah_bin(), '--workers', 2);
         my @options = ('--control', "$dir/control", 't/apps/load.psgi');
         my $server  = Howdah::Test::Server->start(command => \@command, options => \@options);

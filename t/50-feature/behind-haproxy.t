@@ -6,6 +6,7 @@ use lib 't/lib';
 
 use File::Temp ();
 use Howdah::Test::Client;
+use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use IO::Socket::INET ();
@@ -26,11 +27,6 @@ my $server = Howdah::Test::Server->start(
     ]
 );
 my ($plain, $secure) = map { /:(\d+)$/ } $server->urls;
-
-sub free_port {
-    my $socket = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die "no free port: $!";
-    return $socket->sockport;
-}
 
 # Name, what is at the other end, and how it is told.
 my @WAYS = (

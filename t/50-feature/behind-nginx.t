@@ -6,6 +6,7 @@ use lib 't/lib';
 
 use File::Temp ();
 use Howdah::Test::Client;
+use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Server;
 use IO::Socket::INET ();
 use Test::More;
@@ -19,11 +20,6 @@ my $server = Howdah::Test::Server->start(
     options => ['-S', "$dir/app.sock", qw(--workers 1 --status-path /server-status --metrics-path /metrics)]
 );
 my %proxy;
-
-sub free_port {
-    my $socket = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die "no free port: $!";
-    return $socket->sockport;
-}
 
 # An nginx with this inside http {}, on a port of its own.
 sub nginx {

@@ -38,7 +38,7 @@ subtest 'the value of a .psgi file' => sub {
     my ($plackup) = grep { -x } map { "$_/plackup" } split /:/, $ENV{PATH};
     drive(Howdah::Test::Server->start(
         file    => 'examples/kit/guestbook.psgi',
-        command => [$^X, $plackup, '-s', 'Howdah', '-o', '127.0.0.1', '-p', 0, '-E', $_],
+        command => [$^X, $plackup, '-s', 'Howdah', '-l', '127.0.0.1:0', '-E', $_],
     )) for 'deployment', 'development';
 };
 

@@ -67,7 +67,7 @@ subtest 'below plackup' => sub {
     my $server    = Howdah::Test::Server->start(
         app     => $APP,
         command => [$^X, $plackup, '-s', 'Howdah', '-E', 'deployment'],
-        options => [$operator->options, '--port', 0]
+        options => [$operator->options, '--listen', '127.0.0.1:0']
     );
     my ($status, undef, $err) = $operator->ask('profile', '--nytprof', '--output', "$dir/p");
     is $status, 1;

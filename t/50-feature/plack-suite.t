@@ -48,7 +48,7 @@ subtest 'plackup -s Howdah' => sub {
         app     => $app,
         command =>
             [$^X, (grep { -x } map { "$_/plackup" } split /:/, $ENV{PATH})[0], '-s', 'Howdah', '-E', 'deployment'],
-        options => ['--host', '127.0.0.1', '--port', 0, '--max-workers', 2],
+        options => ['--listen', '127.0.0.1:0', '--max-workers', 2],
     );
     run_against($server);
     is $server->stop, 0;

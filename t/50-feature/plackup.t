@@ -4,6 +4,7 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Server;
 use Test::More;
 
@@ -18,7 +19,7 @@ sub plackup {
 sub get { my ($to) = @_; return Howdah::Test::Client->ask($to, "GET /x HTTP/1.0\r\n\r\n")->{body} // '' }
 
 subtest '--host, --port, --max-workers, -E' => sub {
-    my $server = plackup('--host', '127.0.0.1', '--port', 0, '--max-workers', 3, '-E', 'deployment');
+    my $server = plackup('--host', '127.0.0.1', '--port', free_port(), '--max-workers', 3, '-E', 'deployment');
     like get($server), qr{^\d+ deployment  /x$};
     ok $server->wait_until(sub { $server->workers == 3 }), 'three workers';
     is $server->stop('TERM'), 0, 'TERM';
@@ -37,14 +38,15 @@ subtest '--listen, --socket, --path, --workers' => sub {
 };
 
 subtest 'development: Lint, StackTrace and AccessLog, as with any server' => sub {
-    my $server = plackup('--host', '127.0.0.1', '--port', 0);
+    my $server = plackup('--host', '127.0.0.1', '--port', free_port());
     like get($server), qr/ development /;
     ok $server->wait_for_log(qr{"GET /x HTTP/1\.0" 200}), 'access log';
 };
 
 subtest '--max-reqs-per-child' => sub {
-    my $server = plackup('--host', '127.0.0.1', '--port', 0, '--max-reqs-per-child', 2, '--workers', 1, '-E', 'test');
-    my %pids   = map { (split ' ', get($server))[0] => 1 } 1 .. 10;
+    my $server =
+        plackup('--host', '127.0.0.1', '--port', free_port(), '--max-reqs-per-child', 2, '--workers', 1, '-E', 'test');
+    my %pids = map { (split ' ', get($server))[0] => 1 } 1 .. 10;
     cmp_ok scalar keys %pids, '>=', 4;
 };
 
@@ -52,7 +54,7 @@ subtest 'what is refused says so' => sub {
     my $server = Howdah::Test::Server->launch(
         app     => $app,
         command => [$^X, $plackup, '-s', 'Howdah'],
-        options => ['--host', '127.0.0.1', '--port', 0, '--no-such-option', 1],
+        options => ['--host', '127.0.0.1', '--port', free_port(), '--no-such-option', 1],
     );
     isnt $server->wait_for_exit // 0, 0;
     like $server->log, qr/no.such.option/;

@@ -7,8 +7,8 @@ use lib 't/lib';
 use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Operator;
+use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Server;
-use IO::Socket::INET ();
 use IO::Socket::IP ();
 use Test::More;
 
@@ -42,9 +42,7 @@ subtest 'there is none unless it is asked for, but for those who ask by the cont
 };
 
 subtest '--status-listen shows it there, not on the application\'s listeners' => sub {
-    my $free = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die $!;
-    my $port = $free->sockport;
-    close $free or die $!;
+    my $port   = free_port();
     my $server = start('--status-listen', "127.0.0.1:$port");
     ok $server->wait_for_log(qr{/server-status on http://127\.0\.0\.1:$port}), 'told at the start';
     is get($port, '/server-status?auto', 'Host: shop.example', 'X-Forwarded-For: 192.0.2.1')->{status}, 200, 'there';

@@ -6,6 +6,7 @@ use lib 't/lib';
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(run_howdah);
 use Howdah::Test::Operator;
+use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Server;
 use IO::Socket::INET ();
 use IO::Socket::UNIX ();
@@ -152,11 +153,6 @@ subtest '--status-listen: these pages alone, for whoever can reach it' => sub {
         is $response->{status}, 404, 'nothing else';
     }
 };
-
-sub free_port {
-    my $socket = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die "no free port: $!";
-    return $socket->sockport;
-}
 
 # What the control socket answers.
 sub asked {

@@ -34,7 +34,8 @@ sub start { return Howdah::Test::Server->start(options => [$operator->options, '
 
 subtest 'below plackup' => sub {
     my ($plackup) = grep { -x } map { "$_/plackup" } split /:/, $ENV{PATH} or plan skip_all => 'no plackup';
-    my $server = start(['--port', 0], app => $APP, command => [$^X, $plackup, '-s', 'Howdah', '-E', 'deployment']);
+    my $server =
+        start(['--listen', '127.0.0.1:0'], app => $APP, command => [$^X, $plackup, '-s', 'Howdah', '-E', 'deployment']);
     my (undef, $idle) = $operator->ask('where');
     like $idle, qr/^worker 0, process \d+, generation 1: no request\n  waits for a request\n\z/;
     my $client = Howdah::Test::Client->new($server);

@@ -109,7 +109,7 @@ subtest 'a zygote that is being started gets the new memory alone' => sub {
 subtest 'under plackup' => sub {
     my ($plackup) = grep { -x } map { "$_/plackup" } split /:/, $ENV{PATH};
     my @command   = ($^X, $plackup, '-s', 'Howdah', '-E', 'deployment', '--workers', 2);
-    my @options   = ('--host', '127.0.0.1', '--port', 0);
+    my @options   = ('--listen', '127.0.0.1:0');
     my $server =
         Howdah::Test::Server->start(file => 't/apps/scribble.psgi', command => \@command, options => \@options);
     for my $round (1 .. 3) {

@@ -12,6 +12,7 @@ use strict;
 use warnings;
 
 use File::Temp ();
+use Howdah::Test::Ports qw(free_port);
 use IO::Socket::INET ();
 use POSIX ();
 use Time::HiRes qw(sleep time);
@@ -46,10 +47,8 @@ sub run_scripts {
 
 sub start {
     my ($class, %wish) = @_;
-    my $self  = bless {dir => File::Temp->newdir, owner => $$}, $class;
-    my $probe = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => 0, Listen => 1) or die $!;
-    $self->{port} = $probe->sockport;
-    close $probe or die $!;
+    my $self = bless {dir => File::Temp->newdir, owner => $$}, $class;
+    $self->{port} = free_port();
     chmod 0755, "$self->{dir}" or die $!;
     mkdir "$self->{dir}/www" or die $!;
     $self->write_file('www/hello.html', 'hello world');

@@ -10,6 +10,7 @@ use strict;
 use warnings;
 
 use File::Temp ();
+use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Tls;
 use IO::Socket::INET ();
 use POSIX ();
@@ -18,12 +19,6 @@ use Time::HiRes qw(sleep time);
 use constant PATIENCE => 20;
 
 sub is_installed { return _program('pebble') && _program('pebble-challtestsrv') }
-
-# A port that was free a moment ago.
-sub free_port {
-    my $socket = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die "no free port: $!";
-    return $socket->sockport;
-}
 
 sub start {
     my ($class, %wish) = @_;
