@@ -16,10 +16,15 @@ const MOST: usize = 16 << 20;
 
 /// Closes gently.
 pub(crate) async fn linger(server: &Server, transport: &mut Transport, timer: &Timer) {
-    transport.shut_write();
     timer.set(Rest::No, server.clock.after(PATIENCE));
-    let mut discarded = 0;
-    while let Some(length) = poll_fn(|context| poll_discard(server, transport, timer, context)).await {
+    let (mut discarded, mut is_shut) = (0, false);
+    while let Some(length) = poll_fn(|context| {
+        // A client of TLS that takes its time takes our end last.
+        is_shut = is_shut || transport.poll_shut(context).is_ready();
+        poll_discard(server, transport, timer, context)
+    })
+    .await
+    {
         discarded += length;
         if discarded > MOST {
             return;

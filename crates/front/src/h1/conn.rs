@@ -318,6 +318,28 @@ mod tests {
     }
 
     #[test]
+    fn our_side_ends_with_the_response_where_nothing_can_follow_it() {
+        let close = format!("GET /a HTTP/1.1\r\n{HOST}Connection: close\r\n\r\n");
+        for (what, sent, most, shut) in [
+            ("it is kept", get("/a"), 0, false),
+            ("it asks for the end", close.clone(), 0, true),
+            ("HTTP/1.0", "GET /a HTTP/1.0\r\n\r\n".into(), 0, true),
+            ("the second is the last", get("/a") + &get("/b"), 2, true),
+            ("the second of three", get("/a") + &get("/b"), 3, false),
+            ("more than is asked for", close + "GET", 0, true),
+            ("refused", "nonsense\r\n\r\n".into(), 0, true),
+        ] {
+            run(async {
+                let world = World::new(Config { keepalive_requests: most, ..Config::default() });
+                let script = Scripted::new(pieces(&sent));
+                world.serve(&script).await;
+                assert_eq!(script.was_shut(), shut, "{what}");
+                assert_eq!(script.writes(), received(&script).matches("HTTP/1.").count(), "{what}");
+            });
+        }
+    }
+
+    #[test]
     fn who_takes_too_long_has_408_or_is_let_go() {
         let config = || Config {
             header_timeout: Duration::from_secs(5),

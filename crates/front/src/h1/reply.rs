@@ -151,12 +151,18 @@ impl Conn {
         let out = &mut server.scratch.borrow_mut().output;
         out.clear();
         put_head(out, server, &mut self.exchange.account, say);
-        if first.len() + second.len() > COPY_BODY {
-            return self.out.write_all(&[out, first, second]);
-        }
-        out.extend_from_slice(first);
-        out.extend_from_slice(second);
-        self.out.write_all(&[out])
+        let (whole, pieces);
+        let runs: &[&[u8]] = if first.len() + second.len() > COPY_BODY {
+            pieces = [out, first, second];
+            &pieces
+        } else {
+            out.extend_from_slice(first);
+            out.extend_from_slice(second);
+            whole = [out.as_slice()];
+            &whole
+        };
+        // An application that has the connection may have more to say.
+        if say.keep_alive || self.lent { self.out.write_all(runs) } else { self.out.write_last(runs) }
     }
 
     /// Sends head and body as they come.

@@ -156,13 +156,17 @@ impl Conn {
     }
 
     /// How the end of a response leaves the connection, which is decided here alone. Unread input would turn a close into a
-    /// reset, which may overtake the response; `read_all` says that the request was read to its end.
+    /// reset, which may overtake the response; `read_all` says that the request was read to its end. A client of TLS may
+    /// still send the end of that, which would be enough.
     pub(crate) fn end(&self, sent: bool, keep_alive: bool, read_all: bool) -> Next {
         let nothing_came = self.exchange.account.begin == 0;
         match (sent, keep_alive) {
             (false, _) => Next::Cut,
             (true, true) => Next::Continue,
-            (true, false) if self.lent || nothing_came || read_all && self.input.is_empty() => Next::Close,
+            (true, false) if self.lent || nothing_came => Next::Close,
+            (true, false) if read_all && self.input.is_empty() && !self.out.transport.awaits_end() => {
+                Next::Close
+            }
             (true, false) => Next::Linger,
         }
     }

@@ -102,7 +102,26 @@ impl Outflow {
 
     /// Writes `runs` as one when nothing is held, and holds what the client does not take of them.
     pub(crate) fn write_all(&mut self, runs: &[&[u8]]) -> io::Result<()> {
-        let written = match self.try_write(runs) {
+        let tried = match *runs {
+            [one] => self.transport.try_write(one),
+            [one, two, three] => self.transport.try_write_vectored(&[one, two, three].map(IoSlice::new)),
+            _ => Ok(0),
+        };
+        self.hold_rest(runs, tried)
+    }
+
+    /// As [`Outflow::write_all`], where nothing follows: our side may be ended with it.
+    pub(crate) fn write_last(&mut self, runs: &[&[u8]]) -> io::Result<()> {
+        let tried = match *runs {
+            [one] => self.transport.try_write_last(&[IoSlice::new(one)]),
+            [one, two, three] => self.transport.try_write_last(&[one, two, three].map(IoSlice::new)),
+            _ => Ok(0),
+        };
+        self.hold_rest(runs, tried)
+    }
+
+    fn hold_rest(&mut self, runs: &[&[u8]], tried: io::Result<usize>) -> io::Result<()> {
+        let written = match tried {
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             written => written?,
         };
@@ -114,14 +133,6 @@ impl Outflow {
             self.output.extend_from_slice(&run[from..]);
         }
         Ok(())
-    }
-
-    fn try_write(&self, runs: &[&[u8]]) -> io::Result<usize> {
-        match *runs {
-            [one] => self.transport.try_write(one),
-            [one, two, three] => self.transport.try_write_vectored(&[one, two, three].map(IoSlice::new)),
-            _ => Ok(0),
-        }
     }
 
     /// Writes what is held and then `first` and `second`. Gives how many bytes of these are out; none when the client takes
@@ -463,6 +474,23 @@ mod tests {
                 assert!(scene.out.flush(&scene.timer).await);
                 assert_eq!(scene.script.output(), b"abcdefgh", "{takes}");
                 assert_eq!((scene.out.sent().bytes, scene.out.holds()), (8, false));
+            }
+        });
+    }
+
+    #[test]
+    fn our_side_ends_with_the_last_bytes_where_the_client_takes_them_all_at_once() {
+        run(async {
+            for takes in [usize::MAX, 6, 5, 1, 0] {
+                for runs in [&[b"abcdef".as_slice()][..], &[b"ab", b"", b"cdef"]] {
+                    let mut scene = scene(Config::default());
+                    scene.script.take(takes);
+                    scene.out.write_last(runs).unwrap();
+                    assert_eq!(scene.script.was_shut(), takes >= 6, "{takes}");
+                    scene.script.take(usize::MAX);
+                    assert!(scene.out.flush(&scene.timer).await);
+                    assert_eq!((scene.script.output(), scene.out.sent().bytes), (b"abcdef".to_vec(), 6));
+                }
             }
         });
     }

@@ -77,6 +77,18 @@ impl Transport {
         each!(self, inner => inner.try_write_vectored(runs))
     }
 
+    /// Writes the last that there is to say, as one. When all of it is taken, our side may be ended with it: a client gets
+    /// both in one segment.
+    pub(crate) fn try_write_last(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.try_write_last(runs),
+            Self::Tls(tls) => tls.try_write_last(runs),
+            Self::Stream(stream) => stream.try_write_vectored(runs),
+            #[cfg(test)]
+            Self::Scripted(script) => script.try_write_last(runs),
+        }
+    }
+
     /// Waits until a write that would have blocked may be tried again. `stale` says that nothing but this has been
     /// polled since: what was said until then is outdated, what is said from then on is not.
     pub(crate) fn poll_writable(
@@ -155,6 +167,12 @@ impl Transport {
         }
         self.shut_write();
         Poll::Ready(Ok(()))
+    }
+
+    /// Whether the client has yet to say that it will send no more, and does so by bytes: when the connection is closed before
+    /// they come, they have it reset.
+    pub(crate) fn awaits_end(&self) -> bool {
+        matches!(self, Self::Tls(tls) if tls.awaits_end())
     }
 
     /// Says that this was all, where the end of the connection alone does not.

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use crate::transport::Peer;
+use crate::transport::socket::{Peer, length};
 
 /// What comes from the client next.
 #[derive(Clone, Debug)]
@@ -139,6 +139,14 @@ impl Scripted {
         script.takes -= if script.takes == usize::MAX { 0 } else { written };
         if written == 0 && runs.iter().any(|run| !run.is_empty()) {
             return Err(ErrorKind::WouldBlock.into());
+        }
+        Ok(written)
+    }
+
+    pub(super) fn try_write_last(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let written = self.try_write_vectored(runs)?;
+        if written == length(runs) {
+            self.shut_write();
         }
         Ok(written)
     }

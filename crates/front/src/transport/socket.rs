@@ -67,20 +67,31 @@ impl Socket {
 
     /// Writes what the kernel takes now.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(rustix::net::send(self.descriptor()?, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+        send(self.descriptor()?, bytes, NOW)
     }
 
     /// Writes what the kernel takes now, and has it wait for what somebody else is about to write behind it.
     pub(crate) fn try_write_ahead(&self, bytes: &[u8]) -> io::Result<usize> {
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | SendFlags::MORE;
-        Ok(rustix::net::send(self.descriptor()?, bytes, flags)?)
+        send(self.descriptor()?, bytes, NOW | SendFlags::MORE)
     }
 
     /// Writes several runs as one.
     pub(crate) fn try_write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut none = rustix::net::SendAncillaryBuffer::default();
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        Ok(rustix::net::sendmsg(self.descriptor()?, runs, &mut none, flags)?)
+        send_vectored(self.descriptor()?, runs, NOW)
+    }
+
+    /// Writes the last that there is to say. When the kernel takes all of it our side is ended, by the same segment.
+    pub(crate) fn try_write_last(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let (fd, flags) = (self.descriptor()?, NOW | SendFlags::MORE);
+        let sent = match runs {
+            [one] => send(fd, one, flags)?,
+            runs => send_vectored(fd, runs, flags)?,
+        };
+        // Otherwise the rest follows, which pushes what waits.
+        if sent == length(runs) {
+            self.shut_write();
+        }
+        Ok(sent)
     }
 
     /// Sends part of a file.
@@ -211,6 +222,22 @@ pub(crate) enum Peer {
     Gone,
 }
 
+/// Bytes in all of them.
+pub(super) fn length(runs: &[IoSlice<'_>]) -> usize {
+    runs.iter().map(|run| run.len()).sum()
+}
+
+/// Without waiting, and without a signal where the client is gone.
+const NOW: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+
+fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
+    Ok(rustix::net::send(fd, bytes, flags)?)
+}
+
+fn send_vectored(fd: BorrowedFd<'_>, runs: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
+    Ok(rustix::net::sendmsg(fd, runs, &mut rustix::net::SendAncillaryBuffer::default(), flags)?)
+}
+
 fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT)?.0)
 }
@@ -283,5 +310,48 @@ mod tests {
         assert_eq!(server.read(&mut [0; 1]).unwrap(), 0);
         server.write_all(b"data: x").unwrap();
         assert_eq!(eventually(server, Peer::Gone), Peer::Gone);
+    }
+
+    #[test]
+    fn the_last_bytes_arrive_with_the_end_and_those_that_are_not_taken_without_it() {
+        for runs in [&[b"all".as_slice()][..], &[b"a", b"", b"ll"]] {
+            let (mut client, server) = tcp();
+            let (socket, mut heard) = (Socket::Fresh(server.into()), String::new());
+            let runs: Vec<_> = runs.iter().map(|run| IoSlice::new(run)).collect();
+            assert_eq!(socket.try_write_last(&runs).unwrap(), 3);
+            client.read_to_string(&mut heard).unwrap();
+            assert_eq!(heard, "all", "and the end, though the descriptor is still open");
+        }
+
+        let (mut client, server) = tcp();
+        let socket = Socket::Fresh(server.into());
+        let many = vec![b'x'; 64 << 20];
+        let mut sent = socket.try_write_last(&[IoSlice::new(&many)]).unwrap();
+        assert!(sent < many.len());
+        let reader = std::thread::spawn(move || {
+            let mut heard = Vec::new();
+            client.read_to_end(&mut heard).unwrap();
+            heard.len()
+        });
+        while sent < many.len() {
+            sent += socket.try_write(&many[sent..]).unwrap_or(0);
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        drop(socket);
+        assert_eq!(
+            reader.join().unwrap(),
+            many.len(),
+            "what was not the last after all is followed by the rest"
+        );
+
+        let (client, mut server) = tcp();
+        close(client, false);
+        assert_eq!(server.read(&mut [0; 1]).unwrap(), 0);
+        let socket = Socket::Fresh(server.into());
+        assert_eq!(socket.try_write_last(&[IoSlice::new(b"x")]).unwrap(), 1);
+        assert!((0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            socket.try_write_last(&[IoSlice::new(b"x")]).is_err()
+        }));
     }
 }

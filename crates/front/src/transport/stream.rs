@@ -13,7 +13,7 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 
-use crate::transport::socket::Peer;
+use crate::transport::socket::{Peer, length};
 
 /// Bytes that a stream may give to the connection before that has had its turn, or got rid of what it had...
 const MOST: usize = 128 * 1024;
@@ -147,7 +147,7 @@ impl Stream {
         let state = &mut *self.0.borrow_mut();
         let allowed = state.allowed();
         let Said::Head(body) = &mut state.said else { return Err(ErrorKind::BrokenPipe.into()) };
-        let wanted: usize = runs.iter().map(|run| run.len()).sum();
+        let wanted = length(runs);
         if wanted == 0 {
             return Ok(0);
         }

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use howdah_tls::{Facts, OVERHEAD, Session};
 
-use crate::transport::socket::{Peer, Socket};
+use crate::transport::socket::{Peer, Socket, length};
 
 /// Bytes to seal for one send: four records of the largest size.
 const MOST: usize = 64 * 1024;
@@ -187,6 +187,23 @@ impl Tls {
     }
 
     pub(crate) fn try_write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.write(runs, Socket::try_write)
+    }
+
+    /// Writes the last that there is to say. When all of it is out, our end of the protocol follows in the same segment.
+    pub(crate) fn try_write_last(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let written = self.write(runs, Socket::try_write_ahead)?;
+        if written == length(runs) {
+            self.end();
+        }
+        Ok(written)
+    }
+
+    fn write(
+        &self,
+        runs: &[IoSlice<'_>],
+        try_write: impl Fn(&Socket, &[u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         let state = &mut *self.state.borrow_mut();
         if state.owed || state.session.pending.len() > PREFACE / 2 {
             state.flush(&self.socket)?;
@@ -196,7 +213,7 @@ impl Tls {
         let sealed = &out[sealed];
         let sent = match sealed.is_empty() {
             true => 0,
-            false => match self.socket.try_write(sealed) {
+            false => match try_write(&self.socket, sealed) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
                 sent => sent?,
             },
@@ -225,6 +242,11 @@ impl Tls {
             Peer::There if self.state.borrow().session.is_closed() => Peer::Silent,
             peer => peer,
         }
+    }
+
+    /// Whether the client has yet to say its end of the protocol, as far as has been read.
+    pub(crate) fn awaits_end(&self) -> bool {
+        !self.state.borrow().session.is_closed()
     }
 
     pub(crate) fn reset(&self) {
@@ -443,9 +465,45 @@ mod tests {
                 }
             }
             assert!(blocked > 0 && tls.state.borrow().session.pending.is_empty(), "what is written is out");
-            tls.end();
+            poll_fn(|context| tls.poll_end(context)).await.unwrap();
             drop(tls);
             assert!(client.join().unwrap() == bytes);
+        });
+    }
+
+    #[test]
+    fn the_last_bytes_are_followed_by_our_end_of_the_protocol_where_all_of_them_are_out() {
+        run(async {
+            let (tls, client) = connect(|mut client| {
+                let mut heard = String::new();
+                client.read_to_string(&mut heard).map(|_| heard)
+            })
+            .await;
+            assert_eq!(tls.try_write_last(&[IoSlice::new(b"al"), IoSlice::new(b"l")]).unwrap(), 3);
+            assert_eq!(client.join().unwrap().unwrap(), "all", "and the connection is still there");
+            assert!(tls.state.borrow().session.pending.is_empty());
+
+            let (mut tls, client) = connect(|mut client| {
+                std::thread::sleep(Duration::from_millis(100));
+                let mut heard = Vec::new();
+                let _ = client.read_to_end(&mut heard);
+                heard.len()
+            })
+            .await;
+            let (many, mut sent, mut blocked) = (vec![b'x'; 3 << 20], 0, 0);
+            while sent < many.len() {
+                match tls.try_write_last(&[IoSlice::new(&many[sent..])]) {
+                    Ok(more) => sent += more,
+                    Err(_) => {
+                        assert!(!tls.state.borrow().ended, "there is more to say");
+                        blocked += 1;
+                        let mut stale = true;
+                        poll_fn(|context| tls.poll_writable(context, &mut stale)).await.unwrap();
+                    }
+                }
+            }
+            drop(tls);
+            assert_eq!((client.join().unwrap(), blocked > 0), (many.len(), true));
         });
     }
 
