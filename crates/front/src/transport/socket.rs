@@ -343,15 +343,5 @@ mod tests {
             many.len(),
             "what was not the last after all is followed by the rest"
         );
-
-        let (client, mut server) = tcp();
-        close(client, false);
-        assert_eq!(server.read(&mut [0; 1]).unwrap(), 0);
-        let socket = Socket::Fresh(server.into());
-        assert_eq!(socket.try_write_last(&[IoSlice::new(b"x")]).unwrap(), 1);
-        assert!((0..500).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            socket.try_write_last(&[IoSlice::new(b"x")]).is_err()
-        }));
     }
 }
