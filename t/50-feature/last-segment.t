@@ -42,11 +42,10 @@ subtest 'in one segment' => sub {
     for my $length (0, 11, 4000, 16_000) {
         my $least = 99;
         for (1 .. 10) {
-            my $client   = Howdah::Test::Client->new($server);
-            my $expected = $length;
+            my $client = Howdah::Test::Client->new($server);
             $client->write(request("/whole/$length", fields => $close));
             my $response = $client->response;
-            is length $response->{body}, $expected, "all $length bytes" if $_ == 1;
+            is length $response->{body}, $length, "all $length bytes" if $_ == 1;
             ok $client->is_closed, 'then the end' if $_ == 1;
             my $segments = segments($client);
             $least = $segments if $segments < $least;
@@ -93,5 +92,26 @@ Howdah::Test::Tls::either_way(sub {
     is length $slow->response->{body}, 20_000_000, 'a client that waits';
     ok $slow->is_closed, '... has the end too';
 });
+
+# A client of TLS that never says its end holds its place, and a server that stops, for two seconds at most.
+SKIP: {
+    skip 'needs IO::Socket::SSL and openssl', 1 if !Howdah::Test::Tls->is_installed;
+    local $ENV{TEST_OVER_TLS} = 1;
+    subtest 'a client that never ends its side' => sub {
+        my $server = Howdah::Test::Server->start(app => $app, options => ['--max-connections', 1]);
+        my @silent;
+        for my $turn ('the first', 'the next, when there is room') {
+            my $begun = time;
+            push @silent, Howdah::Test::Client->new($server);
+            $silent[-1]->write(request('/whole/11', fields => $close));
+            is $silent[-1]->response->{status}, 200, $turn;
+            ok $silent[-1]->is_closed, '... has the end';
+            cmp_ok time - $begun, '<', 10, '... in time';
+        }
+        my $begun = time;
+        is $server->stop, 0, 'and the server stops';
+        cmp_ok time - $begun, '<', 10, '... in time, with 30 s for what is under way';
+    };
+}
 
 done_testing;

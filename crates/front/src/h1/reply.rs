@@ -151,16 +151,13 @@ impl Conn {
         let out = &mut server.scratch.borrow_mut().output;
         out.clear();
         put_head(out, server, &mut self.exchange.account, say);
-        let (whole, pieces);
-        let runs: &[&[u8]] = if first.len() + second.len() > COPY_BODY {
-            pieces = [out, first, second];
-            &pieces
-        } else {
+        let copied = first.len() + second.len() <= COPY_BODY;
+        if copied {
             out.extend_from_slice(first);
             out.extend_from_slice(second);
-            whole = [out.as_slice()];
-            &whole
-        };
+        }
+        let pieces = [out.as_slice(), first, second];
+        let runs = if copied { &pieces[..1] } else { &pieces };
         // An application that has the connection may have more to say.
         if say.keep_alive || self.lent { self.out.write_all(runs) } else { self.out.write_last(runs) }
     }

@@ -102,21 +102,13 @@ impl Outflow {
 
     /// Writes `runs` as one when nothing is held, and holds what the client does not take of them.
     pub(crate) fn write_all(&mut self, runs: &[&[u8]]) -> io::Result<()> {
-        let tried = match *runs {
-            [one] => self.transport.try_write(one),
-            [one, two, three] => self.transport.try_write_vectored(&[one, two, three].map(IoSlice::new)),
-            _ => Ok(0),
-        };
+        let tried = as_one(runs, |runs| self.transport.try_write_vectored(runs));
         self.hold_rest(runs, tried)
     }
 
     /// As [`Outflow::write_all`], where nothing follows: our side may be ended with it.
     pub(crate) fn write_last(&mut self, runs: &[&[u8]]) -> io::Result<()> {
-        let tried = match *runs {
-            [one] => self.transport.try_write_last(&[IoSlice::new(one)]),
-            [one, two, three] => self.transport.try_write_last(&[one, two, three].map(IoSlice::new)),
-            _ => Ok(0),
-        };
+        let tried = as_one(runs, |runs| self.transport.try_write_last(runs));
         self.hold_rest(runs, tried)
     }
 
@@ -413,6 +405,15 @@ impl Outflow {
 impl Drop for Outflow {
     fn drop(&mut self) {
         self.release_memory();
+    }
+}
+
+/// Has `write` write as many runs as there are at a time.
+fn as_one(runs: &[&[u8]], write: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<usize> {
+    match *runs {
+        [one] => write(&[IoSlice::new(one)]),
+        [one, two, three] => write(&[one, two, three].map(IoSlice::new)),
+        _ => Ok(0),
     }
 }
 

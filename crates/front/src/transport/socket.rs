@@ -67,26 +67,22 @@ impl Socket {
 
     /// Writes what the kernel takes now.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        send(self.descriptor()?, bytes, NOW)
+        send(self.descriptor()?, &[IoSlice::new(bytes)], NOW)
     }
 
     /// Writes what the kernel takes now, and has it wait for what somebody else is about to write behind it.
     pub(crate) fn try_write_ahead(&self, bytes: &[u8]) -> io::Result<usize> {
-        send(self.descriptor()?, bytes, NOW | SendFlags::MORE)
+        send(self.descriptor()?, &[IoSlice::new(bytes)], NOW | SendFlags::MORE)
     }
 
     /// Writes several runs as one.
     pub(crate) fn try_write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
-        send_vectored(self.descriptor()?, runs, NOW)
+        send(self.descriptor()?, runs, NOW)
     }
 
     /// Writes the last that there is to say. When the kernel takes all of it our side is ended, by the same segment.
     pub(crate) fn try_write_last(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let (fd, flags) = (self.descriptor()?, NOW | SendFlags::MORE);
-        let sent = match runs {
-            [one] => send(fd, one, flags)?,
-            runs => send_vectored(fd, runs, flags)?,
-        };
+        let sent = send(self.descriptor()?, runs, NOW | SendFlags::MORE)?;
         // Otherwise the rest follows, which pushes what waits.
         if sent == length(runs) {
             self.shut_write();
@@ -230,12 +226,11 @@ pub(super) fn length(runs: &[IoSlice<'_>]) -> usize {
 /// Without waiting, and without a signal where the client is gone.
 const NOW: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
-fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
-    Ok(rustix::net::send(fd, bytes, flags)?)
-}
-
-fn send_vectored(fd: BorrowedFd<'_>, runs: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
-    Ok(rustix::net::sendmsg(fd, runs, &mut rustix::net::SendAncillaryBuffer::default(), flags)?)
+fn send(fd: BorrowedFd<'_>, runs: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
+    match runs {
+        [one] => Ok(rustix::net::send(fd, one, flags)?),
+        _ => Ok(rustix::net::sendmsg(fd, runs, &mut rustix::net::SendAncillaryBuffer::default(), flags)?),
+    }
 }
 
 fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
