@@ -5,7 +5,7 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
-use Howdah::Test::Command qw(run_command);
+use Howdah::Test::Command qw(run_command run_howdah);
 use Howdah::Test::Operator;
 use Howdah::Test::Pebble;
 use Howdah::Test::Ports qw(free_port);
@@ -124,10 +124,22 @@ subtest 'what the authority has found in the place of a proof is told, and tried
 subtest 'an authority that is not believed' => sub {
     $operator = Howdah::Test::Operator->new;
     $pebble   = Howdah::Test::Pebble->start(tls => $tls, http => $http);
-    my $server = start($operator, $pebble->options(Howdah::Test::Tls->new(ca => 1)), '--acme', 'f.example');
+    my $another = Howdah::Test::Tls->new(ca => 1);
+    my $server  = start($operator, $pebble->options($another), '--acme', 'f.example');
     ok $server->wait_for_log(qr/no certificate for f\.example: .*(?:certificate|Issuer)/i), 'is not asked'
         or diag $server->log;
     is $server->stop, 0, 'an order under way keeps no server from its end';
+};
+
+subtest 'a file that does not tell the authority from others is refused at the start' => sub {
+    for (['/nonexistent', qr/No such file/], ['/dev/null', qr/no items/]) {
+        my ($file, $why) = @$_;
+        my @options =
+            ($operator->options, '--acme', 'h.example', '--acme-dir', $operator->dir . '/acme', '--acme-ca', $file);
+        my ($status, undef, $said) = run_howdah('-l', "tls:127.0.0.1:$tls", @options, 'examples/hello.psgi');
+        is $status, 1, $file;
+        like $said, qr/cannot tell the authority by \Q$file\E: .*$why.*: --acme-ca names a file/;
+    }
 };
 
 done_testing;

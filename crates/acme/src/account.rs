@@ -30,14 +30,22 @@ pub(crate) fn forget_if_unknown(place: &Place, error: &Error) {
     }
 }
 
+/// Whether the authority could be told from others by the file that is named for that, if any: asked at the start, where
+/// somebody looks.
+///
+/// # Errors
+/// When it could not.
+pub fn try_root(wish: &Wish) -> Result<(), Error> {
+    wish.root.as_ref().map_or(Ok(()), |_| client(wish).map(drop))
+}
+
 fn kept(place: &Place) -> Option<AccountCredentials> {
     serde_json::from_slice(&std::fs::read(place.account()).ok()?).ok()
 }
 
 fn client(wish: &Wish) -> Result<AccountBuilder, Error> {
-    let client = match &wish.root {
-        Some(file) => Account::builder_with_root(file),
-        None => Account::builder(),
-    };
-    client.map_err(Error::at("cannot find out whom to believe as the authority"))
+    match &wish.root {
+        Some(file) => Account::builder_with_root(file).map_err(Error::root(file)),
+        None => Account::builder().map_err(Error::at("cannot find out whom to believe as the authority")),
+    }
 }

@@ -1,7 +1,7 @@
 //! Why there is no certificate, for people.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// See the module.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +12,9 @@ pub enum Error {
     /// The authority refuses, or cannot be reached.
     #[error("{0}: {1}")]
     Authority(&'static str, String),
+    /// What is to tell it from others tells nothing.
+    #[error("cannot tell the authority by {0}: {1}: --acme-ca names a file with its root certificate in PEM")]
+    Root(PathBuf, String),
     /// It has looked and found no proof.
     #[error("{0} is not proven to be ours: {1}")]
     Unproven(String, String),
@@ -27,16 +30,24 @@ pub enum Error {
 }
 
 impl Error {
-    /// What a step has met, with all that is behind it: the words of a library alone seldom say what to do.
+    /// What a step has met.
     pub(crate) fn at(step: &'static str) -> impl FnOnce(instant_acme::Error) -> Self {
-        move |error| {
-            let mut words = error.to_string();
-            let mut source = std::error::Error::source(&error);
-            while let Some(cause) = source {
-                words = format!("{words}: {cause}");
-                source = cause.source();
-            }
-            Self::Authority(step, words)
-        }
+        move |error| Self::Authority(step, words(&error))
     }
+
+    /// What is wrong with a file.
+    pub(crate) fn root(file: &Path) -> impl FnOnce(instant_acme::Error) -> Self {
+        move |error| Self::Root(file.to_owned(), words(&error))
+    }
+}
+
+/// All that is behind it: the words of a library alone seldom say what to do.
+fn words(error: &instant_acme::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        words = format!("{words}: {cause}");
+        source = cause.source();
+    }
+    words
 }

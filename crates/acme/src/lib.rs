@@ -20,6 +20,7 @@ mod place;
 mod wish;
 mod error;
 
+pub use account::try_root;
 pub use error::Error;
 pub use order::order;
 pub use place::{Lock, Place};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use howdah_acme::{Error, Patience, Place, Wish, due, is_stand_in, order, stand_in};
+use howdah_acme::{Error, Patience, Place, Wish, due, is_stand_in, order, stand_in, try_root};
 use howdah_tls::{Certificate, Challenges, look};
 use tokio::runtime::Runtime;
 
@@ -43,6 +43,7 @@ impl Acme {
     pub(crate) fn prepare(options: &Serve) -> anyhow::Result<Option<Self>> {
         let Some(place) = options.tls.acme.place() else { return Ok(None) };
         let wish = Arc::new(options.tls.acme.wish());
+        try_root(&wish)?;
         place.make().context("--acme-dir does not work: name another directory")?;
         if let Some(why) = unfit(&place) {
             place
