@@ -33,9 +33,15 @@ sub binary {
     die "cannot find the howdah command beside $lib or in PATH; name it by HOWDAH_BIN\n";
 }
 
-sub has_hooks {
+# Those of that name, and any that are still to come.
+sub hooks {
     my (undef, $name) = @_;
-    return scalar @{$hooks{$name}};
+    return $hooks{$name};
+}
+
+sub has_hooks {
+    my ($class, $name) = @_;
+    return scalar @{$class->hooks($name)};
 }
 
 # Runs the hooks of that name, in the order in which they were given. One that dies does not stop the others.
@@ -117,7 +123,7 @@ process alone must be let go of here.
 The path of the C<howdah> command: the environment variable C<HOWDAH_BIN>, or the command installed with these modules
 (or built in the same checkout), or the first in C<PATH>. Dies when there is none.
 
-=head2 Howdah->has_hooks($name), Howdah->run_hooks($name, @arguments)
+=head2 Howdah->hooks($name), Howdah->has_hooks($name), Howdah->run_hooks($name, @arguments)
 
 For Howdah's own modules.
 

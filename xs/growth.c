@@ -20,24 +20,36 @@ static struct {
     I64 bytes; /* negative when this request is not measured */
 } before;
 
+/* strtoul would look at a page of the locale's for it. */
+static I64 take_number(const char **at) {
+    I64 number = 0;
+    for (; isDIGIT_A(**at); ++*at)
+        number = number * 10 + (**at - '0');
+    *at += **at == ' ';
+    return number;
+}
+
 /* Bytes of memory that belong to no file; negative when the kernel does not tell. */
 static I64 anonymous(void) {
-    char text[128], *at = text;
+    char text[128];
+    const char *at = text;
     if (statm < 0 && (statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC)) < 0)
         return -1;
     ssize_t length = pread(statm, text, sizeof text - 1, 0);
     if (length <= 0)
         return -1;
     text[length] = '\0';
-    strtoul(at, &at, 10);
-    I64 resident = strtoul(at, &at, 10);
-    return (resident - (I64)strtoul(at, &at, 10)) * page;
+    take_number(&at); /* what is mapped */
+    I64 resident = take_number(&at);
+    return (resident - take_number(&at)) * page;
 }
+
+/* Once, in the zygote. */
+void hd_prepare_growth(void) { page = sysconf(_SC_PAGESIZE); }
 
 /* A worker begins with what it has inherited, and a descriptor of its own. */
 void hd_start_growth(void) {
     statm = -1;
-    page = sysconf(_SC_PAGESIZE);
     howdah_forget_routes(hd.index);
 }
 

@@ -136,6 +136,7 @@ U32 hd_route(pTHX);
 const char *hd_route_name(U32 route, STRLEN *length);
 
 /* growth.c */
+void hd_prepare_growth(void);
 void hd_start_growth(void);
 void hd_end_growth_looks(void);
 void hd_begin_growth(pTHX_ U64 now);
@@ -179,6 +180,7 @@ SV *hd_handle(pTHX_ PerlIO *fp);
 
 /* title.c */
 void hd_prepare_title(pTHX_ SV *name, bool wanted);
+void hd_name_workers(pTHX);
 void hd_title_worker(pTHX);
 void hd_title_request(pTHX);
 void hd_title_state(char state);

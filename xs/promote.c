@@ -98,7 +98,6 @@ int hd_promote(pTHX) {
 
 /* As before the first fork: its workers are to share what it has. */
 void hd_renew(pTHX) {
-    hd_use_up_free_memory(aTHX);
     PERL_FLUSHALL_FOR_CHILD;
     hd_use_huge_pages();
 }

@@ -12,6 +12,8 @@
  */
 #include "howdah.h"
 
+#include <sys/prctl.h>
+
 /* A longer one, as of an endless path, is cut; so is what does not fit the place. */
 #define LONGEST_TITLE 1024
 
@@ -117,15 +119,22 @@ static void end_title(char *at) {
         *title.last_argument = ' ';
 }
 
-/* A new worker. */
-void hd_title_worker(pTHX) {
+/* In the zygote: `$0` as workers are to find it. What `ps` shows stays, as perl is not told. */
+void hd_name_workers(pTHX) {
     SV *name = get_sv("0", GV_ADD);
     sv_setpvn(name, title.prefix, title.prefix_length);
     if (title.area)
         sv_catpvs(name, "0) S");
-    SvSETMAGIC(name);
-    if (title.area)
+}
+
+/* A new worker. Perl would touch a dozen pages for it. */
+void hd_title_worker(pTHX) {
+    if (title.area) {
+        prctl(PR_SET_NAME, title.prefix);
         end_title(put_start(aTHX_ 0, 'S'));
+    } else {
+        SvSETMAGIC(get_sv("0", GV_ADD));
+    }
 }
 
 /* It works on the present request. */

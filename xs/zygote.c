@@ -42,6 +42,7 @@ void hd_prepare(pTHX_ SV *name, bool titles) {
     hd_prepare_env(aTHX);
     hd_prepare_exchange(aTHX);
     hd_prepare_route(aTHX);
+    hd_prepare_growth();
     hd_tell_layout(aTHX);
     PERL_FLUSHALL_FOR_CHILD;
     hd_use_huge_pages();
@@ -123,16 +124,17 @@ static void end_orphans(void) {
 
 /* As Perl's own fork. */
 pid_t hd_fork_perl(pTHX) {
-    sigset_t all, before;
+    sigset_t all, before, of_child;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
+    of_child = before; /* that has children of its own */
+    sigdelset(&of_child, SIGCHLD);
     pid_t pid = PerlProc_fork();
-    if (pid == 0) { /* a signal for the parent is none for the child, and that has children of its own */
+    if (pid == 0) { /* a signal for the parent is none for the child */
         PL_sig_pending = 0;
         Zero(PL_psig_pend, SIG_SIZE, int);
-        sigdelset(&before, SIGCHLD);
     }
-    sigprocmask(SIG_SETMASK, &before, NULL);
+    sigprocmask(SIG_SETMASK, pid ? &before : &of_child, NULL);
     return pid;
 }
 
@@ -201,6 +203,8 @@ bool hd_obey(pTHX_ int control, int ended, SV *before_fork) {
     Zero(&zygote, 1, struct hd_zygote); /* one that a worker has left behind knows nothing of that one's zygote */
     zygote.control = control;
     zygote.ended = ended;
+    hd_name_workers(aTHX);
+    hd_use_up_free_memory(aTHX); /* what Perl code has freed since the preparations lies all over the heap, too */
     while (!zygote.stopping || zygote.living) {
         struct pollfd ready[2] = {{.fd = control, .events = POLLIN}, {.fd = ended, .events = POLLIN}};
         if (poll(ready, 2, -1) < 0)

@@ -16,6 +16,7 @@ sub prepare {
     $self = bless {%given}, $class;
     my $forking = Howdah->has_hooks('before_fork');
     my $check   = delete $self->{check};
+    $self->{at_end}      = Howdah->hooks('worker_exit');
     $self->{before_fork} = $forking ? _before_fork($check) : undef;
     $self->{is_plain}    = $given{app} && !$given{nytprof} && !$forking && !Howdah->has_hooks('after_fork');
     _catch(sub { }, qw(HUP INT PIPE USR1));
@@ -40,6 +41,10 @@ sub run {
         until (eval { $is_promoted = Howdah::XS::run($self->{app}); 1 }) {
             warn "a signal handler failed between two requests: $@";
         }
+
+        # Where nothing is left to be done, not even a sub: the first call of each costs the worker a page.
+        my $has_more = $is_promoted || @{$self->{at_end}} || $INC{'Howdah/Leaks.pm'} || $self->{full_destruct};
+        Howdah::XS::exit_now(0) unless $has_more;
         _leave(0) if !$is_promoted;
         ($control, $ended) = _leave_zygote();
     }

@@ -3,6 +3,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Server;
 use Test::More;
@@ -77,6 +78,29 @@ subtest 'with --full-destruct' => sub {
     is(ask($server, '')->{status}, 200, 'it serves');
     is($server->stop, 0, 'it stops');
     like($server->log, qr/exit of 0\n.*END with 0\n.*destroyed/s, 'hooks, END blocks and destructors run');
+};
+
+subtest 'without hooks at the start' => sub {
+    my $app = <<'PSGI';
+open my $file, '>', "$ENV{TEST_KEPT}" or die $!;
+sub {
+    my $env = shift;
+    print {$file} $env->{PATH_INFO};
+    Howdah->worker_exit(sub { warn "late exit of $_[0]\n" }) if $env->{PATH_INFO} eq '/late';
+    $env->{'psgix.harakiri.commit'} = 1;
+    return [200, [], [$$]];
+}
+PSGI
+    my $kept   = File::Temp->new;
+    my $server = Howdah::Test::Server->start(
+        app     => $app,
+        env     => {TEST_KEPT => "$kept"},
+        options => ['--workers', 1]
+    );
+    ask($server, 'first');
+    ok $server->wait_until(sub { -s "$kept" }), 'what is left in the handles of a worker is written at its end';
+    ask($server, 'late');
+    ok $server->wait_for_log(qr/late exit of \d/), 'and a hook that a request has added runs';
 };
 
 subtest 'with --no-preload' => sub {
