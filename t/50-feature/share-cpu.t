@@ -202,6 +202,19 @@ for my $case (@GO) {
     };
 }
 
+subtest 'workers that live for some milliseconds' => sub {
+    while_together(
+        ['--max-requests', 300],
+        sub {
+            my $self  = shift;
+            my $often = sub {
+                8 <= grep { sleep 0.01; scalar mates($self) } 1 .. 20;
+            };
+            ok until_so($self, $often), 'hand the place on at once';
+        }
+    );
+};
+
 subtest 'with the application that is asked, of several' => sub {
     my $other = File::Temp->new(SUFFIX => '.psgi');
     print {$other} 'sub { [200, [], ["other"]] }';

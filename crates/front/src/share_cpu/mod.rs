@@ -10,7 +10,7 @@ mod trial;
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 
 use howdah_sys::affinity::{CpuSet, affinity, current_cpu, only, set_affinity};
 use howdah_wire::WorkerPhase;
@@ -72,7 +72,6 @@ struct State {
 #[derive(Debug)]
 struct Pair {
     pool: usize,
-    worker: u16,
     pid: u32,
     cpu: usize,
     home: CpuSet,
@@ -171,31 +170,32 @@ impl Pair {
         if home.count() < 2 || !home.is_set(cpu) {
             return None;
         }
-        let cells = dispatch.segment.workers();
-        let present = (0..dispatch.present.len()).filter(|&worker| dispatch.present[worker]);
-        let worker = present.max_by_key(|&worker| cells[worker].idle_order.load(Relaxed))? as u16;
-        let pid = pools[pool].setup.roster.pid(worker);
-        let seen = Usage::now(pid, now, looked)?;
-        set_affinity(None, &only(cpu)).ok()?;
-        cells[usize::from(worker)].cpu.store(cpu as u32 + 1, SeqCst);
-        dispatch.mate = Some(worker);
-        Some(Self { pool, worker, pid, cpu, home, since: now, seen })
+        let pid = pools[pool].setup.roster.pid(dispatch.share(cpu)?);
+        let seen = Usage::now(pid, now, looked).filter(|_| set_affinity(None, &only(cpu)).is_ok());
+        if seen.is_none() {
+            dispatch.share_no_more();
+        }
+        Some(Self { pool, pid, cpu, home, since: now, seen: seen? })
     }
 
     fn judge(&mut self, pools: &[&'static Pool], done: &[u64], now: u64, looked: u64) -> Verdict {
         let dispatch = pools[self.pool].dispatch.borrow();
-        if dispatch.mate != Some(self.worker) || done[self.pool] < FEW || dispatch.come_one_by_one() {
+        let Some(worker) = dispatch.mate else { return Verdict::Over };
+        if done[self.pool] < FEW || dispatch.come_one_by_one() {
             return Verdict::Over;
         }
-        let cell = &dispatch.segment.workers()[usize::from(self.worker)];
+        let cell = &dispatch.segment.workers()[usize::from(worker)];
         let long = cell.phase.load(Relaxed) == WorkerPhase::Busy as u32
             && now.saturating_sub(cell.since.load(Relaxed)) > LONG_NS;
         if long || dispatch.run_ns >= QUICK_NS || !is_most(done, self.pool) {
             return Verdict::Bad;
         }
-        let Some(usage) = Usage::now(self.pid, now, looked) else { return Verdict::Bad };
+        // Another one may have taken its place meanwhile, and again another. What they ran is known by their requests.
+        let pid = pools[self.pool].setup.roster.pid(worker);
+        let several = std::mem::replace(&mut self.pid, pid) != pid;
+        let Some(usage) = Usage::now(pid, now, looked) else { return Verdict::Bad };
         let before = std::mem::replace(&mut self.seen, usage);
-        usage.judge(&before)
+        usage.judge(&before, several.then(|| done[self.pool] * dispatch.run_ns))
     }
 
     /// Whoever has given the thread another affinity meanwhile is obeyed.
@@ -203,10 +203,7 @@ impl Pair {
         if affinity(None).is_ok_and(|set| set == only(self.cpu)) {
             let _ = set_affinity(None, &self.home);
         }
-        let dispatch = &mut *pool.dispatch.borrow_mut();
-        if dispatch.mate.take() == Some(self.worker) {
-            dispatch.segment.workers()[usize::from(self.worker)].cpu.store(0, SeqCst);
-        }
+        pool.dispatch.borrow_mut().share_no_more();
     }
 }
 
@@ -218,12 +215,15 @@ impl Usage {
         Some(Self { at, thread, worker, idle: idle()? })
     }
 
-    fn judge(&self, before: &Self) -> Verdict {
+    /// `several` workers one after the other ran for so long; how long they waited is not known, so it was for the thread alone.
+    fn judge(&self, before: &Self, several: Option<u64>) -> Verdict {
         let since = |now: (u64, u64), before: (u64, u64)| {
             (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1))
         };
         let time = (self.at - before.at).max(1);
-        let (thread, worker) = (since(self.thread, before.thread), since(self.worker, before.worker));
+        let thread = since(self.thread, before.thread);
+        let worker =
+            several.map_or_else(|| since(self.worker, before.worker), |ran| (ran.min(time), thread.0));
         // Each waits while the other one runs; what is more is due to others.
         let others = thread.1.saturating_sub(worker.0) + worker.1.saturating_sub(thread.0);
         let idle = self.idle.saturating_sub(before.idle) * 10_000_000;
@@ -277,7 +277,19 @@ mod tests {
         ] {
             let pair = |(run, wait)| (ms(run), ms(wait));
             let after = Usage { at: ms(100), thread: pair(thread), worker: pair(worker), idle: idle / 10 };
-            assert_eq!(after.judge(&before), verdict, "{thread:?} {worker:?} {idle}");
+            assert_eq!(after.judge(&before, None), verdict, "{thread:?} {worker:?} {idle}");
+        }
+        // The same of several workers, of which the last one has its time alone.
+        for (thread, ran, idle, verdict) in [
+            ((40, 30), 30, 100, Verdict::Good),
+            ((40, 51), 30, 100, Verdict::Bad),
+            ((60, 35), 35, 60, Verdict::Full),
+            ((60, 35), 900, 40, Verdict::Good),
+        ] {
+            let thread = (ms(thread.0), ms(thread.1));
+            let after = Usage { at: ms(100), thread, worker: (1, 0), idle: idle / 10 };
+            let before = Usage { worker: (ms(900), ms(900)), ..before };
+            assert_eq!(after.judge(&before, Some(ms(ran))), verdict, "{thread:?} {ran} {idle}");
         }
     }
 

@@ -44,6 +44,8 @@ pub(crate) struct Dispatch {
     pub(crate) workers_spin: bool,
     /// The worker that shares this thread's processor, see `share_cpu`.
     pub(crate) mate: Option<u16>,
+    /// That processor.
+    pub(super) mate_cpu: usize,
     /// Requests whose end has been seen.
     pub(crate) ended: u64,
     /// Head of the queue when the backstop last looked.
@@ -82,6 +84,7 @@ impl Dispatch {
             serial: 0,
             workers_spin: false,
             mate: None,
+            mate_cpu: 0,
             ended: 0,
             present: Vec::new(),
             seen_head: 0,

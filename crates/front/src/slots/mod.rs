@@ -4,6 +4,7 @@ mod inspect;
 mod recover;
 mod ring;
 mod wake;
+mod mate;
 mod dispatch;
 mod body;
 mod own;

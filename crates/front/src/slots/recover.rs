@@ -18,7 +18,7 @@ impl Dispatch {
         if let Some(present) = self.present.get_mut(usize::from(worker)) {
             *present = false;
         }
-        self.mate = self.mate.filter(|&mate| mate != worker);
+        self.share_after(worker);
         self.wake_workers(howdah_sys::monotonic_ns());
     }
 
