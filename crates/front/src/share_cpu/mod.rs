@@ -72,7 +72,6 @@ struct State {
 #[derive(Debug)]
 struct Pair {
     pool: usize,
-    pid: u32,
     cpu: usize,
     home: CpuSet,
     since: u64,
@@ -84,6 +83,8 @@ struct Pair {
 struct Usage {
     at: u64,
     thread: (u64, u64),
+    /// Whose the next is; 0 where the kernel does not tell.
+    pid: u32,
     worker: (u64, u64),
     /// Hundredths of a second in which processors were idle.
     idle: u64,
@@ -93,7 +94,7 @@ struct Usage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Good,
-    /// They do as much as they can, and other processors are idle.
+    /// They do as much as they can, and other processors are idle, or nobody knows who else had this one.
     Full,
     /// There is little to do.
     Over,
@@ -175,7 +176,7 @@ impl Pair {
         if seen.is_none() {
             dispatch.share_no_more();
         }
-        Some(Self { pool, pid, cpu, home, since: now, seen: seen? })
+        Some(Self { pool, cpu, home, since: now, seen: seen? })
     }
 
     fn judge(&mut self, pools: &[&'static Pool], done: &[u64], now: u64, looked: u64) -> Verdict {
@@ -190,12 +191,10 @@ impl Pair {
         if long || dispatch.run_ns >= QUICK_NS || !is_most(done, self.pool) {
             return Verdict::Bad;
         }
-        // Another one may have taken its place meanwhile, and again another. What they ran is known by their requests.
         let pid = pools[self.pool].setup.roster.pid(worker);
-        let several = std::mem::replace(&mut self.pid, pid) != pid;
         let Some(usage) = Usage::now(pid, now, looked) else { return Verdict::Bad };
         let before = std::mem::replace(&mut self.seen, usage);
-        usage.judge(&before, several.then(|| done[self.pool] * dispatch.run_ns))
+        usage.judge(&before)
     }
 
     /// Whoever has given the thread another affinity meanwhile is obeyed.
@@ -208,29 +207,31 @@ impl Pair {
 }
 
 impl Usage {
-    fn now(worker: u32, at: u64, looked: u64) -> Option<Self> {
+    fn now(pid: u32, at: u64, looked: u64) -> Option<Self> {
         let (ran, waited) = schedstat("/proc/thread-self/schedstat")?;
         let thread = (ran.saturating_sub(looked), waited);
-        let worker = schedstat(&format!("/proc/{worker}/schedstat"))?;
-        Some(Self { at, thread, worker, idle: idle()? })
+        // One that is about to go may be gone.
+        let (pid, worker) =
+            schedstat(&format!("/proc/{pid}/schedstat")).map_or((0, (0, 0)), |worker| (pid, worker));
+        Some(Self { at, thread, pid, worker, idle: idle()? })
     }
 
-    /// `several` workers one after the other ran for so long; how long they waited is not known, so it was for the thread alone.
-    fn judge(&self, before: &Self, several: Option<u64>) -> Verdict {
+    /// What several workers had one after the other went with them, so that others' part is unknown: then the trial has to tell.
+    fn judge(&self, before: &Self) -> Verdict {
         let since = |now: (u64, u64), before: (u64, u64)| {
             (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1))
         };
         let time = (self.at - before.at).max(1);
         let thread = since(self.thread, before.thread);
-        let worker =
-            several.map_or_else(|| since(self.worker, before.worker), |ran| (ran.min(time), thread.0));
+        let same = self.pid == before.pid && self.pid != 0;
+        let worker = if same { since(self.worker, before.worker) } else { (thread.1, thread.0) };
         // Each waits while the other one runs; what is more is due to others.
         let others = thread.1.saturating_sub(worker.0) + worker.1.saturating_sub(thread.0);
         let idle = self.idle.saturating_sub(before.idle) * 10_000_000;
         let full = (thread.0 + worker.0) * 10 > time * 9;
         if others * 5 > time {
             Verdict::Bad
-        } else if full && idle * 2 > time {
+        } else if full && (idle * 2 > time || !same) {
             Verdict::Full
         } else {
             Verdict::Good
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_pair_is_good_until_others_wait_for_its_processor_or_it_is_full_and_another_one_idle() {
-        let before = Usage { at: 0, thread: (0, 0), worker: (0, 0), idle: 0 };
+        let before = Usage { at: 0, thread: (0, 0), pid: 1, worker: (0, 0), idle: 0 };
         let ms = |time: u64| time * 1_000_000;
         // Milliseconds of 100: the thread's run and wait, the worker's, and how long processors were idle.
         for (thread, worker, idle, verdict) in [
@@ -276,20 +277,23 @@ mod tests {
             ((60, 35), (35, 85), 60, Verdict::Bad),
         ] {
             let pair = |(run, wait)| (ms(run), ms(wait));
-            let after = Usage { at: ms(100), thread: pair(thread), worker: pair(worker), idle: idle / 10 };
-            assert_eq!(after.judge(&before, None), verdict, "{thread:?} {worker:?} {idle}");
+            let (thread, worker) = (pair(thread), pair(worker));
+            let after = Usage { at: ms(100), thread, pid: 1, worker, idle: idle / 10 };
+            assert_eq!(after.judge(&before), verdict, "{thread:?} {worker:?} {idle}");
         }
-        // The same of several workers, of which the last one has its time alone.
-        for (thread, ran, idle, verdict) in [
-            ((40, 30), 30, 100, Verdict::Good),
-            ((40, 51), 30, 100, Verdict::Bad),
-            ((60, 35), 35, 60, Verdict::Full),
-            ((60, 35), 900, 40, Verdict::Good),
+        // Several workers, or one that was gone at either look: the thread's run and wait.
+        for (thread, idle, verdict) in [
+            ((40, 51), 100, Verdict::Full),
+            ((40, 51), 0, Verdict::Full),
+            ((40, 30), 100, Verdict::Good),
+            ((1, 80), 100, Verdict::Good),
         ] {
-            let thread = (ms(thread.0), ms(thread.1));
-            let after = Usage { at: ms(100), thread, worker: (1, 0), idle: idle / 10 };
-            let before = Usage { worker: (ms(900), ms(900)), ..before };
-            assert_eq!(after.judge(&before, Some(ms(ran))), verdict, "{thread:?} {ran} {idle}");
+            for pids in [(1, 2), (0, 0), (0, 1), (1, 0)] {
+                let before = Usage { pid: pids.0, ..before };
+                let thread = (ms(thread.0), ms(thread.1));
+                let after = Usage { at: ms(100), thread, pid: pids.1, worker: (1, 0), idle: idle / 10 };
+                assert_eq!(after.judge(&before), verdict, "{thread:?} {idle} {pids:?}");
+            }
         }
     }
 
@@ -301,8 +305,8 @@ mod tests {
         while usage.thread.0 == 0 && begun.elapsed() < Duration::from_secs(30) {
             usage = Usage::now(pid, 1, 0).unwrap(); // the kernel counts from time to time
         }
-        assert!(usage.thread.0 > 0 && usage.worker.0 > 0 && usage.idle > 0, "{usage:?}");
-        assert!(Usage::now(0, 1, 0).is_none(), "there is no such process");
+        assert!(usage.pid == pid && usage.thread.0 > 0 && usage.worker.0 > 0 && usage.idle > 0, "{usage:?}");
+        assert_eq!(Usage::now(u32::MAX, 1, 0).map(|usage| usage.pid), Some(0), "there is no such process");
     }
 
     #[test]

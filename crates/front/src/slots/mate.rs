@@ -2,14 +2,18 @@
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
+use howdah_wire::{WorkerCell, WorkerPhase};
+
 use crate::slots::dispatch::Dispatch;
 
 impl Dispatch {
     /// From now on the worker that had something to do last shares the processor `cpu`. None where there is no worker.
     pub(crate) fn share(&mut self, cpu: usize) -> Option<u16> {
         let cells = self.segment.workers();
-        let present = (0..self.present.len()).filter(|&worker| self.present[worker]);
-        let worker = present.max_by_key(|&worker| cells[worker].idle_order.load(Relaxed))?;
+        let stays = |&worker: &usize| self.present[worker] && !is_leaving(&cells[worker]);
+        let worker = (0..self.present.len())
+            .filter(stays)
+            .max_by_key(|&worker| cells[worker].idle_order.load(Relaxed))?;
         cells[worker].cpu.store(cpu as u32 + 1, SeqCst);
         self.mate_cpu = cpu;
         self.mate = Some(worker as u16);
@@ -30,6 +34,17 @@ impl Dispatch {
             self.share(self.mate_cpu);
         }
     }
+
+    /// The same as soon as it says that it takes no further request. It needs a moment for that.
+    pub(super) fn share_on(&mut self) {
+        if let Some(mate) = self.mate.filter(|&mate| is_leaving(&self.segment.workers()[usize::from(mate)])) {
+            self.share_after(mate);
+        }
+    }
+}
+
+fn is_leaving(worker: &WorkerCell) -> bool {
+    worker.phase.load(Relaxed) == WorkerPhase::Leaving as u32
 }
 
 #[cfg(test)]
@@ -37,6 +52,30 @@ mod tests {
     use super::*;
     use crate::fault::Fault;
     use crate::sample::bench::Bench;
+
+    #[test]
+    fn a_worker_that_takes_no_further_request_has_the_place_no_more() {
+        let bench = Bench::of(8, 8);
+        let cells = bench.segment.workers();
+        for (worker, order) in [(0, 8), (1, 9), (2, 7)] {
+            bench.act(|dispatch| dispatch.worker_up(worker));
+            cells[usize::from(worker)].idle_order.store(order, Relaxed);
+        }
+        let share_on = || {
+            bench.act(|dispatch| {
+                dispatch.share_on();
+                dispatch.mate
+            })
+        };
+        assert_eq!(share_on(), None, "nobody has it");
+        assert_eq!(bench.act(|dispatch| dispatch.share(5)), Some(1));
+        for (leaves, mate) in [(0, Some(1)), (1, Some(2)), (2, None)] {
+            cells[leaves].phase.store(WorkerPhase::Leaving as u32, Relaxed);
+            assert_eq!(share_on(), mate, "{leaves} is on its way out");
+        }
+        bench.act(|dispatch| dispatch.worker_gone(2, Fault::WorkerExited));
+        assert_eq!(bench.act(|dispatch| dispatch.share(5)), None);
+    }
 
     #[test]
     fn a_worker_that_goes_leaves_its_place_to_the_one_that_was_awake_last() {

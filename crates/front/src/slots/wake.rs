@@ -46,12 +46,13 @@ impl Dispatch {
     }
 
     /// Wakes as many workers as the queue needs.
-    pub(crate) fn wake_workers(&self, now: u64) {
+    pub(crate) fn wake_workers(&mut self, now: u64) {
         let waiting = self.queue.backlog();
         let sleepers = if waiting == 0 { 0 } else { self.queue.cells.sleepers() };
         if sleepers == 0 {
             return;
         }
+        self.share_on();
         let awake = self.come_soon(now);
         for _ in 0..self.wanted(waiting).saturating_sub(awake).min(waiting).min(u64::from(sleepers)) {
             self.wake_one();
