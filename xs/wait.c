@@ -6,13 +6,18 @@
 
 #include <linux/futex.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-/* After so many vain looks for work, a worker looks only every so many times. */
+/* After so many vain looks for work, a worker looks only every so many times, and half as often after each that is vain as well. */
 #define VAIN_SPINS 4
 #define SPIN_AGAIN 64
+#define SPIN_SELDOM 1024
+/* So often it looks before it lets others have the processor, and whoever keeps it for so long is not the client. */
+#define LOOKS 8
+#define LOST_NS 200000
 
 #if defined(__x86_64__) || defined(__i386__)
 #define PAUSE() __builtin_ia32_pause()
@@ -65,18 +70,35 @@ void hd_tell(void) {
     hd_settle();
 }
 
-/* Looks for work a little longer, when the front says that requests come one by one and looking has paid lately. */
+static bool work_comes(void) {
+    for (int look = 0; look < LOOKS; look++, PAUSE())
+        if (howdah_queue_length())
+            return true;
+    return false;
+}
+
+/*
+ * Looks for work a little longer, when the front says that requests come one by one and looking has paid lately. A client
+ * that shares this processor could not send any meanwhile: the kernel lets the one that runs have its time. So it is let go first.
+ */
 static bool spin(void) {
-    static unsigned vain, skipped;
+    static unsigned vain, skipped, again;
     U32 spin_ns = howdah_spin();
-    if (!spin_ns || (vain >= VAIN_SPINS && ++skipped % SPIN_AGAIN))
+    if (!spin_ns || (vain >= VAIN_SPINS && ++skipped % again))
         return false;
-    for (U64 end = hd_now() + spin_ns; hd_now() < end; PAUSE())
-        if (howdah_queue_length()) {
+    U64 now = hd_now(), end = now + spin_ns, before;
+    do {
+        if (work_comes()) {
             vain = 0;
             return true;
         }
-    vain++;
+        before = now;
+        sched_yield();
+        now = hd_now();
+    } while (now < end && now < before + LOST_NS);
+    again = vain < VAIN_SPINS ? SPIN_AGAIN : again < SPIN_SELDOM ? again * 2 : SPIN_SELDOM;
+    vain = now < end ? VAIN_SPINS : vain + 1;
+    skipped = 0;
     return false;
 }
 
