@@ -241,8 +241,27 @@ subtest 'with the application that is asked, of several' => sub {
     ok until_so($self, sub { front($self) eq $home }), 'the front is free in the end';
 };
 
+subtest 'with two front threads, while the first has all connections' => sub {
+    my $self = while_together(
+        ['--front-threads', 2],
+        sub {
+            my $self = shift;
+            with_load(
+                $self, 40,
+                sub {
+                    ok until_so($self, sub { front($self) eq $home }), 'apart once the second has some';
+                    my @later = map { sleep 0.05; front($self) } 1 .. 20;
+                    is_deeply [grep { $_ ne $home } @later], [], '... as long as it has them';
+                }
+            );
+            ok until_so($self, sub { mates($self) }), 'together again';
+        }
+    );
+    all_are_free($self);
+};
+
 subtest 'not where nothing is won' => sub {
-    for my $case (['--share-cpu', 'off'], ['--front-threads', 2], []) {
+    for my $case (['--share-cpu', 'off'], []) {
         my $self        = start(@$case);
         my $connections = @$case ? 4 : 1;
         with_load(

@@ -105,6 +105,12 @@ impl Sharing {
         sent.err().and_then(|refused| if let Knock::Guest(guest) = refused.0 { Some(guest) } else { None })
     }
 
+    /// Whether nobody but this thread has connections.
+    pub(crate) fn has_all(&self, number: usize) -> bool {
+        let others = self.seats.iter().enumerate().filter(|(index, _)| *index != number);
+        others.map(|(_, seat)| seat.connections.load(Relaxed)).all(|connections| connections == 0)
+    }
+
     /// A guest has been let in.
     pub(crate) fn arrived(&self, number: usize) {
         self.seats[number].on_the_way.fetch_sub(1, Relaxed);
@@ -197,9 +203,12 @@ mod tests {
         let kept: Vec<_> = (0..SLACK).map(|_| sharing.hand_on(guest(false)).expect("kept")).collect();
         assert!(sharing.hand_on(guest(false)).is_none(), "there are as many as the first thread keeps");
         assert_eq!(connections(sharing), [SLACK, 1]);
+        assert!(!sharing.has_all(0) && !sharing.has_all(1));
         let Ok(Knock::Guest(sent)) = inboxes[1].try_recv() else { panic!("nobody came") };
         sharing.arrived(1);
-        drop((sent, kept));
+        drop(sent);
+        assert!(sharing.has_all(0) && !sharing.has_all(1));
+        drop(kept);
         assert_eq!(connections(sharing), [0, 0]);
         assert_eq!(sharing.seats[1].on_the_way.load(Relaxed), 0);
     }

@@ -186,7 +186,8 @@ impl Thread {
             self.desks.sweep();
             self.entrance.room.sweep();
             self.pools.iter().for_each(|pool| pool.sweep());
-            self.share_cpu.look(&self.pools, self.clock.now(), self.lookout.spent());
+            let alone = self.entrance.sharing.has_all(self.entrance.number);
+            self.share_cpu.look(&self.pools, alone, self.clock.now(), self.lookout.spent());
             if round % 10 == 0 {
                 self.next_second();
             }

@@ -107,9 +107,10 @@ impl ShareCpu {
         Self { on, state: RefCell::default() }
     }
 
-    /// Ten times a second. For so long the thread has looked for requests so far, which it need not have done (`lookout`).
-    pub(crate) fn look(&self, pools: &[&'static Pool], now: u64, looked: u64) {
-        if !self.on || pools.iter().any(|pool| pool.dispatch.borrow().segment.fronts().len() > 1) {
+    /// Ten times a second. Whether this thread alone has connections; for so long it has looked for requests so far, which it
+    /// need not have done (`lookout`).
+    pub(crate) fn look(&self, pools: &[&'static Pool], alone: bool, now: u64, looked: u64) {
+        if !self.on {
             return;
         }
         let state = &mut *self.state.borrow_mut();
@@ -119,6 +120,8 @@ impl ShareCpu {
         let time = now - std::mem::replace(&mut state.at, now);
         let all = done.iter().sum();
         match &mut state.pair {
+            Some(_) if !alone => state.part(pools, now),
+            None if !alone => {}
             Some(pair) => match pair.judge(pools, &done, now, looked) {
                 Verdict::Good => state.trial.pause(),
                 Verdict::Full if !state.trial.full(all, time, now) => {}

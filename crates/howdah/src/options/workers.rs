@@ -37,7 +37,8 @@ pub(crate) struct Workers {
     /// Let front and worker share a processor while requests are quick: on or off
     ///
     /// Where one worker is enough for quick requests, to wake it costs more than to run beside it. Both go apart when requests
-    /// take longer, when others need that processor, or when it is busy and another is not. Only with one front thread.
+    /// take longer, when others need that processor, or when it is busy and another is not, or when a second front thread has
+    /// connections.
     #[arg(long, hide_short_help = true, value_name = "ON|OFF", default_value = "on", action = ArgAction::Set,
           value_parser = BoolishValueParser::new())]
     pub(crate) share_cpu: bool,
