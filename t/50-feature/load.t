@@ -18,7 +18,7 @@ sub output { my @command = @_; open my $pipe, '-|', @command or die "$command[0]
 plan skip_all => 'neither wrk nor ab is installed' if !program('wrk') && !program('ab');
 
 for my $threads (1, 2) {
-    my @options = ('--workers', 4, '--front-threads', $threads);
+    my @options = ('--workers', 4, '--front-threads', $threads, '--spread-connections');
     my $server  = Howdah::Test::Server->start(app => $app, options => \@options);
     my $url     = $server->url . '/';
 

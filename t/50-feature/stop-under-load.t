@@ -20,7 +20,11 @@ sub {
 };
 PSGI
 
-for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2], ['--workers', 3, '--max-requests', 20]) {
+for my $options (
+    ['--workers', 3], ['--workers', 2, '--front-threads', 2, '--spread-connections'],
+    ['--workers', 3, '--max-requests', 20]
+    )
+{
     my $server = Howdah::Test::Server->start(app => $app, options => $options);
     my @load   = map { Howdah::Test::Load->start($server, connections => 12, reopen => 0) } 1, 2;
     $_->wait_for_connections for @load;

@@ -22,7 +22,8 @@ sub descendants {
     return @family;
 }
 
-for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2, '--max-requests', 20]) {
+for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2, '--spread-connections', '--max-requests', 20])
+{
     my $server = Howdah::Test::Server->start(file => 't/apps/load.psgi', options => $options);
     my $load   = Howdah::Test::Load->start($server, connections => 8, reopen   => 0);
     my $other  = Howdah::Test::Load->start($server, connections => 2, requests => 300);

@@ -57,6 +57,6 @@ sub storm {
 
 subtest 'two hundred' => sub { storm(200) };
 subtest 'with two front threads and workers that also leave by themselves' =>
-    sub { storm(60, '--front-threads', 2, '--max-requests', 50) };
+    sub { storm(60, '--front-threads', 2, '--spread-connections', '--max-requests', 50) };
 
 done_testing;

@@ -86,7 +86,7 @@ sub survives {
 }
 
 subtest 'a hundred and forty'           => sub { survives(140 * $more) };
-subtest 'sixty, with two front threads' => sub { survives(60 * $more, '--front-threads', 2) };
+subtest 'sixty, with two front threads' => sub { survives(60 * $more, '--front-threads', 2, '--spread-connections') };
 
 done_testing;
 

@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             recorder: howdah_metrics::Recorder::new(),
             local: None,
             capacity: Box::leak(Box::new(Capacity::new(None))),
-            sharing: Box::leak(Box::new(Sharing::new(1))),
+            sharing: Box::leak(Box::new(Sharing::new(1, false))),
         })?;
         for worker in 0..workers {
             front.worker_up(0, worker, howdah_sys::socketpair_seqpacket()?.0);

@@ -193,6 +193,10 @@ impl Entrance {
                     Some(gate) => drop(tokio::task::spawn_local(self.let_in_later(gate, guest))),
                     None => self.let_in(guest),
                 },
+                Knock::Moved(moved) => {
+                    self.sharing.arrived(self.number);
+                    tokio::task::spawn_local(h1::resume(self.server, moved));
+                }
                 Knock::Room => drop(self.room.dismiss(false)),
                 Knock::Closed => self.doors.changed.notify_waiters(),
             }
@@ -293,7 +297,7 @@ mod tests {
     use crate::address::ListenOptions;
     use crate::config::Config;
     use crate::sample::forever;
-    use crate::sample::world::{World, run};
+    use crate::sample::world::{Terms, World, run};
 
     fn listener(pages_only: bool) -> Listener {
         let options = ListenOptions { pages_only, ..ListenOptions::default() };
@@ -342,7 +346,7 @@ mod tests {
     fn a_guest_is_served_where_it_is_let_in() {
         run(async {
             let world = World::new(Config::default());
-            let sharing: &Sharing = forever(Sharing::new(2));
+            let sharing: &Sharing = forever(Sharing::new(2, true));
             let (_first, knocks) = (sharing.sit_down(0), sharing.sit_down(1));
             let entrance = Entrance { sharing, number: 1, ..world.thread.entrance };
             tokio::task::spawn_local(entrance.welcome(knocks));
@@ -371,11 +375,64 @@ mod tests {
         });
     }
 
+    /// What a client has received by now.
+    fn received(client: &mut std::os::unix::net::UnixStream) -> String {
+        let mut bytes = [0; 4096];
+        let length = io::Read::read(client, &mut bytes).unwrap_or_default();
+        String::from_utf8(bytes[..length].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_connection_that_rests_comes_over_as_it_is() {
+        let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
+        // What comes first, how many responses that has before the connection comes over, and whether it does.
+        for (first, answered, moves) in [
+            (get("/a"), 1, true),
+            (get("/a") + &get("/b"), 2, true),
+            (get("/a") + "GET /b HT", 1, false),
+            ("GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".to_owned(), 1, false),
+        ] {
+            run(async {
+                let sharing: &Sharing = forever(Sharing::new(2, true));
+                let mut inboxes = (sharing.sit_down(0), sharing.sit_down(1));
+                sharing.open();
+                let config = Config { keepalive_requests: 3, ..Config::default() };
+                let world = World::with(config, Terms::default(), |setup| setup.sharing = sharing);
+                let (entrance, hand_on) = (world.thread.entrance, |text| {
+                    let (guest, client) = guest(&world, text);
+                    (sharing.hand_on(guest).expect("the first ones stay"), client)
+                });
+                let (guest, mut client) = hand_on(first.as_bytes());
+                let _others: Vec<_> = (0..15).map(|_| hand_on(b"")).collect();
+                entrance.start(guest);
+                world.run(true).await;
+                assert_eq!(received(&mut client).matches("200 OK").count(), answered, "{first}");
+                let knock = inboxes.1.try_recv().ok();
+                assert_eq!(knock.is_some(), moves, "{first}");
+                let Some(Knock::Moved(moved)) = knock else { return };
+                assert_eq!(moved.served, answered as u64);
+                let open = || world.totals().connections.iter().map(|(_, count)| *count).sum::<u64>();
+                assert_eq!((open(), world.totals().accepted), (0, 1), "on its way nobody has it");
+                tokio::task::spawn_local(h1::resume(entrance.server, moved));
+                world.run(true).await;
+                assert_eq!((open(), world.totals().accepted), (1, 1));
+                for left in (0..3 - answered).rev() {
+                    io::Write::write_all(&mut client, get("/c").as_bytes()).unwrap();
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    world.run(true).await;
+                    let response = received(&mut client);
+                    assert!(response.ends_with("\r\n\r\n/c"), "{response}");
+                    assert_eq!(response.contains("Connection: close"), left == 0, "requests are counted on");
+                }
+            });
+        }
+    }
+
     #[test]
     fn a_thread_that_closes_hands_nobody_on() {
         run(async {
             let world = World::new(Config::default());
-            let sharing: &Sharing = forever(Sharing::new(2));
+            let sharing: &Sharing = forever(Sharing::new(2, true));
             let mut inboxes = (sharing.sit_down(0), sharing.sit_down(1));
             let entrance = Entrance { sharing, ..world.thread.entrance };
             let handed_on = || (0..20).filter(|_| entrance.hand_on(guest(&world, b"").0).is_none()).count();

@@ -257,10 +257,12 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Counts there as well.
+    /// Counts there as well, and no longer where it did.
     pub(crate) fn count_at(&mut self, at: &'static AtomicUsize) {
         at.fetch_add(1, SeqCst);
-        self.at = Some(at);
+        if let Some(before) = self.at.replace(at) {
+            before.fetch_sub(1, SeqCst);
+        }
     }
 }
 

@@ -4,7 +4,6 @@
 //! orders      the door: starts a front thread, gives it orders
 //! thread      puts everything together; wake-ups are batched around the event loop's sleep
 //! accept      lets clients in, and gives each connection its task
-//! sharing     which front thread has a connection
 //! introduction   the PROXY protocol: whose connection it is
 //! gate        TLS handshakes, a few at a time
 //! h1          HTTP/1: bytes become requests, responses become bytes; one exchange at a time
@@ -28,6 +27,7 @@
 //! room, idle  a connection that rests makes room
 //! timers      every connection's deadline
 //! record      the end of an exchange: access log, slow log, metrics
+//! sharing     which front thread has a connection
 //! proxied     the client behind a proxy, as far as that is trusted
 //! request     a head as handlers see it; request_id: X-Request-Id, taken over or made
 //! fault       why there is no answer, and what follows from that
@@ -43,7 +43,6 @@ mod sample;
 mod orders;
 mod thread;
 mod accept;
-mod sharing;
 mod introduction;
 mod gate;
 mod h1;
@@ -70,6 +69,7 @@ mod room;
 mod idle;
 mod timers;
 mod record;
+mod sharing;
 mod proxied;
 mod request;
 mod request_id;

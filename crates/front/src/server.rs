@@ -21,6 +21,7 @@ use crate::proxied::Behind;
 use crate::record::{Ending, Records};
 use crate::request::{Client, Request};
 use crate::route::{Handling, Router};
+use crate::sharing::Sharing;
 use crate::timers::Timers;
 use crate::transport::{Peer, Transport};
 
@@ -38,6 +39,10 @@ pub(crate) struct Server {
     pub(crate) doors: &'static Doors,
     pub(crate) records: &'static Records,
     pub(crate) holding: &'static Holding,
+    /// Who else has connections.
+    pub(crate) sharing: &'static Sharing,
+    /// This thread's number among them.
+    pub(crate) number: usize,
     pub(crate) router: Router,
     pub(crate) scratch: RefCell<Scratch>,
     /// What a protocol above keeps for all of its connections.
@@ -213,7 +218,8 @@ pub(crate) struct Presence {
     records: &'static Records,
     /// What the connection is doing, as it is counted.
     state: ConnectionState,
-    _permit: Permit,
+    /// Until another thread has it.
+    permit: Option<Permit>,
     _inside: Inside,
 }
 
@@ -221,7 +227,24 @@ impl Presence {
     pub(crate) fn new(server: &Server, permit: Permit, for_pages: bool) -> Self {
         let state = ConnectionState::Reading;
         server.records.accepted(state);
-        Self { records: server.records, state, _permit: permit, _inside: server.doors.enter(for_pages) }
+        Self::of(server, permit, for_pages, state)
+    }
+
+    /// Of one that another thread had.
+    pub(crate) fn moved(server: &Server, permit: Permit) -> Self {
+        let state = ConnectionState::Idle;
+        server.records.arrived(state);
+        Self::of(server, permit, false, state)
+    }
+
+    fn of(server: &Server, permit: Permit, for_pages: bool, state: ConnectionState) -> Self {
+        let inside = server.doors.enter(for_pages);
+        Self { records: server.records, state, permit: Some(permit), _inside: inside }
+    }
+
+    /// Goes to another thread, with its place.
+    pub(crate) fn leave(mut self) -> Option<Permit> {
+        self.permit.take()
     }
 
     /// Counts the connection as doing something else from now on.

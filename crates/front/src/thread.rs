@@ -31,7 +31,7 @@ use crate::room::Room;
 use crate::route::Router;
 use crate::server::Server;
 use crate::share_cpu::ShareCpu;
-use crate::sharing::Sharing;
+use crate::sharing::{Need, Sharing};
 use crate::timers::Timers;
 
 /// How often deadlines are looked at.
@@ -79,6 +79,7 @@ pub(crate) struct Thread {
     pub(crate) desks: &'static Desks,
     pub(crate) records: &'static Records,
     pub(crate) entrance: Entrance,
+    need: Need,
     share_cpu: ShareCpu,
     lookout: Lookout,
 }
@@ -132,12 +133,14 @@ impl Thread {
         let gate = setup.tls.map(|acceptor| forever(Gate::new(acceptor, config.tls_handshakes)));
         let scratch = RefCell::default();
         let share_cpu = ShareCpu::new(config.share_cpu);
-        let server =
-            Server { config, clock, timers, doors, records, holding, router, scratch, kept: OnceCell::new() };
         let (sharing, number) = (setup.sharing, setup.index as usize);
+        let need = Need::new(sharing, number);
+        let kept = OnceCell::new();
+        let server =
+            Server { config, clock, timers, doors, records, holding, sharing, number, router, scratch, kept };
         let entrance = Entrance { doors, room, server: forever(server), gate, sharing, number };
         let lookout = Lookout::default();
-        Ok(Self { pools, clock, timers, desks, records, entrance, share_cpu, lookout })
+        Ok(Self { pools, clock, timers, desks, records, entrance, need, share_cpu, lookout })
     }
 
     /// Accepts connections from a listener until the thread closes its listeners.
@@ -186,8 +189,10 @@ impl Thread {
             self.desks.sweep();
             self.entrance.room.sweep();
             self.pools.iter().for_each(|pool| pool.sweep());
+            let (now, looked) = (self.clock.now(), self.lookout.spent());
+            self.need.look(now, howdah_sys::thread_ns().saturating_sub(looked));
             let alone = self.entrance.sharing.has_all(self.entrance.number);
-            self.share_cpu.look(&self.pools, alone, self.clock.now(), self.lookout.spent());
+            self.share_cpu.look(&self.pools, alone, now, looked);
             if round % 10 == 0 {
                 self.next_second();
             }

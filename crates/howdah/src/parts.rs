@@ -114,7 +114,8 @@ fn start_threads(
         tls.cloned(),
     )
     .context("cannot start the status thread")?;
-    let sharing: &'static Sharing = Box::leak(Box::new(Sharing::new(recorders.len())));
+    let sharing: &'static Sharing =
+        Box::leak(Box::new(Sharing::new(recorders.len(), options.workers.spread_connections)));
     let mut fronts = Vec::new();
     for (index, (eventfd, recorder)) in common.eventfds.iter().zip(recorders).enumerate() {
         let setup = Setup {

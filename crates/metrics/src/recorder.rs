@@ -103,6 +103,12 @@ impl Recorder {
         bump(&self.counters.connections[state.index()], 1);
     }
 
+    /// A connection has come over from another thread, which counts it no more.
+    #[inline]
+    pub fn arrived(&self, state: ConnectionState) {
+        bump(&self.counters.connections[state.index()], 1);
+    }
+
     /// A connection goes from one state to another, or away. Every connection must be told of at both its ends.
     #[inline]
     pub fn moved(&self, from: ConnectionState, to: Option<ConnectionState>) {

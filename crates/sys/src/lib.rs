@@ -54,5 +54,5 @@ pub use memory::{
 pub use process::{ExitKind, Pid, Signal, set_subreaper};
 pub use random::random;
 pub use tcp::{defer_accept, outstanding};
-pub use wake::{drain_eventfd, eventfd, futex_wait, futex_wake, monotonic_ns, signal_eventfd};
+pub use wake::{drain_eventfd, eventfd, futex_wait, futex_wake, monotonic_ns, signal_eventfd, thread_ns};
 pub use watch::{watch, watch_readable};

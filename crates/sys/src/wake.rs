@@ -54,6 +54,13 @@ pub fn futex_wait(word: &AtomicU32, seen: u32, time: Duration) -> bool {
     futex::wait(word, futex::Flags::empty(), seen, time.as_ref()) != Err(rustix::io::Errno::TIMEDOUT)
 }
 
+/// Nanoseconds for which the calling thread has run.
+#[must_use]
+pub fn thread_ns() -> u64 {
+    let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    ran.tv_sec.unsigned_abs() * 1_000_000_000 + ran.tv_nsec.unsigned_abs()
+}
+
 /// CLOCK_MONOTONIC in nanoseconds: the clock of every timestamp in the segment.
 #[must_use]
 pub fn monotonic_ns() -> u64 {

@@ -12,19 +12,28 @@ use crate::h2;
 use crate::linger::linger;
 use crate::request::Client;
 use crate::server::{End, Server};
-use crate::transport::{Socket, Transport};
+use crate::sharing::Moved;
+use crate::transport::Transport;
 
 /// Serves a connection to its end.
-///
-/// Each connection has this future for as long as it is there, so what is large and seldom needed is in a box of its own. As a
-/// block it has the connection once; an `async fn` would have what it is made of beside it.
 pub(crate) fn serve(
     server: &'static Server,
     transport: Transport,
     client: Client,
     permit: Permit,
 ) -> impl Future<Output = ()> {
-    let mut conn = Conn::new(server, transport, client, permit);
+    run(Conn::new(server, transport, client, permit))
+}
+
+/// Goes on with one that another thread had.
+pub(crate) fn resume(server: &'static Server, moved: Moved) -> impl Future<Output = ()> {
+    run(Conn::moved(server, moved))
+}
+
+/// Each connection has this future for as long as it is there, so what is large and seldom needed is in a box of its own. As a
+/// block it has the connection once.
+#[expect(clippy::manual_async_fn, reason = "an async fn would have its argument beside what that becomes")]
+fn run(mut conn: Conn) -> impl Future<Output = ()> {
     async move {
         loop {
             let next = match conn.intake().await {
@@ -36,7 +45,12 @@ pub(crate) fn serve(
             };
             conn.finish(next);
             match next {
-                Next::Continue => conn.renew(),
+                Next::Continue => {
+                    conn.renew();
+                    if let Some(thread) = conn.elsewhere() {
+                        return conn.move_to(thread);
+                    }
+                }
                 Next::Close => return conn.out.transport.end(),
                 Next::Cut => return,
                 Next::Linger => {
@@ -57,9 +71,34 @@ impl Conn {
 
     /// The connection, with what was received and belongs to the next protocol.
     fn depart(mut self) -> h2::Arrival {
-        let transport = std::mem::replace(&mut self.out.transport, Transport::Plain(Socket::Gone));
+        let transport = self.out.take_transport();
         let Self { server, timer, client, presence, input, .. } = self;
         h2::Arrival { server, transport, client, timer, presence, early: input }
+    }
+
+    /// The thread that is to go on with the connection, and expects it. What has been received already, and what TLS knows, stays.
+    fn elsewhere(&self) -> Option<usize> {
+        let Server { sharing, number, doors, .. } = self.server;
+        let thread = sharing.elsewhere(*number)?;
+        let rests = self.input.is_empty()
+            && !self.out.is_held_up()
+            && !self.client.origin.pages_only
+            && !doors.is_draining();
+        (rests && self.out.transport.is_plain() && sharing.announce(thread)).then_some(thread)
+    }
+
+    fn move_to(mut self, thread: usize) {
+        let transport = self.out.take_transport();
+        let Self { server, client, presence, served, timer, .. } = self;
+        // Before another thread can hear of it.
+        drop(timer);
+        if let (Transport::Plain(socket), Some(permit)) = (transport, presence.leave())
+            && let Some(socket) = socket.leave()
+        {
+            server.sharing.move_on(thread, Moved { socket, client, permit, served });
+        } else {
+            server.sharing.arrived(thread);
+        }
     }
 
     /// The exchange is over: tells the records, and gives back what its handler held.

@@ -8,4 +8,4 @@ mod upgrade;
 mod head;
 mod state;
 
-pub(crate) use conn::serve;
+pub(crate) use conn::{resume, serve};

@@ -13,8 +13,9 @@ use crate::request::Client;
 use crate::response::{self, Body};
 use crate::route::Handling;
 use crate::server::{Presence, Server, sender};
+use crate::sharing::Moved;
 use crate::timers::Timer;
-use crate::transport::Transport;
+use crate::transport::{Socket, Transport};
 
 /// 101 (Switching Protocols).
 pub(crate) const SWITCHING: u16 = 101;
@@ -96,6 +97,18 @@ pub(crate) struct Conn {
 
 impl Conn {
     pub(crate) fn new(server: &'static Server, transport: Transport, client: Client, permit: Permit) -> Self {
+        let presence = Presence::new(server, permit, client.origin.pages_only);
+        Self::of(server, transport, client, presence)
+    }
+
+    /// One that another thread had.
+    pub(crate) fn moved(server: &'static Server, moved: Moved) -> Self {
+        let Moved { socket, client, permit, served } = moved;
+        let transport = Transport::Plain(Socket::Fresh(socket));
+        Self { served, ..Self::of(server, transport, client, Presence::moved(server, permit)) }
+    }
+
+    fn of(server: &'static Server, transport: Transport, client: Client, presence: Presence) -> Self {
         let for_pages = client.origin.pages_only;
         Self {
             server,
@@ -113,7 +126,7 @@ impl Conn {
             lent: false,
             continued: false,
             body_since: 0,
-            presence: Presence::new(server, permit, for_pages),
+            presence,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::outflow::pace::Terms;
 use crate::outflow::reader::Reader;
 use crate::outflow::response_spool::{Progress, ResponseSpool};
 use crate::timers::{Rest, Timer};
-use crate::transport::{Peer, Transport};
+use crate::transport::{Peer, Socket, Transport};
 
 /// While files refuse what a worker has, they are asked again after so long.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
@@ -93,6 +93,11 @@ impl Outflow {
         if self.output.capacity() > KEEP_CAPACITY && self.output.is_empty() {
             self.output = Vec::new();
         }
+    }
+
+    /// Gives up what carries the bytes.
+    pub(crate) fn take_transport(&mut self) -> Transport {
+        std::mem::replace(&mut self.transport, Transport::Plain(Socket::Gone))
     }
 
     /// Has `put` append something to what is to be sent.

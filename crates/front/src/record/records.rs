@@ -106,6 +106,11 @@ impl Records {
         self.recorder.accepted(state);
     }
 
+    /// A connection has come over from another thread.
+    pub(crate) fn arrived(&self, state: ConnectionState) {
+        self.recorder.arrived(state);
+    }
+
     /// A connection does something else, or is closed.
     pub(crate) fn moved(&self, from: ConnectionState, to: Option<ConnectionState>) {
         self.recorder.moved(from, to);

@@ -177,7 +177,7 @@ pub(crate) fn set_up(config: Config, terms: Terms) -> (Setup, Reports) {
         recorder,
         local: Some(Arc::new(local)),
         capacity,
-        sharing: forever(Sharing::new(1)),
+        sharing: forever(Sharing::new(1, false)),
         tls: None,
     };
     let reports =

@@ -194,6 +194,15 @@ impl Socket {
         }
     }
 
+    /// The descriptor, which epoll knows no more.
+    pub(crate) fn leave(self) -> Option<OwnedFd> {
+        match self {
+            Self::Fresh(fd) => Some(fd),
+            Self::Watched(fd) => Some(fd.into_inner()),
+            Self::Gone => None,
+        }
+    }
+
     fn watched(&mut self) -> io::Result<&mut AsyncFd<OwnedFd>> {
         if let Self::Fresh(_) = self
             && let Self::Fresh(fd) = std::mem::replace(self, Self::Gone)

@@ -30,9 +30,14 @@ pub(crate) struct Workers {
     /// Threads that serve connections
     ///
     /// One answers tens of thousands of requests a second; more help only where the front itself keeps
-    /// a CPU busy. The first one accepts connections, and shares out what is more than a few.
+    /// a CPU busy. The first one accepts connections; while it is not busy it has them all, and when it is
+    /// they are shared out.
     #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u32>(1..=THREADS))]
     pub(crate) front_threads: u32,
+
+    /// Share connections out among --front-threads even while one of them is enough
+    #[arg(long, hide_short_help = true)]
+    pub(crate) spread_connections: bool,
 
     /// Let front and worker share a processor while requests are quick: on or off
     ///

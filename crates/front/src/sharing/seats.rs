@@ -1,12 +1,10 @@
-//! Which front thread has a connection. The first thread accepts for all of them: where several sleep on one socket, each
-//! client wakes them all, and who is quickest has every connection. It keeps one for itself unless another thread has
-//! noticeably fewer; then that one has it, as a guest, for whom `accept` looks there.
+//! What front threads know of each other's connections, and how a connection goes from one to another.
 //!
-//! What threads tell each other here are numbers and messages; a thread is woken by the first message that it has not read.
+//! What they tell each other here are numbers and messages; a thread is woken by the first message that it has not read.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
 use rustix::net::SocketAddrAny;
@@ -14,9 +12,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::capacity::Permit;
 use crate::listen::Origin;
+use crate::request::Client;
 
-/// So many connections more than another thread the first one keeps: a few are served best by one thread, which finds more of
-/// them ready at a time and sleeps less often.
+/// So many connections more than another thread the first one keeps.
 const SLACK: usize = 16;
 /// Guests that may be on their way to a thread. More only wait there, where others would be let in.
 const MOST_ON_THE_WAY: usize = 64;
@@ -24,18 +22,24 @@ const MOST_ON_THE_WAY: usize = 64;
 /// One for all front threads of a process.
 #[derive(Debug)]
 pub struct Sharing {
-    seats: Vec<Seat>,
+    pub(super) seats: Vec<Seat>,
     /// The first thread may send guests.
     open: AtomicBool,
+    /// One thread is not enough.
+    pub(super) spread: AtomicBool,
+    /// Nor is it ever meant to be.
+    pub(super) always: bool,
 }
 
 /// A thread, to the others; each has cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Seat {
+pub(super) struct Seat {
     /// Connections that it has, those on their way among them, those to the server's own pages not.
     connections: AtomicUsize,
     on_the_way: AtomicUsize,
+    /// Nanoseconds that it has run so far.
+    pub(super) ran: AtomicU64,
     door: OnceLock<UnboundedSender<Knock>>,
 }
 
@@ -44,6 +48,8 @@ struct Seat {
 pub(crate) enum Knock {
     /// Somebody to let in.
     Guest(Guest),
+    /// Somebody who is in, and comes over.
+    Moved(Moved),
     /// Somebody waits for whom there is no room.
     Room,
     /// There will be no more guests.
@@ -59,11 +65,22 @@ pub(crate) struct Guest {
     pub(crate) permit: Permit,
 }
 
+/// A connection of HTTP/1 that rests between two requests.
+#[derive(Debug)]
+pub(crate) struct Moved {
+    pub(crate) socket: OwnedFd,
+    pub(crate) client: Client,
+    pub(crate) permit: Permit,
+    /// Requests answered.
+    pub(crate) served: u64,
+}
+
 impl Sharing {
-    /// For so many threads.
+    /// For so many threads. `always` shares connections out even while one thread is enough.
     #[must_use]
-    pub fn new(threads: usize) -> Self {
-        Self { seats: (0..threads).map(|_| Seat::default()).collect(), open: AtomicBool::new(false) }
+    pub fn new(threads: usize, always: bool) -> Self {
+        let seats = (0..threads).map(|_| Seat::default()).collect();
+        Self { seats, open: AtomicBool::new(false), spread: AtomicBool::new(always), always }
     }
 
     /// The thread with this number is there.
@@ -84,10 +101,14 @@ impl Sharing {
         self.tell_others(|| Knock::Closed);
     }
 
-    /// Whether this thread, not the first one, has guests or may yet have some.
+    /// Whether this thread has guests or may yet have some. The first one may have those that come back to it.
     pub(crate) fn expects_guests(&self, number: usize) -> bool {
         // The order matters: who was sent before the close has been counted.
-        number > 0 && (self.open.load(SeqCst) || self.seats[number].connections.load(SeqCst) > 0)
+        let (open, seat) = (self.open.load(SeqCst), &self.seats[number]);
+        match number {
+            0 => seat.on_the_way.load(SeqCst) > 0,
+            _ => open || seat.connections.load(SeqCst) > 0,
+        }
     }
 
     /// Hands a connection to the thread that should have it. Gives it back when that is the first one.
@@ -95,14 +116,49 @@ impl Sharing {
         if self.seats.len() == 1 || guest.origin.pages_only {
             return Some(guest);
         }
-        let seat = self.choose();
+        let spread = guest.origin.tls || self.spread.load(Relaxed);
+        let seat = &self.seats[if spread { self.choose() } else { 0 }];
         guest.permit.count_at(&seat.connections);
         let Some(door) = seat.door.get().filter(|_| !std::ptr::eq(seat, &raw const self.seats[0])) else {
             return Some(guest);
         };
-        seat.on_the_way.fetch_add(1, Relaxed);
+        seat.on_the_way.fetch_add(1, SeqCst);
         let sent = door.send(Knock::Guest(guest));
         sent.err().and_then(|refused| if let Knock::Guest(guest) = refused.0 { Some(guest) } else { None })
+    }
+
+    /// The thread that had better have a connection of this one's.
+    pub(crate) fn elsewhere(&self, number: usize) -> Option<usize> {
+        if self.seats.len() == 1 {
+            return None;
+        }
+        let better = match (self.spread.load(Relaxed), number) {
+            (true, 0) => self.choose(),
+            (true, _) => number,
+            (false, _) => 0,
+        };
+        (better != number).then_some(better)
+    }
+
+    /// Has another thread expect a connection. False when there will be no more: then it stays where it is.
+    pub(crate) fn announce(&self, to: usize) -> bool {
+        // In this order: a thread that ends has the sharing closed, and then looks who is on the way.
+        self.seats[to].on_the_way.fetch_add(1, SeqCst);
+        let open = self.open.load(SeqCst);
+        if !open {
+            self.arrived(to);
+        }
+        open
+    }
+
+    /// Hands one over that has been announced.
+    pub(crate) fn move_on(&'static self, to: usize, mut moved: Moved) {
+        let seat = &self.seats[to];
+        moved.permit.count_at(&seat.connections);
+        if let Some(door) = seat.door.get() {
+            // A thread that takes no messages has died, and its process ends.
+            let _ = door.send(Knock::Moved(moved));
+        }
     }
 
     /// Whether nobody but this thread has connections.
@@ -113,7 +169,7 @@ impl Sharing {
 
     /// A guest has been let in.
     pub(crate) fn arrived(&self, number: usize) {
-        self.seats[number].on_the_way.fetch_sub(1, Relaxed);
+        self.seats[number].on_the_way.fetch_sub(1, SeqCst);
     }
 
     /// Asks the other threads for room.
@@ -121,18 +177,19 @@ impl Sharing {
         self.tell_others(|| Knock::Room);
     }
 
-    /// The thread for the next connection.
-    fn choose(&self) -> &Seat {
-        let (first, others) = (&self.seats[0], &self.seats[1..]);
-        let connections = |seat: &&Seat| seat.connections.load(Relaxed);
-        let own = connections(&first);
+    /// The thread for another connection, where they are shared out.
+    fn choose(&self) -> usize {
+        let connections = |number: usize| self.seats[number].connections.load(Relaxed);
+        let own = connections(0);
         if own < SLACK {
-            return first;
+            return 0;
         }
-        let ready =
-            |seat: &&Seat| seat.door.get().is_some() && seat.on_the_way.load(Relaxed) < MOST_ON_THE_WAY;
-        let other = others.iter().filter(ready).min_by_key(connections);
-        other.filter(|seat| connections(seat) + SLACK <= own).unwrap_or(first)
+        let ready = |&number: &usize| {
+            let seat = &self.seats[number];
+            seat.door.get().is_some() && seat.on_the_way.load(Relaxed) < MOST_ON_THE_WAY
+        };
+        let other = (1..self.seats.len()).filter(ready).min_by_key(|&number| connections(number));
+        other.filter(|&number| connections(number) + SLACK <= own).unwrap_or(0)
     }
 
     fn tell_others(&self, knock: impl Fn() -> Knock) {
@@ -160,7 +217,7 @@ mod tests {
     }
 
     fn threads(count: usize) -> (&'static Sharing, Vec<UnboundedReceiver<Knock>>) {
-        let sharing: &Sharing = forever(Sharing::new(count));
+        let sharing: &Sharing = forever(Sharing::new(count, true));
         let inboxes = (0..count).map(|number| sharing.sit_down(number)).collect();
         (sharing, inboxes)
     }
@@ -192,8 +249,7 @@ mod tests {
             if let Some(second) = sharing.seats.get(1) {
                 second.on_the_way.store(on_the_way, Relaxed);
             }
-            let chosen = sharing.seats.iter().position(|seat| std::ptr::eq(seat, sharing.choose()));
-            assert_eq!(chosen, Some(next), "{has:?}, {on_the_way} on the way");
+            assert_eq!(sharing.choose(), next, "{has:?}, {on_the_way} on the way");
         }
     }
 
@@ -242,5 +298,62 @@ mod tests {
         drop(inboxes[1].try_recv());
         assert!(!sharing.expects_guests(1));
         assert!(matches!(inboxes[1].try_recv(), Ok(Knock::Closed)));
+    }
+
+    #[test]
+    fn one_thread_has_all_connections_while_it_is_enough_but_for_those_by_tls() {
+        let sharing: &Sharing = forever(Sharing::new(2, false));
+        let mut inboxes = (sharing.sit_down(0), sharing.sit_down(1));
+        sharing.seats[0].connections.store(100, Relaxed);
+        assert!(sharing.hand_on(guest(false)).is_some());
+        let mut secret = guest(false);
+        Arc::get_mut(&mut secret.origin).expect("nobody else has it").tls = true;
+        assert!(sharing.hand_on(secret).is_none());
+        assert!(matches!(inboxes.1.try_recv(), Ok(Knock::Guest(_))));
+        sharing.spread.store(true, Relaxed);
+        assert!(sharing.hand_on(guest(false)).is_none());
+    }
+
+    #[test]
+    fn a_connection_that_rests_goes_where_a_new_one_would_and_back_when_one_thread_is_enough() {
+        // Connections of each thread, whether they are shared out, whose it is, and who had better have it.
+        for (has, spread, number, better) in [
+            (vec![100], true, 0, None),
+            (vec![16, 0], true, 0, Some(1)),
+            (vec![16, 1], true, 0, None),
+            (vec![0, 100], true, 1, None),
+            (vec![46, 30, 29], true, 0, Some(2)),
+            (vec![100, 0], false, 0, None),
+            (vec![100, 1], false, 1, Some(0)),
+        ] {
+            let (sharing, _inboxes) = threads(has.len());
+            for (seat, &count) in sharing.seats.iter().zip(&has) {
+                seat.connections.store(count, Relaxed);
+            }
+            sharing.spread.store(spread, Relaxed);
+            assert_eq!(sharing.elsewhere(number), better, "{has:?}, {spread}, {number}");
+        }
+    }
+
+    #[test]
+    fn one_that_is_on_its_way_back_is_waited_for_and_none_sets_out_after_the_end() {
+        let (sharing, mut inboxes) = threads(2);
+        assert!(!sharing.announce(0), "not open yet");
+        sharing.open();
+        let Guest { socket, mut permit, origin, .. } = guest(false);
+        permit.count_at(&sharing.seats[1].connections);
+        assert!(sharing.announce(0));
+        sharing.close();
+        assert!(!sharing.announce(0) && !sharing.announce(1));
+        assert!(sharing.expects_guests(0) && sharing.expects_guests(1));
+        let client = Client { origin, ..crate::sample::client("127.0.0.1", false) };
+        sharing.move_on(0, Moved { socket, client, permit, served: 7 });
+        assert_eq!(connections(sharing), [1, 0]);
+        assert!(sharing.expects_guests(0) && !sharing.expects_guests(1));
+        let Ok(Knock::Moved(moved)) = inboxes[0].try_recv() else { panic!("nobody came") };
+        sharing.arrived(0);
+        assert!(!sharing.expects_guests(0) && moved.served == 7);
+        drop(moved);
+        assert_eq!(connections(sharing), [0, 0]);
     }
 }
