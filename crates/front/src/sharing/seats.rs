@@ -23,7 +23,7 @@ const MOST_ON_THE_WAY: usize = 64;
 #[derive(Debug)]
 pub struct Sharing {
     pub(super) seats: Vec<Seat>,
-    /// The first thread may send guests.
+    /// Threads may send each other connections.
     open: AtomicBool,
     /// One thread is not enough.
     pub(super) spread: AtomicBool,
@@ -142,7 +142,8 @@ impl Sharing {
 
     /// Has another thread expect a connection. False when there will be no more: then it stays where it is.
     pub(crate) fn announce(&self, to: usize) -> bool {
-        // In this order: a thread that ends has the sharing closed, and then looks who is on the way.
+        // In this order: the first thread closes when it ends, and then looks who is on the way. What it sends itself it does
+        // not send meanwhile.
         self.seats[to].on_the_way.fetch_add(1, SeqCst);
         let open = self.open.load(SeqCst);
         if !open {
