@@ -25,7 +25,7 @@ use crate::repeated::Repeated;
 use crate::request::Client;
 use crate::room::Room;
 use crate::server::Server;
-use crate::sharing::{Guest, Knock, Sharing};
+use crate::sharing::{Guest, Knock};
 use crate::transport::{Socket, Transport};
 
 /// Connections to accept before those at hand have their turn.
@@ -60,9 +60,6 @@ pub(crate) struct Entrance {
     pub(crate) server: &'static Server,
     /// For TLS.
     pub(crate) gate: Option<&'static Gate>,
-    pub(crate) sharing: &'static Sharing,
-    /// Number of the thread.
-    pub(crate) number: usize,
 }
 
 impl Entrance {
@@ -71,7 +68,7 @@ impl Entrance {
         let for_pages = listener.origin.pages_only;
         let _open = self.doors.open(for_pages);
         if !for_pages {
-            self.sharing.open();
+            self.server.sharing.open();
         }
         let watched = match listener.watch() {
             Ok(watched) => watched,
@@ -139,7 +136,7 @@ impl Entrance {
                 Err(Errno::AGAIN) => return Turn::Empty,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
                     self.room.dismiss(listener.origin.pages_only);
-                    self.sharing.ask_for_room();
+                    self.server.sharing.ask_for_room();
                     return Turn::Refused;
                 }
                 // The connection was gone before it was accepted.
@@ -172,7 +169,7 @@ impl Entrance {
             Turn::Full if capacity.has_room(kind) => {}
             Turn::Full => {
                 if kind == Kind::Connection {
-                    self.sharing.ask_for_room();
+                    self.server.sharing.ask_for_room();
                 }
                 drop(tokio::time::timeout(REST, freed).await);
             }
@@ -182,7 +179,7 @@ impl Entrance {
 
     /// Another thread may have it, unless this one is about to end: whoever comes then is waited for here.
     fn hand_on(self, guest: Guest) -> Option<Guest> {
-        if self.doors.is_closing(false) { Some(guest) } else { self.sharing.hand_on(guest) }
+        if self.doors.is_closing(false) { Some(guest) } else { self.server.sharing.hand_on(guest) }
     }
 
     /// Lets those in whom the first thread has accepted for this one.
@@ -194,7 +191,7 @@ impl Entrance {
                     None => self.let_in(guest),
                 },
                 Knock::Moved(moved) => {
-                    self.sharing.arrived(self.number);
+                    self.server.sharing.arrived(self.server.number);
                     tokio::task::spawn_local(h1::resume(self.server, moved));
                 }
                 Knock::Room => drop(self.room.dismiss(false)),
@@ -211,7 +208,7 @@ impl Entrance {
     }
 
     fn let_in(self, guest: Guest) {
-        self.sharing.arrived(self.number);
+        self.server.sharing.arrived(self.server.number);
         self.start(guest);
     }
 
@@ -293,11 +290,14 @@ fn tell(capacity: &Capacity, kind: Kind, turn: Turn) {
 
 #[cfg(test)]
 mod tests {
+    use howdah_wire::Shape;
+
     use super::*;
     use crate::address::ListenOptions;
     use crate::config::Config;
     use crate::sample::forever;
     use crate::sample::world::{Terms, World, run};
+    use crate::sharing::Sharing;
 
     fn listener(pages_only: bool) -> Listener {
         let options = ListenOptions { pages_only, ..ListenOptions::default() };
@@ -345,10 +345,14 @@ mod tests {
     #[test]
     fn a_guest_is_served_where_it_is_let_in() {
         run(async {
-            let world = World::new(Config::default());
             let sharing: &Sharing = forever(Sharing::new(2, true));
             let (_first, knocks) = (sharing.sit_down(0), sharing.sit_down(1));
-            let entrance = Entrance { sharing, number: 1, ..world.thread.entrance };
+            let world = World::with(Config::default(), Terms::default(), |setup| {
+                let shape = Shape { fronts: 2, workers: 4, slots: 16 };
+                setup.pools[0].segment = howdah_sys::create_segment(shape).unwrap().1;
+                (setup.sharing, setup.index) = (sharing, 1);
+            });
+            let entrance = world.thread.entrance;
             tokio::task::spawn_local(entrance.welcome(knocks));
             let mut clients = Vec::new();
             for _ in 0..20 {
@@ -431,10 +435,10 @@ mod tests {
     #[test]
     fn a_thread_that_closes_hands_nobody_on() {
         run(async {
-            let world = World::new(Config::default());
             let sharing: &Sharing = forever(Sharing::new(2, true));
             let mut inboxes = (sharing.sit_down(0), sharing.sit_down(1));
-            let entrance = Entrance { sharing, ..world.thread.entrance };
+            let world = World::with(Config::default(), Terms::default(), |setup| setup.sharing = sharing);
+            let entrance = world.thread.entrance;
             let handed_on = || (0..20).filter(|_| entrance.hand_on(guest(&world, b"").0).is_none()).count();
             let guests: Vec<_> = (0..16).filter_map(|_| entrance.hand_on(guest(&world, b"").0)).collect();
             assert_eq!((guests.len(), handed_on()), (16, 1));

@@ -138,7 +138,7 @@ impl Thread {
         let kept = OnceCell::new();
         let server =
             Server { config, clock, timers, doors, records, holding, sharing, number, router, scratch, kept };
-        let entrance = Entrance { doors, room, server: forever(server), gate, sharing, number };
+        let entrance = Entrance { doors, room, server: forever(server), gate };
         let lookout = Lookout::default();
         Ok(Self { pools, clock, timers, desks, records, entrance, need, share_cpu, lookout })
     }
@@ -155,8 +155,9 @@ impl Thread {
         while doors.is_open(for_pages) {
             let _ = tokio::time::timeout(LOOK, doors.changed.notified()).await;
         }
-        if !for_pages && self.entrance.number == 0 {
-            self.entrance.sharing.close();
+        let Server { sharing, number, .. } = self.entrance.server;
+        if !for_pages && *number == 0 {
+            sharing.close();
         }
     }
 
@@ -171,8 +172,8 @@ impl Thread {
         self.timers.wake_all();
         self.close(false).await;
         // Whoever looks at the server's own pages sees the drain, but does not prolong it.
-        let Entrance { sharing, number, .. } = self.entrance;
-        while self.timers.len() > doors.inside(true) || sharing.expects_guests(number) {
+        let Server { sharing, number, .. } = self.entrance.server;
+        while self.timers.len() > doors.inside(true) || sharing.expects_guests(*number) {
             // Each time, for those that come to rest meanwhile.
             self.timers.hurry_idle(deadline);
             let _ = tokio::time::timeout(LOOK, doors.changed.notified()).await;
@@ -191,8 +192,8 @@ impl Thread {
             self.pools.iter().for_each(|pool| pool.sweep());
             let (now, looked) = (self.clock.now(), self.lookout.spent());
             self.need.look(now, howdah_sys::thread_ns().saturating_sub(looked));
-            let alone = self.entrance.sharing.has_all(self.entrance.number);
-            self.share_cpu.look(&self.pools, alone, now, looked);
+            let Server { sharing, number, .. } = self.entrance.server;
+            self.share_cpu.look(&self.pools, sharing.has_all(*number), now, looked);
             if round % 10 == 0 {
                 self.next_second();
             }

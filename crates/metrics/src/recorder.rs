@@ -100,7 +100,7 @@ impl Recorder {
     #[inline]
     pub fn accepted(&self, state: ConnectionState) {
         bump(&self.counters.accepted, 1);
-        bump(&self.counters.connections[state.index()], 1);
+        self.arrived(state);
     }
 
     /// A connection has come over from another thread, which counts it no more.

@@ -120,8 +120,7 @@ impl ShareCpu {
         let time = now - std::mem::replace(&mut state.at, now);
         let all = done.iter().sum();
         match &mut state.pair {
-            Some(_) if !alone => state.part(pools, now),
-            None if !alone => {}
+            _ if !alone => state.part(pools, now),
             Some(pair) => match pair.judge(pools, &done, now, looked) {
                 Verdict::Good => state.trial.pause(),
                 Verdict::Full if !state.trial.full(all, time, now) => {}

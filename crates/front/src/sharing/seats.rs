@@ -117,9 +117,10 @@ impl Sharing {
             return Some(guest);
         }
         let spread = guest.origin.tls || self.spread.load(Relaxed);
-        let seat = &self.seats[if spread { self.choose() } else { 0 }];
+        let to = if spread { self.choose() } else { 0 };
+        let seat = &self.seats[to];
         guest.permit.count_at(&seat.connections);
-        let Some(door) = seat.door.get().filter(|_| !std::ptr::eq(seat, &raw const self.seats[0])) else {
+        let Some(door) = seat.door.get().filter(|_| to != 0) else {
             return Some(guest);
         };
         seat.on_the_way.fetch_add(1, SeqCst);
@@ -129,9 +130,6 @@ impl Sharing {
 
     /// The thread that had better have a connection of this one's.
     pub(crate) fn elsewhere(&self, number: usize) -> Option<usize> {
-        if self.seats.len() == 1 {
-            return None;
-        }
         let better = match (self.spread.load(Relaxed), number) {
             (true, 0) => self.choose(),
             (true, _) => number,
