@@ -180,18 +180,18 @@ static void close_body(pTHX) {
 
 /* psgix.cleanup.handlers, each with the env; then psgix.harakiri.commit, which they may still set. */
 static void clean_up(pTHX) {
-    HV *env = hd.now.env;
-    SV **handlers = env ? hv_fetchs(env, "psgix.cleanup.handlers", 0) : NULL;
-    if (handlers && SvROK(*handlers) && SvTYPE(SvRV(*handlers)) == SVt_PVAV) {
-        AV *list = (AV *)SvRV(*handlers);
+    SV *handlers = hd_cleanup_handlers(aTHX);
+    if (handlers && SvROK(handlers) && SvTYPE(SvRV(handlers)) == SVt_PVAV) {
+        AV *list = (AV *)SvRV(handlers);
         for (SSize_t i = 0; i <= av_len(list); i++) {
             SV **handler = av_fetch(list, i, 0);
             if (handler)
-                call_guarded(aTHX_ * handler, NULL, sv_2mortal(newRV_inc((SV *)env)), "a cleanup handler failed: ");
+                call_guarded(aTHX_ * handler, NULL, sv_2mortal(newRV_inc((SV *)hd.now.env)),
+                             "a cleanup handler failed: ");
         }
     }
-    SV **commit = env ? hv_fetchs(env, "psgix.harakiri.commit", 0) : NULL;
-    if (commit && SvTRUE(*commit))
+    SV *commit = hd_harakiri_commit(aTHX);
+    if (commit && SvTRUE(commit))
         hd.leaving = LEAVE_HARAKIRI;
 }
 
@@ -214,10 +214,9 @@ void hd_exchange(pTHX_ U32 slot) {
     close_body(aTHX);
     clean_up(aTHX);
     U32 route = hd_route(aTHX);
-    HV *env = hd.now.env;
     hd.now.env = NULL; /* what its destruction says belongs to no request any more */
-    SvREFCNT_dec(env);
     FREETMPS;
     LEAVE;
+    hd_release_env(aTHX);
     hd_end_growth(aTHX_ route);
 }

@@ -2,7 +2,7 @@
 #define HOWDAH_H
 /*
  * What the C files of the worker share. A request passes through them in this order: loop.c claims it, exchange.c serves
- * it: request.c, env.c and input.c build what the application is called with, response.c takes the answer, head.c checks
+ * it: request.c, env.c and input.c build what the application is called with, in what kept.c has of the request before, response.c takes the answer, head.c checks
  * its header, body.c, handle.c, stream.c and ring.c bring it into the slot's ring. exchange.c finishes the slot, loop.c
  * claims the next.
  *
@@ -145,6 +145,20 @@ void hd_end_growth(pTHX_ U32 route);
 /* env.c */
 void hd_prepare_env(pTHX);
 void hd_build_env(pTHX_ const RequestRecord *request);
+SV *hd_cleanup_handlers(pTHX);
+SV *hd_harakiri_commit(pTHX);
+
+/* kept.c */
+void hd_release_env(pTHX);
+void hd_forget_env(pTHX);
+
+/* FNV-1a, for tables of ours with few short names. */
+static inline U32 hd_hash(const char *name, STRLEN length) {
+    U32 hash = 2166136261u;
+    for (STRLEN i = 0; i < length; i++)
+        hash = (hash ^ (U8)name[i]) * 16777619u;
+    return hash;
+}
 
 /* request.c */
 void hd_open_request(void);

@@ -10,10 +10,10 @@
 #include "perliol.h"
 
 static SV *text;     /* what the in-memory handle reads */
-static SV *handle;   /* reference to its glob */
+static SV *handle;   /* its glob */
 static SV *borrowed; /* what the handle of the present request reads in an extent, if it does */
 
-/* A reference to a new anonymous glob around `fp`. */
+/* A new anonymous glob around `fp`. */
 SV *hd_handle(pTHX_ PerlIO *fp) {
     GV *glob = (GV *)newSV(0);
     gv_init(glob, gv_stashpvs("Howdah::Input", GV_ADD), "input", 5, 0);
@@ -21,10 +21,10 @@ SV *hd_handle(pTHX_ PerlIO *fp) {
     GvIOp(glob) = io;
     IoIFP(io) = fp;
     IoTYPE(io) = IoTYPE_RDONLY;
-    return newRV_noinc((SV *)glob);
+    return (SV *)glob;
 }
 
-/* A reference to a glob whose handle reads `content`. */
+/* A glob whose handle reads `content`. */
 static SV *reader(pTHX_ SV *content) {
     SV *source = sv_2mortal(newRV_inc(content));
     PerlIO *fp = PerlIO_openn(aTHX_ ":scalar", "r", -1, 0, 0, NULL, 1, &source);
@@ -46,9 +46,9 @@ void hd_prepare_input(pTHX) { open_memory(aTHX); }
 
 /* Whether only this file refers to the handle, and nobody has closed it or pushed a layer. */
 static bool is_reusable(pTHX) {
-    if (!handle || SvREFCNT(SvRV(handle)) != 1 || SvREFCNT(handle) != 1)
+    if (!handle || SvREFCNT(handle) != 1)
         return false;
-    IO *io = GvIO((GV *)SvRV(handle));
+    IO *io = GvIO((GV *)handle);
     PerlIO *fp = io && SvREFCNT(io) == 1 && !SvRMAGICAL(io) ? IoIFP(io) : NULL;
     if (!fp || !*fp || strNE(PerlIOBase(fp)->tab->name, "scalar") || (PerlIOBase(fp)->flags & PERLIO_F_UTF8))
         return false;
@@ -61,7 +61,7 @@ static SV *memory_input(pTHX_ const char *bytes, STRLEN length) {
         open_memory(aTHX);
     if (length || SvCUR(text))
         sv_setpvn(text, bytes, length);
-    return newRV_inc(SvRV(handle));
+    return SvREFCNT_inc_simple_NN(handle);
 }
 
 static SV *spooled_input(pTHX) {
@@ -134,6 +134,7 @@ void hd_keep_input_for_child(void) {
     }
 }
 
+/* The glob for psgi.input; the caller has a reference to it. */
 SV *hd_input(pTHX_ const RequestRecord *request) {
     U32 flags = HD_LOAD(request->flags);
     if (flags & REQUEST_SPOOLED)

@@ -63,12 +63,13 @@ const char *hd_left_by_fork(void) {
 void hd_refuse_promotion(const char *why) { hd_answer(INQUIRY_ZYGOTE, 0, -1, why); }
 
 /* Nothing of the worker's place is left, but for what tells its writers from those of requests to come. */
-static void shed(void) {
+static void shed(pTHX) {
     hd_close_all(hd.channels, hd.fronts);
     hd_close_all(hd.eventfds, hd.fronts);
     hd_end_growth_looks();
     hd_forget_asked();
     hd_forget_routes();
+    hd_forget_env(aTHX);
     hd_sign_errors(-1);
     hd = (struct hd_worker){.app = hd.app, .now.serial = hd.now.serial};
     setpgid(0, 0);
@@ -85,7 +86,7 @@ int hd_promote(pTHX) {
     pid_t pid = hd_fork_perl(aTHX);
     if (pid == 0) {
         close(ends[0]);
-        shed();
+        shed(aTHX);
         return ends[1];
     }
     if (pid < 0)

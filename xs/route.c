@@ -32,10 +32,7 @@ const char *hd_route_name(U32 route, STRLEN *length) {
 
 /* The number of the route of that name, which is a new one as long as there is room. */
 static U32 number_of(const char *name, STRLEN length) {
-    U32 hash = 2166136261u;
-    for (STRLEN i = 0; i < length; i++)
-        hash = (hash ^ (U8)name[i]) * 16777619u;
-    U32 at = hash & (BUCKETS - 1);
+    U32 at = hd_hash(name, length) & (BUCKETS - 1);
     for (; buckets[at]; at = (at + 1) & (BUCKETS - 1))
         if (lengths[buckets[at]] == length && memEQ(names[buckets[at]], name, length))
             return buckets[at];

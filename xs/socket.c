@@ -108,11 +108,11 @@ static void open_lazy(pTHX) {
 /* Once, in the zygote. */
 void hd_prepare_socket(pTHX) { open_lazy(aTHX); }
 
-/* The handle for psgix.io; the same again until an application keeps or uses it. */
+/* The glob for psgix.io, to which the caller has a reference; the same again until an application keeps or uses it. */
 SV *hd_lazy_socket(pTHX) {
     if (!lazy || SvREFCNT(SvRV(lazy)) != 1)
         open_lazy(aTHX);
-    return newRV_inc(SvRV(lazy));
+    return SvREFCNT_inc_simple_NN(SvRV(lazy));
 }
 
 /* The descriptor, ours alone, as applications expect it. */
