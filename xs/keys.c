@@ -6,7 +6,8 @@
  */
 #include "env.h"
 
-#define PLACES 256 /* a power of two, more than twice MOST_KEYS */
+#define PLACES 256      /* a power of two, more than twice MOST_KEYS */
+#define LONGEST_NAME 64 /* bytes; a longer name is not learned, since it would be kept */
 
 struct hd_key hd_keys[MOST_KEYS];
 U32 hd_key_count, hd_fixed_keys;
@@ -42,8 +43,10 @@ struct hd_key *hd_add_key(pTHX_ const char *name, STRLEN length, enum hd_kind ki
     return key;
 }
 
-/* The key of that name, which is learned if there is room; else NULL. */
+/* The key of that name, which is learned if there is room and it is not too long; else NULL. */
 struct hd_key *hd_key_named(pTHX_ const char *name, STRLEN length) {
+    if (length > LONGEST_NAME)
+        return NULL;
     for (U32 at = place_of_name(name, length); by_name[at]; at = (at + 1) & (PLACES - 1)) {
         struct hd_key *key = &hd_keys[by_name[at] - 1];
         if (SvCUR(key->name) == length && memEQ(SvPVX(key->name), name, length))

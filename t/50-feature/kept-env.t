@@ -201,6 +201,8 @@ for my $turn (1 .. 4) {
     is scalar(() = $env =~ /^HTTP_X_TURN_${turn}_\d+ /mg), 60, "names that were never there before, $turn";
     unlike $env, qr/^HTTP_X_(?:MANY|TURN_(?!$turn))/m, '... without those of other requests';
 }
+my $long = 'X-' . 'Long-' x 40;
+like show("${long}One: 1"), qr/^HTTP_X_(?:LONG_){40}ONE \w+ 1$/m, 'a field with a long name';
 is show('body'), $new, '... and gone';
 my $secure = ask('show', 'X-Forwarded-Proto: https');
 like $secure, qr/^HTTPS \w+ on\n/m, 'a request by TLS';
