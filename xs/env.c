@@ -172,13 +172,17 @@ void hd_build_env(pTHX_ const RequestRecord *request) {
     hd.now.env = env;
 }
 
-static SV *value_of(pTHX_ const struct hd_key *key) {
-    HE *entry = hd.now.env ? hv_fetch_ent(hd.now.env, key->name, 0, SvSHARED_HASH(key->name)) : NULL;
+/* A value of the present env by a name that is shared; NULL when there is none. To look for what a locked hash has not is to die. */
+SV *hd_env_value(pTHX_ SV *name) {
+    HV *env = hd.now.env;
+    if (!env || (UNLIKELY(SvREADONLY(env)) && !hv_exists_ent(env, name, SvSHARED_HASH(name))))
+        return NULL;
+    HE *entry = hv_fetch_ent(env, name, 0, SvSHARED_HASH(name));
     return entry ? HeVAL(entry) : NULL;
 }
 
 /* psgix.cleanup.handlers, as the application has left it. */
-SV *hd_cleanup_handlers(pTHX) { return value_of(aTHX_ cleanup); }
+SV *hd_cleanup_handlers(pTHX) { return hd_env_value(aTHX_ cleanup->name); }
 
 /* psgix.harakiri.commit, if the application has set it. */
-SV *hd_harakiri_commit(pTHX) { return value_of(aTHX_ commit); }
+SV *hd_harakiri_commit(pTHX) { return hd_env_value(aTHX_ commit->name); }

@@ -52,7 +52,8 @@ static char *put_span(char *at, const Span *span, size_t longest) {
 }
 
 static char *put_variable(pTHX_ char *at, const char *name, size_t longest) {
-    SV **value = hv_fetch(hd.now.env, name, strlen(name), 0);
+    const bool is_there = hv_exists(hd.now.env, name, strlen(name)); /* in a locked hash one does not look for what is not */
+    SV **value = is_there ? hv_fetch(hd.now.env, name, strlen(name), 0) : NULL;
     return value && SvPOK(*value) ? put_word(at, SvPVX(*value), SvCUR(*value), longest) : at;
 }
 

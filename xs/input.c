@@ -94,7 +94,7 @@ bool hd_borrows_input(void) { return borrowed; }
 /* Whether nobody can read the borrowed memory any more but by the env, which nobody else has. */
 static bool is_forgotten(pTHX) {
     HV *env = hd.now.env;
-    if (!env || SvREFCNT(env) != 1 || SvREFCNT(borrowed) != 2)
+    if (!env || SvREFCNT(env) != 1 || SvREADONLY(env) || SvREFCNT(borrowed) != 2)
         return false;
     SV **input = hv_fetchs(env, "psgi.input", 0);
     SV **handlers = hv_fetchs(env, "psgix.cleanup.handlers", 0);

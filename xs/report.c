@@ -18,8 +18,7 @@ void hd_prepare_report(pTHX) {
 }
 
 static SV *plain_value(pTHX_ SV *name) {
-    HE *entry = hv_fetch_ent(hd.now.env, name, 0, SvSHARED_HASH(name));
-    SV *value = entry ? HeVAL(entry) : NULL;
+    SV *value = hd_env_value(aTHX_ name);
     return value && SvOK(value) && !SvROK(value) && !SvGMAGICAL(value) ? value : NULL;
 }
 

@@ -81,8 +81,7 @@ U32 hd_route_of_path(void) {
 
 /* By what the application says, if it says anything. */
 U32 hd_route(pTHX) {
-    HE *entry = hd.now.env ? hv_fetch_ent(hd.now.env, key, 0, SvSHARED_HASH(key)) : NULL;
-    SV *value = entry ? HeVAL(entry) : NULL;
+    SV *value = hd_env_value(aTHX_ key);
     if (!value || !SvPOK(value) || SvGMAGICAL(value))
         return hd.now.route;
     STRLEN length = SvCUR(value);
