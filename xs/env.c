@@ -25,8 +25,7 @@ static const struct {
 
 /* Keys as the PSGI specification and PSGI::Extensions demand them. */
 static struct hd_key *const span_keys = hd_keys;
-static struct hd_key *script, *scheme, *input, *socket_key, *cleanup, *commit, *constants;
-static U32 constant_count;
+static struct hd_key *script, *scheme, *input, *socket_key, *cleanup, *commit, *constants; /* the latter are the last */
 
 static SV *psgi_version(pTHX) {
     AV *version = newAV();
@@ -63,7 +62,6 @@ void hd_prepare_env(pTHX) {
     add_constant(aTHX_ "psgix.cleanup", newSVsv(&PL_sv_yes));
     add_constant(aTHX_ "psgix.harakiri", newSVsv(&PL_sv_yes));
     add_constant(aTHX_ "psgix.informational", newRV_inc((SV *)get_cv("Howdah::XS::informational", GV_ADD)));
-    constant_count = hd_keys + hd_key_count - constants;
     hd_fixed_keys = hd_key_count;
 }
 
@@ -111,7 +109,7 @@ static void put_reference(pTHX_ HV *env, struct hd_key *key, SV *target) {
 }
 
 static void put_constants(pTHX_ HV *env) {
-    for (struct hd_key *key = constants; key < constants + constant_count; key++)
+    for (struct hd_key *key = constants; key < hd_keys + hd_fixed_keys; key++)
         if (!key->entry)
             store(aTHX_ env, key, newSVsv(key->constant));
 }

@@ -2,9 +2,9 @@
 #define HOWDAH_H
 /*
  * What the C files of the worker share. A request passes through them in this order: loop.c claims it, exchange.c serves
- * it: request.c, env.c and input.c build what the application is called with, in what kept.c has of the request before, response.c takes the answer, head.c checks
- * its header, body.c, handle.c, stream.c and ring.c bring it into the slot's ring. exchange.c finishes the slot, loop.c
- * claims the next.
+ * it: request.c, env.c and input.c build what the application is called with, in what kept.c has of the request before;
+ * response.c takes the answer, head.c checks its header, body.c, handle.c, stream.c and ring.c bring it into the slot's
+ * ring. exchange.c finishes the slot, loop.c claims the next.
  *
  * Perl code may die at any point where it is called (also behind a tied or overloaded value), so everything between
  * claim and finish runs inside one G_EVAL: see exchange.c.

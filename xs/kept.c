@@ -18,18 +18,24 @@
 static HV *kept;
 static bool is_clean; /* nothing of a request is left in there */
 
-static void forget(pTHX) {
-    HV *env = kept;
-    kept = NULL;
+/* No key stands anywhere, as far as we know. */
+static void lose_places(void) {
     for (U32 i = 0; i < hd_key_count; i++)
         hd_keys[i].entry = NULL;
+}
+
+/* The next env is a new one: also in a process whose workers are to begin with one of their own. */
+void hd_forget_env(pTHX) {
+    HV *env = kept;
+    kept = NULL;
+    lose_places();
     SvREFCNT_dec(env);
 }
 
 /* The env to be filled for a request. */
 HV *hd_take_env(pTHX) {
     if (!is_clean)
-        forget(aTHX);
+        hd_forget_env(aTHX);
     if (!kept) {
         kept = newHV();
         hv_ksplit(kept, 40); /* room for the usual header fields, too */
@@ -37,9 +43,6 @@ HV *hd_take_env(pTHX) {
     is_clean = false;
     return kept;
 }
-
-/* Other processes are to begin with one of their own. */
-void hd_forget_env(pTHX) { forget(aTHX); }
 
 static bool has_weak_references(HV *env) {
 #if PERL_VERSION >= 22
@@ -138,14 +141,13 @@ void hd_release_env(pTHX) {
     is_clean = false;
     if (!env)
         return;
-    for (U32 i = 0; i < hd_key_count; i++)
-        hd_keys[i].entry = NULL;
+    lose_places();
     hd_renew_keys(aTHX);
     if (HvHasAUX(env) && SvREFCNT(env) == 1)
         hv_iterinit(env); /* an application may have stopped in the midst of its keys */
     U32 count = is_ours(env) ? inspect(env, foreign) : MOST_FOREIGN + 1;
     if (count > MOST_FOREIGN) {
-        forget(aTHX);
+        hd_forget_env(aTHX);
         return;
     }
     clear(aTHX_ env, foreign, count);
