@@ -115,10 +115,12 @@ void hd_close_answer(Inquiry inquiry, U64 word, FILE *file);
 void hd_track(U64 word);
 void hd_track_always(void);
 bool hd_is_tracking(void);
-SV *hd_tell_leaks(pTHX);
-void hd_ask_leaks(U64 word);
 void hd_count_request(U32 route);
+
+/* leak_report.c */
+void hd_ask_leaks(U64 word);
 void hd_say_last_words(void);
+SV *hd_tell_leaks(pTHX);
 
 /* child.c */
 void hd_ask_heap(pTHX_ U64 word);

@@ -1,6 +1,6 @@
 /*
- * What leaks.c and census.c have found, as the records that crates/find/src/leaks.rs reads. Objects that were blessed at the
- * same place, by the same caller, into the same class, in requests of the same route, are one record.
+ * What leaks.c and census.c have found, when somebody asks, as the records that crates/find/src/leaks.rs reads. Objects that
+ * were blessed at the same place, by the same caller, into the same class, in requests of the same route, are one record.
  *
  *     leaks    requests of this time, objects blessed, 1 if the table was full
  *     object   class, file, line, caller's file, its line, route, objects, requests that made them, of those in the first
@@ -120,7 +120,7 @@ static void put_kinds(pTHX_ FILE *file) {
 }
 
 /* With `since` only what was blessed this time. */
-void hd_write_leaks(pTHX_ FILE *file, bool since) {
+static void write_leaks(pTHX_ FILE *file, bool since) {
     struct hd_noted *living = malloc((hd_leaks.used + 1) * sizeof *living);
     size_t count = 0;
     for (size_t at = 0; living && at < hd_leaks.size; at++) {
@@ -138,12 +138,34 @@ void hd_write_leaks(pTHX_ FILE *file, bool since) {
 }
 
 /* Answers the program. */
-void hd_report_leaks(U64 word) {
+static void report(U64 word) {
     dTHX;
     FILE *file = hd_open_answer();
     if (file)
-        hd_write_leaks(aTHX_ file, word & LEAKS_SINCE);
+        write_leaks(aTHX_ file, word & LEAKS_SINCE);
     hd_close_answer(INQUIRY_LEAKS, word, file);
+}
+
+/* The program wants something else of the worker than before. */
+void hd_ask_leaks(U64 word) {
+    if (word & LEAKS_TRACK) {
+        hd_track(word);
+        return;
+    }
+    bool ours = word && (hd_leaks.word ^ word) >> 32 == 0;
+    if (ours)
+        report(word);
+    else if (word)
+        hd_answer(INQUIRY_LEAKS, word, -1, "it has not begun");
+    hd_leaks.tracking = hd_leaks.always;
+    hd_leaks.word = 0;
+}
+
+/* The worker leaves: whoever waits for its report gets it now. */
+void hd_say_last_words(void) {
+    if (hd_leaks.tracking && hd_leaks.word)
+        hd_ask_leaks(hd_leaks.word & ~(U64)LEAKS_TRACK);
+    hd_leaks.tracking = false;
 }
 
 /* For the report that a worker prints when it leaves; undef when there is no memory for it. */
@@ -153,7 +175,7 @@ SV *hd_tell_leaks(pTHX) {
     FILE *file = open_memstream(&text, &length);
     if (!file)
         return &PL_sv_undef;
-    hd_write_leaks(aTHX_ file, false);
+    write_leaks(aTHX_ file, false);
     SV *told = fclose(file) == 0 ? newSVpvn(text, length) : &PL_sv_undef;
     free(text);
     return told;

@@ -1,8 +1,8 @@
 /*
  * Which objects outlive the request that has made them. When somebody asks for the first time, `bless_noted` takes the place
  * of the operator `bless`, in all code that is there and in what will be compiled; before that a worker pays nothing, and
- * afterwards a branch. While somebody asks, it notes in a table where, when and into which class each object was blessed. Nothing is attached to the object: whether it still lives is
- * found out when the report is made.
+ * afterwards a branch. While somebody asks, it notes in a table where, when and into which class each object was blessed.
+ * Nothing is attached to the object: whether it still lives is found out when the report is made (leak_report.c).
  *
  * An entry is alive while at its address there is an object of its class. The head of a freed object may be used anew: for
  * something else, which is then no object of that class; or for an object, whose own bless writes over the entry. What
@@ -158,32 +158,10 @@ void hd_track(U64 word) {
     hd_begin_census();
 }
 
-/* The program wants something else of the worker than before. */
-void hd_ask_leaks(U64 word) {
-    if (word & LEAKS_TRACK) {
-        hd_track(word);
-        return;
-    }
-    bool ours = word && (hd_leaks.word ^ word) >> 32 == 0;
-    if (ours)
-        hd_report_leaks(word);
-    else if (word)
-        hd_answer(INQUIRY_LEAKS, word, -1, "it has not begun");
-    hd_leaks.tracking = hd_leaks.always;
-    hd_leaks.word = 0;
-}
-
 bool hd_is_tracking(void) { return hd_leaks.tracking; }
 
 /* In the zygote: its workers are to note from their first request on, for a report at their end. */
 void hd_track_always(void) {
     hd_leaks.always = true;
     hd_track(0);
-}
-
-/* The worker leaves: whoever waits for its report gets it now. */
-void hd_say_last_words(void) {
-    if (hd_leaks.tracking && hd_leaks.word)
-        hd_ask_leaks(hd_leaks.word & ~(U64)LEAKS_TRACK);
-    hd_leaks.tracking = false;
 }

@@ -46,8 +46,4 @@ void hd_begin_census(void);
 void hd_count_heads(U32 requests);
 void hd_end_census(pTHX);
 
-/* leak_report.c */
-void hd_report_leaks(U64 word);
-void hd_write_leaks(pTHX_ FILE *file, bool since);
-
 #endif

@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 #include <locale.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -19,20 +18,9 @@ static struct {
     char *locale, *locale_name; /* as C knows it, and perl */
     locale_t own_locale;
     mode_t mask;
-    int lowest;      /* the lowest descriptor that is free */
-    unsigned forks;  /* of this process */
-    unsigned before; /* when the script began */
-    bool counting;
+    int lowest;  /* the lowest descriptor that is free */
     bool living; /* there are children */
 } base;
-
-static void count_fork(void) { base.forks++; }
-
-/* Whether the present script has started processes. */
-bool hd_has_forked(void) { return base.forks != base.before; }
-
-/* A script begins. */
-void hd_begin_forks(void) { base.before = base.forks; }
 
 static int lowest_free(void) {
     int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -72,16 +60,14 @@ static void restore_locale(pTHX) {
 
 /* How it is before a script: the first time, and when something is known to stay as it is. */
 void hd_note_process(pTHX) {
-    if (!base.counting)
-        pthread_atfork(NULL, count_fork, NULL);
-    base.counting = true;
+    hd_count_forks();
     hd_note_handlers(aTHX);
     sigprocmask(SIG_SETMASK, NULL, &base.blocked);
     Perl_setlocale(LC_ALL, ""); /* as %ENV has it by now */
     umask(base.mask = umask(0));
     note_locale(aTHX);
     hd_note_descriptors();
-    base.before = base.forks;
+    hd_begin_forks();
 }
 
 static void stop_timers(void) {
@@ -113,7 +99,8 @@ UV hd_restore_process(pTHX) {
     PL_srand_called = FALSE;
     PL_last_in_gv = NULL;
     base.living = (base.living || hd_has_forked()) && has_children();
-    return (are_handlers_changed(aTHX) ? LEFT_HANDLERS : 0) | (!hd_stdin_is_passed() && lowest_free() != base.lowest ? LEFT_DESCRIPTORS : 0) |
+    return (are_handlers_changed(aTHX) ? LEFT_HANDLERS : 0) |
+           (!hd_stdin_is_passed() && lowest_free() != base.lowest ? LEFT_DESCRIPTORS : 0) |
            (base.living && hd_has_forked() ? LEFT_CHILDREN : 0);
 }
 

@@ -34,6 +34,11 @@ bool hd_stdin_is_whole(pTHX);
 bool hd_stdin_is_passed(void);
 void hd_point_stdin(pTHX);
 
+/* forks.c */
+void hd_count_forks(void);
+void hd_begin_forks(void);
+bool hd_has_forked(void);
+
 /* leftovers.c */
 enum hd_left { LEFT_HANDLERS = 1, LEFT_DESCRIPTORS = 2, LEFT_CHILDREN = 4 };
 void hd_note_process(pTHX);
@@ -41,7 +46,5 @@ void hd_note_handlers(pTHX);
 UV hd_restore_process(pTHX);
 void hd_close_handles(pTHX_ HV *stash);
 void hd_note_descriptors(void);
-bool hd_has_forked(void);
-void hd_begin_forks(void);
 
 #endif
