@@ -84,6 +84,8 @@ subtest 'reopen: the logs are files of their names again' => sub {
     my ($url)  = $content->('errors') =~ /serving .* on (\S+)/;
     my ($port) = $url =~ /:(\d+)/;
     answer($port);
+    ok $server->wait_until(sub { $content->('errors') =~ /warned/ }),
+        'what an application says comes beside its response';
     rename "$dir/$_", "$dir/$_.1" or die $! for qw(access errors);
     my ($status, $out, $err) = $own->ask('reopen');
     is $status, 0 or diag $err;
