@@ -179,6 +179,16 @@ SV *hd_env_value(pTHX_ SV *name) {
     return entry ? HeVAL(entry) : NULL;
 }
 
+/* The same by any name. */
+SV *hd_env_named(pTHX_ const char *name) {
+    HV *env = hd.now.env;
+    const I32 length = strlen(name);
+    if (!env || (SvREADONLY(env) && !hv_exists(env, name, length)))
+        return NULL;
+    SV **value = hv_fetch(env, name, length, 0);
+    return value ? *value : NULL;
+}
+
 /* psgix.cleanup.handlers, as the application has left it. */
 SV *hd_cleanup_handlers(pTHX) { return hd_env_value(aTHX_ cleanup->name); }
 

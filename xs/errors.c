@@ -52,9 +52,8 @@ static char *put_span(char *at, const Span *span, size_t longest) {
 }
 
 static char *put_variable(pTHX_ char *at, const char *name, size_t longest) {
-    const bool is_there = hv_exists(hd.now.env, name, strlen(name)); /* in a locked hash one does not look for what is not */
-    SV **value = is_there ? hv_fetch(hd.now.env, name, strlen(name), 0) : NULL;
-    return value && SvPOK(*value) ? put_word(at, SvPVX(*value), SvCUR(*value), longest) : at;
+    const SV *value = hd_env_named(aTHX_ name);
+    return value && SvPOK(value) ? put_word(at, SvPVX(value), SvCUR(value), longest) : at;
 }
 
 /* Request id, method and target: from the slot, or from the env once the slot is the front's again. */

@@ -112,7 +112,6 @@ void hd_put_field(FILE *file, const char *bytes, STRLEN length, char end);
 void hd_close_answer(Inquiry inquiry, U64 word, FILE *file);
 
 /* leaks.c */
-void hd_track(U64 word);
 void hd_track_always(void);
 bool hd_is_tracking(void);
 void hd_count_request(U32 route);
@@ -148,6 +147,7 @@ void hd_end_growth(pTHX_ U32 route);
 void hd_prepare_env(pTHX);
 void hd_build_env(pTHX_ const RequestRecord *request);
 SV *hd_env_value(pTHX_ SV *name);
+SV *hd_env_named(pTHX_ const char *name);
 SV *hd_cleanup_handlers(pTHX);
 SV *hd_harakiri_commit(pTHX);
 

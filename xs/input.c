@@ -96,11 +96,10 @@ static bool is_forgotten(pTHX) {
     HV *env = hd.now.env;
     if (!env || SvREFCNT(env) != 1 || SvREADONLY(env) || SvREFCNT(borrowed) != 2)
         return false;
-    SV **input = hv_fetchs(env, "psgi.input", 0);
-    SV **handlers = hv_fetchs(env, "psgix.cleanup.handlers", 0);
-    if (!input || !SvROK(*input) || SvREFCNT(*input) != 1 || SvREFCNT(SvRV(*input)) != 1)
+    SV *input = hd_env_named(aTHX_ "psgi.input"), *handlers = hd_cleanup_handlers(aTHX);
+    if (!input || !SvROK(input) || SvREFCNT(input) != 1 || SvREFCNT(SvRV(input)) != 1)
         return false;
-    return !handlers || !SvROK(*handlers) || SvTYPE(SvRV(*handlers)) != SVt_PVAV || av_len((AV *)SvRV(*handlers)) < 0;
+    return !handlers || !SvROK(handlers) || SvTYPE(SvRV(handlers)) != SVt_PVAV || av_len((AV *)SvRV(handlers)) < 0;
 }
 
 /* Gives the memory of the present request's body back: who may still read it has a copy from now on. */

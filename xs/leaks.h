@@ -32,6 +32,7 @@ extern struct hd_leaks hd_leaks;
 
 /* leaks.c */
 bool hd_is_alive(const struct hd_noted *entry);
+void hd_track(U64 word);
 
 /* places.c: a number for each file and line; 0 is none */
 U32 hd_place(const COP *cop);

@@ -130,10 +130,10 @@ static void replace(pTHX_ SV *handle, int fd) {
 /* For peerhost and peerport where the descriptor cannot tell. */
 static void note_client(pTHX_ SV *handle) {
     HV *notes = GvHVn((GV *)SvRV(handle));
-    SV **address = hv_fetchs(hd.now.env, "REMOTE_ADDR", 0), **port = hv_fetchs(hd.now.env, "REMOTE_PORT", 0);
+    SV *address = hd_env_named(aTHX_ "REMOTE_ADDR"), *port = hd_env_named(aTHX_ "REMOTE_PORT");
     if (address && port) {
-        (void)hv_stores(notes, "howdah_peerhost", newSVsv(*address));
-        (void)hv_stores(notes, "howdah_peerport", newSVsv(*port));
+        (void)hv_stores(notes, "howdah_peerhost", newSVsv(address));
+        (void)hv_stores(notes, "howdah_peerport", newSVsv(port));
     }
 }
 
@@ -178,10 +178,10 @@ void hd_take_socket(pTHX_ SV *handle) {
 
 /* What a writer writes behind a response of 101. */
 void hd_put_socket(pTHX_ const char *bytes, STRLEN length) {
-    SV **io = hv_fetchs(hd.now.env, "psgix.io", 0);
-    if (!io || !SvROK(*io))
+    SV *io = hd_env_named(aTHX_ "psgix.io");
+    if (!io || !SvROK(io))
         croak("the response was 101, but the env has no psgix.io any more that could be written to");
-    SV *written = sv_2mortal(call(aTHX_ *io, "print", sv_2mortal(newSVpvn(bytes, length))));
+    SV *written = sv_2mortal(call(aTHX_ io, "print", sv_2mortal(newSVpvn(bytes, length))));
     if (!SvTRUE(written))
         hd_die_of_client(aTHX);
 }
