@@ -11,6 +11,8 @@
 
 /* Bodies from here on are worth the way to the front and back. */
 #define LEAST (256 * 1024)
+/* So much is sent at a time, so that the front hears how it goes. */
+#define PIECE (1024 * 1024)
 /* How long a client that takes no more is waited for, each time and in all: the front can do that without a worker. */
 #define STALL_MS 10
 #define STALLS_NS 1000000000
@@ -53,6 +55,20 @@ static bool wait_for_client(int fd, U64 *waited) {
     return ready && *waited < STALLS_NS;
 }
 
+/* The first run is not empty. */
+static ssize_t send_piece(int fd, struct iovec *runs, U32 count) {
+    struct iovec first = {.iov_base = runs->iov_base, .iov_len = PIECE};
+    struct msghdr message = {.msg_iov = &first, .msg_iovlen = 1};
+    U32 fit = 0;
+    for (size_t length = 0; fit < count && (length += runs[fit].iov_len) <= PIECE; fit++)
+        ;
+    if (fit) {
+        message.msg_iov = runs;
+        message.msg_iovlen = fit;
+    }
+    return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 static void skip(struct iovec **runs, U32 *count, size_t length) {
     for (; *count && length >= (*runs)->iov_len; (*runs)++, (*count)--)
         length -= (*runs)->iov_len;
@@ -64,9 +80,9 @@ static void skip(struct iovec **runs, U32 *count, size_t length) {
 
 static U64 send_runs(int fd, struct iovec *runs, U32 count) {
     U64 sent = 0, waited = 0;
+    skip(&runs, &count, 0);
     while (count && !HD_LOAD(hd.now.control->abandoned)) {
-        struct msghdr message = {.msg_iov = runs, .msg_iovlen = count};
-        ssize_t length = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t length = send_piece(fd, runs, count);
         if (length > 0) {
             sent += length;
             howdah_sent(hd.now.slot, length);

@@ -8,6 +8,7 @@ use Digest::MD5 qw(md5_hex);
 use Howdah::Test::Client;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
+use IO::Select;
 use Test::More;
 
 # Bodies by path; what stands behind ? is a length. /gone says when it is through.
@@ -21,6 +22,7 @@ my %body = (
     '/pieces'  => [map { substr $piece, $_ * 100_000, 100_000 } 0 .. 9],
     '/many'    => [unpack '(a1000)*', $piece],
     '/mixed'   => [$tied, undef, $wide, $piece],
+    '/hollow'  => ['', '', $piece x 2, '', $piece, '', ''],
     '/tenfold' => [($piece) x 10],
     '/huge'    => [('h' x 1_000_000) x 100],
 );
@@ -36,7 +38,8 @@ my $hello = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
 sub start {
     my @options = @_;
-    return Howdah::Test::Server->start(app => $app, options => ['--workers', 1, @options]);
+    unshift @options, '--workers', 1 if !grep { $_ eq '--workers' } @options;
+    return Howdah::Test::Server->start(app => $app, options => \@options);
 }
 
 sub ask {
@@ -74,6 +77,7 @@ subtest 'every kind of body, with another request behind it' => sub {
         ['GET /pieces HTTP/1.1', 200, $piece],
         ['GET /many HTTP/1.1', 200, $piece],
         ['GET /mixed HTTP/1.1', 200, $mixed],
+        ['GET /hollow HTTP/1.1', 200, $piece x 3],
         ['GET /tenfold HTTP/1.1', 200, $piece x 10],
         ['GET /one?1000000 HTTP/1.1', 200, $piece],
         ['GET /one?304 HTTP/1.1', 304, ''],
@@ -150,6 +154,57 @@ subtest 'the server changes meanwhile' => sub {
         $change->($server, $operator);
         cmp_ok $read + gulp($client), '>', 100_000_000, $what;
     }
+};
+
+# Reads from all of them whatever there is, until each has so much or its connection ends: the ends of what they have.
+sub drink {
+    my ($length, @clients) = @_;
+    my $select = IO::Select->new(map { $_->socket } @clients);
+    my %by     = map { $_->socket->fileno => $_ } @clients;
+    while ($select->count) {
+        my @ready = $select->can_read(20) or last;
+        for my $socket (@ready) {
+            my $client = $by{$socket->fileno};
+            my $got    = sysread $socket, $client->{input}, 1 << 20, length $client->{input};
+            $select->remove($socket) if !$got || length $client->{input} >= $length;
+        }
+    }
+    return;
+}
+
+# Fewer send at a time than there are processors, as long as their clients are quick.
+subtest 'those who send a large one at the same time take turns' => sub {
+    my $server = start('--workers', 8);
+    my $tenth  = "GET /tenfold HTTP/1.1";
+    my $whole  = md5_hex($piece x 10);
+
+    my $of = sub {
+        my @clients = @_;
+        drink(10_000_000, @clients);
+        return [map { join ' ', md5_hex($_->response->{body}), $_->response->{body} =~ /^(\w+)/ } @clients];
+    };
+    my $expected = [("$whole hello") x 12];
+    is_deeply $of->(map { ask($server, $tenth, $hello) } 1 .. 12), $expected,
+        'twelve at a time, each with another behind';
+
+    my @deaf = map { ask($server, $tenth, $hello) } 1 .. 3;
+    is_deeply $of->(map { ask($server, $tenth, $hello) } 1 .. 12), $expected, 'beside three that do not read';
+    is_deeply $of->(@deaf), [@$expected[0 .. 2]], '... and these, later';
+
+    my @left = map { ask($server, $tenth, $hello) } 1 .. 12;
+    gulp($left[0], 1_000_000);
+    close $_->socket for @left;
+    is_deeply $of->(map { ask($server, $tenth, $hello) } 1 .. 12), $expected, 'after twelve that have left';
+
+    my @lost = map { ask($server, $tenth) } 1 .. 12;
+    gulp($lost[0], 1_000_000);
+    kill KILL => $server->workers;
+    drink(10_000_000, @lost);
+    is_deeply $of->(map { ask($server, $tenth, $hello) } 1 .. 12), $expected, 'after all workers were killed';
+
+    my @before = map { ask($server, $tenth, $hello) } 1 .. 12;
+    $server->signal('HUP');
+    is_deeply $of->(@before), $expected, 'while a new generation comes';
 };
 
 done_testing;

@@ -13,6 +13,7 @@
 //! linger      the end of a connection whose client may still be sending
 //! upload      a request body on its way, and where it lies
 //! server      what all connections of a thread share
+//! turns       whose large body is sent
 //! route       whose request it is
 //! pages       handler: status, metrics and health, answered by the server itself; who may see them
 //! app         handler: an application, whose workers run the request
@@ -52,6 +53,7 @@ mod delivery;
 mod linger;
 mod upload;
 mod server;
+mod turns;
 mod route;
 mod pages;
 mod share_cpu;

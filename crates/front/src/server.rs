@@ -24,6 +24,7 @@ use crate::route::{Handling, Router};
 use crate::sharing::Sharing;
 use crate::timers::Timers;
 use crate::transport::{Peer, Transport};
+use crate::turns::Turns;
 
 /// Bytes that one read may bring.
 pub(crate) const READ_SIZE: usize = 64 * 1024;
@@ -39,6 +40,8 @@ pub(crate) struct Server {
     pub(crate) doors: &'static Doors,
     pub(crate) records: &'static Records,
     pub(crate) holding: &'static Holding,
+    /// Whose large body is sent.
+    pub(crate) turns: Turns,
     /// Who else has connections.
     pub(crate) sharing: &'static Sharing,
     /// This thread's number among them.

@@ -33,6 +33,7 @@ use crate::server::Server;
 use crate::share_cpu::ShareCpu;
 use crate::sharing::{Need, Sharing};
 use crate::timers::Timers;
+use crate::turns::Turns;
 
 /// How often deadlines are looked at.
 const SWEEP: Duration = Duration::from_millis(100);
@@ -124,6 +125,7 @@ impl Thread {
         let alone = setup.pools.len() == 1;
         let services = Services { clock, desks, ids, room, packet, wants_report, alone };
         let directory = config.spool_dir.clone().unwrap_or_else(std::env::temp_dir);
+        let turns = Turns::new(setup.pools.first().map_or(1, |pool| pool.cpus));
         let pool = |pool| forever(Pool::new(pool, setup.index, directory.clone(), services));
         let pools: Vec<&'static Pool> = setup.pools.into_iter().map(pool).collect();
         let no_pool = || io::Error::new(io::ErrorKind::InvalidInput, "a front thread has no application");
@@ -136,8 +138,20 @@ impl Thread {
         let (sharing, number) = (setup.sharing, setup.index as usize);
         let need = Need::new(sharing, number);
         let kept = OnceCell::new();
-        let server =
-            Server { config, clock, timers, doors, records, holding, sharing, number, router, scratch, kept };
+        let server = Server {
+            config,
+            clock,
+            timers,
+            doors,
+            records,
+            holding,
+            turns,
+            sharing,
+            number,
+            router,
+            scratch,
+            kept,
+        };
         let entrance = Entrance { doors, room, server: forever(server), gate };
         let lookout = Lookout::default();
         Ok(Self { pools, clock, timers, desks, records, entrance, need, share_cpu, lookout })

@@ -7,6 +7,8 @@
 //! lost is closed, since its client was promised more than it has.
 
 use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Poll, ready};
 
 use howdah_wire::RESPONSE_RETURNED;
 
@@ -14,17 +16,25 @@ use crate::delivery::framing::Framing;
 use crate::delivery::stream::{Delivery, Stream, news};
 use crate::outflow::Woken;
 use crate::slots::Ring;
+use crate::turns::Turn;
 
 impl Delivery<'_> {
     /// Answers the worker that asks, and waits until it has given the connection back. False when nothing more may be
     /// written there.
     pub(super) async fn lend(&mut self, stream: &mut Stream, ring: Ring) -> bool {
-        if !self.hand_over(stream, ring) {
+        let fits = matches!(stream.framing, Framing::Length(1..)) && ring.available() == 0 && !self.lent;
+        if !fits || !self.out.transport.is_plain() {
+            self.hand_over(false);
             return true;
         }
         self.out.wait_for_nobody();
         self.timer.stop();
         self.exchange.watch();
+        let Some(_turn) = self.wait_for_turn(stream, ring).await else { return false };
+        if !self.hand_over(true) {
+            self.exchange.answer();
+            return true;
+        }
         let mut counted = 0;
         let returned = loop {
             let look = ring.look();
@@ -50,11 +60,27 @@ impl Delivery<'_> {
         returned
     }
 
-    /// True when the worker has the connection.
-    fn hand_over(&mut self, stream: &Stream, ring: Ring) -> bool {
+    /// None when nobody wants the response any more.
+    async fn wait_for_turn(&self, stream: &Stream, ring: Ring) -> Option<Turn<'static>> {
+        let mut turn = pin!(self.server.turns.take(ring, stream.left));
+        poll_fn(|context| {
+            loop {
+                if let Poll::Ready(turn) = turn.as_mut().poll(context) {
+                    return Poll::Ready(Some(turn));
+                }
+                match ready!(news(self.exchange, self.server, &self.out.transport, context)) {
+                    Woken::Go => {}
+                    _ => return Poll::Ready(None),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Lends the worker the connection, behind what is to be written before, or says no. True when it has it.
+    fn hand_over(&mut self, may: bool) -> bool {
         let Some(job) = self.handling.job() else { return false };
-        let fits = matches!(stream.framing, Framing::Length(1..)) && ring.available() == 0 && !self.lent;
-        let ready = fits && self.out.transport.is_plain() && self.out.send_ahead();
+        let ready = may && self.out.send_ahead();
         job.lend_for_body(self.out.transport.descriptor().ok().filter(|_| ready))
     }
 
@@ -78,12 +104,14 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use howdah_wire::{LENGTH_UNKNOWN, RESPONSE_ASKS};
+    use tokio::task::JoinHandle;
 
     use super::*;
     use crate::capacity::Kind;
     use crate::config::Config;
     use crate::h1::serve;
     use crate::reports::Loss;
+    use crate::sample::bench::Bench;
     use crate::sample::worker::Claimed;
     use crate::sample::world::{World, pieces, run};
     use crate::transport::scripted::Scripted;
@@ -96,11 +124,23 @@ mod tests {
         world: World,
         claimed: Claimed,
         lent: Option<UnixStream>,
-        _channel: OwnedFd,
+        channel: OwnedFd,
     }
 
     impl Scene {
+        /// One that has been answered.
         async fn of(world: World, length: u64) -> Self {
+            let mut scene = Self::asking(world, length).await;
+            let mut packet = [0; 4096];
+            let (length, descriptors) = howdah_sys::recv_with_fds(&scene.channel, &mut packet).unwrap();
+            let (answer, _) = howdah_sys::decode_message(&packet[..length]).unwrap();
+            let Claimed { claim, .. } = &scene.claimed;
+            assert_eq!((answer.slot, answer.value), (claim.slot, claim.ticket));
+            scene.lent = descriptors.into_iter().next().map(UnixStream::from);
+            scene
+        }
+
+        async fn asking(world: World, length: u64) -> Self {
             let (ours, channel) = howdah_sys::socketpair_seqpacket().unwrap();
             world.pool().open_channel(0, ours).unwrap();
             world.run(false).await;
@@ -109,12 +149,7 @@ mod tests {
             world.worker.head(&mut claimed, 200, length, RESPONSE_ASKS);
             world.worker.tell(&claimed);
             world.run(false).await;
-            let mut packet = [0; 4096];
-            let (length, descriptors) = howdah_sys::recv_with_fds(&channel, &mut packet).unwrap();
-            let (answer, _) = howdah_sys::decode_message(&packet[..length]).unwrap();
-            assert_eq!((answer.slot, answer.value), (claimed.claim.slot, claimed.claim.ticket));
-            let lent = descriptors.into_iter().next().map(UnixStream::from);
-            Self { world, claimed, lent, _channel: channel }
+            Self { world, claimed, lent: None, channel }
         }
 
         /// The worker sends that by itself, and gives the connection back.
@@ -132,7 +167,12 @@ mod tests {
     }
 
     /// A client that has asked twice, its connection, and a worker that wants to answer by itself.
-    async fn lent(length: u64) -> (UnixStream, tokio::task::JoinHandle<()>, Scene) {
+    async fn lent(length: u64) -> (UnixStream, JoinHandle<()>, Scene) {
+        let (client, connection, world) = asked();
+        (client, connection, Scene::of(world, length).await)
+    }
+
+    fn asked() -> (UnixStream, JoinHandle<()>, World) {
         let world = World::new(Config::default());
         let (mut client, socket) = UnixStream::pair().unwrap();
         client.write_all([GET, GET].concat().as_bytes()).unwrap();
@@ -143,7 +183,7 @@ mod tests {
         let who = crate::sample::client("", false);
         let connection =
             tokio::task::spawn_local(serve(world.thread.entrance.server, transport, who, permit));
-        (client, connection, Scene::of(world, length).await)
+        (client, connection, world)
     }
 
     /// What has come to the client of responses' bodies.
@@ -243,6 +283,59 @@ mod tests {
             scene.world.wait(std::time::Duration::from_millis(100));
             scene.world.run(false).await;
             assert!(connection.is_finished());
+        });
+    }
+
+    #[test]
+    fn what_ends_while_it_waits_for_its_turn_ends_as_ever() {
+        const LENGTH: u64 = 1 << 30;
+        type Act = fn(&World, UnixStream) -> Option<UnixStream>;
+        let leaves: Act = |world, client| {
+            drop(client);
+            world.wait(std::time::Duration::from_millis(100));
+            None
+        };
+        let is_lost: Act = |world, client| {
+            world.pool().worker_gone(0, Loss::Killed);
+            Some(client)
+        };
+        for (what, act) in [("the client leaves", leaves), ("the worker is lost", is_lost)] {
+            // It waits for some milliseconds alone, which can be over before anybody looks.
+            let waited = (0..50).any(|_| {
+                run(async {
+                    let (client, connection, world) = asked();
+                    let (bench, turns) = (Bench::of(4, 4), &world.thread.entrance.server.turns);
+                    let _turn = turns.take(bench.ring(&bench.queue("/other")), LENGTH).await;
+                    let scene = Scene::asking(world, LENGTH).await;
+                    let client = act(&scene.world, client);
+                    scene.world.run(false).await;
+                    assert!(connection.is_finished(), "{what}");
+                    assert_eq!(scene.world.totals().all_requests(), 1, "{what}");
+                    let said = client.map(|mut client| bodies(&mut client));
+                    assert!(said.is_none_or(|said| said.concat().is_empty()), "{what}");
+                    rustix::io::ioctl_fionread(&scene.channel).unwrap() == 0
+                })
+            });
+            assert!(waited, "{what}: it never had to wait");
+        }
+    }
+
+    #[test]
+    fn who_has_waited_for_the_turn_gets_the_connection() {
+        run(async {
+            let (mut client, _connection, world) = asked();
+            let (bench, turns) = (Bench::of(4, 4), &world.thread.entrance.server.turns);
+            let turn = turns.take(bench.ring(&bench.queue("/other")), 1 << 30).await;
+            let mut scene = Scene::asking(world, 8 << 20).await;
+            drop(turn);
+            scene.world.run(false).await;
+            let mut packet = [0; 4096];
+            let (_, descriptors) = howdah_sys::recv_with_fds(&scene.channel, &mut packet).unwrap();
+            scene.lent = descriptors.into_iter().next().map(UnixStream::from);
+            scene.send(b"all that fits");
+            scene.world.worker.flag(&mut scene.claimed, howdah_wire::RESPONSE_BROKEN);
+            scene.finish().await;
+            assert_eq!(bodies(&mut client), ["all that fits"]);
         });
     }
 }
