@@ -131,12 +131,7 @@ mod tests {
         /// One that has been answered.
         async fn of(world: World, length: u64) -> Self {
             let mut scene = Self::asking(world, length).await;
-            let mut packet = [0; 4096];
-            let (length, descriptors) = howdah_sys::recv_with_fds(&scene.channel, &mut packet).unwrap();
-            let (answer, _) = howdah_sys::decode_message(&packet[..length]).unwrap();
-            let Claimed { claim, .. } = &scene.claimed;
-            assert_eq!((answer.slot, answer.value), (claim.slot, claim.ticket));
-            scene.lent = descriptors.into_iter().next().map(UnixStream::from);
+            scene.hear();
             scene
         }
 
@@ -150,6 +145,16 @@ mod tests {
             world.worker.tell(&claimed);
             world.run(false).await;
             Self { world, claimed, lent: None, channel }
+        }
+
+        /// The worker takes the answer.
+        fn hear(&mut self) {
+            let mut packet = [0; 4096];
+            let (length, descriptors) = howdah_sys::recv_with_fds(&self.channel, &mut packet).unwrap();
+            let (answer, _) = howdah_sys::decode_message(&packet[..length]).unwrap();
+            let Claimed { claim, .. } = &self.claimed;
+            assert_eq!((answer.slot, answer.value), (claim.slot, claim.ticket));
+            self.lent = descriptors.into_iter().next().map(UnixStream::from);
         }
 
         /// The worker sends that by itself, and gives the connection back.
@@ -329,9 +334,7 @@ mod tests {
             let mut scene = Scene::asking(world, 8 << 20).await;
             drop(turn);
             scene.world.run(false).await;
-            let mut packet = [0; 4096];
-            let (_, descriptors) = howdah_sys::recv_with_fds(&scene.channel, &mut packet).unwrap();
-            scene.lent = descriptors.into_iter().next().map(UnixStream::from);
+            scene.hear();
             scene.send(b"all that fits");
             scene.world.worker.flag(&mut scene.claimed, howdah_wire::RESPONSE_BROKEN);
             scene.finish().await;
