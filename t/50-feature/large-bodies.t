@@ -156,7 +156,7 @@ subtest 'the server changes meanwhile' => sub {
     }
 };
 
-# Reads from all of them whatever there is, until each has so much or its connection ends: the ends of what they have.
+# Reads from all of them whatever there is, until each has so much, if there is a bound, or its connection ends.
 sub drink {
     my ($length, @clients) = @_;
     my $select = IO::Select->new(map { $_->socket } @clients);
@@ -166,45 +166,71 @@ sub drink {
         for my $socket (@ready) {
             my $client = $by{$socket->fileno};
             my $got    = sysread $socket, $client->{input}, 1 << 20, length $client->{input};
-            $select->remove($socket) if !$got || length $client->{input} >= $length;
+            $select->remove($socket) if !$got || $length && length $client->{input} >= $length;
         }
     }
     return;
 }
 
+# Those that have read the larger body, and what stands behind it.
+sub all_of {
+    my @clients = @_;
+    drink(10_000_000, @clients);
+    return [map { join ' ', md5_hex($_->response->{body}), $_->response->{body} =~ /^(\w+)/ } @clients];
+}
+
 # Fewer send at a time than there are processors, as long as their clients are quick.
-subtest 'those who send a large one at the same time take turns' => sub {
-    my $server = start('--workers', 8);
-    my $tenth  = "GET /tenfold HTTP/1.1";
-    my $whole  = md5_hex($piece x 10);
-
-    my $of = sub {
-        my @clients = @_;
-        drink(10_000_000, @clients);
-        return [map { join ' ', md5_hex($_->response->{body}), $_->response->{body} =~ /^(\w+)/ } @clients];
-    };
+for my $threads (1, 2) {
+    my $several  = $threads == 1 ? '' : ", by $threads front threads";
+    my @options  = ('--workers', 8, '--front-threads', $threads, $several ? '--spread-connections' : ());
+    my $tenth    = 'GET /tenfold HTTP/1.1';
+    my $whole    = md5_hex($piece x 10);
     my $expected = [("$whole hello") x 12];
-    is_deeply $of->(map { ask($server, $tenth, $hello) } 1 .. 12), $expected,
-        'twelve at a time, each with another behind';
 
-    my @deaf = map { ask($server, $tenth, $hello) } 1 .. 3;
-    is_deeply $of->(map { ask($server, $tenth, $hello) } 1 .. 12), $expected, 'beside three that do not read';
-    is_deeply $of->(@deaf), [@$expected[0 .. 2]], '... and these, later';
+    subtest "those who send a large one at the same time take turns$several" => sub {
+        my $server = start(@options);
+        is_deeply all_of(map { ask($server, $tenth, $hello) } 1 .. 12), $expected,
+            'twelve at a time, each with another behind';
 
-    my @left = map { ask($server, $tenth, $hello) } 1 .. 12;
-    gulp($left[0], 1_000_000);
-    close $_->socket for @left;
-    is_deeply $of->(map { ask($server, $tenth, $hello) } 1 .. 12), $expected, 'after twelve that have left';
+        my @deaf = map { ask($server, $tenth, $hello) } 1 .. 3;
+        is_deeply all_of(map { ask($server, $tenth, $hello) } 1 .. 12), $expected, 'beside three that do not read';
+        is_deeply all_of(@deaf), [@$expected[0 .. 2]], '... and these, later';
 
-    my @lost = map { ask($server, $tenth) } 1 .. 12;
-    gulp($lost[0], 1_000_000);
-    kill KILL => $server->workers;
-    drink(10_000_000, @lost);
-    is_deeply $of->(map { ask($server, $tenth, $hello) } 1 .. 12), $expected, 'after all workers were killed';
+        my @left = map { ask($server, $tenth, $hello) } 1 .. 12;
+        gulp($left[0], 1_000_000);
+        close $_->socket for @left;
+        is_deeply all_of(map { ask($server, $tenth, $hello) } 1 .. 12), $expected, 'after twelve that have left';
 
-    my @before = map { ask($server, $tenth, $hello) } 1 .. 12;
-    $server->signal('HUP');
-    is_deeply $of->(@before), $expected, 'while a new generation comes';
-};
+        my @lost = map { ask($server, "$tenth\r\nConnection: close") } 1 .. 12;
+        gulp($lost[0], 1_000_000);
+        kill KILL => $server->workers;
+        drink(0, @lost);
+        my %became = map { join(' ', @{$_->response}{qw(status error)}) => 1 } @lost[1 .. 11];
+        delete @became{'200 ', '200 body cut short', '502 '};
+        is_deeply \%became, {}, 'all workers are killed: each client has an answer, or a part of it';
+        is_deeply all_of(map { ask($server, $tenth, $hello) } 1 .. 12), $expected, '... and others have all of theirs';
+    };
+
+    subtest "the server changes while they take turns$several" => sub {
+        for my $case (
+            ['a new generation', sub { $_[0]->signal('HUP') }],
+            ['a new program', sub { $_[1]->ask('upgrade') }],
+            ['the end of the server', sub { $_[0]->signal('TERM') }],
+            ['workers that leave', sub { }, '--max-requests', 2],
+            ['all at once', sub { $_[0]->signal('HUP'); $_[1]->ask('upgrade') }, '--max-requests', 2],
+            )
+        {
+            my ($what, $change, @more) = @$case;
+            my $operator = Howdah::Test::Operator->new;
+            my $server   = start($operator->options, @options, @more);
+            my @clients  = map { ask($server, "$tenth\r\nConnection: close") } 1 .. 12;
+            drink(1_000_000, @clients[0 .. 2]);
+            $change->($server, $operator);
+            drink(0, @clients);
+            my @bodies = map { $_->response->{body} } @clients;
+            is_deeply [map { md5_hex($_) } @bodies], [($whole) x 12], $what;
+        }
+    };
+}
 
 done_testing;

@@ -48,6 +48,13 @@ impl Kept {
         *self.slot(need) = Some(start..start + value.len());
     }
 
+    /// Forgets what was kept from there.
+    pub fn forget(&mut self, needs: &Needs, source: Source) {
+        for (number, _) in needs.of(source) {
+            *self.slot(number) = None;
+        }
+    }
+
     fn keep(&mut self, number: usize, separator: Option<&[u8]>, value: &[u8]) {
         match (self.slot(number).clone(), separator) {
             (None, _) => self.set(number, value),

@@ -177,6 +177,16 @@ impl Exchange {
         })
     }
 
+    /// Why there will be no more of a response that has begun.
+    pub(crate) fn loss(&self) -> Option<Fault> {
+        self.at_desk(None, |desk| {
+            desk.mail.iter().find_map(|mail| match mail {
+                Mail::Lost(fault) => Some(*fault),
+                _ => None,
+            })
+        })
+    }
+
     fn at_desk<T>(&self, otherwise: T, act: impl FnOnce(&mut Desk) -> T) -> T {
         match self.desk {
             Some((desks, key)) => act(&mut desks.all.borrow_mut()[key]),
@@ -244,6 +254,7 @@ mod tests {
         exchange.watch();
         desks.sweep();
         desks.tell(key);
+        assert_eq!(exchange.loss(), None);
         let more = || exchange.poll_more(&context());
         assert_eq!(
             [more(), more(), more()],
@@ -251,6 +262,7 @@ mod tests {
         );
         assert!(desks.post(key, Mail::Lost(Fault::WorkerLost)));
         assert_eq!([more(), more()], [Poll::Ready(More::Lost); 2], "which does not pass");
+        assert_eq!(exchange.loss(), Some(Fault::WorkerLost));
     }
 
     #[test]

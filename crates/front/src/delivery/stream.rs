@@ -422,6 +422,28 @@ mod tests {
     }
 
     #[test]
+    fn what_a_client_has_nothing_of_yet_is_taken_back_when_its_worker_is_lost() {
+        for (taken, what, stays) in
+            [(0, "HTTP/1.1 502 Bad Gateway", true), (4, "HTTP", false), (15, "HTTP/1.1 200 OK", false)]
+        {
+            run(async {
+                let mut scene = scene(Config::default(), "1.1", 6, 0).await;
+                scene.script.take(taken);
+                scene.write(b"one").await;
+                scene.world.pool().worker_gone(0, Loss::Killed);
+                scene.world.run(false).await;
+                scene.script.take(usize::MAX);
+                scene.world.run(false).await;
+                let output = String::from_utf8(scene.script.output()).unwrap();
+                assert_eq!(output.lines().next(), Some(what));
+                assert_eq!(output.ends_with("\r\n\r\n502 Bad Gateway\n"), stays, "{taken}");
+                assert_eq!(!scene.connection.is_finished(), stays, "{taken}");
+                assert_eq!(scene.world.totals().failures[Failure::WorkerLost], u64::from(stays));
+            });
+        }
+    }
+
+    #[test]
     fn a_worker_is_free_when_its_client_is_behind_and_memory_takes_the_response() {
         run(async {
             let config = Config { response_buffer: 4 << 20, response_spool: 0, ..Config::default() };

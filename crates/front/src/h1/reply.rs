@@ -164,8 +164,16 @@ impl Conn {
 
     /// Sends head and body as they come.
     async fn stream(&mut self, say: &Say, body: Body) -> Next {
+        let before = self.out.sent();
         self.out.put(|out| put_head(out, self.server, &mut self.exchange.account, say));
         let whole = self.delivery().send(say.framing, say.head.lines.len(), body).await;
+        if !whole
+            && let Some(fault) = self.exchange.loss()
+            && self.out.take_back(before)
+        {
+            self.exchange.account.forget_fields(Source::ResponseHeader, self.server.records.wanted());
+            return self.give_up(fault).await;
+        }
         if !whole && say.framing == Framing::Close {
             // An ordinary end would say that this was all (RFC 9112 8).
             self.out.transport.reset();

@@ -222,6 +222,20 @@ impl Outflow {
         Ok(())
     }
 
+    /// Forgets what is held, if nothing has gone out since `before`: something else is to be sent in its place. False when it
+    /// is too late.
+    pub(crate) fn take_back(&mut self, before: Sent) -> bool {
+        // A thread may be sending what is in a file.
+        let all_here = self.sent.bytes == before.bytes && self.spool.is_none();
+        if all_here {
+            self.output.clear();
+            self.done = 0;
+            self.reader = Reader::default();
+            self.release_memory();
+        }
+        all_here
+    }
+
     /// Sends what is held, ahead of what somebody else is to write at once. False when there is something left of it.
     pub(crate) fn send_ahead(&mut self) -> bool {
         if self.spool.is_some() || self.reader.blocked {

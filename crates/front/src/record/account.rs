@@ -71,6 +71,13 @@ impl Account {
             }
         }
     }
+
+    /// Forgets what was kept of a head that was not sent.
+    pub(crate) fn forget_fields(&mut self, source: Source, wanted: Wanted<'_>) {
+        if let (Some(kept), Some(needs)) = (&mut self.kept, wanted.0) {
+            kept.forget(needs, source);
+        }
+    }
 }
 
 /// How long an exchange has taken, in nanoseconds.
@@ -134,7 +141,13 @@ mod tests {
         assert!(account.kept.is_none());
         let head = b"HTTP/1.1 200 OK\r\nx-one:  1 \r\nX-Two: 2\r\n\r\n";
         account.keep_fields(Source::ResponseHeader, head, Wanted(Some(format.needs())));
-        let kept = account.kept.expect("something was wanted");
-        assert_eq!((kept.value(0), kept.value(1)), (Some(&b"1"[..]), None));
+        account.keep_fields(Source::RequestHeader, b"X-Two: 3\r\n", Wanted(Some(format.needs())));
+        let values = |account: &Account| {
+            let kept = account.kept.as_ref().expect("something was wanted");
+            [0, 1].map(|need| kept.value(need).map(<[u8]>::to_vec))
+        };
+        assert_eq!(values(&account), [Some(b"1".to_vec()), Some(b"3".to_vec())]);
+        account.forget_fields(Source::ResponseHeader, Wanted(Some(format.needs())));
+        assert_eq!(values(&account), [None, Some(b"3".to_vec())], "of a head that was not sent");
     }
 }
