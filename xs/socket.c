@@ -137,6 +137,15 @@ static void note_client(pTHX_ SV *handle) {
     }
 }
 
+/* What the client has sent behind its request, for event loops; also where the application has locked its env. */
+static void note_unread(pTHX_ HV *env, SV *unread) {
+    bool locked = SvREADONLY(env);
+    SvREADONLY_off(env);
+    (void)hv_stores(env, "howdah.io.unread", newSVsv(unread));
+    if (locked)
+        SvREADONLY_on(env);
+}
+
 static const char crowded[] = "psgix.io: applications have as many connections as --max-upgrades allows";
 static const char lacking[] = "psgix.io: the front has no descriptor left for the connection";
 
@@ -172,7 +181,7 @@ void hd_take_socket(pTHX_ SV *handle) {
     lazy = NULL;
     replace(aTHX_ taken, fd);
     note_client(aTHX_ taken);
-    (void)hv_stores(hd.now.env, "howdah.io.unread", newSVsv(unread));
+    note_unread(aTHX_ hd.now.env, unread);
     SvREFCNT_dec(call(aTHX_ taken, "taken", unread));
 }
 

@@ -10,6 +10,7 @@ use Test::More;
 use Time::HiRes qw(sleep);
 
 my $server = Howdah::Test::Server->start(options => ['--workers', 1], app => <<'PSGI');
+use Hash::Util qw(lock_hash hash_locked);
 my @ran;
 sub body { my $env = shift; local $/; my $in = $env->{'psgi.input'}; scalar(<$in>) // '' }
 my %do = (
@@ -24,6 +25,12 @@ my %do = (
         my $env = shift;
         my $fd  = fileno $env->{'psgix.io'};
         sub { syswrite $env->{'psgix.io'}, "$fd>0: $env->{'howdah.io.unread'}" };
+    },
+    '/locked' => sub {
+        my $env = shift;
+        lock_hash(%$env);
+        my $fd = fileno $env->{'psgix.io'};
+        sub { syswrite $env->{'psgix.io'}, "$env->{'howdah.io.unread'}, " . (hash_locked(%$env) ? 'locked' : 'open') };
     },
     '/close' => sub { my $io = $_[0]{'psgix.io'}; print {$io} scalar <$io>; $io->close; our $kept = $io; sub { } },
     '/files' => sub { opendir my $dir, '/proc/self/fd' or die $!; [200, [], [scalar(() = readdir $dir)]] },
@@ -105,6 +112,10 @@ my @taken = (
     [
         '/unread', Howdah::Test::Tls->is_wanted ? qr{^[1-9]\d*>0: \z} : qr{^[1-9]\d*>0: \Q$behind\E\z},
         'as a string in the env'
+    ],
+    [
+        '/locked', Howdah::Test::Tls->is_wanted ? qr{^, locked\z} : qr{^\Q$behind\E, locked\z},
+        'also in one that is locked'
     ],
     ['/option', qr{^\U\Q$behind\E\E\z}, 'by sysread, after a call that no tie can see'],
     ['/close', qr{^\QGET /e HTTP/1.1\E\r\n\z}, 'also the rest of them when it closes'],
