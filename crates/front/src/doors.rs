@@ -1,21 +1,21 @@
 //! Who comes in and who has to leave: accept loops, connections, and the end of a thread that drains.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::capacity::Capacity;
 use crate::clock::Clock;
+use crate::timers::Drain;
 
 /// The doors of a front thread.
 #[derive(Debug)]
 pub(crate) struct Doors {
     /// Of listeners that lead to applications, and of those for the server's own pages.
     both: [Door; 2],
-    /// No connection is kept.
-    draining: Cell<bool>,
-    /// When draining: until when idle connections may bring another request, in monotonic nanoseconds.
-    idle_until: Cell<u64>,
+    /// Since no connection is kept.
+    draining: Cell<Option<Drain>>,
     /// Tells accept loops that they are to end, and whoever waits for their end or the last connection's.
     pub(crate) changed: Notify,
     capacity: &'static Capacity,
@@ -35,8 +35,7 @@ pub(crate) struct Door {
 
 impl Doors {
     pub(crate) fn new(capacity: &'static Capacity, clock: &'static Clock) -> Self {
-        let (both, draining, idle_until) = (Default::default(), Cell::new(false), Cell::new(0));
-        Self { both, draining, idle_until, changed: Notify::new(), capacity, clock }
+        Self { both: Default::default(), draining: Cell::default(), changed: Notify::new(), capacity, clock }
     }
 
     fn door(&self, for_pages: bool) -> &Door {
@@ -74,25 +73,26 @@ impl Doors {
         self.door(for_pages).inside.get()
     }
 
-    /// From now on no connection is kept. Those that rest have until `deadline`, in monotonic nanoseconds.
-    pub(crate) fn drain(&self, deadline: u64) {
-        self.draining.set(true);
-        self.idle_until.set(deadline);
+    /// From now on no connection is kept. Those that rest have `idle`.
+    pub(crate) fn drain(&self, idle: Duration) -> Drain {
+        let drain = Drain::new(self.clock.now(), idle);
+        self.draining.set(Some(drain));
+        drain
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.draining.get()
+        self.draining.get().is_some()
     }
 
-    /// Whether a connection that rests has had its time on a thread that drains.
-    pub(crate) fn is_over(&self) -> bool {
-        self.draining.get() && self.clock.now() >= self.idle_until.get()
+    /// Whether a connection that rests since then has had its time on a thread that drains.
+    pub(crate) fn is_over(&self, since: u64) -> bool {
+        self.draining.get().is_some_and(|drain| self.clock.now() >= drain.idle_until(since))
     }
 
     /// Whether a connection may have another request after the one that it has: not when the server drains, nor while
     /// others wait to be let in.
     pub(crate) fn keeps_connections(&self) -> bool {
-        !self.draining.get() && !self.capacity.is_crowded()
+        !self.is_draining() && !self.capacity.is_crowded()
     }
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Inside {
 impl Drop for Inside {
     fn drop(&mut self) {
         add(&self.doors.door(self.for_pages).inside, -1);
-        if self.doors.draining.get() {
+        if self.doors.is_draining() {
             self.doors.changed.notify_waiters();
         }
     }
@@ -157,11 +157,15 @@ mod tests {
     #[test]
     fn a_thread_that_drains_keeps_nobody_and_gives_those_that_rest_their_time() {
         let doors = doors();
-        assert!(doors.keeps_connections() && !doors.is_over());
-        doors.drain(doors.clock.now() + 1_000);
-        assert!(!doors.keeps_connections() && !doors.is_over());
-        doors.clock.advance(std::time::Duration::from_micros(1));
-        assert!(doors.is_over());
+        let idle = Duration::from_micros(1);
+        assert!(doors.keeps_connections() && !doors.is_over(0));
+        doors.drain(idle);
+        assert!(!doors.keeps_connections() && !doors.is_over(0));
+        doors.clock.advance(idle);
+        assert!(doors.is_over(0));
+        assert!(!doors.is_over(doors.clock.now()), "it has come to rest just now");
+        doors.clock.advance(idle);
+        assert!(doors.is_over(doors.clock.now() - 1_000));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Which connections have to go when there is no room: those that rest, in the order of their patience.
 //!
-//! First go connections that are kept for another request, the one that has been idle for longest before all others;
-//! then those that have been open for a second and have not sent a byte, with 408. Never one with a request under way: the
-//! connection's own task looks once more whether something has come before it closes (`intake`). `room` asks.
+//! First go connections that are kept for another request, the one that has been idle for longest before all others; then
+//! those that only wait for their client's end; then those that have been open for a second and have not sent a byte, with
+//! 408. Never one with a request under way: the connection's own task looks once more whether something has come before it
+//! closes (`intake`). `room` asks.
 
 use std::cell::RefCell;
 
@@ -17,10 +18,18 @@ const BARREN: u64 = 20_000_000;
 /// The first bytes of a new connection may be on their way for so long, in nanoseconds.
 const GREETING: u64 = 1_000_000_000;
 
+/// In the order in which they go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Kept,
+    Lingers,
+    New,
+}
+
 /// A connection that may go; the first in this order goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    is_new: bool,
+    kind: Kind,
     since: u64,
     key: usize,
 }
@@ -69,13 +78,14 @@ impl Candidates {
 }
 
 fn find(key: usize, entry: &Entry, for_pages: bool, now: u64) -> Option<Candidate> {
-    let is_new = match entry.rest {
-        Rest::Kept => false,
-        Rest::New if entry.since + GREETING <= now => true,
+    let kind = match entry.rest {
+        Rest::Kept => Kind::Kept,
+        Rest::Lingers => Kind::Lingers,
+        Rest::New if entry.since + GREETING <= now => Kind::New,
         Rest::New | Rest::No => return None,
     };
     let may_go = entry.for_pages == for_pages && !entry.unwanted;
-    may_go.then_some(Candidate { is_new, since: entry.since, key })
+    may_go.then_some(Candidate { kind, since: entry.since, key })
 }
 
 /// The first few, in reverse order.
@@ -122,12 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_idle_goes_first_then_the_silent_never_one_with_a_request() {
-        let fresh = NOW - GREETING / 2;
+    fn the_longest_idle_goes_first_then_who_is_at_its_end_then_the_silent_never_one_with_a_request() {
+        let fresh = (Rest::New, NOW - GREETING / 2);
+        let at_its_end = (Rest::Lingers, 2);
         let mut crowd =
-            crowd([(Rest::New, 1), (Rest::Kept, 9), (Rest::No, 2), (Rest::Kept, 3), (Rest::New, fresh)]);
-        let order: Vec<_> = (0..5).map(|_| crowd.dismissed(NOW)).collect();
-        assert_eq!(order, [Some(3), Some(1), Some(0), None, None]);
+            crowd([(Rest::New, 1), (Rest::Kept, 9), (Rest::No, 2), (Rest::Kept, 3), fresh, at_its_end]);
+        let order: Vec<_> = (0..6).map(|_| crowd.dismissed(NOW)).collect();
+        assert_eq!(order, [Some(3), Some(1), Some(5), Some(0), None, None]);
         assert_eq!(crowd.dismissed(NOW + GREETING), Some(4), "it had its second");
     }
 

@@ -14,9 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How much to discard.
 const MOST: usize = 16 << 20;
 
-/// Closes gently.
+/// Closes gently, or at once when somebody needs the room.
 pub(crate) async fn linger(server: &Server, transport: &mut Transport, timer: &Timer) {
-    timer.set(Rest::No, server.clock.after(PATIENCE));
+    timer.set(Rest::Lingers, server.clock.after(PATIENCE));
     let (mut discarded, mut is_shut) = (0, false);
     while let Some(length) = poll_fn(|context| {
         // A client of TLS that takes its time takes our end last.
@@ -38,7 +38,7 @@ fn poll_discard(
     timer: &Timer,
     context: &mut Context<'_>,
 ) -> Poll<Option<usize>> {
-    if timer.poll_expired(context) {
+    if timer.poll_expired(context) || timer.is_unwanted() {
         return Poll::Ready(None);
     }
     let input = &mut server.scratch.borrow_mut().input;

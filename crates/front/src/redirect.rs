@@ -164,7 +164,7 @@ mod tests {
             world.questions.close();
             let script = Scripted::new(pieces(input));
             let closed = world.serve(&script).await;
-            (responses(&script), closed)
+            (responses(&script), closed || script.was_shut())
         })
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let post = "POST /to:/env HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\nContent-Type: a/b\r\nContent-Length: 2\r\n\r\nhi";
         let chunks = "POST /to:/env HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n";
         let told = "/to:/env 200 - - mine";
-        // What the client sends, what it receives, and whether the connection is closed.
+        // What the client sends, what it receives, and whether our side of the connection is ended.
         for (input, expected, closed) in [
             (get("/to:/env"), format!("200 GET /env  {told}"), false),
             (get("/to:/env%20%41?b=%20c"), "200 GET /env A b=%20c /to:/env A 200 - - mine".into(), false),

@@ -180,8 +180,7 @@ impl Thread {
     pub(crate) async fn drain(&self, idle: Duration) {
         let doors = self.entrance.doors;
         self.clock.refresh();
-        let deadline = self.clock.after(idle.max(Duration::from_millis(1)));
-        doors.drain(deadline);
+        let drain = doors.drain(idle);
         // Connections of HTTP/2 tell their clients at once.
         self.timers.wake_all();
         self.close(false).await;
@@ -189,7 +188,7 @@ impl Thread {
         let Server { sharing, number, .. } = self.entrance.server;
         while self.timers.len() > doors.inside(true) || sharing.expects_guests(*number) {
             // Each time, for those that come to rest meanwhile.
-            self.timers.hurry_idle(deadline);
+            self.timers.hurry_idle(drain);
             let _ = tokio::time::timeout(LOOK, doors.changed.notified()).await;
         }
         self.pools.iter().for_each(|pool| pool.tell_refused());
@@ -427,6 +426,9 @@ mod tests {
             let drain = tokio::task::spawn_local(world.thread.drain(Duration::ZERO));
             world.run(false).await;
             assert!(!drain.is_finished() && doors.is_closing(false) && !doors.is_closing(true));
+            world.run(true).await;
+            assert!(busy.was_shut() && !connection.is_finished(), "its client has not said its end");
+            world.wait(Duration::from_secs(3));
             world.run(true).await;
             assert!(connection.is_finished());
             tokio::time::timeout(Duration::from_secs(30), drain).await.unwrap().unwrap();

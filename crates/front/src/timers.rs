@@ -6,12 +6,13 @@
 
 use std::cell::RefCell;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use slab::Slab;
 
 use crate::clock::Clock;
 
-/// Whether a connection rests: nothing of a request has been received.
+/// Whether a connection rests: nothing of a request has been received, or its end has been said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// It has something to do.
@@ -21,6 +22,36 @@ pub(crate) enum Rest {
     New,
     /// It is kept for another request.
     Kept,
+    /// It waits for the client's end.
+    Lingers,
+}
+
+impl Rest {
+    /// A request may come.
+    fn may_bring_more(self) -> bool {
+        matches!(self, Self::New | Self::Kept)
+    }
+}
+
+/// The end of a thread: no connection is kept, and those that may bring another request have so long for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drain {
+    /// Since when, in monotonic nanoseconds.
+    begun: u64,
+    /// In nanoseconds.
+    idle: u64,
+}
+
+impl Drain {
+    pub(crate) fn new(begun: u64, idle: Duration) -> Self {
+        Self { begun, idle: idle.as_nanos() as u64 }
+    }
+
+    /// Until when a connection may bring a request that rests since then. One that comes to rest during the drain was told
+    /// before that it would be kept.
+    pub(crate) fn idle_until(self, since: u64) -> u64 {
+        self.begun.max(since).saturating_add(self.idle)
+    }
 }
 
 /// What the rest of the thread knows of a connection.
@@ -99,10 +130,11 @@ impl Timers {
         self.entries.borrow().iter().for_each(|(_, entry)| entry.wake());
     }
 
-    /// Connections that rest have until `deadline`, in monotonic nanoseconds, and not longer than they had before.
-    pub(crate) fn hurry_idle(&self, deadline: u64) {
+    /// Connections that may bring another request have no longer for it than a drain gives them, nor than they had before.
+    pub(crate) fn hurry_idle(&self, drain: Drain) {
         for (_, entry) in self.entries.borrow_mut().iter_mut() {
-            if entry.rest != Rest::No && (entry.deadline == 0 || entry.deadline > deadline) {
+            let deadline = drain.idle_until(entry.since);
+            if entry.rest.may_bring_more() && (entry.deadline == 0 || entry.deadline > deadline) {
                 entry.deadline = deadline;
             }
         }
@@ -144,6 +176,11 @@ impl Timer {
 
     pub(crate) fn rest(&self) -> Rest {
         self.change(|entry, _| entry.rest)
+    }
+
+    /// Since when it rests, in monotonic nanoseconds.
+    pub(crate) fn since(&self) -> u64 {
+        self.change(|entry, _| entry.since)
     }
 
     /// Whether it is to close if it still rests.
@@ -215,18 +252,24 @@ mod tests {
     #[test]
     fn a_drain_shortens_the_time_of_those_that_rest() {
         let timers = timers();
-        // How it rests, its deadline, and whether it has passed once idle ones have had theirs.
-        for (rest, deadline, passes) in [
-            (Rest::Kept, 0, true),
-            (Rest::New, u64::MAX, true),
-            (Rest::No, u64::MAX, false),
-            (Rest::No, 0, false),
+        let begun = timers.clock.now();
+        timers.clock.advance(Duration::from_secs(5));
+        // How it rests, its deadline, how long the drain gives it, and whether that has passed now.
+        let (none, long) = (Duration::ZERO, Duration::from_secs(1));
+        for (rest, deadline, idle, passes) in [
+            (Rest::Kept, 0, none, true),
+            (Rest::Kept, 0, long, false),
+            (Rest::Kept, 1, long, true),
+            (Rest::New, u64::MAX, none, true),
+            (Rest::No, u64::MAX, none, false),
+            (Rest::No, 0, none, false),
+            (Rest::Lingers, u64::MAX, none, false),
         ] {
             let timer = timers.start(false);
             timer.set(rest, deadline);
-            timers.hurry_idle(timers.clock.now());
+            timers.hurry_idle(Drain::new(begun, idle));
             timers.sweep();
-            assert_eq!(expired(&timer), passes, "{rest:?} until {deadline}");
+            assert_eq!(expired(&timer), passes, "{rest:?} until {deadline}, {idle:?}");
         }
     }
 

@@ -249,11 +249,11 @@ mod tests {
         check(vec![
             ("HEAD", format!("HEAD /given HTTP/1.1\r\n{HOST}\r\n"), given(4, ""), End::Open),
             ("a given length", get("/given"), given(4, "four"), End::Open),
-            ("a body that is too short", get("/short"), given(9, "four"), End::Closed),
-            ("a body that is too long", get("/long"), given(2, "fo"), End::Closed),
+            ("a body that is too short", get("/short"), given(9, "four"), End::Lingers),
+            ("a body that is too long", get("/long"), given(2, "fo"), End::Lingers),
             ("no content", get("/empty"), none("204 No Content", ""), End::Open),
             ("not modified", get("/unchanged"), none("304 Not Modified", "Content-Length: 7\r\n"), End::Open),
-            ("it wants to close", get("/close"), bye, End::Closed),
+            ("it wants to close", get("/close"), bye, End::Lingers),
             ("a body that breaks off", get("/broken"), chunked, End::Closed),
             ("it dies", get("/fail"), failed("500 Internal Server Error"), End::Open),
             ("it says nothing", get("/silent"), failed("500 Internal Server Error"), End::Open),
@@ -338,7 +338,7 @@ mod tests {
             (
                 Config { keepalive_requests: 2, ..Config::default() },
                 whole("/a") + &closing("/b"),
-                End::Closed,
+                End::Lingers,
             ),
         ] {
             let shown = format!("{} {}", config.keepalive, config.keepalive_requests);
@@ -418,6 +418,40 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_comes_as_the_time_for_it_ends_is_answered() {
+        type Ends = fn(&World);
+        let ways: [(&str, Ends); 3] = [
+            ("it was kept for so long", |world| world.wait(Duration::from_secs(7))),
+            ("others need the room", |world| {
+                world.wait(Duration::from_secs(1));
+                assert!(world.thread.entrance.room.dismiss(false));
+            }),
+            ("the thread drains", |world| {
+                let drain = world.thread.entrance.doors.drain(Duration::ZERO);
+                world.thread.timers.hurry_idle(drain);
+                world.wait(Duration::from_secs(1));
+            }),
+        ];
+        for (what, end) in ways {
+            run(async {
+                let world =
+                    World::new(Config { keepalive_timeout: Duration::from_secs(7), ..Config::default() });
+                let script = Scripted::new(pieces(&(get("/a") + "|" + &get("/b"))));
+                let connection = world.connect(&script);
+                world.run(true).await;
+                assert_eq!(received(&script), whole("/a"), "{what}");
+                end(&world);
+                script.go_on();
+                world.run(true).await;
+                assert!(received(&script).ends_with("/b"), "{what}");
+                world.wait(Duration::from_secs(10));
+                world.run(true).await;
+                assert!(connection.is_finished(), "{what}");
+            });
+        }
+    }
+
+    #[test]
     fn a_thread_that_drains_closes_behind_the_response_and_what_rests() {
         run(async {
             let world = World::new(Config::default());
@@ -428,10 +462,13 @@ mod tests {
             let drain = tokio::task::spawn_local(world.thread.drain(Duration::from_secs(1)));
             world.run(true).await;
             assert_eq!(received(&busy), response("1.1", "Content-Length: 2\r\nConnection: close\r\n", "/a"));
-            assert!(first.is_finished() && !second.is_finished(), "one that rests has its time");
+            assert!(
+                busy.was_shut() && !idle.was_shut() && !second.is_finished(),
+                "one that rests has its time"
+            );
             world.wait(Duration::from_secs(2));
             world.run(true).await;
-            assert!(second.is_finished());
+            assert!(first.is_finished() && second.is_finished());
             tokio::time::timeout(Duration::from_secs(10), drain).await.unwrap().unwrap();
         });
     }

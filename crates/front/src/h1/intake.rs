@@ -74,12 +74,13 @@ impl Conn {
     }
 
     fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Result<Step, Fault>> {
-        if let Some(step) = self.interrupted(context) {
-            return Poll::Ready(step);
+        let due = self.timer.poll_expired(context);
+        if due && !self.may_end() {
+            return Poll::Ready(Err(self.overdue()));
         }
         let Scratch { input, fields, .. } = &mut *self.server.scratch.borrow_mut();
         let length = match self.poll_receive(context, input) {
-            Poll::Pending if self.is_unwanted() => match self.out.transport.try_read(input) {
+            Poll::Pending if due || self.is_unwanted() => match self.out.transport.try_read(input) {
                 // A request that was on its way when its connection was given up is answered.
                 Ok(length) if length > 0 => length,
                 _ => return Poll::Ready(self.dismissed()),
@@ -88,6 +89,9 @@ impl Conn {
             Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Ok(Step::End)),
             Poll::Ready(Ok(length)) => length,
         };
+        if due {
+            self.timer.set(Rest::No, self.server.clock.after(self.server.config.header_timeout));
+        }
         if self.exchange.account.begin == 0 {
             self.exchange.account.begin = self.server.clock.now();
             self.enter(ConnectionState::Reading);
@@ -102,7 +106,8 @@ impl Conn {
 
     /// An idle connection that has to make room, or is on a draining thread and has had its time.
     fn is_unwanted(&self) -> bool {
-        self.timer.rest() != Rest::No && (self.timer.is_unwanted() || self.server.doors.is_over())
+        self.timer.rest() != Rest::No
+            && (self.timer.is_unwanted() || self.server.doors.is_over(self.timer.since()))
     }
 
     /// The end of such a connection. Who has not had a request answered on it is told, since one may be on its way.
@@ -114,13 +119,14 @@ impl Conn {
         }
     }
 
-    /// A passed deadline.
-    fn interrupted(&self, context: &Context<'_>) -> Option<Result<Step, Fault>> {
-        if !self.timer.poll_expired(context) || self.is_unwanted() {
-            return None;
-        }
-        let what = if self.need > 0 { "the request body" } else { "the request head" };
-        Some(if self.timer.rest() == Rest::Kept { Ok(Step::End) } else { Err(Fault::Timeout(what)) })
+    /// Whether nobody is to be told when the deadline has passed.
+    fn may_end(&self) -> bool {
+        self.timer.rest() == Rest::Kept || self.is_unwanted()
+    }
+
+    /// What is late when the deadline has passed.
+    fn overdue(&self) -> Fault {
+        Fault::Timeout(if self.need > 0 { "the request body" } else { "the request head" })
     }
 
     /// The first read of a connection is tried at once: with deferred accept the request is there.
@@ -226,7 +232,7 @@ impl Conn {
             Rest::Kept => self.timer.set(Rest::No, clock.after(config.header_timeout)),
             // The time of a new connection runs from its start.
             Rest::New => self.timer.stir(),
-            Rest::No => {}
+            Rest::No | Rest::Lingers => {}
         }
     }
 

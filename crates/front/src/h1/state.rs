@@ -19,6 +19,8 @@ use crate::transport::{Socket, Transport};
 
 /// 101 (Switching Protocols).
 pub(crate) const SWITCHING: u16 = 101;
+/// A response of up to so many bytes is one that its client reads at once.
+const SHORT: u64 = 16 * 1024;
 /// An input buffer above this size is not kept between requests.
 const KEEP_CAPACITY: usize = 4 * 1024;
 
@@ -27,7 +29,7 @@ const KEEP_CAPACITY: usize = 4 * 1024;
 pub(crate) struct Asked {
     pub(crate) version: Version,
     pub(crate) is_head: bool,
-    /// The client lets the connection persist, and so do the settings.
+    /// The client lets the connection persist: another request may be on its way.
     pub(crate) keep_alive: bool,
 }
 
@@ -162,26 +164,40 @@ impl Conn {
         let most = self.server.config.keepalive_requests;
         let is_last = most != 0 && self.served + 1 >= most;
         willing
-            && self.asked.is_some_and(|asked| asked.keep_alive)
+            && self.may_bring_more()
+            && self.server.config.keepalive
             && !self.is_upgraded()
             && !is_last
             && self.server.doors.keeps_connections()
     }
 
+    /// Whether the client may have sent another request, as far as it has said.
+    fn may_bring_more(&self) -> bool {
+        self.asked.is_some_and(|asked| asked.keep_alive)
+    }
+
     /// How the end of a response leaves the connection, which is decided here alone. Unread input would turn a close into a
-    /// reset, which may overtake the response; `read_all` says that the request was read to its end. A client of TLS may
-    /// still send the end of that, which would be enough.
+    /// reset, which may overtake the response (RFC 9112 9.6); `read_all` says that the request was read to its end. A client
+    /// of TLS may still send the end of that, which would be enough.
     pub(crate) fn end(&self, sent: bool, keep_alive: bool, read_all: bool) -> Next {
         let nothing_came = self.exchange.account.begin == 0;
         match (sent, keep_alive) {
             (false, _) => Next::Cut,
             (true, true) => Next::Continue,
             (true, false) if self.lent || nothing_came => Next::Close,
-            (true, false) if read_all && self.input.is_empty() && !self.out.transport.awaits_end() => {
-                Next::Close
-            }
+            (true, false) if read_all && self.is_silent() => Next::Close,
             (true, false) => Next::Linger,
         }
+    }
+
+    /// Whether nothing more is to come from the client. Where no connection is ever kept, clients have no reason to send more
+    /// than one request, and to wait for the end of each would cost a third more; so it does that there only for responses
+    /// that take a while to be read, and for clients that have sent more.
+    fn is_silent(&self) -> bool {
+        let Self { server, out, .. } = self;
+        let has_said_all = !self.may_bring_more()
+            || !server.config.keepalive && out.sent().bytes <= SHORT && out.transport.is_read();
+        self.input.is_empty() && !out.transport.awaits_end() && has_said_all
     }
 
     /// Whether nobody waits for the response any more. A client that has ended its side may still read it (RFC 9112 9.6),
@@ -203,7 +219,6 @@ impl Conn {
 
     /// Remembers what the response needs to know of a request.
     pub(crate) fn ask(&mut self, head: &Head<'_>, keep_alive: bool) {
-        let keep_alive = keep_alive && self.server.config.keepalive;
         self.asked = Some(Asked { version: head.version, is_head: head.method == b"HEAD", keep_alive });
     }
 }
@@ -264,23 +279,25 @@ mod tests {
     #[test]
     fn the_end_of_a_response_is_gentle_where_input_is_left() {
         let world = World::new(Config::default());
-        // Sent, keep-alive, read to its end, lent, when it began, input that is left, and what is next.
-        for (sent, keep_alive, read_all, lent, begin, input, next) in [
-            (false, true, true, false, 1, "", Next::Cut),
-            (true, true, true, false, 1, "GET", Next::Continue),
-            (true, false, true, false, 1, "", Next::Close),
-            (true, false, true, false, 1, "GET", Next::Linger),
-            (true, false, true, true, 1, "GET", Next::Close),
-            (true, false, false, false, 1, "", Next::Linger),
-            (true, false, false, false, 0, "", Next::Close),
+        // Sent, keep-alive, whether the client asked for that, read to its end, lent, when it began, input that is left, and
+        // what is next.
+        for (sent, keep_alive, wish, read_all, lent, begin, input, next) in [
+            (false, true, true, true, false, 1, "", Next::Cut),
+            (true, true, true, true, false, 1, "GET", Next::Continue),
+            (true, false, false, true, false, 1, "", Next::Close),
+            (true, false, false, true, false, 1, "GET", Next::Linger),
+            (true, false, true, true, false, 1, "", Next::Linger),
+            (true, false, true, true, true, 1, "GET", Next::Close),
+            (true, false, false, false, false, 1, "", Next::Linger),
+            (true, false, false, false, false, 0, "", Next::Close),
         ] {
             let mut conn = conn(&world, &Scripted::new([]));
-            (conn.lent, conn.exchange.account.begin) = (lent, begin);
+            (conn.asked, conn.lent, conn.exchange.account.begin) = (asked(wish), lent, begin);
             conn.keep(input.as_bytes());
             assert_eq!(
                 conn.end(sent, keep_alive, read_all),
                 next,
-                "{sent} {keep_alive} {read_all} {lent} {input}"
+                "{sent} {keep_alive} {wish} {read_all} {lent} {input}"
             );
         }
     }

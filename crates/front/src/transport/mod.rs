@@ -145,6 +145,11 @@ impl Transport {
         each!(self, inner => inner.outstanding())
     }
 
+    /// Whether all that has come from the client was read, as far as can be told.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self, Self::Plain(socket) if socket.is_read())
+    }
+
     /// What has become of the client.
     pub(crate) fn peer(&self) -> Peer {
         each!(self, inner => inner.peer())
@@ -185,6 +190,7 @@ impl Transport {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -203,6 +209,18 @@ mod tests {
     }
 
     #[test]
+    fn what_has_come_and_was_not_read_is_known_of_a_plain_transport() {
+        let (mut client, socket) = UnixStream::pair().unwrap();
+        let transport = Transport::Plain(Socket::Fresh(socket.into()));
+        assert!(transport.is_read());
+        client.write_all(b"GET").unwrap();
+        assert!(!transport.is_read());
+        assert_eq!(transport.try_read(&mut [0; 4]).unwrap(), 3);
+        assert!(transport.is_read());
+        assert!(!Transport::Plain(Socket::Gone).is_read());
+    }
+
+    #[test]
     fn a_plain_transport_can_send_files_and_be_lent() {
         let (client, socket) = UnixStream::pair().unwrap();
         let mut transport = Transport::Plain(Socket::Fresh(socket.into()));
@@ -214,7 +232,7 @@ mod tests {
         assert_eq!(transport.try_write_vectored(&[IoSlice::new(b"a"), IoSlice::new(b"b")]).unwrap(), 2);
         let lent = UnixStream::from(transport.duplicate().unwrap());
         drop(transport);
-        io::Write::write_all(&mut &lent, b"!").unwrap();
+        Write::write_all(&mut &lent, b"!").unwrap();
         let mut read = [0; 16];
         let length = io::Read::read(&mut &client, &mut read).unwrap();
         assert_eq!(&read[..length], b"3456ab!");

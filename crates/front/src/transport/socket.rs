@@ -134,6 +134,11 @@ impl Socket {
         self.descriptor().and_then(howdah_sys::outstanding).unwrap_or(0)
     }
 
+    /// Whether all that has come from the client was read.
+    pub(crate) fn is_read(&self) -> bool {
+        self.descriptor().is_ok_and(|fd| rustix::io::ioctl_fionread(fd) == Ok(0))
+    }
+
     /// Acknowledges what the client has sent, at once: it may hold back more until then (Nagle's algorithm, RFC 9293
     /// 3.7.4), and the kernel waits for 40 ms whether we say something that could carry it.
     pub(crate) fn acknowledge(&self) {

@@ -1,0 +1,82 @@
+# The server ends a connection behind a response while its client has sent more requests already. What has not been read
+# when a socket is closed resets the connection, and the end of the response would be lost (RFC 9112 9.6).
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $length = 8_000_000;
+my $app    = <<"PSGI";
+my \$body = 'b' x $length;
+sub {
+    my \$env  = shift;
+    my \@more = \$env->{QUERY_STRING} eq 'close' ? (Connection => 'close') : ();
+    return sub {
+        my \$writer = shift->([200, ['Content-Length', $length, \@more]]);
+        \$writer->write(\$body);
+        \$writer->close;
+    } if \$env->{PATH_INFO} eq '/written';
+    return sub {
+        my \$writer = shift->([200, ['Content-Length', 4]]);
+        \$writer->write('la');
+        select undef, undef, undef, 0.8;
+        \$writer->write('te');
+        \$writer->close;
+    } if \$env->{PATH_INFO} eq '/late';
+    return [200, \\\@more, [\$body]];
+};
+PSGI
+
+for my $case (
+    ['the last request that a connection may have', '', sub { }, '--keepalive-requests', 1],
+    ['a server that keeps no connections', '', sub { }, '--disable-keepalive'],
+    ['a response that says so', '?close', sub { }],
+    ['the end of the server', '', sub { $_[0]->signal('TERM') }],
+    ['a new program', '', sub { $_[1]->ask('upgrade') }],
+    )
+{
+    my ($why, $query, $change, @options) = @$case;
+    for my $path ('/whole', '/written') {
+        my $operator = Howdah::Test::Operator->new;
+        my $server =
+            Howdah::Test::Server->start(app => $app, options => ['--workers', 1, $operator->options, @options]);
+        my $client  = Howdah::Test::Client->new($server);
+        my $request = "GET $path$query HTTP/1.1\r\nHost: x\r\n\r\n";
+        $client->write(substr $request, 0, 9);
+        sleep 0.1;
+        $change->($server, $operator);
+        $client->write(substr $request, 9);
+        sleep 0.1;
+        $client->write($request);
+        my $response = $client->response;
+        my $had      = join ' ', @$response{qw(status error)}, length $response->{body};
+        is $had, "200  $length", "$path: $why: what was asked for first is whole";
+    }
+}
+
+# A connection that was promised to be kept before the server began to leave, and comes to rest after others had their time.
+for my $case (['TERM', sub { $_[0]->signal('TERM') }], ['upgrade', sub { $_[1]->ask('upgrade') }]) {
+    my ($what, $change) = @$case;
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, $operator->options]);
+    my $client   = Howdah::Test::Client->new($server);
+    my $request  = "GET /late HTTP/1.1\r\nHost: x\r\n\r\n";
+    $client->write($request);
+    sleep 0.2;
+    $change->($server, $operator);
+    my $first = $client->response;
+    is_deeply [@$first{qw(status body)}, $first->{headers}{connection}], [200, 'late', undef],
+        "$what: it is to be kept";
+    sleep 0.1;
+    $client->write($request);
+    my $second = $client->response;
+    is_deeply [@$second{qw(status body)}, $second->{headers}{connection}], [200, 'late', ['close']],
+        '... and has its time for another request';
+}
+
+done_testing;
