@@ -209,6 +209,10 @@ for my $threads (1, 2) {
         delete @became{'200 ', '200 body cut short', '502 '};
         is_deeply \%became, {}, 'all workers are killed: each client has an answer, or a part of it';
         is_deeply all_of(map { ask($server, $tenth, $hello) } 1 .. 12), $expected, '... and others have all of theirs';
+
+        my @before = map { ask($server, $tenth, $hello) } 1 .. 12;
+        $server->signal('HUP');
+        is_deeply all_of(@before), $expected, 'while a new generation comes';
     };
 
     subtest "the server changes while they take turns$several" => sub {

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::capacity::Capacity;
 use crate::clock::Clock;
-use crate::timers::Drain;
+use crate::timers::{Drain, Timer};
 
 /// The doors of a front thread.
 #[derive(Debug)]
@@ -84,9 +84,9 @@ impl Doors {
         self.draining.get().is_some()
     }
 
-    /// Whether a connection that rests since then has had its time on a thread that drains.
-    pub(crate) fn is_over(&self, since: u64) -> bool {
-        self.draining.get().is_some_and(|drain| self.clock.now() >= drain.idle_until(since))
+    /// Whether a connection that rests has had its time on a thread that drains.
+    pub(crate) fn is_over(&self, timer: &Timer) -> bool {
+        self.draining.get().is_some_and(|drain| self.clock.now() >= drain.idle_until(timer.since()))
     }
 
     /// Whether a connection may have another request after the one that it has: not when the server drains, nor while
@@ -133,6 +133,7 @@ impl Drop for Inside {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timers::{Rest, Timers};
 
     fn doors() -> &'static Doors {
         let clock = Box::leak(Box::new(Clock::new()));
@@ -157,15 +158,19 @@ mod tests {
     #[test]
     fn a_thread_that_drains_keeps_nobody_and_gives_those_that_rest_their_time() {
         let doors = doors();
+        let timers: &Timers = Box::leak(Box::new(Timers::new(doors.clock)));
+        let (early, late) = (timers.start(false), timers.start(false));
         let idle = Duration::from_micros(1);
-        assert!(doors.keeps_connections() && !doors.is_over(0));
+        early.set(Rest::Kept, 0);
+        assert!(doors.keeps_connections() && !doors.is_over(&early));
         doors.drain(idle);
-        assert!(!doors.keeps_connections() && !doors.is_over(0));
+        assert!(!doors.keeps_connections() && !doors.is_over(&early));
         doors.clock.advance(idle);
-        assert!(doors.is_over(0));
-        assert!(!doors.is_over(doors.clock.now()), "it has come to rest just now");
+        assert!(doors.is_over(&early));
+        late.set(Rest::Kept, 0);
+        assert!(!doors.is_over(&late), "it has come to rest just now");
         doors.clock.advance(idle);
-        assert!(doors.is_over(doors.clock.now() - 1_000));
+        assert!(doors.is_over(&late));
     }
 
     #[test]

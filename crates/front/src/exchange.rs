@@ -70,6 +70,14 @@ impl Desk {
         }
     }
 
+    /// Why there will be no more of the response.
+    fn loss(&self) -> Option<Fault> {
+        self.mail.iter().find_map(|mail| match mail {
+            Mail::Lost(fault) => Some(*fault),
+            _ => None,
+        })
+    }
+
     fn register(&mut self, context: &Context<'_>) {
         match &mut self.waker {
             Some(waker) => waker.clone_from(context.waker()),
@@ -167,7 +175,7 @@ impl Exchange {
     pub(crate) fn poll_more(&self, context: &Context<'_>) -> Poll<More> {
         self.at_desk(Poll::Pending, |desk| {
             desk.register(context);
-            if desk.mail.iter().any(|mail| matches!(mail, Mail::Lost(_))) {
+            if desk.loss().is_some() {
                 return Poll::Ready(More::Lost);
             }
             if std::mem::take(&mut desk.look) {
@@ -179,12 +187,7 @@ impl Exchange {
 
     /// Why there will be no more of a response that has begun.
     pub(crate) fn loss(&self) -> Option<Fault> {
-        self.at_desk(None, |desk| {
-            desk.mail.iter().find_map(|mail| match mail {
-                Mail::Lost(fault) => Some(*fault),
-                _ => None,
-            })
-        })
+        self.at_desk(None, |desk| desk.loss())
     }
 
     fn at_desk<T>(&self, otherwise: T, act: impl FnOnce(&mut Desk) -> T) -> T {

@@ -99,7 +99,7 @@ fn poll_header(
 ) -> Poll<Result<Header, Unheard>> {
     let expired = timer.poll_expired(context);
     match poll_whole(socket, context) {
-        Poll::Pending if timer.is_unwanted() || server.doors.is_over(timer.since()) => {
+        Poll::Pending if timer.is_unwanted() || server.doors.is_over(timer) => {
             Poll::Ready(Err(Unheard::Left))
         }
         Poll::Pending if expired => Poll::Ready(Err(Unheard::Late)),

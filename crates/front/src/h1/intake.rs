@@ -106,8 +106,7 @@ impl Conn {
 
     /// An idle connection that has to make room, or is on a draining thread and has had its time.
     fn is_unwanted(&self) -> bool {
-        self.timer.rest() != Rest::No
-            && (self.timer.is_unwanted() || self.server.doors.is_over(self.timer.since()))
+        self.timer.rest() != Rest::No && (self.timer.is_unwanted() || self.server.doors.is_over(&self.timer))
     }
 
     /// The end of such a connection. Who has not had a request answered on it is told, since one may be on its way.
