@@ -6,6 +6,7 @@ use lib 't/lib';
 
 use Howdah::Test::Frames qw(LAST ACK WHOLE);
 use Howdah::Test::Server;
+use List::Util qw(sum);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -95,6 +96,46 @@ subtest 'a head in pieces, a window that overflows, and more streams than may be
     is $client->response(stream_of(139))->{reset}, 7, 'REFUSED_STREAM: to be asked for again';
     $client->send('DATA', LAST, 1, 'x');
     is $client->response(1)->{body}, 1, 'the others are served';
+};
+
+subtest 'a client that sends ahead what its windows are open for is no enemy' => sub {
+    my $client = Howdah::Test::Frames->new($server);
+    my $number = 0;
+    for my $round (1 .. 5) {
+
+        # A window is opened anew when half of it is used up.
+        $client->next_frame(0.05) while $client->window(0) < 520_000 && !$client->{closed};
+        my @uploads = map { stream_of($number++) } 1 .. 4;
+        my $get     = stream_of($number++);
+        my ($burst, %sent) = '';
+        for my $stream (@uploads) {
+            $sent{$stream} = $client->window($stream);
+            $client->{windows}{$_} -= $sent{$stream} for 0, $stream;
+            $burst .= $frame->('HEADERS', WHOLE, $stream, $head->('/length', method => 'POST'));
+            $burst .= join '', map { $frame->('DATA', 0, $stream, $_) } unpack '(a16000)*', 'x' x $sent{$stream};
+        }
+        cmp_ok sum(values %sent), '>', 520_000, "round $round, at once";
+        $client->write($burst . $frame->('HEADERS', WHOLE | LAST, $get, $head->('/204')));
+        is $client->response($get)->{status}, 204, 'what is asked for behind it is answered';
+        $client->send('DATA', LAST, $_, '') for @uploads;
+        is_deeply [map { $client->response($_)->{body} } @uploads], [@sent{@uploads}], 'and all of it has come';
+    }
+    is_deeply [$client->goaways], [], 'it was not told to leave';
+};
+
+subtest 'nor one whose bodies nobody wants' => sub {
+    my $server = Howdah::Test::Server->start(file => 't/apps/streams.psgi', options => ['--max-body-len', 10_240]);
+    my $client = Howdah::Test::Frames->new($server);
+    for my $number (0 .. 29) {
+        my $stream = stream_of($number);
+        $client->request($stream, '/length', method => 'POST', open => 1);
+        for (1 .. 15) {
+            $client->next_frame(0.02) while $client->window($stream) < 16_000 && !$client->{closed};
+            $client->send('DATA', 0, $stream, 'x' x 16_000);
+        }
+        is $client->response($stream)->{status}, 413, "body $number is too large" or last;
+    }
+    is_deeply [$client->goaways], [], 'it was not told to leave';
 };
 
 subtest 'a client that breaks off a few of its requests is no enemy' => sub {

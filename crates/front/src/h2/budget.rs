@@ -1,5 +1,5 @@
 //! What a client may send that is for no request: frames that only cost, such as PING and SETTINGS, by which nobody earns
-//! anything. The `h2` crate keeps them from taking memory; this keeps them from taking the thread.
+//! anything. The `h2` crate keeps them from taking memory; this keeps them from taking the thread. Bodies are not counted.
 
 /// Bytes that may come at once...
 const FULL: i64 = 256 << 10;

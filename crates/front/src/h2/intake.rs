@@ -27,9 +27,6 @@ use crate::upload::Upload;
 #[derive(Clone, Copy, Debug)]
 struct Broken;
 
-/// What a client may send beside a body, as so many bytes for each of it: frames, and windows for what it is sent.
-const BODY_EARNS: u64 = 2;
-
 impl Stream {
     /// Reads until a handler has the request. False when the client is gone before.
     pub(crate) async fn intake(&mut self, request: http::Request<RecvStream>) -> Result<bool, Refusal> {
@@ -121,7 +118,8 @@ impl Stream {
             }
             upload.append(&piece)?;
             self.exchange.account.received += length as u64;
-            self.link.tally.earn(BODY_EARNS * length as u64);
+            // As much again may come beside it: heads of frames, and windows for what the client is sent.
+            self.link.tally.earn(length as u64);
             // The client may send as much again.
             let _ = incoming.flow_control().release_capacity(length);
         }

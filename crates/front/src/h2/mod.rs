@@ -13,6 +13,7 @@ mod head;
 mod link;
 mod budget;
 mod wire;
+mod meter;
 
 pub(crate) use conn::{Arrival, serve};
 

@@ -18,8 +18,6 @@ use crate::relay::Line;
 use crate::response::{Has, Head};
 use crate::transport::{Stream as Carrier, Transport};
 
-/// What a client may send beside its bytes, as so many for each of them: frames, and windows for what it is sent.
-const EARNS: u64 = 2;
 /// 101 (Switching Protocols).
 pub(crate) const SWITCHING: u16 = 101;
 /// Fields of 101 that the response of a stream must not have (RFC 8441 5, RFC 9110 9.3.6), besides those of a connection.
@@ -136,7 +134,8 @@ impl Tunnel {
             match self.incoming.poll_data(context) {
                 Poll::Pending => return self.await_more(context),
                 Poll::Ready(Some(Ok(piece))) => {
-                    self.link.tally.earn(EARNS * piece.len() as u64);
+                    // As much again may come beside it, as heads of frames.
+                    self.link.tally.earn(piece.len() as u64);
                     self.waiting.extend_from_slice(&piece);
                 }
                 Poll::Ready(Some(Err(_))) => self.heard = Heard::Broken,

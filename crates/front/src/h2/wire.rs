@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::h2::meter::Meter;
 use crate::server::Server;
 use crate::transport::{Socket, Transport};
 
@@ -28,7 +29,8 @@ pub(crate) struct Wire {
     early: RefCell<(Vec<u8>, usize)>,
     /// Written by the crate, and sent up to there.
     out: RefCell<(Vec<u8>, usize)>,
-    /// Bytes received and sent.
+    meter: RefCell<Meter>,
+    /// Bytes received that were no body's, and bytes sent.
     pub(crate) received: Cell<u64>,
     pub(crate) sent: Cell<u64>,
     /// The client takes no more now.
@@ -44,12 +46,14 @@ pub(crate) struct Wire {
 impl Wire {
     /// `early` was received already.
     pub(crate) fn new(server: &'static Server, transport: Transport, early: Vec<u8>) -> Self {
-        let received = Cell::new(early.len() as u64);
+        let mut meter = Meter::new();
+        let received = Cell::new(meter.measure(&early));
         Self {
             server,
             transport: RefCell::new(transport),
             early: RefCell::new((early, 0)),
             out: RefCell::default(),
+            meter: RefCell::new(meter),
             received,
             sent: Cell::new(0),
             blocked: Cell::new(false),
@@ -124,7 +128,8 @@ impl Wire {
         if self.withholds() {
             return Poll::Pending;
         }
-        self.received.set(self.received.get() + length as u64);
+        let measured = self.meter.borrow_mut().measure(&input[..length]);
+        self.received.set(self.received.get() + measured);
         let now = length.min(buffer.remaining());
         buffer.put_slice(&input[..now]);
         if now < length {

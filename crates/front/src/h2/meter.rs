@@ -1,0 +1,91 @@
+//! How much of what a client sends is for the server's limits on bodies, and how much is not.
+//!
+//! Bodies are bounded by windows, rates and their greatest length, wherever they end up. What is left are the heads of
+//! frames and all that other frames carry. That has to be told apart as it comes in: until a stream takes its body, a client
+//! has as much of it in our hands as its windows are open for.
+
+/// The head of a frame: length, type, flags, stream (RFC 9113 4.1).
+const HEAD: usize = 9;
+/// Where its type is, after 24 bits of length, and the type of frames of bodies (RFC 9113 6.1).
+const TYPE: usize = 3;
+const DATA: u8 = 0;
+/// What a client says first is no frame (RFC 9113 3.4).
+const PREFACE: usize = 24;
+
+/// Follows frames through the bytes of a connection, however they are cut. It judges nothing.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    /// So much is left of a frame's payload.
+    left: usize,
+    is_body: bool,
+    /// The head of the next one, as far as it has come.
+    head: [u8; HEAD],
+    filled: usize,
+}
+
+impl Meter {
+    /// At the beginning of a connection.
+    pub(crate) fn new() -> Self {
+        Self { left: PREFACE, is_body: false, head: [0; HEAD], filled: 0 }
+    }
+
+    /// How many of the bytes that come next are no body's.
+    pub(crate) fn measure(&mut self, mut bytes: &[u8]) -> u64 {
+        let mut measured = 0;
+        while !bytes.is_empty() {
+            let payload = self.left > 0;
+            let now = bytes.len().min(if payload { self.left } else { HEAD - self.filled });
+            if payload {
+                self.left -= now;
+            } else {
+                self.take_head(&bytes[..now]);
+            }
+            if !payload || !self.is_body {
+                measured += now as u64;
+            }
+            bytes = &bytes[now..];
+        }
+        measured
+    }
+
+    fn take_head(&mut self, bytes: &[u8]) {
+        self.head[self.filled..self.filled + bytes.len()].copy_from_slice(bytes);
+        self.filled += bytes.len();
+        if self.filled == HEAD {
+            let [a, b, c, ..] = self.head;
+            self.left = u32::from_be_bytes([0, a, b, c]) as usize;
+            self.is_body = self.head[TYPE] == DATA;
+            self.filled = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, length: usize) -> Vec<u8> {
+        let length_bytes = u32::try_from(length).unwrap().to_be_bytes();
+        [&length_bytes[1..], &[kind, 0, 0, 0, 0, 1], &vec![b'x'; length]].concat()
+    }
+
+    #[test]
+    fn bodies_are_free_and_all_else_is_measured_however_it_is_cut() {
+        let said = [
+            vec![b'P'; PREFACE],
+            frame(4, 0),
+            frame(1, 300),
+            frame(DATA, 70_000),
+            frame(DATA, 0),
+            frame(DATA, 1),
+            frame(6, 8),
+        ]
+        .concat();
+        let expected = (PREFACE + 6 * HEAD + 300 + 8) as u64;
+        for size in [1, 2, 8, 9, 10, 33, 1000, 1 << 20] {
+            let mut meter = Meter::new();
+            let measured: u64 = said.chunks(size).map(|bytes| meter.measure(bytes)).sum();
+            assert_eq!(measured, expected, "{size} at a time");
+        }
+    }
+}
