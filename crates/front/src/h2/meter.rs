@@ -1,4 +1,4 @@
-//! How much of what a client sends is for the server's limits on bodies, and how much is not.
+//! How much of what a client sends is no body's.
 //!
 //! Bodies are bounded by windows, rates and their greatest length, wherever they end up. What is left are the heads of
 //! frames and all that other frames carry. That has to be told apart as it comes in: until a stream takes its body, a client
