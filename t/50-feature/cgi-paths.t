@@ -115,4 +115,12 @@ subtest 'what a script sees' => sub {
 };
 
 is $server->stop, 0;
+
+subtest 'a script at the root' => sub {
+    $server = Howdah::Test::Server->start(options => ['--cgi', "/=$dir/out/secret,mode=exec"]);
+    like $server->log, qr{try  curl http://127\.0\.0\.1:\d+/ }, 'the address to try';
+    $client = Howdah::Test::Client->new($server);
+    is_deeply [@{variables('/a/b')}{qw(SCRIPT_NAME PATH_INFO)}], ['', '/a/b'], 'has all requests';
+    is $server->stop, 0;
+};
 done_testing;

@@ -122,10 +122,12 @@ impl Tls {
             if *begins > now {
                 tracing::warn!("the certificate in {file} is not valid yet: is the clock right?");
             }
-            if *expires < now {
-                tracing::error!("the certificate in {file} has expired on {expiry}: renew it");
-            } else if days < SOON {
-                tracing::warn!("the certificate in {file} expires in {days} days, on {expiry}: renew it");
+            match metrics::days_left(days) {
+                None => tracing::error!("the certificate in {file} has expired on {expiry}: renew it"),
+                Some(left) if days < SOON => {
+                    tracing::warn!("the certificate in {file} expires in {left}, on {expiry}: renew it");
+                }
+                Some(_) => {}
             }
         }
     }

@@ -213,6 +213,23 @@ pub struct Certificate {
     pub trouble: Option<String>,
 }
 
+/// For people: what is left of a certificate that is good for so many whole days; `None` when it is over.
+pub fn days_left(days: i64) -> Option<String> {
+    match days {
+        ..0 => None,
+        0 => Some("less than a day".into()),
+        1 => Some("1 day".into()),
+        _ => Some(format!("{days} days")),
+    }
+}
+
+impl Certificate {
+    /// As [`days_left`], as a phrase: `5 days left`, or `expired`.
+    pub fn left(&self) -> String {
+        days_left(self.days).map_or_else(|| "expired".into(), |days| days + " left")
+    }
+}
+
 /// Bytes of responses that lie in files, for clients that read slowly.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -264,5 +281,16 @@ impl Snapshot {
     #[must_use]
     pub fn has_several_pools(&self) -> bool {
         self.pools.len() > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_certificate() {
+        let left = |days| Certificate { days, ..Certificate::default() }.left();
+        assert_eq!([-1, 0, 1, 2].map(left), ["expired", "less than a day left", "1 day left", "2 days left"]);
     }
 }

@@ -49,8 +49,8 @@ fn head(snapshot: &Snapshot) -> String {
     }
     text.push('\n');
     for certificate in snapshot.tls.iter().flat_map(|tls| &tls.certificates) {
-        let Certificate { file, names, days, trouble, .. } = certificate;
-        let _ = write!(text, "certificate {}, {days} days left ({file})", names.join(" "));
+        let Certificate { file, names, trouble, .. } = certificate;
+        let _ = write!(text, "certificate {}, {} ({file})", names.join(" "), certificate.left());
         let _ = trouble.as_ref().map(|trouble| write!(text, ": {trouble}"));
         text.push('\n');
     }

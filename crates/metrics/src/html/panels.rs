@@ -76,7 +76,7 @@ fn secured(tls: &Tls) -> Vec<(String, String)> {
     for certificate in &tls.certificates {
         let name = certificate.names.first().map_or(certificate.file.as_str(), String::as_str);
         let trouble = certificate.trouble.iter().map(|trouble| format!(": {trouble}")).collect::<String>();
-        rows.push((format!("certificate of {name}"), format!("{} days left{trouble}", certificate.days)));
+        rows.push((format!("certificate of {name}"), certificate.left() + &trouble));
     }
     rows
 }
