@@ -123,4 +123,46 @@ subtest 'clients that never say a word make room after a second' => sub {
     cmp_ok time - $begin, '<', 15, 'long before --header-timeout';
 };
 
+# Each client has just been answered when another one comes, which could have its place at once.
+subtest 'who has just been answered has time for another request' => sub {
+    my $server = start('--max-connections', 1);
+    my $served = 0;
+    for my $turn (1 .. 20) {
+        my $client = client($server, '/first');
+        $client->response;
+        my $other = client($server, '/other');
+        sleep 0.005;
+        $served++ if is_served($client, "/second/$turn");
+        is $other->response->{status}, 200, 'another one, then';
+    }
+    cmp_ok $served, '>=', 15, "20 of 20 when the machine is quick: $served";
+    my $idle = client($server, '/');
+    $idle->response;
+    sleep 0.2;
+    is client($server, '/')->response->{status}, 200, 'one that does nothing for longer';
+    ok $idle->is_closed, '... makes room';
+};
+
+# Whose connection is closed behind a response may have sent more, and has not read all of it.
+subtest 'who reads slowly has the whole response before the connection makes room' => sub {
+    my $length = 3_000_000;
+    my $server = Howdah::Test::Server->start(
+        app     => "sub { [200, [], [\$_[0]{PATH_INFO} eq '/large' ? 'x' x $length : 'short']] }",
+        options => ['--max-connections', 1]
+    );
+    my $client = Howdah::Test::Client->new($server);
+    $client->write('GET /large HT');
+    sleep 0.1;
+    my $other = client($server, '/other');
+    sleep 0.1;
+    $client->write("TP/1.1\r\nHost: x\r\n\r\n");
+    for (1 .. 5) {
+        sleep 0.1;
+        ask($client, '/more');
+    }
+    is length $client->response->{body}, $length, 'all of it';
+    undef $client;
+    is $other->response->{body}, 'short', 'then another one';
+};
+
 done_testing;

@@ -2,8 +2,9 @@
 //!
 //! First go connections that are kept for another request, the one that has been idle for longest before all others; then
 //! those that only wait for their client's end; then those that have been open for a second and have not sent a byte, with
-//! 408. Never one with a request under way: the connection's own task looks once more whether something has come before it
-//! closes (`intake`). `room` asks.
+//! 408. One that has only just come to rest is about to have another request, or its client's end, and goes only where a
+//! request would be refused for want of room. Never one with a request that has come: the connection's own task looks once
+//! more before it closes (`intake`). `room` asks.
 
 use std::cell::RefCell;
 
@@ -17,6 +18,17 @@ const AT_ONCE: usize = 64;
 const BARREN: u64 = 20_000_000;
 /// The first bytes of a new connection may be on their way for so long, in nanoseconds.
 const GREETING: u64 = 1_000_000_000;
+/// So may the next request of one that is kept, or the client's end.
+const FRESH: u64 = 50_000_000;
+
+/// How much depends on it that there is room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Who waits can wait a little longer.
+    Patient,
+    /// A request would be refused.
+    Urgent,
+}
 
 /// In the order in which they go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +36,8 @@ enum Kind {
     Kept,
     Lingers,
     New,
+    /// Of the first two, but only just.
+    Fresh,
 }
 
 /// A connection that may go; the first in this order goes first.
@@ -51,18 +65,22 @@ pub(crate) struct Idle {
 impl Idle {
     /// Asks the connection to go that has rested for longest, among those to the server's own pages or the others. False
     /// when none rests.
-    pub(crate) fn dismiss(&self, timers: &Timers, for_pages: bool, now: u64) -> bool {
+    pub(crate) fn dismiss(&self, timers: &Timers, for_pages: bool, need: Need, now: u64) -> bool {
         let known = &mut self.candidates.borrow_mut()[usize::from(for_pages)];
-        timers.with(|entries| known.dismiss(entries, for_pages, now))
+        timers.with(|entries| known.dismiss(entries, for_pages, need, now))
     }
 }
 
 impl Candidates {
-    fn dismiss(&mut self, entries: &mut Slab<Entry>, for_pages: bool, now: u64) -> bool {
+    fn dismiss(&mut self, entries: &mut Slab<Entry>, for_pages: bool, need: Need, now: u64) -> bool {
         while let Some(candidate) = self.list.pop() {
             if let Some(entry) = entries.get_mut(candidate.key)
                 && find(candidate.key, entry, for_pages, now) == Some(candidate)
             {
+                if candidate.kind == Kind::Fresh && need == Need::Patient {
+                    self.list.push(candidate);
+                    return false;
+                }
                 entry.unwanted = true;
                 entry.wake();
                 return true;
@@ -73,12 +91,13 @@ impl Candidates {
         }
         self.list = look(entries.iter().filter_map(|(key, entry)| find(key, entry, for_pages, now)));
         self.barren_until = if self.list.is_empty() { now + BARREN } else { 0 };
-        !self.list.is_empty() && self.dismiss(entries, for_pages, now)
+        !self.list.is_empty() && self.dismiss(entries, for_pages, need, now)
     }
 }
 
 fn find(key: usize, entry: &Entry, for_pages: bool, now: u64) -> Option<Candidate> {
     let kind = match entry.rest {
+        Rest::Kept | Rest::Lingers if entry.since + FRESH > now => Kind::Fresh,
         Rest::Kept => Kind::Kept,
         Rest::Lingers => Kind::Lingers,
         Rest::New if entry.since + GREETING <= now => Kind::New,
@@ -118,7 +137,7 @@ mod tests {
 
     impl Crowd {
         fn dismiss(&mut self, for_pages: bool, now: u64) -> bool {
-            self.known[usize::from(for_pages)].dismiss(&mut self.entries, for_pages, now)
+            self.known[usize::from(for_pages)].dismiss(&mut self.entries, for_pages, Need::Patient, now)
         }
 
         /// Who goes now.
@@ -150,6 +169,25 @@ mod tests {
         crowd.entries[2].since = 9;
         assert_eq!(crowd.dismissed(NOW), Some(3));
         assert_eq!(crowd.dismissed(NOW), Some(2), "idle again, for less long");
+    }
+
+    #[test]
+    fn one_that_has_just_come_to_rest_stays_for_a_while_unless_a_request_would_be_refused() {
+        let before = NOW - FRESH;
+        let mut crowd = crowd([
+            (Rest::Kept, NOW - 1),
+            (Rest::Lingers, NOW),
+            (Rest::Lingers, before),
+            (Rest::Kept, before),
+        ]);
+        let order: Vec<_> = (0..3).map(|_| crowd.dismissed(NOW)).collect();
+        assert_eq!(order, [Some(3), Some(2), None]);
+        let order: Vec<_> = (0..3).map(|_| crowd.dismissed(NOW + FRESH)).collect();
+        assert_eq!(order, [Some(0), Some(1), None], "they had their time");
+        crowd.entries.insert(Entry::at_rest(Rest::Kept, 2 * NOW));
+        assert!(!crowd.dismiss(false, 2 * NOW));
+        let known = &mut crowd.known[0];
+        assert!(known.dismiss(&mut crowd.entries, false, Need::Urgent, 2 * NOW));
     }
 
     #[test]

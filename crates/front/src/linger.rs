@@ -13,15 +13,17 @@ use crate::transport::Transport;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How much to discard.
 const MOST: usize = 16 << 20;
+/// How often to look whether the client has all of the answer.
+const LOOK: Duration = Duration::from_millis(100);
 
-/// Closes gently, or at once when somebody needs the room.
+/// Closes gently; sooner when somebody needs the room and the client has all of the answer.
 pub(crate) async fn linger(server: &Server, transport: &mut Transport, timer: &Timer) {
-    timer.set(Rest::Lingers, server.clock.after(PATIENCE));
-    let (mut discarded, mut is_shut) = (0, false);
+    let (end, mut discarded, mut is_shut) = (server.clock.after(PATIENCE), 0, false);
+    rest(server, transport, timer, end);
     while let Some(length) = poll_fn(|context| {
         // A client of TLS that takes its time takes our end last.
         is_shut = is_shut || transport.poll_shut(context).is_ready();
-        poll_discard(server, transport, timer, context)
+        poll_discard(server, transport, timer, end, context)
     })
     .await
     {
@@ -32,14 +34,30 @@ pub(crate) async fn linger(server: &Server, transport: &mut Transport, timer: &T
     }
 }
 
+/// The connection rests once nothing more is on its way to the client: it would be lost.
+fn rest(server: &Server, transport: &Transport, timer: &Timer, end: u64) {
+    if transport.outstanding() > 0 {
+        timer.set(Rest::No, end.min(server.clock.after(LOOK)));
+    } else {
+        timer.set(Rest::Lingers, end);
+    }
+}
+
 fn poll_discard(
     server: &Server,
     transport: &mut Transport,
     timer: &Timer,
+    end: u64,
     context: &mut Context<'_>,
 ) -> Poll<Option<usize>> {
-    if timer.poll_expired(context) || timer.is_unwanted() {
+    if timer.is_unwanted() {
         return Poll::Ready(None);
+    }
+    if timer.poll_expired(context) {
+        if server.clock.now() >= end {
+            return Poll::Ready(None);
+        }
+        rest(server, transport, timer, end);
     }
     let input = &mut server.scratch.borrow_mut().input;
     let read = ready!(transport.poll_read(context, input));
@@ -87,5 +105,45 @@ mod tests {
         ] {
             assert_eq!(run(is_over(rest, Duration::from_millis(later))), over, "{what}");
         }
+    }
+
+    /// The end of a connection whose client has sent nonsense, and takes so many bytes of the answer.
+    async fn at_the_end(takes: usize) -> (World, Scripted, tokio::task::JoinHandle<()>) {
+        let world = World::new(Config::default());
+        let script = Scripted::new([Piece::Bytes(b"nonsense\r\n\r\n".to_vec()), Piece::Pause]);
+        script.take(takes);
+        let connection = world.connect(&script);
+        world.run(true).await;
+        assert!(script.was_shut() && !connection.is_finished());
+        world.wait(Duration::from_millis(500));
+        world.run(true).await;
+        (world, script, connection)
+    }
+
+    #[test]
+    fn it_makes_room_once_the_client_has_all_of_the_answer() {
+        run(async {
+            let (world, script, connection) = at_the_end(usize::MAX).await;
+            assert!(world.thread.entrance.room.dismiss(false));
+            world.run(true).await;
+            assert!(connection.is_finished());
+            let answer = script.output().len();
+
+            let (world, script, connection) = at_the_end(answer).await;
+            assert!(!world.thread.entrance.room.dismiss(false), "the end of the answer is on its way");
+            script.take(1);
+            for _ in 0..2 {
+                world.wait(Duration::from_millis(150));
+                world.run(true).await;
+            }
+            assert!(world.thread.entrance.room.dismiss(false), "it has arrived");
+            world.run(true).await;
+            assert!(connection.is_finished());
+
+            let (world, _script, connection) = at_the_end(answer).await;
+            world.wait(Duration::from_secs(2));
+            world.run(true).await;
+            assert!(connection.is_finished(), "it has its time and no more");
+        });
     }
 }

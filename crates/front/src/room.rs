@@ -2,7 +2,7 @@
 
 use crate::capacity::{Capacity, Kind, Permit};
 use crate::clock::Clock;
-use crate::idle::Idle;
+use crate::idle::{Idle, Need};
 use crate::record::Records;
 use crate::repeated::Repeated;
 use crate::timers::Timers;
@@ -32,7 +32,11 @@ impl Room {
 
     /// Asks the connection to go that has rested for longest, see `idle`. False when none rests.
     pub(crate) fn dismiss(&self, for_pages: bool) -> bool {
-        let dismissed = self.idle.dismiss(self.timers, for_pages, self.clock.now());
+        self.make(for_pages, Need::Patient)
+    }
+
+    fn make(&self, for_pages: bool, need: Need) -> bool {
+        let dismissed = self.idle.dismiss(self.timers, for_pages, need, self.clock.now());
         if dismissed {
             self.records.dismissed();
         }
@@ -50,7 +54,8 @@ impl Room {
     pub(crate) fn permit_for_file(&self) -> Option<Permit> {
         let permit = self.capacity.enter(Kind::File);
         let short = self.capacity.is_short_of_files();
-        let relieved = short && self.dismiss(false);
+        let need = if permit.is_some() { Need::Patient } else { Need::Urgent };
+        let relieved = short && self.make(false, need);
         let permit = permit.or_else(|| relieved.then(|| self.capacity.overdraw(Kind::File)));
         if permit.is_none() {
             static TOLD: Repeated = Repeated::new();
@@ -95,6 +100,7 @@ mod tests {
         let room = sample::room(clock);
         let timers: Vec<_> = (0..20).map(|_| room.timers.start(false)).collect();
         timers.iter().for_each(|timer| timer.set(Rest::Kept, 0));
+        clock.advance(std::time::Duration::from_secs(1));
         let unwanted = || timers.iter().filter(|timer| timer.is_unwanted()).count();
         room.sweep();
         assert_eq!(unwanted(), 0);
