@@ -1,5 +1,6 @@
 # Answers Howdah::Test::Load: the request's name and the length of its body, now at once, now in pieces, after a little
-# work of differing length. What has been begun is written to the file that LOAD_RUNS names, if any.
+# work of differing length; behind them as many zero bytes as the query says. What has been begun is written to the file
+# that LOAD_RUNS names, if any.
 use strict;
 use warnings;
 
@@ -14,10 +15,11 @@ sub {
     1 while $env->{'psgi.input'}->read($body, 65536, length $body);
     select undef, undef, undef, $id % 4 * 0.0005 if $id % 3;
     my $answer = "$name " . length $body;
-    return [200, [], [$answer]] if $id % 7;
+    my $pad    = "\0" x ($env->{QUERY_STRING} || 0);
+    return [200, [], [$answer, $pad]] if $id % 7;
     return sub {
         my $writer = $_[0]->([200, []]);
-        $writer->write($_) for split //, $answer;
+        $writer->write($_) for split(//, $answer), $pad;
         $writer->close;
     };
 };

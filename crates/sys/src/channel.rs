@@ -78,7 +78,8 @@ pub fn send_with_fds(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) ->
 pub fn recv_with_fds(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let packet = receive(socket, buffer)?;
     if packet.lost {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "descriptors of a packet are lost"));
+        let lost = "descriptors of a packet are lost: the limit of open files may be too low (ulimit -n)";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, lost));
     }
     Ok((packet.length, packet.fds))
 }

@@ -10,8 +10,9 @@ package Howdah::Test::Load;
 #
 # Ends after `seconds`, or after `requests` of them, or when stop is called. With fresh => 1 each request has a
 # connection of its own; with reopen => 0 a connection that the server has closed is not replaced, and the load ends with
-# the last one. The application is t/apps/load.psgi; below => '/path' is where it is mounted. The connections are by TLS where
-# Howdah::Test::Tls says so.
+# the last one. With pipeline => N up to N requests are sent at once; those behind a response that ends the connection
+# are forgotten. With pad => N every third response has so many zero bytes more. The application is t/apps/load.psgi;
+# below => '/path' is where it is mounted. The connections are by TLS where Howdah::Test::Tls says so.
 use strict;
 use warnings;
 
@@ -37,7 +38,8 @@ sub start {
     if ($pid) { close $in; return bless {pid => $pid, out => $out}, $class }
     close $out;
     alarm 0;
-    my $self = bless {port => $port, connections => 8, %wish, tell => $in, serial => 0, %{_nothing()}}, $class;
+    my $self = bless {port => $port, connections => 8, pipeline => 1, %wish, tell => $in, serial => 0, %{_nothing()}},
+        $class;
     eval { $self->_run; 1 } or $self->_problem("the load client died: $@");
     print {$in} JSON::PP::encode_json({map { $_ => $self->{$_} } qw(status problems requests bytes seen)});
     close $in;
@@ -82,8 +84,8 @@ sub _run {
         for my $socket ($select->can_read(0.5)) {
             my $connection = $open{$socket};
             my $alive      = $self->_receive($connection);
-            next if !$connection->{done} && $alive;
-            if ($connection->{done} && $alive && $more->() && !$self->{fresh}) { $self->_send($connection); next }
+            next if $alive && @{$connection->{due}};
+            if ($alive && $more->() && !$self->{fresh}) { $self->_send($connection); next }
             $select->remove($socket);
             delete $open{$socket};
             $self->_open(\%open, $select) if $reopen->();
@@ -101,22 +103,16 @@ sub _open {
         : IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{port}, Timeout => PATIENCE);
     return $self->_problem("cannot connect: $!") if !$socket;
     $socket->blocking(1);
-    $open->{$socket} = {socket => $socket, input => ''};
+    $open->{$socket} = {socket => $socket, input => '', due => []};
     $select->add($socket);
     return $self->_send($open->{$socket});
 }
 
-# Every fifth request has a body, every fiftieth one that is spooled.
 sub _send {
     my ($self, $connection) = @_;
-    my $id    = ++$self->{serial};
-    my $body  = $id % 50 == 0 ? 'x' x 100_000 : $id % 5 == 0 ? 'y' x ($id % 3000) : '';
-    my $close = $self->{fresh} ? "Connection: close\r\n" : '';
-    my $path  = sprintf '%s/%d-%d', $self->{below} // '', $$, $id;
-    my $head  = sprintf "POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n", $path, $close, length $body;
-    @$connection{qw(done since wanted)} = (0, time, "$$-$id " . length $body);
+    my $bytes = join '', map { $self->_request($connection) } 0 .. $self->{serial} % $self->{pipeline};
+    $connection->{since} = time;
     local $SIG{PIPE} = 'IGNORE';
-    my $bytes = $head . $body;
 
     while (length $bytes) {
         my $sent = syswrite $connection->{socket}, $bytes;
@@ -126,10 +122,23 @@ sub _send {
     return;
 }
 
+# Every fifth request has a body, every fiftieth one that is spooled.
+sub _request {
+    my ($self, $connection) = @_;
+    my $id    = ++$self->{serial};
+    my $body  = $id % 50 == 0 ? 'x' x 100_000 : $id % 5 == 0 ? 'y' x ($id % 3000) : '';
+    my $close = $self->{fresh} ? "Connection: close\r\n" : '';
+    my $query = $self->{pad} && $id % 3 == 0 ? "?$self->{pad}" : '';
+    my $path  = sprintf '%s/%d-%d', $self->{below} // '', $$, $id;
+    push @{$connection->{due}}, "$$-$id " . length $body;
+    return sprintf "POST %s%s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", $path, $query, $close,
+        length $body, $body;
+}
+
 # Reads what has come. False when the connection has ended.
 sub _receive {
     my ($self, $connection) = @_;
-    my $socket = $connection->{socket};
+    my ($socket, $due)      = @$connection{qw(socket due)};
 
     # What TLS says for itself must not be waited behind.
     $socket->blocking(0) if Howdah::Test::Tls->is_wanted;
@@ -137,43 +146,61 @@ sub _receive {
     return 1 if !defined $read && $!{EAGAIN};
     $socket->blocking(1) if Howdah::Test::Tls->is_wanted;
     if (!$read) {
-        $self->_ended($connection) if !$connection->{done};
+        $self->_ended($connection) if @$due;
         return 0;
     }
-    if ($connection->{done}) { $self->_problem("bytes behind the response to $connection->{wanted}"); return 0 }
-    my $at = index $connection->{input}, "\r\n\r\n";
-    return 1 if $at < 0;
+    while (@$due) {
+        my ($head, $body) = _response($connection) or return 1;
+        return 0 if !$self->_done($connection, $head, $body);
+    }
+    return 1 if $connection->{input} eq '';
+    $self->_problem('bytes behind the last response');
+    return 0;
+}
+
+# Head and body of the next response; nothing while it is not whole.
+sub _response {
+    my $connection = shift;
+    my $at         = index $connection->{input}, "\r\n\r\n";
+    return if $at < 0;
     my $head = substr $connection->{input}, 0, $at;
-    my $body = substr $connection->{input}, $at + 4;
-    $body = _chunks($body) if $head =~ /^Transfer-Encoding: chunked/mi;
     my ($length) = $head =~ /^Content-Length: (\d+)/mi;
-    return 1 if !defined $body || defined $length && length $body < $length;
-    return $self->_done($connection, $head, $body);
+    if (defined $length) {
+        return if length $connection->{input} < $at + 4 + $length;
+        my $body = substr $connection->{input}, $at + 4, $length;
+        substr $connection->{input}, 0, $at + 4 + $length, '';
+        return ($head, $body);
+    }
+    my ($body, $end) = _chunks($connection->{input}, $at + 4) or return;
+    substr $connection->{input}, 0, $end, '';
+    return ($head, $body);
 }
 
 sub _done {
     my ($self, $connection, $head, $body) = @_;
+    my $wanted = shift @{$connection->{due}};
     my ($status) = $head =~ m{^HTTP/1\.1 (\d+)};
-    @$connection{qw(done input)} = (1, '');
-    $self->_note($connection->{wanted}, $status // 'none');
-    $self->_problem("'$body' for $connection->{wanted}") if ($status // 0) == 200 && $body ne $connection->{wanted};
+    $connection->{since} = time;
+    $self->_note($wanted, $status // 'none');
+    $body =~ s/\0.*\z//s;
+    $self->_problem("'$body' for $wanted") if ($status // 0) == 200 && $body ne $wanted;
     return $head !~ /^Connection: close/mi;
 }
 
 # A streamed response whose worker dies can only be cut.
 sub _ended {
     my ($self, $connection) = @_;
-    if ($connection->{input} =~ m{^HTTP/1\.1 200 .*^Transfer-Encoding: chunked}ms) {
-        return $self->_note($connection->{wanted}, 'cut');
-    }
-    return $self->_problem("connection ended after '$connection->{input}' for $connection->{wanted}");
+    my ($input, $wanted)    = ($connection->{input}, $connection->{due}[0]);
+    return $self->_note($wanted, 'cut') if $input =~ m{^HTTP/1\.1 200 .*^Transfer-Encoding: chunked}ms;
+    $input =~ s/\0.*\z/.../s;
+    return $self->_problem("connection ended after '$input' for $wanted");
 }
 
 sub _give_up {
     my ($self, $open, $select) = @_;
     for my $connection (values %$open) {
-        next if $connection->{done} || time - $connection->{since} < PATIENCE;
-        $self->_problem("no response to $connection->{wanted}");
+        next if !@{$connection->{due}} || time - $connection->{since} < PATIENCE;
+        $self->_problem("no response to $connection->{due}[0]");
         $select->remove($connection->{socket});
         delete $open->{$connection->{socket}};
     }
@@ -190,14 +217,15 @@ sub _note {
 
 sub _problem { my ($self, $what) = @_; push @{$self->{problems}}, $what; return }
 
-# A chunked body, or undef while it is not whole.
+# A chunked body that begins there, and where it ends; nothing while it is not whole.
 sub _chunks {
-    my $text = shift;
+    my ($text, $from) = @_;
     my $body = '';
+    pos($text) = $from;
     while ($text =~ /\G([0-9a-f]+)\r\n/gci) {
         my ($length, $at) = (hex $1, pos $text);
         return if length $text < $at + $length + 2;
-        return $body if !$length;
+        return ($body, $at + 2) if !$length;
         $body .= substr $text, $at, $length;
         pos($text) = $at + $length + 2;
     }
