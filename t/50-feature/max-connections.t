@@ -165,4 +165,19 @@ subtest 'who reads slowly has the whole response before the connection makes roo
     is $other->response->{body}, 'short', 'then another one';
 };
 
+# Those who have connected wait in the kernel, which would cut them off with the listener.
+subtest 'who waits at a stop is served, as places become free' => sub {
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { select undef, undef, undef, 0.01; [200, [], ["ok"]] }',
+        options => ['--max-connections', 2, '--workers', 2]
+    );
+    my @clients = map { client($server, "/$_") } 1 .. 40;
+    sleep 0.1;
+    $server->signal('TERM');
+    my $served = 0;
+    while (my $client = shift @clients) { $served++ if ($client->response->{status} // 0) == 200 }
+    is $served, 40, 'all of them';
+    is $server->wait_for_exit, 0, 'clean end';
+};
+
 done_testing;

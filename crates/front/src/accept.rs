@@ -7,7 +7,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use howdah_proxied::Trust;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,8 +32,8 @@ use crate::transport::{Socket, Transport};
 const TURN: usize = 64;
 /// Such turns at the end: more than the kernel keeps by default, and an end where clients never cease.
 const TURNS_AT_LAST: usize = 64;
-/// Pauses at the end, when there is no room for those that have connected already.
-const PAUSES_AT_LAST: usize = 10;
+/// How long those wait at the end that have connected already, when there is no room for them.
+const WAIT_AT_LAST: Duration = Duration::from_secs(1);
 /// The longest pause before another look.
 const REST: Duration = Duration::from_millis(100);
 
@@ -95,16 +95,14 @@ impl Entrance {
 
     /// Takes those that the kernel has for us already: it would cut them off when the socket is closed.
     async fn accept_the_last(self, listener: &Listener) {
-        let mut pauses = 0;
-        for _ in 0..TURNS_AT_LAST {
+        let (end, mut turns) = (Instant::now() + WAIT_AT_LAST, 0);
+        while turns < TURNS_AT_LAST {
             match self.accept_some(listener).await {
                 Turn::Empty => return,
-                Turn::More => {}
-                _ if pauses == PAUSES_AT_LAST => return,
-                turn => {
-                    pauses += 1;
-                    self.pause(kind_of(listener), turn).await;
-                }
+                Turn::More => turns += 1,
+                // Whoever leaves makes room for one of them.
+                turn if Instant::now() < end => self.pause(kind_of(listener), turn).await,
+                _ => return,
             }
         }
     }
