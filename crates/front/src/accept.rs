@@ -324,9 +324,9 @@ mod tests {
         let mut client = std::net::TcpStream::connect(SocketAddr::try_from(address).unwrap()).unwrap();
         // Without a byte the kernel would keep it to itself for a second.
         io::Write::write_all(&mut client, b"G").unwrap();
-        let end = std::time::Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + Duration::from_secs(10);
         while !has_somebody(&listener) {
-            assert!(std::time::Instant::now() < end, "nobody has come");
+            assert!(Instant::now() < end, "nobody has come");
         }
     }
 
@@ -369,9 +369,9 @@ mod tests {
             sharing.close();
             assert!(sharing.expects_guests(1), "they are still there");
             drop(clients);
-            let end = std::time::Instant::now() + Duration::from_secs(10);
+            let end = Instant::now() + Duration::from_secs(10);
             while sharing.expects_guests(1) {
-                assert!(std::time::Instant::now() < end, "they are not forgotten");
+                assert!(Instant::now() < end, "they are not forgotten");
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });

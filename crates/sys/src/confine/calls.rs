@@ -143,6 +143,10 @@ fn install(program: &BpfProgram) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    use rustix::net::{AddressFamily, SocketType};
+
     use super::*;
 
     #[test]
@@ -166,9 +170,12 @@ mod tests {
         let confined = || {
             super::super::no_new_privileges().unwrap();
             refuse_calls(true).unwrap();
-            let there = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            // It has the port, so that nobody else listens there.
+            let deaf = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+            rustix::net::bind(&deaf, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let there = SocketAddrV4::try_from(rustix::net::getsockname(&deaf).unwrap()).unwrap();
             let refused = std::net::TcpStream::connect(there).unwrap_err();
-            assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused, "nobody listens any more");
+            assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused, "nobody listens");
             std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
             let refused = std::process::Command::new("/bin/true").spawn().unwrap_err();
             assert_eq!(refused.raw_os_error(), Some(libc::EPERM), "execve");
