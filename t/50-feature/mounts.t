@@ -69,6 +69,7 @@ subtest 'one connection, an application for each path' => sub {
 
 subtest 'with --path, the first application has a path, too' => sub {
     my $server = Howdah::Test::Server->start(file => $echo, options => ['--path', '/app', mounted('/app/admin')]);
+    like $server->log, qr{try  curl http://127\.0\.0\.1:\d+/app/ }, 'the address to try';
     check($server, ['/app', '/app', ''], ['/app/x', '/app', '/x'], ['/app/admin/x', '/app/admin', '/x']);
     is + Howdah::Test::Client->ask($server, "GET /$_ HTTP/1.0\r\n\r\n")->{status}, 404, "/$_ is nobody's"
         for '', 'other', 'application';

@@ -28,12 +28,8 @@ pub(crate) fn announce(options: &Serve, endpoints: &Endpoints) {
     for listener in &endpoints.pages {
         log::announce(&format!("{} on {}", pages.join(" "), listener.shown()));
     }
-    // An application alone is named after its place, which bears a slash at the end only as the root.
-    let path = if options.has_first() {
-        "/".to_owned()
-    } else {
-        format!("{}/", pools[0].name.trim_end_matches('/'))
-    };
+    // An application is named after its place, which bears a slash at the end only as the root.
+    let path = format!("{}/", pools[0].name.trim_end_matches('/'));
     if let Some(first) = listeners.iter().find(|listener| !listener.redirects()) {
         let insecure = if first.url.starts_with("https:") { "-k " } else { "" };
         let request = match first.url.strip_prefix("unix:") {

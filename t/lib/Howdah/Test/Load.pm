@@ -128,10 +128,10 @@ sub _request {
     my $id    = ++$self->{serial};
     my $body  = $id % 50 == 0 ? 'x' x 100_000 : $id % 5 == 0 ? 'y' x ($id % 3000) : '';
     my $close = $self->{fresh} ? "Connection: close\r\n" : '';
-    my $query = $self->{pad} && $id % 3 == 0 ? "?$self->{pad}" : '';
-    my $path  = sprintf '%s/%d-%d', $self->{below} // '', $$, $id;
-    push @{$connection->{due}}, "$$-$id " . length $body;
-    return sprintf "POST %s%s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", $path, $query, $close,
+    my $pad   = $id % 3 ? 0 : $self->{pad} // 0;
+    my $path  = sprintf '%s/%d-%d%s', $self->{below} // '', $$, $id, $pad ? "?$pad" : '';
+    push @{$connection->{due}}, {wanted => "$$-$id " . length $body, pad => $pad};
+    return sprintf "POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", $path, $close,
         length $body, $body;
 }
 
@@ -149,11 +149,12 @@ sub _receive {
         $self->_ended($connection) if @$due;
         return 0;
     }
-    while (@$due) {
+    my $alive = 1;
+    while ($alive && @$due) {
         my ($head, $body) = _response($connection) or return 1;
-        return 0 if !$self->_done($connection, $head, $body);
+        $alive = $self->_done($connection, $head, $body);
     }
-    return 1 if $connection->{input} eq '';
+    return $alive if $connection->{input} eq '';
     $self->_problem('bytes behind the last response');
     return 0;
 }
@@ -178,19 +179,20 @@ sub _response {
 
 sub _done {
     my ($self, $connection, $head, $body) = @_;
-    my $wanted = shift @{$connection->{due}};
+    my ($wanted, $pad) = @{shift @{$connection->{due}}}{qw(wanted pad)};
     my ($status) = $head =~ m{^HTTP/1\.1 (\d+)};
     $connection->{since} = time;
     $self->_note($wanted, $status // 'none');
-    $body =~ s/\0.*\z//s;
-    $self->_problem("'$body' for $wanted") if ($status // 0) == 200 && $body ne $wanted;
+    my $zeros = $body =~ s/(\0*)\z// ? length $1 : 0;
+    $self->_problem("'$body' and $zeros zeros for $wanted and $pad")
+        if ($status // 0) == 200 && ($body ne $wanted || $zeros != $pad);
     return $head !~ /^Connection: close/mi;
 }
 
 # A streamed response whose worker dies can only be cut.
 sub _ended {
     my ($self, $connection) = @_;
-    my ($input, $wanted)    = ($connection->{input}, $connection->{due}[0]);
+    my ($input, $wanted)    = ($connection->{input}, $connection->{due}[0]{wanted});
     return $self->_note($wanted, 'cut') if $input =~ m{^HTTP/1\.1 200 .*^Transfer-Encoding: chunked}ms;
     $input =~ s/\0.*\z/.../s;
     return $self->_problem("connection ended after '$input' for $wanted");
@@ -200,7 +202,7 @@ sub _give_up {
     my ($self, $open, $select) = @_;
     for my $connection (values %$open) {
         next if !@{$connection->{due}} || time - $connection->{since} < PATIENCE;
-        $self->_problem("no response to $connection->{due}[0]");
+        $self->_problem("no response to $connection->{due}[0]{wanted}");
         $select->remove($connection->{socket});
         delete $open->{$connection->{socket}};
     }
