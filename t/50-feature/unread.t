@@ -7,6 +7,7 @@ use lib 't/lib';
 use Howdah::Test::Client;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
+use Socket qw(SOL_SOCKET SO_RCVBUF);
 use Test::More;
 use Time::HiRes qw(sleep);
 
@@ -77,6 +78,34 @@ for my $case (['TERM', sub { $_[0]->signal('TERM') }], ['upgrade', sub { $_[1]->
     my $second = $client->response;
     is_deeply [@$second{qw(status body)}, $second->{headers}{connection}], [200, 'late', ['close']],
         '... and has its time for another request';
+}
+
+# The client takes its time over what lies in the kernel, and sends something long after the server's last byte.
+{
+    my $server =
+        Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--keepalive-requests', 1]);
+    my $client  = Howdah::Test::Client->new($server);
+    my $request = "GET /whole HTTP/1.1\r\nHost: x\r\n\r\n";
+    setsockopt $client->socket, SOL_SOCKET, SO_RCVBUF, 65_536;
+    $client->write($request);
+    my $had = $client->take(7_000_000 - 20 * 50_000);
+    for my $turn (1 .. 20) {
+        sleep 0.2;
+        $client->write($request) if $turn > 15;
+        $had .= $client->take(50_000);
+    }
+    $had .= $client->rest;
+    is length($had) - index($had, "\r\n\r\n") - 4, $length, 'a client that is slow with the end has it, too';
+}
+
+# One that writes all of its body before it looks, as simple ones do.
+{
+    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--max-body-size', '1m']);
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n");
+    my $sent = grep { sleep 0.1; $client->write('x' x 100_000) } 1 .. 40;
+    is $sent, 40, 'a client whose body is too large can send it';
+    is $client->response->{status}, 413, '... and hears of it';
 }
 
 done_testing;

@@ -9,21 +9,26 @@ use crate::server::Server;
 use crate::timers::{Rest, Timer};
 use crate::transport::Transport;
 
-/// How long to wait for the client's end.
+/// How long to wait for a client that neither takes nor sends anything.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for one that does.
+const LONGEST: Duration = Duration::from_secs(30);
 /// How much to discard.
 const MOST: usize = 16 << 20;
-/// How often to look whether the client has all of the answer.
+/// How often to look whether the client has more of the answer.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Closes gently; sooner when somebody needs the room and the client has all of the answer.
 pub(crate) async fn linger(server: &Server, transport: &mut Transport, timer: &Timer) {
-    let (end, mut discarded, mut is_shut) = (server.clock.after(PATIENCE), 0, false);
-    rest(server, transport, timer, end);
+    let now = server.clock.now();
+    let last = server.clock.after(LONGEST);
+    let mut end = Ending { server, transport, timer, moved: now, last, untaken: u64::MAX };
+    let (mut discarded, mut is_shut) = (0, false);
+    end.goes_on();
     while let Some(length) = poll_fn(|context| {
         // A client of TLS that takes its time takes our end last.
-        is_shut = is_shut || transport.poll_shut(context).is_ready();
-        poll_discard(server, transport, timer, end, context)
+        is_shut = is_shut || end.transport.poll_shut(context).is_ready();
+        end.poll_discard(context)
     })
     .await
     {
@@ -34,34 +39,54 @@ pub(crate) async fn linger(server: &Server, transport: &mut Transport, timer: &T
     }
 }
 
-/// The connection rests once nothing more is on its way to the client: it would be lost.
-fn rest(server: &Server, transport: &Transport, timer: &Timer, end: u64) {
-    if transport.outstanding() > 0 {
-        timer.set(Rest::No, end.min(server.clock.after(LOOK)));
-    } else {
-        timer.set(Rest::Lingers, end);
-    }
+/// A connection whose client has been told, or is being told, everything. Times are monotonic nanoseconds.
+struct Ending<'a> {
+    server: &'a Server,
+    transport: &'a mut Transport,
+    timer: &'a Timer,
+    /// When the client last took or sent something.
+    moved: u64,
+    /// When it has had its time in any case.
+    last: u64,
+    /// Bytes of the answer that it had not taken at the last look.
+    untaken: u64,
 }
 
-fn poll_discard(
-    server: &Server,
-    transport: &mut Transport,
-    timer: &Timer,
-    end: u64,
-    context: &mut Context<'_>,
-) -> Poll<Option<usize>> {
-    if timer.is_unwanted() {
-        return Poll::Ready(None);
+impl Ending<'_> {
+    /// A thread that drains waits no longer for one that is slow than for one that does nothing.
+    fn moves(&mut self) {
+        if !self.server.doors.is_draining() {
+            self.moved = self.server.clock.now();
+        }
     }
-    if timer.poll_expired(context) {
-        if server.clock.now() >= end {
+
+    /// Looks at the client, and says whether it has more time. The connection rests once nothing more is on its way: that
+    /// would be lost.
+    fn goes_on(&mut self) -> bool {
+        let untaken = self.transport.outstanding();
+        if untaken < self.untaken {
+            self.moves();
+        }
+        self.untaken = untaken;
+        let (now, patience) = (self.server.clock.now(), PATIENCE.as_nanos() as u64);
+        let end = self.last.min(self.moved + patience);
+        if untaken > 0 {
+            self.timer.set(Rest::No, end.min(self.server.clock.after(LOOK)));
+        } else {
+            self.timer.set(Rest::Lingers, end);
+        }
+        now < end
+    }
+
+    fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<Option<usize>> {
+        if self.timer.is_unwanted() || self.timer.poll_expired(context) && !self.goes_on() {
             return Poll::Ready(None);
         }
-        rest(server, transport, timer, end);
+        let input = &mut self.server.scratch.borrow_mut().input;
+        let read = ready!(self.transport.poll_read(context, input));
+        self.moves();
+        Poll::Ready(read.ok().filter(|&length| length > 0))
     }
-    let input = &mut server.scratch.borrow_mut().input;
-    let read = ready!(transport.poll_read(context, input));
-    Poll::Ready(read.ok().filter(|&length| length > 0))
 }
 
 #[cfg(test)]
@@ -104,6 +129,48 @@ mod tests {
             ("it sends much", much(MOST / 2), 0, false),
         ] {
             assert_eq!(run(is_over(rest, Duration::from_millis(later))), over, "{what}");
+        }
+    }
+
+    /// Whether it is over after so many seconds of a client that takes and sends so much in each of them.
+    async fn is_over_after(seconds: u64, takes: u64, sends: usize, drains: bool) -> bool {
+        let world = World::new(Config::default());
+        let nonsense = Piece::Bytes(b"nonsense\r\n\r\n".to_vec());
+        let times = if sends > 0 { seconds } else { 0 };
+        let sent = (0..times).flat_map(|_| [Piece::Pause, Piece::Bytes(vec![b'x'; sends])]);
+        let script = Scripted::new([nonsense].into_iter().chain(sent).chain([Piece::Pause]));
+        script.hold(50);
+        let connection = world.connect(&script);
+        world.run(true).await;
+        if drains {
+            world.thread.entrance.doors.drain(Duration::ZERO);
+        }
+        for second in 1..=seconds {
+            script.hold(50_u64.saturating_sub(second * takes));
+            script.go_on();
+            for _ in 0..10 {
+                world.wait(Duration::from_millis(100));
+                world.run(true).await;
+            }
+        }
+        connection.is_finished()
+    }
+
+    #[test]
+    fn a_client_that_takes_or_sends_something_has_more_time() {
+        for (what, seconds, takes, sends, drains, over) in [
+            ("it does nothing", 1, 0, 0, false, false),
+            ("it does nothing for long", 3, 0, 0, false, true),
+            ("it takes", 10, 1, 0, false, false),
+            ("it has taken all", 6, 10, 0, false, false),
+            ("it has taken all long since", 8, 10, 0, false, true),
+            ("it sends", 10, 0, 1000, false, false),
+            ("it takes for very long", 31, 1, 0, false, true),
+            ("it sends for very long", 31, 50, 1000, false, true),
+            ("it sends too much", 5, 0, 5 << 20, false, true),
+            ("it takes and sends while the thread drains", 3, 1, 1000, true, true),
+        ] {
+            assert_eq!(run(is_over_after(seconds, takes, sends, drains)), over, "{what}");
         }
     }
 

@@ -25,6 +25,8 @@ struct Script {
     output: Vec<u8>,
     /// Bytes that it takes before a write blocks.
     takes: usize,
+    /// Bytes that are on their way to it.
+    held: u64,
     writes: usize,
     /// Pieces of memory in the last of them.
     runs: usize,
@@ -45,6 +47,7 @@ impl Scripted {
             input: input.into_iter().collect(),
             output: Vec::new(),
             takes: usize::MAX,
+            held: 0,
             writes: 0,
             runs: 0,
             peer: Peer::There,
@@ -67,6 +70,11 @@ impl Scripted {
     pub(crate) fn take(&self, bytes: usize) {
         self.0.borrow_mut().takes = bytes;
         self.go_on();
+    }
+
+    /// From now on so much of what it takes is on its way to it.
+    pub(crate) fn hold(&self, bytes: u64) {
+        self.0.borrow_mut().held = bytes;
     }
 
     /// The client is like this from now on.
@@ -167,7 +175,8 @@ impl Scripted {
 
     /// Something is on its way to a client that takes nothing.
     pub(super) fn outstanding(&self) -> u64 {
-        u64::from(self.0.borrow().takes == 0)
+        let script = self.0.borrow();
+        script.held + u64::from(script.takes == 0)
     }
 
     pub(super) fn peer(&self) -> Peer {
