@@ -79,6 +79,15 @@ subtest 'with --path, the first application has a path, too' => sub {
     check($rest, ['/app/x', '/app', '/x'], ['/', '', '/'], ['/application', '', '/application']);
 };
 
+subtest 'a mount at the root needs no other application' => sub {
+    my $server = Howdah::Test::Server->start(options => ['--workers', 1, mounted('/', '/admin')]);
+    check($server, ['/', '', '/'], ['/x/y', '', '/x/y'], ['/admin/x', '/admin', '/x']);
+    my $only = Howdah::Test::Server->start(options => ['--workers', 1, mounted('/')]);
+    check($only, ['/', '', '/'], ['/admin/x', '', '/admin/x']);
+    like $only->log, qr{serving \Q$echo\E on http://\S+ with 1 worker .*try  curl http://127\.0\.0\.1:\d+/ }s,
+        'what it says';
+};
+
 subtest 'requests on one connection, sent at once, are answered in order by different applications' => sub {
     my $server = Howdah::Test::Server->start(file => $echo, options => [mounted('/admin')]);
     my $client = Howdah::Test::Client->new($server);

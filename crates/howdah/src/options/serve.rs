@@ -43,13 +43,18 @@ impl Serve {
             _ if self.process.zygote_fd.is_some() => "plackup's application",
             Some(name) => name,
             None if self.app.eval.is_some() => "the code of -e",
-            None => "CGI scripts",
+            None if !self.cgi.cgi.is_empty() => "CGI scripts",
+            None => match &self.app.mount[..] {
+                [only] => &only.app,
+                _ => "applications",
+            },
         }
     }
 
     /// The application that is named, or the one that plackup looks for where nothing else is to be served.
     pub(crate) fn app(&self) -> Option<&str> {
-        let alone = self.cgi.cgi.is_empty() || self.process.zygote_fd.is_some();
+        let has_place = self.app.path.is_some() || self.app.mount.iter().all(|mount| mount.path != "/");
+        let alone = self.cgi.cgi.is_empty() && has_place || self.process.zygote_fd.is_some();
         self.app.named().or_else(|| (alone && self.app.eval.is_none()).then_some("app.psgi"))
     }
 }

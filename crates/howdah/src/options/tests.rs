@@ -103,6 +103,34 @@ fn scripts_need_no_application_beside_them() {
 }
 
 #[test]
+fn a_mount_at_the_root_needs_no_other_application() {
+    for (line, expected) in [
+        ("--mount /=Some::App", "Some::App: / Some::App"),
+        ("--mount /a=Some::App;/=Other::App", "applications: /a Some::App, / Other::App"),
+        ("--mount /=Some::App --cgi /c=src", "CGI scripts: / Some::App, /c CGI scripts of src (auto)"),
+        ("--mount /=Some::App --path /a -e sub{}", "the code of -e: /a the code of -e, / Some::App"),
+        ("--mount /a=Some::App Other::App", "Other::App: / Other::App, /a Some::App"),
+    ] {
+        let Action::Serve(serve) = parse(arguments(line)).unwrap().action else { panic!("{line}") };
+        let pools = serve.pools();
+        let seen = pools.iter().map(|pool| format!("{} {}", pool.name, pool.application));
+        let seen = format!("{}: {}", serve.application(), seen.collect::<Vec<_>>().join(", "));
+        assert_eq!(seen, expected, "{line}");
+    }
+    for (line, tip) in [
+        ("--chdir src --mount /a=Some::App", "no application src/app.psgi: name a .psgi file"),
+        ("--chdir src --mount /a=Some::App", "if there is to be none but those of --mount, mount one at /"),
+        ("--chdir src --path /b --mount /=Some::App", "no application src/app.psgi: name a .psgi file"),
+        ("--mount /=Some::App Other::App", "--mount /: Other::App is there already"),
+    ] {
+        let (_, message) = refusal(line);
+        assert!(message.contains(tip), "{line}: {message}");
+    }
+    let (_, message) = refusal("--chdir src nowhere.psgi --mount /a=Some::App");
+    assert!(!message.contains("--mount"), "{message}");
+}
+
+#[test]
 fn scripts_have_the_servers_options_where_these_concern_them() {
     let line = "--workers 8 --min-workers 3 --max-requests 9 --max-queue 50 --request-timeout 5s --cgi-index index.cgi \
         --cgi /a=src --cgi /b=src,workers=2,max-queue=7,request-timeout=1m,index=a.pl,index=b.pl --cgi /c=src,mode=keep";

@@ -90,7 +90,12 @@ fn application(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
         return conflict("the application is named twice, by --app and as an argument: leave one out");
     }
     let Some(name) = serve.app() else { return Ok(()) };
-    existing(serve, name)
+    // With --path, a mount at the root would not do either.
+    let only_mounts = serve.app.named().is_none() && !serve.app.mount.is_empty() && serve.app.path.is_none();
+    existing(serve, name).map_err(|(kind, message)| match only_mounts {
+        true => (kind, format!("{message}; if there is to be none but those of --mount, mount one at /")),
+        false => (kind, message),
+    })
 }
 
 fn mounts(serve: &Serve) -> Result<(), Fault> {
