@@ -192,7 +192,8 @@ subtest '--status-listen stays while the server drains' => sub {
     my $state = json($port);
     is $state->{workers}{list}[0]{request}{target}, '/slow/1.5', 'and what is still running';
     is get($port, '/ready')->{status}, 503, 'not ready';
-    ok !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->port), 'requests are not taken any more';
+    my $connects = sub { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->port) };
+    ok $server->wait_until(sub { !$connects->() }), 'soon requests are not taken any more';
     my $watcher = Howdah::Test::Client->new($port);
     is $client->response->{body}, 'app /slow/1.5', 'the request has its answer';
     is $server->wait_for_exit(5), 0, 'a watcher does not keep the server';

@@ -82,8 +82,7 @@ for my $case (['TERM', sub { $_[0]->signal('TERM') }], ['upgrade', sub { $_[1]->
 
 # The client takes its time over what lies in the kernel, and sends something long after the server's last byte.
 {
-    my $server =
-        Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--keepalive-requests', 1]);
+    my $server  = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--keepalive-requests', 1]);
     my $client  = Howdah::Test::Client->new($server);
     my $request = "GET /whole HTTP/1.1\r\nHost: x\r\n\r\n";
     setsockopt $client->socket, SOL_SOCKET, SO_RCVBUF, 65_536;

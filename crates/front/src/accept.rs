@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use howdah_proxied::Trust;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::capacity::{Capacity, Kind, Permit};
@@ -34,6 +36,8 @@ const TURN: usize = 64;
 const TURNS_AT_LAST: usize = 64;
 /// How long those wait at the end that have connected already, when there is no room for them.
 const WAIT_AT_LAST: Duration = Duration::from_secs(1);
+/// How long the first bytes of those are waited for whom the kernel has not handed over for want of them.
+const ON_THE_WAY: Duration = Duration::from_millis(200);
 /// The longest pause before another look.
 const REST: Duration = Duration::from_millis(100);
 
@@ -77,7 +81,10 @@ impl Entrance {
         loop {
             let changed = self.doors.changed.notified();
             if self.doors.is_closing(for_pages) {
-                return self.accept_the_last(&listener).await;
+                self.accept_the_last(&listener, &watched).await;
+                // Whoever comes between the last look and the last close is cut off.
+                drop(watched);
+                return drop(self.accept_some(&listener).await);
             }
             tokio::select! {
                 ready = watched.readable() => match ready {
@@ -93,15 +100,26 @@ impl Entrance {
         }
     }
 
-    /// Takes those that the kernel has for us already: it would cut them off when the socket is closed.
-    async fn accept_the_last(self, listener: &Listener) {
-        let (end, mut turns) = (Instant::now() + WAIT_AT_LAST, 0);
+    /// Takes those that the kernel has for us already, or will have in a moment: it would cut them off when the socket is
+    /// closed.
+    async fn accept_the_last(self, listener: &Listener, watched: &AsyncFd<Arc<OwnedFd>>) {
+        let (begun, mut turns) = (Instant::now(), 0);
         while turns < TURNS_AT_LAST {
             match self.accept_some(listener).await {
-                Turn::Empty => return,
+                Turn::Empty => {
+                    let left = ON_THE_WAY.saturating_sub(begun.elapsed());
+                    if !listener.sees_out() || left.is_zero() {
+                        return;
+                    }
+                    if let Ok(Ok(mut guard)) = tokio::time::timeout(left, watched.readable()).await
+                        && !has_somebody(listener)
+                    {
+                        guard.clear_ready();
+                    }
+                }
                 Turn::More => turns += 1,
                 // Whoever leaves makes room for one of them.
-                turn if Instant::now() < end => self.pause(kind_of(listener), turn).await,
+                turn if begun.elapsed() < WAIT_AT_LAST => self.pause(kind_of(listener), turn).await,
                 _ => return,
             }
         }

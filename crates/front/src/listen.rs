@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use tokio::io::unix::AsyncFd;
@@ -66,6 +67,8 @@ pub struct Listener {
     pub url: String,
     /// What the URL does not tell: that it is one of many addresses.
     reach: Option<String>,
+    /// See [`Listener::see_out`]; of all handles.
+    sees_out: Arc<AtomicBool>,
 }
 
 impl Listener {
@@ -147,7 +150,28 @@ impl Listener {
     /// When the process is out of descriptors.
     pub fn share(&self) -> std::io::Result<Self> {
         let (origin, url, reach) = (Arc::clone(&self.origin), self.url.clone(), self.reach.clone());
-        Ok(Self { socket: self.socket.try_clone()?, origin, file: self.file, url, reach })
+        let sees_out = Arc::clone(&self.sees_out);
+        Ok(Self { socket: self.socket.try_clone()?, origin, file: self.file, url, reach, sees_out })
+    }
+
+    /// It is about to be closed, and the kernel cuts off whom it has not handed over by then. So it hands over whoever has
+    /// connected, on TCP before their first bytes; on a Unix socket nobody else can. Not for a socket on which another
+    /// process is to go on.
+    pub fn see_out(&self) {
+        let socket = SockRef::from(&self.socket);
+        let done = match self.origin.path {
+            None => howdah_sys::defer_accept(&self.socket, 0),
+            Some(_) => socket.shutdown(std::net::Shutdown::Read),
+        };
+        match done {
+            Ok(()) => self.sees_out.store(true, Ordering::Relaxed),
+            Err(error) => tracing::debug!("{} is closed at once: {error}", self.url),
+        }
+    }
+
+    /// Whether the kernel may yet hand over somebody who has connected before.
+    pub(crate) fn sees_out(&self) -> bool {
+        self.sees_out.load(Ordering::Relaxed) && self.origin.path.is_none()
     }
 
     /// The port, where TLS is spoken on TCP.
@@ -234,7 +258,7 @@ impl Listener {
         let near = wildcard.map_or(address, |(loopback, _)| SocketAddr::new(loopback, port));
         let reach = wildcard.map(|(_, every)| format!("{every}, {address}"));
         let origin = Arc::new(Origin::of(name, port.to_string()));
-        Self { socket, origin, file: None, url: format!("http://{near}"), reach }
+        Self { socket, origin, file: None, url: format!("http://{near}"), reach, sees_out: Arc::default() }
     }
 
     fn bind_unix(path: &Path, backlog: i32, mode: Option<u32>) -> Result<Self, ListenError> {
@@ -286,7 +310,7 @@ impl Listener {
         // PSGI wants a port that is not empty; the proxy in front of a Unix socket most likely listens on 80.
         let (name, port) = ("localhost".to_owned(), "80".to_owned());
         let origin = Origin { path: Some(path), ..Origin::of(name, port) };
-        Self { socket, origin: Arc::new(origin), file, url, reach: None }
+        Self { socket, origin: Arc::new(origin), file, url, reach: None, sees_out: Arc::default() }
     }
 }
 
@@ -379,6 +403,40 @@ mod tests {
         assert!(taken.contains(&format!("unix:@{name}")) && taken.contains("choose another name"), "{taken}");
         let long = bind(&Address::Abstract("x".repeat(108)));
         assert!(long.unwrap_err().to_string().contains("shorter"));
+    }
+
+    #[test]
+    fn whoever_has_connected_is_handed_over_at_the_end() {
+        let listener = bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
+        let accept = |listener: &Listener| rustix::net::accept(&listener.socket).is_ok();
+        let accepts = |listener: &Listener| {
+            let end = std::time::Instant::now() + std::time::Duration::from_millis(500);
+            while !accept(listener) {
+                if std::time::Instant::now() > end {
+                    return false;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            true
+        };
+        let address = ("127.0.0.1", listener.origin.port.parse().unwrap());
+        let mut early = std::net::TcpStream::connect(address).unwrap();
+        assert!(!accept(&listener), "it has said nothing");
+        let share = listener.share().unwrap();
+        share.see_out();
+        assert!(listener.sees_out());
+        std::io::Write::write_all(&mut early, b"G").unwrap();
+        assert!(accepts(&listener), "the one that had connected");
+        let _late = std::net::TcpStream::connect(address).unwrap();
+        assert!(accepts(&listener), "one that connects now, whatever it says");
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app.sock");
+        let listener = bind(&Address::Unix(path.clone())).unwrap();
+        let _early = UnixStream::connect(&path).unwrap();
+        listener.see_out();
+        assert!(UnixStream::connect(&path).is_err(), "nobody else");
+        assert!(accepts(&listener) && !listener.sees_out());
     }
 
     #[test]

@@ -144,8 +144,12 @@ impl Endpoints {
         self.remove(&pages);
     }
 
-    /// The same, but for those who look at the server's own pages.
+    /// The same, but for those who look at the server's own pages. Where no other process has the sockets, whoever has connected
+    /// is still let in.
     pub(crate) fn close_to_requests(&mut self) {
+        if self.ours && self.owned {
+            self.listeners.iter().for_each(Listener::see_out);
+        }
         let listeners = std::mem::take(&mut self.listeners);
         self.remove(&listeners);
     }
