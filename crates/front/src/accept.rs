@@ -84,7 +84,8 @@ impl Entrance {
                 self.accept_the_last(&listener, &watched).await;
                 // Whoever comes between the last look and the last close is cut off.
                 drop(watched);
-                return drop(self.accept_some(&listener).await);
+                self.accept_some(&listener).await;
+                return;
             }
             tokio::select! {
                 ready = watched.readable() => match ready {
