@@ -94,6 +94,11 @@ impl Doors {
     pub(crate) fn keeps_connections(&self) -> bool {
         !self.is_draining() && !self.capacity.is_crowded()
     }
+
+    /// Whether a connection that has to make room must do so at once, since its descriptor is another's already.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.capacity.is_short_of_files()
+    }
 }
 
 fn add(counter: &Cell<usize>, by: isize) {

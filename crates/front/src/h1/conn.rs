@@ -452,6 +452,42 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_still_takes_the_last_response_is_kept() {
+        type Ends = fn(&World);
+        let ways: [(&str, Ends); 3] = [
+            ("it was kept for so long", |world| world.wait(Duration::from_secs(7))),
+            ("others need the room", |world| {
+                world.wait(Duration::from_secs(1));
+                assert!(world.thread.entrance.room.dismiss(false));
+            }),
+            ("the thread drains", |world| {
+                let drain = world.thread.entrance.doors.drain(Duration::ZERO);
+                world.thread.timers.hurry_idle(drain);
+                world.wait(Duration::from_secs(1));
+            }),
+        ];
+        for (what, end) in ways {
+            run(async {
+                let world =
+                    World::new(Config { keepalive_timeout: Duration::from_secs(7), ..Config::default() });
+                let script = Scripted::new(pieces(&(get("/a") + "|")));
+                script.hold(9);
+                let connection = world.connect(&script);
+                world.run(true).await;
+                for left in [8, 7, 6] {
+                    script.hold(left);
+                    end(&world);
+                    world.run(true).await;
+                    assert!(!connection.is_finished(), "{what}: {left} bytes are on their way");
+                }
+                end(&world);
+                world.run(true).await;
+                assert!(connection.is_finished(), "{what}: it takes nothing more");
+            });
+        }
+    }
+
+    #[test]
     fn a_thread_that_drains_closes_behind_the_response_and_what_rests() {
         run(async {
             let world = World::new(Config::default());

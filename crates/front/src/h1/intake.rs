@@ -83,6 +83,11 @@ impl Conn {
             Poll::Pending if due || self.is_unwanted() => match self.out.transport.try_read(input) {
                 // A request that was on its way when its connection was given up is answered.
                 Ok(length) if length > 0 => length,
+                Err(error) if error.kind() == ErrorKind::WouldBlock && self.is_taking() => {
+                    let patience = self.server.config.keepalive_timeout;
+                    self.timer.set(Rest::Kept, self.server.clock.after(patience));
+                    return Poll::Pending;
+                }
                 _ => return Poll::Ready(self.dismissed()),
             },
             Poll::Pending => return Poll::Pending,
@@ -107,6 +112,18 @@ impl Conn {
     /// An idle connection that has to make room, or is on a draining thread and has had its time.
     fn is_unwanted(&self) -> bool {
         self.timer.rest() != Rest::No && (self.timer.is_unwanted() || self.server.doors.is_over(&self.timer))
+    }
+
+    /// Whether the client has yet to take all of the last response, and has taken some of that since the last look. It cannot have
+    /// asked for more, and would lose the rest if it did so on a connection that is closed. Where a descriptor is needed, that is
+    /// of no account.
+    fn is_taking(&mut self) -> bool {
+        if self.timer.rest() != Rest::Kept || self.timer.is_unwanted() && self.server.doors.is_pressed() {
+            return false;
+        }
+        let left = self.out.transport.outstanding();
+        let before = std::mem::replace(&mut self.untaken, left);
+        left > 0 && left < before
     }
 
     /// The end of such a connection. Who has not had a request answered on it is told, since one may be on its way.

@@ -92,6 +92,8 @@ pub(crate) struct Conn {
     pub(crate) lent: bool,
     /// 100 (Continue) was sent or is not needed for the present request.
     pub(crate) continued: bool,
+    /// Bytes of the last response that the client had not taken when its time was over, if it was.
+    pub(crate) untaken: u64,
     /// When the first byte of a body was waited for.
     pub(crate) body_since: u64,
     pub(crate) presence: Presence,
@@ -127,6 +129,7 @@ impl Conn {
             asked: None,
             lent: false,
             continued: false,
+            untaken: u64::MAX,
             body_since: 0,
             presence,
         }
@@ -147,6 +150,7 @@ impl Conn {
     pub(crate) fn renew(&mut self) {
         self.served += 1;
         self.continued = false;
+        self.untaken = u64::MAX;
         self.out.renew();
         if self.input.is_empty() && self.input.capacity() > KEEP_CAPACITY {
             self.input = Vec::new();
