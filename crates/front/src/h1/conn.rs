@@ -417,25 +417,29 @@ mod tests {
         }
     }
 
+    const KEPT: Duration = Duration::from_secs(7);
+
+    type Ends = fn(&World);
+
+    /// What ends the time of a connection that is kept, and how.
+    const ENDS: [(&str, Ends); 3] = [
+        ("it was kept for so long", |world| world.wait(KEPT)),
+        ("others need the room", |world| {
+            world.wait(Duration::from_secs(1));
+            assert!(world.thread.entrance.room.dismiss(false));
+        }),
+        ("the thread drains", |world| {
+            let drain = world.thread.entrance.doors.drain(Duration::ZERO);
+            world.thread.timers.hurry_idle(drain);
+            world.wait(Duration::from_secs(1));
+        }),
+    ];
+
     #[test]
     fn a_request_that_comes_as_the_time_for_it_ends_is_answered() {
-        type Ends = fn(&World);
-        let ways: [(&str, Ends); 3] = [
-            ("it was kept for so long", |world| world.wait(Duration::from_secs(7))),
-            ("others need the room", |world| {
-                world.wait(Duration::from_secs(1));
-                assert!(world.thread.entrance.room.dismiss(false));
-            }),
-            ("the thread drains", |world| {
-                let drain = world.thread.entrance.doors.drain(Duration::ZERO);
-                world.thread.timers.hurry_idle(drain);
-                world.wait(Duration::from_secs(1));
-            }),
-        ];
-        for (what, end) in ways {
+        for (what, end) in ENDS {
             run(async {
-                let world =
-                    World::new(Config { keepalive_timeout: Duration::from_secs(7), ..Config::default() });
+                let world = World::new(Config { keepalive_timeout: KEPT, ..Config::default() });
                 let script = Scripted::new(pieces(&(get("/a") + "|" + &get("/b"))));
                 let connection = world.connect(&script);
                 world.run(true).await;
@@ -453,23 +457,9 @@ mod tests {
 
     #[test]
     fn a_client_that_still_takes_the_last_response_is_kept() {
-        type Ends = fn(&World);
-        let ways: [(&str, Ends); 3] = [
-            ("it was kept for so long", |world| world.wait(Duration::from_secs(7))),
-            ("others need the room", |world| {
-                world.wait(Duration::from_secs(1));
-                assert!(world.thread.entrance.room.dismiss(false));
-            }),
-            ("the thread drains", |world| {
-                let drain = world.thread.entrance.doors.drain(Duration::ZERO);
-                world.thread.timers.hurry_idle(drain);
-                world.wait(Duration::from_secs(1));
-            }),
-        ];
-        for (what, end) in ways {
+        for (what, end) in ENDS {
             run(async {
-                let world =
-                    World::new(Config { keepalive_timeout: Duration::from_secs(7), ..Config::default() });
+                let world = World::new(Config { keepalive_timeout: KEPT, ..Config::default() });
                 let script = Scripted::new(pieces(&(get("/a") + "|")));
                 script.hold(9);
                 let connection = world.connect(&script);

@@ -11,8 +11,9 @@ package Howdah::Test::Load;
 # Ends after `seconds`, or after `requests` of them, or when stop is called. With fresh => 1 each request has a
 # connection of its own; with reopen => 0 a connection that the server has closed is not replaced, and the load ends with
 # the last one; with until_refused => 1 it is as long as somebody listens. With pipeline => N up to N requests are sent at
-# once; those behind a response that ends the connection are forgotten. With pad => N every third response has so many zero bytes more. The application is t/apps/load.psgi;
-# below => '/path' is where it is mounted. The connections are by TLS where Howdah::Test::Tls says so.
+# once; those behind a response that ends the connection are forgotten. With pad => N every third response has so many
+# zero bytes more. The application is t/apps/load.psgi; below => '/path' is where it is mounted. The connections are by
+# TLS where Howdah::Test::Tls says so.
 use strict;
 use warnings;
 
