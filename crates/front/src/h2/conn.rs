@@ -86,6 +86,8 @@ struct Conn {
     scolded: bool,
     /// Cut off: nothing that is left will arrive.
     cut: bool,
+    /// What was on its way to a client without a stream when that was looked at last.
+    untaken: u64,
 }
 
 /// Serves a connection to its end.
@@ -104,6 +106,7 @@ pub(crate) async fn serve(arrival: Arrival) {
         told: false,
         scolded: false,
         cut: false,
+        untaken: u64::MAX,
         link,
     };
     conn.drive().await;
@@ -165,7 +168,7 @@ impl Conn {
         if self.timer.poll_expired(context) && self.is_late() {
             return Poll::Ready(None);
         }
-        if self.timer.is_unwanted() && self.timer.rest() != Rest::No {
+        if self.timer.is_unwanted() && self.timer.rest() != Rest::No && !self.may_stay() {
             // Within this turn, as far as the kernel takes it.
             connection.abrupt_shutdown(Reason::NO_ERROR);
             let _ = connection.poll_accept(context);
@@ -228,13 +231,31 @@ impl Conn {
     /// A deadline has passed: whether that is the end.
     fn is_late(&mut self) -> bool {
         match self.mode {
-            Mode::Leaving => true,
+            Mode::Leaving => !self.is_taking(PATIENCE),
             Mode::Busy => self.link.wire.blocked.get() && self.is_stalled(),
             Mode::New | Mode::Kept => {
                 self.leaves = true;
                 false
             }
         }
+    }
+
+    /// Whether one that is to make room may stay nevertheless, which is not so where a descriptor is needed.
+    fn may_stay(&mut self) -> bool {
+        let Server { doors, config, .. } = self.link.server;
+        self.mode == Mode::Kept && !doors.is_pressed() && self.is_taking(config.keepalive_timeout)
+    }
+
+    /// Whether the client still takes what its streams have said last, some of it since the last look; it has so long again then.
+    /// It may begin a stream before it comes to the word that it shall not.
+    fn is_taking(&mut self, patience: Duration) -> bool {
+        let left = self.link.wire.on_its_way();
+        let before = std::mem::replace(&mut self.untaken, left);
+        let takes = left > 0 && left < before;
+        if takes {
+            self.timer.set(self.timer.rest(), self.link.server.clock.after(patience));
+        }
+        takes
     }
 
     /// Whether the client takes too little of what all its streams have for it.
@@ -305,7 +326,7 @@ impl Conn {
         };
         self.presence.enter(state);
         self.timer.set(rest, clock.after(patience));
-        (self.mode, self.due) = (mode, 0);
+        (self.mode, self.due, self.untaken) = (mode, 0, u64::MAX);
     }
 
     /// A client that the socket waits for has so long to take something.
@@ -475,6 +496,47 @@ mod tests {
                 }
                 assert!(connection.is_finished());
             });
+        }
+    }
+
+    #[test]
+    fn who_still_takes_the_last_response_may_begin_another_stream() {
+        type Ends = fn(&World);
+        let ends: [(&str, Ends); 2] = [
+            ("it was kept for so long", |world| world.wait(Duration::from_secs(75))),
+            ("others need the room", |world| {
+                world.wait(Duration::from_secs(1));
+                assert!(world.thread.entrance.room.dismiss(false));
+            }),
+        ];
+        for (what, end) in ends {
+            for takes in [true, false] {
+                run(async {
+                    let world = World::new(Config::default());
+                    let input = [greeting(), get(1, "/a")].concat();
+                    let script =
+                        Scripted::new([Piece::Bytes(input), Piece::Pause, Piece::Bytes(get(3, "/b"))]);
+                    script.hold(9);
+                    let connection = world.connect(&script);
+                    world.run(true).await;
+                    for left in if takes { [8, 7, 6] } else { [9, 9, 9] } {
+                        script.hold(left);
+                        if !connection.is_finished() {
+                            end(&world);
+                        }
+                        world.run(true).await;
+                    }
+                    script.go_on();
+                    world.run(true).await;
+                    let expected = if takes { "1=/a 3=/b " } else { "1=/a " };
+                    assert_eq!(bodies(&script), expected, "{what}");
+                    for _ in 0..4 {
+                        world.wait(Duration::from_secs(76));
+                        world.run(true).await;
+                    }
+                    assert!(connection.is_finished(), "{what}");
+                });
+            }
         }
     }
 

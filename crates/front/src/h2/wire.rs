@@ -89,9 +89,14 @@ impl Wire {
         self.server.has_left(&self.transport.borrow())
     }
 
+    /// Bytes that have been sent and have not arrived at the client.
+    pub(crate) fn on_its_way(&self) -> u64 {
+        self.transport.borrow().outstanding()
+    }
+
     /// How many bytes have arrived at the client, and whether none are on their way.
     pub(crate) fn arrived(&self) -> (i64, bool) {
-        let on_its_way = self.transport.borrow().outstanding() + u64::from(self.blocked.get());
+        let on_its_way = self.on_its_way() + u64::from(self.blocked.get());
         (self.sent.get().cast_signed().saturating_sub_unsigned(on_its_way), on_its_way == 0)
     }
 

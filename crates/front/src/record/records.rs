@@ -116,7 +116,7 @@ impl Records {
         self.recorder.moved(from, to);
     }
 
-    /// A connection that rested was closed to make room.
+    /// A connection that rested was asked to go to make room.
     pub(crate) fn dismissed(&self) {
         self.recorder.dismissed();
     }

@@ -150,7 +150,7 @@ fn connections(out: &mut Exposition, snapshot: &Snapshot) {
     }
     out.gauge("howdah_connections_limit", "", "Connections that there may be");
     out.sample("", &[], connections.limit as f64);
-    out.counter("howdah_connections_dismissed", "", "Idle connections closed to make room for new ones");
+    out.counter("howdah_connections_dismissed", "", "Idle connections asked to go to make room for new ones");
     out.sample("_total", &[], connections.dismissed as f64);
     out.counter("howdah_http2_connections", "", "Connections that have spoken HTTP/2");
     out.sample("_total", &[], connections.http2 as f64);
