@@ -15,7 +15,7 @@ use h2::server::{Builder, Connection, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
 use howdah_metrics::{ConnectionState, Failure};
 
-use crate::h2::budget::{Budget, is_in_vain};
+use crate::h2::budget::{Budget, Deeds};
 use crate::h2::crew;
 use crate::h2::link::{Link, Open, Work};
 use crate::h2::wire::{Io, Wire};
@@ -295,8 +295,13 @@ impl Conn {
 
     fn makes_only_work(&mut self) -> bool {
         let Link { server, wire, served, abandoned, tally, .. } = &*self.link;
-        let allowed = self.budget.allows(server.clock.now(), wire.received.get(), tally.earned.get());
-        !allowed || is_in_vain(served.get(), abandoned.get())
+        let deeds = Deeds {
+            received: wire.received.get(),
+            earned: tally.earned.get(),
+            requests: served.get(),
+            abandoned: abandoned.get(),
+        };
+        !self.budget.allows(server.clock.now(), deeds)
     }
 
     /// What the connection is about from now on, and until when.
