@@ -184,6 +184,15 @@ leaks()
   OUTPUT:
     RETVAL
 
+int
+CLONE_SKIP(...)
+  CODE:
+    PERL_UNUSED_VAR(items);
+    hd_keep_input(aTHX); /* a new thread would read the memory of the slot when that is another request's */
+    RETVAL = 0;
+  OUTPUT:
+    RETVAL
+
 void
 say_last_words()
   CODE:
@@ -203,7 +212,7 @@ interrupt(...)
 void
 abandon()
   CODE:
-    hd_abandon(aTHX);
+    hd_abandon(aTHX_ "it called exit; the worker leaves");
 
 void
 exit_now(int status)
@@ -386,7 +395,7 @@ void
 write(SV *self, SV *bytes)
   CODE:
     STRLEN length;
-    hd_check_serial(aTHX_ SvUV(SvRV(self)));
+    hd_check_serial(aTHX_ hd_serial_of(aTHX_ self));
     const char *start = hd_bytes(aTHX_ bytes, &length, "body");
     hd_check_client(aTHX);
     hd_put(aTHX_ start, length);
@@ -396,7 +405,7 @@ write(SV *self, SV *bytes)
 void
 close(SV *self)
   CODE:
-    if (SvUV(SvRV(self)) == hd.now.serial && hd.now.progress == HD_HEAD_OUT) {
+    if (hd_serial_of(aTHX_ self) == hd.now.serial && hd.now.progress == HD_HEAD_OUT) {
         hd_finish(aTHX);
         hd_settle();
     }

@@ -103,6 +103,8 @@ int hd_channel(void) {
  * into `got` (-1 for none), bytes behind the answer into `unread`.
  */
 U64 hd_ask(pTHX_ MessageKind kind, U64 value, const char *payload, STRLEN length, int *got, SV *unread) {
+    if (PERL_GET_THX != hd.perl)
+        croak("the connection is the business of the thread that serves the request");
     int channel = hd_channel();
     Message question = {kind, hd.now.slot, value}, answer;
     hd_settle();

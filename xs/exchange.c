@@ -8,13 +8,42 @@
 #include "howdah.h"
 #include "probes.h"
 
-static CV *serve_cv;
+static CV *serve_cv, *text_cv;
 static COP nowhere; /* a place in the code that has no line, for messages about what the application returned */
+
+/* The text of an exception, into the place of the exception. */
+static void make_text(pTHX_ CV *cv) {
+    dXSARGS;
+    STRLEN length;
+    PERL_UNUSED_VAR(cv);
+    PERL_UNUSED_VAR(items);
+    const char *text = SvPV(ST(0), length);
+    ST(0) = newSVpvn_flags(text, length, SVs_TEMP);
+    XSRETURN(1);
+}
+
+/* An exception may be an object whose class makes the text, and may die of that. */
+static SV *text_of(pTHX_ SV *error) {
+    if (!SvROK(error))
+        return error;
+    dSP;
+    const char *class = sv_reftype(SvRV(error), true);
+    PUSHSTACKi(PERLSI_REQUIRE);
+    PUSHMARK(SP);
+    XPUSHs(sv_mortalcopy(error));
+    PUTBACK;
+    call_sv((SV *)text_cv, G_EVAL | G_SCALAR | G_KEEPERR);
+    SPAGAIN;
+    SV *text = POPs;
+    PUTBACK;
+    POPSTACK;
+    return SvPOK(text) ? text : sv_2mortal(newSVpvf("an exception of class %s, of which no text can be made", class));
+}
 
 /* Puts a message into the log; errors.c adds the request that it belongs to. */
 static void tell(pTHX_ SV *message, const char *what, const char *level) {
     STRLEN length;
-    const char *text = SvPV(message, length);
+    const char *text = SvPV(text_of(aTHX_ message), length);
     PerlIO *log = Perl_error_log;
     hd_mark_errors(level);
     PerlIO_printf(log, "%s%.*s", what, (int)length, text);
@@ -67,6 +96,7 @@ static void serve(pTHX_ CV *cv) {
 
 void hd_prepare_exchange(pTHX) {
     serve_cv = newXS(NULL, serve, __FILE__);
+    text_cv = newXS(NULL, make_text, __FILE__);
     nowhere = *PL_curcop;
     CopLINE_set(&nowhere, 0);
 }
@@ -88,7 +118,7 @@ static void begin(pTHX_ U32 slot) {
     hd_begin_growth(aTHX_ now);
     hd_open_request();
     hd.now.route = hd_route_of_path();
-    hd.now.bodyless = hd.now.used && HD_LOAD(hd.now.request->flags) & REQUEST_IS_HEAD;
+    hd.now.is_head = hd.now.used && HD_LOAD(hd.now.request->flags) & REQUEST_IS_HEAD;
     hd_title_request(aTHX);
     tell_probes(now);
 }
@@ -113,17 +143,17 @@ static void answer_failed(U32 status) {
         howdah_set_head(hd.now.slot, hd.now.head.status = status, flags, 0, -1);
 }
 
-/* The application called exit: its request is answered 500, or cut. */
-void hd_abandon(pTHX) {
+/* The application has left the present request in some other way than by coming back or dying: that is answered 500, or cut. */
+void hd_abandon(pTHX_ const char *why) {
     if (hd.now.progress == HD_FINISHED)
         return;
-    complain(aTHX_ sv_2mortal(newSVpvs("it called exit; the worker leaves")), "the application failed: ");
+    complain(aTHX_ sv_2mortal(newSVpv(why, 0)), "the application failed: ");
     answer_failed(500);
     hd_finish(aTHX);
     hd_settle();
 }
 
-/* A child that the application forked has come back from it. Its parent answers; it ends as a child does. */
+/* A child that the application has forked comes back from it. Its parent answers; it ends as a child does. */
 static void end_child(pTHX_ bool returned) {
     if (!returned)
         complain(aTHX_ ERRSV, "a child of the application failed: ");
@@ -154,10 +184,12 @@ static void conclude(pTHX_ bool returned) {
     hd_settle();
 }
 
+/* As `call_serve`, for other code of the application's. */
 static void call_guarded(pTHX_ SV *code, const char *method, SV *argument, const char *what) {
     dSP;
     ENTER;
     SAVETMPS;
+    PUSHSTACKi(PERLSI_REQUIRE);
     PUSHMARK(SP);
     XPUSHs(argument);
     PUTBACK;
@@ -165,7 +197,11 @@ static void call_guarded(pTHX_ SV *code, const char *method, SV *argument, const
         call_method(method, G_EVAL | G_VOID | G_DISCARD);
     else
         call_sv(code, G_EVAL | G_VOID | G_DISCARD);
-    if (SvTRUE(ERRSV))
+    POPSTACK;
+    bool died = HD_HAS_DIED();
+    if (!hd.cell)
+        end_child(aTHX_ !died);
+    if (died)
         complain(aTHX_ ERRSV, what);
     FREETMPS;
     LEAVE;
@@ -191,23 +227,35 @@ static void clean_up(pTHX) {
         }
     }
     SV *commit = hd_harakiri_commit(aTHX);
-    if (commit && SvTRUE(commit))
+    if (commit && (SvROK(commit) || SvTRUE(commit)))
         hd.leaving = LEAVE_HARAKIRI;
 }
 
-/* Serves the request in `slot`. */
-void hd_exchange(pTHX_ U32 slot) {
+/*
+ * Calls the application. False when it has died. On a stack of its own, in which perl looks for the loop that a `next` or
+ * `last` belongs to: there is none, so that dies as anywhere else, instead of going round a loop of ours.
+ */
+static bool call_serve(pTHX) {
     dSP;
-    begin(aTHX_ slot);
-    ENTER;
-    SAVETMPS;
+    PUSHSTACKi(PERLSI_REQUIRE);
     PUSHMARK(SP);
+    PUTBACK;
     call_sv((SV *)serve_cv, G_EVAL | G_SCALAR);
     hd.now.serving = false;
     SPAGAIN;
     bool returned = SvTRUE(*SP);
     (void)POPs;
     PUTBACK;
+    POPSTACK;
+    return returned;
+}
+
+/* Serves the request in `slot`. */
+void hd_exchange(pTHX_ U32 slot) {
+    begin(aTHX_ slot);
+    ENTER;
+    SAVETMPS;
+    bool returned = call_serve(aTHX);
     if (hd_borrows_input())
         FREETMPS; /* among them references to the env, for which its body would have to be copied */
     conclude(aTHX_ returned);
@@ -218,5 +266,7 @@ void hd_exchange(pTHX_ U32 slot) {
     FREETMPS;
     LEAVE;
     hd_release_env(aTHX);
+    if (!hd.cell) /* forked by a destructor */
+        end_child(aTHX_ true);
     hd_end_growth(aTHX_ route);
 }

@@ -193,6 +193,7 @@ static void send_lines(pTHX_ SV *body) {
 void hd_send_handle(pTHX_ SV *body) {
     if (!SvROK(body) && !isGV_with_GP(body))
         croak("the response body must be an array of strings, or a handle, not %s", SvOK(body) ? "a string" : "undef");
+    SvREFCNT_dec(hd.now.body); /* of a response that was none, after which the application has given another one */
     hd.now.body = SvROK(body) ? newSVsv(body) : newRV_inc(body); /* exchange.c gives it back */
     PerlIO *fp = stream_of(aTHX_ body);
     if (fp && send_plain_file(aTHX_ fp))

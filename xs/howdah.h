@@ -49,6 +49,7 @@ struct hd_exchange {
     bool serving;   /* the application runs, and has not given its response back */
     bool answered;  /* the application gave a response */
     bool streaming; /* it has a writer */
+    bool is_head;   /* the method is HEAD */
     bool bodyless;  /* HEAD, 204, 304: body bytes are dropped */
     bool detached;  /* it took the socket */
     bool switched;  /* it has switched protocols by a response of 101 */
@@ -59,6 +60,7 @@ struct hd_exchange {
 struct hd_worker {
     U16 index;
     const WorkerCell *cell; /* NULL in a child that the application forked */
+    const void *perl;       /* the interpreter that serves; a thread of the application's has another */
     SV *app;
     int fronts;
     int eventfds[MAX_FRONTS];
@@ -75,6 +77,9 @@ extern struct hd_worker hd;
 /* Words of the segment are read with these, and written by the functions of wire.h alone. */
 #define HD_LOAD(word) __atomic_load_n((const AtomicU32 *)&(word), __ATOMIC_ACQUIRE)
 #define HD_LOAD64(word) __atomic_load_n((const AtomicU64 *)&(word), __ATOMIC_ACQUIRE)
+
+/* Whether what was called with G_EVAL has died. What an exception is worth as a condition is its class's business, which may die. */
+#define HD_HAS_DIED() (SvROK(ERRSV) || SvTRUE(ERRSV))
 
 /* segment.c */
 void hd_map_segment(pTHX_ int fd);
@@ -194,6 +199,7 @@ void hd_keep_input(pTHX);
 void hd_keep_input_for_child(void);
 void hd_return_input(pTHX);
 SV *hd_handle(pTHX_ PerlIO *fp);
+bool hd_is_untouched(SV *glob, const HV *class);
 
 /* title.c */
 void hd_prepare_title(pTHX_ SV *name, bool wanted);
@@ -224,10 +230,9 @@ void hd_put_socket(pTHX_ const char *bytes, STRLEN length);
 /* exchange.c */
 void hd_exchange(pTHX_ U32 slot);
 void hd_finish(pTHX);
-void hd_abandon(pTHX);
+void hd_abandon(pTHX_ const char *why);
 void hd_complain(pTHX_ SV *error);
 void hd_redirect(pTHX_ SV *path);
-void hd_check_serial(pTHX_ UV serial);
 void hd_prepare_exchange(pTHX);
 
 /* gone.c */
@@ -271,6 +276,8 @@ void hd_send_handle(pTHX_ SV *body);
 
 /* stream.c */
 void hd_call_delayed(pTHX_ SV *code);
+UV hd_serial_of(pTHX_ SV *writer);
+void hd_check_serial(pTHX_ UV serial);
 
 /* interim.c */
 void hd_inform(pTHX_ SV *status, SV *headers);

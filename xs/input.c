@@ -11,6 +11,7 @@
 
 static SV *text;     /* what the in-memory handle reads */
 static SV *handle;   /* its glob */
+static const HV *stash; /* the class of its inner handle */
 static SV *borrowed; /* what the handle of the present request reads in an extent, if it does */
 
 /* A new anonymous glob around `fp`. */
@@ -39,17 +40,36 @@ static void open_memory(pTHX) {
     handle = NULL;
     text = newSVpvs("");
     handle = reader(aTHX_ text);
+    stash = SvSTASH(GvIO((GV *)handle));
 }
 
 /* Once, in the zygote: what workers share is ready. */
 void hd_prepare_input(pTHX) { open_memory(aTHX); }
 
-/* Whether only this file refers to the handle, and nobody has closed it or pushed a layer. */
+static bool is_one_weak_reference(const MAGIC *magic) {
+    return !magic->mg_moremagic && magic->mg_type == PERL_MAGIC_backref && magic->mg_obj &&
+           SvTYPE(magic->mg_obj) != SVt_PVAV;
+}
+
+/*
+ * Whether an application has left nothing with a glob that the next one would find: data of its own, as classes of handles have them
+ * in its hash, another class than `class` (NULL for none), or a weak reference to it. An object of ours has one from its tie.
+ */
+bool hd_is_untouched(SV *glob, const HV *class) {
+    const GV *gv = (const GV *)glob;
+    const MAGIC *magic = SvMAGIC(glob);
+    if (!isGV_with_GP(gv) || GvHV(gv) || GvAV(gv) || GvCV(gv) || (GvSV(gv) && SvOK(GvSV(gv))))
+        return false;
+    return class ? SvOBJECT(glob) && SvSTASH(glob) == class && magic && is_one_weak_reference(magic)
+                 : !SvOBJECT(glob) && !magic;
+}
+
+/* Whether only this file refers to the handle, and nobody has closed it, pushed a layer, or left anything with it. */
 static bool is_reusable(pTHX) {
-    if (!handle || SvREFCNT(handle) != 1)
+    if (!handle || SvREFCNT(handle) != 1 || !hd_is_untouched(handle, NULL))
         return false;
     IO *io = GvIO((GV *)handle);
-    PerlIO *fp = io && SvREFCNT(io) == 1 && !SvRMAGICAL(io) ? IoIFP(io) : NULL;
+    PerlIO *fp = io && SvREFCNT(io) == 1 && !SvMAGIC(io) && SvSTASH(io) == stash ? IoIFP(io) : NULL;
     if (!fp || !*fp || strNE(PerlIOBase(fp)->tab->name, "scalar") || (PerlIOBase(fp)->flags & PERLIO_F_UTF8))
         return false;
     IoLINES(io) = 0;

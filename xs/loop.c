@@ -33,6 +33,7 @@ void hd_become_worker(pTHX_ UV index, const int *channels, int count) {
     Copy(channels, hd.channels, count, int);
     hd.index = index;
     hd.cell = cell;
+    hd.perl = PERL_GET_THX;
     hd_start_growth();
     hd_know_home();
 }
@@ -51,6 +52,7 @@ void hd_leave(UV reason) {
  */
 bool hd_run(pTHX) {
     U32 command = COMMAND_RUN;
+    hd_abandon(aTHX_ "it was left in the middle of a request");
     while (!hd.leaving) {
         PERL_ASYNC_CHECK();
         command = HD_LOAD(hd.cell->command);

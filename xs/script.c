@@ -140,7 +140,7 @@ bool hd_run_script(pTHX_ SV *code) {
     call_sv((SV *)script.call, G_EVAL | G_VOID | G_DISCARD);
     PL_curcop = before;
     script.stack = NULL;
-    bool ended = script.ended || !SvTRUE(ERRSV);
+    bool ended = script.ended || !HD_HAS_DIED();
     if (ended)
         CLEAR_ERRSV();
     FREETMPS;

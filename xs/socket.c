@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 static SV *lazy;             /* reference to the glob that no request has used yet */
+static const HV *stash;      /* its class */
+static const void *perl;     /* whose it is: a thread of the application's has a copy, which stays what it is */
 static PerlIO_funcs waiting; /* the lowest layer of its two streams, as long as they have no connection */
 
 /* The lowest layer of a stream. */
@@ -35,7 +37,7 @@ static bool belongs_to(const PerlIOl *layer, SV *handle) {
 
 /* Somebody wants the descriptor. */
 static void fetch(pTHX_ PerlIO *stream) {
-    if (PerlIOBase(stream)->tab != &waiting)
+    if (PerlIOBase(stream)->tab != &waiting || PERL_GET_THX != perl)
         return;
     hd_take_socket(aTHX_ belongs_to(*stream, lazy) ? lazy : NULL);
 }
@@ -68,6 +70,7 @@ static void set_layers(SV *handle, PerlIO_funcs *from, PerlIO_funcs *to) {
 
 /* From now on the first use of the handle, a socket that is not connected, fetches the connection. */
 void hd_arm_socket(pTHX_ SV *handle) {
+    perl = PERL_GET_THX;
     waiting = PerlIO_unix;
     waiting.Fileno = waiting_fileno;
     waiting.Read = waiting_read;
@@ -103,6 +106,7 @@ static void open_lazy(pTHX) {
     SvREFCNT_dec(lazy);
     lazy = NULL;
     lazy = call(aTHX_ sv_2mortal(newSVpvs("Howdah::Socket")), "lazy", NULL);
+    stash = SvSTASH(SvRV(lazy));
 }
 
 /* Once, in the zygote. */
@@ -110,7 +114,7 @@ void hd_prepare_socket(pTHX) { open_lazy(aTHX); }
 
 /* The glob for psgix.io, to which the caller has a reference; the same again until an application keeps or uses it. */
 SV *hd_lazy_socket(pTHX) {
-    if (!lazy || SvREFCNT(SvRV(lazy)) != 1)
+    if (!lazy || SvREFCNT(SvRV(lazy)) != 1 || !hd_is_untouched(SvRV(lazy), stash))
         open_lazy(aTHX);
     return SvREFCNT_inc_simple_NN(SvRV(lazy));
 }
@@ -165,7 +169,7 @@ bool hd_says_crowded(pTHX_ SV *error) {
 void hd_take_socket(pTHX_ SV *handle) {
     int fd;
     SV *unread = sv_2mortal(newSVpvs(""));
-    if (!handle || !lazy || !SvROK(handle) || SvRV(handle) != SvRV(lazy) || hd.now.progress == HD_FINISHED)
+    if (PERL_GET_THX != perl || !handle || !lazy || !SvROK(handle) || SvRV(handle) != SvRV(lazy) || hd.now.progress == HD_FINISHED)
         croak("psgix.io: the connection of that request is no longer at hand");
     if (hd.now.progress != HD_NOTHING_OUT)
         croak("psgix.io: the response has begun, so the connection stays with the front");

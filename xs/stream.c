@@ -9,8 +9,18 @@
 #include "howdah.h"
 
 void hd_check_serial(pTHX_ UV serial) {
+    if (PERL_GET_THX != hd.perl)
+        croak("a response is the business of the thread that serves the request");
     if (serial != hd.now.serial || hd.now.progress == HD_FINISHED)
         croak("the response has already ended");
+}
+
+/* The request that a writer is for. */
+UV hd_serial_of(pTHX_ SV *writer) {
+    SV *serial = SvROK(writer) ? SvRV(writer) : NULL;
+    if (!serial || !SvIOK(serial))
+        croak("write and close are methods of the writer that the responder gives");
+    return SvUV_nomg(serial);
 }
 
 /* A writer for the present response: a blessed number. */

@@ -39,7 +39,8 @@ sub run {
         $self->_begin if !$self->{is_plain};
         Howdah::XS::close_descriptor($control);
         until (eval { $is_promoted = Howdah::XS::run($self->{app}); 1 }) {
-            warn "a signal handler failed between two requests: $@";
+            my $error = $@;    # whose class may make its text, and fail
+            warn 'a signal handler failed between two requests: ', eval { "$error" } // "an exception without a text\n";
         }
 
         # Where nothing is left to be done, not even a sub: the first call of each costs the worker a page.

@@ -12,6 +12,12 @@ use Test::More;
 my @FAULTS = (
     ['die "on purpose\n"', qr/: on purpose$/],
     ['die {code => 1}', qr/: HASH\(/],
+    ['die bless {}, "Mute"', qr/: an exception of class Mute, of which no text can be made$/],
+    ['die bless {}, "Mild"', qr/: mild$/],
+    ['no warnings; next', qr/Can't "next" outside a loop block/],
+    ['no warnings; last', qr/Can't "last" outside a loop block/],
+    ['no warnings; redo', qr/Can't "redo" outside a loop block/],
+    ['goto NOWHERE', qr/Can't find label NOWHERE/],
     ['"text"', qr/the response must be an array reference, not a plain value/],
     ['undef', qr/the response must be an array reference, not undef/],
     ['+{}', qr/the response must be an array reference, not HASH/],
@@ -36,18 +42,31 @@ my @FAULTS = (
     ['[200, ["X" => "\x{263a}"], []]', qr/Wide character in a response header/],
     ['[200, [], ["\x{263a}"]]', qr/Wide character in body/],
     ['[200, [], ["a", "\x{263a}"]]', qr/Wide character in body/],
+    ['[200, ["Content-Length" => "9" x 30], []]', qr/Content-Length is "9{30}"/],
     ['[200, ["Content-Length" => "many"], []]', qr/Content-Length is "many"/],
     ['[200, ["Content-Length" => -1], []]', qr/Content-Length is "-1"/],
     ['[200, ["Content-Length" => 1, "Content-Length" => 2], ["a"]]', qr/two Content-Lengths, 1 and 2/],
     ['[200, ["X" => "x" x 70_000], []]', qr/header is longer than 65536 bytes/],
     ['sub { }', qr/code reference that never called its responder/],
     ['sub { die "delayed\n" }', qr/: delayed$/],
+    ['sub { die bless {}, "Mute" }', qr/class Mute/],
+    ['sub { no warnings; next }', qr/Can't "next" outside a loop block/],
+    ['[200, [], bless {}, "Lines"]', qr/Can't "last" outside a loop block/],
     ['sub { $_[0]->([200, ["X"], []]) }', qr/odd number of elements/],
 );
 
 my $server = Howdah::Test::Server->start(
     options => ['--workers', 1],
-    app     => 'my @faults = (' . join(', ', map { "sub { $_->[0] }" } @FAULTS) . ');
+    app     => '{
+            package Mute;
+            use overload q{""} => sub { die "no text\n" }, fallback => 1;
+            package Mild;
+            use overload bool => sub { 0 }, q{""} => sub { "mild" }, fallback => 1;
+            package Lines;
+            sub getline { no warnings; last }
+            sub close { no warnings; next }
+        }
+        my @faults = (' . join(', ', map { "sub { $_->[0] }" } @FAULTS) . ');
         sub { my $env = shift; $env->{PATH_INFO} =~ m{^/(\d+)$} ? $faults[$1]->($env) : [200, [], [$$]] };'
 );
 

@@ -32,11 +32,19 @@ my @strings = qw(REQUEST_METHOD REQUEST_URI PATH_INFO QUERY_STRING SERVER_PROTOC
     SCRIPT_NAME HTTP_HOST HTTP_X_ONE psgi.url_scheme);
 my @flags = qw(psgi.multithread psgi.multiprocess psgi.run_once psgi.nonblocking psgi.streaming psgix.input.buffered);
 
+# What lies with a handle.
+sub beside {
+    my $handle = shift;
+    my ($hash, $list, $scalar, $code) = map { *{$handle}{$_} } qw(HASH ARRAY SCALAR CODE);
+    return join ' ', $handle->can('new') ? 'classed' : '', %{$hash // {}}, @{$list // []}, $$scalar // '', $code ? 'code' : '', ref *{$handle}{IO};
+}
+
 # Each value with what perl holds it to be: a number, a string, text, a reference.
 sub show {
     my $value = shift;
     my $what  = B::svref_2object($value)->FLAGS & (B::SVf_POK | B::SVf_IOK | B::SVf_NOK | B::SVf_ROK | B::SVf_READONLY | 0x20000000);
-    my $text  = ref $$value ? ref($$value) . (ref $$value eq 'ARRAY' ? "(@{$$value})" : '') : $$value;
+    my $is    = Scalar::Util::reftype($$value) // '';
+    my $text  = ref $$value ? ref($$value) . ($is eq 'ARRAY' ? "(@{$$value})" : $is eq 'GLOB' ? beside($$value) : '') : $$value;
     return sprintf '%x %s', $what, $text;
 }
 sub keyed {
@@ -100,6 +108,15 @@ my %do = (
     listed  => sub { my $list = $_[0]{'psgix.cleanup.handlers'}; $kept = $list; Scalar::Util::weaken($kept) },
     input   => sub { $kept = $_[0]{'psgi.input'} },
     closed  => sub { close $_[0]{'psgi.input'} },
+    hashed  => sub { my $env = shift; ${*{$env->{$_}}}{secret} = 'mine' for 'psgi.input', 'psgix.io' },
+    arrayed => sub { my $env = shift; @{*{$env->{$_}}} = 'mine' for 'psgi.input', 'psgix.io' },
+    valued  => sub { my $env = shift; ${*{$env->{$_}}} = 'mine' for 'psgi.input', 'psgix.io' },
+    coded   => sub { my $env = shift; no warnings; *{$env->{$_}} = sub { 'mine' } for 'psgi.input', 'psgix.io' },
+    classed => sub { my $env = shift; bless $env->{$_}, 'Witness' for 'psgi.input', 'psgix.io' },
+    inner   => sub { bless *{$_[0]{'psgi.input'}}{IO}, 'Other' },
+    reader  => sub { $kept = $_[0]{'psgi.input'}; Scalar::Util::weaken($kept) },
+    inmost  => sub { $kept = *{$_[0]{'psgi.input'}}{IO}; Scalar::Util::weaken($kept) },
+    writer  => sub { $kept = $_[0]{'psgix.io'}; Scalar::Util::weaken($kept) },
     object  => sub { $_[0]{'app.object'} = Witness->new('object') },
     objects => sub { my $env = shift; $env->{$_} = Witness->new('one') for @strings },
     dies    => sub { $_[0]{'app.object'} = Witness->new('dies') },
@@ -150,7 +167,7 @@ like $new, qr/body\z/, '... and a body';
 my @names =
     qw(nothing assign undef freed empty void again deleted number count string flags swapped same wide text texts chopped longer
     inside turned bits matched local refs codes mixed tied hash blessed locked keys shut fixed each copied value slots whole closure
-    circle weak weakly slot list lists named scalar listed input closed object objects dies fails route extra crowd wide_key child grown large);
+    circle weak weakly slot list lists named scalar listed input closed hashed arrayed valued coded classed inner reader inmost writer object objects dies fails route extra crowd wide_key child grown large);
 for my $name (@names) {
     my $did = ask("$name/with/a/longer/path/?and=query", 'X-One: 1', 'X-Three: 3', 'a body');
     is $did, $name eq 'fails' ? "500 Internal Server Error\n" : $name, "'$name' does what it is to do";
@@ -170,7 +187,7 @@ for my $name (qw(copied value slots whole closure)) {
 }
 
 # Nothing lives longer than its request.
-for my $name (qw(weak slot listed)) {
+for my $name (qw(weak slot listed reader inmost writer)) {
     ask("$name?anew");
     is ask('kept'), 'gone', "what '$name' refers to has gone with its request";
 }

@@ -8,6 +8,7 @@ use Howdah::Test::Server;
 use Test::More;
 
 my $server = Howdah::Test::Server->start(options => ['--workers', 1], app => <<'PSGI');
+{ package Mute; use overload q{""} => sub { die }, fallback => 1 }
 my @done;
 my %do = (
     env => sub {
@@ -21,6 +22,13 @@ my %do = (
         push @{$env->{'psgix.cleanup.handlers'}}, sub { push @done, $_[0]{PATH_INFO} }, sub { die "bad cleanup\n" },
             sub { push @done, 'last' };
         [200, [], ["so far: @done"]];
+    },
+    amiss => sub {
+        my $env = shift;
+        my $mute = bless {}, 'Mute';
+        push @{$env->{'psgix.cleanup.handlers'}}, sub { no warnings; last }, sub { die $mute }, sub { fork or return },
+            sub { push @done, "handler of $$" };
+        [200, [], [$$]];
     },
     done => sub { [200, [], ["@done"]] },
     hint => sub {
@@ -80,6 +88,14 @@ ok($server->wait_for_log(qr{ GET /errors: a word for the log$}m), 'psgi.errors i
 is(ask('cleanup')->{body}, 'so far: ', 'cleanup handlers run after the response');
 is(ask('done')->{body}, '/cleanup last', '... each with the env, also when one has died');
 ok($server->wait_for_log(qr{ GET /cleanup: a cleanup handler failed: bad cleanup$}m), '... which is logged');
+
+my $worker = ask('amiss')->{body};
+like(
+    ask('done')->{body}, qr/ handler of $worker\z/,
+    'handlers that leave by last, die mutely or return in a child: the next one runs'
+);
+ok($server->wait_for_log(qr{ GET /amiss: a cleanup handler failed: $_}m), "... and the log has it: $_")
+    for q{Can't "last" outside a loop block}, 'an exception of class Mute, of which no text can be made';
 
 my $hinted = raw('hint', '');
 like(

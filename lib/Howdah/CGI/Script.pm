@@ -61,10 +61,16 @@ sub run {
     for my $code ($self->{code}, @ends) {
         my $status = $code == $self->{code} ? 0 : $?;
         Howdah::XS::run_script($code) and next;
-        $died .= $@ if ref $@ ne 'Howdah::ClientGone';
+        $died .= _text($@) if ref $@ ne 'Howdah::ClientGone';
         $? = 255;
     }
     return $died;
+}
+
+# Of an exception, whose class may make it, and die.
+sub _text {
+    my $error = shift;
+    return eval { "$error" } // 'an exception of class ' . ref($error) . ", of which no text can be made\n";
 }
 
 sub _fail {
