@@ -19,8 +19,8 @@ BEGIN { $^F = 50 }    # sockets stay open over exec
 my $dir = tempdir(CLEANUP => 1);
 my $app = 'sub { [200, [], [join " ", map { $_ // "none" } @{$_[0]}{qw(SERVER_PORT)}, @ENV{qw(LISTEN_FDS NOTIFY_SOCKET '
     . 'SERVER_STARTER_PORT)}]] }';
-my $tcp  = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen     => 64, ReuseAddr => 1) or die $!;
-my $unix = IO::Socket::UNIX->new(Local     => "$dir/app.sock", Listen => 64) or die $!;
+my $tcp = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 64, ReuseAddr => 1) or die $!;
+our $unix = IO::Socket::UNIX->new(Local => "$dir/app.sock", Listen => 64) or die $!;
 my $port = $tcp->sockport;
 
 # Starts howdah with the two sockets at descriptors 3 and 4, after some Perl code that sets variables.
@@ -48,6 +48,15 @@ subtest 'connections made while no server ran are served by the next' => sub {
     $client->write("GET / HTTP/1.0\r\n\r\n");
     my $server = start('$ENV{LISTEN_PID} = $$; $ENV{LISTEN_FDS} = 2;');
     like $client->response->{body}, qr/^$port /;
+};
+
+subtest 'a socket that another process has shut holds nobody up' => sub {
+    my $own    = IO::Socket::UNIX->new(Local => "$dir/shut.sock", Listen => 64) or die $!;
+    my $server = do { local $unix = $own; start('$ENV{LISTEN_PID} = $$; $ENV{LISTEN_FDS} = 2;') };
+    is answer("$dir/shut.sock"), '80 none none none', 'before';
+    shutdown $own, 0;
+    like answer($port), qr/^$port /, 'the other listener is served';
+    is $server->stop, 0, 'the server stops';
 };
 
 subtest 'variables meant for another process are left alone' => sub {

@@ -97,6 +97,59 @@ subtest 'a new process that does not start: exit status 1, the reason, and the o
     is $operator->status->{server}{pid}, $old, 'the control socket, too';
 };
 
+subtest 'a server that stops while another is loading takes that along' => sub {
+    my $own   = Howdah::Test::Operator->new;
+    my $file  = $own->dir . '/app.psgi';
+    my $write = sub { open my $out, '>', $file or die $!; print {$out} @_; close $out };
+    for my $signal (qw(TERM INT)) {
+        $write->('sub { [200, [], []] }');
+        my $stopping = Howdah::Test::Server->start(
+            command => [howdah_bin(), '-l', '127.0.0.1:0'],
+            file    => $file, options => ['--workers', 1, $own->options]
+        );
+        my $note = $own->dir . "/loading-$signal";
+        $write->(
+            "open my \$out, '>', '$note.new' or die; print {\$out} \$\$; close \$out; rename '$note.new', '$note'; sleep 100;"
+        );
+        kill USR2 => $own->pid;
+        ok $stopping->wait_until(sub { -e $note }), 'another process loads the application';
+        open my $in, '<', $note or die $!;
+        my $loading = <$in>;
+        $stopping->signal($signal) for 1 .. ($signal eq 'INT' ? 2 : 1);
+        is $stopping->wait_for_exit, 0, "the server stops by $signal";
+        ok $stopping->wait_until(sub { !kill 0, $loading }), '... and the process that was loading';
+    }
+};
+
+# In a user namespace of its own the server may be refused what it needs late: to watch files.
+SKIP: {
+    my $limit = '/proc/sys/user/max_inotify_instances';
+    my @apart = qw(unshare -Ur sh -c);
+    skip 'there are no user namespaces', 1 if system(@apart, "echo 0 2>/dev/null >$limit") != 0;
+    subtest 'a new process that fails when it was told to go ahead leaves everything to the old one' => sub {
+        my $own   = Howdah::Test::Operator->new;
+        my $limit = $own->dir . '/limit';
+        my $script =
+            "(while [ ! -e $limit ]; do sleep 0.1; done; echo 0 >/proc/sys/user/max_inotify_instances; touch $limit.done) "
+            . '</dev/null >/dev/null 2>&1 & exec "$0" "$@"';
+        my $old = Howdah::Test::Server->start(
+            command => [@apart, $script, howdah_bin(), '-l', '127.0.0.1:0', '-l', $own->dir . '/app.sock', '--reload'],
+            app     => 'sub { [200, [], ["old"]] }', options => ['--workers', 1, $own->options]
+        );
+        open my $out, '>', $limit or die $!;
+        ok $old->wait_until(sub { -e "$limit.done" }), 'no files can be watched any more';
+        my ($status, undef, $err) = $own->ask('upgrade');
+        is $status, 1;
+        like $err, qr/no upgrade, process \d+ goes on: cannot watch files for --reload/;
+        is +Howdah::Test::Client->ask($_, $request)->{body}, 'old', "still served at $_"
+            for $old->port, $own->dir . '/app.sock';
+        is $own->pid, $old->pid, 'the pid file stays';
+        is $own->status->{server}{pid}, $old->pid, 'the control socket, too';
+        is $old->stop, 0, 'it stops';
+        ok !-e $own->dir . "/$_", "$_ is gone" for qw(app.sock control pid);
+    };
+}
+
 subtest 'by USR2; and the last one cleans up' => sub {
     my $old = $operator->pid;
     unlink "$dir/howdah";

@@ -90,7 +90,14 @@ impl Entrance {
             tokio::select! {
                 ready = watched.readable() => match ready {
                     Ok(mut guard) => match self.accept_some(&listener).await {
-                        Turn::Empty => guard.clear_ready(),
+                        Turn::Empty => {
+                            // Another process that has the socket has shut it, which epoll never ceases to tell.
+                            let is_shut = guard.ready().is_read_closed();
+                            guard.clear_ready();
+                            if is_shut {
+                                tokio::time::sleep(REST).await;
+                            }
+                        }
                         Turn::More => {}
                         turn => self.pause(kind_of(&listener), turn).await,
                     },

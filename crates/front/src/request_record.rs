@@ -135,7 +135,7 @@ fn flags(request: &Request<'_>, body: &Body<'_>) -> u32 {
         | when(request.is_head(), REQUEST_IS_HEAD)
         | match body {
             Body::Inline(_) => 0,
-            Body::Spooled(Spool::File { .. }, _) => REQUEST_SPOOLED,
+            Body::Spooled(Spool::File(_), _) => REQUEST_SPOOLED,
             Body::Spooled(Spool::Extent(_), _) => REQUEST_EXTENT,
         }
 }

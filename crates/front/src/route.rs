@@ -76,10 +76,21 @@ impl Router {
         Some(Self { pages, challenges, first, mounted, ids, path: RefCell::default() })
     }
 
+    fn pools(&self) -> impl Iterator<Item = &'static Pool> {
+        let mounted = self.mounted.iter().map(|&(_, pool)| pool);
+        std::iter::once(self.first).filter(|_| self.mounted.is_empty()).chain(mounted)
+    }
+
     /// Whether any application may take connections.
     pub(crate) fn lends(&self) -> bool {
-        let mounted = self.mounted.iter().map(|(_, pool)| pool);
-        std::iter::once(&self.first).chain(mounted).any(|pool| pool.setup.upgrades.most() > 0)
+        self.pools().any(|pool| pool.setup.upgrades.most() > 0)
+    }
+
+    /// Sees to all applications.
+    pub(crate) fn turn(&self) {
+        for pool in self.pools() {
+            let _ = pool.turn();
+        }
     }
 
     /// Who answers this request.
@@ -236,6 +247,7 @@ mod tests {
     use crate::config::Config;
     use crate::sample::world::{Terms, World, beside, run};
     use crate::sample::{client, with};
+    use crate::slots::Spool;
 
     /// Applications at no path, at /app and below that, and at one with a slash at its end.
     fn world() -> World {
@@ -414,7 +426,7 @@ mod tests {
         run(async {
             let world = world();
             let begin = |exchange: &mut Exchange| {
-                let spool = world.pool().place_for_body(Some(u64::MAX)).unwrap();
+                let spool = Spool::Extent(world.pool().extent_for_body(None).unwrap());
                 let head = "POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n";
                 with(head, &client("127.0.0.1", false), |request| {
                     router(&world).begin(

@@ -80,6 +80,13 @@ impl Default for Scratch {
 }
 
 impl Server {
+    /// Lets others have their turn: other connections, and workers, which the thread sees to before it sleeps, and it does not
+    /// sleep while somebody has something to do.
+    pub(crate) async fn let_others(&self) {
+        self.router.turn();
+        tokio::task::yield_now().await;
+    }
+
     /// Until when a body has to go on of which `received` bytes have come, and the first was waited for at `since`.
     pub(crate) fn body_deadline(&self, since: u64, received: u64) -> u64 {
         let credit = received.saturating_mul(1_000_000_000).checked_div(self.config.min_body_rate);

@@ -10,59 +10,83 @@ use crate::repeated::Repeated;
 use crate::request_record::Body;
 use crate::slots::Spool;
 
+/// Bytes to write to a file at once.
+const PIECE: usize = 128 << 10;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Upload {
     pub(crate) pool: &'static Pool,
     /// Length, when the head tells it.
     length: Option<u64>,
+    /// All of it, or what is yet to be written to its file.
     memory: Vec<u8>,
     spool: Option<Spool>,
+    /// It has outgrown what memory is for.
+    for_file: bool,
     pub(crate) received: u64,
 }
 
 impl Upload {
     pub(crate) fn new(pool: &'static Pool, length: Option<u64>) -> Self {
-        Self { pool, length, memory: Vec::new(), spool: None, received: 0 }
+        Self { pool, length, memory: Vec::new(), spool: None, for_file: false, received: 0 }
     }
 
-    /// More of it has come.
-    pub(crate) fn append(&mut self, data: &[u8]) -> Result<(), Fault> {
-        self.store(data).map_err(|error| no_spool(&error))
-    }
-
-    fn store(&mut self, data: &[u8]) -> io::Result<()> {
+    /// More of it has come. What belongs into a file is held until [`Upload::settle`].
+    pub(crate) fn append(&mut self, data: &[u8]) {
         self.received += data.len() as u64;
-        let too_long = self.length.is_some_and(|length| length > INLINE_BODY as u64)
-            || self.memory.len() + data.len() > INLINE_BODY;
-        if self.spool.is_none() && too_long {
-            let mut spool = self.pool.place_for_body(self.length)?;
-            spool.append(&std::mem::take(&mut self.memory))?;
-            self.spool = Some(spool);
+        let large = self.length.unwrap_or(0).max(self.received) > INLINE_BODY as u64;
+        if large && !self.for_file && self.spool.is_none() && !data.is_empty() {
+            self.leave_memory();
         }
-        match &mut self.spool {
-            Some(spool) => spool.append(data),
-            None => {
-                self.memory.extend_from_slice(data);
-                Ok(())
+        if let Some(Spool::Extent(extent)) = &mut self.spool {
+            if extent.append(data) {
+                return;
             }
+            self.memory = extent.bytes().to_vec();
+            (self.spool, self.for_file) = (None, true);
         }
+        self.memory.extend_from_slice(data);
+    }
+
+    fn leave_memory(&mut self) {
+        match self.pool.extent_for_body(self.length) {
+            Some(mut extent) => {
+                extent.append(&std::mem::take(&mut self.memory));
+                self.spool = Some(Spool::Extent(extent));
+            }
+            None => self.for_file = true,
+        }
+    }
+
+    /// Has what belongs into a file written there, if that is much, or all that `remains`.
+    pub(crate) async fn settle(&mut self, remains: bool) -> Result<(), Fault> {
+        let enough = if remains { 1 } else { PIECE };
+        if !self.for_file || self.memory.len() < enough {
+            return Ok(());
+        }
+        let bytes = std::mem::take(&mut self.memory);
+        let written = match &self.spool {
+            Some(Spool::File(file)) => file.append(bytes).await,
+            _ => self.pool.file_for_body(bytes).await.map(|file| self.spool = Some(Spool::File(file))),
+        };
+        written.map_err(|error| no_spool(&error))
     }
 
     /// Memory in its place for the bytes that come next, where it has some; [`Upload::fill`] says how many have come.
     pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
-        self.spool.as_mut()?.room()
+        if let Some(Spool::Extent(extent)) = &mut self.spool { extent.room() } else { None }
     }
 
     /// So many bytes have been written to [`Upload::room`].
     pub(crate) fn fill(&mut self, bytes: usize) {
         self.received += bytes as u64;
-        if let Some(spool) = &mut self.spool {
-            spool.fill(bytes);
+        if let Some(Spool::Extent(extent)) = &mut self.spool {
+            extent.fill(bytes);
         }
     }
 
-    /// All of it, once.
+    /// All of it, once, when it is settled.
     pub(crate) fn body(&mut self) -> Body<'_> {
         match self.spool.take() {
             None => Body::Inline(&self.memory),

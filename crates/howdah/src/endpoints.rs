@@ -96,11 +96,15 @@ impl Endpoints {
         })
     }
 
-    /// The process before us makes way.
+    /// The process before us makes way, unless we fail: then it goes on with all of this.
     pub(crate) fn take(&mut self, options: &Serve) -> anyhow::Result<()> {
         self.pid_file = options.process.pid.as_deref().map(|path| PidFile::create(path, true)).transpose()?;
-        self.own(true);
         Ok(())
+    }
+
+    /// It has made way.
+    pub(crate) fn keep_for_good(&mut self) {
+        self.own(true);
     }
 
     /// Listeners that can be opened before there is a worker: at a handover none, since the older process still answers.

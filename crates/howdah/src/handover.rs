@@ -53,6 +53,8 @@ pub(crate) const GO: &str = "go\n";
 /// What the process that is to replace another has of that: its sockets, and the way to talk to it.
 #[derive(Debug)]
 pub(crate) struct Handover {
+    /// The old process.
+    parent: u32,
     channel: BufReader<UnixStream>,
     /// Listening sockets, to be taken.
     pub(crate) listeners: Vec<OwnedFd>,
@@ -80,6 +82,7 @@ impl Handover {
         let channel = UnixStream::from(take(handed.channel)?);
         channel.set_read_timeout(Some(PATIENCE))?;
         Ok(Some(Self {
+            parent: handed.parent,
             channel: BufReader::new(channel),
             listeners: handed.listeners.into_iter().map(take).collect::<anyhow::Result<_>>()?,
             control: handed.control.map(take).transpose()?,
@@ -104,10 +107,16 @@ impl Handover {
     }
 
     /// The old process may leave.
-    pub(crate) fn serving(mut self) {
-        if let Err(error) = self.say(&Progress::Serving) {
-            tracing::warn!("the process that was replaced does not listen: {error}");
+    ///
+    /// # Errors
+    /// When it has lost patience, and goes on.
+    pub(crate) fn serving(mut self) -> anyhow::Result<()> {
+        let Err(error) = self.say(&Progress::Serving) else { return Ok(()) };
+        if parent() == Some(self.parent) {
+            return Err(error).context("the process that was to be replaced goes on");
         }
+        tracing::warn!("the process that was replaced is gone: {error}");
+        Ok(())
     }
 
     /// Tells the old process why it has to go on.

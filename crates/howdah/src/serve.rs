@@ -96,14 +96,15 @@ fn run_here(
             endpoints.take(options)?;
         }
         let upgrade = Upgrade::new(program, successor, options, tls.clone());
-        let server = Server::open(options, upgrade, parts, signals, endpoints, tls).await?;
+        let mut server = Server::open(options, upgrade, parts, signals, endpoints, tls).await?;
         if let Some(daemon) = daemon.take() {
             // What has been said is for the terminal, which is let go of now.
             let _ = tokio::task::spawn_blocking(log::settle).await;
             daemon.ready(options.logs.error_log.is_some())?;
         }
         if let Some(handover) = handover.take() {
-            handover.serving();
+            handover.serving()?;
+            server.endpoints.keep_for_good();
         }
         Ok(server.serve().await)
     });
@@ -273,6 +274,7 @@ impl Server {
     async fn leave(&mut self, idle: Duration) -> ExitCode {
         let begun = Instant::now();
         let pools = self.operations.pools.clone();
+        let no_upgrade = self.upgrade.give_up();
         self.operations.observer.draining();
         self.endpoints.close_to_requests();
         let fronts = self.fronts.clone().into_iter();
@@ -292,13 +294,16 @@ impl Server {
             }
             () = stop_now(&mut self.signals, &mut self.orders) => return self.stop_now().await,
         }
+        no_upgrade.await;
         ExitCode::SUCCESS
     }
 
-    async fn stop_now(&self) -> ExitCode {
+    async fn stop_now(&mut self) -> ExitCode {
         tracing::info!("stopping at once");
+        let no_upgrade = self.upgrade.give_up();
         self.operations.manager.stopping();
         self.operations.pools.stop(false).await;
+        no_upgrade.await;
         ExitCode::SUCCESS
     }
 

@@ -23,7 +23,7 @@ use howdah_sys::process::Process;
 use howdah_sys::recipe::Recipe;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::endpoints::{Endpoints, is_under_starter};
@@ -96,6 +96,14 @@ pub(crate) struct Upgrade {
     /// Time for a new process to become ready; none for any.
     patience: Option<Duration>,
     under_way: Option<UnderWay>,
+    endings: Endings,
+}
+
+/// Knows when the new processes that were not wanted have ended: each of them has a sender.
+#[derive(Debug)]
+struct Endings {
+    sender: mpsc::Sender<()>,
+    receiver: mpsc::Receiver<()>,
 }
 
 #[derive(Debug)]
@@ -108,7 +116,9 @@ impl Upgrade {
     /// `job` starts `program` by its recipe.
     pub(crate) fn new(program: Program, job: Job, options: &Serve, tls: Option<Tls>) -> Self {
         let patience = options.process.upgrade_timeout.limit();
-        Self { program, job, obstacle: obstacle(options), tls, patience, under_way: None }
+        let (sender, receiver) = mpsc::channel(1);
+        let endings = Endings { sender, receiver };
+        Self { program, job, obstacle: obstacle(options), tls, patience, under_way: None, endings }
     }
 
     /// Starts a new process, unless that is impossible or under way.
@@ -116,7 +126,8 @@ impl Upgrade {
         match self.sockets(endpoints) {
             Ok(sockets) => {
                 let (program, job) = (self.program.clone(), self.job.clone());
-                let task = tokio::spawn(start(program, job, sockets, self.patience));
+                let ending = self.endings.sender.clone();
+                let task = tokio::spawn(start(program, job, sockets, self.patience, ending));
                 self.under_way = Some(UnderWay { task, reply });
             }
             Err(reason) => conclude(&Err(reason), reply),
@@ -147,6 +158,19 @@ impl Upgrade {
                 self.conclude(&Err(error.to_string()));
                 None
             }
+        }
+    }
+
+    /// This process leaves by itself: a new one that is under way is told to end, and with it what it has started. Ready when it
+    /// has, or has had its time.
+    pub(crate) fn give_up(&mut self) -> impl Future<Output = ()> + use<> {
+        self.under_way = None;
+        let (sender, receiver) = mpsc::channel(1);
+        let Endings { sender: last, mut receiver } =
+            std::mem::replace(&mut self.endings, Endings { sender, receiver });
+        drop(last);
+        async move {
+            let _ = tokio::time::timeout(TO_LEAVE, receiver.recv()).await;
         }
     }
 
@@ -184,6 +208,7 @@ pub(crate) struct Successor {
     process: Option<Process>,
     channel: BufReader<UnixStream>,
     serves: bool,
+    ending: mpsc::Sender<()>,
 }
 
 /// Starts the program anew; returns when it could serve. Until then everything stays as it is.
@@ -195,13 +220,14 @@ async fn start(
     job: Job,
     sockets: Sockets,
     patience: Option<Duration>,
+    ending: mpsc::Sender<()>,
 ) -> Result<Successor, String> {
     let path = program.path.display().to_string();
     // Starting it is to wait for others, which a front thread must not.
     let launched = tokio::task::spawn_blocking(move || launch(&job, &sockets)).await;
     let launched = launched.map_err(io::Error::other).and_then(|launched| launched);
     let mut successor = launched
-        .and_then(|(process, channel)| Successor::of(process, channel))
+        .and_then(|(process, channel)| Successor::of(process, channel, ending))
         .map_err(|error| format!("cannot start {path}: {error}"))?;
     tracing::info!(pid = successor.pid(), "upgrade: {path} is being started");
     let progress = match patience {
@@ -260,9 +286,9 @@ fn launch(job: &Job, sockets: &Sockets) -> io::Result<(Process, Channel)> {
 }
 
 impl Successor {
-    fn of(process: Process, channel: Channel) -> io::Result<Self> {
+    fn of(process: Process, channel: Channel, ending: mpsc::Sender<()>) -> io::Result<Self> {
         let channel = BufReader::new(UnixStream::from_std(channel)?);
-        Ok(Self { process: Some(process), channel, serves: false })
+        Ok(Self { process: Some(process), channel, serves: false, ending })
     }
 
     /// Its process id.
@@ -305,11 +331,12 @@ impl Drop for Successor {
         let Some(process) = self.process.take().filter(|_| !self.serves) else { return };
         // It may have ended by itself.
         let _ = process.signal(Signal::INT);
-        let ending = Ending(process);
+        let (ending, told) = (Ending(process), self.ending.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                tokio::time::sleep(TO_LEAVE).await;
+                let _ = tokio::time::timeout(TO_LEAVE, ending.by_itself()).await;
                 drop(ending);
+                drop(told);
             });
         }
     }
@@ -318,6 +345,15 @@ impl Drop for Successor {
 /// A process that hangs may not heed a signal. Dropped, also because this process ends, it is killed.
 #[derive(Debug)]
 struct Ending(Process);
+
+impl Ending {
+    async fn by_itself(&self) {
+        match self.0.end().map(howdah_sys::watch_readable) {
+            Some(Ok(end)) => drop(end.readable().await),
+            _ => std::future::pending().await,
+        }
+    }
+}
 
 impl Drop for Ending {
     fn drop(&mut self) {

@@ -224,18 +224,6 @@ mod tests {
         (job, exchange, channels.0, channels.1)
     }
 
-    /// What `look` finds once packets have arrived.
-    async fn arrived<T>(world: &World, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-        for _ in 0..2000 {
-            world.run(false).await;
-            if let Some(found) = look() {
-                return Some(found);
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        }
-        None
-    }
-
     fn next(job: &mut Job, exchange: &Exchange) -> Option<Event> {
         match job.poll(exchange, &Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(event),
@@ -269,11 +257,12 @@ mod tests {
                 // What is behind it is answered in any case.
                 channel.send(77, 0, 0, b"");
                 let mut answers = Vec::new();
-                arrived(&world, || {
-                    answers.extend(channel.answer().map(|answer| (answer.0, answer.1)));
-                    (answers.last() == Some(&(77, 1))).then_some(())
-                })
-                .await;
+                world
+                    .until(|| {
+                        answers.extend(channel.answer().map(|answer| (answer.0, answer.1)));
+                        (answers.last() == Some(&(77, 1))).then_some(())
+                    })
+                    .await;
                 let mut expected: Vec<_> = answer.map(|value| (kind, value)).into_iter().collect();
                 expected.push((77, 1));
                 let case = format!("worker {}, kind {kind}, slot {slot}, value {value}", channel.worker);
@@ -288,11 +277,10 @@ mod tests {
         run(async {
             let world = World::new(Config::default());
             let (_job, _exchange, own, _other) = running(&world).await;
-            let mut body = world.pool().place_for_body(Some(u64::MAX)).unwrap();
-            body.append(b"large").unwrap();
-            world.pool().dispatch.borrow_mut().keep(0, body);
+            let file = world.pool().file_for_body(b"large".to_vec()).await.unwrap();
+            world.pool().dispatch.borrow_mut().keep(0, Spool::File(file));
             own.send(BODY, 0, 0, b"");
-            let answer = arrived(&world, || own.answer()).await;
+            let answer = world.until(|| own.answer()).await;
             let (kind, value, rest, file) = answer.expect("an answer");
             let mut content = [0; 8];
             assert_eq!(pread(file.expect("a file"), &mut content, 0), Ok(5));
@@ -307,7 +295,7 @@ mod tests {
                 let world = World::new(Config::default());
                 let (mut job, exchange, own, _other) = running(&world).await;
                 own.send(SOCKET, 0, 0, b"");
-                let event = arrived(&world, || next(&mut job, &exchange)).await;
+                let event = world.until(|| next(&mut job, &exchange)).await;
                 assert!(matches!(event, Some(Event::Takeover)));
                 let lent = howdah_sys::eventfd().unwrap();
                 job.lend(lends.then(|| (std::os::fd::AsFd::as_fd(&lent), &b"rest"[..])));
@@ -326,7 +314,7 @@ mod tests {
             let most = vec![b'x'; 64 * 1024];
             for (status, sent, word) in [(100, true, 0), (103, true, 0), (199, false, 1)] {
                 own.send(INTERIM, 0, status, &most);
-                let event = arrived(&world, || next(&mut job, &exchange)).await;
+                let event = world.until(|| next(&mut job, &exchange)).await;
                 let Some(Event::Interim { status: said, lines }) = event else {
                     panic!("{status} has not come")
                 };
@@ -348,7 +336,7 @@ mod tests {
                 let fds = [std::os::fd::AsFd::as_fd(&file)];
                 howdah_sys::send_with_fds(&own.end, &packet, if with_file { &fds } else { &[] }).unwrap();
                 own.send(INTERIM, 0, 103, b"");
-                let event = arrived(&world, || next(&mut job, &exchange)).await;
+                let event = world.until(|| next(&mut job, &exchange)).await;
                 let event = format!("{event:?}");
                 assert!(event.contains(if with_file { "Interim" } else { "NoDescriptor" }), "{event}");
                 let permits = std::iter::from_fn(|| world.capacity.enter(Kind::File)).take(3).count();
@@ -370,7 +358,7 @@ mod tests {
                 world.run(false).await;
             }
             other.send(77, 0, 0, b"");
-            assert_eq!(arrived(&world, || other.word()).await, Some(1), "the channel goes on");
+            assert_eq!(world.until(|| other.word()).await, Some(1), "the channel goes on");
             let mut answers = std::iter::from_fn(|| world.answers.try_recv().ok());
             let first = answers.next().unwrap();
             assert_eq!((first.worker, first.inquiry, first.word), (1, 1, 7 << 32));
@@ -392,23 +380,23 @@ mod tests {
             }
             own.send(77, 0, 0, b"");
             assert_eq!(
-                arrived(&world, || own.answer()).await.map(|answer| answer.0),
+                world.until(|| own.answer()).await.map(|answer| answer.0),
                 Some(77),
                 "none is refused"
             );
             own.send(SOCKET, 0, 0, b"");
-            assert_eq!(arrived(&world, || own.word()).await, Some(1), "one too many");
+            assert_eq!(world.until(|| own.word()).await, Some(1), "one too many");
             assert_eq!(std::iter::from_fn(|| next(&mut job, &exchange)).count(), 64);
             exchange.answer();
             own.send(SOCKET, 0, 0, b"");
-            assert_eq!(arrived(&world, || own.word()).await, Some(1), "the response has begun");
+            assert_eq!(world.until(|| own.word()).await, Some(1), "the response has begun");
         });
     }
 
     /// Whether nobody listens to that worker any more, after a bounded time.
     async fn is_left(world: &World, worker: u16) -> bool {
         let left = || Arc::strong_count(&world.pool().channels.borrow()[&worker]) == 1;
-        arrived(world, || left().then_some(())).await.is_some()
+        world.until(|| left().then_some(())).await.is_some()
     }
 
     #[test]

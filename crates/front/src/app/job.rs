@@ -387,6 +387,7 @@ mod tests {
     use crate::reports::Loss;
     use crate::sample::worker::Claimed;
     use crate::sample::world::{Terms, World, run};
+    use crate::slots::Spool;
 
     /// What a job has for its connection, in words.
     fn event(job: &mut Job, exchange: &Exchange) -> String {
@@ -680,8 +681,8 @@ mod tests {
         run(async {
             let world = World::new(Config::default());
             let (job, _exchange) = world.ask("/a");
-            let spool = world.pool().place_for_body(Some(u64::MAX)).unwrap();
-            world.pool().dispatch.borrow_mut().keep(0, spool);
+            let extent = world.pool().extent_for_body(None).unwrap();
+            world.pool().dispatch.borrow_mut().keep(0, Spool::Extent(extent));
             assert!(world.pool().dispatch.borrow().kept(0).is_some());
             drop(job);
             assert_eq!(world.pool().dispatch.borrow().in_flight, 0);

@@ -24,7 +24,7 @@ use crate::request::Request;
 use crate::request_id::{self, Id, Ids};
 use crate::request_record::{Body, Complete};
 use crate::room::Room;
-use crate::slots::{Dispatch, Extents, SPIN_NS, Spool};
+use crate::slots::{BodyFile, Dispatch, Extent, Extents, SPIN_NS};
 
 /// Requests queued between two looks at workers while the thread does not sleep. A worker that gets fewer at a time is
 /// through with them before the next ones come, and to wake it again costs more than they do.
@@ -173,9 +173,14 @@ impl Pool {
         Fault::QueueFull
     }
 
-    /// A place for a body of `length` bytes, if that is known, too large for a slot.
-    pub(crate) fn place_for_body(&'static self, length: Option<u64>) -> std::io::Result<Spool> {
-        self.extents.place(length)
+    /// An extent for a body of `length` bytes, if that is known, too large for a slot.
+    pub(crate) fn extent_for_body(&'static self, length: Option<u64>) -> Option<Extent> {
+        self.extents.extent(length)
+    }
+
+    /// A file for one that begins with these bytes.
+    pub(crate) async fn file_for_body(&self, bytes: Vec<u8>) -> std::io::Result<BodyFile> {
+        self.extents.file(bytes).await
     }
 
     /// A worker is about to serve.
@@ -286,6 +291,7 @@ mod tests {
     use crate::sample::worker::Worker;
     use crate::sample::world::{Terms, World, new_segment, run};
     use crate::sample::{client, with};
+    use crate::slots::Spool;
 
     fn world() -> World {
         World::new(Config::default())
@@ -464,13 +470,13 @@ mod tests {
     fn a_pool_goes_on_with_another_segment_and_what_bodies_have_there() {
         run(async {
             let world = world();
-            let mut body = world.pool().place_for_body(Some(8)).unwrap();
-            body.append(b"half").unwrap();
+            let mut body = world.pool().extent_for_body(Some(8)).unwrap();
+            assert!(body.append(b"half"));
             let _asked = world.ask("/a");
             let (segment, pool) = (new_segment(), world.pool());
             pool.replace(segment);
-            body.append(b"full").unwrap();
-            assert_eq!(&segment.extent(body.extent().unwrap())[..8], b"halffull");
+            assert!(body.append(b"full"));
+            assert_eq!(&segment.extent(Spool::Extent(body).extent().unwrap())[..8], b"halffull");
             let worker = Worker::new(0, segment);
             pool.worker_up(0);
             assert!(worker.serve() && pool.turn());

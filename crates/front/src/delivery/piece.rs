@@ -1,26 +1,102 @@
-//! A piece of a file, read without making anybody wait: at once when the kernel has it in memory, else by a thread.
+//! A file of an application's, of which nobody knows where it lies: a disk may be slow, and a server of files may be gone for good.
+//! What the kernel has in memory is taken at once; for all else, down to the closing of the file, a thread waits.
 
 use std::io::{self, IoSliceMut};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::{ReadWriteFlags, pread, preadv2};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
-/// Up to `length` bytes from `offset` on; none at the end of the file.
-pub(crate) async fn read(file: &Arc<OwnedFd>, offset: u64, length: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; length];
-    if let Ok(read) = preadv2(file, &mut [IoSliceMut::new(&mut bytes)], offset, ReadWriteFlags::NOWAIT) {
-        bytes.truncate(read);
-        return Ok(bytes);
+use crate::outflow::{Outflow, Taken, send_of_file};
+
+/// So many threads may wait for files, in all front threads.
+static WAITING: Semaphore = Semaphore::const_new(64);
+/// Whether a file is in memory is asked for a byte in so many: the kernel reads ahead as much by default.
+const STRIDE: u64 = 128 << 10;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Source {
+    file: Arc<OwnedFd>,
+    /// It has been waited for.
+    is_slow: bool,
+}
+
+impl Source {
+    pub(crate) fn new(file: OwnedFd) -> Self {
+        Self { file: Arc::new(file), is_slow: false }
     }
-    // It is on the disk alone, or lies on a file system that cannot tell.
-    let file = Arc::clone(file);
-    tokio::task::spawn_blocking(move || {
-        let read = pread(&file, &mut bytes, offset)?;
-        bytes.truncate(read);
-        Ok(bytes)
-    })
-    .await?
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Whether the kernel has these bytes in memory, as far as it says; one that cannot tell has not.
+    pub(crate) fn is_at_hand(&mut self, from: u64, length: usize) -> bool {
+        let last = from + (length as u64).saturating_sub(1);
+        let mut asked = (from..last).step_by(STRIDE as usize).chain([last]);
+        let at_hand = asked.all(|at| self.read_now(&mut [0], at).is_ok());
+        self.is_slow |= !at_hand;
+        at_hand
+    }
+
+    fn read_now(&self, bytes: &mut [u8], from: u64) -> io::Result<usize> {
+        Ok(preadv2(&self.file, &mut [IoSliceMut::new(bytes)], from, ReadWriteFlags::NOWAIT)?)
+    }
+
+    /// Up to `length` bytes from `from` on; none at the end of the file.
+    pub(crate) async fn read(&mut self, from: u64, length: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        if let Ok(read) = self.read_now(&mut bytes, from) {
+            bytes.truncate(read);
+            return Ok(bytes);
+        }
+        self.is_slow = true;
+        let file = Arc::clone(&self.file);
+        wait(move || {
+            let read = pread(&file, &mut bytes, from)?;
+            bytes.truncate(read);
+            Ok(bytes)
+        })
+        .await
+    }
+
+    /// Has a thread send these bytes by a plain connection to which nobody else writes meanwhile. Nothing when the file has ended.
+    pub(crate) async fn send(&self, out: &mut Outflow, from: u64, length: usize) -> io::Result<Taken> {
+        let (client, permit) = out.duplicate()?;
+        let file = Arc::clone(&self.file);
+        let sent = wait(move || {
+            let sent = send_of_file(&file, &client, from..from + length as u64);
+            drop((client, permit));
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Taken::default()),
+                sent => sent,
+            }
+        })
+        .await?;
+        out.sent_by_another(sent);
+        Ok(sent)
+    }
+}
+
+impl Drop for Source {
+    /// Some file systems ask somebody else also when a file is closed.
+    fn drop(&mut self) {
+        if self.is_slow
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let file = Arc::clone(&self.file);
+            runtime.spawn_blocking(move || drop(file));
+        }
+    }
+}
+
+async fn wait<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    let _turn = WAITING.acquire().await.map_err(io::Error::other)?;
+    spawn_blocking(work).await?
 }
 
 #[cfg(test)]
@@ -34,14 +110,34 @@ mod tests {
     fn a_file_is_read_piece_by_piece_to_its_end() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[b'x'; 1000]).unwrap();
-        let file = Arc::new(OwnedFd::from(file));
+        let mut source = Source::new(file.into());
         run(async {
-            for (offset, length, found) in [(0, 600, 600), (600, 600, 400), (1000, 600, 0)] {
-                assert_eq!(read(&file, offset, length).await.unwrap().len(), found, "from {offset}");
+            for (from, length, found) in [(0, 600, 600), (600, 600, 400), (1000, 600, 0)] {
+                assert_eq!(source.read(from, length).await.unwrap().len(), found, "from {from}");
             }
             let (pipe, end) = pipe().unwrap();
             drop(end);
-            assert!(read(&Arc::new(pipe.into()), 0, 1).await.is_err(), "it has no place to read from");
+            assert!(Source::new(pipe.into()).read(0, 1).await.is_err(), "it has no place to read from");
         });
+    }
+
+    #[test]
+    fn what_is_not_in_memory_is_not_at_hand() {
+        let mut file = tempfile::tempfile_in(".").unwrap();
+        file.write_all(&vec![b'x'; 1 << 20]).unwrap();
+        file.sync_all().unwrap();
+        let copy = file.try_clone().unwrap();
+        let mut source = Source::new(file.into());
+        assert!(source.is_at_hand(0, 1 << 20) && !source.is_slow);
+        assert!(source.is_at_hand(1 << 20, 1 << 20), "there is nothing to wait for behind its end");
+        let (pipe, _end) = pipe().unwrap();
+        assert!(!Source::new(pipe.into()).is_at_hand(0, 1), "it cannot tell");
+        rustix::fs::fadvise(&copy, 512 << 10, None, rustix::fs::Advice::DontNeed).unwrap();
+        // A file system in memory keeps it.
+        if source.read_now(&mut [0], 600 << 10).is_err() {
+            assert!(
+                source.is_at_hand(0, 256 << 10) && !source.is_at_hand(256 << 10, 512 << 10) && source.is_slow
+            );
+        }
     }
 }

@@ -5,18 +5,16 @@
 //! a file up to `--response-spool`. Beyond that the ring fills up and the worker waits.
 
 use std::future::poll_fn;
-use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::io;
 use std::task::{Context, Poll};
 
 use howdah_http1::encode::{LAST_CHUNK, chunk_head};
 use howdah_wire::{RESPONSE_ASKS, RESPONSE_BROKEN};
 
 use crate::delivery::framing::Framing;
-use crate::delivery::piece;
+use crate::delivery::piece::Source;
 use crate::exchange::{Exchange, More};
-use crate::outflow::{Outflow, Woken};
+use crate::outflow::{Outflow, Taken, Woken};
 use crate::response::{Body, BodyFile};
 use crate::route::Handling;
 use crate::server::Server;
@@ -139,9 +137,9 @@ impl Delivery<'_> {
         {
             self.tell_wrong_length(stream.framing, file.length);
         }
+        let (given, mut source) = (file.length, Source::new(file.file));
         if !is_plain {
-            let file = Arc::new(file.file);
-            let whole = self.stream_pieces(stream, file, offset, left).await;
+            let whole = self.stream_pieces(stream, &mut source, offset, left).await;
             return whole && !matches!(stream.framing, Framing::Length(length) if length != stream.taken);
         }
         if !self.out.flush(self.timer).await {
@@ -149,19 +147,24 @@ impl Delivery<'_> {
         }
         while left > 0 {
             let turn = left.min(FILE_TURN as u64) as usize;
-            match self.out.transport.try_send_file(file.file.as_fd(), &mut offset, turn) {
-                Ok(0) => {
-                    self.tell_wrong_length(stream.framing, file.length - left);
+            let tried = if source.is_at_hand(offset, turn) {
+                self.out.try_send_file(source.descriptor(), offset, turn)
+            } else {
+                source.send(self.out, offset, turn).await
+            };
+            match tried {
+                Ok(Taken { bytes: 0, blocked: false }) => {
+                    self.tell_wrong_length(stream.framing, given - left);
                     return false;
                 }
                 Ok(sent) => {
-                    self.out.sent_of_file(Some(sent));
-                    left -= sent as u64;
-                    stream.taken += sent as u64;
-                    tokio::task::consume_budget().await;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.out.sent_of_file(None);
+                    left -= sent.bytes;
+                    offset += sent.bytes;
+                    stream.taken += sent.bytes;
+                    if !sent.blocked {
+                        self.server.let_others().await;
+                        continue;
+                    }
                     let woken = self.out.wait(self.timer, false, |_, _| Poll::Pending).await;
                     if let Woken::Stalled | Woken::Lost = woken {
                         return false;
@@ -178,13 +181,13 @@ impl Delivery<'_> {
     async fn stream_pieces(
         &mut self,
         stream: &mut Stream,
-        file: Arc<OwnedFd>,
+        source: &mut Source,
         mut offset: u64,
         mut left: u64,
     ) -> bool {
         while left > 0 {
             let length = left.min(PIECE as u64) as usize;
-            let piece = match piece::read(&file, offset, length).await {
+            let piece = match source.read(offset, length).await {
                 Ok(piece) if !piece.is_empty() => piece,
                 Ok(_) => {
                     self.tell_wrong_length(stream.framing, stream.taken);
@@ -199,7 +202,7 @@ impl Delivery<'_> {
             if !self.out.flush(self.timer).await {
                 return false;
             }
-            tokio::task::consume_budget().await;
+            self.server.let_others().await;
         }
         self.out.flush(self.timer).await
     }

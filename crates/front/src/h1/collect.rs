@@ -46,19 +46,30 @@ impl Collect {
         Self { head: bytes.to_vec(), decoder, upload: Upload::new(pool, length), expects }
     }
 
-    /// Takes what `input` has of the body; gives the number of bytes consumed.
-    fn feed(&mut self, input: &[u8]) -> Result<usize, Fault> {
-        let mut at = 0;
+    /// Takes what `input` has of the body; gives the number of bytes consumed. The content of all chunks in there is moved
+    /// together, so that it is stored at once.
+    fn feed(&mut self, input: &mut [u8]) -> Result<usize, Fault> {
+        let (mut at, mut content) = (0, 0..0);
         while !self.decoder.is_done() {
             match self.decoder.decode(&input[at..])? {
                 BodyEvent::Data { data, consumed } => {
-                    self.upload.append(data)?;
+                    let length = data.len();
                     at += consumed;
+                    if content.is_empty() {
+                        content = at - length..at;
+                    } else {
+                        input.copy_within(at - length..at, content.end);
+                        content.end += length;
+                    }
                 }
-                BodyEvent::NeedMore { consumed } => return Ok(at + consumed),
+                BodyEvent::NeedMore { consumed } => {
+                    at += consumed;
+                    break;
+                }
                 BodyEvent::End { consumed } => at += consumed,
             }
         }
+        self.upload.append(&input[content]);
         Ok(at)
     }
 
@@ -82,8 +93,8 @@ impl Collect {
 impl Conn {
     /// Reads the rest of a body and gives its request to the application. False when the client leaves before its end.
     pub(crate) async fn collect(&mut self, collect: &mut Collect) -> Result<bool, Fault> {
-        let early = std::mem::take(&mut self.input);
-        let used = collect.feed(&early)?;
+        let mut early = std::mem::take(&mut self.input);
+        let used = collect.feed(&mut early)?;
         self.exchange.account.received += (collect.head.len() + used) as u64;
         self.input.extend_from_slice(&early[used..]);
         if collect.expects && !collect.decoder.is_done() {
@@ -93,7 +104,11 @@ impl Conn {
             if !poll_fn(|context| self.poll_body(context, collect)).await? {
                 return Ok(false);
             }
+            collect.upload.settle(false).await?;
+            // A client that sends as fast as we read would keep the thread from all others.
+            self.server.let_others().await;
         }
+        collect.upload.settle(true).await?;
         let server = self.server;
         let trailers = collect.decoder.trailers();
         self.exchange.account.keep_fields(Source::RequestTrailer, trailers, server.records.wanted());
@@ -121,7 +136,7 @@ impl Conn {
                 Ok(0) | Err(_) => return Poll::Ready(Ok(false)),
                 Ok(length) => length,
             };
-            let used = collect.feed(&input[..length])?;
+            let used = collect.feed(&mut input[..length])?;
             self.input.extend_from_slice(&input[used..length]);
             used
         };
@@ -136,7 +151,7 @@ mod tests {
     use std::path::PathBuf;
 
     use howdah_http1::encode::chunk_head;
-    use howdah_wire::{EXTENT, INLINE_BODY};
+    use howdah_wire::{EXTENT, INLINE_BODY, RequestReader};
 
     use crate::config::Config;
     use crate::sample::world::{World, run};
@@ -179,8 +194,7 @@ mod tests {
                 let world = World::new(Config::default());
                 let script = Scripted::new(post(length, chunked));
                 world.connect(&script);
-                world.run(false).await;
-                let claimed = world.worker.claim().expect("a request");
+                let claimed = world.until(|| world.worker.claim()).await.expect("a request");
                 let dispatch = world.pool().dispatch.borrow();
                 let found = match dispatch.kept(claimed.claim.slot) {
                     None => "slot",
@@ -194,6 +208,49 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_sends_all_the_time_lets_others_have_their_turn() {
+        run(async {
+            let world = World::new(Config::default());
+            let pieces = std::iter::repeat_n(Piece::Bytes(vec![b'x'; 1000]), 900);
+            let head = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 900000\r\n\r\n".to_vec();
+            world.connect(&Scripted::new(std::iter::once(Piece::Bytes(head)).chain(pieces)));
+            world.connect(&Scripted::new([Piece::Bytes(b"GET /b HTTP/1.1\r\nHost: h\r\n\r\n".to_vec())]));
+            for path in ["/b", "/a"] {
+                let claimed = world.until(|| world.worker.claim()).await.unwrap();
+                assert_eq!(claimed.target, path);
+                world.worker.finish(claimed);
+            }
+        });
+    }
+
+    #[test]
+    fn the_content_of_many_chunks_is_what_was_sent() {
+        // What each piece of input is long, from one that ends in every part of a chunk to all at once.
+        for size in [1, 7, 50, 100_000] {
+            run(async {
+                let world = World::new(Config::default());
+                let mut bytes = b"POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+                for length in [1_usize, 2, 300, 1, 17, 5000, 3] {
+                    chunk_head(&mut bytes, length);
+                    bytes.extend((0..length).map(|at| b'a' + (at % 26) as u8));
+                    bytes.extend(b"\r\n");
+                }
+                bytes.extend(b"0\r\n\r\n");
+                let script = Scripted::new(bytes.chunks(size).map(|piece| Piece::Bytes(piece.to_vec())));
+                world.connect(&script);
+                let claimed = world.until(|| world.worker.claim()).await.unwrap();
+                let dispatch = world.pool().dispatch.borrow();
+                let request = RequestReader::new(dispatch.request(claimed.claim.slot));
+                let expected: Vec<u8> = [1_usize, 2, 300, 1, 17, 5000, 3]
+                    .iter()
+                    .flat_map(|length| (0..*length).map(|at| b'a' + (at % 26) as u8))
+                    .collect();
+                assert!(request.body() == expected, "in pieces of {size}");
+            });
+        }
+    }
+
+    #[test]
     fn a_body_that_has_no_place_is_refused_and_no_worker_hears_of_it() {
         // Its length is known from its head, or found out when its extent is full.
         for chunked in [false, true] {
@@ -201,8 +258,9 @@ mod tests {
                 let spool_dir = Some(PathBuf::from("/nonexistent/for/bodies"));
                 let world = World::new(Config { spool_dir, ..Config::default() });
                 let script = Scripted::new(post(EXTENT + 1, chunked));
-                world.serve(&script).await;
-                let output = script.output();
+                world.connect(&script);
+                let said = || Some(script.output()).filter(|output| !output.is_empty());
+                let output = world.until(said).await.unwrap_or_default();
                 assert!(output.starts_with(b"HTTP/1.1 503 "), "{chunked}: {}", output.escape_ascii());
                 let failures = world.totals().failures;
                 assert_eq!(failures[howdah_metrics::Failure::Resources], 1, "{chunked}");

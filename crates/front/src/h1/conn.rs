@@ -15,6 +15,9 @@ use crate::server::{End, Server};
 use crate::sharing::Moved;
 use crate::transport::Transport;
 
+/// Requests before other connections have their turn.
+const TURN: u64 = 32;
+
 /// Serves a connection to its end.
 pub(crate) fn serve(
     server: &'static Server,
@@ -47,6 +50,10 @@ fn run(mut conn: Conn) -> impl Future<Output = ()> {
             match next {
                 Next::Continue => {
                     conn.renew();
+                    // Where requests are here already and we answer them by ourselves, nothing else lets others have their turn.
+                    if conn.served.is_multiple_of(TURN) {
+                        conn.server.let_others().await;
+                    }
                     if let Some(thread) = conn.elsewhere() {
                         return conn.move_to(thread);
                     }

@@ -116,13 +116,15 @@ impl Stream {
             if upload.received + length as u64 > server.config.limits.body {
                 return Err(BODY_SIZE.into());
             }
-            upload.append(&piece)?;
+            upload.append(&piece);
+            upload.settle(false).await?;
             self.exchange.account.received += length as u64;
             // As much again may come beside it: heads of frames, and windows for what the client is sent.
             self.link.tally.earn(length as u64);
             // The client may send as much again.
             let _ = incoming.flow_control().release_capacity(length);
         }
+        upload.settle(true).await?;
         if server.records.wants(Source::RequestTrailer)
             && let Ok(Some(trailers)) = incoming.trailers().await
         {

@@ -11,4 +11,5 @@ mod stock;
 pub(crate) use holding::Holding;
 pub(crate) use pace::Pace;
 pub(crate) use queue::{Outflow, Sent, Woken};
+pub(crate) use response_spool::{Taken, send_of_file};
 pub use stock::Stock;

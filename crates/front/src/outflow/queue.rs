@@ -7,13 +7,15 @@
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::capacity::Permit;
 use crate::outflow::holding::{Holding, Trouble};
 use crate::outflow::pace::Terms;
 use crate::outflow::reader::Reader;
-use crate::outflow::response_spool::{Progress, ResponseSpool};
+use crate::outflow::response_spool::{Progress, ResponseSpool, Taken};
 use crate::timers::{Rest, Timer};
 use crate::transport::{Peer, Socket, Transport};
 
@@ -252,12 +254,40 @@ impl Outflow {
         all
     }
 
-    /// Part of a file was sent, or the client takes no more of it.
-    pub(crate) fn sent_of_file(&mut self, bytes: Option<usize>) {
-        match bytes {
-            Some(bytes) => self.count(bytes),
-            None => self.reader.tried(true),
+    /// Sends part of a file that is in memory.
+    pub(crate) fn try_send_file(
+        &mut self,
+        file: BorrowedFd<'_>,
+        from: u64,
+        length: usize,
+    ) -> io::Result<Taken> {
+        match self.transport.try_send_file(file, from, length) {
+            Ok(sent) => {
+                self.count(sent);
+                Ok(Taken { bytes: sent as u64, blocked: false })
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.reader.tried(true);
+                Ok(Taken { bytes: 0, blocked: true })
+            }
+            Err(error) => Err(error),
         }
+    }
+
+    /// The plain connection for a thread that is to write to it, which [`Outflow::sent_by_another`] tells of.
+    pub(crate) fn duplicate(&mut self) -> io::Result<(OwnedFd, Permit)> {
+        let permit = self.holding.permit()?;
+        let socket = self.transport.duplicate()?;
+        // What epoll says from here on is news: the other thread finds out what was true before.
+        self.transport.forget_writable()?;
+        Ok((socket, permit))
+    }
+
+    /// Another thread has sent so much.
+    pub(crate) fn sent_by_another(&mut self, taken: Taken) {
+        self.count(taken.bytes as usize);
+        // All that epoll said before was forgotten before the first byte.
+        (self.reader.blocked, self.reader.stale) = (taken.blocked, false);
     }
 
     /// Some more of the output is out.
@@ -388,11 +418,7 @@ impl Outflow {
                 (self.output, self.done) = (bytes, from);
                 self.holding.rest_files(&Trouble::Fails(error));
             }
-            Progress::Sent(bytes, blocked) => {
-                self.count(bytes as usize);
-                // All that epoll said before was forgotten before the first byte.
-                (self.reader.blocked, self.reader.stale) = (blocked, false);
-            }
+            Progress::Sent(taken) => self.sent_by_another(taken),
             Progress::Broken => return Woken::Lost,
         }
         if self.spool.as_ref().is_some_and(|spool| spool.is_through()) {

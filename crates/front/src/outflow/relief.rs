@@ -7,7 +7,7 @@ use howdah_wire::RESPONSE_RING;
 
 use crate::outflow::holding::Trouble;
 use crate::outflow::queue::Outflow;
-use crate::outflow::response_spool::{ResponseSpool, Sent};
+use crate::outflow::response_spool::{ResponseSpool, Taken};
 
 /// A response goes on with this much memory, whatever the bounds say.
 const LEAST_BUFFER: usize = 4096;
@@ -82,7 +82,7 @@ impl Outflow {
         }
         let sent = spool.send(&mut self.transport)?;
         let (holds, is_through) = (spool.holds(), spool.is_through());
-        if sent != Sent::default() {
+        if sent != Taken::default() {
             self.reader.tried(sent.blocked);
             self.count(sent.bytes as usize);
         }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::future::Future;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -82,9 +82,9 @@ struct Written {
     outcome: io::Result<()>,
 }
 
-/// What was sent.
+/// What the client has taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct Taken {
     pub(crate) bytes: u64,
     /// The client takes no more.
     pub(crate) blocked: bool,
@@ -93,7 +93,7 @@ pub(crate) struct Sent {
 /// What a thread has done of sending.
 #[derive(Debug)]
 enum Done {
-    Sent(Sent),
+    Sent(Taken),
     Read(Vec<u8>),
 }
 
@@ -106,8 +106,8 @@ pub(crate) enum Progress {
     Written,
     /// It is not: here it is again, to be sent from this byte on.
     Refused(Vec<u8>, usize, io::Error),
-    /// So much is out, and whether the client takes no more.
-    Sent(u64, bool),
+    /// So much is out.
+    Sent(Taken),
     /// There is something for [`ResponseSpool::send`].
     Read,
     /// The client is gone, or the file cannot be read.
@@ -208,7 +208,7 @@ impl ResponseSpool {
 
     /// Begins to send, when there is something and nothing is being sent; what was read ahead is sent here. Gives what
     /// has gone out by that.
-    pub(crate) fn send(&mut self, transport: &mut Transport) -> io::Result<Sent> {
+    pub(crate) fn send(&mut self, transport: &mut Transport) -> io::Result<Taken> {
         let sent = self.send_ahead(transport)?;
         let busy = self.sending.is_some() || sent.blocked;
         let Some(part) = self.next().filter(|_| !busy) else { return Ok(sent) };
@@ -222,7 +222,7 @@ impl ResponseSpool {
         self.sending = Some(tokio::spawn(async move {
             let _turn = turn.await;
             spawn_blocking(move || match client {
-                Some(client) => send(&file, &client, range).map(Done::Sent),
+                Some(client) => send_of_file(&file, &client, range).map(Done::Sent),
                 None => read(&file, range).map(Done::Read),
             })
             .await?
@@ -230,8 +230,8 @@ impl ResponseSpool {
         Ok(sent)
     }
 
-    fn send_ahead(&mut self, transport: &Transport) -> io::Result<Sent> {
-        let mut sent = Sent::default();
+    fn send_ahead(&mut self, transport: &Transport) -> io::Result<Taken> {
+        let mut sent = Taken::default();
         let (bytes, from) = &mut self.ahead;
         while *from < bytes.len() && !sent.blocked {
             match transport.try_write(&bytes[*from..]) {
@@ -257,9 +257,9 @@ impl ResponseSpool {
         {
             self.sending = None;
             return Poll::Ready(match outcome {
-                Ok(Ok(Done::Sent(Sent { bytes, blocked }))) => {
-                    self.count(bytes);
-                    Progress::Sent(bytes, blocked)
+                Ok(Ok(Done::Sent(taken))) => {
+                    self.count(taken.bytes);
+                    Progress::Sent(taken)
                 }
                 Ok(Ok(Done::Read(bytes))) => {
                     self.ahead = (bytes, 0);
@@ -381,19 +381,23 @@ fn read(file: &File, range: std::ops::Range<u64>) -> io::Result<Vec<u8>> {
 }
 
 /// On a thread of its own: sends what the client takes.
-fn send(file: &File, client: &OwnedFd, range: std::ops::Range<u64>) -> io::Result<Sent> {
+pub(crate) fn send_of_file(
+    file: impl AsFd,
+    client: &OwnedFd,
+    range: std::ops::Range<u64>,
+) -> io::Result<Taken> {
     let (mut at, end) = (range.start, range.end.min(range.start + TURN));
     let mut blocked = false;
     while at < end && !blocked {
         let left = (end - at) as usize;
-        match rustix::fs::sendfile(client, file, Some(&mut at), left) {
+        match rustix::fs::sendfile(client, &file, Some(&mut at), left) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::AGAIN) => blocked = true,
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(Sent { bytes: at - range.start, blocked })
+    Ok(Taken { bytes: at - range.start, blocked })
 }
 
 #[cfg(test)]
@@ -432,7 +436,7 @@ mod tests {
             assert_eq!((spool.holds(), holding.stock.spooled()), (true, 7));
             assert!(matches!(progress(&mut spool).await, Progress::Written));
             spool.send(&mut transport).unwrap();
-            assert!(matches!(progress(&mut spool).await, Progress::Sent(7, false)));
+            assert!(matches!(progress(&mut spool).await, Progress::Sent(Taken { bytes: 7, blocked: false })));
             assert!(!spool.holds() && spool.is_through());
             let mut received = [0; 7];
             client.read_exact(&mut received).unwrap();

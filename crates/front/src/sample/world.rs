@@ -115,6 +115,18 @@ impl World {
         }
     }
 
+    /// What `look` finds, also where others have their part in it: threads, or the kernel.
+    pub(crate) async fn until<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        for _ in 0..2000 {
+            self.run(false).await;
+            if let Some(found) = look() {
+                return Some(found);
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        None
+    }
+
     /// Serves a client to the end of its script. False when the connection is still open then.
     pub(crate) async fn serve(&self, script: &Scripted) -> bool {
         let connection = self.connect(script);

@@ -2,8 +2,8 @@
 //!
 //! Up to 1 MiB it goes into an extent, memory shared with the workers that is used again and again; there are few, so
 //! what bodies take stays bounded however many come. Larger ones, and all when no extent is free, go to a temporary
-//! file without a name, whose descriptor the worker gets: nothing is left behind whatever happens. One of unknown length
-//! begins in an extent, and moves to a file when it outgrows that.
+//! file without a name, whose descriptor the worker gets: nothing is left behind whatever happens. A disk may be slow or hang,
+//! so all that may touch it, down to the closing of the file, is done by a thread.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -11,11 +11,18 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use howdah_wire::{EXTENT, Segment};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
 use crate::capacity::Permit;
 use crate::room::Room;
+
+/// So many threads may write bodies, of all front threads.
+static WRITING: Semaphore = Semaphore::const_new(16);
 
 /// The extents of a front thread in the segment of one application, and what comes in their place.
 pub(crate) struct Extents {
@@ -45,22 +52,34 @@ impl Extents {
         }
     }
 
-    /// A place for a body of `length` bytes, if that is known.
-    pub(crate) fn place(&'static self, length: Option<u64>) -> io::Result<Spool> {
-        if length.is_none_or(|length| length <= EXTENT as u64)
-            && let Some(index) = self.free.borrow_mut().pop()
-        {
-            return Ok(Spool::Extent(Extent { extents: self, index, length: 0 }));
+    /// An extent for a body of `length` bytes, if that is known, when it is not too long and there is one.
+    pub(crate) fn extent(&'static self, length: Option<u64>) -> Option<Extent> {
+        if length.is_some_and(|length| length > EXTENT as u64) {
+            return None;
         }
-        self.file()
+        self.free.borrow_mut().pop().map(|index| Extent { extents: self, index, length: 0 })
     }
 
-    fn file(&self) -> io::Result<Spool> {
+    /// A file that begins with these bytes.
+    pub(crate) async fn file(&self, bytes: Vec<u8>) -> io::Result<BodyFile> {
         let Some(permit) = self.room.permit_for_file() else {
             return Err(io::Error::other("no descriptor is left for its file"));
         };
-        Ok(Spool::File { file: tempfile::tempfile_in(&self.directory)?, _permit: permit })
+        let directory = self.directory.clone();
+        let file = elsewhere(move || {
+            let file = tempfile::tempfile_in(directory)?;
+            (&file).write_all(&bytes)?;
+            Ok(file)
+        });
+        Ok(BodyFile { file: Arc::new(file.await?), _permit: Arc::new(permit) })
     }
+}
+
+async fn elsewhere<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let _turn = WRITING.acquire().await.map_err(io::Error::other)?;
+    spawn_blocking(work).await?
 }
 
 impl fmt::Debug for Extents {
@@ -75,48 +94,15 @@ pub(crate) enum Spool {
     /// In shared memory.
     Extent(Extent),
     /// In a file.
-    File { file: File, _permit: Permit },
+    File(BodyFile),
 }
 
 impl Spool {
-    pub(crate) fn append(&mut self, data: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Extent(extent) => {
-                if extent.append(data) {
-                    return Ok(());
-                }
-                let mut file = extent.extents.file()?;
-                file.append(extent.bytes())?;
-                file.append(data)?;
-                *self = file;
-                Ok(())
-            }
-            Self::File { file, .. } => file.write_all(data),
-        }
-    }
-
-    /// Memory for the next bytes of a body that is in memory; [`Spool::fill`] says how many have come.
-    pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
-        match self {
-            Self::Extent(extent) => {
-                extent.extents.segment.get().extent(extent.index).get_mut(extent.length..)
-            }
-            Self::File { .. } => None,
-        }
-    }
-
-    /// So many bytes have been written to [`Spool::room`].
-    pub(crate) fn fill(&mut self, bytes: usize) {
-        if let Self::Extent(extent) = self {
-            extent.length = (extent.length + bytes).min(EXTENT);
-        }
-    }
-
     /// The descriptor of a body in a file.
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Extent(_) => None,
-            Self::File { file, .. } => Some(file.as_fd()),
+            Self::File(file) => Some(file.file.as_fd()),
         }
     }
 
@@ -124,7 +110,33 @@ impl Spool {
     pub(crate) fn extent(&self) -> Option<u32> {
         match self {
             Self::Extent(extent) => Some(extent.index),
-            Self::File { .. } => None,
+            Self::File(_) => None,
+        }
+    }
+}
+
+/// See [`Spool::File`].
+#[derive(Debug)]
+pub(crate) struct BodyFile {
+    file: Arc<File>,
+    /// Counts until the file is closed.
+    _permit: Arc<Permit>,
+}
+
+impl BodyFile {
+    /// Writes these behind what there is.
+    pub(crate) async fn append(&self, bytes: Vec<u8>) -> io::Result<()> {
+        let file = Arc::clone(&self.file);
+        elsewhere(move || (&*file).write_all(&bytes)).await
+    }
+}
+
+impl Drop for BodyFile {
+    /// To free the place of a large file takes time, too.
+    fn drop(&mut self) {
+        if let Ok(runtime) = Handle::try_current() {
+            let last = (Arc::clone(&self.file), Arc::clone(&self._permit));
+            runtime.spawn_blocking(move || drop(last));
         }
     }
 }
@@ -139,18 +151,27 @@ pub(crate) struct Extent {
 
 impl Extent {
     /// False when it has no room for `data`, none of which it takes then.
-    fn append(&mut self, data: &[u8]) -> bool {
-        let end = self.length + data.len();
-        let Some(room) = self.extents.segment.get().extent(self.index).get_mut(self.length..end) else {
+    pub(crate) fn append(&mut self, data: &[u8]) -> bool {
+        let Some(room) = self.room().and_then(|room| room.get_mut(..data.len())) else {
             return false;
         };
         room.copy_from_slice(data);
-        self.length = end;
+        self.length += data.len();
         true
     }
 
+    /// Memory for the next bytes; [`Extent::fill`] says how many have come.
+    pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
+        self.extents.segment.get().extent(self.index).get_mut(self.length..)
+    }
+
+    /// So many bytes have been written to [`Extent::room`].
+    pub(crate) fn fill(&mut self, bytes: usize) {
+        self.length = (self.length + bytes).min(EXTENT);
+    }
+
     /// What it has of its body.
-    fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.extents.segment.get().extent(self.index)[..self.length]
     }
 }
@@ -163,12 +184,13 @@ impl Drop for Extent {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Seek};
+    use std::io::Read;
 
     use howdah_wire::Shape;
 
     use super::*;
     use crate::clock::Clock;
+    use crate::sample::world::run;
 
     fn extents() -> &'static Extents {
         let (_, segment) = howdah_sys::create_segment(Shape { fronts: 1, workers: 1, slots: 4 }).unwrap();
@@ -181,63 +203,51 @@ mod tests {
         let extents = extents();
         let count = extents.free.borrow().len();
         for length in [Some(EXTENT as u64), None] {
-            let kept: Vec<_> = (0..count).map(|_| extents.place(length).unwrap()).collect();
-            assert!(kept.iter().all(|spool| spool.extent().is_some() && spool.file().is_none()));
-            for other in [Some(1), None] {
-                assert!(extents.place(other).unwrap().file().is_some(), "none is left");
-            }
+            let kept: Vec<_> = (0..count).map(|_| extents.extent(length).unwrap()).collect();
+            assert!([Some(1), None].iter().all(|other| extents.extent(*other).is_none()), "none is left");
             drop(kept);
             assert_eq!(extents.free.borrow().len(), count, "each is given back");
         }
-        assert!(extents.place(Some(EXTENT as u64 + 1)).unwrap().file().is_some());
+        assert!(extents.extent(Some(EXTENT as u64 + 1)).is_none());
     }
 
     #[test]
-    fn a_body_that_outgrows_its_extent_goes_on_in_a_file_and_leaves_the_next_extent_alone() {
+    fn an_extent_takes_no_more_than_it_has_room_for_and_leaves_the_next_one_alone() {
         let extents = extents();
-        let count = extents.free.borrow().len();
-        let mut spool = extents.place(None).unwrap();
-        let mut next = extents.place(None).unwrap();
-        next.append(&[4]).unwrap();
-        spool.append(&vec![1; EXTENT - 1]).unwrap();
-        assert!(spool.extent().is_some());
-        spool.append(&[2; 2]).unwrap();
-        spool.append(&[3]).unwrap();
-        let Spool::File { file, .. } = &mut spool else { panic!("it has no room there") };
-        let mut whole = Vec::new();
-        file.rewind().unwrap();
-        file.read_to_end(&mut whole).unwrap();
-        assert_eq!((whole.len(), &whole[EXTENT - 2..]), (EXTENT + 2, &[1, 2, 2, 3][..]));
-        assert!(whole[..EXTENT - 1].iter().all(|byte| *byte == 1));
-        assert_eq!(extents.segment.get().extent(next.extent().unwrap())[0], 4);
-        assert_eq!(extents.free.borrow().len(), count - 1, "its extent is given back at once");
+        let (mut extent, mut next) = (extents.extent(None).unwrap(), extents.extent(None).unwrap());
+        assert!(next.append(&[4]) && extent.append(b"ab"));
+        extent.room().unwrap()[..2].copy_from_slice(b"cd");
+        extent.fill(2);
+        assert_eq!(extent.bytes(), b"abcd");
+        assert!(extent.append(&vec![1; EXTENT - 5]) && !extent.append(&[2; 2]) && extent.append(&[3]));
+        assert!(extent.room().unwrap().is_empty() && extent.bytes()[EXTENT - 2..] == [1, 3]);
+        extent.fill(EXTENT);
+        assert_eq!((extent.bytes().len(), next.bytes()), (EXTENT, &[4][..]), "never more than there is");
     }
 
     #[test]
-    fn a_body_may_be_written_to_its_extent_directly() {
-        let extents = extents();
-        let mut spool = extents.place(Some(EXTENT as u64)).unwrap();
-        spool.append(b"ab").unwrap();
-        let room = spool.room().unwrap();
-        assert_eq!(room.len(), EXTENT - 2);
-        room[..2].copy_from_slice(b"cd");
-        spool.fill(2);
-        spool.append(b"e").unwrap();
-        assert_eq!(&extents.segment.get().extent(spool.extent().unwrap())[..5], b"abcde");
-        spool.fill(EXTENT);
-        assert!(spool.room().unwrap().is_empty(), "never more than there is");
-        let mut file = extents.place(Some(EXTENT as u64 + 1)).unwrap();
-        assert!(file.room().is_none(), "a file is written by itself");
+    fn a_file_has_what_was_written_in_order() {
+        run(async {
+            let file = extents().file(b"be".to_vec()).await.unwrap();
+            file.append(b"gun".to_vec()).await.unwrap();
+            let spool = Spool::File(file);
+            assert_eq!((spool.extent(), spool.file().is_some()), (None, true));
+            let mut whole = Vec::new();
+            let mut file = File::from(spool.file().unwrap().try_clone_to_owned().unwrap());
+            io::Seek::rewind(&mut file).unwrap();
+            file.read_to_end(&mut whole).unwrap();
+            assert_eq!(whole, b"begun");
+        });
     }
 
     #[test]
     fn bodies_on_their_way_move_to_another_segment() {
         let extents = extents();
-        let mut spool = extents.place(Some(8)).unwrap();
-        spool.append(b"half").unwrap();
+        let mut extent = extents.extent(Some(8)).unwrap();
+        assert!(extent.append(b"half"));
         let (_, other) = howdah_sys::create_segment(Shape { fronts: 1, workers: 1, slots: 4 }).unwrap();
         extents.replace(other);
-        spool.append(b"full").unwrap();
-        assert_eq!(&other.extent(spool.extent().unwrap())[..8], b"halffull");
+        assert!(extent.append(b"full"));
+        assert_eq!(&other.extent(extent.index)[..8], b"halffull");
     }
 }

@@ -469,8 +469,8 @@ mod tests {
         let slot = waiting.slot;
         let room = sample::room(sample::forever(Clock::new()));
         let extents = Extents::new(bench.segment, 0, std::env::temp_dir(), room);
-        let file = sample::forever(extents).place(Some(u64::MAX)).unwrap();
-        bench.act(|dispatch| dispatch.keep(slot, file));
+        let extent = sample::forever(extents).extent(None).unwrap();
+        bench.act(|dispatch| dispatch.keep(slot, Spool::Extent(extent)));
         assert_eq!(RequestReader::new(bench.act(|dispatch| dispatch.request(slot))).uri(), b"/a?b");
         assert!(bench.act(|dispatch| dispatch.kept(slot).is_some() && dispatch.kept(slot + 1).is_none()));
         assert!(bench.act(|dispatch| dispatch.request(4000)).is_empty());

@@ -9,7 +9,7 @@ mod dispatch;
 mod body;
 mod own;
 
-pub(crate) use body::{Extents, Spool};
+pub(crate) use body::{BodyFile, Extent, Extents, Spool};
 pub(crate) use dispatch::Dispatch;
 pub(crate) use own::Position;
 pub(crate) use ring::Ring;

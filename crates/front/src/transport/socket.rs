@@ -94,10 +94,10 @@ impl Socket {
     pub(crate) fn try_send_file(
         &self,
         file: BorrowedFd<'_>,
-        offset: &mut u64,
+        mut from: u64,
         length: usize,
     ) -> io::Result<usize> {
-        Ok(rustix::fs::sendfile(self.descriptor()?, file, Some(offset), length)?)
+        Ok(rustix::fs::sendfile(self.descriptor()?, file, Some(&mut from), length)?)
     }
 
     /// Waits until a write that would have blocked may be tried again. `stale` says that nothing but this has been
