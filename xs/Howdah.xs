@@ -210,6 +210,12 @@ interrupt(...)
     hd_interrupt(aTHX);
 
 void
+tell_place(...)
+  CODE:
+    PERL_UNUSED_VAR(items);
+    hd_tell_place(aTHX);
+
+void
 abandon()
   CODE:
     hd_abandon(aTHX_ "it called exit; the worker leaves");

@@ -25,6 +25,7 @@ static struct {
     char mark[40];
     struct stat pipe;
     int worker; /* -1 in the zygote */
+    GV *glob;   /* the handle */
     int kept;   /* a copy of the pipe's descriptor; -1 when nobody has asked for it */
     const char *level; /* NULL but for messages of exchange.c */
 } errors = {.worker = -1, .kept = -1};
@@ -38,7 +39,13 @@ static char *put_word(char *at, const char *bytes, size_t length, size_t longest
 
 static char *put_text(char *at, const char *text) { return put_word(at, text, strlen(text), LONGEST_WORD); }
 
-static char *put_number(char *at, UV number) { return at + sprintf(at, "%" UVuf, number); }
+/* Without sprintf, since a handler of a signal comes here, too. */
+static char *put_number(char *at, UV number) {
+    if (number >= 10)
+        at = put_number(at, number / 10);
+    *at++ = '0' + number % 10;
+    return at;
+}
 
 static char *separate(char *at) {
     *at++ = SEPARATOR[0];
@@ -56,25 +63,29 @@ static char *put_variable(pTHX_ char *at, const char *name, size_t longest) {
     return value && SvPOK(value) ? put_word(at, SvPVX(value), SvCUR(value), longest) : at;
 }
 
-/* Request id, method and target: from the slot, or from the env once the slot is the front's again. */
-static char *put_request(pTHX_ char *at) {
+/* Request id, method and target, from the slot. */
+static char *put_slot(char *at) {
     const RequestRecord *request = hd.now.request;
-    bool has_slot = hd.cell && hd.now.progress != HD_FINISHED, has_env = hd.cell && !has_slot && hd.now.env;
-    if (has_slot)
-        at = put_span(at, hd_field(STR_WITH_LEN("HTTP_X_REQUEST_ID")), LONGEST_WORD);
-    else if (has_env)
-        at = put_variable(aTHX_ at, "HTTP_X_REQUEST_ID", LONGEST_WORD);
-    at = separate(at);
-    if (has_slot)
-        at = put_span(at, &request->method, LONGEST_WORD);
-    else if (has_env)
-        at = put_variable(aTHX_ at, "REQUEST_METHOD", LONGEST_WORD);
-    at = separate(at);
-    if (has_slot)
-        at = put_span(at, &request->uri, LONGEST_TARGET);
-    else if (has_env)
-        at = put_variable(aTHX_ at, "REQUEST_URI", LONGEST_TARGET);
-    return separate(at);
+    at = separate(put_span(at, hd_field(STR_WITH_LEN("HTTP_X_REQUEST_ID")), LONGEST_WORD));
+    at = separate(put_span(at, &request->method, LONGEST_WORD));
+    return separate(put_span(at, &request->uri, LONGEST_TARGET));
+}
+
+/* The same, once the slot is the front's again. */
+static char *put_env(pTHX_ char *at) {
+    at = separate(put_variable(aTHX_ at, "HTTP_X_REQUEST_ID", LONGEST_WORD));
+    at = separate(put_variable(aTHX_ at, "REQUEST_METHOD", LONGEST_WORD));
+    return separate(put_variable(aTHX_ at, "REQUEST_URI", LONGEST_TARGET));
+}
+
+static char *put_no_request(char *at) { return separate(separate(separate(at))); }
+
+static bool has_slot(void) { return hd.cell && hd.now.progress != HD_FINISHED; }
+
+static char *put_request(pTHX_ char *at) {
+    if (has_slot())
+        return put_slot(at);
+    return hd.cell && hd.now.env ? put_env(aTHX_ at) : put_no_request(at);
 }
 
 /* What the application prints is news, perhaps a log of its own; what comes of `warn`, or of perl itself, is a warning. */
@@ -91,12 +102,12 @@ static const char *level_now(pTHX) {
     }
 }
 
-static char *put_header(pTHX_ char *at) {
+static char *put_writer(char *at, const char *level) {
     at = (char *)memcpy(at, errors.mark, strlen(errors.mark)) + strlen(errors.mark);
-    at = separate(put_text(at, level_now(aTHX)));
+    at = separate(put_text(at, level));
     at = separate(put_number(at, getpid()));
     at = errors.worker < 0 ? put_text(at, "-") : put_number(at, errors.worker);
-    return put_request(aTHX_ separate(at));
+    return separate(at);
 }
 
 /* The application may have put something else in the place of standard error, with the same handle. */
@@ -113,26 +124,53 @@ static bool write_whole(int fd, const char *bytes, size_t length) {
     return written >= 0;
 }
 
-/* A pipe takes up to PIPE_BUF bytes as a whole, so no two processes' records mix. */
-static SSize_t write_records(pTHX_ PerlIO *f, const void *bytes, Size_t count) {
-    char packet[PIPE_BUF];
-    const char *from = bytes;
-    int fd = PerlIO_fileno(f);
-    if (!is_still_ours(fd))
-        return PerlIO_unix.Write(aTHX_ f, bytes, count);
-    char *header = put_header(aTHX_ packet);
+/* What follows the header, which ends at `header`; false when it could not be written. */
+static bool write_packets(int fd, char packet[PIPE_BUF], char *header, const char *from, size_t count) {
     while (count) {
-        size_t most = packet + sizeof packet - header - 8, length = count < most ? count : most;
+        size_t most = packet + PIPE_BUF - header - 8, length = count < most ? count : most;
         char *at = put_number(header, length);
         *at++ = '\n';
         memcpy(at, from, length);
         if (!write_whole(fd, packet, at + length - packet))
-            return -1;
+            return false;
         from += length;
         count -= length;
     }
-    return from - (const char *)bytes;
+    return true;
 }
+
+/* A pipe takes up to PIPE_BUF bytes as a whole, so no two processes' records mix. */
+static SSize_t write_records(pTHX_ PerlIO *f, const void *bytes, Size_t count) {
+    char packet[PIPE_BUF];
+    int fd = PerlIO_fileno(f);
+    if (!is_still_ours(fd))
+        return PerlIO_unix.Write(aTHX_ f, bytes, count);
+    char *header = put_request(aTHX_ put_writer(packet, level_now(aTHX)));
+    return write_packets(fd, packet, header, bytes, count) ? (SSize_t)count : -1;
+}
+
+/* Descriptor 2 may be anything by now, even a socket, if the application has closed the handle. */
+static bool is_open(void) {
+    IO *io = errors.glob && isGV_with_GP(errors.glob) ? GvIOp(errors.glob) : NULL;
+    return io && IoOFP(io);
+}
+
+/* From a handler of a signal, so that what perl may be changing is not read: a request is named while it has its slot. */
+void hd_write_errors(const char *bytes, size_t count) {
+    static char packet[PIPE_BUF];
+    if (!is_open())
+        return;
+    if (!is_still_ours(STDERR_FILENO)) {
+        write_whole(STDERR_FILENO, bytes, count);
+        return;
+    }
+    char *header = put_writer(packet, "info");
+    header = has_slot() ? put_slot(header) : put_no_request(header);
+    write_packets(STDERR_FILENO, packet, header, bytes, count);
+}
+
+/* The handle is known to hd_write_errors from now on, in whatever process. */
+void hd_know_errors(pTHX) { errors.glob = PL_stderrgv; }
 
 static PerlIO *lowest_layer(PerlIO *handle) {
     while (PerlIOValid(PerlIONext(handle)))

@@ -215,6 +215,12 @@ void hd_mark_errors(const char *level);
 void hd_point_errors(void);
 void hd_adopt_errors(pTHX);
 bool hd_errors_are_whole(pTHX);
+void hd_know_errors(pTHX);
+void hd_write_errors(const char *bytes, size_t count);
+
+/* here.c */
+void hd_prepare_question(pTHX);
+void hd_tell_place(pTHX);
 
 /* socket.c */
 void hd_prepare_socket(pTHX);

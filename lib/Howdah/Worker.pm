@@ -21,7 +21,7 @@ sub prepare {
     $self->{is_plain}    = $given{app} && !$given{nytprof} && !$forking && !Howdah->has_hooks('after_fork');
     _catch(sub { }, qw(HUP INT PIPE USR1));
     _catch(sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) }, qw(QUIT TERM));
-    _catch(\&_tell_place, 'USR2');
+    _catch(\&Howdah::XS::tell_place, 'USR2');
     _catch(\&Howdah::XS::interrupt, 'URG');
     $SIG{CHLD} = 'DEFAULT';
     $check->() if $check && !$forking;
@@ -130,20 +130,6 @@ sub _catch {
     return;
 }
 
-# Tells the error log where in the Perl code this worker is. Arguments are left out: they may be secrets.
-sub _tell_place {
-    my @frames;
-
-    # Frame 0 is perl's call of this handler; what lies below the application is ours.
-    for (my $depth = 1 ; my ($package, $file, $line) = caller $depth ; $depth++) {
-        last if ($package // __PACKAGE__) eq __PACKAGE__;    # below END blocks of CGI scripts
-        my $sub = (caller $depth + 1)[3] // 'the main program';
-        push @frames, "    at $file line $line, in $sub\n";
-    }
-    print {*STDERR} "howdah: worker $$ is here:\n", @frames;
-    return;
-}
-
 # The application called exit, or died outside of any request. Its children end here, too, but are no workers.
 END {
     if ($self && Howdah::XS::is_worker()) {
@@ -189,7 +175,8 @@ What L<Howdah::Zygote> forks. The loop itself is in C, see L<Howdah::XS>.
 
 TERM and QUIT make the worker leave after the present request, without interrupting it. USR2 makes it tell the error log
 where in the Perl code it is, without arguments, and go on; the front sends it to a worker that exceeds
-C<--request-timeout>, and so may you. URG makes the application die with a L<Howdah::ClientGone> if its client has left;
+C<--request-timeout>, and so may you. That is told from C where the signal comes, not by the handler in C<%SIG>, which is
+there for perl to have one after a C<local> of the application. URG makes the application die with a L<Howdah::ClientGone> if its client has left;
 the front sends it with C<--abort-on-disconnect>. HUP, INT, USR1 and PIPE do nothing, since they concern the front. An
 application may set its own handlers.
 

@@ -212,6 +212,11 @@ The worker leaves after the present request.
 
 For a signal handler: dies with a L<Howdah::ClientGone> when the application runs and its client has left.
 
+=item tell_place(...)
+
+For the handler of USR2 in C<%SIG>: tells the error log where in the Perl code the worker is, and has C do so from now on,
+where the signal comes.
+
 =item abandon()
 
 Answers the present request with 500, because the process is about to end.

@@ -64,4 +64,145 @@ for my $result (map { $_->stop->finish } @load) {
 }
 is $server->stop, 0;
 
+# Each hangs where a comment says so, and has something to do after that.
+my $HANGING = <<'PSGI';
+package Stuck;
+pipe our $reader, our $writer or die $!;
+sub nap {
+    sleep 60;    # nap
+    return 1;
+}
+sub read_pipe {
+    sysread $reader, my $byte, 1;    # sysread
+    return 1;
+}
+sub wait_for_pipe {
+    vec(my $bits = '', fileno $reader, 1) = 1;
+    select $bits, undef, undef, 60;    # select
+    return 1;
+}
+sub read_line {
+    my $line = <$reader>;    # readline
+    return 1;
+}
+sub spin {
+    1 while 1;    # spin
+    return 1;
+}
+sub backtrack {
+    my $found = ('a' x 60) =~ /^(a+)+\1[bc]/;    # regex
+    return 1;
+}
+sub run_program {
+    system 'exec sleep 5';    # system
+    return 1;
+}
+sub branch {
+    if ($_[0]) {
+        sleep 60;    # branch
+    }
+    return 1;
+}
+sub render {
+    my $rows = nap();    # render
+    return 1;
+}
+sub page {
+    render(20);    # page
+    return 1;
+}
+sub evaluated {
+    eval "1;\nsleep 60;\n1";    # eval
+    return 1;
+}
+sub sorted {
+    return sort {
+        sleep 60;    # sort
+        0;
+    } 2, 1;
+}
+sub destroyed {
+    my $cart = bless [], 'Stuck::Cart';
+    undef $cart;    # undef
+    return 1;
+}
+sub tied {
+    tie my $price, 'Stuck::Cart';
+    my $copy = $price;    # tied
+    return 1;
+}
+sub overloaded {
+    my $cart = bless [], 'Stuck::Price';
+    my $text = "$cart";    # overloaded
+    return 1;
+}
+package Stuck::Cart;
+sub TIESCALAR { return bless [], 'Stuck::Tied' }
+sub DESTROY {
+    sleep 60;    # DESTROY
+    return 1;
+}
+sub Stuck::Tied::FETCH {
+    sleep 60;    # FETCH
+    return 1;
+}
+package Stuck::Price;
+use overload '""' => \&text;
+sub text {
+    sleep 60;    # text
+    return 1;
+}
+package main;
+sub {
+    my ($what) = $_[0]{PATH_INFO} =~ m{^/(\w+)};
+    no strict 'refs';
+    my @done = &{"Stuck::$what"}('secret');    # call
+    return [200, [], ['too late']];
+};
+PSGI
+
+# What the log says: where, and in which sub; the call by the application comes last.
+my @hanging = (
+    [nap           => [nap      => 'Stuck::nap']],
+    [read_pipe     => [sysread  => 'Stuck::read_pipe']],
+    [wait_for_pipe => [select   => 'Stuck::wait_for_pipe']],
+    [read_line     => [readline => 'Stuck::read_line']],
+    [spin          => [spin     => 'Stuck::spin']],
+    [backtrack     => [regex    => 'Stuck::backtrack']],
+    [run_program   => [system   => 'Stuck::run_program']],
+    [branch        => [branch   => 'Stuck::branch']],
+    [render        => [nap      => 'Stuck::nap'], [render => 'Stuck::render']],
+    [page          => [nap      => 'Stuck::nap'], [render => 'Stuck::render'], [page => 'Stuck::page']],
+    [evaluated     => ['(eval)' => '(eval)'], [eval => 'Stuck::evaluated']],
+    [sorted        => [sort     => 'Stuck::sorted']],
+    [destroyed     => [DESTROY  => 'Stuck::Cart::DESTROY'], [undef => '(eval)'], [undef => 'Stuck::destroyed']],
+    [tied          => [FETCH    => 'Stuck::Tied::FETCH'], [tied => 'Stuck::tied']],
+    [overloaded    => [text     => 'Stuck::Price::text'], [overloaded => 'Stuck::overloaded']],
+);
+
+sub place_in_log {
+    my ($mark, $sub) = @{$_[0]};
+    return qr/.*:     at \(eval \d+\) line 2, in \(eval\)\n/ if $mark eq '(eval)';
+    my @lines = split /\n/, $HANGING;
+    my ($line) = grep { $lines[$_ - 1] =~ /# \Q$mark\E$/ } 1 .. @lines;
+    return qr/.*:     at \S*app\.psgi line $line, in \Q$sub\E\n/;
+}
+
+subtest 'the log says where each is stuck, not where it would go on' => sub {
+    my $stuck = Howdah::Test::Server->start(
+        app     => $HANGING,
+        options => ['--workers', scalar @hanging, '--request-timeout', '1s']
+    );
+    my @clients = map { Howdah::Test::Client->new($stuck) } @hanging;
+    $clients[$_]->write("GET /$hanging[$_][0] HTTP/1.1\r\nHost: x\r\n\r\n") for 0 .. $#hanging;
+    is_deeply [map { $_->response->{status} } @clients], [(504) x @hanging], 'all are too late';
+    for my $case (@hanging) {
+        my ($name, @places) = @$case;
+        my $told = join '', map { place_in_log($_) } @places, [call => 'main::__ANON__'];
+        ok $stuck->wait_for_log(qr{GET /$name: howdah: worker \d+ is here:\n$told(?!.*GET /$name:     at)}), $name;
+    }
+    unlike $stuck->log, qr/secret|cannot be read|left out/, 'without arguments, and all of it';
+    is $stuck->stop, 0;
+};
+
 done_testing;

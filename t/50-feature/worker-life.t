@@ -6,6 +6,7 @@ use lib 't/lib';
 use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Server;
+use POSIX qw(SIGUSR2);
 use Test::More;
 
 my $APP = <<'PSGI';
@@ -18,6 +19,7 @@ my $loader = $$;
 { package Guard; sub DESTROY { warn "destroyed\n" if $$ != $loader } }
 our $guard = bless [], 'Guard';
 END { warn "END with $?\n" if $$ != $loader }
+my $heard;
 my %do = (
     ''       => sub { [200, [], [$$]] },
     title    => sub { [200, [], [$0]] },
@@ -33,6 +35,11 @@ my %do = (
     term     => sub { kill TERM => $$; [200, [], ['answered']] },
     signals  => sub { kill $_ => $$ for qw(HUP INT USR1 PIPE); [200, [], [$$]] },
     child    => sub { my $out = `echo from a child`; [200, [], ["$? $out"]] },
+    pipe     => sub { open my $in, '-|', "sleep 0.3; kill -USR2 $$; sleep 0.3; echo read"; sysread $in, my $it, 9; [200, [], [$it]] },
+    own      => sub { local $SIG{USR2} = sub { $heard = "heard, and $$ lives" }; kill USR2 => $$; [200, [], [$heard]] },
+    ask      => sub { kill USR2 => $$; [200, [], [$$]] },
+    forked   => sub { my $pid = fork // die; if (!$pid) { kill USR2 => $$; exit 1 } waitpid $pid, 0; [200, [], [$?]] },
+    program  => sub { [200, [], [system $^X, '-e', 'kill USR2 => $$; exit 1']] },
     alarm    => sub { local $SIG{ALRM} = sub { die "alarm\n" }; alarm 1; eval { sleep 5 }; [200, [], [$@]] },
 );
 sub { my $env = shift; $do{substr $env->{PATH_INFO}, 1}->($env) };
@@ -71,6 +78,30 @@ subtest 'with workers that leave by _exit' => sub {
     is(ask($server, '')->{status}, 200, '... and another worker serves');
     is($server->stop, 0, 'the server stops');
     unlike($server->log, qr/destroyed|END with 0/, 'without END blocks and destructors');
+};
+
+subtest 'asked by USR2 where they are' => sub {
+    my $server = Howdah::Test::Server->start(app => $APP, options => ['--workers', 1]);
+    my $here   = sub { scalar(() = $server->log =~ /worker \d+ is here:\n.* line \d+, in \S+::__ANON__\n/g) };
+    my $pid    = ask($server, '')->{body};
+    my $told   = 0;
+    my @cases  = (
+        [pipe    => "read\n", 'read goes on', 1],
+        [own     => "heard, and $pid lives", "the application's own handler counts", 0],
+        [ask     => $pid, 'the worker tells again once that has gone', 1],
+        [ask     => $pid, '... and again', 1],
+        [forked  => SIGUSR2, 'a child that the application forks ends by the signal', 0],
+        [program => SIGUSR2, 'so does a program that it runs', 0],
+        [''      => $pid, 'the worker serves', 0],
+    );
+    for my $case (@cases) {
+        my ($name, $answer, $what, $more) = @$case;
+        is(ask($server, $name)->{body}, $answer, $what);
+        $told += $more;
+        ok($server->wait_until(sub { $here->() == $told }), "... and the log has been told $told times");
+    }
+    is($server->stop, 0, 'the server stops');
+    is($here->(), $told, 'and no more');
 };
 
 subtest 'with --full-destruct' => sub {

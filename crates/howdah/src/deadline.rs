@@ -1,8 +1,8 @@
 //! Replaces workers that are stuck in a request, by what front threads report; and segments that are damaged.
 //!
 //! The front has answered the client already. First the worker is told to take nothing more, so that it can be killed
-//! without costing anybody else; then it is asked where it is stuck, which a Perl process tells the error log when it
-//! gets USR2; then it has a moment to come to that, and is killed if it is still at the same request.
+//! without costing anybody else; then it is asked where it is stuck, which it tells the error log when it gets USR2,
+//! whatever it waits for; then it has a moment to come to that, and is killed if it is still at the same request.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use howdah_supervisor::{Handle, Signal};
 use howdah_wire::Command;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// Time for the backtrace: a signal is handled at the next statement, which a busy machine may delay.
+/// Time for the backtrace, which a busy machine may delay.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How often to look whether the worker has come loose.
 const LOOK: Duration = Duration::from_millis(20);
