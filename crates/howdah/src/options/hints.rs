@@ -37,7 +37,9 @@ fn words(kind: ErrorKind, command: &Command, arguments: &[OsString]) -> Option<S
     let matches = reader.try_get_matches_from_mut(arguments).ok()?;
     let (given, commanded) = matches.subcommand().map_or((&matches, false), |(_, given)| (given, true));
     let first = text(given, "app_file").next()?;
-    let command_meant = (!commanded).then(|| not_a_command(command, &first)).flatten();
+    let command_meant = (!commanded)
+        .then(|| misplaced(command, &first, arguments).or_else(|| not_a_command(command, &first)))
+        .flatten();
     command_meant.or_else(|| {
         let second = text(given, MORE).next().filter(|_| kind == ErrorKind::ArgumentConflict || commanded)?;
         Some(format!(
@@ -54,14 +56,38 @@ fn text<'a>(given: &'a ArgMatches, id: &str) -> impl Iterator<Item = String> + '
 
 /// Why the word in the place of the application is most likely none.
 fn not_a_command(command: &Command, word: &str) -> Option<String> {
-    let visible = command.get_subcommands().filter(|command| !command.is_hide_set());
-    let commands: Vec<&str> = visible.map(Command::get_name).collect();
+    let commands: Vec<&str> = commands(command).collect();
     let instead = foreign::instead_of_command(word, &commands)?;
     Some(format!("there is no command '{word}': {instead}"))
 }
 
+fn commands(command: &Command) -> impl Iterator<Item = &str> {
+    command.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name)
+}
+
+/// What to write when the word in the place of the application is a command, behind options.
+fn misplaced(command: &Command, word: &str, arguments: &[OsString]) -> Option<String> {
+    let is_command = commands(command).any(|name| name == word);
+    is_command.then(|| format!("the command comes first: {}", with_command_first(word, arguments)))
+}
+
+/// `howdah status --name shop` for `howdah --name shop status`.
+fn with_command_first(word: &str, arguments: &[OsString]) -> String {
+    let mut rest: Vec<_> = arguments.iter().skip(1).map(|argument| argument.to_string_lossy()).collect();
+    // An option's value may be the same word, as in --name stop stop.
+    if let Some(at) = rest.iter().rposition(|argument| argument == word) {
+        rest.remove(at);
+    }
+    format!("howdah {word} {}", rest.join(" "))
+}
+
 /// The same for a command line in which clap finds nothing wrong. A file or module of that name is an application.
-pub(super) fn mistaken(serve: &Serve, command: &Command, given: &ArgMatches) -> Option<String> {
+pub(super) fn mistaken(
+    serve: &Serve,
+    command: &Command,
+    given: &ArgMatches,
+    arguments: &[OsString],
+) -> Option<String> {
     let word = text(given, "app_file").next()?;
     let is_there = |dir: &str| {
         let dir = std::path::Path::new(dir);
@@ -72,8 +98,10 @@ pub(super) fn mistaken(serve: &Serve, command: &Command, given: &ArgMatches) -> 
     if dirs.any(is_there) {
         return None;
     }
-    let message = not_a_command(command, &word)?;
-    Some(format!("{message} (howdah serve {word} loads a module of that name)"))
+    misplaced(command, &word, arguments).or_else(|| {
+        let message = not_a_command(command, &word)?;
+        Some(format!("{message} (howdah serve {word} loads a module of that name)"))
+    })
 }
 
 /// What to do instead of another server's option.

@@ -75,7 +75,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
         validate::check(&serve, given).map_err(|(kind, message)| command.clone().error(kind, message))?;
         Ok(Box::new(serve))
     };
-    if let (None, Some(message)) = (&cli.command, hints::mistaken(&cli.serve, &command, given)) {
+    if let (None, Some(message)) = (&cli.command, hints::mistaken(&cli.serve, &command, given, &arguments)) {
         return Err(command.error(ErrorKind::UnknownArgument, message));
     }
     let warnings = environment::unknown(&command).into_iter().chain(compat::without_effect(given)).collect();

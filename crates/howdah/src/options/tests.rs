@@ -290,6 +290,12 @@ fn words_of_other_servers_are_answered_with_ours() {
         ("start", "(howdah serve start loads a module of that name)"),
         ("restart --name shop", "howdah reload loads the application anew"),
         ("help", "howdah --help"),
+        // Commands behind their options
+        ("--name shop status", "the command comes first: howdah status --name shop\n"),
+        ("--name stop stop --now", "the command comes first: howdah stop --name stop --now"),
+        ("--name shop workers +1", "the command comes first: howdah workers --name shop +1"),
+        ("--workers 3 check app.psgi", "the command comes first: howdah check --workers 3 app.psgi"),
+        ("-l :80 serve app.psgi", "the command comes first: howdah serve -l :80 app.psgi"),
         // More than one application
         ("a.psgi b.psgi", "b.psgi is a second application beside a.psgi"),
         ("serve a.psgi b.psgi", "b.psgi is a second application beside a.psgi"),
