@@ -127,4 +127,29 @@ subtest '--chdir comes before the application' => sub {
     is + (run_howdah('check', '--chdir', $dir, 'good.psgi'))[0], 0;
 };
 
+subtest 'what a start would fail for is told: users, certificates, places for logs' => sub {
+    my @as_root = (
+        [['--user', 'no-such-user'], qr/--user: there is no user 'no-such-user'/],
+        [['--group', 'no-such-group'], qr/--group: there is no group 'no-such-group'/],
+    );
+    my @cases = (
+        [['--tls-cert', "$dir/absent.pem"], qr{\Q$dir\E/absent\.pem: }],
+        [['--tls-cert', $good], qr{\Q$good\E}],
+        [['--access-log', '/no/such/log'], qr{--access-log /no/such/log: cannot be written: }],
+        [['--error-log', '/no/such/log'], qr{--error-log /no/such/log: cannot be written: }],
+        [['--pid', $dir], qr{--pid \Q$dir\E: cannot be written: it is a directory}],
+        [['--slow-log', '9', '--slow-log-file', '/no/such/'], qr{--slow-log-file /no/such/: cannot be written: }],
+        $> == 0 ? @as_root : (),
+    );
+    for my $case (@cases) {
+        my ($status, $out, $err) = run_howdah('check', @{$case->[0]}, $good);
+        is "$status$out", 1, "@{$case->[0]}";
+        like $err, $case->[1];
+    }
+    my $log = "$dir/new.log";
+    is + (run_howdah('check', '--access-log', $log, $good))[0], 0;
+    ok !-e $log, 'and nothing is made';
+    is + (run_howdah('check', '--access-log', "|no-such-command", $good))[0], 0, 'a command is not run';
+};
+
 done_testing;

@@ -46,7 +46,8 @@ for my $case (@cases) {
 
 my $server = launch('--user', 'no-such-user');
 is($server->wait_for_exit, 1, 'an unknown user ends the start');
-like($server->log, qr/there is no user 'no-such-user'/, '... and is named');
+like($server->log, qr/--user: there is no user 'no-such-user'/, '... and is named');
+unlike($server->log, qr/application/, '... without a word of the application');
 
 SKIP: {
     my @as_nobody = ('setpriv', "--reuid=$uid", "--regid=$gid", '--clear-groups');

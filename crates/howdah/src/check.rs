@@ -1,8 +1,10 @@
-//! `howdah check`: compiles the application as a zygote would, and each Perl script of CGI, and prints the configuration.
+//! `howdah check`: compiles the application as a zygote would, and each Perl script of CGI, looks for what else a start needs,
+//! and prints the configuration.
 //!
 //! Perl's own messages go to stderr as they come; the table goes to stdout, one option a line.
 
 mod perl_scripts;
+mod surroundings;
 
 use std::io::{self, Write};
 use std::process::{ExitCode, Stdio};
@@ -19,8 +21,10 @@ use perl_scripts::Findings;
 /// Loads the application in a process of its own; the variable keeps quotes and names out of the code.
 const LOAD: &str = "Howdah::Loader->load(Howdah::ZygoteSpec->read(delete $ENV{HOWDAH_CHECK}))";
 
-/// Prints the settings, and whether the application compiles: exit status 0 or 1.
+/// Prints the settings, and whether the application compiles and could be started: exit status 0 or 1.
 pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitCode> {
+    let faults = surroundings::faults(options);
+    faults.iter().for_each(|fault| eprintln!("howdah: {fault}"));
     let perl = Perl::find(options.app.perl.as_deref())?;
     perl.probe()?;
     let compiled = options
@@ -28,7 +32,8 @@ pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitC
         .iter()
         .map(|pool| look_at(options, pool, &perl))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let Some(compiled) = compiled.into_iter().collect::<Option<Vec<_>>>() else {
+    let compiled = compiled.into_iter().collect::<Option<Vec<_>>>().filter(|_| faults.is_empty());
+    let Some(compiled) = compiled else {
         return Ok(ExitCode::FAILURE);
     };
     let mut out = io::stdout().lock();

@@ -28,7 +28,7 @@
 //!     pools       the applications that run, asked one by one or together
 //!     inquiry     asks workers, and takes what they answer
 //!     manager     what the service manager is told
-//!     check       compiles the application and prints the effective configuration
+//!     check       compiles the application, looks for what a start needs, and prints the effective configuration
 //!     configure   turns options into the settings of both
 //!     scripts     turns options into what runs CGI scripts
 //!     perl        finds perl and Howdah's own Perl modules

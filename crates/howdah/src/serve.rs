@@ -72,6 +72,7 @@ fn run_here(
     log::start(&options.logs)?;
     descriptors::raise_limit();
     survive_file_limit().context("cannot catch SIGXFSZ")?;
+    options.process.identity()?;
     let processes = Processes::prepare(options, &program)?;
     // Keys may be root's alone.
     let tickets = handover.as_ref().map(|handover| &*handover.tickets).unwrap_or_default();

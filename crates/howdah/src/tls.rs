@@ -153,6 +153,20 @@ impl Tls {
     }
 }
 
+/// Reads the files that the options name, for `howdah check`. One that is ordered from an authority is left out: what is in
+/// its place is ours, and replaced when it does not fit.
+///
+/// # Errors
+/// When a file is not as it should be.
+pub(crate) fn try_files(options: &Serve) -> anyhow::Result<()> {
+    let pairs = options.tls.named();
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    Acceptor::new(Settings { pairs, ..settings(options) }, &[])?;
+    Ok(())
+}
+
 /// Where a front must be able to read for a reload: the files' directories, and those that links lead to.
 pub(crate) fn directories(options: &Serve) -> impl Iterator<Item = PathBuf> {
     let pairs = options.tls.pairs().into_iter().flat_map(|(certificate, key)| [certificate, key]);

@@ -1,5 +1,5 @@
 //! Becoming an ordinary user, for a process that runs what others have written: the host of scripts. Perl zygotes do the same
-//! in `lib/Howdah/Privileges.pm`.
+//! in `lib/Howdah/Privileges.pm`. Whoever starts either finds out before whether there is such a user.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -33,6 +33,15 @@ pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<(), String
     change_user(user.uid).map_err(|error| {
         format!("cannot change to user {}: {error}; only root can", user.name.to_string_lossy())
     })
+}
+
+/// Whether [`become_user`] finds both.
+///
+/// # Errors
+/// A sentence that says what is not there.
+pub fn are_known(user: Option<&str>, group: Option<&str>) -> Result<(), String> {
+    user.map_or(Ok(()), |user| find_user(user).map(drop))?;
+    group.map_or(Ok(()), |group| find_group(group).map(drop))
 }
 
 fn change_group(group: libc::gid_t, groups: &[libc::gid_t]) -> io::Result<()> {
@@ -122,7 +131,9 @@ mod tests {
             (Some("a\0b"), None, "there is no user 'a\0b'"),
         ] {
             assert_eq!(become_user(user, group), Err(message.to_owned()));
+            assert_eq!(are_known(user, group), Err(message.to_owned()));
         }
+        assert_eq!(are_known(Some("root"), Some("root")), Ok(()));
         assert_eq!(become_user(None, None), Ok(()));
         assert!(groups_of(c"root", 0).contains(&0));
     }

@@ -42,8 +42,9 @@ pub(super) enum Command {
     Serve(Box<Serve>),
     /// Compile an application and print the configuration it would be served with
     ///
-    /// Takes the options of `serve`, binds nothing, and exits with 1 and Perl's message when the
-    /// application does not compile.
+    /// Takes the options of `serve`, and exits with 1 when a start would fail: with Perl's message when the application
+    /// does not compile, and with the reason when there is no such user or group, a certificate or key does not fit, or a log or
+    /// the --pid file cannot be written. It binds nothing, so an address that is taken shows at the start alone.
     #[command(override_usage = "howdah check [OPTIONS] [APP]")]
     Check(Box<Serve>),
     /// Print what a running server does

@@ -3,7 +3,9 @@
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
+use anyhow::anyhow;
 use clap::Args;
+use howdah_sys::privileges::are_known;
 
 use super::values::Time;
 
@@ -61,4 +63,15 @@ pub(crate) struct Process {
     /// Control socket of a zygote that plackup has already forked; for Plack::Handler::Howdah alone.
     #[arg(long, value_name = "FD", hide = true)]
     pub(crate) zygote_fd: Option<RawFd>,
+}
+
+impl Process {
+    /// Whether there are the user and the group. It asks the system, which may ask others, so it is no matter of the command line.
+    ///
+    /// # Errors
+    /// A sentence that says which there is not.
+    pub(crate) fn identity(&self) -> anyhow::Result<()> {
+        are_known(self.user.as_deref(), None).map_err(|why| anyhow!("--user: {why}"))?;
+        are_known(None, self.group.as_deref()).map_err(|why| anyhow!("--group: {why}"))
+    }
 }

@@ -98,10 +98,14 @@ impl Tls {
 
     /// Files of certificates and their keys.
     pub(crate) fn pairs(&self) -> Vec<(PathBuf, PathBuf)> {
-        let keys = if self.tls_key.is_empty() { &self.tls_cert } else { &self.tls_key };
-        let named = self.tls_cert.iter().cloned().zip(keys.iter().cloned());
         let ordered = self.acme.place().map(|place| (place.certificate(), place.certificate()));
-        named.chain(ordered).collect()
+        self.named().into_iter().chain(ordered).collect()
+    }
+
+    /// Those that are there before anything starts.
+    pub(crate) fn named(&self) -> Vec<(PathBuf, PathBuf)> {
+        let keys = if self.tls_key.is_empty() { &self.tls_cert } else { &self.tls_key };
+        self.tls_cert.iter().cloned().zip(keys.iter().cloned()).collect()
     }
 
     /// Listeners that send clients elsewhere.

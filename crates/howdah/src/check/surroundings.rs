@@ -1,0 +1,72 @@
+//! What a start needs beside an application that compiles: users and groups, certificates with their keys, places for logs.
+//! Nothing is bound, made or written.
+
+use std::path::Path;
+
+use howdah_accesslog::Target;
+use rustix::fs::{Access, access};
+
+use crate::options::Serve;
+use crate::tls;
+
+/// A sentence for each thing that would end a start.
+pub(super) fn faults(options: &Serve) -> Vec<String> {
+    let identity = options.process.identity().err().map(|error| format!("{error:#}"));
+    let certificates = tls::try_files(options).err().map(|error| format!("{error:#}"));
+    let unwritable =
+        files(options).into_iter().filter_map(|(option, path)| unwritable(option, Path::new(&path)));
+    identity.into_iter().chain(certificates).chain(unwritable).collect()
+}
+
+/// Files that a server opens to write, and the options that name them.
+fn files(options: &Serve) -> Vec<(&'static str, std::path::PathBuf)> {
+    let logs = &options.logs;
+    let slow = logs.slow_log_file.as_deref().filter(|_| logs.slow_log.limit().is_some());
+    let targets = [("--access-log", logs.access_log.as_deref()), ("--slow-log-file", slow)];
+    let targets = targets.into_iter().filter_map(|(option, target)| match Target::parse(target?) {
+        Target::File(path) => Some((option, path)),
+        Target::Stdout | Target::Command(_) => None,
+    });
+    let others = [("--error-log", logs.error_log.clone()), ("--pid", options.process.pid.clone())];
+    targets.chain(others.into_iter().filter_map(|(option, path)| Some((option, path?)))).collect()
+}
+
+/// Why a file cannot be written, or made where there is none.
+fn unwritable(option: &str, path: &Path) -> Option<String> {
+    let cannot = |why: String| Some(format!("{option} {}: cannot be written: {why}", path.display()));
+    if path.is_dir() {
+        return cannot("it is a directory".to_owned());
+    }
+    if path.exists() {
+        return access(path, Access::WRITE_OK).err().and_then(|error| cannot(error.to_string()));
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref());
+    let error = access(directory, Access::WRITE_OK | Access::EXEC_OK).err()?;
+    cannot(format!("directory {}: {error}", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_can_be_written_where_there_is_one_or_room_for_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let there = dir.path().join("there");
+        std::fs::write(&there, "").unwrap();
+        for (path, why) in [
+            (there, "-"),
+            (dir.path().join("new"), "-"),
+            ("new".into(), "-"),
+            ("/dev/null".into(), "-"),
+            (dir.path().to_owned(), "it is a directory"),
+            (
+                "/no/such/log".into(),
+                "/no/such/log: cannot be written: directory /no/such: No such file or directory",
+            ),
+        ] {
+            let told = unwritable("--access-log", &path).unwrap_or_else(|| "-".to_owned());
+            assert!(told.contains(why) && (why == "-") == (told == "-"), "{path:?}: {told}");
+        }
+    }
+}
