@@ -68,6 +68,16 @@ subtest 'workers: more, fewer, that many' => sub {
         is $out, "$case->[1] workers from now on\n", "workers $case->[0]";
         ok $server->wait_until(sub { $server->workers == $case->[1] }), 'and they come or go';
     }
+    for my $case (
+        [99, qr/^howdah: 32 workers .* not 99: 32 is the most that this server has room for; .* --workers$/],
+        ['-99', qr/^howdah: 1 worker from now on: at least one is kept/]
+        )
+    {
+        my ($status, $out, $err) = $operator->ask('workers', $case->[0]);
+        is "$status$out", 1, "workers $case->[0]";
+        like $err, $case->[1];
+    }
+    is + ($operator->ask('workers', 2))[0], 0;
     is + ($operator->ask('workers', 'many'))[0], 2, 'a mistake in the command line';
 };
 

@@ -1,10 +1,11 @@
 //! What an operator may do to a running server without ending it: by signal, by the control socket, or by saving a file
 //! under `--reload`. Each goes to the supervisor, and the service manager hears of it.
 
-use howdah_supervisor::{Handle, ReloadError};
+use howdah_supervisor::{Handle, ReloadError, Resized};
 use tokio::task::JoinSet;
 
 use crate::manager::Manager;
+use crate::options::workers::MOST;
 use crate::pools::{Pool, Pools};
 use crate::protocol::Change;
 use crate::status::Observer;
@@ -65,15 +66,18 @@ impl Operations {
         }
     }
 
-    /// Changes the number of workers of an application. The number from now on.
-    pub(crate) async fn resize(&self, which: usize, change: Change) -> usize {
-        let Some(pool) = self.pools.all().get(which) else { return 0 };
-        let workers = match change {
+    /// Changes the number of workers of an application. The number from now on, for people.
+    ///
+    /// # Errors
+    /// When it is another than was wanted: why, and the way out.
+    pub(crate) async fn resize(&self, which: usize, change: Change) -> Result<String, String> {
+        let Some(pool) = self.pools.all().get(which) else { return Err("no such application".to_owned()) };
+        let resized = match change {
             Change::By(by) => pool.handle.resize(by).await,
             Change::To(count) => pool.handle.set_workers(count).await,
         };
         self.manager.status(&self.summary().await);
-        workers
+        bounded(resized)
     }
 
     /// For people who look at the service manager.
@@ -82,12 +86,32 @@ impl Operations {
         for Pool { name, application, handle, .. } in self.pools.all() {
             let (state, several) = (handle.snapshot().await, self.pools.all().len() > 1);
             let (workers, generation) = (state.target, state.generation);
-            let plural = if workers == 1 { "worker" } else { "workers" };
+            let workers = counted(workers);
             let place = if several { format!(" at {name}") } else { String::new() };
-            served.push(format!("{application}{place} with {workers} {plural}, generation {generation}"));
+            served.push(format!("{application}{place} with {workers}, generation {generation}"));
         }
         format!("serving {}", served.join("; "))
     }
+}
+
+/// What became of a wish for workers.
+fn bounded(Resized { workers, wanted, most }: Resized) -> Result<String, String> {
+    let now = format!("{} from now on", counted(workers));
+    if workers > 0 && workers == wanted {
+        return Ok(now);
+    }
+    Err(match workers {
+        0 => "the server is stopping".to_owned(),
+        _ if wanted == 0 => format!("{now}: at least one is kept, and howdah stop ends the server"),
+        _ if most as u64 >= MOST => format!("{now}, not {wanted}: no server has room for more"),
+        _ => format!(
+            "{now}, not {wanted}: {most} is the most that this server has room for; start it with a larger --workers"
+        ),
+    })
+}
+
+fn counted(workers: usize) -> String {
+    format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
 }
 
 /// The generation that serves then.
@@ -95,4 +119,34 @@ async fn outcome(handle: &Handle) -> Result<u32, ReloadError> {
     let outcome = handle.reload().await;
     let generation = handle.snapshot().await.generation;
     outcome.map(|()| generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gets_other_workers_than_asked_for_is_told_the_bound_and_the_way_out() {
+        for (workers, wanted, most, told) in [
+            (4, 4, 32, Ok("4 workers from now on")),
+            (1, 1, 32, Ok("1 worker from now on")),
+            (
+                32,
+                100,
+                32,
+                Err("32 is the most that this server has room for; start it with a larger --workers"),
+            ),
+            (512, 600, 512, Err("512 workers from now on, not 600: no server has room for more")),
+            (1, 0, 32, Err("1 worker from now on: at least one is kept")),
+            (0, 0, 0, Err("the server is stopping")),
+        ] {
+            let outcome = bounded(Resized { workers, wanted, most });
+            let is_told = match (&outcome, told) {
+                (Ok(said), Ok(told)) => said == told,
+                (Err(said), Err(told)) => said.contains(told),
+                _ => false,
+            };
+            assert!(is_told, "{outcome:?} {told:?}");
+        }
+    }
 }

@@ -113,8 +113,13 @@ impl FromStr for Change {
     fn from_str(text: &str) -> Result<Self, String> {
         let relative = text.starts_with(['+', '-']);
         let parsed = if relative { text.parse().map(Self::By).ok() } else { text.parse().map(Self::To).ok() };
-        let sane = parsed.filter(|change| !matches!(change, Self::To(0) | Self::By(0)));
-        sane.ok_or_else(|| "write a number such as 4, or a change such as +1 or -1".to_owned())
+        match parsed {
+            Some(Self::To(0)) => Err("at least 1 worker is kept; howdah stop ends the server".to_owned()),
+            None | Some(Self::By(0)) => {
+                Err("write a number such as 4, or a change such as +1 or -1".to_owned())
+            }
+            Some(change) => Ok(change),
+        }
     }
 }
 

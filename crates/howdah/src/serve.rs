@@ -329,7 +329,9 @@ impl Server {
 
     /// A signal cannot say which is meant.
     async fn resize(&self, by: i32) {
-        self.operations.resize(0, Change::By(by)).await;
+        if let Err(why) = self.operations.resize(0, Change::By(by)).await {
+            tracing::warn!("{why}");
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) enum Call {
     },
     Resize {
         change: Resize,
-        reply: Reply<usize>,
+        reply: Reply<Resized>,
     },
     Snapshot(Reply<Snapshot>),
     Signal {
@@ -86,4 +86,15 @@ pub(crate) enum Doom {
 pub(crate) enum Resize {
     By(i32),
     To(usize),
+}
+
+/// What became of a wish for more or fewer workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resized {
+    /// Workers from now on: none when the supervisor has ended.
+    pub workers: usize,
+    /// What the number would be without bounds.
+    pub wanted: usize,
+    /// Workers that there is room for. One is always kept.
+    pub most: usize,
 }

@@ -7,7 +7,7 @@ use howdah_sys::{Pid, Signal};
 use howdah_wire::Segment;
 use tokio::sync::{oneshot, watch};
 
-use crate::call::{Call, Damaged, Doom, Grace, Reply, Resize};
+use crate::call::{Call, Damaged, Doom, Grace, Reply, Resize, Resized};
 use crate::error::{ReloadError, StartError};
 use crate::lease::Lease;
 use crate::notice::{Mailbox, Notice};
@@ -91,14 +91,14 @@ impl Handle {
         }
     }
 
-    /// Changes the number of workers (TTIN, TTOU); returns the new number, at least 1.
-    pub async fn resize(&self, by: i32) -> usize {
-        self.ask(|reply| Call::Resize { change: Resize::By(by), reply }).await.unwrap_or(0)
+    /// Changes the number of workers (TTIN, TTOU), within the bounds.
+    pub async fn resize(&self, by: i32) -> Resized {
+        self.ask(|reply| Call::Resize { change: Resize::By(by), reply }).await.unwrap_or_default()
     }
 
-    /// Sets the number of workers; returns what became of it within the bounds.
-    pub async fn set_workers(&self, count: usize) -> usize {
-        self.ask(|reply| Call::Resize { change: Resize::To(count), reply }).await.unwrap_or(0)
+    /// Sets the number of workers, within the bounds.
+    pub async fn set_workers(&self, count: usize) -> Resized {
+        self.ask(|reply| Call::Resize { change: Resize::To(count), reply }).await.unwrap_or_default()
     }
 
     /// Starts one more worker, of another zygote that a second recipe starts ([`Source::Start`](crate::Source::Start)), which

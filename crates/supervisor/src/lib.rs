@@ -98,6 +98,7 @@ mod pid;
 #[cfg(test)]
 mod vectors;
 
+pub use call::Resized;
 pub use config::{Config, Errors, Shared, Source, cells_for, most_workers};
 pub use counts::{Cause, Counts};
 pub use error::{ReloadError, StartError};

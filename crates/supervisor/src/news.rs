@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use howdah_sys::Pid;
 
-use crate::call::{Call, Damaged, Reply, Resize};
+use crate::call::{Call, Damaged, Reply, Resize, Resized};
 use crate::config::most_workers;
 use crate::error::{ReloadError, StartError};
 use crate::message::Report;
@@ -75,16 +75,17 @@ impl State {
         }
     }
 
-    fn resize(&mut self, change: Resize) -> usize {
+    fn resize(&mut self, change: Resize) -> Resized {
         let wanted = match change {
             Resize::By(delta) => self.target.saturating_add_signed(delta as isize),
             Resize::To(count) => count,
         };
-        let target = wanted.clamp(1, most_workers(self.crew.cells()));
+        let most = most_workers(self.crew.cells());
+        let target = wanted.clamp(1, most);
         if target != self.target {
             tracing::info!(from = self.target, to = target, "the number of workers changes");
         }
         self.target = target;
-        target
+        Resized { workers: target, wanted, most }
     }
 }

@@ -26,7 +26,7 @@ pub async fn scale(handle: Handle, bounds: RangeInclusive<usize>) {
         let queue = segment.queue();
         let waited = queue.oldest().map(|since| howdah_sys::monotonic_ns().saturating_sub(since));
         if let Some(workers) = policy.decide(waited.unwrap_or(0), queue.cells.sleepers() as usize)
-            && handle.set_workers(workers).await == 0
+            && handle.set_workers(workers).await.workers == 0
         {
             return;
         }

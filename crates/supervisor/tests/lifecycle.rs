@@ -108,12 +108,13 @@ async fn a_repaired_application_gets_out_of_a_crash_loop_by_reload() {
 #[tokio::test]
 async fn the_number_of_workers_changes_on_request() {
     let bench = Bench::start("", config(2)).await;
-    assert_eq!(bench.handle.resize(3).await, 5);
+    let handle = &bench.handle;
+    assert_eq!(handle.resize(3).await, Resized { workers: 5, wanted: 5, most: 32 });
     bench.until("five workers", |s| s.workers.len() == 5).await;
-    assert_eq!(bench.handle.resize(-4).await, 1);
+    assert_eq!(handle.resize(-4).await, Resized { workers: 1, wanted: 1, most: 32 });
     bench.until("one worker", |s| s.workers.len() == 1).await;
-    assert_eq!(bench.handle.resize(-4).await, 1);
-    assert_eq!(bench.handle.set_workers(4000).await, 32);
+    assert_eq!(handle.resize(-4).await, Resized { workers: 1, wanted: 0, most: 32 });
+    assert_eq!(handle.set_workers(4000).await, Resized { workers: 32, wanted: 4000, most: 32 });
     bench.until("32 workers", |s| s.workers.len() == 32).await;
     bench.stop().await;
 }

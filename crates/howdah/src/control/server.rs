@@ -163,7 +163,7 @@ impl Desk {
     async fn resize(&self, pool: Option<&str>, change: Change) -> Result<String, String> {
         let pools = &self.operations.pools;
         let which = pool.map_or_else(|| pools.only(), |name| pools.number_of(name))?;
-        Ok(format!("{} workers from now on", self.operations.resize(which, change).await))
+        self.operations.resize(which, change).await
     }
 
     async fn leaks(&self, wish: &LeaksWish, stream: &mut UnixStream) -> ControlAnswer {

@@ -90,6 +90,8 @@ pub(super) enum Command {
         now: bool,
     },
     /// Change a running server's number of workers
+    ///
+    /// A server has room for twice its --workers, but at least for 32. Who asks for more gets as many, and the exit status 1.
     Workers {
         #[command(flatten)]
         instance: Instance,

@@ -49,7 +49,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             "howdah reopen\tas USR1, and wait; the reason when a log file cannot be opened",
             "howdah upgrade\tas USR2, and wait; the reason when the new program does not start",
             "howdah stop\tas TERM, and wait until it is gone; with --now as INT",
-            "howdah workers N\tthat many workers; +1 or -1 for one more or less; of which of several applications, by --pool",
+            "howdah workers N\tthat many workers, up to twice --workers or 32; +1 or -1 for one more or less; of which of several applications, by --pool",
         ],
     ),
     (

@@ -428,7 +428,12 @@ fn commands_for_a_running_server_say_which_and_what() {
             other => panic!("{other:?}"),
         }
     }
-    assert!(refusal("workers 0").1.contains("+1 or -1"));
+    for (line, way) in
+        [("workers 0", "at least 1 worker is kept"), ("workers +0", "+1 or -1"), ("workers x", "+1 or -1")]
+    {
+        let (_, message) = refusal(line);
+        assert!(message.contains(way), "{line}: {message}");
+    }
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub(crate) struct Workers {
 
 /// Most workers:
 /// every cell of the segment, less those that a reload needs for the next generation.
-const MOST: u64 = (howdah_wire::MAX_WORKERS / 2) as u64;
+pub(crate) const MOST: u64 = (howdah_wire::MAX_WORKERS / 2) as u64;
 /// CGI scripts that run at a time: most of them wait more than they compute, and each is a process.
 const SCRIPTS: u32 = 16;
 /// Most threads of the front.
