@@ -127,6 +127,8 @@ subtest 'the manual page and the completions know every option' => sub {
         my ($status, $script) = run_howdah('completions', $shell);
         is $status, 0, $shell;
         is_deeply [grep { $script !~ /\Q$_\E/ } sort keys %long], [], 'completes them all';
+        like $script, qr/\bon ?off\b|\bon\b.*\boff\b/s, 'and on and off';
+        unlike $script, qr/true[ \\t']+false/, 'in these words';
     }
 };
 

@@ -1,9 +1,8 @@
 //! HTTP/2: whether it is spoken, and what a connection of it may have.
 
-use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
 
-use super::values::{Size, whole};
+use super::values::{Size, on_off, whole};
 
 /// The smallest window that clients know (RFC 9113 6.5.2), and one that is no window any more.
 const WINDOWS: std::ops::RangeInclusive<u64> = 65_535..=64 << 20;
@@ -16,7 +15,8 @@ pub(crate) struct Http2 {
     ///
     /// Over TLS with clients that ask for it by ALPN, as browsers do; without TLS with those that begin with its preface
     /// (h2c by prior knowledge), as proxies can. Applications see the same requests, with SERVER_PROTOCOL HTTP/2.
-    #[arg(long, value_name = "ON|OFF", default_value = "on", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_name = "ON|OFF", default_value = "on", action = ArgAction::Set, value_parser = on_off(),
+          ignore_case = true, hide_possible_values = true)]
     pub(crate) http2: bool,
 
     /// Requests at a time on a connection of HTTP/2

@@ -222,6 +222,29 @@ fn warnings(line: &str) -> Vec<String> {
 }
 
 #[test]
+fn what_is_on_by_itself_is_put_off_by_a_word() {
+    for (word, is_on) in [
+        ("on", true),
+        ("Yes", true),
+        ("1", true),
+        ("true", true),
+        ("off", false),
+        ("NO", false),
+        ("0", false),
+    ] {
+        let serve = serve(&format!("--http2 {word} --share-cpu {word}"));
+        assert_eq!((serve.http2.http2, serve.workers.share_cpu), (is_on, is_on), "{word}");
+    }
+    for option in ["--http2", "--share-cpu"] {
+        let (_, message) = refusal(&format!("-e sub{{}} {option} maybe"));
+        assert!(
+            message.contains("invalid value 'maybe'") && message.contains("[possible values: on, off]"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
 fn a_request_line_has_room_and_fits_a_head() {
     for (line, bytes) in [
         ("", 8192),

@@ -8,6 +8,8 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
 /// A number of bytes: `65536`, `64k`, `1m`, `1g` (powers of 1024; `64K`, `64kb` and `64KiB` are the same).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Size(pub(crate) u64);
@@ -168,6 +170,16 @@ pub(crate) fn whole<T: TryFrom<u64>>(
             end => format!("not a whole number from {} to {end}", bounds.start()),
         })
     }
+}
+
+/// A parser for a switch that is on without a word. Help and completions know two words; those that switches take in the
+/// environment are accepted, too.
+pub(crate) fn on_off() -> impl TypedValueParser<Value = bool> {
+    const ON: &[&str] = &["on", "true", "yes", "1", "t", "y"];
+    const OFF: &[&str] = &["off", "false", "no", "0", "f", "n"];
+    let value = |words: &'static [&str]| PossibleValue::new(words[0]).aliases(&words[1..]);
+    let is_on = |text: String| ON.iter().any(|word| word.eq_ignore_ascii_case(&text));
+    PossibleValuesParser::new([value(ON), value(OFF)]).map(is_on)
 }
 
 /// Splits `64k` into `64` and `k`.

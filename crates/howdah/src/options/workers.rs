@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
 
-use super::values::{Reforks, Size, Time, whole};
+use super::values::{Reforks, Size, Time, on_off, whole};
 
 /// Workers, the queue before them, and their end.
 #[derive(Debug, Clone, Args)]
@@ -45,7 +44,7 @@ pub(crate) struct Workers {
     /// take longer, when others need that processor, or when it is busy and another is not, or when a second front thread has
     /// connections.
     #[arg(long, hide_short_help = true, value_name = "ON|OFF", default_value = "on", action = ArgAction::Set,
-          value_parser = BoolishValueParser::new())]
+          value_parser = on_off(), ignore_case = true, hide_possible_values = true)]
     pub(crate) share_cpu: bool,
 
     /// Requests after which a worker is replaced; 0 for never
