@@ -33,6 +33,20 @@ my $nginx = text('deploy/nginx.conf');
 like $nginx, qr/^\s+location = $_ \{ return 404; \}$/m, "nginx's example denies $_" for qw(/server-status /metrics);
 like $nginx, qr/^\s+proxy_set_header X-Forwarded-For /m, 'and tells for whom it asks';
 
+my ($listen)    = text('deploy/README.md') =~ /^ +HOWDAH_LISTEN=(\S+)$/m;
+my ($trusted)   = text('deploy/README.md') =~ /^ +HOWDAH_TRUSTED_PROXY=(\S+)$/m;
+my ($socket)    = text('deploy/README.md') =~ m{listens on `/run/(\S+)`};
+my ($connected) = $nginx =~ /^\s+server unix:(\S+);$/m;
+is $listen, "$connected,mode=0660", 'the service of the instructions listens where nginx connects';
+like $nginx, qr/HOWDAH_LISTEN=\Q$listen\E /, 'nginx\'s example says so';
+is text('deploy/howdah@.socket') =~ m{^ListenStream=%t/(\S+)$}m && $1 =~ s/%i/shop/r, $socket, 'or where systemd does';
+{
+    local @ENV{qw(HOWDAH_LISTEN HOWDAH_TRUSTED_PROXY)} = ($listen, $trusted);
+    my ($status, $out, $err) = run_howdah('check', '-e', 'sub {}');
+    is $status, 0 or diag $err;
+    like $out, qr/^trusted-proxy +unix +HOWDAH_TRUSTED_PROXY$/m, 'and believes it';
+}
+
 # What systemd says of our units; what it says of others that it loads on the way is not ours to mend.
 sub of_ours {
     my ($dir, $said) = @_;
