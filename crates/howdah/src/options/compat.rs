@@ -3,7 +3,7 @@
 //! Names with the same meaning are aliases, declared beside the option itself. Here are the rest: options
 //! whose wish is already granted (accepted in silence), options that Howdah has no use for (accepted with
 //! a warning, so that an old start script still starts), and options whose absence would change what is
-//! served (refused, with the way out).
+//! served (refused, with the way out). Beside them stand options of ours that have no effect without another.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
@@ -92,6 +92,13 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
 ];
 
+/// Of no effect without another: the option, the other, and what that is for.
+const NEEDING: &[(&str, &str, &str)] = &[
+    ("slow-log-file", "slow-log", "--slow-log MS says which requests are slow"),
+    ("access-log-format", "access-log", "--access-log TARGET says where requests are logged"),
+    ("access-log-compat", "access-log", "--access-log TARGET says where requests are logged"),
+];
+
 const TLS: &str = "name the files of certificate and key: --tls-cert FILE --tls-key FILE";
 
 /// A warning for each option given that has no effect.
@@ -106,12 +113,23 @@ pub(super) fn without_effect(given: &ArgMatches) -> Vec<String> {
         let meant = if address { format!("; to listen there write --listen {other}") } else { String::new() };
         warnings.push(format!("--server {other} has no effect: howdah serves the application itself{meant}"));
     }
+    let alone = NEEDING.iter().filter(|(name, needed, _)| is_set(given, name) && !is_set(given, needed));
+    warnings
+        .extend(alone.map(|(name, needed, why)| format!("--{name} has no effect without --{needed}: {why}")));
     warnings
 }
 
 /// Whether the command line has this option; commands without options have none.
 fn is_given(given: &ArgMatches, name: &str) -> bool {
+    source(given, name) == Some(ValueSource::CommandLine)
+}
+
+/// Whether that or the environment has it.
+fn is_set(given: &ArgMatches, name: &str) -> bool {
+    source(given, name).is_some_and(|source| source != ValueSource::DefaultValue)
+}
+
+fn source(given: &ArgMatches, name: &str) -> Option<ValueSource> {
     let id = name.replace('-', "_");
-    matches!(given.try_contains_id(&id), Ok(true))
-        && given.value_source(&id) == Some(ValueSource::CommandLine)
+    matches!(given.try_contains_id(&id), Ok(true)).then(|| given.value_source(&id)).flatten()
 }

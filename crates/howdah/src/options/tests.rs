@@ -271,6 +271,25 @@ fn options_without_effect_are_accepted_with_a_warning() {
 }
 
 #[test]
+fn options_that_need_another_are_told_without_it() {
+    for (line, told) in [
+        ("--slow-log-file /x", "--slow-log-file has no effect without --slow-log: --slow-log MS says"),
+        ("--slow-log-file /x --slow-log 100", ""),
+        ("--slow-log-file /x --slow-log 0", ""),
+        (
+            "--access-log-format common",
+            "--access-log-format has no effect without --access-log: --access-log TARGET",
+        ),
+        ("--access-log-compat plack", "--access-log-compat has no effect without --access-log"),
+        ("--access-log-format common --access-log -", ""),
+        ("", ""),
+    ] {
+        let warnings = warnings(&format!("-e sub{{}} {line}")).join("|");
+        assert!(warnings.starts_with(told) && warnings.is_empty() == told.is_empty(), "{line}: {warnings}");
+    }
+}
+
+#[test]
 fn unknown_options_are_refused_with_the_way_out() {
     for (line, tip) in [
         ("--wokers 3", "--workers"),
