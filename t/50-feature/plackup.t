@@ -4,6 +4,7 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::Operator;
 use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Server;
 use Test::More;
@@ -48,6 +49,20 @@ subtest '--max-reqs-per-child' => sub {
         plackup('--host', '127.0.0.1', '--port', free_port(), '--max-reqs-per-child', 2, '--workers', 1, '-E', 'test');
     my %pids = map { (split ' ', get($server))[0] => 1 } 1 .. 10;
     cmp_ok scalar keys %pids, '>=', 4;
+};
+
+subtest 'a reload replaces the workers, and says that the code stays' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = plackup(
+        '--host', '127.0.0.1', '--port', free_port(), '--workers', 1, '-E', 'test', '--control',
+        $operator->control
+    );
+    my $before = get($server);
+    unlike $server->log, qr/kill -HUP/, 'none is offered';
+    my ($status, $out, $err) = $operator->ask('reload');
+    is "$status$out", 1;
+    like $err, qr/the workers are replaced, but the code is what plackup has loaded: start howdah itself/;
+    isnt get($server), $before, 'they are';
 };
 
 subtest 'what is refused says so' => sub {

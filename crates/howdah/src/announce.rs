@@ -39,8 +39,12 @@ pub(crate) fn announce(options: &Serve, endpoints: &Endpoints) {
             },
             None => format!("{insecure}{}{path}", first.url),
         };
-        let pid = std::process::id();
-        log::announce(&format!("try  curl {request}   stop with Ctrl-C, reload with kill -HUP {pid}"));
+        let reload = match options.process.zygote_fd {
+            None => format!(", reload with kill -HUP {}", std::process::id()),
+            // The code is plackup's.
+            Some(_) => String::new(),
+        };
+        log::announce(&format!("try  curl {request}   stop with Ctrl-C{reload}"));
     }
 }
 

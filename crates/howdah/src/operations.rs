@@ -19,13 +19,18 @@ pub(crate) struct Operations {
     pub(crate) manager: Manager,
     pub(crate) observer: Observer,
     pub(crate) tls: Option<Tls>,
+    /// plackup has loaded the application: a reload replaces the workers alone.
+    pub(crate) under_plackup: bool,
 }
+
+/// What a reload cannot do then, and the way out.
+const PLACKUPS: &str = "the workers are replaced, but the code is what plackup has loaded: start howdah itself to be able to load it anew";
 
 impl Operations {
     /// Loads these applications anew, beside each other. What became of each, for people.
     ///
     /// # Errors
-    /// When one of them is not exchanged; the others are.
+    /// When one of them is not exchanged, or not its code; the others are.
     pub(crate) async fn reload(&self, which: &[usize]) -> Result<String, String> {
         self.manager.reloading();
         let certificates = self.reload_certificates().await;
@@ -45,7 +50,7 @@ impl Operations {
         let told = outcomes.into_iter().map(|(number, outcome)| self.said(number, outcome));
         let certificates = certificates.map(|outcome| outcome.unwrap_or_else(|error| error));
         let told = told.chain(certificates).collect::<Vec<_>>().join("; ");
-        if failed { Err(told) } else { Ok(told) }
+        if failed || self.under_plackup { Err(told) } else { Ok(told) }
     }
 
     async fn reload_certificates(&self) -> Option<Result<String, String>> {
@@ -57,6 +62,7 @@ impl Operations {
 
     fn said(&self, number: usize, outcome: Result<u32, ReloadError>) -> String {
         let text = match outcome {
+            Ok(_) if self.under_plackup => PLACKUPS.to_owned(),
             Ok(generation) => format!("generation {generation} serves"),
             Err(error) => error.to_string(),
         };

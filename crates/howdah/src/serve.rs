@@ -143,7 +143,8 @@ impl Server {
         let Parts { fronts, pools, ends, access, observer, capacity } = parts;
         observer.listening(endpoints.listeners.iter().map(Listener::shown).collect());
         let manager = Manager::default();
-        let operations = Operations { pools, manager: manager.clone(), observer, tls };
+        let under_plackup = options.process.zygote_fd.is_some();
+        let operations = Operations { pools, manager: manager.clone(), observer, tls, under_plackup };
         let (orders, inbox) = unbounded_channel();
         let mut server = Self {
             fronts,
