@@ -132,6 +132,21 @@ subtest 'the manual page and the completions know every option' => sub {
     }
 };
 
+subtest 'help and manual page know every command and what it takes' => sub {
+    my ($commands) = (run_howdah('-h'))[1] =~ /^Commands:\n(.*?)\n\n/ms;
+    my @commands = grep { !/^(?:serve|check)$/ } $commands =~ /^  (\w+)/mg;
+    cmp_ok scalar @commands, '>', 10, 'commands in -h';
+    my $help = (run_howdah('--help'))[1];
+    is_deeply [grep { $help !~ /^  howdah \Q$_\E\b/m } @commands], [], 'all in the section on them';
+    (my $page = (run_howdah('man'))[1]) =~ s{\\(f[BIR]|(-))}{$2 // ''}ge;
+    for my $command (@commands) {
+        my ($section) = $page =~ /^\.SS "howdah \Q$command\E"\n(.*?)^\.S[SH] /ms;
+        my @long = grep { !/^(?:help|name|control)$/ }
+            (run_howdah($command, '--help'))[1] =~ /^(?:  -\w, | {6})--([a-z][a-z-]+)/mg;
+        is_deeply [grep { ($section // '') !~ /^(?:-\w, )?--\Q$_\E\b/m } @long], [], "$command: @long";
+    }
+};
+
 subtest 'scripts that cannot be served are refused with the way out' => sub {
     my @cases = (
         [['/cgi=absent'], qr{--cgi /cgi: there is no absent: name the directory of the scripts, or one script}],

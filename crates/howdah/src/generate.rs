@@ -3,8 +3,9 @@
 
 use std::process::ExitCode;
 
+use clap::{Arg, Command};
 use clap_complete::Shell;
-use roff::{Inline, Roff, bold, roman};
+use roff::{Inline, Roff, bold, italic, roman};
 
 use crate::options;
 use crate::options::guide::{SECTIONS, Section};
@@ -13,7 +14,7 @@ use crate::output;
 /// Prints howdah(1).
 pub(crate) fn man() -> anyhow::Result<ExitCode> {
     // The page has room for each option's variable, and for those that the short help leaves out.
-    let shown = |arg: clap::Arg| arg.hide_env(false).hide_env_values(true).hide_short_help(false);
+    let shown = |arg: Arg| arg.hide_env(false).hide_env_values(true).hide_short_help(false);
     let page = clap_mangen::Man::new(options::command().mut_args(shown)).section("1").manual("Howdah");
     let mut text = Vec::new();
     page.render_title(&mut text)?;
@@ -21,6 +22,7 @@ pub(crate) fn man() -> anyhow::Result<ExitCode> {
     page.render_synopsis_section(&mut text)?;
     page.render_description_section(&mut text)?;
     page.render_options_section(&mut text)?;
+    commands().to_writer(&mut text)?;
     for section in SECTIONS {
         render(section).to_writer(&mut text)?;
     }
@@ -38,6 +40,60 @@ fn render((title, paragraphs): &Section) -> Roff {
         };
     }
     section
+}
+
+/// Each command with what it takes beside the options of a server.
+fn commands() -> Roff {
+    let command = options::command();
+    let mut section = Roff::new();
+    section.control("SH", ["COMMANDS"]);
+    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        section.control("SS", [format!("howdah {}", command.get_name()).as_str()]);
+        let about = command.get_long_about().or_else(|| command.get_about());
+        section.text(line(roman(about.map(ToString::to_string).unwrap_or_default())));
+        // These have the options above, all of them.
+        if !matches!(command.get_name(), "serve" | "check") {
+            own_options(command, &mut section);
+        }
+    }
+    section
+}
+
+/// Of --name and --control the section on commands for a running server tells.
+fn own_options(command: &Command, section: &mut Roff) {
+    let tells_which = |arg: &&Arg| matches!(arg.get_id().as_str(), "name" | "control");
+    for arg in command.get_arguments().filter(|arg| !arg.is_hide_set() && !tells_which(arg)) {
+        let help =
+            arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
+        section.control("TP", []).text(header(arg)).text(line(roman(help + &bounds(arg))));
+    }
+}
+
+/// `-o, --output <FILE>`.
+fn header(arg: &Arg) -> Vec<Inline> {
+    let short = arg.get_short().map(|short| format!("-{short}"));
+    let names: Vec<String> =
+        short.into_iter().chain(arg.get_long().map(|long| format!("--{long}"))).collect();
+    let values = arg.get_value_names().filter(|_| arg.get_action().takes_values()).unwrap_or_default();
+    let value = values.iter().map(|name| format!("<{name}>")).collect::<Vec<_>>().join(" ");
+    match (names.is_empty(), value.is_empty()) {
+        (true, _) => vec![italic(value)],
+        (false, true) => vec![bold(names.join(", "))],
+        (false, false) => vec![bold(names.join(", ")), roman(" "), italic(value)],
+    }
+}
+
+/// Which values there are, and which one it is by itself.
+fn bounds(arg: &Arg) -> String {
+    let shown = |what: &str, values: Vec<String>| match values.is_empty() || !arg.get_action().takes_values()
+    {
+        true => String::new(),
+        false => format!(" [{what}: {}]", values.join(", ")),
+    };
+    let possible = arg.get_possible_values().into_iter().filter(|_| !arg.is_hide_possible_values_set());
+    let default = arg.get_default_values().iter().map(|value| value.to_string_lossy().into_owned());
+    let possible = shown("possible values", possible.map(|value| value.get_name().to_owned()).collect());
+    possible + &shown("default", default.collect())
 }
 
 fn line(text: Inline) -> [Inline; 1] {

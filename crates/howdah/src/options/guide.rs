@@ -45,6 +45,8 @@ pub(crate) const SECTIONS: &[Section] = &[
             "howdah top\twatch it live: rates, latencies, queue, workers and their requests; --once prints one look",
             "howdah where\ttell what each worker does now: request, Perl stack, system call; of one by --worker or --pool",
             "howdah profile\tfind where the time of requests goes: writes a flame graph, prints the hottest subs, lines and routes",
+            "howdah leaks\tfind objects that outlive their requests, by class, line and route",
+            "howdah heap\twrite the heap of a worker into a file for Devel::MAT; with --why CLASS print what holds its objects",
             "howdah reload\tas HUP, and wait; Perl's message when the new code does not load; of several applications one, by --pool",
             "howdah reopen\tas USR1, and wait; the reason when a log file cannot be opened",
             "howdah upgrade\tas USR2, and wait; the reason when the new program does not start",
