@@ -50,6 +50,15 @@ subtest 'a bad value is named with its option, its source and the way out' => su
     like $err, qr/the environment has HOWDAH_HEADER_TIMEOUT=soon/;
 };
 
+subtest 'HOWDAH_HSTS is a switch, or a time' => sub {
+    for my $case ([1 => '8760h'], [0 => '-'], ['30m' => '30m'], ['1s' => '1s'], ['0s' => '0']) {
+        local $ENV{HOWDAH_HSTS} = $case->[0];
+        my ($status, $out, $err) = run_howdah('check', qw(--acme a.example --acme-dir t), '-e', 'sub {}');
+        is $status, 0 or diag $err;
+        like $out, qr/^hsts +\Q$case->[1]\E +HOWDAH_HSTS$/m, "HOWDAH_HSTS=$case->[0]";
+    }
+};
+
 subtest 'a variable that sets nothing is told, with what was meant' => sub {
     my @cases = (
         [HOWDAH_WROKERS     => 'did you mean HOWDAH_WORKERS?'],

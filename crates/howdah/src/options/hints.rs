@@ -7,6 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Command, Error};
 
 use super::serve::Serve;
+use super::values::Time;
 use super::{environment, foreign};
 
 /// Completes a usage error; other messages pass unchanged.
@@ -31,6 +32,9 @@ pub(super) fn explain(mut error: Error, command: &mut Command, arguments: &[OsSt
 /// What the words mean that are no options, where clap understands too little: `howdah start app.psgi`.
 fn words(kind: ErrorKind, command: &Command, arguments: &[OsString]) -> Option<String> {
     const MORE: &str = "more";
+    if let Some(message) = apart(arguments) {
+        return Some(message);
+    }
     let lenient = |command: Command| command.arg(Arg::new(MORE).num_args(1..)).ignore_errors(true);
     let named = |reader: Command, name: &str| reader.mut_subcommand(name, lenient);
     let mut reader = ["serve", "check"].into_iter().fold(lenient(super::command::command()), named);
@@ -89,6 +93,9 @@ pub(super) fn mistaken(
     arguments: &[OsString],
 ) -> Option<String> {
     let word = text(given, "app_file").next()?;
+    if let Some(message) = apart(arguments) {
+        return Some(message);
+    }
     let is_there = |dir: &str| {
         let dir = std::path::Path::new(dir);
         dir.join(&word).exists() || dir.join(format!("{word}.pm")).exists()
@@ -102,6 +109,13 @@ pub(super) fn mistaken(
         let message = not_a_command(command, &word)?;
         Some(format!("{message} (howdah serve {word} loads a module of that name)"))
     })
+}
+
+/// What to write when the time of `--hsts` stands apart from it, in the place of the application.
+fn apart(arguments: &[OsString]) -> Option<String> {
+    let mut pairs = arguments.windows(2).filter(|pair| pair[0] == "--hsts");
+    let time = pairs.find_map(|pair| pair[1].to_str().filter(|next| next.parse::<Time>().is_ok()))?;
+    Some(format!("--hsts has its time behind an equals sign: write --hsts={time}"))
 }
 
 /// What to do instead of another server's option.

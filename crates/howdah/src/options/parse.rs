@@ -72,6 +72,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
     let given = matches.subcommand().map_or(&matches, |(_, given)| given);
     let finish = |mut serve: Serve| -> Result<Box<Serve>, clap::Error> {
         serve.prefer_command_line(given);
+        serve.take_switches(given);
         validate::check(&serve, given).map_err(|(kind, message)| command.clone().error(kind, message))?;
         Ok(Box::new(serve))
     };

@@ -62,6 +62,7 @@ impl Serve {
             "listen" => {
                 Some(self.listen.listeners().iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
             }
+            "hsts" => Some(self.tls.hsts.map_or_else(|| "-".to_owned(), |time| time.to_string())),
             "workers" => Some(self.workers.count().to_string()),
             "host" => Some(self.listen.host.clone().unwrap_or_else(|| "-".to_owned())),
             "port" => Some(self.listen.port.map_or_else(|| "-".to_owned(), |port| port.to_string())),

@@ -338,6 +338,10 @@ fn words_of_other_servers_are_answered_with_ours() {
         ("--name shop workers +1", "the command comes first: howdah workers --name shop +1"),
         ("--workers 3 check app.psgi", "the command comes first: howdah check --workers 3 app.psgi"),
         ("-l :80 serve app.psgi", "the command comes first: howdah serve -l :80 app.psgi"),
+        // A value that belongs behind an equals sign
+        ("--hsts 30m app.psgi", "--hsts has its time behind an equals sign: write --hsts=30m"),
+        ("--hsts 30m", "write --hsts=30m"),
+        ("check --hsts 30m app.psgi", "write --hsts=30m"),
         // More than one application
         ("a.psgi b.psgi", "b.psgi is a second application beside a.psgi"),
         ("serve a.psgi b.psgi", "b.psgi is a second application beside a.psgi"),

@@ -62,7 +62,8 @@ pub(crate) struct Tls {
 
     /// Have browsers use TLS alone for so long [default without a time: a year]
     ///
-    /// Adds Strict-Transport-Security to responses over TLS that have none. Browsers do not forget it.
+    /// Adds Strict-Transport-Security to responses over TLS that have none. Browsers do not forget it. The time stands behind
+    /// an equals sign: --hsts=30m. HOWDAH_HSTS=1 is the switch without a time, 0 leaves it off; 1s and 0s are times.
     #[arg(long, hide_short_help = true, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = YEAR)]
     pub(crate) hsts: Option<Time>,
 
@@ -91,6 +92,11 @@ pub(crate) enum Client {
 }
 
 impl Tls {
+    /// What --hsts means without a time.
+    pub(super) fn default_hsts() -> Option<Time> {
+        YEAR.parse().ok()
+    }
+
     /// Whether there are certificates.
     pub(crate) fn is_on(&self) -> bool {
         !self.tls_cert.is_empty() || self.acme.is_on()

@@ -6,6 +6,7 @@ use clap::parser::ValueSource;
 
 use super::pools::Pool;
 use super::serve::Serve;
+use super::tls::Tls;
 
 type Fault = (ErrorKind, String);
 
@@ -186,6 +187,18 @@ fn on_command_line(given: &ArgMatches, id: &str) -> bool {
 }
 
 impl Serve {
+    /// `HOWDAH_HSTS` may be a switch, since it cannot be there without a value.
+    pub(super) fn take_switches(&mut self, given: &ArgMatches) {
+        if given.value_source("hsts") == Some(ValueSource::EnvVariable) {
+            let word = given.get_raw("hsts").and_then(|mut values| values.next());
+            self.tls.hsts = match word.and_then(|word| word.to_str()) {
+                Some("0") => None,
+                Some("1") => Tls::default_hsts(),
+                _ => self.tls.hsts,
+            };
+        }
+    }
+
     /// Listeners and applications named on the command line replace those of the environment; host and
     /// port are one listener, so each keeps the other.
     pub(super) fn prefer_command_line(&mut self, given: &ArgMatches) {
