@@ -53,14 +53,20 @@ impl Default for ListenOptions {
 
 /// A text that is no address.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on '{0}': want HOST:PORT, [IPv6]:PORT, :PORT, a path with a slash, or unix:@NAME")]
-pub struct AddressError(String);
+pub enum AddressError {
+    /// It has another form.
+    #[error("cannot listen on '{0}': want HOST:PORT, [IPv6]:PORT, :PORT, a path with a slash, or unix:@NAME")]
+    Syntax(String),
+    /// It ends with a number, which no port has.
+    #[error("cannot listen on '{0}': a port is a number from 0 to 65535")]
+    Port(String),
+}
 
 impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let syntax = || AddressError(text.to_owned());
+        let syntax = || AddressError::Syntax(text.to_owned());
         if let Some(local) = text.strip_prefix("unix:") {
             return Self::unix(local.into()).map_err(|_| syntax());
         }
@@ -68,7 +74,10 @@ impl FromStr for Address {
             return Ok(Self::Unix(text.into()));
         }
         let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
-        let port = port.parse().map_err(|_| syntax())?;
+        let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        let port = port
+            .parse()
+            .map_err(|_| if is_number { AddressError::Port(text.to_owned()) } else { syntax() })?;
         let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         match bracketed {
             Some(inner) => {
@@ -92,7 +101,7 @@ impl Address {
         match name {
             Some(name) if !name.is_empty() => Ok(Self::Abstract(name.to_owned())),
             None if !is_abstract && !path.as_os_str().is_empty() => Ok(Self::Unix(path)),
-            _ => Err(AddressError(path.display().to_string())),
+            _ => Err(AddressError::Syntax(path.display().to_string())),
         }
     }
 }
@@ -138,6 +147,16 @@ mod tests {
         ];
         for (text, want) in table {
             assert_eq!(text.parse::<Address>().ok(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_no_port_has_is_told_from_what_is_no_address() {
+        for (text, is_port) in
+            [(":65536", true), ("99999", true), ("[::1]:70000", true), (":", false), (":http", false)]
+        {
+            let error = text.parse::<Address>().unwrap_err();
+            assert_eq!(matches!(error, AddressError::Port(_)), is_port, "{text}");
         }
     }
 }

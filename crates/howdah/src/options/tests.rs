@@ -384,6 +384,8 @@ fn bad_values_are_named_with_the_way_out() {
         ("-l :80,mode=660", [":80", "--listen", "a Unix socket that has a file"]),
         ("--status-listen /s,colour=red", ["colour", "--status-listen", "backlog=N"]),
         ("-S @", ["@", "--socket", "unix:@NAME"]),
+        ("-l :99999", ["':99999'", "--listen", "a port is a number from 0 to 65535"]),
+        ("-l [::1]:65536", ["[::1]:65536", "--listen", "from 0 to 65535"]),
     ] {
         let (_, message) = refusal(line);
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");
@@ -403,6 +405,9 @@ fn options_that_contradict_each_other_are_refused() {
         ("-e sub{} --socket-mode 660 -l unix:@app -S /run/x.sock", "has no file and no permissions"),
         ("-e sub{} --no-status --status-listen :81", "has no page to show"),
         ("-e sub{} -l :81 --status-listen :81", "one of its own"),
+        ("-e sub{} -l :81 -l :81,backlog=5", ":81 is given twice: leave one out"),
+        ("-e sub{} -l /run/x.sock -S /run/x.sock", "/run/x.sock is given twice"),
+        ("-e sub{} --status-listen :81,:82,:81", "--status-listen :81 is given twice"),
         ("-a Foo Bar", "named twice"),
         ("-e sub{} --proxy-protocol", "none is: name them by --trusted-proxy"),
         ("-e sub{} -l :81,proxy-protocol", "--listen :81,proxy-protocol takes the word"),

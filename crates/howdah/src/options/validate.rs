@@ -3,7 +3,9 @@
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
+use howdah_front::Address;
 
+use super::listener::Named;
 use super::pools::Pool;
 use super::serve::Serve;
 use super::tls::Tls;
@@ -38,6 +40,14 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     if let Some(fault) = serve.proxies.fault(&requests, serve.status.listeners()) {
         return conflict(&fault);
     }
+    let pages: Vec<_> = serve.status.listeners().cloned().collect();
+    for (option, named) in [("", &requests), ("--status-listen ", &pages)] {
+        if let Some(twice) = given_twice(named) {
+            return conflict(&format!(
+                "{option}{twice} is given twice: leave one out, or name another address"
+            ));
+        }
+    }
     if let Some(fault) = serve.listen.mode_fault(serve.status.listeners()) {
         return conflict(&fault);
     }
@@ -59,6 +69,16 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     let root = serve.cgi.document_root.as_deref().map(|root| serve.absolute(root));
     directory("--document-root", root.as_deref())?;
     directory("--spool-dir", serve.limits.spool_dir.as_deref())
+}
+
+/// An address that is among them twice. The kernel finds another port each time that it chooses one.
+fn given_twice(named: &[Named]) -> Option<&Address> {
+    let is_fixed = |address: &Address| !matches!(address, Address::Any(0) | Address::Host(_, 0));
+    let is_twice = |at: usize, address: &Address| named[..at].iter().any(|other| other.address == *address);
+    let all = named.iter().map(|named| &named.address).enumerate();
+    all.filter(|(_, address)| is_fixed(address))
+        .find(|(at, address)| is_twice(*at, address))
+        .map(|(_, it)| it)
 }
 
 /// A worker that becomes the zygote shares what it has with all that come.
