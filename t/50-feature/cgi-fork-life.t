@@ -21,6 +21,7 @@ my $scripts = Howdah::Test::Scripts->new(
     'socket.pl'  =>
         qq{${perl}use Socket;\nBEGIN { socketpair my \$a, our \$b, AF_UNIX, SOCK_STREAM, 0 or die }\n${head}print "executed";\n},
     'title.pl' => qq{${perl}${head}open my \$in, '<', '/proc/self/cmdline'; print map "\$_ ", split /\\0+/, <\$in>;\n},
+    'lost.pl'  => qq{#!/no/such/perl\n$head},
     'other.sh' => qq{printf 'Content-Type: text/plain\\n\\nno perl'\n},
 );
 module('first');
@@ -57,6 +58,10 @@ becomes('socket.pl', 200, 'executed', 'a script with a connection is executed');
 ok $server->wait_for_log(qr{socket\.pl: is executed and not forked: it has a connection at descriptor \d+}),
     '... and the log says why';
 is $scripts->get($server, 'other.sh')->{body}, 'no perl', 'so is one that is no Perl';
+
+is $scripts->get($server, 'lost.pl')->{status}, 500, 'one whose perl is not there';
+ok $server->wait_for_log(qr{/lost\.pl: cannot be run: No such file or directory.* #! line names}),
+    '... is told from one that does not compile';
 
 my $titles = $scripts->get($server, 'title.pl')->{body};
 is $titles, "$^X " . $scripts->dir . '/title.pl ', 'a process is called as if it had been executed';

@@ -2,6 +2,7 @@
 //! waits; others who come meanwhile wait for the same. While a changed script is compiled the old zygote serves.
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -46,6 +47,8 @@ struct State {
 enum Known {
     Zygote(Arc<Zygote>),
     Failed(String, Files),
+    /// The system's reason why its perl cannot be started.
+    Unstarted(i32, Files),
     Unfit(Files),
 }
 
@@ -60,7 +63,7 @@ impl Known {
     fn files(&self) -> &Files {
         match self {
             Self::Zygote(zygote) => &zygote.files,
-            Self::Failed(_, files) | Self::Unfit(files) => files,
+            Self::Failed(_, files) | Self::Unstarted(_, files) | Self::Unfit(files) => files,
         }
     }
 
@@ -68,6 +71,7 @@ impl Known {
         match self {
             Self::Zygote(zygote) => Ok(Found::Zygote(zygote.clone())),
             Self::Failed(text, _) => Err(Fault::Compile(text.clone())),
+            Self::Unstarted(error, _) => Err(io::Error::from_raw_os_error(*error).into()),
             Self::Unfit(_) => Ok(Found::Execute),
         }
     }
@@ -165,7 +169,7 @@ impl State {
     /// Whether what is known is of this version, and of the files that lie there now.
     fn is_fresh(&mut self, script: &Version, limits: &Limits) -> bool {
         let Some(known) = &self.known else { return false };
-        if matches!(known, Known::Failed(..)) && self.found.elapsed() > TRY_AGAIN {
+        if matches!(known, Known::Failed(..) | Known::Unstarted(..)) && self.found.elapsed() > TRY_AGAIN {
             return false;
         }
         if !known.files().are_of(script) {
@@ -219,7 +223,11 @@ impl Work {
         let Compiled { end, text } = match compiling::compile(self.command, self.limit) {
             Ok(compiled) => compiled,
             Err(error) => {
-                return Known::Failed(format!("cannot start its perl: {error}"), Files::unknown(version));
+                let files = Files::unknown(version);
+                return match error.raw_os_error() {
+                    Some(number) => Known::Unstarted(number, files),
+                    None => Known::Failed(format!("cannot start its perl: {error}"), files),
+                };
             }
         };
         match end {
