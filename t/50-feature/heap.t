@@ -86,7 +86,7 @@ subtest 'the worker has gone on' => sub {
     is Howdah::Test::Traffic::ask($server, '/21')->{body}, $worker;
     my ($status, undef, $err) = $operator->ask('heap', '--why', 'X', '--worker', 7);
     is $status, 1;
-    like $err, qr/there is no such worker: there are 0/;
+    like $err, qr/there is no such worker: the only one has the number 0/;
     ok $server->wait_until(sub { $server->processes(qr/worker/) == 1 }), 'no child is left';
 };
 

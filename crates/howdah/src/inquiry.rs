@@ -124,7 +124,8 @@ fn nobody(serving: &[WorkerInfo]) -> String {
     let numbers: Vec<String> = serving.iter().map(|worker| worker.index.to_string()).collect();
     match &numbers[..] {
         [] => "no worker serves at the moment: see howdah status".to_owned(),
-        _ => format!("there is no such worker: there are {}", numbers.join(", ")),
+        [only] => format!("there is no such worker: the only one has the number {only}"),
+        _ => format!("there is no such worker: those that serve have the numbers {}", numbers.join(", ")),
     }
 }
 
