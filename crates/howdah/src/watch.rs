@@ -60,6 +60,10 @@ impl Watch {
         for (dir, with_all_below) in places {
             watch(&mut watcher, dir, with_all_below)?;
         }
+        let counting: BTreeSet<_> = pools.iter().flat_map(Files::counting).collect();
+        for changes in counting {
+            tracing::info!("{changes} reload the application");
+        }
         tokio::spawn(reload_on(news, operations));
         Ok(Some(Self { _watcher: watcher }))
     }
@@ -89,6 +93,12 @@ impl Files {
         self.trees.iter().map(|dir| (dir.as_path(), true)).chain(parent)
     }
 
+    /// What counts, for people.
+    fn counting(&self) -> impl Iterator<Item = String> {
+        let trees = self.trees.iter().map(|dir| format!("changes below {}", dir.display()));
+        trees.chain(self.file.iter().map(|file| format!("changes of {}", file.display())))
+    }
+
     fn have(&self, path: &Path) -> bool {
         Some(path) == self.file.as_deref() || self.trees.iter().any(|tree| path.starts_with(tree))
     }
@@ -98,9 +108,7 @@ fn watch(watcher: &mut RecommendedWatcher, dir: &Path, with_all_below: bool) -> 
     let mode = if with_all_below { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
     watcher.watch(dir, mode).with_context(|| {
         format!("cannot watch {} (the system's bound is fs.inotify.max_user_watches)", dir.display())
-    })?;
-    tracing::info!("changes in {} reload the application", dir.display());
-    Ok(())
+    })
 }
 
 /// The first path of an event that matters, to whom it does.
@@ -137,6 +145,15 @@ mod tests {
     use notify::event::{AccessKind, ModifyKind};
 
     use super::*;
+
+    #[test]
+    fn what_is_said_to_count_is_what_counts() {
+        let files = Files { file: Some("/app/app.psgi".into()), trees: vec!["/app/lib".into()] };
+        let said: Vec<String> = files.counting().collect();
+        assert_eq!(said, ["changes below /app/lib", "changes of /app/app.psgi"]);
+        let places: Vec<_> = files.places().map(|(dir, _)| dir).collect();
+        assert_eq!(places, [Path::new("/app/lib"), Path::new("/app")], "more is watched");
+    }
 
     #[test]
     fn changes_of_the_application_count_and_an_editors_scratch_files_do_not() {
