@@ -9,7 +9,7 @@ use super::instance::Instance;
 use super::serve::Serve;
 use super::top::Top;
 use super::trace::Trace;
-use super::{environment, guide};
+use super::{environment, guide, workers};
 use crate::protocol::Change;
 
 /// Application server for Perl web applications (PSGI)
@@ -141,9 +141,9 @@ pub(super) enum Command {
 
 /// The whole command, with each option's environment variable.
 pub(crate) fn command() -> clap::Command {
-    let command = environment::attach(Cli::command());
+    let served = |command| environment::attach(workers::bounded(command));
     let serving = ["serve", "check"].into_iter();
-    let command = serving.fold(command, |command, name| command.mut_subcommand(name, environment::attach));
+    let command = serving.fold(served(Cli::command()), |command, name| command.mut_subcommand(name, served));
     let asking = [
         "status", "top", "reload", "reopen", "upgrade", "stop", "workers", "trace", "leaks", "heap", "where",
         "profile",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, Command};
 
 use super::values::{Reforks, Size, Time, on_off, whole};
 
@@ -77,6 +77,9 @@ pub(crate) struct Workers {
     refork: Option<Reforks>,
 
     /// Requests that may wait for a worker; more get 503
+    ///
+    /// A request waits from when it is handed over until a worker has claimed it, for a moment also where workers are idle. So
+    /// leave room for those that come at once, and for at least as many as there are workers.
     #[arg(long, value_name = "N", default_value = "1024", value_parser = whole::<u32>(1..=QUEUE))]
     pub(crate) max_queue: u32,
 
@@ -102,6 +105,24 @@ const SCRIPTS: u32 = 16;
 const THREADS: u64 = howdah_wire::MAX_FRONTS as u64;
 /// Most waiting requests: half of the slots, so that as many may be running or on their way out.
 const QUEUE: u64 = (howdah_wire::MAX_SLOTS / 2) as u64;
+
+/// Tells the upper bounds, at the end of the long help.
+pub(super) fn bounded(command: Command) -> Command {
+    let bounds = [
+        ("workers", MOST),
+        ("min_workers", MOST),
+        ("front_threads", THREADS),
+        ("max_queue", QUEUE),
+        ("max_upgrades", MOST),
+    ];
+    bounds.into_iter().fold(command, |command, (id, most)| {
+        command.mut_arg(id, |arg| {
+            let help =
+                arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
+            arg.long_help(format!("{help}\n\nAt most {most}."))
+        })
+    })
+}
 
 impl Workers {
     /// The number asked for, or the default for this machine.
@@ -162,7 +183,7 @@ fn default_workers(cpus: u32) -> u32 {
 mod tests {
     use clap::Parser;
 
-    use super::{Workers, default_workers};
+    use super::{MOST, QUEUE, THREADS, Workers, default_workers};
 
     #[derive(Parser)]
     struct Options {
@@ -181,6 +202,22 @@ mod tests {
         ] {
             let options = Options::parse_from(["howdah"].into_iter().chain(line.split(' ')));
             assert_eq!(options.workers.most_upgrades(), most, "{line}");
+        }
+    }
+
+    #[test]
+    fn help_and_pages_tell_the_upper_bounds() {
+        let help = crate::options::command().render_long_help().to_string();
+        for (option, most, page) in [
+            ("--workers <N>", MOST, include_str!("../../../../docs/processes.md")),
+            ("--front-threads <N>", THREADS, include_str!("../../../../docs/tls.md")),
+            ("--max-queue <N>", QUEUE, include_str!("../../../../docs/connections.md")),
+        ] {
+            let of_option = help.split_once(option).map(|(_, rest)| rest).unwrap_or_default();
+            let of_option = of_option.split("\n      --").next().unwrap_or_default();
+            assert!(of_option.contains(&format!("At most {most}.")), "{option}: {of_option}");
+            let name = option.trim_end_matches(" <N>");
+            assert!(page.contains(name) && page.contains(&format!("at most {most}")), "{name}");
         }
     }
 
