@@ -14,6 +14,7 @@ subtest '--help is grouped and fits a page' => sub {
     cmp_ok scalar(() = $out =~ /\n/g), '<', 110, 'short help stays short';
     is_deeply [grep { length > 100 } split /\n/, $out], [], 'and narrow';
     like + (run_howdah('--help'))[1], qr/^Exit status:$/m, 'the long one has the exit status';
+    like + (run_howdah('--help'))[1], qr{share/doc/howdah/}, 'and where the pages are that messages name';
 };
 
 subtest '--version' => sub {

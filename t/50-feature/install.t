@@ -65,7 +65,9 @@ subtest 'make install puts everything below PREFIX' => sub {
         'share/bash-completion/completions/howdah',
         'share/zsh/site-functions/_howdah',
         'share/fish/vendor_completions.d/howdah.fish',
+        map { s{^docs}{share/doc/howdah}r } glob 'docs/*.md',
     );
+    cmp_ok scalar(grep { /share.doc/ } @files), '>', 15, 'pages that messages name';
     ok -s "$prefix/$_", $_ for @files;
     ok -x "$prefix/bin/howdah", 'the program can be run';
     ok -s "$arch/$_", $_ for 'Howdah.pm', 'Howdah/Kit.pm', 'Howdah/Kit/App.pm', 'Howdah/Templates/Engine.pm',
@@ -172,6 +174,7 @@ subtest 'DESTDIR stages the same tree' => sub {
         run_command('make', '--no-print-directory', 'install', 'PREFIX=/opt/howdah', "DESTDIR=$stage");
     is $status, 0 or diag "$out$err";
     ok -x "$stage/opt/howdah/bin/howdah", 'program';
+    ok -s "$stage/opt/howdah/share/doc/howdah/cgi.md", 'pages';
     ok -s "$stage/opt/howdah/lib/howdah/perl5/$Config{version}/$Config{archname}/Howdah.pm", 'modules';
     ok !-e '/opt/howdah', 'and nothing outside of it';
 };

@@ -78,6 +78,13 @@ pub(crate) const SECTIONS: &[Section] = &[
         ],
     ),
     (
+        "Further reading",
+        &[
+            "What is called docs/NAME.md here and in messages is in share/doc/howdah/NAME.md below the place where Howdah is \
+             installed, as in /usr/local/share/doc/howdah/processes.md.",
+        ],
+    ),
+    (
         "Exit status",
         &[
             "0\tstopped as asked, or nothing wrong found",
