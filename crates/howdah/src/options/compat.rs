@@ -74,22 +74,14 @@ pub(crate) const IGNORED: &[(&str, &str)] = &[
 pub(super) const REFUSED: &[(&str, &str)] = &[
     ("ssl", TLS),
     ("enable-ssl", TLS),
-    ("h2", "HTTP/2 is not served; let a proxy in front of Howdah speak it"),
-    ("reverse-proxy", "wrap the application: -e 'enable \"ReverseProxy\"' app.psgi"),
-    (
-        "proxy-protocol",
-        "the PROXY protocol is not understood; let the proxy send X-Forwarded-For and enable Plack::Middleware::ReverseProxy",
-    ),
+    ("h2", "leave it out: HTTP/2 is spoken, unless --http2 off is given"),
+    ("reverse-proxy", "write --trusted-proxy ADDR: X-Forwarded-* of that proxy are believed"),
     (
         "max-uri-len",
         "bound the request line, in which method and version count, too: --max-request-line SIZE",
     ),
     ("child-exit", "name the code in the application: Howdah->worker_exit(sub { ... })"),
     ("hot-restart", "HUP reloads without stopping"),
-    (
-        "max-connections",
-        "idle connections cost no worker and are bounded by the file descriptor limit (ulimit -n)",
-    ),
 ];
 
 /// Of no effect without another: the option, the other, and what that is for.

@@ -100,7 +100,7 @@ pub(super) const OPTIONS: &[(&str, &str)] = &[
     ("heartbeat-timeout", TIMEOUT),
     ("heartbeat-interval", TIMEOUT),
     ("spare", "leave it out: a new worker is ready before an old one leaves"),
-    ("proxy", "wrap the application: -e 'enable \"ReverseProxy\"' app.psgi"),
+    ("proxy", "write --trusted-proxy ADDR: X-Forwarded-* of that proxy are believed"),
     ("w", WORKERS),
     ("P", "write --pid FILE"),
     // Others
@@ -189,7 +189,7 @@ mod tests {
     fn no_answer_hides_an_option_or_a_command_of_ours() {
         let ours = ours();
         let serving = command();
-        for (name, _) in OPTIONS {
+        for (name, _) in REFUSED.iter().chain(OPTIONS) {
             let own = serving.get_arguments().any(|arg| arg.get_long() == Some(name));
             let short =
                 serving.get_arguments().any(|arg| arg.get_short().map(String::from).as_deref() == Some(name));
