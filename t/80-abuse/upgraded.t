@@ -21,6 +21,7 @@ my %do = (
     '/die'    => sub { print {$_[0]} 'mine'; die "in its own protocol\n" },
     '/close'  => sub { print {$_[0]} 'mine'; close $_[0]; sleep 1 },
     '/flood'  => sub { print {$_[0]} 'x' x 65536 for 1 .. 320 },
+    '/left'   => sub { printf {$_[0]} '%07d', $$; print {$_[0]} 'x' x 65536 for 1 .. 320 },
     '/later'  => sub { sleep 1; my $all = 0; while (my $got = sysread $_[0], my $x, 65536) { $all += $got } print {$_[0]} $all },
     '/half'   => sub {
         print {$_[0]} 'mine';
@@ -113,6 +114,21 @@ sub everything {
     return;
 }
 
-Howdah::Test::Tls::either_way(\&everything);
+sub left_behind {
+    my $server = start('--write-timeout', '1s', '--min-send-rate', 0);
+    my $client = open_to($server, '/left');
+    my $pid    = $client->take(7);
+    my $open   = $server->descriptors;
+    sleep 2.5;
+    is $server->descriptors, $open, 'a client that takes nothing is waited for while the application is there';
+    kill KILL => $pid;
+    ok $server->wait_until(sub { $server->descriptors < $open }, 20),
+        '... and no longer'
+        or diag $server->descriptors . " of $open";
+    is $server->stop, 0, 'it stops';
+    return;
+}
+
+Howdah::Test::Tls::either_way(sub { subtest everything => \&everything; subtest 'left behind' => \&left_behind });
 
 done_testing;

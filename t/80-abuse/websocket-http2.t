@@ -152,6 +152,31 @@ sub slowness {
     return;
 }
 
+# Clients whose windows are closed, and applications that are gone.
+sub unread {
+    for my $case (['ends its side', '60s', 0], ['does nothing', '1s', 3]) {
+        my ($what, $timeout, $kept) = @$case;
+        my $server = start('--write-timeout', $timeout, '--min-send-rate', 0);
+        my $before = $server->descriptors;
+        my @tunnels;
+        for (1 .. 3) {
+            my $frames = Howdah::Test::Frames->new($server, settings => {4 => 0});
+            push @tunnels, open_to($frames, '/lines');
+            $tunnels[-1]->write("one\n");
+            $tunnels[-1]->shut;
+            is $tunnels[-1]->status, 200, "a client that opens no window and $what";
+            my $is_through = sub { counts($server) =~ /^open 0 / };
+            ok $server->wait_until($is_through, 10), '... whose application is through';
+            $frames->shut if !$kept;
+        }
+        ok $server->wait_until(sub { $server->descriptors <= $before + $kept }, 10), '... keeps nothing'
+            or diag $server->descriptors . " of $before";
+        ok $_->is_closed, '... and hears of the end' for @tunnels;
+        is $server->stop, 0, 'it stops';
+    }
+    return;
+}
+
 sub life {
     my $server  = start();
     my $frames  = Howdah::Test::Frames->new($server);
@@ -195,7 +220,8 @@ sub life {
     return;
 }
 
-Howdah::Test::Tls::either_way(sub { subtest ends => \&ends; subtest slowness => \&slowness; subtest life => \&life });
+Howdah::Test::Tls::either_way(
+    sub { subtest ends => \&ends; subtest slowness => \&slowness; subtest unread => \&unread; subtest life => \&life });
 
 # Each of these streams is had by a process that its worker has left behind.
 subtest 'no descriptor is left' => sub {

@@ -21,8 +21,8 @@
 //! request_record   a request in the form in which a slot holds it
 //! slots       this thread's slots in an application's segment: queue, wake-ups, responses, recovery
 //! exchange    one request and its response under way; where everybody leaves what they have for it
-//! outflow     what clients have not taken yet, how slowly they take it, where that lies
 //! relay       a connection joined with an application that has taken it, where it cannot have the descriptor
+//! outflow     what clients have not taken yet, how slowly they take it, where that lies
 //! transport   what carries the bytes of a connection
 //! doors       who comes in, who has to leave, the end of a thread that drains
 //! room, idle  a connection that rests makes room
@@ -63,8 +63,8 @@ mod response;
 mod request_record;
 mod slots;
 mod exchange;
-mod outflow;
 mod relay;
+mod outflow;
 mod transport;
 mod doors;
 mod room;

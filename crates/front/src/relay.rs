@@ -3,13 +3,16 @@
 //!
 //! Bytes go both ways, each way through one buffer: nothing is read from one side that the other has not taken. The end of
 //! one way is carried on as that, and the other way goes on. It ends with both, when the client breaks, or when the
-//! application has closed its end: then what it has said before still goes out. It knows of its client only that it reads
-//! and writes, so a stream of a protocol with many can be one.
+//! application has closed its end: then what it has said before still goes out, to a client that takes it as quickly as it
+//! has to take a response. It knows of its client only that it reads and writes, so a stream of a protocol with many can be
+//! one.
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::task::{Context, Poll, ready};
 
+use crate::outflow::{Holding, Pace};
+use crate::timers::{Rest, Timer};
 use crate::transport::{Peer, Socket, Transport};
 
 /// Bytes that may be under way in a direction. A record of TLS must find room.
@@ -25,6 +28,8 @@ pub(crate) trait Line {
     fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
     /// Says that nothing more will be written, once all that was is out.
     fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+    /// Bytes that were written and have not arrived.
+    fn outstanding(&self) -> u64;
 }
 
 impl Line for Transport {
@@ -45,6 +50,10 @@ impl Line for Transport {
     fn poll_shut(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Self::poll_shut(self, context)
     }
+
+    fn outstanding(&self) -> u64 {
+        Self::outstanding(self)
+    }
 }
 
 /// How it has ended.
@@ -56,6 +65,25 @@ pub(crate) enum End {
     Application,
     /// The client's connection is broken.
     Client,
+    /// The client takes too little of what is left for it.
+    Late,
+}
+
+/// What waits for the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    Nothing,
+    /// What the application has said.
+    Theirs,
+    /// Something of ours behind that.
+    Ours,
+}
+
+/// What says how long a client may take over what is left for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound<'a> {
+    pub(crate) timer: &'a Timer,
+    pub(crate) holding: &'static Holding,
 }
 
 /// See the module.
@@ -70,13 +98,17 @@ pub(crate) struct Relay {
     /// When the application closes its end, there may be more to say to the client for it.
     holds: bool,
     ended: Option<End>,
+    /// How the client takes what is left, and when to look at that.
+    pace: Pace,
+    due: u64,
 }
 
 impl Relay {
     /// On `end` of a pair. `early` is what the client has sent already: the application reads it first.
     pub(crate) fn new(end: Socket, early: Vec<u8>) -> Self {
         let (down, up) = (Way::new(Vec::new()), Way::new(early));
-        Self { application: Transport::Plain(end), down, up, holds: true, ended: None }
+        let pace = Pace::default();
+        Self { application: Transport::Plain(end), down, up, holds: true, ended: None, pace, due: 0 }
     }
 
     /// Nobody but the application itself says anything for it any more.
@@ -85,12 +117,51 @@ impl Relay {
     }
 
     /// Carries what there is. At its end the application's end is closed.
-    pub(crate) fn poll(&mut self, client: &mut impl Line, context: &mut Context<'_>) -> Poll<End> {
+    pub(crate) fn poll(
+        &mut self,
+        client: &mut impl Line,
+        context: &mut Context<'_>,
+        bound: Bound<'_>,
+    ) -> Poll<End> {
         if self.ended.is_none() {
-            self.ended = Some(ready!(self.carry(client, context)));
+            let mut end = self.carry(client, context);
+            let waits = if self.down.waits() { Waits::Theirs } else { Waits::Nothing };
+            if end.is_pending() && !self.holds && !self.keeps_up(client, context, bound, waits) {
+                end = Poll::Ready(End::Late);
+            }
+            self.ended = Some(ready!(end));
             self.application = Transport::Plain(Socket::Gone);
         }
         self.ended.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// False when the client takes too little of what waits for it. As long as the application is there that is nobody's
+    /// business but theirs, unless we have something to say, too.
+    fn keeps_up(
+        &mut self,
+        client: &impl Line,
+        context: &Context<'_>,
+        Bound { timer, holding }: Bound<'_>,
+        waits: Waits,
+    ) -> bool {
+        let (now, terms) = (holding.clock.now(), holding.terms());
+        let expired = timer.poll_expired(context);
+        if waits == Waits::Nothing
+            || expired && waits == Waits::Theirs && self.application.peer() != Peer::Gone
+        {
+            self.pace.rest();
+        } else if expired {
+            let left = client.outstanding();
+            let arrived = self.down.all.cast_signed().saturating_sub_unsigned(left);
+            if !self.pace.look(now, arrived, left == 0, terms) {
+                return false;
+            }
+        }
+        let due = if waits == Waits::Nothing { 0 } else { self.pace.wait(now, terms) };
+        if std::mem::replace(&mut self.due, due) != due {
+            timer.set(Rest::No, due);
+        }
+        true
     }
 
     fn carry(&mut self, client: &mut impl Line, context: &mut Context<'_>) -> Poll<End> {
@@ -129,10 +200,10 @@ impl Relay {
         }
     }
 
-    /// Brings the client what the application has said so far.
-    pub(crate) async fn drain(&mut self, client: &mut impl Line) -> io::Result<()> {
+    /// Brings the client what the application has said so far, for something of ours is to follow.
+    pub(crate) async fn drain(&mut self, client: &mut impl Line, bound: Bound<'_>) -> io::Result<()> {
         loop {
-            poll_fn(|context| self.down.poll_empty(client, context)).await?;
+            poll_fn(|context| self.poll_empty(client, context, bound)).await?;
             if self.ended.is_some() || self.down.state != State::Open {
                 return Ok(());
             }
@@ -141,6 +212,25 @@ impl Relay {
                 read => self.down.has_read(read.unwrap_or(0)),
             }
         }
+    }
+
+    fn poll_empty(
+        &mut self,
+        client: &mut impl Line,
+        context: &mut Context<'_>,
+        bound: Bound<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.ended == Some(End::Late) {
+            return Poll::Ready(Err(ErrorKind::TimedOut.into()));
+        }
+        let empty = self.down.poll_empty(client, context);
+        let waits = if empty.is_pending() { Waits::Ours } else { Waits::Nothing };
+        if !self.keeps_up(client, context, bound, waits) {
+            self.ended = Some(End::Late);
+            self.application = Transport::Plain(Socket::Gone);
+            return Poll::Ready(Err(ErrorKind::TimedOut.into()));
+        }
+        empty
     }
 
     /// Bytes that have gone to the application, and to the client, since this was asked.
@@ -176,12 +266,14 @@ struct Way {
     done: usize,
     read: usize,
     carried: usize,
+    /// Bytes written since the beginning.
+    all: u64,
     state: State,
 }
 
 impl Way {
     fn new(early: Vec<u8>) -> Self {
-        Self { done: 0, read: early.len(), bytes: early, carried: 0, state: State::Open }
+        Self { done: 0, read: early.len(), bytes: early, carried: 0, all: 0, state: State::Open }
     }
 
     /// `ends` says whether the end of the source is to be carried now.
@@ -218,8 +310,14 @@ impl Way {
             let written = ready!(target.poll_write(context, &self.bytes[self.done..self.read]))?;
             self.done += written;
             self.carried += written;
+            self.all += written as u64;
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// The target has to take something yet: bytes, or that there will be no more.
+    fn waits(&self) -> bool {
+        self.done < self.read || self.state == State::Ending
     }
 
     /// Where the next bytes go, once all are written.
@@ -241,10 +339,13 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::Shutdown;
     use std::os::unix::net::UnixStream;
+    use std::pin::pin;
     use std::time::Duration;
 
     use super::*;
-    use crate::sample::world::run;
+    use crate::config::Config;
+    use crate::sample::{forever, holding, world::run};
+    use crate::timers::Timers;
     use crate::transport::scripted::{Piece, Scripted};
 
     /// A relay and the application that has the other end.
@@ -260,8 +361,12 @@ mod tests {
     /// Carries for a while, and at least until `done` says that it is enough.
     async fn carry(relay: &mut Relay, client: &Scripted, mut done: impl FnMut() -> bool) -> Option<End> {
         let mut client = Transport::Scripted(client.clone());
+        let holding = holding(Config::default());
+        let timer = forever(Timers::new(holding.clock)).start(false);
+        let bound = Bound { timer: &timer, holding };
         for _ in 0..2000 {
-            if let Poll::Ready(end) = poll_fn(|context| Poll::Ready(relay.poll(&mut client, context))).await {
+            let polled = poll_fn(|context| Poll::Ready(relay.poll(&mut client, context, bound)));
+            if let Poll::Ready(end) = polled.await {
                 return Some(end);
             }
             if done() {
@@ -406,13 +511,69 @@ mod tests {
         });
     }
 
+    /// How it ends within two minutes, with a client that takes so many bytes in each second, and when, in seconds.
+    async fn end(relay: &mut Relay, client: &Scripted, takes: usize, drains: bool) -> (Option<End>, u64) {
+        let holding = holding(Config { write_timeout: Duration::from_secs(60), ..Config::default() });
+        let timers = forever(Timers::new(holding.clock));
+        let timer = timers.start(false);
+        let bound = Bound { timer: &timer, holding };
+        let mut line = Transport::Scripted(client.clone());
+        for second in 0..120 {
+            let over = poll_fn(|context| {
+                Poll::Ready(match drains {
+                    true => pin!(relay.drain(&mut line, bound)).poll(context).is_ready(),
+                    false => relay.poll(&mut line, context, bound).is_ready(),
+                })
+            });
+            if over.await {
+                return (relay.ended, second);
+            }
+            holding.clock.advance(Duration::from_secs(1));
+            timers.sweep();
+            client.take(takes);
+            tokio::task::yield_now().await;
+        }
+        (None, 120)
+    }
+
+    #[test]
+    fn what_an_application_has_left_has_to_be_taken_as_a_response_has() {
+        let rate = Config::default().min_send_rate;
+        assert_eq!(rate, 256, "what the client has to take in a second, from the tenth on");
+        // Whether the application is still there, whether we have something to say behind it, what the client takes in a second,
+        // how it ends, and when.
+        for (what, there, drains, takes, expected, seconds) in [
+            ("it takes nothing", false, false, 0, Some(End::Late), 10..=11),
+            ("it takes little", false, false, 8, Some(End::Late), 11..=13),
+            ("it takes enough", false, false, 4096, Some(End::Application), 24..=26),
+            ("it takes nothing, and the application may wait for that", true, false, 0, None, 120..=120),
+            ("it takes nothing, and something of ours is to follow", true, true, 0, Some(End::Late), 10..=11),
+            ("it takes enough, and something of ours is to follow", true, true, 4096, None, 24..=26),
+        ] {
+            run(async {
+                let client = Scripted::new([Piece::Pause]);
+                client.take(0);
+                let (mut relay, mut application) = joined(b"");
+                application.write_all(&[b'x'; 100_000]).unwrap();
+                let application = there.then_some(application);
+                let (end, after) = end(&mut relay, &client, takes, drains).await;
+                assert_eq!(end, expected, "{what}");
+                assert!(seconds.contains(&after), "{what}: after {after} s");
+                drop(application);
+            });
+        }
+    }
+
     #[test]
     fn what_was_said_so_far_can_be_brought_alone() {
         run(async {
             let client = Scripted::new([bytes("unread")]);
             let (mut relay, mut application) = joined(b"");
             application.write_all(&[b'x'; 100_000]).unwrap();
-            relay.drain(&mut Transport::Scripted(client.clone())).await.unwrap();
+            let holding = holding(Config::default());
+            let timer = forever(Timers::new(holding.clock)).start(false);
+            let bound = Bound { timer: &timer, holding };
+            relay.drain(&mut Transport::Scripted(client.clone()), bound).await.unwrap();
             assert_eq!((client.output().len(), relay.carried()), (100_000, (0, 100_000)));
         });
     }

@@ -2,6 +2,7 @@
 //! client's bytes as they are, it gets one end of a socket pair, and `relay` joins the other with the connection.
 
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::task::{Context, Poll};
 
@@ -11,7 +12,7 @@ use howdah_wire::MessageKind;
 use crate::capacity::Permit;
 use crate::fault::Fault;
 use crate::h1::state::{Conn, Next};
-use crate::relay::{End, Relay};
+use crate::relay::{Bound, End, Relay};
 use crate::response::Event;
 use crate::route::Handling;
 use crate::transport::Socket;
@@ -63,6 +64,7 @@ impl Conn {
             Through::Detached => match self.carry_on(&mut relay).await {
                 End::Both | End::Client => Next::Close,
                 End::Application => Next::Linger,
+                End::Late => Next::Cut,
             },
         }
     }
@@ -79,12 +81,18 @@ impl Conn {
                 Event::Fault(fault) => return Through::Failed(self.give_up(fault).await),
                 Event::Redirect(_) => return Through::Failed(self.give_up(Fault::BadResponse).await),
                 Event::Response(response) => {
-                    self.drain(relay).await;
-                    return Through::Answered(self.respond(response, true).await);
+                    let next = match self.drain(relay).await {
+                        true => self.respond(response, true).await,
+                        false => Next::Cut,
+                    };
+                    return Through::Answered(next);
                 }
                 Event::Interim { status, lines } => {
-                    self.drain(relay).await;
-                    self.send_interim(status, &lines).await;
+                    if self.drain(relay).await {
+                        self.send_interim(status, &lines).await;
+                    } else if let Some(job) = self.handling.job() {
+                        job.interim_sent(false);
+                    }
                 }
                 Event::Takeover => self.handling.job().into_iter().for_each(|job| job.lend(None)),
                 Event::Look => {}
@@ -99,15 +107,25 @@ impl Conn {
         poll_fn(|context| self.poll_relay(relay, context)).await
     }
 
-    /// What the application has said goes before what we say for it.
-    async fn drain(&mut self, relay: &mut Relay) {
-        let _ = relay.drain(&mut self.out.transport).await;
+    /// What the application has said goes before what we say for it. False when the client does not take it.
+    async fn drain(&mut self, relay: &mut Relay) -> bool {
+        let bound = Bound { timer: &self.timer, holding: self.server.holding };
+        let drained = relay.drain(&mut self.out.transport, bound).await;
         self.count(relay);
+        let is_late = drained.is_err_and(|error| error.kind() == ErrorKind::TimedOut);
+        if is_late {
+            self.out.cut_off();
+        }
+        !is_late
     }
 
     fn poll_relay(&mut self, relay: &mut Relay, context: &mut Context<'_>) -> Poll<End> {
-        let end = relay.poll(&mut self.out.transport, context);
+        let bound = Bound { timer: &self.timer, holding: self.server.holding };
+        let end = relay.poll(&mut self.out.transport, context, bound);
         self.count(relay);
+        if end == Poll::Ready(End::Late) {
+            self.out.cut_off();
+        }
         end
     }
 

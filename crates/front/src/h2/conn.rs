@@ -220,10 +220,10 @@ impl Conn {
         true
     }
 
-    /// The client has ended its side: whether nothing is left to be sent to it. Bodies that it has not sent whole never come.
+    /// The client has ended its side: whether nothing is left to be sent to it. What it has not said of bodies and windows never comes.
     fn is_through(&self, connection: &Connection<Io, Bytes>) -> bool {
         let Link { wire, .. } = &*self.link;
-        self.link.end_bodies();
+        self.link.end_waits();
         let idle = self.link.open() == 0 && !connection.has_streams() && !wire.blocked.get();
         idle || wire.has_left()
     }
@@ -387,17 +387,22 @@ fn builder(server: &Server) -> Builder {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
     use howdah_metrics::{ConnectionState, Failure};
+    use howdah_wire::RESPONSE_DETACHED;
 
     use crate::config::Config;
+    use crate::exchange::Mail;
     use crate::sample::world::{World, run};
     use crate::transport::Peer;
     use crate::transport::scripted::{Piece, Scripted};
 
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     const HEADERS: u8 = 1;
+    const RST_STREAM: u8 = 3;
     const GOAWAY: u8 = 7;
 
     fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
@@ -408,9 +413,12 @@ mod tests {
     /// A request by literals that no table remembers.
     fn get(stream: u8, path: &str) -> Vec<u8> {
         let fields = [(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "h")];
+        frame(HEADERS, 5, stream, &literals(&fields))
+    }
+
+    fn literals(fields: &[(&str, &str)]) -> Vec<u8> {
         let literal = |word: &str| [&[u8::try_from(word.len()).unwrap()], word.as_bytes()].concat();
-        let field = |(name, value)| [vec![0], literal(name), literal(value)].concat();
-        frame(HEADERS, 5, stream, &fields.map(field).concat())
+        fields.iter().flat_map(|(name, value)| [vec![0], literal(name), literal(value)].concat()).collect()
     }
 
     fn greeting() -> Vec<u8> {
@@ -616,6 +624,76 @@ mod tests {
             assert!(connection.is_finished());
             assert_eq!(world.totals().failures[Failure::ClientGone], 1);
         });
+    }
+
+    /// An application that has taken a WebSocket's stream, has heard its end, and said `words` for a client that has no window for
+    /// them. Gives its end of the pair.
+    async fn taken(world: &World, script: &Scripted) -> UnixStream {
+        let (ours, workers) = howdah_sys::socketpair_seqpacket().unwrap();
+        world.pool().open_channel(0, ours).unwrap();
+        world.run(false).await;
+        script.go_on();
+        world.run(false).await;
+        let mut claimed = world.worker.claim().unwrap();
+        world.worker.begin(&claimed);
+        assert!(world.thread.desks.post(0, Mail::Takeover { worker: 0 }));
+        world.run(false).await;
+        let (_, descriptors) = howdah_sys::recv_with_fds(&workers, &mut [0; 4096]).unwrap();
+        let mut end = UnixStream::from(descriptors.into_iter().next().unwrap());
+        let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+        end.write_all(format!("{head}words").as_bytes()).unwrap();
+        world.worker.flag(&mut claimed, RESPONSE_DETACHED);
+        world.worker.finish(claimed);
+        end
+    }
+
+    #[test]
+    fn a_websocket_that_waits_for_a_window_ends_with_its_client_or_in_its_time() {
+        let closed = [PREFACE, &frame(4, 0, 0, &[0, 4, 0, 0, 0, 0])].concat();
+        let asks = [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            (":scheme", "http"),
+            (":path", "/a"),
+            (":authority", "h"),
+        ];
+        let asked = [frame(HEADERS, 4, 1, &literals(&asks)), frame(0, 1, 1, b"x")].concat();
+        // What the client does then, whether the application is still there, and whether the stream is let go.
+        for (what, then, is_there, at_once, in_time) in [
+            ("it ends its side", Piece::End, true, true, true),
+            ("it does nothing", Piece::Pause, false, false, true),
+            ("it does nothing, and the application may wait for that", Piece::Pause, true, false, false),
+        ] {
+            run(async {
+                let world = World::new(Config::default());
+                let asked = Piece::Bytes(asked.clone());
+                let script =
+                    Scripted::new([Piece::Bytes(closed.clone()), Piece::Pause, asked, Piece::Pause, then]);
+                let connection = world.connect(&script);
+                let end = taken(&world, &script).await;
+                world.run(false).await;
+                script.become_of(Peer::Silent);
+                script.go_on();
+                world.run(false).await;
+                end.set_nonblocking(true).unwrap();
+                let ended = |end: &mut UnixStream| {
+                    let _ = end.read(&mut [0; 9]);
+                    end.write(b"more").is_err()
+                };
+                let mut end = is_there.then_some(end);
+                let is_let_go = |end: &mut Option<UnixStream>| match end {
+                    Some(end) => ended(end),
+                    None => frames(&script).iter().any(|(kind, ..)| *kind == RST_STREAM),
+                };
+                assert_eq!(is_let_go(&mut end), at_once, "{what}");
+                for _ in 0..70 {
+                    world.wait(Duration::from_secs(1));
+                    world.run(false).await;
+                }
+                assert_eq!(is_let_go(&mut end), in_time, "{what}");
+                assert_eq!(connection.is_finished(), at_once, "{what}");
+            });
+        }
     }
 
     /// A client whose windows are a mebibyte wide, and which takes `takes` bytes of the response that a worker has made.

@@ -144,7 +144,7 @@ impl Stream {
         }
         match incoming.poll_data(context) {
             Poll::Ready(piece) => Poll::Ready(Ok(piece.map(|piece| piece.map_err(|_| Broken)))),
-            Poll::Pending if self.link.await_body(self.served, context) => Poll::Pending,
+            Poll::Pending if self.link.await_client(self.served, context) => Poll::Pending,
             Poll::Pending => Poll::Ready(Ok(Some(Err(Broken)))),
         }
     }

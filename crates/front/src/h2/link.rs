@@ -32,8 +32,8 @@ pub(crate) struct Link {
     pub(crate) tally: Rc<Tally>,
     /// The connection's task.
     waker: RefCell<Option<Waker>>,
-    /// The tasks of streams that wait for more of their body.
-    readers: RefCell<BTreeMap<u64, Waker>>,
+    /// The tasks of streams that wait for something of their client: more of a body, or of a window.
+    waiting: RefCell<BTreeMap<u64, Waker>>,
 }
 
 impl Link {
@@ -47,7 +47,7 @@ impl Link {
             open: Cell::new(0),
             tally: Rc::default(),
             waker: RefCell::default(),
-            readers: RefCell::default(),
+            waiting: RefCell::default(),
         }
     }
 
@@ -64,15 +64,15 @@ impl Link {
         }
     }
 
-    /// The stream before which there were so many waits for more of its body. Gives false when there will be no more.
-    pub(crate) fn await_body(&self, stream: u64, context: &Context<'_>) -> bool {
-        self.readers.borrow_mut().insert(stream, context.waker().clone());
+    /// The stream before which there were so many waits for its client. Gives false when that says nothing more.
+    pub(crate) fn await_client(&self, stream: u64, context: &Context<'_>) -> bool {
+        self.waiting.borrow_mut().insert(stream, context.waker().clone());
         !self.wire.ended.get()
     }
 
     /// Wakes those that wait for what will not come.
-    pub(crate) fn end_bodies(&self) {
-        std::mem::take(&mut *self.readers.borrow_mut()).into_values().for_each(Waker::wake);
+    pub(crate) fn end_waits(&self) {
+        std::mem::take(&mut *self.waiting.borrow_mut()).into_values().for_each(Waker::wake);
     }
 }
 
@@ -106,7 +106,7 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.link.open.set(self.link.open.get() - 1);
-        self.link.readers.borrow_mut().remove(&self.served);
+        self.link.waiting.borrow_mut().remove(&self.served);
         self.link.waker.borrow().iter().for_each(Waker::wake_by_ref);
     }
 }

@@ -156,7 +156,7 @@ impl Tunnel {
 
     /// A client that has ended its side of the connection can end no stream any more.
     fn await_more(&mut self, context: &Context<'_>) {
-        if !self.link.await_body(self.served, context) {
+        if !self.link.await_client(self.served, context) {
             self.heard = Heard::Broken;
         }
     }
@@ -217,10 +217,18 @@ impl Tunnel {
         Ok(())
     }
 
+    /// Waits for a window as long as the client can open one.
     fn poll_send(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = ready!(Line::poll_write(&mut self.out, context, bytes))?;
-        self.sent += written;
-        Poll::Ready(Ok(written))
+        match Line::poll_write(&mut self.out, context, bytes) {
+            Poll::Pending if self.outstanding() > 0 && !self.link.await_client(self.served, context) => {
+                Poll::Ready(Err(ErrorKind::BrokenPipe.into()))
+            }
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(written) => {
+                self.sent += *written.as_ref().unwrap_or(&0);
+                Poll::Ready(written)
+            }
+        }
     }
 
     /// Sends of a body only as much as was promised.
@@ -273,6 +281,10 @@ impl Line for Tunnel {
             self.wrong = Some("it ends before its head does");
         }
         Poll::Ready(if self.end() { Ok(()) } else { Err(ErrorKind::InvalidData.into()) })
+    }
+
+    fn outstanding(&self) -> u64 {
+        self.out.outstanding()
     }
 }
 

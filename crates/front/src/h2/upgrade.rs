@@ -2,6 +2,7 @@
 //! the request of HTTP/1.1 that means the same. It gets one end of a socket pair, and `relay` joins the other with the stream.
 
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
 
@@ -12,7 +13,7 @@ use crate::capacity::Permit;
 use crate::fault::Fault;
 use crate::h2::state::{Next, Stream};
 use crate::h2::tunnel::{Noted, SWITCHING};
-use crate::relay::{End, Relay};
+use crate::relay::{Bound, End, Relay};
 use crate::response::{Event, Response};
 use crate::route::Handling;
 use crate::transport::Socket;
@@ -27,7 +28,7 @@ enum Over {
     Said,
     /// The client has broken the stream off.
     Gone,
-    /// The client was promised more than there is.
+    /// The client was promised more than there is, or can take no more.
     Short,
     /// The application has said nothing that could be passed on.
     Wrong(&'static str),
@@ -102,7 +103,7 @@ impl Stream {
                 Event::Takeover if relay.is_none() && over.is_none() => relay = self.lend(),
                 Event::Takeover => self.handling.job().into_iter().for_each(|job| job.lend(None)),
                 Event::Interim { status: SWITCHING, lines } => {
-                    self.drain(&mut relay).await;
+                    self.drain(&mut relay, &mut over).await;
                     self.switch(&lines);
                 }
                 Event::Interim { .. } => {
@@ -112,7 +113,7 @@ impl Stream {
                 Event::Fault(fault) => return self.fail(fault, relay, over).await,
                 Event::Redirect(_) => return self.fail(Fault::BadResponse, relay, over).await,
                 Event::Response(response) => {
-                    self.drain(&mut relay).await;
+                    self.drain(&mut relay, &mut over).await;
                     return self.end_with(Some(response), over).await;
                 }
             }
@@ -120,8 +121,8 @@ impl Stream {
     }
 
     /// What the application has said goes before what we say for it.
-    async fn fail(&mut self, fault: Fault, mut relay: Option<Carrier>, over: Option<Over>) -> Next {
-        self.drain(&mut relay).await;
+    async fn fail(&mut self, fault: Fault, mut relay: Option<Carrier>, mut over: Option<Over>) -> Next {
+        self.drain(&mut relay, &mut over).await;
         if over.is_none() && self.is_silent() {
             return self.give_up(fault).await;
         }
@@ -201,7 +202,8 @@ impl Stream {
         let Some(tunnel) = &mut self.tunnel else { return Poll::Pending };
         tunnel.poll_heard(context);
         let Some((relay, _)) = relay else { return Poll::Pending };
-        let end = relay.poll(&mut **tunnel, context);
+        let bound = Bound { timer: &self.timer, holding: self.server.holding };
+        let end = relay.poll(&mut **tunnel, context, bound);
         let (wrong, is_over) = (tunnel.wrong.take(), tunnel.is_over());
         let up = relay.carried().0;
         self.count(up);
@@ -211,13 +213,26 @@ impl Stream {
             (None, Poll::Pending) => Poll::Pending,
             (None, Poll::Ready(End::Both | End::Application)) => Poll::Ready(Over::Said),
             (None, Poll::Ready(End::Client)) => Poll::Ready(Over::Short),
+            (None, Poll::Ready(End::Late)) => {
+                self.out.cut_off();
+                Poll::Ready(Over::Short)
+            }
         }
     }
 
-    async fn drain(&mut self, relay: &mut Option<Carrier>) {
+    /// What the application has said goes out, as far as the client takes it.
+    async fn drain(&mut self, relay: &mut Option<Carrier>, over: &mut Option<Over>) {
         let (Some((relay, _)), Some(tunnel)) = (relay, &mut self.tunnel) else { return };
-        let _ = relay.drain(&mut **tunnel).await;
+        let bound = Bound { timer: &self.timer, holding: self.server.holding };
+        let error = relay.drain(&mut **tunnel, bound).await.err().map(|error| error.kind());
         self.count(0);
+        match error {
+            // What the application says of that is ours to judge.
+            None | Some(ErrorKind::InvalidData) => return,
+            Some(ErrorKind::TimedOut) => self.out.cut_off(),
+            Some(_) => {}
+        }
+        *over = over.or(Some(Over::Short));
     }
 
     /// So many bytes have gone to the application.

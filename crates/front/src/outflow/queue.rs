@@ -441,9 +441,14 @@ impl Outflow {
         if self.reader.pace.look(now, arrived, all, terms) {
             return None;
         }
+        self.cut_off();
+        Some(Woken::Stalled)
+    }
+
+    /// The client reads too slowly.
+    pub(crate) fn cut_off(&mut self) {
         self.sent.too_slow = true;
         self.transport.reset();
-        Some(Woken::Stalled)
     }
 }
 
