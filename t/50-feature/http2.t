@@ -106,6 +106,14 @@ subtest 'what is refused' => sub {
     is curl("$url/", $h2)->{code}, 200, 'others are served';
 };
 
+subtest 'a host that is told by Host alone' => sub {
+    my ($port) = $plain =~ /:(\d+)/;
+    my $client = Howdah::Test::Frames->new($port);
+    $client->request(1, '/a', host => 'by.host');
+    my $answer = decode_json($client->response(1)->{body} || '{}');
+    is $answer->{env}{HTTP_HOST}, 'by.host', 'as a proxy may that has it from HTTP/1';
+};
+
 subtest 'the access log' => sub {
     ok $server->wait_until(sub { -s "$log" }), 'lines come';
     open my $in, '<', "$log" or die $!;

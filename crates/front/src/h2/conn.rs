@@ -470,6 +470,36 @@ mod tests {
     }
 
     #[test]
+    fn a_host_is_told_by_an_authority_or_by_a_field() {
+        // What tells it, and whether that is a request for the application, a refusal, or none.
+        let cases: [(&[(&str, &str)], &str); 5] = [
+            (&[(":authority", "h")], "served"),
+            (&[("host", "h")], "served"),
+            (&[(":authority", "h"), ("host", "h")], "served"),
+            (&[(":authority", "h"), ("host", "other")], "reset"),
+            (&[], "refused"),
+        ];
+        for (told, expected) in cases {
+            run(async {
+                let world = World::new(Config::default());
+                let fields = [&[(":method", "GET"), (":scheme", "http"), (":path", "/a")], told].concat();
+                let script = Scripted::new([Piece::Bytes(
+                    [greeting(), frame(HEADERS, 5, 1, &literals(&fields))].concat(),
+                )]);
+                let _connection = world.connect(&script);
+                world.run(true).await;
+                let is_reset = frames(&script).iter().any(|(kind, ..)| *kind == RST_STREAM);
+                let seen = match bodies(&script).as_str() {
+                    "1=/a " => "served",
+                    _ if is_reset => "reset",
+                    _ => "refused",
+                };
+                assert_eq!(seen, expected, "{told:?}");
+            });
+        }
+    }
+
+    #[test]
     fn a_preface_that_comes_late_or_is_not_wanted_is_a_bad_request() {
         let late = [b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n", PREFACE].concat();
         for (what, config, input) in [

@@ -9,7 +9,8 @@ use h2::ext::Protocol;
 use howdah_accesslog::Source;
 use howdah_http1::{BODY_SIZE, FieldStore, Framing, Head, RequestDecoder};
 use howdah_http2::{Malformed, Pseudo, translate};
-use howdah_metrics::Method;
+use howdah_metrics::Method as Counted;
+use http::Method;
 
 use crate::fault::Fault;
 use crate::h2::head;
@@ -96,7 +97,7 @@ impl Stream {
         body: Body<'_>,
     ) -> Result<(), Fault> {
         self.timer.stop();
-        self.exchange.account.method = Some(Method::of(head.method));
+        self.exchange.account.method = Some(Counted::of(head.method));
         let request = request_of(head, self.protocol(), &self.link.client, self.behind.as_deref(), has_body);
         self.handling = self.server.router.begin(target, &mut self.exchange, &request, body)?;
         Ok(())
@@ -163,7 +164,7 @@ impl Stream {
         }
         let mut fields = FieldStore::new();
         if let Ok(head) = self.decode(words, &mut fields) {
-            self.exchange.account.method = Some(Method::of(head.method));
+            self.exchange.account.method = Some(Counted::of(head.method));
             let request = request_of(&head, self.protocol(), &self.link.client, self.behind.as_deref(), true);
             self.server.router.set_aside(&mut self.exchange.account, &request);
         }
@@ -194,11 +195,15 @@ fn put_words(parts: &http::request::Parts, words: &mut Vec<u8>) -> Result<(), Ma
 
 fn pseudo(parts: &http::request::Parts) -> Pseudo<'_> {
     let uri = &parts.uri;
+    let protocol = parts.extensions.get::<Protocol>();
+    let authority = uri.authority();
+    // Where the host is told by Host alone the crate has seen to it that there is a scheme, and dropped it.
+    let is_dropped = authority.is_none() && (parts.method != Method::CONNECT || protocol.is_some());
     Pseudo {
         method: parts.method.as_str().as_bytes(),
-        protocol: parts.extensions.get::<Protocol>().map(|protocol| protocol.as_str().as_bytes()),
-        scheme: uri.scheme_str().map(str::as_bytes),
-        authority: uri.authority().map(|authority| authority.as_str().as_bytes()),
+        protocol: protocol.map(|protocol| protocol.as_str().as_bytes()),
+        scheme: uri.scheme_str().or(is_dropped.then_some("http")).map(str::as_bytes),
+        authority: authority.map(|authority| authority.as_str().as_bytes()),
         path: uri.path_and_query().map(|path| path.as_str().as_bytes()),
     }
 }

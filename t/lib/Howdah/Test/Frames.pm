@@ -77,12 +77,13 @@ sub send {    ## no critic (ProhibitBuiltinHomonyms)
     return $self->write(frame($type, $flags, $stream, $payload // ''));
 }
 
-# Literals that no table remembers.
+# Literals that no table remembers. `host` is for a client that says by Host what others say by :authority.
 sub head {
     my ($path, %how) = @_;
+    my $host   = $how{host} ? [host => $how{host}] : [':authority', 'x'];
     my @fields = (
         [':method', $how{method} // 'GET'],
-        [':scheme', 'http'], [':path', $path], [':authority', 'x'], @{$how{fields} // []}
+        [':scheme', 'http'], [':path', $path], $host, @{$how{fields} // []}
     );
     return join '', map {
         "\0" . join '',
