@@ -500,6 +500,41 @@ mod tests {
     }
 
     #[test]
+    fn heads_that_are_long_once_and_short_to_send_have_little_room() {
+        run(async {
+            let world = World::new(Config::default());
+            let plain = literals(&[(":path", "/a"), (":authority", "h"), ("content-length", "9")]);
+            // POST by http; then a field of 3900 bytes, which goes into the table, and is what the next ones refer to.
+            let field = [&[0x40, 1, b'x', 0x7f, 0xbd, 0x1d], &[b'a'; 3900][..]].concat();
+            let first = frame(HEADERS, 4, 1, &[&[0x83, 0x86], &plain[..], &field].concat());
+            let other = [&[0x83, 0x86], &plain[..], &[0xbe; 15]].concat();
+            let others = (1..=60).flat_map(|number| frame(HEADERS, 4, 1 + 2 * number, &other));
+            let bodies_of = (0..=60).flat_map(|number| frame(0, 1, 1 + 2 * number, b"this body"));
+            let script = Scripted::new([
+                Piece::Bytes([greeting(), first, others.collect()].concat()),
+                Piece::Pause,
+                Piece::Bytes(bodies_of.collect()),
+                Piece::Pause,
+                Piece::Bytes(frame(HEADERS, 5, 201, &other)),
+            ]);
+            let connection = world.connect(&script);
+            world.run(true).await;
+            let refused = || {
+                let resets = frames(&script).into_iter().filter(|(kind, ..)| *kind == RST_STREAM);
+                resets.filter(|(_, _, code)| code == &[0, 0, 0, 7]).count()
+            };
+            assert_eq!(refused(), 61 - 18, "a mebibyte of heads is there");
+            script.go_on();
+            world.run(true).await;
+            assert_eq!(data(&script).len(), 18, "what has room is served");
+            script.go_on();
+            world.run(true).await;
+            assert_eq!((refused(), connection.is_finished()), (61 - 18, false), "and leaves it to others");
+            assert_eq!(world.totals().failures[Failure::TooLarge], 61 - 18);
+        });
+    }
+
+    #[test]
     fn a_preface_that_comes_late_or_is_not_wanted_is_a_bad_request() {
         let late = [b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n", PREFACE].concat();
         for (what, config, input) in [

@@ -41,6 +41,14 @@ impl Stream {
         }
         let opens = pseudo(&parts).opens_websocket();
         drop(parts);
+        self.head = self.link.admit(words.len());
+        if self.head.is_none() {
+            tracing::debug!(
+                peer = &*self.link.client.address,
+                "refused a request: too many heads on its connection"
+            );
+            return Err(Refusal::Crowded);
+        }
         self.exchange.account.received = words.len() as u64;
         self.exchange.account.protocol = Some(PROTOCOL);
         if opens {

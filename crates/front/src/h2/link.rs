@@ -16,6 +16,9 @@ use crate::transport::Tally;
 
 /// Bytes that a client may send for each request, beside its body: as large a head as there may be.
 const REQUEST_EARNS: u64 = 64 << 10;
+/// Bytes of heads that the streams of a connection may have at a time. A client can send them a thousand times as short, since its
+/// compression refers to what it has said before.
+const HEADS: usize = 1 << 20;
 
 /// See the module.
 #[derive(Debug)]
@@ -27,8 +30,9 @@ pub(crate) struct Link {
     pub(crate) served: Cell<u64>,
     /// Streams whose client has broken them off.
     pub(crate) abandoned: Cell<u64>,
-    /// Those that are under way.
+    /// Those that are under way, and the bytes of their heads.
     open: Cell<usize>,
+    heads: Cell<usize>,
     pub(crate) tally: Rc<Tally>,
     /// The connection's task.
     waker: RefCell<Option<Waker>>,
@@ -45,6 +49,7 @@ impl Link {
             served: Cell::new(0),
             abandoned: Cell::new(0),
             open: Cell::new(0),
+            heads: Cell::new(0),
             tally: Rc::default(),
             waker: RefCell::default(),
             waiting: RefCell::default(),
@@ -54,6 +59,15 @@ impl Link {
     /// Streams under way.
     pub(crate) fn open(&self) -> usize {
         self.open.get()
+    }
+
+    /// Room for a head of so many bytes, as long as its stream is under way; none when others have it.
+    pub(crate) fn admit(self: &Rc<Self>, bytes: usize) -> Option<Admitted> {
+        let all = self.heads.get() + bytes;
+        (all <= HEADS).then(|| {
+            self.heads.set(all);
+            Admitted { link: Rc::clone(self), bytes }
+        })
     }
 
     /// Has the task of this context woken when a stream is over.
@@ -73,6 +87,19 @@ impl Link {
     /// Wakes those that wait for what will not come.
     pub(crate) fn end_waits(&self) {
         std::mem::take(&mut *self.waiting.borrow_mut()).into_values().for_each(Waker::wake);
+    }
+}
+
+/// The room that a head has.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    link: Rc<Link>,
+    bytes: usize,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.link.heads.set(self.link.heads.get() - self.bytes);
     }
 }
 

@@ -10,7 +10,7 @@ use howdah_http1::Version;
 use crate::doors::Inside;
 use crate::exchange::Exchange;
 use crate::fault::Fault;
-use crate::h2::link::{Link, Open};
+use crate::h2::link::{Admitted, Link, Open};
 use crate::h2::tunnel::Tunnel;
 use crate::outflow::Outflow;
 use crate::proxied::Behind;
@@ -31,6 +31,8 @@ pub(crate) struct Stream {
     pub(crate) out: Outflow,
     pub(crate) timer: Timer,
     pub(crate) exchange: Exchange,
+    /// The words of its request are kept until the end: for its body, for its worker, for the log.
+    pub(crate) head: Option<Admitted>,
     /// Who has the request.
     pub(crate) handling: Handling,
     /// Who has sent it, when the client is a proxy that tells.
@@ -54,6 +56,8 @@ pub(crate) enum Next {
     Cut,
     /// There was no request.
     Malformed,
+    /// There was no room for it, and it can be asked for again.
+    Refused,
 }
 
 impl Stream {
@@ -68,6 +72,7 @@ impl Stream {
             carrier,
             timer: server.timers.start(for_pages),
             exchange: Exchange::default(),
+            head: None,
             handling: Handling::Nobody,
             behind: None,
             is_head: false,
@@ -92,6 +97,8 @@ impl Stream {
 pub(crate) enum Refusal {
     /// It is none, and is not answered.
     Malformed,
+    /// The other streams of the connection leave no room for it.
+    Crowded,
     Fault(Fault),
 }
 

@@ -40,6 +40,7 @@ impl Stream {
             Ok(true) => self.answer().await,
             Ok(false) => Next::Cut,
             Err(Refusal::Malformed) => Next::Malformed,
+            Err(Refusal::Crowded) => Next::Refused,
             Err(Refusal::Fault(fault)) => self.refuse(fault).await,
         }
     }
@@ -51,6 +52,10 @@ impl Stream {
             Next::Malformed => {
                 self.carrier.break_off(Reason::PROTOCOL_ERROR);
                 return self.server.records.failure(Failure::BadRequest);
+            }
+            Next::Refused => {
+                self.carrier.break_off(Reason::REFUSED_STREAM);
+                return self.server.records.failure(Failure::TooLarge);
             }
         }
         let (exchange, handling) = (std::mem::take(&mut self.exchange), std::mem::take(&mut self.handling));
