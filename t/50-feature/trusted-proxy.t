@@ -69,6 +69,7 @@ subtest 'Forwarded is read where that is what proxies write, and nothing else' =
     my $server = start(qw(--trusted-proxy 127.0.0.1 --proxy-fields forwarded));
     is seen($server, 'Forwarded: for="192.0.2.1:99";proto=https;host=a.example'), '192.0.2.1 https a.example 443';
     is seen($server, 'X-Forwarded-For: 192.0.2.1', $https), '127.0.0.1 http inside:1 ours';
+    is seen($server, 'Forwarded: for="x, for=192.0.2.1'), '192.0.2.1 http inside:1 ours', 'also behind an open string';
 };
 
 subtest 'each request of a connection tells anew' => sub {

@@ -96,23 +96,42 @@ fn commas<'a>(value: &'a [u8], into: &mut Vec<&'a [u8]>) {
     into.extend(value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii));
 }
 
-/// A comma in a quoted string is none.
+/// A comma in a quoted string is none. A string without an end would swallow what our proxies have added behind it, so where
+/// there is one each comma counts.
 fn quoted_commas<'a>(value: &'a [u8], into: &mut Vec<&'a [u8]>) {
+    let mut quotes = Quotes::default();
+    value.iter().for_each(|&byte| quotes.pass(byte));
+    if quotes.open {
+        return commas(value, into);
+    }
     into.extend(unquoted(value, b',').map(<[u8]>::trim_ascii));
 }
 
 /// The parts between separators that stand outside of quoted strings.
 fn unquoted(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
-    let (mut quoted, mut escaped) = (false, false);
+    let mut quotes = Quotes::default();
     text.split(move |&byte| {
-        let plain = !std::mem::take(&mut escaped);
+        quotes.pass(byte);
+        byte == separator && !quotes.open
+    })
+}
+
+/// Whether a text is in a quoted string.
+#[derive(Clone, Copy, Debug, Default)]
+struct Quotes {
+    open: bool,
+    escaped: bool,
+}
+
+impl Quotes {
+    fn pass(&mut self, byte: u8) {
+        let plain = !std::mem::take(&mut self.escaped);
         match byte {
-            b'\\' if quoted && plain => escaped = true,
-            b'"' if plain => quoted = !quoted,
+            b'\\' if self.open && plain => self.escaped = true,
+            b'"' if plain => self.open = !self.open,
             _ => {}
         }
-        byte == separator && !quoted
-    })
+    }
 }
 
 /// The client by a list of who has asked whom, and how many of our proxies stand between it and us. Behind an element
@@ -262,6 +281,10 @@ mod tests {
             ("for=_hidden, for=10.0.0.1", "10.0.0.1"),
             ("for=\"192.0.2.1", "nothing"),
             ("for=19\"2.0.2.1\"", "nothing"),
+            // A client that leaves a string open takes no word out of the mouths of those behind it.
+            ("for=\"x, for=192.0.2.1;proto=https", "192.0.2.1 https"),
+            ("for=\"\\, for=192.0.2.1, for=10.0.0.1", "192.0.2.1"),
+            ("for=\"x, for=\"192.0.2.1:80\"", "192.0.2.1 port 80"),
             ("for", "nothing"),
             ("", "nothing"),
         ] {
@@ -288,6 +311,10 @@ mod tests {
             let value = format!("{before}, 192.0.2.1, 10.0.0.1");
             let told = read(Family::XForwarded, &[(FOR, &value)]).unwrap();
             prop_assert_eq!(told.address, Some("192.0.2.1".parse().unwrap()));
+            for ours in ["for=192.0.2.1, for=10.0.0.1", "for=\"192.0.2.1:80\", for=\"10.0.0.1\""] {
+                let told = read(Family::Forwarded, &[("Forwarded", &format!("{before}, {ours}"))]).unwrap();
+                prop_assert_eq!(told.address, Some("192.0.2.1".parse().unwrap()));
+            }
         }
 
         #[test]
