@@ -16,7 +16,13 @@ plan skip_all => 'there is no nginx' if !$nginx;
 
 my $dir    = File::Temp->newdir;
 my $server = Howdah::Test::Server->start(
-    app     => 'sub { [200, [], ["app $_[0]{PATH_INFO} for " . ($_[0]{HTTP_X_FORWARDED_FOR} // "nobody")]] }',
+    app => <<'APP',
+sub {
+    my $env  = shift;
+    my @made = grep { defined } @$env{qw(HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PORT)};
+    return [200, [], [join ' ', "app $env->{PATH_INFO} for", $env->{HTTP_X_FORWARDED_FOR} // 'nobody', @made]];
+}
+APP
     options => ['-S', "$dir/app.sock", qw(--workers 1 --status-path /server-status --metrics-path /metrics)]
 );
 my %proxy;
@@ -44,8 +50,8 @@ CONF
 END { local $?; kill TERM => values %proxy; waitpid $_, 0 for values %proxy }
 
 sub get {
-    my ($port, $path, $host) = @_;
-    my $bytes = "GET $path HTTP/1.1\r\nHost: " . ($host // 'shop.example.org') . "\r\nConnection: close\r\n\r\n";
+    my ($port, $path, @fields) = @_;
+    my $bytes = join "\r\n", "GET $path HTTP/1.1", 'Host: shop.example.org', 'Connection: close', @fields, '', '';
     return Howdah::Test::Client->ask($port, $bytes);
 }
 
@@ -57,6 +63,8 @@ subtest 'the example of deploy/' => sub {
     $example =~ s{listen 80;}{listen 127.0.0.1:$port;} or die 'no port';
     nginx($example, $port);
     is get($port, '/a')->{body}, 'app /a for 127.0.0.1', 'leads to the application';
+    my @made = ('X-Forwarded-For: 192.0.2.1', 'X-Forwarded-Host: made.up', 'X-Forwarded-Port: 8443');
+    is get($port, '/a', @made)->{body}, 'app /a for 127.0.0.1', 'without what its client has made up';
     is get($port, $_)->{status}, 404, "not to $_" for qw(/server-status /server-status?auto /metrics);
 };
 
