@@ -50,7 +50,7 @@ struct hd_exchange {
     bool answered;  /* the application gave a response */
     bool streaming; /* it has a writer */
     bool is_head;   /* the method is HEAD */
-    bool bodyless;  /* HEAD, 204, 304: body bytes are dropped */
+    bool bodyless;  /* HEAD, 204, 205, 304: body bytes are dropped */
     bool detached;  /* it took the socket */
     bool switched;  /* it has switched protocols by a response of 101 */
     bool dechunk;   /* the body comes in chunked coding already, which is undone */

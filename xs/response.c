@@ -35,7 +35,7 @@ static void begin(pTHX_ U32 status) {
     check_first(aTHX);
     if (status < 200)
         croak("the response status is %u: an interim response goes by psgix.informational", status);
-    hd.now.bodyless = hd.now.is_head || status == 204 || status == 304;
+    hd.now.bodyless = hd.now.is_head || status == 204 || status == 205 || status == 304;
     hd.now.dechunk = false;
     hd.now.head = (struct hd_head){.status = status, .content_length = -1};
 }

@@ -60,12 +60,13 @@ subtest 'handles' => sub {
     is $headers->{'content-length'} // '', -s 't/apps/shapes.psgi', 'whose length is known';
 };
 
-subtest '15.3.5, 15.4.5: 204 and 304 have no body, whatever the application returns' => sub {
-    for my $path ('/204', '/304', '/204-body', '/304-body') {
+subtest '15.3.5, 15.3.6, 15.4.5: 204, 205 and 304 have no body, whatever the application returns' => sub {
+    for my $path ('/204', '/304', '/204-body', '/205-body', '/304-body') {
         my ($client, $response, $headers) = ask($path);
         is $response->{status}, substr($path, 1, 3), $path;
         ok !defined $headers->{'transfer-encoding'}, 'no coding (RFC 9112 6.1)';
         ok !defined $headers->{'content-length'}, 'no length in 204 (RFC 9110 8.6)' if $path =~ /204/;
+        is $headers->{'content-length'}, 0, 'that there is none is said of 205' if $path =~ /205/;
         $client->write("GET /given HTTP/1.1\r\nHost: x\r\n\r\n");
         is $client->response->{body}, 'given', 'in step';
     }

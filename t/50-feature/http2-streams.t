@@ -21,6 +21,7 @@ subtest 'what an application says is what comes' => sub {
         ['HEAD', '/grows', 200, qr/^$/],
         ['HEAD', '/file', 200, qr/^$/],
         ['GET', '/204', 204, qr/^$/],
+        ['GET', '/205', 205, qr/^$/],
         ['GET', '/304', 304, qr/^$/],
         ['GET', '/none', 404, qr/^\?$/],
         ['GET', '/die', 500, qr/^500 /],

@@ -12,6 +12,7 @@ my %SHAPES = (
     '/304'      => sub { [304, ['ETag' => '"x"'], []] },
     '/205'      => sub { [205, [], []] },
     '/204-body' => sub { [204, [], ['not to be sent']] },
+    '/205-body' => sub { [205, ['Content-Length' => 14], ['not to be sent']] },
     '/304-body' => sub { [304, [], ['not to be sent']] },
     '/date'     => sub { [200, ['Date' => 'Thu, 01 Jan 1970 00:00:00 GMT', 'Server' => 'own'], ['dated']] },
     '/cookies'  => sub { [200, ['Set-Cookie' => 'a=1', 'Set-Cookie' => 'b=2'], ['']] },

@@ -7,6 +7,7 @@ my %do = (
     '/big'   => sub { [200, [], ['x' x 3_000_000]] },
     '/304'   => sub { [304, ['ETag' => '"x"'], []] },
     '/204'   => sub { [204, [], []] },
+    '/205'   => sub { [205, [], ['not to be sent']] },
     '/die'   => sub { die "no\n" },
     '/hang'  => sub { select undef, undef, undef, 60; [200, [], ['late']] },
     '/short' => sub { [200, ['Content-Length' => 10], ['short']] },

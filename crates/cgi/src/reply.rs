@@ -173,7 +173,7 @@ impl<'w> Reply<'w> {
     /// What to do with what follows.
     fn stage_of(&self, head: &Head) -> Stage {
         match head {
-            _ if self.bodyless || matches!(head.status, 204 | 304) => Stage::Dropped,
+            _ if self.bodyless || matches!(head.status, 204 | 205 | 304) => Stage::Dropped,
             Head { chunked: true, .. } => Stage::Chunks(Dechunk::new()),
             _ => Stage::Body,
         }

@@ -41,8 +41,8 @@ pub enum Framing {
 }
 
 /// Whether a response to `method` with `status` may carry content: not for HEAD, 1xx, 204 and 304
-/// (RFC 9112 6.3).
+/// (RFC 9112 6.3), nor for 205 (RFC 9110 15.3.6).
 #[must_use]
 pub fn body_allowed(method: &[u8], status: u16) -> bool {
-    method != b"HEAD" && !matches!(status, 100..=199 | 204 | 304)
+    method != b"HEAD" && !matches!(status, 100..=199 | 204 | 205 | 304)
 }

@@ -167,7 +167,7 @@ fn some_responses_have_no_body() {
         ("GET", 100, false),
         ("GET", 103, false),
         ("GET", 204, false),
-        ("GET", 205, true),
+        ("GET", 205, false),
         ("GET", 304, false),
         ("POST", 500, true),
     ] {

@@ -28,6 +28,10 @@ impl Framing {
         let method: &[u8] = if is_head { b"HEAD" } else { b"GET" };
         if !body_allowed(method, status) {
             // 1xx and 204 must not have the field (RFC 9110 8.6).
+            // A client that knows nothing of 205 takes it for one with a body, and has to hear that there is none (RFC 9110 15.3.6).
+            if status == 205 {
+                return Self::Empty(Some(0));
+            }
             let tells = status == 304 || is_head && status != 204 && status >= 200;
             return Self::Empty(given.filter(|_| tells));
         }
@@ -63,6 +67,8 @@ mod tests {
             (Chunked, true, 200, None, Some(0), Framing::Empty(None)),
             (Chunked, true, 204, Some(5), None, Framing::Empty(None)),
             (Chunked, false, 204, Some(5), None, Framing::Empty(None)),
+            (Chunked, false, 205, Some(5), Some(5), Framing::Empty(Some(0))),
+            (Close, true, 205, None, None, Framing::Empty(Some(0))),
             (Chunked, false, 304, Some(5), None, Framing::Empty(Some(5))),
             (Chunked, false, 304, None, Some(9), Framing::Empty(None)),
         ] {
