@@ -47,6 +47,7 @@ my @CASES = (
     ["$https\r\nX-Forwarded-Host: shop.example"                 => '127.0.0.1 https shop.example 443'],
     ["$https\r\nX-Forwarded-Host: shop.example:8443"            => '127.0.0.1 https shop.example:8443 8443'],
     ["$https\r\nX-Forwarded-Port: 8443"                         => '127.0.0.1 https inside:1 8443'],
+    ["$https\r\nX-Forwarded-Port: +80"                          => '127.0.0.1 https inside:1 443'],
     ['X-Forwarded-For: nonsense'                                => '127.0.0.1 http inside:1 ours'],
     ['Forwarded: for=192.0.2.1;proto=https'                     => '127.0.0.1 http inside:1 ours'],
     ['X-Real-IP: 192.0.2.1'                                     => '127.0.0.1 http inside:1 ours'],

@@ -61,9 +61,14 @@ fn x_forwarded<'a>(fields: &(impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone)
         port: client.and_then(|client| client.1),
         secure: single("X-Forwarded-Proto").and_then(|scheme| is_secure(&scheme)),
         host: single("X-Forwarded-Host").filter(|host| !host.is_empty()),
-        server_port: single("X-Forwarded-Port")
-            .and_then(|port| std::str::from_utf8(&port).ok()?.parse().ok()),
+        server_port: single("X-Forwarded-Port").and_then(|port| number(&port)),
     }
+}
+
+/// A port by its digits alone: Rust would also take a sign.
+fn number(port: &[u8]) -> Option<u16> {
+    let digits = std::str::from_utf8(port).ok().filter(|_| port.iter().all(u8::is_ascii_digit))?;
+    digits.parse().ok()
 }
 
 fn forwarded<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone, trust: &Trust) -> Told {
@@ -264,7 +269,9 @@ mod tests {
         }
         let others = [("X-Forwarded-Host", "a.example, b.example:81"), ("X-Forwarded-Port", "8443")];
         assert_eq!(shown(read(Family::XForwarded, &others)), "b.example:81 at 8443");
-        assert_eq!(shown(read(Family::XForwarded, &[("X-Forwarded-Port", "99999")])), "nothing");
+        for port in ["99999", "+80", "-0", "8 0", "0x50", ""] {
+            assert_eq!(shown(read(Family::XForwarded, &[("X-Forwarded-Port", port)])), "nothing", "{port}");
+        }
     }
 
     #[test]
