@@ -78,6 +78,14 @@ subtest '10.1.1: 100 (Continue) when the body is wanted' => sub {
     }
 };
 
+subtest '10.1.1: no 100 when the head is refused' => sub {
+    for my $length (5, 100_000) {
+        my $client = Howdah::Test::Client->new($server);
+        $client->write("POST /%zz HTTP/1.1\r\nHost: x\r\nContent-Length: $length\r\nExpect: 100-continue\r\n\r\n");
+        is $client->response->{status}, 400, "a path that cannot be, and $length bytes to come";
+    }
+};
+
 subtest '10.1.1: no 100 when the body is there, or there is none, or the client speaks 1.0' => sub {
     my $client = Howdah::Test::Client->new($server);
     $client->write(head('Content-Length: 5', 'Expect: 100-continue') . 'camel');

@@ -126,6 +126,14 @@ impl Router {
         self.mounted.iter().find(lies_below).map_or(self.first, |&(_, pool)| pool)
     }
 
+    /// Refuses a request by its head, before its body is asked for, that no application could have.
+    pub(crate) fn check(&self, account: &mut Account, request: &Request<'_>) -> Result<(), Fault> {
+        let mut path = self.path.borrow_mut();
+        path.clear();
+        let decoded = decode_path(request.path, &mut path);
+        Ok(decoded.inspect_err(|_| self.set_aside(account, request))?)
+    }
+
     /// Gives a complete request to its handler.
     pub(crate) fn begin(
         &self,

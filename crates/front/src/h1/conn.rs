@@ -296,11 +296,15 @@ mod tests {
     fn what_cannot_be_read_is_refused_and_nothing_behind_it_is() {
         let bad = || refusal("400 Bad Request", "");
         let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(20_000));
+        let waits =
+            |length: &str| post(&format!("{length}Expect: 100-continue\r\n"), "").replace("/a", "/%zz");
         check(vec![
             ("no Host", "GET / HTTP/1.1\r\n\r\n".into(), bad(), End::Lingers),
             ("behind a request", get("/a") + "\x16\x03" + &get("/b"), whole("/a") + &bad(), End::Lingers),
             ("a line that is too long", long, refusal("414 URI Too Long", ""), End::Lingers),
             ("a path that cannot be", get("/%zz"), bad(), End::Lingers),
+            ("one whose body waits", waits("Content-Length: 2\r\n"), bad(), End::Lingers),
+            ("one whose large body waits", waits("Content-Length: 99999\r\n"), bad(), End::Lingers),
             ("a chunk that cannot be", post("Transfer-Encoding: chunked\r\n", "x\r\n"), bad(), End::Lingers),
         ]);
     }

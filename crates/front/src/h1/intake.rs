@@ -197,10 +197,14 @@ impl Conn {
         let body = match head.framing {
             Framing::None => 0,
             Framing::Length(length) if length <= INLINE_BODY as u64 => length as usize,
-            Framing::Length(_) | Framing::Chunked => return Ok(self.begin_collect(pool, head, data)),
+            Framing::Length(_) | Framing::Chunked => {
+                self.check(head)?;
+                return Ok(self.begin_collect(pool, head, data));
+            }
         };
         let end = head.len + body;
         if data.len() < end {
+            self.check(head)?;
             let expects = head.expect_continue && !std::mem::replace(&mut self.continued, true);
             self.need = end;
             self.keep(data);
@@ -212,6 +216,13 @@ impl Conn {
         let begun = self.begin(Target::App(pool), head, Body::Inline(&data[head.len..end]), true);
         self.keep(&data[end..]);
         begun.map(|()| Step::Ready)
+    }
+
+    /// Whether it is worth waiting for the body.
+    fn check(&mut self, head: &Head<'_>) -> Result<(), Fault> {
+        self.exchange.account.method = Some(Method::of(head.method));
+        let request = request(head, &self.client, self.behind.as_deref());
+        self.server.router.check(&mut self.exchange.account, &request)
     }
 
     /// Gives a complete request to its handler. No deadline is its client's any more.

@@ -500,6 +500,31 @@ mod tests {
     }
 
     #[test]
+    fn no_body_is_asked_for_where_the_head_is_refused() {
+        /// 100, in Huffman's code.
+        const CONTINUE: &[u8] = &[0x82, 0x08, 0x01];
+        for (path, statuses) in [("/a", 1), ("/%zz", 0)] {
+            run(async {
+                let world = World::new(Config::default());
+                let fields = [
+                    (":method", "POST"),
+                    (":scheme", "http"),
+                    (":path", path),
+                    (":authority", "h"),
+                    ("expect", "100-continue"),
+                ];
+                let asked = frame(HEADERS, 4, 1, &literals(&fields));
+                let script = Scripted::new([Piece::Bytes([greeting(), asked].concat())]);
+                let _connection = world.connect(&script);
+                world.run(true).await;
+                let heads = frames(&script).into_iter().filter(|(kind, ..)| *kind == HEADERS);
+                assert_eq!(heads.filter(|(.., head)| head.ends_with(CONTINUE)).count(), statuses, "{path}");
+                assert_eq!(world.totals().failures[Failure::BadRequest], 1 - statuses as u64, "{path}");
+            });
+        }
+    }
+
+    #[test]
     fn heads_that_are_long_once_and_short_to_send_have_little_room() {
         run(async {
             let world = World::new(Config::default());

@@ -79,6 +79,8 @@ impl Stream {
         let request = request_of(&head, self.protocol(), &self.link.client, self.behind.as_deref(), has_body);
         let target = server.router.target(&request);
         if let (Target::App(pool), true) = (target, has_body) {
+            self.exchange.account.method = Some(Counted::of(head.method));
+            server.router.check(&mut self.exchange.account, &request)?;
             if expects(&request) {
                 self.carrier.say_interim(head::say_continue());
             }
