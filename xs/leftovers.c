@@ -32,11 +32,11 @@ static int lowest_free(void) {
 /* Descriptors that stay open. */
 void hd_note_descriptors(void) { base.lowest = lowest_free(); }
 
-/* The handlers of the worker itself. */
+/* The handlers of the worker itself. What perl has for each is the element of %SIG, which stays the same with another value. */
 void hd_note_handlers(pTHX) {
     for (int i = 0; i < SIG_SIZE; i++) {
         SvREFCNT_dec(base.handlers[i]);
-        base.handlers[i] = SvREFCNT_inc(PL_psig_ptr[i]);
+        base.handlers[i] = PL_psig_ptr[i] ? newSVsv(PL_psig_ptr[i]) : NULL;
     }
     base.warn = PL_warnhook;
     base.die = PL_diehook;
@@ -77,9 +77,21 @@ static void stop_timers(void) {
     setitimer(ITIMER_PROF, &none, NULL);
 }
 
+static bool is_same_handler(pTHX_ SV *before, SV *now) {
+    if (!before || !now || !SvOK(before) || !SvOK(now))
+        return (before && SvOK(before)) == (now && SvOK(now));
+    if (SvROK(before) || SvROK(now))
+        return SvROK(before) && SvROK(now) && SvRV(before) == SvRV(now);
+    return sv_eq_flags(before, now, 0);
+}
+
 static bool are_handlers_changed(pTHX) {
-    return base.warn != PL_warnhook || base.die != PL_diehook ||
-           memcmp(base.handlers, PL_psig_ptr, sizeof base.handlers) != 0;
+    if (base.warn != PL_warnhook || base.die != PL_diehook)
+        return true;
+    for (int i = 0; i < SIG_SIZE; i++)
+        if (!is_same_handler(aTHX_ base.handlers[i], PL_psig_ptr[i]))
+            return true;
+    return false;
 }
 
 /* Children that have ended; true when there are others. */

@@ -127,6 +127,13 @@ static void call(pTHX_ CV *cv) {
     XSRETURN_EMPTY;
 }
 
+/* What hd_end_script took away is in %SIG all the same: END blocks have it, and who looks for what the script has left. */
+static void renew_die_hook(pTHX) {
+    SV **hook = hv_fetchs(get_hv("SIG", GV_ADD), "__DIE__", false);
+    if (hook)
+        SvSETMAGIC(*hook);
+}
+
 /* True when the script came to its end, or called exit; else $@ is what it died of. */
 bool hd_run_script(pTHX_ SV *code) {
     dSP;
@@ -140,6 +147,8 @@ bool hd_run_script(pTHX_ SV *code) {
     call_sv((SV *)script.call, G_EVAL | G_VOID | G_DISCARD);
     PL_curcop = before;
     script.stack = NULL;
+    if (script.ended)
+        renew_die_hook(aTHX);
     bool ended = script.ended || !HD_HAS_DIED();
     if (ended)
         CLEAR_ERRSV();

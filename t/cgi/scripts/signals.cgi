@@ -1,9 +1,13 @@
 #!/usr/bin/perl
-# Handlers of signals, warnings and deaths are those of a new process.
-print "Content-Type: text/plain\n\n";
-print "$_: ", (ref $SIG{$_} || $SIG{$_} || '') =~ /^mine|CODE$/ && $left++ ? 'left' : 'none', "\n"
-    for qw(ALRM WINCH __WARN__ __DIE__);
-sub mine { }
-$SIG{$_} = 'mine' for qw(ALRM WINCH);
-$SIG{$_} = sub { mine() } for qw(__WARN__ __DIE__);
-$left = 0;
+# Handlers of signals, warnings and deaths are those of a new process, whichever of them the last request has set.
+print "Content-Type: text/plain\n\nleft:";
+for my $name (qw(ALRM CHLD TERM URG USR1 WINCH __DIE__ __WARN__)) {
+    my $handler = $SIG{$name} // next;
+    print " $name" if grep { $handler eq $_ } \&mine, 'main::mine', 'IGNORE';
+}
+print "\n";
+sub mine { exit if $_[0] =~ /die here/ }
+my ($name, $handler) = $ENV{QUERY_STRING} =~ /(\w+)=(\w+)/ or exit;
+$SIG{$name} = $handler eq 'code' ? \&mine : $handler;
+die "die here\n" if $name eq '__DIE__' && $handler eq 'code';
+exit 0;
