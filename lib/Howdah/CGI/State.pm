@@ -71,7 +71,7 @@ sub effects {
     my $before = shift;
     my %found  = (flush => $|);
     my %env    = map { $_ => $ENV{$_} } grep { !defined $before->{$_} || $before->{$_} ne $ENV{$_} } keys %ENV;
-    my %sig    = map { $_ => $SIG{$_} } grep { _differs($SIG{$_}, $first{sig}{$_}) } keys %SIG;
+    my %sig    = map { $_ => $SIG{$_} } grep { _is_another($SIG{$_}, $first{sig}{$_}) } keys %SIG;
     $found{env}      = \%env if %env;
     $found{sig}      = \%sig if %sig;
     $found{inc}      = [@INC] if "@INC" ne "@{$first{inc}}";
@@ -98,7 +98,7 @@ sub end {
 sub restore_handlers {
     ## no critic (RequireLocalizedPunctuationVars)
     for my $name (keys %SIG) {
-        next if !_differs($SIG{$name}, $first{sig}{$name});
+        next if !_is_another($SIG{$name}, $first{sig}{$name});
         if ($name =~ /^__/ && !defined $first{sig}{$name}) { delete $SIG{$name} }
         else { $SIG{$name} = $first{sig}{$name} // 'DEFAULT' }
     }
@@ -125,6 +125,12 @@ sub _has_package {
 }
 
 sub _differs { my ($one, $other) = @_; return ($one // '') ne ($other // '') }
+
+# Of handlers in %SIG: one that is not set is the default.
+sub _is_another {
+    my ($one, $other) = map { length $_ ? $_ : 'DEFAULT' } map { $_ // '' } @_;
+    return $one ne $other;
+}
 
 sub _set_globals {
     my $values = shift;

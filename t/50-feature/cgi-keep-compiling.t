@@ -1,0 +1,44 @@
+# What a kept CGI script sets for the process while it is compiled is gone for the scripts that are compiled after it, and for all
+# that run; what can be set up again is there whenever it runs itself.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Scripts;
+use Test::More;
+
+my $HEAD = qq{#!$^X\nprint "Content-Type: text/plain\\n\\n";\n};
+
+# What is compiled, what it prints then, and what the script prints that is compiled after all others.
+my %cases = (
+    'pipe.cgi' => ['BEGIN { $SIG{PIPE} = "IGNORE" }', '$SIG{PIPE}', 'IGNORE', 'CODE'],
+    'term.cgi' => ['BEGIN { $SIG{TERM} = sub { } }', 'ref $SIG{TERM}', 'CODE', 'CODE'],
+);
+my $scripts = Howdah::Test::Scripts->new(
+    (map { ($_ => "$HEAD$cases{$_}[0]\nprint $cases{$_}[1];\n") } keys %cases),
+    'z.cgi' => $HEAD . <<'PERL',
+my %is = ('pipe.cgi' => ref $SIG{PIPE}, 'term.cgi' => ref $SIG{TERM});
+print $is{$ENV{QUERY_STRING} =~ s/n=//r};
+PERL
+    'writes.cgi' => $HEAD . 'pipe my $in, my $out; close $in; $| = 1; syswrite $out, "x" and die; print "alive";',
+);
+my $server = $scripts->serve('keep', ['workers=1']);
+my ($worker) = $server->workers;
+
+sub check {
+    my $when = shift;
+    for my $name (sort keys %cases) {
+        my (undef, undef, $own, $others) = @{$cases{$name}};
+        is $scripts->get($server, $name)->{body}, $own, "$name, $when: its own";
+        is $scripts->get($server, "z.cgi?n=$name")->{body}, $others, '... and not that of others';
+    }
+    is $scripts->get($server, 'writes.cgi')->{body}, 'alive', 'a pipe without a reader ends nobody';
+    return is_deeply [$server->workers], [$worker], 'the worker is the same';
+}
+
+check('compiled before the fork');
+$scripts->write($_, "$HEAD$cases{$_}[0]\n\nprint $cases{$_}[1];\n") for keys %cases;
+check('compiled by the worker');
+is $server->stop, 0;
+
+done_testing;
