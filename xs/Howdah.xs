@@ -367,6 +367,16 @@ errors_are_whole()
     RETVAL
 
 void
+note_settings()
+  CODE:
+    hd_note_settings(aTHX);
+
+void
+restore_settings()
+  CODE:
+    hd_restore_settings(aTHX);
+
+void
 note_process()
   CODE:
     hd_note_process(aTHX);

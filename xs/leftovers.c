@@ -58,14 +58,19 @@ static void restore_locale(pTHX) {
     base.own_locale = uselocale((locale_t)0);
 }
 
-/* How it is before a script: the first time, and when something is known to stay as it is. */
-void hd_note_process(pTHX) {
-    hd_count_forks();
+/* What the process is set to: in the zygote before it compiles scripts, and in each worker. */
+void hd_note_settings(pTHX) {
     hd_note_handlers(aTHX);
     sigprocmask(SIG_SETMASK, NULL, &base.blocked);
-    Perl_setlocale(LC_ALL, ""); /* as %ENV has it by now */
     umask(base.mask = umask(0));
     note_locale(aTHX);
+}
+
+/* How it is before the first script that a worker runs. */
+void hd_note_process(pTHX) {
+    hd_count_forks();
+    Perl_setlocale(LC_ALL, ""); /* as %ENV has it by now */
+    hd_note_settings(aTHX);
     hd_note_descriptors();
     hd_begin_forks();
 }
@@ -102,14 +107,19 @@ static bool has_children(void) {
     return ended == 0;
 }
 
-/* The script has ended. Says what is left to the caller, in bits of hd_left. */
-UV hd_restore_process(pTHX) {
+/* A script was compiled, or has ended. */
+void hd_restore_settings(pTHX) {
     stop_timers();
     sigprocmask(SIG_SETMASK, &base.blocked, NULL);
     umask(base.mask);
     restore_locale(aTHX);
     PL_srand_called = FALSE;
     PL_last_in_gv = NULL;
+}
+
+/* The script has ended. Says what is left to the caller, in bits of hd_left. */
+UV hd_restore_process(pTHX) {
+    hd_restore_settings(aTHX);
     base.living = (base.living || hd_has_forked()) && has_children();
     return (are_handlers_changed(aTHX) ? LEFT_HANDLERS : 0) |
            (!hd_stdin_is_passed() && lowest_free() != base.lowest ? LEFT_DESCRIPTORS : 0) |

@@ -41,6 +41,8 @@ bool hd_has_forked(void);
 
 /* leftovers.c */
 enum hd_left { LEFT_HANDLERS = 1, LEFT_DESCRIPTORS = 2, LEFT_CHILDREN = 4 };
+void hd_note_settings(pTHX);
+void hd_restore_settings(pTHX);
 void hd_note_process(pTHX);
 void hd_note_handlers(pTHX);
 UV hd_restore_process(pTHX);

@@ -122,6 +122,11 @@ is held at the end; an empty file for the next script.
 
 Makes standard input the body of a request.
 
+=item note_settings(), restore_settings()
+
+Handlers, blocked signals, umask and locale; puts all but the handlers back, and stops timers: for code that a script runs when
+it is compiled.
+
 =item note_process(), note_handlers(), note_descriptors(), restore_process()
 
 Remembers how things are; puts back what it can, and returns what the caller is to see to, in bits: C<LEFT_HANDLERS>,

@@ -6,24 +6,36 @@ use lib 't/lib';
 
 use Howdah::Test::Scripts;
 use Test::More;
+use Time::HiRes qw(sleep time);
 
 my $HEAD = qq{#!$^X\nprint "Content-Type: text/plain\\n\\n";\n};
 
 # What is compiled, what it prints then, and what the script prints that is compiled after all others.
 my %cases = (
-    'pipe.cgi' => ['BEGIN { $SIG{PIPE} = "IGNORE" }', '$SIG{PIPE}', 'IGNORE', 'CODE'],
-    'term.cgi' => ['BEGIN { $SIG{TERM} = sub { } }', 'ref $SIG{TERM}', 'CODE', 'CODE'],
+    'alarm.cgi' => ['BEGIN { $SIG{ALRM} = sub { die "late" }; alarm 1 }', 'ref($SIG{ALRM}) . alarm 0', 'CODE0', 0],
+    'block.cgi' => ["use POSIX ();\nBEGIN { POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new(28)) }", 1, 1, 0],
+    'pipe.cgi'  => ['BEGIN { $SIG{PIPE} = "IGNORE" }', '$SIG{PIPE}', 'IGNORE', 'CODE'],
+    'umask.cgi' => ['BEGIN { umask 077 }', 'sprintf "%o", umask', 77, 22],
+    'term.cgi'  => ['BEGIN { $SIG{TERM} = sub { } }', 'ref $SIG{TERM}', 'CODE', 'CODE'],
 );
 my $scripts = Howdah::Test::Scripts->new(
     (map { ($_ => "$HEAD$cases{$_}[0]\nprint $cases{$_}[1];\n") } keys %cases),
     'z.cgi' => $HEAD . <<'PERL',
-my %is = ('pipe.cgi' => ref $SIG{PIPE}, 'term.cgi' => ref $SIG{TERM});
+use POSIX ();
+my $blocked = POSIX::SigSet->new;
+POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new, $blocked);
+my %is = (
+    'alarm.cgi' => alarm 0, 'block.cgi' => $blocked->ismember(28), 'pipe.cgi' => ref $SIG{PIPE}, 'term.cgi' => ref $SIG{TERM},
+    'umask.cgi' => sprintf '%o', umask
+);
 print $is{$ENV{QUERY_STRING} =~ s/n=//r};
 PERL
     'writes.cgi' => $HEAD . 'pipe my $in, my $out; close $in; $| = 1; syswrite $out, "x" and die; print "alive";',
 );
+umask 022;
 my $server = $scripts->serve('keep', ['workers=1']);
-my ($worker) = $server->workers;
+my ($worker, $zygote) = map { $server->processes($_) } qw(worker zygote);
+my $start = time;
 
 sub check {
     my $when = shift;
@@ -39,6 +51,8 @@ sub check {
 check('compiled before the fork');
 $scripts->write($_, "$HEAD$cases{$_}[0]\n\nprint $cases{$_}[1];\n") for keys %cases;
 check('compiled by the worker');
+sleep 0.1 until time > $start + 2;
+is_deeply [$server->processes('zygote')], [$zygote], 'and the zygote, longer than the timer';
 is $server->stop, 0;
 
 done_testing;

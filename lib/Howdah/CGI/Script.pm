@@ -28,6 +28,7 @@ sub new {
     my $why      = $@;
     $self->{effects} = Howdah::CGI::State::effects(\%before);
     $self->{ends}    = Howdah::XS::take_ends($file);
+    Howdah::XS::restore_settings();
     Howdah::CGI::State::end(Howdah::XS::LEFT_HANDLERS);
     return $self->_fail($why) if !$compiled;
     @$self{keys %$compiled} = values %$compiled;

@@ -26,12 +26,13 @@ my %SWITCHES = (
 );
 my @FOUND = qw(Bin RealBin RealScript Script);
 
-# %SIG and @INC as the worker has them, and what is in %INC; the switches as their modules have them.
+# %SIG, @INC and the umask as the worker has them, and what is in %INC; the switches as their modules have them.
 my (%first, %first_switches);
 
 # Remembers how things are before any script. In the zygote, and again in each worker.
 sub note {
-    %first = (sig => {%SIG}, inc => [@INC], count => scalar keys %INC, loaded => {%INC});
+    %first = (sig => {%SIG}, inc => [@INC], umask => umask, count => scalar keys %INC, loaded => {%INC});
+    Howdah::XS::note_settings();
     return;
 }
 
@@ -45,6 +46,7 @@ sub begin {
     _set_switches($effects->{switches});
     _set_globals($effects->{found}) if $effects->{found};
     @INC = @{$effects->{inc}} if $effects->{inc};
+    umask $effects->{umask} if defined $effects->{umask};
 
     for my $name (keys %{$effects->{sig} // {}}) {
         $SIG{$name} = $effects->{sig}{$name};
@@ -74,6 +76,7 @@ sub effects {
     my %sig    = map { $_ => $SIG{$_} } grep { _is_another($SIG{$_}, $first{sig}{$_}) } keys %SIG;
     $found{env}      = \%env if %env;
     $found{sig}      = \%sig if %sig;
+    $found{umask}    = umask if umask != $first{umask};
     $found{inc}      = [@INC] if "@INC" ne "@{$first{inc}}";
     $found{switches} = _switches();
     $found{layers}   = _layers();
@@ -202,7 +205,7 @@ Howdah::CGI::State - what of perl's state is a CGI script's own
 
 =head1 DESCRIPTION
 
-For L<Howdah::CGI::Script>: C<%ENV>, C<%SIG>, C<@INC>, C<%INC>, the working directory, C<$|>, layers of the standard handles,
+For L<Howdah::CGI::Script>: C<%ENV>, C<%SIG>, C<@INC>, C<%INC>, the working directory, the umask, C<$|>, layers of the standard handles,
 the switches of CGI.pm and CGI::Carp, and where L<FindBin> finds a script.
 
 =head2 note
