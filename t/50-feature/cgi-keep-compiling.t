@@ -30,6 +30,11 @@ my %is = (
 );
 print $is{$ENV{QUERY_STRING} =~ s/n=//r};
 PERL
+    'errors.cgi' => qq{#!$^X\nBEGIN { open LOG, '>>', 'own.log'; open STDERR, '>&', \*LOG }\n}
+        . 'print "Content-Type: text/plain\n\n"; warn "of its own\n"; system "echo of its program >&2"',
+    'page.cgi' =>
+        qq{#!$^X\nBEGIN { open STDERR, '>&', \*STDOUT; \$| = 1 }\nprint "Content-Type: text/plain\\n\\n"; warn "shown";\n},
+    'warns.cgi'  => qq{$HEAD warn "of another";\n},
     'writes.cgi' => $HEAD . 'pipe my $in, my $out; close $in; $| = 1; syswrite $out, "x" and die; print "alive";',
 );
 umask 022;
@@ -44,12 +49,31 @@ sub check {
         is $scripts->get($server, $name)->{body}, $own, "$name, $when: its own";
         is $scripts->get($server, "z.cgi?n=$name")->{body}, $others, '... and not that of others';
     }
+    check_errors($_, $when) for 1, 2;
     is $scripts->get($server, 'writes.cgi')->{body}, 'alive', 'a pipe without a reader ends nobody';
     return is_deeply [$server->workers], [$worker], 'the worker is the same';
 }
 
+sub check_errors {
+    my ($time, $when) = @_;
+    $scripts->get($server, 'errors.cgi');
+    is $scripts->read('own.log'), "of its own\nof its program\n" x $time,
+        "standard error of a script, $when, request $time";
+    like $scripts->get($server, 'page.cgi')->{body}, qr/^shown at .*page\.cgi line 3\.$/, '... and in the page';
+    my $from = length $server->log;
+    $scripts->get($server, 'warns.cgi');
+    ok $server->wait_until(sub { substr($server->log, $from) =~ m{ GET /c/warns\.cgi: of another at} }),
+        '... and not of others';
+    return;
+}
+
 check('compiled before the fork');
 $scripts->write($_, "$HEAD$cases{$_}[0]\n\nprint $cases{$_}[1];\n") for keys %cases;
+unlink $scripts->dir . '/own.log' or die $!;
+for my $name (qw(errors page)) {
+    my $text = $scripts->read("$name.cgi");
+    $scripts->write("$name.cgi", "$text\n");
+}
 check('compiled by the worker');
 sleep 0.1 until time > $start + 2;
 is_deeply [$server->processes('zygote')], [$zygote], 'and the zygote, longer than the timer';

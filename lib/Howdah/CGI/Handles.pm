@@ -4,8 +4,16 @@ use warnings;
 
 use Howdah::XS ();
 
-# The handles as they were first: a script may put others under their names.
-my %first;
+# The handles as they were first: a script may put others under their names. Where standard error goes.
+my (%first, $errors);
+
+# Before scripts are compiled, where the process has these handles for other things.
+sub note {
+    $first{STDERR} = *STDERR{IO};
+    $errors = _place(*STDERR);
+    Howdah::XS::errors_are_whole();
+    return;
+}
 
 # Makes the standard handles of this worker those of scripts. Once, before the first.
 sub open_all {
@@ -13,15 +21,41 @@ sub open_all {
     _open_stdin();
     _open_stdout();
     Howdah::XS::errors_are_whole() or _open_stderr();
+    $errors = _place(*STDERR);
     return;
 }
 
-# Puts back what a script has closed, reopened, tied, or given layers.
+# Puts back what a script has closed, reopened, tied, or given layers. In the zygote that is standard error alone: workers
+# open the other two anew.
 sub restore {
+    Howdah::XS::errors_are_whole() or _open_stderr();
+    return if !$first{STDIN};
     Howdah::XS::stdin_is_whole() or _open_stdin();
     Howdah::XS::output_is_whole() or _open_stdout();
-    Howdah::XS::errors_are_whole() or _open_stderr();
     return;
+}
+
+# Where a script has put standard error; undef if it has not.
+sub moved_errors {
+    return if Howdah::XS::errors_are_whole();
+    my $place = _place(*STDERR) // return;
+    return \*STDOUT if $place eq (_place(*STDOUT) // '');
+    return if $place eq $errors;
+    open my $there, '>>&', \*STDERR or return;
+    return $there;
+}
+
+# Puts it there again.
+sub move_errors {
+    my $there = shift;
+    open STDERR, '>&', $there or die "cannot move standard error: $!\n";
+    return;
+}
+
+# A file, whatever its descriptor.
+sub _place {
+    my ($device, $inode) = stat shift;
+    return defined $inode ? "$device $inode" : undef;
 }
 
 sub _free {
@@ -73,12 +107,20 @@ Howdah::CGI::Handles - STDIN, STDOUT and STDERR of CGI scripts that run in a wor
 For L<Howdah::CGI::Keep>. Standard output goes to the response, see F<xs/output.c>; standard input is the body, see
 F<xs/stdin.c>; standard error goes to the error log.
 
+=head2 note
+
+Before scripts are compiled in the zygote.
+
 =head2 open_all
 
 Once in each worker.
 
 =head2 restore
 
-After each script: opens anew what is no longer as it was.
+After a script was compiled, and after each run: opens anew what is no longer as it was.
+
+=head2 moved_errors, move_errors($there)
+
+Where a script has put standard error while it was compiled, and puts it there again.
 
 =cut

@@ -37,6 +37,7 @@ sub to_app {
     my $here = Cwd::getcwd();
     my %env  = %ENV;
     my $zero = $0;
+    Howdah::CGI::Handles::note();
     Howdah::CGI::State::note();
     require(m{/} ? $_ : s{::}{/}gr . '.pm') for @{$self->{preload}};
     my @perl = grep { _is_perl($_) } $self->{place}->scripts;
@@ -64,8 +65,10 @@ sub call {
     $env->{SCRIPT_FILENAME} = $found->{file};
     $env->{HOWDAH_CGI_MODE} = 'keep';
     my $script = $self->{scripts}{$found->{file}};
-    $script = $self->_compile($found->{file}, $found->{version})
-        if !$script || $script->version ne $found->{version};
+    if (!$script || $script->version ne $found->{version}) {
+        $script = $self->_compile($found->{file}, $found->{version});
+        Howdah::CGI::Leftovers::note_descriptors();
+    }
     die $script->error . "\n" if defined $script->error;
     return sub { $self->_run($script, $found, $env, $rest[0], shift) };
 }

@@ -14,6 +14,13 @@ sub note {
     return;
 }
 
+# Compiling a script may open some for as long as it is kept.
+sub note_descriptors {
+    %known = _descriptors();
+    Howdah::XS::note_descriptors();
+    return;
+}
+
 # Tells the log, once, of what the script has left behind that cannot be cleaned up. $left is the process's word for it.
 sub tell {
     my ($file, $left) = @_;
@@ -67,6 +74,10 @@ For L<Howdah::CGI::Keep>: a line in the error log, once for each script and thin
 =head2 note
 
 Once in each worker.
+
+=head2 note_descriptors
+
+After a script was compiled in the worker.
 
 =head2 tell($file, $left)
 

@@ -4,6 +4,7 @@ use warnings;
 
 use B ();
 use File::Basename ();
+use Howdah::CGI::Handles ();
 use Howdah::CGI::Source ();
 use Howdah::CGI::State ();
 use Howdah::XS ();
@@ -28,6 +29,7 @@ sub new {
     my $why      = $@;
     $self->{effects} = Howdah::CGI::State::effects(\%before);
     $self->{ends}    = Howdah::XS::take_ends($file);
+    Howdah::CGI::Handles::restore();
     Howdah::XS::restore_settings();
     Howdah::CGI::State::end(Howdah::XS::LEFT_HANDLERS);
     return $self->_fail($why) if !$compiled;

@@ -2,6 +2,7 @@ package Howdah::CGI::State;
 use v5.16;
 use warnings;
 
+use Howdah::CGI::Handles ();
 use Howdah::XS ();
 
 # Switches of CGI.pm and CGI::Carp, which a script sets while it is compiled, as by `use CGI qw(-utf8)`, or when it runs.
@@ -51,6 +52,7 @@ sub begin {
     for my $name (keys %{$effects->{sig} // {}}) {
         $SIG{$name} = $effects->{sig}{$name};
     }    ## no critic (RequireLocalizedPunctuationVars)
+    Howdah::CGI::Handles::move_errors($effects->{errors}) if $effects->{errors};
     _set_layers($effects->{layers}) if $effects->{layers};
     select STDOUT;
     $| = $effects->{flush} // 0;    ## no critic (RequireLocalizedPunctuationVars)
@@ -80,6 +82,7 @@ sub effects {
     $found{inc}      = [@INC] if "@INC" ne "@{$first{inc}}";
     $found{switches} = _switches();
     $found{layers}   = _layers();
+    $found{errors}   = Howdah::CGI::Handles::moved_errors();
 
     if ($INC{'FindBin.pm'}) {
         FindBin::again();
@@ -205,7 +208,8 @@ Howdah::CGI::State - what of perl's state is a CGI script's own
 
 =head1 DESCRIPTION
 
-For L<Howdah::CGI::Script>: C<%ENV>, C<%SIG>, C<@INC>, C<%INC>, the working directory, the umask, C<$|>, layers of the standard handles,
+For L<Howdah::CGI::Script>: C<%ENV>, C<%SIG>, C<@INC>, C<%INC>, the working directory, the umask, C<$|>, layers of the standard handles, where standard error
+goes,
 the switches of CGI.pm and CGI::Carp, and where L<FindBin> finds a script.
 
 =head2 note
