@@ -422,6 +422,7 @@ void
 close(SV *self)
   CODE:
     if (hd_serial_of(aTHX_ self) == hd.now.serial && hd.now.progress == HD_HEAD_OUT) {
+        hd_end_dechunk(aTHX);
         hd_finish(aTHX);
         hd_settle();
     }

@@ -34,6 +34,18 @@ static SSize_t fill(pTHX_ AV *body, uintptr_t *used, uintptr_t room, char *ring)
     return index;
 }
 
+/* While there is still time for a 500. */
+static void check_chunks(pTHX_ AV *body) {
+    STRLEN length;
+    for (SSize_t index = 0; index <= av_len(body); index++) {
+        const char *at = element(aTHX_ body, index, &length), *end = at + length;
+        for (STRLEN run; (run = hd_dechunk(aTHX_ &at, end)) > 0;)
+            at += run;
+    }
+    hd_end_dechunk(aTHX);
+    hd_start_dechunk();
+}
+
 static void send_rest(pTHX_ AV *body, SSize_t index) {
     for (STRLEN length; index <= av_len(body); index++) {
         const char *bytes = element(aTHX_ body, index, &length);
@@ -80,6 +92,8 @@ static bool send_large(pTHX_ AV *body) {
 void hd_send_array(pTHX_ AV *body) {
     if (send_large(aTHX_ body))
         return;
+    if (hd.now.dechunk && !hd.now.bodyless)
+        check_chunks(aTHX_ body);
     struct hd_head *head = &hd.now.head;
     uintptr_t room, used = head->length;
     char *ring = (char *)howdah_room(hd.now.slot, &room);

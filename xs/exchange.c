@@ -91,6 +91,8 @@ static void serve(pTHX_ CV *cv) {
         hd_call_delayed(aTHX_ response);
     else
         hd_respond(aTHX_ response, false);
+    if (hd.now.progress == HD_HEAD_OUT)
+        hd_end_dechunk(aTHX);
     XSRETURN_YES;
 }
 

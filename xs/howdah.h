@@ -269,6 +269,7 @@ void hd_default_length(U64 length);
 /* dechunk.c */
 void hd_start_dechunk(void);
 STRLEN hd_dechunk(pTHX_ const char **at, const char *end);
+void hd_end_dechunk(pTHX);
 
 /* body.c */
 void hd_send_array(pTHX_ AV *body);

@@ -47,12 +47,28 @@ my @FAULTS = (
     ['[200, ["Content-Length" => -1], []]', qr/Content-Length is "-1"/],
     ['[200, ["Content-Length" => 1, "Content-Length" => 2], ["a"]]', qr/two Content-Lengths, 1 and 2/],
     ['[200, ["X" => "x" x 70_000], []]', qr/header is longer than 65536 bytes/],
+    ['chunked("abc")', qr/chunked, but its body ends before the last chunk/],
+    ['chunked("3\r\nbb")', qr/chunked, but its body ends before the last chunk/],
+    ['chunked("3\r\nb", "bb\r\n")', qr/chunked, but its body ends before the last chunk/],
+    ['chunked()', qr/chunked, but its body ends before the last chunk/],
+    ['chunked("3\r\nbbbXYZ\r\n0\r\n\r\n")', qr/chunked, but its body is not in chunks/],
+    ['chunked("3\rbbb\r\n0\r\n\r\n")', qr/chunked, but its body is not in chunks/],
+    ['chunked("no chunk\r\n")', qr/chunked, but its body is not in chunks/],
     ['sub { }', qr/code reference that never called its responder/],
     ['sub { die "delayed\n" }', qr/: delayed$/],
     ['sub { die bless {}, "Mute" }', qr/class Mute/],
     ['sub { no warnings; next }', qr/Can't "next" outside a loop block/],
     ['[200, [], bless {}, "Lines"]', qr/Can't "last" outside a loop block/],
     ['sub { $_[0]->([200, ["X"], []]) }', qr/odd number of elements/],
+);
+
+# The same of a body of which the client has a part.
+my @CUT = (
+    'sub { my $out = $_[0]->(chunked_head()); $out->write("3\r\nbbb\r\n"); $out->close }',
+    'sub { my $out = $_[0]->(chunked_head()); $out->write("3\r\nbbb\r\n"); eval { $out->close }; }',
+    'sub { my $out = $_[0]->(chunked_head()); $out->write("3\r\nbb"); }',
+    'sub { $_[0]->(chunked_head())->write("3\r\nbbbX") }',
+    '[@{chunked_head()}, do { open my $in, "<", \"3\r\nbbb\r\n"; $in }]',
 );
 
 my $server = Howdah::Test::Server->start(
@@ -66,7 +82,9 @@ my $server = Howdah::Test::Server->start(
             sub getline { no warnings; last }
             sub close { no warnings; next }
         }
-        my @faults = (' . join(', ', map { "sub { $_->[0] }" } @FAULTS) . ');
+        sub chunked_head { [200, ["Transfer-Encoding" => "chunked"]] }
+        sub chunked { [@{chunked_head()}, [@_]] }
+        my @faults = (' . join(', ', map { "sub { $_ }" } (map { $_->[0] } @FAULTS), @CUT) . ');
         sub { my $env = shift; $env->{PATH_INFO} =~ m{^/(\d+)$} ? $faults[$1]->($env) : [200, [], [$$]] };'
 );
 
@@ -82,6 +100,12 @@ for my $number (0 .. $#FAULTS) {
     ok($server->wait_for_log(qr/^$place: [^\n]*$/m), '... is logged with the request');
     my ($line) = $server->log =~ /^($place: [^\n]*)$/m;
     like($line, $reason, '... and the reason');
+}
+for my $number (0 .. $#CUT) {
+    my $path     = '/' . (@FAULTS + $number);
+    my $response = ask($path);
+    like("$response->{status} $response->{error}", qr/^(?:500 |200 body cut short)$/, $CUT[$number]);
+    ok($server->wait_for_log(qr/ERROR .* GET $path: the application failed: .*chunked, but its body/), '... is logged');
 }
 is(ask('/')->{body}, $pid, 'the worker has survived all of it');
 

@@ -52,6 +52,9 @@ print "Content-Type: text/plain\n\n";
 for (1 .. 20) { print "$_\n"; system 'head -c 100000 /dev/zero | tr "\\0" x' }
 print "end\n";
 PERL
+script('chunks.cgi', <<'PERL');
+print "Content-Type: text/plain\nTransfer-Encoding: chunked\n\nno chunks\n";
+PERL
 
 my $server = Howdah::Test::Server->start(
     app     => $app,
@@ -98,6 +101,12 @@ subtest 'much output of programs, in its order' => sub {
     my $response = Howdah::Test::Client->ask($server, get('many.cgi'));
     is $response->{error}, '';
     is $response->{body}, join('', map { "$_\n" . 'x' x 100_000 } 1 .. 20) . "end\n";
+};
+
+subtest 'a body that is not what its Transfer-Encoding says' => sub {
+    is +Howdah::Test::Client->ask($server, get('chunks.cgi'))->{status}, 500;
+    ok $server->wait_for_log(qr{ERROR .* GET /cgi/chunks\.cgi: .*chunked, but its body is not in chunks}),
+        'has a reason in the log';
 };
 
 is $server->stop, 0;
