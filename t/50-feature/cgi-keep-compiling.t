@@ -15,9 +15,11 @@ my %cases = (
     'alarm.cgi' => ['BEGIN { $SIG{ALRM} = sub { die "late" }; alarm 1 }', 'ref($SIG{ALRM}) . alarm 0', 'CODE0', 0],
     'block.cgi' => ["use POSIX ();\nBEGIN { POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new(28)) }", 1, 1, 0],
     'pipe.cgi'  => ['BEGIN { $SIG{PIPE} = "IGNORE" }', '$SIG{PIPE}', 'IGNORE', 'CODE'],
+    'warn.cgi'  => ['BEGIN { $SIG{__WARN__} = sub { } }', 'ref $SIG{__WARN__}', 'CODE', ''],
     'umask.cgi' => ['BEGIN { umask 077 }', 'sprintf "%o", umask', 77, 22],
     'term.cgi'  => ['BEGIN { $SIG{TERM} = sub { } }', 'ref $SIG{TERM}', 'CODE', 'CODE'],
 );
+my $SHOWS   = qq{print "Content-Type: text/html\\n\\n"; warn "shown"; warningsToBrowser(1);\n};
 my $scripts = Howdah::Test::Scripts->new(
     (map { ($_ => "$HEAD$cases{$_}[0]\nprint $cases{$_}[1];\n") } keys %cases),
     'z.cgi' => $HEAD . <<'PERL',
@@ -26,10 +28,11 @@ my $blocked = POSIX::SigSet->new;
 POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new, $blocked);
 my %is = (
     'alarm.cgi' => alarm 0, 'block.cgi' => $blocked->ismember(28), 'pipe.cgi' => ref $SIG{PIPE}, 'term.cgi' => ref $SIG{TERM},
-    'umask.cgi' => sprintf '%o', umask
+    'warn.cgi' => ref $SIG{__WARN__}, 'umask.cgi' => sprintf '%o', umask
 );
 print $is{$ENV{QUERY_STRING} =~ s/n=//r};
 PERL
+    (map { ("carp-$_.cgi" => "#!$^X\nuse CGI::Carp qw(warningsToBrowser);\n$SHOWS") } 1, 2),
     'errors.cgi' => qq{#!$^X\nBEGIN { open LOG, '>>', 'own.log'; open STDERR, '>&', \*LOG }\n}
         . 'print "Content-Type: text/plain\n\n"; warn "of its own\n"; system "echo of its program >&2"',
     'page.cgi' =>
@@ -75,6 +78,10 @@ for my $name (qw(errors page)) {
     $scripts->write("$name.cgi", "$text\n");
 }
 check('compiled by the worker');
+subtest 'a handler of warnings that a module sets once is there for each script that uses it' => sub {
+    plan skip_all => 'no CGI here' if !eval { require CGI; 1 };
+    like $scripts->get($server, "carp-$_.cgi")->{body}, qr/<!-- warning: .*shown/, "script $_" for 1, 2, 1;
+};
 sleep 0.1 until time > $start + 2;
 is_deeply [$server->processes('zygote')], [$zygote], 'and the zygote, longer than the timer';
 is $server->stop, 0;

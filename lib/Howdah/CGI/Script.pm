@@ -28,7 +28,9 @@ sub new {
     my $compiled = $self->_compile($source);
     my $why      = $@;
     $self->{effects} = Howdah::CGI::State::effects(\%before);
-    $self->{ends}    = Howdah::XS::take_ends($file);
+    my $on_warning = $self->{on_warning} // _handler_of_carp($source->packages);
+    $self->{effects}{sig}{__WARN__} = $on_warning if $on_warning;
+    $self->{ends} = Howdah::XS::take_ends($file);
     Howdah::CGI::Handles::restore();
     Howdah::XS::restore_settings();
     Howdah::CGI::State::end(Howdah::XS::LEFT_HANDLERS);
@@ -92,8 +94,17 @@ sub _compile {
         warn $text if $text !~ /^(?:Variable .* will not stay shared|Subroutine \S+ redefined at \Q$self->{file}\E) /;
     };
     Howdah::XS::run_script(sub { $compiled = $source->compile; return });
+    $self->{on_warning} = $SIG{__WARN__} if ($SIG{__WARN__} // '') ne $ours;
     $@ ||= "$self->{file} called exit while it was compiled\n" if !$compiled;
     return $compiled;
+}
+
+# CGI::Carp sets its handler of warnings when it is loaded, which is once for all scripts that use it.
+sub _handler_of_carp {
+    return if !$INC{'CGI/Carp.pm'};
+    no strict 'refs';
+    my $uses = grep { defined &{"$_\::carp"} && \&{"$_\::carp"} == \&CGI::Carp::carp } @_;
+    return $uses ? \&CGI::Carp::warn : undef;
 }
 
 # DATA is a handle on the script's own file, as for perl.
