@@ -20,6 +20,11 @@ my %cases = (
     'term.cgi'  => ['BEGIN { $SIG{TERM} = sub { } }', 'ref $SIG{TERM}', 'CODE', 'CODE'],
 );
 my $SHOWS   = qq{print "Content-Type: text/html\\n\\n"; warn "shown"; warningsToBrowser(1);\n};
+my %MODULES = (
+    Block   => '{ package Block; $Block::loads++ } 1;',
+    OneLine => 'use strict; package OneLine; our $loads; $loads++; 1;',
+    Hidden  => "package # from PAUSE\n    Hidden;\nour \$loads; \$loads++; 1;",
+);
 my $scripts = Howdah::Test::Scripts->new(
     (map { ($_ => "$HEAD$cases{$_}[0]\nprint $cases{$_}[1];\n") } keys %cases),
     'z.cgi' => $HEAD . <<'PERL',
@@ -33,6 +38,9 @@ my %is = (
 print $is{$ENV{QUERY_STRING} =~ s/n=//r};
 PERL
     (map { ("carp-$_.cgi" => "#!$^X\nuse CGI::Carp qw(warningsToBrowser);\n$SHOWS") } 1, 2),
+    'modules.cgi' => $HEAD
+        . 'BEGIN { require File::Basename; unshift @INC, File::Basename::dirname(__FILE__) . "/.lib" }'
+        . 'require Block; require OneLine; require Hidden; print "$Block::loads $OneLine::loads $Hidden::loads";',
     'errors.cgi' => qq{#!$^X\nBEGIN { open LOG, '>>', 'own.log'; open STDERR, '>&', \*LOG }\n}
         . 'print "Content-Type: text/plain\n\n"; warn "of its own\n"; system "echo of its program >&2"',
     'page.cgi' =>
@@ -40,6 +48,8 @@ PERL
     'warns.cgi'  => qq{$HEAD warn "of another";\n},
     'writes.cgi' => $HEAD . 'pipe my $in, my $out; close $in; $| = 1; syswrite $out, "x" and die; print "alive";',
 );
+mkdir $scripts->dir . '/.lib' or die $!;
+$scripts->write(".lib/$_.pm", "#!\n$MODULES{$_}") for keys %MODULES;
 umask 022;
 my $server = $scripts->serve('keep', ['workers=1']);
 my ($worker, $zygote) = map { $server->processes($_) } qw(worker zygote);
@@ -82,6 +92,8 @@ subtest 'a handler of warnings that a module sets once is there for each script 
     plan skip_all => 'no CGI here' if !eval { require CGI; 1 };
     like $scripts->get($server, "carp-$_.cgi")->{body}, qr/<!-- warning: .*shown/, "script $_" for 1, 2, 1;
 };
+is $scripts->get($server, 'modules.cgi')->{body}, '1 1 1', 'modules are loaded once, wherever they say their package'
+    for 1, 2;
 sleep 0.1 until time > $start + 2;
 is_deeply [$server->processes('zygote')], [$zygote], 'and the zygote, longer than the timer';
 is $server->stop, 0;

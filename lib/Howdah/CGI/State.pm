@@ -115,11 +115,18 @@ sub restore_handlers {
 # A file that says no package defined its subs in that of who required it: others must be able to require it, too.
 sub forget_libraries {
     for my $name (grep { !$first{loaded}{$_} } keys %INC) {
-        if (defined $INC{$name} && _has_package($INC{$name})) { $first{loaded}{$name} = 1 }
+        if (defined $INC{$name} && (_has_symbols($name) || _has_package($INC{$name}))) { $first{loaded}{$name} = 1 }
         else { delete $INC{$name} }
     }
     $first{count} = keys %INC;
     return;
+}
+
+# In the package that a module is named after, wherever in a line that is said.
+sub _has_symbols {
+    my ($package) = shift =~ /\A(.*)\.pm\z/s or return 0;
+    no strict 'refs';
+    return scalar grep { !/::\z/ } keys %{$package =~ s{/}{::}gr . '::'};
 }
 
 sub _has_package {
