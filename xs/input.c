@@ -73,6 +73,7 @@ static bool is_reusable(pTHX) {
     if (!fp || !*fp || strNE(PerlIOBase(fp)->tab->name, "scalar") || (PerlIOBase(fp)->flags & PERLIO_F_UTF8))
         return false;
     IoLINES(io) = 0;
+    IoFLAGS(io) &= ~IOf_NOLINE; /* perl's, once it has read an empty body at one go */
     return SvREFCNT(text) == 2 && PerlIO_seek(fp, 0, SEEK_SET) == 0;
 }
 

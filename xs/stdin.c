@@ -52,6 +52,7 @@ static void rewind_handle(pTHX) {
     PerlIO_seek(fp, 0, SEEK_SET);
     PerlIO_clearerr(fp);
     IoLINES(io) = 0;
+    IoFLAGS(io) &= ~IOf_NOLINE; /* perl's, once it has read an empty file at one go */
 }
 
 static void put(pTHX_ const char *bytes, STRLEN length) {

@@ -26,6 +26,7 @@ my %do = (
     keep   => sub { $kept = shift; 'kept' },
     kept   => sub { seek $kept, 0, 0; my $old = <$kept>; my $in = shift; my $new = <$in>; "$old|$new" },
     md5    => sub { my $in = shift; Digest::MD5->new->addfile($in)->hexdigest },
+    slurp  => sub { local $/; readline(shift) // 'undef' },
     lines  => sub { my $in = shift; 1 while <$in>; $. },
 );
 sub {
@@ -54,6 +55,8 @@ my @cases = (
     [length => "\xc3\xa4", '2 of 2', 'which the next request does not have'],
     [close  => 'x', 'closed', 'closed'],
     [length => 'next', '4 of 4', 'and open again in the next request'],
+    [slurp  => undef, '', 'no body, read at one go'],
+    [slurp  => undef, '', 'and again'],
     [lines  => "a\nb\nc\n", '3', 'line numbers'],
     [lines  => "a\n", '1', 'begin anew'],
     [keep   => 'first', 'kept', 'kept beyond the request'],
