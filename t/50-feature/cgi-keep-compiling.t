@@ -38,6 +38,8 @@ my %is = (
 print $is{$ENV{QUERY_STRING} =~ s/n=//r};
 PERL
     (map { ("carp-$_.cgi" => "#!$^X\nuse CGI::Carp qw(warningsToBrowser);\n$SHOWS") } 1, 2),
+    'emacs.cgi'   => qq{#!$^X -w -- -*- perl -*-\nprint "Content-Type: text/plain\\n\\n\$^W";\n},
+    'fast.cgi'    => "#!$^X\nuse CGI::Fast;\nwhile (CGI::Fast->new) { }\n",
     'modules.cgi' => $HEAD
         . 'BEGIN { require File::Basename; unshift @INC, File::Basename::dirname(__FILE__) . "/.lib" }'
         . 'require Block; require OneLine; require Hidden; print "$Block::loads $OneLine::loads $Hidden::loads";',
@@ -94,6 +96,9 @@ subtest 'a handler of warnings that a module sets once is there for each script 
 };
 is $scripts->get($server, 'modules.cgi')->{body}, '1 1 1', 'modules are loaded once, wherever they say their package'
     for 1, 2;
+is $scripts->get($server, 'emacs.cgi')->{body}, 1, 'what stands behind -- on the first line is no switch';
+is $scripts->get($server, 'fast.cgi')->{status}, 500, "CGI::Fast's loop is refused";
+like $server->log, qr{/fast\.cgi: the loop of CGI::Fast .*mode=fork}, '... with a way out';
 sleep 0.1 until time > $start + 2;
 is_deeply [$server->processes('zygote')], [$zygote], 'and the zygote, longer than the timer';
 is $server->stop, 0;

@@ -26,6 +26,9 @@ sub read_file {
     my $package = 'Howdah::CGI::Kept::' . $file =~ s{([^A-Za-z0-9])}{sprintf '_%02x', ord $1}ger;
     my $self    = bless {file => $file, mark => $mark, text => $text, package => $package}, $class;
     $self->{switches} = $self->_switches;
+    die "$file: the loop of CGI::Fast waits for further requests, of which a kept script has one in each run: "
+        . "run it with mode=fork or mode=exec, or use CGI\n"
+        if $text =~ /^[ \t]*use[ \t]+CGI::Fast\b/m;
     return $self;
 }
 
@@ -97,9 +100,9 @@ sub _compile_until {
 
 # perl has more than these only for a whole process.
 sub _switches {
-    my $self = shift;
-    my ($switches) = $self->{text} =~ m{\A\#!.*?perl[\d.]*[ \t]+(-[^\r\n]*)};
-    $switches = ($switches // '') =~ s/\s*#.*//r =~ s/\s+-*//gr =~ s/\A-+//r;
+    my $self      = shift;
+    my ($words)   = $self->{text} =~ m{\A\#!.*?perl[\d.]*[ \t]+(-[^\r\n]*)};
+    my $switches  = join '', ($words // '') =~ /\G-([^\s#*-]+)[ \t]*/g;   # perl looks no further than to `--` and `-*-`
     my ($strange) = $switches =~ /([^wWX])/ or return $switches;
     die "$self->{file}: perl can have the switch -$strange of its first line only for a whole process: "
         . "run it with mode=fork or mode=exec\n";
