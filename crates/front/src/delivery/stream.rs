@@ -145,9 +145,10 @@ impl Delivery<'_> {
         if !self.out.flush(self.timer).await {
             return false;
         }
+        let mut since = 0;
         while left > 0 {
             let turn = left.min(FILE_TURN as u64) as usize;
-            let tried = if source.is_at_hand(offset, turn) {
+            let tried = if source.is_at_hand(offset, turn, self.server.clock.now()) {
                 self.out.try_send_file(source.descriptor(), offset, turn)
             } else {
                 source.send(self.out, offset, turn).await
@@ -161,8 +162,12 @@ impl Delivery<'_> {
                     left -= sent.bytes;
                     offset += sent.bytes;
                     stream.taken += sent.bytes;
-                    if !sent.blocked {
+                    since += sent.bytes;
+                    if since >= FILE_TURN as u64 {
+                        since = 0;
                         self.server.let_others().await;
+                    }
+                    if !sent.blocked {
                         continue;
                     }
                     let woken = self.out.wait(self.timer, false, |_, _| Poll::Pending).await;

@@ -19,6 +19,9 @@ use crate::upload::Upload;
 /// How much of a body is read at a time straight into its place.
 const STRAIGHT: usize = 256 * 1024;
 
+/// Bytes to read before other connections have their turn.
+const TURN: u64 = 1024 * 1024;
+
 /// A body on its way.
 #[derive(Debug)]
 pub(crate) struct Collect {
@@ -100,13 +103,17 @@ impl Conn {
         if collect.expects && !collect.decoder.is_done() {
             self.send_continue().await;
         }
+        let mut turn = self.exchange.account.received;
         while !collect.decoder.is_done() {
             if !poll_fn(|context| self.poll_body(context, collect)).await? {
                 return Ok(false);
             }
             collect.upload.settle(false).await?;
             // A client that sends as fast as we read would keep the thread from all others.
-            self.server.let_others().await;
+            if self.exchange.account.received >= turn + TURN {
+                turn = self.exchange.account.received;
+                self.server.let_others().await;
+            }
         }
         collect.upload.settle(true).await?;
         let server = self.server;
@@ -211,8 +218,8 @@ mod tests {
     fn a_client_that_sends_all_the_time_lets_others_have_their_turn() {
         run(async {
             let world = World::new(Config::default());
-            let pieces = std::iter::repeat_n(Piece::Bytes(vec![b'x'; 1000]), 900);
-            let head = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 900000\r\n\r\n".to_vec();
+            let pieces = std::iter::repeat_n(Piece::Bytes(vec![b'x'; 1000]), 2100);
+            let head = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 2100000\r\n\r\n".to_vec();
             world.connect(&Scripted::new(std::iter::once(Piece::Bytes(head)).chain(pieces)));
             world.connect(&Scripted::new([Piece::Bytes(b"GET /b HTTP/1.1\r\nHost: h\r\n\r\n".to_vec())]));
             for path in ["/b", "/a"] {
