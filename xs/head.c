@@ -68,7 +68,8 @@ static void check_value(pTHX_ const char *name, const char *value, STRLEN length
 
 static void take_length(pTHX_ struct hd_head *head, const char *value, STRLEN length) {
     UV number = 0;
-    if (grok_number(value, length, &number) != IS_NUMBER_IN_UV || !length || value[strspn(value, "0123456789")] || number > IV_MAX)
+    if (grok_number(value, length, &number) != IS_NUMBER_IN_UV || !length || value[strspn(value, "0123456789")] ||
+        number > IV_MAX)
         croak("the response header Content-Length is \"%.40s\" where it must be a number of bytes", value);
     if (head->content_length >= 0 && head->content_length != (I64)number)
         croak("the response has two Content-Lengths, %" IVdf " and %" UVuf, (IV)head->content_length, number);
