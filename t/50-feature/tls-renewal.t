@@ -10,6 +10,7 @@ use Howdah::Test::Command qw(run_command);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
+use POSIX ();
 use Test::More;
 
 plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
@@ -71,6 +72,17 @@ subtest 'a key that does not match' => sub {
     is shown(), 'third.example', 'the old one stays';
     ok $server->wait_for_log(qr/ERROR .*the old certificates stay in use: the key in/), 'the log says so';
     is $operator->status->{pools}[0]{generation}, 3, 'the application is loaded all the same';
+};
+
+subtest 'a pipe in the place of a key' => sub {
+    unlink $used->key or die $!;
+    POSIX::mkfifo($used->key, oct 600) or die $!;
+    ok $server->wait_for_log(qr/ERROR .*the old certificates stay in use: .* is no regular file/),
+        'nobody waits for its writer';
+    is shown(), 'third.example', 'the old one stays';
+    unlink $used->key or die $!;
+    $used->replace($new);
+    ok comes('new.example'), 'and files are still looked after';
 };
 
 $used->replace($soon);

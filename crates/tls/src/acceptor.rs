@@ -96,6 +96,10 @@ impl Acceptor {
     /// # Errors
     /// When a file is not as it should be; then everything stays.
     pub fn reload(&self) -> Result<(), Error> {
+        // A pipe is good for one start. Waiting for another writer would end all renewals.
+        if let Some(other) = self.files().find(|file| file.metadata().is_ok_and(|there| !there.is_file())) {
+            return Err(Error::NoFile(other.to_owned()));
+        }
         let fresh = build(&self.settings, &self.tickets)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())

@@ -9,6 +9,11 @@ pub enum Error {
     /// The system does not let us.
     #[error("cannot read {0}: {1}{2}")]
     Unreadable(PathBuf, io::Error, &'static str),
+    /// A pipe, a device, a directory.
+    #[error(
+        "{0} is no regular file, so it cannot be read anew: write the certificate or key to a file there"
+    )]
+    NoFile(PathBuf),
     /// There is nothing in it.
     #[error("{0} is empty: write the {1} there, in PEM")]
     Empty(PathBuf, &'static str),

@@ -1,6 +1,8 @@
 //! A certificate with its chain, and the key that belongs to it: read from two files, or from one that has both, and
 //! checked before anybody uses them.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -80,11 +82,13 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
 
 fn sections(path: &Path, wanted: &'static str) -> Result<Vec<(SectionKind, Vec<u8>)>, Error> {
     let unreadable = |error| Error::unreadable(path, error);
-    let size = std::fs::metadata(path).map_err(unreadable)?.len();
-    if size > MOST {
+    let mut bytes = Vec::new();
+    // Of a device nobody knows the size before.
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(MOST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MOST {
         return Err(Error::NotPem(path.to_owned(), wanted));
     }
-    let bytes = std::fs::read(path).map_err(unreadable)?;
     if bytes.trim_ascii().is_empty() {
         return Err(Error::Empty(path.to_owned(), wanted));
     }
@@ -158,6 +162,8 @@ mod tests {
         }
         let missing = Pair::read(&dir.path().join("none"), &dir.path().join("none"), NOW).unwrap_err();
         assert!(missing.to_string().contains("none: No such file"), "{missing}");
+        let endless = Pair::read(Path::new("/dev/zero"), Path::new("/dev/zero"), NOW).unwrap_err();
+        assert!(endless.to_string().contains("/dev/zero is no PEM file"), "{endless}");
     }
 
     #[test]
