@@ -52,7 +52,8 @@ impl Access {
         let slow_file = slow_file
             .map(|target| Output::open("slow-request log", target, compile(SLOW, Compat::Apache)?, commands))
             .transpose()?;
-        Ok((log.is_some() || slow.is_some()).then_some(Self { log, slow, slow_file }))
+        // Not `then_some`: to drop one ends the time of all logs.
+        Ok((log.is_some() || slow.is_some()).then(|| Self { log, slow, slow_file }))
     }
 
     /// A front thread's end of the access log.
@@ -137,4 +138,18 @@ fn open(target: &Target, commands: &Commands) -> std::io::Result<Sink> {
         job.start(None, Some(input.as_fd()), &[]).map(|pid| pid.as_raw_pid().unsigned_abs())
     };
     Sink::open_by(target, Options::default(), Arc::new(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Action, parse};
+
+    #[test]
+    fn a_server_without_such_logs_has_not_begun_to_end() {
+        let line = ["howdah", "-e", "sub{}"].map(Into::into);
+        let Action::Serve(options) = parse(line).unwrap().action else { panic!("another action") };
+        assert!(Access::open(&options, &Vec::new()).unwrap().is_none());
+        assert!(!log::is_ending());
+    }
 }

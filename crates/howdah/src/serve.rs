@@ -107,6 +107,7 @@ fn run_here(
             handover.serving()?;
             server.endpoints.keep_for_good();
         }
+        log::let_starter_go();
         Ok(server.serve().await)
     });
     // Whoever still waits for a disk, a log or a launcher, or measures memory, is not waited for.

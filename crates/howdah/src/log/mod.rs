@@ -30,7 +30,9 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 pub(crate) use intake::Intake;
-pub(crate) use outlet::{deadline, finish, reopen, settle};
+#[cfg(test)]
+pub(crate) use outlet::is_ending;
+pub(crate) use outlet::{deadline, finish, let_starter_go, reopen, settle};
 
 use crate::options::logs::{Format, Level, Logs};
 use events::Events;
@@ -85,6 +87,7 @@ fn failure(error: &anyhow::Error) {
     } else {
         say(&format!("{error:#}"));
     }
+    outlet::tell_starter(&format!("{error:#}"));
 }
 
 /// Says something to the person at the terminal.

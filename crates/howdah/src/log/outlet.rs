@@ -2,9 +2,10 @@
 //! keeps the time that the end of the process may take for the sake of logs.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf, absolute};
-use std::sync::OnceLock;
 use std::sync::mpsc::sync_channel;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -22,17 +23,41 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 static QUEUE: Queue = Queue::new();
 /// The file, when the log goes to one.
 static FILE: OnceLock<PathBuf> = OnceLock::new();
+/// What was standard error before the log became a file, until the process has started.
+static STARTER: Mutex<Option<OwnedFd>> = Mutex::new(None);
 /// When the process leaves, whatever its logs do.
 static DEADLINE: OnceLock<Instant> = OnceLock::new();
 
-/// Makes the file standard error.
+/// Makes the file standard error. What that was is kept for [`tell_starter`].
 ///
 /// # Errors
 /// When it cannot be opened for appending.
 pub(super) fn into_file(path: &Path) -> anyhow::Result<()> {
+    let before = rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3).ok();
+    let known = before.as_ref().and_then(inode);
     writer::open(path).with_context(|| format!("cannot open the error log {}", path.display()))?;
     let _ = FILE.set(absolute(path)?);
+    // A process that takes over from another begins with that one's log.
+    *STARTER.lock().unwrap_or_else(PoisonError::into_inner) = before.filter(|_| known != inode(io::stderr()));
     Ok(())
+}
+
+fn inode(file: impl AsFd) -> Option<(u64, u64)> {
+    rustix::fs::fstat(file).ok().map(|file| (file.st_dev, file.st_ino))
+}
+
+/// Tells whoever has started the process why it fails, if its log is a file, as long as it starts.
+pub(super) fn tell_starter(reason: &str) {
+    let starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let (Some(starter), Some(log)) = (starter, FILE.get()) {
+        let text = format!("howdah: {reason}\nhowdah: the error log {} may tell more\n", log.display());
+        writer::write_directly(&starter, text.as_bytes());
+    }
+}
+
+/// The process has started: what it says from now on is for its log.
+pub(crate) fn let_starter_go() {
+    drop(STARTER.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
 /// Lines go to a file, not to whoever has started the process.
@@ -56,7 +81,7 @@ pub(super) fn write(lines: &[u8]) {
     if QUEUE.is_served() {
         QUEUE.offer(lines);
     } else {
-        writer::write_directly(lines);
+        writer::write_directly(io::stderr(), lines);
     }
 }
 
@@ -84,6 +109,12 @@ fn end() -> Instant {
         QUEUE.end_by(end);
         end
     })
+}
+
+/// Whether the time of the logs runs out.
+#[cfg(test)]
+pub(crate) fn is_ending() -> bool {
+    DEADLINE.get().is_some()
 }
 
 /// The process ends: waits for what has been said to be written, within its time.

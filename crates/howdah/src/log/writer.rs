@@ -101,12 +101,12 @@ pub(super) fn open(path: &Path) -> io::Result<()> {
     Ok(rustix::stdio::dup2_stderr(&log)?)
 }
 
-/// Writes lines without a thread, as far as standard error takes them in time.
-pub(super) fn write_directly(lines: &[u8]) {
+/// Writes lines without a thread, as far as they are taken in time.
+pub(super) fn write_directly(out: impl AsFd, lines: &[u8]) {
     let end = Instant::now() + PATIENCE;
     let mut pending = Pending::new(lines.to_vec());
     while !pending.is_done() && Instant::now() < end {
-        match write_lines(io::stderr().as_fd(), pending.rest()) {
+        match write_lines(out.as_fd(), pending.rest()) {
             Ok(length) => {
                 pending.advance(length);
             }
