@@ -112,6 +112,11 @@ impl Endpoints {
         if self.inherited { &[] } else { &self.pages }
     }
 
+    /// The control socket, where nobody else answers there.
+    pub(crate) fn early_control(&self) -> Option<&ControlSocket> {
+        self.control.as_ref().filter(|_| !self.inherited)
+    }
+
     /// Connections are accepted from now on, by the first front thread for all.
     pub(crate) fn open(&self, fronts: &[Front]) -> anyhow::Result<()> {
         let pages = if self.inherited { &self.pages[..] } else { &[] };

@@ -30,20 +30,27 @@ pub(crate) struct Parts {
 /// The ends of all supervisors.
 pub(crate) type Ends = JoinSet<Result<Ended, JoinError>>;
 
+/// The same before there are workers.
+pub(crate) struct Prepared {
+    fronts: Vec<Front>,
+    applications: Vec<Application>,
+    access: Option<Access>,
+    observer: Observer,
+    capacity: &'static Capacity,
+}
+
 impl Parts {
-    /// Returns when the workers of all applications are ready. Meanwhile `pages` are listened on: they need no worker.
-    /// `sources` are in the order of the options' pools.
+    /// Makes all but the workers, so that `pages` are listened on, which need none.
     ///
     /// # Errors
-    /// When the system refuses something, or an application does not load.
-    pub(crate) async fn start(
+    /// When the system refuses something.
+    pub(crate) fn prepare(
         options: &Serve,
-        sources: Vec<Source>,
         logs: &Commands,
         pages: &[Listener],
         errors: Errors,
         tls: Option<&Tls>,
-    ) -> anyhow::Result<Self> {
+    ) -> anyhow::Result<Prepared> {
         let common = common(options, errors)?;
         let applications = Application::all(options, &common)?;
         let access = Access::open(options, logs)?;
@@ -54,9 +61,25 @@ impl Parts {
             Box::leak(Box::new(Capacity::new(options.limits.max_connections.map(|most| most as usize))));
         let (fronts, observer) =
             start_threads(options, &common, &applications, access.as_ref(), pages, capacity, tls)?;
+        Ok(Prepared { fronts, applications, access, observer, capacity })
+    }
+}
+
+impl Prepared {
+    /// Who knows how far it is.
+    pub(crate) fn observer(&self) -> Observer {
+        self.observer.clone()
+    }
+
+    /// Returns when the workers of all applications are ready. `sources` are in the order of the options' pools.
+    ///
+    /// # Errors
+    /// When an application does not load, or the system refuses something.
+    pub(crate) async fn start(self, sources: Vec<Source>) -> anyhow::Result<Parts> {
+        let Self { fronts, applications, access, observer, capacity } = self;
         let (pools, ends) = start_all(applications, sources, &fronts, &observer).await?;
         observer.serving();
-        Ok(Self { fronts, pools, ends, access, observer, capacity })
+        Ok(Parts { fronts, pools, ends, access, observer, capacity })
     }
 }
 

@@ -12,13 +12,13 @@ use howdah_front::{Front, Listener, runtime};
 use howdah_supervisor::Ended;
 use howdah_sys::daemon::{Daemon, daemonize};
 use howdah_sys::process::survive_file_limit;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::access::Access;
 use crate::announce::announce;
 use crate::confine::confine;
-use crate::control::server::{self, Desk, Order, Reply};
+use crate::control::post::Post;
+use crate::control::server::{Order, Reply};
 use crate::descriptors;
 use crate::endpoints::Endpoints;
 use crate::handover::Handover;
@@ -40,6 +40,8 @@ use crate::watch::Watch;
 const IDLE_AT_STOP: Duration = Duration::from_millis(300);
 /// ...and when another process serves already, so that there is no hurry.
 const IDLE_AT_UPGRADE: Duration = Duration::from_secs(5);
+/// Why nothing is served.
+const UNLOADED: &str = "stopped before the application was loaded";
 /// Time for workers to leave when every request has its response, however late that was.
 const LAST_STEPS: Duration = Duration::from_secs(1);
 
@@ -88,16 +90,22 @@ fn run_here(
     let main = runtime().context("cannot start the event loop")?;
     let outcome = main.block_on(async {
         let mut signals = Signals::new().context("cannot take signals")?;
+        let parts = Parts::prepare(options, &logs, endpoints.early(), errors, tls.as_ref())?;
+        let observer = parts.observer();
+        observer.listening(endpoints.listeners.iter().map(Listener::shown).collect());
+        let mut post = Post::new(observer);
+        post.open(endpoints.early_control());
         let parts = tokio::select! {
-            parts = Parts::start(options, sources, &logs, endpoints.early(), errors, tls.as_ref()) => parts?,
-            () = signals.stop() => bail!("stopped before the application was loaded"),
+            parts = parts.start(sources) => parts?,
+            () = signals.stop() => bail!(UNLOADED),
+            () = post.stop() => bail!(UNLOADED),
         };
         if let Some(handover) = handover {
             handover.take_over()?;
             endpoints.take(options)?;
         }
         let upgrade = Upgrade::new(program, successor, options, tls.clone());
-        let mut server = Server::open(options, upgrade, parts, signals, endpoints, tls).await?;
+        let mut server = Server::open(options, upgrade, parts, signals, endpoints, tls, post).await?;
         if let Some(daemon) = daemon.take() {
             // What has been said is for the terminal, which is let go of now.
             let _ = tokio::task::spawn_blocking(log::settle).await;
@@ -123,9 +131,7 @@ struct Server {
     operations: Operations,
     access: Option<Access>,
     patience: Duration,
-    desk: Desk,
-    orders: UnboundedReceiver<Order>,
-    accepts_control: Option<AbortHandle>,
+    post: Post,
     upgrade: Upgrade,
     endpoints: Endpoints,
     _watch: Option<Watch>,
@@ -140,28 +146,26 @@ impl Server {
         signals: Signals,
         endpoints: Endpoints,
         tls: Option<Tls>,
+        mut post: Post,
     ) -> anyhow::Result<Self> {
         let Parts { fronts, pools, ends, access, observer, capacity } = parts;
-        observer.listening(endpoints.listeners.iter().map(Listener::shown).collect());
         let manager = Manager::default();
         let under_plackup = options.process.zygote_fd.is_some();
         let operations = Operations { pools, manager: manager.clone(), observer, tls, under_plackup };
-        let (orders, inbox) = unbounded_channel();
+        post.operate(operations.clone());
         let mut server = Self {
             fronts,
             ends,
             signals,
             access,
             patience: options.patience(),
-            desk: Desk { operations: operations.clone(), orders },
-            orders: inbox,
-            accepts_control: None,
+            post,
             upgrade,
             endpoints,
             _watch: Watch::start(options, operations.clone())?,
             operations,
         };
-        server.accept_control();
+        server.post.open(server.endpoints.control.as_ref());
         descriptors::divide(capacity, options, &server.endpoints);
         server.endpoints.open(&server.fronts)?;
         // Whoever issues one may look at our listeners at once.
@@ -185,7 +189,7 @@ impl Server {
         loop {
             let wish = tokio::select! {
                 wish = self.signals.next() => wish,
-                Some(order) = self.orders.recv() => match order {
+                Some(order) = self.post.next() => match order {
                     Order::Stop { now: true } => Wish::StopNow,
                     Order::Stop { now: false } => Wish::Stop,
                     Order::Reopen(reply) => {
@@ -221,9 +225,7 @@ impl Server {
     /// Lets another process serve. False when it fails to, so that we go on.
     async fn hand_over(&mut self, successor: Successor) -> bool {
         let manager = self.operations.manager.clone();
-        if let Some(accepts) = self.accepts_control.take() {
-            accepts.abort();
-        }
+        self.post.close();
         manager.main_process(successor.pid());
         let outcome = successor.succeed().await;
         if outcome.is_ok() {
@@ -235,7 +237,7 @@ impl Server {
         } else {
             manager.main_process(std::process::id());
             self.endpoints.keep();
-            self.accept_control();
+            self.post.open(self.endpoints.control.as_ref());
         }
         self.upgrade.conclude(&outcome);
         outcome.is_ok()
@@ -246,15 +248,6 @@ impl Server {
         self.endpoints.close();
         let fronts = self.fronts.clone().into_iter();
         fronts.map(|front| async move { front.close().await }).collect::<JoinSet<()>>().join_all().await;
-    }
-
-    fn accept_control(&mut self) {
-        let Some(socket) = &self.endpoints.control else { return };
-        let accepts = socket.listener().and_then(|listener| server::start(listener, self.desk.clone()));
-        match accepts {
-            Ok(accepts) => self.accepts_control = Some(accepts),
-            Err(error) => tracing::error!("the control socket does not work: {error}"),
-        }
     }
 
     async fn stop(&mut self) -> ExitCode {
@@ -295,7 +288,7 @@ impl Server {
                 tracing::warn!("requests still run after {:?}: cut them off", self.patience);
                 pools.stop(false).await;
             }
-            () = stop_now(&mut self.signals, &mut self.orders) => return self.stop_now().await,
+            () = stop_now(&mut self.signals, &mut self.post) => return self.stop_now().await,
         }
         no_upgrade.await;
         ExitCode::SUCCESS
@@ -346,16 +339,10 @@ fn reopened(logs: &[String]) -> String {
 }
 
 /// Somebody has lost patience with a graceful stop.
-async fn stop_now(signals: &mut Signals, orders: &mut UnboundedReceiver<Order>) {
-    loop {
-        tokio::select! {
-            () = signals.stop_now() => return,
-            order = orders.recv() => match order {
-                Some(Order::Stop { now: true }) => return,
-                Some(_) => {}
-                None => std::future::pending().await,
-            },
-        }
+async fn stop_now(signals: &mut Signals, post: &mut Post) {
+    tokio::select! {
+        () = signals.stop_now() => (),
+        () = post.stop_now() => (),
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use howdah_metrics::{Snapshot, printable, status_page};
 
-use super::connection::ask;
+use super::connection::{ask, ask_briefly};
 use super::find::{self, Found, Server, reach};
 use super::{list, table};
 use crate::options::find::Form;
@@ -23,6 +23,8 @@ pub(crate) fn run(instance: &Instance, request: &ControlRequest, form: Form) -> 
     }
     let (path, mut server) = reach(instance)?;
     let stops = matches!(request, ControlRequest::Stop { .. });
+    // The others take as long as what they ask for.
+    let ask = if stops || matches!(request, ControlRequest::Status) { ask_briefly } else { ask };
     let answer = ask(&mut server, &path, request)?;
     if stops && matches!(answer, ControlAnswer::Done(_)) {
         return wait_for_the_end(server);

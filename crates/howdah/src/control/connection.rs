@@ -3,13 +3,17 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use rustix::net::sockopt::socket_peercred;
 
 use crate::protocol::{ControlAnswer, ControlRequest};
 
 /// Characters that are shown of an answer that is none.
 const SHOWN: usize = 200;
+/// Time for an answer that needs nobody but the server's main loop.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Asks, and reads the answer.
 ///
@@ -25,6 +29,31 @@ pub(crate) fn ask(
     // A server that refuses us may have hung up already, but not without a word.
     let _ = server.get_mut().write_all(&line);
     hear(server, path)
+}
+
+/// The same for what a server that is well answers at once. The connection's reads have no limit afterwards.
+///
+/// # Errors
+/// As [`ask`], and when no answer comes in time: with the process that is to be looked at, if it is the one that made the
+/// socket.
+pub(crate) fn ask_briefly(
+    server: &mut BufReader<UnixStream>,
+    path: &Path,
+    request: &ControlRequest,
+) -> anyhow::Result<ControlAnswer> {
+    server.get_ref().set_read_timeout(Some(PATIENCE))?;
+    let answer = ask(server, path, request);
+    server.get_ref().set_read_timeout(None)?;
+    answer.map_err(|error| match process(server.get_ref()) {
+        Some(process) => anyhow!("{error:#} (see process {process})"),
+        None => error,
+    })
+}
+
+/// The one that made the socket; none when that is over.
+fn process(server: &UnixStream) -> Option<i32> {
+    let process = socket_peercred(server).ok()?.pid.as_raw_nonzero().get();
+    Path::new(&format!("/proc/{process}")).exists().then_some(process)
 }
 
 /// Connects to a control socket.
@@ -57,7 +86,10 @@ pub(super) fn hear(server: &mut impl BufRead, path: &Path) -> anyhow::Result<Con
     let mut line = String::new();
     let read = server.read_line(&mut line);
     if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
-        bail!("the server at {} does not answer", path.display());
+        bail!(
+            "the server at {} does not answer; it may have been stopped (SIGSTOP), or hang",
+            path.display()
+        );
     }
     if read.is_err() || line.is_empty() {
         bail!("the server at {} ended before it answered; its log may tell why", path.display());

@@ -1,6 +1,7 @@
 //! The control socket, by which an operator talks to a running server; `protocol.rs` is what is said on it.
 //!
-//!     server      the server's side
+//!     post        the server's side: from when to when it answers
+//!     server      what it answers
 //!     heap        `howdah heap`, which gets a file
 //!     nytprof     `howdah profile --nytprof`, which gets one, too; fetch is how
 //!     client      `howdah status`, `reload`, `upgrade`, `stop`, `workers`
@@ -10,6 +11,7 @@
 //!     connection  asks a server that is found
 //!     socket      where the socket is; making one, taking one over
 
+pub(crate) mod post;
 pub(crate) mod server;
 pub(crate) mod heap;
 pub(crate) mod nytprof;

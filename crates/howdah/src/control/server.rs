@@ -15,7 +15,9 @@ use tokio::task::AbortHandle;
 
 use crate::findings::{heap, leaks, nytprof};
 use crate::operations::Operations;
+use crate::pools::Pool;
 use crate::protocol::{Change, ControlAnswer, ControlRequest, HeapWish, LeaksWish, NytprofWish};
+use crate::status::Observer;
 
 /// Bytes of a request.
 const LONGEST: u64 = 4096;
@@ -23,6 +25,10 @@ const LONGEST: u64 = 4096;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Rest when no connection can be accepted.
 const REST: Duration = Duration::from_millis(200);
+
+/// Why a server does not do yet what it is asked for.
+const STARTING: &str = "the server is starting, its application is not loaded yet: ask again when howdah status says that it \
+    is ready, or end it by howdah stop";
 
 /// What only the main loop can do.
 #[derive(Debug)]
@@ -41,8 +47,10 @@ pub(crate) type Reply = oneshot::Sender<Result<String, String>>;
 /// Whom requests go to.
 #[derive(Clone, Debug)]
 pub(crate) struct Desk {
-    /// For what concerns the workers.
-    pub(crate) operations: Operations,
+    /// For the state of the server.
+    pub(crate) observer: Observer,
+    /// For what concerns the workers; none before the application is loaded.
+    pub(crate) operations: Option<Operations>,
     /// For what concerns the process.
     pub(crate) orders: mpsc::UnboundedSender<Order>,
 }
@@ -128,10 +136,10 @@ impl Desk {
     async fn answer(&self, request: ControlRequest, stream: &mut UnixStream) -> Option<ControlAnswer> {
         match request {
             ControlRequest::Status => {
-                Some(ControlAnswer::Status(Box::new(self.operations.observer.snapshot(false).await)))
+                Some(ControlAnswer::Status(Box::new(self.observer.snapshot(false).await)))
             }
             ControlRequest::Snapshot => {
-                Some(ControlAnswer::Snapshot(Box::new(self.operations.observer.snapshot(true).await)))
+                Some(ControlAnswer::Snapshot(Box::new(self.observer.snapshot(true).await)))
             }
             ControlRequest::Reload { pool } => Some(answer(self.reload(pool.as_deref()).await)),
             ControlRequest::Workers { pool, change } => {
@@ -140,8 +148,8 @@ impl Desk {
             ControlRequest::Leaks(wish) => Some(self.leaks(&wish, stream).await),
             ControlRequest::Heap(wish) => self.heap(&wish, stream).await,
             ControlRequest::Nytprof(wish) => self.nytprof(&wish, stream).await,
-            ControlRequest::Upgrade => Some(self.order(Order::Upgrade).await),
-            ControlRequest::Reopen => Some(self.order(Order::Reopen).await),
+            ControlRequest::Upgrade => Some(answer(self.order(Order::Upgrade).await)),
+            ControlRequest::Reopen => Some(answer(self.order(Order::Reopen).await)),
             ControlRequest::Stop { now } => {
                 say(stream, &ControlAnswer::Done("stopping".to_owned())).await;
                 let _ = self.orders.send(Order::Stop { now });
@@ -151,36 +159,43 @@ impl Desk {
         }
     }
 
+    fn operations(&self) -> Result<&Operations, String> {
+        self.operations.as_ref().ok_or_else(|| STARTING.to_owned())
+    }
+
+    fn pool(&self, name: Option<&str>) -> Result<&Pool, String> {
+        let pools = &self.operations()?.pools;
+        let which = name.map_or_else(|| pools.only(), |name| pools.number_of(name))?;
+        Ok(&pools.all()[which])
+    }
+
     async fn reload(&self, pool: Option<&str>) -> Result<String, String> {
-        let pools = &self.operations.pools;
+        let operations = self.operations()?;
         let which = match pool {
-            Some(name) => vec![pools.number_of(name)?],
-            None => pools.numbers(),
+            Some(name) => vec![operations.pools.number_of(name)?],
+            None => operations.pools.numbers(),
         };
-        self.operations.reload(&which).await
+        operations.reload(&which).await
     }
 
     async fn resize(&self, pool: Option<&str>, change: Change) -> Result<String, String> {
-        let pools = &self.operations.pools;
+        let operations = self.operations()?;
+        let pools = &operations.pools;
         let which = pool.map_or_else(|| pools.only(), |name| pools.number_of(name))?;
-        self.operations.resize(which, change).await
+        operations.resize(which, change).await
     }
 
     async fn leaks(&self, wish: &LeaksWish, stream: &mut UnixStream) -> ControlAnswer {
-        let pools = &self.operations.pools;
-        let which = wish.pool.as_deref().map_or_else(|| pools.only(), |name| pools.number_of(name));
-        let found = match which {
-            Ok(which) => leaks::look(&pools.all()[which], wish, gone(stream)).await,
+        let found = match self.pool(wish.pool.as_deref()) {
+            Ok(pool) => leaks::look(pool, wish, gone(stream)).await,
             Err(reason) => Err(reason),
         };
         found.map_or_else(ControlAnswer::Failed, |report| ControlAnswer::Leaks(Box::new(report)))
     }
 
     async fn heap(&self, wish: &HeapWish, stream: &mut UnixStream) -> Option<ControlAnswer> {
-        let pools = &self.operations.pools;
-        let which = wish.pool.as_deref().map_or_else(|| pools.only(), |name| pools.number_of(name));
-        let pool = match which {
-            Ok(which) => &pools.all()[which],
+        let pool = match self.pool(wish.pool.as_deref()) {
+            Ok(pool) => pool,
             Err(reason) => return Some(ControlAnswer::Failed(reason)),
         };
         if let Some(class) = &wish.why {
@@ -196,10 +211,8 @@ impl Desk {
     }
 
     async fn nytprof(&self, wish: &NytprofWish, stream: &mut UnixStream) -> Option<ControlAnswer> {
-        let pools = &self.operations.pools;
-        let which = wish.pool.as_deref().map_or_else(|| pools.only(), |name| pools.number_of(name));
-        let found = match which {
-            Ok(which) => nytprof::profile(&pools.all()[which], wish, gone(stream)).await,
+        let found = match self.pool(wish.pool.as_deref()) {
+            Ok(pool) => nytprof::profile(pool, wish, gone(stream)).await,
             Err(reason) => Err(reason),
         };
         match found {
@@ -208,10 +221,11 @@ impl Desk {
         }
     }
 
-    async fn order(&self, order: fn(Reply) -> Order) -> ControlAnswer {
+    async fn order(&self, order: fn(Reply) -> Order) -> Result<String, String> {
+        self.operations()?;
         let (reply, outcome) = oneshot::channel();
         let _ = self.orders.send(order(reply));
-        answer(outcome.await.unwrap_or_else(|_| Err("the server is stopping".to_owned())))
+        outcome.await.unwrap_or_else(|_| Err("the server is stopping".to_owned()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use howdah_metrics::{Certificate, Label, Pool, Queue, RequestSeen, Snapshot, Upgrades, Worker};
+use howdah_metrics::{Certificate, Label, Pool, Queue, RequestSeen, Snapshot, State, Upgrades, Worker};
 
 /// The head, a paragraph for each pool when there are several, and a table of the workers.
 pub(super) fn render(snapshot: &Snapshot) -> String {
@@ -40,7 +40,8 @@ pub(super) fn applications(snapshot: &Snapshot) -> String {
 fn head(snapshot: &Snapshot) -> String {
     let server = &snapshot.server;
     let version = server.version.trim_start_matches("Howdah/");
-    let mut text = format!("{} serves {} with howdah {version}\n", server.instance, applications(snapshot));
+    let does = if snapshot.state() == State::Starting { "is starting" } else { "serves" };
+    let mut text = format!("{} {does} {} with howdah {version}\n", server.instance, applications(snapshot));
     // Writing to a String cannot fail.
     let _ = writeln!(text, "listening   {}", server.listeners.join(" "));
     let _ = write!(text, "processes   front {} (up {})", server.pid, span(snapshot.times.uptime()));
@@ -65,7 +66,11 @@ fn spool(snapshot: &Snapshot) -> String {
 }
 
 fn zygote(pool: &Pool) -> String {
-    pool.zygote.map_or_else(|| "zygote dead".to_owned(), |pid| format!("zygote {pid}"))
+    match pool.zygote {
+        Some(pid) => format!("zygote {pid}"),
+        None if pool.generation == 0 => "zygote not there yet".to_owned(),
+        None => "zygote dead".to_owned(),
+    }
 }
 
 fn paragraph(pool: &Pool, now: f64) -> String {
@@ -222,6 +227,20 @@ mod tests {
                 "pool   worker   pid  state       for  requests  memory  generation     age  request",
                 "/           4  4132  idle         4s      3436   45.1M           7   1h09m",
                 "/wiki       1  4201  leaving     0ms         0       -           2     0ms",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_server_whose_application_is_not_loaded_is_starting() {
+        let mut snapshot = busy();
+        let pool = &mut snapshot.pools[0];
+        (pool.state, pool.generation, pool.zygote) = (State::Starting, 0, None);
+        has_lines(
+            &render(&snapshot),
+            &[
+                "bookshop is starting shop.psgi with howdah 0.1.0",
+                "processes   front 4100 (up 3d04h), zygote not there yet",
             ],
         );
     }

@@ -1,0 +1,63 @@
+//! Where the control socket is answered: from the start of the server, whose application may take long to load, to the
+//! moment at which another process takes over. `serve` makes it and hears its orders.
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::AbortHandle;
+
+use super::server::{self, Desk, Order};
+use super::socket::ControlSocket;
+use crate::operations::Operations;
+use crate::status::Observer;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Post {
+    desk: Desk,
+    orders: UnboundedReceiver<Order>,
+    accepts: Option<AbortHandle>,
+}
+
+impl Post {
+    /// Of a server that starts: it tells its state, and can be stopped.
+    pub(crate) fn new(observer: Observer) -> Self {
+        let (orders, inbox) = unbounded_channel();
+        Self { desk: Desk { observer, operations: None, orders }, orders: inbox, accepts: None }
+    }
+
+    /// From the next [`Post::open`] on everything can be asked for.
+    pub(crate) fn operate(&mut self, operations: Operations) {
+        self.desk.operations = Some(operations);
+    }
+
+    /// Answers on `socket` from now on.
+    pub(crate) fn open(&mut self, socket: Option<&ControlSocket>) {
+        self.close();
+        let Some(socket) = socket else { return };
+        match socket.listener().and_then(|listener| server::start(listener, self.desk.clone())) {
+            Ok(accepts) => self.accepts = Some(accepts),
+            Err(error) => tracing::error!("the control socket does not work: {error}"),
+        }
+    }
+
+    /// Who connects from now on waits, for the next to open it.
+    pub(crate) fn close(&mut self) {
+        if let Some(accepts) = self.accepts.take() {
+            accepts.abort();
+        }
+    }
+
+    /// The next order.
+    pub(crate) async fn next(&mut self) -> Option<Order> {
+        self.orders.recv().await
+    }
+
+    /// Waits until the server is to stop.
+    pub(crate) async fn stop(&mut self) {
+        while !matches!(self.next().await, Some(Order::Stop { .. })) {}
+    }
+
+    /// Waits until the server is to stop at once.
+    pub(crate) async fn stop_now(&mut self) {
+        while !matches!(self.next().await, Some(Order::Stop { now: true })) {}
+    }
+}

@@ -1,0 +1,124 @@
+# A server whose application is still being loaded: it tells so, and can be stopped; nobody who asks waits for the end of that.
+# And a start that fails is told where it was asked for, wherever the log is.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Command qw(howdah_bin run_command);
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use Test::More;
+
+my $operator = Howdah::Test::Operator->new;
+my $go       = $operator->dir . '/go';
+
+# Loads until the file is there.
+my $app = "for (1 .. 3000) { last if -e '$go'; select undef, undef, undef, 0.02 } sub { [200, [], ['served']] }";
+
+sub starting {
+    my @options = @_;
+    unlink $go;
+    my $server = Howdah::Test::Server->launch(app => $app, options => ['--workers', 2, $operator->options, @options]);
+    $server->wait_for_log(qr/is being loaded/) or die $server->log;
+    return $server;
+}
+
+subtest 'who asks has an answer' => sub {
+    my $server = starting();
+    my ($status, $out) = $operator->ask('status');
+    is $status, 0;
+    like $out, qr/ is starting \S*app\.psgi /;
+    like $out, qr{^listening\s+http://127\.0\.0\.1:\d+$}m, 'clients wait there';
+    is $operator->status->{state}, 'starting', 'for programs';
+    for my $command (
+        ['reload'], ['workers', '+1'], ['reopen'], ['upgrade'], ['leaks'], ['heap'],
+        ['profile', '--nytprof']
+        )
+    {
+        ($status, undef, my $error) = $operator->ask(@$command);
+        is $status, 1, "@$command";
+        like $error, qr/the server is starting, .* howdah status .* howdah stop/s, '... says why not, and the way out';
+    }
+    ($status, undef, my $error) = $operator->ask('where');
+    is $status, 1, 'where';
+    like $error, qr/no worker at this moment/;
+    ($status, $out) = $operator->ask('top', '--once');
+    is $status, 0, 'top';
+    like $out, qr/ starting /;
+
+    open my $made, '>', $go or die $!;
+    ok $server->wait_for_log(qr/serving /), 'it serves then';
+    is $operator->status->{state}, 'ready';
+    is + ($operator->ask('reload'))[0], 0, '... and does what it is asked for';
+};
+
+subtest 'a stop' => sub {
+    for my $command (['stop'], ['stop', '--now']) {
+        my $server = starting();
+        my ($status, $out) = $operator->ask(@$command);
+        is $status, 0, "@$command";
+        is $out, "stopped\n", '... is answered at its end';
+        is $server->wait_for_exit(10), 1, 'the start has failed';
+        like $server->log, qr/^howdah: stopped before the application was loaded$/m;
+        ok !-e $operator->control && !-e $operator->pid_file, 'no file is left';
+    }
+};
+
+subtest 'an upgrade: the server that serves answers until the next one does' => sub {
+    my $server = starting();
+    open my $made, '>', $go or die $!;
+    ok $server->wait_for_log(qr/serving /);
+    unlink $go;
+    $server->signal('USR2');
+    ok $server->wait_for_log(qr/is being loaded.*is being loaded/s), 'the next one loads';
+    my $state = $operator->status;
+    is $state->{state}, 'ready';
+    is $state->{server}{pid}, $server->pid;
+    open $made, '>', $go or die $!;
+    is $server->wait_for_exit(30), 0, 'it leaves';
+    ok $server->wait_until(sub { $operator->status->{server}{pid} != $server->pid }), 'and the next one answers';
+    is + ($operator->ask('stop'))[0], 0;
+};
+
+subtest 'a server that has been stopped by a signal' => sub {
+    my $server = starting();
+    my $pid    = $server->pid;
+    $server->signal('STOP');
+    my ($status, undef, $error) = $operator->ask('status');
+    $server->signal('CONT');
+    is $status, 1;
+    like $error, qr/does not answer; it may have been stopped .*\(see process $pid\)/;
+    is $server->stop, 1;
+};
+
+subtest 'a start that fails is told who asked for it, not the error log alone' => sub {
+    my ($broken, $log) = map { $operator->dir . "/$_" } 'broken.psgi', 'error.log';
+    open my $out, '>', $broken or die $!;
+    print {$out} 'warn "on my way\n"; die "no database\n"';
+    close $out or die $!;
+    for my $options ([], ['--daemonize']) {
+        my ($status, undef, $error) = run_command(
+            howdah_bin(), '--listen', '127.0.0.1:0', $operator->options, '--error-log', $log, @$options,
+            $broken
+        );
+        is $status, 1, "--error-log @$options";
+        like $error, qr/^howdah: the application does not load: .*no database/m;
+        like $error, qr/^howdah: the error log \Q$log\E may tell more$/m;
+        unlike $error, qr/on my way/, 'what the application says is for the log';
+    }
+    open my $in, '<', $log or die $!;
+    is scalar(grep { /does not load: .*no database/ } <$in>), 2, 'the log has it, too';
+};
+
+subtest 'one that has started says nothing there' => sub {
+    my $log    = $operator->dir . '/quiet.log';
+    my $server = Howdah::Test::Server->launch(
+        app     => 'warn "loaded\n"; sub { [200, [], []] }',
+        options => [$operator->options, '--error-log', $log]
+    );
+    ok $server->wait_until(sub { -e $operator->control && $operator->status->{state} eq 'ready' });
+    is $server->stop, 0;
+    is $server->log, '';
+};
+
+done_testing;
