@@ -178,8 +178,10 @@ void hd_take_socket(pTHX_ SV *handle) {
         hd_die_of_crowd(aTHX);
     if (answer == ANSWER_NO_DESCRIPTOR)
         croak("%s", lacking);
-    if (answer != 0 || fd < 0)
+    if (answer != 0 || fd < 0) {
+        hd_check_client(aTHX);
         croak("psgix.io: the front does not hand over this connection");
+    }
     hd.now.detached = true;
     SV *taken = sv_2mortal(lazy); /* the next request gets another handle */
     lazy = NULL;

@@ -244,4 +244,21 @@ subtest 'frames of WebSocket' => sub {
     unlike $server->log, qr/ERROR|WARN/, 'nothing to complain of';
 };
 
+subtest 'an application that would have a stream whose client has broken it off' => sub {
+    my $dir = File::Temp->newdir;
+    my $app =
+        "sub { my \$env = shift; sub { warn 'asked'; for (1 .. 1000) { last if -e '$dir/go'; select undef, undef, undef, 0.02 } "
+        . "fileno \$env->{'psgix.io'}; \$_[0]->([200, [], []]) } }";
+    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, '--health-path', '/health']);
+    my $frames = Howdah::Test::Frames->new($server);
+    open_to($frames, '/late');
+    ok $server->wait_for_log(qr/asked/), 'it runs';
+    $frames->send('RST_STREAM', 0, 1, pack 'N', 8);
+    $frames->request(3, '/health');
+    is $frames->response(3)->{status}, 200, 'the front has read that it is broken off';
+    open my $go, '>', "$dir/go" or die $!;
+    ok $server->wait_for_log(qr{ INFO .* GET /late: the client has left}), 'it is told of the client';
+    unlike $server->log, qr/ ERROR /, 'and has not failed';
+};
+
 done_testing;
