@@ -66,19 +66,32 @@ static void check_value(pTHX_ const char *name, const char *value, STRLEN length
     }
 }
 
+static bool all_digits(const char *value, STRLEN length) {
+    while (length && isDIGIT(value[length - 1]))
+        length--;
+    return !length;
+}
+
+/* Blanks around a value are none of it (RFC 9110 5.5), and one without a value counts as one that is not there: then the
+ * bytes are counted here. */
 static void take_length(pTHX_ struct hd_head *head, const char *value, STRLEN length) {
+    const char *given = value;
+    for (; length && isBLANK(*value); length--)
+        value++;
+    while (length && isBLANK(value[length - 1]))
+        length--;
+    if (!length)
+        return;
     UV number = 0;
-    if (grok_number(value, length, &number) != IS_NUMBER_IN_UV || !length || value[strspn(value, "0123456789")] ||
-        number > IV_MAX)
-        croak("the response header Content-Length is \"%.40s\" where it must be a number of bytes", value);
+    if (!all_digits(value, length) || grok_number(value, length, &number) != IS_NUMBER_IN_UV || number > IV_MAX)
+        croak("the response header Content-Length is \"%.40s\" where it must be a number of bytes", given);
     if (head->content_length >= 0 && head->content_length != (I64)number)
         croak("the response has two Content-Lengths, %" IVdf " and %" UVuf, (IV)head->content_length, number);
     head->content_length = number;
 }
 
 /* Whether a comma-separated list has the word, RFC 9110 5.6.1. */
-static bool has_word(const char *list, const char *word) {
-    STRLEN length = strlen(word);
+static bool has_word(const char *list, const char *word, STRLEN length) {
     for (const char *at = list; *at; at += strcspn(at, ",")) {
         at += strspn(at, ", \t");
         if (foldEQ(at, word, length) && strchr(", \t", at[length]))
@@ -95,11 +108,11 @@ static bool keep_line(pTHX_ struct hd_head *head, enum meaning meaning, const ch
     case REQUEST_ID: head->flags |= RESPONSE_HAS_REQUEST_ID; return true;
     case LENGTH: take_length(aTHX_ head, value, length); return false;
     case CONNECTION:
-        head->flags |= has_word(value, "close") ? RESPONSE_CLOSE : 0;
+        head->flags |= has_word(value, STR_WITH_LEN("close")) ? RESPONSE_CLOSE : 0;
         head->connection = true;
         return head->status == 101;
     case UPGRADE: head->upgrade = true; return head->status == 101 || head->status == 426; /* RFC 9110 15.5.22 */
-    case CODING: hd.now.dechunk |= has_word(value, "chunked"); return false;
+    case CODING: hd.now.dechunk |= has_word(value, STR_WITH_LEN("chunked")); return false;
     case DROPPED: return false;
     default: return true;
     }
@@ -129,6 +142,35 @@ static SV *element(pTHX_ AV *array, SSize_t index) {
     return found ? *found : &PL_sv_undef;
 }
 
+/* Whether a Connection among the fields lists this one, which is then for the connection alone. */
+static bool is_listed(pTHX_ AV *headers, const char *name, STRLEN length) {
+    for (SSize_t i = 0, count = av_len(headers) + 1; i < count; i += 2) {
+        STRLEN own_length, list_length;
+        const char *own = hd_bytes(aTHX_ element(aTHX_ headers, i), &own_length, "a response header name");
+        if (meaning_of(own, own_length) != CONNECTION)
+            continue;
+        const char *list = hd_bytes(aTHX_ element(aTHX_ headers, i + 1), &list_length, "a response header");
+        if (has_word(list, name, length))
+            return true;
+    }
+    return false;
+}
+
+/* Our Connection no longer names these fields, so they would be taken for fields of the response (RFC 9110 7.6.1). Those that
+ * the front has been told of stay. Returns the end of the lines that are left. */
+static char *drop_listed(pTHX_ AV *headers, char *lines, const char *end) {
+    char *at = lines;
+    for (const char *line = lines, *next; line < end; line = next) {
+        next = (const char *)memchr(line, '\n', end - line) + 1;
+        STRLEN name = (const char *)memchr(line, ':', next - line) - line;
+        if (meaning_of(line, name) == PLAIN && is_listed(aTHX_ headers, line, name))
+            continue;
+        memmove(at, line, next - line);
+        at += next - line;
+    }
+    return at;
+}
+
 /* Writes the lines of `headers` at `lines`, which has RESPONSE_HEAD bytes; the head's other parts are set here too. */
 void hd_write_head(pTHX_ struct hd_head *head, AV *headers, char *lines) {
     SSize_t count = av_len(headers) + 1;
@@ -138,5 +180,7 @@ void hd_write_head(pTHX_ struct hd_head *head, AV *headers, char *lines) {
     for (SSize_t i = 0; i < count; i += 2)
         at = write_line(aTHX_ head, element(aTHX_ headers, i), element(aTHX_ headers, i + 1), at,
                         lines + RESPONSE_HEAD);
+    if (head->connection && head->status != 101)
+        at = drop_listed(aTHX_ headers, lines, at);
     head->length = at - lines;
 }

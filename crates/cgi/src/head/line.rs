@@ -42,9 +42,12 @@ impl<'a> Field<'a> {
 
     /// Whether its value, a list, has that word.
     pub(super) fn lists(&self, word: &str) -> bool {
-        self.value
-            .split(|&byte| byte == b',')
-            .any(|part| part.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
+        self.words().any(|other| other.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    /// What its value, a list, has.
+    pub(super) fn words(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
     }
 }
 

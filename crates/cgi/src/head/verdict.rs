@@ -15,6 +15,8 @@ pub(super) struct Draft {
     head: Head,
     /// Bytes that its fields will have as lines.
     size: usize,
+    /// What its Connection lists: names of fields that are for the connection alone, among other words.
+    listed: Vec<Vec<u8>>,
 }
 
 impl Draft {
@@ -28,7 +30,10 @@ impl Draft {
             _ if field.is("status") => return self.set_status(field.value),
             _ if field.is("content-length") => return self.set_length(field.value),
             _ if is_one_of(&["content-type", "location"]) => return self.add_once(field),
-            _ if field.is("connection") => self.head.close |= field.lists("close"),
+            _ if field.is("connection") => {
+                self.head.close |= field.lists("close");
+                self.listed.extend(field.words().map(<[u8]>::to_vec));
+            }
             _ if field.is("transfer-encoding") => self.head.chunked |= field.lists("chunked"),
             _ if is_one_of(&HOPS) => {}
             _ => return self.push(field),
@@ -96,10 +101,15 @@ impl Draft {
         location.starts_with(b"/") && !location.contains(&b'#') && self.head.fields.iter().all(alone)
     }
 
-    /// `Upgrade` is the front's as well, but for the status that cannot be without it (RFC 9110 15.5.22).
+    /// `Upgrade` is the front's as well, but for the status that cannot be without it (RFC 9110 15.5.22), and so are fields
+    /// that the script's Connection lists.
     pub(super) fn into_head(mut self) -> Head {
         let status = self.status.unwrap_or(200);
-        self.head.fields.retain(|(name, _)| status == 426 || !name.eq_ignore_ascii_case(b"upgrade"));
+        let listed = self.listed;
+        self.head.fields.retain(|(name, _)| match name.eq_ignore_ascii_case(b"upgrade") {
+            true => status == 426,
+            false => !listed.iter().any(|other| other.eq_ignore_ascii_case(name)),
+        });
         Head { status, ..self.head }
     }
 }
