@@ -68,6 +68,7 @@ sub _report_ready {
 
 sub _load {
     my $self = shift;
+    return $self->{build}->() if $self->{build};
     return Howdah::Loader->load(map { $_ => $self->{$_} } qw(app eval modules inc env path default_middleware));
 }
 
@@ -167,6 +168,10 @@ As for L<Howdah::Loader>.
 =item code
 
 The application itself, when it is loaded already.
+
+=item build
+
+Code that returns the application, called in place of L<Howdah::Loader>.
 
 =item preload
 

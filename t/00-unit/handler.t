@@ -30,11 +30,19 @@ my @cases = (
     [[request_id         => 0], '--listen :5000 --no-request-id', 'another'],
     [[preload_app        => 1], '--listen :5000 --preload-app', 'the name that Starman has'],
     [[unheard_of         => 1], '--listen :5000 --unheard-of=1', 'unknown ones are for the command to refuse'],
+    [[psgi_app_builder   => sub { }], '--listen :5000 --no-preload', 'what -L Delayed gives'],
+    [[psgi_app_builder   => sub { }, preload => 0], '--listen :5000 --no-preload', '... and --preload=0 with it'],
+    [[preload            => 1], '--listen :5000', 'preload is on anyway'],
     [[server_ready       => sub { }, daemonize => 1], '--listen :5000', 'what the handler does itself'],
 );
 is(arguments(@{$_->[0]}), $_->[1], $_->[2]) for @cases;
 
 is(eval { Plack::Handler::Howdah->new(preload_app => '--max-requests') }, undef, 'a swallowed option is refused');
 like($@, qr/^--preload-app got the value '--max-requests': .* write --preload-app=1$/, '... with the way out');
+
+for my $too_late ([preload => 0], [no_preload => 1]) {
+    is(eval { arguments(@$too_late) }, undef, "$too_late->[0] cannot undo what plackup has loaded");
+    like($@, qr/^--no-preload is too late: .* write -L Delayed/, '... with the way out');
+}
 
 done_testing;

@@ -65,6 +65,25 @@ subtest 'a reload replaces the workers, and says that the code stays' => sub {
     isnt get($server), $before, 'they are';
 };
 
+subtest '-L Delayed: each worker loads the application' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(
+        app     => 'my $by = $$; sub { [200, [], ["$by $$"]] }',
+        command => [$^X, $plackup, '-s', 'Howdah', '-L', 'Delayed'],
+        options => [
+            '--host', '127.0.0.1', '--port', free_port(), '--workers', 1, '-E', 'test', '--control', $operator->control
+        ],
+    );
+    like get($server), qr/^(\d+) \1$/, 'by itself';
+    my $before = get($server);
+    my ($status, $out, $err) = $operator->ask('reload');
+    is "$status$err", 0;
+    like $out, qr/generation \d+ serves/, 'a reload loads it anew';
+    like get($server), qr/^(\d+) \1$/;
+    isnt get($server), $before, '... in another worker';
+    is $server->stop, 0;
+};
+
 subtest 'what is refused says so' => sub {
     my $server = Howdah::Test::Server->launch(
         app     => $app,

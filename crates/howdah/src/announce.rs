@@ -39,10 +39,9 @@ pub(crate) fn announce(options: &Serve, endpoints: &Endpoints) {
             },
             None => format!("{insecure}{}{path}", first.url),
         };
-        let reload = match options.process.zygote_fd {
-            None => format!(", reload with kill -HUP {}", std::process::id()),
-            // The code is plackup's.
-            Some(_) => String::new(),
+        let reload = match options.loaded_by_plackup() {
+            true => String::new(),
+            false => format!(", reload with kill -HUP {}", std::process::id()),
         };
         log::announce(&format!("try  curl {request}   stop with Ctrl-C{reload}"));
     }

@@ -20,7 +20,7 @@ pub(crate) struct Operations {
     pub(crate) observer: Observer,
     pub(crate) tls: Option<Tls>,
     /// plackup has loaded the application: a reload replaces the workers alone.
-    pub(crate) under_plackup: bool,
+    pub(crate) loaded_by_plackup: bool,
 }
 
 /// What a reload cannot do then, and the way out.
@@ -62,7 +62,7 @@ impl Operations {
 
     fn said(&self, number: usize, outcome: Result<u32, ReloadError>) -> String {
         let text = match outcome {
-            Ok(_) if self.under_plackup => PLACKUPS.to_owned(),
+            Ok(_) if self.loaded_by_plackup => PLACKUPS.to_owned(),
             Ok(generation) => format!("generation {generation} serves"),
             Err(error) => error.to_string(),
         };

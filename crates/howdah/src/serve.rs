@@ -150,8 +150,8 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let Parts { fronts, pools, ends, access, observer, capacity } = parts;
         let manager = Manager::default();
-        let under_plackup = options.process.zygote_fd.is_some();
-        let operations = Operations { pools, manager: manager.clone(), observer, tls, under_plackup };
+        let loaded_by_plackup = options.loaded_by_plackup();
+        let operations = Operations { pools, manager: manager.clone(), observer, tls, loaded_by_plackup };
         post.operate(operations.clone());
         let mut server = Self {
             fronts,

@@ -30,7 +30,7 @@ my %WHEN_FALSE = (
 );
 
 # Things for this module, not for the command.
-my %OWN = map { $_ => 1 } qw(daemonize host leak_report listen port server_ready socket);
+my %OWN = map { $_ => 1 } qw(daemonize host leak_report listen port psgi_app_builder server_ready socket);
 
 sub new {
     my ($class, %args) = @_;
@@ -43,7 +43,8 @@ sub new {
 
 sub run {
     my ($self, $app) = @_;
-    my $command = Howdah->binary;
+    my $command   = Howdah->binary;
+    my @arguments = $self->arguments;
     require Howdah::Leaks if $self->{leak_report};
     $self->_daemonize if $self->{daemonize};
     socketpair my $ours, my $theirs, Socket::AF_UNIX(), Socket::SOCK_SEQPACKET(), 0
@@ -57,7 +58,7 @@ sub run {
     }
     close $theirs;
     fcntl $ours, Fcntl::F_SETFD(), 0 or die "cannot keep descriptor over exec: $!\n";
-    exec {$command} 'howdah', 'serve', '--zygote-fd', fileno $ours, $self->arguments, APP
+    exec {$command} 'howdah', 'serve', '--zygote-fd', fileno $ours, @arguments, APP
         or die "cannot run $command: $!\n";
 }
 
@@ -68,7 +69,16 @@ sub arguments {
     for my $name (sort grep { !$OWN{$_} } keys %$self) {
         push @arguments, _argument($SPELLED{$name} // $name, $self->{$name});
     }
-    return @arguments;
+    return $self->_preload(@arguments);
+}
+
+# Who loads the application is said by plackup's loader, not by an option: it stands here already, or comes with its builder.
+sub _preload {
+    my ($self, @arguments) = @_;
+    my @others = grep { $_ ne '--no-preload' } @arguments;
+    return @others, '--no-preload' if $self->{psgi_app_builder};
+    return @others if @others == @arguments;
+    die "--no-preload is too late: plackup has loaded the application; write -L Delayed to have each worker load it\n";
 }
 
 sub _argument {
@@ -84,9 +94,12 @@ sub _argument {
 sub _be_zygote {
     my ($self, $app, $control) = @_;
     setpgrp;
-    my $zygote = Howdah::Zygote->new(
+    my $builder = $self->{psgi_app_builder};
+    my $zygote  = Howdah::Zygote->new(
         control       => $control,
-        code          => $app,
+        code          => $builder ? undef : $app,
+        build         => $builder,
+        preload       => !$builder,
         app           => APP,
         full_destruct => $self->{full_destruct},
         user          => $self->{user},
@@ -172,6 +185,9 @@ or use plackup's C<-r>.
 
 C<howdah app.psgi> does the same without C<plackup>, and can reload.
 
+With plackup's C<-L Delayed> each worker loads the application for itself, before its first request, as with
+C<howdah --no-preload>; so it is loaded anew by a reload, apart from modules that plackup has loaded, as by its C<-M>.
+
 =head1 OPTIONS
 
 C<new> takes the options of the C<howdah> command with underscores for dashes, as C<plackup> hands them over;
@@ -201,7 +217,7 @@ F<docs/refork.md>.
 
 Go to the background. Output goes nowhere unless C<error_log> is given.
 
-=item keepalive, preload, server_header
+=item keepalive, server_header
 
 False switches it off. On the command line write C<--disable-keepalive> last or C<--keepalive=0>.
 
@@ -227,7 +243,7 @@ Dies when an option has swallowed the next one.
 
 =head2 run($app)
 
-Does not return.
+Does not return. Dies when C<preload> is false and the application is loaded already: write C<-L Delayed>.
 
 =head2 arguments
 

@@ -51,6 +51,11 @@ impl Serve {
         }
     }
 
+    /// Whether a reload cannot load the application anew: plackup has loaded it, unless it left that to the workers.
+    pub(crate) fn loaded_by_plackup(&self) -> bool {
+        self.process.zygote_fd.is_some() && !self.app.no_preload
+    }
+
     /// The application that is named, or the one that plackup looks for where nothing else is to be served.
     pub(crate) fn app(&self) -> Option<&str> {
         let has_place = self.app.path.is_some() || self.app.mount.iter().all(|mount| mount.path != "/");
