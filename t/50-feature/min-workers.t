@@ -34,6 +34,11 @@ ok $server->wait_until(sub { $server->workers == 1 }), 'idle workers leave';
 push @results, Howdah::Test::Load->start($server, connections => 1, requests => 20)->finish;
 is $operator->status->{workers}{target}, 1;
 
+$operator->ask('workers', 6);
+is $operator->status->{workers}{target}, 6, 'more than the most by hand';
+push @results, Howdah::Test::Load->start($server, connections => 40, requests => 400)->finish;
+unlike $server->log, qr/the number of workers changes from=6/, 'which no load takes away';
+
 for my $result (@results) {
     is_deeply $result->{problems}, [];
     is_deeply [keys %{$result->{status}}], [200], "$result->{requests} requests";

@@ -17,18 +17,43 @@ const IDLE_LOOKS: u32 = 100;
 /// Looks to let new workers take effect before more are asked for.
 const PAUSE: u32 = 3;
 
-/// Scales until the supervisor is gone.
+/// Scales until the supervisor is gone, from the number that there is: an operator may have set another.
 pub async fn scale(handle: Handle, bounds: RangeInclusive<usize>) {
-    let mut policy = Policy::new(bounds);
+    let mut policy = Policy::new();
     loop {
         tokio::time::sleep(LOOK).await;
         let segment = handle.segment();
         let queue = segment.queue();
         let waited = queue.oldest().map(|since| howdah_sys::monotonic_ns().saturating_sub(since));
-        if let Some(workers) = policy.decide(waited.unwrap_or(0), queue.cells.sleepers() as usize)
-            && handle.set_workers(workers).await.workers == 0
-        {
+        let Some(wish) = policy.decide(waited.unwrap_or(0), queue.cells.sleepers() as usize) else {
+            continue;
+        };
+        let workers = handle.resize(0).await.workers;
+        if workers == 0 {
             return;
+        }
+        let wanted = wish.from(workers, &bounds);
+        if wanted != workers {
+            handle.set_workers(wanted).await;
+        }
+    }
+}
+
+/// What is to become of the number of workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    More,
+    /// So many were idle all the time.
+    Fewer(usize),
+}
+
+impl Wish {
+    /// The number that follows, within the bounds. One beyond them is an operator's, and is not taken further away.
+    fn from(self, workers: usize, bounds: &RangeInclusive<usize>) -> usize {
+        match self {
+            Self::More => (workers + workers.div_ceil(4)).min(workers.max(*bounds.end())),
+            // Half of them: the next ten seconds will tell about the rest.
+            Self::Fewer(spare) => workers.saturating_sub(spare.div_ceil(2)).max(workers.min(*bounds.start())),
         }
     }
 }
@@ -36,9 +61,7 @@ pub async fn scale(handle: Handle, bounds: RangeInclusive<usize>) {
 /// What to do about one look after another.
 #[derive(Debug)]
 struct Policy {
-    bounds: RangeInclusive<usize>,
-    workers: usize,
-    /// Looks since the number last changed.
+    /// Looks since more were last asked for.
     since: u32,
     /// Fewest idle workers over the looks counted in `calm`.
     spare: usize,
@@ -46,29 +69,25 @@ struct Policy {
 }
 
 impl Policy {
-    fn new(bounds: RangeInclusive<usize>) -> Self {
-        let workers = *bounds.start();
-        Self { bounds, workers, since: PAUSE, spare: usize::MAX, calm: 0 }
+    fn new() -> Self {
+        Self { since: PAUSE, spare: usize::MAX, calm: 0 }
     }
 
-    /// The new number of workers, when it is to change. `waited` is how long the oldest request has waited.
-    fn decide(&mut self, waited: u64, idle: usize) -> Option<usize> {
+    /// What is wanted, if anything. `waited` is how long the oldest request has waited.
+    fn decide(&mut self, waited: u64, idle: usize) -> Option<Wish> {
         self.since += 1;
         self.spare = self.spare.min(idle);
         self.calm += 1;
         if waited >= TOO_LONG {
             self.rest();
-            let more = self.workers + self.workers.div_ceil(4);
-            return if self.since > PAUSE { self.change(more) } else { None };
+            return self.wish(self.since > PAUSE, Wish::More);
         }
         if self.calm < IDLE_LOOKS {
             return None;
         }
-        // Half of what was to spare all the time: the next ten seconds will tell about the rest.
-        let fewer = self.workers - self.spare.div_ceil(2).min(self.workers);
-        let dismiss = self.spare > 0;
+        let spare = self.spare;
         self.rest();
-        if dismiss { self.change(fewer) } else { None }
+        self.wish(spare > 0, Wish::Fewer(spare))
     }
 
     fn rest(&mut self) {
@@ -76,12 +95,11 @@ impl Policy {
         self.calm = 0;
     }
 
-    fn change(&mut self, workers: usize) -> Option<usize> {
-        let workers = workers.clamp(*self.bounds.start(), *self.bounds.end());
-        let changed = workers != self.workers;
-        self.workers = workers;
-        self.since = 0;
-        changed.then_some(workers)
+    fn wish(&mut self, due: bool, wish: Wish) -> Option<Wish> {
+        if due {
+            self.since = 0;
+        }
+        due.then_some(wish)
     }
 }
 
@@ -89,38 +107,62 @@ impl Policy {
 mod tests {
     use super::*;
 
-    fn looks(policy: &mut Policy, count: u32, waited: u64, idle: usize) -> Vec<usize> {
-        (0..count).filter_map(|_| policy.decide(waited, idle)).collect()
+    /// The numbers that workers come to, from `workers` on.
+    fn looks(
+        policy: &mut Policy,
+        workers: &mut usize,
+        bounds: RangeInclusive<usize>,
+        (count, waited, idle): (u32, u64, usize),
+    ) -> Vec<usize> {
+        let mut changes = Vec::new();
+        for wish in (0..count).filter_map(|_| policy.decide(waited, idle)) {
+            let before = std::mem::replace(workers, wish.from(*workers, &bounds));
+            if before != *workers {
+                changes.push(*workers);
+            }
+        }
+        changes
     }
 
     #[test]
-    fn waiting_requests_bring_workers_up_to_the_most_and_no_further() {
-        let mut policy = Policy::new(2..=6);
-        assert_eq!(looks(&mut policy, 30, TOO_LONG, 0), [3, 4, 5, 6]);
-    }
-
-    #[test]
-    fn idle_workers_leave_by_halves_down_to_the_fewest() {
-        let mut policy = Policy::new(2..=10);
-        looks(&mut policy, 60, TOO_LONG, 0);
-        assert_eq!(looks(&mut policy, IDLE_LOOKS, 0, 8), [6]);
-        assert_eq!(looks(&mut policy, IDLE_LOOKS, 0, 4), [4]);
-        assert_eq!(looks(&mut policy, 3 * IDLE_LOOKS, 0, 3), [2]);
+    fn the_number_follows_the_load_within_bounds_and_from_where_it_is() {
+        let (load, calm) = ((60, TOO_LONG, 0), |looks, idle| (looks * IDLE_LOOKS, 0, idle));
+        for (from, bounds, then, expected) in [
+            (2, 2..=6, load, vec![3, 4, 5, 6]),
+            (10, 2..=10, calm(1, 8), vec![6]),
+            (6, 2..=10, calm(1, 4), vec![4]),
+            (4, 2..=10, calm(3, 3), vec![2]),
+            // Set by hand: as if the load had brought it there.
+            (5, 1..=10, load, vec![7, 9, 10]),
+            (5, 1..=10, calm(1, 4), vec![3]),
+            // Above the most: no more by load, which takes none away either, and fewer when they are idle.
+            (9, 1..=3, load, vec![]),
+            (9, 1..=3, calm(2, 6), vec![6, 3]),
+            // Below the fewest: it stays while it does, and grows by load.
+            (1, 3..=6, calm(2, 1), vec![]),
+            (1, 3..=6, load, vec![2, 3, 4, 5, 6]),
+        ] {
+            let (mut policy, mut workers) = (Policy::new(), from);
+            assert_eq!(
+                looks(&mut policy, &mut workers, bounds.clone(), then),
+                expected,
+                "{from} in {bounds:?}, {then:?}"
+            );
+        }
     }
 
     #[test]
     fn a_load_that_uses_every_worker_now_and_then_keeps_them() {
-        let mut policy = Policy::new(1..=4);
-        looks(&mut policy, 40, TOO_LONG, 0);
+        let mut policy = Policy::new();
         for _ in 0..5 {
-            assert!(looks(&mut policy, IDLE_LOOKS - 1, 0, 3).is_empty());
-            assert!(looks(&mut policy, 1, 0, 0).is_empty());
+            assert!((1..IDLE_LOOKS).all(|_| policy.decide(0, 3).is_none()));
+            assert_eq!(policy.decide(0, 0), None);
         }
     }
 
     #[test]
     fn a_short_wait_changes_nothing() {
-        let mut policy = Policy::new(1..=4);
-        assert!(looks(&mut policy, 1000, TOO_LONG - 1, 0).is_empty());
+        let mut policy = Policy::new();
+        assert!((0..1000).all(|_| policy.decide(TOO_LONG - 1, 0).is_none()));
     }
 }
