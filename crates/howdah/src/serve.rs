@@ -1,7 +1,8 @@
 //! Serving: starts the front threads and the supervisor, and does what signals and the control socket say until the end.
 //!
 //! ```text
-//! launcher -> endpoints -> confine -> segment -> front threads -> supervisor -> ready -> accept -> signals -> drain -> stop
+//! launcher -> endpoints -> confine -> segment -> front threads -> control socket -> supervisor -> ready -> accept
+//!     -> signals -> drain -> stop
 //! ```
 
 use std::process::ExitCode;

@@ -3,17 +3,21 @@
 
 use std::io::{self, BufRead};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::bail;
 use howdah_metrics::{Snapshot, printable, status_page};
 
-use super::connection::{ask, ask_briefly};
+use super::connection::{ask, ask_within};
 use super::find::{self, Found, Server, reach};
 use super::{list, table};
 use crate::options::find::Form;
 use crate::options::instance::Instance;
 use crate::output::{for_people, write};
 use crate::protocol::{ControlAnswer, ControlRequest};
+
+/// Time for a first answer that needs nobody but the server's main loop.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Asks and prints.
 pub(crate) fn run(instance: &Instance, request: &ControlRequest, form: Form) -> anyhow::Result<ExitCode> {
@@ -23,9 +27,13 @@ pub(crate) fn run(instance: &Instance, request: &ControlRequest, form: Form) -> 
     }
     let (path, mut server) = reach(instance)?;
     let stops = matches!(request, ControlRequest::Stop { .. });
-    // The others take as long as what they ask for.
-    let ask = if stops || matches!(request, ControlRequest::Status) { ask_briefly } else { ask };
-    let answer = ask(&mut server, &path, request)?;
+    let answer = match request {
+        ControlRequest::Status | ControlRequest::Stop { .. } => {
+            ask_within(PATIENCE, &mut server, &path, request)?
+        }
+        // As long as what is asked for takes.
+        _ => ask(&mut server, &path, request)?,
+    };
     if stops && matches!(answer, ControlAnswer::Done(_)) {
         return wait_for_the_end(server);
     }

@@ -12,8 +12,6 @@ use crate::protocol::{ControlAnswer, ControlRequest};
 
 /// Characters that are shown of an answer that is none.
 const SHOWN: usize = 200;
-/// Time for an answer that needs nobody but the server's main loop.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Asks, and reads the answer.
 ///
@@ -31,17 +29,18 @@ pub(crate) fn ask(
     hear(server, path)
 }
 
-/// The same for what a server that is well answers at once. The connection's reads have no limit afterwards.
+/// The same, for what a server that is well answers in that time. The connection's reads have no limit afterwards.
 ///
 /// # Errors
 /// As [`ask`], and when no answer comes in time: with the process that is to be looked at, if it is the one that made the
 /// socket.
-pub(crate) fn ask_briefly(
+pub(crate) fn ask_within(
+    patience: Duration,
     server: &mut BufReader<UnixStream>,
     path: &Path,
     request: &ControlRequest,
 ) -> anyhow::Result<ControlAnswer> {
-    server.get_ref().set_read_timeout(Some(PATIENCE))?;
+    server.get_ref().set_read_timeout(Some(patience))?;
     let answer = ask(server, path, request);
     server.get_ref().set_read_timeout(None)?;
     answer.map_err(|error| match process(server.get_ref()) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use howdah_metrics::Snapshot;
 
-use super::connection::{ask, connect};
+use super::connection::{ask_within, connect};
 use super::find::reach;
 use crate::options::instance::Instance;
 use crate::protocol::{ControlAnswer, ControlRequest};
@@ -25,8 +25,7 @@ pub(crate) fn find_server(instance: &Instance) -> anyhow::Result<PathBuf> {
 /// What the server at `path` shows of itself now.
 pub(crate) fn look(path: &Path) -> anyhow::Result<Snapshot> {
     let mut server = connect(path)?;
-    server.get_ref().set_read_timeout(Some(PATIENCE))?;
-    match ask(&mut server, path, &ControlRequest::Snapshot)? {
+    match ask_within(PATIENCE, &mut server, path, &ControlRequest::Snapshot)? {
         ControlAnswer::Status(snapshot) | ControlAnswer::Snapshot(snapshot) => Ok(*snapshot),
         ControlAnswer::Failed(reason) => bail!("{reason}"),
         _ => bail!("the server is of another version than this program"),
