@@ -151,6 +151,8 @@ static void end_pieces(void) {
 static void send_stream(pTHX_ PerlIO *fp) {
     char *buffer = SvGROW(sv_2mortal(newSVpvs("")), PIECE);
     SSize_t got;
+    if (!(PerlIOBase(fp)->flags & PERLIO_F_CANREAD)) /* to read it would look like the end of an empty body */
+        croak("the response body is a handle that was opened only for writing");
     while ((got = read_some(aTHX_ fp, buffer)) > 0 && !HD_LOAD(hd.now.control->abandoned))
         send_piece(aTHX_ buffer, got);
     if (got < 0)
