@@ -151,10 +151,12 @@ void hd_end_growth(pTHX_ U32 route);
 /* env.c */
 void hd_prepare_env(pTHX);
 void hd_build_env(pTHX_ const RequestRecord *request);
-SV *hd_env_value(pTHX_ SV *name);
-SV *hd_env_named(pTHX_ const char *name);
 SV *hd_cleanup_handlers(pTHX);
 SV *hd_harakiri_commit(pTHX);
+
+/* value.c */
+SV *hd_env_value(pTHX_ SV *name);
+SV *hd_env_named(pTHX_ const char *name);
 
 /* kept.c */
 void hd_release_env(pTHX);

@@ -117,7 +117,7 @@ static bool is_forgotten(pTHX) {
     HV *env = hd.now.env;
     if (!env || SvREFCNT(env) != 1 || SvREADONLY(env) || SvREFCNT(borrowed) != 2)
         return false;
-    SV *input = hd_env_named(aTHX_ "psgi.input"), *handlers = hd_cleanup_handlers(aTHX);
+    SV *input = hd_env_named(aTHX_ "psgi.input"), *handlers = hd_env_named(aTHX_ "psgix.cleanup.handlers");
     if (!input || !SvROK(input) || SvREFCNT(input) != 1 || SvREFCNT(SvRV(input)) != 1)
         return false;
     return !handlers || !SvROK(handlers) || SvTYPE(SvRV(handlers)) != SVt_PVAV || av_len((AV *)SvRV(handlers)) < 0;
