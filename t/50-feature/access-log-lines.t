@@ -1,11 +1,12 @@
-# As many lines as requests, each of them whole: over reloads and rotations under load, when the command that reads them
-# dies, and when the disk is full.
+# As many lines as requests, each of them whole: over reloads and rotations under load, when clients leave, when the command
+# that reads them dies, and when the disk is full.
 use strict;
 use warnings;
 use lib 't/lib';
 
 use File::Temp ();
 use Howdah::Test::Client;
+use Howdah::Test::Frames;
 use Howdah::Test::Load;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
@@ -53,6 +54,37 @@ for my $threads (1, 2) {
         is scalar(grep { -s "$dir/log.$_" } 1 .. 10), 10, 'every file has its share';
     };
 }
+
+subtest 'a client that leaves within its upload' => sub {
+    my $dir    = File::Temp->newdir;
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], []] }',
+        options => ['--access-log', "$dir/log", '--access-log-format', '%m %U %H %L %s %I %X']
+    );
+    my %bodies = (
+        small   => "Content-Length: 100\r\n\r\nabc",
+        large   => "Content-Length: 1000000\r\n\r\nabc",
+        chunked => "Transfer-Encoding: chunked\r\n\r\n5\r\nabc",
+    );
+    my %heads = map { $_ => "POST /$_ HTTP/1.1\r\nHost: x\r\nX-Request-Id: $_\r\n$bodies{$_}" } keys %bodies;
+    Howdah::Test::Client->new($server)->write($_) for values %heads;
+    my $streams = Howdah::Test::Frames->new($server);
+    for my $stream (1, 3) {
+        $streams->request($stream, "/$stream", method => 'POST', open => 1, fields => [['x-request-id', "s$stream"]]);
+        $streams->send('DATA', 0, $stream, 'abc');
+    }
+    $streams->send('RST_STREAM', 0, 1, pack 'N', 8);
+    my $has = sub { my $count = shift; return -e "$dir/log" && lines_of("$dir/log") == $count };
+    ok $server->wait_until(sub { $has->(4) }, 20), 'a line for each';
+    undef $streams;
+    ok $server->wait_until(sub { $has->(5) }, 20), 'and for one whose connection ends';
+    my @expected = map { "POST /$_ HTTP/1.1 $_ - " . length($heads{$_}) . " X\n" } keys %heads;
+    my @lines    = lines_of("$dir/log");
+    is_deeply [sort grep { m{HTTP/1} } @lines], [sort @expected], 'with its words and bytes';
+    is_deeply [sort map { s/ - \d+ / - N /r } grep { m{HTTP/2} } @lines],
+        [map { "POST /$_ HTTP/2 s$_ - N X\n" } 1, 3], 'by HTTP/2, too';
+    is $server->stop, 0;
+};
 
 subtest 'a command that dies is started anew' => sub {
     my $dir     = File::Temp->newdir;

@@ -97,8 +97,9 @@ impl Conn {
     /// Reads the rest of a body and gives its request to the application. False when the client leaves before its end.
     pub(crate) async fn collect(&mut self, collect: &mut Collect) -> Result<bool, Fault> {
         let mut early = std::mem::take(&mut self.input);
+        self.exchange.account.received += collect.head.len() as u64;
         let used = collect.feed(&mut early)?;
-        self.exchange.account.received += (collect.head.len() + used) as u64;
+        self.exchange.account.received += used as u64;
         self.input.extend_from_slice(&early[used..]);
         if collect.expects && !collect.decoder.is_done() {
             self.send_continue().await;

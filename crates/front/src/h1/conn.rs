@@ -41,7 +41,7 @@ fn run(mut conn: Conn) -> impl Future<Output = ()> {
         loop {
             let next = match conn.intake().await {
                 Ok(true) => conn.answer().await,
-                Ok(false) => return conn.out.transport.end(),
+                Ok(false) => return conn.leave(),
                 // It speaks HTTP/2: the future of that is no part of this one, which is there for each connection.
                 Err(_) if conn.knows_http2() => return Box::pin(h2::serve(conn.depart())).await,
                 Err(fault) => conn.refuse(fault).await,
@@ -106,6 +106,15 @@ impl Conn {
         } else {
             server.sharing.arrived(thread);
         }
+    }
+
+    /// No request is to come. One whose body was on its way has come to nothing.
+    fn leave(mut self) {
+        if self.exchange.account.method.is_some() {
+            self.keep_what_came();
+            self.finish(Next::Cut);
+        }
+        self.out.transport.end();
     }
 
     /// The exchange is over: tells the records, and gives back what its handler held.

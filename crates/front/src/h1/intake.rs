@@ -45,7 +45,10 @@ impl Conn {
                 Step::Ready => return Ok(true),
                 Step::Collect(mut collect) => {
                     let collected = self.collect(&mut collect).await;
-                    return collected.inspect_err(|_| self.keep_words(&collect.head));
+                    if !matches!(collected, Ok(true)) {
+                        self.keep_words(&collect.head);
+                    }
+                    return collected;
                 }
                 Step::End => return Ok(false),
                 Step::Expects => self.send_continue().await,
@@ -278,6 +281,16 @@ impl Conn {
     pub(crate) async fn send_continue(&mut self) {
         self.out.put(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
         self.out.flush(&self.timer).await;
+    }
+
+    /// Keeps the words of a request of which no more is awaited, and the number of its bytes.
+    pub(crate) fn keep_what_came(&mut self) {
+        let input = std::mem::take(&mut self.input);
+        self.keep_words(&input);
+        if self.exchange.account.received == 0 {
+            self.exchange.account.received = input.len() as u64;
+        }
+        self.input = input;
     }
 
     /// Keeps the words of the request that `bytes` begin with, which is refused before its end, unless they are kept already

@@ -74,9 +74,7 @@ impl Conn {
 
     /// Refuses a request that no handler has.
     pub(crate) async fn refuse(&mut self, fault: Fault) -> Next {
-        let input = std::mem::take(&mut self.input);
-        self.keep_words(&input);
-        self.input = input;
+        self.keep_what_came();
         fault.log(&self.sender().address);
         self.give_up(fault).await
     }

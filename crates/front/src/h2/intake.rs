@@ -61,10 +61,13 @@ impl Stream {
             self.server.scratch.borrow_mut().words = words;
             return Ok(true);
         };
+        self.words = words;
         let complete = self.collect(&mut incoming, &mut upload).await;
-        if !complete.inspect_err(|_| self.keep_words(&words))? {
-            return Ok(false);
+        if !matches!(complete, Ok(true)) {
+            self.keep_words();
+            return Ok(complete?);
         }
+        let words = std::mem::take(&mut self.words);
         self.begin_complete(&words, upload)?;
         Ok(true)
     }
@@ -167,13 +170,14 @@ impl Stream {
         decoded.inspect_err(|_| account.unreadable(&line(words), wanted))?.ok_or(Fault::TooLarge)
     }
 
-    /// Keeps the words of a request that is refused before its end, unless they are kept already.
-    fn keep_words(&mut self, words: &[u8]) {
-        if self.exchange.account.request.is_some() {
+    /// Keeps the words of a request that comes to nothing before its body's end, unless they are kept already.
+    pub(crate) fn keep_words(&mut self) {
+        let words = std::mem::take(&mut self.words);
+        if words.is_empty() || self.exchange.account.request.is_some() {
             return;
         }
         let mut fields = FieldStore::new();
-        if let Ok(head) = self.decode(words, &mut fields) {
+        if let Ok(head) = self.decode(&words, &mut fields) {
             self.exchange.account.method = Some(Counted::of(head.method));
             let request = request_of(&head, self.protocol(), &self.link.client, self.behind.as_deref(), true);
             self.server.router.set_aside(&mut self.exchange.account, &request);

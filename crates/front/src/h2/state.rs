@@ -33,6 +33,8 @@ pub(crate) struct Stream {
     pub(crate) exchange: Exchange,
     /// The words of its request are kept until the end: for its body, for its worker, for the log.
     pub(crate) head: Option<Admitted>,
+    /// These words, while its body is on its way.
+    pub(crate) words: Vec<u8>,
     /// Who has the request.
     pub(crate) handling: Handling,
     /// Who has sent it, when the client is a proxy that tells.
@@ -73,6 +75,7 @@ impl Stream {
             timer: server.timers.start(for_pages),
             exchange: Exchange::default(),
             head: None,
+            words: Vec::new(),
             handling: Handling::Nobody,
             behind: None,
             is_head: false,

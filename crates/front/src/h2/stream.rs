@@ -48,7 +48,10 @@ impl Stream {
     fn finish(&mut self, next: Next) {
         match next {
             Next::Done => {}
-            Next::Cut => self.carrier.break_off(Reason::INTERNAL_ERROR),
+            Next::Cut => {
+                self.keep_words();
+                self.carrier.break_off(Reason::INTERNAL_ERROR);
+            }
             Next::Malformed => {
                 self.carrier.break_off(Reason::PROTOCOL_ERROR);
                 return self.server.records.failure(Failure::BadRequest);
