@@ -32,6 +32,14 @@ my %do = (
     many    => sub { warn "line $_\n" for 1 .. 5000 },
     kill    => sub { warn "last words\n"; kill KILL => $$ },
     segv    => sub { warn "before the fault\n"; kill SEGV => $$ },
+    partial => sub { print {*STDERR} 'no end of last words'; kill KILL => $$ },
+    chat    => sub {
+        for (1 .. 1500) {
+            warn "chatting\n";
+            last if -e $_[0]{QUERY_STRING};
+            select undef, undef, undef, 0.02;
+        }
+    },
     other   => sub { open STDERR, '>>', $_[0]{QUERY_STRING} or die; warn "elsewhere\n" },
     cleanup => sub { push @{$_[0]{'psgix.cleanup.handlers'}}, sub { warn "cleaning\n" } },
 );
@@ -128,6 +136,19 @@ subtest 'nothing is lost' => sub {
         ask($server, "/$case->[0]");
         is scalar(logged($server, qr/: $case->[1]$/)), 1, "$case->[0] takes nothing with it";
     }
+};
+
+subtest 'a line without an end does not wait until all others are silent' => sub {
+    my $server = Howdah::Test::Server->start(app => $APP, options => ['--workers', 2]);
+    my $quiet  = $server->dir . '/quiet';
+    my $chat   = Howdah::Test::Client->new($server);
+    $chat->write("GET /chat?$quiet HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    ok $server->wait_for_log(qr/chatting/), 'one worker has much to say';
+    ask($server, '/partial');
+    ok $server->wait_for_log(qr{GET /partial: no end of last words$}m, 15), 'the last words of another are there';
+    open my $out, '>', $quiet or die "$quiet: $!";
+    close $out or die $!;
+    is $chat->response->{status}, 200;
 };
 
 subtest 'an application that puts its standard error elsewhere has it there, as it is' => sub {

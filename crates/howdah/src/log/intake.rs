@@ -4,17 +4,18 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use howdah_supervisor::{Errors, Secret};
 use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 
-use super::line::Message;
+use super::line::{Message, Source};
 use super::look::{Look, look};
 use super::outlet::{begin_writing, deadline, write_patiently};
 use super::records::Records;
+use crate::options::logs::Level;
 
 /// What is read at once.
 const PIECE: usize = 64 * 1024;
@@ -23,8 +24,9 @@ const PIPE: usize = 256 * 1024;
 /// The thread rests so long after it has read, unless there was much: whoever writes meanwhile has nobody to wake, and so
 /// an application that writes a line for each request costs few wake-ups.
 const REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
-/// A line that has begun is written without its end after this time.
-const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// A line that has begun is written without its end when nothing has come to it for so long; for twice as long at most, while
+/// others have more to say.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The thread. Dropping it writes what has come through the pipe so far, and ends it.
 #[derive(Debug)]
@@ -48,7 +50,8 @@ impl Intake {
         let (ended, stop) = pipe_with(PipeFlags::CLOEXEC)?;
         let secret = letters(howdah_sys::random()?);
         let records = Records::new([&b"\x1e"[..], &secret[..]].concat());
-        let body = move || Reader { reader, much, ended, records, look: look() }.run();
+        let looked = Instant::now();
+        let body = move || Reader { reader, much, ended, records, look: look(), looked }.run();
         let thread = std::thread::Builder::new().name("error-log".into()).spawn(body)?;
         Ok((Self { thread: Some(thread), stop: Some(stop) }, Errors { pipe: writer, secret }))
     }
@@ -76,6 +79,8 @@ struct Reader {
     ended: OwnedFd,
     records: Records,
     look: Look,
+    /// When lines without an end were looked for.
+    looked: Instant,
 }
 
 impl Reader {
@@ -83,9 +88,12 @@ impl Reader {
         let mut piece = vec![0; PIECE];
         while self.wait() {
             let mut length = 0;
-            while let Some(more) = self.read(&mut piece) {
+            while length < PIPE
+                && let Some(more) = self.read(&mut piece)
+            {
                 length += more;
             }
+            self.look_at_open();
             if length < self.much {
                 self.rest();
             }
@@ -102,8 +110,8 @@ impl Reader {
             PollFd::from_borrowed_fd(self.reader.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.ended.as_fd(), PollFlags::IN),
         ];
-        let pause = self.records.has_open().then_some(&PAUSE);
-        let ready = poll(&mut fds, pause);
+        let pause = Timespec { tv_sec: 0, tv_nsec: PAUSE.subsec_nanos().into() };
+        let ready = poll(&mut fds, self.records.has_open().then_some(&pause));
         let ended = !fds[1].revents().is_empty();
         // Nobody has the pipe, or has it no longer.
         let abandoned = fds[0].revents() == PollFlags::HUP;
@@ -121,21 +129,31 @@ impl Reader {
     /// The bytes that were there; there may be more of them. None when there was nothing.
     fn read(&mut self, piece: &mut [u8]) -> Option<usize> {
         let length = rustix::io::read(&self.reader, &mut *piece).ok().filter(|&length| length > 0)?;
-        let mut lines = Vec::new();
-        let (look, time) = (self.look, Timestamp::now());
-        self.records.take(&piece[..length], |level, source, text| {
-            look.render(&Message { time, level, source, text, fields: &[] }, &mut lines);
-        });
-        write_patiently(&lines);
+        self.write(|records, line| records.take(&piece[..length], line));
         Some(length)
     }
 
     fn flush(&mut self) {
+        self.write(|records, line| records.flush(line));
+    }
+
+    /// Those who never cease must not keep the last words of others.
+    fn look_at_open(&mut self) {
+        if self.records.has_open() && self.looked.elapsed() >= PAUSE {
+            self.looked = Instant::now();
+            self.write(|records, line| records.look(line));
+        }
+    }
+
+    /// Writes what the records give.
+    fn write(&mut self, ask: impl FnOnce(&mut Records, &mut dyn FnMut(Level, &Source, &[u8]))) {
         let mut lines = Vec::new();
         let (look, time) = (self.look, Timestamp::now());
-        self.records.flush(|level, source, text| {
+        ask(&mut self.records, &mut |level, source, text| {
             look.render(&Message { time, level, source, text, fields: &[] }, &mut lines);
         });
-        write_patiently(&lines);
+        if !lines.is_empty() {
+            write_patiently(&lines);
+        }
     }
 }

@@ -35,6 +35,8 @@ struct Open {
     level: Option<Level>,
     source: Source,
     text: Vec<u8>,
+    /// Nothing has come since the last look.
+    rests: bool,
 }
 
 struct Header {
@@ -80,6 +82,16 @@ impl Records {
         !self.open.is_empty() || !self.input.is_empty()
     }
 
+    /// Gives the lines that nobody has ended, and to which nothing has come since the last look, while others go on.
+    pub(super) fn look(&mut self, mut line: impl FnMut(Level, &Source, &[u8])) {
+        for open in self.open.values_mut() {
+            if mem::replace(&mut open.rests, true) {
+                open.give(open.text.len(), &mut line);
+            }
+        }
+        self.open.retain(|_, open| !open.text.is_empty());
+    }
+
     /// Nothing has come for a while: gives the lines that nobody has ended.
     pub(super) fn flush(&mut self, mut line: impl FnMut(Level, &Source, &[u8])) {
         let input = mem::take(&mut self.input);
@@ -111,7 +123,7 @@ impl Records {
         if !open.text.is_empty() && (open.source != source || open.level != Some(level)) {
             open.give(open.text.len(), line);
         }
-        (open.level, open.source) = (Some(level), source);
+        (open.level, open.source, open.rests) = (Some(level), source, false);
         open.text.extend_from_slice(bytes);
         let whole_lines = open.text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         if !goes_on || open.text.len() >= LONGEST {
@@ -227,6 +239,26 @@ mod tests {
             let found: Vec<_> = found.iter().map(|(source, text)| (source.clone(), text.as_str())).collect();
             assert_eq!(found, expected, "in pieces of {size}");
         }
+    }
+
+    #[test]
+    fn a_line_that_rests_is_given_while_others_go_on() {
+        let mut records = Records::new(MARK.to_vec());
+        let mut given = Vec::new();
+        let mut look = |records: &mut Records| {
+            records.look(|_, _, text| given.push(String::from_utf8_lossy(text).into_owned()));
+            mem::take(&mut given)
+        };
+        let say = |records: &mut Records, pid, text| {
+            records.take(record(pid, "1", "\x1f\x1f", text).as_bytes(), |_, _, _| ());
+        };
+        say(&mut records, 7, "last words");
+        say(&mut records, 8, "begun");
+        assert!(look(&mut records).is_empty(), "it has just come");
+        say(&mut records, 8, " and gone on");
+        assert_eq!(look(&mut records), ["last words"]);
+        assert_eq!(look(&mut records), ["begun and gone on"]);
+        assert!(!records.has_open());
     }
 
     #[test]
