@@ -171,6 +171,24 @@ fn check_rotated(dir: &Path, writers: usize, lines: usize) {
 }
 
 #[test]
+fn a_reopening_is_not_lost_while_lines_come() {
+    let eager = Options { batch: 1, delay: Duration::ZERO, ..QUICK };
+    let sink = Sink::open(&file(Path::new("/dev/null")), eager).unwrap();
+    let (writer, ended) = (sink.writer(), AtomicBool::new(false));
+    let heard = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(SeqCst) {
+                put(&writer, "line");
+            }
+        });
+        let heard = (0..20_000).all(|_| sink.reopen().recv_timeout(PATIENCE) == Ok(Ok(())));
+        ended.store(true, SeqCst);
+        heard
+    });
+    assert!(heard, "the file is opened anew each time");
+}
+
+#[test]
 fn a_file_that_cannot_be_opened_anew_leaves_the_old_one() {
     let dir = tempfile::tempdir().unwrap();
     let (folder, moved) = (dir.path().join("a"), dir.path().join("b"));

@@ -33,8 +33,9 @@ impl Signal {
         }
     }
 
-    pub(super) fn clear(&self, flags: u32) {
-        self.flags.fetch_and(!flags, Ordering::AcqRel);
+    /// Lowers flags; says which of them were raised. In one step: one that is raised meanwhile is either told or left.
+    pub(super) fn lower(&self, flags: u32) -> u32 {
+        self.flags.fetch_and(!flags, Ordering::AcqRel) & flags
     }
 
     pub(super) fn has(&self, flags: u32) -> bool {
@@ -65,7 +66,7 @@ mod tests {
         signal.wait(DATA | REOPEN, Some(start + Duration::from_millis(50)));
         assert!(start.elapsed() >= Duration::from_millis(50), "another flag is none of its business");
         signal.wait(FULL | STOP, None);
-        signal.clear(FULL);
+        assert_eq!(signal.lower(FULL | STOP), FULL, "what was raised");
         assert!(!signal.has(FULL));
     }
 }

@@ -119,8 +119,7 @@ impl SinkThread {
 
     /// Writes everything gathered so far, and opens the file anew if asked to.
     fn turn(&mut self) {
-        self.reopening = self.shared.signal.has(REOPEN);
-        self.shared.signal.clear(DATA | FULL | REOPEN);
+        self.reopening = self.shared.signal.lower(DATA | FULL | REOPEN) & REOPEN != 0;
         let flows = self.write_all();
         let dropped = self.shared.counts().dropped;
         self.report.drops(dropped);
