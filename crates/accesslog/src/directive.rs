@@ -29,7 +29,10 @@ impl Directive<'_> {
             "l" | "f" | "R" => Field::Nothing,
             "L" if self.argument == Some("c") => Field::Nothing,
             "L" => Field::RequestId,
-            "u" => Field::User(needs.add(Source::Environment, b"REMOTE_USER")),
+            "u" => {
+                let need = needs.add(Source::Environment, b"REMOTE_USER");
+                if plack { Field::ValueIfAny(need) } else { Field::User(need) }
+            }
             "t" => Field::Time(self.stamp(plack)?),
             "r" => Field::Line,
             "m" => Field::Method,

@@ -10,7 +10,7 @@ const FORMAT: &str = "%h %l %u %t \"%r\" %>s %<s %b %T %D %v %V %p %P %m %U %q %
 
 const JUDGE: &str = r#"
     use Apache::LogFormat::Compiler;
-    my $env = { REMOTE_ADDR => '192.0.2.7', REMOTE_USER => 'ann', REQUEST_METHOD => 'GET', SERVER_PORT => 5000,
+    my $env = { REMOTE_ADDR => '192.0.2.7', REMOTE_USER => $ARGV[1], REQUEST_METHOD => 'GET', SERVER_PORT => 5000,
         REQUEST_URI => '/app/x%20y?a=1', PATH_INFO => '/x y', QUERY_STRING => 'a=1', SERVER_PROTOCOL => 'HTTP/1.1',
         SERVER_NAME => 'judge', HTTP_HOST => 'Example.org:5000', HTTP_REFERER => 'http://r/', HTTP_X_EMPTY => '' };
     my $response = [200, ['Set-Cookie' => 'a=1', 'Set-Cookie' => 'b=2', 'Content-Type' => 'text/html; charset=utf-8']];
@@ -19,24 +19,26 @@ const JUDGE: &str = r#"
 
 #[test]
 fn the_same_request_gives_the_same_line() {
-    let judge = Command::new("perl").args(["-e", JUDGE, FORMAT]).output();
-    let Some(judge) = judge.ok().filter(|output| output.status.success()) else {
-        eprintln!("skipped: perl with Apache::LogFormat::Compiler is not installed");
-        return;
-    };
-    let said = String::from_utf8(judge.stdout).unwrap();
-    let (pid, theirs) = said.split_once('\n').unwrap();
-    let format = compile(FORMAT, Compat::Plack).unwrap();
-    let kept = kept(&format);
-    let mut ours = Vec::new();
-    format.render(&record(&kept, pid.parse().unwrap()), &mut ours);
-    assert_eq!(String::from_utf8(ours).unwrap(), theirs);
+    for user in ["ann", ""] {
+        let judge = Command::new("perl").args(["-e", JUDGE, FORMAT, user]).output();
+        let Some(judge) = judge.ok().filter(|output| output.status.success()) else {
+            eprintln!("skipped: perl with Apache::LogFormat::Compiler is not installed");
+            return;
+        };
+        let said = String::from_utf8(judge.stdout).unwrap();
+        let (pid, theirs) = said.split_once('\n').unwrap();
+        let format = compile(FORMAT, Compat::Plack).unwrap();
+        let kept = kept(&format, user);
+        let mut ours = Vec::new();
+        format.render(&record(&kept, pid.parse().unwrap()), &mut ours);
+        assert_eq!(String::from_utf8(ours).unwrap(), theirs);
+    }
 }
 
-fn kept(format: &howdah_accesslog::Format) -> Kept {
+fn kept(format: &howdah_accesslog::Format, user: &str) -> Kept {
     let mut kept = Kept::new();
     for (source, name, value) in [
-        (Source::Environment, "REMOTE_USER", "ann"),
+        (Source::Environment, "REMOTE_USER", user),
         (Source::RequestHeader, "Referer", "http://r/"),
         (Source::RequestHeader, "X-Empty", ""),
         (Source::ResponseHeader, "Set-Cookie", "a=1"),
