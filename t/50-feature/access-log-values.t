@@ -31,6 +31,7 @@ my %do = (
     undef => sub { $_[0]{NOTE} = undef; [200, [], ['x']] },
     long => sub { $_[0]{NOTE} = 'n' x 100_000; $_[0]{REMOTE_USER} = 'ann'; [200, [], ['x']] },
     none => sub { [200, [], ['x']] },
+    killed => sub { kill KILL => $$; sleep 60 },
 );
 sub { my $env = shift; my ($name) = $env->{PATH_INFO} =~ m{(\w+)$}; $do{$name}->($env) };
 PSGI
@@ -121,6 +122,15 @@ subtest 'PATH_INFO and the load of the application' => sub {
     $server->wait_for_log(qr/requests go to the new generation/);
     ask('/app/before');
     is line('/before'), 2, 'after a reload';
+};
+
+subtest 'who died at a request' => sub {
+    $server = server('%U %s %P %{generation}n');
+    is ask('/killed')->{status}, 502;
+    my $line = line('/killed');
+    ok $server->wait_for_log(qr/worker died while it served a request.* pid=\d/), 'the error log has its process';
+    my ($pid) = $server->log =~ /worker died while it served a request.* pid=(\d+)/;
+    is $line, "502 $pid 1", 'and so has the line of the request';
 };
 
 subtest 'too many variables are refused at start' => sub {

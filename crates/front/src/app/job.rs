@@ -254,7 +254,8 @@ impl Job {
 
     /// The worker that has or had the request.
     pub(crate) fn worker(&self) -> Option<u16> {
-        self.slot.and_then(|slot| self.pool.dispatch.borrow().owner(slot))
+        let (slot, dispatch) = (self.slot?, self.pool.dispatch.borrow());
+        dispatch.owner(slot).or_else(|| dispatch.slots.get(slot)?.lost_with)
     }
 
     /// The request, without its body, as it stands in the slot.
@@ -588,6 +589,22 @@ mod tests {
             };
             assert_eq!((known(Some(0)), known(None), job.mount()), ((4711, 7), (0, 0), Some("/app")));
         });
+    }
+
+    #[test]
+    fn who_died_at_a_request_is_known() {
+        for (begins, who) in [(true, Some(0)), (false, None)] {
+            run(async {
+                let world = World::new(Config::default());
+                let (job, _exchange) = world.ask("/a");
+                let claimed = world.worker.claim().unwrap();
+                if begins {
+                    world.worker.begin(&claimed);
+                }
+                world.pool().worker_gone(0, Loss::Killed);
+                assert_eq!(job.worker(), who, "begun: {begins}");
+            });
+        }
     }
 
     #[test]

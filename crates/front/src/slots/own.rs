@@ -49,6 +49,8 @@ pub(crate) struct Slot {
     pub(crate) ended: bool,
     /// Inspections in a row that found it doubtful.
     pub(crate) doubts: u8,
+    /// The worker that died at its request.
+    pub(crate) lost_with: Option<u16>,
 }
 
 impl Default for Slot {
@@ -63,6 +65,7 @@ impl Default for Slot {
             consumed: 0,
             ended: false,
             doubts: 0,
+            lost_with: None,
         }
     }
 }

@@ -32,7 +32,13 @@ impl Dispatch {
             (Remains::Doubtful(what), _) => self.suspect(what),
             (Remains::Unbegun | Remains::Lost, None) => self.free_slot(slot),
             (Remains::Unbegun, Some(_)) if self.push(slot) => {}
-            (Remains::Unbegun | Remains::Lost, Some(desk)) => self.lose(slot, desk, fault),
+            (Remains::Unbegun, Some(desk)) => self.lose(slot, desk, fault),
+            (Remains::Lost, Some(desk)) => {
+                if let Some(own) = self.slots.get_mut(slot) {
+                    own.lost_with = Some(worker);
+                }
+                self.lose(slot, desk, fault);
+            }
         }
     }
 
