@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,14 +27,21 @@ pub fn append_to(path: &Path) -> io::Result<File> {
     let no_wait = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().append(true).create(true).custom_flags(no_wait).open(path);
     let file = file.map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::NXIO) => {
-            io::Error::new(error.kind(), "it is a named pipe that nobody reads: start its reader first")
-        }
+        Some(Errno::NXIO) => io::Error::new(error.kind(), nobody_there(path)),
         _ => error,
     })?;
     // Others may get it as their standard error, and do not expect a write to fail because it would take a moment.
     rustix::io::ioctl_fionbio(&file, false)?;
     Ok(file)
+}
+
+/// Why the system finds nobody at the other end. /dev/stdout is a socket where a service manager listens, as systemd does.
+fn nobody_there(path: &Path) -> &'static str {
+    if path.metadata().is_ok_and(|metadata| metadata.file_type().is_socket()) {
+        "it is a socket, which cannot be opened; standard output is - and standard error needs no name"
+    } else {
+        "it is a named pipe that nobody reads: start its reader first"
+    }
 }
 
 /// Writes some of `lines`, at best all of it. Waits at most a few milliseconds for a pipe, a terminal or a socket, then
@@ -78,6 +85,15 @@ mod tests {
         assert_eq!(piece(&long).len(), PIPE_PIECE);
         let two = [vec![b'x'; 3000], b"\n".to_vec(), vec![b'y'; 3000]].concat();
         assert_eq!(piece(&two).len(), 3001);
+    }
+
+    #[test]
+    fn a_socket_is_no_named_pipe() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let error = append_to(&path).unwrap_err();
+        assert!(error.to_string().contains("it is a socket"), "{error}");
     }
 
     #[test]

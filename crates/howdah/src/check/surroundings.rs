@@ -1,6 +1,7 @@
 //! What a start needs beside an application that compiles: users and groups, certificates with their keys, places for logs.
 //! Nothing is bound, made or written.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use howdah_accesslog::Target;
@@ -37,6 +38,9 @@ fn unwritable(option: &str, path: &Path) -> Option<String> {
     if path.is_dir() {
         return cannot("it is a directory".to_owned());
     }
+    if path.metadata().is_ok_and(|metadata| metadata.file_type().is_socket()) {
+        return cannot("it is a socket".to_owned());
+    }
     if path.exists() {
         return access(path, Access::WRITE_OK).err().and_then(|error| cannot(error.to_string()));
     }
@@ -54,12 +58,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let there = dir.path().join("there");
         std::fs::write(&there, "").unwrap();
+        let socket = dir.path().join("socket");
+        let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         for (path, why) in [
             (there, "-"),
             (dir.path().join("new"), "-"),
             ("new".into(), "-"),
             ("/dev/null".into(), "-"),
             (dir.path().to_owned(), "it is a directory"),
+            (socket, "it is a socket"),
             (
                 "/no/such/log".into(),
                 "/no/such/log: cannot be written: directory /no/such: No such file or directory",
