@@ -108,7 +108,20 @@ pub(super) fn without_effect(given: &ArgMatches) -> Vec<String> {
     let alone = NEEDING.iter().filter(|(name, needed, _)| is_set(given, name) && !is_set(given, needed));
     warnings
         .extend(alone.map(|(name, needed, why)| format!("--{name} has no effect without --{needed}: {why}")));
+    warnings.extend(lost_in_background(given));
     warnings
+}
+
+/// Logs on a standard output that is no more in the background.
+fn lost_in_background(given: &ArgMatches) -> impl Iterator<Item = String> {
+    let daemonizes = given.try_get_one("daemonize").ok().flatten() == Some(&true);
+    let is_stdout =
+        |name: &str| given.try_get_one::<String>(name).ok().flatten().is_some_and(|target| target == "-");
+    let logs = [("access-log", "access_log"), ("slow-log-file", "slow_log_file")];
+    let lost = logs.into_iter().filter(move |(_, id)| daemonizes && is_stdout(id));
+    lost.map(|(name, _)| {
+        format!("--{name} - has no effect with --daemonize, which closes standard output: name a file")
+    })
 }
 
 /// Whether the command line has this option; commands without options have none.

@@ -282,6 +282,9 @@ fn options_that_need_another_are_told_without_it() {
         ),
         ("--access-log-compat plack", "--access-log-compat has no effect without --access-log"),
         ("--access-log-format common --access-log -", ""),
+        ("--access-log - --daemonize", "--access-log - has no effect with --daemonize, which closes"),
+        ("--slow-log 1 --slow-log-file - -D", "--slow-log-file - has no effect with --daemonize"),
+        ("--access-log /x --daemonize", ""),
         ("", ""),
     ] {
         let warnings = warnings(&format!("-e sub{{}} {line}")).join("|");
