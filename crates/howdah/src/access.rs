@@ -82,9 +82,10 @@ impl Access {
         self.log.as_ref().map(|log| Box::new(log.sink.counter()) as LineCounter)
     }
 
-    /// Opens the files anew. How it went comes later.
+    /// Opens the files anew; there are none behind commands and standard output. How it went comes later.
     pub(crate) fn reopen(&self) -> Vec<Reopening> {
-        self.outputs().map(Output::reopen).collect()
+        let files = self.outputs().filter(|output| matches!(output.target, Target::File(_)));
+        files.map(Output::reopen).collect()
     }
 
     fn outputs(&self) -> impl Iterator<Item = &Output> {

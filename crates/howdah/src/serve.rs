@@ -317,9 +317,9 @@ impl Server {
         let errors = log::reopen();
         let Some(reply) = reply else { return };
         tokio::task::spawn_blocking(move || {
-            let outcomes = access.into_iter().chain(errors).map(Reopening::wait);
+            let outcomes = access.into_iter().chain(errors).map(Reopening::wait).collect();
             // Whoever asked may have gone.
-            let _ = reply.send(outcomes.collect::<Result<Vec<_>, _>>().map(|logs| reopened(&logs)));
+            let _ = reply.send(reopened(outcomes));
         });
     }
 
@@ -331,12 +331,18 @@ impl Server {
     }
 }
 
-fn reopened(logs: &[String]) -> String {
-    match logs {
+/// What has become of all logs: what is wrong, if anything is.
+fn reopened(outcomes: Vec<Result<String, String>>) -> Result<String, String> {
+    let wrong: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err().cloned()).collect();
+    if !wrong.is_empty() {
+        return Err(wrong.join("; "));
+    }
+    let logs: Vec<_> = outcomes.into_iter().flatten().collect();
+    Ok(match &logs[..] {
         [] => "no log goes to a file: there is nothing to open anew".to_owned(),
         [log] => format!("{log} is open anew"),
         [first @ .., last] => format!("{} and {last} are open anew", first.join(", ")),
-    }
+    })
 }
 
 /// Somebody has lost patience with a graceful stop.
