@@ -85,6 +85,16 @@ subtest 'when everything is slow, the error log has some of it and a count' => s
     cmp_ok $more, '>', 0;
 };
 
+subtest 'a file in trouble is called the slow-request log' => sub {
+    plan skip_all => 'no /dev/full' if !-c '/dev/full';
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { select undef, undef, undef, 0.1; [200, [], []] }',
+        options => ['--slow-log', 50, '--slow-log-file', '/dev/full']
+    );
+    Howdah::Test::Client->ask($server, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    ok $server->wait_for_log(qr{ERROR front: slow-request log /dev/full: No space left});
+};
+
 my ($status, undef, $said) = run_howdah(qw(--slow-log soon -e 1));
 isnt $status, 0;
 like $said, qr/milliseconds/, 'what is no time is refused';

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use howdah_accesslog::{Counts, Options, Sink, Starter, Target, Writer};
 
 const QUICK: Options = Options {
+    what: "access log",
     batch: 64 * 1024,
     delay: Duration::from_millis(10),
     capacity: 1024 * 1024,

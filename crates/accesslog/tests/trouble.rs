@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use howdah_accesslog::{Options, Sink, Target};
 
 const QUICK: Options = Options {
+    what: "access log",
     batch: 64 * 1024,
     delay: Duration::from_millis(1),
     capacity: 1000,

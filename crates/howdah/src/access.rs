@@ -105,7 +105,7 @@ impl Drop for Access {
 impl Output {
     fn open(what: &'static str, target: &str, format: Format, commands: &Commands) -> anyhow::Result<Self> {
         let target = Target::parse(target);
-        let sink = open(&target, commands);
+        let sink = open(what, &target, commands);
         let sink = sink.with_context(|| format!("cannot open the {what} {target}"))?;
         Ok(Self { what, format, target, sink })
     }
@@ -131,14 +131,15 @@ impl Output {
     }
 }
 
-fn open(target: &Target, commands: &Commands) -> std::io::Result<Sink> {
-    let Target::Command(wanted) = target else { return Sink::open(target, Options::default()) };
+fn open(what: &'static str, target: &Target, commands: &Commands) -> std::io::Result<Sink> {
+    let options = Options { what, ..Options::default() };
+    let Target::Command(wanted) = target else { return Sink::open(target, options) };
     let job = commands.iter().find(|(command, _)| command == wanted).map(|(_, job)| job.clone());
     let start = move |_: &str, input: OwnedFd| {
         let job = job.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
         job.start(None, Some(input.as_fd()), &[]).map(|pid| pid.as_raw_pid().unsigned_abs())
     };
-    Sink::open_by(target, Options::default(), Arc::new(start))
+    Sink::open_by(target, options, Arc::new(start))
 }
 
 #[cfg(test)]

@@ -66,7 +66,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    const SMALL: Options = Options { batch: 10, delay: Duration::ZERO, capacity: 20, report: Duration::ZERO };
+    const SMALL: Options =
+        Options { what: "log", batch: 10, delay: Duration::ZERO, capacity: 20, report: Duration::ZERO };
 
     fn push(lane: &Lane, text: &str) -> u32 {
         lane.push(&SMALL, |out| out.extend_from_slice(text.as_bytes()))

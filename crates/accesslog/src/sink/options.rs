@@ -5,6 +5,8 @@ use std::time::Duration;
 /// How lines are gathered.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
+    /// What the error log calls it; default `access log`.
+    pub what: &'static str,
     /// A writer's buffer of this many bytes is written without further delay; default 64 KiB.
     pub batch: usize,
     /// Longest time a line waits for others; default 100 ms.
@@ -18,6 +20,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            what: "access log",
             batch: 64 * 1024,
             delay: Duration::from_millis(100),
             capacity: 8 * 1024 * 1024,

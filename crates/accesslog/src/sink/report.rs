@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 /// The trouble of one sink.
 #[derive(Debug)]
 pub(super) struct Report {
-    target: String,
+    /// What it is called.
+    log: String,
     period: Duration,
     /// Since when, and why, lines do not get out.
     stall: Option<String>,
@@ -16,17 +17,15 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(target: String, period: Duration) -> Self {
-        Self { target, period, stall: None, told: 0, told_at: None }
+    pub(super) fn new(log: String, period: Duration) -> Self {
+        Self { log, period, stall: None, told: 0, told_at: None }
     }
 
     /// The outlet refuses lines.
     pub(super) fn stalled(&mut self, error: &io::Error) {
         if self.stall.is_none() {
-            let target = &self.target;
-            tracing::error!(
-                "access log {target}: {error}; its lines wait in memory and are tried again every second"
-            );
+            let log = &self.log;
+            tracing::error!("{log}: {error}; its lines wait in memory and are tried again every second");
             self.stall = Some(error.to_string());
         }
     }
@@ -34,8 +33,8 @@ impl Report {
     /// Lines get out.
     pub(super) fn flows(&mut self, dropped: u64) {
         if self.stall.take().is_some() {
-            let target = &self.target;
-            tracing::warn!("access log {target} is written again; lines dropped so far: {dropped}");
+            let log = &self.log;
+            tracing::warn!("{log} is written again; lines dropped so far: {dropped}");
             (self.told, self.told_at) = (dropped, None);
         }
     }
@@ -44,23 +43,23 @@ impl Report {
     pub(super) fn drops(&mut self, dropped: u64) {
         let due = self.told_at.is_none_or(|at| at.elapsed() >= self.period);
         if dropped > self.told && due {
-            let (target, new) = (&self.target, dropped - self.told);
+            let (log, new) = (&self.log, dropped - self.told);
             let why = self.stall.as_deref().unwrap_or("lines come faster than it takes them");
-            tracing::error!("access log {target}: {new} lines dropped: {why}");
+            tracing::error!("{log}: {new} lines dropped: {why}");
             (self.told, self.told_at) = (dropped, Some(Instant::now()));
         }
     }
 
     pub(super) fn not_reopened(&self, error: &io::Error) {
-        let target = &self.target;
-        tracing::error!("access log {target} cannot be opened anew: {error}; lines go to the old file");
+        let log = &self.log;
+        tracing::error!("{log} cannot be opened anew: {error}; lines go to the old file");
     }
 
     /// The sink ends with lines that nobody took.
     pub(super) fn gave_up(&self, lines: u64) {
         if lines > 0 {
-            let target = &self.target;
-            tracing::error!("access log {target}: {lines} lines could not be written before the end");
+            let log = &self.log;
+            tracing::error!("{log}: {lines} lines could not be written before the end");
         }
     }
 }
@@ -90,7 +89,7 @@ mod tests {
         let writer = page.clone();
         let subscriber =
             tracing_subscriber::fmt().with_writer(move || writer.clone()).without_time().with_ansi(false);
-        let mut report = Report::new("x.log".into(), period);
+        let mut report = Report::new("access log x.log".into(), period);
         tracing::subscriber::with_default(subscriber.finish(), || tell(&mut report));
         let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
         text.lines().map(|line| line.split_once(": ").unwrap().1.to_owned()).collect()

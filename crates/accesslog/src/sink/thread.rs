@@ -88,7 +88,8 @@ pub(super) struct SinkThread {
 
 impl SinkThread {
     pub(super) fn new(target: &Target, outlet: Outlet, shared: Arc<Shared>) -> Self {
-        let report = Report::new(target.to_string(), shared.options.report);
+        let Options { what, report, .. } = shared.options;
+        let report = Report::new(format!("{what} {target}"), report);
         Self {
             shared,
             outlet,
