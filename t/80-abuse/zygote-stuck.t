@@ -62,6 +62,14 @@ subtest 'a stopped zygote' => sub {
     ($zygote) = $server->processes('zygote');
 
     kill STOP => $zygote;
+    is + ($operator->ask(workers => 3))[0], 0, 'another worker is wanted, which it does not fork';
+    is + ($operator->ask('reload'))[0], 0, '... and a reload needs neither';
+    ok $server->wait_until(sub { !kill 0, $zygote }), '... and ends it';
+    ok $server->wait_until(sub { @{$operator->status->{workers}{list}} == 3 }), '... and what it was to fork';
+    ok !defined $operator->status->{trouble}, '... and the trouble is over';
+    ($zygote) = $server->processes('zygote');
+
+    kill STOP => $zygote;
     ask($server, '/die');
     my $start = time;
     is $server->stop, 0, 'a stop';

@@ -37,6 +37,7 @@ impl State {
             hurried: self.stops_at_once(),
             host_died: worker.is_thread() && worker.orphaned.is_some(),
             asked: worker.was_asked(),
+            unborn: worker.process.is_none(),
             wish: self.wish(worker),
             signalled: worker.signalled,
             up: worker.up || requests > 0,

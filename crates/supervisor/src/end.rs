@@ -24,6 +24,8 @@ pub(crate) struct End {
     /// It was a thread of a host that died, as the log has been told.
     pub(crate) host_died: bool,
     pub(crate) asked: bool,
+    /// Its zygote has not come to fork it, as far as it has told.
+    pub(crate) unborn: bool,
     /// Why we wanted it to go, if we did.
     pub(crate) wish: Option<Cause>,
     pub(crate) signalled: Option<Signal>,
@@ -47,8 +49,14 @@ impl End {
             (Leave::Unsaid, ExitKind::Signaled(number)) if is_from_outside(number) => {
                 self.wish.unwrap_or(Cause::Signal)
             }
+            (Leave::Unsaid, _) if self.is_given_up() => self.wish.unwrap_or(Cause::Crash),
             (Leave::Unsaid | Leave::Orphan, _) => Cause::Crash,
         }
+    }
+
+    /// There never was one, and nobody wants it any more.
+    fn is_given_up(&self) -> bool {
+        self.unborn && self.asked
     }
 
     pub(crate) fn is_failure(&self) -> bool {
@@ -93,6 +101,9 @@ impl End {
             Leave::Unsaid if self.host_died => {
                 tracing::debug!(worker, pid, generation, requests, "worker died with its host{doing}");
             }
+            Leave::Unsaid if self.is_given_up() => {
+                tracing::debug!(worker, generation, "a worker that was not forked yet is given up");
+            }
             Leave::Unsaid => {
                 let hint = self.hint();
                 tracing::error!(worker, pid, generation, requests, "worker died{doing}: {status}{hint}");
@@ -133,6 +144,7 @@ mod tests {
         hurried: false,
         host_died: false,
         asked: false,
+        unborn: false,
         wish: None,
         signalled: None,
         up: false,
@@ -183,6 +195,8 @@ mod tests {
             (End { leave: Leave::Exit, ..QUIET }, Cause::AppExit),
             (End { leave: Leave::Signal, ..drained }, Cause::Signal),
             (End { leave: Leave::Orphan, ..QUIET }, Cause::Crash),
+            (End { unborn: true, status: ExitKind::Unknown, ..QUIET }, Cause::Crash),
+            (End { unborn: true, asked: true, wish: Some(Cause::Reload), ..QUIET }, Cause::Reload),
         ];
         for (end, cause) in cases {
             assert_eq!(end.cause(), cause, "{end:?}");

@@ -11,7 +11,7 @@ use howdah_wire::WorkerPhase;
 
 use crate::crew::phase_of;
 use crate::event::Event;
-use crate::generation::Role;
+use crate::generation::{Generation, Role};
 use crate::pid::pid_number;
 use crate::state::{Startup, State};
 use crate::worker::{NOT_YET, Reason, Worker};
@@ -194,9 +194,7 @@ impl State {
             }
         }
         self.end_deaf_hosts(now);
-        if self.shutdown.is_some() {
-            self.end_deaf_zygotes(now);
-        }
+        self.end_deaf_zygotes(now);
     }
 
     /// A host that was told to kill a worker and does not come to it has been stopped, or hangs: it is killed itself.
@@ -216,14 +214,19 @@ impl State {
         }
     }
 
-    /// A worker whose fork is not reported cannot be killed: it is the zygote that does not come to it.
+    /// A worker whose fork is not reported cannot be killed: it is the zygote that does not come to it. One that is still
+    /// wanted may take its time.
     fn end_deaf_zygotes(&mut self, now: Instant) {
+        let stops = self.shutdown.is_some();
         let due = |worker: &Worker| worker.kill_at.is_some_and(|at| at <= now + NOT_YET);
         let unknown = |worker: &Worker| worker.process.is_none() && worker.orphaned.is_none() && due(worker);
         let deaf: Vec<u32> =
             self.crew.workers().filter(|(_, worker)| unknown(worker)).map(|(_, w)| w.generation).collect();
-        for generation in self.generations.iter_mut().filter(|generation| deaf.contains(&generation.number)) {
-            generation.zygote.end(now);
+        let leaves = |generation: &&mut Generation| stops || generation.role == Role::Leaving;
+        for generation in self.generations.iter_mut().filter(leaves) {
+            if deaf.contains(&generation.number) {
+                generation.zygote.end(now);
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use crate::call::Reply;
 use crate::error::{ReloadError, StartError};
 use crate::generation::{Generation, Role};
 use crate::state::State;
-use crate::worker::{Reason, Worker};
+use crate::worker::{Reason, UNREADY, Worker};
 use crate::zygote::Zygote;
 
 impl State {
@@ -158,6 +158,18 @@ impl State {
         let limit = self.config.grace().filter(|_| hurry);
         for index in self.crew.pick(|worker| worker.generation == number) {
             self.crew.drain(index, limit);
+        }
+        self.hurry_unforked(number);
+    }
+
+    /// A worker that its zygote has not come to fork yet has nothing to finish: without a limit, one that has been stopped would
+    /// stay with it for ever.
+    fn hurry_unforked(&mut self, number: u32) {
+        let at = Instant::now() + UNREADY;
+        for (_, _, worker) in self.crew.workers_mut() {
+            if worker.generation == number && worker.process.is_none() && !worker.is_thread() {
+                worker.limit(at);
+            }
         }
     }
 

@@ -8,10 +8,8 @@ use crate::call::{Doom, Grace, Reply};
 use crate::error::{ReloadError, StartError};
 use crate::generation::Role;
 use crate::state::{Ended, Shutdown, Startup, State};
+use crate::worker::UNREADY;
 use crate::zygote::Program;
-
-/// Time to leave for a worker that was not ready yet: it has no request to finish, only perhaps a hook that hangs.
-const UNREADY: Duration = Duration::from_secs(2);
 
 impl State {
     /// Through the handle; a second time to cut a graceful stop short.

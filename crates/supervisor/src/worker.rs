@@ -13,6 +13,8 @@ use crate::family::{Family, Relative};
 use crate::link::Orders;
 use crate::notice::{Mailbox, Notice};
 
+/// Time to leave for a worker that was not ready yet: it has no request to finish, only perhaps a hook that hangs.
+pub(crate) const UNREADY: Duration = Duration::from_secs(2);
 /// A signal that did not end a worker is repeated after this time.
 const AGAIN: Duration = Duration::from_secs(1);
 /// A worker whose fork is not reported yet cannot be killed; look again after this time.
