@@ -30,6 +30,14 @@ sub ask {
     return split / /, $answer->{body};
 }
 
+# So many requests at a time that take so long that each has a worker of its own, as there are enough.
+sub ask_together {
+    my ($server, $count) = @_;
+    my @clients = map { Howdah::Test::Client->new($server) } 1 .. $count;
+    $_->write("GET /slow HTTP/1.0\r\n\r\n") for @clients;
+    return map { [split / /, $_->response->{body}] } @clients;
+}
+
 # Asks until that is so.
 sub ask_until {
     my ($server, $condition, $path) = @_;
@@ -45,7 +53,8 @@ sub title {
 subtest 'workers have what one has gathered' => sub {
     my $operator = Howdah::Test::Operator->new;
     my @options  = ('--workers', 3, '--refork', 20, $operator->options);
-    my $server   = Howdah::Test::Server->start(app => app(), options => \@options);
+    my $slow     = 'select undef, undef, undef, 0.05 if $_[0]{PATH_INFO} eq "/slow"';
+    my $server   = Howdah::Test::Server->start(app => app('', $slow), options => \@options);
     my $pool     = sub { $operator->status->{pools}[0] };
     my $before   = $pool->()->{zygote};
     ok ask_until($server, sub { $pool->()->{reforks} == 1 }), 'a worker has become the zygote' or diag $server->log;
@@ -58,8 +67,8 @@ subtest 'workers have what one has gathered' => sub {
     ok !kill(0, $before), '... and so has the old zygote';
 
     my (%seen, %number);
-    $server->wait_until(
-        sub { my ($pid, @rest) = ask($server); $seen{$pid} = \@rest; $number{$rest[2]}++; keys %seen == 3 });
+    my $note = sub { my ($pid, @rest) = @_; $seen{$pid} = \@rest; $number{$rest[2]}++ };
+    $server->wait_until(sub { $note->(@$_) for ask_together($server, 3); keys %seen == 3 });
     is_deeply [map { $_->[0] } values %seen], [($after->{zygote}) x 3], 'its workers serve';
     my ($first, @others) = map { $_->[1] } values %seen;
     is_deeply \@others, [$first, $first], '... with what a worker had gathered';

@@ -2,14 +2,15 @@
 //!
 //! A worker sets its bit, looks at the queue once more, and only then sleeps on its futex. Whoever wants to wake a
 //! worker must first win its bit, so two front threads never spend two wake-ups on one worker. Of several sleepers
-//! the one that slept last is chosen: its caches are warm, and the others can stay asleep.
+//! the one that has worked last is chosen: its caches are warm, and the others can stay asleep.
 
 use crate::layout::{QueueCells, WorkerCell};
 use crate::queue::Queue;
 use crate::sync::Ordering::SeqCst;
 
 impl QueueCells {
-    /// The worker says that it is about to sleep. `order` rises with every call by any worker.
+    /// The worker says that it is about to sleep. `order` is since when it has had nothing to do: it is the higher, the later
+    /// that was.
     pub fn enter_idle(&self, worker: u16, cell: &WorkerCell, order: u64) {
         cell.wake.store(0, SeqCst);
         cell.idle_order.store(order, SeqCst);

@@ -70,8 +70,8 @@ impl Post {
     #[must_use]
     pub fn enter_idle(&self, now: u64) -> bool {
         let queue = self.segment.queue();
-        self.cell.rest(now);
-        queue.cells.enter_idle(self.worker, self.cell, now);
+        let since = self.cell.rest(now);
+        queue.cells.enter_idle(self.worker, self.cell, since);
         queue.may_sleep(self.cell)
     }
 

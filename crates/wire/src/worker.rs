@@ -36,9 +36,13 @@ impl WorkerCell {
         quota != 0 && requests >= quota
     }
 
-    /// The worker has nothing to do.
-    pub fn rest(&self, now: u64) {
+    /// The worker has nothing to do. Says since when: one that has only looked around between two naps rests on.
+    pub fn rest(&self, now: u64) -> u64 {
+        if self.phase.load(Relaxed) == WorkerPhase::Idle as u32 {
+            return self.since.load(Relaxed);
+        }
         self.change(WorkerPhase::Idle, now);
+        now
     }
 
     /// Why it will leave, a [`Leave`].

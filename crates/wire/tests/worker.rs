@@ -151,6 +151,21 @@ fn a_worker_sleeps_when_nothing_waits_and_nobody_wants_it_to_leave() {
 }
 
 #[test]
+fn a_worker_that_looks_around_between_two_naps_rests_on() {
+    let world = world();
+    let rests = || (world.cell().since.load(SeqCst), world.cell().idle_order.load(SeqCst));
+    howdah_start(ME, 4711, 1);
+    for (now, since) in [(5, 5), (6, 5), (7, 5)] {
+        assert_eq!(howdah_enter_idle(ME, now), 1);
+        howdah_leave_idle(ME);
+        assert_eq!(rests(), (since, since), "at {now}");
+    }
+    world.cell().phase.store(WorkerPhase::Busy as u32, SeqCst);
+    howdah_enter_idle(ME, 8);
+    assert_eq!(rests(), (8, 8), "it has worked");
+}
+
+#[test]
 fn a_worker_never_looks_for_work_for_longer_than_a_millisecond() {
     let world = world();
     for (said, done) in [(0, 0), (20_000, 20_000), (u32::MAX, 1_000_000)] {
