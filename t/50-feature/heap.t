@@ -4,6 +4,8 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Howdah::Test::Client;
+use Howdah::Test::File qw(write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Howdah::Test::Traffic;
@@ -56,6 +58,34 @@ subtest 'what holds the objects of a class' => sub {
     }
     my $found = decode_json(($operator->ask('heap', '--why', 'Shop::Circle', '--json'))[1]);
     is_deeply [@$found{qw(objects lost)}], [20, 20];
+};
+
+subtest 'of workers one that has time is asked' => sub {
+    my $asked = Howdah::Test::Operator->new;
+    my $slow =
+        'sub { my ($file) = $_[0]{QUERY_STRING}; select undef, undef, undef, 0.02 until -e $file; [200, [], []] }';
+    my $two  = Howdah::Test::Server->start(app => $slow, options => ['--workers', 2, $asked->options]);
+    my @go   = map { $asked->dir . "/$_" } 'one', 'other';
+    my $busy = sub {
+        join ' ', map { $_->{index} } grep { $_->{request} } @{$asked->status->{workers}{list}};
+    };
+    my @clients;
+    my $hold = sub {
+        push @clients, Howdah::Test::Client->new($two);
+        $clients[-1]->write("GET /?$_[0] HTTP/1.0\r\n\r\n");
+        $two->wait_until(sub { @{[split / /, $busy->()]} == @clients });
+    };
+    $hold->($go[0]);
+    if ($busy->() ne '0') {
+        $hold->($go[1]);
+        write_file($go[0], '');
+        $two->wait_until(sub { $busy->() eq '0' });
+    }
+    is $busy->(), '0', 'the first has a request';
+    my ($status, $out, $err) = $asked->ask('heap', '--why', 'Shop::None');
+    is $status, 0 or diag $err;
+    is $out, "0 objects of Shop::None\n", 'the other tells';
+    write_file($_, '') for @go;
 };
 
 subtest 'a file, or how to get one' => sub {

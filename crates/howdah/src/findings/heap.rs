@@ -65,9 +65,11 @@ async fn ask(
     what: u32,
     gone: impl Future<Output = ()>,
 ) -> Result<(String, WorkerAnswer), String> {
+    // One that has no request comes to it at once.
     let chosen = |all: &[WorkerInfo]| {
         let fits = |worker: &&WorkerInfo| wish.worker.is_none_or(|number| number == worker.index);
-        all.iter().find(fits).map(|worker| worker.index).into_iter().collect()
+        let first = all.iter().filter(fits).min_by_key(|worker| worker.slot.is_some());
+        first.map(|worker| worker.index).into_iter().collect()
     };
     let mut talk = pool.inquiries.ask(inquiry, what, chosen).await?;
     let heard = tokio::select! {
