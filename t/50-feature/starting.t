@@ -83,11 +83,17 @@ subtest 'an upgrade: the server that serves answers until the next one does' => 
 subtest 'a server that has been stopped by a signal' => sub {
     my $server = starting();
     my $pid    = $server->pid;
+    my @heap   = (heap => '--output' => $operator->dir . '/heap');
     $server->signal('STOP');
-    my ($status, undef, $error) = $operator->ask('status');
+    my @asked = map { [$_, $operator->begin(@$_)] } ['status'], ['reload'], ['reopen'], [workers => '+1'],
+        [leaks => '--seconds', 1], [heap => '--why', 'X'], \@heap;
+    for (@asked) {
+        my ($command, $finish) = @$_;
+        my ($status, undef, $error) = $finish->();
+        is $status, 1, "@$command ends";
+        like $error, qr/does not answer; it may have been stopped .*\(see process $pid\)/, '... and says why';
+    }
     $server->signal('CONT');
-    is $status, 1;
-    like $error, qr/does not answer; it may have been stopped .*\(see process $pid\)/;
     is $server->stop, 1;
 };
 

@@ -10,6 +10,7 @@ use howdah_metrics::{Snapshot, printable, status_page};
 
 use super::connection::{ask, ask_within};
 use super::find::{self, Found, Server, reach};
+use super::look::look;
 use super::{list, table};
 use crate::options::find::Form;
 use crate::options::instance::Instance;
@@ -31,8 +32,11 @@ pub(crate) fn run(instance: &Instance, request: &ControlRequest, form: Form) -> 
         ControlRequest::Status | ControlRequest::Stop { .. } => {
             ask_within(PATIENCE, &mut server, &path, request)?
         }
-        // As long as what is asked for takes.
-        _ => ask(&mut server, &path, request)?,
+        // As long as what is asked for takes, by a server that answers at all.
+        _ => {
+            look(&path)?;
+            ask(&mut server, &path, request)?
+        }
     };
     if stops && matches!(answer, ControlAnswer::Done(_)) {
         return wait_for_the_end(server);

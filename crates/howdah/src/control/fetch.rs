@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use anyhow::{Context, bail};
 
 use super::find::reach;
+use super::look::look;
 use crate::options::instance::Instance;
 use crate::protocol::{ControlAnswer, ControlRequest};
 
@@ -24,6 +25,7 @@ pub(super) fn fetch_file(
     most: u64,
 ) -> anyhow::Result<(ControlAnswer, u64)> {
     let (path, mut server) = reach(instance)?;
+    look(&path)?;
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     let _ = server.get_mut().write_all(&line);

@@ -9,7 +9,7 @@ use Exporter qw(import);
 use File::Spec::Functions qw(rel2abs);
 use File::Temp ();
 
-our @EXPORT_OK = qw(howdah_bin run_howdah run_command);
+our @EXPORT_OK = qw(begin_howdah howdah_bin run_howdah run_command);
 
 # What another test, or the person who runs it, has set must not decide.
 delete @ENV{grep { /^(?:HOWDAH_(?!BIN$)|PLACK_ENV$)/ } keys %ENV};
@@ -19,7 +19,12 @@ sub howdah_bin { return rel2abs($ENV{HOWDAH_BIN} || 'bin/howdah') }
 # my ($status, $stdout, $stderr) = run_howdah(@arguments);
 sub run_howdah { return run_command(howdah_bin(), @_) }
 
-sub run_command {
+# The same for several at a time: my $finish = begin_howdah(@arguments); my ($status, $stdout, $stderr) = $finish->();
+sub begin_howdah { return _begin(howdah_bin(), @_) }
+
+sub run_command { return _begin(@_)->() }
+
+sub _begin {
     my @command = @_;
     my ($out, $err) = map { File::Temp->new } 1 .. 2;
     my $pid = fork // die "cannot fork: $!";
@@ -30,9 +35,11 @@ sub run_command {
         alarm 60;
         exec {$command[0]} @command or die "cannot run $command[0]: $!";
     }
-    waitpid $pid, 0;
-    my $status = $? & 127 ? "signal " . ($? & 127) : $? >> 8;
-    return ($status, map { _slurp($_) } $out, $err);
+    return sub {
+        waitpid $pid, 0;
+        my $status = $? & 127 ? "signal " . ($? & 127) : $? >> 8;
+        return ($status, map { _slurp($_) } $out, $err);
+    };
 }
 
 sub _slurp {

@@ -12,7 +12,7 @@ use strict;
 use warnings;
 
 use File::Temp ();
-use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Command qw(begin_howdah run_howdah);
 use JSON::PP ();
 use Time::HiRes qw(sleep);
 
@@ -31,6 +31,12 @@ sub options { my $self = shift; return ('--control', $self->control, '--pid', $s
 sub ask {
     my ($self, @command) = @_;
     return run_howdah(@command, '--control', $self->control);
+}
+
+# The same, begun; what is returned waits for its end and has the answer.
+sub begin {
+    my ($self, @command) = @_;
+    return begin_howdah(@command, '--control', $self->control);
 }
 
 sub status {
