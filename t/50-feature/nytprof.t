@@ -48,6 +48,14 @@ subtest 'where it is not installed' => sub {
     ok $bare->wait_until(sub { $bare->processes(qr/zygote/) == 1 && $bare->workers == 1 }), 'and no process';
 };
 
+subtest 'an earlier profile, where there is none this time' => sub {
+    my $earlier = write_file("$dir/earlier.nytprof", 'what was found before');
+    my ($status, undef, $err) = $operator->ask(@ask, '--output', "$dir/earlier", '--seconds', 1, '--pool', '/none');
+    is $status, 1;
+    like $err, qr{no application is mounted at /none};
+    is -s $earlier, length("what was found before\n"), 'stays as it was';
+};
+
 if (!eval { require Devel::NYTProf::Core; 1 }) {
     done_testing;
     exit;

@@ -53,6 +53,7 @@ fn copy(from: &File, to: &mut File, most: u64) -> anyhow::Result<u64> {
         bail!("the worker has sent something that is no file");
     }
     io::Seek::rewind(&mut &*from)?;
+    to.set_len(0)?;
     let bytes = io::copy(&mut from.take(most), to).context("cannot write it")?;
     if bytes < about.len() {
         bail!("it is {} bytes long: see --max-size", about.len());

@@ -1,7 +1,8 @@
 //! `howdah profile --nytprof`: has one more worker run under Devel::NYTProf for a while, and writes what that has found into a file.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -35,20 +36,28 @@ pub(crate) fn run(options: &Profile) -> anyhow::Result<ExitCode> {
     let mut name = options.output.clone().into_os_string();
     name.push(".nytprof");
     let path = PathBuf::from(name);
-    let mut file = create(&path)?;
+    let (mut file, before) = open(&path)?;
     match fetch_file(&options.whose.instance, &request, &mut file, MOST) {
         Ok((ControlAnswer::Profiled(about), bytes)) => report(options, path, bytes, about),
         outcome => {
-            let _ = std::fs::remove_file(&path);
+            // An earlier profile stays as it was where there is no new one.
+            if before == 0 || file.metadata().is_ok_and(|about| about.len() != before) {
+                let _ = std::fs::remove_file(&path);
+            }
             outcome.and_then(|_| bail!("the server has sent another file"))
         }
     }
 }
 
-/// For nobody else: the sources of the application are in it.
-fn create(path: &Path) -> anyhow::Result<File> {
-    let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    made.with_context(|| format!("cannot write {}: name another by --output", path.display()))
+/// For nobody else: the sources of the application are in it. Says how long it was before.
+fn open(path: &Path) -> anyhow::Result<(File, u64)> {
+    let opened = || {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        let before = file.metadata()?.len();
+        Ok::<_, io::Error>((file, before))
+    };
+    opened().with_context(|| format!("cannot write {}: name another by --output", path.display()))
 }
 
 fn report(options: &Profile, file: PathBuf, bytes: u64, about: Profiled) -> anyhow::Result<ExitCode> {

@@ -3,7 +3,8 @@
 //! It looks at the workers so many times a second, from here; a thread beside it asks the server every now and then who
 //! its workers are, since they come and go. When the time is over, at Ctrl-C, or when the server is gone, it tells what it has.
 
-use std::fs;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,10 +41,11 @@ pub(crate) fn run(options: &Profile) -> anyhow::Result<ExitCode> {
     if let (0, Some(reason)) = (sampler.workers, refused.first()) {
         bail!("{reason}");
     }
+    let files = open(&options.output)?;
     let roster = follow(path, options.whose.clone());
     sample(&mut sampler, &roster, options);
-    let files = write(&sampler, &options.output, &title)?;
-    report(&sampler, &files, options.json)
+    let names = write(&sampler, files, &title)?;
+    report(&sampler, &names, options.json)
 }
 
 /// The workers as they are now; returns why some cannot be looked at.
@@ -89,21 +91,33 @@ fn sample(sampler: &mut Sampler, roster: &Receiver<Vec<Known>>, options: &Profil
     }
 }
 
-fn write(sampler: &Sampler, prefix: &Path, title: &str) -> anyhow::Result<Vec<PathBuf>> {
-    let contents = [
-        ("svg", flame_graph(&sampler.tally, title)),
-        ("folded", folded(&sampler.tally)),
-        ("speedscope.json", speedscope(&sampler.tally, title)?),
-    ];
-    let files = contents.into_iter().map(|(ending, text)| {
+/// Before the look: where nothing can be written, it would be in vain. What earlier ones have left stays until there is a new one.
+fn open(prefix: &Path) -> anyhow::Result<[(PathBuf, File); 3]> {
+    let [svg, folded, speedscope] = ["svg", "folded", "speedscope.json"].map(|ending| {
         let mut name = prefix.as_os_str().to_owned();
         name.push(format!(".{ending}"));
-        let file = PathBuf::from(name);
-        fs::write(&file, text)
-            .with_context(|| format!("cannot write {}: name others by --output", file.display()))?;
-        Ok(file)
+        let name = PathBuf::from(name);
+        match OpenOptions::new().write(true).create(true).truncate(false).open(&name) {
+            Ok(file) => Ok((name, file)),
+            Err(error) => Err(error).with_context(|| cannot_write(&name)),
+        }
+    });
+    Ok([svg?, folded?, speedscope?])
+}
+
+fn write(sampler: &Sampler, files: [(PathBuf, File); 3], title: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let tally = &sampler.tally;
+    let texts = [flame_graph(tally, title), folded(tally), speedscope(tally, title)?];
+    let files = files.into_iter().zip(texts).map(|((name, mut file), text)| {
+        let written = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
+        written.with_context(|| cannot_write(&name))?;
+        Ok(name)
     });
     files.collect()
+}
+
+fn cannot_write(file: &Path) -> String {
+    format!("cannot write {}: name others by --output", file.display())
 }
 
 fn report(sampler: &Sampler, files: &[PathBuf], json: bool) -> anyhow::Result<ExitCode> {
