@@ -69,6 +69,21 @@ subtest 'an application that does not compile: its message and status 1' => sub 
     like $err, qr/does not compile/;
 };
 
+subtest 'one that ends perl, or puts another program in its place, has not been loaded' => sub {
+    for my $case (
+        ['exit 0', qr/ ends perl while it is loaded/], ['exec "true"', qr/ ends perl while it is loaded/],
+        ['exit 86', qr/ does not compile/], ['END { $? = 0 } die', qr/./]
+        )
+    {
+        my ($code, $expected) = @$case;
+        my ($status, $out, $err) = run_howdah('check', '-e', $code);
+        is $status, 1, $code;
+        like $err, $expected;
+        is $out, '';
+    }
+    is + (run_howdah('check', '-e', 'END { $? = 3 } sub { }'))[0], 0, 'what it would end with is no matter';
+};
+
 subtest 'what is no application is refused' => sub {
     my $nothing = application('nothing.psgi', '42');
     my ($status, undef, $err) = run_howdah('check', $nothing);

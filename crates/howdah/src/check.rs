@@ -18,8 +18,13 @@ use crate::options::settings::Setting;
 use crate::perl::Perl;
 use perl_scripts::Findings;
 
-/// Loads the application in a process of its own; the variable keeps quotes and names out of the code.
-const LOAD: &str = "Howdah::Loader->load(Howdah::ZygoteSpec->read(delete $ENV{HOWDAH_CHECK}))";
+/// Loads the application in a process of its own; the variable keeps quotes and names out of the code. An application that
+/// ends perl, or becomes another program, has not been loaded, whatever the status: it is [`LOADED`] only behind all that is
+/// run here. This END was there before the application's and runs after them.
+const LOAD: &str = "my $loaded; END { $? = $loaded ? 86 : $? == 86 ? 1 : $? } \
+    Howdah::Loader->load(Howdah::ZygoteSpec->read(delete $ENV{HOWDAH_CHECK})); $loaded = 1";
+/// The exit status of perl when the application is loaded.
+const LOADED: i32 = 86;
 
 /// Prints the settings, and whether the application compiles and could be started: exit status 0 or 1.
 pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitCode> {
@@ -51,8 +56,13 @@ pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitC
 /// What compiles, in a sentence. None when something does not, which was told then.
 fn look_at(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<Option<String>> {
     let has_zygote = pool.cgi.as_ref().is_none_or(|cgi| cgi.mode == Mode::Keep);
-    if has_zygote && !compile(options, pool, perl)? {
-        eprintln!("howdah: {} does not compile: see perl's message above", pool.application);
+    let status = if has_zygote { compile(options, pool, perl)? } else { Some(LOADED) };
+    if status != Some(LOADED) {
+        let what = match status {
+            Some(0) => "ends perl while it is loaded (exit status 0)",
+            _ => "does not compile: see perl's message above",
+        };
+        eprintln!("howdah: {} {what}", pool.application);
         return Ok(None);
     }
     let Some(spec) = options.scripts_of(pool, perl) else {
@@ -65,7 +75,8 @@ fn look_at(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<Option<S
     Ok(compiles.then(|| format!("{} compile: {}", pool.application, findings.counted())))
 }
 
-fn compile(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<bool> {
+/// The status with which perl exits; none when a signal ends it.
+fn compile(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<Option<i32>> {
     let mut command = perl.command();
     command.args(["-MHowdah::Loader", "-MHowdah::ZygoteSpec", "-e", LOAD]);
     command.env("HOWDAH_CHECK", options.zygote(pool).encode(None));
@@ -75,7 +86,7 @@ fn compile(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<bool> {
     // What the application prints while it loads must not mix with the table.
     command.stdin(Stdio::null()).stdout(io::stderr());
     let status = command.status().with_context(|| format!("cannot run {}", perl.program.display()))?;
-    Ok(status.success())
+    Ok(status.code())
 }
 
 /// Names, values and origins in columns.
