@@ -26,6 +26,7 @@ fn cells(found: &Found, users: &str) -> [String; 9] {
     let user = found.owner.map_or_else(|| "?".to_owned(), |owner| user_name(owner, users));
     let [pid, up, workers, queue, application, listening] = match &found.server {
         Server::Known(snapshot) => state(snapshot),
+        Server::Forbidden if found.owner.is_none_or(|owner| owner == 0) => unknown("not yours: ask as root"),
         Server::Forbidden => unknown(&format!("not yours: ask as root or {user}")),
         Server::Silent => unknown("does not answer"),
     };
@@ -77,11 +78,13 @@ mod tests {
             found("/run/howdah/bookshop.sock", Some(0), Server::Known(Box::new(busy()))),
             found("/run/howdah/several.sock", Some(0), Server::Known(Box::new(several()))),
             found("/tmp/howdah-7/wiki.sock", None, Server::Forbidden),
+            found("/run/howdah/blog.sock", Some(0), Server::Forbidden),
+            found("/srv/4.sock", Some(4_000_000_000), Server::Forbidden),
             found("/srv/control", Some(4_000_000_000), Server::Silent),
         ];
         let text = render(&servers);
         let words: Vec<String> =
-            text.lines().take(5).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+            text.lines().take(7).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(
             words,
             [
@@ -89,7 +92,9 @@ mod tests {
                 "bookshop root 4100 3d04h 12 3 shop.psgi http://192.0.2.1:80 unix:/run/bookshop /run/howdah/bookshop.sock",
                 "bookshop root 4100 3d04h 15 7 / shop.psgi, /wiki wiki.psgi http://192.0.2.1:80 unix:/run/bookshop \
                  /run/howdah/several.sock",
-                "wiki ? - - - - (not yours: ask as root or ?) - /tmp/howdah-7/wiki.sock",
+                "wiki ? - - - - (not yours: ask as root) - /tmp/howdah-7/wiki.sock",
+                "blog root - - - - (not yours: ask as root) - /run/howdah/blog.sock",
+                "4 4000000000 - - - - (not yours: ask as root or 4000000000) - /srv/4.sock",
                 "? 4000000000 - - - - (does not answer) - /srv/control",
             ]
         );
