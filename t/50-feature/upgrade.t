@@ -150,6 +150,22 @@ SKIP: {
     };
 }
 
+subtest 'where somebody has removed the control socket, it is made anew' => sub {
+    my $other   = Howdah::Test::Operator->new;
+    my $cleaned = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], [$$]] }',
+        options => ['--workers', 1, $other->options]
+    );
+    my $before = $other->pid;
+    unlink $other->control or die $!;
+    kill USR2 => $before;
+    ok $other->wait_for_end($before), 'the old process leaves' or diag $cleaned->log;
+    is + (stat $other->control)[2] & oct(777), oct(600), 'the socket is for its owner alone';
+    is $other->status->{server}{pid}, $other->pid, '... and the new process answers there';
+    is + ($other->ask('stop'))[0], 0;
+    ok !-e $other->control, '... and takes it along';
+};
+
 subtest 'by USR2; and the last one cleans up' => sub {
     my $old = $operator->pid;
     unlink "$dir/howdah";

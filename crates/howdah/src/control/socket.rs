@@ -81,11 +81,15 @@ impl ControlSocket {
         }
     }
 
-    /// Takes over the one that an older process of this server has made, whose file it is as yet.
+    /// Takes over the one that an older process of this server has made, whose file it is as yet. One whose file somebody has
+    /// removed is of no use any more: another is made.
     pub(crate) fn adopt(listener: OwnedFd, instance: &Instance) -> anyhow::Result<Self> {
         let path = path_of(instance)?;
-        let inode = inode(&path)?;
-        Ok(Self { listener: listener.into(), path, inode, owned: false })
+        match inode(&path) {
+            Ok(inode) => Ok(Self { listener: listener.into(), path, inode, owned: false }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Self::bind(&path, true),
+            Err(error) => Err(error).with_context(|| format!("the control socket {}", path.display())),
+        }
     }
 
     fn bind(path: &Path, relieves: bool) -> anyhow::Result<Self> {
