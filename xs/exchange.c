@@ -125,7 +125,7 @@ static void begin(pTHX_ U32 slot) {
     tell_probes(now);
 }
 
-/* Gives the slot back to the front. */
+/* Gives the slot back to the front. What follows may end the process, so the request is counted here. */
 void hd_finish(pTHX) {
     if (hd.now.progress == HD_FINISHED)
         return;
@@ -135,6 +135,8 @@ void hd_finish(pTHX) {
     HD_PROBE_REQUEST_END(hd.index, hd.now.head.status, hd.now.serial);
     if (howdah_finish(hd.now.slot, hd.index, hd_now()))
         hd_owe(hd.now.slot);
+    if (howdah_count(hd.index) && !hd.leaving)
+        hd.leaving = LEAVE_QUOTA;
 }
 
 static void answer_failed(U32 status) {

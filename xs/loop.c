@@ -70,8 +70,6 @@ bool hd_run(pTHX) {
             continue;
         }
         hd_exchange(aTHX_ slot);
-        if (howdah_count(hd.index) && !hd.leaving)
-            hd.leaving = LEAVE_QUOTA;
     }
     hd_go_home();
     hd_say_last_words();

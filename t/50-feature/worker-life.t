@@ -25,6 +25,7 @@ my %do = (
     title    => sub { [200, [], [$0]] },
     rand     => sub { [200, [], [our $number]] },
     exit     => sub { exit 7 },
+    behind   => sub { push @{$_[0]{'psgix.cleanup.handlers'}}, sub { exit 9 }; [200, [], [$$]] },
     begun    => sub { sub { my $w = shift->([200, []]); $w->write('begun'); exit 8 } },
     harakiri => sub { my $env = shift; $env->{'psgix.harakiri.commit'} = 1; [200, [], [$$]] },
     cleanup  => sub {
@@ -78,6 +79,21 @@ subtest 'with workers that leave by _exit' => sub {
     is(ask($server, '')->{status}, 200, '... and another worker serves');
     is($server->stop, 0, 'the server stops');
     unlike($server->log, qr/destroyed|END with 0/, 'without END blocks and destructors');
+};
+
+# An answered request is one that the worker has served, also if it was the last thing that it did.
+subtest 'ended by their first requests' => sub {
+    my $server = Howdah::Test::Server->start(app => $APP, options => ['--workers', 1]);
+    my $left   = sub { scalar(() = $server->log =~ /worker left: .* requests=1$/mg) };
+    my @cases =
+        ([exit => 500, 'exit'], [behind => 200, 'exit in a cleanup handler'], [begun => 200, 'exit in a stream']);
+    for my $at (0 .. $#cases) {
+        my ($name, $status, $what) = @{$cases[$at]};
+        is(ask($server, $name)->{status}, $status, $what);
+        ok($server->wait_until(sub { $left->() == $at + 1 }), '... and the request is counted') or diag $server->log;
+    }
+    is($server->stop, 0, 'the server stops');
+    unlike($server->log, qr/before they serve/, 'nobody takes that for workers that cannot serve');
 };
 
 subtest 'asked by USR2 where they are' => sub {
