@@ -7,7 +7,9 @@ use lib 't/lib';
 use Howdah::Test::Command qw(howdah_bin run_command);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
+use IO::Socket::UNIX ();
 use Test::More;
+use Time::HiRes qw(sleep);
 
 my $operator = Howdah::Test::Operator->new;
 my $go       = $operator->dir . '/go';
@@ -62,6 +64,21 @@ subtest 'a stop' => sub {
         like $server->log, qr/^howdah: stopped before the application was loaded$/m;
         ok !-e $operator->control && !-e $operator->pid_file, 'no file is left';
     }
+};
+
+# At its start it asks whether anybody answers at the control socket, and waits as long as the queue there is full.
+subtest 'a signal as soon as the pid file is there' => sub {
+    my $held   = IO::Socket::UNIX->new(Local => $operator->control, Listen => 1) or die $!;
+    my @full   = map { IO::Socket::UNIX->new(Peer => $operator->control) or die $! } 1 .. 2;
+    my $server = Howdah::Test::Server->launch(app => $app, options => ['--workers', 2, $operator->options]);
+    ok $server->wait_until(sub { ($operator->pid // 0) == $server->pid }), 'it is not further than that';
+    $server->signal($_) for qw(HUP USR1 USR2 TTIN TTOU TERM);
+    sleep 0.2;
+    ok $server->is_running, 'it lives';
+    undef $held;
+    is $server->wait_for_exit(10), 1, 'and stops as soon as it can, because of TERM';
+    like $server->log, qr/^howdah: stopped before the application was loaded$/m;
+    ok !-e $operator->control && !-e $operator->pid_file, 'no file is left';
 };
 
 subtest 'an upgrade: the server that serves answers until the next one does' => sub {

@@ -32,7 +32,7 @@ use crate::parts::{Ends, Parts};
 use crate::processes::{Processes, crowded};
 use crate::protocol::Change;
 use crate::reopening::Reopening;
-use crate::signals::{Signals, Wish};
+use crate::signals::{self, Signals, Wish};
 use crate::tls::Tls;
 use crate::upgrade::{Program, Successor, Upgrade};
 use crate::watch::Watch;
@@ -80,6 +80,8 @@ fn run_here(
     // Keys may be root's alone.
     let tickets = handover.as_ref().map(|handover| &*handover.tickets).unwrap_or_default();
     let tls = Tls::load(options, tickets)?;
+    // Before anybody finds our number in the pid file.
+    signals::catch().context("cannot catch signals")?;
     let mut endpoints = Endpoints::obtain(options, handover.as_mut())?;
     if processes.launched {
         confine(options, &endpoints);

@@ -36,6 +36,13 @@ pub(crate) struct Signals {
     fewer: Signal,
 }
 
+/// Nobody's signal ends this process by the system's default from here on: what comes before there are [`Signals`] waits
+/// for them. Starts no thread.
+pub(crate) fn catch() -> io::Result<()> {
+    let installing = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    installing.block_on(async { Signals::new() }).map(drop)
+}
+
 impl Signals {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
