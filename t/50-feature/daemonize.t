@@ -89,4 +89,16 @@ subtest 'TERM ends it, and nothing stays behind' => sub {
     ok !-e "$dir/$_", "$_ is gone" for 'pid', 'app.sock';
 };
 
+# As after a crash of the machine: the file has outlived its server, and its number has gone to somebody else.
+subtest 'a pid file with the number of another program is stale' => sub {
+    open my $out, '>', "$dir/pid" or die $!;
+    print {$out} "$$\n";
+    close $out;
+    my ($pid, $status, $err) = start("$dir/app.psgi");
+    is $status, 0, 'the server starts' or diag slurp("$dir/log");
+    isnt $pid, $$, '... and has its own number there';
+    kill TERM => $pid if $pid != $$;
+    ok wait_for_end($pid), 'it ends';
+};
+
 done_testing;

@@ -12,11 +12,12 @@ pub(crate) struct PidFile {
 }
 
 impl PidFile {
-    /// Writes our process id. A file left from a process that is gone is overwritten; with `relieves`, also that of
-    /// one that runs, because it is about to leave.
+    /// Writes our process id. A file left from a server that is gone is overwritten, also when another program has its
+    /// number by now, as after a crash of the machine; with `relieves`, also that of one that runs, because it is about to
+    /// leave.
     ///
     /// # Errors
-    /// When the process named in the file still runs, or the file cannot be written.
+    /// When the server named in the file still runs, or the file cannot be written.
     pub(crate) fn create(path: &Path, relieves: bool) -> anyhow::Result<Self> {
         let shown = path.display();
         if let Some(pid) = running(path).filter(|_| !relieves) {
@@ -53,8 +54,14 @@ fn named(path: &Path) -> Option<u32> {
 }
 
 fn running(path: &Path) -> Option<u32> {
-    let pid = named(path)?;
-    (pid != std::process::id() && Path::new(&format!("/proc/{pid}")).exists()).then_some(pid)
+    let (pid, ours) = (named(path)?, std::process::id());
+    let runs = pid != ours && program(pid).is_some_and(|other| Some(other) == program(ours));
+    runs.then_some(pid)
+}
+
+/// The name of the program that a process executes, which everybody may know.
+fn program(pid: u32) -> Option<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/comm")).ok()
 }
 
 #[cfg(test)]
@@ -70,8 +77,28 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap().trim(), std::process::id().to_string());
         drop(file);
         assert!(!path.exists());
+        let mut other = another_of_us(directory.path());
+        fs::write(&path, other.id().to_string()).unwrap();
+        let refused = PidFile::create(&path, false).unwrap_err().to_string();
+        assert!(refused.contains(&format!("process {}", other.id())), "{refused}");
+        other.kill().and_then(|()| other.wait()).unwrap();
+        assert!(PidFile::create(&path, false).is_ok());
+    }
+
+    /// A process whose program has the name of ours.
+    fn another_of_us(directory: &Path) -> std::process::Child {
+        let name = fs::read_to_string("/proc/self/comm").unwrap();
+        let program = directory.join(name.trim_end());
+        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+        std::process::Command::new(program).arg("60").spawn().unwrap()
+    }
+
+    #[test]
+    fn a_number_that_another_program_has_by_now_is_stale() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("howdah.pid");
         fs::write(&path, "1\n").unwrap();
-        assert!(PidFile::create(&path, false).unwrap_err().to_string().contains("process 1"));
+        assert!(PidFile::create(&path, false).is_ok());
     }
 
     #[test]
