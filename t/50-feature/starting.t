@@ -66,6 +66,13 @@ subtest 'a stop' => sub {
     }
 };
 
+subtest 'a limit of addresses that leaves no room for shared memory' => sub {
+    my @howdah = (howdah_bin(), '--listen', '127.0.0.1:0', '-e', $app);
+    my ($status, undef, $error) = run_command('sh', '-c', 'ulimit -v 300000; exec "$@"', 'sh', @howdah);
+    is $status, 1;
+    like $error, qr/Cannot allocate memory .*ulimit -v/, 'is named, and what to raise';
+};
+
 # At its start it asks whether anybody answers at the control socket, and waits as long as the queue there is full.
 subtest 'a signal as soon as the pid file is there' => sub {
     my $held   = IO::Socket::UNIX->new(Local => $operator->control, Listen => 1) or die $!;

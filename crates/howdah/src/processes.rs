@@ -80,18 +80,27 @@ fn jobs(options: &Serve, recipes: Vec<Recipe>) -> (Vec<Job>, bool) {
     (recipes.into_iter().map(Job::here).collect(), false)
 }
 
-/// Adds what EAGAIN means where processes and threads are started.
+/// Adds what is to be raised where there can be no more processes and threads, or no more memory is given out.
 pub(crate) fn crowded(error: anyhow::Error) -> anyhow::Error {
-    let is_full = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::WouldBlock)
-    };
-    if !error.chain().any(is_full) {
-        return error;
+    let kind = |cause: &(dyn std::error::Error + 'static)| Some(cause.downcast_ref::<io::Error>()?.kind());
+    match error.chain().filter_map(kind).find_map(way_out) {
+        Some(hint) => anyhow!("{error:#}; {hint}"),
+        None => error,
     }
-    anyhow!(
-        "{error:#}; the user or the container may have no more processes and threads: raise ulimit -u, systemd's TasksMax \
-         or the cgroup's pids.max"
-    )
+}
+
+fn way_out(kind: io::ErrorKind) -> Option<&'static str> {
+    match kind {
+        io::ErrorKind::WouldBlock => Some(
+            "the user or the container may have no more processes and threads: raise ulimit -u, systemd's TasksMax or the \
+             cgroup's pids.max",
+        ),
+        io::ErrorKind::OutOfMemory => Some(
+            "the server reserves more addresses than it ever uses memory, 1.3 GB and more: raise ulimit -v, or bound its \
+             memory by a cgroup instead",
+        ),
+        _ => None,
+    }
 }
 
 /// The launcher's whole program, when this process was started to be one.
