@@ -399,6 +399,11 @@ note_descriptors()
     hd_note_descriptors();
 
 void
+begin_page()
+  CODE:
+    hd_begin_page(aTHX);
+
+void
 close_handles(SV *package)
   CODE:
     HV *stash = gv_stashsv(package, 0);

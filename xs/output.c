@@ -155,6 +155,19 @@ void hd_adopt_output(pTHX) {
     PerlIOBase(lowest)->tab = &output.layer;
 }
 
+/* Formats of STDOUT are those that its names lead to from the script, which may have none for the top of a page. */
+void hd_begin_page(pTHX) {
+    IO *io = handle_of(aTHX_ "STDOUT");
+    if (!io)
+        return;
+    Safefree(IoFMT_NAME(io));
+    Safefree(IoTOP_NAME(io));
+    IoFMT_NAME(io) = IoTOP_NAME(io) = NULL;
+    IoFMT_GV(io) = IoTOP_GV(io) = NULL;
+    IoPAGE_LEN(io) = 60;
+    IoPAGE(io) = IoLINES_LEFT(io) = 0;
+}
+
 /* The script begins: $more will be called with what it prints when that is more than is held, or must not wait. */
 void hd_begin_output(pTHX_ SV *more) {
     if (!output.held)

@@ -18,6 +18,7 @@ void hd_enter_script(pTHX);
 void hd_end_script(pTHX) __attribute__((noreturn));
 
 /* output.c */
+void hd_begin_page(pTHX);
 void hd_begin_output(pTHX_ SV *more);
 SV *hd_end_output(pTHX);
 bool hd_output_is_whole(pTHX);

@@ -132,6 +132,10 @@ it is compiled.
 Remembers how things are; puts back what it can, and returns what the caller is to see to, in bits: C<LEFT_HANDLERS>,
 C<LEFT_DESCRIPTORS>, C<LEFT_CHILDREN>.
 
+=item begin_page()
+
+Formats of STDOUT, and their page, are as in a new process.
+
 =item close_handles($package)
 
 Closes the handles with names in a package.

@@ -27,7 +27,7 @@ sub new {
     FindBin::again() if $INC{'FindBin.pm'};
     my $compiled = $self->_compile($source);
     my $why      = $@;
-    $self->{effects} = Howdah::CGI::State::effects(\%before);
+    $self->{effects} = Howdah::CGI::State::effects(\%before, $directory);
     my $on_warning = $self->{on_warning} // _handler_of_carp($source->packages);
     $self->{effects}{sig}{__WARN__} = $on_warning if $on_warning;
     $self->{ends} = Howdah::XS::take_ends($file);
@@ -57,10 +57,12 @@ sub run {
     Howdah::CGI::State::begin($self->{effects}, $variables, $self->{directory}, $self->{file});
     $self->_open_data if defined $self->{data};
     $self->_begin_format if $self->{format};
-    local ($/, $\, $,, $;, $", $^A, $^T, $^W) = ("\n", undef, undef, "\034", ' ', '', time, $self->{warns});
-    local @ARGV = @$arguments;
+    local ($/, $\, $,, $;, $", $^A, $^F, $^I, $^T, $^W) =
+        ("\n", undef, undef, "\034", ' ', '', 2, undef, time, $self->{warns});
+    local (*ARGV, *ARGVOUT);    # what `<>` has open, too
+    @ARGV = @$arguments;
     my ($died, @ends) = ('', @{$self->{ends}});
-    local *_ = \@ARGV;    # what the file shifts
+    local *_ = \@ARGV;          # what the file shifts
     ($@, $!, $?) = ('', 0, 0);
 
     for my $code ($self->{code}, @ends) {
@@ -124,8 +126,7 @@ sub _begin_format {
     my $self = shift;
     no warnings;
     *STDOUT = $self->{format};
-    ($~, $^, $=, $-, $%) =
-        ('STDOUT', "$self->{package}::STDOUT_TOP", 60, 0, 0);    ## no critic (RequireLocalizedPunctuationVars)
+    Howdah::XS::begin_page();
     return;
 }
 

@@ -2,6 +2,7 @@ package Howdah::CGI::State;
 use v5.16;
 use warnings;
 
+use Cwd ();
 use Howdah::CGI::Handles ();
 use Howdah::XS ();
 
@@ -40,8 +41,9 @@ sub note {
 # Before a script is compiled, or runs: $effects is what compiling it has changed for it.
 sub begin {
     my ($effects, $variables, $directory, $file) = @_;
+    my $place = $effects->{directory} // $directory;
     Howdah::XS::name_script($file);
-    chdir $directory or die "cannot change to $directory: $!\n";
+    chdir $place or die "cannot change to $place: $!\n";
     _set_env($effects->{env} ? {%$variables, %{$effects->{env}}} : $variables);
     CGI::initialize_globals() if $INC{'CGI.pm'};
     _set_switches($effects->{switches});
@@ -65,24 +67,25 @@ sub _set_env {
     ## no critic (RequireLocalizedPunctuationVars)
     for my $name (keys %ENV) { delete $ENV{$name} if !exists $wanted->{$name} }
     while (my ($name, $value) = each %$wanted) {
-        $ENV{$name} = $value if !exists $ENV{$name} || $ENV{$name} ne $value;
+        $ENV{$name} = $value if !defined $ENV{$name} || $ENV{$name} ne $value;
     }
     return;
 }
 
 # After a script was compiled: what that has changed, which must be so whenever it runs.
 sub effects {
-    my $before = shift;
-    my %found  = (flush => $|);
-    my %env    = map { $_ => $ENV{$_} } grep { !defined $before->{$_} || $before->{$_} ne $ENV{$_} } keys %ENV;
-    my %sig    = map { $_ => $SIG{$_} } grep { _is_another($SIG{$_}, $first{sig}{$_}) } keys %SIG;
-    $found{env}      = \%env if %env;
-    $found{sig}      = \%sig if %sig;
-    $found{umask}    = umask if umask != $first{umask};
-    $found{inc}      = [@INC] if "@INC" ne "@{$first{inc}}";
-    $found{switches} = _switches();
-    $found{layers}   = _layers();
-    $found{errors}   = Howdah::CGI::Handles::moved_errors();
+    my ($before, $directory) = @_;
+    my %found = (flush => $|);
+    my %env   = map { $_ => $ENV{$_} } grep { _is_set($before->{$_}, $ENV{$_}) } keys %ENV;
+    my %sig   = map { $_ => $SIG{$_} } grep { _is_another($SIG{$_}, $first{sig}{$_}) } keys %SIG;
+    $found{env}       = \%env if %env;
+    $found{sig}       = \%sig if %sig;
+    $found{umask}     = umask if umask != $first{umask};
+    $found{directory} = Cwd::getcwd() if !_is_here($directory);
+    $found{inc}       = [@INC] if "@INC" ne "@{$first{inc}}";
+    $found{switches}  = _switches();
+    $found{layers}    = _layers();
+    $found{errors}    = Howdah::CGI::Handles::moved_errors();
 
     if ($INC{'FindBin.pm'}) {
         FindBin::again();
@@ -136,6 +139,16 @@ sub _has_package {
     while (my $line = <$in>) { return 1 if $line =~ /^\s*package\s+[\w:]/ }
     return 0;
 }
+
+# The working directory, by whatever name.
+sub _is_here {
+    my ($device, $inode) = stat shift;
+    my @here = stat q{.};
+    return defined $inode && @here && $device == $here[0] && $inode == $here[1];
+}
+
+# Of variables: one without a value, as `for ($ENV{HOME})` leaves behind, is none to a new process.
+sub _is_set { my ($before, $now) = @_; return defined $now && (!defined $before || $before ne $now) }
 
 sub _differs { my ($one, $other) = @_; return ($one // '') ne ($other // '') }
 
@@ -227,9 +240,9 @@ Remembers how it is without any script.
 
 Before a script is compiled or runs.
 
-=head2 effects(\%before)
+=head2 effects(\%before, $directory)
 
-What compiling it has changed, for C<begin>. C<%before> was its C<%ENV>.
+What compiling it has changed, for C<begin>. C<%before> was its C<%ENV>, C<$directory> where it was.
 
 =head2 end($left)
 
