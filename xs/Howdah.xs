@@ -26,6 +26,8 @@ BOOT:
     CONSTANT(ZYGOTE_REPORT_SPAWNED);
     CONSTANT(ZYGOTE_REPORT_EXITED);
     CONSTANT(ZYGOTE_REPORT_LOG);
+    CONSTANT(ENDED_BY_DEATH);
+    CONSTANT(ENDED_BY_ITSELF);
     CONSTANT(LEFT_HANDLERS);
     CONSTANT(LEFT_DESCRIPTORS);
     CONSTANT(LEFT_CHILDREN);
@@ -268,7 +270,7 @@ prepare_scripts()
   CODE:
     hd_prepare_scripts(aTHX);
 
-bool
+UV
 run_script(SV *code)
   CODE:
     RETVAL = hd_run_script(aTHX_ code);

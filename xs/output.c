@@ -85,7 +85,7 @@ static void take_file(pTHX) {
 }
 
 static SSize_t layer_write(pTHX_ PerlIO *f, const void *bytes, Size_t count) {
-    if (!hd.cell || !output.more) /* a child writes into the file, as any program does */
+    if (!hd.cell || !output.more || hd_is_thread()) /* children, too, write into the file, as any program does */
         return PerlIO_unix.Write(aTHX_ f, bytes, count);
     dSAVE_ERRNO;
     take_file(aTHX);

@@ -16,6 +16,7 @@ static struct {
     PERL_SI *stack; /* the script's own; NULL when none is running */
     bool ended;     /* it has called exit */
     pid_t pid;      /* of the process that runs it, not a child */
+    void *perl;     /* its interpreter, which a thread has not */
     CV *call;
     COP nowhere; /* who called the script: nobody */
     OP again;    /* what an eval of the script goes on to after exit */
@@ -24,7 +25,10 @@ static struct {
     OP *(*plain_return)(pTHX);
 } script;
 
-bool hd_script_runs(void) { return script.stack && script.pid == getpid(); }
+/* Whether this is a thread that the script has started, with an interpreter of its own. */
+bool hd_is_thread(void) { return script.perl != PERL_GET_THX; }
+
+bool hd_script_runs(void) { return script.stack && script.pid == getpid() && !hd_is_thread(); }
 
 static void pass_evals(pTHX) {
     for (PERL_SI *stack = PL_curstackinfo; stack && stack != script.stack->si_prev; stack = stack->si_prev)
@@ -61,8 +65,10 @@ static bool is_at_file_level(pTHX) {
 }
 
 static OP *end_by_return(pTHX) {
-    if (PL_curstackinfo == script.stack && is_at_file_level(aTHX) && hd_script_runs())
+    if (PL_curstackinfo == script.stack && is_at_file_level(aTHX) && hd_script_runs()) {
+        STATUS_EXIT_SET(0);
         hd_end_script(aTHX);
+    }
     return script.plain_return(aTHX);
 }
 
@@ -76,8 +82,9 @@ void hd_enter_script(pTHX) {
 #endif
 }
 
+/* A child, too, ends where the script does: Howdah::CGI::Keep sees to it that it goes no further. */
 static OP *end_by_exit(pTHX) {
-    if (!hd_script_runs())
+    if (!script.stack || hd_is_thread())
         return script.exit(aTHX);
     dSP;
     IV status = MAXARG < 1 ? 0 : (MAXARG == 1 && !TOPs) ? 0 : SvIV(TOPs);
@@ -134,8 +141,8 @@ static void renew_die_hook(pTHX) {
         SvSETMAGIC(*hook);
 }
 
-/* True when the script came to its end, or called exit; else $@ is what it died of. */
-bool hd_run_script(pTHX_ SV *code) {
+/* How the script has ended: by exit, or return at file level, with $? for its status; else $@ is what it died of. */
+enum hd_end hd_run_script(pTHX_ SV *code) {
     dSP;
     COP *before = PL_curcop;
     ENTER;
@@ -144,17 +151,18 @@ bool hd_run_script(pTHX_ SV *code) {
     XPUSHs(code);
     PUTBACK;
     script.pid = getpid();
+    script.perl = PERL_GET_THX;
     call_sv((SV *)script.call, G_EVAL | G_VOID | G_DISCARD);
     PL_curcop = before;
     script.stack = NULL;
     if (script.ended)
         renew_die_hook(aTHX);
-    bool ended = script.ended || !HD_HAS_DIED();
-    if (ended)
+    enum hd_end end = script.ended ? ENDED_BY_EXIT : HD_HAS_DIED() ? ENDED_BY_DEATH : ENDED_BY_ITSELF;
+    if (end != ENDED_BY_DEATH)
         CLEAR_ERRSV();
     FREETMPS;
     LEAVE;
-    return ended;
+    return end;
 }
 
 /* Before the first script is compiled: its calls of exit, exec and return will be ours. */

@@ -1,10 +1,11 @@
 # Each request of a kept CGI script finds things as a process of its own would: what the requests before it, of this script and of
-# others, have left half done, and what its BEGIN blocks have set. The same scripts are
+# others, have left half done, what its BEGIN blocks have set, and what becomes of its children and threads. The same scripts are
 # executed, and have to answer alike.
 use strict;
 use warnings;
 use lib 't/lib';
 
+use Config;
 use Howdah::Test::Client;
 use Howdah::Test::Scripts;
 use Howdah::Test::Server;
@@ -21,6 +22,16 @@ my %scripts = (
     'begin-chdir.cgi'  =>
         'use Cwd (); use FindBin; BEGIN { chdir "$FindBin::Bin/inner" } print Cwd::getcwd(), "\n"; chdir "/";',
     'begin-chdir-z.cgi' => 'use Cwd (); print Cwd::getcwd(), "\n";',
+    'child-dies.cgi'    => '$| = 1; if (!fork) { die "the child is unhappy\n" } wait; print $? >> 8, "\n";',
+    'child-end.cgi'     => '$| = 1; our $role = "parent"; END { print "END of the $role, $?\n" } '
+        . 'if (!fork) { $role = "child"; eval { exit 6 }; print "not here\n" } wait; print $? >> 8, "\n"; $? = 0;',
+    'child-exits.cgi' => '$| = 1; if (!fork) { print "child\n"; exit 3 } wait; print $? >> 8, "\n";',
+    'child-pipe.cgi'  =>
+        '$| = 1; defined(my $pid = open my $in, "-|") or die; if (!$pid) { print "from the child\n"; exit 3 }; print <$in>;',
+    'child-plain.cgi'  => '$| = 1; if (!fork) { system "exit 4"; print "child\n" } else { wait; print $? >> 8, "\n" }',
+    'end-by-exit.cgi'  => 'END { print "$?\n" } system "exit 3"; exit 4;',
+    'end-itself.cgi'   => 'END { print "$?\n" } system "exit 3";',
+    'end-twice.cgi'    => 'END { print "$?\n" } END { system "exit 2" } system "exit 3";',
     'format-named.cgi' => "our \$name = 'pear'; \$~ = 'ITEM';\nformat ITEM =\n@<<<<< to eat\n\$name\n.\nwrite;",
     'format-none.cgi'  => "our \$name = 'pear';\nformat STDOUT =\n@<<<<<\n\$name\n.\nwrite; print qq{page \$%\\n};",
     'format-top.cgi'   =>
@@ -30,8 +41,17 @@ my %scripts = (
 );
 my @names = sort keys %scripts;
 
-my $scripts = Howdah::Test::Scripts->new(map { ($_ => "$HEAD$scripts{$_}
-") } @names);
+# Those that no process of its own can be asked for, or not everywhere.
+my %others = (
+    'object.cgi' =>
+        '{ package Thing; sub DESTROY { print "destroyed by ", $$ == $_[0][0] ? "its own\n" : "a child\n" } } '
+        . 'our $thing ||= bless [$$], "Thing"; print "kept\n";',
+    'thread-exits.cgi' =>
+        'use threads; print "begins\n"; threads->create(sub { threads->exit })->join for 1 .. 3; print "ends\n";',
+    'thread-prints.cgi' =>
+        'use threads; $| = 1; threads->create(sub { print "thread $_[0]\n" }, $_)->join for 1 .. 3; print "ends\n";',
+);
+my $scripts = Howdah::Test::Scripts->new(map { ($_ => $HEAD . {%scripts, %others}->{$_} . "\n") } @names, keys %others);
 my $dir     = $scripts->dir;
 mkdir "$dir/inner" or die $!;
 my $server = Howdah::Test::Server->start(
@@ -60,7 +80,23 @@ subtest 'one after the other, in a worker' => sub {
     compare(@names);
     compare(reverse @names);
 };
-unlike $server->log, qr/Use of uninitialized/, 'nothing of our own is in the log';
+subtest 'a child destroys nothing of other scripts' => sub {
+    is ask('keep', 'object.cgi'), "200 kept\n" for 1, 2;
+    is ask('keep', $_), ask('exec', $_), $_ for grep { /^child-/ } @names;
+};
+subtest 'the log' => sub {
+    ok $server->wait_for_log(qr/the child is unhappy/), 'has what a child dies of' for 1, 2;
+    unlike $server->log, qr/Use of uninitialized/, '... and nothing of our own';
+};
+subtest 'threads' => sub {
+    plan skip_all => 'this perl has no threads' if !$Config{useithreads};
+    unlike ask('keep', $_), qr/^5/, $_ for 'thread-exits.cgi', ('thread-prints.cgi') x 2;
+    like ask('keep', 'thread-exits.cgi'), qr/^200 begins\n(?:.*\n)*ends\n\z/, 'one that ends ends itself' for 1 .. 3;
+    like ask('keep', 'thread-prints.cgi'),
+        qr/^200 thread 1\n(?:.*\n)*?thread 2\n(?:.*\n)*?thread 3\n(?:.*\n)*?ends\n\z/,
+        'what one prints is output' for 1 .. 3;
+    unlike $server->log, qr/Use of uninitialized/, 'without a word in the log';
+};
 is $server->stop, 0;
 
 done_testing;

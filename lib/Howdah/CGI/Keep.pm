@@ -109,7 +109,7 @@ sub _run {
     _set_input($env);
     Howdah::XS::begin_output(sub { $answer->take($_[0]) });
     my $died = $script->run($variables, \@arguments);
-    exit $? if $$ != $worker;    # a child that the script has forked
+    _leave_child($script, $?, $died) if $$ != $worker;
     Howdah::XS::close_handles($script->package);
     $answer->finish(Howdah::XS::end_output());
     _clean_up($script);
@@ -134,6 +134,15 @@ sub _clean_up {
     Howdah::CGI::State::end($left);
     Howdah::CGI::Leftovers::tell($script->{file}, $left) if $left;
     return;
+}
+
+# One that the script has forked. It ends without a look at what other scripts have in this process: objects that were destroyed
+# here would close what they have open for the worker, too.
+sub _leave_child {
+    my ($script, $status, $died) = @_;
+    print {*STDERR} $died if length $died;
+    Howdah::XS::close_handles($script->package);
+    return Howdah::XS::exit_now($status);
 }
 
 sub _conclude {

@@ -66,8 +66,9 @@ sub run {
     ($@, $!, $?) = ('', 0, 0);
 
     for my $code ($self->{code}, @ends) {
-        my $status = $code == $self->{code} ? 0 : $?;
-        Howdah::XS::run_script($code) and next;
+        my $end = Howdah::XS::run_script($code);
+        $? = 0 if $end == Howdah::XS::ENDED_BY_ITSELF && $code == $self->{code};    # and not that of its last child
+        next if $end != Howdah::XS::ENDED_BY_DEATH;
         $died .= _text($@) if ref $@ ne 'Howdah::ClientGone';
         $? = 255;
     }
@@ -91,11 +92,13 @@ sub _fail {
 sub _compile {
     my ($self, $source) = @_;
     my ($compiled, $ours);
+    my $own = $$;
     local $SIG{__WARN__} = $ours = sub {
         my $text = shift;
         warn $text if $text !~ /^(?:Variable .* will not stay shared|Subroutine \S+ redefined at \Q$self->{file}\E) /;
     };
     Howdah::XS::run_script(sub { $compiled = $source->compile; return });
+    Howdah::XS::exit_now($?) if $$ != $own;    # a child that a BEGIN block has forked
     $self->{on_warning} = $SIG{__WARN__} if ($SIG{__WARN__} // '') ne $ours;
     $@ ||= "$self->{file} called exit while it was compiled\n" if !$compiled;
     return $compiled;
