@@ -11,13 +11,12 @@ use Time::HiRes ();
 sub new {
     my ($class, %given) = @_;
     my $mount = ($given{mount} // '') =~ s{/+\z}{}r;
-    my $root  = Cwd::abs_path($given{root}) // die "$given{root}: $!\n";
-    $root = File::Spec->rel2abs($given{root}) if -f $given{root};
+    -e $given{root} or die "$given{root}: $!\n";
     return bless {
         mount => $mount,
-        root  => $root,
+        root  => File::Spec->rel2abs($given{root}), # as it is called: releases may be links, which lead elsewhere later
         index => $given{index} // [],
-        one   => scalar -f $root,
+        one   => scalar -f $given{root},
         known => {},
     }, $class;
 }
@@ -78,9 +77,9 @@ sub _enter {
     my ($self, $file) = @_;
     return _refusal($file) if !lstat $file;
     if (-l _) {
-        my $real = Cwd::realpath($file);
+        my ($real, $root) = map { Cwd::realpath($_) } $file, $self->{root};
         return (403, "$file is a symbolic link out of the directory")
-            if defined $real && $real ne $self->{root} && index $real, "$self->{root}/";
+            if defined $real && defined $root && $real ne $root && index $real, $root =~ s{/?\z}{/}r;
         return _refusal($file) if !stat $file;
     }
     return;
