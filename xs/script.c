@@ -15,6 +15,7 @@
 static struct {
     PERL_SI *stack; /* the script's own; NULL when none is running */
     bool ended;     /* it has called exit */
+    bool replaced;  /* ... or exec */
     pid_t pid;      /* of the process that runs it, not a child */
     void *perl;     /* its interpreter, which a thread has not */
     CV *call;
@@ -108,6 +109,7 @@ static OP *end_by_exec(pTHX) {
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         PERL_ASYNC_CHECK();
     STATUS_NATIVE_CHILD_SET(status);
+    script.replaced = true;
     hd_end_script(aTHX);
     NOT_REACHED;
 }
@@ -117,7 +119,7 @@ static void call_below(pTHX_ SV *code) {
     dSP;
     PUSHSTACKi(PERLSI_MAIN);
     script.stack = PL_curstackinfo;
-    script.ended = false;
+    script.ended = script.replaced = false;
     PL_in_eval = EVAL_INREQUIRE; /* of which $^S tells nothing */
     PL_curcop = &script.nowhere;
     PUSHMARK(SP);
@@ -141,6 +143,12 @@ static void renew_die_hook(pTHX) {
         SvSETMAGIC(*hook);
 }
 
+static enum hd_end how_it_ended(pTHX) {
+    if (script.ended)
+        return script.replaced ? ENDED_BY_EXEC : ENDED_BY_EXIT;
+    return HD_HAS_DIED() ? ENDED_BY_DEATH : ENDED_BY_ITSELF;
+}
+
 /* How the script has ended: by exit, or return at file level, with $? for its status; else $@ is what it died of. */
 enum hd_end hd_run_script(pTHX_ SV *code) {
     dSP;
@@ -157,7 +165,7 @@ enum hd_end hd_run_script(pTHX_ SV *code) {
     script.stack = NULL;
     if (script.ended)
         renew_die_hook(aTHX);
-    enum hd_end end = script.ended ? ENDED_BY_EXIT : HD_HAS_DIED() ? ENDED_BY_DEATH : ENDED_BY_ITSELF;
+    enum hd_end end = how_it_ended(aTHX);
     if (end != ENDED_BY_DEATH)
         CLEAR_ERRSV();
     FREETMPS;

@@ -94,7 +94,7 @@ Before any script is compiled: C<exit> and C<exec> in code that is compiled from
 =item run_script($code)
 
 Calls the code as if it were the main program, with C<@_> as it is. C<ENDED_BY_EXIT> when it called C<exit>, whose status is C<$?>
-then, C<ENDED_BY_ITSELF> when it came to its end; C<ENDED_BY_DEATH>, which is false, when C<$@> is what it died of.
+then, C<ENDED_BY_EXEC> when it called C<exec>, C<ENDED_BY_ITSELF> when it came to its end; C<ENDED_BY_DEATH>, which is false, when C<$@> is what it died of.
 
 =item enter_script()
 

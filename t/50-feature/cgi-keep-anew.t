@@ -32,12 +32,19 @@ my %scripts = (
     'end-by-exit.cgi'  => 'END { print "$?\n" } system "exit 3"; exit 4;',
     'end-itself.cgi'   => 'END { print "$?\n" } system "exit 3";',
     'end-twice.cgi'    => 'END { print "$?\n" } END { system "exit 2" } system "exit 3";',
+    'exec-end.cgi'     => 'END { print "END\n" } $| = 1; exec "echo", "of the program";',
+    'exec-fails.cgi'   => 'END { print "END\n" } $| = 1; no warnings; exec "/nowhere/program" or print "goes on\n";',
     'format-named.cgi' => "our \$name = 'pear'; \$~ = 'ITEM';\nformat ITEM =\n@<<<<< to eat\n\$name\n.\nwrite;",
     'format-none.cgi'  => "our \$name = 'pear';\nformat STDOUT =\n@<<<<<\n\$name\n.\nwrite; print qq{page \$%\\n};",
     'format-top.cgi'   =>
         "our \$name = 'pear';\nformat STDOUT_TOP =\nFruit\n.\nformat STDOUT =\n@<<<<<\n\$name\n.\nwrite; "
         . '$^ = "NOWHERE"; $~ = "NOWHERE"; $= = 3;',
-    'variable.cgi' => 'BEGIN { for ($ENV{NOWHERE}) { } } print "x\n";',
+    'glob-a-both.cgi'  => '*STDERR = *STDOUT; $| = 1; print STDERR "page\n"; warn "in the page\n";',
+    'glob-b-log.cgi'   => '$| = 1; warn "not in the page\n"; print "page\n"; system "echo of a program";',
+    'glob-c-other.cgi' => 'open OTHER, ">", "/dev/null"; print "page\n"; *STDOUT = *OTHER; print "nowhere\n";',
+    'glob-d-input.cgi' => 'print scalar <STDIN>; open OTHER, "<", $0; *STDIN = *OTHER; print scalar <STDIN>;',
+    'topic.cgi'        => 'print $_ // "nothing", "\n"; $_ = "left";',
+    'variable.cgi'     => 'BEGIN { for ($ENV{NOWHERE}) { } } print "x\n";',
 );
 my @names = sort keys %scripts;
 

@@ -62,7 +62,10 @@ sub _free {
     my $name = shift;
     no strict 'refs';
     no warnings;
-    *{"main::$name"} = $first{$name} if *{"main::$name"}{IO} != $first{$name};
+    if (*{"main::$name"}{IO} != $first{$name}) {
+        undef *{"main::$name"};    # by *STDERR = *STDOUT what has one name has the other, for good
+        *{"main::$name"} = $first{$name};
+    }
     untie *{"main::$name"};
     close *{"main::$name"};
     return;

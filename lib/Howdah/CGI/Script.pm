@@ -60,6 +60,7 @@ sub run {
     local ($/, $\, $,, $;, $", $^A, $^F, $^I, $^T, $^W) =
         ("\n", undef, undef, "\034", ' ', '', 2, undef, time, $self->{warns});
     local (*ARGV, *ARGVOUT);    # what `<>` has open, too
+    local $_;
     @ARGV = @$arguments;
     my ($died, @ends) = ('', @{$self->{ends}});
     local *_ = \@ARGV;          # what the file shifts
@@ -68,6 +69,7 @@ sub run {
     for my $code ($self->{code}, @ends) {
         my $end = Howdah::XS::run_script($code);
         $? = 0 if $end == Howdah::XS::ENDED_BY_ITSELF && $code == $self->{code};    # and not that of its last child
+        last if $end == Howdah::XS::ENDED_BY_EXEC;                                  # what it became has no END blocks
         next if $end != Howdah::XS::ENDED_BY_DEATH;
         $died .= _text($@) if ref $@ ne 'Howdah::ClientGone';
         $? = 255;
