@@ -45,6 +45,12 @@ PERL
         . 'require Block; require OneLine; require Hidden; print "$Block::loads $OneLine::loads $Hidden::loads";',
     'errors.cgi' => qq{#!$^X\nBEGIN { open LOG, '>>', 'own.log'; open STDERR, '>&', \*LOG }\n}
         . 'print "Content-Type: text/plain\n\n"; warn "of its own\n"; system "echo of its program >&2"',
+    'fcgi.cgi' => "#!$^X\nuse FCGI;\nmy \$request = FCGI::Request();\nwhile (\$request->Accept >= 0) { }\n",
+    (
+        map { ("shop-$_.cgi" =>
+                "$HEAD package Shop; sub total { '$_' } sub of_$_ { } package main; print Shop::total();\n") } 1,
+        2
+    ),
     'page.cgi' =>
         qq{#!$^X\nBEGIN { open STDERR, '>&', \*STDOUT; \$| = 1 }\nprint "Content-Type: text/plain\\n\\n"; warn "shown";\n},
     'warns.cgi'  => qq{$HEAD warn "of another";\n},
@@ -99,6 +105,10 @@ is $scripts->get($server, 'modules.cgi')->{body}, '1 1 1', 'modules are loaded o
 is $scripts->get($server, 'emacs.cgi')->{body}, 1, 'what stands behind -- on the first line is no switch';
 is $scripts->get($server, 'fast.cgi')->{status}, 500, "CGI::Fast's loop is refused";
 like $server->log, qr{/fast\.cgi: the loop of CGI::Fast .*mode=fork}, '... with a way out';
+is $scripts->get($server, 'fcgi.cgi')->{status}, 500, '... and that of FCGI';
+like $server->log, qr{/shop-2\.cgi: sub Shop::total takes the place of that of \S+/shop-1\.cgi, .*mode=fork},
+    'a package that two scripts name is told of';
+unlike $server->log, qr{sub (?:Shop::of_|\S*Kept)\S* takes the place}, '... and nothing else';
 sleep 0.1 until time > $start + 2;
 is_deeply [$server->processes('zygote')], [$zygote], 'and the zygote, longer than the timer';
 is $server->stop, 0;

@@ -12,6 +12,8 @@ use Howdah::XS ();
 # perl's flag in $^H for `use utf8`.
 use constant HINT_UTF8 => 0x00800000;
 
+my %owner;    # of subs in packages that scripts name: the file that was compiled last
+
 # Compiles a script: $variables is what is in %ENV meanwhile. If that fails, the object has the reason.
 sub new {
     my ($class, $file, $version, $variables) = @_;
@@ -39,6 +41,7 @@ sub new {
     $self->{warns}          = $source->warns;
     $self->{format}         = $source->has_format ? *STDOUT{FORMAT} : undef;
     $self->_tell_shared($source->packages);
+    $self->_tell_taken($source->named_packages);
     return $self;
 }
 
@@ -140,12 +143,7 @@ sub _tell_shared {
     my ($self, @packages) = @_;
     my @found;
     for my $package (@packages) {
-        no strict 'refs';
-        my $stash = \%{"$package\::"};
-        for my $name (sort keys %$stash) {
-            next if $name eq '__script__' || ref \$stash->{$name} ne 'GLOB' || !defined &{"$package\::$name"};
-            push @found, $self->_shared("sub $name", \&{"$package\::$name"});
-        }
+        push @found, map { $self->_shared("sub $_->[0]", $_->[1]) } _subs($package);
     }
     push @found, map { $self->_shared('an END block', $_) } @{$self->{ends}};
     print {*STDERR}
@@ -153,6 +151,33 @@ sub _tell_shared {
         . "pass it as an argument, or run the script with mode=fork\n"
         for @found;
     return;
+}
+
+# A package that two scripts name is one, with the subs of the script that was compiled last.
+sub _tell_taken {
+    my ($self, @packages) = @_;
+    for my $package (@packages) {
+        for my $sub (_subs($package)) {
+            my ($name, $code) = @$sub;
+            next if (B::svref_2object($code)->FILE // '') ne $self->{file};
+            my $other = $owner{"$package\::$name"} // $self->{file};
+            $owner{"$package\::$name"} = $self->{file};
+            next if $other eq $self->{file};
+            print {*STDERR}
+                "howdah: $self->{file}: sub $package\::$name takes the place of that of $other, for the scripts of a "
+                . "mount share the packages that they name: name them apart, or run one with mode=fork\n";
+        }
+    }
+    return;
+}
+
+# Names, and what they are.
+sub _subs {
+    my $package = shift;
+    no strict 'refs';
+    my $stash = \%{"$package\::"};
+    return map { [$_, \&{"$package\::$_"}] }
+        grep { $_ ne '__script__' && ref \$stash->{$_} eq 'GLOB' && defined &{"$package\::$_"} } sort keys %$stash;
 }
 
 sub _shared {

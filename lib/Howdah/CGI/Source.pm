@@ -26,9 +26,9 @@ sub read_file {
     my $package = 'Howdah::CGI::Kept::' . $file =~ s{([^A-Za-z0-9])}{sprintf '_%02x', ord $1}ger;
     my $self    = bless {file => $file, mark => $mark, text => $text, package => $package}, $class;
     $self->{switches} = $self->_switches;
-    die "$file: the loop of CGI::Fast waits for further requests, of which a kept script has one in each run: "
+    die "$file: the loop of $1 waits for further requests, of which a kept script has one in each run: "
         . "run it with mode=fork or mode=exec, or use CGI\n"
-        if $text =~ /^[ \t]*use[ \t]+CGI::Fast\b/m;
+        if $text =~ /^[ \t]*use[ \t]+(CGI::Fast|FCGI)\b(?!::)/m;
     return $self;
 }
 
@@ -37,11 +37,13 @@ sub warns { return $_[0]{switches} =~ /w/i ? 1 : 0 }
 # Whether it may have formats.
 sub has_format { return $_[0]{text} =~ /^\s*format\b/m }
 
-# Those that the script says it is in, and the one that it is given.
-sub packages {
+# The one that it is given, and those that the script says it is in.
+sub packages { my $self = shift; return ($self->{package}, $self->named_packages) }
+
+sub named_packages {
     my $self = shift;
-    my %seen = (main => 1);
-    return grep { !$seen{$_}++ } $self->{package}, $self->{text} =~ /^\s*package\s+([\w:]+)/mg;
+    my %seen = (main => 1, $self->{package} => 1);
+    return grep { !$seen{$_}++ } $self->{text} =~ /^\s*package\s+([\w:]+)/mg;
 }
 
 # Compiles it to a sub: {code, data => where DATA begins if there is that, package and hints of the place}. Dies with perl's
@@ -138,9 +140,9 @@ Dies when the file is no Perl script, or when its C<#!> line has switches that o
 Dies with perl's message. The value is a hash: C<code>; C<data>, the offset of what C<DATA> reads, if anything; C<package>
 and C<hints> of perl at the end of the code.
 
-=head2 packages, warns
+=head2 packages, named_packages, warns
 
-The packages of the script; whether it has C<-w>.
+The packages of the script; those that it names itself; whether it has C<-w>.
 
 =head2 evaluate($text), note(...)
 
