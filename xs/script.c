@@ -31,13 +31,20 @@ bool hd_is_thread(void) { return script.perl != PERL_GET_THX; }
 
 bool hd_script_runs(void) { return script.stack && script.pid == getpid() && !hd_is_thread(); }
 
-static void pass_evals(pTHX) {
+/* False when C code, as that which calls DESTROY, has an eval of its own in the way, which would keep the end to itself. */
+static bool pass_evals(pTHX) {
+    bool all = true;
     for (PERL_SI *stack = PL_curstackinfo; stack && stack != script.stack->si_prev; stack = stack->si_prev)
         for (I32 at = 0; at <= stack->si_cxix; at++) {
             PERL_CONTEXT *frame = &stack->si_cxstack[at];
-            if (CxTYPE(frame) == CXt_EVAL && frame->blk_eval.retop)
+            if (CxTYPE(frame) != CXt_EVAL)
+                continue;
+            if (frame->blk_eval.retop)
                 frame->blk_eval.retop = &script.again;
+            else
+                all = false;
         }
+    return all;
 }
 
 /* From anywhere below the script: it has come to its end. */
@@ -83,9 +90,13 @@ void hd_enter_script(pTHX) {
 #endif
 }
 
-/* A child, too, ends where the script does: Howdah::CGI::Keep sees to it that it goes no further. */
+/* A child, too, ends where the script does, if it gets there: Howdah::CGI::Keep sees to it that it goes no further. */
+static bool is_end_in_reach(pTHX) {
+    return script.stack && !hd_is_thread() && (script.pid == getpid() || pass_evals(aTHX));
+}
+
 static OP *end_by_exit(pTHX) {
-    if (!script.stack || hd_is_thread())
+    if (!is_end_in_reach(aTHX))
         return script.exit(aTHX);
     dSP;
     IV status = MAXARG < 1 ? 0 : (MAXARG == 1 && !TOPs) ? 0 : SvIV(TOPs);

@@ -28,7 +28,10 @@ my %scripts = (
     'child-exits.cgi' => '$| = 1; if (!fork) { print "child\n"; exit 3 } wait; print $? >> 8, "\n";',
     'child-pipe.cgi'  =>
         '$| = 1; defined(my $pid = open my $in, "-|") or die; if (!$pid) { print "from the child\n"; exit 3 }; print <$in>;',
-    'child-plain.cgi'  => '$| = 1; if (!fork) { system "exit 4"; print "child\n" } else { wait; print $? >> 8, "\n" }',
+    'child-plain.cgi'   => '$| = 1; if (!fork) { system "exit 4"; print "child\n" } else { wait; print $? >> 8, "\n" }',
+    'destroy-exits.cgi' =>
+        '{ package Ends; sub DESTROY { exit 5 if $$ != $_[0][0] } } $| = 1; my $object = bless [$$], "Ends"; '
+        . 'if (!fork) { undef $object; print "not here\n" } wait; print $? >> 8, "\n";',
     'end-by-exit.cgi'  => 'END { print "$?\n" } system "exit 3"; exit 4;',
     'end-itself.cgi'   => 'END { print "$?\n" } system "exit 3";',
     'end-twice.cgi'    => 'END { print "$?\n" } END { system "exit 2" } system "exit 3";',
