@@ -4,7 +4,7 @@ use warnings;
 use lib 't/lib';
 
 use File::Temp ();
-use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Command qw(run_command run_howdah);
 use Howdah::Test::File qw(write_file);
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
@@ -60,6 +60,26 @@ for (
     my ($options, $expected) = @$_;
     like said(@$options), $expected, "@$options";
 }
+
+# As `openssl x509 -req` makes them where nobody asks for extensions.
+subtest 'a certificate of version 1 is served, and a wrong key is told' => sub {
+    my ($key, $request, $cert) = ($good->key, "$dir/v1.csr", "$dir/v1.pem");
+    my @made = (
+        (run_command('openssl', 'req', '-new', '-key', $key, '-subj', '/CN=old.example', '-out', $request))[0],
+        (run_command(qw(openssl x509 -req -days 30 -signkey), $key, '-in', $request, '-out', $cert))[0],
+    );
+    is "@made", '0 0', 'made';
+    like + (run_command(qw(openssl x509 -noout -text -in), $cert))[1], qr/Version: 1 /, 'of version 1';
+    like said('--tls-cert', $cert, '--tls-key', $other->key), qr/does not belong to the certificate in \Q$cert/,
+        'the key of another';
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], ["hello"]] }',
+        listen  => undef,
+        options => ['--workers', 1, '-l', 'tls:127.0.0.1:0', '--tls-cert', $cert, '--tls-key', $key],
+    );
+    my $socket = Howdah::Test::Tls::connect_to($server->port);
+    is $socket && $socket->peer_certificate('commonName'), 'old.example', 'served';
+};
 
 subtest 'which listeners speak TLS' => sub {
     my $both = join '', map {

@@ -35,14 +35,15 @@ impl Pair {
         let secret = private_key(key)?;
         let signing =
             any_supported_type(&secret).map_err(|error| Error::Key(key.to_owned(), error.to_string()))?;
-        let pair = CertifiedKey::new(chain, signing);
-        if pair.keys_match().is_err() {
+        // Of rustls' own comparison one cannot tell a wrong key from a certificate that it would not trust, as of version 1.
+        if signing.public_key().is_none_or(|public| *public != *content.public_key) {
             return Err(Error::Mismatch { certificate: certificate.to_owned(), key: key.to_owned() });
         }
         if content.not_after < now {
             return Err(Error::Expired(certificate.to_owned(), content.valid_to));
         }
-        Ok(Self { key: Arc::new(pair), content, file: certificate.to_owned() })
+        let key = Arc::new(CertifiedKey::new(chain, signing));
+        Ok(Self { key, content, file: certificate.to_owned() })
     }
 
     /// Signatures by this one are cheaper than RSA's.

@@ -25,6 +25,8 @@ pub(crate) struct Content {
     pub(crate) email: String,
     /// In hexadecimal digits.
     pub(crate) serial: String,
+    /// `SubjectPublicKeyInfo`, in DER.
+    pub(crate) public_key: Vec<u8>,
 }
 
 impl Content {
@@ -45,6 +47,7 @@ impl Content {
             email: first(subject.iter_email()),
             common_name,
             serial: hex(&certificate.tbs_certificate.serial),
+            public_key: certificate.public_key().raw.to_vec(),
         })
     }
 }
