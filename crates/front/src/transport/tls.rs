@@ -20,6 +20,9 @@ const MOST: usize = 64 * 1024;
 const GREETING: usize = 16 * 1024;
 /// A larger buffer for the beginning of a record is not kept.
 const KEEP: usize = 1024;
+/// Reads that may bring nothing for those above (the beginning of a record, new keys, empty records) before others have their
+/// turn. A client can send such records without end, and opening them takes longer than sending them.
+const BARREN: usize = 2;
 /// What the protocol has to say goes out with what it is followed by, when it is not longer than this.
 const PREFACE: usize = 8 * 1024;
 
@@ -151,7 +154,7 @@ impl Tls {
     }
 
     pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
+        for _ in 0..BARREN {
             let state = &mut *self.state.borrow_mut();
             if let Some(done) = state.at_hand(buffer) {
                 return done;
@@ -162,6 +165,7 @@ impl Tls {
                 return Ok(done);
             }
         }
+        Err(ErrorKind::WouldBlock.into())
     }
 
     pub(crate) fn poll_read(
@@ -170,7 +174,7 @@ impl Tls {
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         let state = self.state.get_mut();
-        loop {
+        for _ in 0..BARREN {
             if let Some(done) = state.at_hand(buffer) {
                 return Poll::Ready(done);
             }
@@ -180,6 +184,8 @@ impl Tls {
                 return Poll::Ready(Ok(done));
             }
         }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
@@ -504,6 +510,39 @@ mod tests {
             }
             drop(tls);
             assert_eq!((client.join().unwrap(), blocked > 0), (many.len(), true));
+        });
+    }
+
+    #[test]
+    fn while_a_client_says_nothing_in_many_records_others_have_their_turn() {
+        run(async {
+            let (mut tls, client) = connect(|mut client| {
+                client.read_exact(&mut [0]).unwrap(); // so that nothing comes with the end of the handshake
+                for words in [b"some", b"more"] {
+                    client.write_all(words).unwrap();
+                    for _ in 0..30 {
+                        client.conn.refresh_traffic_keys().unwrap();
+                    }
+                }
+                client.write_all(b"last").unwrap();
+                client
+            })
+            .await;
+            assert_eq!(tls.try_write(b"!").unwrap(), 1);
+            let _client = client.join().unwrap();
+            // What a read brings is less than what there is of new keys.
+            let (mut buffer, mut words, mut polls) = ([0; 64], Vec::new(), 0);
+            while !words.ends_with(b"more") {
+                let read = poll_fn(|context| {
+                    polls += 1;
+                    tls.poll_read(context, &mut buffer)
+                });
+                let length = read.await.unwrap();
+                words.extend_from_slice(&buffer[..length]);
+            }
+            assert!(words == b"somemore" && polls > 5, "{polls} polls");
+            assert_eq!(tls.try_read(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+            assert_eq!(read(&mut tls).await.unwrap(), b"last");
         });
     }
 
