@@ -219,17 +219,21 @@ impl Pool {
 
     /// Looks for the answer to a single request a little longer. True when it came.
     pub(crate) fn spin(&self) -> bool {
-        if !self.dispatch.borrow().is_serial() {
+        if !self.dispatch.borrow_mut().looks_for_answer() {
             return false;
         }
         let end = howdah_sys::monotonic_ns() + SPIN_NS;
-        while howdah_sys::monotonic_ns() < end {
+        let found = loop {
             if self.dispatch.borrow_mut().take_news() {
-                return true;
+                break true;
+            }
+            if howdah_sys::monotonic_ns() >= end {
+                break false;
             }
             std::hint::spin_loop();
-        }
-        false
+        };
+        self.dispatch.borrow_mut().looks.note(found);
+        found
     }
 
     /// From now on workers have to wake the thread. False when there is news, which it must see to first.

@@ -13,6 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::exchange::Desks;
 use crate::reports::Damaged;
 use crate::slots::body::Spool;
+use crate::slots::looks::Looks;
 use crate::slots::own::{Hold, NOBODY, Position, Slot, Slots};
 
 /// The longest run time that counts towards the average: one slow request says little about the next.
@@ -40,6 +41,8 @@ pub(crate) struct Dispatch {
     pub(crate) in_flight: u32,
     /// Requests in a row that were queued with none other in flight.
     pub(crate) serial: u32,
+    /// Looks for the answer to a single request.
+    pub(crate) looks: Looks,
     /// Workers have been told to look for the next request before they sleep.
     pub(crate) workers_spin: bool,
     /// The worker that shares this thread's processor, see `share_cpu`.
@@ -82,6 +85,7 @@ impl Dispatch {
             run_ns: 0,
             in_flight: 0,
             serial: 0,
+            looks: Looks::default(),
             workers_spin: false,
             mate: None,
             mate_cpu: 0,

@@ -6,6 +6,7 @@ mod ring;
 mod wake;
 mod mate;
 mod dispatch;
+mod looks;
 mod body;
 mod own;
 

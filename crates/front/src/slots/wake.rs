@@ -25,8 +25,13 @@ pub(crate) const SPIN_NS: u64 = 50_000;
 const WORKER_SPIN_NS: u32 = 300_000;
 
 impl Dispatch {
-    /// True while requests come one by one, so that a short wait for an answer costs less than to sleep and be woken.
-    pub(crate) fn is_serial(&self) -> bool {
+    /// True when a short wait for the answer is likely to cost less than to sleep and be woken: requests come one by one, and the last
+    /// such waits were not in vain.
+    pub(crate) fn looks_for_answer(&mut self) -> bool {
+        self.is_serial() && self.looks.pay()
+    }
+
+    fn is_serial(&self) -> bool {
         self.come_one_by_one() && self.in_flight == 1 && self.mate.is_none()
     }
 
