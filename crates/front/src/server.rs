@@ -5,7 +5,9 @@ use std::any::Any;
 use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Context;
 
 use howdah_accesslog::ConnectionState as Outcome;
 use howdah_http1::{FieldStore, Framing as BodyFraming, Head, Version};
@@ -85,6 +87,11 @@ impl Server {
     pub(crate) async fn let_others(&self) {
         self.router.turn();
         tokio::task::yield_now().await;
+    }
+
+    /// The same for who waits anyway: its task is woken when the others have had theirs.
+    pub(crate) fn poll_others(&self, context: &mut Context<'_>) {
+        let _ = pin!(self.let_others()).poll(context);
     }
 
     /// Until when a body has to go on of which `received` bytes have come, and the first was waited for at `since`.

@@ -470,6 +470,28 @@ mod tests {
     }
 
     #[test]
+    fn others_have_their_turn_while_a_client_says_much_that_is_no_body() {
+        const PING: u8 = 6;
+        const PINGS: usize = 10_000;
+        run(async {
+            let world = World::new(Config::default());
+            let said = [greeting(), frame(PING, 0, 0, b"an octet").repeat(PINGS), get(1, "/a")];
+            let script = Scripted::new([Piece::Bytes(said.concat()), Piece::End]);
+            let connection = world.connect(&script);
+            let answered = || frames(&script).iter().filter(|(kind, ..)| *kind == PING).count();
+            let mut turns = 0;
+            while answered() < PINGS && turns < 1000 {
+                tokio::task::yield_now().await;
+                turns += 1;
+            }
+            assert!((8..1000).contains(&turns), "{turns} turns for {} answers", answered());
+            world.run(true).await;
+            assert_eq!(bodies(&script), "1=/a ", "what was said last is heard, too");
+            assert!(connection.is_finished());
+        });
+    }
+
+    #[test]
     fn a_host_is_told_by_an_authority_or_by_a_field() {
         // What tells it, and whether that is a request for the application, a refusal, or none.
         let cases: [(&[(&str, &str)], &str); 5] = [

@@ -19,6 +19,9 @@ use crate::transport::{Socket, Transport};
 const KEEP_CAPACITY: usize = 4 * 1024;
 /// Bytes to gather before they are sent: four full records of TLS, which seals so many at once.
 const BATCH: usize = 64 * 1024;
+/// Bytes that are no body's after which others have their turn, and somebody asks what the client does all this for: the crate
+/// itself reads on as long as there is more, and many a frame takes longer to be obeyed than to be sent.
+const TURN: u64 = 8 * 1024;
 
 /// What both the `h2` crate and the connection's task look at.
 #[derive(Debug)]
@@ -30,7 +33,7 @@ pub(crate) struct Wire {
     /// Written by the crate, and sent up to there.
     out: RefCell<(Vec<u8>, usize)>,
     meter: RefCell<Meter>,
-    /// Bytes received that were no body's, and bytes sent.
+    /// Bytes that the crate has taken and that were no body's, and bytes sent.
     pub(crate) received: Cell<u64>,
     pub(crate) sent: Cell<u64>,
     /// The client takes no more now.
@@ -39,33 +42,35 @@ pub(crate) struct Wire {
     pub(crate) ended: Cell<bool>,
     /// The `h2` crate, which drops every stream when it hears of that, is not told yet.
     withholds: Cell<bool>,
-    /// Nothing more was there in this turn: the crate asks again for each stream that it hands out.
+    /// Nothing more was there in this turn, or it was enough: the crate asks again for each stream that it hands out.
     dry: Cell<bool>,
+    /// What `received` was when the turn began.
+    turn: Cell<u64>,
 }
 
 impl Wire {
     /// `early` was received already.
     pub(crate) fn new(server: &'static Server, transport: Transport, early: Vec<u8>) -> Self {
-        let mut meter = Meter::new();
-        let received = Cell::new(meter.measure(&early));
         Self {
             server,
             transport: RefCell::new(transport),
             early: RefCell::new((early, 0)),
             out: RefCell::default(),
-            meter: RefCell::new(meter),
-            received,
+            meter: RefCell::new(Meter::new()),
+            received: Cell::new(0),
             sent: Cell::new(0),
             blocked: Cell::new(false),
             ended: Cell::new(false),
             withholds: Cell::new(false),
             dry: Cell::new(false),
+            turn: Cell::new(0),
         }
     }
 
     /// The connection's task has been woken.
     pub(crate) fn begin_turn(&self) {
         self.dry.set(false);
+        self.turn.set(self.received.get());
     }
 
     /// From now on the crate is not told of the end of the client's side, until [`Wire::tell_end`]: a client may have asked for
@@ -111,10 +116,19 @@ impl Wire {
     }
 
     fn poll_receive(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.take_early(buffer) {
-            return Poll::Ready(Ok(()));
+        if self.dry.get() {
+            return Poll::Pending;
         }
-        if self.dry.get() || self.withholds() {
+        let before = buffer.filled().len();
+        if !self.take_early(buffer) {
+            ready!(self.poll_read(context, buffer))?;
+        }
+        self.count(&buffer.filled()[before..], context);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.withholds() {
             return Poll::Pending;
         }
         if self.ended.get() {
@@ -133,8 +147,6 @@ impl Wire {
         if self.withholds() {
             return Poll::Pending;
         }
-        let measured = self.meter.borrow_mut().measure(&input[..length]);
-        self.received.set(self.received.get() + measured);
         let now = length.min(buffer.remaining());
         buffer.put_slice(&input[..now]);
         if now < length {
@@ -142,6 +154,15 @@ impl Wire {
             early.0.extend_from_slice(&input[now..length]);
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Sees to it that a turn ends that has brought much, and that another follows.
+    fn count(&self, taken: &[u8], context: &mut Context<'_>) {
+        self.received.set(self.received.get() + self.meter.borrow_mut().measure(taken));
+        if self.received.get() - self.turn.get() >= TURN {
+            self.dry.set(true);
+            self.server.poll_others(context);
+        }
     }
 
     fn take_early(&self, buffer: &mut ReadBuf<'_>) -> bool {
