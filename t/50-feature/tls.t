@@ -141,6 +141,21 @@ subtest 'a client that waits for an acknowledgement before it asks has it at onc
     cmp_ok $quickest, '<', 0.03, 'where a kernel that delays it waits for 40 ms';
 };
 
+# A client of TLS 1.3 takes its handshake for complete, and sends requests to who turns it away: whether both went, and the
+# alert that it reads behind them.
+sub told {
+    my ($port, %how) = @_;
+    my $socket = Howdah::Test::Tls::connect_to($port, SSL_version => 'TLSv1_3', %how) or return 'no handshake';
+    local $SIG{PIPE} = 'IGNORE';
+    vec(my $it = '', fileno $socket, 1) = 1;
+    select $it, undef, undef, 20 or return 'no answer';
+    my @went = map { syswrite($socket, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n") ? 1 : 0 } 1 .. 2;
+    sysread $socket, my $answer, 1;
+
+    # IO::Socket::SSL takes it for the end of the file.
+    return @went, Net::SSLeay::ERR_error_string(Net::SSLeay::ERR_get_error()) =~ s/.* alert //r;
+}
+
 subtest 'certificates of clients' => sub {
     my %of = map { $_->[0] => {SSL_cert_file => $_->[1]->cert, SSL_key_file => $_->[1]->key} } [known => $known],
         [stranger => $stranger];
@@ -154,6 +169,8 @@ subtest 'certificates of clients' => sub {
     like $env->{SSL_CLIENT_V_END}, qr/^\w{3} [ \d]\d \d\d:\d\d:\d\d 20\d\d GMT$/, 'and an end';
     ok !env_of($strict), 'who has none is turned away';
     ok !env_of($strict, %{$of{stranger}}), 'and who is unknown';
+    is_deeply [told($strict->port, %{$of{stranger}})], [1, 1, 'unknown ca'],
+        '... who hears why, whatever it says first';
     my $open = start('--tls-client-ca', $authority->cert, '--tls-client', 'optional');
     is env_of($open)->{SSL_CLIENT_VERIFY}, 'NONE', 'optional: who has none is served';
     ok !env_of($open, %{$of{stranger}}), '... but not who shows a wrong one';

@@ -17,6 +17,7 @@ use howdah_tls::{ACME_TLS, Acceptor};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::capacity::Permit;
+use crate::linger::linger;
 use crate::request::Client;
 use crate::server::{Presence, Server};
 use crate::timers::Rest;
@@ -77,7 +78,11 @@ impl Gate {
             Ok(()) => records.handshake(Handshake::Full),
             Err(error) => {
                 tracing::debug!("no TLS with {}: {error}", client.address);
-                return records.handshake(Handshake::Failed);
+                records.handshake(Handshake::Failed);
+                if error.kind() == ErrorKind::InvalidData {
+                    Self::turn_away(server, tls, client.origin.pages_only).await;
+                }
+                return;
             }
         }
         let facts = tls.facts();
@@ -96,6 +101,14 @@ impl Gate {
         let arrival = h2::Arrival { server, transport, client, timer, presence, early: Vec::new() };
         // No part of the future that each connection has.
         Box::pin(h2::serve(arrival)).await;
+    }
+
+    /// Closes gently: the client has been told why, and a reset would overtake that where it has gone on already, as those
+    /// of TLS 1.3 do.
+    async fn turn_away(server: &'static Server, tls: Tls, for_pages: bool) {
+        let timer = server.timers.start(for_pages);
+        let _inside = server.doors.enter(for_pages);
+        linger(server, &mut Transport::Plain(tls.into_socket()), &timer).await;
     }
 
     /// The handshake, as long as there is time for it.

@@ -70,6 +70,11 @@ impl Tls {
         Self { socket, state: RefCell::new(state), works }
     }
 
+    /// What is left where there will be no TLS.
+    pub(crate) fn into_socket(self) -> Socket {
+        self.socket
+    }
+
     pub(crate) fn facts(&self) -> Facts {
         self.state.borrow().session.facts()
     }
