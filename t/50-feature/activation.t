@@ -9,7 +9,9 @@ use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin);
 use Howdah::Test::Load;
 use Howdah::Test::Ports qw(free_port);
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
+use Howdah::Test::Tls;
 use IO::Socket::INET;
 use IO::Socket::UNIX;
 use Test::More;
@@ -25,11 +27,11 @@ my $port = $tcp->sockport;
 
 # Starts howdah with the two sockets at descriptors 3 and 4, after some Perl code that sets variables.
 sub start {
-    my $variables = shift;
-    my ($first, $second) = map { fileno $_ } $tcp, $unix;
+    my ($variables, @options) = @_;
+    my ($first, $second)      = map { fileno $_ } $tcp, $unix;
     my $move   = "POSIX::dup2(\$_->[0], \$_->[1]) for [$first, 20], [$second, 21], [20, 3], [21, 4];";
     my @launch = ($^X, '-MPOSIX', '-e', "$move $variables exec \@ARGV or die", howdah_bin(), '--workers', 2);
-    return Howdah::Test::Server->start(app => $app, listen => undef, command => \@launch);
+    return Howdah::Test::Server->start(app => $app, listen => undef, command => \@launch, options => \@options);
 }
 
 sub answer { return Howdah::Test::Client->ask(shift, "GET / HTTP/1.0\r\n\r\n")->{body} }
@@ -42,6 +44,22 @@ subtest 'systemd: LISTEN_FDS' => sub {
     is $server->stop, 0;
     ok -S "$dir/app.sock", 'the socket file is not ours to remove';
 };
+
+SKIP: {
+    skip 'needs IO::Socket::SSL and openssl', 1 if !Howdah::Test::Tls->is_installed;
+    subtest 'with a certificate TCP speaks TLS, and a Unix socket does not' => sub {
+        my $operator = Howdah::Test::Operator->new;
+        my $server   = start(
+            '$ENV{LISTEN_PID} = $$; $ENV{LISTEN_FDS} = 2;',
+            Howdah::Test::Tls->common->options, $operator->options
+        );
+        for my $process ('the first', 'the next') {
+            ok + Howdah::Test::Tls::connect_to($port), "$process: TLS";
+            is answer("$dir/app.sock"), '80 none none none', "$process: none";
+            is + ($operator->ask('upgrade'))[0], 0, 'upgrade' if $process eq 'the first';
+        }
+    };
+}
 
 subtest 'connections made while no server ran are served by the next' => sub {
     my $client = Howdah::Test::Client->new($port);

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use howdah_front::{Address, Front, ListenOptions, Listener};
 use howdah_sys::activation::Inherited;
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::socket_domain;
 
 use crate::control::socket::ControlSocket;
 use crate::handover::Handover;
@@ -51,7 +53,10 @@ impl Endpoints {
         let mut listeners = if ours {
             bind(&options.listeners())?
         } else {
-            let adopt = |given: Inherited| Listener::adopt(given.socket, &adopted(options));
+            let adopt = |Inherited { socket, .. }| {
+                let how = adopted(options, &socket);
+                Listener::adopt(socket, &how)
+            };
             inherited.into_iter().map(adopt).collect::<Result<_, _>>()?
         };
         listeners.extend(bind(&options.redirects(tls_port(&listeners)))?);
@@ -72,12 +77,13 @@ impl Endpoints {
         let pages = inherit(sockets.split_off(others), options.pages())?;
         let main = sockets.len().saturating_sub(options.redirects(0).len());
         let redirects = sockets.split_off(main);
-        let how = if handover.ours { options.listeners() } else { Vec::new() };
-        let how = how.into_iter().map(|(_, how)| how).chain(std::iter::repeat(adopted(options)));
+        let mut how = if handover.ours { options.listeners() } else { Vec::new() }.into_iter();
         let mut listeners = sockets
             .into_iter()
-            .zip(how)
-            .map(|(socket, how)| Listener::inherit(socket, &how))
+            .map(|socket| {
+                let how = how.next().map_or_else(|| adopted(options, &socket), |(_, how)| how);
+                Listener::inherit(socket, &how)
+            })
             .collect::<Result<Vec<_>, _>>()?;
         listeners.extend(inherit(redirects, options.redirects(tls_port(&listeners)))?);
         let control = handover
@@ -219,9 +225,10 @@ fn inherit(sockets: Vec<OwnedFd>, how: Vec<(Address, ListenOptions)>) -> anyhow:
     Ok(sockets.into_iter().zip(how).map(inherit).collect::<Result<_, _>>()?)
 }
 
-/// How to listen on what another program has bound. With certificates all of it on TCP speaks TLS.
-fn adopted(options: &Serve) -> ListenOptions {
-    let tls = options.tls.is_on();
+/// How to listen on what another program has bound. With certificates all of it on TCP speaks TLS; what connects by a Unix
+/// socket, as a proxy does, expects none.
+fn adopted(options: &Serve, socket: &OwnedFd) -> ListenOptions {
+    let tls = options.tls.is_on() && socket_domain(socket) != Ok(AddressFamily::UNIX);
     let proxy_protocol = options.proxies.proxy_protocol;
     ListenOptions { backlog: options.listen.backlog, tls, proxy_protocol, ..ListenOptions::default() }
 }
