@@ -1,6 +1,7 @@
 //! What sessions are made from: settings, and the files that they name. All of it is read and checked before it is used,
 //! and exchanged as a whole, so that a file that is wrong changes nothing.
 
+use std::iter::repeat;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -87,7 +88,7 @@ impl Acceptor {
     /// When a file is not as it should be.
     pub fn new(settings: Settings, tickets: &[u8]) -> Result<Self, Error> {
         let tickets = Arc::new(Tickets::unpack(tickets));
-        let current = RwLock::new(build(&settings, &tickets)?);
+        let current = RwLock::new(build(&settings, &tickets, &[])?);
         Ok(Self { settings, tickets, current })
     }
 
@@ -100,7 +101,7 @@ impl Acceptor {
         if let Some(other) = self.files().find(|file| file.metadata().is_ok_and(|there| !there.is_file())) {
             return Err(Error::NoFile(other.to_owned()));
         }
-        let fresh = build(&self.settings, &self.tickets)?;
+        let fresh = build(&self.settings, &self.tickets, &self.certificates())?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
@@ -156,10 +157,14 @@ fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).cast_signed()
 }
 
-fn build(settings: &Settings, tickets: &Arc<Tickets>) -> Result<Current, Error> {
+/// `used` are the certificates that are in use, in the order of the settings. One that has expired in use may stay: the
+/// others' renewal would wait for its own.
+fn build(settings: &Settings, tickets: &Arc<Tickets>, used: &[Certificate]) -> Result<Current, Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let now = now();
-    let pairs = settings.pairs.iter().map(|(certificate, key)| Pair::read(certificate, key, now));
+    let wanted = used.iter().map(|one| one.expires.min(now)).chain(repeat(now));
+    let pairs = settings.pairs.iter().zip(wanted);
+    let pairs = pairs.map(|((certificate, key), wanted)| Pair::read(certificate, key, wanted));
     let store = Store::new(pairs.collect::<Result<_, _>>()?, settings.challenges.clone());
     let certificates = store.pairs.iter().map(Certificate::of).collect();
     let clients = settings.clients.as_ref();
@@ -208,5 +213,40 @@ impl Certificate {
             expiry: pair.content.valid_to.clone(),
             begins: pair.content.not_before,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    #[test]
+    fn what_has_expired_in_use_is_in_nobodys_way_and_what_has_expired_before_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, year: i32| {
+            let (file, key) = (dir.path().join(name), KeyPair::generate().unwrap());
+            let mut wish = CertificateParams::new([name.to_owned()]).unwrap();
+            (wish.not_before, wish.not_after) = (date_time_ymd(2000, 1, 1), date_time_ymd(year, 1, 1));
+            std::fs::write(&file, wish.self_signed(&key).unwrap().pem() + &key.serialize_pem()).unwrap();
+            (file.clone(), file)
+        };
+        let settings = Settings { pairs: vec![file("a", 2040), file("b", 2002)], ..Settings::default() };
+        let tickets = Arc::new(Tickets::unpack(&[]));
+        // When those in use end, and whether they are replaced by what is in the files.
+        for (a, b, taken) in
+            [(2030, 2002, true), (2030, 2001, true), (2030, 2003, false), (2030, 2030, false)]
+        {
+            let used = [a, b].map(|year| Certificate {
+                file: PathBuf::new(),
+                names: Vec::new(),
+                expires: date_time_ymd(year, 1, 1).unix_timestamp(),
+                expiry: String::new(),
+                begins: 0,
+            });
+            assert_eq!(build(&settings, &tickets, &used).is_ok(), taken, "{a} {b}");
+        }
+        assert!(matches!(build(&settings, &tickets, &[]), Err(Error::Expired(..))), "at the start");
     }
 }

@@ -27,8 +27,8 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Reads and checks a pair. `now` is in seconds since 1970.
-    pub(crate) fn read(certificate: &Path, key: &Path, now: i64) -> Result<Self, Error> {
+    /// Reads and checks a pair, which must not end before `wanted`, in seconds since 1970.
+    pub(crate) fn read(certificate: &Path, key: &Path, wanted: i64) -> Result<Self, Error> {
         let chain = certificates(certificate)?;
         let content =
             Content::of(&chain[0]).map_err(|error| Error::Certificate(certificate.to_owned(), error))?;
@@ -39,7 +39,7 @@ impl Pair {
         if signing.public_key().is_none_or(|public| *public != *content.public_key) {
             return Err(Error::Mismatch { certificate: certificate.to_owned(), key: key.to_owned() });
         }
-        if content.not_after < now {
+        if content.not_after < wanted {
             return Err(Error::Expired(certificate.to_owned(), content.valid_to));
         }
         let key = Arc::new(CertifiedKey::new(chain, signing));
