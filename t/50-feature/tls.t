@@ -6,6 +6,7 @@ use lib 't/lib';
 use Howdah::Test::Client;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
+use IO::Socket::INET;
 use JSON::PP qw(decode_json);
 use Socket ();
 use Test::More;
@@ -139,6 +140,16 @@ subtest 'a client that waits for an acknowledgement before it asks has it at onc
         $quickest = time - $start if time - $start < $quickest;
     }
     cmp_ok $quickest, '<', 0.03, 'where a kernel that delays it waits for 40 ms';
+};
+
+subtest 'a greeting that is too long, and one that stops behind its first records, end nobody else' => sub {
+    for my $words ("\x16\x03\x01\0\x10" . 'z' x 16, "\x16\x03\x01\0\x06\x01\0\x02\0zz\x16\x03\x01\0\x01z") {
+        my $client = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->port) or die $!;
+        print {$client} $words;
+        $client->shutdown(1);
+        sysread $client, my $answer, 100;
+        ok env_of($server), 'others are served';
+    }
 };
 
 # A client of TLS 1.3 takes its handshake for complete, and sends requests to who turns it away: whether both went, and the

@@ -23,6 +23,11 @@ pub struct Session {
     name: Option<Box<str>>,
     asks_clients: bool,
     closed: bool,
+    /// Records of which the library has taken note and that it wants to see again, since they have the beginning of a message:
+    /// whatever it is asked, it panics without them.
+    held: Vec<u8>,
+    /// The client has been told so, and nothing more.
+    broken: bool,
 }
 
 impl fmt::Debug for Session {
@@ -45,7 +50,15 @@ pub struct Opened {
 
 impl Session {
     pub(crate) fn new(tls: UnbufferedServerConnection, asks_clients: bool) -> Self {
-        Self { tls, pending: Vec::new(), name: None, asks_clients, closed: false }
+        Self {
+            tls,
+            pending: Vec::new(),
+            name: None,
+            asks_clients,
+            closed: false,
+            held: Vec::new(),
+            broken: false,
+        }
     }
 
     /// Opens the records of `input`, in place, and appends to `plain` what the client says in them.
@@ -54,6 +67,7 @@ impl Session {
     /// When the session is broken.
     pub fn open(&mut self, input: &mut [u8], plain: &mut Vec<u8>) -> Result<Opened, Broken> {
         let mut used = 0;
+        let whole = self.held.len() + whole(input.get(self.held.len()..).unwrap_or_default());
         let greets = self.tls.is_handshaking();
         loop {
             let UnbufferedStatus { mut discard, state, .. } =
@@ -64,7 +78,8 @@ impl Session {
             let mut more = true;
             match state {
                 Err(error) => {
-                    self.last_words();
+                    self.last_words(&mut input[used..]);
+                    self.broken = true;
                     return Err(Broken(error));
                 }
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
@@ -82,14 +97,17 @@ impl Session {
             }
             used += discard;
             if !more {
+                self.held.clear();
+                self.held.extend_from_slice(input.get(used..whole).unwrap_or_default());
                 return Ok(Opened { used });
             }
         }
     }
 
-    /// The alert that tells the client why.
-    fn last_words(&mut self) {
-        while let Ok(ConnectionState::EncodeTlsData(mut data)) = self.tls.process_tls_records(&mut []).state {
+    /// The alert that tells the client why: the library says it before it looks at its input, and has said all else before it
+    /// read on. It is asked once, for what is wrong would be found wanting again.
+    fn last_words(&mut self, seen: &mut [u8]) {
+        if let Ok(ConnectionState::EncodeTlsData(mut data)) = self.tls.process_tls_records(seen).state {
             encode(&mut data, &mut self.pending);
         }
     }
@@ -100,8 +118,11 @@ impl Session {
     /// # Errors
     /// When the handshake is not over, the session is closed by us, or has sealed as much as its keys may.
     pub fn seal(&mut self, plain: &[u8], out: &mut [u8]) -> Result<usize, Unsealed> {
+        if self.broken {
+            return Err(Unsealed);
+        }
         loop {
-            match self.tls.process_tls_records(&mut []).state {
+            match self.tls.process_tls_records(&mut self.held).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     return traffic.encrypt(plain, out).map_err(|_| Unsealed);
                 }
@@ -116,10 +137,13 @@ impl Session {
 
     /// Says that nothing more will be sent; once.
     pub fn close(&mut self) {
+        if self.broken {
+            return;
+        }
         let mut record = [0; 256];
         let mut length = 0;
         loop {
-            match self.tls.process_tls_records(&mut []).state {
+            match self.tls.process_tls_records(&mut self.held).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     length = traffic.queue_close_notify(&mut record).unwrap_or(0);
                     break;
@@ -174,6 +198,19 @@ impl Session {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the TLS session is over")]
 pub struct Unsealed;
+
+/// Bytes of the whole records that `input` begins with.
+fn whole(input: &[u8]) -> usize {
+    let mut end = 0;
+    while let Some([_, _, _, high, low]) = input.get(end..end + 5) {
+        let next = end + 5 + usize::from(u16::from_be_bytes([*high, *low]));
+        if next > input.len() {
+            break;
+        }
+        end = next;
+    }
+    end
+}
 
 fn encode<Data>(data: &mut EncodeTlsData<'_, Data>, pending: &mut Vec<u8>) {
     let at = pending.len();
@@ -360,5 +397,29 @@ mod tests {
         assert!(session.open(&mut input, &mut Vec::new()).is_err());
         assert_eq!(session.pending[0], 21, "an alert");
         assert!(session.seal(b"x", &mut [0; 100]).is_err());
+    }
+
+    /// The beginning of a message is in records that the library wants to see again, whatever it is asked.
+    #[test]
+    fn a_client_that_begins_a_message_and_says_no_more_is_answered_all_the_same() {
+        let acceptor = acceptor();
+        for first in [
+            &b"\x16\x03\x01\0\x10zzzzzzzzzzzzzzzz"[..],
+            b"\x16\x03\x01\0\x06\x01\0\x02\0zz\x17\x03\x03\0\x01z",
+        ] {
+            let (mut session, mut input) = (acceptor.session().unwrap(), first.to_vec());
+            assert!(session.open(&mut input, &mut Vec::new()).is_err());
+            session.close();
+            assert_eq!(session.seal(b"hello", &mut [0; 99]), Err(Unsealed));
+        }
+        let mut session = acceptor.session().unwrap();
+        for records in 1..4 {
+            let mut input = b"\x16\x03\x01\0\x05\x01\0\x02\0z".to_vec();
+            input.extend(b"\x16\x03\x01\0\x01z".repeat(records));
+            assert_eq!(session.open(&mut input, &mut Vec::new()).unwrap(), Opened { used: 0 });
+            assert_eq!(session.held.len(), 10 + 6 * records);
+            session.close();
+            session = acceptor.session().unwrap();
+        }
     }
 }
