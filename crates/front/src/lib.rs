@@ -83,6 +83,7 @@ mod listen;
 mod address;
 mod clock;
 mod repeated;
+mod others;
 
 pub use address::{Address, AddressError, ListenOptions};
 pub use app::{PoolSetup, Upgrades};

@@ -9,9 +9,9 @@
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
-use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
+use crate::others::come_back_behind;
 use crate::outflow::{Holding, Pace};
 use crate::timers::{Rest, Timer};
 use crate::transport::{Peer, Socket, Transport};
@@ -301,8 +301,7 @@ impl Way {
                 self.has_read(read);
             }
         }
-        // When the others have had their turn: a task that wakes itself goes on before anybody looks at their sockets.
-        let _ = pin!(tokio::task::yield_now()).poll(context);
+        come_back_behind(context);
         Poll::Pending
     }
 

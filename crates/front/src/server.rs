@@ -5,7 +5,6 @@ use std::any::Any;
 use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Context;
 
@@ -18,6 +17,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::doors::{Doors, Inside};
 use crate::exchange::Exchange;
+use crate::others::come_back_behind;
 use crate::outflow::{Holding, Sent};
 use crate::proxied::Behind;
 use crate::record::{Ending, Records};
@@ -91,7 +91,8 @@ impl Server {
 
     /// The same for who waits anyway: its task is woken when the others have had theirs.
     pub(crate) fn poll_others(&self, context: &mut Context<'_>) {
-        let _ = pin!(self.let_others()).poll(context);
+        self.router.turn();
+        come_back_behind(context);
     }
 
     /// Until when a body has to go on of which `received` bytes have come, and the first was waited for at `since`.

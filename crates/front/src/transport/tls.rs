@@ -8,11 +8,11 @@
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
-use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
 use howdah_tls::{Facts, OVERHEAD, Session};
 
+use crate::others::come_back_behind;
 use crate::transport::socket::{Peer, Socket, length};
 
 /// Bytes to seal for one send: four records of the largest size.
@@ -190,8 +190,7 @@ impl Tls {
                 return Poll::Ready(Ok(done));
             }
         }
-        // When the others have had it: a task that wakes itself goes on before anybody looks at their sockets.
-        let _ = pin!(tokio::task::yield_now()).poll(context);
+        come_back_behind(context);
         Poll::Pending
     }
 
