@@ -6,7 +6,7 @@ use lib 't/lib';
 
 use File::Copy ();
 use File::Temp ();
-use Howdah::Test::Command qw(run_command);
+use Howdah::Test::Command qw(run_command run_howdah);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
@@ -15,6 +15,7 @@ use Test::More;
 
 plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
 
+require IO::Socket::SSL::Utils;
 my ($old, $new, $third, $soon) =
     map { Howdah::Test::Tls->new(names => ["$_->[0].example"], days => $_->[1]) } ['old', 90], ['new', 90],
     ['third', 90], ['soon', 5];
@@ -26,11 +27,14 @@ my $server   = Howdah::Test::Server->start(
     options => ['--workers', 1, $used->options, $operator->options, '--metrics-path', '/metrics']
 );
 
-# What a client is shown now.
-sub shown {
-    my $socket = Howdah::Test::Tls::connect_to($server->port) or return 'nothing';
+# What a client is shown now that asks for that name.
+sub shown_by {
+    my ($server, @name) = @_;
+    my $socket = Howdah::Test::Tls::connect_to($server->port, map { (SSL_hostname => $_) } @name) or return 'nothing';
     return ($socket->peer_certificate('subjectAltNames'))[1];
 }
+
+sub shown { return shown_by($server) }
 
 sub comes {
     my $name = shift;
@@ -102,5 +106,32 @@ like $metrics, qr/^howdah_tls_handshakes_total\{result="resumed"\} [2-9]$/m, 're
 is(($operator->ask('upgrade'))[0], 0, 'howdah upgrade');
 is resumes(), 'Reused', 'the new process resumes what the old one began';
 is shown(), 'soon.example', 'with the same certificate';
+
+subtest 'one that has expired where there is no other' => sub {
+    my ($past, $operator) = (Howdah::Test::Tls->new, Howdah::Test::Operator->new);
+    my $day = 24 * 3600;
+    my ($cert, $key) = IO::Socket::SSL::Utils::CERT_create(
+        not_before      => time - 2 * $day,
+        not_after       => time - $day,
+        subject         => {commonName => 'past'},
+        subjectAltNames => [[DNS => 'past.example']]
+    );
+    IO::Socket::SSL::Utils::PEM_cert2file($cert, $past->cert);
+    IO::Socket::SSL::Utils::PEM_key2file($key, $past->key);
+    my @options = ('--workers', 1, $new->options, $past->options);
+    my ($status, $out, $err) = run_howdah('check', @options, '-e', 'sub {}');
+    ok $status, 'is refused before';
+    like $err, qr/the certificate in .* has expired on .*: renew it/, '... with its file';
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], ["hello"]] }',
+        options => [@options, $operator->options]
+    );
+    my $told = qr/ERROR .*the certificate in .* has expired on .*: renew it/;
+    ok $server->wait_for_log($told), 'is told at the start';
+    is shown_by($server, 'past.example'), 'past.example', '... and served';
+    is shown_by($server, 'new.example'), 'new.example', '... beside others';
+    is(($operator->ask('upgrade'))[0], 0, 'nor is it in the way of an upgrade');
+    is shown_by($server, 'past.example'), 'past.example', '... which serves it, too';
+};
 
 done_testing;

@@ -157,14 +157,13 @@ impl Tls {
 /// its place is ours, and replaced when it does not fit.
 ///
 /// # Errors
-/// When a file is not as it should be.
+/// When a file is not as it should be, or its certificate has expired.
 pub(crate) fn try_files(options: &Serve) -> anyhow::Result<()> {
     let pairs = options.tls.named();
     if pairs.is_empty() {
         return Ok(());
     }
-    Acceptor::new(Settings { pairs, ..settings(options) }, &[])?;
-    Ok(())
+    Ok(howdah_tls::check(&Settings { pairs, ..settings(options) })?)
 }
 
 /// Where a front must be able to read for a reload: the files' directories, and those that links lead to.

@@ -82,13 +82,14 @@ struct Current {
 }
 
 impl Acceptor {
-    /// Reads all files. `tickets` is what another process gave by [`Acceptor::tickets`].
+    /// Reads all files. A certificate that has expired is taken: clients are warned of it, and without it there would be nobody
+    /// for the other names either. `tickets` is what another process gave by [`Acceptor::tickets`].
     ///
     /// # Errors
     /// When a file is not as it should be.
     pub fn new(settings: Settings, tickets: &[u8]) -> Result<Self, Error> {
         let tickets = Arc::new(Tickets::unpack(tickets));
-        let current = RwLock::new(build(&settings, &tickets, &[])?);
+        let current = RwLock::new(build(&settings, &tickets, repeat(i64::MIN))?);
         Ok(Self { settings, tickets, current })
     }
 
@@ -101,7 +102,7 @@ impl Acceptor {
         if let Some(other) = self.files().find(|file| file.metadata().is_ok_and(|there| !there.is_file())) {
             return Err(Error::NoFile(other.to_owned()));
         }
-        let fresh = build(&self.settings, &self.tickets, &self.certificates())?;
+        let fresh = build(&self.settings, &self.tickets, until(&self.certificates(), now()))?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
@@ -145,6 +146,14 @@ impl Acceptor {
     }
 }
 
+/// Reads all files that the settings name.
+///
+/// # Errors
+/// When a file is not as it should be, or its certificate has expired.
+pub fn check(settings: &Settings) -> Result<(), Error> {
+    build(settings, &Arc::new(Tickets::unpack(&[])), repeat(now())).map(drop)
+}
+
 /// What is in a file that has a certificate and its key.
 ///
 /// # Errors
@@ -157,12 +166,19 @@ fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).cast_signed()
 }
 
-/// `used` are the certificates that are in use, in the order of the settings. One that has expired in use may stay: the
-/// others' renewal would wait for its own.
-fn build(settings: &Settings, tickets: &Arc<Tickets>, used: &[Certificate]) -> Result<Current, Error> {
+/// Until when what takes the place of those in use must be good. One that has expired in use may stay: the others' renewal would
+/// wait for its own.
+fn until(used: &[Certificate], now: i64) -> impl Iterator<Item = i64> {
+    used.iter().map(move |one| one.expires.min(now))
+}
+
+/// `wanted` has for each pair until when it must be good, in seconds since 1970.
+fn build(
+    settings: &Settings,
+    tickets: &Arc<Tickets>,
+    wanted: impl Iterator<Item = i64>,
+) -> Result<Current, Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let now = now();
-    let wanted = used.iter().map(|one| one.expires.min(now)).chain(repeat(now));
     let pairs = settings.pairs.iter().zip(wanted);
     let pairs = pairs.map(|((certificate, key), wanted)| Pair::read(certificate, key, wanted));
     let store = Store::new(pairs.collect::<Result<_, _>>()?, settings.challenges.clone());
@@ -223,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_expired_in_use_is_in_nobodys_way_and_what_has_expired_before_is_not_taken() {
+    fn what_has_expired_is_in_nobodys_way_and_replaces_nothing_that_is_good() {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str, year: i32| {
             let (file, key) = (dir.path().join(name), KeyPair::generate().unwrap());
@@ -245,8 +261,11 @@ mod tests {
                 expiry: String::new(),
                 begins: 0,
             });
-            assert_eq!(build(&settings, &tickets, &used).is_ok(), taken, "{a} {b}");
+            assert_eq!(build(&settings, &tickets, until(&used, now())).is_ok(), taken, "{a} {b}");
         }
-        assert!(matches!(build(&settings, &tickets, &[]), Err(Error::Expired(..))), "at the start");
+        assert!(matches!(check(&settings), Err(Error::Expired(..))), "before the start");
+        let started = Acceptor::new(settings, &[]).unwrap();
+        assert_eq!(started.certificates().len(), 2, "at the start");
+        started.reload().unwrap();
     }
 }

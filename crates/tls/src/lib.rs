@@ -26,7 +26,7 @@ mod x509;
 mod tickets;
 mod error;
 
-pub use acceptor::{Acceptor, Certificate, ClientCertificates, Least, Settings, look};
+pub use acceptor::{Acceptor, Certificate, ClientCertificates, Least, Settings, check, look};
 pub use challenges::{ACME_TLS, Challenges};
 pub use error::Error;
 pub use facts::Facts;
