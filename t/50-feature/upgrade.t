@@ -150,20 +150,26 @@ SKIP: {
     };
 }
 
-subtest 'where somebody has removed the control socket, it is made anew' => sub {
+subtest 'where somebody has removed sockets, that is told, and they are made anew' => sub {
     my $other   = Howdah::Test::Operator->new;
+    my $socket  = "$dir/cleaned.sock";
     my $cleaned = Howdah::Test::Server->start(
-        app     => 'sub { [200, [], [$$]] }',
-        options => ['--workers', 1, $other->options]
+        app     => 'sub { [200, [], ["served"]] }',
+        options => ['--workers', 1, '-l', "$socket,mode=600", $other->options]
     );
     my $before = $other->pid;
-    unlink $other->control or die $!;
+    for my $file ($other->control, $socket) {
+        unlink $file or die $!;
+        ok $cleaned->wait_for_log(qr/ERROR .*removed the socket \Q$file\E, .*kill -USR2 $before/), "$file is missed";
+    }
     kill USR2 => $before;
     ok $other->wait_for_end($before), 'the old process leaves' or diag $cleaned->log;
     is + (stat $other->control)[2] & oct(777), oct(600), 'the socket is for its owner alone';
     is $other->status->{server}{pid}, $other->pid, '... and the new process answers there';
+    is answer($socket), 'served', 'requests, too';
+    is + (stat $socket)[2] & oct(777), oct(600), '... by a socket of the same mode';
     is + ($other->ask('stop'))[0], 0;
-    ok !-e $other->control, '... and takes it along';
+    ok !-e, "... and takes $_ along" for $other->control, $socket;
 };
 
 subtest 'by USR2; and the last one cleans up' => sub {

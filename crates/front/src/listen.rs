@@ -208,6 +208,13 @@ impl Listener {
         self.file.and(self.origin.path.as_deref())
     }
 
+    /// Whether nobody can connect to a Unix socket any more, since its file is gone.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        let address = SockRef::from(&self.socket).local_addr();
+        address.is_ok_and(|address| address.as_pathname().is_some_and(|path| identity(path).is_none()))
+    }
+
     /// Puts it into the event loop. The duplicate shares its queue of connections.
     pub(crate) fn watch(&self) -> std::io::Result<AsyncFd<Arc<OwnedFd>>> {
         howdah_sys::watch_readable(self.socket.try_clone()?)
@@ -269,6 +276,7 @@ impl Listener {
                     "; another server answers there, stop that or choose another path"
                 }
                 std::io::ErrorKind::NotFound => "; its directory does not exist",
+                std::io::ErrorKind::InvalidInput => " (108 bytes), choose a shorter one",
                 _ => "",
             };
             ListenError::System(shown.clone(), error, hint)
@@ -450,8 +458,9 @@ mod tests {
         let new = bind();
         old.share().unwrap().unlink();
         assert!(path.exists(), "the newer server's");
+        assert!(!old.is_lost() && !new.is_lost(), "somebody answers there");
         new.unlink();
-        assert!(!path.exists(), "its own");
+        assert!(!path.exists() && new.is_lost(), "its own");
     }
 
     #[test]
@@ -515,6 +524,8 @@ mod tests {
         let why = |address| bind(&address).unwrap_err().to_string();
         assert!(why(Address::Unix(file.clone())).contains("a file that is no socket is in the way"));
         assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+        let long = why(Address::Unix(directory.path().join("x".repeat(108))));
+        assert!(long.ends_with(" (108 bytes), choose a shorter one"), "{long}");
         let nowhere = why(Address::Unix(directory.path().join("no/app.sock")));
         assert!(nowhere.ends_with("; its directory does not exist"), "{nowhere}");
         let listener = bind(&Address::Host("127.0.0.1".to_owned(), 0)).unwrap();

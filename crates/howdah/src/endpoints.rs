@@ -77,14 +77,16 @@ impl Endpoints {
         let pages = inherit(sockets.split_off(others), options.pages())?;
         let main = sockets.len().saturating_sub(options.redirects(0).len());
         let redirects = sockets.split_off(main);
-        let mut how = if handover.ours { options.listeners() } else { Vec::new() }.into_iter();
-        let mut listeners = sockets
-            .into_iter()
-            .map(|socket| {
-                let how = how.next().map_or_else(|| adopted(options, &socket), |(_, how)| how);
-                Listener::inherit(socket, &how)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut listeners = match handover.ours {
+            true => inherit(sockets, options.listeners())?,
+            false => sockets
+                .into_iter()
+                .map(|socket| {
+                    let how = adopted(options, &socket);
+                    Listener::inherit(socket, &how)
+                })
+                .collect::<Result<_, _>>()?,
+        };
         listeners.extend(inherit(redirects, options.redirects(tls_port(&listeners)))?);
         let control = handover
             .control
@@ -221,8 +223,26 @@ fn pages(options: &Serve, under_starter: bool) -> anyhow::Result<Vec<Listener>> 
 
 /// The older process has bound them as its options, which are ours, say.
 fn inherit(sockets: Vec<OwnedFd>, how: Vec<(Address, ListenOptions)>) -> anyhow::Result<Vec<Listener>> {
-    let inherit = |(socket, (_, how)): (_, (_, ListenOptions))| Listener::inherit(socket, &how);
-    Ok(sockets.into_iter().zip(how).map(inherit).collect::<Result<_, _>>()?)
+    let inherit = |(socket, (address, how)): (_, (Address, ListenOptions))| {
+        let listener = Listener::inherit(socket, &how)?;
+        Ok(if listener.is_lost() { anew(listener, &address, &how) } else { listener })
+    };
+    sockets.into_iter().zip(how).map(inherit).collect()
+}
+
+/// Who has removed a socket's file has left the socket to those who are connected.
+fn anew(lost: Listener, address: &Address, how: &ListenOptions) -> Listener {
+    match Listener::bind(address, how) {
+        Ok(listener) => {
+            tracing::warn!("somebody has removed the socket {address}: it is made anew");
+            listener
+        }
+        // As before, nobody reaches us there, but elsewhere.
+        Err(error) => {
+            tracing::error!("somebody has removed the socket {address}, and it cannot be made anew: {error}");
+            lost
+        }
+    }
 }
 
 /// How to listen on what another program has bound. With certificates all of it on TCP speaks TLS; what connects by a Unix

@@ -58,6 +58,7 @@ mod launchers;
 mod upgrade;
 mod confine;
 mod descriptors;
+mod socket_files;
 mod endpoints;
 mod handover;
 mod pidfile;

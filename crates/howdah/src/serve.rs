@@ -33,6 +33,7 @@ use crate::processes::{Processes, crowded};
 use crate::protocol::Change;
 use crate::reopening::Reopening;
 use crate::signals::{self, Signals, Wish};
+use crate::socket_files::SocketFiles;
 use crate::tls::Tls;
 use crate::upgrade::{Program, Successor, Upgrade};
 use crate::watch::Watch;
@@ -189,6 +190,7 @@ impl Server {
     async fn until_the_end(&mut self) -> ExitCode {
         let pools = self.operations.pools.clone();
         let mut doomed = std::pin::pin!(pools.doomed());
+        let mut files = SocketFiles::of(&self.endpoints);
         loop {
             let wish = tokio::select! {
                 wish = self.signals.next() => wish,
@@ -210,6 +212,7 @@ impl Server {
                     }
                     continue;
                 }
+                () = files.look_after() => continue,
                 () = &mut doomed => return self.give_up().await,
                 Some(ended) = self.ends.join_next() => return after(ended),
             };

@@ -14,11 +14,21 @@ use crate::options::instance::Instance;
 /// Path of the control socket of `instance`.
 ///
 /// # Errors
-/// When the working directory is gone and the path relative.
+/// When the working directory is gone and the path relative, or it is longer than the system has room for.
 pub(crate) fn path_of(instance: &Instance) -> io::Result<PathBuf> {
-    match &instance.control {
-        Some(path) => absolute(path),
-        None => Ok(directory().join(format!("{}.sock", instance.name()))),
+    let path = match &instance.control {
+        Some(path) => absolute(path)?,
+        None => directory().join(format!("{}.sock", instance.name())),
+    };
+    match path.as_os_str().len() {
+        0..=LONGEST => Ok(path),
+        long => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            format!(
+                "{} has {long} bytes, a socket's path {LONGEST} at most: choose a shorter one",
+                path.display()
+            ),
+        )),
     }
 }
 
@@ -70,7 +80,7 @@ impl ControlSocket {
     /// # Errors
     /// When a name or path was asked for that cannot be had.
     pub(crate) fn open(instance: &Instance, relieves: bool) -> anyhow::Result<Option<Self>> {
-        let path = path_of(instance).context("cannot tell the working directory");
+        let path = path_of(instance).context("no control socket can be made");
         match path.and_then(|path| Self::bind(&path, relieves)) {
             Ok(socket) => Ok(Some(socket)),
             Err(error) if instance.is_explicit() => Err(error),
