@@ -6,6 +6,7 @@
 pub mod answer;
 pub mod cgi;
 pub mod http2;
+pub mod tls;
 
 #[path = "../../crates/http1/tests/common/transcript.rs"]
 #[allow(dead_code, unreachable_pub)]
