@@ -55,6 +55,20 @@ for my $signal ('TERM', 'QUIT') {
     };
 }
 
+subtest 'a head that has begun and does not go on holds it up for a moment only' => sub {
+    my $long   = 100;
+    my $server = Howdah::Test::Server->start(
+        file    => $app,
+        options => ['--workers', 1, '--header-timeout', "${long}s", '--graceful-timeout', "${long}s"],
+    );
+    my $client = ask($server, '/first');
+    is $client->response->{status}, 200;
+    $client->write("GET /second HTTP/1.1\r\nHo");
+    $server->signal('TERM');
+    is $client->response->{status}, 408, 'its client is told';
+    is $server->wait_for_exit, 0, 'and the server is gone long before --header-timeout is over';
+};
+
 subtest '--graceful-timeout bounds it' => sub {
     my $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 1, '--graceful-timeout', '1s']);
     my $stuck  = ask($server, '/slow/60');

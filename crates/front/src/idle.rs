@@ -101,7 +101,7 @@ fn find(key: usize, entry: &Entry, for_pages: bool, now: u64) -> Option<Candidat
         Rest::Kept => Kind::Kept,
         Rest::Lingers => Kind::Lingers,
         Rest::New if entry.since + GREETING <= now => Kind::New,
-        Rest::New | Rest::No => return None,
+        Rest::New | Rest::Begun | Rest::No => return None,
     };
     let may_go = entry.for_pages == for_pages && !entry.unwanted;
     may_go.then_some(Candidate { kind, since: entry.since, key })

@@ -188,7 +188,7 @@ impl Thread {
         let Server { sharing, number, .. } = self.entrance.server;
         while self.timers.len() > doors.inside(true) || sharing.expects_guests(*number) {
             // Each time, for those that come to rest meanwhile.
-            self.timers.hurry_idle(drain);
+            self.timers.hurry(drain);
             let _ = tokio::time::timeout(LOOK, doors.changed.notified()).await;
         }
         self.pools.iter().for_each(|pool| pool.tell_refused());

@@ -12,12 +12,17 @@ use slab::Slab;
 
 use crate::clock::Clock;
 
+/// During a drain a client has at least so long for the rest of a head that it has begun, as it has for its end (`linger`).
+const HEAD: Duration = Duration::from_secs(2);
+
 /// Whether a connection rests: nothing of a request has been received, or its end has been said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// It has something to do.
     #[default]
     No,
+    /// Part of a request's head has come: it does not rest, but may not hold up a drain.
+    Begun,
     /// It is new, and its first request is due.
     New,
     /// It is kept for another request.
@@ -27,8 +32,8 @@ pub(crate) enum Rest {
 }
 
 impl Rest {
-    /// A request may come.
-    fn may_bring_more(self) -> bool {
+    /// A request may come, of which there is nothing yet.
+    pub(crate) fn may_bring_more(self) -> bool {
         matches!(self, Self::New | Self::Kept)
     }
 }
@@ -51,6 +56,15 @@ impl Drain {
     /// before that it would be kept.
     pub(crate) fn idle_until(self, since: u64) -> u64 {
         self.begun.max(since).saturating_add(self.idle)
+    }
+
+    /// Until when a connection has to have what it is about; none where a drain changes nothing.
+    fn until(self, rest: Rest, since: u64) -> Option<u64> {
+        match rest {
+            Rest::New | Rest::Kept => Some(self.idle_until(since)),
+            Rest::Begun => Some(self.idle_until(since).max(self.begun.max(since) + HEAD.as_nanos() as u64)),
+            Rest::No | Rest::Lingers => None,
+        }
     }
 }
 
@@ -130,11 +144,13 @@ impl Timers {
         self.entries.borrow().iter().for_each(|(_, entry)| entry.wake());
     }
 
-    /// Connections that may bring another request have no longer for it than a drain gives them, nor than they had before.
-    pub(crate) fn hurry_idle(&self, drain: Drain) {
+    /// Connections that may bring another request, or have begun one, have no longer for it than a drain gives them, nor
+    /// than they had before.
+    pub(crate) fn hurry(&self, drain: Drain) {
         for (_, entry) in self.entries.borrow_mut().iter_mut() {
-            let deadline = drain.idle_until(entry.since);
-            if entry.rest.may_bring_more() && (entry.deadline == 0 || entry.deadline > deadline) {
+            if let Some(deadline) = drain.until(entry.rest, entry.since)
+                && (entry.deadline == 0 || entry.deadline > deadline)
+            {
                 entry.deadline = deadline;
             }
         }
@@ -169,9 +185,9 @@ impl Timer {
         });
     }
 
-    /// It has something to do, in the time that it had.
+    /// A head has begun, to be there in the time that the connection had.
     pub(crate) fn stir(&self) {
-        self.change(|entry, _| entry.rest = Rest::No);
+        self.change(|entry, _| entry.rest = Rest::Begun);
     }
 
     pub(crate) fn rest(&self) -> Rest {
@@ -261,13 +277,15 @@ mod tests {
             (Rest::Kept, 0, long, false),
             (Rest::Kept, 1, long, true),
             (Rest::New, u64::MAX, none, true),
+            (Rest::Begun, u64::MAX, none, false),
+            (Rest::Begun, 1, long, true),
             (Rest::No, u64::MAX, none, false),
             (Rest::No, 0, none, false),
             (Rest::Lingers, u64::MAX, none, false),
         ] {
             let timer = timers.start(false);
             timer.set(rest, deadline);
-            timers.hurry_idle(Drain::new(begun, idle));
+            timers.hurry(Drain::new(begun, idle));
             timers.sweep();
             assert_eq!(expired(&timer), passes, "{rest:?} until {deadline}, {idle:?}");
         }

@@ -450,7 +450,7 @@ mod tests {
         }),
         ("the thread drains", |world| {
             let drain = world.thread.entrance.doors.drain(Duration::ZERO);
-            world.thread.timers.hurry_idle(drain);
+            world.thread.timers.hurry(drain);
             world.wait(Duration::from_secs(1));
         }),
     ];
@@ -471,6 +471,40 @@ mod tests {
                 world.wait(Duration::from_secs(10));
                 world.run(true).await;
                 assert!(connection.is_finished(), "{what}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_head_that_has_begun_holds_up_a_drain_for_a_moment_only() {
+        // What has come before the drain, what comes at its beginning, and how long a connection that rests has.
+        for (before, later, idle, patience) in [
+            ("GET /b HT".to_owned(), "", 0, 2),
+            ("\r\n".to_owned(), "", 0, 2),
+            (get("/a") + "GET /b HT", "", 0, 2),
+            (get("/a") + "|GET /b HT", "", 0, 2),
+            (get("/a"), "GET /b HT", 1, 2),
+            (get("/a"), "GET /b HT", 5, 5),
+            ("GET /b HT".to_owned(), "TP/1.1\r\n", 5, 5),
+        ] {
+            run(async {
+                let world = World::new(Config::default());
+                let script = Scripted::new(pieces(&format!("{before}|{later}")));
+                let connection = world.connect(&script);
+                for _ in before.split('|') {
+                    world.run(true).await;
+                    script.go_on();
+                }
+                let case = format!("{before:?} {later:?}");
+                let drain = world.thread.entrance.doors.drain(Duration::from_secs(idle));
+                world.run(true).await;
+                world.thread.timers.hurry(drain);
+                world.wait(Duration::from_secs(patience) - Duration::from_millis(1));
+                world.run(true).await;
+                assert!(!connection.is_finished() && !script.was_shut(), "{case}: too early");
+                world.wait(Duration::from_millis(2));
+                world.run(true).await;
+                assert!(received(&script).ends_with(&refusal("408 Request Timeout", "")), "{case}");
             });
         }
     }

@@ -64,7 +64,7 @@ impl Conn {
         let (rest, patience) = match (self.input.is_empty(), self.served) {
             (true, 0) => (Rest::New, server.config.header_timeout),
             (true, _) => (Rest::Kept, server.config.keepalive_timeout),
-            (false, _) => (Rest::No, server.config.header_timeout),
+            (false, _) => (Rest::Begun, server.config.header_timeout),
         };
         self.timer.set(rest, server.clock.after(patience));
         self.enter(if rest == Rest::Kept { ConnectionState::Idle } else { ConnectionState::Reading });
@@ -98,7 +98,7 @@ impl Conn {
             Poll::Ready(Ok(length)) => length,
         };
         if due {
-            self.timer.set(Rest::No, self.server.clock.after(self.server.config.header_timeout));
+            self.timer.set(Rest::Begun, self.server.clock.after(self.server.config.header_timeout));
         }
         if self.exchange.account.begin == 0 {
             self.exchange.account.begin = self.server.clock.now();
@@ -114,7 +114,8 @@ impl Conn {
 
     /// An idle connection that has to make room, or is on a draining thread and has had its time.
     fn is_unwanted(&self) -> bool {
-        self.timer.rest() != Rest::No && (self.timer.is_unwanted() || self.server.doors.is_over(&self.timer))
+        self.timer.rest().may_bring_more()
+            && (self.timer.is_unwanted() || self.server.doors.is_over(&self.timer))
     }
 
     /// Whether the client has yet to take all of the last response, and has taken some of that since the last look. It cannot have
@@ -259,10 +260,10 @@ impl Conn {
     fn begin_head(&self) {
         let Server { clock, config, .. } = self.server;
         match self.timer.rest() {
-            Rest::Kept => self.timer.set(Rest::No, clock.after(config.header_timeout)),
+            Rest::Kept => self.timer.set(Rest::Begun, clock.after(config.header_timeout)),
             // The time of a new connection runs from its start.
             Rest::New => self.timer.stir(),
-            Rest::No | Rest::Lingers => {}
+            Rest::Begun | Rest::No | Rest::Lingers => {}
         }
     }
 
