@@ -41,9 +41,13 @@ subtest 'who asks has an answer' => sub {
         is $status, 1, "@$command";
         like $error, qr/the server is starting, .* howdah status .* howdah stop/s, '... says why not, and the way out';
     }
-    ($status, undef, my $error) = $operator->ask('where');
-    is $status, 1, 'where';
-    like $error, qr/no worker at this moment/;
+    my $profile = $operator->dir . '/profile';
+    for my $command (['where'], ['profile', '--seconds', 10, '--output', $profile]) {
+        ($status, undef, my $error) = $operator->ask(@$command);
+        is $status, 1, $command->[0];
+        like $error, qr/no worker at this moment/;
+    }
+    is_deeply [glob "$profile*"], [], 'a profile that was made before stays';
     ($status, $out) = $operator->ask('top', '--once');
     is $status, 0, 'top';
     like $out, qr/ starting /;

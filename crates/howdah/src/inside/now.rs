@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::refusal::{explain, is_gone};
 use super::scripts::Script;
-use super::workers::{Known, choose};
+use super::workers::{Known, NO_WORKER, choose};
 use crate::control::look::{find_server, look};
 use crate::options::inside::Where;
 use crate::output;
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Where) -> anyhow::Result<ExitCode> {
     match (&answer.workers[..], &answer.refused[..]) {
         ([], [reason, ..]) if answer.scripts.is_empty() => bail!("{reason}"),
         ([], []) if answer.scripts.is_empty() => {
-            bail!("the server has no worker at this moment: howdah status tells why")
+            bail!("{NO_WORKER}")
         }
         _ => {}
     }

@@ -17,7 +17,7 @@ use howdah_peek::{Filter, Sampler, Table, flame_graph, folded, speedscope};
 
 use super::refusal::{explain, is_gone};
 use super::scripts::NO_PERL;
-use super::workers::{Known, choose};
+use super::workers::{Known, NO_WORKER, choose};
 use crate::control::look::{find_server, look};
 use crate::options::inside::{Profile, Whose};
 use crate::output;
@@ -34,7 +34,10 @@ pub(crate) fn run(options: &Profile) -> anyhow::Result<ExitCode> {
     let filter = Filter { route: options.route.clone(), cpu: options.cpu };
     let mut sampler = Sampler::new(filter);
     let known = choose(&snapshot, &options.whose)?;
-    if !known.is_empty() && known.iter().all(Known::is_of_host) {
+    if known.is_empty() {
+        bail!("{NO_WORKER}");
+    }
+    if known.iter().all(Known::is_of_host) {
         bail!("{NO_PERL}");
     }
     let refused = attend(&mut sampler, &known);

@@ -9,6 +9,9 @@ use howdah_metrics::{RequestSeen, Snapshot};
 use crate::options::inside::Whose;
 use crate::scripts::CALLED;
 
+/// Where there is none to look at.
+pub(super) const NO_WORKER: &str = "the server has no worker at this moment: howdah status tells why";
+
 /// One worker among those that are meant.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Known {
