@@ -30,8 +30,6 @@ use crate::turns::Turns;
 
 /// Bytes that one read may bring.
 pub(crate) const READ_SIZE: usize = 64 * 1024;
-/// Grace before the minimum rate of a body is looked at, in nanoseconds.
-const BODY_GRACE: u64 = 10_000_000_000;
 
 /// See the module.
 #[derive(Debug)]
@@ -93,12 +91,6 @@ impl Server {
     pub(crate) fn poll_others(&self, context: &mut Context<'_>) {
         self.router.turn();
         come_back_behind(context);
-    }
-
-    /// Until when a body has to go on of which `received` bytes have come, and the first was waited for at `since`.
-    pub(crate) fn body_deadline(&self, since: u64, received: u64) -> u64 {
-        let credit = received.saturating_mul(1_000_000_000).checked_div(self.config.min_body_rate);
-        credit.map_or(0, |credit| since + BODY_GRACE + credit)
     }
 
     /// Whether nobody is there for the response any more.

@@ -1,4 +1,5 @@
-//! A request body on its way: in memory up to 64 KiB, beyond that in an extent or a file, as `slots/body.rs` has room.
+//! A request body on its way: in memory up to 64 KiB, beyond that in an extent or a file, as `slots/body.rs` has room; and
+//! how quickly it has to come.
 
 use std::io;
 
@@ -12,6 +13,41 @@ use crate::slots::Spool;
 
 /// Bytes to write to a file at once.
 const PIECE: usize = 128 << 10;
+
+/// The minimum rate is measured from the tenth second on, in nanoseconds from the first wait.
+const GRACE: u64 = 10_000_000_000;
+/// What has come faster counts for so many nanoseconds at most: a client that is gone without a word, as they go when a
+/// phone loses its network, would otherwise have bought days for a body of which a few megabytes have come.
+const CREDIT: u64 = 60_000_000_000;
+
+/// How quickly a body comes (`--min-body-rate`): each byte buys the client some time.
+#[derive(Debug, Default)]
+pub(crate) struct BodyPace {
+    /// Bytes that have been counted.
+    received: u64,
+    /// Until when they have paid, in monotonic nanoseconds.
+    paid: u64,
+}
+
+impl BodyPace {
+    /// The first byte is waited for.
+    pub(crate) fn new(now: u64) -> Self {
+        Self { received: 0, paid: now + GRACE }
+    }
+
+    /// So many bytes have come until `now`. Says by when the body has to go on; 0, which is no deadline, for a rate of 0.
+    pub(crate) fn until(&mut self, received: u64, now: u64, rate: u64) -> u64 {
+        let more = received.saturating_sub(std::mem::replace(&mut self.received, received));
+        let Some(worth) = more.saturating_mul(1_000_000_000).checked_div(rate) else { return 0 };
+        self.paid = self.paid.saturating_add(worth).min(now + CREDIT);
+        self.paid
+    }
+
+    /// It was not read for so many nanoseconds, since what had come was being stored: that time is not the client's.
+    pub(crate) fn pardon(&mut self, time: u64) {
+        self.paid += time;
+    }
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -104,4 +140,38 @@ fn no_spool(error: &io::Error) -> Fault {
         );
     }
     Fault::NoSpool
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn each_byte_of_a_body_buys_time_but_none_buys_more_than_a_minute() {
+        // At a hundred bytes a second: the second, how many bytes there are then, and by which second more have to come.
+        let start = 1000;
+        let mut pace = BodyPace::new(start * SECOND);
+        for (at, received, until) in [
+            (0, 0, 10),
+            (1, 100, 11),
+            (9, 1000, 20),
+            (20, 2000, 30),
+            (21, 5_000_000, 81),
+            (22, 5_000_000, 81),
+            (80, 5_000_100, 82),
+            (81, u64::MAX, 141),
+        ] {
+            let due = pace.until(received, (start + at) * SECOND, 100);
+            assert_eq!(due, (start + until) * SECOND, "{received} bytes in {at} s");
+        }
+        pace.pardon(100 * SECOND);
+        assert_eq!(
+            pace.until(u64::MAX, (start + 190) * SECOND, 100),
+            (start + 241) * SECOND,
+            "it was our time"
+        );
+        assert_eq!(pace.until(0, 0, 0), 0, "any rate will do");
+    }
 }

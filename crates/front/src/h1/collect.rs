@@ -109,7 +109,10 @@ impl Conn {
             if !poll_fn(|context| self.poll_body(context, collect)).await? {
                 return Ok(false);
             }
+            let before = self.server.clock.now();
             collect.upload.settle(false).await?;
+            self.pace.pardon(self.server.clock.now() - before);
+            self.pace_body(collect.upload.received);
             // A client that sends as fast as we read would keep the thread from all others.
             if self.exchange.account.received >= turn + TURN {
                 turn = self.exchange.account.received;
@@ -149,7 +152,6 @@ impl Conn {
             used
         };
         self.exchange.account.received += used as u64;
-        self.pace_body(collect.upload.received);
         Poll::Ready(Ok(true))
     }
 }

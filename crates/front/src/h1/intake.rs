@@ -21,6 +21,7 @@ use crate::request_record::Body;
 use crate::route::Target;
 use crate::server::{Scratch, Server, request};
 use crate::timers::Rest;
+use crate::upload::BodyPace;
 
 /// What the input amounts to.
 enum Step {
@@ -269,13 +270,14 @@ impl Conn {
 
     /// A body is to come, at the minimum rate or faster.
     fn begin_body(&mut self) {
-        self.body_since = self.server.clock.now();
+        self.pace = BodyPace::new(self.server.clock.now());
         self.pace_body(0);
     }
 
     /// Sets the deadline of a body of which `received` bytes have come.
-    pub(crate) fn pace_body(&self, received: u64) {
-        let deadline = self.server.body_deadline(self.body_since, received);
+    pub(crate) fn pace_body(&mut self, received: u64) {
+        let Server { clock, config, .. } = self.server;
+        let deadline = self.pace.until(received, clock.now(), config.min_body_rate);
         self.timer.set(Rest::No, deadline);
     }
 
@@ -457,6 +459,26 @@ mod tests {
                     }
                 };
                 assert!(answer[..length].ends_with(b"\r\n\r\n/a"), "early {early}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_body_that_stops_has_a_minute_however_quickly_it_began() {
+        for (body, length) in [("small", 50_000), ("large", 900_000)] {
+            run(async {
+                let world = World::new(Config::default());
+                let head = format!("POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n").into();
+                let begin = (0..length - 1).step_by(9999).skip(1).map(|_| Piece::Bytes(vec![b'x'; 9999]));
+                let script =
+                    Scripted::new(std::iter::once(Piece::Bytes(head)).chain(begin).chain([Piece::Pause]));
+                world.connect(&script);
+                world.run(true).await;
+                for (seconds, has_ended) in [(59, false), (2, true)] {
+                    world.wait(Duration::from_secs(seconds));
+                    world.run(true).await;
+                    assert_eq!(statuses(&script) == ["408"], has_ended, "{body} {seconds}");
+                }
             });
         }
     }

@@ -16,6 +16,7 @@ use crate::server::{Presence, Server, sender};
 use crate::sharing::Moved;
 use crate::timers::Timer;
 use crate::transport::{Socket, Transport};
+use crate::upload::BodyPace;
 
 /// 101 (Switching Protocols).
 pub(crate) const SWITCHING: u16 = 101;
@@ -94,8 +95,8 @@ pub(crate) struct Conn {
     pub(crate) continued: bool,
     /// Bytes of the last response that the client had not taken when its time was over, if it was.
     pub(crate) untaken: u64,
-    /// When the first byte of a body was waited for.
-    pub(crate) body_since: u64,
+    /// How the present body comes along.
+    pub(crate) pace: BodyPace,
     pub(crate) presence: Presence,
 }
 
@@ -130,7 +131,7 @@ impl Conn {
             lent: false,
             continued: false,
             untaken: u64::MAX,
-            body_since: 0,
+            pace: BodyPace::default(),
             presence,
         }
     }

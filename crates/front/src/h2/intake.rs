@@ -22,7 +22,7 @@ use crate::request_record::Body;
 use crate::route::Target;
 use crate::server::request;
 use crate::timers::Rest;
-use crate::upload::Upload;
+use crate::upload::{BodyPace, Upload};
 
 /// A body without an end.
 #[derive(Clone, Copy, Debug)]
@@ -118,9 +118,11 @@ impl Stream {
 
     /// Takes a body as it comes. False when the client is gone before its end.
     async fn collect(&mut self, incoming: &mut RecvStream, upload: &mut Upload) -> Result<bool, Fault> {
-        let (server, since) = (self.server, self.server.clock.now());
+        let server = self.server;
+        let mut pace = BodyPace::new(server.clock.now());
         loop {
-            self.timer.set(Rest::No, server.body_deadline(since, upload.received));
+            let due = pace.until(upload.received, server.clock.now(), server.config.min_body_rate);
+            self.timer.set(Rest::No, due);
             let piece = match poll_fn(|context| self.poll_piece(incoming, context)).await? {
                 Some(Ok(piece)) => piece,
                 Some(Err(Broken)) => return Ok(false),
@@ -131,7 +133,9 @@ impl Stream {
                 return Err(BODY_SIZE.into());
             }
             upload.append(&piece);
+            let before = server.clock.now();
             upload.settle(false).await?;
+            pace.pardon(server.clock.now() - before);
             self.exchange.account.received += length as u64;
             // As much again may come beside it: heads of frames, and windows for what the client is sent.
             self.link.tally.earn(length as u64);

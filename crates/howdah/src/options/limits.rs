@@ -45,7 +45,8 @@ pub(crate) struct Limits {
 
     /// Bytes per second that a body must bring
     ///
-    /// Measured from the tenth second of a request body on, so that a short pause harms nobody; 0 for any rate.
+    /// Measured from the tenth second of a request body on, so that a short pause harms nobody. What comes faster counts
+    /// for a minute at most: a body that stops has no longer. 0 for any rate, and any pause.
     #[arg(long, value_name = "SIZE", default_value = "256")]
     pub(crate) min_body_rate: Size,
 
