@@ -3,6 +3,7 @@
 //! `fuzz_targets/` holds one binary per function, for libFuzzer; the comparison itself is the one
 //! that the property tests of the codec use.
 
+pub mod accesslog;
 pub mod answer;
 pub mod cgi;
 pub mod http2;
