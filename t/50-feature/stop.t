@@ -5,6 +5,8 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::Frames;
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use IO::Socket::INET;
 use Test::More;
@@ -107,6 +109,32 @@ subtest 'INT, as Ctrl-C sends it, costs one line however many workers there are'
     $server->wait_for_log(qr{ran /slow});
     is $server->stop('INT'), 0;
     is scalar(() = $server->log =~ /killed as asked/g), 1, 'and one for each that had a request';
+};
+
+subtest 'whatever is cut off has its line in the access log' => sub {
+    my @logs  = ('--access-log', '-', '--access-log-format', '%m %U %s');
+    my @lines = ('GET /h2/waits -', 'GET /slow/61 502', 'GET /waits -', 'POST /h2/upload -', 'POST /upload -');
+    for my $signal ('INT', 'TERM') {
+        my $operator = Howdah::Test::Operator->new;
+        my @options  = ($operator->options, '--workers', 1, '--graceful-timeout', '1s', @logs);
+        my $server   = Howdah::Test::Server->start(file => $app, options => \@options);
+        my $runs     = ask($server, '/slow/61');
+        $server->wait_for_log(qr{ran /slow});
+        my $waits  = ask($server, '/waits');
+        my $upload = Howdah::Test::Client->new($server);
+        $upload->write("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n");
+        is $upload->response->{status}, 100;
+        $upload->write('half of it');
+        my $streams = Howdah::Test::Frames->new($server);
+        $streams->request(1, '/h2/waits');
+        $streams->request(3, '/h2/upload', method => 'POST', open => 1);
+        $server->wait_until(sub {
+            my $state = $operator->status;
+            return $state->{queue}{depth} == 2 && $state->{connections}{http2_streams} == 2;
+        });
+        is $server->stop($signal), 0, $signal;
+        is_deeply [sort grep { /^(?:GET|POST) / } split /\n/, $server->log], \@lines, 'each once';
+    }
 };
 
 subtest 'when the front is killed, zygote and workers leave by themselves' => sub {

@@ -1,6 +1,9 @@
 //! Who comes in and who has to leave: accept loops, connections, and the end of a thread that drains.
 
 use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -16,6 +19,8 @@ pub(crate) struct Doors {
     both: [Door; 2],
     /// Since no connection is kept.
     draining: Cell<Option<Drain>>,
+    /// Whoever is inside has to leave at once, whatever is under way.
+    cut_off: Cell<bool>,
     /// Tells accept loops that they are to end, and whoever waits for their end or the last connection's.
     pub(crate) changed: Notify,
     capacity: &'static Capacity,
@@ -35,7 +40,14 @@ pub(crate) struct Door {
 
 impl Doors {
     pub(crate) fn new(capacity: &'static Capacity, clock: &'static Clock) -> Self {
-        Self { both: Default::default(), draining: Cell::default(), changed: Notify::new(), capacity, clock }
+        Self {
+            both: Default::default(),
+            draining: Cell::default(),
+            cut_off: Cell::default(),
+            changed: Notify::new(),
+            capacity,
+            clock,
+        }
     }
 
     fn door(&self, for_pages: bool) -> &Door {
@@ -82,6 +94,26 @@ impl Doors {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.get().is_some()
+    }
+
+    /// Nothing that is under way goes on: whoever waits here for it has to be woken.
+    pub(crate) fn cut_off(&self) {
+        self.cut_off.set(true);
+    }
+
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.cut_off.get()
+    }
+
+    /// What `work` comes to; nothing when it would wait once all that is under way is cut off.
+    pub(crate) fn unless_cut_off<F: Future>(
+        &self,
+        mut work: Pin<&mut F>,
+    ) -> impl Future<Output = Option<F::Output>> {
+        poll_fn(move |context| match work.as_mut().poll(context) {
+            Poll::Pending if self.is_cut_off() => Poll::Ready(None),
+            outcome => outcome.map(Some),
+        })
     }
 
     /// Whether a connection that rests has had its time on a thread that drains.

@@ -114,6 +114,11 @@ impl Desks {
         takes
     }
 
+    /// Has every exchange look at what has changed.
+    pub(crate) fn wake_all(&self) {
+        self.all.borrow().iter().for_each(|(_, desk)| desk.wake());
+    }
+
     /// Has those that wait look after their client and their worker.
     pub(crate) fn sweep(&self) {
         for (_, desk) in self.all.borrow_mut().iter_mut().filter(|(_, desk)| desk.waits) {

@@ -79,7 +79,10 @@ impl Ending<'_> {
     }
 
     fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<Option<usize>> {
-        if self.timer.is_unwanted() || self.timer.poll_expired(context) && !self.goes_on() {
+        if self.server.doors.is_cut_off()
+            || self.timer.is_unwanted()
+            || self.timer.poll_expired(context) && !self.goes_on()
+        {
             return Poll::Ready(None);
         }
         let input = &mut self.server.scratch.borrow_mut().input;

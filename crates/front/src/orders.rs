@@ -24,6 +24,7 @@ enum Order {
     Accept { listeners: Vec<Listener> },
     Close { done: oneshot::Sender<()> },
     Drain { idle: Duration, done: oneshot::Sender<()> },
+    CutOff { done: oneshot::Sender<()> },
 }
 
 /// A segment in an order, which is to be dropped with the last thread that has obeyed it.
@@ -106,6 +107,13 @@ impl Front {
         let _ = self.orders.send(Order::Drain { idle, done });
         let _ = drained.await;
     }
+
+    /// Ends all that is under way, for the process is about to end. Resolves when the records have heard of it.
+    pub async fn cut_off(&self) {
+        let (done, cut) = oneshot::channel();
+        let _ = self.orders.send(Order::CutOff { done });
+        let _ = cut.await;
+    }
 }
 
 /// The event loop that a front thread runs on.
@@ -159,6 +167,12 @@ async fn obey(
             Order::Drain { idle, done } => {
                 tokio::task::spawn_local(async move {
                     thread.drain(idle).await;
+                    let _ = done.send(());
+                });
+            }
+            Order::CutOff { done } => {
+                tokio::task::spawn_local(async {
+                    thread.cut_off().await;
                     let _ = done.send(());
                 });
             }
@@ -353,6 +367,7 @@ mod tests {
             front.worker_gone(0, 0, Loss::Killed).await;
             front.close().await;
             front.drain(Duration::ZERO).await;
+            front.cut_off().await;
         });
     }
 

@@ -37,6 +37,8 @@ use crate::turns::Turns;
 
 /// How often deadlines are looked at.
 const SWEEP: Duration = Duration::from_millis(100);
+/// How long connections may take to end that are cut off: one that waits for a disk hears of it later.
+const LAST_TURNS: Duration = Duration::from_millis(200);
 /// How often to look again at what is usually told: news may come between the look and the wait.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -192,6 +194,20 @@ impl Thread {
             let _ = tokio::time::timeout(LOOK, doors.changed.notified()).await;
         }
         self.pools.iter().for_each(|pool| pool.tell_refused());
+    }
+
+    /// Ends what is under way, whoever has it, so that the records hear of it. Waits a moment for the last connection.
+    pub(crate) async fn cut_off(&self) {
+        self.entrance.doors.cut_off();
+        self.timers.wake_all();
+        self.desks.wake_all();
+        // Streams of HTTP/2 end in a turn behind their connection's.
+        let last = async {
+            while self.timers.len() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let _ = tokio::time::timeout(LAST_TURNS, last).await;
     }
 
     /// Looks after deadlines and segments; every tenth time, tells the log what is told once a second.

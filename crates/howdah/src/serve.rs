@@ -44,6 +44,8 @@ const IDLE_AT_STOP: Duration = Duration::from_millis(300);
 const IDLE_AT_UPGRADE: Duration = Duration::from_secs(5);
 /// Why nothing is served.
 const UNLOADED: &str = "stopped before the application was loaded";
+/// Time for front threads to tell what they have cut off.
+const LAST_LINES: Duration = Duration::from_secs(1);
 /// Time for workers to leave when every request has its response, however late that was.
 const LAST_STEPS: Duration = Duration::from_secs(1);
 
@@ -289,10 +291,10 @@ impl Server {
                 }
             }
             // Nobody is left to answer, nor will there be.
-            () = pools.deserted() => pools.stop(false).await,
+            () = pools.deserted() => self.cut_off().await,
             () = within(self.patience) => {
                 tracing::warn!("requests still run after {:?}: cut them off", self.patience);
-                pools.stop(false).await;
+                self.cut_off().await;
             }
             () = stop_now(&mut self.signals, &mut self.post) => return self.stop_now().await,
         }
@@ -304,9 +306,18 @@ impl Server {
         tracing::info!("stopping at once");
         let no_upgrade = self.upgrade.give_up();
         self.operations.manager.stopping();
-        self.operations.pools.stop(false).await;
+        self.cut_off().await;
         no_upgrade.await;
         ExitCode::SUCCESS
+    }
+
+    /// Ends all that is under way. Requests that workers were running are answered; what else there is the front threads tell
+    /// their logs, which are closed next.
+    async fn cut_off(&self) {
+        self.operations.pools.stop(false).await;
+        let fronts = self.fronts.clone().into_iter();
+        let cut = fronts.map(|front| async move { front.cut_off().await }).collect::<JoinSet<()>>();
+        let _ = tokio::time::timeout(LAST_LINES, cut.join_all()).await;
     }
 
     fn reload(&self) {

@@ -128,6 +128,10 @@ impl Conn {
     }
 
     fn poll_body(&mut self, context: &mut Context<'_>, collect: &mut Collect) -> Poll<Result<bool, Fault>> {
+        // The words of its request are here alone.
+        if self.server.doors.is_cut_off() {
+            return Poll::Ready(Ok(false));
+        }
         if self.timer.poll_expired(context) {
             return Poll::Ready(Err(Fault::Timeout("the request body")));
         }

@@ -3,13 +3,15 @@
 //! A request walks: `intake` reads and checks it (a large body by way of `collect`) and gives it to its handler, `reply`
 //! sends the response. Then the next one, in order, until either side is done.
 
+use std::pin::pin;
+
 use howdah_metrics::ConnectionState;
 
 use crate::capacity::Permit;
-
 use crate::h1::state::{Conn, Next};
 use crate::h2;
 use crate::linger::linger;
+use crate::record::Account;
 use crate::request::Client;
 use crate::server::{End, Server};
 use crate::sharing::Moved;
@@ -39,12 +41,14 @@ pub(crate) fn resume(server: &'static Server, moved: Moved) -> impl Future<Outpu
 fn run(mut conn: Conn) -> impl Future<Output = ()> {
     async move {
         loop {
-            let next = match conn.intake().await {
-                Ok(true) => conn.answer().await,
-                Ok(false) => return conn.leave(),
-                // It speaks HTTP/2: the future of that is no part of this one, which is there for each connection.
-                Err(_) if conn.knows_http2() => return Box::pin(h2::serve(conn.depart())).await,
-                Err(fault) => conn.refuse(fault).await,
+            let doors = conn.server.doors;
+            let step = doors.unless_cut_off(pin!(conn.step())).await;
+            let next = match step {
+                Some(Step::Answered(next)) => next,
+                Some(Step::Left) => return conn.leave(),
+                // The future of that is no part of this one, which is there for each connection.
+                Some(Step::SpeaksHttp2) => return Box::pin(h2::serve(conn.depart())).await,
+                None => return conn.break_off(),
             };
             conn.finish(next);
             match next {
@@ -69,7 +73,27 @@ fn run(mut conn: Conn) -> impl Future<Output = ()> {
     }
 }
 
+/// What has come of the wait for a request.
+enum Step {
+    /// Its response, and what is to follow.
+    Answered(Next),
+    /// None is to come.
+    Left,
+    /// The client speaks HTTP/2.
+    SpeaksHttp2,
+}
+
 impl Conn {
+    /// Has a request, and answers it.
+    async fn step(&mut self) -> Step {
+        match self.intake().await {
+            Ok(true) => Step::Answered(self.answer().await),
+            Ok(false) => Step::Left,
+            Err(_) if self.knows_http2() => Step::SpeaksHttp2,
+            Err(fault) => Step::Answered(self.refuse(fault).await),
+        }
+    }
+
     /// Whether what was refused is the preface of HTTP/2: the client knows that it is spoken here (RFC 9113 3.3).
     fn knows_http2(&self) -> bool {
         let said = self.served == 0 && self.input.starts_with(h2::PREFACE_LINE);
@@ -110,11 +134,21 @@ impl Conn {
 
     /// No request is to come. One whose body was on its way has come to nothing.
     fn leave(mut self) {
-        if self.exchange.account.method.is_some() {
+        let Account { method, status, .. } = &self.exchange.account;
+        if method.is_some() || *status != 0 {
             self.keep_what_came();
             self.finish(Next::Cut);
         }
         self.out.transport.end();
+    }
+
+    /// The server ends before the exchange does. A client that has a part of its response must not take that for all, which an
+    /// ordinary end would say of some (RFC 9112 8).
+    fn break_off(self) {
+        if self.exchange.account.status != 0 {
+            self.out.transport.reset();
+        }
+        self.leave();
     }
 
     /// The exchange is over: tells the records, and gives back what its handler held.
@@ -316,6 +350,32 @@ mod tests {
             ("one whose large body waits", waits("Content-Length: 99999\r\n"), bad(), End::Lingers),
             ("a chunk that cannot be", post("Transfer-Encoding: chunked\r\n", "x\r\n"), bad(), End::Lingers),
         ]);
+    }
+
+    #[test]
+    fn a_connection_that_is_cut_off_ends_whatever_it_waits_for_and_its_request_counts() {
+        // What it waits for, what has come, whether the worker works, bytes that the client takes, and how it ends.
+        for (what, input, works, takes, end, counts) in [
+            ("a request", String::new(), true, 0, End::Closed, 0),
+            ("another one", get("/a"), true, 1000, End::Closed, 1),
+            ("the rest of a head", "GET /a HT".into(), true, 0, End::Closed, 0),
+            ("the rest of a body", post(LENGTH, "h"), true, 0, End::Closed, 1),
+            ("more chunks", post("Transfer-Encoding: chunked\r\n", "1\r\nh"), true, 0, End::Closed, 1),
+            ("a worker", get("/a"), false, 0, End::Closed, 1),
+            ("a client that takes nothing", get("/a"), true, 0, End::Reset, 1),
+        ] {
+            run(async {
+                let world = World::new(Config::default());
+                let script = Scripted::new(pieces(&input));
+                script.take(takes);
+                let connection = world.connect(&script);
+                world.run(works).await;
+                assert!(!connection.is_finished(), "{what}");
+                world.thread.cut_off().await;
+                assert!(connection.is_finished() && script.was_reset() == (end == End::Reset), "{what}");
+                assert_eq!(world.totals().all_requests(), counts, "{what}");
+            });
+        }
     }
 
     #[test]

@@ -134,6 +134,9 @@ impl Conn {
         connection: &mut Connection<Io, Bytes>,
         context: &mut Context<'_>,
     ) -> Poll<()> {
+        if self.is_cut_off() {
+            return Poll::Ready(());
+        }
         self.link.wire.begin_turn();
         while let Some((request, respond)) = ready!(self.poll_next(connection, context)) {
             crew::serve(Work { open: Open::new(&self.link), request, respond });
@@ -141,12 +144,18 @@ impl Conn {
         Poll::Ready(())
     }
 
+    /// The server ends. What its streams have under way they give up when they see the connection's end.
+    fn is_cut_off(&mut self) -> bool {
+        self.cut |= self.link.server.doors.is_cut_off();
+        self.cut
+    }
+
     fn poll_handshake(
         &mut self,
         handshake: Pin<&mut Handshake<Io>>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Connection<Io, Bytes>>> {
-        if self.timer.poll_expired(context) || self.timer.is_unwanted() {
+        if self.is_cut_off() || self.timer.poll_expired(context) || self.timer.is_unwanted() {
             return Poll::Ready(None);
         }
         self.link.wire.begin_turn();
