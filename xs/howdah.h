@@ -224,6 +224,9 @@ void hd_write_errors(const char *bytes, size_t count);
 void hd_prepare_question(pTHX);
 void hd_tell_place(pTHX);
 
+/* signals.c */
+void hd_catch_signals(void);
+
 /* socket.c */
 void hd_prepare_socket(pTHX);
 SV *hd_lazy_socket(pTHX);

@@ -117,7 +117,8 @@ sub _load {
 }
 
 # Signals are caught rather than ignored, because programs that the application runs would inherit the latter. The
-# zygote, and a child that the application forks, do as any process does.
+# zygote, and a child that the application forks, do as any process does. What xs/signals.c catches in their stead cuts no
+# read short; these are for perl to have when a local of the application ends.
 sub _catch {
     my ($handler, @names) = @_;
     for my $name (@names) {
@@ -173,7 +174,8 @@ Howdah::Worker - a process that serves requests
 
 What L<Howdah::Zygote> forks. The loop itself is in C, see L<Howdah::XS>.
 
-TERM and QUIT make the worker leave after the present request, without interrupting it. USR2 makes it tell the error log
+TERM and QUIT make the worker leave after the present request, without interrupting it: a read or write that waits goes on, as
+with HUP, INT and USR1. USR2 makes it tell the error log
 where in the Perl code it is, without arguments, and go on; the front sends it to a worker that exceeds
 C<--request-timeout>, and so may you. That is told from C where the signal comes, not by the handler in C<%SIG>, which is
 there for perl to have one after a C<local> of the application. URG makes the application die with a L<Howdah::ClientGone> if its client has left;

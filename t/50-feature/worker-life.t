@@ -6,7 +6,7 @@ use lib 't/lib';
 use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Server;
-use POSIX qw(SIGUSR2);
+use POSIX qw(SIGHUP SIGINT SIGQUIT SIGTERM SIGUSR1 SIGUSR2);
 use Test::More;
 
 my $APP = <<'PSGI';
@@ -19,7 +19,7 @@ my $loader = $$;
 { package Guard; sub DESTROY { warn "destroyed\n" if $$ != $loader } }
 our $guard = bless [], 'Guard';
 END { warn "END with $?\n" if $$ != $loader }
-my $heard;
+my ($heard, @signals) = ('', qw(HUP INT USR1 TERM QUIT));
 my %do = (
     ''       => sub { [200, [], [$$]] },
     title    => sub { [200, [], [$0]] },
@@ -37,6 +37,21 @@ my %do = (
     signals  => sub { kill $_ => $$ for qw(HUP INT USR1 PIPE); [200, [], [$$]] },
     child    => sub { my $out = `echo from a child`; [200, [], ["$? $out"]] },
     pipe     => sub { open my $in, '-|', "sleep 0.3; kill -USR2 $$; sleep 0.3; echo read"; sysread $in, my $it, 9; [200, [], [$it]] },
+    reads    => sub {
+        my @read = map { open my $in, '-|', "sleep 0.2; kill -$_ $$; sleep 0.2; echo $_"; sysread $in, my $it, 9; $it // "$!\n" } @signals;
+        [200, [], \@read];
+    },
+    ended    => sub {
+        my @ends = map {
+            pipe my $in, my $out;
+            my $pid = fork // die;
+            if (!$pid) { print {$out} "begun\n"; close $out; 1 while sysread $in, my $it, 9; sleep 60; exit 1 }
+            kill $_ => $pid;
+            waitpid $pid, 0;
+            $? . "\n";
+        } @signals;
+        [200, [], \@ends];
+    },
     own      => sub { local $SIG{USR2} = sub { $heard = "heard, and $$ lives" }; kill USR2 => $$; [200, [], [$heard]] },
     ask      => sub { kill USR2 => $$; [200, [], [$$]] },
     forked   => sub { my $pid = fork // die; if (!$pid) { kill USR2 => $$; exit 1 } waitpid $pid, 0; [200, [], [$?]] },
@@ -75,6 +90,16 @@ subtest 'with workers that leave by _exit' => sub {
         my $dying = ask($server, $name)->{body};
         isnt(ask($server, '')->{body}, $dying, "psgix.harakiri.commit ends the worker: $name");
     }
+    is(
+        ask($server, 'ended')->{body}, join('', map { "$_\n" } SIGHUP, SIGINT, SIGUSR1, SIGTERM, SIGQUIT),
+        'a child of the application ends by each'
+    );
+    my $reader = ask($server, '')->{body};
+    is(
+        ask($server, 'reads')->{body}, "HUP\nINT\nUSR1\nTERM\nQUIT\n",
+        'a read of a worker goes on whatever signal comes'
+    );
+    isnt(ask($server, '')->{body}, $reader, '... and TERM counts all the same');
     is(ask($server, 'term')->{body}, 'answered', 'TERM does not interrupt a request');
     is(ask($server, '')->{status}, 200, '... and another worker serves');
     is($server->stop, 0, 'the server stops');
