@@ -115,6 +115,59 @@ subtest 'reopen: the logs are files of their names again' => sub {
     is + ($operator->ask('reopen'))[1], "no log goes to a file: there is nothing to open anew\n", 'without files';
 };
 
+# Of a process that finishes a request, by each way in which one comes to that: a stop, and another process in its place.
+sub leaving {
+    my ($how)  = @_;
+    my $own    = Howdah::Test::Operator->new;
+    my $dir    = $own->dir;
+    my $server = Howdah::Test::Server->start(
+        app =>
+            "my \$go = '$dir/go'; sub { warn 'begun'; select undef, undef, undef, 0.05 until -e \$go; [200, [], []] }",
+        options => ['--workers', 1, $own->options, '--access-log', "$dir/access"],
+    );
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET /last HTTP/1.1\r\nHost: x\r\n\r\n");
+    $server->wait_for_log(qr/begun/);
+    $how->($own, $server);
+    return ($own, $server, $client);
+}
+
+# Its log is rotated, and it comes to its end.
+sub rotate {
+    my ($own, $server, $client) = @_;
+    my $log = $own->dir . '/access';
+    rename $log, "$log.1" or die $!;
+    is + ($own->ask('reopen'))[1], "the access log $log is open anew\n", 'reopen';
+    my $number = sub { -e $_[0] ? join ' ', (stat _)[0, 1] : '' };
+    my $fds    = '/proc/' . $server->pid . '/fd/*';
+    ok $server->wait_until(sub {
+        grep { $number->($_) eq $number->($log) } glob $fds;
+        }),
+        'the process that leaves has it, too';
+    open my $go, '>', $own->dir . '/go' or die $!;
+    is $client->response->{status}, 200;
+    is $server->wait_for_exit, 0;
+    open my $in, '<', $log or die $!;
+    return like scalar(<$in>), qr{GET /last}, '... and its last line is in there';
+}
+
+subtest 'a server that stops: its logs can be rotated, the rest is refused at once' => sub {
+    my @leaving =
+        leaving(sub { my ($own, $server) = @_; $server->signal('TERM'); $server->wait_for_log(qr/stopping:/) });
+    for my $command (['reload'], [workers => '+1'], ['upgrade']) {
+        my ($status, undef, $err) = $leaving[0]->ask(@$command);
+        is $status, 1, "@$command";
+        like $err, qr/^howdah: (?:no upgrade, .*: )?the server is stopping$/;
+    }
+    rotate(@leaving);
+};
+
+subtest 'a process that has been replaced: its logs are rotated with those of the next one' => sub {
+    my @leaving = leaving(sub { is + ($_[0]->ask('upgrade'))[0], 0, 'upgrade' });
+    rotate(@leaving);
+    is + ($leaving[0]->ask('stop'))[0], 0;
+};
+
 subtest 'nonsense is answered, not obeyed' => sub {
     for my $line ("dance\n", "{\"command\":\"dance\"}\n", "\n") {
         my $socket = IO::Socket::UNIX->new(Peer => $operator->control) or die $!;

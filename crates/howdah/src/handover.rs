@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use howdah_sys::activation::UPGRADE;
-use howdah_sys::process::adopt_fd;
+use howdah_sys::process::{Pid, Process, adopt_fd};
 use serde::{Deserialize, Serialize};
 
 use crate::tls;
@@ -54,7 +54,7 @@ pub(crate) const GO: &str = "go\n";
 #[derive(Debug)]
 pub(crate) struct Handover {
     /// The old process.
-    parent: u32,
+    parent: Process,
     channel: BufReader<UnixStream>,
     /// Listening sockets, to be taken.
     pub(crate) listeners: Vec<OwnedFd>,
@@ -75,14 +75,18 @@ impl Handover {
         let Some(text) = std::env::var_os(UPGRADE) else { return Ok(None) };
         let handed: HandedOver = serde_json::from_str(&text.to_string_lossy())
             .with_context(|| format!("cannot read {UPGRADE}, which is for Howdah's own use: unset it"))?;
-        if Some(handed.parent) != parent() {
-            bail!("{UPGRADE} was set by process {}, which did not start this one: unset it", handed.parent);
-        }
+        let parent =
+            rustix::process::getppid().filter(|&pid| number(pid) == handed.parent).with_context(|| {
+                format!(
+                    "{UPGRADE} was set by process {}, which did not start this one: unset it",
+                    handed.parent
+                )
+            })?;
         let take = |number| adopt_fd(number).with_context(|| format!("cannot take over descriptor {number}"));
         let channel = UnixStream::from(take(handed.channel)?);
         channel.set_read_timeout(Some(PATIENCE))?;
         Ok(Some(Self {
-            parent: handed.parent,
+            parent: Process::open(parent),
             channel: BufReader::new(channel),
             listeners: handed.listeners.into_iter().map(take).collect::<anyhow::Result<_>>()?,
             control: handed.control.map(take).transpose()?,
@@ -106,17 +110,18 @@ impl Handover {
         Ok(())
     }
 
-    /// The old process may leave.
+    /// The old process, which is given here, may leave.
     ///
     /// # Errors
     /// When it has lost patience, and goes on.
-    pub(crate) fn serving(mut self) -> anyhow::Result<()> {
-        let Err(error) = self.say(&Progress::Serving) else { return Ok(()) };
-        if parent() == Some(self.parent) {
-            return Err(error).context("the process that was to be replaced goes on");
+    pub(crate) fn serving(mut self) -> anyhow::Result<Process> {
+        if let Err(error) = self.say(&Progress::Serving) {
+            if rustix::process::getppid() == Some(self.parent.pid()) {
+                return Err(error).context("the process that was to be replaced goes on");
+            }
+            tracing::warn!("the process that was replaced is gone: {error}");
         }
-        tracing::warn!("the process that was replaced is gone: {error}");
-        Ok(())
+        Ok(self.parent)
     }
 
     /// Tells the old process why it has to go on.
@@ -131,6 +136,6 @@ impl Handover {
     }
 }
 
-fn parent() -> Option<u32> {
-    rustix::process::getppid().map(|pid| pid.as_raw_pid().unsigned_abs())
+fn number(pid: Pid) -> u32 {
+    pid.as_raw_pid().unsigned_abs()
 }

@@ -1,6 +1,9 @@
 //! What an operator may do to a running server without ending it: by signal, by the control socket, or by saving a file
 //! under `--reload`. Each goes to the supervisor, and the service manager hears of it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use howdah_supervisor::{Handle, ReloadError, Resized};
 use tokio::task::JoinSet;
 
@@ -21,17 +24,41 @@ pub(crate) struct Operations {
     pub(crate) tls: Option<Tls>,
     /// plackup has loaded the application: a reload replaces the workers alone.
     pub(crate) loaded_by_plackup: bool,
+    ending: Arc<AtomicBool>,
 }
 
 /// What a reload cannot do then, and the way out.
 const PLACKUPS: &str = "the workers are replaced, but the code is what plackup has loaded: start howdah itself to be able to load it anew";
 
+/// What can be done no more.
+const STOPPING: &str = "the server is stopping";
+
 impl Operations {
+    pub(crate) fn new(
+        pools: Pools,
+        manager: Manager,
+        observer: Observer,
+        tls: Option<Tls>,
+        loaded_by_plackup: bool,
+    ) -> Self {
+        Self { pools, manager, observer, tls, loaded_by_plackup, ending: Arc::default() }
+    }
+
+    /// The server leaves: from now on whoever wants it to change is refused.
+    pub(crate) fn end(&self) {
+        self.ending.store(true, Relaxed);
+    }
+
+    fn goes_on(&self) -> Result<(), String> {
+        if self.ending.load(Relaxed) { Err(STOPPING.to_owned()) } else { Ok(()) }
+    }
+
     /// Loads these applications anew, beside each other. What became of each, for people.
     ///
     /// # Errors
     /// When one of them is not exchanged; the others are.
     pub(crate) async fn reload(&self, which: &[usize]) -> Result<String, String> {
+        self.goes_on()?;
         self.manager.reloading();
         let certificates = self.reload_certificates().await;
         let all = self.pools.all();
@@ -77,6 +104,7 @@ impl Operations {
     /// # Errors
     /// When it is another than was wanted: why, and the way out.
     pub(crate) async fn resize(&self, which: usize, change: Change) -> Result<String, String> {
+        self.goes_on()?;
         let Some(pool) = self.pools.all().get(which) else { return Err("no such application".to_owned()) };
         let resized = match change {
             Change::By(by) => pool.handle.resize(by).await,
@@ -107,7 +135,7 @@ fn bounded(Resized { workers, wanted, most }: Resized) -> Result<String, String>
         return Ok(now);
     }
     Err(match workers {
-        0 => "the server is stopping".to_owned(),
+        0 => STOPPING.to_owned(),
         _ if wanted == 0 => format!("{now}: at least one is kept, and howdah stop ends the server"),
         _ if most as u64 >= MOST => format!("{now}, not {wanted}: no server has room for more"),
         _ => format!(

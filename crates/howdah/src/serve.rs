@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use howdah_front::{Front, Listener, runtime};
 use howdah_supervisor::Ended;
 use howdah_sys::daemon::{Daemon, daemonize};
-use howdah_sys::process::survive_file_limit;
+use howdah_sys::process::{Process, Signal, survive_file_limit};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::access::Access;
@@ -118,7 +118,7 @@ fn run_here(
             daemon.ready(options.logs.error_log.is_some())?;
         }
         if let Some(handover) = handover.take() {
-            handover.serving()?;
+            server.predecessor = Some(handover.serving()?);
             server.endpoints.keep_for_good();
         }
         log::let_starter_go();
@@ -140,6 +140,8 @@ struct Server {
     post: Post,
     upgrade: Upgrade,
     endpoints: Endpoints,
+    /// Whom this process has replaced, and who may still finish what it has begun.
+    predecessor: Option<Process>,
     _watch: Option<Watch>,
 }
 
@@ -157,7 +159,7 @@ impl Server {
         let Parts { fronts, pools, ends, access, observer, capacity } = parts;
         let manager = Manager::default();
         let loaded_by_plackup = options.loaded_by_plackup();
-        let operations = Operations { pools, manager: manager.clone(), observer, tls, loaded_by_plackup };
+        let operations = Operations::new(pools, manager.clone(), observer, tls, loaded_by_plackup);
         post.operate(operations.clone());
         let mut server = Self {
             fronts,
@@ -168,6 +170,7 @@ impl Server {
             post,
             upgrade,
             endpoints,
+            predecessor: None,
             _watch: Watch::start(options, operations.clone())?,
             operations,
         };
@@ -276,8 +279,9 @@ impl Server {
 
     /// Lets every request have its response, within the graceful timeout.
     async fn leave(&mut self, idle: Duration) -> ExitCode {
-        let begun = Instant::now();
+        let (begun, patience) = (Instant::now(), self.patience);
         let pools = self.operations.pools.clone();
+        self.operations.end();
         let no_upgrade = self.upgrade.give_up();
         self.operations.observer.draining();
         self.endpoints.close_to_requests();
@@ -285,25 +289,45 @@ impl Server {
         let mut drained: JoinSet<()> = fronts.map(|front| async move { front.drain(idle).await }).collect();
         tokio::select! {
             () = async { while drained.join_next().await.is_some() {} } => {
-                match self.patience.is_zero() {
+                match patience.is_zero() {
                     true => pools.stop(true).await,
-                    false => pools.stop_within(self.patience.saturating_sub(begun.elapsed()).max(LAST_STEPS)).await,
+                    false => pools.stop_within(patience.saturating_sub(begun.elapsed()).max(LAST_STEPS)).await,
                 }
             }
             // Nobody is left to answer, nor will there be.
             () = pools.deserted() => self.cut_off().await,
-            () = within(self.patience) => {
-                tracing::warn!("requests still run after {:?}: cut them off", self.patience);
+            () = within(patience) => {
+                tracing::warn!("requests still run after {patience:?}: cut them off");
                 self.cut_off().await;
             }
-            () = stop_now(&mut self.signals, &mut self.post) => return self.stop_now().await,
+            () = self.lose_patience() => return self.stop_now().await,
         }
         no_upgrade.await;
         ExitCode::SUCCESS
     }
 
+    /// While the server leaves its logs may be rotated, and whoever wants anything else hears at once that it leaves. Resolves
+    /// when somebody has lost patience.
+    async fn lose_patience(&mut self) {
+        loop {
+            tokio::select! {
+                wish = self.signals.next() => match wish {
+                    Wish::StopNow => return,
+                    Wish::Reopen => self.reopen(None),
+                    _ => {}
+                },
+                Some(order) = self.post.next() => match order {
+                    Order::Stop { now: true } => return,
+                    Order::Reopen(reply) => self.reopen(Some(reply)),
+                    Order::Stop { now: false } | Order::Upgrade(_) => {}
+                },
+            }
+        }
+    }
+
     async fn stop_now(&mut self) -> ExitCode {
         tracing::info!("stopping at once");
+        self.operations.end();
         let no_upgrade = self.upgrade.give_up();
         self.operations.manager.stopping();
         self.cut_off().await;
@@ -329,6 +353,8 @@ impl Server {
     }
 
     fn reopen(&self, reply: Option<Reply>) {
+        // It writes to the same files, and hears of no command any more.
+        let _ = self.predecessor.as_ref().map(|process| process.signal(Signal::USR1));
         let access = self.access.as_ref().map(Access::reopen).unwrap_or_default();
         let errors = log::reopen();
         let Some(reply) = reply else { return };
@@ -359,14 +385,6 @@ fn reopened(outcomes: Vec<Result<String, String>>) -> Result<String, String> {
         [log] => format!("{log} is open anew"),
         [first @ .., last] => format!("{} and {last} are open anew", first.join(", ")),
     })
-}
-
-/// Somebody has lost patience with a graceful stop.
-async fn stop_now(signals: &mut Signals, post: &mut Post) {
-    tokio::select! {
-        () = signals.stop_now() => (),
-        () = post.stop_now() => (),
-    }
 }
 
 async fn within(patience: Duration) {

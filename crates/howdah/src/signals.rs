@@ -75,9 +75,4 @@ impl Signals {
     pub(crate) async fn stop(&mut self) {
         while !matches!(self.next().await, Wish::Stop | Wish::StopNow) {}
     }
-
-    /// Waits for INT alone: somebody has lost patience with a graceful stop.
-    pub(crate) async fn stop_now(&mut self) {
-        self.interrupt.recv().await;
-    }
 }

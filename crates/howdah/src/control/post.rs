@@ -55,9 +55,4 @@ impl Post {
     pub(crate) async fn stop(&mut self) {
         while !matches!(self.next().await, Some(Order::Stop { .. })) {}
     }
-
-    /// Waits until the server is to stop at once.
-    pub(crate) async fn stop_now(&mut self) {
-        while !matches!(self.next().await, Some(Order::Stop { now: true })) {}
-    }
 }
