@@ -29,6 +29,8 @@ for my $option (map { tr/A-Z_/a-z-/r } @options) {
     like((run_howdah('--help'))[1], qr/--\Q$option\E\b/, "--$option is one of howdah's");
 }
 
+like $service, qr/^OOMPolicy=continue$/m, 'lack of memory costs the worker that takes it, and not the service';
+
 my $nginx = text('deploy/nginx.conf');
 like $nginx, qr/^\s+location = $_ \{ return 404; \}$/m, "nginx's example denies $_" for qw(/server-status /metrics);
 like $nginx, qr/^\s+proxy_set_header X-Forwarded-For /m, 'and tells for whom it asks';
