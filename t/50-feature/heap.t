@@ -5,11 +5,13 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::Command qw(howdah_bin);
 use Howdah::Test::File qw(write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Howdah::Test::Traffic;
 use JSON::PP qw(decode_json);
+use POSIX qw(SIGTERM);
 use Test::More;
 
 my $app = <<'APP';
@@ -110,6 +112,28 @@ subtest 'a file, or how to get one' => sub {
     is $status, 1;
     like $err, qr/--max-size/, 'too long';
     ok !-e "$file.2", 'leaves none behind';
+};
+
+subtest 'who asks and is ended before there is an answer leaves no file' => sub {
+    my $own  = Howdah::Test::Operator->new;
+    my $busy = Howdah::Test::Server->start(
+        app     => 'sub { warn "begun\n"; sleep 60 }',
+        options => ['--workers', 1, $own->options]
+    );
+    my $client = Howdah::Test::Client->new($busy);
+    $client->write("GET / HTTP/1.0\r\n\r\n");
+    $busy->wait_for_log(qr/begun/);
+    my $file = $own->dir . '/heap.pmat';
+    my $pid  = fork // die $!;
+    exec howdah_bin(), 'heap', '--control', $own->control, '--output', $file or POSIX::_exit(1) if !$pid;
+    ok $busy->wait_until(sub {
+        grep { (readlink($_) // '') =~ m{^\Q${\$own->dir}\E/} } glob "/proc/$pid/fd/*";
+        }),
+        'it has begun';
+    kill TERM => $pid;
+    waitpid $pid, 0;
+    is $?, SIGTERM;
+    ok !-e $file, 'there is none';
 };
 
 subtest 'the worker has gone on' => sub {

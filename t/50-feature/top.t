@@ -46,7 +46,8 @@ subtest 'without a terminal, or without a server' => sub {
 SKIP: {
     my ($tmux) = grep { -x } map { "$_/tmux" } split /:/, $ENV{PATH};
     skip 'needs tmux' if !$tmux;
-    my $socket = $operator->dir . '/tmux';
+    my $dir    = $operator->dir;
+    my $socket = "$dir/tmux";
     my $do     = sub { open my $out, '-|', $tmux, '-S', $socket, @_ or die $!; local $/; return scalar(<$out>) // '' };
     local $ENV{TERM} = 'screen';
     my $command = join ' ', howdah_bin(), 'top', '--control', $operator->control, '--interval', '200ms';
@@ -71,6 +72,16 @@ SKIP: {
     $do->('send-keys', 'q');
     $shows->(qr/back>\s*\z/, 'and the terminal is as before');
     unlike $screen->(), qr/quit/;
+
+    for my $signal (qw(TERM HUP INT)) {
+        $do->('send-keys', 'clear', 'Enter');
+        $do->('send-keys', "sh -c 'echo \$\$ >$dir/top; exec $command'", 'Enter');
+        $shows->(qr/^shop  ready .*^q quit/ms, 'once more');
+        open my $in, '<', "$dir/top" or die $!;
+        kill $signal => <$in> + 0;
+        $shows->(qr/back>\s*\z/, "and as before it is by $signal, too");
+        unlike $screen->(), qr/quit/;
+    }
     $do->('send-keys', $command, 'Enter');
     $shows->(qr/^shop  ready /m, 'again');
     $server->stop;

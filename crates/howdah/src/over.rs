@@ -1,9 +1,12 @@
 //! When a command that looks for a while is over: after its time, or when somebody presses Ctrl-C, so that it still tells what
-//! it has seen.
+//! it has seen; or because it is ended by a signal, when it has something to put back before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+
+#[cfg(feature = "top")]
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Becomes true then; without a limit, at Ctrl-C.
 pub(crate) fn over_after(limit: Option<Duration>) -> Arc<AtomicBool> {
@@ -23,4 +26,32 @@ fn wait(limit: Option<Duration>, over: &AtomicBool) {
         });
     }
     over.store(true, Relaxed);
+}
+
+/// Calls `act` when somebody ends this process by TERM or HUP, or by INT from elsewhere than its terminal, with the status that it
+/// is to exit with.
+#[cfg(feature = "top")]
+pub(crate) fn on_end(act: impl FnOnce(i32) + Send + 'static) {
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        if let Ok(number) = runtime.and_then(|runtime| runtime.block_on(end())) {
+            // As a shell shows it.
+            act(128 + number);
+        }
+    });
+}
+
+/// The number of the signal.
+#[cfg(feature = "top")]
+async fn end() -> std::io::Result<i32> {
+    let (hangup, interrupt, terminate) =
+        (SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate());
+    let (mut by_hangup, mut by_interrupt, mut by_terminate) =
+        (signal(hangup)?, signal(interrupt)?, signal(terminate)?);
+    let kind = tokio::select! {
+        _ = by_hangup.recv() => hangup,
+        _ = by_interrupt.recv() => interrupt,
+        _ = by_terminate.recv() => terminate,
+    };
+    Ok(kind.as_raw_value())
 }

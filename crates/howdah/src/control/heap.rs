@@ -1,12 +1,16 @@
 //! `howdah heap`: asks for the heap of a worker, gets it as a file without a name, and writes it where it is wanted. What is in
-//! the file comes from the worker: it is copied within bounds, into a file of one's own that was not there before.
+//! the file comes from the worker: it is copied within bounds, into a file of one's own that was not there before, and that has
+//! its name once it is whole, however the command ends.
 
 use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
+use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
 use super::client;
 use super::fetch::fetch_file;
@@ -20,12 +24,9 @@ pub(crate) fn run(heap: &Heap) -> anyhow::Result<ExitCode> {
         return client::run(&heap.instance, &request, Form::json_if(heap.json));
     }
     let path = heap.output.clone().unwrap_or_else(default_path);
-    let mut file = create(&path)?;
-    let outcome = fetch(heap, &request, &mut file);
-    let Ok((worker, bytes)) = outcome else {
-        let _ = std::fs::remove_file(&path);
-        return outcome.map(|_| ExitCode::FAILURE);
-    };
+    let mut file = Nameless::create(&path)?;
+    let (worker, bytes) = fetch(heap, &request, &mut file.file)?;
+    file.keep()?;
     let shown = path.display();
     client::print(&format!(
         "the heap of {worker} is in {shown}, {bytes} bytes: look at it by pmat {shown}\n"
@@ -38,9 +39,52 @@ fn default_path() -> PathBuf {
     format!("howdah-{}.pmat", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S")).into()
 }
 
-fn create(path: &Path) -> anyhow::Result<File> {
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    made.with_context(|| format!("cannot make {}: name another file by --output", path.display()))
+/// A file that is to have a name. Dropped before, it is gone.
+struct Nameless<'a> {
+    file: File,
+    path: &'a Path,
+    /// Where the file system knows no files without names.
+    named: bool,
+}
+
+impl<'a> Nameless<'a> {
+    fn create(path: &'a Path) -> anyhow::Result<Self> {
+        let directory =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let tmpfile = OFlags::TMPFILE.bits().cast_signed();
+        let mut options = OpenOptions::new();
+        options.write(true).mode(0o600);
+        let made = match path.symlink_metadata() {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => options.clone().custom_flags(tmpfile).open(directory).map(|file| (file, false)),
+        };
+        let made = made.or_else(|_| Ok((options.create_new(true).open(path)?, true)));
+        let (file, named) = made.map_err(|error| refused(path, error))?;
+        Ok(Self { file, path, named })
+    }
+
+    fn keep(mut self) -> anyhow::Result<()> {
+        if !self.named {
+            let shown = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            linkat(CWD, shown, CWD, self.path, AtFlags::SYMLINK_FOLLOW)
+                .map_err(|error| refused(self.path, error.into()))?;
+        }
+        self.named = false;
+        Ok(())
+    }
+}
+
+impl Drop for Nameless<'_> {
+    fn drop(&mut self) {
+        if self.named {
+            let _ = std::fs::remove_file(self.path);
+        }
+    }
+}
+
+fn refused(path: &Path, error: io::Error) -> anyhow::Error {
+    anyhow::Error::from(error)
+        .context(format!("cannot make {}: name another file by --output", path.display()))
 }
 
 /// Whose heap it is, and how many bytes.

@@ -14,6 +14,7 @@ mod words;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -25,6 +26,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use crate::control::look::{find_server, look};
 use crate::options::top::Top;
 use crate::output;
+use crate::over::on_end;
 use draw::{Frame, height};
 use view::{Deed, View};
 
@@ -48,23 +50,42 @@ pub(crate) fn run(top: &Top) -> anyhow::Result<ExitCode> {
 
 fn watch(path: &Path, top: &Top, first: Snapshot) -> anyhow::Result<()> {
     // Restores the terminal when something panics, too.
-    let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
-    let outcome = live(&mut terminal, path, top, first);
+    let mut screen = Screen {
+        terminal: ratatui::try_init().context("cannot use this terminal")?,
+        drawing: Arc::default(),
+    };
+    let drawing = Arc::clone(&screen.drawing);
+    on_end(move |status| {
+        // Nothing is drawn any more.
+        let _drawing = drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        ratatui::restore();
+        std::process::exit(status);
+    });
+    let outcome = live(&mut screen, path, top, first);
     ratatui::restore();
     outcome
 }
 
-fn live(
-    terminal: &mut ratatui::DefaultTerminal,
-    path: &Path,
-    top: &Top,
-    first: Snapshot,
-) -> anyhow::Result<()> {
+/// The terminal, and who has it.
+struct Screen {
+    terminal: ratatui::DefaultTerminal,
+    drawing: Arc<Mutex<()>>,
+}
+
+impl Screen {
+    fn draw(&mut self, frame: &Frame, view: &mut View) -> anyhow::Result<()> {
+        let _drawing = self.drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.terminal.draw(|canvas| draw::draw(canvas, frame, view)).context("cannot draw")?;
+        Ok(())
+    }
+}
+
+fn live(screen: &mut Screen, path: &Path, top: &Top, first: Snapshot) -> anyhow::Result<()> {
     let mut view = View::new(top.interval.limit().unwrap_or(Duration::from_secs(1)));
     let mut frame = Frame::new(first);
     let mut due = Instant::now() + view.interval;
     loop {
-        terminal.draw(|canvas| draw::draw(canvas, &frame, &mut view)).context("cannot draw")?;
+        screen.draw(&frame, &mut view)?;
         let wait = due.saturating_duration_since(Instant::now());
         if event::poll(wait).context("cannot read keys")? {
             if act(&mut view, &event::read()?) == Deed::Quit {
