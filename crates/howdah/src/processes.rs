@@ -10,9 +10,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use howdah_accesslog::Target;
-use howdah_supervisor::{self as supervisor, Source};
+use howdah_supervisor::{self as supervisor, Source, StartError};
 use howdah_sys::launcher::{self, Job};
 use howdah_sys::recipe::Recipe;
+use rustix::process::Resource;
 
 use crate::access::Commands;
 use crate::log;
@@ -20,6 +21,9 @@ use crate::options::Serve;
 use crate::perl::Perl;
 use crate::scripts;
 use crate::upgrade::Program;
+
+/// Bytes of addresses beyond which there is room for all that is reserved.
+const RESERVED: u64 = 2 << 30;
 
 /// See the module.
 #[derive(Debug)]
@@ -82,20 +86,29 @@ fn jobs(options: &Serve, recipes: Vec<Recipe>) -> (Vec<Job>, bool) {
 
 /// Adds what is to be raised where there can be no more processes and threads, or no more memory is given out.
 pub(crate) fn crowded(error: anyhow::Error) -> anyhow::Error {
-    let kind = |cause: &(dyn std::error::Error + 'static)| Some(cause.downcast_ref::<io::Error>()?.kind());
-    match error.chain().filter_map(kind).find_map(way_out) {
+    let addresses = rustix::process::getrlimit(Resource::As).current;
+    match error.chain().filter_map(kind).find_map(|kind| way_out(kind, addresses)) {
         Some(hint) => anyhow!("{error:#}; {hint}"),
         None => error,
     }
 }
 
-fn way_out(kind: io::ErrorKind) -> Option<&'static str> {
+/// The kernel's reason, as far as a cause is that.
+fn kind(cause: &(dyn std::error::Error + 'static)) -> Option<io::ErrorKind> {
+    match cause.downcast_ref::<StartError>() {
+        Some(StartError::System { error, .. }) => Some(error.kind()),
+        _ => Some(cause.downcast_ref::<io::Error>()?.kind()),
+    }
+}
+
+/// `addresses` is their limit, if there is one: a thread whose stack finds no room there is refused as if there were too many.
+fn way_out(kind: io::ErrorKind, addresses: Option<u64>) -> Option<&'static str> {
     match kind {
-        io::ErrorKind::WouldBlock => Some(
+        io::ErrorKind::WouldBlock if addresses.is_none_or(|most| most > RESERVED) => Some(
             "the user or the container may have no more processes and threads: raise ulimit -u, systemd's TasksMax or the \
              cgroup's pids.max",
         ),
-        io::ErrorKind::OutOfMemory => Some(
+        io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => Some(
             "the server reserves more addresses than it ever uses memory, 1.3 GB and more: raise ulimit -v, or bound its \
              memory by a cgroup instead",
         ),
@@ -182,4 +195,33 @@ fn log_commands(options: &Serve) -> Vec<String> {
 /// Ctrl-C is for the server, whose last lines the command is to read.
 fn log_recipe(command: &str) -> Recipe {
     Recipe::new("/bin/sh").args(["-c", command]).in_own_group()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_raised_is_what_is_short() {
+        let eagain = || io::Error::from(io::ErrorKind::WouldBlock);
+        let (few, many) = (Some(20 << 20), Some(8 << 30));
+        for (kind, addresses, told) in [
+            (io::ErrorKind::WouldBlock, None, Some("ulimit -u")),
+            (io::ErrorKind::WouldBlock, many, Some("ulimit -u")),
+            (io::ErrorKind::WouldBlock, few, Some("ulimit -v")),
+            (io::ErrorKind::OutOfMemory, None, Some("ulimit -v")),
+            (io::ErrorKind::NotFound, few, None),
+        ] {
+            let hint = way_out(kind, addresses);
+            assert_eq!(
+                hint.map(|hint| hint.contains(told.unwrap_or("nothing"))),
+                told.map(|_| true),
+                "{kind} {addresses:?}"
+            );
+        }
+        let start = StartError::System { what: "start a zygote", error: eagain() };
+        for error in [anyhow::Error::from(eagain()).context("no thread"), start.into()] {
+            assert!(crowded(error).to_string().contains("ulimit -"));
+        }
+    }
 }

@@ -50,9 +50,14 @@ impl StartError {
     /// `perl`, none for a host, cannot be run, or there is nobody to run it.
     pub(crate) fn of_perl(perl: Option<&Path>, error: io::Error) -> Self {
         match (error.kind(), perl) {
-            (io::ErrorKind::BrokenPipe | io::ErrorKind::TimedOut, Some(_)) => {
-                Self::System { what: "start a zygote", error }
-            }
+            // None of it is perl's doing.
+            (
+                io::ErrorKind::BrokenPipe
+                | io::ErrorKind::TimedOut
+                | io::ErrorKind::WouldBlock
+                | io::ErrorKind::OutOfMemory,
+                Some(_),
+            ) => Self::System { what: "start a zygote", error },
             (_, Some(perl)) => Self::Perl { perl: perl.to_owned(), error },
             (_, None) => Self::System { what: "start the host of CGI scripts", error },
         }

@@ -116,6 +116,22 @@ impl Logs {
         compile(&self.access_log_format, compat).context("--access-log-format")
     }
 
+    /// What is no place for a log.
+    pub(super) fn fault(&self) -> Option<String> {
+        let given = [("--access-log", &self.access_log), ("--slow-log-file", &self.slow_log_file)];
+        let empty = |target: &str| match Target::parse(target) {
+            Target::Command(command) => command.is_empty(),
+            Target::File(path) => path.as_os_str().is_empty(),
+            Target::Stdout => false,
+        };
+        let (option, target) = given
+            .into_iter()
+            .find_map(|(option, target)| Some((option, target.as_deref().filter(|it| empty(it))?)))?;
+        Some(format!(
+            "{option} '{target}' names neither a file nor a command: give a path, - or \"|COMMAND\""
+        ))
+    }
+
     /// Where logs of requests go.
     pub(crate) fn targets(&self) -> Vec<Target> {
         let slow = self.slow_log_file.as_deref().filter(|_| self.slow_log.limit().is_some());

@@ -388,6 +388,8 @@ fn bad_values_are_named_with_the_way_out() {
         ("--status-listen /s,colour=red", ["colour", "--status-listen", "backlog=N"]),
         ("-S @", ["@", "--socket", "unix:@NAME"]),
         ("-l :99999", ["':99999'", "--listen", "a port is a number from 0 to 65535"]),
+        ("-e sub{} --access-log |", ["'|'", "--access-log", "a path"]),
+        ("-e sub{} --slow-log-file |$", ["'|$'", "--slow-log-file", "COMMAND"]),
         ("-l [::1]:65536", ["[::1]:65536", "--listen", "from 0 to 65535"]),
     ] {
         let (_, message) = refusal(line);

@@ -64,6 +64,9 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     if let Some(fault) = serve.status.fault(&serve.listen.listeners()) {
         return conflict(&fault);
     }
+    if let Some(fault) = serve.logs.fault() {
+        return Err((ErrorKind::InvalidValue, fault));
+    }
     serve.logs.format().map_err(|error| (ErrorKind::InvalidValue, format!("{error:#}")))?;
     directory("--chdir", serve.app.chdir.as_deref())?;
     let root = serve.cgi.document_root.as_deref().map(|root| serve.absolute(root));
