@@ -6,7 +6,8 @@ use lib 't/lib';
 
 use File::Temp qw(tempdir);
 use Howdah::Test::Client;
-use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Command qw(howdah_bin run_howdah);
+use POSIX qw(SIGTERM);
 use Test::More;
 use Time::HiRes qw(sleep);
 
@@ -86,6 +87,27 @@ subtest 'TERM ends it, and nothing stays behind' => sub {
     my ($pid) = slurp("$dir/pid") =~ /(\d+)/;
     kill TERM => $pid;
     ok wait_for_end($pid), 'it ends';
+    ok !-e "$dir/$_", "$_ is gone" for 'pid', 'app.sock';
+};
+
+subtest 'who ends the command before it comes back has no server' => sub {
+    open my $out, '>', "$dir/hangs.psgi" or die $!;
+    print {$out} "open my \$out, '>', '$dir/loads' or die; print {\$out} getppid; close \$out; sleep 60; sub { }";
+    close $out;
+    my $command = fork // die $!;
+    if (!$command) {
+        open STDERR, '>', "$dir/said" or die $!;
+        exec howdah_bin(), @options, "$dir/hangs.psgi" or POSIX::_exit(1);
+    }
+    for (1 .. 500) { last if -s "$dir/loads"; sleep 0.02 }
+    my ($pid) = slurp("$dir/pid") =~ /(\d+)/;
+    push @started, $pid;
+    ok is_howdah($pid), 'the application is being loaded';
+    kill TERM => $command;
+    waitpid $command, 0;
+    is $?, SIGTERM;
+    ok wait_for_end($pid), 'the process in the background ends, too';
+    like slurp("$dir/log"), qr/ERROR front: whoever started it has not waited/, 'and says why';
     ok !-e "$dir/$_", "$_ is gone" for 'pid', 'app.sock';
 };
 

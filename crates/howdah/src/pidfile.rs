@@ -36,6 +36,7 @@ impl PidFile {
         let fresh = self.path.with_extension("tmp");
         let written = fs::write(&fresh, format!("{}\n", std::process::id()));
         let written = written.and_then(|()| fs::rename(&fresh, &self.path));
+        let written = written.inspect_err(|_| drop(fs::remove_file(&fresh)));
         written.with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
@@ -83,6 +84,15 @@ mod tests {
         assert!(refused.contains(&format!("process {}", other.id())), "{refused}");
         other.kill().and_then(|()| other.wait()).unwrap();
         assert!(PidFile::create(&path, false).is_ok());
+    }
+
+    #[test]
+    fn one_that_cannot_be_written_leaves_nothing_behind() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("howdah.pid");
+        fs::create_dir(&path).unwrap();
+        assert!(PidFile::create(&path, false).is_err());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     /// A process whose program has the name of ours.

@@ -44,6 +44,7 @@ const IDLE_AT_STOP: Duration = Duration::from_millis(300);
 const IDLE_AT_UPGRADE: Duration = Duration::from_secs(5);
 /// Why nothing is served.
 const UNLOADED: &str = "stopped before the application was loaded";
+const ABANDONED: &str = "whoever started it has not waited until the application was loaded";
 /// Time for front threads to tell what they have cut off.
 const LAST_LINES: Duration = Duration::from_secs(1);
 /// Time for workers to leave when every request has its response, however late that was.
@@ -105,6 +106,7 @@ fn run_here(
             parts = parts.start(sources) => parts?,
             () = signals.stop() => bail!(UNLOADED),
             () = post.stop() => bail!(UNLOADED),
+            () = abandoned(daemon.as_ref()) => bail!(ABANDONED),
         };
         if let Some(handover) = handover {
             handover.take_over()?;
@@ -385,6 +387,14 @@ fn reopened(outcomes: Vec<Result<String, String>>) -> Result<String, String> {
         [log] => format!("{log} is open anew"),
         [first @ .., last] => format!("{} and {last} are open anew", first.join(", ")),
     })
+}
+
+/// Resolves when nobody waits any more for a server to go to the background.
+async fn abandoned(daemon: Option<&Daemon>) {
+    match daemon.map(|daemon| howdah_sys::watch_readable(daemon.abandoned())) {
+        Some(Ok(launcher)) => drop(launcher.readable().await),
+        _ => std::future::pending().await,
+    }
 }
 
 async fn within(patience: Duration) {

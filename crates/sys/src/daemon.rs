@@ -1,16 +1,20 @@
 //! Going to the background, for `--daemonize`.
 //!
 //! The binary calls [`daemonize`] before it starts any thread. The launcher stays in the foreground until the server
-//! is ready, so that a shell or an init script sees an application that does not load as a failed start.
+//! is ready, so that a shell or an init script sees an application that does not load as a failed start. Whoever ends it before
+//! that, by Ctrl-C or because it takes too long, wants no server.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::channel::socketpair_stream;
 
 /// The background process's side. Dropping it without [`Daemon::ready`] makes the launcher exit with status 1.
 #[derive(Debug)]
 pub struct Daemon {
-    launcher: File,
+    launcher: Arc<OwnedFd>,
 }
 
 /// Forks twice and leaves the session of the terminal. Returns in the background process; the launcher exits with
@@ -25,11 +29,12 @@ pub fn daemonize() -> io::Result<Daemon> {
     if threads()? > 1 {
         return Err(io::Error::other("daemonize must come before any thread is started"));
     }
-    let (reader, writer) = pipe()?;
+    let (launcher, background) = socketpair_stream()?;
     if fork()? {
-        drop(writer);
-        exit_like(reader);
+        drop(launcher);
+        exit_like(background);
     }
+    drop(background);
     rustix::process::setsid()?;
     if fork()? {
         exit(0);
@@ -37,32 +42,33 @@ pub fn daemonize() -> io::Result<Daemon> {
     let null = null()?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
-    Ok(Daemon { launcher: File::from(writer) })
+    Ok(Daemon { launcher: Arc::new(launcher) })
 }
 
 impl Daemon {
+    /// A descriptor that becomes readable when somebody has ended the launcher.
+    #[must_use]
+    pub fn abandoned(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.launcher)
+    }
+
     /// Tells the launcher to exit with success. Standard error goes to /dev/null unless `keep_stderr` (it is the error
     /// log).
     ///
     /// # Errors
     /// When /dev/null cannot be opened.
-    pub fn ready(mut self, keep_stderr: bool) -> io::Result<()> {
+    pub fn ready(self, keep_stderr: bool) -> io::Result<()> {
         if !keep_stderr {
             rustix::stdio::dup2_stderr(null()?)?;
         }
-        // A launcher that was interrupted meanwhile is no reason to stop.
-        let _ = self.launcher.write_all(b"1");
+        // A launcher that was ended in this very moment is no reason to stop.
+        let _ = rustix::io::write(&*self.launcher, b"1");
         Ok(())
     }
 }
 
 fn null() -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open("/dev/null")
-}
-
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (reader, writer) = io::pipe()?;
-    Ok((reader.into(), writer.into()))
 }
 
 fn threads() -> io::Result<usize> {
