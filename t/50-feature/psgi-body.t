@@ -47,6 +47,9 @@ my %do = (
     dies     => sub { sub { my $w = shift->([200, []]); $w->write('begun'); die "in the stream\n" } },
     wide     => sub { sub { my $w = shift->([200, []]); $w->write("\x{263a}") } },
     twice    => sub { sub { my $r = shift; $r->([200, [], ['a']]); eval { $r->([200, [], ['b']]) } } },
+    endless  => sub { open my $in, '<', '/dev/zero'; [200, ['Content-Length' => 5], $in] },
+    lines    => sub { [200, ['Content-Length' => 5], Body->new((sub { 'x' x 1000 }) x 1e6)] },
+    writes   => sub { sub { my $w = shift->([200, ['Content-Length' => 5]]); $w->write('x' x 1000) while 1 } },
     chunked  => sub { [200, ['Transfer-Encoding' => 'chunked'], ["5\r\nhel", "lo\r\n3;x=y\r\nabc\r\n", "0\r\n\r\n"]] },
 );
 sub { my $env = shift; $do{substr $env->{PATH_INFO}, 1}->($env) };
@@ -101,6 +104,16 @@ for my $name (qw(dies wide)) {
     ok($response->{error}, "a stream that ends badly is cut: $name") or diag explain $response;
 }
 ok($server->wait_for_log(qr{GET /dies: the application failed: in the stream$}m), 'and logged');
+
+for my $name (qw(endless lines writes)) {
+    is length ask($name)->{body}, 5, "a body that goes on beyond its Content-Length is cut off there: $name";
+    ok(
+        $server->wait_for_log(
+            qr{Content-Length 5 but a body of more than \d+ bytes to GET /$name; closed the connection}),
+        '... and logged'
+    );
+}
+is(ask('delayed')->{body}, 'delayed', '... and its worker is free');
 
 for my $name (qw(slow pipe)) {
     my $client = Howdah::Test::Client->new($server);

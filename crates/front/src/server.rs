@@ -3,10 +3,10 @@
 
 use std::any::Any;
 use std::cell::{OnceCell, RefCell};
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::Context;
+use std::{fmt, io};
 
 use howdah_accesslog::ConnectionState as Outcome;
 use howdah_http1::{FieldStore, Framing as BodyFraming, Head, Version};
@@ -115,7 +115,7 @@ impl Server {
         exchange: &Exchange,
         handling: &Handling,
         given: u64,
-        body: u64,
+        body: impl fmt::Display,
         reaction: &str,
     ) {
         let request = handling.request(&exchange.account);

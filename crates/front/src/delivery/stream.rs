@@ -4,6 +4,7 @@
 //! copied, so that the worker can go on and the slot is free: `outflow` holds them, in memory up to `--response-buffer`, in
 //! a file up to `--response-spool`. Beyond that the ring fills up and the worker waits.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
@@ -26,6 +27,10 @@ use crate::transport::Transport;
 const FILE_TURN: usize = 1 << 20;
 /// Bytes of a file to read at once where they must be sealed.
 const PIECE: usize = 128 << 10;
+
+/// Bytes beyond its Content-Length after which a body is no longer listened to. An end of line too many, as scripts print it,
+/// is no reason to interrupt whoever makes it; a device that has no end is.
+const SURPLUS: u64 = 1 << 20;
 
 /// A body under way.
 #[derive(Debug)]
@@ -81,7 +86,7 @@ impl Delivery<'_> {
     }
 
     /// Tells the log that the application's Content-Length is not the length of its body.
-    pub(crate) fn tell_wrong_length(&self, framing: Framing, body: u64) {
+    pub(crate) fn tell_wrong_length(&self, framing: Framing, body: impl fmt::Display) {
         if let Framing::Length(given) = framing {
             self.server.tell_wrong_length(self.exchange, self.handling, given, body, self.reaction);
         }
@@ -102,6 +107,13 @@ impl Delivery<'_> {
                     self.handling.part(&mut self.exchange.account);
                 }
                 return self.out.flush(self.timer).await && in_step;
+            }
+            if stream.goes_on() {
+                self.tell_wrong_length(stream.framing, format_args!("more than {}", stream.taken));
+                // The client has, or will have, what it was promised, and the worker hears that nobody waits for the rest.
+                self.handling.part(&mut self.exchange.account);
+                self.out.flush(self.timer).await;
+                return false;
             }
             if !self.out.is_held_up() && ring.available() > 0 {
                 // The bound on the output held these back, and nobody would wake us for them.
@@ -314,6 +326,11 @@ impl Stream {
         ring.consume(length);
     }
 
+    /// The body goes on and on beyond its Content-Length.
+    fn goes_on(&self) -> bool {
+        matches!(self.framing, Framing::Length(length) if self.taken.saturating_sub(length) > SURPLUS)
+    }
+
     /// Bytes beyond the Content-Length, or of a body that must not be, never reach the wire.
     fn drop_surplus(&mut self, ring: Ring) {
         let surplus = ring.available();
@@ -333,6 +350,7 @@ mod tests {
     use howdah_metrics::Failure;
     use howdah_wire::{LENGTH_UNKNOWN, RESPONSE_FILE, RESPONSE_RING};
 
+    use super::SURPLUS;
     use crate::config::Config;
     use crate::exchange::Mail;
     use crate::reports::Loss;
@@ -411,6 +429,21 @@ mod tests {
                 assert!(!script.was_reset());
             });
         }
+    }
+
+    #[test]
+    fn a_body_that_has_no_end_is_not_waited_for() {
+        run(async {
+            let mut scene = scene(Config::default(), "1.1", 5, 0).await;
+            let piece = vec![b'x'; RESPONSE_RING / 2];
+            for _ in 0..SURPLUS as usize / piece.len() {
+                assert_eq!(scene.write(&piece).await, piece.len());
+                assert!(!scene.connection.is_finished() && !scene.world.worker.is_abandoned(&scene.claimed));
+            }
+            scene.write(&piece).await;
+            assert_eq!(scene.body(), "xxxxx");
+            assert!(scene.connection.is_finished() && scene.world.worker.is_abandoned(&scene.claimed));
+        });
     }
 
     #[test]

@@ -102,6 +102,11 @@ impl Worker {
         let _ = self.segment().front_of(slot).tell(slot);
     }
 
+    /// Whether nobody waits for the response any more.
+    pub(crate) fn is_abandoned(&self, claimed: &Claimed) -> bool {
+        self.segment().controls()[claimed.claim.slot as usize].abandoned.load(Relaxed) != 0
+    }
+
     /// Is through with it.
     pub(crate) fn finish(&self, mut claimed: Claimed) {
         let segment = self.segment();
