@@ -22,21 +22,25 @@ static void make_text(pTHX_ CV *cv) {
     XSRETURN(1);
 }
 
-/* An exception may be an object whose class makes the text, and may die of that. */
+/* An exception may be an object whose class makes the text, and may die of that. $@ is put aside meanwhile: where perl is to keep
+ * it (G_KEEPERR), it warns of what the class has died of, which may be the same object, in whose text it then never ends. */
 static SV *text_of(pTHX_ SV *error) {
     if (!SvROK(error))
         return error;
     dSP;
     const char *class = sv_reftype(SvRV(error), true);
+    ENTER;
     PUSHSTACKi(PERLSI_REQUIRE);
     PUSHMARK(SP);
     XPUSHs(sv_mortalcopy(error));
+    save_scalar(PL_errgv);
     PUTBACK;
-    call_sv((SV *)text_cv, G_EVAL | G_SCALAR | G_KEEPERR);
+    call_sv((SV *)text_cv, G_EVAL | G_SCALAR);
     SPAGAIN;
     SV *text = POPs;
     PUTBACK;
     POPSTACK;
+    LEAVE;
     return SvPOK(text) ? text : sv_2mortal(newSVpvf("an exception of class %s, of which no text can be made", class));
 }
 

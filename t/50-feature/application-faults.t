@@ -13,6 +13,7 @@ my @FAULTS = (
     ['die "on purpose\n"', qr/: on purpose$/],
     ['die {code => 1}', qr/: HASH\(/],
     ['die bless {}, "Mute"', qr/: an exception of class Mute, of which no text can be made$/],
+    ['die bless {}, "Again"', qr/: an exception of class Again, of which no text can be made$/],
     ['die bless {}, "Mild"', qr/: mild$/],
     ['no warnings; next', qr/Can't "next" outside a loop block/],
     ['no warnings; last', qr/Can't "last" outside a loop block/],
@@ -78,6 +79,8 @@ my $server = Howdah::Test::Server->start(
     app     => '{
             package Mute;
             use overload q{""} => sub { die "no text\n" }, fallback => 1;
+            package Again;
+            use warnings; use overload q{""} => sub { die }, fallback => 1;
             package Mild;
             use overload bool => sub { 0 }, q{""} => sub { "mild" }, fallback => 1;
             package Lines;
