@@ -168,6 +168,13 @@ subtest 'a process that has been replaced: its logs are rotated with those of th
     is + ($leaving[0]->ask('stop'))[0], 0;
 };
 
+subtest 'stop --now: a process that has been replaced ends, too' => sub {
+    my ($own, $server, $client) = leaving(sub { is + ($_[0]->ask('upgrade'))[0], 0, 'upgrade' });
+    is + ($own->ask('stop', '--now'))[1], "stopped\n";
+    is $server->wait_for_exit(10), 0, 'it has not waited for its request';
+    is $client->response->{status}, 502;
+};
+
 subtest 'nonsense is answered, not obeyed' => sub {
     for my $line ("dance\n", "{\"command\":\"dance\"}\n", "\n") {
         my $socket = IO::Socket::UNIX->new(Peer => $operator->control) or die $!;

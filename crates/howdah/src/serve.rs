@@ -329,6 +329,7 @@ impl Server {
 
     async fn stop_now(&mut self) -> ExitCode {
         tracing::info!("stopping at once");
+        self.pass_on(Signal::INT);
         self.operations.end();
         let no_upgrade = self.upgrade.give_up();
         self.operations.manager.stopping();
@@ -355,8 +356,7 @@ impl Server {
     }
 
     fn reopen(&self, reply: Option<Reply>) {
-        // It writes to the same files, and hears of no command any more.
-        let _ = self.predecessor.as_ref().map(|process| process.signal(Signal::USR1));
+        self.pass_on(Signal::USR1);
         let access = self.access.as_ref().map(Access::reopen).unwrap_or_default();
         let errors = log::reopen();
         let Some(reply) = reply else { return };
@@ -365,6 +365,12 @@ impl Server {
             // Whoever asked may have gone.
             let _ = reply.send(reopened(outcomes));
         });
+    }
+
+    /// To the process before this one, if it still finishes what it has begun: it hears of no command any more, and writes to the
+    /// same files.
+    fn pass_on(&self, signal: Signal) {
+        let _ = self.predecessor.as_ref().map(|process| process.signal(signal));
     }
 
     /// A signal cannot say which is meant.
