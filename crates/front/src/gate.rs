@@ -18,6 +18,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::capacity::Permit;
 use crate::linger::linger;
+use crate::others::let_others;
 use crate::request::Client;
 use crate::server::{Presence, Server};
 use crate::timers::Rest;
@@ -145,7 +146,7 @@ impl Gate {
             let turn = self.turn.acquire().await;
             let shaken = tls.shake();
             // Those who are ready have their turn before the next one computes.
-            tokio::task::yield_now().await;
+            let_others().await;
             drop(turn);
             if shaken.is_ok() && !tls.is_handshaking() && tls.may_wait() {
                 tls.acknowledge();

@@ -86,13 +86,6 @@ impl Router {
         self.pools().any(|pool| pool.setup.upgrades.most() > 0)
     }
 
-    /// Sees to all applications.
-    pub(crate) fn turn(&self) {
-        for pool in self.pools() {
-            let _ = pool.turn();
-        }
-    }
-
     /// Who answers this request.
     pub(crate) fn target(&self, request: &Request<'_>) -> Target {
         if self.challenge(request).is_some() {

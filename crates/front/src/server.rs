@@ -5,7 +5,6 @@ use std::any::Any;
 use std::cell::{OnceCell, RefCell};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::task::Context;
 use std::{fmt, io};
 
 use howdah_accesslog::ConnectionState as Outcome;
@@ -17,7 +16,6 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::doors::{Doors, Inside};
 use crate::exchange::Exchange;
-use crate::others::come_back_behind;
 use crate::outflow::{Holding, Sent};
 use crate::proxied::Behind;
 use crate::record::{Ending, Records};
@@ -80,19 +78,6 @@ impl Default for Scratch {
 }
 
 impl Server {
-    /// Lets others have their turn: other connections, and workers, which the thread sees to before it sleeps, and it does not
-    /// sleep while somebody has something to do.
-    pub(crate) async fn let_others(&self) {
-        self.router.turn();
-        tokio::task::yield_now().await;
-    }
-
-    /// The same for who waits anyway: its task is woken when the others have had theirs.
-    pub(crate) fn poll_others(&self, context: &mut Context<'_>) {
-        self.router.turn();
-        come_back_behind(context);
-    }
-
     /// Whether nobody is there for the response any more.
     pub(crate) fn has_left(&self, transport: &Transport) -> bool {
         match transport.peer() {

@@ -2,7 +2,7 @@
 //! here; nobody reaches for it.
 //!
 //! The loop's own turn is in [`before_park`] and [`after_unpark`]: tokio calls them around every sleep, which is where
-//! wake-ups are batched. Only they have to find their thread by themselves.
+//! wake-ups are batched. Only they, and [`turn`], have to find their thread by themselves.
 
 use std::cell::{OnceCell, RefCell};
 use std::io;
@@ -23,6 +23,7 @@ use crate::exchange::Desks;
 use crate::gate::Gate;
 use crate::listen::Listener;
 use crate::lookout::Lookout;
+use crate::others;
 use crate::outflow::{Holding, Stock};
 use crate::pages::OwnPages;
 use crate::record::{AccessLog, Records, SlowLog};
@@ -109,6 +110,7 @@ impl Thread {
         // The pool for work that may block panics when its first thread cannot be had, which later may be so.
         tokio::task::spawn_blocking(|| ());
         HERE.with(|here| assert!(here.set(thread).is_ok(), "a thread becomes a front thread once"));
+        others::see_to(turn);
         Ok(thread)
     }
 
@@ -276,20 +278,23 @@ impl Thread {
 
 /// Called by tokio before the thread sleeps.
 pub(crate) fn before_park() {
-    HERE.with(|here| {
-        if let Some(thread) = here.get() {
-            thread.before_park();
-        }
-    });
+    here(Thread::before_park);
 }
 
 /// Called by tokio after the thread has slept.
 pub(crate) fn after_unpark() {
-    HERE.with(|here| {
-        if let Some(thread) = here.get() {
-            thread.after_unpark();
-        }
+    here(Thread::after_unpark);
+}
+
+/// Called when a task lets others go first.
+fn turn() {
+    here(|thread| {
+        thread.turn();
     });
+}
+
+fn here(see_to: impl Fn(&Thread)) {
+    HERE.with(|here| here.get().into_iter().for_each(|thread| see_to(thread)));
 }
 
 #[cfg(test)]
@@ -481,6 +486,21 @@ mod tests {
             assert!(sleeps(), "in vain");
             after_unpark();
             assert!(!sleeps());
+        });
+    }
+
+    #[test]
+    fn workers_are_seen_to_while_a_task_goes_on_and_the_thread_never_sleeps() {
+        run(async {
+            let (setup, reports) = set_up(Config::default(), Terms::default());
+            let world = World::on(Thread::install(setup).unwrap(), reports);
+            let script = get("/a");
+            let _connection = world.connect(&script);
+            for _ in 0..50 {
+                others::let_others().await;
+                while world.worker.serve() {}
+            }
+            assert_eq!(received(&script), "HTTP/1.1 200 OK");
         });
     }
 

@@ -15,6 +15,7 @@ use howdah_wire::{RESPONSE_ASKS, RESPONSE_BROKEN};
 use crate::delivery::framing::Framing;
 use crate::delivery::piece::Source;
 use crate::exchange::{Exchange, More};
+use crate::others::let_others;
 use crate::outflow::{Outflow, Taken, Woken};
 use crate::response::{Body, BodyFile};
 use crate::route::Handling;
@@ -177,7 +178,7 @@ impl Delivery<'_> {
                     since += sent.bytes;
                     if since >= FILE_TURN as u64 {
                         since = 0;
-                        self.server.let_others().await;
+                        let_others().await;
                     }
                     if !sent.blocked {
                         continue;
@@ -219,7 +220,7 @@ impl Delivery<'_> {
             if !self.out.flush(self.timer).await {
                 return false;
             }
-            self.server.let_others().await;
+            let_others().await;
         }
         self.out.flush(self.timer).await
     }

@@ -12,6 +12,7 @@ use howdah_http1::{BodyDecoder, BodyEvent, FieldStore, Framing, Head, RequestDec
 use crate::app::Pool;
 use crate::fault::Fault;
 use crate::h1::state::Conn;
+use crate::others::let_others;
 use crate::route::Target;
 use crate::server::{READ_SIZE, Server};
 use crate::upload::Upload;
@@ -116,7 +117,7 @@ impl Conn {
             // A client that sends as fast as we read would keep the thread from all others.
             if self.exchange.account.received >= turn + TURN {
                 turn = self.exchange.account.received;
-                self.server.let_others().await;
+                let_others().await;
             }
         }
         collect.upload.settle(true).await?;

@@ -11,6 +11,7 @@ use crate::capacity::Permit;
 use crate::h1::state::{Conn, Next};
 use crate::h2;
 use crate::linger::linger;
+use crate::others::let_others;
 use crate::record::Account;
 use crate::request::Client;
 use crate::server::{End, Server};
@@ -56,7 +57,7 @@ fn run(mut conn: Conn) -> impl Future<Output = ()> {
                     conn.renew();
                     // Where requests are here already and we answer them by ourselves, nothing else lets others have their turn.
                     if conn.served.is_multiple_of(TURN) {
-                        conn.server.let_others().await;
+                        let_others().await;
                     }
                     if let Some(thread) = conn.elsewhere() {
                         return conn.move_to(thread);

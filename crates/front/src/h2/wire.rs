@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::h2::meter::Meter;
+use crate::others::come_back_behind;
 use crate::server::Server;
 use crate::transport::{Socket, Transport};
 
@@ -161,7 +162,7 @@ impl Wire {
         self.received.set(self.received.get() + self.meter.borrow_mut().measure(taken));
         if self.received.get() - self.turn.get() >= TURN {
             self.dry.set(true);
-            self.server.poll_others(context);
+            come_back_behind(context);
         }
     }
 

@@ -63,7 +63,11 @@ impl World {
     pub(crate) fn with(config: Config, terms: Terms, change: impl FnOnce(&mut Setup)) -> Self {
         let (mut setup, reports) = set_up(config, terms);
         change(&mut setup);
-        let thread = forever(Thread::build(setup).expect("a thread"));
+        Self::on(forever(Thread::build(setup).expect("a thread")), reports)
+    }
+
+    /// On a thread that `reports` are of.
+    pub(crate) fn on(thread: &'static Thread, reports: Reports) -> Self {
         thread.pools[0].worker_up(0);
         let worker = Worker::new(0, thread.pools[0].setup.segment);
         let capacity = thread.entrance.room.capacity;
