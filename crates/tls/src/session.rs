@@ -46,6 +46,8 @@ pub struct Broken(rustls::Error);
 pub struct Opened {
     /// Bytes of the input that are used up. The others are the beginning of a record, to be brought again.
     pub used: usize,
+    /// Whole records that the input had.
+    pub records: usize,
 }
 
 impl Session {
@@ -67,7 +69,8 @@ impl Session {
     /// When the session is broken.
     pub fn open(&mut self, input: &mut [u8], plain: &mut Vec<u8>) -> Result<Opened, Broken> {
         let mut used = 0;
-        let whole = self.held.len() + whole(input.get(self.held.len()..).unwrap_or_default());
+        let (whole, records) = whole(input.get(self.held.len()..).unwrap_or_default());
+        let whole = self.held.len() + whole;
         let greets = self.tls.is_handshaking();
         loop {
             let UnbufferedStatus { mut discard, state, .. } =
@@ -99,7 +102,7 @@ impl Session {
             if !more {
                 self.held.clear();
                 self.held.extend_from_slice(input.get(used..whole).unwrap_or_default());
-                return Ok(Opened { used });
+                return Ok(Opened { used, records });
             }
         }
     }
@@ -199,17 +202,17 @@ impl Session {
 #[error("the TLS session is over")]
 pub struct Unsealed;
 
-/// Bytes of the whole records that `input` begins with.
-fn whole(input: &[u8]) -> usize {
-    let mut end = 0;
+/// Bytes of the whole records that `input` begins with, and how many they are.
+fn whole(input: &[u8]) -> (usize, usize) {
+    let (mut end, mut records) = (0, 0);
     while let Some([_, _, _, high, low]) = input.get(end..end + 5) {
         let next = end + 5 + usize::from(u16::from_be_bytes([*high, *low]));
         if next > input.len() {
             break;
         }
-        end = next;
+        (end, records) = (next, records + 1);
     }
-    end
+    (end, records)
 }
 
 fn encode<Data>(data: &mut EncodeTlsData<'_, Data>, pending: &mut Vec<u8>) {
@@ -413,11 +416,11 @@ mod tests {
             assert_eq!(session.seal(b"hello", &mut [0; 99]), Err(Unsealed));
         }
         let mut session = acceptor.session().unwrap();
-        for records in 1..4 {
+        for records in 2..5 {
             let mut input = b"\x16\x03\x01\0\x05\x01\0\x02\0z".to_vec();
-            input.extend(b"\x16\x03\x01\0\x01z".repeat(records));
-            assert_eq!(session.open(&mut input, &mut Vec::new()).unwrap(), Opened { used: 0 });
-            assert_eq!(session.held.len(), 10 + 6 * records);
+            input.extend(b"\x16\x03\x01\0\x01z".repeat(records - 1));
+            assert_eq!(session.open(&mut input, &mut Vec::new()).unwrap(), Opened { used: 0, records });
+            assert_eq!(session.held.len(), 4 + 6 * records);
             session.close();
             session = acceptor.session().unwrap();
         }
