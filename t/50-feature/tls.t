@@ -111,6 +111,7 @@ subtest 'protocols' => sub {
     my $socket = Howdah::Test::Tls::connect_to($server->port, SSL_alpn_protocols => ['h3', 'http/1.1']);
     is $socket->alpn_selected, 'http/1.1', 'ALPN';
     ok !Howdah::Test::Tls::connect_to($server->port, SSL_alpn_protocols => ['h3']), 'none in common';
+    like IO::Socket::SSL::errstr(), qr/no application protocol/, 'the alert says it';
     my $strict = start('--tls-min', '1.3');
     ok !env_of($strict, SSL_version => 'TLSv1_2'), '--tls-min refuses what is older';
     is env_of($strict)->{SSL_PROTOCOL}, 'TLSv1.3', 'and takes what is not';

@@ -14,6 +14,9 @@ use crate::store::asked;
 /// Bytes that sealing adds to each 16 KiB begun, at most.
 pub const OVERHEAD: usize = 64;
 
+/// A fatal alert in the clear (RFC 8446 6.2).
+const DECODE_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 50];
+
 /// See the module.
 pub struct Session {
     tls: UnbufferedServerConnection,
@@ -81,7 +84,7 @@ impl Session {
             let mut more = true;
             match state {
                 Err(error) => {
-                    self.last_words(&mut input[used..]);
+                    self.last_words(&mut input[used..], &error);
                     self.broken = true;
                     return Err(Broken(error));
                 }
@@ -107,11 +110,18 @@ impl Session {
         }
     }
 
-    /// The alert that tells the client why: the library says it before it looks at its input, and has said all else before it
-    /// read on. It is asked once, for what is wrong would be found wanting again.
-    fn last_words(&mut self, seen: &mut [u8]) {
-        if let Ok(ConnectionState::EncodeTlsData(mut data)) = self.tls.process_tls_records(seen).state {
+    /// The alert that tells the client why, behind what else there is to say, such as the beginning of an answer to its greeting.
+    /// The library says that before it looks at its input, and is asked for nothing more: what is wrong would be found wanting again.
+    fn last_words(&mut self, seen: &mut [u8], error: &rustls::Error) {
+        while self.tls.wants_write()
+            && let Ok(ConnectionState::EncodeTlsData(mut data)) = self.tls.process_tls_records(seen).state
+        {
             encode(&mut data, &mut self.pending);
+        }
+        // A greeting that says it is too long is refused without a word.
+        let greets = self.tls.protocol_version().is_none();
+        if greets && self.pending.is_empty() && matches!(error, rustls::Error::InvalidMessage(_)) {
+            self.pending.extend_from_slice(&DECODE_ERROR);
         }
     }
 
@@ -234,7 +244,9 @@ mod tests {
 
     use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
     use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-    use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
+    use rustls::{
+        AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme,
+    };
 
     use super::*;
     use crate::{Acceptor, Least, Settings};
@@ -400,6 +412,30 @@ mod tests {
         assert!(session.open(&mut input, &mut Vec::new()).is_err());
         assert_eq!(session.pending[0], 21, "an alert");
         assert!(session.seal(b"x", &mut [0; 100]).is_err());
+    }
+
+    #[test]
+    fn a_client_hears_why_it_is_turned_away_also_behind_the_beginning_of_an_answer() {
+        let acceptor = acceptor();
+        for least in [Least::Tls12, Least::Tls13] {
+            let mut config = ClientConfig::clone(&clients(least));
+            config.alpn_protocols = vec![b"h3".to_vec()];
+            let name = ServerName::try_from("example.org").unwrap();
+            let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+            let (mut session, mut greeting) = (acceptor.session().unwrap(), Vec::new());
+            client.write_tls(&mut greeting).unwrap();
+            assert!(session.open(&mut greeting, &mut Vec::new()).is_err());
+            client.read_tls(&mut &session.pending[..]).unwrap();
+            let why = AlertDescription::NoApplicationProtocol;
+            assert_eq!(client.process_new_packets().unwrap_err(), Error::AlertReceived(why), "{least:?}");
+        }
+        let (mut session, mut too_long) =
+            (acceptor.session().unwrap(), *b"\x16\x03\x01\0\x04\x01\xff\xff\xff");
+        assert!(session.open(&mut too_long, &mut Vec::new()).is_err());
+        assert_eq!(session.pending, DECODE_ERROR);
+        let (mut session, mut gives_up) = (acceptor.session().unwrap(), *b"\x15\x03\x01\0\x02\x02\x28");
+        assert!(session.open(&mut gives_up, &mut Vec::new()).is_err());
+        assert_eq!(session.pending, b"", "nobody answers an alert");
     }
 
     /// The beginning of a message is in records that the library wants to see again, whatever it is asked.
