@@ -72,12 +72,13 @@ subtest 'connections that rest, and those that have had their requests' => sub {
 };
 
 sub ends_its_side {
+    my $how    = shift // 'shut';
     my $server = start();
     my $client = Howdah::Test::Frames->new($server, settings => {4 => 1 << 30});
     $client->send('WINDOW_UPDATE', 0, 0, pack 'N', 1 << 30);
     $client->request($_->[0], $_->[1]) for [1, '/pid'], [3, '/grows'], [5, '/big'];
     $client->request(7, '/length', method => 'POST', open => 1);
-    $client->shut;
+    $client->$how;
     like $client->response(1)->{body}, qr/^\d+$/, 'a response';
     is $client->response(3)->{body}, "1\n2\n3\n4\n5\n", 'one that grows';
     is length $client->response(5)->{body}, 3_000_000, 'one that is large';
@@ -88,6 +89,12 @@ sub ends_its_side {
 
 subtest 'a client that ends its side gets what it has asked for, and no more' =>
     sub { Howdah::Test::Tls::either_way(\&ends_its_side) };
+
+subtest 'also one by TLS that does not say so' => sub {
+    plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
+    local $ENV{TEST_OVER_TLS} = 1;
+    ends_its_side('cut');
+};
 
 subtest 'reloads, upgrades and killed workers under load' => sub {
     plan skip_all => 'needs h2load' if (run_command('h2load', '--version'))[0];

@@ -679,11 +679,13 @@ mod tests {
         let upload = frame(HEADERS, 4, 5, &get(5, "/c")[9..]);
         let asked = [greeting(), get(1, "/a"), get(3, "/b"), upload].concat();
         let at_once = vec![Piece::Bytes(asked.clone()), Piece::End];
-        let later = vec![Piece::Bytes(asked), Piece::Pause, Piece::End];
+        let later = vec![Piece::Bytes(asked.clone()), Piece::Pause, Piece::End];
+        let cut = vec![Piece::Bytes(asked), Piece::Pause, Piece::Cut];
         // When it ends its side, whether that is to abort, what becomes of it, and what it gets.
         for (what, input, abort_on_disconnect, peer, expected) in [
             ("at once", at_once.clone(), false, Peer::Silent, "1=/a 3=/b "),
             ("later", later.clone(), false, Peer::Silent, "1=/a 3=/b "),
+            ("without a word", cut, false, Peer::Silent, "1=/a 3=/b "),
             ("to abort", at_once, true, Peer::Silent, ""),
             ("to abort later", later.clone(), true, Peer::Silent, ""),
             ("gone", later, false, Peer::Gone, ""),

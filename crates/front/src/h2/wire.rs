@@ -139,7 +139,11 @@ impl Wire {
         let input = &mut self.server.scratch.borrow_mut().input;
         let read = self.transport.borrow_mut().poll_read(context, input);
         self.dry.set(read.is_pending());
-        let read = ready!(read);
+        let read = match ready!(read) {
+            // By TLS and without a word of that. Frames tell what is whole.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
+            read => read,
+        };
         let length = *read.as_ref().unwrap_or(&0);
         if length == 0 {
             self.ended.set(true);

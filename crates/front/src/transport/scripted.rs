@@ -16,6 +16,8 @@ pub(crate) enum Piece {
     Pause,
     /// It ends its side.
     End,
+    /// The same, without a word of the protocol below.
+    Cut,
 }
 
 /// The other end.
@@ -107,6 +109,7 @@ impl Scripted {
         match script.input.front_mut() {
             None | Some(Piece::Pause) => Err(ErrorKind::WouldBlock.into()),
             Some(Piece::End) => Ok(0),
+            Some(Piece::Cut) => Err(ErrorKind::UnexpectedEof.into()),
             Some(Piece::Bytes(bytes)) => {
                 let length = bytes.len().min(buffer.len());
                 buffer[..length].copy_from_slice(&bytes[..length]);

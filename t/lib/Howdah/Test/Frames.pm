@@ -142,6 +142,9 @@ sub shut {
     return $socket->isa('IO::Socket::SSL') ? Howdah::Test::Tls::close_notify($socket) : shutdown $socket, 1;
 }
 
+# The same without a word of it by TLS.
+sub cut { return CORE::shutdown $_[0]{socket}, 1 }
+
 # Bytes that the server lets a stream send, as far as it has said so.
 sub window {
     my ($self, $stream)      = @_;
