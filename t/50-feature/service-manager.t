@@ -3,6 +3,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Howdah::Test::Client;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use IO::Select;
@@ -94,6 +95,44 @@ subtest 'stopping' => sub {
     my @told = told(qr/STOPPING/);
     like $told[0], qr/^STOPPING=1\nSTATUS=/;
     is scalar(@told), 1, 'the process that was replaced said nothing at its end';
+};
+
+# As many messages as there is room for.
+sub fill {
+    while (1) {
+        my $sender = IO::Socket::UNIX->new(Peer => "$dir/notify", Type => SOCK_DGRAM, Blocking => 0) or die $!;
+        $sender->send('WATCHDOG=1') or return;
+    }
+}
+
+subtest 'a manager that does not read holds nobody up, and hears later what is still true' => sub {
+    write_app('sub { [200, [], ["served"]] }');
+    my $again = Howdah::Test::Server->start(
+        file    => "$dir/app.psgi",
+        env     => {NOTIFY_SOCKET => "$dir/notify", WATCHDOG_USEC => 200_000},
+        options => ['--workers', 2, $operator->options],
+    );
+    my $old    = $operator->pid;
+    my $served = sub { return Howdah::Test::Client->ask($again, "GET / HTTP/1.0\r\n\r\n")->{body} };
+    told(qr/READY/);
+
+    fill;
+    sleep 0.5;
+    is $served->(), 'served', 'a request behind pulses';
+    $operator->ask('reload');
+    $operator->ask('workers', '+1');
+    is $served->(), 'served', 'behind a reload and a change of the number of workers';
+    my @told = told(qr/STATUS/);
+    is scalar(@told), 1;
+    like $told[0], qr/^READY=1\nSTATUS=.* with 3 workers, generation 2$/, 'what is true now';
+
+    fill;
+    $operator->ask('upgrade');
+    my $new = $operator->pid;
+    isnt $new, $old, 'an upgrade';
+    is $served->(), 'served', 'behind it';
+    kill $_, $new for qw(HUP TERM);
+    ok $operator->wait_for_end($new), 'a stop';
 };
 
 done_testing;

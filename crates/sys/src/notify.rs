@@ -9,10 +9,10 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 pub const VARIABLE: &str = "NOTIFY_SOCKET";
 
 /// Sends `state`, lines such as `READY=1`, `STOPPING=1`, `STATUS=...`, `WATCHDOG=1`. False when no service manager
-/// listens.
+/// listens. Does not wait.
 ///
 /// # Errors
-/// When the socket that `NOTIFY_SOCKET` names cannot be reached.
+/// When the socket that `NOTIFY_SOCKET` names cannot be reached, and [`io::ErrorKind::WouldBlock`] while it is full.
 pub fn notify(state: &str) -> io::Result<bool> {
     let Some(name) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) else { return Ok(false) };
     notify_at(name.as_bytes(), state)?;
@@ -25,6 +25,7 @@ fn notify_at(name: &[u8], state: &str) -> io::Result<()> {
         None => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(name))?,
     };
     let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
     socket.send_to_addr(state.as_bytes(), &address)?;
     Ok(())
 }
@@ -51,5 +52,17 @@ mod tests {
             let length = listener.recv(&mut buffer).unwrap();
             assert_eq!(&buffer[..length], b"READY=1");
         }
+    }
+
+    #[test]
+    fn a_manager_that_does_not_read_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notify");
+        let listener = UnixDatagram::bind(&path).unwrap();
+        let name = path.as_os_str().as_bytes();
+        let refused = (0..10_000).find_map(|_| notify_at(name, "WATCHDOG=1").err()).unwrap();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        listener.recv(&mut [0; 32]).unwrap();
+        notify_at(name, "WATCHDOG=1").unwrap();
     }
 }
