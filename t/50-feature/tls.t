@@ -168,6 +168,25 @@ sub told {
     return @went, Net::SSLeay::ERR_error_string(Net::SSLeay::ERR_get_error()) =~ s/.* alert //r;
 }
 
+subtest 'a client that wants new keys of TLS 1.2 hears at once that it gets none' => sub {
+    my $server = start();
+    my $socket = Howdah::Test::Tls::connect_to($server->port, SSL_version => 'TLSv1_2') or die $!;
+    print {$socket} "GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+    sysread $socket, my $answer, 4096;
+    like $answer, qr/^HTTP\S+ 200/, 'after a request';
+    my $ssl   = $socket->_get_ssl_object;
+    my $began = time;
+    local $SIG{ALRM} = sub { die "no answer\n" };
+    alarm 20;
+    Net::SSLeay::ERR_clear_error();
+    my $renewed = eval { Net::SSLeay::renegotiate($ssl); Net::SSLeay::do_handshake($ssl) } // -1;
+    alarm 0;
+    is $@, '';
+    cmp_ok $renewed, '<=', 0, 'not renewed';
+    like Net::SSLeay::ERR_error_string(Net::SSLeay::ERR_get_error()), qr/no renegotiation/, 'and told so';
+    cmp_ok time - $began, '<', 10;
+};
+
 subtest 'certificates of clients' => sub {
     my %of = map { $_->[0] => {SSL_cert_file => $_->[1]->cert, SSL_key_file => $_->[1]->key} } [known => $known],
         [stranger => $stranger];

@@ -354,6 +354,11 @@ impl State {
         } else if self.rest.capacity() > KEEP {
             self.rest = Vec::new();
         }
+        if plain.is_empty() {
+            // Who asks the protocol alone, for new keys of TLS 1.2 say, may go on only when it has answered. What does not go out
+            // now goes with the next response.
+            let _ = self.flush(socket);
+        }
         buffer[..plain.len()].copy_from_slice(plain);
         Ok((!plain.is_empty() || self.session.is_closed()).then_some(plain.len()))
     }
