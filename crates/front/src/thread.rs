@@ -38,6 +38,8 @@ use crate::turns::Turns;
 
 /// How often deadlines are looked at.
 const SWEEP: Duration = Duration::from_millis(100);
+/// The same while there is no connection and no request, and how often the log is told what it is told from time to time.
+const SECOND: Duration = Duration::from_secs(1);
 /// How long connections may take to end that are cut off: one that waits for a disk hears of it later.
 const LAST_TURNS: Duration = Duration::from_millis(200);
 /// How often to look again at what is usually told: news may come between the look and the wait.
@@ -212,10 +214,10 @@ impl Thread {
         let _ = tokio::time::timeout(LAST_TURNS, last).await;
     }
 
-    /// Looks after deadlines and segments; every tenth time, tells the log what is told once a second.
+    /// Looks after deadlines and segments, and once a second tells the log what is told then.
     pub(crate) async fn sweep(&self) {
-        for round in 0_u64.. {
-            tokio::time::sleep(SWEEP).await;
+        let mut next_second = 0;
+        loop {
             self.clock.refresh();
             self.timers.sweep();
             self.desks.sweep();
@@ -225,9 +227,23 @@ impl Thread {
             self.need.look(now, howdah_sys::thread_ns().saturating_sub(looked));
             let Server { sharing, number, .. } = self.entrance.server;
             self.share_cpu.look(&self.pools, sharing.has_all(*number), now, looked);
-            if round % 10 == 0 {
+            if now >= next_second {
+                next_second = self.clock.after(SECOND);
                 self.next_second();
             }
+            self.next_sweep().await;
+        }
+    }
+
+    /// Waits for the time to look, which comes seldom while there is nothing to look after: a server that nobody asks is not to be
+    /// a load.
+    async fn next_sweep(&self) {
+        if self.timers.len() > 0 || self.is_asked() {
+            return tokio::time::sleep(SWEEP).await;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(SECOND) => {}
+            () = self.timers.some() => tokio::time::sleep(SWEEP).await,
         }
     }
 
@@ -429,6 +445,30 @@ mod tests {
             assert_eq!(found, "the queue's head is outside of the queue");
             assert_eq!(world.totals().connection_limit, world.capacity.most() as u64, "once a second");
             drop(connection);
+        });
+    }
+
+    #[test]
+    fn there_are_few_sweeps_while_nobody_asks_and_many_from_the_first_connection_on() {
+        run(async {
+            let world = World::new(Config::default());
+            let thread = world.thread;
+            let soon = async || {
+                let begun = Instant::now();
+                thread.next_sweep().await;
+                begun.elapsed() < SECOND
+            };
+            for _ in 0..2 {
+                assert!(!soon().await, "nobody is there");
+                let timer = thread.timers.start(false);
+                assert!(soon().await);
+                drop(timer);
+                let comes = async {
+                    tokio::task::yield_now().await;
+                    thread.timers.start(false)
+                };
+                assert!(tokio::join!(soon(), comes).0, "one that comes while the thread waits");
+            }
         });
     }
 

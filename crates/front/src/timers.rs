@@ -4,11 +4,12 @@
 //! the event loop has to keep in order. A connection's task sleeps in one of its waits; who has set its timer off, or wants
 //! it gone to make room (`idle`), leaves a note here and wakes it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use slab::Slab;
+use tokio::sync::Notify;
 
 use crate::clock::Clock;
 
@@ -105,21 +106,35 @@ impl Entry {
 pub(crate) struct Timers {
     entries: RefCell<Slab<Entry>>,
     clock: &'static Clock,
+    /// There is no connection, and whoever checks deadlines waits for one.
+    empty: Cell<bool>,
+    comes: Notify,
 }
 
 impl Timers {
     pub(crate) fn new(clock: &'static Clock) -> Self {
-        Self { entries: RefCell::default(), clock }
+        Self { entries: RefCell::default(), clock, empty: Cell::default(), comes: Notify::new() }
     }
 
     /// A timer for a connection.
     pub(crate) fn start(&'static self, for_pages: bool) -> Timer {
+        if self.empty.take() {
+            self.comes.notify_one();
+        }
         let entry = Entry { for_pages, ..Entry::default() };
         Timer { timers: self, key: self.entries.borrow_mut().insert(entry) }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.entries.borrow().len()
+    }
+
+    /// Resolves when there is one.
+    pub(crate) async fn some(&self) {
+        while self.len() == 0 {
+            self.empty.set(true);
+            self.comes.notified().await;
+        }
     }
 
     /// Lets `each` look at all of them.
