@@ -254,7 +254,7 @@ impl Pool {
         dispatch.take_news();
     }
 
-    /// Ten times a second: looks after the segment.
+    /// At each sweep: looks after the segment.
     pub(crate) fn sweep(&self) {
         self.dispatch.borrow_mut().inspect();
     }

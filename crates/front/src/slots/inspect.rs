@@ -1,5 +1,5 @@
-//! Finds out when the segment cannot be relied upon any more: ten times a second, each front thread compares what stands
-//! there with what it knows.
+//! Finds out when the segment cannot be relied upon any more: ten times a second, or once while nobody is there, each
+//! front thread compares what stands there with what it knows.
 //!
 //! Words that only the front writes, and tickets, must be right at once. What a worker is just about to write may be
 //! doubtful for an instant: it counts when it has been so several times in a row. News that was lost is passed on.
