@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 
 /// Who may be at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +35,20 @@ impl FromStr for Peer {
         let address = || text.parse::<IpAddr>().map(IpNet::from);
         text.parse()
             .or_else(|_| address())
-            .map(Self::Net)
+            .map(|net| Self::Net(canonical(net)))
             .map_err(|_| "not an address or a network: write 10.1.2.3, 10.0.0.0/8, 2001:db8::/32 or unix")
     }
+}
+
+/// IPv4 as IPv6 writes it (`::ffff:10.0.0.0/104`) is IPv4, as the addresses are that it is compared with.
+fn canonical(net: IpNet) -> IpNet {
+    let inner = match net.addr().to_canonical() {
+        IpAddr::V4(address) if net.addr().is_ipv6() => {
+            net.prefix_len().checked_sub(96).map(|bits| (address, bits))
+        }
+        _ => None,
+    };
+    inner.and_then(|(address, bits)| Ipv4Net::new(address, bits).ok()).map_or(net, IpNet::V4)
 }
 
 /// The proxies that are trusted. Nobody is, unless they are named.
@@ -80,6 +91,9 @@ mod tests {
             ("10.0.0.0/8", "10.0.0.0/8"),
             ("::1", "::1/128"),
             ("2001:db8::/32", "2001:db8::/32"),
+            ("::ffff:10.1.2.3", "10.1.2.3/32"),
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:0.0.0.0/95", "::ffff:0.0.0.0/95"),
         ] {
             assert_eq!(text.parse::<Peer>().map(|peer| peer.to_string()), Ok(shown.to_owned()), "{text}");
         }
@@ -100,6 +114,8 @@ mod tests {
             ("10.0.0.0/8", Some("10.1.2.3"), true),
             ("10.0.0.0/8", Some("::ffff:10.1.2.3"), true),
             ("10.0.0.0/8", Some("11.1.2.3"), false),
+            ("::ffff:10.0.0.0/104", Some("10.1.2.3"), true),
+            ("::ffff:10.0.0.0/104", Some("::ffff:11.1.2.3"), false),
             ("10.0.0.0/8 ::1", Some("::1"), true),
             ("0.0.0.0/0", Some("::1"), false),
             ("0.0.0.0/0 ::/0", None, false),
