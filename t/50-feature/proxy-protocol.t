@@ -32,7 +32,7 @@ sub start {
         app     => $app,
         listen  => undef,
         env     => {TEST_OVER_TLS => undef},
-        options => ['--workers', 1, '--access-log-format', '%a %{c}a', '--access-log', $log, @options]
+        options => ['--workers', 1, '--access-log-format', '%a %{c}a %v:%p', '--access-log', $log, @options]
     );
 }
 
@@ -118,8 +118,9 @@ subtest 'the access log has both ends, and the fields of a trusted proxy count b
     like seen($port, $CASES[0][1] . $last =~ s/Host/X-Forwarded-For: 192.0.2.7\r\nHost/r), qr/^192\.0\.2\.1 4711/,
         'not by a client';
     my $lines = sub { open my $in, '<', $log or die $!; my @lines = <$in>; return join '', @lines[-2, -1] };
-    my $both  = "192.0.2.7 127.0.0.1\n192.0.2.1 127.0.0.1\n";
-    ok $server->wait_until(sub { $lines->() eq $both }, 10), 'the client by %a, the proxy by %{c}a' or diag $lines->();
+    my $both  = "192.0.2.7 127.0.0.1 198.51.100.1:80\n192.0.2.1 127.0.0.1 198.51.100.1:443\n";
+    ok $server->wait_until(sub { $lines->() eq $both }, 10), 'the client by %a, the proxy by %{c}a, SERVER_NAME by %v'
+        or diag $lines->();
 };
 
 subtest 'what is no header is not answered' => sub {

@@ -195,7 +195,7 @@ impl Records {
             peer: ending.peer.as_bytes(),
             local: origin.name.as_bytes(),
             local_port: origin.port.parse().unwrap_or(0),
-            server_name: origin.name.as_bytes(),
+            server_name: client.server_name().as_bytes(),
             server_port: client.server_port.unwrap_or_else(|| origin.port.parse().unwrap_or(0)),
             host: request.field(b"HTTP_HOST").unwrap_or_default(),
             keepalive: ending.served,
