@@ -97,9 +97,12 @@ subtest 'clients without TLS' => sub {
         print {$socket} @_;
         join '', <$socket>;
     };
-    my $moved = $plain->($port, "GET /x?y HTTP/1.1\r\nHost: camel.example:80\r\nConnection: close\r\n\r\n");
     my $https = $server->port;
-    like $moved, qr{^HTTP/1\.1 301 .*\r\nLocation: https://camel\.example:$https/x\?y\r\n}s, 'are sent there';
+    for (["camel.example:$port", "camel.example:$https"], ['camel.example', 'camel.example']) {
+        my ($host, $there) = @$_;
+        my $moved = $plain->($port, "GET /x?y HTTP/1.1\r\nHost: $host\r\nConnection: close\r\n\r\n");
+        like $moved, qr{^HTTP/1\.1 301 .*\r\nLocation: https://\Q$there\E/x\?y\r\n}s, "$host is sent there";
+    }
     like $plain->($port, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"), qr{^HTTP/1\.1 308 },
         'with their method';
     like $plain->($port, "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"), qr{^HTTP/1\.1 400 }, 'but not to what is no host';
