@@ -24,10 +24,14 @@ package Notes {    ## no critic (RequireFilenameMatchesPackage)
             'POST|PUT /note'          => sub { my ($self, $c) = @_; return $c->json($c->json_body) },
             'POST /form'              => sub { my ($self, $c) = @_; return $c->text(join ',', $c->params('é')) },
             'GET /über/:name'         => sub { my ($self, $c) = @_; return $c->text($c->path . $c->param('name')) },
-            '/any'                    => sub { my ($self, $c) = @_; return $c->text($c->method) },
-            '/go'                     => sub { my ($self, $c) = @_; return $c->redirect($c->param('to'), 303) },
-            '/raw'                    => sub { return [201, ['X-Raw' => 1], ['raw']] },
-            '/stream'                 => sub {
+            '/person'                 => sub {
+                my ($self, $c) = @_;
+                return $c->json({name => $c->param('name'), admin => 0});
+            },
+            '/any'    => sub { my ($self, $c) = @_; return $c->text($c->method) },
+            '/go'     => sub { my ($self, $c) = @_; return $c->redirect($c->param('to'), 303) },
+            '/raw'    => sub { return [201, ['X-Raw' => 1], ['raw']] },
+            '/stream' => sub {
                 return sub { $_[0]->([200, [], ['streamed']]) }
             },
             '/deep'     => sub { my ($self, $c) = @_; die $c->error(403, 'not you') },
@@ -76,6 +80,7 @@ for my $case (
         'JSON in and out', POST('/note', @json, Content => encode('UTF-8', '{"b":"é","a":[1]}')), 200,
         '{"a":[1],"b":"é"}'
     ],
+    ['a parameter that is not there, in a list', GET('/person'), 200, '{"admin":0,"name":null}'],
     ['what is no JSON', PUT('/note', @json, Content => '{'), 400, "The body of the request is not JSON in UTF-8.\n"],
     ['a wrong method', GET('/note'), 405, "Method Not Allowed\n"],
     ['PSGI itself', GET('/raw'), 201, 'raw'],

@@ -39,7 +39,12 @@ sub json_body {
 
 sub method { return $_[0]{env}{REQUEST_METHOD} }
 
-sub param { my ($self, $name) = @_; return ($self->params($name))[-1] }
+# Always one value, or what stands behind it in a list would take its place.
+sub param {
+    my ($self, $name) = @_;
+    my @values = $self->params($name);
+    return $values[-1];
+}
 
 sub params {
     my ($self, $name) = @_;
