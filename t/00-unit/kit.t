@@ -42,6 +42,8 @@ package Notes {    ## no critic (RequireFilenameMatchesPackage)
             '/session'  => sub { my ($self, $c) = @_; return $c->text($c->session->{n}) },
             '/template' => sub { my ($self, $c) = @_; return $c->render('x', {n => 1}) },
             '/status'   => sub { my ($self, $c) = @_; return $c->text('x', 'OK') },
+            '/json'     => sub { my ($self, $c) = @_; return $c->json({}, 199) },
+            '/error'    => sub { my ($self, $c) = @_; return $c->error },
         );
     }
     sub index { my ($self, $c) = @_; return "<h1>Zoë</h1>" }    ## no critic (ProhibitBuiltinHomonyms)
@@ -123,6 +125,8 @@ subtest 'errors of the application: 500, and the reason in the log alone' => sub
         '/session'  => qr{there is no session: build the application with session => .* at \S+kit\.t line \d+},
         '/template' => qr{nothing to render templates: build with templates => ENGINE.* at \S+kit\.t line \d+},
         '/status'   => qr{a status is a number from 200 to 599, not 'OK'},
+        '/json'     => qr{a status is a number from 200 to 599, not '199'},
+        '/error'    => qr{an error needs a status: .* at \S+kit\.t line \d+},
     );
     for my $path (sort keys %says) {
         my ($status, $body, $errors) = ask($app, GET($path));

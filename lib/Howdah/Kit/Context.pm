@@ -18,16 +18,16 @@ sub env { return $_[0]{env} }
 
 sub error {
     my ($self, $status, $message) = @_;
+    croak 'an error needs a status: $c->error(404)' if !defined $status;
     require HTTP::Status;
     return $self->text(($message // HTTP::Status::status_message($status) // "Error $status") . "\n", $status);
 }
 
-sub html { my ($self, $text, $status) = @_; return $self->_response('text/html; charset=utf-8', $text, $status) }
+sub html { my ($self, $text, $status) = @_; return $self->_text('text/html', $text, $status) }
 
 sub json {
     my ($self, $data, $status) = @_;
-    my $response = $self->req->new_response($status // 200, ['Content-Type' => 'application/json']);
-    return _with_body($response, $self->core->encode_json($data));
+    return $self->_response('application/json', $self->core->encode_json($data), $status);
 }
 
 sub json_body {
@@ -79,7 +79,7 @@ sub session {
         // croak 'there is no session: build the application with session => {secret => ...}';
 }
 
-sub text { my ($self, $text, $status) = @_; return $self->_response('text/plain; charset=utf-8', $text, $status) }
+sub text { my ($self, $text, $status) = @_; return $self->_text('text/plain', $text, $status) }
 
 sub url {
     my ($self, $location) = @_;
@@ -99,18 +99,18 @@ sub _decoded {
 }
 
 sub _response {
-    my ($self, $type, $text, $status) = @_;
-    croak 'a response needs a text' if !defined $text;
+    my ($self, $type, $bytes, $status) = @_;
     croak "a status is a number from 200 to 599, not '$status'" if defined $status && $status !~ /^[2-5]\d\d\z/;
     my $response = $self->req->new_response($status // 200, ['Content-Type' => $type]);
-    return _with_body($response, Encode::encode('UTF-8', "$text"));
-}
-
-sub _with_body {
-    my ($response, $bytes) = @_;
     $response->content_length(length $bytes) if $response->status !~ /^(?:204|304)$/;
     $response->body($bytes);
     return $response;
+}
+
+sub _text {
+    my ($self, $type, $text, $status) = @_;
+    croak 'a response needs a text' if !defined $text;
+    return $self->_response("$type; charset=utf-8", Encode::encode('UTF-8', "$text"), $status);
 }
 
 1;
@@ -202,7 +202,7 @@ Default 302. The location goes through C<url>.
 
 =head2 error($status, $message)
 
-A line of text. Default: the words that go with that status.
+A line of text, with a status that has to be given. Default: the words that go with it.
 
 =head2 url($location)
 
