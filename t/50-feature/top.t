@@ -81,7 +81,14 @@ SKIP: {
         kill $signal => <$in> + 0;
         $shows->(qr/back>\s*\z/, "and as before it is by $signal, too");
         unlike $screen->(), qr/quit/;
+        is $do->('display-message', '-p', '#{cursor_flag}'), "1\n", 'with its cursor';
     }
+    $do->('new-window', "trap : HUP; $command; echo \$? >$dir/gone");
+    $shows->(qr/^shop  ready .*^q quit/ms, 'in a window of its own');
+    $do->('kill-window');
+    $server->wait_until(sub { -s "$dir/gone" });
+    open my $gone, '<', "$dir/gone" or die $!;
+    is <$gone>, "129\n", 'it ends in order when its terminal is gone';
     $do->('send-keys', $command, 'Enter');
     $shows->(qr/^shop  ready /m, 'again');
     $server->stop;

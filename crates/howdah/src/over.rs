@@ -1,10 +1,14 @@
 //! When a command that looks for a while is over: after its time, or when somebody presses Ctrl-C, so that it still tells what
-//! it has seen; or because it is ended by a signal, when it has something to put back before.
+//! it has seen; or because it is ended by a signal, or its terminal is gone, when it has something to put back before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+#[cfg(feature = "top")]
+use rustix::event::{PollFd, PollFlags, poll};
+#[cfg(feature = "top")]
+use rustix::io::Errno;
 #[cfg(feature = "top")]
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -28,17 +32,36 @@ fn wait(limit: Option<Duration>, over: &AtomicBool) {
     over.store(true, Relaxed);
 }
 
-/// Calls `act` when somebody ends this process by TERM or HUP, or by INT from elsewhere than its terminal, with the status that it
-/// is to exit with.
+/// Calls `act` when somebody ends this process by TERM or HUP, or by INT from elsewhere than its terminal, or when its terminal is
+/// gone, with the status that it is to exit with.
 #[cfg(feature = "top")]
 pub(crate) fn on_end(act: impl FnOnce(i32) + Send + 'static) {
+    let (tell, told) = std::sync::mpsc::channel();
+    let tell_gone = tell.clone();
+    std::thread::spawn(move || {
+        wait_for_hangup();
+        let _ = tell_gone.send(SignalKind::hangup().as_raw_value());
+    });
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         if let Ok(number) = runtime.and_then(|runtime| runtime.block_on(end())) {
+            let _ = tell.send(number);
+        }
+    });
+    std::thread::spawn(move || {
+        if let Ok(number) = told.recv() {
             // As a shell shows it.
             act(128 + number);
         }
     });
+}
+
+/// Until the terminal on standard input is gone. Of that the kernel tells by HUP the leader of the session alone, and crossterm,
+/// which reads the keys, goes round without end.
+#[cfg(feature = "top")]
+fn wait_for_hangup() {
+    let input = std::io::stdin();
+    while matches!(poll(&mut [PollFd::new(&input, PollFlags::empty())], None), Ok(0) | Err(Errno::INTR)) {}
 }
 
 /// The number of the signal.

@@ -22,6 +22,7 @@ use howdah_metrics::Snapshot;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::{cursor, execute};
 
 use crate::control::look::{find_server, look};
 use crate::options::top::Top;
@@ -58,12 +59,20 @@ fn watch(path: &Path, top: &Top, first: Snapshot) -> anyhow::Result<()> {
     on_end(move |status| {
         // Nothing is drawn any more.
         let _drawing = drawing.lock().unwrap_or_else(PoisonError::into_inner);
-        ratatui::restore();
+        put_back();
         std::process::exit(status);
     });
     let outcome = live(&mut screen, path, top, first);
-    ratatui::restore();
+    put_back();
+    // Its end would put the cursor back once more, and cannot bear it that there is no terminal any more.
+    std::mem::forget(screen);
     outcome
+}
+
+/// Leaves the terminal as it was. Where it is gone there is nothing to be put back, and nobody to be told.
+fn put_back() {
+    let _ = ratatui::try_restore();
+    let _ = execute!(io::stdout(), cursor::Show);
 }
 
 /// The terminal, and who has it.
