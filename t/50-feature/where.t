@@ -40,6 +40,7 @@ my %do = (
     regex => \&Shop::regex, nap => \&Shop::nap, pair => \&Shop::pair, endless => \&Shop::endless,
     digest => \&Shop::digest, destroyed => \&Shop::destroyed, sorted => sub { my @all = Shop::sorted() },
     select => sub { Shop::database('select') }, socket => sub { Shop::database('read') }, deep => sub { Shop::deep(1000) },
+    deepest => sub { Shop::deep(20_000) },
 );
 sub {
     my ($what) = $_[0]{PATH_INFO} =~ m{^/(\w+)} or return [200, [], ['ok']];
@@ -92,6 +93,10 @@ my @cases = (
         'sub wait_for'
     ],
     ['deep', 'waits', qr/nanosleep/, undef, undef, qr/and \d+ more frames around it/, 'Shop::nap', 'sub nap'],
+    [
+        'deepest', 'waits', qr/nanosleep/, undef, undef, qr/and at least \d+ more frames around it/, 'Shop::nap',
+        'sub nap'
+    ],
     ['destroyed', 'waits', qr/nanosleep/, undef, undef, qr/Shop::Cart::DESTROY/, 'Shop::nap', 'sub nap'],
     ['sorted', 'waits', qr/nanosleep/, undef, undef, qr/Shop::sorted/, 'Shop::nap', 'sub nap'],
 );
@@ -115,7 +120,8 @@ for my $case (@cases) {
         like $worker->{descriptor}{what}, $descriptor, 'what it waits for' if $descriptor;
         is $worker->{stack}[0]{line}, line_of($code), 'its line';
         like $worker->{stack}[0]{file}, qr/app\.psgi$/;
-        like $worker->{stack}[-1]{sub}, qr/^main::__ANON__\(app\.psgi:\d+\)$/, 'and the application around it';
+        my $outermost = $worker->{cut} ? qr/^Shop::deep$/ : qr/^main::__ANON__\(app\.psgi:\d+\)$/;
+        like $worker->{stack}[-1]{sub}, $outermost, 'and what is around it';
         my (undef, $out) = $operator->ask('where', '--worker', $worker->{worker});
         like $out,
             qr/^worker $worker->{worker}, process $worker->{pid}, generation 1: GET \/$path\?x=1, for [\d.]+ s$/m;
@@ -125,6 +131,18 @@ for my $case (@cases) {
         $client->response;
     };
 }
+
+subtest 'one that is stopped' => sub {
+    my ($worker) = seen();
+    kill STOP => $worker->{pid};
+    my $stopped = sub {
+        (grep { $_->{worker} == $worker->{worker} } seen())[0]{state} eq 'stopped';
+    };
+    ok $server->wait_until($stopped), 'it says so';
+    like + ($operator->ask('where', '--worker', $worker->{worker}))[1], qr/^  is stopped, by a signal or a debugger$/m;
+    kill CONT => $worker->{pid};
+    ok $server->wait_until(sub { !$stopped->() }), 'and no more when it goes on';
+};
 
 my @wrong = (
     [['--worker', 99], qr/there is no worker 99: howdah status lists/],

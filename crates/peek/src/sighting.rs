@@ -22,7 +22,7 @@ const SHOWN: usize = 100;
 /// What a worker does now.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sighting {
-    /// `idle`, `runs`, `waits`, or `unseen` when nothing could be made out.
+    /// `idle`, `runs`, `waits`, `stopped`, or `unseen` when nothing could be made out.
     pub state: &'static str,
     /// The same for people.
     pub doing: String,
@@ -43,6 +43,8 @@ pub struct Sighting {
     pub steady: bool,
     /// The application's stack, the innermost frame first.
     pub stack: Vec<Frame>,
+    /// There are more frames around these.
+    pub cut: bool,
 }
 
 /// An open file of a worker's.
@@ -84,11 +86,15 @@ impl Sighting {
             seconds: 0.0,
             steady: false,
             stack: Vec::new(),
+            cut: false,
         }
     }
 
     fn tell(worker: &Worker, glimpse: Glimpse, steady: bool) -> Self {
-        let (state, doing) = words(&glimpse.doing);
+        let (state, doing) = match worker.is_stopped() {
+            true => ("stopped", "is stopped, by a signal or a debugger".to_owned()),
+            false => words(&glimpse.doing),
+        };
         let mut told = Self {
             state,
             doing,
@@ -96,6 +102,7 @@ impl Sighting {
             seconds: glimpse.since as f64 / 1e9,
             steady,
             stack: glimpse.frames,
+            cut: glimpse.cut,
             ..Self::unseen()
         };
         match glimpse.doing {
@@ -126,7 +133,8 @@ impl Sighting {
             let _ = writeln!(text, "    {sub:width$}  {file} line {line}");
         }
         if self.stack.len() > SHOWN {
-            let _ = writeln!(text, "    and {} more frames around it", self.stack.len() - SHOWN);
+            let least = if self.cut { "at least " } else { "" };
+            let _ = writeln!(text, "    and {least}{} more frames around it", self.stack.len() - SHOWN);
         }
         text
     }
@@ -173,6 +181,18 @@ mod tests {
              My::DB::query               /srv/app.psgi line 12\n    \
              main::__ANON__(app.psgi:3)  /srv/app.psgi line 4\n"
         );
+    }
+
+    #[test]
+    fn of_a_deep_stack_the_innermost_frames_are_shown() {
+        let deep = |cut| Sighting { stack: vec![frame("My::deep", 1); 107], cut, ..Sighting::unseen() };
+        for (cut, last) in
+            [(false, "and 7 more frames around it"), (true, "and at least 7 more frames around it")]
+        {
+            let lines = deep(cut).lines();
+            assert_eq!(lines.lines().count(), 102, "what it does, a hundred frames, and the rest");
+            assert_eq!(lines.lines().last().map(str::trim), Some(last));
+        }
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(crate) struct Picture {
     pub(crate) exchange: Vec<u8>,
     /// The innermost first.
     pub(crate) calls: Vec<Call>,
+    /// There are more around them, which were not looked at.
+    pub(crate) cut: bool,
     /// Nothing changed meanwhile.
     pub(crate) exact: bool,
 }
@@ -175,6 +177,7 @@ impl Camera {
             pad: word64(&film.head, 24),
             exchange: film.exchange.clone(),
             calls: self.calls(&film.contexts, count as usize),
+            cut: self.stack.first > 0,
             exact: still,
         })
     }
@@ -208,6 +211,7 @@ impl Camera {
             {
                 let count = stack.depth.saturating_sub(stack.first) as usize;
                 picture.calls.extend(self.calls(&contexts, count));
+                picture.cut |= stack.first > 0;
             }
             below = stack.below;
         }

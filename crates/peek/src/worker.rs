@@ -57,6 +57,8 @@ pub struct Glimpse {
     pub since: u64,
     /// The application's stack, the innermost frame first.
     pub frames: Vec<Frame>,
+    /// There are more around them.
+    pub cut: bool,
     /// The stack did not change while it was read.
     pub exact: bool,
 }
@@ -101,7 +103,7 @@ impl Worker {
         let busy = word32(&picture.exchange, layout.exchange_progress) != 0;
         let (request, since) = if busy { self.request(&picture) } else { (None, 0) };
         let doing = self.doing(state, &picture, busy || !frames.is_empty());
-        Ok(Some(Glimpse { doing, request, since, frames, exact: picture.exact }))
+        Ok(Some(Glimpse { doing, request, since, frames, cut: picture.cut, exact: picture.exact }))
     }
 
     /// A picture and its frames. A closure may be gone before its name is read; then the next picture has another.
@@ -117,6 +119,11 @@ impl Worker {
             }
         }
         Ok(best)
+    }
+
+    /// A signal or a debugger has stopped it.
+    pub fn is_stopped(&self) -> bool {
+        self.watch.is_stopped()
     }
 
     /// What a descriptor of the worker's is.
