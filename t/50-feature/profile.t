@@ -161,6 +161,12 @@ subtest 'until Ctrl-C' => sub {
 my ($status, $out, $err) = $operator->ask('profile', '--seconds', '200ms', '--output', "$dir/p");
 like $out, qr/ looks at 2 workers: .*self    with called  sub.*time  line.*time  route.*written: \S+\.svg /s,
     'for people';
+symlink '/dev/full', "$dir/full.svg" or die $!;
+($status, $out, $err) = $operator->ask('profile', '--seconds', '200ms', '--output', "$dir/full");
+is $status, 1;
+like $out, qr/ looks at 2 workers: .*time  route/s, 'what it has seen, also where it cannot be written';
+unlike $out, qr/written:/;
+like $err, qr/cannot write \S+full\.svg: name others by --output/;
 my @wrong = (
 
     # It is told before the look, which has no end.

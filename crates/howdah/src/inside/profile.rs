@@ -47,8 +47,10 @@ pub(crate) fn run(options: &Profile) -> anyhow::Result<ExitCode> {
     let files = open(&options.output)?;
     let roster = follow(path, options.whose.clone());
     sample(&mut sampler, &roster, options);
-    let names = write(&sampler, files, &title)?;
-    report(&sampler, &names, options.json)
+    let written = write(&sampler, files, &title);
+    report(&sampler, written.as_deref().unwrap_or_default(), options.json)?;
+    // What was seen is told in any case.
+    written.map(|_| ExitCode::SUCCESS)
 }
 
 /// The workers as they are now; returns why some cannot be looked at.
@@ -123,16 +125,19 @@ fn cannot_write(file: &Path) -> String {
     format!("cannot write {}: name others by --output", file.display())
 }
 
-fn report(sampler: &Sampler, files: &[PathBuf], json: bool) -> anyhow::Result<ExitCode> {
+fn report(sampler: &Sampler, files: &[PathBuf], json: bool) -> anyhow::Result<()> {
     let table = Table::new(&sampler.tally, sampler.looks, sampler.workers);
     let text = if json {
         serde_json::to_string(&table)? + "\n"
     } else {
-        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        let text = format!("{}\nwritten: {}\n", table.render(), names.join(" "));
+        let mut text = table.render();
+        if !files.is_empty() {
+            let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            text += &format!("\nwritten: {}\n", names.join(" "));
+        }
         // What subs are called is the application's: nothing of it goes to the terminal but text.
         output::for_people(&text)
     };
     output::write(text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
