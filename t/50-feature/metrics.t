@@ -41,6 +41,7 @@ subtest 'what is counted' => sub {
     get($server, $_) for qw(/a /b /404 /404 /500);
     Howdah::Test::Client->ask($server, "BREW / HTTP/1.1\r\nHost: x\r\n\r\n");
     Howdah::Test::Client->ask($server, "no request\r\n\r\n");
+    Howdah::Test::Client->ask($server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n");
     my $response = get($server, '/metrics');
     is $response->{headers}{'content-type'}[0], 'text/plain; version=0.0.4; charset=utf-8';
     my $value    = samples($response->{body});
@@ -48,10 +49,12 @@ subtest 'what is counted' => sub {
         'howdah_requests_total{method="GET",class="2xx"}'    => 2,
         'howdah_requests_total{method="GET",class="4xx"}'    => 2,
         'howdah_requests_total{method="GET",class="5xx"}'    => 1,
+        'howdah_requests_total{method="POST",class="4xx"}'   => 1,
         'howdah_requests_total{method="OTHER",class="2xx"}'  => 1,
         'howdah_requests_total{method="OTHER",class="4xx"}'  => 1,
         'howdah_request_failures_total{cause="bad_request"}' => 1,
-        'howdah_request_duration_seconds_count'              => 7,
+        'howdah_request_failures_total{cause="too_large"}'   => 1,
+        'howdah_request_duration_seconds_count'              => 8,
         'howdah_queue_wait_seconds_count'                    => 6,
         'howdah_workers{state="idle"}'                       => 2,
         'howdah_workers_target'                              => 2,

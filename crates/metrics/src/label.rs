@@ -92,7 +92,7 @@ labels! {
         Delete = "DELETE",
         /// OPTIONS.
         Options = "OPTIONS",
-        /// Any other, and requests that could not be parsed.
+        /// Any other, and what is no request.
         Other = "OTHER",
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Account {
     /// Bytes of the response's body, without framing.
     pub(crate) body: u64,
     pub(crate) status: u16,
-    /// None for a request that was not understood.
+    /// None for a request of which not so much has come.
     pub(crate) method: Option<Method>,
     /// Waited for a worker.
     pub(crate) queue: Option<u64>,
@@ -51,12 +51,14 @@ impl Account {
         Times { begin, duration, queue: bounded(self.queue), run: bounded(self.run) }
     }
 
-    /// Keeps the first line of what could not be read as a request, where the log wants it.
+    /// Keeps the first line of what could not be read as a request, where the log wants it, and counts it under its method.
     pub(crate) fn unreadable(&mut self, input: &[u8], wanted: Wanted<'_>) {
+        let line = input.split(|&byte| byte == b'\n').next().unwrap_or_default();
         if wanted.0.is_some() {
-            let line = input.split(|&byte| byte == b'\n').next().unwrap_or_default();
             self.line = line.strip_suffix(b"\r").unwrap_or(line).into();
         }
+        let word = line.split(|&byte| byte == b' ').next().unwrap_or_default();
+        self.method = Some(Method::of(word));
         self.received = input.len() as u64;
     }
 
@@ -118,18 +120,20 @@ mod tests {
     #[test]
     fn what_could_not_be_read_is_kept_up_to_its_first_line() {
         let format = compile("%r", Compat::Apache).unwrap();
-        for (input, line) in [
-            (&b"GET /\r\nHost"[..], &b"GET /"[..]),
-            (b"\x16\x03\x01\x00", b"\x16\x03\x01\x00"),
-            (b"\nGET", b""),
-            (b"", b""),
+        for (input, line, method) in [
+            (&b"GET /\r\nHost"[..], &b"GET /"[..], Method::Get),
+            (b"POST / HTTP/1.1\nHost : h", b"POST / HTTP/1.1", Method::Post),
+            (b"\x16\x03\x01\x00", b"\x16\x03\x01\x00", Method::Other),
+            (b"\nGET", b"", Method::Other),
+            (b"", b"", Method::Other),
         ] {
             let mut account = Account::default();
             account.unreadable(input, Wanted(Some(format.needs())));
-            assert_eq!((&*account.line, account.received), (line, input.len() as u64));
+            let kept = (&*account.line, account.method, account.received);
+            assert_eq!(kept, (line, Some(method), input.len() as u64));
             let mut account = Account::default();
             account.unreadable(input, Wanted(None));
-            assert!(account.line.is_empty(), "nobody wants it");
+            assert!(account.line.is_empty() && account.method == Some(method), "nobody wants the line");
         }
     }
 
