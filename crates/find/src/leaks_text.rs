@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::leaks::{Kind, Objects, Place, Report, Route};
+use crate::records::one_line;
 
 /// For people.
 #[must_use]
@@ -11,10 +12,16 @@ pub fn render(report: &Report) -> String {
     let mut text = head(report);
     let (grow, stay): (Vec<_>, Vec<_>) = report.objects.iter().partition(|one| one.grows);
     let closures = report.kinds.iter().filter(|kind| kind.place.is_some());
-    let foreign = report.kinds.iter().filter(|kind| kind.place.is_none());
+    let foreign = || report.kinds.iter().filter(|kind| kind.place.is_none());
+    // Of those that Perl code has blessed some were not noted.
+    let noted = foreign().any(|kind| report.objects.iter().any(|one| one.class == kind.class));
+    let foreign_title = match noted {
+        true => "Objects that C code has blessed, or that were not noted, and that become more:",
+        false => "Objects that C code has blessed, and that become more:",
+    };
     section(&mut text, "Objects that outlive their requests, and become more:", grow.into_iter().map(object));
     section(&mut text, "Closures that become more:", closures.map(kind));
-    section(&mut text, "Objects that C code has blessed, and that become more:", foreign.map(kind));
+    section(&mut text, foreign_title, foreign().map(kind));
     section(
         &mut text,
         "Routes that leave something behind, in the newer half of their requests:",
@@ -41,7 +48,7 @@ fn head(report: &Report) -> String {
 }
 
 fn section(text: &mut String, title: &str, lines: impl Iterator<Item = String>) {
-    let lines: String = lines.collect();
+    let lines: String = lines.map(|line| one_line(&line) + "\n").collect();
     if !lines.is_empty() {
         let _ = write!(text, "\n{title}\n\n{lines}");
     }
@@ -52,21 +59,18 @@ fn object(one: &Objects) -> String {
     let from = if *requests == 1 { "request" } else { "requests" };
     let source = caller.as_ref().unwrap_or(place);
     let inside = caller.as_ref().map(|_| format!(" (blessed at {})", shown(place))).unwrap_or_default();
-    format!("{objects:>8}  {class}  from {}{inside}, by {requests} {from} of {route}\n", shown(source))
+    format!("{objects:>8}  {class}  from {}{inside}, by {requests} {from} of {route}", shown(source))
 }
 
 fn kind(kind: &Kind) -> String {
     let (more, at) = (kind.end - kind.start, kind.place.as_ref());
     let what = at.map_or_else(|| kind.class.clone(), |place| format!("from {}", shown(place)));
-    format!("{more:>8}  {what}, {} at the start, {} at the end\n", kind.start, kind.end)
+    format!("{more:>8}  {what}, {} at the start, {} at the end", kind.start, kind.end)
 }
 
 fn route(route: &Route) -> String {
     let bytes = route.bytes.map(|bytes| format!(", {bytes:.0} bytes of memory")).unwrap_or_default();
-    format!(
-        "{:>8.1}  values{bytes} a request, {} requests of {}\n",
-        route.values, route.requests, route.route
-    )
+    format!("{:>8.1}  values{bytes} a request, {} requests of {}", route.values, route.requests, route.route)
 }
 
 fn shown(place: &Place) -> String {
@@ -85,13 +89,13 @@ pub fn devel_leak_object(report: &Report) -> String {
     }
     let mut text = "Tracked objects by class:\n".to_owned();
     for (class, places) in &classes {
-        let _ = writeln!(text, "\t{class:<40} {}", places.values().sum::<u64>());
+        let _ = writeln!(text, "\t{:<40} {}", one_line(class), places.values().sum::<u64>());
     }
     text.push_str("\nSources of leaks:\n");
     for (class, places) in classes {
-        let _ = writeln!(text, "{class}");
+        let _ = writeln!(text, "{}", one_line(class));
         for (Place { file, line }, objects) in places {
-            let _ = writeln!(text, "{objects:>6} from {file} line: {line}");
+            let _ = writeln!(text, "{objects:>6} from {} line: {line}", one_line(file));
         }
     }
     text
@@ -169,6 +173,28 @@ Objects that are left, but do not become more:
        1  Once  from /srv/app.psgi line 9 (blessed at /usr/share/perl5/Base.pm line 7), by 1 request of /cart
 ";
         assert_eq!(render(&report()), expected);
+    }
+
+    #[test]
+    fn a_class_of_any_name_is_one_line() {
+        let mut report = report();
+        report.objects.truncate(1);
+        report.objects[0].class = "a\nb".to_owned();
+        let text = render(&report);
+        assert!(text.contains("\n     100  a\\x0ab  from /srv/app.psgi line 3, by "), "{text}");
+        let text = devel_leak_object(&report);
+        assert!(text.contains("\n\ta\\x0ab ") && text.contains("\na\\x0ab\n   100 from "), "{text}");
+    }
+
+    #[test]
+    fn where_not_all_was_noted_nobody_is_blamed() {
+        let mut report = report();
+        report.kinds[0].class = "XXX".to_owned();
+        let text = render(&report);
+        assert!(
+            text.contains("blessed, or that were not noted, and that become more:\n\n     100  XXX, "),
+            "{text}"
+        );
     }
 
     #[test]

@@ -19,6 +19,11 @@ fn decoded(field: &[u8]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// What an application has named, a class or a key, ends no line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.replace('\n', "\\x0a")
+}
+
 fn hex(digits: [u8; 2]) -> Option<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     Some(digit(digits[0])? << 4 | digit(digits[1])?)

@@ -66,7 +66,7 @@ async fn follow(talk: &mut Conversation, report: &mut Report, wish: &LeaksWish, 
             }
             () = sleep_until(ended.unwrap_or_else(Instant::now) + PATIENCE), if ended.is_some() => {
                 let late = talk.silent().map(|worker| format!(
-                    "{} has not told, since it is still at a request: see howdah status", worker.named()
+                    "{} has not told: it is still at a request, or stopped, see howdah where", worker.named()
                 ));
                 report.notes.extend(late);
                 return ended.unwrap_or_else(Instant::now);
