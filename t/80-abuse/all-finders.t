@@ -26,7 +26,7 @@ my @workers = sort $server->workers;
 # Each command with what it has to say; those that need rights or modules which are not there are left out.
 my %commands = (
     leaks   => [[qw(leaks --seconds 1)], qr/^\/: \d+ requests on \d workers/],
-    heap    => [[qw(heap --why Thing)], qr/^\d+ objects of Thing$/m],
+    heap    => [[qw(heap --why Thing)], qr/^\d+ objects of Thing in worker \d/m],
     where   => [[qw(where)], qr/^worker \d+, process \d+/m],
     profile => [['profile', '--seconds', 1, '--output', "$dir/p"], qr/^\d+ looks at \d workers/],
     trace   => [[qw(trace exec --seconds 1 --json)], qr/"what":"true"/],

@@ -28,7 +28,7 @@ for my $case (
     for my $round (1 .. 3) {
         my $look = Howdah::Test::Traffic->begin('leaks', '--seconds', '300ms', '--control', $operator->control);
         my ($status, $out, $err) = $operator->ask('heap', '--why', 'Thing');
-        like $out, qr/ objects of Thing$/m, "$name: the heap" or diag $err;
+        like $out, qr/ objects of Thing in worker \d+ \(pid \d+\)/m, "$name: the heap" or diag $err;
         ($status, $out, $err) = $look->outcome;
         like $out, qr/ objects blessed$/m, "$name: leaks" or diag $err;
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::records::records;
+use crate::records::{one_line, records};
 
 /// Steps of a way.
 const STEPS: usize = 200;
@@ -18,6 +18,9 @@ const SHOWN: usize = 20;
 pub struct Holders {
     /// Of this class.
     pub class: String,
+    /// Who was asked, and has them.
+    #[serde(default)]
+    pub worker: String,
     /// So many objects there are.
     pub objects: u64,
     /// Of these no variable with a name leads to so many: they hold themselves.
@@ -38,10 +41,10 @@ pub struct Chain {
 }
 
 impl Holders {
-    /// What a worker has answered of this class. None when that is no answer.
+    /// What that worker has answered of this class. None when that is no answer.
     #[must_use]
-    pub fn read(class: &str, answer: &[u8]) -> Option<Self> {
-        let mut found = Self { class: class.to_owned(), ..Self::default() };
+    pub fn read(class: &str, worker: &str, answer: &[u8]) -> Option<Self> {
+        let mut found = Self { class: class.to_owned(), worker: worker.to_owned(), ..Self::default() };
         let (mut chains, mut loops, mut whole) = (BTreeMap::new(), BTreeMap::new(), false);
         for mut record in records(answer, STEPS) {
             let number = |at: usize| record.get(at).and_then(|field| field.parse().ok()).unwrap_or_default();
@@ -59,13 +62,14 @@ impl Holders {
     /// For people.
     #[must_use]
     pub fn render(&self) -> String {
-        let Self { class, objects, lost, .. } = self;
-        let mut text = format!("{objects} objects of {class}\n");
+        let Self { class, worker, objects, lost, .. } = self;
+        let others = if *objects == 0 { ": another may have some, see --worker" } else { "" };
+        let mut text = one_line(&format!("{objects} objects of {class} in {worker}{others}")) + "\n";
         let held = self.chains.iter().map(|chain| (chain, "held by"));
         let alone = self.loops.iter().map(|chain| (chain, "held by themselves:"));
         for (Chain { objects, steps }, how) in held.chain(alone) {
             // Writing to a String cannot fail.
-            let _ = write!(text, "\n{objects:>8}  {how} {}\n", steps.join(" -> "));
+            let _ = write!(text, "\n{objects:>8}  {how} {}\n", one_line(&steps.join(" -> ")));
         }
         if *lost > 0 {
             let _ = write!(
@@ -109,13 +113,13 @@ mod tests {
     fn ways_of_one_shape_are_one() {
         let answer = b"chain\tmy %sessions in app.psgi\t{17}\t(Session)\t\n\
             chain\t@Main::all\t[0]\t(Session)\t\nchain\tmy %sessions in app.psgi\t{18}\t(Session)\t\n\
-            loop\tan object\t{self}\t\nwhy\t5\t2\n";
-        let found = Holders::read("Session", answer).unwrap();
+            loop\tan object\t{%0A}\t\nwhy\t5\t2\n";
+        let found = Holders::read("Session", "worker 2 (pid 7)", answer).unwrap();
         assert_eq!((found.objects, found.lost, found.chains.len()), (5, 2, 2));
-        let expected = "5 objects of Session\n\
+        let expected = "5 objects of Session in worker 2 (pid 7)\n\
             \n       2  held by my %sessions in app.psgi -> {17} -> (Session)\n\
             \n       1  held by @Main::all -> [0] -> (Session)\n\
-            \n       1  held by themselves: an object -> {self}\n\
+            \n       1  held by themselves: an object -> {\\x0a}\n\
             \n2 of them are reached from no variable that has a name: a circle of references.\n";
         assert_eq!(found.render(), expected);
     }
@@ -123,9 +127,10 @@ mod tests {
     #[test]
     fn a_worker_may_say_anything() {
         for bad in [&b""[..], b"chain", b"chain\t\t\n", b"\xff\tx"] {
-            assert_eq!(Holders::read("X", bad), None, "{bad:?}");
+            assert_eq!(Holders::read("X", "worker 2", bad), None, "{bad:?}");
         }
-        let found = Holders::read("X", b"why\t-1\tmany\nloop\n").unwrap();
-        assert_eq!(found.render(), "0 objects of X\n\n       1  held by themselves: \n");
+        let found = Holders::read("X", "worker 2", b"why\t-1\tmany\nloop\n").unwrap();
+        let expected = "0 objects of X in worker 2: another may have some, see --worker\n\n       1  held by themselves: \n";
+        assert_eq!(found.render(), expected);
     }
 }

@@ -54,7 +54,7 @@ pub(crate) async fn why(
     });
     let bytes = read.await.map_err(|error| error.to_string())?;
     let bytes = bytes.map_err(|error| format!("{worker}: its answer cannot be read: {error}"))?;
-    Holders::read(class, &bytes).ok_or_else(|| format!("{worker}: its answer is none"))
+    Holders::read(class, &worker, &bytes).ok_or_else(|| format!("{worker}: its answer is none"))
 }
 
 /// The first answer of a worker, and what that is called.
