@@ -47,7 +47,8 @@ impl Tally {
 
     /// Once more.
     pub fn add(&mut self, who: &str, what: &str) {
-        let key = (who.to_owned(), what.to_owned());
+        // The kernel cuts a name after 15 bytes, which may be behind a blank.
+        let key = (who.trim_end().to_owned(), what.trim_end().to_owned());
         let is_full = self.counts.len() >= MOST && !self.counts.contains_key(&key);
         let key = if is_full { (OTHERS.to_owned(), OTHERS.to_owned()) } else { key };
         *self.counts.entry(key).or_default() += 1;
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn processes_are_counted_by_who_makes_them() {
         let mut tally = Tally::new(Kind::Fork);
-        ["sh", "howdah", "sh"].iter().for_each(|who| tally.add(who, ""));
+        ["sh", "howdah", "sh "].iter().for_each(|who| tally.add(who, ""));
         let shown = "WHO                  COUNT\nhowdah               1\nsh                   2\n";
         assert_eq!(tally.to_string(), shown);
     }
