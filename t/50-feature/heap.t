@@ -62,6 +62,22 @@ subtest 'what holds the objects of a class' => sub {
     is_deeply [@$found{qw(objects lost)}], [20, 20];
 };
 
+subtest 'why there is no answer yet is told' => sub {
+    my ($pid) = map { $_->{pid} } @{$operator->status->{workers}{list}};
+    kill STOP => $pid;
+    my $later = fork // die $!;
+    if (!$later) {
+        sleep 6;
+        kill CONT => $pid;
+        POSIX::_exit(0);
+    }
+    my ($status, $out, $err) = $operator->ask('heap', '--why', 'Shop::None');
+    waitpid $later, 0;
+    is $status, 0;
+    like $err, qr/^howdah: this takes a while: a worker comes to it between two requests/;
+    like $out, qr/^0 objects of Shop::None/, 'and then it comes';
+};
+
 subtest 'of workers one that has time is asked' => sub {
     my $asked = Howdah::Test::Operator->new;
     my $slow =

@@ -8,18 +8,25 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::bail;
 use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
 use super::client;
 use super::fetch::fetch_file;
+use crate::log;
 use crate::options::find::{Form, Heap};
 use crate::protocol::{ControlAnswer, ControlRequest};
+
+/// Time after which it is told why there is no answer yet.
+const LONG: Duration = Duration::from_secs(3);
 
 /// Asks, and writes the file or prints the answer.
 pub(crate) fn run(heap: &Heap) -> anyhow::Result<ExitCode> {
     let request = ControlRequest::Heap(heap.wish());
+    thread::spawn(tell_what_takes_long);
     if heap.why.is_some() {
         return client::run(&heap.instance, &request, Form::json_if(heap.json));
     }
@@ -32,6 +39,15 @@ pub(crate) fn run(heap: &Heap) -> anyhow::Result<ExitCode> {
         "the heap of {worker} is in {shown}, {bytes} bytes: look at it by pmat {shown}\n"
     ))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A worker may be at a request for minutes, and whoever asks sees nothing of that. It ends with the command.
+fn tell_what_takes_long() {
+    thread::sleep(LONG);
+    log::say(
+        "this takes a while: a worker comes to it between two requests (howdah where tells what it does), and a large heap \
+         takes its time; Ctrl-C gives up",
+    );
 }
 
 /// In the working directory.
