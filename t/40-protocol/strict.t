@@ -94,6 +94,18 @@ for my $case (@refused) {
     is $problem, '', "$name: $status and close";
 }
 
+# As a HEAD it has the same head, and no body: a client by which others ask would take that for the next one's response.
+for my $case (@refused) {
+    my ($name, $status, $bytes) = @$case;
+    next if $bytes !~ s{^(?:GET|POST) /}{HEAD /};
+    my $client = Howdah::Test::Client->new($server);
+    $client->write($bytes);
+    my $response = $client->response(head => 1);
+    my $ended    = $client->is_closed;
+    ok $response->{status} == $status && $response->{headers}{'content-length'} && $ended, "RFC 9110 9.3.2: HEAD, $name"
+        or diag explain $response, $ended;
+}
+
 # The bounds themselves are let pass.
 my @accepted = (
     ['request line of 8 KiB', 'GET /' . 'x' x (8192 - 14) . " HTTP/1.1\r\nHost: x\r\n\r\n"],

@@ -103,6 +103,13 @@ subtest 'what is refused' => sub {
         $client->send(DATA => Howdah::Test::Frames::LAST, 1, 'x' x 2000);
         is $client->response(1)->{status}, 413, $what;
     }
+    for (['/' . 'x' x 200, 414], ['/%zz', 400], ['/', 417, ['expect', 'more']]) {
+        my ($path, $status, @fields) = @$_;
+        my $client = Howdah::Test::Frames->new($port);
+        $client->request(1, $path, method => 'HEAD', fields => \@fields);
+        my $response = $client->response(1);
+        is_deeply [@$response{qw(status body end)}], [$status, '', 1], "a HEAD that is refused by $status has no body";
+    }
     is curl("$url/", $h2)->{code}, 200, 'others are served';
 };
 

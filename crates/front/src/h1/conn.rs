@@ -354,6 +354,37 @@ mod tests {
     }
 
     #[test]
+    fn what_is_refused_as_a_head_has_no_body_however_much_of_it_was_read() {
+        let chunks = "Transfer-Encoding: chunked\r\n";
+        for (what, input) in [
+            ("a path that cannot be", format!("HEAD /%zz HTTP/1.1\r\n{HOST}\r\n")),
+            ("a head that cannot be", "\r\nHEAD / HTTP/1.1\r\n\r\n".into()),
+            ("a small body that waits", format!("HEAD /%zz HTTP/1.1\r\n{HOST}{LENGTH}\r\n")),
+            ("a chunk that cannot be", format!("HEAD / HTTP/1.1\r\n{HOST}{chunks}\r\n|x\r\n")),
+        ] {
+            let (received, _) = run(outcome(Config::default(), pieces(&input)));
+            assert_eq!(
+                received,
+                refusal("400 Bad Request", "").replace("\r\n\r\n400 Bad Request\n", "\r\n\r\n"),
+                "{what}"
+            );
+        }
+        run(async {
+            let world = World::new(Config::default());
+            let script = Scripted::new(pieces("HEAD / HTTP/1.1\r\n|"));
+            world.connect(&script);
+            world.run(true).await;
+            world.wait(Duration::from_secs(11));
+            world.run(true).await;
+            let said = received(&script);
+            assert!(
+                said.starts_with("HTTP/1.1 408 ") && said.ends_with("\r\n\r\n"),
+                "one that is late: {said}"
+            );
+        });
+    }
+
+    #[test]
     fn a_connection_that_is_cut_off_ends_whatever_it_waits_for_and_its_request_counts() {
         // What it waits for, what has come, whether the worker works, bytes that the client takes, and how it ends.
         for (what, input, works, takes, end, counts) in [

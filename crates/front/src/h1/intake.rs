@@ -14,7 +14,7 @@ use howdah_wire::INLINE_BODY;
 use crate::app::Pool;
 use crate::fault::Fault;
 use crate::h1::collect::Collect;
-use crate::h1::state::Conn;
+use crate::h1::state::{Asked, Conn};
 use crate::h2::PREFACE_LINE;
 use crate::proxied::Behind;
 use crate::request_record::Body;
@@ -172,9 +172,10 @@ impl Conn {
             self.pace_body(data.len() as u64);
             return Ok(Step::More);
         }
-        let Self { decoder, exchange, server, input, .. } = self;
+        let Self { decoder, exchange, server, input, asked, .. } = self;
         let decoded = decoder.decode(data, fields);
         let decoded = decoded.inspect_err(|_| {
+            *asked = Some(Asked::beginning(data));
             exchange.account.unreadable(data, server.records.wanted());
             if data.starts_with(PREFACE_LINE) {
                 input.extend_from_slice(data);
@@ -226,6 +227,7 @@ impl Conn {
     /// Whether it is worth waiting for the body.
     fn check(&mut self, head: &Head<'_>) -> Result<(), Fault> {
         self.exchange.account.method = Some(Method::of(head.method));
+        self.ask(head, false);
         let request = request(head, &self.client, self.behind.as_deref());
         self.server.router.check(&mut self.exchange.account, &request)
     }

@@ -14,7 +14,7 @@ use howdah_wire::MessageKind;
 use crate::delivery::{Delivery, Framing};
 use crate::fault::Fault;
 use crate::h1::head::{self, Saying};
-use crate::h1::state::{Asked, Conn, Next, SWITCHING};
+use crate::h1::state::{Asked, Conn, Next, SWITCHING, UNKNOWN};
 use crate::record::Account;
 use crate::redirect::Detour;
 use crate::response::{Body, Event, Head, Response};
@@ -23,9 +23,6 @@ use crate::server::{Server, protocol};
 
 /// Bodies up to this size are copied behind the head; longer ones are sent from where they are.
 const COPY_BODY: usize = 16 * 1024;
-
-/// Of a request that was not understood.
-const UNKNOWN: Asked = Asked { version: Version::Http11, is_head: false, keep_alive: false };
 
 impl Conn {
     /// Waits for the response and sends it.
@@ -75,6 +72,7 @@ impl Conn {
     /// Refuses a request that no handler has.
     pub(crate) async fn refuse(&mut self, fault: Fault) -> Next {
         self.keep_what_came();
+        self.asked.get_or_insert(Asked::beginning(&self.input));
         fault.log(&self.sender().address);
         self.give_up(fault).await
     }
@@ -104,7 +102,7 @@ impl Conn {
             self.handling.prefetch_request();
         }
         let Response { head, body } = response;
-        let asked = self.asked.filter(|_| read_all).unwrap_or(UNKNOWN);
+        let asked = self.asked(read_all);
         let framing = asked.framing(&head, &body);
         let keep_alive = self.persists(read_all && !head.close && framing != Framing::Close);
         self.exchange.answer();

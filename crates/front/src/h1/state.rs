@@ -34,7 +34,16 @@ pub(crate) struct Asked {
     pub(crate) keep_alive: bool,
 }
 
+/// Of a request that was not understood.
+pub(crate) const UNKNOWN: Asked = Asked { version: Version::Http11, is_head: false, keep_alive: false };
+
 impl Asked {
+    /// Of a request that cannot be read, or has not come whole. What begins as a HEAD gets no body either (RFC 9110 9.3.2).
+    pub(crate) fn beginning(input: &[u8]) -> Self {
+        let line = input.trim_ascii_start();
+        Self { is_head: line.starts_with(b"HEAD "), ..UNKNOWN }
+    }
+
     /// How the end of this response is told.
     pub(crate) fn framing(self, head: &response::Head, body: &Body) -> Framing {
         let otherwise = match self.version {
@@ -87,7 +96,7 @@ pub(crate) struct Conn {
     pub(crate) exchange: Exchange,
     /// Who has the present request.
     pub(crate) handling: Handling,
-    /// None until a head was understood.
+    /// None until a head was understood, or refused.
     pub(crate) asked: Option<Asked>,
     /// The application has taken the connection: it may have made it blocking, and reads from it, so that we never do again.
     pub(crate) lent: bool,
@@ -220,6 +229,12 @@ impl Conn {
     /// Who has sent the present request.
     pub(crate) fn sender(&self) -> &Client {
         sender(&self.client, self.behind.as_deref())
+    }
+
+    /// What the response goes by: of a request that was not read to its end, whether it may have a body.
+    pub(crate) fn asked(&self, read_all: bool) -> Asked {
+        let asked = self.asked.unwrap_or(UNKNOWN);
+        if read_all { asked } else { Asked { is_head: asked.is_head, ..UNKNOWN } }
     }
 
     /// Remembers what the response needs to know of a request.

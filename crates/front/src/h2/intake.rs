@@ -39,6 +39,7 @@ impl Stream {
             tracing::debug!(peer = &*self.link.client.address, "refused a request: {malformed}");
             return Err(Refusal::Malformed);
         }
+        self.is_head = parts.method == Method::HEAD;
         let opens = pseudo(&parts).opens_websocket();
         drop(parts);
         self.head = self.link.admit(words.len());
@@ -77,7 +78,6 @@ impl Stream {
         let server = self.server;
         let fields = &mut server.scratch.borrow_mut().fields;
         let head = self.decode(words, fields)?;
-        self.is_head = head.method == b"HEAD";
         self.behind = Behind::look(&head.fields(), &self.link.client, &server.config);
         let request = request_of(&head, self.protocol(), &self.link.client, self.behind.as_deref(), has_body);
         let target = server.router.target(&request);
