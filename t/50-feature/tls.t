@@ -113,6 +113,8 @@ subtest 'clients without TLS' => sub {
 subtest 'protocols' => sub {
     my $socket = Howdah::Test::Tls::connect_to($server->port, SSL_alpn_protocols => ['h3', 'http/1.1']);
     is $socket->alpn_selected, 'http/1.1', 'ALPN';
+    my $old = Howdah::Test::Tls::connect_to($server->port, SSL_alpn_protocols => ['http/1.0']);
+    is $old && $old->alpn_selected, 'http/1.0', 'also of clients that speak HTTP/1.0 and say so, as curl --http1.0';
     ok !Howdah::Test::Tls::connect_to($server->port, SSL_alpn_protocols => ['h3']), 'none in common';
     like IO::Socket::SSL::errstr(), qr/no application protocol/, 'the alert says it';
     my $strict = start('--tls-min', '1.3');

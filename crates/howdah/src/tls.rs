@@ -186,10 +186,10 @@ pub(crate) fn handed(memory: OwnedFd) -> Vec<u8> {
     read.map(|_| tickets).unwrap_or_default()
 }
 
-/// The best first.
+/// The best first. Who offers none of them is turned away, also one that would speak HTTP/1.0, and says so (RFC 7301 6).
 fn protocols(http2: bool) -> Vec<Vec<u8>> {
-    let best = http2.then(|| b"h2".to_vec());
-    best.into_iter().chain([b"http/1.1".to_vec()]).collect()
+    let best = http2.then_some(&b"h2"[..]);
+    best.into_iter().chain([&b"http/1.1"[..], b"http/1.0"]).map(<[u8]>::to_vec).collect()
 }
 
 fn settings(options: &Serve) -> Settings {
