@@ -143,9 +143,13 @@ void hd_finish(pTHX) {
         hd.leaving = LEAVE_QUOTA;
 }
 
+/* Code that was to answer later has given its responder a response with a body, and goes on: what it does then takes nothing
+ * back, as it does not behind a writer that was closed. Whether chunks of its own are whole is asked behind it. */
+static bool has_said_all(void) { return hd.now.answered && !hd.now.streaming && !hd.now.dechunk; }
+
 static void answer_failed(U32 status) {
     const U32 flags = RESPONSE_HEAD_READY | RESPONSE_FAILED;
-    if (hd.now.progress == HD_HEAD_OUT)
+    if (hd.now.progress == HD_HEAD_OUT && !has_said_all())
         howdah_add_flags(hd.now.slot, RESPONSE_BROKEN);
     else if (hd.now.progress == HD_NOTHING_OUT)
         howdah_set_head(hd.now.slot, hd.now.head.status = status, flags, 0, -1);

@@ -25,6 +25,7 @@ subtest 'what an application says is what comes' => sub {
         ['GET', '/304', 304, qr/^$/],
         ['GET', '/none', 404, qr/^\?$/],
         ['GET', '/die', 500, qr/^500 /],
+        ['GET', '/after', 200, qr/^whole$/],
         ['GET', '/grows', 200, qr/^1\n2\n3\n4\n5\n$/],
         ['GET', '/file', 200, qr/\A./],
         ['GET', '/hang', 504, qr/^504 /],

@@ -40,6 +40,8 @@ my %do = (
     fails    => sub { [200, [], Body->new(sub { die "first getline\n" })] },
     closed   => sub { my $was = $closed; $closed = 0; [200, [], [$was]] },
     delayed  => sub { sub { shift->([200, [], ['delayed']]) } },
+    goes_on  => sub { sub { shift->([200, [], ['all of it']]); die "behind the response\n" } },
+    exits    => sub { sub { shift->([200, [], ['all of it']]); exit } },
     stream   => sub { streaming('one', '', 'two') },
     torrent  => sub { streaming(map { $_ x 50_000 } 'a' .. 'z') },
     open     => sub { sub { $kept = shift->([200, []]); $kept->write('not closed') } },
@@ -104,6 +106,14 @@ for my $name (qw(dies wide)) {
     ok($response->{error}, "a stream that ends badly is cut: $name") or diag explain $response;
 }
 ok($server->wait_for_log(qr{GET /dies: the application failed: in the stream$}m), 'and logged');
+
+for my $name (qw(goes_on exits)) {
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET /$name HTTP/1.1\r\nHost: x\r\n\r\n" . "GET /delayed HTTP/1.1\r\nHost: x\r\n\r\n");
+    is $client->response->{body}, 'all of it', "what was given whole before the code dies is whole: $name";
+    is $client->response->{body}, 'delayed', '... and the connection goes on';
+}
+ok($server->wait_for_log(qr{GET /goes_on: the application failed: behind the response$}m), '... and the log has it');
 
 for my $name (qw(endless lines writes)) {
     is length ask($name)->{body}, 5, "a body that goes on beyond its Content-Length is cut off there: $name";

@@ -11,6 +11,9 @@ my %do = (
     '/die'   => sub { die "no\n" },
     '/hang'  => sub { select undef, undef, undef, 60; [200, [], ['late']] },
     '/short' => sub { [200, ['Content-Length' => 10], ['short']] },
+    '/after' => sub {
+        sub { $_[0]->([200, [], ['whole']]); die "behind the response\n" }
+    },
     '/hints' => sub { $_[0]{'psgix.informational'}->(103, ['Link' => '</a.css>']); [200, [], ['hinted']] },
     '/file'  => sub { open my $in, '<', __FILE__ or die; [200, [], $in] },
     '/grows' => sub {
