@@ -44,6 +44,20 @@ subtest 'what an application says is what comes' => sub {
     is_deeply $client->response($stream)->{heads}, [103, 200], 'interim responses go before it';
 };
 
+subtest 'the end of a response is told with its last byte, not with the end of the code' => sub {
+    my $client = Howdah::Test::Frames->new($server);
+    my $start  = time;
+    $client->request(1, '/works');
+    $client->request(3, '/works-on');
+    for (1, 3) {
+        my $response = $client->response($_);
+        is_deeply [@$response{qw(status body end)}], [200, 'whole', 1], "stream $_";
+    }
+    cmp_ok time - $start, '<', 2, 'the client does not wait for what is done behind it';
+    $client->request(5, '/204');
+    is $client->response(5)->{status}, 204, 'and the connection goes on';
+};
+
 subtest 'sixty-four at a time on four workers' => sub {
     my $client  = Howdah::Test::Frames->new($server);
     my @streams = map { 2 * $_ + 1 } 0 .. 63;

@@ -14,6 +14,16 @@ my %do = (
     '/after' => sub {
         sub { $_[0]->([200, [], ['whole']]); die "behind the response\n" }
     },
+    '/works' => sub {
+        sub { $_[0]->([200, [], ['whole']]); sleep 3 }
+    },
+    '/works-on' => sub {
+        sub {
+            my $writer = $_[0]->([200, ['Content-Length' => 5]]);
+            $writer->write('whole');
+            sleep 3;
+        }
+    },
     '/hints' => sub { $_[0]{'psgix.informational'}->(103, ['Link' => '</a.css>']); [200, [], ['hinted']] },
     '/file'  => sub { open my $in, '<', __FILE__ or die; [200, [], $in] },
     '/grows' => sub {

@@ -74,6 +74,9 @@ impl Delivery<'_> {
             Body::File(file) => {
                 file.ring.consume(lines);
                 let whole = self.stream_file(&mut stream, file).await;
+                if whole && stream.has_all() {
+                    self.out.transport.tell_end();
+                }
                 if let Some(job) = self.handling.job() {
                     job.await_report(self.exchange).await;
                 }
@@ -120,6 +123,10 @@ impl Delivery<'_> {
                 // The bound on the output held these back, and nobody would wake us for them.
                 tokio::task::consume_budget().await;
                 continue;
+            }
+            if stream.has_all() && !self.out.is_held_up() {
+                // The worker may be about something else by now.
+                self.out.transport.tell_end();
             }
             match self.wait(ring).await {
                 Woken::Go | Woken::Behind | Woken::Due => {}
@@ -325,6 +332,11 @@ impl Stream {
         self.taken += length as u64;
         self.left = self.left.saturating_sub(length as u64);
         ring.consume(length);
+    }
+
+    /// Whether all is out that was promised.
+    fn has_all(&self) -> bool {
+        self.left == 0 && matches!(self.framing, Framing::Length(_))
     }
 
     /// The body goes on and on beyond its Content-Length.

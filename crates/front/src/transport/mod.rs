@@ -155,6 +155,13 @@ impl Transport {
         each!(self, inner => inner.reset());
     }
 
+    /// All of a response is out that has told its length. Where that is told by an end as well, the client waits for it.
+    pub(crate) fn tell_end(&self) {
+        if let Self::Stream(stream) = self {
+            stream.shut_write();
+        }
+    }
+
     /// Says that nothing more will be sent.
     pub(crate) fn shut_write(&self) {
         each!(self, inner => inner.shut_write());

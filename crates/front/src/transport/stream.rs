@@ -68,6 +68,8 @@ struct State {
     refused: bool,
     /// The round in which the stream's task has said that it waits.
     waits: Option<u64>,
+    /// The end has been said by itself.
+    ended: bool,
 }
 
 /// See the module. Clones are the same stream.
@@ -78,7 +80,8 @@ impl Stream {
     /// For the response to a request on the connection whose tally that is.
     pub(crate) fn new(respond: SendResponse<Bytes>, tally: Rc<Tally>) -> Self {
         let said = Said::Nothing(respond);
-        Self(Rc::new(RefCell::new(State { said, tally, given: (0, 0), refused: false, waits: None })))
+        let state = State { said, tally, given: (0, 0), refused: false, waits: None, ended: false };
+        Self(Rc::new(RefCell::new(state)))
     }
 
     /// Sends an interim response. False when it is too late.
@@ -115,9 +118,11 @@ impl Stream {
         Ok(true)
     }
 
-    /// Says that this was all.
+    /// Says that this was all, if that is not said yet.
     pub(crate) fn say_end(&self) -> io::Result<()> {
-        match &mut self.0.borrow_mut().said {
+        let state = &mut *self.0.borrow_mut();
+        match &mut state.said {
+            Said::Head(_) if std::mem::replace(&mut state.ended, true) => Ok(()),
             Said::Head(body) => body.send_data(Bytes::new(), true).map_err(gone),
             Said::Nothing(_) => Err(ErrorKind::InvalidInput.into()),
         }
