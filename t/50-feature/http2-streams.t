@@ -26,6 +26,8 @@ subtest 'what an application says is what comes' => sub {
         ['GET', '/none', 404, qr/^\?$/],
         ['GET', '/die', 500, qr/^500 /],
         ['GET', '/after', 200, qr/^whole$/],
+        ['GET', '/long', 200, qr/^whole$/],
+        ['GET', '/longer', 200, qr/^whole$/],
         ['GET', '/grows', 200, qr/^1\n2\n3\n4\n5\n$/],
         ['GET', '/file', 200, qr/\A./],
         ['GET', '/hang', 504, qr/^504 /],
@@ -40,22 +42,34 @@ subtest 'what an application says is what comes' => sub {
     }
     $client->request($stream += 2, '/short');
     is $client->response($stream)->{reset}, 2, 'a body that is too short is no whole response';
+    for (['short', 'reset the stream'], ['long', 'cut it off there'], ['longer', 'cut it off there']) {
+        my ($path, $what) = @$_;
+        ok $server->wait_for_log(qr{Content-Length \d+ but a body of \d+ bytes to GET /$path; $what}),
+            "and the log: $path";
+    }
     $client->request($stream += 2, '/hints');
     is_deeply $client->response($stream)->{heads}, [103, 200], 'interim responses go before it';
 };
 
 subtest 'the end of a response is told with its last byte, not with the end of the code' => sub {
-    my $client = Howdah::Test::Frames->new($server);
+
+    # Whose workers are busy afterwards.
+    my $server = Howdah::Test::Server->start(file => 't/apps/streams.psgi', options => ['--workers', 4]);
+    my $client = Howdah::Test::Frames->new($server, settings => {4 => 1 << 20});
     my $start  = time;
+    $client->send('WINDOW_UPDATE', 0, 0, pack 'N', 1 << 20);
     $client->request(1, '/works');
     $client->request(3, '/works-on');
-    for (1, 3) {
-        my $response = $client->response($_);
-        is_deeply [@$response{qw(status body end)}], [200, 'whole', 1], "stream $_";
+    $client->request(5, '/works-behind-a-file');
+
+    for ([1, 'whole'], [3, 'whole'], [5, 'x' x 200_000]) {
+        my ($stream, $body) = @$_;
+        my $response = $client->response($stream);
+        ok $response->{status} == 200 && $response->{body} eq $body && $response->{end}, "stream $stream";
     }
     cmp_ok time - $start, '<', 2, 'the client does not wait for what is done behind it';
-    $client->request(5, '/204');
-    is $client->response(5)->{status}, 204, 'and the connection goes on';
+    $client->request(7, '/204');
+    is $client->response(7)->{status}, 204, 'and the connection goes on';
 };
 
 subtest 'sixty-four at a time on four workers' => sub {

@@ -17,11 +17,28 @@ my %do = (
     '/works' => sub {
         sub { $_[0]->([200, [], ['whole']]); sleep 3 }
     },
+    '/works-behind-a-file' => sub {
+        sub {
+            open my $file, '+>', undef or die $!;
+            print {$file} 'x' x 200_000;
+            seek $file, 0, 0;
+            $_[0]->([200, [], $file]);
+            sleep 3;
+        }
+    },
     '/works-on' => sub {
         sub {
             my $writer = $_[0]->([200, ['Content-Length' => 5]]);
             $writer->write('whole');
             sleep 3;
+        }
+    },
+    '/long'   => sub { [200, ['Content-Length' => 5], ['whole and more']] },
+    '/longer' => sub {
+        sub {
+            my $writer = $_[0]->([200, ['Content-Length' => 5]]);
+            $writer->write($_) for 'who', 'le and ', 'more';
+            $writer->close;
         }
     },
     '/hints' => sub { $_[0]{'psgix.informational'}->(103, ['Link' => '</a.css>']); [200, [], ['hinted']] },

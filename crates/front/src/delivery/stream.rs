@@ -53,8 +53,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) timer: &'a Timer,
     pub(crate) exchange: &'a mut Exchange,
     pub(crate) handling: &'a mut Handling,
-    /// What a body of another length than its head has said leads to, for the log.
-    pub(crate) reaction: &'static str,
+    /// What a body that is shorter than its head has said leads to, and one that is longer, for the log.
+    pub(crate) reactions: [&'static str; 2],
     /// The application has the descriptor, too.
     pub(crate) lent: bool,
 }
@@ -69,14 +69,15 @@ impl Delivery<'_> {
             Body::Ring(ring, _) => {
                 ring.consume(lines);
                 let asks = ring.look().answer.flags & RESPONSE_ASKS != 0;
-                (!asks || self.lend(&mut stream, ring).await) && self.stream_ring(&mut stream, ring).await
+                let whole = (!asks || self.lend(&mut stream, ring).await)
+                    && self.stream_ring(&mut stream, ring).await;
+                self.tell_end(&stream);
+                whole
             }
             Body::File(file) => {
                 file.ring.consume(lines);
                 let whole = self.stream_file(&mut stream, file).await;
-                if whole && stream.has_all() {
-                    self.out.transport.tell_end();
-                }
+                self.tell_end(&stream);
                 if let Some(job) = self.handling.job() {
                     job.await_report(self.exchange).await;
                 }
@@ -90,9 +91,14 @@ impl Delivery<'_> {
     }
 
     /// Tells the log that the application's Content-Length is not the length of its body.
-    pub(crate) fn tell_wrong_length(&self, framing: Framing, body: impl fmt::Display) {
+    pub(crate) fn tell_wrong_length(&self, framing: Framing, body: u64) {
+        self.tell_length(framing, body, body > framing.most());
+    }
+
+    fn tell_length(&self, framing: Framing, body: impl fmt::Display, is_longer: bool) {
         if let Framing::Length(given) = framing {
-            self.server.tell_wrong_length(self.exchange, self.handling, given, body, self.reaction);
+            let reaction = self.reactions[usize::from(is_longer)];
+            self.server.tell_wrong_length(self.exchange, self.handling, given, body, reaction);
         }
     }
 
@@ -113,7 +119,7 @@ impl Delivery<'_> {
                 return self.out.flush(self.timer).await && in_step;
             }
             if stream.goes_on() {
-                self.tell_wrong_length(stream.framing, format_args!("more than {}", stream.taken));
+                self.tell_length(stream.framing, format_args!("more than {}", stream.taken), true);
                 // The client has, or will have, what it was promised, and the worker hears that nobody waits for the rest.
                 self.handling.part(&mut self.exchange.account);
                 self.out.flush(self.timer).await;
@@ -124,14 +130,19 @@ impl Delivery<'_> {
                 tokio::task::consume_budget().await;
                 continue;
             }
-            if stream.has_all() && !self.out.is_held_up() {
-                // The worker may be about something else by now.
-                self.out.transport.tell_end();
-            }
+            // The worker may be about something else by now.
+            self.tell_end(stream);
             match self.wait(ring).await {
                 Woken::Go | Woken::Behind | Woken::Due => {}
                 Woken::Stalled | Woken::Lost => return false,
             }
+        }
+    }
+
+    /// Says the end of a body as soon as all is out that was promised, whatever its worker does or says behind that.
+    fn tell_end(&self, stream: &Stream) {
+        if stream.has_all() && !self.out.is_held_up() {
+            self.out.transport.tell_end();
         }
     }
 
@@ -336,7 +347,7 @@ impl Stream {
 
     /// Whether all is out that was promised.
     fn has_all(&self) -> bool {
-        self.left == 0 && matches!(self.framing, Framing::Length(_))
+        matches!(self.framing, Framing::Length(length) if self.taken >= length)
     }
 
     /// The body goes on and on beyond its Content-Length.

@@ -179,8 +179,8 @@ impl Conn {
 
     fn delivery(&mut self) -> Delivery<'_> {
         let Self { server, out, timer, exchange, handling, lent, .. } = self;
-        let reaction = "closed the connection";
-        Delivery { server, out, timer, exchange, handling, reaction, lent: *lent }
+        let reactions = ["closed the connection"; 2];
+        Delivery { server, out, timer, exchange, handling, reactions, lent: *lent }
     }
 
     /// Sends an interim response. HTTP/1.0 has none (RFC 9110 15.2): then it is dropped, and cannot switch protocols.

@@ -109,7 +109,8 @@ impl Stream {
                 whole && (ends || self.carrier.say_end().is_ok())
             }
         };
-        if whole { Next::Done } else { Next::Cut }
+        // What comes behind all that was promised is nothing to the client.
+        if whole || self.carrier.has_told_end() { Next::Done } else { Next::Cut }
     }
 
     /// False when what the worker has written is no head, or the client is gone.
@@ -130,7 +131,7 @@ impl Stream {
         self.carrier.say_head(message, ends).is_ok()
     }
 
-    /// Sends a body that is whole. False when it is not as long as it was said to be, or the client is gone.
+    /// Sends a body that is whole. False when it is shorter than it was said to be, or the client is gone.
     async fn send_whole(&mut self, framing: Framing, body: (&[u8], &[u8]), ended: bool) -> bool {
         let all = (body.0.len() + body.1.len()) as u64;
         let length = all.min(framing.most()) as usize;
@@ -140,10 +141,11 @@ impl Stream {
         if ended {
             return true;
         }
-        let whole = !matches!(framing, Framing::Length(given) if given != all);
-        if !whole {
+        if matches!(framing, Framing::Length(given) if given != all) {
             self.delivery().tell_wrong_length(framing, all);
-        } else if self.carrier.say_all(first, second).unwrap_or(false) {
+        }
+        let whole = !matches!(framing, Framing::Length(given) if given > all);
+        if whole && self.carrier.say_all(first, second).unwrap_or(false) {
             self.out.count(length);
             return true;
         }
@@ -156,7 +158,8 @@ impl Stream {
 
     fn delivery(&mut self) -> Delivery<'_> {
         let Self { server, out, timer, exchange, handling, .. } = self;
-        Delivery { server, out, timer, exchange, handling, reaction: "reset the stream", lent: false }
+        let reactions = ["reset the stream", "cut it off there"];
+        Delivery { server, out, timer, exchange, handling, reactions, lent: false }
     }
 
     fn detour(&mut self, count: u32) -> Detour<'_> {

@@ -158,7 +158,7 @@ impl Transport {
     /// All of a response is out that has told its length. Where that is told by an end as well, the client waits for it.
     pub(crate) fn tell_end(&self) {
         if let Self::Stream(stream) = self {
-            stream.shut_write();
+            stream.tell_end();
         }
     }
 

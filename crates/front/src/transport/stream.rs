@@ -68,8 +68,9 @@ struct State {
     refused: bool,
     /// The round in which the stream's task has said that it waits.
     waits: Option<u64>,
-    /// The end has been said by itself.
+    /// The end has been said by itself, and behind all that was promised.
     ended: bool,
+    whole: bool,
 }
 
 /// See the module. Clones are the same stream.
@@ -80,7 +81,8 @@ impl Stream {
     /// For the response to a request on the connection whose tally that is.
     pub(crate) fn new(respond: SendResponse<Bytes>, tally: Rc<Tally>) -> Self {
         let said = Said::Nothing(respond);
-        let state = State { said, tally, given: (0, 0), refused: false, waits: None, ended: false };
+        let (given, refused, waits, ended, whole) = ((0, 0), false, None, false, false);
+        let state = State { said, tally, given, refused, waits, ended, whole };
         Self(Rc::new(RefCell::new(state)))
     }
 
@@ -126,6 +128,17 @@ impl Stream {
             Said::Head(body) => body.send_data(Bytes::new(), true).map_err(gone),
             Said::Nothing(_) => Err(ErrorKind::InvalidInput.into()),
         }
+    }
+
+    /// Says that this was all that was promised, which is not taken back whatever else becomes of the response.
+    pub(super) fn tell_end(&self) {
+        let told = self.say_end().is_ok();
+        self.0.borrow_mut().whole |= told;
+    }
+
+    /// Whether that has been said.
+    pub(crate) fn has_told_end(&self) -> bool {
+        self.0.borrow().whole
     }
 
     /// Breaks the stream off.
