@@ -26,7 +26,7 @@ static struct {
     struct stat pipe;
     int worker; /* -1 in the zygote */
     GV *glob;   /* the handle */
-    int kept;   /* a copy of the pipe's descriptor; -1 when nobody has asked for it */
+    int kept;   /* a copy of the pipe's descriptor; -1 when nobody has needed it */
     const char *level; /* NULL but for messages of exchange.c */
 } errors = {.worker = -1, .kept = -1};
 
@@ -149,10 +149,44 @@ static SSize_t write_records(pTHX_ PerlIO *f, const void *bytes, Size_t count) {
     return write_packets(fd, packet, header, bytes, count) ? (SSize_t)count : -1;
 }
 
+static PerlIO *lowest_layer(PerlIO *handle) {
+    while (PerlIOValid(PerlIONext(handle)))
+        handle = PerlIONext(handle);
+    return handle;
+}
+
+/* An application that closes its standard error does not mean the messages about it. */
+static IV keep_and_close(pTHX_ PerlIO *f) {
+    int fd = PerlIO_fileno(f);
+    if (hd.cell && errors.kept < 0 && is_still_ours(fd))
+        errors.kept = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return PerlIO_unix.Close(aTHX_ f);
+}
+
 /* Descriptor 2 may be anything by now, even a socket, if the application has closed the handle. */
 static bool is_open(void) {
     IO *io = errors.glob && isGV_with_GP(errors.glob) ? GvIOp(errors.glob) : NULL;
     return io && IoOFP(io);
+}
+
+/* The same for the handle that perl takes when there is none: the next file that is opened may be that. */
+static bool is_lost(PerlIO *handle) {
+    return !is_open() && (!PerlIOValid(handle) || PerlIOBase(lowest_layer(handle))->tab != &errors.layer);
+}
+
+/* A message of Howdah's about the present request, of this level. It is no part of a file that has come to stand where the application
+ * has closed standard error. */
+void hd_put_message(pTHX_ const char *message, size_t length, const char *level) {
+    char packet[PIPE_BUF];
+    PerlIO *log = Perl_error_log;
+    if (errors.kept >= 0 && is_lost(log)) {
+        write_packets(errors.kept, packet, put_request(aTHX_ put_writer(packet, level)), message, length);
+        return;
+    }
+    errors.level = level;
+    PerlIO_write(log, message, length);
+    PerlIO_flush(log);
+    errors.level = NULL;
 }
 
 /* From a handler of a signal, so that what perl may be changing is not read: a request is named while it has its slot. */
@@ -172,12 +206,6 @@ void hd_write_errors(const char *bytes, size_t count) {
 /* The handle is known to hd_write_errors from now on, in whatever process. */
 void hd_know_errors(pTHX) { errors.glob = PL_stderrgv; }
 
-static PerlIO *lowest_layer(PerlIO *handle) {
-    while (PerlIOValid(PerlIONext(handle)))
-        handle = PerlIONext(handle);
-    return handle;
-}
-
 /* What Perl writes to its standard error bears the mark from now on. */
 void hd_adopt_errors(pTHX) {
     PerlIO *handle = PerlIOValid(Perl_error_log) ? lowest_layer(Perl_error_log) : NULL;
@@ -185,6 +213,7 @@ void hd_adopt_errors(pTHX) {
         return;
     errors.layer = PerlIO_unix;
     errors.layer.Write = write_records;
+    errors.layer.Close = keep_and_close;
     PerlIOBase(handle)->tab = &errors.layer;
 }
 
@@ -216,6 +245,3 @@ bool hd_errors_are_whole(pTHX) {
 
 /* This process is a worker from now on; with -1 it is none any more. */
 void hd_sign_errors(int worker) { errors.worker = worker; }
-
-/* What is written next is of this level, "error" or "info"; NULL leaves that to whoever writes. */
-void hd_mark_errors(const char *level) { errors.level = level; }

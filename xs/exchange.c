@@ -46,15 +46,11 @@ static SV *text_of(pTHX_ SV *error) {
 
 /* Puts a message into the log; errors.c adds the request that it belongs to. */
 static void tell(pTHX_ SV *message, const char *what, const char *level) {
-    STRLEN length;
-    const char *text = SvPV(text_of(aTHX_ message), length);
-    PerlIO *log = Perl_error_log;
-    hd_mark_errors(level);
-    PerlIO_printf(log, "%s%.*s", what, (int)length, text);
-    if (!length || text[length - 1] != '\n')
-        PerlIO_puts(log, "\n");
-    PerlIO_flush(log);
-    hd_mark_errors(NULL);
+    SV *line = sv_2mortal(newSVpv(what, 0));
+    sv_catsv(line, text_of(aTHX_ message));
+    if (!SvCUR(line) || SvPVX(line)[SvCUR(line) - 1] != '\n')
+        sv_catpvs(line, "\n");
+    hd_put_message(aTHX_ SvPVX(line), SvCUR(line), level);
 }
 
 /* An application whose client has left has done nothing wrong. */

@@ -213,7 +213,7 @@ void hd_title_state(char state);
 /* errors.c */
 void hd_open_errors(pTHX_ int fd, const U8 *secret);
 void hd_sign_errors(int worker);
-void hd_mark_errors(const char *level);
+void hd_put_message(pTHX_ const char *message, size_t length, const char *level);
 void hd_point_errors(void);
 void hd_adopt_errors(pTHX);
 bool hd_errors_are_whole(pTHX);

@@ -114,4 +114,26 @@ for my $number (0 .. $#CUT) {
 }
 is(ask('/')->{body}, $pid, 'the worker has survived all of it');
 
+subtest 'standard error that is closed, with a file in its place' => sub {
+    my $file = $server->dir . '/data';
+    my $bad  = Howdah::Test::Server->start(
+        options => ['--workers', 1],
+        app     => "open my \$data, '<', '/dev/null';
+            sub {
+                my \$path = \$_[0]{PATH_INFO};
+                close STDERR if \$path eq '/close';
+                open \$data, '>', '$file' or die if \$path eq '/open';
+                die qq{in the log\\n} if \$path eq '/die';
+                [200, [], [\$\$]];
+            }"
+    );
+    my $path_of = sub { return "GET $_[0] HTTP/1.0\r\n\r\n" };
+    my @asked   = map { Howdah::Test::Client->ask($bad, $path_of->($_)) } qw(/close /open /die /);
+    is "@{[map { $_->{status} } @asked]}", '200 200 500 200';
+    is $asked[3]{body}, $asked[0]{body}, 'one worker';
+    ok $bad->wait_for_log(qr{ERROR worker 0 pid \d+ request \S+ GET /die: the application failed: in the log$}m),
+        'what it has died of is in the log';
+    ok -e $file && !-s $file, 'and not in the file';
+};
+
 done_testing;
