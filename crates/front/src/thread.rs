@@ -4,7 +4,7 @@
 //! The loop's own turn is in [`before_park`] and [`after_unpark`]: tokio calls them around every sleep, which is where
 //! wake-ups are batched. Only they, and [`turn`], have to find their thread by themselves.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -40,6 +40,9 @@ use crate::turns::Turns;
 const SWEEP: Duration = Duration::from_millis(100);
 /// The same while there is no connection and no request, and how often the log is told what it is told from time to time.
 const SECOND: Duration = Duration::from_secs(1);
+/// How often freed memory may be given back, and how much of it there has to be.
+const TIDY: Duration = Duration::from_secs(10);
+const UNTIDY: usize = 32 << 20;
 /// How long connections may take to end that are cut off: one that waits for a disk hears of it later.
 const LAST_TURNS: Duration = Duration::from_millis(200);
 /// How often to look again at what is usually told: news may come between the look and the wait.
@@ -88,6 +91,14 @@ pub(crate) struct Thread {
     need: Need,
     share_cpu: ShareCpu,
     lookout: Lookout,
+    tidied: Cell<Tidied>,
+}
+
+/// When memory was given back for the last time, and how many requests had ended by then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tidied {
+    at: u64,
+    ended: u64,
 }
 
 thread_local! {
@@ -159,8 +170,8 @@ impl Thread {
             kept,
         };
         let entrance = Entrance { doors, room, server: forever(server), gate };
-        let lookout = Lookout::default();
-        Ok(Self { pools, clock, timers, desks, records, entrance, need, share_cpu, lookout })
+        let (lookout, tidied) = (Lookout::default(), Cell::default());
+        Ok(Self { pools, clock, timers, desks, records, entrance, need, share_cpu, lookout, tidied })
     }
 
     /// Accepts connections from a listener until the thread closes its listeners.
@@ -252,6 +263,19 @@ impl Thread {
         self.pools.iter().for_each(|pool| pool.tell_refused());
         capacity.refresh();
         self.records.next_second(capacity.most());
+        self.tidy();
+    }
+
+    /// Gives memory back after a peak, at a moment at which nobody waits for a response: it takes a while.
+    fn tidy(&self) {
+        let Server { sharing, number, .. } = self.entrance.server;
+        let ended = self.pools.iter().map(|pool| pool.dispatch.borrow().ended).sum();
+        let (now, tidied) = (self.clock.now(), self.tidied.get());
+        let is_time = now.saturating_sub(tidied.at) >= TIDY.as_nanos() as u64;
+        if is_time && ended != tidied.ended && !self.is_asked() && sharing.has_all(*number) {
+            self.tidied.set(Tidied { at: now, ended });
+            howdah_sys::heap::give_back(UNTIDY);
+        }
     }
 
     /// Looks for the next request before the thread sleeps, again and again.
@@ -315,6 +339,7 @@ fn here(see_to: impl Fn(&Thread)) {
 
 #[cfg(test)]
 mod tests {
+    use std::hint::black_box;
     use std::sync::atomic::Ordering::SeqCst;
     use std::time::Instant;
 
@@ -468,6 +493,26 @@ mod tests {
                     thread.timers.start(false)
                 };
                 assert!(tokio::join!(soon(), comes).0, "one that comes while the thread waits");
+            }
+        });
+    }
+
+    #[test]
+    fn memory_that_a_peak_has_left_goes_back_when_nobody_waits() {
+        run(async {
+            let world = World::new(Config::default());
+            let resident = || howdah_sys::usage::memory_of(rustix::process::getpid()).unwrap().private;
+            let pieces: Vec<_> = (0..4000).map(|_| (vec![1_u8; 32 << 10], Box::new([1_u8; 100]))).collect();
+            let _kept: Vec<_> = black_box(pieces).into_iter().map(|(_, kept)| kept).collect();
+            world.wait(TIDY);
+            for (ended, in_flight, gives) in [(0, 0, false), (1, 1, false), (1, 0, true)] {
+                {
+                    let dispatch = &mut *world.pool().dispatch.borrow_mut();
+                    (dispatch.ended, dispatch.in_flight) = (ended, in_flight);
+                }
+                let held = resident();
+                world.thread.tidy();
+                assert_eq!(held.saturating_sub(resident()) > 64 << 20, gives, "{ended} {in_flight}");
             }
         });
     }
