@@ -39,6 +39,7 @@ is(arguments(@{$_->[0]}), $_->[1], $_->[2]) for @cases;
 
 is(eval { Plack::Handler::Howdah->new(preload_app => '--max-requests') }, undef, 'a swallowed option is refused');
 like($@, qr/^--preload-app got the value '--max-requests': .* write --preload-app=1$/, '... with the way out');
+is(arguments(workers => '-1'), '--listen :5000 --workers=-1', 'a number below 0 is the command\'s to refuse');
 
 for my $too_late ([preload => 0], [no_preload => 1]) {
     is(eval { arguments(@$too_late) }, undef, "$too_late->[0] cannot undo what plackup has loaded");

@@ -34,7 +34,7 @@ my %OWN = map { $_ => 1 } qw(daemonize host leak_report listen port psgi_app_bui
 
 sub new {
     my ($class, %args) = @_;
-    for my $name (grep { defined $args{$_} && !ref $args{$_} && $args{$_} =~ /^-[-\w]/ } sort keys %args) {
+    for my $name (grep { defined $args{$_} && !ref $args{$_} && $args{$_} =~ /^-[-a-zA-Z_]/ } sort keys %args) {
         my $option = $name =~ tr/_/-/r;
         die "--$option got the value '$args{$name}': plackup gives every option a value; write --$option=1\n";
     }
