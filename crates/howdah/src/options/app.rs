@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use howdah_cgi::spec::is_module;
 
-use super::mounts::Mount;
+use super::mounts::{Mount, parse_path};
 
 /// What plackup takes, with plackup's meanings.
 #[derive(Debug, Clone, Args)]
@@ -42,7 +43,7 @@ pub(crate) struct App {
     pub(crate) include: Vec<String>,
 
     /// Module to load first, as Name or Name=import,list (repeatable)
-    #[arg(short = 'M', long = "module", value_name = "MODULE", value_delimiter = ' ')]
+    #[arg(short = 'M', long = "module", value_name = "MODULE", value_delimiter = ' ', value_parser = module)]
     pub(crate) module: Vec<String>,
 
     /// Have each worker print at its end which objects are left, and where they were blessed
@@ -52,7 +53,7 @@ pub(crate) struct App {
     pub(crate) leak_report: bool,
 
     /// Path below which the application is mounted
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     pub(crate) path: Option<String>,
 
     /// Another application, for requests below PATH (repeatable)
@@ -109,4 +110,18 @@ impl App {
     pub(super) fn named(&self) -> Option<&str> {
         self.file.as_deref().or(self.option.as_deref())
     }
+}
+
+/// Nothing is no prefix, so that HOWDAH_PATH may be empty.
+fn prefix(text: &str) -> Result<String, String> {
+    if text.is_empty() { Ok(String::new()) } else { parse_path(text).map_err(|why| why.replace("=FILE", "")) }
+}
+
+/// A module's name, and what it is to import.
+fn module(text: &str) -> Result<String, String> {
+    let name = text.split('=').next().unwrap_or_default();
+    if is_module(name) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("'{name}' is no name of a module: write Some::Module, or Some::Module=import,list"))
 }

@@ -35,7 +35,7 @@ pub(crate) struct Listen {
     pub(crate) host: Option<String>,
 
     /// Port to listen on, at --host or on every address
-    #[arg(short = 'p', long, value_name = "PORT")]
+    #[arg(short = 'p', long, value_name = "PORT", value_parser = whole::<u16>(0..=65535))]
     pub(crate) port: Option<u16>,
 
     /// Unix socket to listen on

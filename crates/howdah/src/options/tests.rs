@@ -65,7 +65,7 @@ fn a_mount_has_the_servers_options_unless_it_has_its_own() {
 fn an_application_is_called_by_its_path() {
     for (line, names) in [
         ("", "/ "),
-        ("--path /a/b/", "/a/b /a/b/"),
+        ("--path /a/b/", "/a/b /a/b"),
         ("--path /a --mount /=Some::App", "/a /a, / "),
         ("--mount /a/=Some::App", "/ , /a /a"),
     ] {
@@ -381,6 +381,12 @@ fn bad_values_are_named_with_the_way_out() {
         ("--socket-mode rw", ["rw", "--socket-mode", "0666"]),
         ("--workers 0", ["0", "--workers", "from 1"]),
         ("-p 70000", ["70000", "--port", "65535"]),
+        ("-p http", ["'http'", "--port", "a whole number from 0 to 65535"]),
+        ("--path shop", ["'shop'", "--path", "write /shop"]),
+        ("--path /a%20b", ["/a%20b", "--path", "decoded"]),
+        ("--path /a/../b", ["/a/../b", "--path", "such as /admin"]),
+        ("-M ./startup.pl", ["./startup.pl", "--module", "Some::Module"]),
+        ("--module=", ["''", "--module", "Some::Module"]),
         ("-l app.sock", ["app.sock", "--listen", "path with a slash"]),
         ("-e sub{} -l :443:ssl", ["--listen", "tls::443", "--tls-cert"]),
         ("-l unix:@", ["unix:@", "--listen", "unix:@NAME"]),
