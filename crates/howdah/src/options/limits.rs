@@ -12,7 +12,7 @@ use super::values::{Size, Time, whole};
 pub(crate) struct Limits {
     /// Time for a request's head to arrive
     ///
-    /// It runs from the connection, or from the first byte of a further request on it, and ends in 408.
+    /// It runs from the connection, or from the first byte of a further request on it, and ends in 408; 0 for any time.
     /// Also --read-timeout.
     #[arg(long, value_name = "TIME", default_value = "10s", alias = "read-timeout")]
     pub(crate) header_timeout: Time,
@@ -52,7 +52,7 @@ pub(crate) struct Limits {
 
     /// Time that a client may leave a response unread
     ///
-    /// After it the connection is cut off.
+    /// After it the connection is cut off; 0 for any time.
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub(crate) write_timeout: Time,
 
@@ -109,7 +109,8 @@ pub(crate) struct Limits {
 
     /// Directory for large bodies [default: TMPDIR or /tmp]
     ///
-    /// Request bodies over 64 KiB become unlinked temporary files there, and responses to slow clients.
+    /// Request bodies over 1 MiB become unlinked temporary files there, those over 64 KiB while many come at once, and
+    /// responses to slow clients.
     #[arg(long, value_name = "DIR")]
     pub(crate) spool_dir: Option<PathBuf>,
 

@@ -46,7 +46,7 @@ pub(crate) struct Tls {
     #[arg(long, hide_short_help = true, value_name = "WHETHER", value_enum, default_value = "required")]
     pub(crate) tls_client: Client,
 
-    /// Time for a TLS handshake
+    /// Time for a TLS handshake; 0 for any
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "10s")]
     pub(crate) tls_handshake_timeout: Time,
 

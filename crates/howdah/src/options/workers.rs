@@ -91,7 +91,7 @@ pub(crate) struct Workers {
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole::<u32>(0..=MOST))]
     max_upgrades: Option<u32>,
 
-    /// Time for running requests to end at a stop or reload
+    /// Time for running requests to end at a stop or reload; 0 for any
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(crate) graceful_timeout: Time,
 }
