@@ -112,6 +112,10 @@ fn way_out(kind: io::ErrorKind, addresses: Option<u64>) -> Option<&'static str> 
             "the server reserves more addresses than it ever uses memory, 1.3 GB and more: raise ulimit -v, or bound its \
              memory by a cgroup instead",
         ),
+        io::ErrorKind::FileTooLarge => Some(
+            "shared memory counts as a file of 0.8 GB and more, whose size is not the memory that it takes: raise ulimit -f, or \
+             systemd's LimitFSIZE=",
+        ),
         _ => None,
     }
 }
@@ -210,6 +214,7 @@ mod tests {
             (io::ErrorKind::WouldBlock, many, Some("ulimit -u")),
             (io::ErrorKind::WouldBlock, few, Some("ulimit -v")),
             (io::ErrorKind::OutOfMemory, None, Some("ulimit -v")),
+            (io::ErrorKind::FileTooLarge, None, Some("ulimit -f")),
             (io::ErrorKind::NotFound, few, None),
         ] {
             let hint = way_out(kind, addresses);
