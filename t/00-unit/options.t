@@ -45,6 +45,10 @@ subtest 'a bad value is named with its option, its source and the way out' => su
     is $status, 2;
     like $err, qr/'lots' for '--max-body-size <SIZE>': not a size: write a number of bytes/;
 
+    ($status, undef, $err) = run_howdah('--access-log-format', 'Combined', '-e', 'sub {}');
+    is $status, 2;
+    like $err, qr/--access-log-format: .*'Combined' has no directive.*: name one of combined, common, ltsv, json/;
+
     local $ENV{HOWDAH_HEADER_TIMEOUT} = 'soon';
     ($status, undef, $err) = run_howdah('-e', 'sub {}');
     is $status, 2;

@@ -5,7 +5,7 @@ use crate::error::FormatError;
 use crate::format::Format;
 use crate::needs::Needs;
 use crate::parse::parse;
-use crate::preset;
+use crate::preset::{self, PRESETS};
 use crate::style::Style;
 use crate::zone::Zone;
 
@@ -20,8 +20,21 @@ pub fn compile(format: &str, compat: Compat) -> Result<Format, FormatError> {
 }
 
 pub(crate) fn compile_in(format: &str, compat: Compat, zone: Zone) -> Result<Format, FormatError> {
+    if !format.contains('%') && !PRESETS.contains(&format) {
+        return Err(says_nothing(format));
+    }
     let mut needs = Needs::new(compat == Compat::Plack);
     let (ops, style) = preset::ops(format, compat, &mut needs)
         .map_or_else(|| parse(format, compat, &mut needs).map(|ops| (ops, Style::Apache)), Ok)?;
     Ok(Format { ops, needs, style, zone })
+}
+
+/// Most often the name of a preset that was not written as it is.
+fn says_nothing(format: &str) -> FormatError {
+    let presets = PRESETS.join(", ");
+    let what = format!(
+        "'{format}' has no directive, so each line would be the same: name one of {presets}, or write a format such as \
+         '%h \"%r\" %>s'"
+    );
+    FormatError { column: 1, what }
 }

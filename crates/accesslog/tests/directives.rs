@@ -78,7 +78,7 @@ const APACHE: &[(&str, &str)] = &[
     ("%400,501{User-agent}i", "-"),
     ("%{User-agent}200,400i", r"curl/8\\1"),
     ("%!s", "200"),
-    (r"a\tb\n\\n\x", "a\tb\n\\n\\x"),
+    (r"a\tb\n\\n\x%%", "a\tb\n\\n\\x%"),
     (r#"\"%m\""#, r#""GET""#),
     ("é %m", "é GET"),
 ];

@@ -23,6 +23,12 @@ fn a_wrong_format_names_its_column_and_the_way_out() {
         ("%99s", 1, "99 is no status"),
         ("%99999999999s", 1, "is no status"),
         ("Combined%", 9, "the format ends"),
+        (
+            "Combined",
+            1,
+            "'Combined' has no directive, so each line would be the same: name one of combined, common, ",
+        ),
+        ("", 1, "'' has no directive"),
     ];
     for (format, column, what) in cases {
         let error = compile(format, Compat::Apache).unwrap_err();
