@@ -49,6 +49,14 @@ subtest 'a bad value is named with its option, its source and the way out' => su
     is $status, 2;
     like $err, qr/--access-log-format: .*'Combined' has no directive.*: name one of combined, common, ltsv, json/;
 
+    for my $command ('serve', 'check') {
+        ($status, undef, $err) =
+            run_howdah($command, '--spool-dir', '/proc', '--listen', '127.0.0.1:0', '-e', 'sub {}');
+        is $status, 1, $command;
+        like $err,
+            qr{^howdah: --spool-dir /proc: no file can be made there: .*; name a directory that can be written$}m;
+    }
+
     local $ENV{HOWDAH_HEADER_TIMEOUT} = 'soon';
     ($status, undef, $err) = run_howdah('-e', 'sub {}');
     is $status, 2;

@@ -92,7 +92,7 @@ pub use config::Config;
 pub use howdah_http1::Limits;
 pub use listen::{ListenError, Listener};
 pub use orders::{Front, runtime};
-pub use outflow::Stock;
+pub use outflow::{Stock, try_spool};
 pub use pages::{Answer, OwnPage, OwnPages, PagePath, Question};
 pub use record::{AccessLog, SlowLog};
 pub use repeated::{Again, Repeated};

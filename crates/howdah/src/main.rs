@@ -31,6 +31,7 @@
 //!     check       compiles the application, looks for what a start needs, and prints the effective configuration
 //!     configure   turns options into the settings of both
 //!     scripts     turns options into what runs CGI scripts
+//!     spool       whether large bodies find a place
 //!     perl        finds perl and Howdah's own Perl modules
 //!     access      the access log
 //!     status      knows the state of the server and makes the pages that show it
@@ -80,6 +81,7 @@ mod manager;
 mod check;
 mod configure;
 mod scripts;
+mod spool;
 mod perl;
 mod access;
 mod status;

@@ -34,6 +34,7 @@ use crate::protocol::Change;
 use crate::reopening::Reopening;
 use crate::signals::{self, Signals, Wish};
 use crate::socket_files::SocketFiles;
+use crate::spool;
 use crate::tls::Tls;
 use crate::upgrade::{Program, Successor, Upgrade};
 use crate::watch::Watch;
@@ -80,6 +81,7 @@ fn run_here(
     descriptors::raise_limit();
     survive_file_limit().context("cannot catch SIGXFSZ")?;
     options.process.identity()?;
+    spool::try_out(options.limits.spool_dir.as_deref())?;
     let processes = Processes::prepare(options, &program)?;
     // Keys may be root's alone.
     let tickets = handover.as_ref().map(|handover| &*handover.tickets).unwrap_or_default();

@@ -11,5 +11,6 @@ mod stock;
 pub(crate) use holding::Holding;
 pub(crate) use pace::Pace;
 pub(crate) use queue::{Outflow, Sent, Woken};
+pub use response_spool::try_spool;
 pub(crate) use response_spool::{Taken, send_of_file};
 pub use stock::Stock;

@@ -10,6 +10,7 @@ use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -371,6 +372,14 @@ fn write(config: &Config, last: Option<(Arc<File>, u64)>, bytes: Vec<u8>, from: 
 fn create(config: &Config) -> io::Result<Arc<File>> {
     let directory = config.spool_dir.clone().unwrap_or_else(std::env::temp_dir);
     tempfile::tempfile_in(directory).map(Arc::new)
+}
+
+/// Makes a file in `directory` as bodies and responses have them, and lets go of it.
+///
+/// # Errors
+/// The system's.
+pub fn try_spool(directory: &Path) -> io::Result<()> {
+    tempfile::tempfile_in(directory).map(drop)
 }
 
 /// On a thread of its own: reads what is to be sealed and sent.

@@ -1,5 +1,5 @@
-//! What a start needs beside an application that compiles: users and groups, certificates with their keys, places for logs.
-//! Nothing is bound, made or written.
+//! What a start needs beside an application that compiles: users and groups, certificates with their keys, places for logs
+//! and large bodies. Nothing is bound or written, and nothing is left that was made.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use howdah_accesslog::Target;
 use rustix::fs::{Access, access};
 
 use crate::options::Serve;
-use crate::tls;
+use crate::{spool, tls};
 
 /// A sentence for each thing that would end a start.
 pub(super) fn faults(options: &Serve) -> Vec<String> {
@@ -16,7 +16,9 @@ pub(super) fn faults(options: &Serve) -> Vec<String> {
     let certificates = tls::try_files(options).err().map(|error| format!("{error:#}"));
     let unwritable =
         files(options).into_iter().filter_map(|(option, path)| unwritable(option, Path::new(&path)));
-    identity.into_iter().chain(certificates).chain(unwritable).collect()
+    let spool = options.limits.spool_dir.as_deref();
+    let spool = spool.and_then(|named| spool::try_out(Some(named)).err()).map(|error| format!("{error:#}"));
+    identity.into_iter().chain(certificates).chain(unwritable).chain(spool).collect()
 }
 
 /// Files that a server opens to write, and the options that name them.
