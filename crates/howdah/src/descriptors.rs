@@ -3,6 +3,7 @@
 //!
 //! `serve` raises it first, and has the front divide it (`howdah_front::Capacity`) when the first client may come.
 
+use anyhow::bail;
 use howdah_front::{Capacity, PAGE_CONNECTIONS};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -11,6 +12,8 @@ use crate::options::Serve;
 
 /// Taken to be open where there is no /proc to count.
 const OPEN: usize = 64;
+/// A server with one worker has a few more open when it is ready.
+const FEWEST: u64 = 28;
 /// For a zygote: its control socket, its process, what a launcher is sent for it, and what it is sent itself; one leaves
 /// while the next one comes.
 const ZYGOTE: usize = 16;
@@ -28,6 +31,28 @@ pub(crate) fn raise_limit() {
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!("cannot raise the limit of open files (ulimit -n): {error}");
     }
+}
+
+/// # Errors
+/// The limit is so low that the workers could not all be started, which would be tried for ever.
+pub(crate) fn suffice(options: &Serve) -> anyhow::Result<()> {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let pools = options.pools();
+    let workers =
+        pools.iter().filter(|pool| pool.cgi.is_none()).map(|pool| u64::from(pool.workers.fewest())).sum();
+    let least = least(workers, u64::from(options.workers.front_threads));
+    if limit < least {
+        bail!(
+            "the limit of open files is {limit}, and to start {workers} workers takes more than {least}: raise it (ulimit -n, \
+             systemd's LimitNOFILE=), or have fewer --workers"
+        );
+    }
+    Ok(())
+}
+
+/// What is open, at the very least, when the last of them is forked.
+fn least(workers: u64, threads: u64) -> u64 {
+    FEWEST + 2 * workers * threads
 }
 
 /// Bounds what clients may have from now on. Everything that is not theirs must be open, but for the listeners' copies.
@@ -70,6 +95,15 @@ mod tests {
         ] {
             let reserved = reserve(workers, zygotes, threads, listeners);
             assert_eq!(reserved, want, "{workers} {zygotes} {threads} {listeners}");
+        }
+    }
+
+    #[test]
+    fn a_start_that_would_fit_is_not_refused() {
+        // Limits by which servers have been seen to start, and no lower ones.
+        for ((workers, threads), fits) in [((1, 1), 35), ((4, 1), 39), ((10, 1), 51), ((4, 3), 64)] {
+            let least = least(workers, threads);
+            assert!(least < fits && fits - least < 16, "{workers} {threads}: {least}");
         }
     }
 

@@ -79,6 +79,7 @@ fn run_here(
 ) -> anyhow::Result<ExitCode> {
     log::start(&options.logs)?;
     descriptors::raise_limit();
+    descriptors::suffice(options)?;
     survive_file_limit().context("cannot catch SIGXFSZ")?;
     options.process.identity()?;
     spool::try_out(options.limits.spool_dir.as_deref())?;
