@@ -23,8 +23,10 @@ use crate::wake::{drain_eventfd, eventfd, monotonic_ns, signal_eventfd};
 const WANTED: usize = 2;
 /// Each is knocked at so often, to find out that it has been stopped before it is needed.
 const ROUND: Duration = Duration::from_secs(10);
-/// From one fork of a launcher to the next.
+/// From one fork of a launcher to the next, when they are many: launchers that die at once are not forked without end.
 const REST: Duration = Duration::from_secs(1);
+/// So many are forked without a rest, since one that is alone may be the next to die, and nobody replaces the last.
+const AT_ONCE: u32 = 5;
 /// A question that takes longer than this keeps others waiting in vain.
 const LONG: Duration = Duration::from_secs(1);
 
@@ -82,6 +84,8 @@ pub(super) struct Attendant {
     report: Box<dyn Fn(News) + Send>,
     round_at: Instant,
     restore_at: Instant,
+    /// When each fork so far will have had its rest.
+    rested_at: Instant,
     patience: Duration,
 }
 
@@ -146,6 +150,7 @@ impl Attendant {
             report,
             round_at: now + ROUND,
             restore_at: now,
+            rested_at: now,
             patience: PATIENCE,
         };
         Ok((attendant, desk))
@@ -243,7 +248,8 @@ impl Attendant {
         if self.is_whole() || self.restore_at > now {
             return;
         }
-        self.restore_at = now + REST;
+        self.rested_at = self.rested_at.max(now) + REST;
+        self.restore_at = self.rested_at.checked_sub(REST * (AT_ONCE - 1)).unwrap_or(now);
         match self.lines[well].double() {
             Ok(line) => {
                 (self.report)(News::Replaced(line.pid()));

@@ -145,6 +145,23 @@ fn a_silent_launcher_is_passed_over_and_another_takes_its_place() {
 }
 
 #[test]
+fn some_that_die_one_after_another_are_replaced_at_once_and_many_are_not() {
+    let mut scene = Scene::of(&[Answers, Answers]);
+    for death in 1..=8 {
+        scene.attendant.lines.remove(0).end();
+        scene.attendant.step();
+        let replaced = scene.pids().len() == 2;
+        assert_eq!(replaced, death <= AT_ONCE, "death {death}");
+        if !replaced {
+            break;
+        }
+    }
+    scene.attendant.restore_at = Instant::now();
+    scene.attendant.step();
+    assert_eq!(scene.pids().len(), 2, "after a rest");
+}
+
+#[test]
 fn what_may_have_been_started_is_not_started_by_another() {
     let mut scene = Scene::of(&[Dies, Answers]);
     assert_eq!(kind(scene.start()), io::ErrorKind::BrokenPipe);
