@@ -60,13 +60,19 @@ fn running(path: &Path) -> Option<u32> {
     runs.then_some(pid)
 }
 
-/// The name of the program that a process executes, which everybody may know.
+/// The name of the program that a process executes, which everybody may know. One that has ended executes none, though whoever is
+/// to collect it has not yet, or never does, as some first processes of containers.
 fn program(pid: u32) -> Option<Vec<u8>> {
-    fs::read(format!("/proc/{pid}/comm")).ok()
+    let mut name = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let rest = name.split_off(name.iter().rposition(|&byte| byte == b')')?);
+    let begin = name.iter().position(|&byte| byte == b'(')?;
+    (!rest.starts_with(b") Z") && !rest.starts_with(b") X")).then(|| name.split_off(begin))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -82,8 +88,13 @@ mod tests {
         fs::write(&path, other.id().to_string()).unwrap();
         let refused = PidFile::create(&path, false).unwrap_err().to_string();
         assert!(refused.contains(&format!("process {}", other.id())), "{refused}");
-        other.kill().and_then(|()| other.wait()).unwrap();
-        assert!(PidFile::create(&path, false).is_ok());
+        other.kill().unwrap();
+        let end = Instant::now() + Duration::from_secs(30);
+        while PidFile::create(&path, false).is_err() {
+            assert!(Instant::now() < end, "it has ended, but nobody has waited for it");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        other.wait().unwrap();
     }
 
     #[test]
