@@ -172,6 +172,27 @@ subtest 'where somebody has removed sockets, that is told, and they are made ane
     ok !-e, "... and takes $_ along" for $other->control, $socket;
 };
 
+subtest 'a new process that fails takes the sockets along that it has made anew: they led to nobody' => sub {
+    my $other  = Howdah::Test::Operator->new;
+    my $socket = "$dir/lost.sock";
+    my $app    = "$dir/lost.psgi";
+    my $write  = sub { open my $out, '>', $app or die $!; print {$out} @_; close $out or die $! };
+    $write->('sub { [200, [], ["served"]] }');
+    my $server = Howdah::Test::Server->start(
+        file    => $app,
+        options => ['--workers', 1, '-l', $socket, $other->options]
+    );
+    unlink $socket or die $!;
+    $write->('die "not now\n"');
+    is + ($other->ask('upgrade'))[0], 1;
+    ok $server->wait_for_log(qr/removed the socket \Q$socket\E: it is made anew/), 'it had made one';
+    ok !-e $socket, 'which is gone';
+    $write->('sub { [200, [], ["served"]] }');
+    is + ($other->ask('upgrade'))[0], 0, 'another upgrade';
+    is answer($socket), 'served', '... makes one that stays';
+    is + ($other->ask('stop'))[0], 0;
+};
+
 subtest 'by USR2; and the last one cleans up' => sub {
     my $old = $operator->pid;
     unlink "$dir/howdah";

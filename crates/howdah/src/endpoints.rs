@@ -33,6 +33,9 @@ pub(crate) struct Endpoints {
     owned: bool,
     /// From the process before this one, which still listens on them.
     inherited: bool,
+    /// Files of Unix sockets that this process has made anew. They go with it if it fails before it serves: they lead to
+    /// nobody else.
+    anew: Vec<PathBuf>,
 }
 
 impl Endpoints {
@@ -66,7 +69,16 @@ impl Endpoints {
         let pid_file =
             options.process.pid.as_deref().map(|path| PidFile::create(path, relieves)).transpose()?;
         let control = ControlSocket::open(&options.instance, relieves)?;
-        Ok(Self { listeners, pages, control, pid_file, ours, owned: true, inherited: false })
+        Ok(Self {
+            listeners,
+            pages,
+            control,
+            pid_file,
+            ours,
+            owned: true,
+            inherited: false,
+            anew: Vec::new(),
+        })
     }
 
     /// The files stay the older process's until that makes way.
@@ -74,11 +86,12 @@ impl Endpoints {
         let mut sockets = std::mem::take(&mut handover.listeners);
         // In the order of `sockets`.
         let others = sockets.len().saturating_sub(options.pages().len());
-        let pages = inherit(sockets.split_off(others), options.pages())?;
+        let mut anew = Vec::new();
+        let pages = inherit(sockets.split_off(others), options.pages(), &mut anew)?;
         let main = sockets.len().saturating_sub(options.redirects(0).len());
         let redirects = sockets.split_off(main);
         let mut listeners = match handover.ours {
-            true => inherit(sockets, options.listeners())?,
+            true => inherit(sockets, options.listeners(), &mut anew)?,
             false => sockets
                 .into_iter()
                 .map(|socket| {
@@ -87,7 +100,7 @@ impl Endpoints {
                 })
                 .collect::<Result<_, _>>()?,
         };
-        listeners.extend(inherit(redirects, options.redirects(tls_port(&listeners)))?);
+        listeners.extend(inherit(redirects, options.redirects(tls_port(&listeners)), &mut anew)?);
         let control = handover
             .control
             .take()
@@ -101,6 +114,7 @@ impl Endpoints {
             ours: handover.ours,
             owned: false,
             inherited: true,
+            anew,
         })
     }
 
@@ -172,9 +186,11 @@ impl Endpoints {
     }
 
     fn remove(&self, listeners: &[Listener]) {
-        if self.ours && self.owned {
-            listeners.iter().for_each(Listener::unlink);
-        }
+        let goes = |listener: &&Listener| {
+            self.ours && self.owned
+                || listener.path().is_some_and(|path| self.anew.iter().any(|made| made == path))
+        };
+        listeners.iter().filter(goes).for_each(Listener::unlink);
     }
 
     /// Another process has all of this now.
@@ -188,6 +204,7 @@ impl Endpoints {
 
     fn own(&mut self, owned: bool) {
         self.owned = owned;
+        self.anew.clear();
         if let Some(control) = &mut self.control {
             control.own(owned);
         }
@@ -222,19 +239,24 @@ fn pages(options: &Serve, under_starter: bool) -> anyhow::Result<Vec<Listener>> 
 }
 
 /// The older process has bound them as its options, which are ours, say.
-fn inherit(sockets: Vec<OwnedFd>, how: Vec<(Address, ListenOptions)>) -> anyhow::Result<Vec<Listener>> {
+fn inherit(
+    sockets: Vec<OwnedFd>,
+    how: Vec<(Address, ListenOptions)>,
+    made: &mut Vec<PathBuf>,
+) -> anyhow::Result<Vec<Listener>> {
     let inherit = |(socket, (address, how)): (_, (Address, ListenOptions))| {
         let listener = Listener::inherit(socket, &how)?;
-        Ok(if listener.is_lost() { anew(listener, &address, &how) } else { listener })
+        Ok(if listener.is_lost() { anew(listener, &address, &how, made) } else { listener })
     };
     sockets.into_iter().zip(how).map(inherit).collect()
 }
 
 /// Who has removed a socket's file has left the socket to those who are connected.
-fn anew(lost: Listener, address: &Address, how: &ListenOptions) -> Listener {
+fn anew(lost: Listener, address: &Address, how: &ListenOptions, made: &mut Vec<PathBuf>) -> Listener {
     match Listener::bind(address, how) {
         Ok(listener) => {
             tracing::warn!("somebody has removed the socket {address}: it is made anew");
+            made.extend(listener.path().map(Into::into));
             listener
         }
         // As before, nobody reaches us there, but elsewhere.
