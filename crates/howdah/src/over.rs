@@ -1,6 +1,8 @@
 //! When a command that looks for a while is over: after its time, or when somebody presses Ctrl-C, so that it still tells what
 //! it has seen; or because it is ended by a signal, or its terminal is gone, when it has something to put back before.
 
+#[cfg(feature = "top")]
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -37,11 +39,14 @@ fn wait(limit: Option<Duration>, over: &AtomicBool) {
 #[cfg(feature = "top")]
 pub(crate) fn on_end(act: impl FnOnce(i32) + Send + 'static) {
     let (tell, told) = std::sync::mpsc::channel();
-    let tell_gone = tell.clone();
-    std::thread::spawn(move || {
-        wait_for_hangup();
-        let _ = tell_gone.send(SignalKind::hangup().as_raw_value());
-    });
+    // Keys may come from /dev/tty, with something else on standard input, whose end means nothing.
+    if std::io::stdin().is_terminal() {
+        let tell = tell.clone();
+        std::thread::spawn(move || {
+            wait_for_hangup();
+            let _ = tell.send(SignalKind::hangup().as_raw_value());
+        });
+    }
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         if let Ok(number) = runtime.and_then(|runtime| runtime.block_on(end())) {
