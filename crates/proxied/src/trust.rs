@@ -27,8 +27,9 @@ impl fmt::Display for Peer {
 impl FromStr for Peer {
     type Err = &'static str;
 
-    /// A single address is a network of one.
+    /// A single address is a network of one. White space around it is none of it, as in a list with blanks behind its commas.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
         if text == "unix" {
             return Ok(Self::Unix);
         }
@@ -88,7 +89,7 @@ mod tests {
         for (text, shown) in [
             ("unix", "unix"),
             ("10.1.2.3", "10.1.2.3/32"),
-            ("10.0.0.0/8", "10.0.0.0/8"),
+            (" 10.0.0.0/8\t", "10.0.0.0/8"),
             ("::1", "::1/128"),
             ("2001:db8::/32", "2001:db8::/32"),
             ("::ffff:10.1.2.3", "10.1.2.3/32"),
