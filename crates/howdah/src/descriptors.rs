@@ -43,8 +43,8 @@ pub(crate) fn suffice(options: &Serve) -> anyhow::Result<()> {
     let least = least(workers, u64::from(options.workers.front_threads));
     if limit < least {
         bail!(
-            "the limit of open files is {limit}, and to start {workers} workers takes more than {least}: raise it (ulimit -n, \
-             systemd's LimitNOFILE=), or have fewer --workers"
+            "the limit of open files is {limit}, and a start with --workers {workers} takes more than {least}: raise it (ulimit -n, \
+             systemd's LimitNOFILE=), or have fewer workers"
         );
     }
     Ok(())

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use howdah_accesslog::Target;
 use howdah_supervisor::{self as supervisor, Source, StartError};
+use howdah_sys::is_short_of_files;
 use howdah_sys::launcher::{self, Job};
 use howdah_sys::recipe::Recipe;
 use rustix::process::Resource;
@@ -87,23 +88,26 @@ fn jobs(options: &Serve, recipes: Vec<Recipe>) -> (Vec<Job>, bool) {
 /// Adds what is to be raised where there can be no more processes and threads, or no more memory is given out.
 pub(crate) fn crowded(error: anyhow::Error) -> anyhow::Error {
     let addresses = rustix::process::getrlimit(Resource::As).current;
-    match error.chain().filter_map(kind).find_map(|kind| way_out(kind, addresses)) {
+    match error.chain().filter_map(reason).find_map(|reason| way_out(reason, addresses)) {
         Some(hint) => anyhow!("{error:#}; {hint}"),
         None => error,
     }
 }
 
 /// The kernel's reason, as far as a cause is that.
-fn kind(cause: &(dyn std::error::Error + 'static)) -> Option<io::ErrorKind> {
+fn reason<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::Error> {
     match cause.downcast_ref::<StartError>() {
-        Some(StartError::System { error, .. }) => Some(error.kind()),
-        _ => Some(cause.downcast_ref::<io::Error>()?.kind()),
+        Some(StartError::System { error, .. }) => Some(error),
+        _ => cause.downcast_ref(),
     }
 }
 
 /// `addresses` is their limit, if there is one: a thread whose stack finds no room there is refused as if there were too many.
-fn way_out(kind: io::ErrorKind, addresses: Option<u64>) -> Option<&'static str> {
-    match kind {
+fn way_out(reason: &io::Error, addresses: Option<u64>) -> Option<&'static str> {
+    match reason.kind() {
+        _ if is_short_of_files(reason) => {
+            Some("raise the limit of open files (ulimit -n, systemd's LimitNOFILE=), or have fewer workers")
+        }
         io::ErrorKind::WouldBlock if addresses.is_none_or(|most| most > RESERVED) => Some(
             "the user or the container may have no more processes and threads: raise ulimit -u, systemd's TasksMax or the \
              cgroup's pids.max",
@@ -209,6 +213,8 @@ mod tests {
     fn what_is_to_be_raised_is_what_is_short() {
         let eagain = || io::Error::from(io::ErrorKind::WouldBlock);
         let (few, many) = (Some(20 << 20), Some(8 << 30));
+        let few_files = io::Error::from(rustix::io::Errno::MFILE);
+        assert!(way_out(&few_files, None).unwrap().contains("ulimit -n"));
         for (kind, addresses, told) in [
             (io::ErrorKind::WouldBlock, None, Some("ulimit -u")),
             (io::ErrorKind::WouldBlock, many, Some("ulimit -u")),
@@ -217,7 +223,7 @@ mod tests {
             (io::ErrorKind::FileTooLarge, None, Some("ulimit -f")),
             (io::ErrorKind::NotFound, few, None),
         ] {
-            let hint = way_out(kind, addresses);
+            let hint = way_out(&kind.into(), addresses);
             assert_eq!(
                 hint.map(|hint| hint.contains(told.unwrap_or("nothing"))),
                 told.map(|_| true),

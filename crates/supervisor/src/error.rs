@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use howdah_sys::ExitKind;
+use howdah_sys::{ExitKind, is_short_of_files};
 
 /// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -55,9 +55,12 @@ impl StartError {
                 io::ErrorKind::BrokenPipe
                 | io::ErrorKind::TimedOut
                 | io::ErrorKind::WouldBlock
-                | io::ErrorKind::OutOfMemory,
+                | io::ErrorKind::OutOfMemory
+                // Descriptors that were sent did not find room.
+                | io::ErrorKind::InvalidData,
                 Some(_),
             ) => Self::System { what: "start a zygote", error },
+            (_, Some(_)) if is_short_of_files(&error) => Self::System { what: "start a zygote", error },
             (_, Some(perl)) => Self::Perl { perl: perl.to_owned(), error },
             (_, None) => Self::System { what: "start the host of CGI scripts", error },
         }

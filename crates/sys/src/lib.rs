@@ -51,7 +51,7 @@ pub use channel::{
 pub use memory::{
     Retired, attach_segment, create_segment, discard, is_sealed, map_shared, memfd, renew_segment,
 };
-pub use process::{ExitKind, Pid, Signal, set_subreaper};
+pub use process::{ExitKind, Pid, Signal, is_short_of_files, set_subreaper};
 pub use random::random;
 pub use tcp::{defer_accept, outstanding};
 pub use wake::{drain_eventfd, eventfd, futex_wait, futex_wake, monotonic_ns, signal_eventfd, thread_ns};

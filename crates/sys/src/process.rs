@@ -225,6 +225,13 @@ pub fn watch_end(pid: Pid) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
 }
 
+/// Whether there was no descriptor left for what was tried, here or in the whole system.
+#[must_use]
+pub fn is_short_of_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
 /// Whether a process has been stopped: by SIGSTOP, from a terminal, or by a debugger. False when that cannot be told.
 #[must_use]
 pub fn is_stopped(pid: Pid) -> bool {
