@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, bail};
+use howdah_sys::process::state_in;
 
 /// A pid file, removed when dropped.
 #[derive(Debug)]
@@ -63,10 +64,11 @@ fn running(path: &Path) -> Option<u32> {
 /// The name of the program that a process executes, which everybody may know. One that has ended executes none, though whoever is
 /// to collect it has not yet, or never does, as some first processes of containers.
 fn program(pid: u32) -> Option<Vec<u8>> {
-    let mut name = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let rest = name.split_off(name.iter().rposition(|&byte| byte == b')')?);
-    let begin = name.iter().position(|&byte| byte == b'(')?;
-    (!rest.starts_with(b") Z") && !rest.starts_with(b") X")).then(|| name.split_off(begin))
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    if let Some('Z' | 'X') = state_in(&String::from_utf8_lossy(&stat)) {
+        return None;
+    }
+    fs::read(format!("/proc/{pid}/comm")).ok()
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use howdah_sys::process::{says_stopped, state_in};
+
 use crate::calls;
 
 /// Bytes of an answer of /proc.
@@ -55,13 +57,13 @@ impl Watch {
     pub(crate) fn look(&self) -> io::Result<State> {
         match &self.call {
             Some(call) => Ok(parse(&read(call)?)),
-            None => Ok(if letter(&read(&self.status)?) == 'R' { State::Runs } else { State::Stands }),
+            None => Ok(if state_in(&read(&self.status)?) == Some('R') { State::Runs } else { State::Stands }),
         }
     }
 
     /// Whether a signal or a debugger has stopped it, wherever that was.
     pub(crate) fn is_stopped(&self) -> bool {
-        read(&self.status).is_ok_and(|status| matches!(letter(&status), 'T' | 't'))
+        read(&self.status).is_ok_and(|status| says_stopped(&status))
     }
 
     /// What a descriptor is: a path, `socket to 127.0.0.1:5432`, `pipe`.
@@ -92,12 +94,6 @@ fn read(file: &File) -> io::Result<String> {
     let mut room = [0; ROOM];
     let read = file.read_at(&mut room, 0)?;
     Ok(String::from_utf8_lossy(&room[..read]).into_owned())
-}
-
-/// The state in /proc/PID/stat, behind a name in parentheses that may hold others. A blank when there is none.
-fn letter(status: &str) -> char {
-    let rest = status.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    rest.chars().next().unwrap_or(' ')
 }
 
 /// `running`, `-1 SP PC`, or `NUMBER ARGUMENT{6} SP PC`.
@@ -147,15 +143,6 @@ fn unix_path<'a>(table: &'a str, inode: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_state_stands_behind_the_name() {
-        for (status, state) in
-            [("7 (howdah: worker) T 1 2", 'T'), ("7 (a) R (b) S 1", 'S'), ("7 (a", ' '), ("", ' ')]
-        {
-            assert_eq!(letter(status), state, "{status}");
-        }
-    }
 
     #[test]
     fn a_process_runs_or_waits() {

@@ -232,12 +232,23 @@ pub fn is_short_of_files(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// Whether a process has been stopped: by SIGSTOP, from a terminal, or by a debugger. False when that cannot be told.
+/// The letter of a process's state in its /proc/PID/stat: behind the name, in which anything may stand.
+#[must_use]
+pub fn state_in(stat: &str) -> Option<char> {
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Whether that is the state of one that has been stopped: by SIGSTOP, from a terminal, or by a debugger.
+#[must_use]
+pub fn says_stopped(stat: &str) -> bool {
+    matches!(state_in(stat), Some('T' | 't'))
+}
+
+/// Whether a process has been stopped. False when that cannot be told.
 #[must_use]
 pub fn is_stopped(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    // Behind the name, in which anything may stand.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    stat.is_ok_and(|stat| says_stopped(&stat))
 }
 
 /// Kills `pid` if it is a child of this process that nobody has waited for: the number is nobody else's then.
@@ -286,5 +297,22 @@ impl Process {
             None => rustix::process::kill_process(self.pid, signal)?,
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_stands_behind_the_name() {
+        for (stat, state) in [
+            ("7 (howdah: worker) T 1 2", Some('T')),
+            ("7 (a) R (b) S 1", Some('S')),
+            ("7 (a", None),
+            ("", None),
+        ] {
+            assert_eq!(state_in(stat), state, "{stat}");
+        }
     }
 }
