@@ -4,7 +4,7 @@
 //! the event loop has to keep in order. A connection's task sleeps in one of its waits; who has set its timer off, or wants
 //! it gone to make room (`idle`), leaves a note here and wakes it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -106,23 +106,22 @@ impl Entry {
 pub(crate) struct Timers {
     entries: RefCell<Slab<Entry>>,
     clock: &'static Clock,
-    /// There is no connection, and whoever checks deadlines waits for one.
-    empty: Cell<bool>,
+    /// Told of one that comes where there was none.
     comes: Notify,
 }
 
 impl Timers {
     pub(crate) fn new(clock: &'static Clock) -> Self {
-        Self { entries: RefCell::default(), clock, empty: Cell::default(), comes: Notify::new() }
+        Self { entries: RefCell::default(), clock, comes: Notify::new() }
     }
 
     /// A timer for a connection.
     pub(crate) fn start(&'static self, for_pages: bool) -> Timer {
-        if self.empty.take() {
+        let mut entries = self.entries.borrow_mut();
+        if entries.is_empty() {
             self.comes.notify_one();
         }
-        let entry = Entry { for_pages, ..Entry::default() };
-        Timer { timers: self, key: self.entries.borrow_mut().insert(entry) }
+        Timer { timers: self, key: entries.insert(Entry { for_pages, ..Entry::default() }) }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -132,7 +131,7 @@ impl Timers {
     /// Resolves when there is one.
     pub(crate) async fn some(&self) {
         while self.len() == 0 {
-            self.empty.set(true);
+            // Perhaps of one that has gone again.
             self.comes.notified().await;
         }
     }
