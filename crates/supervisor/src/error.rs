@@ -49,22 +49,20 @@ pub enum StartError {
 impl StartError {
     /// `perl`, none for a host, cannot be run, or there is nobody to run it.
     pub(crate) fn of_perl(perl: Option<&Path>, error: io::Error) -> Self {
-        match (error.kind(), perl) {
-            // None of it is perl's doing.
-            (
-                io::ErrorKind::BrokenPipe
-                | io::ErrorKind::TimedOut
-                | io::ErrorKind::WouldBlock
-                | io::ErrorKind::OutOfMemory
-                // Descriptors that were sent did not find room.
-                | io::ErrorKind::InvalidData,
-                Some(_),
-            ) => Self::System { what: "start a zygote", error },
-            (_, Some(_)) if is_short_of_files(&error) => Self::System { what: "start a zygote", error },
-            (_, Some(perl)) => Self::Perl { perl: perl.to_owned(), error },
-            (_, None) => Self::System { what: "start the host of CGI scripts", error },
+        match perl {
+            None => Self::System { what: "start the host of CGI scripts", error },
+            Some(_) if is_none_of_perls(&error) => Self::System { what: "start a zygote", error },
+            Some(perl) => Self::Perl { perl: perl.to_owned(), error },
         }
     }
+}
+
+/// Whether nobody is there to run a program, or something is short that any would need.
+fn is_none_of_perls(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, InvalidData, OutOfMemory, TimedOut, WouldBlock};
+    // Invalid are descriptors that were sent and did not find room.
+    matches!(error.kind(), BrokenPipe | TimedOut | WouldBlock | OutOfMemory | InvalidData)
+        || is_short_of_files(error)
 }
 
 /// Why a reload did not happen; the old generation goes on.
