@@ -38,27 +38,28 @@ fn wait(limit: Option<Duration>, over: &AtomicBool) {
 /// gone, with the status that it is to exit with.
 #[cfg(feature = "top")]
 pub(crate) fn on_end(act: impl FnOnce(i32) + Send + 'static) {
-    let (tell, told) = std::sync::mpsc::channel();
-    // Keys may come from /dev/tty, with something else on standard input, whose end means nothing.
-    if std::io::stdin().is_terminal() {
-        let tell = tell.clone();
-        std::thread::spawn(move || {
-            wait_for_hangup();
-            let _ = tell.send(SignalKind::hangup().as_raw_value());
-        });
-    }
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         if let Ok(number) = runtime.and_then(|runtime| runtime.block_on(end())) {
-            let _ = tell.send(number);
-        }
-    });
-    std::thread::spawn(move || {
-        if let Ok(number) = told.recv() {
             // As a shell shows it.
             act(128 + number);
         }
     });
+}
+
+/// Resolves when the terminal on standard input is gone.
+#[cfg(feature = "top")]
+async fn hung_up() {
+    if !std::io::stdin().is_terminal() {
+        // Keys may come from /dev/tty, with something else on standard input, whose end means nothing.
+        return std::future::pending().await;
+    }
+    let (tell, told) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        wait_for_hangup();
+        let _ = tell.send(());
+    });
+    let _ = told.await;
 }
 
 /// Until the terminal on standard input is gone. Of that the kernel tells by HUP the leader of the session alone, and crossterm,
@@ -78,6 +79,7 @@ async fn end() -> std::io::Result<i32> {
         (signal(hangup)?, signal(interrupt)?, signal(terminate)?);
     let kind = tokio::select! {
         _ = by_hangup.recv() => hangup,
+        () = hung_up() => hangup,
         _ = by_interrupt.recv() => interrupt,
         _ = by_terminate.recv() => terminate,
     };
