@@ -114,7 +114,7 @@ impl App {
 
 /// Nothing is no prefix, so that HOWDAH_PATH may be empty.
 fn prefix(text: &str) -> Result<String, String> {
-    if text.is_empty() { Ok(String::new()) } else { parse_path(text).map_err(|why| why.replace("=FILE", "")) }
+    if text.is_empty() { Ok(String::new()) } else { parse_path(text, "") }
 }
 
 /// A module's name, and what it is to import.

@@ -126,7 +126,7 @@ impl FromStr for Scripts {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (path, rest) = text.split_once('=').unwrap_or((text, ""));
-        let path = mounts::parse_path(path).map_err(|why| why.replace("=FILE", "=DIR"))?;
+        let path = mounts::parse_path(path, "=DIR")?;
         let mut words = rest.split(',');
         let root = words.next().filter(|root| !root.is_empty());
         let root =

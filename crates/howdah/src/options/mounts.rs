@@ -52,7 +52,7 @@ impl FromStr for Mount {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (path, rest) = text.split_once('=').unwrap_or((text, ""));
-        let path = parse_path(path)?;
+        let path = parse_path(path, "=FILE")?;
         let mut words = rest.split(',');
         let app =
             words.next().filter(|app| !app.is_empty()).ok_or("write PATH=FILE, as in /admin=admin.psgi")?;
@@ -66,10 +66,10 @@ impl FromStr for Mount {
 
 const RENAME: &str = "as no file of a mount may: give it another name, such as that of a link";
 
-/// A path as PATH_INFO has it.
-pub(super) fn parse_path(text: &str) -> Result<String, String> {
+/// A path as PATH_INFO has it; `behind` it stands that in what is to be written.
+pub(super) fn parse_path(text: &str, behind: &str) -> Result<String, String> {
     if !text.starts_with('/') {
-        return Err(format!("a path begins with a slash: write /{text}=FILE"));
+        return Err(format!("a path begins with a slash: write /{text}{behind}"));
     }
     if text.contains('%') {
         return Err("write the path decoded, as the application sees it: without %".to_owned());
