@@ -15,15 +15,15 @@ pub fn keep_freed() {
     }
 }
 
-/// Gives freed memory back to the kernel that lies between what is in use, if the C library has as many bytes of it. After a
+/// Gives freed memory back to the kernel that lies between what is in use, if the C library has at least so many bytes of it. After a
 /// peak a few small things that stay may hold hundreds of MB. Takes some 0.1 ms for each MB, in which no other
 /// thread has memory from the same part of the heap.
-pub fn give_back(most: usize) {
+pub fn give_back(least: usize) {
     #[cfg(target_env = "gnu")]
     {
         // SAFETY: takes nothing, gives plain numbers; the library has a lock of its own.
         let freed = unsafe { libc::mallinfo() }.fordblks.cast_unsigned() as usize;
-        if freed >= most {
+        if freed >= least {
             // SAFETY: the same; what is in use stays where it is.
             unsafe { libc::malloc_trim(1 << 20) };
         }
