@@ -20,7 +20,10 @@ pub(crate) struct Http2 {
     pub(crate) http2: bool,
 
     /// Requests at a time on a connection of HTTP/2
-    #[arg(long, hide_short_help = true, value_name = "N", default_value = "128", value_parser = whole::<u32>(1..=1 << 16))]
+    ///
+    /// Also --max-h2-concurrent-streams.
+    #[arg(long, hide_short_help = true, value_name = "N", default_value = "128", alias = "max-h2-concurrent-streams",
+          value_parser = whole::<u32>(1..=1 << 16))]
     pub(crate) http2_streams: u32,
 
     /// Bytes of a body that a client of HTTP/2 may send ahead

@@ -211,6 +211,9 @@ fn other_servers_names_are_aliases() {
     for line in ["--keepalive-requests 3", "--max-keepalive-reqs 3", "--max-connection-reqs 3"] {
         assert_eq!(serve(line).limits.keepalive_requests, 3, "{line}");
     }
+    for line in ["--http2-streams 5", "--max-h2-concurrent-streams 5"] {
+        assert_eq!(serve(line).http2.http2_streams, 5, "{line}");
+    }
     assert_eq!(serve("--read-timeout 3").limits.header_timeout, "3s".parse().unwrap());
     assert_eq!(serve("--pid-file /x").process.pid, Some("/x".into()));
 }
