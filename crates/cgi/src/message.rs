@@ -103,25 +103,21 @@ impl Control {
 impl Order {
     /// None when the packet, which came with these descriptors, is no order.
     fn decode(packet: &[u8], mut fds: Vec<OwnedFd>) -> Option<Self> {
-        const ATTACH: u32 = ZygoteOrder::Attach as u32;
-        const SEGMENT: u32 = ZygoteOrder::Segment as u32;
-        const SPAWN: u32 = ZygoteOrder::Spawn as u32;
-        const STOP: u32 = ZygoteOrder::Stop as u32;
-        const SIGNAL: u32 = ZygoteOrder::Signal as u32;
         let record = record(packet).filter(|record| record.descriptors as usize == fds.len())?;
         let OrderRecord { kind, worker, generation, flags, secret, .. } = record;
-        if kind == ATTACH {
+        let kind = ZygoteOrder::read(kind)?;
+        if kind == ZygoteOrder::Attach {
             return (worker == 0).then(|| Attach::decode(flags, secret, fds))?.map(Self::Attach);
         }
-        if generation != 0 || secret != [0; ZYGOTE_SECRET] || (flags != 0 && kind != SIGNAL) {
+        if generation != 0 || secret != [0; ZYGOTE_SECRET] || (flags != 0 && kind != ZygoteOrder::Signal) {
             return None;
         }
         let cell = u16::try_from(worker).ok().filter(|&worker| usize::from(worker) < MAX_WORKERS)?;
         match (kind, fds.len()) {
-            (SEGMENT, 1) if cell == 0 => fds.pop().map(Self::Segment),
-            (SPAWN, 1..=MAX_FRONTS) => Some(Self::Spawn { worker: cell, channels: fds }),
-            (STOP, 0) if cell == 0 => Some(Self::Stop),
-            (SIGNAL, 0) if (1..=ZYGOTE_SIGNALS).contains(&flags) => {
+            (ZygoteOrder::Segment, 1) if cell == 0 => fds.pop().map(Self::Segment),
+            (ZygoteOrder::Spawn, 1..=MAX_FRONTS) => Some(Self::Spawn { worker: cell, channels: fds }),
+            (ZygoteOrder::Stop, 0) if cell == 0 => Some(Self::Stop),
+            (ZygoteOrder::Signal, 0) if (1..=ZYGOTE_SIGNALS).contains(&flags) => {
                 Some(Self::Signal { worker: cell, signal: i32::try_from(flags).ok()? })
             }
             _ => None,

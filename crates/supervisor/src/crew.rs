@@ -159,24 +159,10 @@ impl Crew {
 
 /// A cell's phase; an impossible one reads as starting.
 pub(crate) fn phase_of(cell: &WorkerCell) -> WorkerPhase {
-    match cell.phase.load(SeqCst) {
-        0 => WorkerPhase::Absent,
-        2 => WorkerPhase::Idle,
-        3 => WorkerPhase::Busy,
-        4 => WorkerPhase::Leaving,
-        _ => WorkerPhase::Starting,
-    }
+    WorkerPhase::read(cell.phase.load(SeqCst)).unwrap_or(WorkerPhase::Starting)
 }
 
 /// Why a worker says it left; an impossible reason reads as none.
 pub(crate) fn leave_of(cell: &WorkerCell) -> Leave {
-    match cell.leave.load(SeqCst) {
-        1 => Leave::Drained,
-        2 => Leave::Quota,
-        3 => Leave::Harakiri,
-        4 => Leave::Signal,
-        5 => Leave::Exit,
-        6 => Leave::Orphan,
-        _ => Leave::Unsaid,
-    }
+    Leave::read(cell.leave.load(SeqCst)).unwrap_or(Leave::Unsaid)
 }

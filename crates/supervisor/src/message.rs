@@ -74,24 +74,19 @@ pub(crate) enum Report {
 impl Report {
     /// None when the packet is none of these.
     pub(crate) fn decode(packet: &[u8]) -> Option<Self> {
-        const READY: u32 = ZygoteReport::Ready as u32;
-        const FAILED: u32 = ZygoteReport::Failed as u32;
-        const SPAWNED: u32 = ZygoteReport::Spawned as u32;
-        const EXITED: u32 = ZygoteReport::Exited as u32;
-        const LOG: u32 = ZygoteReport::Log as u32;
         let (record, text) = record(packet)?;
         let ReportRecord { kind, worker, pid, status } = record;
         let speaks = (worker, pid, status) == (0, 0, 0);
-        match kind {
-            READY if (worker, pid) == (0, 0) => {
+        match ZygoteReport::read(kind)? {
+            ZygoteReport::Ready if (worker, pid) == (0, 0) => {
                 Some(Self::Ready { perl: line(text), templates: u32::try_from(status).ok()? })
             }
-            FAILED if speaks => Some(Self::Failed(line(text))),
-            LOG if speaks => Some(Self::Log(line(text))),
-            SPAWNED if text.is_empty() && status == 0 && pid > 0 => {
+            ZygoteReport::Failed if speaks => Some(Self::Failed(line(text))),
+            ZygoteReport::Log if speaks => Some(Self::Log(line(text))),
+            ZygoteReport::Spawned if text.is_empty() && status == 0 && pid > 0 => {
                 Some(Self::Spawned { worker: cell(worker)?, pid: Pid::from_raw(pid)? })
             }
-            EXITED if text.is_empty() && pid >= 0 => {
+            ZygoteReport::Exited if text.is_empty() && pid >= 0 => {
                 let (pid, status) = (Pid::from_raw(pid), ExitKind::from_raw(status));
                 Some(Self::Exited { worker: cell(worker)?, pid, status })
             }

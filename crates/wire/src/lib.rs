@@ -13,6 +13,7 @@
 //! idle, response, queue      who sleeps and is woken; the ring's counters and their seal; tickets and claims
 //! worker, inquiry, growth    a worker's steps in its own cell; what it is asked there; what routes leave behind
 //! attention                  news for a front thread
+//! word                       numbers that another process has written, as what they stand for
 //! layout                     every byte, declared once: the C header `xs/wire.h` is generated from it and from c_abi
 //! zygote                     what front and zygote say to each other, declared for the same header
 //! script                     what the host of CGI scripts and the zygote of a script say to each other, likewise
@@ -44,6 +45,8 @@ pub mod worker;
 pub mod inquiry;
 pub mod growth;
 pub mod attention;
+
+mod word;
 
 pub mod layout;
 pub mod zygote;

@@ -13,6 +13,7 @@ use howdah_wire::{Message, MessageKind};
 use tokio::io::unix::AsyncFd;
 
 use crate::app::pool::Pool;
+use crate::capacity::Permit;
 use crate::exchange::Mail;
 use crate::repeated::Repeated;
 use crate::reports::WorkerAnswer;
@@ -65,16 +66,20 @@ impl Pool {
             }
             return;
         };
-        if message.kind == MessageKind::Answer as u32 {
+        let kind = MessageKind::read(message.kind);
+        if kind == Some(MessageKind::Answer) {
             return self.pass_answer(worker, message, rest, fds);
         }
         let desk = self.dispatch.borrow().desk_served_by(worker, message.slot);
-        if desk.is_some() && message.kind == MessageKind::Body as u32 {
-            return self.answer_body(worker, message);
-        }
-        let mail = self.read(worker, &message, rest, fds);
+        let mail = match kind {
+            Some(MessageKind::Body) if desk.is_some() => return self.answer_body(worker, message),
+            Some(MessageKind::Socket) => Some(Mail::Takeover { worker }),
+            Some(MessageKind::Interim) => interim(worker, message.value, rest),
+            Some(MessageKind::File) => Some(Mail::File { file: self.counted(fds), length: message.value }),
+            _ => None,
+        };
         let taken = desk.zip(mail).is_some_and(|(desk, mail)| self.services.desks.post(desk, mail));
-        if !taken && message.kind != MessageKind::File as u32 {
+        if !taken && kind != Some(MessageKind::File) {
             self.answer(worker, Message { value: REFUSED, ..message }, &[], None);
         }
     }
@@ -84,8 +89,7 @@ impl Pool {
         let Message { slot: inquiry, value: word, .. } = message;
         let Ok(place) = self.setup.answers.try_reserve() else { return };
         let text = rest[..rest.len().min(SENTENCE)].to_vec();
-        let permit = || self.services.room.permit_for_file();
-        let file = fds.into_iter().next().and_then(|file| Some((file, permit()?)));
+        let file = self.counted(fds);
         place.send(WorkerAnswer { worker, inquiry, word, text, file });
     }
 
@@ -96,21 +100,10 @@ impl Pool {
         self.answer(worker, Message { value: u64::from(file.is_none()), ..message }, &[], file);
     }
 
-    fn read(&self, worker: u16, message: &Message, rest: &[u8], fds: Vec<OwnedFd>) -> Option<Mail> {
-        let kind = |kind: MessageKind| message.kind == kind as u32;
-        if kind(MessageKind::Socket) {
-            Some(Mail::Takeover { worker })
-        } else if kind(MessageKind::Interim) {
-            let status = u16::try_from(message.value).ok().filter(|status| (100..200).contains(status))?;
-            Some(Mail::Interim { worker, status, lines: rest.to_vec() })
-        } else if kind(MessageKind::File) {
-            // The kernel drops a descriptor that would be one too many.
-            let permit = || self.services.room.permit_for_file();
-            let file = fds.into_iter().next().and_then(|file| Some((file, permit()?)));
-            Some(Mail::File { file, length: message.value })
-        } else {
-            None
-        }
+    /// The descriptor that came beside a packet, if there is room for it. The kernel drops one that would be one too many.
+    fn counted(&self, fds: Vec<OwnedFd>) -> Option<(OwnedFd, Permit)> {
+        let file = fds.into_iter().next()?;
+        Some((file, self.services.room.permit_for_file()?))
     }
 
     /// Answers a worker that wants the client's connection: with the descriptor and what was read from it, or no.
@@ -159,6 +152,11 @@ impl Pool {
         }
         sent.is_ok()
     }
+}
+
+fn interim(worker: u16, status: u64, lines: &[u8]) -> Option<Mail> {
+    let status = u16::try_from(status).ok().filter(|status| (100..200).contains(status))?;
+    Some(Mail::Interim { worker, status, lines: lines.to_vec() })
 }
 
 #[cfg(test)]

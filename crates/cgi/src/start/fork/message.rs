@@ -46,14 +46,13 @@ pub(super) fn report(packet: &[u8]) -> Option<Report> {
     let (head, text) = packet.split_at_checked(HEAD)?;
     let kind = u32::from_ne_bytes(head[..4].try_into().ok()?);
     let value = i32::from_ne_bytes(head[4..].try_into().ok()?);
-    let is = |known: ScriptReport| kind == known as u32;
-    match value {
-        0 if is(ScriptReport::Loaded) && text.is_empty() => Some(Report::Loaded),
-        0 if is(ScriptReport::Ready) => Some(Report::Ready(paths(text)?)),
-        0 if is(ScriptReport::Failed) => Some(Report::Failed(paths(text)?)),
-        0 if is(ScriptReport::Unfit) => Some(Report::Unfit(String::from_utf8_lossy(text).into_owned())),
-        1.. if is(ScriptReport::Forked) && text.is_empty() => Pid::from_raw(value).map(Report::Forked),
-        1.. if is(ScriptReport::Refused) && text.is_empty() => Some(Report::Refused(value)),
+    match (ScriptReport::read(kind)?, value) {
+        (ScriptReport::Loaded, 0) if text.is_empty() => Some(Report::Loaded),
+        (ScriptReport::Ready, 0) => Some(Report::Ready(paths(text)?)),
+        (ScriptReport::Failed, 0) => Some(Report::Failed(paths(text)?)),
+        (ScriptReport::Unfit, 0) => Some(Report::Unfit(String::from_utf8_lossy(text).into_owned())),
+        (ScriptReport::Forked, 1..) if text.is_empty() => Pid::from_raw(value).map(Report::Forked),
+        (ScriptReport::Refused, 1..) if text.is_empty() => Some(Report::Refused(value)),
         _ => None,
     }
 }
