@@ -69,17 +69,24 @@ pub fn recipe(perl: &Path, perl_args: impl IntoIterator<Item = OsString>, spec: 
     activation::VARIABLES.into_iter().chain([notify::VARIABLE]).fold(recipe, Recipe::without)
 }
 
+/// What is known of a zygote's process.
+#[derive(Debug)]
+enum Process {
+    /// Somebody is starting it, and will say how that went.
+    Starting,
+    /// Nobody knows it: an adopted one has not spoken yet, or there is none.
+    Unknown,
+    Known(Relative),
+    Ended(ExitKind),
+}
+
 /// A zygote's process and the way to talk to it.
 #[derive(Debug)]
 pub(crate) struct Zygote {
     // None once the zygote has closed it.
     link: Option<Link>,
     family: Family,
-    // None for one that is being started, an adopted one that has not spoken yet, and one that has ended.
-    process: Option<Relative>,
-    // Somebody is starting it, and will say how that went.
-    starting: bool,
-    ended: Option<ExitKind>,
+    process: Process,
     told_to_stop: bool,
     // It reads its control socket, so the end of that is enough to end it.
     listens: bool,
@@ -104,7 +111,7 @@ impl Zygote {
         let (ours, theirs) = socketpair_seqpacket().map_err(system("create a socket pair"))?;
         let link = Link::open(ours, generation, mailbox.clone(), shared.roster.clone());
         let mut zygote = Self::connect(link, &shared.family)?;
-        zygote.starting = true;
+        zygote.process = Process::Starting;
         zygote.is_host = is_host;
         // Whoever starts it may be slow, or not there at all.
         tokio::task::spawn_blocking(move || {
@@ -117,20 +124,21 @@ impl Zygote {
     /// It has been started: now it is told what it needs to load the application. One that comes when it is not wanted
     /// any more finds its socket closed instead, and leaves.
     pub(crate) fn started(&mut self, pid: Pid, shared: &Shared, generation: u32) -> Result<(), StartError> {
-        self.starting = false;
-        self.process = Some(self.family.know(pid));
+        self.process = Process::Known(self.family.know(pid));
         self.attach(shared, generation)
     }
 
     /// Nobody has said yet how its start went.
     pub(crate) fn is_starting(&self) -> bool {
-        self.starting
+        matches!(self.process, Process::Starting)
     }
 
     /// It cannot be started, or need not be any more.
     pub(crate) fn abandon(&mut self) {
-        self.starting = false;
         self.link = None;
+        if self.is_starting() {
+            self.process = Process::Unknown;
+        }
     }
 
     /// Takes over a zygote that somebody else forked.
@@ -151,9 +159,7 @@ impl Zygote {
         Ok(Self {
             link: Some(link),
             family: family.clone(),
-            process: None,
-            starting: false,
-            ended: None,
+            process: Process::Unknown,
             told_to_stop: false,
             listens: false,
             kill_at: None,
@@ -179,7 +185,7 @@ impl Zygote {
 
     /// Has workers that it forks from now on use another segment. One that is being started gets that from the first.
     pub(crate) fn attach_anew(&self, memfd: OwnedFd) {
-        if !self.starting {
+        if !self.is_starting() {
             self.say(Order::Segment, vec![memfd]);
         }
     }
@@ -197,7 +203,7 @@ impl Zygote {
     /// Asks it to exit when its last worker has.
     pub(crate) fn stop(&mut self) {
         self.told_to_stop = true;
-        if self.starting {
+        if self.is_starting() {
             return self.abandon();
         }
         self.say(Order::Stop, Vec::new());
@@ -248,8 +254,8 @@ impl Zygote {
 
     /// It spoke, so its process id is known.
     pub(crate) fn heard_from(&mut self, sender: Option<Pid>) {
-        if self.process.is_none() && self.ended.is_none() {
-            self.process = sender.map(|pid| self.family.know(pid));
+        if let (Process::Unknown, Some(pid)) = (&self.process, sender) {
+            self.process = Process::Known(self.family.know(pid));
         }
     }
 
@@ -265,25 +271,20 @@ impl Zygote {
 
     /// Looks whether the process has ended.
     pub(crate) fn reap(&mut self) {
-        let Some(process) = &self.process else { return };
-        match try_wait(process.pid()) {
-            Ok(Some(status)) => self.ended(status),
+        let Some(pid) = self.pid() else { return };
+        match try_wait(pid) {
+            // Its number may be another process's from now on.
+            Ok(Some(status)) => self.process = Process::Ended(status),
             Ok(None) => {}
             // Somebody else's child: its closed socket must be enough.
-            Err(_) if self.link.is_none() => self.ended(ExitKind::Unknown),
+            Err(_) if self.link.is_none() => self.process = Process::Ended(ExitKind::Unknown),
             Err(_) => {}
         }
     }
 
-    /// Its number may be another process's from now on.
-    fn ended(&mut self, status: ExitKind) {
-        self.ended = Some(status);
-        self.process = None;
-    }
-
     /// Everything it said has been read and its process is gone, so its workers are children of ours.
     pub(crate) fn is_gone(&self) -> bool {
-        !self.starting && self.link.is_none() && (self.ended.is_some() || self.process.is_none())
+        self.link.is_none() && matches!(self.process, Process::Unknown | Process::Ended(_))
     }
 
     /// Can be asked for workers.
@@ -298,12 +299,18 @@ impl Zygote {
 
     /// How it ended.
     pub(crate) fn status(&self) -> ExitKind {
-        self.ended.unwrap_or(ExitKind::Unknown)
+        match self.process {
+            Process::Ended(status) => status,
+            Process::Starting | Process::Unknown | Process::Known(_) => ExitKind::Unknown,
+        }
     }
 
     /// Process id, while it runs.
     pub(crate) fn pid(&self) -> Option<Pid> {
-        self.process.as_ref().map(|process| process.pid())
+        match &self.process {
+            Process::Known(process) => Some(process.pid()),
+            Process::Starting | Process::Unknown | Process::Ended(_) => None,
+        }
     }
 
     /// For the log; 0 when unknown.
@@ -318,7 +325,7 @@ impl Zygote {
     }
 
     fn signal(&self, signal: Signal) {
-        if let Some(process) = &self.process {
+        if let Process::Known(process) = &self.process {
             // It may have ended just now.
             let _ = process.signal(signal);
         }
