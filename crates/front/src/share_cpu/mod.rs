@@ -17,6 +17,7 @@ use howdah_wire::WorkerPhase;
 
 use self::trial::Trial;
 use crate::app::Pool;
+use crate::slots::Mate;
 
 /// Requests of more than that, on average, are not quick.
 const QUICK_NS: u64 = 50_000;
@@ -183,7 +184,7 @@ impl Pair {
 
     fn judge(&mut self, pools: &[&'static Pool], done: &[u64], now: u64, looked: u64) -> Verdict {
         let dispatch = pools[self.pool].dispatch.borrow();
-        let Some(worker) = dispatch.mate else { return Verdict::Over };
+        let Some(Mate { worker, .. }) = dispatch.mate else { return Verdict::Over };
         if done[self.pool] < FEW || dispatch.come_one_by_one() {
             return Verdict::Over;
         }

@@ -23,6 +23,13 @@ const WARM: u32 = 32;
 /// A response that leaves much memory in its slot, in bytes.
 const LARGE: u64 = 128 * 1024;
 
+/// A worker that shares this thread's processor, which is that one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mate {
+    pub(crate) worker: u16,
+    pub(crate) cpu: usize,
+}
+
 /// The slots of one front thread in the segment of one application.
 pub(crate) struct Dispatch {
     pub(crate) segment: Segment,
@@ -45,10 +52,8 @@ pub(crate) struct Dispatch {
     pub(crate) looks: Looks,
     /// Workers have been told to look for the next request before they sleep.
     pub(crate) workers_spin: bool,
-    /// The worker that shares this thread's processor, see `share_cpu`.
-    pub(crate) mate: Option<u16>,
-    /// That processor.
-    pub(super) mate_cpu: usize,
+    /// Who shares this thread's processor, see `share_cpu`.
+    pub(crate) mate: Option<Mate>,
     /// Requests whose end has been seen.
     pub(crate) ended: u64,
     /// Head of the queue when the backstop last looked.
@@ -88,7 +93,6 @@ impl Dispatch {
             looks: Looks::default(),
             workers_spin: false,
             mate: None,
-            mate_cpu: 0,
             ended: 0,
             present: Vec::new(),
             seen_head: 0,

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use howdah_wire::{WorkerCell, WorkerPhase};
 
-use crate::slots::dispatch::Dispatch;
+use crate::slots::dispatch::{Dispatch, Mate};
 
 impl Dispatch {
     /// From now on the worker that had something to do last shares the processor `cpu`. None where there is no worker.
@@ -15,30 +15,31 @@ impl Dispatch {
             .filter(stays)
             .max_by_key(|&worker| cells[worker].idle_order.load(Relaxed))?;
         cells[worker].cpu.store(cpu as u32 + 1, SeqCst);
-        self.mate_cpu = cpu;
-        self.mate = Some(worker as u16);
-        self.mate
+        let worker = worker as u16;
+        self.mate = Some(Mate { worker, cpu });
+        Some(worker)
     }
 
     /// Nobody shares it any more.
     pub(crate) fn share_no_more(&mut self) {
         if let Some(mate) = self.mate.take() {
-            self.segment.workers()[usize::from(mate)].cpu.store(0, SeqCst);
+            self.segment.workers()[usize::from(mate.worker)].cpu.store(0, SeqCst);
         }
     }
 
     /// Another one takes its place at once: one that serves a hundred requests is there for some milliseconds.
     pub(super) fn share_after(&mut self, gone: u16) {
-        if self.mate == Some(gone) {
-            self.mate = None;
-            self.share(self.mate_cpu);
+        if let Some(mate) = self.mate.take_if(|mate| mate.worker == gone) {
+            self.share(mate.cpu);
         }
     }
 
     /// The same as soon as it says that it takes no further request. It needs a moment for that.
     pub(super) fn share_on(&mut self) {
-        if let Some(mate) = self.mate.filter(|&mate| is_leaving(&self.segment.workers()[usize::from(mate)])) {
-            self.share_after(mate);
+        if let Some(Mate { worker, .. }) = self.mate
+            && is_leaving(&self.segment.workers()[usize::from(worker)])
+        {
+            self.share_after(worker);
         }
     }
 }
@@ -53,6 +54,11 @@ mod tests {
     use crate::fault::Fault;
     use crate::sample::bench::Bench;
 
+    /// The worker that shares the processor.
+    fn mate(dispatch: &mut Dispatch) -> Option<u16> {
+        dispatch.mate.map(|mate| mate.worker)
+    }
+
     #[test]
     fn a_worker_that_takes_no_further_request_has_the_place_no_more() {
         let bench = Bench::of(8, 8);
@@ -64,14 +70,14 @@ mod tests {
         let share_on = || {
             bench.act(|dispatch| {
                 dispatch.share_on();
-                dispatch.mate
+                mate(dispatch)
             })
         };
         assert_eq!(share_on(), None, "nobody has it");
         assert_eq!(bench.act(|dispatch| dispatch.share(5)), Some(1));
-        for (leaves, mate) in [(0, Some(1)), (1, Some(2)), (2, None)] {
+        for (leaves, next) in [(0, Some(1)), (1, Some(2)), (2, None)] {
             cells[leaves].phase.store(WorkerPhase::Leaving as u32, Relaxed);
-            assert_eq!(share_on(), mate, "{leaves} is on its way out");
+            assert_eq!(share_on(), next, "{leaves} is on its way out");
         }
         bench.act(|dispatch| dispatch.worker_gone(2, Fault::WorkerExited));
         assert_eq!(bench.act(|dispatch| dispatch.share(5)), None);
@@ -89,18 +95,18 @@ mod tests {
         }
         assert_eq!((bench.act(|dispatch| dispatch.share(5)), told()), (Some(1), [0, 6, 0]));
         // Who goes, who has the place then, and what the cells say; the supervisor clears those of new workers.
-        for (gone, mate, cpus) in [(0, Some(1), [0, 6, 0]), (1, Some(2), [0, 6, 6]), (2, None, [0, 6, 6])] {
+        for (gone, next, cpus) in [(0, Some(1), [0, 6, 0]), (1, Some(2), [0, 6, 6]), (2, None, [0, 6, 6])] {
             let now = bench.act(|dispatch| {
                 dispatch.worker_gone(gone, Fault::WorkerExited);
-                dispatch.mate
+                mate(dispatch)
             });
-            assert_eq!((now, told()), (mate, cpus), "{gone}");
+            assert_eq!((now, told()), (next, cpus), "{gone}");
         }
         bench.act(|dispatch| {
             dispatch.worker_up(2);
             dispatch.share(0);
             dispatch.share_no_more();
         });
-        assert_eq!((bench.act(|dispatch| dispatch.mate), told()), (None, [0, 6, 0]));
+        assert_eq!((bench.act(mate), told()), (None, [0, 6, 0]));
     }
 }

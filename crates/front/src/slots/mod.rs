@@ -11,7 +11,7 @@ mod body;
 mod own;
 
 pub(crate) use body::{BodyFile, Extent, Extents, Spool};
-pub(crate) use dispatch::Dispatch;
+pub(crate) use dispatch::{Dispatch, Mate};
 pub(crate) use own::Position;
 pub(crate) use ring::Ring;
 pub(crate) use wake::SPIN_NS;

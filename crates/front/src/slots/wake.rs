@@ -104,7 +104,8 @@ impl Dispatch {
     fn wake_one(&self) {
         let workers = self.segment.workers();
         // The one that shares this thread's processor comes for the least.
-        let mate = self.mate.filter(|&mate| self.queue.cells.mark_woken(mate, &workers[usize::from(mate)]));
+        let mate = self.mate.map(|mate| mate.worker);
+        let mate = mate.filter(|&mate| self.queue.cells.mark_woken(mate, &workers[usize::from(mate)]));
         if let Some(worker) = mate.or_else(|| self.queue.cells.pick_sleeper(workers)) {
             howdah_sys::futex_wake(&workers[usize::from(worker)].wake, 1);
         }
@@ -115,6 +116,7 @@ impl Dispatch {
 mod tests {
     use super::*;
     use crate::sample::bench::{Bench, Waiting};
+    use crate::slots::dispatch::Mate;
 
     const NOW: u64 = 1_000_000_000;
 
@@ -181,7 +183,7 @@ mod tests {
             bench.act(|dispatch| {
                 dispatch.cpus = 16;
                 dispatch.run_ns = run;
-                dispatch.mate = Some(0);
+                dispatch.mate = Some(Mate { worker: 0, cpu: 0 });
                 dispatch.wake_workers(NOW);
             });
             assert_eq!(woken(&bench, 4), expected, "{waiting} wait, {run} ns each");
