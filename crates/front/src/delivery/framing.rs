@@ -46,6 +46,11 @@ impl Framing {
             Self::Chunked | Self::Close => u64::MAX,
         }
     }
+
+    /// Whether a body of so many bytes is as long as the client has been, or will be, told.
+    pub(crate) fn fits(self, body: u64) -> bool {
+        !matches!(self, Self::Length(length) if length != body)
+    }
 }
 
 #[cfg(test)]

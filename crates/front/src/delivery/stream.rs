@@ -148,7 +148,7 @@ impl Delivery<'_> {
 
     /// True when the body has the length that was announced. Tells the log when not.
     fn is_complete(&self, stream: &Stream) -> bool {
-        let complete = !matches!(stream.framing, Framing::Length(length) if length != stream.taken);
+        let complete = stream.framing.fits(stream.taken);
         if !complete {
             self.tell_wrong_length(stream.framing, stream.taken);
         }
@@ -159,62 +159,67 @@ impl Delivery<'_> {
         if self.lent {
             self.out.transport.never_block();
         }
-        let is_plain = self.out.transport.is_plain();
-        let mut offset = rustix::fs::tell(&file.file).unwrap_or(0);
-        let mut left = file.length.min(stream.left);
-        if stream.left != u64::MAX
-            && file.length != stream.left
-            && !matches!(stream.framing, Framing::Empty(_))
-        {
+        if !stream.framing.fits(file.length) {
             self.tell_wrong_length(stream.framing, file.length);
         }
-        let (given, mut source) = (file.length, Source::new(file.file));
-        if !is_plain {
-            let whole = self.stream_pieces(stream, &mut source, offset, left).await;
-            return whole && !matches!(stream.framing, Framing::Length(length) if length != stream.taken);
-        }
+        let (offset, left) = (rustix::fs::tell(&file.file).unwrap_or(0), file.length.min(stream.left));
+        let mut source = Source::new(file.file);
+        let sent = if self.out.transport.is_plain() {
+            self.send_file(stream, &mut source, offset, left).await
+        } else {
+            self.seal_file(stream, &mut source, offset, left).await
+        };
+        sent && stream.framing.fits(stream.taken)
+    }
+
+    /// Has the kernel send `left` bytes of a file.
+    async fn send_file(
+        &mut self,
+        stream: &mut Stream,
+        source: &mut Source,
+        mut offset: u64,
+        mut left: u64,
+    ) -> bool {
         if !self.out.flush(self.timer).await {
             return false;
         }
         let mut since = 0;
         while left > 0 {
-            let turn = left.min(FILE_TURN as u64) as usize;
-            let tried = if source.is_at_hand(offset, turn, self.server.clock.now()) {
-                self.out.try_send_file(source.descriptor(), offset, turn)
-            } else {
-                source.send(self.out, offset, turn).await
-            };
-            match tried {
-                Ok(Taken { bytes: 0, blocked: false }) => {
-                    self.tell_wrong_length(stream.framing, given - left);
+            let Ok(sent) = self.send_piece(source, offset, left).await else { return false };
+            if sent == Taken::default() {
+                self.tell_wrong_length(stream.framing, stream.taken);
+                return false;
+            }
+            (offset, left) = (offset + sent.bytes, left - sent.bytes);
+            stream.taken += sent.bytes;
+            since += sent.bytes;
+            if since >= FILE_TURN as u64 {
+                since = 0;
+                let_others().await;
+            }
+            if sent.blocked {
+                let woken = self.out.wait(self.timer, false, |_, _| Poll::Pending).await;
+                if let Woken::Stalled | Woken::Lost = woken {
                     return false;
                 }
-                Ok(sent) => {
-                    left -= sent.bytes;
-                    offset += sent.bytes;
-                    stream.taken += sent.bytes;
-                    since += sent.bytes;
-                    if since >= FILE_TURN as u64 {
-                        since = 0;
-                        let_others().await;
-                    }
-                    if !sent.blocked {
-                        continue;
-                    }
-                    let woken = self.out.wait(self.timer, false, |_, _| Poll::Pending).await;
-                    if let Woken::Stalled | Woken::Lost = woken {
-                        return false;
-                    }
-                }
-                Err(_) => return false,
             }
         }
-        !matches!(stream.framing, Framing::Length(length) if length != stream.taken)
+        true
+    }
+
+    /// As much as the client takes now. Nothing when the file has ended.
+    async fn send_piece(&mut self, source: &mut Source, offset: u64, left: u64) -> io::Result<Taken> {
+        let length = left.min(FILE_TURN as u64) as usize;
+        if source.is_at_hand(offset, length, self.server.clock.now()) {
+            self.out.try_send_file(source.descriptor(), offset, length)
+        } else {
+            source.send(self.out, offset, length).await
+        }
     }
 
     /// Sends `left` bytes of a file that the kernel cannot send by itself, because they must be sealed. The head goes with
     /// the first of them.
-    async fn stream_pieces(
+    async fn seal_file(
         &mut self,
         stream: &mut Stream,
         source: &mut Source,

@@ -127,7 +127,7 @@ impl Conn {
     async fn send_whole(&mut self, say: &Say, body: (&[u8], &[u8]), read_all: bool) -> Next {
         let all = (body.0.len() + body.1.len()) as u64;
         let length = all.min(say.framing.most()) as usize;
-        let whole = !matches!(say.framing, Framing::Length(given) if given != all);
+        let whole = say.framing.fits(all);
         if !whole {
             self.delivery().tell_wrong_length(say.framing, all);
         }
