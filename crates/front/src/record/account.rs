@@ -41,14 +41,16 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The times of an exchange that ends now.
-    pub(crate) fn times(&self, end: u64) -> Times {
+    /// The times of an exchange that ends now; when the first byte of its response went out, if one did.
+    pub(crate) fn times(&self, end: u64, first_byte: Option<u64>) -> Times {
         // Where nothing of a request has come it has taken no time.
         let begin = if self.begin == 0 { end } else { self.begin };
         let duration = end.saturating_sub(begin);
         // What workers say of times cannot be more than all the time that there was.
         let bounded = |time: Option<u64>| time.map(|time| time.min(duration));
-        Times { begin, duration, queue: bounded(self.queue), run: bounded(self.run) }
+        let first_byte = first_byte.map(|time| time.saturating_sub(begin));
+        let send = first_byte.map(|time| duration.saturating_sub(time));
+        Times { begin, duration, queue: bounded(self.queue), run: bounded(self.run), first_byte, send }
     }
 
     /// Keeps the first line of what could not be read as a request, where the log wants it, and counts it under its method.
@@ -92,6 +94,10 @@ pub(crate) struct Times {
     pub(crate) queue: Option<u64>,
     /// Ran in a worker.
     pub(crate) run: Option<u64>,
+    /// From the request's first byte to the response's.
+    pub(crate) first_byte: Option<u64>,
+    /// From the response's first byte to the end.
+    pub(crate) send: Option<u64>,
 }
 
 /// What the access log wants of a request; nothing without one.
@@ -107,14 +113,22 @@ mod tests {
     #[test]
     fn times_that_a_worker_has_made_up_are_no_longer_than_the_request() {
         let account = Account { begin: 100, queue: Some(7), run: Some(u64::MAX), ..Account::default() };
-        let times = Times { begin: 100, duration: 50, queue: Some(7), run: Some(50) };
-        assert_eq!(account.times(150), times);
+        let (queue, run) = (Some(7), Some(50));
+        for (first_byte, before, send) in [
+            (None, None, None),
+            (Some(120), Some(20), Some(30)),
+            (Some(90), Some(0), Some(50)),
+            (Some(170), Some(70), Some(0)),
+        ] {
+            let times = Times { begin: 100, duration: 50, queue, run, first_byte: before, send };
+            assert_eq!(account.times(150, first_byte), times);
+        }
     }
 
     #[test]
     fn a_request_of_which_nothing_has_come_has_taken_no_time() {
-        let times = Times { begin: 150, duration: 0, queue: None, run: None };
-        assert_eq!(Account::default().times(150), times);
+        let times = Times { begin: 150, duration: 0, queue: None, run: None, first_byte: None, send: None };
+        assert_eq!(Account::default().times(150, None), times);
     }
 
     #[test]

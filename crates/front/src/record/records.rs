@@ -129,7 +129,7 @@ impl Records {
 
     /// The request is over.
     pub(crate) fn end(&self, account: &Account, ending: &Ending<'_>) {
-        let times = account.times(howdah_sys::monotonic_ns());
+        let times = account.times(howdah_sys::monotonic_ns(), ending.first_byte);
         self.count(account, ending, times);
         if let Some(log) = &self.access_log {
             let kept = account.kept.as_deref();
@@ -149,14 +149,13 @@ impl Records {
         if ending.outcome == Outcome::Aborted {
             self.failure(if ending.too_slow { Failure::WriteTimeout } else { Failure::ClientGone });
         }
-        let first_byte = ending.first_byte.map(|time| time.saturating_sub(times.begin));
         self.recorder.request(&Finished {
             method: account.method.unwrap_or(Method::Other),
             status: account.status,
             duration: times.duration,
             queue: times.queue,
-            first_byte,
-            send: first_byte.map(|time| times.duration.saturating_sub(time)),
+            first_byte: times.first_byte,
+            send: times.send,
             bytes_in: account.received,
             bytes_out: ending.sent,
         });
@@ -171,7 +170,6 @@ impl Records {
     ) -> Record<'a> {
         let Ending { request, client, worker, .. } = ending;
         let origin = &client.origin;
-        let first_byte = ending.first_byte.map(|time| time.saturating_sub(times.begin));
         Record {
             line: &account.line,
             method: request.method(),
@@ -186,10 +184,10 @@ impl Records {
             bytes_out: ending.sent,
             begin: self.clock.wall(times.begin),
             duration: times.duration,
-            first_byte,
+            first_byte: times.first_byte,
             queue: times.queue,
             run: times.run,
-            send: first_byte.map(|time| times.duration.saturating_sub(time)),
+            send: times.send,
             client: client.address.as_bytes(),
             client_port: client.port.parse().unwrap_or(0),
             peer: ending.peer.as_bytes(),
