@@ -75,9 +75,7 @@ impl Front {
 
     /// A worker is dead; how it left the request that it was running, `loss` says. Resolves when nothing of it is left.
     pub async fn worker_gone(&self, pool: usize, worker: u16, loss: Loss) {
-        let (done, settled) = oneshot::channel();
-        let _ = self.orders.send(Order::WorkerGone { pool, worker, loss, done });
-        let _ = settled.await;
+        self.obeyed(|done| Order::WorkerGone { pool, worker, loss, done }).await;
     }
 
     /// All workers of a pool are gone, and those to come use this segment. Requests that wait are queued there; those that
@@ -94,25 +92,26 @@ impl Front {
 
     /// Accepts those who have connected already and no more. Resolves when the listeners are let go.
     pub async fn close(&self) {
-        let (done, closed) = oneshot::channel();
-        let _ = self.orders.send(Order::Close { done });
-        let _ = closed.await;
+        self.obeyed(|done| Order::Close { done }).await;
     }
 
     /// As [`Front::close`], but for the listeners of the server's own pages, which go on to the end; and closes each
     /// connection after the response to its request. Idle ones have `idle` to bring another request, since one may be
     /// on its way already; then they are closed. Resolves when the last one is.
     pub async fn drain(&self, idle: Duration) {
-        let (done, drained) = oneshot::channel();
-        let _ = self.orders.send(Order::Drain { idle, done });
-        let _ = drained.await;
+        self.obeyed(|done| Order::Drain { idle, done }).await;
     }
 
     /// Ends all that is under way, for the process is about to end. Resolves when the records have heard of it.
     pub async fn cut_off(&self) {
-        let (done, cut) = oneshot::channel();
-        let _ = self.orders.send(Order::CutOff { done });
-        let _ = cut.await;
+        self.obeyed(|done| Order::CutOff { done }).await;
+    }
+
+    /// Gives an order that takes a while. Resolves when it is done, or the thread has ended.
+    async fn obeyed(&self, order: impl FnOnce(oneshot::Sender<()>) -> Order) {
+        let (done, obeyed) = oneshot::channel();
+        let _ = self.orders.send(order(done));
+        let _ = obeyed.await;
     }
 }
 
@@ -157,28 +156,25 @@ async fn obey(
                 }
             }
             Order::Accept { listeners } => listeners.into_iter().for_each(|listener| thread.accept(listener)),
-            Order::Close { done } => {
-                tokio::task::spawn_local(async {
-                    thread.close(false).await;
-                    thread.close(true).await;
-                    let _ = done.send(());
-                });
-            }
-            Order::Drain { idle, done } => {
-                tokio::task::spawn_local(async move {
-                    thread.drain(idle).await;
-                    let _ = done.send(());
-                });
-            }
-            Order::CutOff { done } => {
-                tokio::task::spawn_local(async {
-                    thread.cut_off().await;
-                    let _ = done.send(());
-                });
-            }
+            Order::Close { done } => beside(close(thread), done),
+            Order::Drain { idle, done } => beside(thread.drain(idle), done),
+            Order::CutOff { done } => beside(thread.cut_off(), done),
         }
     }
     drop(eventfd);
+}
+
+/// Does what takes a while, and hears of other orders meanwhile.
+fn beside(work: impl Future<Output = ()> + 'static, done: oneshot::Sender<()>) {
+    tokio::task::spawn_local(async {
+        work.await;
+        let _ = done.send(());
+    });
+}
+
+async fn close(thread: &Thread) {
+    thread.close(false).await;
+    thread.close(true).await;
 }
 
 fn worker_up(thread: &Thread, pool: usize, worker: u16, channel: OwnedFd) {
