@@ -130,10 +130,15 @@ impl Relay {
             if end.is_pending() && !self.holds && !self.keeps_up(client, context, bound, waits) {
                 end = Poll::Ready(End::Late);
             }
-            self.ended = Some(ready!(end));
-            self.application = Transport::Plain(Socket::Gone);
+            self.end(ready!(end));
         }
         self.ended.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// The application finds its connection closed.
+    fn end(&mut self, end: End) {
+        self.ended = Some(end);
+        self.application = Transport::Plain(Socket::Gone);
     }
 
     /// False when the client takes too little of what waits for it. As long as the application is there that is nobody's
@@ -227,8 +232,7 @@ impl Relay {
         let empty = self.down.poll_empty(client, context);
         let waits = if empty.is_pending() { Waits::Ours } else { Waits::Nothing };
         if !self.keeps_up(client, context, bound, waits) {
-            self.ended = Some(End::Late);
-            self.application = Transport::Plain(Socket::Gone);
+            self.end(End::Late);
             return Poll::Ready(Err(ErrorKind::TimedOut.into()));
         }
         empty
