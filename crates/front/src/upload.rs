@@ -9,7 +9,7 @@ use crate::app::Pool;
 use crate::fault::Fault;
 use crate::repeated::Repeated;
 use crate::request_record::Body;
-use crate::slots::Spool;
+use crate::slots::{BodyFile, Extent, Spool};
 
 /// Bytes to write to a file at once.
 const PIECE: usize = 128 << 10;
@@ -57,76 +57,85 @@ pub(crate) struct Upload {
     length: Option<u64>,
     /// All of it, or what is yet to be written to its file.
     memory: Vec<u8>,
-    spool: Option<Spool>,
-    /// It has outgrown what memory is for.
-    for_file: bool,
+    place: Place,
     pub(crate) received: u64,
+}
+
+/// Where a body is kept.
+#[derive(Debug)]
+enum Place {
+    Memory,
+    Extent(Extent),
+    /// None before anything was written.
+    File(Option<BodyFile>),
 }
 
 impl Upload {
     pub(crate) fn new(pool: &'static Pool, length: Option<u64>) -> Self {
-        Self { pool, length, memory: Vec::new(), spool: None, for_file: false, received: 0 }
+        Self { pool, length, memory: Vec::new(), place: Place::Memory, received: 0 }
     }
 
     /// More of it has come. What belongs into a file is held until [`Upload::settle`].
     pub(crate) fn append(&mut self, data: &[u8]) {
         self.received += data.len() as u64;
         let large = self.length.unwrap_or(0).max(self.received) > INLINE_BODY as u64;
-        if large && !self.for_file && self.spool.is_none() && !data.is_empty() {
+        if large && matches!(self.place, Place::Memory) && !data.is_empty() {
             self.leave_memory();
         }
-        if let Some(Spool::Extent(extent)) = &mut self.spool {
+        if let Place::Extent(extent) = &mut self.place {
             if extent.append(data) {
                 return;
             }
             self.memory = extent.bytes().to_vec();
-            (self.spool, self.for_file) = (None, true);
+            self.place = Place::File(None);
         }
         self.memory.extend_from_slice(data);
     }
 
     fn leave_memory(&mut self) {
-        match self.pool.extent_for_body(self.length) {
+        self.place = match self.pool.extent_for_body(self.length) {
             Some(mut extent) => {
                 extent.append(&std::mem::take(&mut self.memory));
-                self.spool = Some(Spool::Extent(extent));
+                Place::Extent(extent)
             }
-            None => self.for_file = true,
-        }
+            None => Place::File(None),
+        };
     }
 
     /// Has what belongs into a file written there, if that is much, or all that `remains`.
     pub(crate) async fn settle(&mut self, remains: bool) -> Result<(), Fault> {
         let enough = if remains { 1 } else { PIECE };
-        if !self.for_file || self.memory.len() < enough {
+        let Place::File(file) = &mut self.place else { return Ok(()) };
+        if self.memory.len() < enough {
             return Ok(());
         }
         let bytes = std::mem::take(&mut self.memory);
-        let written = match &self.spool {
-            Some(Spool::File(file)) => file.append(bytes).await,
-            _ => self.pool.file_for_body(bytes).await.map(|file| self.spool = Some(Spool::File(file))),
+        let written = match file {
+            Some(file) => file.append(bytes).await,
+            None => self.pool.file_for_body(bytes).await.map(|made| *file = Some(made)),
         };
         written.map_err(|error| no_spool(&error))
     }
 
     /// Memory in its place for the bytes that come next, where it has some; [`Upload::fill`] says how many have come.
     pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
-        if let Some(Spool::Extent(extent)) = &mut self.spool { extent.room() } else { None }
+        if let Place::Extent(extent) = &mut self.place { extent.room() } else { None }
     }
 
     /// So many bytes have been written to [`Upload::room`].
     pub(crate) fn fill(&mut self, bytes: usize) {
         self.received += bytes as u64;
-        if let Some(Spool::Extent(extent)) = &mut self.spool {
+        if let Place::Extent(extent) = &mut self.place {
             extent.fill(bytes);
         }
     }
 
     /// All of it, once, when it is settled.
     pub(crate) fn body(&mut self) -> Body<'_> {
-        match self.spool.take() {
-            None => Body::Inline(&self.memory),
-            Some(spool) => Body::Spooled(spool, self.received),
+        match std::mem::replace(&mut self.place, Place::Memory) {
+            Place::Memory | Place::File(None) => Body::Inline(&self.memory),
+            Place::Extent(extent) => Body::Spooled(Spool::Extent(extent), self.received),
+            Place::File(Some(file)) => Body::Spooled(Spool::File(file), self.received),
         }
     }
 }
