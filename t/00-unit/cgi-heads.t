@@ -1,13 +1,14 @@
 # What a CGI script prints becomes the head of a response by the rules that crates/cgi has, however it is cut into pieces.
 use strict;
 use warnings;
+use lib 't/lib';
 
 use Howdah::CGI::Head;
+use Howdah::Test::File qw(read_file);
 use JSON::PP ();
 use Test::More;
 
-open my $in, '<:raw', 't/vectors/cgi-heads.json' or die $!;
-my $table = JSON::PP::decode_json(do { local $/; <$in> });
+my $table = JSON::PP::decode_json(read_file('t/vectors/cgi-heads.json'));
 
 # As the table writes it.
 sub escape {

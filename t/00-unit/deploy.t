@@ -5,14 +5,8 @@ use lib 't/lib';
 
 use File::Temp ();
 use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
+use Howdah::Test::File qw(read_file);
 use Test::More;
-
-sub text {
-    my $file = shift;
-    open my $in, '<', $file or die "cannot read $file: $!";
-    local $/;
-    return scalar <$in>;
-}
 
 sub file {
     my ($name, $content) = @_;
@@ -21,7 +15,7 @@ sub file {
     return close $out;
 }
 
-my $service = text('deploy/howdah@.service');
+my $service = read_file('deploy/howdah@.service');
 my @options = $service =~ /^Environment=HOWDAH_(\w+)=/mg;
 cmp_ok scalar @options, '>=', 3, 'the service has options';
 for my $option (map { tr/A-Z_/a-z-/r } @options) {
@@ -31,17 +25,18 @@ for my $option (map { tr/A-Z_/a-z-/r } @options) {
 
 like $service, qr/^OOMPolicy=continue$/m, 'lack of memory costs the worker that takes it, and not the service';
 
-my $nginx = text('deploy/nginx.conf');
+my $nginx = read_file('deploy/nginx.conf');
 like $nginx, qr/^\s+location = $_ \{ return 404; \}$/m, "nginx's example denies $_" for qw(/server-status /metrics);
 like $nginx, qr/^\s+proxy_set_header X-Forwarded-For /m, 'and tells for whom it asks';
 
-my ($listen)    = text('deploy/README.md') =~ /^ +HOWDAH_LISTEN=(\S+)$/m;
-my ($trusted)   = text('deploy/README.md') =~ /^ +HOWDAH_TRUSTED_PROXY=(\S+)$/m;
-my ($socket)    = text('deploy/README.md') =~ m{listens on `/run/(\S+)`};
+my ($listen)    = read_file('deploy/README.md') =~ /^ +HOWDAH_LISTEN=(\S+)$/m;
+my ($trusted)   = read_file('deploy/README.md') =~ /^ +HOWDAH_TRUSTED_PROXY=(\S+)$/m;
+my ($socket)    = read_file('deploy/README.md') =~ m{listens on `/run/(\S+)`};
 my ($connected) = $nginx =~ /^\s+server unix:(\S+);$/m;
 is $listen, "$connected,mode=0660", 'the service of the instructions listens where nginx connects';
 like $nginx, qr/HOWDAH_LISTEN=\Q$listen\E /, 'nginx\'s example says so';
-is text('deploy/howdah@.socket') =~ m{^ListenStream=%t/(\S+)$}m && $1 =~ s/%i/shop/r, $socket, 'or where systemd does';
+is read_file('deploy/howdah@.socket') =~ m{^ListenStream=%t/(\S+)$}m && $1 =~ s/%i/shop/r, $socket,
+    'or where systemd does';
 {
     local @ENV{qw(HOWDAH_LISTEN HOWDAH_TRUSTED_PROXY)} = ($listen, $trusted);
     my ($status, $out, $err) = run_howdah('check', '-e', 'sub {}');
@@ -63,7 +58,7 @@ SKIP: {
     file("$broken/broken.service", "[Service]\nExecStart=/bin/true\nNoSuchKey=1\nMemoryLimit=lots\n");
     symlink "$broken/broken.service", "$broken/sysinit.target.wants/broken.service" or die $!;
     for my $unit ('howdah@.service', 'howdah@.socket') {
-        my $copy = text("deploy/$unit");
+        my $copy = read_file("deploy/$unit");
         my $bin  = howdah_bin();
         file("$dir/$unit", $copy =~ s{/usr/local/bin/howdah}{$bin}gr);    # which need not be installed here
     }
@@ -73,7 +68,7 @@ SKIP: {
         local $ENV{SYSTEMD_UNIT_PATH} = "$broken:";
         is_deeply [of_ours($dir, $verify->("$dir/$unit"))], [], '... also where another unit is broken';
     }
-    file("$dir/howdah@.service", text('deploy/howdah@.service') =~ s/^WatchdogSec/WatchdogSecond/mr);
+    file("$dir/howdah@.service", read_file('deploy/howdah@.service') =~ s/^WatchdogSec/WatchdogSecond/mr);
     isnt scalar(of_ours($dir, $verify->("$dir/howdah@.service"))), 0, 'a mistake in ours is found';
 }
 

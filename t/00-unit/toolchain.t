@@ -7,13 +7,12 @@ use lib 't/lib';
 use Cwd qw(getcwd);
 use File::Temp qw(tempdir);
 use Howdah::Test::Command qw(run_command);
+use Howdah::Test::File qw(read_file);
 use Test::More;
 
 my $checkout = getcwd;
 my $top      = tempdir(CLEANUP => 1);
-my ($needed) = text("$checkout/Cargo.toml") =~ /^rust-version = "(.*)"/m;
-
-sub text { open my $in, '<', shift or die $!; local $/; return scalar <$in> }
+my ($needed) = read_file("$checkout/Cargo.toml") =~ /^rust-version = "(.*)"/m;
 
 sub file {
     my ($name, $content) = @_;

@@ -6,6 +6,7 @@ use lib 't/lib';
 
 use File::Temp ();
 use Howdah::Test::Client;
+use Howdah::Test::File qw(read_file);
 use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Server;
 use IO::Socket::INET ();
@@ -56,8 +57,7 @@ sub get {
 }
 
 subtest 'the example of deploy/' => sub {
-    open my $in, '<', 'deploy/nginx.conf' or die $!;
-    my $example = do { local $/; <$in> };
+    my $example = read_file('deploy/nginx.conf');
     my $port    = free_port();
     $example =~ s{unix:\S+\.sock}{unix:$dir/app.sock} or die 'no socket';
     $example =~ s{listen 80;}{listen 127.0.0.1:$port;} or die 'no port';

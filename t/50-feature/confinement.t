@@ -6,6 +6,7 @@ use lib 't/lib';
 
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::File qw(read_if_any);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use IO::Socket::INET;
@@ -126,8 +127,7 @@ subtest 'its files' => sub {
         options => [@options, '--socket', "$dir/sock"],
         env     => {HOWDAH_LOG => 'debug'},
     );
-    my $log = sub { my $file = shift; open my $in, '<', $file or return ''; local $/; scalar(<$in>) // '' };
-    ok $server->wait_until(sub { $log->("$logs/error") =~ /serving/ }), 'the error log';
+    ok $server->wait_until(sub { read_if_any("$logs/error") =~ /serving/ }), 'the error log';
     my $at    = "$dir/sock";
     my $first = Howdah::Test::Client->ask($at, "GET / HTTP/1.0\r\n\r\n");
     like $first->{body}, qr/^\d+$/;
@@ -135,14 +135,15 @@ subtest 'its files' => sub {
     $server->signal('USR1');
     ok $server->wait_until(sub { -e "$logs/error" && -e "$logs/access" }), 'rotated';
     Howdah::Test::Client->ask($at, "GET /rotated HTTP/1.0\r\n\r\n");
-    ok $server->wait_until(sub { $log->("$logs/access") =~ m{GET /rotated} }), '... and written to';
+    ok $server->wait_until(sub { read_if_any("$logs/access") =~ m{GET /rotated} }), '... and written to';
 
 SKIP: {
-        skip 'the kernel has no Landlock', 2 if $log->("$logs/error.1") !~ /the front is confined: .*Landlock/;
+        skip 'the kernel has no Landlock', 2 if read_if_any("$logs/error.1") !~ /the front is confined: .*Landlock/;
         rename $logs, "$dir/before" or die $!;
         symlink $elsewhere, $logs or die $!;
         $server->signal('USR1');
-        ok $server->wait_until(sub { $log->("$dir/before/error") =~ /cannot open the error log .* Permission denied/ }),
+        ok $server->wait_until(
+            sub { read_if_any("$dir/before/error") =~ /cannot open the error log .* Permission denied/ }),
             'another directory is closed to it';
         ok !-e "$elsewhere/error", '... and stays empty';
     }

@@ -6,6 +6,7 @@ use lib 't/lib';
 
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::File qw(read_if_any);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use IO::Socket::UNIX;
@@ -89,7 +90,7 @@ subtest 'reopen: the logs are files of their names again' => sub {
         app     => 'sub { warn "warned\n"; [200, [], ["ok"]] }',
         options => ['--workers', 1, $own->options, @logs]
     );
-    my $content = sub { open my $in, '<', "$dir/$_[0]" or return ''; local $/; scalar <$in> // '' };
+    my $content = sub { read_if_any("$dir/$_[0]") };
     $server->wait_until(sub { $content->('errors') =~ /serving .* on / });
     my ($url)  = $content->('errors') =~ /serving .* on (\S+)/;
     my ($port) = $url =~ /:(\d+)/;

@@ -7,6 +7,7 @@ use lib 't/lib';
 use File::Temp qw(tempdir);
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin run_howdah);
+use Howdah::Test::File qw(read_if_any);
 use POSIX qw(SIGTERM);
 use Test::More;
 use Time::HiRes qw(sleep);
@@ -21,24 +22,22 @@ END {
     kill KILL => grep { is_howdah($_) } @started;
 }
 
-sub slurp { open my $in, '<', shift or return ''; local $/; return scalar(<$in>) // '' }
-
 # Whether that process is a server of this test, and not another that got its number since.
-sub is_howdah { return slurp("/proc/$_[0]/cmdline") =~ /\Q$dir\E/ }
+sub is_howdah { return read_if_any("/proc/$_[0]/cmdline") =~ /\Q$dir\E/ }
 
 # What the log says once it says that; a thread writes it, beside the answers.
 sub logged {
     my $said = shift;
     for (1 .. 500) {
-        last if slurp("$dir/log") =~ $said;
+        last if read_if_any("$dir/log") =~ $said;
         sleep 0.02;
     }
-    return slurp("$dir/log");
+    return read_if_any("$dir/log");
 }
 
 sub start {
     my @result = run_howdah(@options, @_);
-    my ($pid) = slurp("$dir/pid") =~ /^(\d+)$/;
+    my ($pid) = read_if_any("$dir/pid") =~ /^(\d+)$/;
     push @started, $pid if $pid;
     return ($pid, @result);
 }
@@ -60,13 +59,13 @@ close $app or die $!;
 subtest 'an application that does not compile is a failed start' => sub {
     my ($pid, $status) = start('-e', 'this is no Perl');
     is $status, 1;
-    like slurp("$dir/log"), qr/syntax error|Can't locate object method/, 'the error log has the reason';
+    like read_if_any("$dir/log"), qr/syntax error|Can't locate object method/, 'the error log has the reason';
     is $pid, undef, 'no pid file stays behind';
 };
 
 subtest 'the command returns when requests are answered' => sub {
     my ($pid, $status) = start("$dir/app.psgi");
-    is $status, 0 or diag slurp("$dir/log");
+    is $status, 0 or diag read_if_any("$dir/log");
     ok is_howdah($pid), 'the pid file names the server';
     my $request = "GET / HTTP/1.0\r\n\r\n";
     is(Howdah::Test::Client->ask("$dir/app.sock", $request)->{body}, 'hello', 'no wait is needed');
@@ -76,15 +75,15 @@ subtest 'the command returns when requests are answered' => sub {
 };
 
 subtest 'a second server does not take over the pid file of a first that runs' => sub {
-    my ($first) = slurp("$dir/pid") =~ /(\d+)/;
+    my ($first) = read_if_any("$dir/pid") =~ /(\d+)/;
     my ($status, undef, $err) = run_howdah('-D', '--pid', "$dir/pid", '-l', "$dir/other.sock", "$dir/app.psgi");
     is $status, 1;
     like $err, qr/\Q$dir\E\/pid names process $first/;
-    is slurp("$dir/pid"), "$first\n", 'which it leaves alone';
+    is read_if_any("$dir/pid"), "$first\n", 'which it leaves alone';
 };
 
 subtest 'TERM ends it, and nothing stays behind' => sub {
-    my ($pid) = slurp("$dir/pid") =~ /(\d+)/;
+    my ($pid) = read_if_any("$dir/pid") =~ /(\d+)/;
     kill TERM => $pid;
     ok wait_for_end($pid), 'it ends';
     ok !-e "$dir/$_", "$_ is gone" for 'pid', 'app.sock';
@@ -100,14 +99,14 @@ subtest 'who ends the command before it comes back has no server' => sub {
         exec howdah_bin(), @options, "$dir/hangs.psgi" or POSIX::_exit(1);
     }
     for (1 .. 500) { last if -s "$dir/loads"; sleep 0.02 }
-    my ($pid) = slurp("$dir/pid") =~ /(\d+)/;
+    my ($pid) = read_if_any("$dir/pid") =~ /(\d+)/;
     push @started, $pid;
     ok is_howdah($pid), 'the application is being loaded';
     kill TERM => $command;
     waitpid $command, 0;
     is $?, SIGTERM;
     ok wait_for_end($pid), 'the process in the background ends, too';
-    like slurp("$dir/log"), qr/ERROR front: whoever started it has not waited/, 'and says why';
+    like read_if_any("$dir/log"), qr/ERROR front: whoever started it has not waited/, 'and says why';
     ok !-e "$dir/$_", "$_ is gone" for 'pid', 'app.sock';
 };
 
@@ -117,7 +116,7 @@ subtest 'a pid file with the number of another program is stale' => sub {
     print {$out} "$$\n";
     close $out;
     my ($pid, $status, $err) = start("$dir/app.psgi");
-    is $status, 0, 'the server starts' or diag slurp("$dir/log");
+    is $status, 0, 'the server starts' or diag read_if_any("$dir/log");
     isnt $pid, $$, '... and has its own number there';
     kill TERM => $pid if $pid != $$;
     ok wait_for_end($pid), 'it ends';

@@ -7,6 +7,7 @@ use lib 't/lib';
 use Digest::MD5 qw(md5_hex);
 use Howdah::Test::Agent;
 use Howdah::Test::Command qw(run_command);
+use Howdah::Test::File qw(read_file);
 use Howdah::Test::Server;
 use Test::More;
 
@@ -43,8 +44,8 @@ PSGI
     like $agent->get('/')->decoded_content, qr/<!DOCTYPE html.*<title>Caravan/is, 'template by LWP';
     my ($status, $body) = $agent->curl('/');
     like "$status $body", qr/^200 .*<title>Caravan/s, 'template by curl';
-    is + ($agent->curl('/css/style.css'))[1], slurp("$dir/Caravan/public/css/style.css"), 'static file';
-    is + ($agent->curl('/file'))[1], slurp("$dir/Caravan/public/404.html"), 'sent file';
+    is + ($agent->curl('/css/style.css'))[1], read_file("$dir/Caravan/public/css/style.css"), 'static file';
+    is + ($agent->curl('/file'))[1], read_file("$dir/Caravan/public/404.html"), 'sent file';
     is + ($agent->curl('/missing'))[0], 404;
 
     my ($file, $md5) = Howdah::Test::Agent->large_file(20 << 20);
@@ -67,7 +68,5 @@ subtest 'calculator: a form post' => sub {
     is $agent->get('/multiply?x=6&y=7')->content, 42;
     is $agent->post('/division', [x => 1, y => 0])->code, 500, 'dividing by zero';
 };
-
-sub slurp { my $file = shift; open my $in, '<:raw', $file or return $!; local $/; return scalar <$in> }
 
 done_testing;

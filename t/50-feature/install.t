@@ -7,6 +7,7 @@ use lib 't/lib';
 use Config;
 use Cwd qw(getcwd);
 use File::Temp qw(tempdir);
+use Howdah::Test::File qw(read_if_any);
 use HTTP::Tiny;
 use Howdah::Test::Command qw(run_command);
 use Test::More;
@@ -47,8 +48,6 @@ sub ask {
     waitpid $pid, 0;
     return ($body, $? >> 8);
 }
-
-sub log_text { open my $in, '<', "$top/log" or return ''; local $/; return scalar <$in> }
 
 mkdir "$top/elsewhere" or die $!;
 mkdir "$top/modules" or die $!;
@@ -126,7 +125,7 @@ subtest 'howdah serves from any directory, with modules of PERL5LIB' => sub {
     local $ENV{PERL5LIB} = join ':', "$top/modules", @outside;
     my $port = empty_port();
     my ($body, $status) = ask($port, "$prefix/bin/howdah", '-l', "127.0.0.1:$port", '--workers', 1, $app);
-    is $body, 'found by PERL5LIB' or diag log_text();
+    is $body, 'found by PERL5LIB' or diag read_if_any("$top/log");
     is $status, 0;
 };
 
@@ -136,7 +135,7 @@ subtest 'through a symbolic link, with --perl and -I, without perl in PATH' => s
     my $port    = empty_port();
     my @options = ('-l', "127.0.0.1:$port", '--workers', 1, '--perl', $perl, "-I$top/modules");
     my ($body)  = ask($port, "$top/linked", @options, $app);
-    is $body, 'found by PERL5LIB' or diag log_text();
+    is $body, 'found by PERL5LIB' or diag read_if_any("$top/log");
 };
 
 subtest 'plackup -s Howdah' => sub {
@@ -148,7 +147,7 @@ subtest 'plackup -s Howdah' => sub {
         $port, $perl, $plackup, '-s', 'Howdah', '-E', 'deployment', '-o', '127.0.0.1', '-p', $port, '--workers', 1,
         $app
     );
-    is $body, 'found by PERL5LIB' or diag log_text();
+    is $body, 'found by PERL5LIB' or diag read_if_any("$top/log");
 };
 
 subtest 'modules that this perl cannot load: a message with the way out' => sub {

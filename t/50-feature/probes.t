@@ -7,6 +7,7 @@ use lib 't/lib';
 use Cwd qw(abs_path);
 use File::Temp ();
 use Howdah::Test::Client;
+use Howdah::Test::File qw(read_file);
 use Howdah::Test::Server;
 use POSIX qw(WNOHANG);
 use Test::More;
@@ -22,8 +23,7 @@ my %found;
 $found{$1} = split ' ', $2 while $notes =~ /Provider: howdah\n\s+Name: (\S+)\n.*?\n\s+Arguments: (.*)/g;
 is_deeply \%found, \%probes, 'all are in the object, with their arguments';
 
-open my $in, '<', 'docs/tracing.md' or die $!;
-my $docs = do { local $/; <$in> };
+my $docs = read_file('docs/tracing.md');
 like $docs, qr/^\| `$_` \|/m, "docs/tracing.md tells of $_" for sort keys %probes;
 
 my $server = Howdah::Test::Server->start(
@@ -54,11 +54,7 @@ if (!$pid) {
     exec 'timeout', '-s', 'INT', '-k', 5, 60, 'bpftrace', '-B', 'line', '-e', $script or POSIX::_exit(127);
 }
 
-sub said {
-    open my $file, '<', "$said" or die $!;
-    local $/;
-    return scalar(<$file>) // '';
-}
+sub said { return read_file($said) }
 
 # What it has said of these processes: the object's probes are those of every server that uses it.
 sub said_of {

@@ -4,6 +4,7 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::File qw(read_if_any);
 use Howdah::Test::Server;
 use Test::More;
 
@@ -22,9 +23,7 @@ sub start { return Howdah::Test::Server->start(app => $APP, options => ['--worke
 
 sub title {
     my $pid = shift;
-    open my $in, '<', "/proc/$pid/cmdline" or return '';
-    local $/;
-    return (<$in> // '') =~ s/\0\z//r;
+    return read_if_any("/proc/$pid/cmdline") =~ s/\0\z//r;
 }
 
 # The title once it is that; else as it is after a while.

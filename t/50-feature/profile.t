@@ -6,6 +6,7 @@ use lib 't/lib';
 use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::File qw(read_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use JSON::PP;
@@ -73,8 +74,6 @@ sub profile {
     return decode_json($out);
 }
 
-sub slurp { open my $in, '<:raw', $_[0] or die "$_[0]: $!"; local $/; return scalar <$in> }
-
 sub share {
     my ($rows, $test) = @_;
     my $sum = 0;
@@ -103,7 +102,7 @@ for my $case (@cases) {
         cmp_ok share($table->{lines}, sub { $_[0]{line} == line_of($code) }), '>', $least, 'with most of the time';
         is $table->{routes}[0]{route}, $route, 'its route, too';
         cmp_ok $table->{idle}, '>', 0, 'one of two workers was idle';
-        like slurp("$dir/p.svg"), qr/<title>Shop::\Q${\($sub =~ s{Shop::}{}r)}\E/, 'it is in the flame graph';
+        like read_file("$dir/p.svg"), qr/<title>Shop::\Q${\($sub =~ s{Shop::}{}r)}\E/, 'it is in the flame graph';
     };
 }
 
@@ -115,10 +114,10 @@ subtest 'several at once, by route and by processor' => sub {
     cmp_ok $nap->{whole}, '>', 0.25;
     cmp_ok $table->{seconds}, '>', 2, 'two workers have twice the time';
     cmp_ok $table->{seconds}, '<', 12;
-    my $folded = slurp("$dir/p.folded");
+    my $folded = read_file("$dir/p.folded");
     like $folded, qr/^(?:[^;]+;)+Shop::nap;\[syscall p?select6?\] app\.psgi:\d+ \d+$/m, 'folded stacks';
     unlike $folded, qr/Howdah::Worker/, 'without our own frames';
-    my $speedscope = decode_json(slurp("$dir/p.speedscope.json"));
+    my $speedscope = decode_json(read_file("$dir/p.speedscope.json"));
     my ($profile) = @{$speedscope->{profiles}};
     is scalar @{$profile->{samples}}, scalar @{$profile->{weights}}, 'speedscope';
     cmp_ok abs($profile->{endValue} / 1e6 - $table->{seconds}), '<', 0.1;

@@ -6,6 +6,7 @@ use lib 't/lib';
 
 use File::Temp ();
 use Howdah::Test::Client;
+use Howdah::Test::File qw(read_if_any);
 use Howdah::Test::Server;
 use Test::More;
 
@@ -29,11 +30,7 @@ my $server =
 $server->wait_until(sub { errors() =~ /serving/ });
 my ($port) = errors() =~ /serving .*:(\d+) with/;
 
-sub errors {
-    open my $in, '<', "$dir/errors" or return '';
-    local $/;
-    return scalar <$in> // '';
-}
+sub errors { return read_if_any("$dir/errors") }
 
 sub limit { return system 'prlimit', '--pid', $server->pid, "--fsize=$_[0]:" }
 

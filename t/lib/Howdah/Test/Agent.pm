@@ -10,6 +10,7 @@ use warnings;
 
 use Digest::MD5 ();
 use File::Temp ();
+use Howdah::Test::File qw(read_file);
 use HTTP::Cookies ();
 use HTTP::Request::Common ();
 use LWP::UserAgent ();
@@ -37,9 +38,7 @@ sub curl {
     open my $pipe, '-|', @command, $self->{url} . $path or die "cannot run curl: $!";
     my $status = <$pipe> // '';
     close $pipe or $status .= ' curl failed with ' . ($? >> 8);
-    open my $in, '<:raw', "$out" or die "cannot read what curl got: $!";
-    local $/;
-    return ($status, scalar(<$in>) // '');
+    return ($status, read_file($out));
 }
 
 # A file of pseudo-random bytes and its checksum.

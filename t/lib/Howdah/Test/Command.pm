@@ -8,6 +8,7 @@ use warnings;
 use Exporter qw(import);
 use File::Spec::Functions qw(rel2abs);
 use File::Temp ();
+use Howdah::Test::File qw(read_file);
 
 our @EXPORT_OK = qw(begin_howdah howdah_bin run_howdah run_command);
 
@@ -38,15 +39,8 @@ sub _begin {
     return sub {
         waitpid $pid, 0;
         my $status = $? & 127 ? "signal " . ($? & 127) : $? >> 8;
-        return ($status, map { _slurp($_) } $out, $err);
+        return ($status, map { read_file($_) } $out, $err);
     };
-}
-
-sub _slurp {
-    my $file = shift;
-    open my $in, '<', "$file" or die "cannot read $file: $!";
-    local $/;
-    return scalar <$in>;
 }
 
 1;

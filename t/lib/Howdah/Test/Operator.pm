@@ -13,6 +13,7 @@ use warnings;
 
 use File::Temp ();
 use Howdah::Test::Command qw(begin_howdah run_howdah);
+use Howdah::Test::File qw(read_if_any);
 use JSON::PP ();
 use Time::HiRes qw(sleep);
 
@@ -56,9 +57,7 @@ sub pid {
 
 sub is_running {
     my ($self, $pid) = @_;
-    open my $in, '<', '/proc/' . ($pid // return 0) . '/cmdline' or return 0;
-    local $/;
-    return (scalar(<$in>) // '') =~ /\Q$self->{dir}\E/;
+    return defined $pid && read_if_any("/proc/$pid/cmdline") =~ /\Q$self->{dir}\E/;
 }
 
 # False when that process is still there after ten seconds.

@@ -10,6 +10,7 @@ use strict;
 use warnings;
 
 use File::Temp ();
+use Howdah::Test::File qw(read_if_any);
 use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Tls;
 use IO::Socket::INET ();
@@ -49,9 +50,7 @@ sub options {
 
 sub log {    ## no critic (ProhibitBuiltinHomonyms)
     my $self = shift;
-    open my $in, '<', "$self->{dir}/authority.log" or return '';
-    local $/;
-    return scalar(<$in>) // '';
+    return read_if_any("$self->{dir}/authority.log");
 }
 
 sub issued { my @all = $_[0]->log =~ /Issued certificate serial/g; return scalar @all }

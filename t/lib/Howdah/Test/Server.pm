@@ -11,6 +11,7 @@ use warnings;
 
 use File::Temp ();
 use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::File qw(read_if_any);
 use Howdah::Test::Tls;
 use POSIX qw(WNOHANG);
 use Time::HiRes qw(sleep time);
@@ -60,9 +61,7 @@ sub write_file {
 # All that the server has said so far.
 sub log {    ## no critic (ProhibitBuiltinHomonyms)
     my $self = shift;
-    open my $in, '<:raw', $self->{log} or return '';
-    local $/;
-    return scalar(<$in>) // '';
+    return read_if_any($self->{log});
 }
 
 sub wait_for_log {
@@ -182,9 +181,7 @@ sub _spawn {
 
 sub _title {
     my $pid = shift;
-    open my $in, '<', "/proc/$pid/cmdline" or return '';
-    local $/;
-    return (scalar(<$in>) // '') =~ tr/\0/ /r;
+    return read_if_any("/proc/$pid/cmdline") =~ tr/\0/ /r;
 }
 
 1;

@@ -9,6 +9,7 @@ use warnings;
 use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::File qw(read_file);
 use POSIX qw(WNOHANG);
 use Time::HiRes qw(sleep time);
 
@@ -54,7 +55,7 @@ sub is_over {
 }
 
 # What it has said on standard error so far.
-sub said { return _slurp($_[0]{err}) }
+sub said { return read_file($_[0]{err}) }
 
 sub interrupt { my $self = shift; return kill INT => $self->{pid} }
 
@@ -65,14 +66,7 @@ sub outcome {
         last if $self->is_over;
         sleep 0.02;
     }
-    return ($self->{status}, map { _slurp($_) } @$self{qw(out err)});
-}
-
-sub _slurp {
-    my $file = shift;
-    open my $in, '<', "$file" or die "cannot read $file: $!";
-    local $/;
-    return scalar(<$in>) // '';
+    return ($self->{status}, map { read_file($_) } @$self{qw(out err)});
 }
 
 sub DESTROY {

@@ -10,6 +10,7 @@ use strict;
 use warnings;
 
 use Howdah::Test::Client;
+use Howdah::Test::File qw(read_file);
 use JSON::PP ();
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -18,8 +19,7 @@ use constant {DIRECTORY => 't/cgi/scripts', MOUNT => '/cgi', PATIENCE => 20};
 
 sub new {
     my ($class, %given) = @_;
-    open my $in, '<:raw', 't/cgi/traps.json' or die $!;
-    my $table = JSON::PP::decode_json(do { local $/; <$in> });
+    my $table = JSON::PP::decode_json(read_file('t/cgi/traps.json'));
     return bless {%given, traps => $table->{traps}}, $class;
 }
 
