@@ -199,7 +199,7 @@ impl State {
 
     /// A host that was told to kill a worker and does not come to it has been stopped, or hangs: it is killed itself.
     fn end_deaf_hosts(&mut self, now: Instant) {
-        let late = |worker: &Worker| worker.killed.is_some_and(|at| at + TO_KILL <= now);
+        let late = |worker: &Worker| worker.killed().is_some_and(|at| at + TO_KILL <= now);
         let late: Vec<u32> =
             self.crew.workers().filter(|(_, worker)| late(worker)).map(|(_, w)| w.generation).collect();
         for generation in self.generations.iter_mut().filter(|generation| late.contains(&generation.number)) {
@@ -238,7 +238,7 @@ impl State {
     fn next_look(&mut self, now: Instant) -> Option<Instant> {
         let starts = self.crew.workers().filter(|(_, worker)| !worker.up && worker.process.is_some());
         let starts = starts.map(|(_, worker)| now + watch_interval(now - worker.started));
-        let kills = self.crew.workers().filter_map(|(_, worker)| Some(worker.killed? + TO_KILL));
+        let kills = self.crew.workers().filter_map(|(_, worker)| Some(worker.killed()? + TO_KILL));
         let limits = self.crew.workers().filter_map(|(_, worker)| worker.kill_at);
         let limits = limits.chain(kills.filter(|at| *at > now));
         let graces = self.crew.workers().filter(|(_, worker)| !worker.draining);

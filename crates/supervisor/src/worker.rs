@@ -54,6 +54,15 @@ pub(crate) struct Retirement {
     pub(crate) since: Instant,
 }
 
+/// What runs a worker.
+#[derive(Debug)]
+enum Body {
+    /// A process of its own; a task waits for its end, if the kernel tells that.
+    Process(Option<AbortHandle>),
+    /// A thread of a host, which is told by these, and was first told then to kill it.
+    Thread { host: Orders, killed: Option<Instant> },
+}
+
 /// One worker, from the wish for it to its death.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -75,11 +84,7 @@ pub(crate) struct Worker {
     pub(crate) orphaned: Option<Instant>,
     /// Its process has ended then, says the kernel; the zygote has not said so yet.
     pub(crate) ended: Option<Instant>,
-    watch: Option<AbortHandle>,
-    /// For a worker that is a thread: by which its host is told.
-    host: Option<Orders>,
-    /// Its host was first told then to kill it.
-    pub(crate) killed: Option<Instant>,
+    body: Body,
     pub(crate) retires_at: Option<Instant>,
     /// Requests after which it leaves; 0 for never.
     pub(crate) quota: u64,
@@ -103,9 +108,7 @@ impl Worker {
             kill_at: None,
             orphaned: None,
             ended: None,
-            watch: None,
-            host: None,
-            killed: None,
+            body: Body::Process(None),
             retires_at: lifetime.map(|lifetime| now + lifetime),
             quota,
             seen: (0, now),
@@ -113,15 +116,25 @@ impl Worker {
         }
     }
 
-    /// It is a thread of a host, which is told by these.
+    /// It is a thread of a host, which is told by these; none for a process of its own.
     pub(crate) fn in_host(mut self, host: Option<Orders>) -> Self {
-        self.host = host;
+        if let Some(host) = host {
+            self.body = Body::Thread { host, killed: None };
+        }
         self
     }
 
     /// It is a thread: it lives and dies with its host.
     pub(crate) fn is_thread(&self) -> bool {
-        self.host.is_some()
+        matches!(self.body, Body::Thread { .. })
+    }
+
+    /// When its host was first told to kill it.
+    pub(crate) fn killed(&self) -> Option<Instant> {
+        match self.body {
+            Body::Thread { killed, .. } => killed,
+            Body::Process(_) => None,
+        }
     }
 
     /// Counts towards the number of workers wanted.
@@ -142,14 +155,16 @@ impl Worker {
     pub(crate) fn forked(&mut self, index: u16, pid: Pid, family: &Family, mailbox: &Mailbox) {
         let process = family.know(pid);
         // Without a pidfd, or a descriptor to spare, the zygote's report must do.
-        if let Some(Ok(end)) = process.end().filter(|_| !self.is_thread()).map(howdah_sys::watch_readable) {
+        if let Body::Process(watch) = &mut self.body
+            && let Some(Ok(end)) = process.end().map(howdah_sys::watch_readable)
+        {
             let mailbox = mailbox.clone();
-            let watch = tokio::spawn(async move {
+            let waits = tokio::spawn(async move {
                 if end.readable().await.is_ok() {
                     let _ = mailbox.send(Notice::WorkerEnded { index, pid });
                 }
             });
-            self.watch = Some(watch.abort_handle());
+            *watch = Some(waits.abort_handle());
         }
         self.process = Some(process);
     }
@@ -178,14 +193,17 @@ impl Worker {
 
     /// Sends a signal; false when the process is not known or gone.
     pub(crate) fn signal(&mut self, signal: Signal) -> bool {
-        let sent = match (&self.host, &self.process) {
-            (_, None) => false,
-            (Some(host), _) => host.signal(signal),
-            (None, Some(process)) => process.signal(signal).is_ok(),
+        let Some(process) = &self.process else { return false };
+        let sent = match &mut self.body {
+            Body::Process(_) => process.signal(signal).is_ok(),
+            Body::Thread { host, killed } => {
+                let sent = host.signal(signal);
+                if sent && signal == Signal::KILL {
+                    killed.get_or_insert_with(Instant::now);
+                }
+                sent
+            }
         };
-        if sent && signal == Signal::KILL && self.is_thread() {
-            self.killed.get_or_insert_with(Instant::now);
-        }
         // That one ends nobody.
         if sent && signal != Signal::URG {
             self.signalled = Some(signal);
@@ -206,7 +224,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        if let Some(watch) = &self.watch {
+        if let Body::Process(Some(watch)) = &self.body {
             watch.abort();
         }
     }
