@@ -42,7 +42,7 @@ const ON_THE_WAY: Duration = Duration::from_millis(200);
 const REST: Duration = Duration::from_millis(100);
 
 /// What a turn has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Turn {
     /// No further connection waits.
     Empty,
@@ -53,7 +53,7 @@ enum Turn {
     /// The system has no descriptor or no memory.
     Refused,
     /// As many clients are at the gate as may be.
-    Shaking,
+    Shaking(&'static Gate),
 }
 
 /// What accept loops need of their thread.
@@ -135,8 +135,8 @@ impl Entrance {
 
     async fn accept_some(self, listener: &Listener) -> Turn {
         for _ in 0..TURN {
-            if self.gate_of(&listener.origin).is_some_and(Gate::is_full) {
-                return if has_somebody(listener) { Turn::Shaking } else { Turn::Empty };
+            if let Some(gate) = self.gate_of(&listener.origin).filter(|gate| gate.is_full()) {
+                return if has_somebody(listener) { Turn::Shaking(gate) } else { Turn::Empty };
             }
             let Some(permit) = self.room.capacity.enter(kind_of(listener)) else {
                 if !has_somebody(listener) {
@@ -173,16 +173,8 @@ impl Entrance {
 
     /// Until there may be room: a client's place, or the system's means.
     async fn pause(self, kind: Kind, turn: Turn) {
-        if turn == Turn::Shaking {
-            let freed = self.gate.map(|gate| gate.freed.notified());
-            return drop(
-                tokio::time::timeout(REST, async {
-                    if let Some(freed) = freed {
-                        freed.await;
-                    }
-                })
-                .await,
-            );
+        if let Turn::Shaking(gate) = turn {
+            return wait_at(gate).await;
         }
         let capacity = self.room.capacity;
         tell(capacity, kind, turn);
@@ -226,7 +218,7 @@ impl Entrance {
 
     async fn let_in_later(self, gate: &'static Gate, guest: Guest) {
         while gate.is_full() {
-            let _ = tokio::time::timeout(REST, gate.freed.notified()).await;
+            wait_at(gate).await;
         }
         self.let_in(guest);
     }
@@ -301,7 +293,7 @@ fn has_somebody(listener: &Listener) -> bool {
 fn tell(capacity: &Capacity, kind: Kind, turn: Turn) {
     static FULL: Repeated = Repeated::new();
     static REFUSED: Repeated = Repeated::new();
-    if turn == Turn::Full {
+    if let Turn::Full = turn {
         if FULL.pass().is_some() {
             tracing::warn!("new connections wait: {}", capacity.reason(kind));
         }
@@ -310,6 +302,11 @@ fn tell(capacity: &Capacity, kind: Kind, turn: Turn) {
             "out of file descriptors or memory: connections wait; raise the limit of open files (ulimit -n)"
         );
     }
+}
+
+/// Until somebody has passed the gate, or it is time to look again.
+async fn wait_at(gate: &Gate) {
+    let _ = tokio::time::timeout(REST, gate.freed.notified()).await;
 }
 
 #[cfg(test)]
