@@ -14,7 +14,7 @@ use crate::access::{Access, Commands};
 use crate::application::{Application, Common};
 use crate::options::Serve;
 use crate::pools::{Pool, Pools};
-use crate::status::Observer;
+use crate::status::{Observer, Sources};
 use crate::tls::Tls;
 
 /// Front threads and applications, ready to serve.
@@ -126,17 +126,14 @@ fn start_threads(
     let config = Arc::new(options.front()?);
     let stock = Arc::new(Stock::new(&config));
     let recorders: Vec<_> = common.eventfds.iter().map(|_| Recorder::new()).collect();
-    let counters = recorders.iter().map(Recorder::counters).collect();
-    let facts = applications.iter().map(Application::facts).collect();
-    let (observer, local) = Observer::start(
-        options,
-        facts,
-        counters,
-        access.and_then(Access::lines),
-        Arc::clone(&stock),
-        tls.cloned(),
-    )
-    .context("cannot start the status thread")?;
+    let sources = Sources {
+        pools: applications.iter().map(Application::facts).collect(),
+        counters: recorders.iter().map(Recorder::counters).collect(),
+        lines: access.and_then(Access::lines),
+        stock: Arc::clone(&stock),
+        tls: tls.cloned(),
+    };
+    let (observer, local) = Observer::start(options, sources).context("cannot start the status thread")?;
     let sharing: &'static Sharing =
         Box::leak(Box::new(Sharing::new(recorders.len(), options.workers.spread_connections)));
     let mut fronts = Vec::new();

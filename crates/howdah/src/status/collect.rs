@@ -35,10 +35,20 @@ pub(super) struct Condition {
     pub(super) trouble: bool,
 }
 
+/// What is read, beside what the system and supervisors say.
+pub(crate) struct Sources {
+    pub(crate) pools: Vec<Facts>,
+    /// Of each front thread, in order.
+    pub(crate) counters: Vec<Arc<Counters>>,
+    /// Of the access log.
+    pub(crate) lines: Option<LineCounter>,
+    pub(crate) stock: Arc<Stock>,
+    pub(crate) tls: Option<Tls>,
+}
+
 /// What is read, and what is remembered from one look to the next.
 pub(super) struct Collector {
     pub(super) pools: Vec<Watched>,
-    /// Of each front thread, in order.
     counters: Vec<Arc<Counters>>,
     lines: Option<LineCounter>,
     stock: Arc<Stock>,
@@ -60,14 +70,8 @@ impl fmt::Debug for Collector {
 pub(crate) type LineCounter = Box<dyn Fn() -> LineCounts + Send>;
 
 impl Collector {
-    pub(super) fn new(
-        options: &Serve,
-        pools: Vec<Facts>,
-        counters: Vec<Arc<Counters>>,
-        lines: Option<LineCounter>,
-        stock: Arc<Stock>,
-        tls: Option<Tls>,
-    ) -> Self {
+    pub(super) fn new(options: &Serve, sources: Sources) -> Self {
+        let Sources { pools, counters, lines, stock, tls } = sources;
         Self {
             pools: pools.into_iter().map(Watched::from).collect(),
             monitor: Monitor::new(counters.clone(), howdah_sys::monotonic_ns()),

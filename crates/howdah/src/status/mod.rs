@@ -27,8 +27,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use howdah_front::{Answer, OwnPage, OwnPages, Question, Stock};
-use howdah_metrics::{Counters, Label, Page, Snapshot, metrics_page, status_page};
+use howdah_front::{Answer, OwnPage, OwnPages, Question};
+use howdah_metrics::{Label, Page, Snapshot, metrics_page, status_page};
 use howdah_proxied::Trust;
 use howdah_supervisor::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -36,14 +36,13 @@ use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval};
 
-pub(crate) use collect::LineCounter;
 use collect::{Collector, Condition, Shared, condition, look_at_queues, snapshot};
+pub(crate) use collect::{LineCounter, Sources};
 use memory::Memories;
 pub(crate) use pool::Facts;
 use pool::Stage;
 
 use crate::options::Serve;
-use crate::tls::Tls;
 
 /// Time between two looks at the counters.
 const TICK: Duration = Duration::from_secs(1);
@@ -72,17 +71,10 @@ impl Observer {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub(crate) fn start(
-        options: &Serve,
-        pools: Vec<Facts>,
-        counters: Vec<Arc<Counters>>,
-        lines: Option<LineCounter>,
-        stock: Arc<Stock>,
-        tls: Option<Tls>,
-    ) -> io::Result<(Self, Option<Arc<OwnPages>>)> {
+    pub(crate) fn start(options: &Serve, sources: Sources) -> io::Result<(Self, Option<Arc<OwnPages>>)> {
         let (notes, inbox) = unbounded_channel();
         let (questions, asked) = unbounded_channel();
-        let collector = Collector::new(options, pools, counters, lines, stock, tls);
+        let collector = Collector::new(options, sources);
         let memories = Memories::start()?;
         // The thread makes its event loop itself: one that finds no thread must not be dropped inside of another.
         let watch = move || match tokio::runtime::Builder::new_current_thread().enable_time().build() {
