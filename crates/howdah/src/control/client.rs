@@ -22,9 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Asks and prints.
 pub(crate) fn run(instance: &Instance, request: &ControlRequest, form: Form) -> anyhow::Result<ExitCode> {
-    let json = form == Form::Json;
     if matches!(request, ControlRequest::Status) && !instance.is_explicit() {
-        return survey(json);
+        return survey(form == Form::Json);
     }
     let (path, mut server) = reach(instance)?;
     let stops = matches!(request, ControlRequest::Stop { .. });
@@ -41,6 +40,12 @@ pub(crate) fn run(instance: &Instance, request: &ControlRequest, form: Form) -> 
     if stops && matches!(answer, ControlAnswer::Done(_)) {
         return wait_for_the_end(server);
     }
+    show(answer, form)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(answer: ControlAnswer, form: Form) -> anyhow::Result<()> {
+    let json = form == Form::Json;
     match answer {
         ControlAnswer::Failed(reason) => bail!("{reason}"),
         ControlAnswer::Done(message) => print(&format!("{message}\n"))?,
@@ -59,7 +64,7 @@ pub(crate) fn run(instance: &Instance, request: &ControlRequest, form: Form) -> 
         ControlAnswer::Why(found) => print(&found.render())?,
         ControlAnswer::Heap(_) | ControlAnswer::Profiled(_) => bail!("the server has sent no file"),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Prints the state of all servers: of a single one all, of several a line each.
