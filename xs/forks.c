@@ -1,10 +1,12 @@
 /*
- * Whether a CGI script that runs in the worker has started processes, for stdin.c, output.c and leftovers.c: these may have
- * what was the script's, and write there when it has ended.
+ * Processes that the application has started. Those of a CGI script that runs in the worker (stdin.c, output.c and
+ * leftovers.c ask) may have what was the script's, and write there when it has ended; a worker that has any leaves no
+ * zygote behind (promote.c).
  */
 #include "script.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
 
 static struct {
     unsigned all;    /* of this process */
@@ -25,3 +27,11 @@ void hd_begin_forks(void) { forks.before = forks.all; }
 
 /* Whether the present script has started processes. */
 bool hd_has_forked(void) { return forks.all != forks.before; }
+
+/* Those that have ended do not count, and are forgotten. */
+bool hd_has_children(void) {
+    pid_t ended;
+    while ((ended = waitpid(-1, NULL, WNOHANG)) > 0)
+        ;
+    return ended == 0;
+}

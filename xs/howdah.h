@@ -252,6 +252,9 @@ void hd_check_client(pTHX);
 void hd_interrupt(pTHX);
 bool hd_says_gone(pTHX_ SV *error);
 
+/* forks.c */
+bool hd_has_children(void);
+
 /* report.c */
 void hd_prepare_report(pTHX);
 void hd_report(pTHX);

@@ -8,7 +8,6 @@
 #include <locale.h>
 #include <signal.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static struct {
@@ -99,14 +98,6 @@ static bool are_handlers_changed(pTHX) {
     return false;
 }
 
-/* Children that have ended; true when there are others. */
-static bool has_children(void) {
-    pid_t ended;
-    while ((ended = waitpid(-1, NULL, WNOHANG)) > 0)
-        ;
-    return ended == 0;
-}
-
 /* A script was compiled, or has ended. */
 void hd_restore_settings(pTHX) {
     stop_timers();
@@ -120,7 +111,7 @@ void hd_restore_settings(pTHX) {
 /* The script has ended. Says what is left to the caller, in bits of hd_left. */
 UV hd_restore_process(pTHX) {
     hd_restore_settings(aTHX);
-    base.living = (base.living || hd_has_forked()) && has_children();
+    base.living = (base.living || hd_has_forked()) && hd_has_children();
     return (are_handlers_changed(aTHX) ? LEFT_HANDLERS : 0) |
            (!hd_stdin_is_passed() && lowest_free() != base.lowest ? LEFT_DESCRIPTORS : 0) |
            (base.living && hd_has_forked() ? LEFT_CHILDREN : 0);

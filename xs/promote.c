@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static int count_threads(void) {
@@ -23,14 +22,6 @@ static int count_threads(void) {
     if (tasks)
         closedir(tasks);
     return count;
-}
-
-/* Those that have ended do not count: nobody will wait for them any more. */
-static bool has_children(void) {
-    pid_t ended;
-    while ((ended = waitpid(-1, NULL, WNOHANG)) > 0)
-        ;
-    return ended == 0;
 }
 
 static bool is_armed(int timer) {
@@ -52,7 +43,7 @@ const char *hd_left_by_fork(void) {
     int threads = count_threads();
     if (threads != 1)
         return threads ? "it has threads" : "it cannot look at /proc/self/task";
-    if (has_children())
+    if (hd_has_children())
         return "it has children";
     if (is_armed(ITIMER_REAL) || is_armed(ITIMER_VIRTUAL) || is_armed(ITIMER_PROF) || has_timers())
         return "a timer runs (alarm, setitimer or timer_create)";
