@@ -30,6 +30,14 @@ pub(crate) struct Mate {
     pub(crate) cpu: usize,
 }
 
+/// How an inspection has found the queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Inspected {
+    pub(crate) head: u64,
+    /// Inspections in a row in which it did not move though it should have.
+    pub(crate) stuck: u8,
+}
+
 /// The slots of one front thread in the segment of one application.
 pub(crate) struct Dispatch {
     pub(crate) segment: Segment,
@@ -66,8 +74,8 @@ pub(crate) struct Dispatch {
     /// What is wrong with the segment: it will be replaced.
     pub(crate) damage: Option<&'static str>,
     pub(crate) damaged: UnboundedSender<Damaged>,
-    /// Head of the queue at the last inspection, and inspections in a row that found nothing there.
-    pub(crate) inspected: (u64, u8),
+    /// The queue at the last inspection.
+    pub(crate) inspected: Inspected,
 }
 
 impl Dispatch {
@@ -101,7 +109,7 @@ impl Dispatch {
             desks,
             damage: None,
             damaged,
-            inspected: (0, 0),
+            inspected: Inspected::default(),
         }
     }
 

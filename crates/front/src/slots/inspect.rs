@@ -10,7 +10,7 @@ use howdah_wire::queue::State;
 use howdah_wire::{Phase, RESPONSE_HEAD_READY};
 
 use crate::reports::Damaged;
-use crate::slots::dispatch::Dispatch;
+use crate::slots::dispatch::{Dispatch, Inspected};
 use crate::slots::own::Hold;
 
 /// Inspections in a row that may find something doubtful.
@@ -46,13 +46,14 @@ impl Dispatch {
         if self.damage.is_some() {
             return;
         }
-        let (mut head, stuck) = self.inspected;
-        let before = head;
+        let before = self.inspected;
+        let mut head = before.head;
         if let Some(what) = self.queue.doubt(&mut head) {
             return self.suspect(what);
         }
-        let stuck = if self.queue.is_stuck() && head == before { stuck.saturating_add(1) } else { 0 };
-        self.inspected = (head, stuck);
+        let still = self.queue.is_stuck() && head == before.head;
+        let stuck = if still { before.stuck.saturating_add(1) } else { 0 };
+        self.inspected = Inspected { head, stuck };
         if stuck >= DOUBTS {
             self.suspect("the queue does not move");
         }

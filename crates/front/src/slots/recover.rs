@@ -5,7 +5,7 @@ use howdah_wire::recover::Remains;
 
 use crate::exchange::Mail;
 use crate::fault::Fault;
-use crate::slots::dispatch::Dispatch;
+use crate::slots::dispatch::{Dispatch, Inspected};
 use crate::slots::own::{Hold, NOBODY, Slot};
 
 impl Dispatch {
@@ -67,7 +67,7 @@ impl Dispatch {
             .map(|slot| (slot, self.waits_in(&old, slot)))
             .collect();
         (self.queue, self.cell) = (segment.queue(), &segment.fronts()[thread as usize]);
-        (self.damage, self.inspected, self.seen_head) = (None, (0, 0), 0);
+        (self.damage, self.inspected, self.seen_head) = (None, Inspected::default(), 0);
         (self.workers_spin, self.serial, self.mate) = (false, 0, None);
         self.present.clear();
         for (slot, waited) in waited {
