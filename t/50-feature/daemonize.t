@@ -6,7 +6,7 @@ use lib 't/lib';
 
 use File::Temp qw(tempdir);
 use Howdah::Test::Client;
-use Howdah::Test::Command qw(howdah_bin run_howdah);
+use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
 use Howdah::Test::File qw(read_if_any);
 use POSIX qw(SIGTERM);
 use Test::More;
@@ -35,8 +35,15 @@ sub logged {
     return read_if_any("$dir/log");
 }
 
-sub start {
-    my @result = run_howdah(@options, @_);
+sub start { return started(run_howdah(@options, @_)) }
+
+sub plackup {
+    my ($plackup) = grep { -x } map { "$_/plackup" } split /:/, $ENV{PATH};
+    return started(run_command($^X, $plackup, '-s', 'Howdah', @options, @_));
+}
+
+sub started {
+    my @result = @_;
     my ($pid) = read_if_any("$dir/pid") =~ /^(\d+)$/;
     push @started, $pid if $pid;
     return ($pid, @result);
@@ -120,6 +127,46 @@ subtest 'a pid file with the number of another program is stale' => sub {
     isnt $pid, $$, '... and has its own number there';
     kill TERM => $pid if $pid != $$;
     ok wait_for_end($pid), 'it ends';
+};
+
+subtest 'plackup waits, too' => sub {
+    my ($pid, $status) = plackup('-E', 'test', "$dir/app.psgi");
+    is $status, 0 or diag read_if_any("$dir/log");
+    ok is_howdah($pid), 'the pid file names the server';
+    is(Howdah::Test::Client->ask("$dir/app.sock", "GET / HTTP/1.0\r\n\r\n")->{body}, 'hello', 'no wait is needed');
+    is readlink "/proc/$pid/fd/$_", '/dev/null', "descriptor $_ lets go of the terminal" for 0, 1;
+    my @again = plackup('--pid', "$dir/other", "$dir/app.psgi");
+    is $again[1], 1, 'an address that is taken is a failed start';
+    like $again[3], qr/^howdah: cannot listen on \Q$dir\E\/app\.sock: /m, 'with the reason';
+    kill TERM => $pid;
+    ok wait_for_end($pid), 'it ends';
+    my ($none, $failed, undef, $err) = plackup('--no-such-option', 1, "$dir/app.psgi");
+    is "$failed", 1;
+    like $err, qr/unexpected argument '--no-such-option'/, 'so does the command line';
+};
+
+subtest 'a signal that the application handles does not end the wait of plackup' => sub {
+    my ($pid, $status) = plackup('-E', 'test', '-e', '$SIG{CHLD} = sub { }; sub { }');
+    is $status, 0 or diag read_if_any("$dir/log");
+    kill TERM => $pid if $pid;
+    ok wait_for_end($pid), 'it ends';
+};
+
+subtest 'plackup -L Delayed: workers that cannot load the application are a failed start' => sub {
+    my (undef, $status) = plackup('-L', 'Delayed', '-E', 'test', '-e', 'die "oho"');
+    is $status, 1;
+};
+
+subtest 'plackup -r cannot end a server in the background' => sub {
+    require Plack::Handler::Howdah;
+    local $INC{'Plack/Loader/Restarter.pm'} = 1;
+    is(
+        eval {
+            Plack::Handler::Howdah->new(daemonize => 1)->run(sub { });
+        },
+        undef
+    );
+    like $@, qr/^-r and -D .* write howdah -r -D$/;
 };
 
 done_testing;

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use howdah_front::{Front, Listener, runtime};
 use howdah_supervisor::Ended;
 use howdah_sys::daemon::{Daemon, daemonize};
-use howdah_sys::process::{Process, Signal, survive_file_limit};
+use howdah_sys::process::{Process, Signal, adopt_fd, survive_file_limit};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::access::Access;
@@ -59,7 +59,7 @@ pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
     let mut handover = Handover::from_environment()?;
     // A process that replaces one in the background is there already.
     let background = options.process.daemonize && handover.is_none();
-    let mut daemon = background.then(daemonize).transpose()?;
+    let mut daemon = background.then(|| go_to_background(&options)).transpose()?;
     let outcome = run_here(&options, program, &mut handover, &mut daemon).map_err(crowded);
     if let (Err(error), Some(handover)) = (&outcome, handover) {
         handover.failed(error);
@@ -69,6 +69,14 @@ pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
         (Err(error), Some(_launcher)) => Ok(log::failed(&error)),
         (outcome, _) => outcome,
     }
+}
+
+/// Under plackup the process is there already.
+fn go_to_background(options: &Serve) -> anyhow::Result<Daemon> {
+    let Some(number) = options.process.launcher_fd else { return Ok(daemonize()?) };
+    let launcher =
+        adopt_fd(number).with_context(|| format!("--launcher-fd {number} is no open descriptor"))?;
+    Ok(Daemon::adopt(launcher))
 }
 
 fn run_here(

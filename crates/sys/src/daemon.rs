@@ -46,6 +46,12 @@ pub fn daemonize() -> io::Result<Daemon> {
 }
 
 impl Daemon {
+    /// For a process that plackup has taken to the background; `launcher` is its side of the socket between the two.
+    #[must_use]
+    pub fn adopt(launcher: OwnedFd) -> Self {
+        Self { launcher: Arc::new(launcher) }
+    }
+
     /// A descriptor that becomes readable when somebody has ended the launcher.
     #[must_use]
     pub fn abandoned(&self) -> Arc<OwnedFd> {

@@ -2,6 +2,7 @@ package Plack::Handler::Howdah;
 use v5.16;
 use warnings;
 
+use Errno ();
 use Fcntl ();
 use Socket ();
 
@@ -46,20 +47,32 @@ sub run {
     my $command   = Howdah->binary;
     my @arguments = $self->arguments;
     require Howdah::Leaks if $self->{leak_report};
-    $self->_daemonize if $self->{daemonize};
-    socketpair my $ours, my $theirs, Socket::AF_UNIX(), Socket::SOCK_SEQPACKET(), 0
-        or die "cannot create a socket pair: $!\n";
+    my $launcher = $self->{daemonize} && $self->_daemonize;
+    my ($ours, $theirs) = _socket_pair(Socket::SOCK_SEQPACKET());
     defined(my $pid = fork) or die "cannot fork the zygote: $!\n";
     if (!$pid) {
-        close $ours;
+        close $_ for $ours, $launcher || ();                          # whose ends are to tell that the front has ended
         my $control = Howdah::XS::copy_descriptor(fileno $theirs);    # one that workers can close behind Perl's back
         close $theirs;
         Howdah::XS::exit_now($self->_be_zygote($app, $control));
     }
     close $theirs;
-    fcntl $ours, Fcntl::F_SETFD(), 0 or die "cannot keep descriptor over exec: $!\n";
-    exec {$command} 'howdah', 'serve', '--zygote-fd', fileno $ours, @arguments, APP
-        or die "cannot run $command: $!\n";
+    unshift @arguments, '--zygote-fd', _kept_over_exec($ours);
+    unshift @arguments, '--daemonize', '--launcher-fd', _kept_over_exec($launcher) if $launcher;
+    exec {$command} 'howdah', 'serve', @arguments, APP or die "cannot run $command: $!\n";
+}
+
+sub _socket_pair {
+    my $type = shift;
+    socketpair my $one, my $other, Socket::AF_UNIX(), $type, 0 or die "cannot create a socket pair: $!\n";
+    return ($one, $other);
+}
+
+# Its number.
+sub _kept_over_exec {
+    my $handle = shift;
+    fcntl $handle, Fcntl::F_SETFD(), 0 or die "cannot keep descriptor over exec: $!\n";
+    return fileno $handle;
 }
 
 # Arguments for the howdah command, in a fixed order.
@@ -131,24 +144,35 @@ sub _addresses {
     return "$host:" . ($self->{port} || 5000);
 }
 
-# plackup must stay the zygote's parent, so it goes to the background before it forks that.
+# plackup must stay the zygote's parent, so it goes to the background before it forks that. Who called it waits, as behind
+# C<howdah -D>, for what the command says on the socket that this returns; until then errors go where they always do.
 sub _daemonize {
-    my $self = shift;
+    die "-r and -D do not go together: plackup can restart no server in the background; write howdah -r -D\n"
+        if $INC{'Plack/Loader/Restarter.pm'};
     require POSIX;
-    _go_on_in_child();
+    my ($launcher, $background) = _socket_pair(Socket::SOCK_STREAM());
+    _go_on_in_child(sub { close $background; _is_ready($launcher) ? 0 : 1 });
+    close $launcher;
     POSIX::setsid();
-    _go_on_in_child();    # no longer a session leader, so never a terminal again
+    _go_on_in_child(sub { 0 });    # no longer a session leader, so never a terminal again
     open STDIN, '<', '/dev/null' or die "cannot open /dev/null: $!\n";
     open STDOUT, '>', '/dev/null' or die "cannot open /dev/null: $!\n";
-    if (!defined $self->{error_log}) {
-        open STDERR, '>', '/dev/null' or die "cannot open /dev/null: $!\n";
-    }
-    return;
+    return $background;
 }
 
+# Waits until that is known. The application may have handlers, so a signal may come between.
+sub _is_ready {
+    my $launcher = shift;
+    my $got;
+    do { $got = sysread $launcher, my $ready, 1 } until defined $got || !$!{EINTR};
+    return $got;
+}
+
+# The parent ends with the status that the code returns.
 sub _go_on_in_child {
+    my $status = shift;
     defined(my $pid = fork) or die "cannot fork: $!\n";
-    Howdah::XS::exit_now(0) if $pid;
+    Howdah::XS::exit_now($status->()) if $pid;
     return;
 }
 
@@ -215,7 +239,8 @@ F<docs/refork.md>.
 
 =item daemonize
 
-Go to the background. Output goes nowhere unless C<error_log> is given.
+Go to the background once the server is ready; the exit status says whether it is. Output goes nowhere from then on,
+unless C<error_log> is given.
 
 =item keepalive, server_header
 

@@ -63,6 +63,10 @@ pub(crate) struct Process {
     /// Control socket of a zygote that plackup has already forked; for Plack::Handler::Howdah alone.
     #[arg(long, value_name = "FD", hide = true)]
     pub(crate) zygote_fd: Option<RawFd>,
+
+    /// Where plackup waits for a server in the background to be ready; for Plack::Handler::Howdah alone.
+    #[arg(long, value_name = "FD", hide = true, requires = "zygote_fd")]
+    pub(crate) launcher_fd: Option<RawFd>,
 }
 
 impl Process {
