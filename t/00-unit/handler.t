@@ -46,4 +46,18 @@ for my $too_late ([preload => 0], [no_preload => 1]) {
     like($@, qr/^--no-preload is too late: .* write -L Delayed/, '... with the way out');
 }
 
+{
+    local @ENV{qw(HOWDAH_USER HOWDAH_NAME HOWDAH_FULL_DESTRUCT HOWDAH_DAEMONIZE)} = qw(nobody shop yes off);
+    is(
+        arguments(), '--listen :5000 --full-destruct --name=shop --user=nobody',
+        'what is done here counts by its variable, too'
+    );
+    is(
+        arguments(name => 'other'), '--listen :5000 --full-destruct --name=other --user=nobody',
+        '... unless it is given'
+    );
+    is(Plack::Handler::Howdah->new->{user}, 'nobody', 'the zygote changes to that user');
+    is(Plack::Handler::Howdah->new->{daemonize}, undef, 'a switch that is off');
+}
+
 done_testing;

@@ -33,13 +33,25 @@ my %WHEN_FALSE = (
 # Things for this module, not for the command.
 my %OWN = map { $_ => 1 } qw(daemonize host leak_report listen port psgi_app_builder server_ready socket);
 
+# Settings that are done here, at least in part; the command, which reads the variables of all others, comes too late for these.
+my @DONE_HERE = qw(daemonize full_destruct group leak_report name no_preload user);
+
 sub new {
     my ($class, %args) = @_;
     for my $name (grep { defined $args{$_} && !ref $args{$_} && $args{$_} =~ /^-[-a-zA-Z_]/ } sort keys %args) {
         my $option = $name =~ tr/_/-/r;
         die "--$option got the value '$args{$name}': plackup gives every option a value; write --$option=1\n";
     }
+    $args{$_} //= _from_environment($_) for @DONE_HERE;
     return bless \%args, $class;
+}
+
+# Nothing for a switch that is off, in any of the words that the command takes.
+sub _from_environment {
+    my $name  = shift;
+    my $value = $ENV{"HOWDAH_\U$name"} // return;
+    return $value if $name =~ /^(?:group|name|user)$/;
+    return $value !~ /^(?:n|no|f|false|off|0)?$/i || undef;
 }
 
 sub run {
@@ -215,7 +227,8 @@ C<howdah --no-preload>; so it is loaded anew by a reload, apart from modules tha
 =head1 OPTIONS
 
 C<new> takes the options of the C<howdah> command with underscores for dashes, as C<plackup> hands them over;
-C<howdah --help> lists them. One that does not exist is refused at start.
+C<howdah --help> lists them. One that does not exist is refused at start. Variables such as C<HOWDAH_WORKERS> count as
+with the command; those that say where to listen do not, because plackup always says that.
 
 =over 4
 

@@ -91,6 +91,10 @@ const NEEDING: &[(&str, &str, &str)] = &[
     ("access-log-compat", "access-log", "--access-log TARGET says where requests are logged"),
 ];
 
+/// Of no effect under plackup, which has loaded the application, and is what these are for.
+const LOADERS: &[&str] =
+    &["chdir", "eval", "include", "module", "no-default-middleware", "path", "perl", "reload", "reload-dir"];
+
 const TLS: &str = "name the files of certificate and key: --tls-cert FILE --tls-key FILE";
 
 /// A warning for each option given that has no effect.
@@ -108,6 +112,12 @@ pub(super) fn without_effect(given: &ArgMatches) -> Vec<String> {
     let alone = NEEDING.iter().filter(|(name, needed, _)| is_set(given, name) && !is_set(given, needed));
     warnings
         .extend(alone.map(|(name, needed, why)| format!("--{name} has no effect without --{needed}: {why}")));
+    if is_given(given, "zygote-fd") {
+        let late = LOADERS.iter().filter(|name| is_set(given, name));
+        warnings.extend(late.map(|name| {
+            format!("--{name} has no effect under plackup, which has loaded the application: tell plackup, or start howdah itself")
+        }));
+    }
     warnings.extend(lost_in_background(given));
     warnings
 }

@@ -288,6 +288,7 @@ fn options_that_need_another_are_told_without_it() {
         ("--access-log - --daemonize", "--access-log - has no effect with --daemonize, which closes"),
         ("--slow-log 1 --slow-log-file - -D", "--slow-log-file - has no effect with --daemonize"),
         ("--access-log /x --daemonize", ""),
+        ("--zygote-fd 5 --chdir /", "--chdir has no effect under plackup, which has loaded the application"),
         ("", ""),
     ] {
         let warnings = warnings(&format!("-e sub{{}} {line}")).join("|");
