@@ -1,10 +1,15 @@
 //! `--pid FILE`: the number of the process to signal, for as long as it runs.
 
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, bail};
 use howdah_sys::process::state_in;
+
+/// Bytes of a pid file, and room for blanks.
+const MOST: u64 = 64;
 
 /// A pid file, removed when dropped.
 #[derive(Debug)]
@@ -18,9 +23,12 @@ impl PidFile {
     /// leave.
     ///
     /// # Errors
-    /// When the server named in the file still runs, or the file cannot be written.
+    /// When the server named in the file still runs, the file is something else, or it cannot be written.
     pub(crate) fn create(path: &Path, relieves: bool) -> anyhow::Result<Self> {
         let shown = path.display();
+        if is_something_else(path) {
+            bail!("--pid {shown} is there, and no file with a process id: it stays as it is, name another");
+        }
         if let Some(pid) = running(path).filter(|_| !relieves) {
             bail!("{shown} names process {pid}, which runs: stop that first, or choose another --pid file");
         }
@@ -34,11 +42,19 @@ impl PidFile {
     /// # Errors
     /// When the file cannot be written.
     pub(crate) fn write(&self) -> anyhow::Result<()> {
-        let fresh = self.path.with_extension("tmp");
-        let written = fs::write(&fresh, format!("{}\n", std::process::id()));
+        self.replace().with_context(|| format!("--pid: cannot write {}", self.path.display()))
+    }
+
+    fn replace(&self) -> io::Result<()> {
+        let id = std::process::id();
+        let mut fresh = OsString::from(&self.path);
+        fresh.push(format!(".{id}"));
+        // One that had our number may have left its own. In a directory for all, another's link is not followed.
+        let _ = fs::remove_file(&fresh);
+        let mut file = File::create_new(&fresh)?;
+        let written = file.write_all(format!("{id}\n").as_bytes());
         let written = written.and_then(|()| fs::rename(&fresh, &self.path));
-        let written = written.inspect_err(|_| drop(fs::remove_file(&fresh)));
-        written.with_context(|| format!("cannot write {}", self.path.display()))
+        written.inspect_err(|_| drop(fs::remove_file(&fresh)))
     }
 }
 
@@ -52,7 +68,21 @@ impl Drop for PidFile {
 }
 
 fn named(path: &Path) -> Option<u32> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+    content(path)?.trim().parse().ok()
+}
+
+/// Nothing that blocks or has no end is opened.
+fn content(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = path.is_file().then(|| File::open(path).ok()).flatten()?;
+    file.take(MOST).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Whether something has the name that would be lost, as /dev/null, or the application whose name was left out.
+fn is_something_else(path: &Path) -> bool {
+    let blank = || content(path).is_some_and(|text| text.trim().is_empty());
+    path.exists() && !path.is_dir() && named(path).is_none() && !blank()
 }
 
 fn running(path: &Path) -> Option<u32> {
@@ -97,6 +127,25 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         other.wait().unwrap();
+    }
+
+    #[test]
+    fn nothing_else_is_taken_for_a_pid_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, beside] = ["app.pid", "app.tmp"].map(|name| directory.path().join(name));
+        for text in ["sub { }\n", "12 34\n", "-1\n", "\u{e9}\n"] {
+            fs::write(&path, text).unwrap();
+            let refused = PidFile::create(&path, true).unwrap_err().to_string();
+            assert!(refused.starts_with("--pid /") && refused.ends_with(" name another"), "{refused}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        assert!(PidFile::create(Path::new("/dev/null"), false).is_err());
+        fs::write(&beside, "mine").unwrap();
+        for text in ["", "\n", " 4294967295 \n"] {
+            fs::write(&path, text).unwrap();
+            drop(PidFile::create(&path, false).unwrap());
+        }
+        assert_eq!(fs::read_to_string(&beside).unwrap(), "mine");
     }
 
     #[test]
