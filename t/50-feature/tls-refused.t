@@ -28,9 +28,12 @@ for (
         qr/does not belong to the certificate in .*: give each --tls-cert its own/
     ],
     ['nothing', $empty, $good->key, qr{$dir/empty is empty: write the certificate there}],
-    ['no key', $good->cert, $empty, qr{$dir/empty is empty: write the private key there}],
+    ['no key', $good->cert, $empty, qr{--tls-key: $dir/empty is empty: write the private key there}],
     ['no PEM', $good->cert, $text, qr{$dir/text is no PEM file: .* convert it}],
-    ['a missing file', "$dir/none", $good->key, qr{cannot read $dir/none: No such file .*is the path right}],
+    [
+        'a missing file', "$dir/none", $good->key,
+        qr{--tls-cert: cannot read $dir/none: No such file .*is the path right}
+    ],
     ['the wrong kind', $good->key, $good->key, qr{has a private key and no certificate: name the file}],
     ['the other way', $good->cert, $good->cert, qr{has a certificate and no private key: name the file}],
     )
@@ -54,7 +57,7 @@ for (
     [[$good->options, '--tls-key', $other->key], qr/there are 1 --tls-cert and 2 --tls-key/],
     [[$good->options, '--redirect-to-https', 'tls::0'], qr/is for clients without TLS: leave tls: out/],
     [[$good->options, '--tls-min', '1.1'], qr/possible values: 1\.2, 1\.3/],
-    [[$good->options, '--tls-client-ca', $empty], qr{$dir/empty is empty}],
+    [[$good->options, '--tls-client-ca', $empty], qr{--tls-client-ca: $dir/empty is empty}],
     )
 {
     my ($options, $expected) = @$_;

@@ -15,6 +15,9 @@ use tokio::io::unix::AsyncFd;
 
 use crate::address::{Address, ListenOptions};
 
+/// What to do where a name or an address is not this machine's.
+const NO_HOST: &str = "; name an address or a name of this machine, or leave the host out for every address";
+
 /// A listener that could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
@@ -22,7 +25,7 @@ pub enum ListenError {
     #[error("cannot listen on {0}: {1}{2}")]
     System(String, std::io::Error, &'static str),
     /// The host name has no address.
-    #[error("cannot listen on {0}: the host name has no address")]
+    #[error("cannot listen on {0}: the host name has no address{NO_HOST}")]
     NoAddress(String),
     /// Something that is no socket is in the way.
     #[error("cannot listen on {0}: a file that is no socket is in the way; remove it or choose another path")]
@@ -90,7 +93,7 @@ impl Listener {
             Address::Host(host, port) => {
                 let mut found = (host.as_str(), *port)
                     .to_socket_addrs()
-                    .map_err(|error| ListenError::System(address.to_string(), error, ""))?;
+                    .map_err(|error| ListenError::System(address.to_string(), error, NO_HOST))?;
                 let first = found.next().ok_or_else(|| ListenError::NoAddress(address.to_string()))?;
                 Self::bind_tcp(first, backlog)?
             }
@@ -236,6 +239,7 @@ impl Listener {
                 std::io::ErrorKind::PermissionDenied => {
                     "; ports below 1024 need root or CAP_NET_BIND_SERVICE"
                 }
+                std::io::ErrorKind::AddrNotAvailable => NO_HOST,
                 _ => "",
             };
             ListenError::System(address.to_string(), error, hint)
@@ -532,6 +536,10 @@ mod tests {
         let port = listener.origin.port.parse().unwrap();
         let taken = why(Address::Host("127.0.0.1".to_owned(), port));
         assert!(taken.ends_with("; another server has it, stop that or choose another port"), "{taken}");
+        for host in ["a b", "192.0.2.1"] {
+            let elsewhere = why(Address::Host(host.to_owned(), 0));
+            assert!(elsewhere.ends_with(NO_HOST), "{elsewhere}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use anyhow::anyhow;
 use howdah_metrics as metrics;
 use howdah_tls::{Acceptor, Certificate, ClientCertificates, Least, Settings};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -47,7 +48,8 @@ impl Tls {
         let acme = Acme::prepare(options)?;
         let challenges = acme.as_ref().map(|acme| Arc::clone(&acme.challenges));
         let settings = Settings { challenges, ..settings(options) };
-        let tls = Self { acceptor: Arc::new(Acceptor::new(settings, tickets)?), acme };
+        let acceptor = Acceptor::new(settings, tickets).map_err(|error| named(options, error))?;
+        let tls = Self { acceptor: Arc::new(acceptor), acme };
         tls.tell_expiry();
         Ok(Some(tls))
     }
@@ -163,7 +165,15 @@ pub(crate) fn try_files(options: &Serve) -> anyhow::Result<()> {
     if pairs.is_empty() {
         return Ok(());
     }
-    Ok(howdah_tls::check(&Settings { pairs, ..settings(options) })?)
+    howdah_tls::check(&Settings { pairs, ..settings(options) }).map_err(|error| named(options, error))
+}
+
+/// With the option before it that names the file.
+fn named(options: &Serve, error: howdah_tls::Error) -> anyhow::Error {
+    match error.file().and_then(|file| options.tls.option_of(file)) {
+        Some(option) => anyhow!("{option}: {error}"),
+        None => error.into(),
+    }
 }
 
 /// Where a front must be able to read for a reload: the files' directories, and those that links lead to.

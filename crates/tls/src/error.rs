@@ -55,6 +55,23 @@ pub enum Error {
 }
 
 impl Error {
+    /// The file that something is wrong with.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Unreadable(file, ..)
+            | Self::NoFile(file)
+            | Self::Empty(file, _)
+            | Self::WrongKind(file, ..)
+            | Self::NotPem(file, _)
+            | Self::Encrypted(file)
+            | Self::Key(file, _)
+            | Self::Certificate(file, _)
+            | Self::Expired(file, _) => Some(file),
+            Self::Mismatch { .. } | Self::Setup(_) => None,
+        }
+    }
+
     pub(crate) fn unreadable(path: &Path, error: io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::PermissionDenied => {

@@ -1,6 +1,6 @@
 //! TLS: which certificates, for whom, and what clients without it are told.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -112,6 +112,16 @@ impl Tls {
     pub(crate) fn named(&self) -> Vec<(PathBuf, PathBuf)> {
         let keys = if self.tls_key.is_empty() { &self.tls_cert } else { &self.tls_key };
         self.tls_cert.iter().cloned().zip(keys.iter().cloned()).collect()
+    }
+
+    /// The option that names a file, if one does.
+    pub(crate) fn option_of(&self, file: &Path) -> Option<&'static str> {
+        let names = |files: &[PathBuf]| files.iter().any(|named| named == file);
+        match file {
+            _ if names(&self.tls_cert) => Some("--tls-cert"),
+            _ if names(&self.tls_key) => Some("--tls-key"),
+            _ => (self.tls_client_ca.as_deref() == Some(file)).then_some("--tls-client-ca"),
+        }
     }
 
     /// Listeners that send clients elsewhere.
