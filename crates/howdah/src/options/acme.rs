@@ -129,9 +129,13 @@ fn name(text: &str) -> Result<String, String> {
         );
     }
     let fits = |label: &str| {
-        !label.is_empty() && label.len() < 64 && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        let is_bare = !label.starts_with('-') && !label.ends_with('-');
+        is_bare
+            && (1..64).contains(&label.len())
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
     };
-    let is_address = text.parse::<std::net::IpAddr>().is_ok();
+    // No top level is a number, so that addresses are told from names, also those of fewer parts.
+    let is_address = text.rsplit('.').next().is_some_and(|top| top.bytes().all(|b| b.is_ascii_digit()));
     if text.len() > 253 || !text.contains('.') || is_address || !text.split('.').all(fits) {
         return Err("not a host's full name, such as www.example.org".to_owned());
     }
@@ -152,7 +156,17 @@ mod tests {
     #[test]
     fn names_are_those_that_an_authority_can_prove() {
         assert_eq!(name("Www.Example.org").as_deref(), Ok("www.example.org"));
-        for text in ["", "localhost", "*.example.org", "a..b", "192.0.2.1", "a_b.example", "a b.example"] {
+        let strange = [
+            "",
+            "localhost",
+            "*.example.org",
+            "a..b",
+            "a_b.example",
+            "a b.example",
+            "-a.example",
+            "a-.example",
+        ];
+        for text in strange.into_iter().chain(["192.0.2.1", "1.5", "example.7"]) {
             assert!(name(text).is_err(), "{text}");
         }
         for text in ["http://a.example/dir", "a.example", "https://", "https:///dir"] {
