@@ -4,8 +4,16 @@ use strict;
 use warnings;
 use lib 't/lib';
 
-use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
 use Test::More;
+
+subtest 'what could not be printed is no success' => sub {
+    for my $option ('-h', '--help', '--version') {
+        my ($status, undef, $err) = run_command('/bin/sh', '-c', '"$0" "$1" >/dev/full', howdah_bin(), $option);
+        is $status, 1, $option;
+        like $err, qr/^howdah: cannot write to standard output: No space left/;
+    }
+};
 
 subtest '--help is grouped and fits a page' => sub {
     my ($status, $out) = run_howdah('-h');

@@ -99,6 +99,7 @@ mod protocol;
 #[path = "../../metrics/tests/common/mod.rs"]
 mod fixture;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use options::{Action, Parsed};
@@ -107,8 +108,10 @@ fn main() -> ExitCode {
     if let Some(code) = processes::be_launcher().or_else(processes::be_host) {
         return code;
     }
-    let Parsed { action, warnings } =
-        options::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let Parsed { action, warnings } = match options::parse(std::env::args_os()) {
+        Ok(parsed) => parsed,
+        Err(answer) => return tell(&answer),
+    };
     for warning in warnings {
         log::say(&format!("warning: {warning}"));
     }
@@ -128,4 +131,14 @@ fn main() -> ExitCode {
     let code = outcome.unwrap_or_else(|error| log::failed(&error));
     log::finish();
     code
+}
+
+/// A mistake in the command line, or the help that was asked for, which must have been printed for a status of 0.
+fn tell(answer: &clap::Error) -> ExitCode {
+    match answer.print().and_then(|()| output::write("")) {
+        Err(error) if !answer.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
+            log::failed(&anyhow::Error::from(error).context("cannot write to standard output"))
+        }
+        _ => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(1)),
+    }
 }
