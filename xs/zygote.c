@@ -10,9 +10,11 @@
 #include "control.h"
 #include "probes.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,6 +53,18 @@ void hd_prepare(pTHX_ SV *name, bool titles) {
     hd_use_huge_pages();
 }
 
+/*
+ * Who reads a terminal in the background is stopped with all of its process group, which is every worker. Without it as
+ * controlling terminal, reading one that is open works, and who looks for one to ask for a password, as ssh does, has none.
+ */
+static void leave_terminal(void) {
+    int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (terminal < 0)
+        return;
+    ioctl(terminal, TIOCNOTTY);
+    close(terminal);
+}
+
 /* The front's first order, which is carried out. False when the front is gone already. */
 bool hd_attach(pTHX_ int control, OrderRecord *order) {
     struct hd_packet packet;
@@ -58,6 +72,7 @@ bool hd_attach(pTHX_ int control, OrderRecord *order) {
         return false;
     if (!packet.understood || packet.order.kind != ZYGOTE_ORDER_ATTACH)
         croak("the front's first order is none that these modules know: install front and Perl modules of one version");
+    leave_terminal();
     *order = packet.order;
     bool has_errors = order->flags & ZYGOTE_ERRORS;
     hd_map_segment(aTHX_ packet.fds[0]);

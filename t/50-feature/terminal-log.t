@@ -1,12 +1,15 @@
 # The error log on a terminal is for people: who says something stands dimmed before its first line alone, and the
-# lines of a stack trace are indented. Everywhere else each line is whole.
+# lines of a stack trace are indented. Everywhere else each line is whole. The terminal is the front's alone: who asks there
+# for something in a worker would be stopped, and all workers with him.
 use strict;
 use warnings;
 use lib 't/lib';
 
 use Fcntl qw(O_NOCTTY O_NONBLOCK O_RDWR);
+use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::File qw(write_file);
 use Howdah::Test::Server;
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -102,6 +105,34 @@ subtest 'a terminal that is stopped (Ctrl-S) stops nobody' => sub {
     $start = time;
     is $server->stop, 0;
     cmp_ok time - $start, '<', 5;
+};
+
+subtest 'no application and no script has a terminal to ask at' => sub {
+    my $dir    = File::Temp->newdir;
+    my $script = write_file(
+        "$dir/asks",
+        "#!/bin/sh\necho Content-Type: text/plain\necho\n(: </dev/tty) 2>/dev/null && echo one || echo none\n"
+    );
+    chmod 0755, $script;
+    my $asks      = 'sub { [200, [], [open(my $terminal, "<", "/dev/tty") ? "one" : "none"]] }';
+    my $leader    = 'POSIX::setsid(); open STDERR, "+<", shift or die; exec @ARGV';
+    my ($plackup) = grep { -x } map { "$_/plackup" } split /:/, $ENV{PATH};
+    my @cases     = (
+        ['howdah', [howdah_bin()], ['--cgi', "/cgi=$dir,mode=exec"], '/', '/cgi/asks'],
+        ['plackup', [$^X, $plackup, qw(-s Howdah -E test)], [], '/'],
+    );
+    for (@cases) {
+        my ($what, $command, $options, @paths) = @$_;
+        $shown = '';
+        my $server = Howdah::Test::Server->launch(
+            app     => $asks,
+            command => [$^X, '-MPOSIX', '-e', $leader, $terminal, @$command],
+            options => ['--listen', '127.0.0.1:0', '--workers', 1, @$options],
+        );
+        my ($port) = shown(qr/stop with/) =~ /on http\S+:(\d+) with/ or die "no port in what was shown: $shown";
+        is ask($port, $_)->{body} =~ s/\n//r, 'none', "$what $_" for @paths;
+        is $server->stop, 0;
+    }
 };
 
 done_testing;

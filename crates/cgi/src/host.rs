@@ -38,6 +38,8 @@ const STACK: usize = 512 * 1024;
 pub fn run() -> ExitCode {
     // It was executed as /proc/self/exe, and who counts executed programs would read that it was `exe` which did.
     let _ = rustix::thread::set_name(c"howdah");
+    // A script that asks there would be stopped for ever.
+    process::leave_terminal();
     match begin() {
         Ok(Some(host)) => {
             host.obey_all();

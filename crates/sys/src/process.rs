@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitOptions};
 
 pub use rustix::process::{Pid, Signal};
@@ -144,6 +145,16 @@ pub fn adopt_fd(number: RawFd) -> io::Result<OwnedFd> {
 /// EINVAL before Linux 3.4.
 pub fn set_subreaper() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+/// Gives up the controlling terminal, if there is one. Who reads it in the background is stopped, with all of the process
+/// group; without it, who looks for a terminal, to ask for a password, finds none. No matter for a leader of a session.
+pub fn leave_terminal() {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    if let Ok(terminal) = rustix::fs::open("/dev/tty", flags, Mode::empty()) {
+        // SAFETY: the request takes no argument and touches no memory.
+        unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCNOTTY) };
+    }
 }
 
 /// A file that would grow beyond the limit of files (`ulimit -f`) makes a write fail with EFBIG, much as on a full disk,
