@@ -49,7 +49,7 @@ bool
 report(int control, UV kind, SV *text, IV status = 0)
   CODE:
     STRLEN length;
-    const char *bytes = SvPVutf8(text, length);
+    const char *bytes = hd_utf8(aTHX_ text, &length);
     const ReportRecord report = {.kind = kind, .status = status};
     RETVAL = hd_send_report(control, &report, bytes, length);
   OUTPUT:

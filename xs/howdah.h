@@ -261,6 +261,7 @@ void hd_report(pTHX);
 
 /* text.c */
 const char *hd_bytes(pTHX_ SV *sv, STRLEN *length, const char *what);
+const char *hd_utf8(pTHX_ SV *sv, STRLEN *length);
 
 /* head.c */
 U32 hd_status(pTHX_ SV *sv);

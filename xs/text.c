@@ -1,4 +1,4 @@
-/* Bytes of a Perl string, as PSGI wants them: characters above 255 are the application's error. */
+/* Bytes of a Perl string: as PSGI wants them, where characters above 255 are the application's error, and as people read them. */
 #include "howdah.h"
 
 static const char *narrowed(pTHX_ const char *bytes, STRLEN *length, const char *what) {
@@ -19,4 +19,12 @@ const char *hd_bytes(pTHX_ SV *sv, STRLEN *length, const char *what) {
     }
     const char *bytes = SvPV_nomg_const(sv, *length);
     return SvUTF8(sv) ? narrowed(aTHX_ bytes, length, what) : bytes;
+}
+
+/* The string as UTF-8, for messages. A source in UTF-8 that has no `use utf8` makes bytes that are that already. */
+const char *hd_utf8(pTHX_ SV *sv, STRLEN *length) {
+    const char *bytes = SvPV_const(sv, *length);
+    if (SvUTF8(sv) || is_utf8_string((const U8 *)bytes, *length))
+        return bytes;
+    return SvPVutf8(sv, *length);
 }

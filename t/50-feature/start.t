@@ -75,6 +75,9 @@ subtest '-e, -M, -I, -E and --path' => sub {
 my @broken = (
     ['does not compile', 'use strict; $x = 1;', qr/Global symbol "\$x" requires explicit package name/],
     ['dies', 'die "no database today\n"', qr/no database today/],
+    ['dies in UTF-8', "die 'ung\xc3\xbcltig'", qr/ung\xc3\xbcltig/],
+    ['dies in characters', "use utf8; die 'ung\xc3\xbcltig'", qr/ung\xc3\xbcltig/],
+    ['dies in Latin-1', "die 'ung\xfcltig'", qr/ung\xc3\xbcltig/],
     ['misses a module', 'use No::Such::Module;', qr{Can't locate No/Such/Module\.pm}],
     ['is no application', '42', qr/does not return a PSGI application|not .*code reference/i],
     ['exits', 'exit 7', qr/exit status 7|the process that loads it ended/],
