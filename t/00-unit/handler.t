@@ -25,6 +25,8 @@ my @cases = (
     [[keepalive          => ''], '--listen :5000 --disable-keepalive', 'what plackup makes of --disable-keepalive'],
     [[keepalive          => 1], '--listen :5000', 'keepalive is on anyway'],
     [[no_server_header   => 1], '--listen :5000 --no-server-header', 'a flag'],
+    [[no_server_header   => 'off'], '--listen :5000', 'a flag that is off in a word'],
+    [[keepalive          => 'no'], '--listen :5000 --disable-keepalive', 'a positive that is'],
     [[no_server_header   => 0], '--listen :5000', 'a flag that is off'],
     [[server_header      => 0], '--listen :5000 --no-server-header', 'a positive that is off'],
     [[request_id         => 0], '--listen :5000 --no-request-id', 'another'],
@@ -39,6 +41,8 @@ is(arguments(@{$_->[0]}), $_->[1], $_->[2]) for @cases;
 
 is(eval { Plack::Handler::Howdah->new(preload_app => '--max-requests') }, undef, 'a swallowed option is refused');
 like($@, qr/^--preload-app got the value '--max-requests': .* write --preload-app=1$/, '... with the way out');
+is(eval { Plack::Handler::Howdah->new(no_server_header => 'other.psgi') }, undef, 'so is a swallowed application');
+like($@, qr/^--no-server-header got the value 'other\.psgi': .* write --no-server-header=1$/, '... with the way out');
 is(arguments(workers => '-1'), '--listen :5000 --workers=-1', 'a number below 0 is the command\'s to refuse');
 
 for my $too_late ([preload => 0], [no_preload => 1]) {
@@ -57,7 +61,7 @@ for my $too_late ([preload => 0], [no_preload => 1]) {
         '... unless it is given'
     );
     is(Plack::Handler::Howdah->new->{user}, 'nobody', 'the zygote changes to that user');
-    is(Plack::Handler::Howdah->new->{daemonize}, undef, 'a switch that is off');
+    ok !Plack::Handler::Howdah->new->{daemonize}, 'a switch that is off';
 }
 
 done_testing;

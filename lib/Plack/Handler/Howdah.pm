@@ -36,22 +36,41 @@ my %OWN = map { $_ => 1 } qw(daemonize host leak_report listen port psgi_app_bui
 # Settings that are done here, at least in part; the command, which reads the variables of all others, comes too late for these.
 my @DONE_HERE = qw(daemonize full_destruct group leak_report name no_preload user);
 
+# What is on or off, here or for the command.
+my %IS_SWITCH = (%IS_FLAG, %WHEN_FALSE, map { $_ => 1 } qw(daemonize leak_report));
+
+# The words that the command takes.
+my $TRUE  = qr/^(?:y|yes|t|true|on|\d*[1-9]\d*)$/i;
+my $FALSE = qr/^(?:n|no|f|false|off|0*)$/i;
+
 sub new {
     my ($class, %args) = @_;
-    for my $name (grep { defined $args{$_} && !ref $args{$_} && $args{$_} =~ /^-[-a-zA-Z_]/ } sort keys %args) {
-        my $option = $name =~ tr/_/-/r;
-        die "--$option got the value '$args{$name}': plackup gives every option a value; write --$option=1\n";
+    for my $name (grep { defined $args{$_} && !ref $args{$_} } sort keys %args) {
+        _refuse($name, $args{$name}) if $args{$name} =~ /^-[-a-zA-Z_]/;
+        $args{$name} = _truth($args{$name}) // _refuse($name, $args{$name}) if $IS_SWITCH{$name};
     }
     $args{$_} //= _from_environment($_) for @DONE_HERE;
     return bless \%args, $class;
 }
 
-# Nothing for a switch that is off, in any of the words that the command takes.
+# It is most likely the next word of the command line, which would be missed there.
+sub _refuse {
+    my ($name, $value) = @_;
+    my $option = $name =~ tr/_/-/r;
+    die "--$option got the value '$value': plackup gives every option a value; write --$option=1\n";
+}
+
+# Undefined where that is no answer.
+sub _truth {
+    my $value = shift;
+    return $value =~ $TRUE ? 1 : $value =~ $FALSE ? 0 : undef;
+}
+
+# A wrong word is for the command to refuse, which reads the variable, too.
 sub _from_environment {
     my $name  = shift;
     my $value = $ENV{"HOWDAH_\U$name"} // return;
-    return $value if $name =~ /^(?:group|name|user)$/;
-    return $value !~ /^(?:n|no|f|false|off|0)?$/i || undef;
+    return $IS_SWITCH{$name} ? _truth($value) : $value;
 }
 
 sub run {
@@ -271,7 +290,7 @@ C<server_software>.
 =back
 
 plackup takes the word behind an option for its value, so C<--no-server-header --port 8080> would lose the port. The
-handler refuses such a value and says what to write.
+handler refuses such a value, and for a switch all but C<1>, C<0> and words like C<on> and C<no>, and says what to write.
 
 =head1 METHODS
 
