@@ -17,15 +17,15 @@ sub load {
     _load_module($_) for @{$wish{modules} // []};
     my $file = $wish{app} // 'app.psgi';
     my $app  = defined $wish{eval} ? _evaluate($wish{eval}, $wish{app}) : Plack::Util::load_psgi($file);
-    $app = _code($app, $wish{app} // 'the code given by -e');
+    $app = $class->code($app, $wish{app} // 'the code given by -e');
     $app = _mount($app, $wish{path}) if defined $wish{path} && length $wish{path};
     $app = _develop($app) if $wish{default_middleware} && ($wish{env} // '') eq 'development';
     return $app;
 }
 
 # An object such as a Plack::Component is as good as a code reference.
-sub _code {
-    my ($app, $name) = @_;
+sub code {
+    my ($class, $app, $name) = @_;
     return $app->to_app if Scalar::Util::blessed($app) && $app->can('to_app');
     return $app if (Scalar::Util::reftype($app) // '') eq 'CODE';
     return \&$app if Scalar::Util::blessed($app) && overload::Method($app, '&{}');
@@ -123,5 +123,9 @@ Mount the application below this path.
 When true and C<env> is C<development>: wrap the application in Lint, StackTrace and AccessLog.
 
 =back
+
+=head2 code($app, $name)
+
+The code reference that C<$app> is or stands for. Dies when it is no application; C<$name> is what has returned it.
 
 =cut

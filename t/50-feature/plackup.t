@@ -92,6 +92,13 @@ subtest 'what is refused says so' => sub {
     );
     isnt $server->wait_for_exit // 0, 0;
     like $server->log, qr/no.such.option/;
+    $server = Howdah::Test::Server->launch(
+        app     => '42',
+        command => [$^X, $plackup, '-s', 'Howdah'],
+        options => ['--host', '127.0.0.1', '--port', free_port(), '-E', 'test'],
+    );
+    isnt $server->wait_for_exit // 0, 0;
+    like $server->log, qr/^what plackup has loaded does not return a PSGI application: .*, not '42'$/m;
 };
 
 done_testing;

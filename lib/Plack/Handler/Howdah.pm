@@ -7,6 +7,7 @@ use Fcntl ();
 use Socket ();
 
 use Howdah ();
+use Howdah::Loader ();
 use Howdah::Zygote ();
 
 # What the command calls the application: it was loaded here, and plackup does not say from which file.
@@ -74,13 +75,15 @@ sub _from_environment {
 }
 
 sub run {
-    my ($self, $app) = @_;
+    my ($self, $given) = @_;
+    my $app       = Howdah::Loader->code($given, 'what plackup has loaded');
     my $command   = Howdah->binary;
     my @arguments = $self->arguments;
     require Howdah::Leaks if $self->{leak_report};
     my $launcher = $self->{daemonize} && $self->_daemonize;
     my ($ours, $theirs) = _socket_pair(Socket::SOCK_SEQPACKET());
     defined(my $pid = fork) or die "cannot fork the zygote: $!\n";
+
     if (!$pid) {
         close $_ for $ours, $launcher || ();                          # whose ends are to tell that the front has ended
         my $control = Howdah::XS::copy_descriptor(fileno $theirs);    # one that workers can close behind Perl's back
@@ -300,7 +303,7 @@ Dies when an option has swallowed the next one.
 
 =head2 run($app)
 
-Does not return. Dies when C<preload> is false and the application is loaded already: write C<-L Delayed>.
+Does not return. Dies when C<$app> is no application, or when C<preload> is false and the application is loaded already: write C<-L Delayed>.
 
 =head2 arguments
 
