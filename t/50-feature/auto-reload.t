@@ -26,7 +26,8 @@ write_file('app.psgi', 'use lib "lib"; use My::App; my $f = "one"; sub { [200, [
 write_file('lib/My/App.pm', 'package My::App; our $version = 1; 1;');
 my $server = Howdah::Test::Server->start(
     command => [Howdah::Test::Command::howdah_bin(), '-l', '127.0.0.1:0', '--chdir', $dir],
-    options => ['--workers', 1, '--control', "$dir/control", '-r', '-I', 'extra', '-R', 'more', 'app.psgi'],
+    options =>
+        ['--workers', 1, '--control', "$dir/control", '-r', '-I', 'extra', '-R', 'more', '-R', 'absent', 'app.psgi'],
 );
 sub answer { return Howdah::Test::Client->ask($server, "GET / HTTP/1.0\r\n\r\n")->{body} }
 
@@ -36,6 +37,7 @@ sub becomes {
 }
 sub reloads { return scalar(() = $server->log =~ /has changed: reloading/g) }
 is answer(), 'one 1';
+like $server->log, qr/WARN .*--reload-dir absent is not watched: it is no directory$/m, 'a directory that is not there';
 
 subtest 'the .psgi file, replaced as editors do' => sub {
     write_file('app.psgi', 'use lib "lib"; use My::App; sub { [200, [], ["two $My::App::version"]] }');

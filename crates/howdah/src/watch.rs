@@ -45,8 +45,12 @@ impl Watch {
         if !options.app.reload && options.app.reload_dir.is_empty() {
             return Ok(None);
         }
-        let pools = options.pools().into_iter().map(|pool| Files::of(options, pool.app.as_deref()));
-        let pools = pools.collect::<anyhow::Result<Vec<_>>>()?;
+        let base = base(options)?;
+        for dir in options.app.reload_dir.iter().filter(|dir| !base.join(dir).is_dir()) {
+            tracing::warn!("--reload-dir {} is not watched: it is no directory", dir.display());
+        }
+        let pools = options.pools().into_iter().map(|pool| Files::of(options, &base, pool.app.as_deref()));
+        let pools: Vec<_> = pools.collect();
         let (changes, news) = unbounded_channel();
         let known = pools.clone();
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
@@ -70,20 +74,16 @@ impl Watch {
 }
 
 impl Files {
-    fn of(options: &Serve, app: Option<&str>) -> anyhow::Result<Self> {
-        let base = match &options.app.chdir {
-            Some(dir) => std::path::absolute(dir)?,
-            None => std::env::current_dir()?,
-        };
+    fn of(options: &Serve, base: &Path, app: Option<&str>) -> Self {
         let file = app.map(|name| base.join(name)).filter(|path| path.is_file());
-        let beside = file.as_deref().and_then(Path::parent).unwrap_or(&base).join("lib");
+        let beside = file.as_deref().and_then(Path::parent).unwrap_or(base).join("lib");
         let named =
             options.app.include.iter().map(PathBuf::from).chain(options.app.reload_dir.iter().cloned());
         let mut trees: Vec<PathBuf> =
             named.map(|dir| base.join(dir)).chain([beside]).filter(|dir| dir.is_dir()).collect();
         trees.sort();
         trees.dedup();
-        Ok(Self { file, trees })
+        Self { file, trees }
     }
 
     /// Directories to watch, and whether all below them is meant.
@@ -101,6 +101,14 @@ impl Files {
 
     fn have(&self, path: &Path) -> bool {
         Some(path) == self.file.as_deref() || self.trees.iter().any(|tree| path.starts_with(tree))
+    }
+}
+
+/// Where the application is loaded.
+fn base(options: &Serve) -> std::io::Result<PathBuf> {
+    match &options.app.chdir {
+        Some(dir) => std::path::absolute(dir),
+        None => std::env::current_dir(),
     }
 }
 
