@@ -40,8 +40,13 @@ subtest 'what an application says is what comes' => sub {
         like $response->{body}, $body, 'its body';
         ok $response->{end}, 'its end';
     }
-    $client->request($stream += 2, '/short');
-    is $client->response($stream)->{reset}, 2, 'a body that is too short is no whole response';
+    for (['/short', 'short'], ['/dies', 'a little'], ['/dies-promising', 'a little']) {
+        my ($path, $body) = @$_;
+        $client->request($stream += 2, $path);
+        my $response = $client->response($stream);
+        is $response->{reset}, 2, "$path is no whole response";
+        is_deeply [$response->{status}, $response->{body}], [200, $body], 'but what there is of it comes before';
+    }
     for (['short', 'reset the stream'], ['long', 'cut it off there'], ['longer', 'cut it off there']) {
         my ($path, $what) = @$_;
         ok $server->wait_for_log(qr{Content-Length \d+ but a body of \d+ bytes to GET /$path; $what}),

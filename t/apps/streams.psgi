@@ -11,6 +11,12 @@ my %do = (
     '/die'   => sub { die "no\n" },
     '/hang'  => sub { select undef, undef, undef, 60; [200, [], ['late']] },
     '/short' => sub { [200, ['Content-Length' => 10], ['short']] },
+    '/dies'  => sub {
+        sub { $_[0]->([200, []])->write('a little'); die "behind a little\n" }
+    },
+    '/dies-promising' => sub {
+        sub { $_[0]->([200, ['Content-Length' => 10]])->write('a little'); die "behind a little\n" }
+    },
     '/after' => sub {
         sub { $_[0]->([200, [], ['whole']]); die "behind the response\n" }
     },

@@ -31,7 +31,13 @@ pub(crate) async fn serve(work: Work) {
     if next.is_none() {
         open.link.abandoned.set(open.link.abandoned.get() + 1);
     }
-    stream.finish(next.unwrap_or(Next::Cut));
+    let next = next.unwrap_or(Next::Cut);
+    stream.finish(next);
+    if next == Next::Cut {
+        // The client is to have what there was before it hears that there is no more.
+        poll_fn(|context| carrier.poll_sent(context)).await;
+        carrier.break_off(Reason::INTERNAL_ERROR);
+    }
 }
 
 impl Stream {
@@ -48,10 +54,7 @@ impl Stream {
     fn finish(&mut self, next: Next) {
         match next {
             Next::Done => {}
-            Next::Cut => {
-                self.keep_words();
-                self.carrier.break_off(Reason::INTERNAL_ERROR);
-            }
+            Next::Cut => self.keep_words(),
             Next::Malformed => {
                 self.carrier.break_off(Reason::PROTOCOL_ERROR);
                 return self.server.records.failure(Failure::BadRequest);

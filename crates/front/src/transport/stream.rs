@@ -37,9 +37,11 @@ pub(crate) struct Tally {
     /// What the client may send because of what it has asked for and was sent, in bytes, in all: windows are opened by
     /// frames, too.
     pub(crate) earned: Cell<u64>,
-    /// Bytes that the connection was given since it last had nothing, and how often that was.
+    /// Bytes of bodies that the connection was given since it last had nothing, how often that was, and whether it has
+    /// anything now.
     given: Cell<usize>,
     round: Cell<u64>,
+    has_some: Cell<bool>,
     /// Streams that have given what they may.
     waiting: RefCell<Vec<Waker>>,
 }
@@ -47,7 +49,8 @@ pub(crate) struct Tally {
 impl Tally {
     /// The connection has sent what it was given.
     pub(crate) fn begin_round(&self) {
-        if self.given.replace(0) > 0 {
+        if self.has_some.replace(false) {
+            self.given.set(0);
             self.round.set(self.round.get() + 1);
             self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
         }
@@ -66,6 +69,8 @@ struct State {
     /// Bytes given in that round, and whether more were refused.
     given: (u64, usize),
     refused: bool,
+    /// The round in which something was said last.
+    said_in: Option<u64>,
     /// The round in which the stream's task has said that it waits.
     waits: Option<u64>,
     /// The end has been said by itself, and behind all that was promised.
@@ -81,8 +86,8 @@ impl Stream {
     /// For the response to a request on the connection whose tally that is.
     pub(crate) fn new(respond: SendResponse<Bytes>, tally: Rc<Tally>) -> Self {
         let said = Said::Nothing(respond);
-        let (given, refused, waits, ended, whole) = ((0, 0), false, None, false, false);
-        let state = State { said, tally, given, refused, waits, ended, whole };
+        let (given, refused, said_in, waits, ended, whole) = ((0, 0), false, None, None, false, false);
+        let state = State { said, tally, given, refused, said_in, waits, ended, whole };
         Self(Rc::new(RefCell::new(state)))
     }
 
@@ -101,6 +106,7 @@ impl Stream {
         let body = respond.send_response(head, last).map_err(gone)?;
         // The handle to the whole stream goes: what is left of it is the body.
         state.said = Said::Head(body);
+        state.note();
         Ok(())
     }
 
@@ -139,6 +145,20 @@ impl Stream {
     /// Whether that has been said.
     pub(crate) fn has_told_end(&self) -> bool {
         self.0.borrow().whole
+    }
+
+    /// Waits until the connection has sent what was said, which it forgets when the stream is broken off, or until nobody is there for it.
+    pub(crate) fn poll_sent(&self, context: &mut Context<'_>) -> Poll<()> {
+        if self.poll_gone(context).is_ready() {
+            return Poll::Ready(());
+        }
+        let state = &mut *self.0.borrow_mut();
+        let round = state.tally.round.get();
+        if state.said_in != Some(round) {
+            return Poll::Ready(());
+        }
+        state.await_round(round, context);
+        Poll::Pending
     }
 
     /// Breaks the stream off.
@@ -191,10 +211,7 @@ impl Stream {
         *stale = false;
         let state = &mut *self.0.borrow_mut();
         if state.allowed() == 0 {
-            let round = state.tally.round.get();
-            if state.waits.replace(round) != Some(round) {
-                state.tally.waiting.borrow_mut().push(context.waker().clone());
-            }
+            state.await_round(state.tally.round.get(), context);
             return Poll::Pending;
         }
         if std::mem::take(&mut state.refused) {
@@ -241,6 +258,20 @@ impl State {
         self.given = (round.get(), self.given_now() + bytes);
         given.set(given.get() + bytes);
         self.tally.earn(FRAME_EARNS + bytes as u64 / 16);
+        self.note();
+    }
+
+    /// The connection has something of the stream.
+    fn note(&mut self) {
+        self.said_in = Some(self.tally.round.get());
+        self.tally.has_some.set(true);
+    }
+
+    /// Has the stream's task woken when that round is over.
+    fn await_round(&mut self, round: u64, context: &Context<'_>) {
+        if self.waits.replace(round) != Some(round) {
+            self.tally.waiting.borrow_mut().push(context.waker().clone());
+        }
     }
 }
 
