@@ -405,7 +405,7 @@ mod tests {
 
     use crate::config::Config;
     use crate::exchange::Mail;
-    use crate::sample::world::{World, run};
+    use crate::sample::world::{Terms, World, run};
     use crate::transport::Peer;
     use crate::transport::scripted::{Piece, Scripted};
 
@@ -819,7 +819,7 @@ mod tests {
         }
     }
 
-    /// A client whose windows are a mebibyte wide, and which takes `takes` bytes of the response that a worker has made.
+    /// A client whose windows are a mebibyte wide, and four for all, and which takes `takes` bytes of the response that a worker has made.
     async fn large(world: &World, takes: usize, body: &[u8]) -> (Scripted, tokio::task::JoinHandle<()>) {
         several(world, &[1], takes, body).await
     }
@@ -831,7 +831,7 @@ mod tests {
         takes: usize,
         body: &[u8],
     ) -> (Scripted, tokio::task::JoinHandle<()>) {
-        let wide = [frame(4, 0, 0, &[0, 4, 0, 16, 0, 0]), frame(8, 0, 0, &[0, 15, 0, 0])].concat();
+        let wide = [frame(4, 0, 0, &[0, 4, 0, 16, 0, 0]), frame(8, 0, 0, &[0, 63, 0, 0])].concat();
         let greeting = Piece::Bytes([PREFACE, &wide].concat());
         let asked = streams.iter().flat_map(|stream| get(*stream, "/a")).collect();
         let script = Scripted::new([greeting, Piece::Pause, Piece::Bytes(asked)]);
@@ -901,21 +901,27 @@ mod tests {
 
     #[test]
     fn a_connection_holds_little_of_many_streams_for_a_client_that_takes_nothing() {
-        run(async {
-            let world = World::new(Config::default());
-            let (body, streams) = (vec![b'x'; 100 << 10], [1, 3, 5, 7]);
-            let (script, _connection) = several(&world, &streams, 0, &body).await;
-            script.take(usize::MAX);
-            world.run(false).await;
-            let data: Vec<_> = frames(&script).into_iter().filter(|(kind, ..)| *kind == 0).collect();
-            let of = |stream| data.iter().filter(move |frame| frame.1 == stream);
-            assert!(
-                streams.iter().all(|&stream| of(stream).flat_map(|frame| &frame.2).count() == body.len())
-            );
-            // What the connection had is out before anything that its streams have held back.
-            let last = data.iter().rposition(|frame| frame.1 == 3).unwrap();
-            let held_back: usize = data[last..].iter().map(|frame| frame.2.len()).sum();
-            assert!(held_back >= (2 * (100 - 32)) << 10, "{held_back}");
-        });
+        // The first two are given whole, then so many with 32 KiB, and the others with 8.
+        for (large, small) in [(2, 0), (10, 4)] {
+            run(async {
+                let terms = Terms { max_queue: 16, ..Terms::default() };
+                let world = World::with(Config::default(), terms, |_| ());
+                let body = vec![b'x'; 100 << 10];
+                let streams: Vec<u8> = (0..2 + large + small).map(|number| 2 * number + 1).collect();
+                let (script, _connection) = several(&world, &streams, 0, &body).await;
+                script.take(usize::MAX);
+                world.run(false).await;
+                let data: Vec<_> = frames(&script).into_iter().filter(|(kind, ..)| *kind == 0).collect();
+                let of = |stream| data.iter().filter(move |frame| frame.1 == stream);
+                assert!(
+                    streams.iter().all(|&stream| of(stream).flat_map(|frame| &frame.2).count() == body.len())
+                );
+                // What the connection had is out before anything that its streams have held back.
+                let last = data.iter().rposition(|frame| frame.1 == 3).unwrap();
+                let held_back: usize = data[last..].iter().map(|frame| frame.2.len()).sum();
+                let expected = usize::from(large) * (100 - 32) + usize::from(small) * (100 - 8);
+                assert!(held_back >= expected << 10, "{held_back} of {} streams", streams.len());
+            });
+        }
     }
 }

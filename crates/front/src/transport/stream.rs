@@ -15,10 +15,10 @@ use h2::{Reason, SendStream};
 
 use crate::transport::socket::{Peer, length};
 
-/// Bytes that a stream may give to the connection before that has had its turn, or got rid of what it had...
-const MOST: usize = 128 * 1024;
-/// ...and where its streams have given that much together.
-const LEAST: usize = 32 * 1024;
+/// Bytes that a stream may give to the connection before that has had its turn, or got rid of what it had: by how many its streams
+/// have given together, less than so many. A client that reads takes all of it in a turn, and one that does not has little of each.
+const TERMS: [(usize, usize); 3] =
+    [(128 * 1024, 128 * 1024), (512 * 1024, 32 * 1024), (usize::MAX, 8 * 1024)];
 /// Bytes that a client may send for each piece that it takes, to open its windows.
 const FRAME_EARNS: u64 = 64;
 
@@ -243,8 +243,7 @@ impl Stream {
 impl State {
     /// Bytes that the connection may be given now.
     fn allowed(&self) -> usize {
-        let most = if self.tally.given.get() < MOST { MOST } else { LEAST };
-        most.saturating_sub(self.given_now())
+        most(self.tally.given.get()).saturating_sub(self.given_now())
     }
 
     /// Bytes that it was given in this round.
@@ -273,6 +272,11 @@ impl State {
             self.tally.waiting.borrow_mut().push(context.waker().clone());
         }
     }
+}
+
+/// Bytes that a stream may give to a connection that has been given so many.
+fn most(given: usize) -> usize {
+    TERMS.iter().find(|&&(bound, _)| given < bound).map_or(0, |&(_, most)| most)
 }
 
 /// How many of `wanted` bytes the client's windows take now. What they do not take is asked for.
