@@ -412,6 +412,8 @@ mod tests {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     const HEADERS: u8 = 1;
     const RST_STREAM: u8 = 3;
+    const SETTINGS: u8 = 4;
+    const PING: u8 = 6;
     const GOAWAY: u8 = 7;
 
     fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
@@ -480,24 +482,31 @@ mod tests {
 
     #[test]
     fn others_have_their_turn_while_a_client_says_much_that_is_no_body() {
-        const PING: u8 = 6;
-        const PINGS: usize = 10_000;
-        run(async {
-            let world = World::new(Config::default());
-            let said = [greeting(), frame(PING, 0, 0, b"an octet").repeat(PINGS), get(1, "/a")];
-            let script = Scripted::new([Piece::Bytes(said.concat()), Piece::End]);
-            let connection = world.connect(&script);
-            let answered = || frames(&script).iter().filter(|(kind, ..)| *kind == PING).count();
-            let mut turns = 0;
-            while answered() < PINGS && turns < 1000 {
-                tokio::task::yield_now().await;
-                turns += 1;
-            }
-            assert!((8..1000).contains(&turns), "{turns} turns for {} answers", answered());
-            world.run(true).await;
-            assert_eq!(bodies(&script), "1=/a ", "what was said last is heard, too");
-            assert!(connection.is_finished());
-        });
+        // What it says how often, and how many turns that takes at least: changed windows concern every stream.
+        let change = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 9, 9]);
+        for (kind, said, times, least) in
+            [(PING, frame(PING, 0, 0, b"an octet"), 10_000, 8), (SETTINGS, change, 200, 5)]
+        {
+            run(async {
+                let world = World::new(Config::default());
+                let said = [greeting(), said.repeat(times), get(1, "/a")];
+                let script = Scripted::new([Piece::Bytes(said.concat()), Piece::End]);
+                let connection = world.connect(&script);
+                let all_frames = || frames(&script).into_iter();
+                // It is told of our settings, and that its own first ones are heard.
+                let beside = if kind == SETTINGS { 2 } else { 0 };
+                let answered = || all_frames().filter(|frame| frame.0 == kind).count().saturating_sub(beside);
+                let mut turns = 0;
+                while (turns == 0 || answered() < times) && turns < 1000 {
+                    tokio::task::yield_now().await;
+                    turns += 1;
+                }
+                assert!((least..1000).contains(&turns), "{turns} turns for {} of {kind}", answered());
+                world.run(true).await;
+                assert_eq!(bodies(&script), "1=/a ", "what was said last is heard, too");
+                assert!(connection.is_finished());
+            });
+        }
     }
 
     #[test]

@@ -6,9 +6,13 @@
 
 /// The head of a frame: length, type, flags, stream (RFC 9113 4.1).
 const HEAD: usize = 9;
-/// Where its type is, after 24 bits of length, and the type of frames of bodies (RFC 9113 6.1).
+/// Where its type is, after 24 bits of length, and the types of frames of bodies and of settings (RFC 9113 6.1, 6.5).
 const TYPE: usize = 3;
 const DATA: u8 = 0;
+const SETTINGS: u8 = 4;
+/// What settings count for beside their bytes, unless they are empty: they may change the window of each stream there is, which takes
+/// as long as hundreds of other frames.
+const SETTINGS_COST: u64 = 1024;
 /// What a client says first is no frame (RFC 9113 3.4).
 const PREFACE: usize = 24;
 
@@ -29,7 +33,12 @@ impl Meter {
         Self { left: PREFACE, is_body: false, head: [0; HEAD], filled: 0 }
     }
 
-    /// How many of the bytes that come next are no body's.
+    /// Bytes that are still to come of a body's frame.
+    pub(crate) fn body_left(&self) -> usize {
+        if self.is_body { self.left } else { 0 }
+    }
+
+    /// How many of the bytes that come next are no body's, and what they cost beside that.
     pub(crate) fn measure(&mut self, mut bytes: &[u8]) -> u64 {
         let mut measured = 0;
         while !bytes.is_empty() {
@@ -38,7 +47,7 @@ impl Meter {
             if payload {
                 self.left -= now;
             } else {
-                self.take_head(&bytes[..now]);
+                measured += self.take_head(&bytes[..now]);
             }
             if !payload || !self.is_body {
                 measured += now as u64;
@@ -48,15 +57,18 @@ impl Meter {
         measured
     }
 
-    fn take_head(&mut self, bytes: &[u8]) {
+    /// Gives what a frame costs beside its bytes.
+    fn take_head(&mut self, bytes: &[u8]) -> u64 {
         self.head[self.filled..self.filled + bytes.len()].copy_from_slice(bytes);
         self.filled += bytes.len();
-        if self.filled == HEAD {
-            let [a, b, c, ..] = self.head;
-            self.left = u32::from_be_bytes([0, a, b, c]) as usize;
-            self.is_body = self.head[TYPE] == DATA;
-            self.filled = 0;
+        if self.filled < HEAD {
+            return 0;
         }
+        let [a, b, c, ..] = self.head;
+        self.left = u32::from_be_bytes([0, a, b, c]) as usize;
+        self.is_body = self.head[TYPE] == DATA;
+        self.filled = 0;
+        if self.head[TYPE] == SETTINGS && self.left > 0 { SETTINGS_COST } else { 0 }
     }
 }
 
@@ -79,9 +91,10 @@ mod tests {
             frame(DATA, 0),
             frame(DATA, 1),
             frame(6, 8),
+            frame(SETTINGS, 6),
         ]
         .concat();
-        let expected = (PREFACE + 6 * HEAD + 300 + 8) as u64;
+        let expected = (PREFACE + 7 * HEAD + 300 + 8 + 6) as u64 + SETTINGS_COST;
         for size in [1, 2, 8, 9, 10, 33, 1000, 1 << 20] {
             let mut meter = Meter::new();
             let measured: u64 = said.chunks(size).map(|bytes| meter.measure(bytes)).sum();

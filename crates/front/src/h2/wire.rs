@@ -23,6 +23,8 @@ const BATCH: usize = 64 * 1024;
 /// Bytes that are no body's after which others have their turn, and somebody asks what the client does all this for: the crate
 /// itself reads on as long as there is more, and many a frame takes longer to be obeyed than to be sent.
 const TURN: u64 = 8 * 1024;
+/// Bytes that are no body's to give to the crate at once, of which it obeys all frames before it asks for more.
+const PORTION: usize = 512;
 
 /// What both the `h2` crate and the connection's task look at.
 #[derive(Debug)]
@@ -121,14 +123,20 @@ impl Wire {
             return Poll::Pending;
         }
         let before = buffer.filled().len();
-        if !self.take_early(buffer) {
-            ready!(self.poll_read(context, buffer))?;
+        let most = buffer.remaining().min(self.meter.borrow().body_left() + PORTION);
+        if !self.take_early(buffer, most) {
+            ready!(self.poll_read(context, buffer, most))?;
         }
         self.count(&buffer.filled()[before..], context);
         Poll::Ready(Ok(()))
     }
 
-    fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+        most: usize,
+    ) -> Poll<io::Result<()>> {
         if self.withholds() {
             return Poll::Pending;
         }
@@ -152,7 +160,7 @@ impl Wire {
         if self.withholds() {
             return Poll::Pending;
         }
-        let now = length.min(buffer.remaining());
+        let now = length.min(most);
         buffer.put_slice(&input[..now]);
         if now < length {
             let early = &mut *self.early.borrow_mut();
@@ -170,12 +178,12 @@ impl Wire {
         }
     }
 
-    fn take_early(&self, buffer: &mut ReadBuf<'_>) -> bool {
+    fn take_early(&self, buffer: &mut ReadBuf<'_>, most: usize) -> bool {
         let (bytes, from) = &mut *self.early.borrow_mut();
         if bytes.is_empty() {
             return false;
         }
-        let now = (bytes.len() - *from).min(buffer.remaining());
+        let now = (bytes.len() - *from).min(most);
         buffer.put_slice(&bytes[*from..*from + now]);
         *from += now;
         if *from == bytes.len() {
