@@ -110,6 +110,24 @@ subtest 'bodies of several streams come mixed' => sub {
     is $client->response($_)->{body}, 200_000, "stream $_" for @streams;
 };
 
+subtest 'who is refused in the midst of a body has a moment to come to the response' => sub {
+    my $server = Howdah::Test::Server->start(file => 't/apps/streams.psgi', options => ['--max-body-size', 100_000]);
+    my $client = Howdah::Test::Frames->new($server);
+    my %length = (fields => [['content-length', 300_000]]);
+    $client->request($_, '/length', method => 'POST', open => 1, %length) for 1, 3;
+    is $client->response($_)->{status}, 413, "stream $_" for 1, 3;
+    for my $round (1 .. 20) {
+        $client->send('DATA', $round == 20 ? LAST : 0, 1, 'x' x 15_000);
+        $client->next_frame(0.01) for 1 .. 2;
+    }
+    my $end = time + 10;
+    while (time < $end && !defined $client->response(3, 0)->{reset}) { $client->next_frame(0.1) }
+    is $client->response(3, 0)->{reset}, 0, 'who says no more is told to say no more';
+    is $client->response(1, 0)->{reset}, undef, 'who goes on is not';
+    $client->request(5, '/pid');
+    is $client->response(5)->{status}, 200, 'another stream is served';
+};
+
 subtest 'a client that breaks a stream off has left, and the others go on' => sub {
     my $client = Howdah::Test::Frames->new($server);
     $client->send('WINDOW_UPDATE', 0, 0, pack 'N', 1 << 30);

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::RecvStream;
@@ -23,6 +24,9 @@ use crate::route::Target;
 use crate::server::request;
 use crate::timers::Rest;
 use crate::upload::{BodyPace, Upload};
+
+/// How long a client that goes on with a body has to come to the response.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// A body without an end.
 #[derive(Clone, Copy, Debug)]
@@ -58,14 +62,17 @@ impl Stream {
             self.server.scratch.borrow_mut().words = words;
             return looked;
         }
-        let Some(mut upload) = self.look(&words, !incoming.is_end_stream())? else {
+        let looked = self.look(&words, !incoming.is_end_stream());
+        let Ok(Some(mut upload)) = looked else {
             self.server.scratch.borrow_mut().words = words;
-            return Ok(true);
+            self.unread = Some(incoming);
+            return Ok(looked.map(|_| true)?);
         };
         self.words = words;
         let complete = self.collect(&mut incoming, &mut upload).await;
         if !matches!(complete, Ok(true)) {
             self.keep_words();
+            self.unread = Some(incoming);
             return Ok(complete?);
         }
         let words = std::mem::take(&mut self.words);
@@ -150,6 +157,19 @@ impl Stream {
             self.exchange.account.keep_fields(Source::RequestTrailer, &lines, server.records.wanted());
         }
         Ok(true)
+    }
+
+    /// Discards for a moment what comes of a body that nobody wants, behind the response: a client that is told in the midst of
+    /// sending that its stream is closed may not look at that.
+    pub(crate) async fn linger(&mut self) {
+        let Some(mut incoming) = self.unread.take().filter(|incoming| !incoming.is_end_stream()) else {
+            return;
+        };
+        self.timer.set(Rest::No, self.server.clock.after(LINGER));
+        while let Ok(Some(Ok(piece))) = poll_fn(|context| self.poll_piece(&mut incoming, context)).await {
+            self.link.tally.earn(piece.len() as u64);
+            let _ = incoming.flow_control().release_capacity(piece.len());
+        }
     }
 
     fn poll_piece(

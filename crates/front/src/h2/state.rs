@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use h2::RecvStream;
 use h2::server::SendResponse;
 use howdah_http1::Version;
 
@@ -35,6 +36,8 @@ pub(crate) struct Stream {
     pub(crate) head: Option<Admitted>,
     /// These words, while its body is on its way.
     pub(crate) words: Vec<u8>,
+    /// What still comes of a body that nobody wants.
+    pub(crate) unread: Option<RecvStream>,
     /// Who has the request.
     pub(crate) handling: Handling,
     /// Who has sent it, when the client is a proxy that tells.
@@ -76,6 +79,7 @@ impl Stream {
             exchange: Exchange::default(),
             head: None,
             words: Vec::new(),
+            unread: None,
             handling: Handling::Nobody,
             behind: None,
             is_head: false,

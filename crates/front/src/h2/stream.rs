@@ -33,10 +33,14 @@ pub(crate) async fn serve(work: Work) {
     }
     let next = next.unwrap_or(Next::Cut);
     stream.finish(next);
-    if next == Next::Cut {
-        // The client is to have what there was before it hears that there is no more.
-        poll_fn(|context| carrier.poll_sent(context)).await;
-        carrier.break_off(Reason::INTERNAL_ERROR);
+    match next {
+        Next::Done => stream.linger().await,
+        Next::Cut => {
+            // The client is to have what there was before it hears that there is no more.
+            poll_fn(|context| carrier.poll_sent(context)).await;
+            carrier.break_off(Reason::INTERNAL_ERROR);
+        }
+        Next::Malformed | Next::Refused => {}
     }
 }
 
