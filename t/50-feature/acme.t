@@ -44,7 +44,7 @@ sub shown {
     return join(' ', sort grep { !/^\d+\z/ } @names) . ' by ' . $socket->peer_certificate('issuer');
 }
 
-sub file { my $operator = shift; return (glob $operator->dir . '/acme/*/certificate.pem')[0] }
+sub file { my $operator = shift; return (glob $operator->dir . '/acme/*/*.pem')[0] }
 sub serial { return (run_command(qw(openssl x509 -noout -serial -in), file(shift)))[1] }
 
 my ($pebble, $operator) = (undef, Howdah::Test::Operator->new);
@@ -101,6 +101,28 @@ subtest 'two servers with one directory have one certificate' => sub {
     my $beside = serve($other, @options, '-l', "tls:127.0.0.1:$nobody");
     ok $server->wait_until(sub { shown($_) =~ /Pebble/ }, 60), "at port $_" for $tls, $nobody;
     is $pebble->issued, 1, 'which was issued once' or diag $server->log, $beside->log;
+};
+
+subtest 'servers with one directory and other names have a certificate each' => sub {
+    $operator = Howdah::Test::Operator->new;
+    $pebble   = Howdah::Test::Pebble->start(tls => $tls, http => $http);
+    my $server = start($operator, $pebble->options, '--acme', 'i.example,j.example');
+    ok $server->wait_until(sub { shown() =~ /^i\.example j\.example by .*Pebble/ }, 60), 'the first'
+        or diag $server->log;
+    my $other = Howdah::Test::Operator->new;
+    symlink $operator->dir . '/acme', $other->dir . '/acme' or die $!;
+    my $beside = serve($other, $pebble->options, '--acme', 'k.example', '-l', "tls:127.0.0.1:$nobody");
+    like shown($nobody), qr/stand-in\.invalid/, 'whose certificate is none of another one';
+    my @files = glob $operator->dir . '/acme/*/*.pem';
+    is_deeply [map { m{([^/]+)\z} } @files], ['i.example+j.example.pem', 'k.example.pem'], 'two files';
+    is $beside->stop, 0;
+    is $server->stop, 0;
+    my ($issued, @unproven) = ($pebble->issued, '--acme', 'i.example,l.example', '--acme-challenge', 'http-01');
+    $server = serve($operator, $pebble->options, @unproven, '-l', "tls:127.0.0.1:$tls");
+    like shown(), qr/^i\.example j\.example by .*Pebble/, 'with another name, the one from before serves';
+    ok $server->wait_for_log(qr/no certificate for i\.example l\.example/, 60), 'while that name cannot be proven'
+        or diag $server->log;
+    is $pebble->issued, $issued;
 };
 
 subtest 'what the authority has found in the place of a proof is told, and tried again later' => sub {

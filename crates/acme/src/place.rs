@@ -1,5 +1,6 @@
 //! The files of an authority's certificates, in a directory for it alone below --acme-dir: another authority has other
-//! accounts, and one that is for tests has certificates that nobody is to be shown once there are real ones.
+//! accounts, and one that is for tests has certificates that nobody is to be shown once there are real ones. Each set of names
+//! has a file of its own, since servers that share the directory may serve different ones.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,11 +13,14 @@ use crate::error::Error;
 
 /// Bytes that a certificate with its chain and key may have.
 const ROOM: usize = 16 * 1024;
+/// Letters of names that a file's name has; what is more is told apart by a number.
+const NAMES: usize = 180;
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Place {
     directory: PathBuf,
+    certificate: PathBuf,
 }
 
 /// No other process orders a certificate as long as the value lives.
@@ -26,13 +30,14 @@ pub struct Lock {
 }
 
 impl Place {
-    /// Below `all`, for the authority at that URL.
+    /// Below `all`, for the authority at that URL and a certificate with these names, which are sorted.
     #[must_use]
-    pub fn of(all: &Path, authority: &str) -> Self {
+    pub fn of(all: &Path, authority: &str, names: &[String]) -> Self {
         let fits = |letter: char| letter.is_ascii_alphanumeric() || "-.".contains(letter);
         let name = authority.strip_prefix("https://").unwrap_or(authority);
         let name: String = name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect();
-        Self { directory: all.join(name.trim_start_matches('.')) }
+        let directory = all.join(name.trim_start_matches('.'));
+        Self { certificate: directory.join(file_name(names)), directory }
     }
 
     /// Makes the directory.
@@ -47,7 +52,17 @@ impl Place {
     /// The certificate with its chain, and its key.
     #[must_use]
     pub fn certificate(&self) -> PathBuf {
-        self.directory.join("certificate.pem")
+        self.certificate.clone()
+    }
+
+    /// Certificates for other names.
+    #[must_use]
+    pub fn others(&self) -> Vec<PathBuf> {
+        let files =
+            std::fs::read_dir(&self.directory).into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_other =
+            |path: &PathBuf| path.extension().is_some_and(|end| end == "pem") && *path != self.certificate;
+        files.filter(is_other).collect()
     }
 
     pub(crate) fn account(&self) -> PathBuf {
@@ -89,6 +104,24 @@ impl Place {
     }
 }
 
+/// Of the file for a certificate with these names.
+fn file_name(names: &[String]) -> String {
+    let mut all = names.join("+");
+    if all.len() > NAMES {
+        let number = fnv1a(all.as_bytes());
+        all.truncate(NAMES);
+        all = format!("{all}+{number:016x}");
+    }
+    all + ".pem"
+}
+
+/// The same for ever, as a file's name has to be.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 fn secret() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);
@@ -119,6 +152,30 @@ mod tests {
 
     use super::*;
 
+    fn place(all: &Path) -> Place {
+        Place::of(all, "https://x", &["a.example".to_owned()])
+    }
+
+    #[test]
+    fn each_set_of_names_has_a_file() {
+        let all = tempfile::tempdir().unwrap();
+        let names = |names: &str| names.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let files = |names: &[String]| Place::of(all.path(), "https://x", names);
+        let (one, two) = (files(&names("a.example")), files(&names("a.example b.example")));
+        assert_eq!(one.certificate().file_name().unwrap(), "a.example.pem");
+        assert_eq!(two.certificate().file_name().unwrap(), "a.example+b.example.pem");
+        one.make().unwrap();
+        assert!(two.others().is_empty());
+        one.keep("one").unwrap();
+        two.keep("two").unwrap();
+        let _lock = one.lock().unwrap();
+        assert_eq!((one.others(), two.others()), (vec![two.certificate()], vec![one.certificate()]));
+        let many: Vec<_> = (0..100).map(|n| format!("{n}.{}.example", "x".repeat(60))).collect();
+        let file = files(&many);
+        file.keep("many").unwrap();
+        assert_ne!(file.certificate(), files(&many[..99]).certificate());
+    }
+
     #[test]
     fn each_authority_has_a_directory_by_its_name() {
         for (authority, name) in [
@@ -126,7 +183,7 @@ mod tests {
             ("https://localhost:14000/dir", "localhost_14000_dir"),
             ("https://../../etc", "_.._etc"),
         ] {
-            let place = Place::of("/var/lib".as_ref(), authority);
+            let place = Place::of("/var/lib".as_ref(), authority, &["a.example".to_owned()]);
             assert_eq!(place.directory, PathBuf::from("/var/lib").join(name), "{authority}");
         }
     }
@@ -134,7 +191,7 @@ mod tests {
     #[test]
     fn what_is_written_is_whole_and_for_nobody_else() {
         let all = tempfile::tempdir().unwrap();
-        let place = Place::of(&all.path().join("a/b"), "https://x");
+        let place = place(&all.path().join("a/b"));
         place.make().unwrap();
         place.make().unwrap();
         for text in ["first", "second"] {
@@ -149,7 +206,7 @@ mod tests {
     #[test]
     fn room_is_tried_and_left() {
         let all = tempfile::tempdir().unwrap();
-        let place = Place::of(all.path(), "https://x");
+        let place = place(all.path());
         assert!(place.try_room().unwrap_err().to_string().starts_with("cannot write "), "no directory");
         place.make().unwrap();
         place.try_room().unwrap();
@@ -159,7 +216,7 @@ mod tests {
     #[test]
     fn one_process_has_the_lock() {
         let all = tempfile::tempdir().unwrap();
-        let place = Place::of(all.path(), "https://x");
+        let place = place(all.path());
         place.make().unwrap();
         let lock = place.lock().unwrap();
         assert!(lock.is_some() && place.lock().unwrap().is_none());

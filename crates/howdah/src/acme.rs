@@ -1,6 +1,7 @@
 //! Certificates by ACME: a thread of its own orders one when it is due, and has it taken over as any file that has changed.
 //! What is done with the authority is in `howdah_acme`; the front shows it what it wants to see.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -46,13 +47,7 @@ impl Acme {
         try_root(&wish)?;
         place.make().context("--acme-dir does not work: name another directory")?;
         if let Some(why) = unfit(&place) {
-            place
-                .keep(&stand_in(&wish.names)?)
-                .context("--acme-dir does not work: name another directory")?;
-            tracing::warn!(
-                "{why}: clients get one of our own making, which they do not believe, until {} has issued another",
-                wish.directory
-            );
+            begin(&wish, &place, &why).context("--acme-dir does not work: name another directory")?;
         }
         let (challenges, trouble, retired) = Default::default();
         Ok(Some(Self { wish, place, challenges, trouble, retired }))
@@ -158,6 +153,32 @@ impl Acme {
     fn trouble(&self, now: Option<String>) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
+}
+
+/// Keeps what clients get until the authority has issued a certificate. Where names were added or taken away, that is the one
+/// for the names before: a name that cannot be proven yet is nothing that clients of the others should be warned of.
+fn begin(wish: &Wish, place: &Place, why: &str) -> Result<(), Error> {
+    if let Some(pem) =
+        nearest(&place.others(), &wish.names).and_then(|file| std::fs::read_to_string(file).ok())
+    {
+        return place.keep(&pem);
+    }
+    place.keep(&stand_in(&wish.names)?)?;
+    tracing::warn!(
+        "{why}: clients get one of our own making, which they do not believe, until {} has issued another",
+        wish.directory
+    );
+    Ok(())
+}
+
+/// Of these certificates the one that is good for most of the names.
+fn nearest<'a>(files: &'a [PathBuf], wanted: &[String]) -> Option<&'a PathBuf> {
+    let good = |file: &'a PathBuf| {
+        let one = look(file).ok().filter(|one| !is_stand_in(&one.names))?;
+        let names = wanted.iter().filter(|name| one.names.contains(name)).count();
+        (names > 0).then_some(((names, one.expires), file))
+    };
+    files.iter().filter_map(good).max_by_key(|(rank, _)| *rank).map(|(_, file)| file)
 }
 
 /// Why the certificate that is kept cannot be used, if so.

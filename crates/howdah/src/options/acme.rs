@@ -65,11 +65,8 @@ impl Acme {
 
     /// What is wanted.
     pub(crate) fn wish(&self) -> Wish {
-        let mut names = self.acme.clone();
-        names.sort_unstable();
-        names.dedup();
         Wish {
-            names,
+            names: self.names(),
             email: self.acme_email.clone(),
             directory: self.acme_directory.clone(),
             root: self.acme_ca.clone(),
@@ -80,10 +77,18 @@ impl Acme {
         }
     }
 
+    fn names(&self) -> Vec<String> {
+        let mut names = self.acme.clone();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
     /// Where it is kept; none without names.
     pub(crate) fn place(&self) -> Option<Place> {
         let all = self.acme_dir.clone().or_else(default_directory)?;
-        self.is_on().then(|| Place::of(&std::path::absolute(&all).unwrap_or(all), &self.acme_directory))
+        let all = std::path::absolute(&all).unwrap_or(all);
+        self.is_on().then(|| Place::of(&all, &self.acme_directory, &self.names()))
     }
 
     /// The port at which the authority is asked.
