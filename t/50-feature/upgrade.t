@@ -121,6 +121,42 @@ subtest 'a server that stops while another is loading takes that along' => sub {
     }
 };
 
+# Both are held in turn, so that the wish comes when the old process has told the new one to go ahead, and waits for its word.
+subtest 'what is wished while another process takes over is done by that one' => sub {
+    my $own    = Howdah::Test::Operator->new;
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], []] }',
+        options => ['--workers', 1, $own->options]
+    );
+
+    # The server that was started is gone after the first turn, so that its own waits would end.
+    my $soon  = sub { my $told = shift; $told->() ? last : sleep 0.02 for 1 .. 500; return $told->() };
+    my $known = 0;
+    for my $wish (qw(HUP TERM)) {
+        my ($old, $new) = ($own->pid);
+        my $is_new = sub {
+            ($new) = grep { $_ != $known } $server->log =~ /is being started pid=(\d+)/g;
+        };
+        my $is_ready = sub { $server->log =~ /is being started pid=$new.*all workers are ready/s };
+        kill USR2 => $old;
+        ok $soon->($is_new), 'another is started';
+        kill STOP => $old;
+        ok $soon->($is_ready), 'and ready';
+        sleep 0.2;
+        kill STOP => $new;
+        kill CONT => $old;
+        sleep 0.5;
+        kill $wish, $old;
+        kill CONT => $new;
+        ok $own->wait_for_end($old), "the old process ends, which got $wish";
+        $known = $new;
+        my $is_done =
+            $wish eq 'HUP' ? sub { $server->log =~ /requests go to the new generation/ } : sub { !defined $own->pid };
+        ok $soon->($is_done), 'the new one does it' or diag $server->log;
+    }
+    $own->ask('stop') if defined $own->pid;
+};
+
 # In a user namespace of its own the server may be refused what it needs late: to watch files.
 SKIP: {
     my $limit = '/proc/sys/user/max_inotify_instances';

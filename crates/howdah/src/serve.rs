@@ -46,6 +46,8 @@ const IDLE_AT_UPGRADE: Duration = Duration::from_secs(5);
 /// Why nothing is served.
 const UNLOADED: &str = "stopped before the application was loaded";
 const ABANDONED: &str = "whoever started it has not waited until the application was loaded";
+/// Time for wishes that have been sent to a process before another served to be heard.
+const LAST_WISHES: Duration = Duration::from_millis(10);
 /// Time for front threads to tell what they have cut off.
 const LAST_LINES: Duration = Duration::from_secs(1);
 /// Time for workers to leave when every request has its response, however late that was.
@@ -252,12 +254,13 @@ impl Server {
         self.post.close();
         manager.main_process(successor.pid());
         let outcome = successor.succeed().await;
-        if outcome.is_ok() {
+        if let Ok(process) = &outcome {
             manager.fall_silent();
             self.endpoints.hand_over();
             self.operations.tls.iter().for_each(Tls::retire);
             // Who comes when the upgrade is announced comes to the new process.
             self.close().await;
+            self.hand_on(process).await;
         } else {
             manager.main_process(std::process::id());
             self.endpoints.keep();
@@ -265,6 +268,30 @@ impl Server {
         }
         self.upgrade.conclude(&outcome);
         outcome.is_ok()
+    }
+
+    /// Whoever wished something while this process was the server, and was not heard yet, meant the one that serves now.
+    async fn hand_on(&mut self, successor: &Process) {
+        let mut heard = std::pin::pin!(tokio::time::sleep(LAST_WISHES));
+        loop {
+            let wish = tokio::select! {
+                wish = self.signals.next() => wish,
+                Some(order) = self.post.next() => match order {
+                    Order::Stop { now: true } => Wish::StopNow,
+                    Order::Stop { now: false } => Wish::Stop,
+                    Order::Reopen(reply) => {
+                        self.reopen(Some(reply));
+                        Wish::Reopen
+                    }
+                    Order::Upgrade(_) => Wish::Upgrade,
+                },
+                () = &mut heard => return,
+            };
+            if wish != Wish::Upgrade {
+                // One that is gone already needs no word.
+                let _ = successor.signal(wish.signal());
+            }
+        }
     }
 
     /// Lets go of the listeners.

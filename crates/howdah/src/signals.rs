@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What somebody wants by a signal.
@@ -21,6 +22,21 @@ pub(crate) enum Wish {
     MoreWorkers,
     /// TTOU: one worker less.
     FewerWorkers,
+}
+
+impl Wish {
+    /// The signal that says it to another process of ours.
+    pub(crate) fn signal(self) -> Number {
+        match self {
+            Self::Stop => Number::TERM,
+            Self::StopNow => Number::INT,
+            Self::Reload => Number::HUP,
+            Self::Reopen => Number::USR1,
+            Self::Upgrade => Number::USR2,
+            Self::MoreWorkers => Number::TTIN,
+            Self::FewerWorkers => Number::TTOU,
+        }
+    }
 }
 
 /// The signals that we take.
@@ -52,8 +68,8 @@ impl Signals {
             hangup: signal(SignalKind::hangup())?,
             reopen: signal(SignalKind::user_defined1())?,
             user2: signal(SignalKind::user_defined2())?,
-            more: signal(SignalKind::from_raw(rustix::process::Signal::TTIN.as_raw()))?,
-            fewer: signal(SignalKind::from_raw(rustix::process::Signal::TTOU.as_raw()))?,
+            more: signal(SignalKind::from_raw(Number::TTIN.as_raw()))?,
+            fewer: signal(SignalKind::from_raw(Number::TTOU.as_raw()))?,
         })
     }
 

@@ -175,7 +175,7 @@ impl Upgrade {
     }
 
     /// Tells how it went.
-    pub(crate) fn conclude(&mut self, outcome: &Result<u32, String>) {
+    pub(crate) fn conclude(&mut self, outcome: &Result<Process, String>) {
         conclude(outcome, self.under_way.take().and_then(|mut under_way| under_way.reply.take()));
     }
 }
@@ -186,9 +186,13 @@ impl Drop for UnderWay {
     }
 }
 
-fn conclude(outcome: &Result<u32, String>, reply: Option<Reply>) {
+fn number(process: &Process) -> u32 {
+    process.pid().as_raw_pid().unsigned_abs()
+}
+
+fn conclude(outcome: &Result<Process, String>, reply: Option<Reply>) {
     let own = std::process::id();
-    let told = match outcome {
+    let told = match outcome.as_ref().map(number) {
         Ok(pid) => Ok(format!("process {pid} serves, process {own} finishes what it has begun")),
         Err(reason) => Err(format!("no upgrade, process {own} goes on: {reason}")),
     };
@@ -205,9 +209,9 @@ fn conclude(outcome: &Result<u32, String>, reply: Option<Reply>) {
 /// A new process that is to take over. Dropped before it has, it is ended.
 #[derive(Debug)]
 pub(crate) struct Successor {
+    /// None once it serves.
     process: Option<Process>,
     channel: BufReader<UnixStream>,
-    serves: bool,
     ending: mpsc::Sender<()>,
 }
 
@@ -288,29 +292,26 @@ fn launch(job: &Job, sockets: &Sockets) -> io::Result<(Process, Channel)> {
 impl Successor {
     fn of(process: Process, channel: Channel, ending: mpsc::Sender<()>) -> io::Result<Self> {
         let channel = BufReader::new(UnixStream::from_std(channel)?);
-        Ok(Self { process: Some(process), channel, serves: false, ending })
+        Ok(Self { process: Some(process), channel, ending })
     }
 
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
-        self.process.as_ref().map_or(0, |process| process.pid().as_raw_pid().unsigned_abs())
+        self.process.as_ref().map_or(0, number)
     }
 
-    /// Lets it go ahead; returns when it serves.
+    /// Lets it go ahead; returns it when it serves.
     ///
     /// # Errors
     /// When it fails after all; then it is gone or will be.
-    pub(crate) async fn succeed(mut self) -> Result<u32, String> {
+    pub(crate) async fn succeed(mut self) -> Result<Process, String> {
         let told = self.channel.get_mut().write_all(GO.as_bytes()).await;
         told.map_err(|error| format!("the new process does not listen: {error}"))?;
         let progress = tokio::time::timeout(PATIENCE, self.hear()).await;
         match progress
             .unwrap_or_else(|_| Err(format!("the new process did not serve within {PATIENCE:?}")))?
         {
-            Progress::Serving => {
-                self.serves = true;
-                Ok(self.pid())
-            }
+            Progress::Serving => self.process.take().ok_or_else(|| "there is no new process".to_owned()),
             Progress::Failed(reason) => Err(reason),
             Progress::Ready => Err("the new process is confused".to_owned()),
         }
@@ -328,7 +329,7 @@ impl Successor {
 
 impl Drop for Successor {
     fn drop(&mut self) {
-        let Some(process) = self.process.take().filter(|_| !self.serves) else { return };
+        let Some(process) = self.process.take() else { return };
         // It may have ended by itself.
         let _ = process.signal(Signal::INT);
         let (ending, told) = (Ending(process), self.ending.clone());
