@@ -14,6 +14,12 @@ use Howdah::Test::Server;
 use Test::More;
 use Time::HiRes qw(sleep);
 
+# Of all processes.
+sub command_lines {
+    my $read = sub { open my $in, '<', shift or return; local $/; return scalar <$in> };
+    return grep { defined } map { scalar $read->($_) } glob '/proc/[0-9]*/cmdline';
+}
+
 my $operator = Howdah::Test::Operator->new;
 my $dir      = $operator->dir;
 my $request  = "GET / HTTP/1.0\r\n\r\n";
@@ -118,6 +124,24 @@ subtest 'a server that stops while another is loading takes that along' => sub {
         $stopping->signal($signal) for 1 .. ($signal eq 'INT' ? 2 : 1);
         is $stopping->wait_for_exit, 0, "the server stops by $signal";
         ok $stopping->wait_until(sub { !kill 0, $loading }), '... and the process that was loading';
+    }
+};
+
+subtest '... also one that is just being started' => sub {
+    my $own   = Howdah::Test::Operator->new;
+    my $file  = $own->dir . '/app.psgi';
+    my $write = sub { open my $out, '>', $file or die $!; print {$out} @_; close $out };
+    for my $wait (0, 0.001, 0.002, 0.004, 0.008) {
+        $write->('sub { [200, [], []] }');
+        my $stopping = Howdah::Test::Server->start(
+            command => [howdah_bin(), '-l', '127.0.0.1:0'],
+            file    => $file, options => ['--workers', 1, $own->options]
+        );
+        $write->('sleep 100');
+        kill USR2 => $own->pid;
+        sleep $wait;
+        is $stopping->stop('INT'), 0, "the server stops, $wait s later";
+        ok !(grep { index($_, $own->control) >= 0 } command_lines()), '... and nobody is left';
     }
 };
 

@@ -227,12 +227,13 @@ async fn start(
     ending: mpsc::Sender<()>,
 ) -> Result<Successor, String> {
     let path = program.path.display().to_string();
-    // Starting it is to wait for others, which a front thread must not.
-    let launched = tokio::task::spawn_blocking(move || launch(&job, &sockets)).await;
-    let launched = launched.map_err(io::Error::other).and_then(|launched| launched);
-    let mut successor = launched
-        .and_then(|(process, channel)| Successor::of(process, channel, ending))
-        .map_err(|error| format!("cannot start {path}: {error}"))?;
+    // Starting it is to wait for others, which a front thread must not. It goes on when nobody waits for it any more, so a
+    // successor is what it yields: dropped, that is ended.
+    let launched = tokio::task::spawn_blocking(move || {
+        launch(&job, &sockets).and_then(|(process, channel)| Successor::of(process, channel, ending))
+    });
+    let launched = launched.await.map_err(io::Error::other).and_then(|launched| launched);
+    let mut successor = launched.map_err(|error| format!("cannot start {path}: {error}"))?;
     tracing::info!(pid = successor.pid(), "upgrade: {path} is being started");
     let progress = match patience {
         Some(patience) => tokio::time::timeout(patience, successor.hear()).await.unwrap_or_else(|_| {
