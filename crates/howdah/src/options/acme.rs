@@ -133,6 +133,13 @@ fn name(text: &str) -> Result<String, String> {
             "a wildcard cannot be proven by this server: name each host, or use --tls-cert".to_owned()
         );
     }
+    if !text.is_ascii() {
+        return Err(
+            "a name with other letters than a to z is written as the DNS has it, which begins with xn-- \
+                    (idn2 prints that)"
+                .to_owned(),
+        );
+    }
     let fits = |label: &str| {
         let is_bare = !label.starts_with('-') && !label.ends_with('-');
         is_bare
@@ -174,6 +181,7 @@ mod tests {
         for text in strange.into_iter().chain(["192.0.2.1", "1.5", "example.7"]) {
             assert!(name(text).is_err(), "{text}");
         }
+        assert!(name("b\u{fc}cher.example").unwrap_err().contains("xn--"));
         for text in ["http://a.example/dir", "a.example", "https://", "https:///dir"] {
             assert!(authority(text).is_err(), "{text}");
         }
