@@ -9,7 +9,8 @@ use POSIX ();
 sub drop {
     my ($class, %to) = @_;
     my ($uid, $primary, $name) = defined $to{user} ? _user($to{user}) : ();
-    my $gid    = defined $to{group} ? _group($to{group}) : $primary;
+    my $gid = defined $to{group} ? _group($to{group}) : $primary;
+    die "user $to{user} is not in the list of users, which has no group for it: name that as well\n" if !defined $gid;
     my @groups = $class->_groups($name, $gid);
     {
         local $! = 0;
@@ -47,8 +48,9 @@ sub _groups {
 sub _user {
     my $wanted = shift;
     my ($name, undef, $uid, $gid) = $wanted =~ /^\d+$/ ? getpwuid $wanted : getpwnam $wanted;
-    die "there is no user '$wanted'\n" if !defined $uid;
-    return ($uid, $gid, $name);
+    return ($uid, $gid, $name) if defined $uid;
+    die "there is no user '$wanted'\n" if $wanted !~ /^\d+$/;
+    return $wanted;
 }
 
 1;
@@ -76,6 +78,7 @@ The front binds its ports as root; the application never needs to be.
 
 Changes real, effective and saved ids. Either may be a name or a number. Without a group it is the user's; the user's
 further groups are taken over. Without a user only the group changes, and the further groups are given up. Dies when
-the name is unknown or the process may not change.
+the name is unknown, when a number that the list of users does not have comes without a group, or when the process may not
+change.
 
 =cut

@@ -29,7 +29,10 @@ sub ask {
 
 sub launch { return Howdah::Test::Server->launch(options => ['--workers', 1, @_, '-e', $APP]) }
 
+# As in a container.
+my ($unlisted) = grep { !getpwuid $_ } 54_321 .. 55_000;
 my @cases = (
+    [['--user', $unlisted, '--group', $unlisted], join '/', ($unlisted) x 4],
     [['--user', 'nobody'], "$uid/$uid/$gid/$gid"],
     [['--user', $uid], "$uid/$uid/$gid/$gid"],
     [['--user', 'nobody', '--group', 'daemon'], join '/', $uid, $uid, (scalar getgrnam 'daemon') x 2],
@@ -48,6 +51,13 @@ my $server = launch('--user', 'no-such-user');
 is($server->wait_for_exit, 1, 'an unknown user ends the start');
 like($server->log, qr/--user: there is no user 'no-such-user'/, '... and is named');
 unlike($server->log, qr/application/, '... without a word of the application');
+
+$server = launch('--user', $unlisted);
+is($server->wait_for_exit, 1, 'so does a number without a name where no group is given');
+like(
+    $server->log, qr/--user: user $unlisted is not in the list of users, .*: name that by --group/,
+    '... which is asked for'
+);
 
 SKIP: {
     my @as_nobody = ('setpriv', "--reuid=$uid", "--regid=$gid", '--clear-groups');

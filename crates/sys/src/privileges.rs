@@ -10,10 +10,10 @@ const LONGEST_ENTRY: usize = 1 << 20;
 /// A user has no more groups: the kernel's own limit.
 const MOST_GROUPS: u16 = u16::MAX;
 
+/// One whom the system's list does not have, as in many a container, is a number alone.
 struct User {
     uid: libc::uid_t,
-    group: libc::gid_t,
-    name: CString,
+    listed: Option<(CString, libc::gid_t)>,
 }
 
 /// Changes real, effective and saved ids. Either may be a name or a number. Without a group it is the user's, whose further
@@ -23,16 +23,14 @@ struct User {
 /// # Errors
 /// A sentence that says what is not there or may not be done.
 pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<(), String> {
-    let found = user.map(find_user).transpose()?;
-    let wanted = group.map(find_group).transpose()?;
-    let Some(group) = wanted.or_else(|| found.as_ref().map(|user| user.group)) else { return Ok(()) };
-    let groups = found.as_ref().map_or_else(|| vec![group], |user| groups_of(&user.name, group));
+    let Some((found, group)) = find(user, group)? else { return Ok(()) };
+    let listed = found.as_ref().and_then(|user| user.listed.as_ref());
+    let groups = listed.map_or_else(|| vec![group], |(name, _)| groups_of(name, group));
     change_group(group, &groups)
         .map_err(|error| format!("cannot change to group {group}: {error}; only root can"))?;
     let Some(user) = found else { return Ok(()) };
-    change_user(user.uid).map_err(|error| {
-        format!("cannot change to user {}: {error}; only root can", user.name.to_string_lossy())
-    })
+    change_user(user.uid)
+        .map_err(|error| format!("cannot change to user {}: {error}; only root can", user.uid))
 }
 
 /// Whether [`become_user`] finds both.
@@ -40,8 +38,21 @@ pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<(), String
 /// # Errors
 /// A sentence that says what is not there.
 pub fn are_known(user: Option<&str>, group: Option<&str>) -> Result<(), String> {
-    user.map_or(Ok(()), |user| find_user(user).map(drop))?;
-    group.map_or(Ok(()), |group| find_group(group).map(drop))
+    find(user, group).map(drop)
+}
+
+/// The user, if one is wanted, and the group; none where neither is.
+fn find(user: Option<&str>, group: Option<&str>) -> Result<Option<(Option<User>, libc::gid_t)>, String> {
+    let user = user.map(find_user).transpose()?;
+    let wanted = group.map(find_group).transpose()?;
+    let group = match &user {
+        Some(User { uid, listed: None }) => Some(wanted.ok_or_else(|| {
+            format!("user {uid} is not in the list of users, which has no group for it: name that by --group")
+        })?),
+        Some(User { listed: Some((_, own)), .. }) => wanted.or(Some(*own)),
+        None => wanted,
+    };
+    Ok(group.map(|group| (user, group)))
 }
 
 fn change_group(group: libc::gid_t, groups: &[libc::gid_t]) -> io::Result<()> {
@@ -66,7 +77,8 @@ fn done(result: libc::c_int) -> io::Result<()> {
 fn find_user(wanted: &str) -> Result<User, String> {
     let unknown = || format!("there is no user '{wanted}'");
     let name = CString::new(wanted).map_err(|_| unknown())?;
-    let number = wanted.parse::<libc::uid_t>().ok();
+    // To the kernel the highest number means no change.
+    let number = wanted.parse().ok().filter(|&uid| uid != libc::uid_t::MAX);
     // SAFETY: a plain C structure of numbers and pointers, for which zeros are valid.
     let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
     let mut text = vec![0; LONGEST_ENTRY];
@@ -82,11 +94,11 @@ fn find_user(wanted: &str) -> Result<User, String> {
         },
     };
     if found.is_null() {
-        return Err(unknown());
+        return number.map(|uid| User { uid, listed: None }).ok_or_else(unknown);
     }
     // SAFETY: an entry that was found has a name that ends with a zero, within the text.
     let name = unsafe { CStr::from_ptr(entry.pw_name) }.to_owned();
-    Ok(User { uid: entry.pw_uid, group: entry.pw_gid, name })
+    Ok(User { uid: entry.pw_uid, listed: Some((name, entry.pw_gid)) })
 }
 
 fn find_group(wanted: &str) -> Result<libc::gid_t, String> {
@@ -129,11 +141,18 @@ mod tests {
             (Some("no such user"), None, "there is no user 'no such user'"),
             (None, Some("no such group"), "there is no group 'no such group'"),
             (Some("a\0b"), None, "there is no user 'a\0b'"),
+            (Some("4294967295"), Some("7"), "there is no user '4294967295'"),
+            (
+                Some("4123456789"),
+                None,
+                "user 4123456789 is not in the list of users, which has no group for it: name that by --group",
+            ),
         ] {
             assert_eq!(become_user(user, group), Err(message.to_owned()));
             assert_eq!(are_known(user, group), Err(message.to_owned()));
         }
         assert_eq!(are_known(Some("root"), Some("root")), Ok(()));
+        assert_eq!(are_known(Some("4123456789"), Some("7")), Ok(()));
         assert_eq!(become_user(None, None), Ok(()));
         assert!(groups_of(c"root", 0).contains(&0));
     }

@@ -23,7 +23,7 @@ pub(crate) struct Process {
 
     /// User to run the application as, by name or id
     ///
-    /// Needs root. The listeners are bound before.
+    /// Needs root. The listeners are bound before. An id that the list of users does not have needs --group as well.
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
 
@@ -75,7 +75,7 @@ impl Process {
     /// # Errors
     /// A sentence that says which there is not.
     pub(crate) fn identity(&self) -> anyhow::Result<()> {
-        are_known(self.user.as_deref(), None).map_err(|why| anyhow!("--user: {why}"))?;
-        are_known(None, self.group.as_deref()).map_err(|why| anyhow!("--group: {why}"))
+        are_known(None, self.group.as_deref()).map_err(|why| anyhow!("--group: {why}"))?;
+        are_known(self.user.as_deref(), self.group.as_deref()).map_err(|why| anyhow!("--user: {why}"))
     }
 }
