@@ -134,6 +134,7 @@ subtest 'what the authority has found in the place of a proof is told, and tried
         'the log says it'
         or diag $server->log;
     like $operator->status->{tls}{certificates}[0]{trouble}, qr/is not proven/, 'the status, too';
+    cmp_ok $operator->status->{tls}{certificates}[0]{days}, '<', 14, 'nor does the stand-in look like a good one there';
     like + ($operator->ask('status'))[1], qr/^certificate e\.example .*is not proven/m, 'also for people';
     ok $server->wait_for_log(qr/next try is in 4\d s/, 60), 'the second wait is longer';
     like shown(), qr/stand-in\.invalid/, 'meanwhile it serves';

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::anyhow;
+use howdah_acme::is_stand_in;
 use howdah_metrics as metrics;
 use howdah_tls::{Acceptor, Certificate, ClientCertificates, Least, Settings};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -119,7 +120,11 @@ impl Tls {
 
     fn tell_expiry(&self) {
         let now = now();
-        for Certificate { file, expires, expiry, begins, .. } in &*self.acceptor.certificates() {
+        let all = self.acceptor.certificates();
+        // Why there is no other than a stand-in is told by whoever orders that.
+        for Certificate { file, expires, expiry, begins, .. } in
+            all.iter().filter(|one| !is_stand_in(&one.names))
+        {
             let (file, days) = (file.display(), (expires - now).div_euclid(DAY));
             if *begins > now {
                 tracing::warn!("the certificate in {file} is not valid yet: is the clock right?");
