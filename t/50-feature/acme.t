@@ -11,6 +11,7 @@ use Howdah::Test::Pebble;
 use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
+use JSON::PP ();
 use Test::More;
 
 plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
@@ -101,6 +102,30 @@ subtest 'two servers with one directory have one certificate' => sub {
     my $beside = serve($other, @options, '-l', "tls:127.0.0.1:$nobody");
     ok $server->wait_until(sub { shown($_) =~ /Pebble/ }, 60), "at port $_" for $tls, $nobody;
     is $pebble->issued, 1, 'which was issued once' or diag $server->log, $beside->log;
+};
+
+subtest 'an account that the authority does not take is named with the way out' => sub {
+    $operator = Howdah::Test::Operator->new;
+    $pebble   = Howdah::Test::Pebble->start(tls => $tls, http => $http);
+    my @options = ($pebble->options, '--acme', 'm.example');
+    my $server  = start($operator, @options);
+    ok $server->wait_until(sub { shown() =~ /Pebble/ }, 60), 'there is one' or diag $server->log;
+    is $server->stop, 0;
+    my ($account) = glob $operator->dir . '/acme/*/account.json';
+    my ($status, $key) = run_command(qw(openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256));
+    is $status, 0;
+    ($key = join '', grep { !/-/ } split /\n/, $key) =~ tr{+/=}{-_}d;
+    my $known = do { local (@ARGV, $/) = $account; JSON::PP::decode_json(<>) };
+    open my $out, '>', $account or die $!;
+    print {$out} JSON::PP::encode_json({%$known, key_pkcs8 => $key});
+    close $out or die $!;
+    unlink file($operator) or die $!;
+    $server = start($operator, @options);
+    ok $server->wait_for_log(
+        qr/no certificate for m\.example: the authority takes no order of the account in \Q$account\E: .*remove the file/
+        ),
+        'another key than that of the account'
+        or diag $server->log;
 };
 
 subtest 'servers with one directory and other names have a certificate each' => sub {

@@ -23,7 +23,7 @@ pub(crate) async fn account(wish: &Wish, place: &Place) -> Result<Account, Error
 
 /// One that the authority does not know any more is of no use.
 pub(crate) fn forget_if_unknown(place: &Place, error: &Error) {
-    if let Error::Authority(_, words) = error
+    if let Error::Refused(_, words) | Error::Authority(_, words) = error
         && words.contains("accountDoesNotExist")
     {
         let _ = std::fs::remove_file(place.account());

@@ -12,6 +12,11 @@ pub enum Error {
     /// The authority refuses, or cannot be reached.
     #[error("{0}: {1}")]
     Authority(&'static str, String),
+    /// The authority takes no order of this account.
+    #[error(
+        "the authority takes no order of the account in {0}: {1}; where it refuses the account, remove the file for another"
+    )]
+    Refused(PathBuf, String),
     /// What is to tell it from others tells nothing.
     #[error("cannot tell the authority by {0}: {1}: --acme-ca names a file with its root certificate in PEM")]
     Root(PathBuf, String),
@@ -33,6 +38,11 @@ impl Error {
     /// What a step has met.
     pub(crate) fn at(step: &'static str) -> impl FnOnce(instant_acme::Error) -> Self {
         move |error| Self::Authority(step, words(&error))
+    }
+
+    /// What is said to an order of the account that is kept in that file.
+    pub(crate) fn refused(account: PathBuf) -> impl FnOnce(instant_acme::Error) -> Self {
+        move |error| Self::Refused(account, words(&error))
     }
 
     /// What is wrong with a file.

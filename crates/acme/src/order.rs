@@ -42,7 +42,7 @@ async fn order_now(wish: &Wish, place: &Place, challenges: &Challenges) -> Resul
     let account: Account = account(wish, place).await?;
     let names: Vec<Identifier> = wish.names.iter().cloned().map(Identifier::Dns).collect();
     let order = account.new_order(&NewOrder::new(&names)).await;
-    let mut order = order.map_err(Error::at("the authority takes no order"))?;
+    let mut order = order.map_err(Error::refused(place.account()))?;
     prove(&mut order, wish.proof, challenges).await?;
     let seen = order.poll_ready(&POLL).await.map_err(Error::at("the authority has seen no proof"));
     if !matches!(seen, Ok(OrderStatus::Ready | OrderStatus::Valid)) {
