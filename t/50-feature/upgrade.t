@@ -98,6 +98,15 @@ subtest 'a new process that does not start: exit status 1, the reason, and the o
     ($status, undef, $err) = $operator->ask('upgrade');
     is $status, 1;
     like $err, qr/ended before it was ready/;
+
+    unlink "$dir/howdah";
+    open my $out, '>', "$dir/howdah" or die $!;
+    print {$out} "#!/bin/sh\nexec cat /dev/zero >&3\n";
+    close $out or die $!;
+    chmod oct 755, "$dir/howdah";
+    ($status, undef, $err) = $operator->ask('upgrade');
+    is $status, 1;
+    like $err, qr/cannot understand the new process/, 'one that says anything without end is not heard out';
     is answer($_), 'newer', "still served at $_" for $port, "$dir/app.sock";
     is $operator->pid, $old, 'the pid file stays';
     is $operator->status->{server}{pid}, $old, 'the control socket, too';

@@ -21,7 +21,7 @@ use howdah_sys::activation::UPGRADE;
 use howdah_sys::launcher::{FIRST_FD, Job};
 use howdah_sys::process::Process;
 use howdah_sys::recipe::Recipe;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -33,6 +33,8 @@ use crate::tls::Tls;
 
 /// Time for the new process to begin serving when it is ready and has been told to.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Bytes of what it says at a time; the program at our path may be any by now.
+const LONGEST: u64 = 64 * 1024;
 /// Time for one that is not wanted any more to end by itself.
 const TO_LEAVE: Duration = Duration::from_secs(5);
 
@@ -320,7 +322,7 @@ impl Successor {
 
     async fn hear(&mut self) -> Result<Progress, String> {
         let mut line = String::new();
-        match self.channel.read_line(&mut line).await {
+        match (&mut self.channel).take(LONGEST).read_line(&mut line).await {
             Ok(length) if length > 0 => serde_json::from_str(&line)
                 .map_err(|error| format!("cannot understand the new process: {error}")),
             _ => Err("the new process ended before it was ready; the log has its last words".to_owned()),
