@@ -106,6 +106,19 @@ subtest 'of workers one that has time is asked' => sub {
     write_file($_, '') for @go;
 };
 
+subtest 'one that has been stopped is not asked' => sub {
+    my $asked = Howdah::Test::Operator->new;
+    my $two = Howdah::Test::Server->start(app => 'sub { [200, [], []] }', options => ['--workers', 2, $asked->options]);
+    my ($first) = map { $_->{pid} } grep { $_->{index} == 0 } @{$asked->status->{workers}{list}};
+    kill STOP => $first;
+    my ($status, $out, $err) = $asked->ask('heap', '--why', 'Shop::None');
+    is $status, 0 or diag $err;
+    like $out, qr/^0 objects of Shop::None in worker 1 \(pid \d+\)/, 'the other tells';
+    ($status, $out, $err) = $asked->ask('leaks', '--workers', 1, '--seconds', 1);
+    unlike $out, qr/has not told/, 'and looks for leaks';
+    kill CONT => $first;
+};
+
 subtest 'a file, or how to get one' => sub {
     my $file = $operator->dir . '/heap.pmat';
     my ($status, $out, $err) = $operator->ask('heap', '--output', $file);

@@ -120,6 +120,11 @@ fn is_serving(worker: &WorkerInfo) -> bool {
     !worker.draining && matches!(worker.phase, WorkerPhase::Idle | WorkerPhase::Busy)
 }
 
+/// One that a signal or a debugger has stopped, which does not come to an answer.
+pub(crate) fn is_stopped(worker: &WorkerInfo) -> bool {
+    worker.pid.is_some_and(howdah_sys::process::is_stopped)
+}
+
 fn nobody(serving: &[WorkerInfo]) -> String {
     let numbers: Vec<String> = serving.iter().map(|worker| worker.index.to_string()).collect();
     match &numbers[..] {

@@ -10,7 +10,7 @@ use howdah_front::WorkerAnswer;
 use howdah_supervisor::WorkerInfo;
 use howdah_wire::{Inquiry, class_hash};
 
-use crate::inquiry::{Heard, read_sealed};
+use crate::inquiry::{Heard, is_stopped, read_sealed};
 use crate::pools::Pool;
 use crate::protocol::HeapWish;
 
@@ -65,10 +65,10 @@ async fn ask(
     what: u32,
     gone: impl Future<Output = ()>,
 ) -> Result<(String, WorkerAnswer), String> {
-    // One that has no request comes to it at once.
+    // One that has no request comes to it at once, one that has been stopped never.
     let chosen = |all: &[WorkerInfo]| {
         let fits = |worker: &&WorkerInfo| wish.worker.is_none_or(|number| number == worker.index);
-        let first = all.iter().filter(fits).min_by_key(|worker| worker.slot.is_some());
+        let first = all.iter().filter(fits).min_by_key(|worker| (is_stopped(worker), worker.slot.is_some()));
         first.map(|worker| worker.index).into_iter().collect()
     };
     let mut talk = pool.inquiries.ask(inquiry, what, chosen).await?;

@@ -7,10 +7,11 @@ use std::time::Duration;
 use howdah_find::growth::growing;
 use howdah_find::leaks::Report;
 use howdah_front::WorkerAnswer;
+use howdah_supervisor::WorkerInfo;
 use howdah_wire::{Inquiry, LEAKS_SINCE, LEAKS_TRACK, WorkerCell};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::inquiry::{Asked, Conversation, Heard, read_sealed};
+use crate::inquiry::{Asked, Conversation, Heard, is_stopped, read_sealed};
 use crate::pools::Pool;
 use crate::protocol::LeaksWish;
 
@@ -31,8 +32,11 @@ pub(crate) async fn look(
     gone: impl Future<Output = ()>,
 ) -> Result<Report, String> {
     let most = wish.workers.unwrap_or(usize::MAX);
-    let first = |all: &[_]| {
-        all.iter().take(most).map(|worker: &howdah_supervisor::WorkerInfo| worker.index).collect()
+    // Those that have been stopped run no requests.
+    let first = |all: &[WorkerInfo]| {
+        let mut all: Vec<&WorkerInfo> = all.iter().collect();
+        all.sort_by_cached_key(|worker| is_stopped(worker));
+        all.into_iter().take(most).map(|worker| worker.index).collect()
     };
     let what = if wish.since_last { LEAKS_SINCE } else { 0 };
     let mut talk = pool.inquiries.ask(Inquiry::Leaks, LEAKS_TRACK | what, first).await?;
