@@ -100,6 +100,18 @@ static bool has_word(const char *list, const char *word, STRLEN length) {
     return false;
 }
 
+/* Transfer codings are the front's affair. A body of an application that is in one of these would be taken for what it is not, once
+ * nothing says so any more; other words ("binary", "8bit") say nothing of the bytes. */
+static void take_coding(pTHX_ const char *value) {
+    static const char *const codings[] = {"gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"};
+    for (size_t i = 0; i < C_ARRAY_LENGTH(codings); i++)
+        if (has_word(value, codings[i], strlen(codings[i])))
+            croak("the response header Transfer-Encoding is \"%.40s\", but codings of the transfer are the server's: say "
+                  "Content-Encoding where the body is in %s",
+                  value, codings[i]);
+    hd.now.dechunk |= has_word(value, STR_WITH_LEN("chunked"));
+}
+
 /* Notes what a field means to the front. False when its line is not to be sent. */
 static bool keep_line(pTHX_ struct hd_head *head, enum meaning meaning, const char *value, STRLEN length) {
     switch (meaning) {
@@ -112,7 +124,7 @@ static bool keep_line(pTHX_ struct hd_head *head, enum meaning meaning, const ch
         head->connection = true;
         return head->status == 101;
     case UPGRADE: head->upgrade = true; return head->status == 101 || head->status == 426; /* RFC 9110 15.5.22 */
-    case CODING: hd.now.dechunk |= has_word(value, STR_WITH_LEN("chunked")); return false;
+    case CODING: take_coding(aTHX_ value); return false;
     case DROPPED: return false;
     default: return true;
     }

@@ -49,6 +49,14 @@ my @FAULTS = (
     ['[200, ["Content-Length" => "many"], []]', qr/Content-Length is "many"/],
     ['[200, ["Content-Length" => -1], []]', qr/Content-Length is "-1"/],
     ['[200, ["Content-Length" => 1, "Content-Length" => 2], ["a"]]', qr/two Content-Lengths, 1 and 2/],
+    [
+        '[200, ["Transfer-Encoding" => "gzip"], ["a"]]',
+        qr/Transfer-Encoding is "gzip".*: say Content-Encoding where the body is in gzip/
+    ],
+    [
+        '[200, ["Transfer-Encoding" => "Deflate, chunked"], ["a"]]',
+        qr/Transfer-Encoding is "Deflate, chunked".* the body is in deflate/
+    ],
     ['[200, ["X" => "x" x 70_000], []]', qr/header is longer than 65536 bytes/],
     ['chunked("abc")', qr/chunked, but its body ends before the last chunk/],
     ['chunked("3\r\nbb")', qr/chunked, but its body ends before the last chunk/],

@@ -5,6 +5,7 @@ use warnings;
 use constant {LONGEST => 65_536, SHOWN => 80};
 
 my $TOKEN = qr/[-!#\$%&'*+.^_`|~0-9A-Za-z]+/;
+my $CODED = qr/(?:\A|,)[ \t]*(?:(?:x-)?(?:gzip|compress)|deflate|br|zstd)[ \t]*(?:,|\z)/i;
 my $FIRST = 'a script whose name begins with nph- has to begin with a status line, as HTTP/1.1 200 OK';
 
 # The most frequent head of all: one field, and nothing to ask about it.
@@ -53,6 +54,9 @@ sub _add_line {
     return if $value eq '';
     my $known = lc $name;
     my $again = $self->{seen}{$known};
+    die _fault($self, $line,
+        'codings of the transfer are the server\'s: say Content-Encoding where the body is so encoded')
+        if $known eq 'transfer-encoding' && $value =~ $CODED;
     if ($known eq 'status') { $self->{nph} or _set_status($self, $line, $value) }
     elsif ($known =~ /\A(?:content-length|content-type|location)\z/) {
         $value = _length($self, $line, $value) if $known eq 'content-length';

@@ -82,6 +82,19 @@ fn number(text: &[u8]) -> Option<u16> {
     fits.then(|| digits.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0')))
 }
 
+/// A body in a coding of the transfer's would be taken for what it is not, once nothing says so any more. Other words
+/// ("binary", "8bit") say nothing of the bytes.
+pub(super) fn transfer_coding(field: Field<'_>) -> Result<(), String> {
+    const CODINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];
+    match CODINGS.iter().any(|coding| field.lists(coding)) {
+        true => {
+            Err("codings of the transfer are the server's: say Content-Encoding where the body is so encoded"
+                .to_owned())
+        }
+        false => Ok(()),
+    }
+}
+
 /// The value of a Content-Length.
 pub(super) fn length(value: &[u8]) -> Result<u64, String> {
     let digits = value.iter().all(u8::is_ascii_digit);

@@ -199,6 +199,7 @@ mod tests {
             ),
             ("Status: 426\nContent-Type: x\nUpgrade: z\n\n", "426 Content-Type: x|Upgrade: z| @40"),
             ("Content-Type: x\nTransfer-Encoding: chunked\n\n", "200 chunked Content-Type: x| @44"),
+            ("Content-Type: x\nTransfer-Encoding: binary\n\n", "200 Content-Type: x| @43"),
             ("Content-Type: caf\u{e9}\n\n", "200 Content-Type: caf\\xc3\\xa9| @21"),
             ("X:\nContent-Type: x\n\n", "200 Content-Type: x| @20"),
         ] {
@@ -324,6 +325,10 @@ mod tests {
             (
                 "Content-Length: -1\n",
                 "line 1 of its output is \"Content-Length: -1\": that is no number of bytes",
+            ),
+            (
+                "Transfer-Encoding: x, GZip\n",
+                "line 1 of its output is \"Transfer-Encoding: x, GZip\": codings of the transfer are the server's: say Content-Encoding where the body is so encoded",
             ),
             (
                 "Content-Length: 1,1\n",

@@ -34,7 +34,10 @@ impl Draft {
                 self.head.close |= field.lists("close");
                 self.listed.extend(field.words().map(<[u8]>::to_vec));
             }
-            _ if field.is("transfer-encoding") => self.head.chunked |= field.lists("chunked"),
+            _ if field.is("transfer-encoding") => {
+                line::transfer_coding(field)?;
+                self.head.chunked |= field.lists("chunked");
+            }
             _ if is_one_of(&HOPS) => {}
             _ => return self.push(field),
         }
