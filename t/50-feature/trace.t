@@ -95,5 +95,27 @@ subtest 'what cannot be' => sub {
     }
 };
 
+subtest 'it follows an upgrade, and ends with its server' => sub {
+    open my $messages, '+>', undef or die $!;
+    my $pid = open my $out, '-|' // die $!;
+    if (!$pid) {
+        open STDERR, '>&', $messages or POSIX::_exit(1);
+        exec howdah_bin(), qw(trace exec --seconds 50 --by connector --control), $operator->control or POSIX::_exit(1);
+    }
+    sleep 1;
+    is + ($operator->ask('upgrade'))[0], 0, 'there is another process';
+    sleep 3;
+    get($server, '/');
+    my $begun = time;
+    is + ($operator->ask('stop'))[0], 0, 'which ends';
+    my @lines = <$out>;
+    ok close $out, 'so does the trace';
+    cmp_ok time - $begun, '<', 30, 'by itself';
+    is scalar(grep { / a-script-with-a-long-name\.sh +1$/ } @lines), 1, 'with what the new process did'
+        or diag @lines;
+    seek $messages, 0, 0;
+    like join('', <$messages>), qr/^the server has ended$/m;
+};
+
 undef $_ for $server, $other;
 done_testing;

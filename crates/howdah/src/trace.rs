@@ -1,11 +1,14 @@
 //! `howdah trace exec` and `fork`: who runs what, of a running server or of the whole machine. The server is asked for its
 //! process and notices nothing else; `howdah_trace` hears of processes from the kernel.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_metrics::printable;
+use howdah_sys::process::state_in;
 use howdah_trace::{Row, Seen, Source, Tracer};
 use serde::Serialize;
 
@@ -17,12 +20,59 @@ use crate::over::over_after;
 /// How often to see whether it is time to end.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How often to see whether there still is a server.
+const SERVER: Duration = Duration::from_secs(1);
+
 /// Most that is shown of a command line.
 const LONGEST: usize = 200;
 
-/// Counts until the time is over or somebody presses Ctrl-C; then prints the table.
+/// The server whose processes count.
+struct Server {
+    path: PathBuf,
+    pid: u32,
+    /// When to look for it again.
+    due: Instant,
+    /// It had ended, and nobody answered in its place.
+    missed: bool,
+}
+
+impl Server {
+    fn find(trace: &Trace) -> anyhow::Result<Self> {
+        let path = find_server(&trace.instance)?;
+        let pid = look(&path)?.server.pid;
+        Ok(Self { path, pid, due: Instant::now() + SERVER, missed: false })
+    }
+
+    /// Whether it has ended, and no process of its own has taken its place, as one does in an upgrade. That may not answer yet.
+    fn is_gone(&mut self, tracer: &Tracer) -> bool {
+        if Instant::now() < self.due {
+            return false;
+        }
+        self.due = Instant::now() + SERVER;
+        if runs(self.pid) {
+            return false;
+        }
+        match look(&self.path).map(|snapshot| snapshot.server.pid) {
+            Ok(pid) if tracer.counts(pid) => {
+                (self.pid, self.missed) = (pid, false);
+                false
+            }
+            Ok(_) => true,
+            Err(_) => std::mem::replace(&mut self.missed, true),
+        }
+    }
+}
+
+/// One that has ended is there until somebody collects it.
+fn runs(pid: u32) -> bool {
+    let stat = fs::read(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| !matches!(state_in(&String::from_utf8_lossy(&stat)), Some('Z' | 'X')))
+}
+
+/// Counts until the time is over, the server has ended or somebody presses Ctrl-C; then prints the table.
 pub(crate) fn run(trace: &Trace) -> anyhow::Result<ExitCode> {
-    let root = if trace.all { None } else { Some(look(&find_server(&trace.instance)?)?.server.pid) };
+    let mut server = if trace.all { None } else { Some(Server::find(trace)?) };
+    let root = server.as_ref().map(|server| server.pid);
     let source = Source::open(trace.wanted())?;
     let how = source.name();
     let mut tracer = Tracer::new(source, trace.kind(), root, trace.follow);
@@ -41,6 +91,10 @@ pub(crate) fn run(trace: &Trace) -> anyhow::Result<ExitCode> {
             // Ctrl-C ends bpftrace, too.
             Err(_) if over.load(Relaxed) => break,
             Err(error) => return Err(error.into()),
+        }
+        if server.as_mut().is_some_and(|server| server.is_gone(&tracer)) {
+            eprintln!("the server has ended");
+            break;
         }
     }
     while let Some(seen) = tracer.rest() {

@@ -111,6 +111,12 @@ impl Tracer {
         None
     }
 
+    /// Whether what this process does counts.
+    #[must_use]
+    pub fn counts(&self, pid: u32) -> bool {
+        self.known.counts(pid)
+    }
+
     /// What was counted.
     #[must_use]
     pub fn tally(&self) -> &Tally {
