@@ -65,7 +65,8 @@ static bool make_room(void) {
     return hd_leaks.used <= hd_leaks.size / 2; /* else the next look would come too soon */
 }
 
-/* The nearest caller that is the application's own code, when `bless` itself stands in a library. */
+/* The nearest caller that is the application's own code, when `bless` itself stands in a library. None, when libraries are all
+ * that lies between it and the server, which is nobody's caller. */
 static U32 find_caller(pTHX) {
     int frames = 0;
     for (const PERL_SI *stack = PL_curstackinfo; stack; stack = stack->si_prev)
@@ -74,6 +75,8 @@ static U32 find_caller(pTHX) {
             if (CxTYPE(frame) != CXt_SUB && CxTYPE(frame) != CXt_EVAL)
                 continue;
             U32 place = hd_place(frame->blk_oldcop);
+            if (hd_is_outermost(place))
+                return 0;
             if (!hd_is_library(place))
                 return place;
         }

@@ -38,6 +38,7 @@ void hd_track(U64 word);
 U32 hd_place(const COP *cop);
 U32 hd_place_of(const char *file, U32 line);
 bool hd_is_library(U32 place);
+bool hd_is_outermost(U32 place);
 const char *hd_place_file(U32 place);
 U32 hd_place_line(U32 place);
 

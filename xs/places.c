@@ -15,6 +15,7 @@ struct place {
     U32 line;
     U32 next; /* in its bucket */
     bool library;
+    bool outermost; /* where the server calls the application */
 };
 
 static struct place *places; /* number 0 is none */
@@ -49,6 +50,20 @@ static bool in_library(const char *file) {
     return false;
 }
 
+/* The module that calls the application, as Perl names its file. */
+static const char *worker_file(void) {
+    dTHX;
+    HV *loaded = get_hv("INC", 0);
+    SV **path = loaded ? hv_fetchs(loaded, "Howdah/Worker.pm", 0) : NULL;
+    return path && SvPOK(*path) ? SvPVX_const(*path) : "";
+}
+
+/* The server's modules are libraries, too, wherever they are installed. */
+static bool beside(const char *file, const char *other) {
+    const char *slash = strrchr(other, '/');
+    return slash && strncmp(file, other, slash + 1 - other) == 0;
+}
+
 static U32 bucket_of(const char *file, U32 line) {
     U32 hash = line * 2654435761u;
     for (; *file; file++)
@@ -74,7 +89,9 @@ U32 hd_place_of(const char *file, U32 line) {
     char *name = count < MOST_PLACES && grow() ? strdup(file) : NULL;
     if (!name)
         return 0;
-    places[count] = (struct place){name, line, buckets[bucket], in_library(name)};
+    const char *worker = worker_file();
+    const bool library = in_library(name) || beside(name, worker);
+    places[count] = (struct place){name, line, buckets[bucket], library, strEQ(name, worker)};
     return buckets[bucket] = count++;
 }
 
@@ -91,6 +108,8 @@ U32 hd_place(const COP *cop) {
 }
 
 bool hd_is_library(U32 place) { return !place || places[place].library; }
+
+bool hd_is_outermost(U32 place) { return place && places[place].outermost; }
 
 const char *hd_place_file(U32 place) { return place ? places[place].file : ""; }
 

@@ -5,6 +5,9 @@ use warnings;
 use lib 't/lib';
 
 use Cwd qw(abs_path);
+use File::Path qw(make_path);
+use File::Temp ();
+use Howdah::Test::File qw(write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Howdah::Test::Traffic;
@@ -61,5 +64,30 @@ for my $case (@cases) {
     cmp_ok $report->{requests}, '>=', 64 * @paths - 2, 'in as many requests as wanted, but for one that was under way';
     is found(report($name, 1, @paths)), '', 'nothing is said of it mended';
 }
+
+# A module that counts as installed, around the application: nobody of the application's has called it.
+my $library = File::Temp->newdir;
+make_path("$library/lib/perl5/Around");
+write_file("$library/lib/perl5/Around.pm", <<'PM');
+package Around;
+my @kept;
+sub keep { push @kept, bless [], 'Kept'; return }
+sub wrap { my $app = shift; sub { keep(); $app->(@_) } }
+package Around::Body;
+sub getline { my $left = shift; Around::keep() if @$left; return shift @$left }
+sub close { }
+1;
+PM
+my $operator = Howdah::Test::Operator->new;
+my $server   = Howdah::Test::Server->start(
+    app     => 'use Around; Around::wrap(sub { [200, [], bless ["ok"], "Around::Body"] })',
+    options => ['--workers', 1, '-I', "$library/lib/perl5", $operator->options]
+);
+my (undef, $out) = Howdah::Test::Traffic->during(
+    $server, ['/'], 'leaks', '--json', '--requests', 20, '--control',
+    $operator->control
+);
+is_deeply [map { [$_->{place}{line}, $_->{caller}] } grep { $_->{class} eq 'Kept' } @{decode_json($out)->{objects}}],
+    [[3, undef]], 'the server is nobody\'s caller';
 
 done_testing;
