@@ -23,9 +23,12 @@ sub {
     [200, [], [$id]];
 };
 PSGI
-my @options = ('--workers', 2, '--health-path', '/health', '--access-log', '-', '--access-log-format', 'log %L %r');
-my $server  = Howdah::Test::Server->start(app => $app, options => [@options, '--request-timeout', '500ms']);
-my $made    = qr/[0-9a-f]{32}/;
+my @options = (
+    '--workers', 2, '--health-path', '/health', '--access-log', '-', '--access-log-format', 'log %L %r',
+    '--log-level', 'debug'
+);
+my $server = Howdah::Test::Server->start(app => $app, options => [@options, '--request-timeout', '500ms']);
+my $made   = qr/[0-9a-f]{32}/;
 
 sub ask {
     my ($path, @fields) = @_;
@@ -79,8 +82,20 @@ subtest 'answers of the front' => sub {
     );
     is "$large->{status} @{$large->{headers}{'x-request-id'} // []}", '400 chunky', 'a body that breaks the rules';
     ok $server->wait_for_log(qr{^log chunky PUT / HTTP/1\.1$}m), 'and its line';
-    my $bad = Howdah::Test::Client->ask($server, "nonsense\r\n\r\n");
-    is "$bad->{status} @{$bad->{headers}{'x-request-id'} // []}", '400 ', 'no head, no id';
+    for my $case (
+        [400, 'nonsense'],
+        [414, 'GET /' . 'x' x 20_000 . ' HTTP/1.1'],
+        [417, "GET / HTTP/1.1\r\nHost: x\r\nExpect: more"],
+        [431, "GET / HTTP/1.1\r\nHost: x\r\nX-Request-Id: unread\r\nX: " . 'x' x 70_000]
+        )
+    {
+        my ($status, $head) = @$case;
+        my $refused = Howdah::Test::Client->ask($server, "$head\r\n\r\n");
+        my ($id) = @{$refused->{headers}{'x-request-id'} // []};
+        like "$refused->{status} " . ($id // 'none'), qr/^$status $made$/, "one that is refused by its head, $status";
+        ok $server->wait_for_log(qr{^log \Q$id\E }m), 'and its line' if $id;
+        ok $server->wait_for_log(qr{refused a request: .*request_id=\Q$id\E}), 'and why' if $id;
+    }
 };
 
 subtest 'messages name the request' => sub {

@@ -85,16 +85,17 @@ impl Fault {
     }
 
     /// Tells the log of a client's fault.
-    pub(crate) fn log(self, peer: &str) {
+    pub(crate) fn log(self, peer: &str, id: &[u8]) {
         if self.terms().told == Told::Elsewhere {
             return;
         }
+        let request_id = tracing::field::display(id.escape_ascii());
         match self {
-            Self::Rejected(reject) => tracing::debug!(peer, "refused a request: {reject}"),
+            Self::Rejected(reject) => tracing::debug!(peer, request_id, "refused a request: {reject}"),
             Self::Timeout(what) => {
-                tracing::debug!(peer, "gave up on a slow client: {what} took too long (408)");
+                tracing::debug!(peer, request_id, "gave up on a slow client: {what} took too long (408)");
             }
-            _ => tracing::debug!(peer, "refused a request: its fields do not fit a slot (431)"),
+            _ => tracing::debug!(peer, request_id, "refused a request: its fields do not fit a slot (431)"),
         }
     }
 }

@@ -95,6 +95,11 @@ impl Ids {
         }
     }
 
+    /// An id for a request whose fields are not known; none when there are to be none.
+    pub(crate) fn invent(&self) -> Id {
+        if self.wanted { Id::new(&self.make()) } else { Id::default() }
+    }
+
     /// An id that this thread has not made before.
     fn make(&self) -> Made {
         let mut id = self.last.get();

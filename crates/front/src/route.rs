@@ -166,6 +166,13 @@ impl Router {
             account.id = id;
         }
     }
+
+    /// Names what is refused, also where its head could not be read.
+    pub(crate) fn name(&self, account: &mut Account) {
+        if account.id.bytes().is_empty() {
+            account.id = self.ids.invent();
+        }
+    }
 }
 
 impl Handling {

@@ -73,7 +73,8 @@ impl Conn {
     pub(crate) async fn refuse(&mut self, fault: Fault) -> Next {
         self.keep_what_came();
         self.asked.get_or_insert(Asked::beginning(&self.input));
-        fault.log(&self.sender().address);
+        self.server.router.name(&mut self.exchange.account);
+        fault.log(&self.sender().address, self.exchange.account.id.bytes());
         self.give_up(fault).await
     }
 

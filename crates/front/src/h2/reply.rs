@@ -51,7 +51,9 @@ impl Stream {
 
     /// Refuses a request that no handler has.
     pub(crate) async fn refuse(&mut self, fault: Fault) -> Next {
-        fault.log(&sender(&self.link.client, self.behind.as_deref()).address);
+        self.server.router.name(&mut self.exchange.account);
+        let peer = &sender(&self.link.client, self.behind.as_deref()).address;
+        fault.log(peer, self.exchange.account.id.bytes());
         self.give_up(fault).await
     }
 
