@@ -89,7 +89,7 @@ static void report(ReportRecord report) { hd_send_report(zygote.control, &report
 
 static void report_text(const char *format, ...) {
     const ReportRecord report = {.kind = ZYGOTE_REPORT_LOG};
-    char text[128];
+    char text[256];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -163,6 +163,20 @@ static void run_hook(pTHX_ SV *hook) {
     PERL_FLUSHALL_FOR_CHILD;
 }
 
+/* What to raise where processes or memory are short, in the words of crates/howdah/src/processes.rs. */
+static const char *way_out(int error) {
+    switch (error) {
+    case EAGAIN:
+        return "; the user or the container may have no more processes and threads: raise ulimit -u, systemd's TasksMax or "
+               "the cgroup's pids.max, or have fewer workers";
+    case ENOMEM:
+        return "; there is no memory for another process: raise ulimit -v or the cgroup's memory.max, look at "
+               "vm.overcommit_memory, or have fewer workers";
+    default:
+        return "";
+    }
+}
+
 static void record(U32 index, pid_t pid) {
     if (pid > 0) {
         zygote.children[index] = pid;
@@ -170,7 +184,8 @@ static void record(U32 index, pid_t pid) {
         HD_PROBE_WORKER_FORK(index, pid);
         report((ReportRecord){.kind = ZYGOTE_REPORT_SPAWNED, .worker = index, .pid = pid});
     } else {
-        report_text("cannot fork worker %u: %s", index, strerror(errno));
+        int error = errno;
+        report_text("cannot fork worker %u: %s%s", index, strerror(error), way_out(error));
         report((ReportRecord){.kind = ZYGOTE_REPORT_EXITED, .worker = index, .status = FAILED_TO_FORK});
     }
 }

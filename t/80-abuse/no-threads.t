@@ -29,9 +29,9 @@ plan skip_all => 'others cannot reach the checkout' if (run_command(@probe))[0];
 
 # Readable by that user, whatever the umask.
 sub start {
-    my ($limit, $operator) = @_;
+    my ($limit, $operator, $workers) = @_;
     chmod 0777, $operator->dir or die $!;
-    my @options = ('--listen', '127.0.0.1:0', '--workers', 1, $operator->options, '-e', $APP);
+    my @options = ('--listen', '127.0.0.1:0', '--workers', $workers // 1, $operator->options, '-e', $APP);
     return Howdah::Test::Server->launch(command => [limited($limit)], options => \@options);
 }
 
@@ -59,6 +59,12 @@ subtest "with as few threads as it can start with, $limit" => sub {
     is $operator->status->{server}{pid}, $server->pid, 'still the same';
     unlike $server->log, qr/panicked/;
     is $server->stop, 0;
+};
+
+subtest 'more workers than there may be processes' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = start($limit + 10, $operator, 40);
+    ok $server->wait_for_log(qr/cannot fork worker \d+: [^;]+; .*ulimit -u.*pids\.max/), 'are told with what to raise';
 };
 
 done_testing;
