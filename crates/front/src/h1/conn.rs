@@ -5,7 +5,7 @@
 
 use std::pin::pin;
 
-use howdah_metrics::ConnectionState;
+use howdah_metrics::{ConnectionState, Failure};
 
 use crate::capacity::Permit;
 use crate::h1::state::{Conn, Next};
@@ -89,9 +89,21 @@ impl Conn {
     async fn step(&mut self) -> Step {
         match self.intake().await {
             Ok(true) => Step::Answered(self.answer().await),
-            Ok(false) => Step::Left,
+            Ok(false) => {
+                self.tell_of_a_beginning();
+                Step::Left
+            }
             Err(_) if self.knows_http2() => Step::SpeaksHttp2,
             Err(fault) => Step::Answered(self.refuse(fault).await),
+        }
+    }
+
+    /// Counts a client that has left within a head; empty lines are none, and one within a body is counted with its request.
+    fn tell_of_a_beginning(&self) {
+        let has_begun = self.input.iter().any(|byte| !b"\r\n".contains(byte));
+        if has_begun && self.exchange.account.method.is_none() {
+            tracing::debug!(peer = &*self.sender().address, "a client has left within the head of a request");
+            self.server.records.failure(Failure::ClientGone);
         }
     }
 
@@ -525,6 +537,34 @@ mod tests {
                 world.wait(Duration::from_secs(3));
                 world.run(true).await;
                 assert!(connection.is_finished(), "{what}: it does not linger for long");
+            });
+        }
+    }
+
+    #[test]
+    fn who_leaves_within_a_head_is_counted_and_who_has_not_begun_one_is_not() {
+        let get = format!("GET /a HTTP/1.1\r\n{HOST}\r\n");
+        for (sent, counted) in [
+            (String::new(), 0),
+            ("GET /a HT".into(), 1),
+            ("GET /a HTTP/1.1\r\n|Host: h\r\n".into(), 1),
+            (get.clone(), 0),
+            (format!("{get}\r\n"), 0),
+            (format!("{get}G"), 1),
+            (format!("POST /a HTTP/1.1\r\n{HOST}Content-Length: 2\r\n\r\nx"), 1),
+            (format!("POST /a HTTP/1.1\r\n{HOST}Content-Length: 70000\r\n\r\nx"), 1),
+        ] {
+            run(async {
+                let world = World::new(Config::default());
+                let script = Scripted::new(pieces(&sent).into_iter().chain([Piece::End]).collect::<Vec<_>>());
+                let connection = world.connect(&script);
+                for _ in 0..3 {
+                    world.run(true).await;
+                    script.go_on();
+                }
+                world.run(true).await;
+                assert!(connection.is_finished(), "{sent}");
+                assert_eq!(world.totals().failures[Failure::ClientGone], counted, "{sent}");
             });
         }
     }
