@@ -5,6 +5,8 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+#[cfg(feature = "top")]
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 #[cfg(feature = "top")]
@@ -35,16 +37,19 @@ fn wait(limit: Option<Duration>, over: &AtomicBool) {
 }
 
 /// Calls `act` when somebody ends this process by TERM or HUP, or by INT from elsewhere than its terminal, or when its terminal is
-/// gone, with the status that it is to exit with.
+/// gone, with the status that it is to exit with. From when it returns on, none of these ends the process by itself.
 #[cfg(feature = "top")]
 pub(crate) fn on_end(act: impl FnOnce(i32) + Send + 'static) {
+    let (heeding, heeded) = channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        if let Ok(number) = runtime.and_then(|runtime| runtime.block_on(end())) {
+        if let Ok(number) = runtime.and_then(|runtime| runtime.block_on(end(heeding))) {
             // As a shell shows it.
             act(128 + number);
         }
     });
+    // Nothing is ever sent: this returns when the other end is gone.
+    let _ = heeded.recv();
 }
 
 /// Resolves when the terminal on standard input is gone.
@@ -70,13 +75,14 @@ fn wait_for_hangup() {
     while matches!(poll(&mut [PollFd::new(&input, PollFlags::empty())], None), Ok(0) | Err(Errno::INTR)) {}
 }
 
-/// The number of the signal.
+/// The number of the signal. Lets go of `heeding` when signals are waited for.
 #[cfg(feature = "top")]
-async fn end() -> std::io::Result<i32> {
+async fn end(heeding: Sender<()>) -> std::io::Result<i32> {
     let (hangup, interrupt, terminate) =
         (SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate());
     let (mut by_hangup, mut by_interrupt, mut by_terminate) =
         (signal(hangup)?, signal(interrupt)?, signal(terminate)?);
+    drop(heeding);
     let kind = tokio::select! {
         _ = by_hangup.recv() => hangup,
         () = hung_up() => hangup,

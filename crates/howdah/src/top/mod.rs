@@ -50,18 +50,20 @@ pub(crate) fn run(top: &Top) -> anyhow::Result<ExitCode> {
 }
 
 fn watch(path: &Path, top: &Top, first: Snapshot) -> anyhow::Result<()> {
-    // Restores the terminal when something panics, too.
-    let mut screen = Screen {
-        terminal: ratatui::try_init().context("cannot use this terminal")?,
-        drawing: Arc::default(),
-    };
-    let drawing = Arc::clone(&screen.drawing);
+    let drawing = Arc::<Mutex<()>>::default();
+    let other = Arc::clone(&drawing);
+    // A signal that comes before the terminal is ours ends this when it is.
+    let beginning = drawing.lock().unwrap_or_else(PoisonError::into_inner);
     on_end(move |status| {
         // Nothing is drawn any more.
-        let _drawing = drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _drawing = other.lock().unwrap_or_else(PoisonError::into_inner);
         put_back();
         std::process::exit(status);
     });
+    // Restores the terminal when something panics, too.
+    let terminal = ratatui::try_init().context("cannot use this terminal")?;
+    drop(beginning);
+    let mut screen = Screen { terminal, drawing };
     let outcome = live(&mut screen, path, top, first);
     put_back();
     // Its end would put the cursor back once more, and cannot bear it that there is no terminal any more.
