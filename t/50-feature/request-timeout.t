@@ -7,6 +7,7 @@ use lib 't/lib';
 use Howdah::Test::Client;
 use Howdah::Test::Load;
 use Howdah::Test::Server;
+use Socket qw(SO_LINGER SOL_SOCKET);
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -203,6 +204,57 @@ subtest 'the log says where each is stuck, not where it would go on' => sub {
     }
     unlike $stuck->log, qr/secret|cannot be read|left out/, 'without arguments, and all of it';
     is $stuck->stop, 0;
+};
+
+# The worker hears nothing of it that its client has left: it waits in C, as the library of a database does.
+my $DEAF = <<'PSGI';
+use POSIX qw(SIG_BLOCK SIGURG);
+POSIX::sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGURG)) or die $!;
+sub {
+    my ($env) = @_;
+    my $takes = $env->{PATH_INFO} eq '/socket';
+    syswrite $env->{'psgix.io'}, 'welcome' if $takes;
+    select undef, undef, undef, 0.1 for 1 .. ($takes ? 40 : 600);
+    warn "put away\n";
+    return [200, [], ['too late']];
+};
+PSGI
+
+for my $case ([reset => []], [reset => ['--abort-on-disconnect']], [end => ['--abort-on-disconnect']]) {
+    my ($how, $more) = @$case;
+    subtest "a worker whose client has left is replaced, too: $how @$more" => sub {
+        my $left = Howdah::Test::Server->start(
+            app     => $DEAF,
+            options => ['--workers', 2, '--request-timeout', '1500ms', @$more]
+        );
+        my @before = $left->workers;
+        my $client = Howdah::Test::Client->new($left);
+        $client->write("GET /gone?id=7 HTTP/1.1\r\nHost: x\r\n\r\n");
+        $left->wait_until(sub { $left->processes(qr{worker .* GET /gone}) == 1 });
+        setsockopt $client->socket, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0 if $how eq 'reset';
+        close $client->socket;
+        ok $left->wait_for_log(
+            qr{no answer within --request-timeout: GET /gone\?id=7 from 127\.0\.0\.1; its client has left, replacing}),
+            'it is told';
+        ok $left->wait_until(sub {
+            grep { !kill 0, $_ } @before;
+            }),
+            'the worker is gone';
+        ok $left->wait_for_log(qr/is here:\n.*app\.psgi line 7/), 'and has said where it was';
+        is $left->stop, 0;
+    };
+}
+
+subtest 'one that has taken the connection may take its time when its client has left' => sub {
+    my $taken  = Howdah::Test::Server->start(app => $DEAF, options => ['--workers', 1, '--request-timeout', '1s']);
+    my $client = Howdah::Test::Client->new($taken);
+    $client->write("GET /socket HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: own\r\n\r\n");
+    sysread $client->socket, my $welcome, 7;
+    is $welcome, 'welcome', 'it has';
+    close $client->socket;
+    ok $taken->wait_for_log(qr/put away/), 'it comes to its end';
+    unlike $taken->log, qr/no answer within/;
+    is $taken->stop, 0;
 };
 
 done_testing;

@@ -1,6 +1,7 @@
 //! A request that a pool has, and what its worker makes of it.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,6 +44,8 @@ pub(crate) struct Job {
     upgraded: Option<Upgraded>,
     /// There was no descriptor for it.
     lacks: bool,
+    /// Its worker is being replaced.
+    overdue: Cell<bool>,
 }
 
 impl Job {
@@ -56,6 +59,7 @@ impl Job {
             file: None,
             upgraded: None,
             lacks: false,
+            overdue: Cell::new(false),
         }
     }
 
@@ -204,6 +208,7 @@ impl Job {
         let slot = self.slot?;
         let worker = self.pool.dispatch.borrow().stuck_worker(slot, time)?;
         let _ = self.pool.setup.overdue.send(Overdue { worker, slot });
+        self.overdue.set(true);
         Some(worker)
     }
 
@@ -300,10 +305,16 @@ impl Job {
         }
     }
 
-    /// Lets go of the slot.
+    /// Lets go of the slot. A worker that has the request goes on, for as long as it may; one that has the connection, for as
+    /// long as it likes.
     pub(crate) fn give_back(&mut self) {
         if let Some(slot) = self.slot.take() {
-            self.pool.dispatch.borrow_mut().give_back(slot);
+            let mut dispatch = self.pool.dispatch.borrow_mut();
+            dispatch.give_back(slot);
+            if self.upgraded.is_none() && !self.overdue.get() {
+                dispatch.limit(slot, self.limit.as_nanos() as u64);
+            }
+            drop(dispatch);
             self.upgraded = None;
         }
     }
@@ -550,6 +561,48 @@ mod tests {
                 assert_eq!(world.overdue.try_recv().ok(), report, "{case}");
                 assert_eq!(job.runner(), (claims && !ends).then_some(0), "{case}");
                 assert_eq!(job.worker(), claims.then_some(0), "{case}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_worker_that_nobody_waits_for_has_no_more_time_than_any_other() {
+        // The limit, seconds that pass; whether the response has begun, the application has the connection, the worker was
+        // reported before its client left, or is through; and whether it is reported then.
+        for (limit, passed, begun, taken, told, ends, overdue) in [
+            (60, 120, false, false, false, false, true),
+            (60, 30, false, false, false, false, false),
+            (0, 120, false, false, false, false, false),
+            (60, 120, true, false, false, false, false),
+            (60, 120, false, true, false, false, false),
+            (60, 120, false, false, true, false, false),
+            (60, 120, false, false, false, true, false),
+        ] {
+            run(async {
+                let terms = Terms { request_timeout: Duration::from_secs(limit), ..Terms::default() };
+                let mut world = World::with(Config::default(), terms, |_| ());
+                let (mut job, _exchange) = world.ask("/a");
+                let slot = job.slot.unwrap();
+                let claimed = world.worker.claim().unwrap();
+                world.worker.begin(&claimed);
+                let control = world.pool().dispatch.borrow().control(slot);
+                control.flags.store(if begun { RESPONSE_HEAD_READY } else { 0 }, Relaxed);
+                assert!(!taken || job.upgrade());
+                if told {
+                    world.wait(Duration::from_secs(passed));
+                    assert!(job.report_overdue().is_some() && world.overdue.try_recv().is_ok());
+                }
+                job.give_back();
+                if ends {
+                    world.worker.finish(claimed);
+                }
+                world.wait(Duration::from_secs(passed));
+                world.pool().sweep();
+                world.pool().sweep();
+                let reports: Vec<_> = std::iter::from_fn(|| world.overdue.try_recv().ok()).collect();
+                let expected = overdue.then_some(Overdue { worker: 0, slot });
+                let case = format!("{limit} {passed} {begun} {taken} {told} {ends}");
+                assert_eq!(reports, Vec::from_iter(expected), "{case}");
             });
         }
     }

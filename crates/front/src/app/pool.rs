@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_http1::decode_path;
-use howdah_wire::{Roster, Segment};
+use howdah_wire::{RequestReader, Roster, Segment};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Sender, UnboundedSender};
@@ -254,9 +254,28 @@ impl Pool {
         dispatch.take_news();
     }
 
-    /// At each sweep: looks after the segment.
+    /// At each sweep: looks after the segment, and after workers at requests that nobody waits for.
     pub(crate) fn sweep(&self) {
         self.dispatch.borrow_mut().inspect();
+        if self.setup.request_timeout.is_zero() {
+            return;
+        }
+        let overdue = self.dispatch.borrow_mut().overdue(self.services.clock.now());
+        overdue.into_iter().for_each(|(slot, worker)| self.report_overdue(slot, worker));
+    }
+
+    /// Has a worker replaced whose client did not wait for its answer, nor for the end of the time that it had for that.
+    fn report_overdue(&self, slot: u32, worker: u16) {
+        let request = RequestReader::new(self.dispatch.borrow().request(slot));
+        tracing::error!(
+            worker,
+            request_id = %request.field(request_id::VARIABLE).unwrap_or_default().escape_ascii(),
+            "no answer within --request-timeout: {} {} from {}; its client has left, replacing the worker",
+            request.method().escape_ascii(),
+            request.uri().escape_ascii(),
+            request.remote_addr().escape_ascii(),
+        );
+        let _ = self.setup.overdue.send(Overdue { worker, slot });
     }
 
     /// Once a second, and at the end: tells the log how many requests were refused.

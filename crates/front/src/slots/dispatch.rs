@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use howdah_wire::{Answer, FrontCell, Phase, Segment, SlotControl, queue::Queue};
+use howdah_wire::{Answer, FrontCell, Phase, RESPONSE_HEAD_READY, Segment, SlotControl, queue::Queue};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::exchange::Desks;
@@ -202,6 +202,31 @@ impl Dispatch {
         let owner = self.owner(slot).filter(|_| self.queue.state(slot).phase == Phase::Running)?;
         let claimed = self.control(slot).claimed_at.load(Relaxed);
         (claimed != 0 && claimed < time).then_some(owner)
+    }
+
+    /// Nobody waits for `slot` any more, but its worker may be at it for no longer than before.
+    pub(crate) fn limit(&mut self, slot: u32, nanoseconds: u64) {
+        if let Some(own) = self.slots.get_mut(slot).filter(|own| own.hold == Hold::Out) {
+            own.limit = nanoseconds;
+        }
+    }
+
+    /// Slots whose worker has not begun to answer in that time, though nobody waits for it, and those workers; each is
+    /// named once.
+    pub(crate) fn overdue(&mut self, now: u64) -> Vec<(u32, u16)> {
+        let mut overdue = Vec::new();
+        for slot in self.slots.taken(self.in_flight) {
+            let Some(limit) = self.slots.out(slot).map(|own| own.limit).filter(|&limit| limit > 0) else {
+                continue;
+            };
+            let begun = self.control(slot).flags.load(Relaxed) & RESPONSE_HEAD_READY != 0;
+            let stuck = self.stuck_worker(slot, now.saturating_sub(limit)).filter(|_| !begun);
+            if let (Some(worker), Some(own)) = (stuck, self.slots.get_mut(slot)) {
+                own.limit = 0;
+                overdue.push((slot, worker));
+            }
+        }
+        overdue
     }
 
     /// Keeps the body of the request in `slot` until the slot is free again.

@@ -51,6 +51,8 @@ pub(crate) struct Slot {
     pub(crate) doubts: u8,
     /// The worker that died at its request.
     pub(crate) lost_with: Option<u16>,
+    /// Nanoseconds that a worker may be at the request though nobody waits for it; zero for any time.
+    pub(crate) limit: u64,
 }
 
 impl Default for Slot {
@@ -66,6 +68,7 @@ impl Default for Slot {
             ended: false,
             doubts: 0,
             lost_with: None,
+            limit: 0,
         }
     }
 }
