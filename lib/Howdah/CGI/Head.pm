@@ -54,9 +54,10 @@ sub _add_line {
     return if $value eq '';
     my $known = lc $name;
     my $again = $self->{seen}{$known};
-    die _fault($self, $line,
-        'codings of the transfer are the server\'s: say Content-Encoding where the body is so encoded')
-        if $known eq 'transfer-encoding' && $value =~ $CODED;
+    die _fault(
+        $self, $line,
+        'codings of the transfer are the server\'s: say Content-Encoding where the body is so encoded'
+    ) if $known eq 'transfer-encoding' && $value =~ $CODED;
     if ($known eq 'status') { $self->{nph} or _set_status($self, $line, $value) }
     elsif ($known =~ /\A(?:content-length|content-type|location)\z/) {
         $value = _length($self, $line, $value) if $known eq 'content-length';
