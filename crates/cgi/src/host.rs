@@ -207,7 +207,13 @@ impl Host {
 
     fn spawn(&mut self, worker: u16, channels: Vec<OwnedFd>) {
         if let Err(error) = self.start(worker, channels) {
-            self.control.report(&Report::Log(&format!("cannot start worker {worker}: {error}")));
+            let way_out = match error.kind() {
+                io::ErrorKind::WouldBlock => {
+                    "; raise ulimit -u, systemd's TasksMax or the cgroup's pids.max, or have fewer workers"
+                }
+                _ => "",
+            };
+            self.control.report(&Report::Log(&format!("cannot start worker {worker}: {error}{way_out}")));
             self.control.report(&Report::Exited { worker, pid: None, status: NOT_STARTED });
         }
     }

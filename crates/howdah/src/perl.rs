@@ -70,16 +70,22 @@ impl Perl {
         let said = String::from_utf8_lossy(&output.stderr);
         let perl = self.program.display();
         let places: Vec<String> = self.library.iter().map(|dir| dir.display().to_string()).collect();
+        let options = env::var_os("PERL5OPT").filter(|options| !options.is_empty());
+        let options = options.map(|options| format!("PERL5OPT={} counts for it, too.\n", options.display()));
         let places = if places.is_empty() { "perl's own @INC".to_owned() } else { places.join(" and ") };
         format!(
             "{perl} cannot load Howdah's Perl modules (looked for in {places}).\n\
              They are missing or were built for another perl: build them with this one (perl Build.PL && ./Build && \
              ./Build install), or name the perl that they were built for by --perl.\n\
-             perl said: {}",
+             {}perl said: {}",
+            options.unwrap_or_default(),
             said.trim_end()
         )
     }
 }
+
+/// Where shells look when nothing has told them: some service managers start programs without PATH.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Resolves the name of a program as the shell does.
 fn program(asked: &Path, path: Option<OsString>) -> anyhow::Result<PathBuf> {
@@ -89,11 +95,16 @@ fn program(asked: &Path, path: Option<OsString>) -> anyhow::Result<PathBuf> {
         }
         return Ok(absolute(asked)?);
     }
-    let path = path.unwrap_or_default();
+    // An empty element would be the present directory, and nothing at all is one.
+    let path = path.filter(|path| !path.is_empty()).unwrap_or_else(|| USUAL_PATH.into());
     let found = env::split_paths(&path).map(|dir| dir.join(asked)).find(|file| is_executable(file));
     match found {
         Some(file) => Ok(absolute(file)?),
-        None => bail!("there is no {} in PATH: install perl, or name one by --perl", asked.display()),
+        None => bail!(
+            "there is no {} in PATH ({}): install perl, or name one by --perl",
+            asked.display(),
+            path.display()
+        ),
     }
 }
 
@@ -185,6 +196,11 @@ mod tests {
         let path = Some(root.path().join("bin").into_os_string());
         assert_eq!(program("perl".as_ref(), path.clone()).unwrap(), root.path().join("bin/perl"));
         assert!(program("notes".as_ref(), path.clone()).unwrap_err().to_string().contains("--perl"));
+        for none in [None, Some("".into())] {
+            assert!(program("sh".as_ref(), none.clone()).unwrap().is_absolute(), "{none:?}");
+            let refused = program("Cargo.toml".as_ref(), none).unwrap_err().to_string();
+            assert!(refused.contains("(/usr/local/bin:/usr/bin:/bin)"), "{refused}");
+        }
         assert!(program("/no/such/perl".as_ref(), path).unwrap_err().to_string().contains("/no/such/perl"));
     }
 }
