@@ -19,6 +19,8 @@ use crate::protocol::LeaksWish;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often requests are counted.
 const LOOK: Duration = Duration::from_millis(20);
+/// Why a look may be shorter than was asked for.
+const EARLY: &str = "all workers that were asked have left before the end, for a reload, a stop, --max-requests or --refork: ask again";
 /// Bytes of a worker's report.
 const MOST: u64 = 64 << 20;
 
@@ -62,7 +64,12 @@ async fn follow(talk: &mut Conversation, report: &mut Report, wish: &LeaksWish, 
         tokio::select! {
             heard = talk.next() => match heard {
                 Some(heard) => take(report, heard).await,
-                None => return ended.unwrap_or_else(Instant::now),
+                None => {
+                    if ended.is_none() {
+                        report.notes.push(EARLY.to_owned());
+                    }
+                    return ended.unwrap_or_else(Instant::now);
+                }
             },
             () = &mut end, if ended.is_none() => {
                 talk.say(what);
