@@ -22,10 +22,11 @@ my @load     = map { load(fresh => $_) } 0, 1;
 
 sub load { return Howdah::Test::Load->start($server, connections => 4, below => '/c/load.cgi', @_) }
 
-# Not a child of it that is about to execute a script.
+# Not a child of it that is about to execute a script, or has done so meanwhile and is gone.
 sub host {
     my %is = map { $_ => 1 } my @all = $server->processes('cgi-host');
-    return (grep { !$is{parent($_)} } @all)[-1];
+    my %by = map { $_ => parent($_) } @all;
+    return (grep { $by{$_} && !$is{$by{$_}} } @all)[-1];
 }
 
 sub parent {
