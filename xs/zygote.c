@@ -163,7 +163,7 @@ static void run_hook(pTHX_ SV *hook) {
     PERL_FLUSHALL_FOR_CHILD;
 }
 
-/* What to raise where processes or memory are short, in the words of crates/howdah/src/processes.rs. */
+/* What to raise where processes or memory are short, in the words of crates/sys/src/process.rs. */
 static const char *way_out(int error) {
     switch (error) {
     case EAGAIN:

@@ -209,9 +209,9 @@ impl Host {
         if let Err(error) = self.start(worker, channels) {
             let way_out = match error.kind() {
                 io::ErrorKind::WouldBlock => {
-                    "; raise ulimit -u, systemd's TasksMax or the cgroup's pids.max, or have fewer workers"
+                    format!("; {}, or have fewer workers", process::TOO_MANY_PROCESSES)
                 }
-                _ => "",
+                _ => String::new(),
             };
             self.control.report(&Report::Log(&format!("cannot start worker {worker}: {error}{way_out}")));
             self.control.report(&Report::Exited { worker, pid: None, status: NOT_STARTED });

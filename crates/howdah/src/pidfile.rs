@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, bail};
-use howdah_sys::process::state_in;
+use howdah_sys::process::runs;
 
 /// Bytes of a pid file, and room for blanks.
 const MOST: u64 = 64;
@@ -91,14 +91,9 @@ fn running(path: &Path) -> Option<u32> {
     runs.then_some(pid)
 }
 
-/// The name of the program that a process executes, which everybody may know. One that has ended executes none, though whoever is
-/// to collect it has not yet, or never does, as some first processes of containers.
+/// The name of the program that a process executes, which everybody may know. One that has ended executes none.
 fn program(pid: u32) -> Option<Vec<u8>> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    if let Some('Z' | 'X') = state_in(&String::from_utf8_lossy(&stat)) {
-        return None;
-    }
-    fs::read(format!("/proc/{pid}/comm")).ok()
+    runs(pid).then(|| fs::read(format!("/proc/{pid}/comm")).ok()).flatten()
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use howdah_accesslog::Target;
 use howdah_supervisor::{self as supervisor, Source, StartError};
 use howdah_sys::is_short_of_files;
 use howdah_sys::launcher::{self, Job};
+use howdah_sys::process::TOO_MANY_PROCESSES;
 use howdah_sys::recipe::Recipe;
 use rustix::process::Resource;
 
@@ -108,10 +109,7 @@ fn way_out(reason: &io::Error, addresses: Option<u64>) -> Option<&'static str> {
         _ if is_short_of_files(reason) => {
             Some("raise the limit of open files (ulimit -n, systemd's LimitNOFILE=), or have fewer workers")
         }
-        io::ErrorKind::WouldBlock if addresses.is_none_or(|most| most > RESERVED) => Some(
-            "the user or the container may have no more processes and threads: raise ulimit -u, systemd's TasksMax or the \
-             cgroup's pids.max",
-        ),
+        io::ErrorKind::WouldBlock if addresses.is_none_or(|most| most > RESERVED) => Some(TOO_MANY_PROCESSES),
         io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => Some(
             "the server reserves more addresses than it ever uses memory, 1.3 GB and more: raise ulimit -v, or bound its \
              memory by a cgroup instead",

@@ -215,8 +215,7 @@ impl Server {
             let wish = tokio::select! {
                 wish = self.signals.next() => wish,
                 Some(order) = self.post.next() => match order {
-                    Order::Stop { now: true } => Wish::StopNow,
-                    Order::Stop { now: false } => Wish::Stop,
+                    Order::Stop { now } => Wish::stop(now),
                     Order::Reopen(reply) => {
                         self.reopen(Some(reply));
                         continue;
@@ -277,8 +276,7 @@ impl Server {
             let wish = tokio::select! {
                 wish = self.signals.next() => wish,
                 Some(order) = self.post.next() => match order {
-                    Order::Stop { now: true } => Wish::StopNow,
-                    Order::Stop { now: false } => Wish::Stop,
+                    Order::Stop { now } => Wish::stop(now),
                     Order::Reopen(reply) => {
                         self.reopen(Some(reply));
                         Wish::Reopen

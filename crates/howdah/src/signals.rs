@@ -25,6 +25,11 @@ pub(crate) enum Wish {
 }
 
 impl Wish {
+    /// Gracefully, or at once.
+    pub(crate) fn stop(now: bool) -> Self {
+        if now { Self::StopNow } else { Self::Stop }
+    }
+
     /// The signal that says it to another process of ours.
     pub(crate) fn signal(self) -> Number {
         match self {

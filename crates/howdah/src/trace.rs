@@ -1,14 +1,13 @@
 //! `howdah trace exec` and `fork`: who runs what, of a running server or of the whole machine. The server is asked for its
 //! process and notices nothing else; `howdah_trace` hears of processes from the kernel.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_metrics::printable;
-use howdah_sys::process::state_in;
+use howdah_sys::process::runs;
 use howdah_trace::{Row, Seen, Source, Tracer};
 use serde::Serialize;
 
@@ -61,12 +60,6 @@ impl Server {
             Err(_) => std::mem::replace(&mut self.missed, true),
         }
     }
-}
-
-/// One that has ended is there until somebody collects it.
-fn runs(pid: u32) -> bool {
-    let stat = fs::read(format!("/proc/{pid}/stat"));
-    stat.is_ok_and(|stat| !matches!(state_in(&String::from_utf8_lossy(&stat)), Some('Z' | 'X')))
 }
 
 /// Counts until the time is over, the server has ended or somebody presses Ctrl-C; then prints the table.

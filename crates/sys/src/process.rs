@@ -243,6 +243,10 @@ pub fn is_short_of_files(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
+/// What to say where a process or a thread is refused with EAGAIN, unless it is for want of memory.
+pub const TOO_MANY_PROCESSES: &str = "the user or the container may have no more processes and threads: raise ulimit -u, systemd's TasksMax or \
+     the cgroup's pids.max";
+
 /// The letter of a process's state in its /proc/PID/stat: behind the name, in which anything may stand.
 #[must_use]
 pub fn state_in(stat: &str) -> Option<char> {
@@ -258,8 +262,19 @@ pub fn says_stopped(stat: &str) -> bool {
 /// Whether a process has been stopped. False when that cannot be told.
 #[must_use]
 pub fn is_stopped(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-    stat.is_ok_and(|stat| says_stopped(&stat))
+    stat_of(pid.as_raw_pid().unsigned_abs()).is_some_and(|stat| says_stopped(&stat))
+}
+
+/// Whether the process of that number is there and has not ended. One that has is there until somebody collects it, which
+/// some first processes of containers never do.
+#[must_use]
+pub fn runs(pid: u32) -> bool {
+    stat_of(pid).is_some_and(|stat| !matches!(state_in(&stat), Some('Z' | 'X')))
+}
+
+fn stat_of(pid: u32) -> Option<String> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    Some(String::from_utf8_lossy(&stat).into_owned())
 }
 
 /// Kills `pid` if it is a child of this process that nobody has waited for: the number is nobody else's then.
