@@ -43,6 +43,7 @@
 //!     options     what may be asked for: every option declared once
 //!     output      what commands print
 //!     protocol    what is said on the control socket
+//!     wish        what somebody wants of the running server
 #![forbid(unsafe_code)]
 #![allow(
     clippy::print_stdout,
@@ -93,6 +94,7 @@ mod generate;
 mod options;
 mod output;
 mod protocol;
+mod wish;
 
 /// The snapshot of which the tests of every rendering are made.
 #[cfg(test)]

@@ -19,7 +19,6 @@ use crate::access::Access;
 use crate::announce::announce;
 use crate::confine::confine;
 use crate::control::post::Post;
-use crate::control::server::{Order, Reply};
 use crate::descriptors;
 use crate::endpoints::Endpoints;
 use crate::handover::Handover;
@@ -32,12 +31,13 @@ use crate::parts::{Ends, Parts};
 use crate::processes::{Processes, crowded};
 use crate::protocol::Change;
 use crate::reopening::Reopening;
-use crate::signals::{self, Signals, Wish};
+use crate::signals::{self, Signals};
 use crate::socket_files::SocketFiles;
 use crate::spool;
 use crate::tls::Tls;
 use crate::upgrade::{Program, Successor, Upgrade};
 use crate::watch::Watch;
+use crate::wish::{Reply, Wish};
 
 /// Time in which idle connections may bring another request before they are closed, when the server stops...
 const IDLE_AT_STOP: Duration = Duration::from_millis(300);
@@ -109,16 +109,15 @@ fn run_here(
     let (_intake, errors) = Intake::start().context("cannot start the error log")?;
     let main = runtime().context("cannot start the event loop")?;
     let outcome = main.block_on(async {
-        let mut signals = Signals::new().context("cannot take signals")?;
+        let signals = Signals::new().context("cannot take signals")?;
         let parts = Parts::prepare(options, &logs, endpoints.early(), errors, tls.as_ref())?;
         let observer = parts.observer();
         observer.listening(endpoints.listeners.iter().map(Listener::shown).collect());
-        let mut post = Post::new(observer);
-        post.open(endpoints.early_control());
+        let mut wishes = Wishes { signals, post: Post::new(observer) };
+        wishes.post.open(endpoints.early_control());
         let parts = tokio::select! {
             parts = parts.start(sources) => parts?,
-            () = signals.stop() => bail!(UNLOADED),
-            () = post.stop() => bail!(UNLOADED),
+            () = wishes.end() => bail!(UNLOADED),
             () = abandoned(daemon.as_ref()) => bail!(ABANDONED),
         };
         if let Some(handover) = handover {
@@ -126,7 +125,7 @@ fn run_here(
             endpoints.take(options)?;
         }
         let upgrade = Upgrade::new(program, successor, options, tls.clone());
-        let mut server = Server::open(options, upgrade, parts, signals, endpoints, tls, post).await?;
+        let mut server = Server::open(options, upgrade, parts, wishes, endpoints, tls).await?;
         if let Some(daemon) = daemon.take() {
             // What has been said is for the terminal, which is let go of now.
             let _ = tokio::task::spawn_blocking(log::settle).await;
@@ -144,15 +143,34 @@ fn run_here(
     outcome
 }
 
+/// Where wishes come from.
+struct Wishes {
+    signals: Signals,
+    post: Post,
+}
+
+impl Wishes {
+    async fn next(&mut self) -> Wish {
+        tokio::select! {
+            wish = self.signals.next() => wish,
+            Some(wish) = self.post.next() => wish,
+        }
+    }
+
+    /// Waits until the server is to end: no other wish can be heeded while it starts.
+    async fn end(&mut self) {
+        while !self.next().await.ends() {}
+    }
+}
+
 /// What runs.
 struct Server {
     fronts: Vec<Front>,
     ends: Ends,
-    signals: Signals,
+    wishes: Wishes,
     operations: Operations,
     access: Option<Access>,
     patience: Duration,
-    post: Post,
     upgrade: Upgrade,
     endpoints: Endpoints,
     /// Whom this process has replaced, and who may still finish what it has begun.
@@ -166,30 +184,28 @@ impl Server {
         options: &Serve,
         upgrade: Upgrade,
         parts: Parts,
-        signals: Signals,
+        mut wishes: Wishes,
         endpoints: Endpoints,
         tls: Option<Tls>,
-        mut post: Post,
     ) -> anyhow::Result<Self> {
         let Parts { fronts, pools, ends, access, observer, capacity } = parts;
         let manager = Manager::default();
         let loaded_by_plackup = options.loaded_by_plackup();
         let operations = Operations::new(pools, manager.clone(), observer, tls, loaded_by_plackup);
-        post.operate(operations.clone());
+        wishes.post.operate(operations.clone());
         let mut server = Self {
             fronts,
             ends,
-            signals,
+            wishes,
             access,
             patience: options.patience(),
-            post,
             upgrade,
             endpoints,
             predecessor: None,
             _watch: Watch::start(options, operations.clone())?,
             operations,
         };
-        server.post.open(server.endpoints.control.as_ref());
+        server.wishes.post.open(server.endpoints.control.as_ref());
         descriptors::divide(capacity, options, &server.endpoints);
         server.endpoints.open(&server.fronts)?;
         // Whoever issues one may look at our listeners at once.
@@ -213,18 +229,7 @@ impl Server {
         let mut files = SocketFiles::of(&self.endpoints);
         loop {
             let wish = tokio::select! {
-                wish = self.signals.next() => wish,
-                Some(order) = self.post.next() => match order {
-                    Order::Stop { now } => Wish::stop(now),
-                    Order::Reopen(reply) => {
-                        self.reopen(Some(reply));
-                        continue;
-                    }
-                    Order::Upgrade(reply) => {
-                        self.upgrade.begin(&self.endpoints, Some(reply));
-                        continue;
-                    }
-                },
+                wish = self.wishes.next() => wish,
                 successor = self.upgrade.ready() => {
                     if let Some(successor) = successor && self.hand_over(successor).await {
                         return self.leave(IDLE_AT_UPGRADE).await;
@@ -239,8 +244,8 @@ impl Server {
                 Wish::StopNow => return self.stop_now().await,
                 Wish::Stop => return self.stop().await,
                 Wish::Reload => self.reload(),
-                Wish::Reopen => self.reopen(None),
-                Wish::Upgrade => self.upgrade.begin(&self.endpoints, None),
+                Wish::Reopen(reply) => self.reopen(reply),
+                Wish::Upgrade(reply) => self.upgrade.begin(&self.endpoints, reply),
                 Wish::MoreWorkers => self.resize(1).await,
                 Wish::FewerWorkers => self.resize(-1).await,
             }
@@ -250,7 +255,7 @@ impl Server {
     /// Lets another process serve. False when it fails to, so that we go on.
     async fn hand_over(&mut self, successor: Successor) -> bool {
         let manager = self.operations.manager.clone();
-        self.post.close();
+        self.wishes.post.close();
         manager.main_process(successor.pid());
         let outcome = successor.succeed().await;
         if let Ok(process) = &outcome {
@@ -263,7 +268,7 @@ impl Server {
         } else {
             manager.main_process(std::process::id());
             self.endpoints.keep();
-            self.post.open(self.endpoints.control.as_ref());
+            self.wishes.post.open(self.endpoints.control.as_ref());
         }
         self.upgrade.conclude(&outcome);
         outcome.is_ok()
@@ -274,21 +279,17 @@ impl Server {
         let mut heard = std::pin::pin!(tokio::time::sleep(LAST_WISHES));
         loop {
             let wish = tokio::select! {
-                wish = self.signals.next() => wish,
-                Some(order) = self.post.next() => match order {
-                    Order::Stop { now } => Wish::stop(now),
-                    Order::Reopen(reply) => {
-                        self.reopen(Some(reply));
-                        Wish::Reopen
-                    }
-                    Order::Upgrade(_) => Wish::Upgrade,
-                },
+                wish = self.wishes.next() => wish,
                 () = &mut heard => return,
             };
-            if wish != Wish::Upgrade {
-                // One that is gone already needs no word.
-                let _ = successor.signal(wish.signal());
+            let signal = wish.signal();
+            match wish {
+                Wish::Upgrade(_) => continue,
+                Wish::Reopen(Some(reply)) => self.reopen(Some(reply)),
+                _ => {}
             }
+            // One that is gone already needs no word.
+            let _ = successor.signal(signal);
         }
     }
 
@@ -348,17 +349,10 @@ impl Server {
     /// when somebody has lost patience.
     async fn lose_patience(&mut self) {
         loop {
-            tokio::select! {
-                wish = self.signals.next() => match wish {
-                    Wish::StopNow => return,
-                    Wish::Reopen => self.reopen(None),
-                    _ => {}
-                },
-                Some(order) = self.post.next() => match order {
-                    Order::Stop { now: true } => return,
-                    Order::Reopen(reply) => self.reopen(Some(reply)),
-                    Order::Stop { now: false } | Order::Upgrade(_) => {}
-                },
+            match self.wishes.next().await {
+                Wish::StopNow => return,
+                Wish::Reopen(reply) => self.reopen(reply),
+                _ => {}
             }
         }
     }

@@ -1,48 +1,11 @@
-//! What signals mean. `serve` waits here.
+//! What signals mean.
 
 use std::io;
 
 use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What somebody wants by a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// TERM, QUIT: stop gracefully.
-    Stop,
-    /// INT: stop at once.
-    StopNow,
-    /// HUP: load the application anew.
-    Reload,
-    /// USR1: open the log files anew.
-    Reopen,
-    /// USR2: replace the program by the one at its path now.
-    Upgrade,
-    /// TTIN: one worker more.
-    MoreWorkers,
-    /// TTOU: one worker less.
-    FewerWorkers,
-}
-
-impl Wish {
-    /// Gracefully, or at once.
-    pub(crate) fn stop(now: bool) -> Self {
-        if now { Self::StopNow } else { Self::Stop }
-    }
-
-    /// The signal that says it to another process of ours.
-    pub(crate) fn signal(self) -> Number {
-        match self {
-            Self::Stop => Number::TERM,
-            Self::StopNow => Number::INT,
-            Self::Reload => Number::HUP,
-            Self::Reopen => Number::USR1,
-            Self::Upgrade => Number::USR2,
-            Self::MoreWorkers => Number::TTIN,
-            Self::FewerWorkers => Number::TTOU,
-        }
-    }
-}
+use crate::wish::Wish;
 
 /// The signals that we take.
 #[derive(Debug)]
@@ -85,15 +48,10 @@ impl Signals {
             _ = self.quit.recv() => Wish::Stop,
             _ = self.interrupt.recv() => Wish::StopNow,
             _ = self.hangup.recv() => Wish::Reload,
-            _ = self.reopen.recv() => Wish::Reopen,
-            _ = self.user2.recv() => Wish::Upgrade,
+            _ = self.reopen.recv() => Wish::Reopen(None),
+            _ = self.user2.recv() => Wish::Upgrade(None),
             _ = self.more.recv() => Wish::MoreWorkers,
             _ = self.fewer.recv() => Wish::FewerWorkers,
         }
-    }
-
-    /// Waits until the server is to stop: others than that cannot be heeded while it starts.
-    pub(crate) async fn stop(&mut self) {
-        while !matches!(self.next().await, Wish::Stop | Wish::StopNow) {}
     }
 }

@@ -23,13 +23,14 @@ use howdah_sys::process::Process;
 use howdah_sys::recipe::Recipe;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::endpoints::{Endpoints, is_under_starter};
 use crate::handover::{GO, HandedOver, Progress};
 use crate::options::Serve;
 use crate::tls::Tls;
+use crate::wish::Reply;
 
 /// Time for the new process to begin serving when it is ready and has been told to.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -84,9 +85,6 @@ fn obstacle(options: &Serve) -> Option<&'static str> {
     (std::process::id() == 1)
         .then_some("this is process 1, with which its container would end: replace the container")
 }
-
-/// Who waits for the end of an upgrade.
-type Reply = oneshot::Sender<Result<String, String>>;
 
 /// The state of an upgrade, for the main loop.
 #[derive(Debug)]

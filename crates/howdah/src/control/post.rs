@@ -1,27 +1,28 @@
 //! Where the control socket is answered: from the start of the server, whose application may take long to load, to the
-//! moment at which another process takes over. `serve` makes it and hears its orders.
+//! moment at which another process takes over. `serve` makes it and heeds what comes by it.
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::AbortHandle;
 
-use super::server::{self, Desk, Order};
+use super::server::{self, Desk};
 use super::socket::ControlSocket;
 use crate::operations::Operations;
 use crate::status::Observer;
+use crate::wish::Wish;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Post {
     desk: Desk,
-    orders: UnboundedReceiver<Order>,
+    wishes: UnboundedReceiver<Wish>,
     accepts: Option<AbortHandle>,
 }
 
 impl Post {
     /// Of a server that starts: it tells its state, and can be stopped.
     pub(crate) fn new(observer: Observer) -> Self {
-        let (orders, inbox) = unbounded_channel();
-        Self { desk: Desk { observer, operations: None, orders }, orders: inbox, accepts: None }
+        let (sender, wishes) = unbounded_channel();
+        Self { desk: Desk { observer, operations: None, wishes: sender }, wishes, accepts: None }
     }
 
     /// From the next [`Post::open`] on everything can be asked for.
@@ -46,13 +47,8 @@ impl Post {
         }
     }
 
-    /// The next order.
-    pub(crate) async fn next(&mut self) -> Option<Order> {
-        self.orders.recv().await
-    }
-
-    /// Waits until the server is to stop.
-    pub(crate) async fn stop(&mut self) {
-        while !matches!(self.next().await, Some(Order::Stop { .. })) {}
+    /// The next wish.
+    pub(crate) async fn next(&mut self) -> Option<Wish> {
+        self.wishes.recv().await
     }
 }

@@ -1,5 +1,5 @@
 //! The server's side of the control socket. `serve` starts it; what concerns the whole process goes back there as an
-//! [`Order`], the rest is done by `operations`.
+//! [`Wish`], the rest is done by `operations`.
 
 use std::fs::File;
 use std::io;
@@ -18,6 +18,7 @@ use crate::operations::Operations;
 use crate::pools::Pool;
 use crate::protocol::{Change, ControlAnswer, ControlRequest, HeapWish, LeaksWish, NytprofWish};
 use crate::status::Observer;
+use crate::wish::{Reply, Wish};
 
 /// Bytes of a request.
 const LONGEST: u64 = 4096;
@@ -30,20 +31,6 @@ const REST: Duration = Duration::from_millis(200);
 const STARTING: &str = "the server is starting, its application is not loaded yet: ask again when howdah status says that it \
     is ready, or end it by howdah stop";
 
-/// What only the main loop can do.
-#[derive(Debug)]
-pub(crate) enum Order {
-    /// Leave, gracefully or at once.
-    Stop { now: bool },
-    /// Open the log files anew; the answer tells how it went.
-    Reopen(Reply),
-    /// Hand over to a new process; the answer comes when that serves, or could not.
-    Upgrade(Reply),
-}
-
-/// Takes what became of an order.
-pub(crate) type Reply = oneshot::Sender<Result<String, String>>;
-
 /// Whom requests go to.
 #[derive(Clone, Debug)]
 pub(crate) struct Desk {
@@ -52,7 +39,7 @@ pub(crate) struct Desk {
     /// For what concerns the workers; none before the application is loaded.
     pub(crate) operations: Option<Operations>,
     /// For what concerns the process.
-    pub(crate) orders: mpsc::UnboundedSender<Order>,
+    pub(crate) wishes: mpsc::UnboundedSender<Wish>,
 }
 
 /// Answers on `listener` until aborted.
@@ -148,11 +135,11 @@ impl Desk {
             ControlRequest::Leaks(wish) => Some(self.leaks(&wish, stream).await),
             ControlRequest::Heap(wish) => self.heap(&wish, stream).await,
             ControlRequest::Nytprof(wish) => self.nytprof(&wish, stream).await,
-            ControlRequest::Upgrade => Some(answer(self.order(Order::Upgrade).await)),
-            ControlRequest::Reopen => Some(answer(self.order(Order::Reopen).await)),
+            ControlRequest::Upgrade => Some(answer(self.wish(Wish::Upgrade).await)),
+            ControlRequest::Reopen => Some(answer(self.wish(Wish::Reopen).await)),
             ControlRequest::Stop { now } => {
                 say(stream, &ControlAnswer::Done("stopping".to_owned())).await;
-                let _ = self.orders.send(Order::Stop { now });
+                let _ = self.wishes.send(if now { Wish::StopNow } else { Wish::Stop });
                 // The client waits for the end of the connection, which is that of the process.
                 std::future::pending().await
             }
@@ -221,10 +208,10 @@ impl Desk {
         }
     }
 
-    async fn order(&self, order: fn(Reply) -> Order) -> Result<String, String> {
+    async fn wish(&self, wish: fn(Option<Reply>) -> Wish) -> Result<String, String> {
         self.operations()?;
         let (reply, outcome) = oneshot::channel();
-        let _ = self.orders.send(order(reply));
+        let _ = self.wishes.send(wish(Some(reply)));
         outcome.await.unwrap_or_else(|_| Err("the server is stopping".to_owned()))
     }
 }
