@@ -14,60 +14,67 @@ type Fault = (ErrorKind, String);
 
 /// Finds combinations that make no sense.
 pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
-    // plackup has loaded the application itself.
     if serve.process.zygote_fd.is_none() {
         application(serve, given)?;
         mounts(serve)?;
         scripts(serve)?;
     } else {
-        for (option, is_given) in
-            [("--mount", !serve.app.mount.is_empty()), ("--cgi", !serve.cgi.cgi.is_empty())]
-        {
-            if is_given {
-                return conflict(&format!(
-                    "{option} does not work under plackup, which has loaded the one application: start howdah itself"
-                ));
-            }
-        }
+        under_plackup(serve)?;
     }
-    let everywhere: Vec<_> =
-        serve.listen.listeners().into_iter().chain(serve.status.listeners().cloned()).collect();
-    if let Some(fault) = serve.tls.fault(&everywhere) {
-        return conflict(&fault);
-    }
-    let requests: Vec<_> =
-        serve.listen.listeners().into_iter().chain(serve.tls.redirects().cloned()).collect();
-    if let Some(fault) = serve.proxies.fault(&requests, serve.status.listeners()) {
-        return conflict(&fault);
-    }
-    let pages: Vec<_> = serve.status.listeners().cloned().collect();
-    for (option, named) in [("", &requests), ("--status-listen ", &pages)] {
-        if let Some(twice) = given_twice(named) {
-            return conflict(&format!(
-                "{option}{twice} is given twice: leave one out, or name another address"
-            ));
-        }
-    }
-    if let Some(fault) = serve.listen.mode_fault(serve.status.listeners()) {
-        return conflict(&fault);
-    }
-    if serve.process.group.is_some() && serve.process.user.is_none() && !is_root() {
-        return conflict("--group needs root: start howdah as root, or leave the option out");
-    }
-    if serve.process.user.is_some() && !is_root() {
-        return conflict("--user needs root: start howdah as root, or leave the option out");
-    }
+    listeners(serve)?;
+    privileges(serve)?;
     if serve.workers.fewest_exceeds() {
         return conflict("--min-workers is above --workers: lower the one or raise the other");
     }
     reforks(serve)?;
-    if let Some(fault) = serve.status.fault(&serve.listen.listeners()) {
-        return conflict(&fault);
+    logs(serve)?;
+    directories(serve)
+}
+
+fn under_plackup(serve: &Serve) -> Result<(), Fault> {
+    let options = [("--mount", !serve.app.mount.is_empty()), ("--cgi", !serve.cgi.cgi.is_empty())];
+    match options.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => conflict(&format!(
+            "{option} does not work under plackup, which has loaded the one application: start howdah itself"
+        )),
+        None => Ok(()),
     }
+}
+
+fn listeners(serve: &Serve) -> Result<(), Fault> {
+    let requests = serve.listen.listeners();
+    let pages: Vec<_> = serve.status.listeners().cloned().collect();
+    let and = |more: &[Named]| [requests.as_slice(), more].concat();
+    let redirects: Vec<_> = serve.tls.redirects().cloned().collect();
+    let fault = serve
+        .tls
+        .fault(&and(&pages))
+        .or_else(|| serve.proxies.fault(&and(&redirects), serve.status.listeners()))
+        .or_else(|| given_twice("", &and(&redirects)))
+        .or_else(|| given_twice("--status-listen ", &pages))
+        .or_else(|| serve.listen.mode_fault(serve.status.listeners()))
+        .or_else(|| serve.status.fault(&requests));
+    fault.map_or(Ok(()), |fault| conflict(&fault))
+}
+
+fn privileges(serve: &Serve) -> Result<(), Fault> {
+    let needs_root = [("--user", serve.process.user.is_some()), ("--group", serve.process.group.is_some())];
+    match needs_root.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) if !is_root() => {
+            conflict(&format!("{option} needs root: start howdah as root, or leave the option out"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn logs(serve: &Serve) -> Result<(), Fault> {
     if let Some(fault) = serve.logs.fault() {
         return Err((ErrorKind::InvalidValue, fault));
     }
-    serve.logs.format().map_err(|error| (ErrorKind::InvalidValue, format!("{error:#}")))?;
+    serve.logs.format().map(drop).map_err(|error| (ErrorKind::InvalidValue, format!("{error:#}")))
+}
+
+fn directories(serve: &Serve) -> Result<(), Fault> {
     directory("--chdir", serve.app.chdir.as_deref())?;
     let root = serve.cgi.document_root.as_deref().map(|root| serve.absolute(root));
     directory("--document-root", root.as_deref())?;
@@ -75,13 +82,14 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
 }
 
 /// An address that is among them twice. The kernel finds another port each time that it chooses one.
-fn given_twice(named: &[Named]) -> Option<&Address> {
+fn given_twice(option: &str, named: &[Named]) -> Option<String> {
     let is_fixed = |address: &Address| !matches!(address, Address::Any(0) | Address::Host(_, 0));
     let is_twice = |at: usize, address: &Address| named[..at].iter().any(|other| other.address == *address);
-    let all = named.iter().map(|named| &named.address).enumerate();
-    all.filter(|(_, address)| is_fixed(address))
-        .find(|(at, address)| is_twice(*at, address))
-        .map(|(_, it)| it)
+    let mut all = named.iter().map(|named| &named.address).enumerate();
+    let twice = all.find(|(at, address)| is_fixed(address) && is_twice(*at, address));
+    twice.map(|(_, address)| {
+        format!("{option}{address} is given twice: leave one out, or name another address")
+    })
 }
 
 /// A worker that becomes the zygote shares what it has with all that come.
