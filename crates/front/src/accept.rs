@@ -17,6 +17,7 @@ use rustix::net::SocketFlags;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::address::Serves;
 use crate::capacity::{Capacity, Kind, Permit};
 use crate::doors::Doors;
 use crate::gate::Gate;
@@ -69,9 +70,9 @@ pub(crate) struct Entrance {
 impl Entrance {
     /// Accepts until the thread closes its listeners; then takes those who have connected already, and no more.
     pub(crate) async fn accept(self, listener: Listener) {
-        let for_pages = listener.origin.pages_only;
-        let _open = self.doors.open(for_pages);
-        if !for_pages {
+        let serves = listener.origin.serves;
+        let _open = self.doors.open(serves);
+        if serves == Serves::Requests {
             self.server.sharing.open();
         }
         let watched = match listener.watch() {
@@ -80,7 +81,7 @@ impl Entrance {
         };
         loop {
             let changed = self.doors.changed.notified();
-            if self.doors.is_closing(for_pages) {
+            if self.doors.is_closing(serves) {
                 self.accept_the_last(&listener, &watched).await;
                 // Whoever comes between the last look and the last close is cut off.
                 drop(watched);
@@ -99,7 +100,7 @@ impl Entrance {
                             }
                         }
                         Turn::More => {}
-                        turn => self.pause(kind_of(&listener), turn).await,
+                        turn => self.pause(serves, turn).await,
                     },
                     Err(error) => return tracing::error!("cannot wait for {}: {error}", listener.url),
                 },
@@ -127,7 +128,7 @@ impl Entrance {
                 }
                 Turn::More => turns += 1,
                 // Whoever leaves makes room for one of them.
-                turn if begun.elapsed() < WAIT_AT_LAST => self.pause(kind_of(listener), turn).await,
+                turn if begun.elapsed() < WAIT_AT_LAST => self.pause(listener.origin.serves, turn).await,
                 _ => return,
             }
         }
@@ -138,11 +139,11 @@ impl Entrance {
             if let Some(gate) = self.gate_of(&listener.origin).filter(|gate| gate.is_full()) {
                 return if has_somebody(listener) { Turn::Shaking(gate) } else { Turn::Empty };
             }
-            let Some(permit) = self.room.capacity.enter(kind_of(listener)) else {
+            let Some(permit) = self.room.capacity.enter(listener.origin.serves.into()) else {
                 if !has_somebody(listener) {
                     return Turn::Empty;
                 }
-                if !self.room.dismiss(listener.origin.pages_only) {
+                if !self.room.dismiss(listener.origin.serves) {
                     return Turn::Full;
                 }
                 // The one that has to go ends its task.
@@ -159,7 +160,7 @@ impl Entrance {
                 }
                 Err(Errno::AGAIN) => return Turn::Empty,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                    self.room.dismiss(listener.origin.pages_only);
+                    self.room.dismiss(listener.origin.serves);
                     self.server.sharing.ask_for_room();
                     return Turn::Refused;
                 }
@@ -172,11 +173,11 @@ impl Entrance {
     }
 
     /// Until there may be room: a client's place, or the system's means.
-    async fn pause(self, kind: Kind, turn: Turn) {
+    async fn pause(self, serves: Serves, turn: Turn) {
         if let Turn::Shaking(gate) = turn {
             return wait_at(gate).await;
         }
-        let capacity = self.room.capacity;
+        let (capacity, kind) = (self.room.capacity, Kind::from(serves));
         tell(capacity, kind, turn);
         let freed = capacity.freed();
         let _crowd = (kind == Kind::Connection).then(|| capacity.crowd());
@@ -195,7 +196,7 @@ impl Entrance {
 
     /// Another thread may have it, unless this one is about to end: whoever comes then is waited for here.
     fn hand_on(self, guest: Guest) -> Option<Guest> {
-        if self.doors.is_closing(false) { Some(guest) } else { self.server.sharing.hand_on(guest) }
+        if self.doors.is_closing(Serves::Requests) { Some(guest) } else { self.server.sharing.hand_on(guest) }
     }
 
     /// Lets those in whom the first thread has accepted for this one.
@@ -210,7 +211,7 @@ impl Entrance {
                     self.server.sharing.arrived(self.server.number);
                     tokio::task::spawn_local(h1::resume(self.server, moved));
                 }
-                Knock::Room => drop(self.room.dismiss(false)),
+                Knock::Room => drop(self.room.dismiss(Serves::Requests)),
                 Knock::Closed => self.doors.changed.notify_waiters(),
             }
         }
@@ -272,15 +273,11 @@ fn client(origin: Arc<Origin>, peer: Option<SocketAddr>, trust: &Trust) -> Clien
         port: peer.map_or_else(Box::default, |peer| peer.port().to_string().into_boxed_str()),
         secure: false,
         server_port: None,
-        trusted: !origin.pages_only && trust.holds(address),
+        trusted: origin.serves == Serves::Requests && trust.holds(address),
         origin,
         tls: None,
         introduced: None,
     }
-}
-
-fn kind_of(listener: &Listener) -> Kind {
-    if listener.origin.pages_only { Kind::Page } else { Kind::Connection }
 }
 
 /// Whether a connection waits to be accepted.
@@ -320,8 +317,8 @@ mod tests {
     use crate::sample::world::{Terms, World, run};
     use crate::sharing::Sharing;
 
-    fn listener(pages_only: bool) -> Listener {
-        let options = ListenOptions { pages_only, ..ListenOptions::default() };
+    fn listener(serves: Serves) -> Listener {
+        let options = ListenOptions { serves, ..ListenOptions::default() };
         Listener::bind(&"127.0.0.1:0".parse().unwrap(), &options).unwrap()
     }
 
@@ -333,15 +330,18 @@ mod tests {
             (Some("[::1]:65535"), "::1", "65535"),
             (None, "", ""),
         ] {
-            let client =
-                client(listener(false).origin, peer.map(|peer| peer.parse().unwrap()), &Trust::default());
+            let client = client(
+                listener(Serves::Requests).origin,
+                peer.map(|peer| peer.parse().unwrap()),
+                &Trust::default(),
+            );
             assert_eq!((&*client.address, &*client.port), (address, port));
         }
     }
 
     #[test]
     fn somebody_waits_once_a_client_has_connected() {
-        let listener = listener(false);
+        let listener = listener(Serves::Requests);
         assert!(!has_somebody(&listener));
         let address = rustix::net::getsockname(&listener.socket).unwrap();
         let mut client = std::net::TcpStream::connect(SocketAddr::try_from(address).unwrap()).unwrap();
@@ -359,7 +359,8 @@ mod tests {
         io::Write::write_all(&mut client, text).unwrap();
         client.set_nonblocking(true).unwrap();
         let permit = world.capacity.enter(Kind::Connection).unwrap();
-        let guest = Guest { socket: socket.into(), address: None, origin: listener(false).origin, permit };
+        let guest =
+            Guest { socket: socket.into(), address: None, origin: listener(Serves::Requests).origin, permit };
         (guest, client)
     }
 
@@ -464,14 +465,8 @@ mod tests {
             let guests: Vec<_> = (0..16).filter_map(|_| entrance.hand_on(guest(&world, b"").0)).collect();
             assert_eq!((guests.len(), handed_on()), (16, 1));
             drop(inboxes.1.try_recv());
-            entrance.doors.close(false);
+            entrance.doors.close(Serves::Requests);
             assert_eq!(handed_on(), 0);
         });
-    }
-
-    #[test]
-    fn those_who_look_at_the_servers_pages_have_places_of_their_own() {
-        assert_eq!(kind_of(&listener(false)), Kind::Connection);
-        assert_eq!(kind_of(&listener(true)), Kind::Page);
     }
 }

@@ -21,6 +21,16 @@ pub enum Address {
     Abstract(String),
 }
 
+/// What those get who come to a listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Serves {
+    /// Answers to all requests: of applications, and pages of the front's own where a client may see them.
+    #[default]
+    Requests,
+    /// The front's own pages and nothing else, whoever can reach them.
+    Pages,
+}
+
 /// How to listen; each listener has its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenOptions {
@@ -28,8 +38,8 @@ pub struct ListenOptions {
     pub backlog: u16,
     /// Permission bits of a Unix socket's file; none leaves them to the umask.
     pub mode: Option<u32>,
-    /// Nothing is answered but the front's own pages, and those to whoever can reach it.
-    pub pages_only: bool,
+    /// What is answered.
+    pub serves: Serves,
     /// TLS is spoken.
     pub tls: bool,
     /// Nothing is answered but that the same is there by TLS, at this port.
@@ -43,7 +53,7 @@ impl Default for ListenOptions {
         Self {
             backlog: 1024,
             mode: None,
-            pages_only: false,
+            serves: Serves::Requests,
             tls: false,
             redirect: None,
             proxy_protocol: false,

@@ -17,6 +17,8 @@ use rustix::process::{Resource, getrlimit};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use crate::address::Serves;
+
 /// Connections to listeners of the server's own pages: they have places of their own, or nobody could look at a server
 /// that is full.
 pub const PAGE_CONNECTIONS: usize = 8;
@@ -37,6 +39,15 @@ pub(crate) enum Kind {
     Page,
     /// A body of a request or a response.
     File,
+}
+
+impl From<Serves> for Kind {
+    fn from(serves: Serves) -> Self {
+        match serves {
+            Serves::Requests => Self::Connection,
+            Serves::Pages => Self::Page,
+        }
+    }
 }
 
 /// See the module.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::address::Serves;
 use crate::capacity::Capacity;
 use crate::clock::Clock;
 use crate::timers::{Drain, Timer};
@@ -50,39 +51,39 @@ impl Doors {
         }
     }
 
-    fn door(&self, for_pages: bool) -> &Door {
-        &self.both[usize::from(for_pages)]
+    fn door(&self, serves: Serves) -> &Door {
+        &self.both[serves as usize]
     }
 
     /// An accept loop runs as long as the value lives.
-    pub(crate) fn open(&'static self, for_pages: bool) -> Open {
-        add(&self.door(for_pages).accepting, 1);
-        Open { doors: self, for_pages }
+    pub(crate) fn open(&'static self, serves: Serves) -> Open {
+        add(&self.door(serves).accepting, 1);
+        Open { doors: self, serves }
     }
 
     /// Accept loops are to end.
-    pub(crate) fn close(&self, for_pages: bool) {
-        self.door(for_pages).closing.set(true);
+    pub(crate) fn close(&self, serves: Serves) {
+        self.door(serves).closing.set(true);
         self.changed.notify_waiters();
     }
 
-    pub(crate) fn is_closing(&self, for_pages: bool) -> bool {
-        self.door(for_pages).closing.get()
+    pub(crate) fn is_closing(&self, serves: Serves) -> bool {
+        self.door(serves).closing.get()
     }
 
     /// Whether an accept loop still runs.
-    pub(crate) fn is_open(&self, for_pages: bool) -> bool {
-        self.door(for_pages).accepting.get() > 0
+    pub(crate) fn is_open(&self, serves: Serves) -> bool {
+        self.door(serves).accepting.get() > 0
     }
 
     /// A connection is inside as long as the value lives.
-    pub(crate) fn enter(&'static self, for_pages: bool) -> Inside {
-        add(&self.door(for_pages).inside, 1);
-        Inside { doors: self, for_pages }
+    pub(crate) fn enter(&'static self, serves: Serves) -> Inside {
+        add(&self.door(serves).inside, 1);
+        Inside { doors: self, serves }
     }
 
-    pub(crate) fn inside(&self, for_pages: bool) -> usize {
-        self.door(for_pages).inside.get()
+    pub(crate) fn inside(&self, serves: Serves) -> usize {
+        self.door(serves).inside.get()
     }
 
     /// From now on no connection is kept. Those that rest have `idle`.
@@ -141,12 +142,12 @@ fn add(counter: &Cell<usize>, by: isize) {
 #[derive(Debug)]
 pub(crate) struct Open {
     doors: &'static Doors,
-    for_pages: bool,
+    serves: Serves,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        add(&self.doors.door(self.for_pages).accepting, -1);
+        add(&self.doors.door(self.serves).accepting, -1);
         self.doors.changed.notify_waiters();
     }
 }
@@ -155,12 +156,12 @@ impl Drop for Open {
 #[derive(Debug)]
 pub(crate) struct Inside {
     doors: &'static Doors,
-    for_pages: bool,
+    serves: Serves,
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        add(&self.doors.door(self.for_pages).inside, -1);
+        add(&self.doors.door(self.serves).inside, -1);
         if self.doors.is_draining() {
             self.doors.changed.notify_waiters();
         }
@@ -180,15 +181,15 @@ mod tests {
     #[test]
     fn each_door_counts_for_itself() {
         let doors = doors();
-        let (one, page) = (doors.enter(false), doors.enter(true));
-        let loops = doors.open(true);
-        assert_eq!((doors.inside(false), doors.inside(true)), (1, 1));
-        assert!(!doors.is_open(false) && doors.is_open(true));
+        let (one, page) = (doors.enter(Serves::Requests), doors.enter(Serves::Pages));
+        let loops = doors.open(Serves::Pages);
+        assert_eq!((doors.inside(Serves::Requests), doors.inside(Serves::Pages)), (1, 1));
+        assert!(!doors.is_open(Serves::Requests) && doors.is_open(Serves::Pages));
         drop((one, loops));
-        assert_eq!((doors.inside(false), doors.inside(true)), (0, 1));
-        assert!(!doors.is_open(true));
-        doors.close(true);
-        assert!(doors.is_closing(true) && !doors.is_closing(false));
+        assert_eq!((doors.inside(Serves::Requests), doors.inside(Serves::Pages)), (0, 1));
+        assert!(!doors.is_open(Serves::Pages));
+        doors.close(Serves::Pages);
+        assert!(doors.is_closing(Serves::Pages) && !doors.is_closing(Serves::Requests));
         drop(page);
     }
 
@@ -196,7 +197,7 @@ mod tests {
     fn a_thread_that_drains_keeps_nobody_and_gives_those_that_rest_their_time() {
         let doors = doors();
         let timers: &Timers = Box::leak(Box::new(Timers::new(doors.clock)));
-        let (early, late) = (timers.start(false), timers.start(false));
+        let (early, late) = (timers.start(Serves::Requests), timers.start(Serves::Requests));
         let idle = Duration::from_micros(1);
         early.set(Rest::Kept, 0);
         assert!(doors.keeps_connections() && !doors.is_over(&early));

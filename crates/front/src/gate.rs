@@ -16,6 +16,7 @@ use howdah_metrics::Handshake;
 use howdah_tls::{ACME_TLS, Acceptor};
 use tokio::sync::{Notify, Semaphore};
 
+use crate::address::Serves;
 use crate::capacity::Permit;
 use crate::linger::linger;
 use crate::others::let_others;
@@ -72,7 +73,7 @@ impl Gate {
     ) {
         let Ok(session) = self.acceptor.session() else { return };
         let mut tls = Tls::new(socket, session, &self.works);
-        let outcome = self.shake(server, &mut tls, client.origin.pages_only).await;
+        let outcome = self.shake(server, &mut tls, client.origin.serves).await;
         let records = server.records;
         match outcome {
             Ok(()) if tls.is_resumed() => records.handshake(Handshake::Resumed),
@@ -81,7 +82,7 @@ impl Gate {
                 tracing::debug!("no TLS with {}: {error}", client.address);
                 records.handshake(Handshake::Failed);
                 if error.kind() == ErrorKind::InvalidData {
-                    Self::turn_away(server, tls, client.origin.pages_only).await;
+                    Self::turn_away(server, tls, client.origin.serves).await;
                 }
                 return;
             }
@@ -97,8 +98,8 @@ impl Gate {
         if !is_http2 {
             return h1::serve(server, transport, client, permit).await;
         }
-        let for_pages = client.origin.pages_only;
-        let (timer, presence) = (server.timers.start(for_pages), Presence::new(server, permit, for_pages));
+        let serves = client.origin.serves;
+        let (timer, presence) = (server.timers.start(serves), Presence::new(server, permit, serves));
         let arrival = h2::Arrival { server, transport, client, timer, presence, early: Vec::new() };
         // No part of the future that each connection has.
         Box::pin(h2::serve(arrival)).await;
@@ -106,18 +107,18 @@ impl Gate {
 
     /// Closes gently: the client has been told why, and a reset would overtake that where it has gone on already, as those
     /// of TLS 1.3 do.
-    async fn turn_away(server: &'static Server, tls: Tls, for_pages: bool) {
-        let timer = server.timers.start(for_pages);
-        let _inside = server.doors.enter(for_pages);
+    async fn turn_away(server: &'static Server, tls: Tls, serves: Serves) {
+        let timer = server.timers.start(serves);
+        let _inside = server.doors.enter(serves);
         linger(server, &mut Transport::Plain(tls.into_socket()), &timer).await;
     }
 
     /// The handshake, as long as there is time for it.
-    async fn shake(&self, server: &'static Server, tls: &mut Tls, for_pages: bool) -> io::Result<()> {
+    async fn shake(&self, server: &'static Server, tls: &mut Tls, serves: Serves) -> io::Result<()> {
         let _place = self.place();
         // Whoever waits for the last connection waits for this one, too.
-        let timer = server.timers.start(for_pages);
-        let _inside = server.doors.enter(for_pages);
+        let timer = server.timers.start(serves);
+        let _inside = server.doors.enter(serves);
         timer.set(Rest::No, 0);
         let patience = server.config.tls_handshake_timeout;
         let mut handshake = pin!(self.handshake(tls));

@@ -10,6 +10,7 @@ use std::cell::RefCell;
 
 use slab::Slab;
 
+use crate::address::Serves;
 use crate::timers::{Entry, Rest, Timers};
 
 /// Candidates to find with one look at all connections.
@@ -65,17 +66,17 @@ pub(crate) struct Idle {
 impl Idle {
     /// Asks the connection to go that has rested for longest, among those to the server's own pages or the others. False
     /// when none rests.
-    pub(crate) fn dismiss(&self, timers: &Timers, for_pages: bool, need: Need, now: u64) -> bool {
-        let known = &mut self.candidates.borrow_mut()[usize::from(for_pages)];
-        timers.with(|entries| known.dismiss(entries, for_pages, need, now))
+    pub(crate) fn dismiss(&self, timers: &Timers, serves: Serves, need: Need, now: u64) -> bool {
+        let known = &mut self.candidates.borrow_mut()[serves as usize];
+        timers.with(|entries| known.dismiss(entries, serves, need, now))
     }
 }
 
 impl Candidates {
-    fn dismiss(&mut self, entries: &mut Slab<Entry>, for_pages: bool, need: Need, now: u64) -> bool {
+    fn dismiss(&mut self, entries: &mut Slab<Entry>, serves: Serves, need: Need, now: u64) -> bool {
         while let Some(candidate) = self.list.pop() {
             if let Some(entry) = entries.get_mut(candidate.key)
-                && find(candidate.key, entry, for_pages, now) == Some(candidate)
+                && find(candidate.key, entry, serves, now) == Some(candidate)
             {
                 if candidate.kind == Kind::Fresh && need == Need::Patient {
                     self.list.push(candidate);
@@ -89,13 +90,13 @@ impl Candidates {
         if now < self.barren_until {
             return false;
         }
-        self.list = look(entries.iter().filter_map(|(key, entry)| find(key, entry, for_pages, now)));
+        self.list = look(entries.iter().filter_map(|(key, entry)| find(key, entry, serves, now)));
         self.barren_until = if self.list.is_empty() { now + BARREN } else { 0 };
-        !self.list.is_empty() && self.dismiss(entries, for_pages, need, now)
+        !self.list.is_empty() && self.dismiss(entries, serves, need, now)
     }
 }
 
-fn find(key: usize, entry: &Entry, for_pages: bool, now: u64) -> Option<Candidate> {
+fn find(key: usize, entry: &Entry, serves: Serves, now: u64) -> Option<Candidate> {
     let kind = match entry.rest {
         Rest::Kept | Rest::Lingers if entry.since + FRESH > now => Kind::Fresh,
         Rest::Kept => Kind::Kept,
@@ -103,7 +104,7 @@ fn find(key: usize, entry: &Entry, for_pages: bool, now: u64) -> Option<Candidat
         Rest::New if entry.since + GREETING <= now => Kind::New,
         Rest::New | Rest::Begun | Rest::No => return None,
     };
-    let may_go = entry.for_pages == for_pages && !entry.unwanted;
+    let may_go = entry.serves == serves && !entry.unwanted;
     may_go.then_some(Candidate { kind, since: entry.since, key })
 }
 
@@ -136,14 +137,14 @@ mod tests {
     }
 
     impl Crowd {
-        fn dismiss(&mut self, for_pages: bool, now: u64) -> bool {
-            self.known[usize::from(for_pages)].dismiss(&mut self.entries, for_pages, Need::Patient, now)
+        fn dismiss(&mut self, serves: Serves, now: u64) -> bool {
+            self.known[serves as usize].dismiss(&mut self.entries, serves, Need::Patient, now)
         }
 
         /// Who goes now.
         fn dismissed(&mut self, now: u64) -> Option<usize> {
             let before: Vec<_> = self.entries.iter().map(|(_, entry)| entry.unwanted).collect();
-            let any = self.dismiss(false, now);
+            let any = self.dismiss(Serves::Requests, now);
             let found = self.entries.iter().find(|(key, entry)| entry.unwanted && !before[*key]);
             assert_eq!(any, found.is_some());
             found.map(|(key, _)| key)
@@ -185,28 +186,28 @@ mod tests {
         let order: Vec<_> = (0..3).map(|_| crowd.dismissed(NOW + FRESH)).collect();
         assert_eq!(order, [Some(0), Some(1), None], "they had their time");
         crowd.entries.insert(Entry::at_rest(Rest::Kept, 2 * NOW));
-        assert!(!crowd.dismiss(false, 2 * NOW));
+        assert!(!crowd.dismiss(Serves::Requests, 2 * NOW));
         let known = &mut crowd.known[0];
-        assert!(known.dismiss(&mut crowd.entries, false, Need::Urgent, 2 * NOW));
+        assert!(known.dismiss(&mut crowd.entries, Serves::Requests, Need::Urgent, 2 * NOW));
     }
 
     #[test]
     fn many_go_in_order_and_each_kind_for_itself() {
         let since = |number: u64| 1 + number * 7 % 500;
         let mut crowd = crowd((0..500).map(|number| (Rest::Kept, since(number))).chain([(Rest::Kept, 0)]));
-        crowd.entries[500].for_pages = true;
+        crowd.entries[500].serves = Serves::Pages;
         let order: Vec<_> =
             (0..500).filter_map(|_| crowd.dismissed(NOW)).map(|key| since(key as u64)).collect();
         assert!(order.is_sorted() && order.len() == 500);
-        assert!(!crowd.dismiss(false, NOW) && crowd.dismiss(true, NOW));
+        assert!(!crowd.dismiss(Serves::Requests, NOW) && crowd.dismiss(Serves::Pages, NOW));
     }
 
     #[test]
     fn a_look_that_has_found_nobody_is_not_repeated_at_once() {
         let mut crowd = crowd([(Rest::No, 1)]);
-        assert!(!crowd.dismiss(false, NOW));
+        assert!(!crowd.dismiss(Serves::Requests, NOW));
         crowd.entries[0].rest = Rest::Kept;
-        assert!(!crowd.dismiss(false, NOW + BARREN - 1));
-        assert!(crowd.dismiss(false, NOW + BARREN));
+        assert!(!crowd.dismiss(Serves::Requests, NOW + BARREN - 1));
+        assert!(crowd.dismiss(Serves::Requests, NOW + BARREN));
     }
 }

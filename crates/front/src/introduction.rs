@@ -54,10 +54,10 @@ pub(crate) fn admits(server: &Server, client: &Client) -> bool {
 
 /// Hears who the client is. False where the connection is to be closed.
 pub(crate) async fn hear(server: &'static Server, socket: &mut Socket, client: &mut Client) -> bool {
-    let for_pages = client.origin.pages_only;
+    let serves = client.origin.serves;
     // Whoever waits for the last connection waits for this one, too.
-    let _inside = server.doors.enter(for_pages);
-    let timer = server.timers.start(for_pages);
+    let _inside = server.doors.enter(serves);
+    let timer = server.timers.start(serves);
     timer.set(Rest::New, server.clock.after(server.config.header_timeout));
     match poll_fn(|context| poll_header(server, &timer, socket, context)).await {
         Ok(header) => {
@@ -232,7 +232,7 @@ mod tests {
             ("PROXY TCP6 2001:db8::1 ::ffff:1.2.3.4 1 2\r\n", "2001:db8::1 1 1.2.3.4 2 false 10.0.0.1"),
             ("PROXY UNKNOWN\r\n", "10.0.0.1 40000 example.org 0 true 10.0.0.1"),
         ] {
-            let mut client = sample::client("10.0.0.1", false);
+            let mut client = sample::client("10.0.0.1");
             client.trusted = true;
             introduce(&parse(header.as_bytes()).unwrap().unwrap(), &mut client, &trust);
             let Client { address, port, server_port, trusted, .. } = &client;
@@ -254,7 +254,7 @@ mod tests {
             proxy.write_all(b"PROXY ").unwrap();
             let server = world.thread.entrance.server;
             let hears = tokio::task::spawn_local(async move {
-                hear(server, &mut socket, &mut sample::client("10.0.0.1", false)).await
+                hear(server, &mut socket, &mut sample::client("10.0.0.1")).await
             });
             for (wait, over) in [(0, false), (4_900, false), (200, true)] {
                 world.wait(Duration::from_millis(wait));

@@ -85,7 +85,7 @@ mod clock;
 mod repeated;
 mod others;
 
-pub use address::{Address, AddressError, ListenOptions};
+pub use address::{Address, AddressError, ListenOptions, Serves};
 pub use app::{PoolSetup, Upgrades};
 pub use capacity::{Capacity, PAGE_CONNECTIONS, Permit};
 pub use config::Config;

@@ -95,6 +95,7 @@ impl Ending<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::Serves;
     use crate::config::Config;
     use crate::sample::world::{World, run};
     use crate::transport::scripted::{Piece, Scripted};
@@ -194,19 +195,22 @@ mod tests {
     fn it_makes_room_once_the_client_has_all_of_the_answer() {
         run(async {
             let (world, script, connection) = at_the_end(usize::MAX).await;
-            assert!(world.thread.entrance.room.dismiss(false));
+            assert!(world.thread.entrance.room.dismiss(Serves::Requests));
             world.run(true).await;
             assert!(connection.is_finished());
             let answer = script.output().len();
 
             let (world, script, connection) = at_the_end(answer).await;
-            assert!(!world.thread.entrance.room.dismiss(false), "the end of the answer is on its way");
+            assert!(
+                !world.thread.entrance.room.dismiss(Serves::Requests),
+                "the end of the answer is on its way"
+            );
             script.take(1);
             for _ in 0..2 {
                 world.wait(Duration::from_millis(150));
                 world.run(true).await;
             }
-            assert!(world.thread.entrance.room.dismiss(false), "it has arrived");
+            assert!(world.thread.entrance.room.dismiss(Serves::Requests), "it has arrived");
             world.run(true).await;
             assert!(connection.is_finished());
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use tokio::io::unix::AsyncFd;
 
-use crate::address::{Address, ListenOptions};
+use crate::address::{Address, ListenOptions, Serves};
 
 /// What to do where a name or an address is not this machine's.
 const NO_HOST: &str = "; name an address or a name of this machine, or leave the host out for every address";
@@ -42,8 +42,8 @@ pub(crate) struct Origin {
     pub(crate) port: String,
     /// A Unix socket's path, or its name behind an `@`.
     pub(crate) path: Option<PathBuf>,
-    /// Has nothing but the front's own pages.
-    pub(crate) pages_only: bool,
+    /// What is answered.
+    pub(crate) serves: Serves,
     /// TLS is spoken.
     pub(crate) tls: bool,
     /// Nothing is answered but that the same is there by TLS, at this port.
@@ -55,7 +55,15 @@ pub(crate) struct Origin {
 impl Origin {
     /// Of an ordinary listener on TCP.
     pub(crate) fn of(name: String, port: String) -> Self {
-        Self { name, port, path: None, pages_only: false, tls: false, redirect: None, proxy_protocol: false }
+        Self {
+            name,
+            port,
+            path: None,
+            serves: Serves::Requests,
+            tls: false,
+            redirect: None,
+            proxy_protocol: false,
+        }
     }
 }
 
@@ -133,7 +141,7 @@ impl Listener {
     }
 
     fn with(mut self, options: &ListenOptions) -> Self {
-        let ListenOptions { pages_only, tls, redirect, proxy_protocol, .. } = *options;
+        let ListenOptions { serves, tls, redirect, proxy_protocol, .. } = *options;
         let Origin { name, port, path, .. } = &*self.origin;
         let (name, mut port, path) = (name.clone(), port.clone(), path.clone());
         if tls {
@@ -143,7 +151,7 @@ impl Listener {
                 "443".clone_into(&mut port);
             }
         }
-        let origin = Origin { name, port, path, pages_only, tls, redirect, proxy_protocol };
+        let origin = Origin { name, port, path, serves, tls, redirect, proxy_protocol };
         Self { origin: Arc::new(origin), ..self }
     }
 
@@ -474,13 +482,18 @@ mod tests {
             ("a", ListenOptions { mode: Some(0o600), ..ListenOptions::default() }),
             (
                 "b",
-                ListenOptions { mode: Some(0o666), pages_only: true, backlog: 1, ..ListenOptions::default() },
+                ListenOptions {
+                    mode: Some(0o666),
+                    serves: Serves::Pages,
+                    backlog: 1,
+                    ..ListenOptions::default()
+                },
             ),
         ] {
             let path = directory.path().join(name);
             let bound = Listener::bind(&Address::Unix(path.clone()), &options).unwrap();
             let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
-            assert_eq!((Some(mode), bound.origin.pages_only), (options.mode, options.pages_only), "{name}");
+            assert_eq!((Some(mode), bound.origin.serves), (options.mode, options.serves), "{name}");
         }
     }
 
@@ -557,17 +570,17 @@ mod tests {
         ] {
             let origin = &listener.origin;
             assert_eq!((&origin.name, origin.port.as_str(), &origin.path), (&name, port, &path));
-            assert!(!origin.port.is_empty() && origin.port != "0" && !origin.pages_only);
+            assert!(!origin.port.is_empty() && origin.port != "0" && origin.serves == Serves::Requests);
             let handle = || listener.socket().try_clone().unwrap();
             let adopted = Listener::adopt(handle(), &ListenOptions::default()).unwrap();
             assert_eq!(
                 (&adopted.origin.name, &adopted.url, adopted.path()),
                 (&name, &listener.url, path.as_deref())
             );
-            let pages = ListenOptions { pages_only: true, ..ListenOptions::default() };
+            let pages = ListenOptions { serves: Serves::Pages, ..ListenOptions::default() };
             let local = Listener::inherit(handle(), &pages).unwrap();
             let kept = (&local.origin.name, local.origin.port.as_str(), &local.origin.path);
-            assert_eq!((kept, local.origin.pages_only), ((&name, port, &path), true));
+            assert_eq!((kept, local.origin.serves), ((&name, port, &path), Serves::Pages));
         }
     }
 

@@ -10,6 +10,7 @@ use howdah_wire::Segment;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::address::Serves;
 use crate::listen::Listener;
 use crate::reports::Loss;
 use crate::share_cpu;
@@ -173,8 +174,8 @@ fn beside(work: impl Future<Output = ()> + 'static, done: oneshot::Sender<()>) {
 }
 
 async fn close(thread: &Thread) {
-    thread.close(false).await;
-    thread.close(true).await;
+    thread.close(Serves::Requests).await;
+    thread.close(Serves::Pages).await;
 }
 
 fn worker_up(thread: &Thread, pool: usize, worker: u16, channel: OwnedFd) {

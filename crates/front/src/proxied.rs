@@ -63,7 +63,7 @@ mod tests {
     fn seen(fields: &str, proxy: &str, family: Family) -> String {
         let trusted_proxies = Trust::new(vec!["10.0.0.0/8".parse().unwrap(), "unix".parse().unwrap()]);
         let config = Config { proxy_fields: family, trusted_proxies, ..Config::default() };
-        let mut client = sample::client(proxy, false);
+        let mut client = sample::client(proxy);
         client.trusted = config.trusted_proxies.holds(proxy.parse().ok());
         let head = format!("GET / HTTP/1.1\r\nHost: inside\r\n{fields}\r\n\r\n");
         let behind = sample::with(&head, &client, |request| Behind::look(&request.fields, &client, &config));

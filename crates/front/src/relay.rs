@@ -348,6 +348,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::address::Serves;
     use crate::config::Config;
     use crate::sample::{forever, holding, world::run};
     use crate::timers::Timers;
@@ -367,7 +368,7 @@ mod tests {
     async fn carry(relay: &mut Relay, client: &Scripted, mut done: impl FnMut() -> bool) -> Option<End> {
         let mut client = Transport::Scripted(client.clone());
         let holding = holding(Config::default());
-        let timer = forever(Timers::new(holding.clock)).start(false);
+        let timer = forever(Timers::new(holding.clock)).start(Serves::Requests);
         let bound = Bound { timer: &timer, holding };
         for _ in 0..2000 {
             let polled = poll_fn(|context| Poll::Ready(relay.poll(&mut client, context, bound)));
@@ -520,7 +521,7 @@ mod tests {
     async fn end(relay: &mut Relay, client: &Scripted, takes: usize, drains: bool) -> (Option<End>, u64) {
         let holding = holding(Config { write_timeout: Duration::from_secs(60), ..Config::default() });
         let timers = forever(Timers::new(holding.clock));
-        let timer = timers.start(false);
+        let timer = timers.start(Serves::Requests);
         let bound = Bound { timer: &timer, holding };
         let mut line = Transport::Scripted(client.clone());
         for second in 0..120 {
@@ -576,7 +577,7 @@ mod tests {
             let (mut relay, mut application) = joined(b"");
             application.write_all(&[b'x'; 100_000]).unwrap();
             let holding = holding(Config::default());
-            let timer = forever(Timers::new(holding.clock)).start(false);
+            let timer = forever(Timers::new(holding.clock)).start(Serves::Requests);
             let bound = Bound { timer: &timer, holding };
             relay.drain(&mut Transport::Scripted(client.clone()), bound).await.unwrap();
             assert_eq!((client.output().len(), relay.carried()), (100_000, (0, 100_000)));

@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn the_first_field_of_a_name_is_found_in_whatever_case() {
         let head = "HEAD /a%20b?c HTTP/1.1\r\nHost: h\r\nACCEPT: x\r\nAccept: y\r\n\r\n";
-        sample::with(head, &sample::client("127.0.0.1", false), |request| {
+        sample::with(head, &sample::client("127.0.0.1"), |request| {
             assert!(request.is_head());
             assert_eq!(
                 (request.path, request.query, request.target),

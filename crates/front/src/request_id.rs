@@ -176,7 +176,7 @@ mod tests {
         ] {
             let ids = Ids { wanted, ..Ids::after(7, 0) };
             let head = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
-            sample::with(&head, &sample::client("", false), |request| {
+            sample::with(&head, &sample::client(""), |request| {
                 let mut room = ROOM;
                 let id = ids.choose(request.fields.clone(), &mut room);
                 let made = "00000000000000070000000000000001";

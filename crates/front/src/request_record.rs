@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_request_is_written_as_its_worker_reads_it() {
         let head = "POST /a%20b?c=d HTTP/1.1\r\nHost: h:80\r\nX-A: 1\r\nX-A: 2\r\nContent-Length: 3\r\n\r\n";
-        sample::with(head, &sample::client("10.0.0.1", false), |request| {
+        sample::with(head, &sample::client("10.0.0.1"), |request| {
             let mut area = vec![0; 4096];
             let complete =
                 Complete { request, body: &Body::Inline(b"abc"), path: b"/a b", id: b"me", lends: true };
@@ -173,7 +173,7 @@ mod tests {
     fn a_copy_has_the_words_of_a_request_that_comes_into_no_slot() {
         let target = "x".repeat(3000);
         let head = format!("GET /{target} HTTP/1.1\r\nHost: h\r\nCookie: {target}\r\n\r\n");
-        sample::with(&head, &sample::client("", false), |request| {
+        sample::with(&head, &sample::client(""), |request| {
             let (words, id) = copy(request, &Ids::new(true).unwrap()).unwrap();
             let words = RequestReader::new(&words);
             assert_eq!((words.uri().len(), words.field(b"HTTP_COOKIE")), (3001, Some(target.as_bytes())));
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_request_that_fits_nowhere_is_refused() {
         let head = format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", "x".repeat(1000));
-        sample::with(&head, &sample::client("", false), |request| {
+        sample::with(&head, &sample::client(""), |request| {
             let complete = Complete { request, body: &Body::Inline(b""), path: b"/", id: b"", lends: false };
             assert!(complete.write(&mut vec![0; 900]).is_err());
             assert!(complete.write(&mut vec![0; 4096]).is_ok());

@@ -1,5 +1,6 @@
 //! Makes room: when there are no descriptors left, a connection that rests has to go.
 
+use crate::address::Serves;
 use crate::capacity::{Capacity, Kind, Permit};
 use crate::clock::Clock;
 use crate::idle::{Idle, Need};
@@ -31,12 +32,12 @@ impl Room {
     }
 
     /// Asks the connection to go that has rested for longest, see `idle`. False when none rests.
-    pub(crate) fn dismiss(&self, for_pages: bool) -> bool {
-        self.make(for_pages, Need::Patient)
+    pub(crate) fn dismiss(&self, serves: Serves) -> bool {
+        self.make(serves, Need::Patient)
     }
 
-    fn make(&self, for_pages: bool, need: Need) -> bool {
-        let dismissed = self.idle.dismiss(self.timers, for_pages, need, self.clock.now());
+    fn make(&self, serves: Serves, need: Need) -> bool {
+        let dismissed = self.idle.dismiss(self.timers, serves, need, self.clock.now());
         if dismissed {
             self.records.dismissed();
         }
@@ -46,7 +47,7 @@ impl Room {
     /// Lets idle connections go for clients that wait at another thread, and when there are more than may be.
     pub(crate) fn sweep(&self) {
         let most = self.capacity.excess().max(if self.capacity.is_crowded() { TURN } else { 0 });
-        let _ = (0..most).all(|_| self.dismiss(false));
+        let _ = (0..most).all(|_| self.dismiss(Serves::Requests));
     }
 
     /// A permit for a file. When descriptors run short, a connection that rests makes room; it closes within this turn of
@@ -55,7 +56,7 @@ impl Room {
         let permit = self.capacity.enter(Kind::File);
         let short = self.capacity.is_short_of_files();
         let need = if permit.is_some() { Need::Patient } else { Need::Urgent };
-        let relieved = short && self.make(false, need);
+        let relieved = short && self.make(Serves::Requests, need);
         let permit = permit.or_else(|| relieved.then(|| self.capacity.overdraw(Kind::File)));
         if permit.is_none() {
             static TOLD: Repeated = Repeated::new();
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(files.len(), 4);
         assert!(room.permit_for_file().is_none(), "nobody rests");
         clock.advance(std::time::Duration::from_secs(1));
-        let timer = room.timers.start(false);
+        let timer = room.timers.start(Serves::Requests);
         timer.set(Rest::Kept, 0);
         assert!(room.permit_for_file().is_some() && timer.is_unwanted());
         assert!(room.permit_for_file().is_none(), "it makes room once");
@@ -98,7 +99,7 @@ mod tests {
     fn a_sweep_lets_a_few_go_while_somebody_waits_elsewhere() {
         let clock = Box::leak(Box::new(Clock::new()));
         let room = sample::room(clock);
-        let timers: Vec<_> = (0..20).map(|_| room.timers.start(false)).collect();
+        let timers: Vec<_> = (0..20).map(|_| room.timers.start(Serves::Requests)).collect();
         timers.iter().for_each(|timer| timer.set(Rest::Kept, 0));
         clock.advance(std::time::Duration::from_secs(1));
         let unwanted = || timers.iter().filter(|timer| timer.is_unwanted()).count();

@@ -271,7 +271,7 @@ mod tests {
 
     fn target(world: &World, line: &str) -> Target {
         let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        with(&head, &client("127.0.0.1", false), |request| router(world).target(request))
+        with(&head, &client("127.0.0.1"), |request| router(world).target(request))
     }
 
     #[test]
@@ -359,7 +359,7 @@ mod tests {
     /// Begins a request at its target.
     fn begin(world: &World, exchange: &mut Exchange, line: &str) -> Result<Handling, Fault> {
         let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: mine\r\n\r\n");
-        with(&head, &client("127.0.0.1", false), |request| {
+        with(&head, &client("127.0.0.1"), |request| {
             router(world).begin(router(world).target(request), exchange, request, Body::Inline(b""))
         })
     }
@@ -436,7 +436,7 @@ mod tests {
             let begin = |exchange: &mut Exchange| {
                 let spool = Spool::Extent(world.pool().extent_for_body(None).unwrap());
                 let head = "POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n";
-                with(head, &client("127.0.0.1", false), |request| {
+                with(head, &client("127.0.0.1"), |request| {
                     router(&world).begin(
                         Target::App(world.pool()),
                         exchange,

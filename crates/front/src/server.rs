@@ -11,6 +11,7 @@ use howdah_accesslog::ConnectionState as Outcome;
 use howdah_http1::{FieldStore, Framing as BodyFraming, Head, Version};
 use howdah_metrics::ConnectionState;
 
+use crate::address::Serves;
 use crate::capacity::Permit;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -219,21 +220,21 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    pub(crate) fn new(server: &Server, permit: Permit, for_pages: bool) -> Self {
+    pub(crate) fn new(server: &Server, permit: Permit, serves: Serves) -> Self {
         let state = ConnectionState::Reading;
         server.records.accepted(state);
-        Self::of(server, permit, for_pages, state)
+        Self::of(server, permit, serves, state)
     }
 
     /// Of one that another thread had.
     pub(crate) fn moved(server: &Server, permit: Permit) -> Self {
         let state = ConnectionState::Idle;
         server.records.arrived(state);
-        Self::of(server, permit, false, state)
+        Self::of(server, permit, Serves::Requests, state)
     }
 
-    fn of(server: &Server, permit: Permit, for_pages: bool, state: ConnectionState) -> Self {
-        let inside = server.doors.enter(for_pages);
+    fn of(server: &Server, permit: Permit, serves: Serves, state: ConnectionState) -> Self {
+        let inside = server.doors.enter(serves);
         Self { records: server.records, state, permit: Some(permit), _inside: inside }
     }
 

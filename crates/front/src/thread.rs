@@ -14,6 +14,7 @@ use howdah_accesslog::Source;
 use howdah_metrics::Recorder;
 
 use crate::accept::Entrance;
+use crate::address::Serves;
 use crate::app::{PACKET, Pool, PoolSetup, Services};
 use crate::capacity::Capacity;
 use crate::clock::Clock;
@@ -180,14 +181,14 @@ impl Thread {
     }
 
     /// Closes the listeners for the server's own pages, or the others.
-    pub(crate) async fn close(&self, for_pages: bool) {
+    pub(crate) async fn close(&self, serves: Serves) {
         let doors = self.entrance.doors;
-        doors.close(for_pages);
-        while doors.is_open(for_pages) {
+        doors.close(serves);
+        while doors.is_open(serves) {
             let _ = tokio::time::timeout(LOOK, doors.changed.notified()).await;
         }
         let Server { sharing, number, .. } = self.entrance.server;
-        if !for_pages && *number == 0 {
+        if serves == Serves::Requests && *number == 0 {
             sharing.close();
         }
     }
@@ -200,10 +201,10 @@ impl Thread {
         let drain = doors.drain(idle);
         // Connections of HTTP/2 tell their clients at once.
         self.timers.wake_all();
-        self.close(false).await;
+        self.close(Serves::Requests).await;
         // Whoever looks at the server's own pages sees the drain, but does not prolong it.
         let Server { sharing, number, .. } = self.entrance.server;
-        while self.timers.len() > doors.inside(true) || sharing.expects_guests(*number) {
+        while self.timers.len() > doors.inside(Serves::Pages) || sharing.expects_guests(*number) {
             // Each time, for those that come to rest meanwhile.
             self.timers.hurry(drain);
             let _ = tokio::time::timeout(LOOK, doors.changed.notified()).await;
@@ -485,12 +486,12 @@ mod tests {
             };
             for _ in 0..2 {
                 assert!(!soon().await, "nobody is there");
-                let timer = thread.timers.start(false);
+                let timer = thread.timers.start(Serves::Requests);
                 assert!(soon().await);
                 drop(timer);
                 let comes = async {
                     tokio::task::yield_now().await;
-                    thread.timers.start(false)
+                    thread.timers.start(Serves::Requests)
                 };
                 assert!(tokio::join!(soon(), comes).0, "one that comes while the thread waits");
             }
@@ -525,13 +526,17 @@ mod tests {
             let connection = world.connect(&busy);
             let doors = world.thread.entrance.doors;
             // Somebody looks at the server's own pages.
-            let _inside = doors.enter(true);
-            let _timer = world.thread.timers.start(true);
+            let _inside = doors.enter(Serves::Pages);
+            let _timer = world.thread.timers.start(Serves::Pages);
             let _permit = world.capacity.enter(Kind::Page);
             world.run(false).await;
             let drain = tokio::task::spawn_local(world.thread.drain(Duration::ZERO));
             world.run(false).await;
-            assert!(!drain.is_finished() && doors.is_closing(false) && !doors.is_closing(true));
+            assert!(
+                !drain.is_finished()
+                    && doors.is_closing(Serves::Requests)
+                    && !doors.is_closing(Serves::Pages)
+            );
             world.run(true).await;
             assert!(busy.was_shut() && !connection.is_finished(), "its client has not said its end");
             world.wait(Duration::from_secs(3));
@@ -546,8 +551,8 @@ mod tests {
     fn listeners_are_closed_when_the_last_accept_loop_is() {
         run(async {
             let world = World::new(Config::default());
-            let open = world.thread.entrance.doors.open(false);
-            let close = tokio::task::spawn_local(world.thread.close(false));
+            let open = world.thread.entrance.doors.open(Serves::Requests);
+            let close = tokio::task::spawn_local(world.thread.close(Serves::Requests));
             world.run(false).await;
             assert!(!close.is_finished());
             drop(open);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use slab::Slab;
 use tokio::sync::Notify;
 
+use crate::address::Serves;
 use crate::clock::Clock;
 
 /// During a drain a client has at least so long for the rest of a head that it has begun, as it has for its end (`linger`).
@@ -82,8 +83,8 @@ pub(crate) struct Entry {
     pub(crate) since: u64,
     /// It is to close if it still rests, to make room.
     pub(crate) unwanted: bool,
-    /// Through a listener for the server's own pages.
-    pub(crate) for_pages: bool,
+    /// As its listener does.
+    pub(crate) serves: Serves,
 }
 
 impl Entry {
@@ -116,12 +117,12 @@ impl Timers {
     }
 
     /// A timer for a connection.
-    pub(crate) fn start(&'static self, for_pages: bool) -> Timer {
+    pub(crate) fn start(&'static self, serves: Serves) -> Timer {
         let mut entries = self.entries.borrow_mut();
         if entries.is_empty() {
             self.comes.notify_one();
         }
-        Timer { timers: self, key: entries.insert(Entry { for_pages, ..Entry::default() }) }
+        Timer { timers: self, key: entries.insert(Entry { serves, ..Entry::default() }) }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -257,7 +258,7 @@ mod tests {
         let timers = timers();
         let now = timers.clock.now();
         for (deadline, passes) in [(0, false), (now, true), (now - 1, true), (now + 1_000_000_000, false)] {
-            let timer = timers.start(false);
+            let timer = timers.start(Serves::Requests);
             timer.set(Rest::No, deadline);
             timers.sweep();
             assert_eq!(expired(&timer), passes, "{deadline} at {now}");
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_timer_set_anew_has_forgotten_what_it_was_to_tell() {
-        let timer = timers().start(false);
+        let timer = timers().start(Serves::Requests);
         timer.set(Rest::Kept, 1);
         timer.timers.sweep();
         timer.set(Rest::Kept, 0);
@@ -297,7 +298,7 @@ mod tests {
             (Rest::No, 0, none, false),
             (Rest::Lingers, u64::MAX, none, false),
         ] {
-            let timer = timers.start(false);
+            let timer = timers.start(Serves::Requests);
             timer.set(rest, deadline);
             timers.hurry(Drain::new(begun, idle));
             timers.sweep();
@@ -308,7 +309,7 @@ mod tests {
     #[test]
     fn a_timer_is_gone_with_its_connection() {
         let timers = timers();
-        let (one, other) = (timers.start(false), timers.start(true));
+        let (one, other) = (timers.start(Serves::Requests), timers.start(Serves::Pages));
         assert_eq!(timers.len(), 2);
         drop(one);
         assert_eq!(timers.len(), 1);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use howdah_front::{self as front, Address, ListenOptions};
+use howdah_front::{self as front, Address, ListenOptions, Serves};
 use howdah_proxied::Trust;
 use howdah_supervisor as supervisor;
 
@@ -68,20 +68,20 @@ impl Serve {
 
     /// The same for the server's own pages.
     pub(crate) fn pages(&self) -> Vec<(Address, ListenOptions)> {
-        self.status.listeners().map(|named| self.listener(named, true, named.tls)).collect()
+        self.status.listeners().map(|named| self.listener(named, Serves::Pages, named.tls)).collect()
     }
 
     /// A listener for requests.
     fn introduced(&self, named: &Named, tls: bool) -> (Address, ListenOptions) {
-        let (address, how) = self.listener(named, false, tls);
+        let (address, how) = self.listener(named, Serves::Requests, tls);
         let proxy_protocol = named.proxy_protocol || self.proxies.proxy_protocol;
         (address, ListenOptions { proxy_protocol, ..how })
     }
 
-    fn listener(&self, named: &Named, pages_only: bool, tls: bool) -> (Address, ListenOptions) {
+    fn listener(&self, named: &Named, serves: Serves, tls: bool) -> (Address, ListenOptions) {
         let mode = named.mode.or(self.listen.socket_mode).map(|mode| mode.0);
         let backlog = named.backlog.unwrap_or(self.listen.backlog);
-        let how = ListenOptions { backlog, mode, pages_only, tls, ..ListenOptions::default() };
+        let how = ListenOptions { backlog, mode, serves, tls, ..ListenOptions::default() };
         (named.address.clone(), how)
     }
 
@@ -176,23 +176,23 @@ mod tests {
         let shown = |all: &[(Address, ListenOptions)]| {
             let mode = |it: &ListenOptions| it.mode.map_or("-".to_owned(), |mode| format!("{mode:o}"));
             let one = |(at, it): &(Address, ListenOptions)| {
-                format!("{at} {} {} {}", mode(it), it.backlog, it.pages_only)
+                format!("{at} {} {} {:?}", mode(it), it.backlog, it.serves)
             };
             all.iter().map(one).collect::<Vec<_>>().join(", ")
         };
         for (line, listeners, pages) in [
-            ("", "127.0.0.1:5000 - 1024 false", ""),
-            ("-l /a,:80 --backlog 9", "/a - 9 false, :80 - 9 false", ""),
+            ("", "127.0.0.1:5000 - 1024 Requests", ""),
+            ("-l /a,:80 --backlog 9", "/a - 9 Requests, :80 - 9 Requests", ""),
             (
                 "-l /a,mode=600,backlog=5,/b --socket-mode 660 --backlog 9",
-                "/a 600 5 false, /b 660 9 false",
+                "/a 600 5 Requests, /b 660 9 Requests",
                 "",
             ),
-            ("--socket-mode 660 --status-listen /s", "127.0.0.1:5000 660 1024 false", "/s 660 1024 true"),
+            ("--socket-mode 660 --status-listen /s", "127.0.0.1:5000 660 1024 Requests", "/s 660 1024 Pages"),
             (
                 "-S /a --socket-mode 660 --status-listen /s,mode=666,backlog=2,:81",
-                "/a 660 1024 false",
-                "/s 666 2 true, :81 660 1024 true",
+                "/a 660 1024 Requests",
+                "/s 666 2 Pages, :81 660 1024 Pages",
             ),
         ] {
             let serve = serve(line);

@@ -324,7 +324,7 @@ mod tests {
     fn queue(world: &World, head: &str, body: &[u8]) -> (Result<Job, Fault>, String) {
         let mut exchange = Exchange::default();
         let head = format!("GET {head}\r\nHost: h\r\n\r\n");
-        let slot = with(&head, &client("", false), |request| {
+        let slot = with(&head, &client(""), |request| {
             world.pool().queue(&mut exchange, request, Body::Inline(body))
         });
         let id = String::from_utf8(exchange.account.id.bytes().to_vec()).unwrap();

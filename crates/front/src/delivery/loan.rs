@@ -185,7 +185,7 @@ mod tests {
         socket.set_nonblocking(true).unwrap();
         let permit = world.capacity.enter(Kind::Connection).unwrap();
         let transport = Transport::Plain(Socket::Fresh(socket.into()));
-        let who = crate::sample::client("", false);
+        let who = crate::sample::client("");
         let connection =
             tokio::task::spawn_local(serve(world.thread.entrance.server, transport, who, permit));
         (client, connection, world)

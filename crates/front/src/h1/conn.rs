@@ -7,6 +7,7 @@ use std::pin::pin;
 
 use howdah_metrics::{ConnectionState, Failure};
 
+use crate::address::Serves;
 use crate::capacity::Permit;
 use crate::h1::state::{Conn, Next};
 use crate::h2;
@@ -126,7 +127,7 @@ impl Conn {
         let thread = sharing.elsewhere(*number)?;
         let rests = self.input.is_empty()
             && !self.out.is_held_up()
-            && !self.client.origin.pages_only
+            && self.client.origin.serves == Serves::Requests
             && !doors.is_draining();
         (rests && self.out.transport.is_plain() && sharing.announce(thread)).then_some(thread)
     }
@@ -578,7 +579,7 @@ mod tests {
         ("it was kept for so long", |world| world.wait(KEPT)),
         ("others need the room", |world| {
             world.wait(Duration::from_secs(1));
-            assert!(world.thread.entrance.room.dismiss(false));
+            assert!(world.thread.entrance.room.dismiss(Serves::Requests));
         }),
         ("the thread drains", |world| {
             let drain = world.thread.entrance.doors.drain(Duration::ZERO);

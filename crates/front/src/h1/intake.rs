@@ -321,6 +321,7 @@ mod tests {
 
     use howdah_metrics::ConnectionState;
 
+    use crate::address::Serves;
     use crate::capacity::Kind;
     use crate::config::Config;
     use crate::h1::serve;
@@ -345,9 +346,9 @@ mod tests {
                 let script = Scripted::new(pieces(sent));
                 let connection = world.connect(&script);
                 world.run(true).await;
-                assert!(!world.thread.entrance.room.dismiss(false), "it has just come to rest");
+                assert!(!world.thread.entrance.room.dismiss(Serves::Requests), "it has just come to rest");
                 world.wait(Duration::from_secs(1));
-                assert!(world.thread.entrance.room.dismiss(false), "it rests");
+                assert!(world.thread.entrance.room.dismiss(Serves::Requests), "it rests");
                 world.run(true).await;
                 assert!(connection.is_finished());
                 assert_eq!(statuses(&script), received);
@@ -365,7 +366,7 @@ mod tests {
                     world.connect(&Scripted::new(pieces(&format!("{before}{sent}"))));
                     world.run(true).await;
                     world.wait(Duration::from_secs(2));
-                    assert!(!world.thread.entrance.room.dismiss(false), "{sent}");
+                    assert!(!world.thread.entrance.room.dismiss(Serves::Requests), "{sent}");
                 });
             }
         }
@@ -379,7 +380,7 @@ mod tests {
             let connection = world.connect(&script);
             world.run(true).await;
             world.wait(Duration::from_secs(1));
-            assert!(world.thread.entrance.room.dismiss(false));
+            assert!(world.thread.entrance.room.dismiss(Serves::Requests));
             script.go_on();
             world.run(true).await;
             assert_eq!(statuses(&script), ["200", "200"]);
@@ -443,7 +444,7 @@ mod tests {
                 }
                 let permit = world.capacity.enter(Kind::Connection).unwrap();
                 let transport = Transport::Plain(Socket::Fresh(socket.into()));
-                let who = crate::sample::client("", false);
+                let who = crate::sample::client("");
                 tokio::task::spawn_local(serve(world.thread.entrance.server, transport, who, permit));
                 world.run(true).await;
                 if !early {

@@ -479,7 +479,7 @@ mod tests {
             client.write_all(format!("{GET}early").as_bytes()).unwrap();
             socket.set_nonblocking(true).unwrap();
             let permit = world.capacity.enter(Kind::Connection).unwrap();
-            let (server, who) = (world.thread.entrance.server, crate::sample::client("", false));
+            let (server, who) = (world.thread.entrance.server, crate::sample::client(""));
             let transport = Transport::Plain(Socket::Fresh(socket.into()));
             let connection = tokio::task::spawn_local(serve(server, transport, who, permit));
             world.run(false).await;

@@ -111,7 +111,7 @@ pub(crate) struct Conn {
 
 impl Conn {
     pub(crate) fn new(server: &'static Server, transport: Transport, client: Client, permit: Permit) -> Self {
-        let presence = Presence::new(server, permit, client.origin.pages_only);
+        let presence = Presence::new(server, permit, client.origin.serves);
         Self::of(server, transport, client, presence)
     }
 
@@ -123,11 +123,11 @@ impl Conn {
     }
 
     fn of(server: &'static Server, transport: Transport, client: Client, presence: Presence) -> Self {
-        let for_pages = client.origin.pages_only;
+        let serves = client.origin.serves;
         Self {
             server,
             out: Outflow::new(transport, server.holding),
-            timer: server.timers.start(for_pages),
+            timer: server.timers.start(serves),
             client,
             behind: None,
             input: Vec::new(),
@@ -258,7 +258,7 @@ mod tests {
     fn conn(world: &World, script: &Scripted) -> Conn {
         let permit = world.capacity.enter(Kind::Connection).unwrap();
         let transport = Transport::Scripted(script.clone());
-        Conn::new(world.thread.entrance.server, transport, client("127.0.0.1", false), permit)
+        Conn::new(world.thread.entrance.server, transport, client("127.0.0.1"), permit)
     }
 
     fn asked(keep_alive: bool) -> Option<Asked> {

@@ -403,6 +403,7 @@ mod tests {
     use howdah_metrics::{ConnectionState, Failure};
     use howdah_wire::RESPONSE_DETACHED;
 
+    use crate::address::Serves;
     use crate::config::Config;
     use crate::exchange::Mail;
     use crate::sample::world::{Terms, World, run};
@@ -649,7 +650,7 @@ mod tests {
             ("it was kept for so long", |world| world.wait(Duration::from_secs(75))),
             ("others need the room", |world| {
                 world.wait(Duration::from_secs(1));
-                assert!(world.thread.entrance.room.dismiss(false));
+                assert!(world.thread.entrance.room.dismiss(Serves::Requests));
             }),
         ];
         for (what, end) in ends {

@@ -69,13 +69,13 @@ impl Stream {
     pub(crate) fn new(open: &Open, respond: SendResponse<Bytes>) -> Self {
         let link = Rc::clone(&open.link);
         let server = link.server;
-        let for_pages = link.client.origin.pages_only;
+        let serves = link.client.origin.serves;
         let carrier = Carrier::new(respond, Rc::clone(&link.tally));
         Self {
             server,
             out: Outflow::new(Transport::Stream(carrier.clone()), server.holding),
             carrier,
-            timer: server.timers.start(for_pages),
+            timer: server.timers.start(serves),
             exchange: Exchange::default(),
             head: None,
             words: Vec::new(),
@@ -86,7 +86,7 @@ impl Stream {
             tunnel: None,
             taken: Rc::default(),
             served: open.served,
-            _inside: server.doors.enter(for_pages),
+            _inside: server.doors.enter(serves),
             link,
         }
     }

@@ -470,6 +470,7 @@ fn as_one(runs: &[&[u8]], write: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::Serves;
     use crate::config::Config;
     use crate::sample;
     use crate::sample::world::run;
@@ -488,7 +489,7 @@ mod tests {
         let (holding, script) = (sample::holding(config), Scripted::new([]));
         let timers = sample::forever(Timers::new(holding.clock));
         let out = Outflow::new(Transport::Scripted(script.clone()), holding);
-        Scene { out, script, timers, timer: timers.start(false) }
+        Scene { out, script, timers, timer: timers.start(Serves::Requests) }
     }
 
     impl Scene {

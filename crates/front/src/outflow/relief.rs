@@ -116,6 +116,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::address::Serves;
     use crate::config::Config;
     use crate::outflow::queue::Woken;
     use crate::sample;
@@ -205,7 +206,7 @@ mod tests {
             let (mut out, mut client) = outflow(config());
             fill(&mut out);
             let mut expected = out.sent().bytes + out.in_memory() as u64;
-            let timer = sample::forever(Timers::new(out.holding.clock)).start(false);
+            let timer = sample::forever(Timers::new(out.holding.clock)).start(Serves::Requests);
             for _ in 0..20 {
                 out.relieve(true);
                 if out.room(1) > 0 {

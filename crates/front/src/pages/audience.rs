@@ -140,7 +140,7 @@ mod tests {
 
     fn judge(head: &str, peer: Option<IpAddr>, allow: &str) -> Result<(), Outsider> {
         let allow = Trust::new(allow.split(',').map(|peer| peer.parse().unwrap()).collect());
-        sample::with(head, &sample::client("", false), |request| admit(request, peer, &allow))
+        sample::with(head, &sample::client(""), |request| admit(request, peer, &allow))
     }
 
     fn ask(fields: &str, peer: Option<IpAddr>, allow: &str) -> Result<(), Outsider> {

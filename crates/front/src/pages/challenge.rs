@@ -37,7 +37,7 @@ mod tests {
             ("/a-token_1", None),
         ] {
             let head = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n");
-            let words = with(&head, &client("10.0.0.1", false), |request| challenge(request, &challenges));
+            let words = with(&head, &client("10.0.0.1"), |request| challenge(request, &challenges));
             assert_eq!(words.as_deref(), found, "{path}");
             assert_eq!(answer(words).head.status, if found.is_some() { 200 } else { 404 });
         }

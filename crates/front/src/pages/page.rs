@@ -14,6 +14,7 @@ use howdah_metrics::CONTENT_SECURITY_POLICY;
 use howdah_proxied::Trust;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::address::Serves;
 use crate::pages::audience::{Outsider, admit};
 use crate::request::Request;
 use crate::response::Response;
@@ -84,7 +85,7 @@ impl OwnPages {
     /// has nothing else.
     pub(crate) fn find(&self, request: &Request<'_>) -> Option<Found> {
         let fits = (request.is_head() || request.method == b"GET") && !request.has_body;
-        let apart = request.client.origin.pages_only;
+        let apart = request.client.origin.serves == Serves::Pages;
         let is_here =
             |place: &&PagePath| place.path.as_bytes() == request.path && fits && (apart || !place.only_apart);
         let Some(place) = self.places.iter().find(is_here) else {
@@ -188,28 +189,25 @@ mod tests {
 
     #[test]
     fn pages_are_found_by_path_method_and_listener_and_shown_to_whom_they_are_for() {
+        use Serves::{Pages, Requests};
         let (local, _asked) = pages();
-        // Who asks, whether at a listener of the pages' own, for what, and what there is.
-        for (address, apart, line, found) in [
-            ("127.0.0.1", false, "GET /server-status", "Some(Page(Status))"),
-            ("127.0.0.1", false, "HEAD /server-status?auto", "Some(Page(Status))"),
-            ("127.0.0.1", false, "POST /server-status", "None"),
-            ("127.0.0.1", false, "GET /server-status/", "None"),
-            ("127.0.0.1", false, "GET /metrics", "None"),
-            ("10.0.0.1", false, "GET /server-status", "Some(NotForYou(Address))"),
-            ("", false, "GET /server-status", "Some(NotForYou(Unix))"),
-            ("10.0.0.1", false, "GET /health", "Some(Page(Health))"),
-            ("10.0.0.1", true, "GET /metrics", "Some(Page(Metrics))"),
-            ("10.0.0.1", true, "GET /other", "Some(Nothing)"),
-            ("10.0.0.1", true, "POST /health", "Some(Nothing)"),
+        // Who asks, what the listener serves, for what, and what there is.
+        for (address, serves, line, found) in [
+            ("127.0.0.1", Requests, "GET /server-status", "Some(Page(Status))"),
+            ("127.0.0.1", Requests, "HEAD /server-status?auto", "Some(Page(Status))"),
+            ("127.0.0.1", Requests, "POST /server-status", "None"),
+            ("127.0.0.1", Requests, "GET /server-status/", "None"),
+            ("127.0.0.1", Requests, "GET /metrics", "None"),
+            ("10.0.0.1", Requests, "GET /server-status", "Some(NotForYou(Address))"),
+            ("", Requests, "GET /server-status", "Some(NotForYou(Unix))"),
+            ("10.0.0.1", Requests, "GET /health", "Some(Page(Health))"),
+            ("10.0.0.1", Pages, "GET /metrics", "Some(Page(Metrics))"),
+            ("10.0.0.1", Pages, "GET /other", "Some(Nothing)"),
+            ("10.0.0.1", Pages, "POST /health", "Some(Nothing)"),
         ] {
             let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-            sample::with(&head, &sample::client(address, apart), |request| {
-                assert_eq!(
-                    format!("{:?}", local.find(request)),
-                    found,
-                    "{line} from {address:?} apart {apart}"
-                );
+            sample::with(&head, &sample::client_of(serves, address), |request| {
+                assert_eq!(format!("{:?}", local.find(request)), found, "{line} from {address:?} {serves:?}");
             });
         }
     }
@@ -218,7 +216,8 @@ mod tests {
     fn answered(found: Found, reply: Option<Answer>) -> (u16, String, String) {
         let (local, mut asked) = pages();
         let head = "GET /server-status?auto HTTP/1.1\r\nHost: localhost\r\nAccept: a/b\r\n\r\n";
-        let mut job = sample::with(head, &sample::client("", true), |request| local.ask(found, request));
+        let mut job =
+            sample::with(head, &sample::client_of(Serves::Pages, ""), |request| local.ask(found, request));
         if let Ok(question) = asked.try_recv() {
             assert_eq!((&*question.query, &*question.accept), (&b"auto"[..], &b"a/b"[..]));
             if let Some(reply) = reply {

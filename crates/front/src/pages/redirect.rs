@@ -72,8 +72,7 @@ mod tests {
             ("GET / HTTP/1.0\r\n", 443, None),
             ("OPTIONS * HTTP/1.1\r\nHost: example.org\r\n", 443, None),
         ] {
-            let found =
-                with(&format!("{head}\r\n"), &client("10.0.0.1", false), |request| location(request, port));
+            let found = with(&format!("{head}\r\n"), &client("10.0.0.1"), |request| location(request, port));
             assert_eq!(found.as_deref(), wanted, "{head}");
         }
         for (host, good) in
@@ -95,7 +94,7 @@ mod tests {
             ("8080", "[::1]:8080", "https://[::1]:8443/"),
             ("", "example.org", "https://example.org/"),
         ] {
-            let mut asks = client("10.0.0.1", false);
+            let mut asks = client("10.0.0.1");
             asks.origin = Arc::new(Origin::of("example.org".to_owned(), ours.to_owned()));
             let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
             let found = with(&head, &asks, |request| location(request, 8443));
@@ -107,7 +106,7 @@ mod tests {
     fn only_what_is_safe_may_change_its_method() {
         for (method, status) in [("GET", 301), ("HEAD", 301), ("POST", 308), ("DELETE", 308)] {
             let head = format!("{method} / HTTP/1.1\r\nHost: h\r\n\r\n");
-            let answer = with(&head, &client("10.0.0.1", false), |request| redirect(request, 443));
+            let answer = with(&head, &client("10.0.0.1"), |request| redirect(request, 443));
             assert_eq!(answer.head.status, status, "{method}");
             assert!(answer.head.lines.starts_with(b"Location: https://h/\r\n"));
         }

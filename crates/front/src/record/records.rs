@@ -290,7 +290,7 @@ mod tests {
             ..Account::default()
         };
         account.keep_fields(Source::ResponseHeader, b"X-Out: out\r\n", records.wanted());
-        let (request, client) = (request(), client("127.0.0.1", false));
+        let (request, client) = (request(), client("127.0.0.1"));
         records.end(&account, &ending(&request, &client));
         sink.close(Duration::from_secs(30));
         let line = std::fs::read_to_string(path).unwrap();
@@ -307,7 +307,7 @@ mod tests {
         let counters = recorder.counters();
         let records = Records::new(Some(log), None, recorder, clock);
         let account = Account { begin, queue: Some(2_000), run: Some(u64::MAX), ..Account::default() };
-        let (request, client) = (request(), client("127.0.0.1", false));
+        let (request, client) = (request(), client("127.0.0.1"));
         let ending = Ending { first_byte: Some(begin + SECOND), ..ending(&request, &client) };
         records.end(&account, &ending);
         sink.close(Duration::from_secs(30));
@@ -338,7 +338,7 @@ mod tests {
             let records = Records::new(None, None, recorder, forever(Clock::new()));
             let account =
                 Account { method: Some(Method::Put), status: 404, received: 50, ..Account::default() };
-            let (request, client) = (request(), client("", false));
+            let (request, client) = (request(), client(""));
             records.end(&account, &Ending { outcome, too_slow, ..ending(&request, &client) });
             let totals = Totals::of(&[counters]);
             assert_eq!(totals.requests[Class::ClientError][Method::Put], 1);
@@ -360,7 +360,7 @@ mod tests {
             let clock = forever(Clock::new());
             let records = Records::new(None, Some(log), Recorder::new(), clock);
             let account = Account { begin: clock.now() - 10 * SECOND, ..Account::default() };
-            let (request, client) = (request(), client("", false));
+            let (request, client) = (request(), client(""));
             records.end(&account, &ending(&request, &client));
             sink.close(Duration::from_secs(30));
             assert_eq!(std::fs::read_to_string(path).unwrap(), if slow { "PUT /app/a\n" } else { "" });

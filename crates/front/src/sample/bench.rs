@@ -54,7 +54,7 @@ impl Bench {
     pub(crate) fn write(&self, target: &str) -> (u32, Position) {
         let slot = self.act(Dispatch::take_slot).expect("a slot");
         let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
-        let place = with(&head, &client("", false), |request| {
+        let place = with(&head, &client(""), |request| {
             let body = Body::Inline(b"");
             Complete { request, body: &body, path: request.path, id: b"", lends: false }
                 .place(&self.segment, slot)

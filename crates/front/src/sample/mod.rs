@@ -6,4 +6,4 @@ pub(crate) mod worker;
 pub(crate) mod heard;
 mod parts;
 
-pub(crate) use parts::{client, forever, holding, room, room_for, with};
+pub(crate) use parts::{client, client_of, forever, holding, room, room_for, with};

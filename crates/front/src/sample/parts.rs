@@ -5,6 +5,7 @@ use std::sync::Arc;
 use howdah_http1::{FieldStore, Framing, Limits, RequestDecoder};
 use howdah_metrics::Recorder;
 
+use crate::address::Serves;
 use crate::capacity::Capacity;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -21,9 +22,14 @@ pub(crate) fn forever<T>(value: T) -> &'static T {
 }
 
 /// A client with an address, or on a Unix socket where that is empty.
-pub(crate) fn client(address: &str, only_pages: bool) -> Client {
+pub(crate) fn client(address: &str) -> Client {
+    client_of(Serves::Requests, address)
+}
+
+/// One that has come to a listener which serves that.
+pub(crate) fn client_of(serves: Serves, address: &str) -> Client {
     let (name, port) = ("example.org".to_owned(), "5000".to_owned());
-    let origin = Origin { pages_only: only_pages, ..Origin::of(name, port) };
+    let origin = Origin { serves, ..Origin::of(name, port) };
     let port = if address.is_empty() { "" } else { "40000" };
     Client {
         origin: Arc::new(origin),

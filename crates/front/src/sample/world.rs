@@ -83,7 +83,7 @@ impl World {
     pub(crate) fn ask(&self, target: &str) -> (Job, Exchange) {
         let mut exchange = Exchange::default();
         let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\nX-In: in\r\n\r\n");
-        let slot = with(&head, &client("127.0.0.1", false), |request| {
+        let slot = with(&head, &client("127.0.0.1"), |request| {
             self.pool().queue(&mut exchange, request, Body::Inline(b"")).expect("room in the queue")
         });
         (Job::new(self.pool(), slot), exchange)
@@ -106,7 +106,7 @@ impl World {
     pub(crate) fn connect(&self, script: &Scripted) -> tokio::task::JoinHandle<()> {
         let permit = self.capacity.enter(Kind::Connection).expect("there is no bound");
         let transport = Transport::Scripted(script.clone());
-        let client = client("127.0.0.1", false);
+        let client = client("127.0.0.1");
         tokio::task::spawn_local(h1::serve(self.thread.entrance.server, transport, client, permit))
     }
 

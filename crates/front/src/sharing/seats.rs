@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::net::SocketAddrAny;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::address::Serves;
 use crate::capacity::Permit;
 use crate::listen::Origin;
 use crate::request::Client;
@@ -113,7 +114,7 @@ impl Sharing {
 
     /// Hands a connection to the thread that should have it. Gives it back when that is the first one.
     pub(crate) fn hand_on(&'static self, mut guest: Guest) -> Option<Guest> {
-        if self.seats.len() == 1 || guest.origin.pages_only {
+        if self.seats.len() == 1 || guest.origin.serves == Serves::Pages {
             return Some(guest);
         }
         let spread = guest.origin.tls || self.spread.load(Relaxed);
@@ -202,15 +203,14 @@ impl Sharing {
 mod tests {
     use super::*;
     use crate::address::ListenOptions;
-    use crate::capacity::{Capacity, Kind};
+    use crate::capacity::Capacity;
     use crate::listen::Listener;
     use crate::sample::forever;
 
-    fn guest(pages_only: bool) -> Guest {
-        let options = ListenOptions { pages_only, ..ListenOptions::default() };
+    fn guest(serves: Serves) -> Guest {
+        let options = ListenOptions { serves, ..ListenOptions::default() };
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), &options).unwrap();
-        let kind = if pages_only { Kind::Page } else { Kind::Connection };
-        let permit = forever(Capacity::new(None)).enter(kind).unwrap();
+        let permit = forever(Capacity::new(None)).enter(serves.into()).unwrap();
         let socket = howdah_sys::eventfd().unwrap();
         Guest { socket, address: None, origin: listener.origin, permit }
     }
@@ -255,8 +255,12 @@ mod tests {
     #[test]
     fn a_guest_counts_where_it_goes_until_it_is_gone() {
         let (sharing, mut inboxes) = threads(2);
-        let kept: Vec<_> = (0..SLACK).map(|_| sharing.hand_on(guest(false)).expect("kept")).collect();
-        assert!(sharing.hand_on(guest(false)).is_none(), "there are as many as the first thread keeps");
+        let kept: Vec<_> =
+            (0..SLACK).map(|_| sharing.hand_on(guest(Serves::Requests)).expect("kept")).collect();
+        assert!(
+            sharing.hand_on(guest(Serves::Requests)).is_none(),
+            "there are as many as the first thread keeps"
+        );
         assert_eq!(connections(sharing), [SLACK, 1]);
         assert!(!sharing.has_all(0) && !sharing.has_all(1));
         let Ok(Knock::Guest(sent)) = inboxes[1].try_recv() else { panic!("nobody came") };
@@ -273,14 +277,14 @@ mod tests {
         let (sharing, inboxes) = threads(2);
         drop(inboxes);
         sharing.seats[0].connections.store(SLACK, Relaxed);
-        assert!(sharing.hand_on(guest(false)).is_some());
+        assert!(sharing.hand_on(guest(Serves::Requests)).is_some());
     }
 
     #[test]
     fn the_servers_own_pages_are_shown_by_the_first_thread() {
         let (sharing, _inboxes) = threads(2);
         sharing.seats[0].connections.store(100, Relaxed);
-        assert!(sharing.hand_on(guest(true)).is_some());
+        assert!(sharing.hand_on(guest(Serves::Pages)).is_some());
         assert_eq!(connections(sharing), [100, 0]);
     }
 
@@ -291,7 +295,7 @@ mod tests {
         sharing.open();
         assert!(sharing.expects_guests(1) && !sharing.expects_guests(0));
         sharing.seats[0].connections.store(SLACK, Relaxed);
-        assert!(sharing.hand_on(guest(false)).is_none());
+        assert!(sharing.hand_on(guest(Serves::Requests)).is_none());
         sharing.close();
         assert!(sharing.expects_guests(1));
         drop(inboxes[1].try_recv());
@@ -304,13 +308,13 @@ mod tests {
         let sharing: &Sharing = forever(Sharing::new(2, false));
         let mut inboxes = (sharing.sit_down(0), sharing.sit_down(1));
         sharing.seats[0].connections.store(100, Relaxed);
-        assert!(sharing.hand_on(guest(false)).is_some());
-        let mut secret = guest(false);
+        assert!(sharing.hand_on(guest(Serves::Requests)).is_some());
+        let mut secret = guest(Serves::Requests);
         Arc::get_mut(&mut secret.origin).expect("nobody else has it").tls = true;
         assert!(sharing.hand_on(secret).is_none());
         assert!(matches!(inboxes.1.try_recv(), Ok(Knock::Guest(_))));
         sharing.spread.store(true, Relaxed);
-        assert!(sharing.hand_on(guest(false)).is_none());
+        assert!(sharing.hand_on(guest(Serves::Requests)).is_none());
     }
 
     #[test]
@@ -339,13 +343,13 @@ mod tests {
         let (sharing, mut inboxes) = threads(2);
         assert!(!sharing.announce(0), "not open yet");
         sharing.open();
-        let Guest { socket, mut permit, origin, .. } = guest(false);
+        let Guest { socket, mut permit, origin, .. } = guest(Serves::Requests);
         permit.count_at(&sharing.seats[1].connections);
         assert!(sharing.announce(0));
         sharing.close();
         assert!(!sharing.announce(0) && !sharing.announce(1));
         assert!(sharing.expects_guests(0) && sharing.expects_guests(1));
-        let client = Client { origin, ..crate::sample::client("127.0.0.1", false) };
+        let client = Client { origin, ..crate::sample::client("127.0.0.1") };
         sharing.move_on(0, Moved { socket, client, permit, served: 7 });
         assert_eq!(connections(sharing), [1, 0]);
         assert!(sharing.expects_guests(0) && !sharing.expects_guests(1));
