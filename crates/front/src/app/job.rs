@@ -28,6 +28,31 @@ use crate::slots::Ring;
 /// How long the next request of a connection may have to wait for a report.
 const REPORT: Duration = Duration::from_secs(1);
 
+/// Why an application does not have the connection that it has asked for.
+#[derive(Clone, Copy, Debug)]
+enum Refusal {
+    TooMany,
+    NoDescriptor,
+}
+
+impl Refusal {
+    /// What its worker is told.
+    fn answer(self) -> u64 {
+        match self {
+            Self::TooMany => ANSWER_TOO_MANY,
+            Self::NoDescriptor => ANSWER_NO_DESCRIPTOR,
+        }
+    }
+
+    /// What it is to the client when the application gives up.
+    fn fault(self) -> Fault {
+        match self {
+            Self::TooMany => Fault::TooManyUpgrades,
+            Self::NoDescriptor => Fault::NoDescriptor,
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -42,8 +67,8 @@ pub(crate) struct Job {
     file: Option<(OwnedFd, Permit, u64)>,
     /// The application has the connection.
     upgraded: Option<Upgraded>,
-    /// There was no descriptor for it.
-    lacks: bool,
+    /// Why it was refused the connection last.
+    refusal: Refusal,
     /// Its worker is being replaced.
     overdue: Cell<bool>,
 }
@@ -58,7 +83,7 @@ impl Job {
             limit: pool.setup.request_timeout,
             file: None,
             upgraded: None,
-            lacks: false,
+            refusal: Refusal::TooMany,
             overdue: Cell::new(false),
         }
     }
@@ -111,8 +136,7 @@ impl Job {
         if done && flags & RESPONSE_FAILED != 0 {
             return Some(Event::Fault(match look.answer.status {
                 502 => Fault::WorkerLost,
-                503 if self.lacks => Fault::NoDescriptor,
-                503 => Fault::TooManyUpgrades,
+                503 => self.refusal.fault(),
                 _ => Fault::Failed,
             }));
         }
@@ -147,8 +171,9 @@ impl Job {
         self.slot.map(|slot| Ring::new(&self.pool.dispatch, slot))
     }
 
-    /// Whether the application may have the connection. If it may, it counts as one that has.
-    pub(crate) fn upgrade(&mut self) -> bool {
+    /// Whether the application may have the connection, for which it has `asked`. If it may, it counts as one that has; if
+    /// not, it is told.
+    pub(crate) fn upgrade(&mut self, asked: MessageKind) -> bool {
         let upgrades = &self.pool.setup.upgrades;
         self.upgraded = self.upgraded.take().or_else(|| upgrades.enter());
         if self.upgraded.is_none() {
@@ -159,22 +184,20 @@ impl Job {
                     "applications have {most} connections, as many as --max-upgrades allows; no more{again}"
                 );
             }
+            self.refuse(asked, Refusal::TooMany);
         }
         self.upgraded.is_some()
     }
 
-    /// Answers that the application may not have the connection, for there are as many as may be.
-    pub(crate) fn refuse_upgrade(&self, asked: MessageKind) {
-        if let Some(slot) = self.slot {
-            self.pool.refuse_takeover(self.asker, slot, asked, ANSWER_TOO_MANY);
-        }
-    }
-
     /// Answers that the application cannot have the connection, for there is no descriptor for it.
     pub(crate) fn lack_descriptor(&mut self) {
-        self.lacks = true;
+        self.refuse(MessageKind::Socket, Refusal::NoDescriptor);
+    }
+
+    fn refuse(&mut self, asked: MessageKind, refusal: Refusal) {
+        self.refusal = refusal;
         if let Some(slot) = self.slot {
-            self.pool.refuse_takeover(self.asker, slot, MessageKind::Socket, ANSWER_NO_DESCRIPTOR);
+            self.pool.refuse_takeover(self.asker, slot, asked, refusal.answer());
         }
     }
 
@@ -506,6 +529,30 @@ mod tests {
     }
 
     #[test]
+    fn who_gives_up_without_the_connection_is_answered_by_why_it_was_refused_last() {
+        type Refuse = fn(&mut Job);
+        let lacks = |job: &mut Job| job.lack_descriptor();
+        let exceeds = |job: &mut Job| assert!(!job.upgrade(MessageKind::Socket));
+        let cases: [(Refuse, Refuse, _); 2] =
+            [(lacks, exceeds, "TooManyUpgrades"), (exceeds, lacks, "NoDescriptor")];
+        for (first, second, fault) in cases {
+            run(async {
+                let terms = Terms { max_upgrades: 0, ..Terms::default() };
+                let world = World::with(Config::default(), terms, |_| ());
+                let (mut job, exchange) = world.ask("/a");
+                let mut claimed = world.worker.claim().unwrap();
+                first(&mut job);
+                second(&mut job);
+                let flags = RESPONSE_FAILED;
+                world.worker.say(&mut claimed, Answer { status: 503, flags, ..Answer::default() });
+                world.worker.finish(claimed);
+                world.pool().turn();
+                assert_eq!(event(&mut job, &exchange), fault);
+            });
+        }
+    }
+
+    #[test]
     fn a_head_says_what_it_has_and_whether_to_close() {
         // Flags, and whether the head has a date, a server and an id, and closes.
         for (flags, date, server, request_id, close) in [
@@ -587,7 +634,7 @@ mod tests {
                 world.worker.begin(&claimed);
                 let control = world.pool().dispatch.borrow().control(slot);
                 control.flags.store(if begun { RESPONSE_HEAD_READY } else { 0 }, Relaxed);
-                assert!(!taken || job.upgrade());
+                assert!(!taken || job.upgrade(MessageKind::Socket));
                 if told {
                     world.wait(Duration::from_secs(passed));
                     assert!(job.report_overdue().is_some() && world.overdue.try_recv().is_ok());

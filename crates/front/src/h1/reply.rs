@@ -189,9 +189,9 @@ impl Conn {
         let version = self.asked.map_or(Version::Http10, |asked| asked.version);
         if let Handling::App(job) = &mut self.handling
             && status == SWITCHING
-            && !job.upgrade()
+            && !job.upgrade(MessageKind::Interim)
         {
-            return job.refuse_upgrade(MessageKind::Interim);
+            return;
         }
         let sent = match version {
             Version::Http10 => status != SWITCHING,

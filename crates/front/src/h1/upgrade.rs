@@ -31,8 +31,7 @@ impl Conn {
             job.lack_descriptor();
             return None;
         };
-        if !job.upgrade() {
-            job.refuse_upgrade(MessageKind::Socket);
+        if !job.upgrade(MessageKind::Socket) {
             return None;
         }
         let mut carrier = None;

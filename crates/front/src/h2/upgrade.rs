@@ -55,8 +55,7 @@ impl Stream {
             job.lack_descriptor();
             return None;
         };
-        if !job.upgrade() {
-            job.refuse_upgrade(MessageKind::Socket);
+        if !job.upgrade(MessageKind::Socket) {
             return None;
         }
         job.lend(Some((theirs.as_fd(), &[])));
@@ -73,8 +72,7 @@ impl Stream {
             job.interim_sent(false);
             return false;
         };
-        if !job.upgrade() {
-            job.refuse_upgrade(MessageKind::Interim);
+        if !job.upgrade(MessageKind::Interim) {
             return false;
         }
         tunnel.id = self.exchange.account.id.bytes().into();
