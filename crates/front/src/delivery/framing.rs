@@ -47,6 +47,13 @@ impl Framing {
         }
     }
 
+    /// What may be sent of a body that lies in two pieces.
+    pub(crate) fn cut<'a>(self, (first, second): (&'a [u8], &'a [u8])) -> (&'a [u8], &'a [u8]) {
+        let most = usize::try_from(self.most()).unwrap_or(usize::MAX);
+        let first = &first[..first.len().min(most)];
+        (first, &second[..second.len().min(most - first.len())])
+    }
+
     /// Whether a body of so many bytes is as long as the client has been, or will be, told.
     pub(crate) fn fits(self, body: u64) -> bool {
         !matches!(self, Self::Length(length) if length != body)
@@ -85,5 +92,24 @@ mod tests {
         }
         assert_eq!([Length(3).most(), Framing::Empty(Some(3)).most()], [3, 0]);
         assert_eq!(Chunked.most(), u64::MAX);
+    }
+
+    #[test]
+    fn no_more_is_sent_of_a_body_than_its_head_has_said() {
+        use Framing::{Chunked, Close, Empty, Length};
+        for (framing, first, second, fits) in [
+            (Length(0), "", "", false),
+            (Length(2), "ab", "", false),
+            (Length(3), "abc", "", false),
+            (Length(4), "abc", "d", false),
+            (Length(5), "abc", "de", true),
+            (Length(6), "abc", "de", false),
+            (Empty(Some(5)), "", "", true),
+            (Chunked, "abc", "de", true),
+            (Close, "abc", "de", true),
+        ] {
+            assert_eq!(framing.cut((b"abc", b"de")), (first.as_bytes(), second.as_bytes()), "{framing:?}");
+            assert_eq!(framing.fits(5), fits, "{framing:?}");
+        }
     }
 }

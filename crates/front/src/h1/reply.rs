@@ -127,14 +127,12 @@ impl Conn {
     /// Sends a response that is whole, in one write if the kernel takes it.
     async fn send_whole(&mut self, say: &Say, body: (&[u8], &[u8]), read_all: bool) -> Next {
         let all = (body.0.len() + body.1.len()) as u64;
-        let length = all.min(say.framing.most()) as usize;
         let whole = say.framing.fits(all);
         if !whole {
             self.delivery().tell_wrong_length(say.framing, all);
         }
-        let first = &body.0[..length.min(body.0.len())];
-        let second = &body.1[..length - first.len()];
-        self.exchange.account.body = length as u64;
+        let (first, second) = say.framing.cut(body);
+        self.exchange.account.body = (first.len() + second.len()) as u64;
         let sent = self.write_whole(say, first, second);
         if self.out.holds() {
             self.part();

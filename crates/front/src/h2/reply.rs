@@ -136,14 +136,13 @@ impl Stream {
     /// Sends a body that is whole. False when it is shorter than it was said to be, or the client is gone.
     async fn send_whole(&mut self, framing: Framing, body: (&[u8], &[u8]), ended: bool) -> bool {
         let all = (body.0.len() + body.1.len()) as u64;
-        let length = all.min(framing.most()) as usize;
-        let first = &body.0[..length.min(body.0.len())];
-        let second = &body.1[..length - first.len()];
+        let (first, second) = framing.cut(body);
+        let length = first.len() + second.len();
         self.exchange.account.body = length as u64;
         if ended {
             return true;
         }
-        if matches!(framing, Framing::Length(given) if given != all) {
+        if !framing.fits(all) {
             self.delivery().tell_wrong_length(framing, all);
         }
         let whole = !matches!(framing, Framing::Length(given) if given > all);
