@@ -45,6 +45,13 @@ pub(super) struct Stream {
     ended: bool,
 }
 
+/// What follows when a body has not the length that its head has said, for the log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reactions {
+    pub(crate) too_short: &'static str,
+    pub(crate) too_long: &'static str,
+}
+
 /// What sends a response: parts of a connection, or of one of its streams.
 #[derive(Debug)]
 pub(crate) struct Delivery<'a> {
@@ -53,8 +60,7 @@ pub(crate) struct Delivery<'a> {
     pub(crate) timer: &'a Timer,
     pub(crate) exchange: &'a mut Exchange,
     pub(crate) handling: &'a mut Handling,
-    /// What a body that is shorter than its head has said leads to, and one that is longer, for the log.
-    pub(crate) reactions: [&'static str; 2],
+    pub(crate) reactions: Reactions,
     /// The application has the descriptor, too.
     pub(crate) lent: bool,
 }
@@ -97,7 +103,7 @@ impl Delivery<'_> {
 
     fn tell_length(&self, framing: Framing, body: impl fmt::Display, is_longer: bool) {
         if let Framing::Length(given) = framing {
-            let reaction = self.reactions[usize::from(is_longer)];
+            let reaction = if is_longer { self.reactions.too_long } else { self.reactions.too_short };
             self.server.tell_wrong_length(self.exchange, self.handling, given, body, reaction);
         }
     }

@@ -11,7 +11,7 @@ use howdah_http1::encode::status_line;
 use howdah_metrics::ConnectionState;
 use howdah_wire::MessageKind;
 
-use crate::delivery::{Delivery, Framing};
+use crate::delivery::{Delivery, Framing, Reactions};
 use crate::fault::Fault;
 use crate::h1::head::{self, Saying};
 use crate::h1::state::{Asked, Conn, Next, SWITCHING, UNKNOWN};
@@ -178,7 +178,8 @@ impl Conn {
 
     fn delivery(&mut self) -> Delivery<'_> {
         let Self { server, out, timer, exchange, handling, lent, .. } = self;
-        let reactions = ["closed the connection"; 2];
+        let reaction = "closed the connection";
+        let reactions = Reactions { too_short: reaction, too_long: reaction };
         Delivery { server, out, timer, exchange, handling, reactions, lent: *lent }
     }
 

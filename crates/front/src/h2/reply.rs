@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use howdah_accesslog::Source;
 use howdah_http1::Version;
 
-use crate::delivery::{Delivery, Framing};
+use crate::delivery::{Delivery, Framing, Reactions};
 use crate::fault::Fault;
 use crate::h2::head::{self, Saying};
 use crate::h2::state::{Next, Stream};
@@ -159,7 +159,7 @@ impl Stream {
 
     fn delivery(&mut self) -> Delivery<'_> {
         let Self { server, out, timer, exchange, handling, .. } = self;
-        let reactions = ["reset the stream", "cut it off there"];
+        let reactions = Reactions { too_short: "reset the stream", too_long: "cut it off there" };
         Delivery { server, out, timer, exchange, handling, reactions, lent: false }
     }
 
