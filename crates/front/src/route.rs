@@ -197,6 +197,11 @@ impl Handling {
         }
     }
 
+    /// Notes which worker has made the response.
+    pub(crate) fn note_worker(&self, account: &mut Account) {
+        account.worker = self.job().and_then(Job::worker).or(account.worker);
+    }
+
     /// Gives up what the handler holds before the response is out, with a copy of what the log will want.
     pub(crate) fn part(&mut self, account: &mut Account) {
         if let Self::App(job) = self {

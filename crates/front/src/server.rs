@@ -113,17 +113,20 @@ impl Server {
         );
     }
 
-    /// Tells the log of a worker that has not answered in time.
-    pub(crate) fn tell_overdue(&self, exchange: &Exchange, handling: &Handling, worker: u16, reaction: &str) {
+    /// Gives up a worker that has not answered in time and is being replaced; the client has 504. The slot stays with the
+    /// worker until it is dead.
+    pub(crate) fn give_up_worker(&self, exchange: &mut Exchange, handling: &mut Handling, worker: u16) {
         let request = handling.request(&exchange.account);
         tracing::error!(
             worker,
             request_id = %exchange.account.id.bytes().escape_ascii(),
-            "no answer within --request-timeout: {} {} from {}; {reaction}, replacing the worker",
+            "no answer within --request-timeout: {} {} from {}; answered 504, replacing the worker",
             request.method().escape_ascii(),
             request.uri().escape_ascii(),
             request.remote_addr().escape_ascii(),
         );
+        exchange.account.worker = Some(worker);
+        handling.part(&mut exchange.account);
     }
 
     /// An exchange is over: tells the records, and gives back what its handler held.

@@ -54,7 +54,8 @@ impl Conn {
                         return Next::Cut;
                     }
                     if let Some(worker) = self.handling.job().and_then(|job| job.report_overdue()) {
-                        return self.time_out(worker).await;
+                        self.server.give_up_worker(&mut self.exchange, &mut self.handling, worker);
+                        return self.give_up(Fault::Overdue).await;
                     }
                 }
             }
@@ -89,14 +90,6 @@ impl Conn {
         self.respond(Response::refusal(fault), terms.keeps).await
     }
 
-    /// Answers 504 while the worker is being replaced. The slot stays with the worker until it is dead.
-    async fn time_out(&mut self, worker: u16) -> Next {
-        self.server.tell_overdue(&self.exchange, &self.handling, worker, "answered 504");
-        self.exchange.account.worker = Some(worker);
-        self.part();
-        self.give_up(Fault::Overdue).await
-    }
-
     /// Sends a response, or what there is of it. `read_all` says that its request was read to its end.
     pub(super) async fn respond(&mut self, response: Response, read_all: bool) -> Next {
         if self.server.records.has_access_log() {
@@ -108,8 +101,7 @@ impl Conn {
         let keep_alive = self.persists(read_all && !head.close && framing != Framing::Close);
         self.exchange.answer();
         self.exchange.account.status = head.status;
-        self.exchange.account.worker =
-            self.handling.job().and_then(|job| job.worker()).or(self.exchange.account.worker);
+        self.handling.note_worker(&mut self.exchange.account);
         self.enter(ConnectionState::Writing);
         let hsts = self.server.config.hsts.filter(|_| self.client.tls.is_some());
         let say = Say { head, version: asked.version, framing, keep_alive, hsts };

@@ -42,7 +42,8 @@ impl Stream {
                 }
                 Event::Look => {
                     if let Some(worker) = self.handling.job().and_then(|job| job.report_overdue()) {
-                        return self.time_out(worker).await;
+                        self.server.give_up_worker(&mut self.exchange, &mut self.handling, worker);
+                        return self.give_up(Fault::Overdue).await;
                     }
                 }
             }
@@ -63,14 +64,6 @@ impl Stream {
         self.respond(Response::refusal(fault)).await
     }
 
-    /// Answers 504 while the worker is being replaced. The slot stays with the worker until it is dead.
-    async fn time_out(&mut self, worker: u16) -> Next {
-        self.server.tell_overdue(&self.exchange, &self.handling, worker, "answered 504");
-        self.exchange.account.worker = Some(worker);
-        self.handling.part(&mut self.exchange.account);
-        self.give_up(Fault::Overdue).await
-    }
-
     fn say_interim(&self, status: u16, lines: &[u8]) {
         let said = head::interim(status, lines).is_some_and(|head| self.carrier.say_interim(head));
         if let Some(job) = self.handling.job() {
@@ -81,8 +74,7 @@ impl Stream {
     /// Sends a response, or what there is of it.
     pub(super) async fn respond(&mut self, mut response: Response) -> Next {
         self.exchange.answer();
-        self.exchange.account.worker =
-            self.handling.job().and_then(|job| job.worker()).or(self.exchange.account.worker);
+        self.handling.note_worker(&mut self.exchange.account);
         if self.tunnel.is_some() && (200..300).contains(&response.head.status) {
             // To who has asked for a tunnel that would say that there is one (RFC 9110 9.3.6).
             self.handling.part(&mut self.exchange.account);
