@@ -12,6 +12,7 @@ use howdah_http1::{BODY_SIZE, FieldStore, Framing, Head, RequestDecoder};
 use howdah_http2::{Malformed, Pseudo, translate};
 use howdah_metrics::Method as Counted;
 use http::Method;
+use http::request::Parts;
 
 use crate::fault::Fault;
 use crate::h2::head;
@@ -36,44 +37,53 @@ impl Stream {
     /// Reads until a handler has the request. False when the client is gone before.
     pub(crate) async fn intake(&mut self, request: http::Request<RecvStream>) -> Result<bool, Refusal> {
         self.exchange.account.begin = self.server.clock.now();
-        let (parts, mut incoming) = request.into_parts();
-        let mut words = std::mem::take(&mut self.server.scratch.borrow_mut().words);
-        words.clear();
-        if let Err(malformed) = put_words(&parts, &mut words) {
-            tracing::debug!(peer = &*self.link.client.address, "refused a request: {malformed}");
-            return Err(Refusal::Malformed);
-        }
+        let (parts, incoming) = request.into_parts();
+        let words = self.words_of(&parts)?;
         self.is_head = parts.method == Method::HEAD;
         let opens = pseudo(&parts).opens_websocket();
         drop(parts);
+        let has_body = !opens && !incoming.is_end_stream();
+        if opens {
+            self.tunnel = Some(Box::new(Tunnel::new(&self.link, self.served, &self.carrier, incoming)));
+        } else {
+            self.unread = Some(incoming);
+        }
+        let looked = self.look(&words, has_body);
+        if let Ok(Some(upload)) = looked {
+            self.words = words;
+            return Ok(self.intake_body(upload).await?);
+        }
+        self.server.scratch.borrow_mut().words = words;
+        Ok(looked.map(|_| true)?)
+    }
+
+    /// The head in the words of HTTP/1, if it is one and its connection has room for it.
+    fn words_of(&mut self, parts: &Parts) -> Result<Vec<u8>, Refusal> {
+        let mut words = std::mem::take(&mut self.server.scratch.borrow_mut().words);
+        words.clear();
+        let peer = &*self.link.client.address;
+        if let Err(malformed) = put_words(parts, &mut words) {
+            tracing::debug!(peer, "refused a request: {malformed}");
+            return Err(Refusal::Malformed);
+        }
         self.head = self.link.admit(words.len());
         if self.head.is_none() {
-            tracing::debug!(
-                peer = &*self.link.client.address,
-                "refused a request: too many heads on its connection"
-            );
+            tracing::debug!(peer, "refused a request: too many heads on its connection");
             return Err(Refusal::Crowded);
         }
         self.exchange.account.received = words.len() as u64;
         self.exchange.account.protocol = Some(PROTOCOL);
-        if opens {
-            self.tunnel = Some(Box::new(Tunnel::new(&self.link, self.served, &self.carrier, incoming)));
-            let looked = self.look(&words, false).map(|_| true).map_err(Refusal::from);
-            self.server.scratch.borrow_mut().words = words;
-            return looked;
-        }
-        let looked = self.look(&words, !incoming.is_end_stream());
-        let Ok(Some(mut upload)) = looked else {
-            self.server.scratch.borrow_mut().words = words;
-            self.unread = Some(incoming);
-            return Ok(looked.map(|_| true)?);
-        };
-        self.words = words;
+        Ok(words)
+    }
+
+    /// Reads the body that is left unread, for an application that wants it, and gives that the request.
+    async fn intake_body(&mut self, mut upload: Upload) -> Result<bool, Fault> {
+        let Some(mut incoming) = self.unread.take() else { return Ok(false) };
         let complete = self.collect(&mut incoming, &mut upload).await;
         if !matches!(complete, Ok(true)) {
             self.keep_words();
             self.unread = Some(incoming);
-            return Ok(complete?);
+            return complete;
         }
         let words = std::mem::take(&mut self.words);
         self.begin_complete(&words, upload)?;
@@ -226,12 +236,12 @@ fn expects(request: &Request<'_>) -> bool {
 }
 
 /// The head in the words of HTTP/1.
-fn put_words(parts: &http::request::Parts, words: &mut Vec<u8>) -> Result<(), Malformed> {
+fn put_words(parts: &Parts, words: &mut Vec<u8>) -> Result<(), Malformed> {
     let fields = parts.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     translate(&pseudo(parts), fields, words)
 }
 
-fn pseudo(parts: &http::request::Parts) -> Pseudo<'_> {
+fn pseudo(parts: &Parts) -> Pseudo<'_> {
     let uri = &parts.uri;
     let protocol = parts.extensions.get::<Protocol>();
     let authority = uri.authority();
