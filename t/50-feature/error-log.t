@@ -61,8 +61,14 @@ sub ask {
 # The lines with that word in them, once there is one.
 sub logged {
     my ($server, $word) = @_;
-    $server->wait_for_log($word, 5);
-    return grep { $_ =~ $word } split /\n/, $server->log;
+    my @lines;
+    $server->wait_until(
+        sub {
+            @lines = grep { $_ =~ $word } split /\n/, $server->log;
+        },
+        5
+    );
+    return @lines;
 }
 
 my $server = Howdah::Test::Server->start(app => $APP, options => ['--workers', 1]);
