@@ -8,6 +8,7 @@ use Cwd ();
 use File::Spec ();
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::File qw(read_file write_file);
 use Howdah::Test::Load;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
@@ -110,6 +111,37 @@ subtest 'a new process that does not start: exit status 1, the reason, and the o
     is answer($_), 'newer', "still served at $_" for $port, "$dir/app.sock";
     is $operator->pid, $old, 'the pid file stays';
     is $operator->status->{server}{pid}, $old, 'the control socket, too';
+};
+
+# systemd waits for the end of its own children alone, and with the main process ends all that is left.
+subtest 'the new process is no child of the old one, and does not end before it' => sub {
+    for my $impatient (0, 1) {
+        my $own = Howdah::Test::Operator->new;
+        my ($begun, $end) = map { $own->dir . "/$_" } qw(begun end);
+        my $server = Howdah::Test::Server->start(
+            app =>
+                "sub { if (open my \$out, '>', '$begun') { select undef, undef, undef, 0.02 until -e '$end' } [200, [], ['held']] }",
+            options => ['--workers', 1, $own->options]
+        );
+        my $client = Howdah::Test::Client->new($server->port);
+        $client->write($request);
+        ok $server->wait_until(sub { -e $begun }), 'the old process has a request';
+        my $old = $own->pid;
+        is + ($own->ask('upgrade'))[0], 0, 'another serves';
+        my $new = $own->pid;
+        my ($parent) = read_file("/proc/$new/status") =~ /^PPid:\s+(\d+)/m;
+        ok !(grep { $_ == $parent } $old, $$), "its parent is neither the old one nor one that is left ($parent)";
+        kill TERM => $new;
+        ok $server->wait_until(sub { $server->log =~ /process $old still finishes what it has begun/ }), 'it stops';
+        sleep 0.3;
+        ok $own->is_running($_), "$_ is there" for $new, $old;
+        if ($impatient) { kill INT => $new }
+        else { write_file($end, '') }
+        ok $own->wait_for_end($_), "$_ ends" for $new, $old;
+        my $response = $client->rest;
+        like $response, $impatient ? qr/^HTTP\S+ 50/ : qr/held$/,
+            $impatient ? 'cut off' : 'the request has its response';
+    }
 };
 
 subtest 'a server that stops while another is loading takes that along' => sub {

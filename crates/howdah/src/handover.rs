@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use howdah_sys::activation::UPGRADE;
+use howdah_sys::orphan::behind_keeper;
 use howdah_sys::process::{Pid, Process, adopt_fd};
+use rustix::net::sockopt::socket_peercred;
 use serde::{Deserialize, Serialize};
 
 use crate::tls;
@@ -33,12 +35,17 @@ pub(crate) struct HandedOver {
     /// Memory with the keys of TLS tickets.
     #[serde(default)]
     pub(crate) tickets: Option<RawFd>,
+    /// The new process is to be no child of the old one.
+    #[serde(default)]
+    pub(crate) orphan: bool,
 }
 
 /// What the new process says to the old one, a line of JSON each.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Progress {
+    /// This process is the new one, the child of the one that was started.
+    Forked(u32),
     /// Everything is there to serve.
     Ready,
     /// It will not work, and why.
@@ -46,6 +53,9 @@ pub(crate) enum Progress {
     /// Connections are accepted.
     Serving,
 }
+
+/// What the old process says when the new one is nobody's child.
+pub(crate) const ALONE: &str = "alone\n";
 
 /// What the old process says when the new one may go ahead.
 pub(crate) const GO: &str = "go\n";
@@ -75,24 +85,44 @@ impl Handover {
         let Some(text) = std::env::var_os(UPGRADE) else { return Ok(None) };
         let handed: HandedOver = serde_json::from_str(&text.to_string_lossy())
             .with_context(|| format!("cannot read {UPGRADE}, which is for Howdah's own use: unset it"))?;
-        let parent =
-            rustix::process::getppid().filter(|&pid| number(pid) == handed.parent).with_context(|| {
+        let take = |number| adopt_fd(number).with_context(|| format!("cannot take over descriptor {number}"));
+        // Another program may have the variable by chance, and its own descriptor of that number.
+        let maker = |channel: &OwnedFd| Some(socket_peercred(channel).ok()?.pid);
+        let (channel, parent) = take(handed.channel)
+            .ok()
+            .and_then(|channel| maker(&channel).map(|parent| (channel, parent)))
+            .filter(|&(_, parent)| number(parent) == handed.parent)
+            .with_context(|| {
                 format!(
                     "{UPGRADE} was set by process {}, which did not start this one: unset it",
                     handed.parent
                 )
             })?;
-        let take = |number| adopt_fd(number).with_context(|| format!("cannot take over descriptor {number}"));
-        let channel = UnixStream::from(take(handed.channel)?);
+        let channel = UnixStream::from(channel);
         channel.set_read_timeout(Some(PATIENCE))?;
-        Ok(Some(Self {
+        let mut handover = Self {
             parent: Process::open(parent),
             channel: BufReader::new(channel),
             listeners: handed.listeners.into_iter().map(take).collect::<anyhow::Result<_>>()?,
             control: handed.control.map(take).transpose()?,
             ours: handed.ours,
             tickets: handed.tickets.map(take).transpose()?.map(tls::handed).unwrap_or_default(),
-        }))
+        };
+        if handed.orphan {
+            handover.part()?;
+        }
+        Ok(Some(handover))
+    }
+
+    /// Goes on in another process, which is no child of the old one.
+    fn part(&mut self) -> anyhow::Result<()> {
+        let _keeper = behind_keeper().context("cannot fork")?;
+        let gone = "the process that was to be replaced has changed its mind";
+        self.say(&Progress::Forked(std::process::id())).context(gone)?;
+        if self.hear().context(gone)? != ALONE {
+            bail!("{gone}");
+        }
+        Ok(())
     }
 
     /// Waits until the old process makes way.
@@ -102,9 +132,7 @@ impl Handover {
     pub(crate) fn take_over(&mut self) -> anyhow::Result<()> {
         let gone = "the process that was to be replaced did not make way";
         self.say(&Progress::Ready).context(gone)?;
-        let mut line = String::new();
-        self.channel.read_line(&mut line).context(gone)?;
-        if line != GO {
+        if self.hear().context(gone)? != GO {
             bail!("{gone}");
         }
         Ok(())
@@ -116,7 +144,7 @@ impl Handover {
     /// When it has lost patience, and goes on.
     pub(crate) fn serving(mut self) -> anyhow::Result<Process> {
         if let Err(error) = self.say(&Progress::Serving) {
-            if rustix::process::getppid() == Some(self.parent.pid()) {
+            if !self.parent.has_ended() {
                 return Err(error).context("the process that was to be replaced goes on");
             }
             tracing::warn!("the process that was replaced is gone: {error}");
@@ -127,6 +155,12 @@ impl Handover {
     /// Tells the old process why it has to go on.
     pub(crate) fn failed(mut self, error: &anyhow::Error) {
         let _ = self.say(&Progress::Failed(format!("{error:#}")));
+    }
+
+    fn hear(&mut self) -> std::io::Result<String> {
+        let mut line = String::new();
+        self.channel.read_line(&mut line)?;
+        Ok(line)
     }
 
     fn say(&mut self, progress: &Progress) -> std::io::Result<()> {

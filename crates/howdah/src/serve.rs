@@ -342,7 +342,22 @@ impl Server {
             () = self.lose_patience() => return self.stop_now().await,
         }
         no_upgrade.await;
+        self.outlast_predecessor(begun).await;
         ExitCode::SUCCESS
+    }
+
+    /// With this process a service manager, or a container, would end the one before it, which may still finish what it has begun. It
+    /// began to leave before us, and has as much patience.
+    async fn outlast_predecessor(&mut self, begun: Instant) {
+        let Some(process) = self.predecessor.as_ref().filter(|process| !process.has_ended()) else { return };
+        let Some(Ok(end)) = process.end().map(howdah_sys::watch_readable) else { return };
+        tracing::info!("process {} still finishes what it has begun", process.pid().as_raw_pid());
+        let patience = self.patience.saturating_sub(begun.elapsed()).max(LAST_STEPS);
+        tokio::select! {
+            _ = end.readable() => {}
+            () = within(if self.patience.is_zero() { self.patience } else { patience }) => {}
+            () = self.lose_patience() => self.pass_on(Signal::INT),
+        }
     }
 
     /// While the server leaves its logs may be rotated, and whoever wants anything else hears at once that it leaves. Resolves

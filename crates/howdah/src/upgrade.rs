@@ -19,7 +19,8 @@ use std::time::Duration;
 use howdah_supervisor::Signal;
 use howdah_sys::activation::UPGRADE;
 use howdah_sys::launcher::{FIRST_FD, Job};
-use howdah_sys::process::Process;
+use howdah_sys::orphan;
+use howdah_sys::process::{Pid, Process};
 use howdah_sys::recipe::Recipe;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -27,7 +28,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::endpoints::{Endpoints, is_under_starter};
-use crate::handover::{GO, HandedOver, Progress};
+use crate::handover::{ALONE, GO, HandedOver, Progress};
 use crate::options::Serve;
 use crate::tls::Tls;
 use crate::wish::Reply;
@@ -38,6 +39,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LONGEST: u64 = 64 * 1024;
 /// Time for one that is not wanted any more to end by itself.
 const TO_LEAVE: Duration = Duration::from_secs(5);
+
+/// What it says makes no sense where it says it.
+const CONFUSED: &str = "the new process is confused";
 
 /// How this program was called, to call it so again.
 #[derive(Clone, Debug)]
@@ -234,17 +238,20 @@ async fn start(
     });
     let launched = launched.await.map_err(io::Error::other).and_then(|launched| launched);
     let mut successor = launched.map_err(|error| format!("cannot start {path}: {error}"))?;
-    tracing::info!(pid = successor.pid(), "upgrade: {path} is being started");
     let progress = match patience {
-        Some(patience) => tokio::time::timeout(patience, successor.hear()).await.unwrap_or_else(|_| {
-            Err(format!("the new process was not ready after {patience:?} (--upgrade-timeout) and is ended"))
-        }),
-        None => successor.hear().await,
+        Some(patience) => {
+            tokio::time::timeout(patience, successor.prepare(&path)).await.unwrap_or_else(|_| {
+                Err(format!(
+                    "the new process was not ready after {patience:?} (--upgrade-timeout) and is ended"
+                ))
+            })
+        }
+        None => successor.prepare(&path).await,
     };
     match progress? {
         Progress::Ready => Ok(successor),
         Progress::Failed(reason) => Err(reason),
-        Progress::Serving => Err("the new process is confused".to_owned()),
+        Progress::Forked(_) | Progress::Serving => Err(CONFUSED.to_owned()),
     }
 }
 
@@ -279,6 +286,7 @@ fn launch(job: &Job, sockets: &Sockets) -> io::Result<(Process, Channel)> {
         control: sockets.control.as_ref().map(|_| number()),
         ours: sockets.ours,
         tickets: sockets.tickets.as_ref().map(|_| number()),
+        orphan: orphan::is_possible(),
     };
     let fds: Vec<_> = [theirs.as_fd()]
         .into_iter()
@@ -301,6 +309,33 @@ impl Successor {
         self.process.as_ref().map_or(0, number)
     }
 
+    /// Waits until it could serve, as no child of this process.
+    async fn prepare(&mut self, path: &str) -> Result<Progress, String> {
+        let first = self.hear().await?;
+        let forked = if let Progress::Forked(pid) = first { Some(pid) } else { None };
+        if let Some(pid) = forked {
+            self.part(pid).await?;
+        }
+        tracing::info!(pid = self.pid(), "upgrade: {path} is being started");
+        if forked.is_some() { self.hear().await } else { Ok(first) }
+    }
+
+    /// The new process is `pid`, the child of the one that was started.
+    async fn part(&mut self, pid: u32) -> Result<(), String> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(CONFUSED)?;
+        // Its parent does not collect it, so the number is its own.
+        let Some(keeper) = self.process.replace(Process::open(pid)) else { return Ok(()) };
+        match tokio::task::spawn_blocking(move || orphan::orphan(&keeper)).await.map_err(io::Error::other) {
+            Ok(Ok(())) => {}
+            // It serves as well as a child of ours.
+            Ok(Err(error)) | Err(error) => {
+                tracing::warn!("upgrade: the new process stays a child of this one: {error}");
+            }
+        }
+        let told = self.channel.get_mut().write_all(ALONE.as_bytes()).await;
+        told.map_err(|error| format!("the new process does not listen: {error}"))
+    }
+
     /// Lets it go ahead; returns it when it serves.
     ///
     /// # Errors
@@ -314,7 +349,7 @@ impl Successor {
         {
             Progress::Serving => self.process.take().ok_or_else(|| "there is no new process".to_owned()),
             Progress::Failed(reason) => Err(reason),
-            Progress::Ready => Err("the new process is confused".to_owned()),
+            Progress::Forked(_) | Progress::Ready => Err(CONFUSED.to_owned()),
         }
     }
 

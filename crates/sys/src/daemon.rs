@@ -26,17 +26,14 @@ pub struct Daemon {
 /// When threads run already (they would be missing in the child), /dev/null cannot be opened, or the kernel refuses to
 /// fork.
 pub fn daemonize() -> io::Result<Daemon> {
-    if threads()? > 1 {
-        return Err(io::Error::other("daemonize must come before any thread is started"));
-    }
     let (launcher, background) = socketpair_stream()?;
-    if fork()? {
+    if fork_alone()? {
         drop(launcher);
         exit_like(background);
     }
     drop(background);
     rustix::process::setsid()?;
-    if fork()? {
+    if fork_alone()? {
         exit(0);
     }
     let null = null()?;
@@ -88,16 +85,22 @@ fn exit_like(background: OwnedFd) -> ! {
 }
 
 /// True in the parent.
-fn fork() -> io::Result<bool> {
-    // SAFETY: daemonize checked that this is the only thread, so the child has a consistent copy of everything.
+///
+/// # Errors
+/// When threads run already: they would be missing in the child.
+pub(crate) fn fork_alone() -> io::Result<bool> {
+    if threads()? > 1 {
+        return Err(io::Error::other("to fork must come before any thread is started"));
+    }
+    // SAFETY: this is the only thread, so the child has a consistent copy of everything.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         child => Ok(child != 0),
     }
 }
 
-/// Ends a launcher without running what belongs to the background process (buffers, temporary files).
-fn exit(status: i32) -> ! {
+/// Ends a process that is left behind, without running what belongs to the one that goes on (buffers, temporary files).
+pub(crate) fn exit(status: i32) -> ! {
     // SAFETY: _exit has no preconditions.
     unsafe { libc::_exit(status) }
 }

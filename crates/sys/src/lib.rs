@@ -3,6 +3,7 @@
 //! ```text
 //! confine     giving up rights: capabilities, system calls, files
 //! daemon      the double fork of `--daemonize`, with the launcher waiting for readiness
+//! orphan      parting with the process that one was started by
 //! activation  listeners handed over by systemd or Server::Starter
 //! notify      readiness and status for systemd
 //! usage       memory that a process has for itself
@@ -26,6 +27,7 @@
 
 pub mod confine;
 pub mod daemon;
+pub mod orphan;
 pub mod activation;
 pub mod notify;
 pub mod usage;

@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitOptions};
 
@@ -311,6 +312,18 @@ impl Process {
     #[must_use]
     pub fn end(&self) -> Option<Arc<OwnedFd>> {
         self.pidfd.clone()
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        match &self.pidfd {
+            Some(pidfd) => {
+                let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+                poll(&mut [PollFd::new(&**pidfd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
+            }
+            None => rustix::process::test_kill_process(self.pid).is_err(),
+        }
     }
 
     /// Sends `signal`.

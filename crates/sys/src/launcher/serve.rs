@@ -31,6 +31,8 @@ pub fn serve() -> io::Result<()> {
     let recipes = decode(&list).ok_or(io::ErrorKind::InvalidData)?;
     keep_only(&socket)?;
     be_deaf();
+    // Executed by /proc/self/exe, it would be `exe` to those who list processes by name.
+    rustix::thread::set_name(c"howdah")?;
     let mut packet = vec![0; LONGEST];
     loop {
         let (length, fds) = match recv_with_fds(&socket, &mut packet) {
