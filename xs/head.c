@@ -41,7 +41,7 @@ U32 hd_status(pTHX_ SV *sv) {
     return status;
 }
 
-static enum meaning meaning_of(const char *name, STRLEN length) {
+static enum meaning meaning_of(pTHX_ const char *name, STRLEN length) {
     for (size_t i = 0; i < sizeof SPECIAL / sizeof *SPECIAL; i++)
         if (SPECIAL[i].length == length && foldEQ(name, SPECIAL[i].name, length))
             return SPECIAL[i].meaning;
@@ -91,7 +91,7 @@ static void take_length(pTHX_ struct hd_head *head, const char *value, STRLEN le
 }
 
 /* Whether a comma-separated list has the word, RFC 9110 5.6.1. */
-static bool has_word(const char *list, const char *word, STRLEN length) {
+static bool has_word(pTHX_ const char *list, const char *word, STRLEN length) {
     for (const char *at = list; *at; at += strcspn(at, ",")) {
         at += strspn(at, ", \t");
         if (foldEQ(at, word, length) && strchr(", \t", at[length]))
@@ -105,11 +105,11 @@ static bool has_word(const char *list, const char *word, STRLEN length) {
 static void take_coding(pTHX_ const char *value) {
     static const char *const codings[] = {"gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"};
     for (size_t i = 0; i < C_ARRAY_LENGTH(codings); i++)
-        if (has_word(value, codings[i], strlen(codings[i])))
+        if (has_word(aTHX_ value, codings[i], strlen(codings[i])))
             croak("the response header Transfer-Encoding is \"%.40s\", but codings of the transfer are the server's: say "
                   "Content-Encoding where the body is in %s",
                   value, codings[i]);
-    hd.now.dechunk |= has_word(value, STR_WITH_LEN("chunked"));
+    hd.now.dechunk |= has_word(aTHX_ value, STR_WITH_LEN("chunked"));
 }
 
 /* Notes what a field means to the front. False when its line is not to be sent. */
@@ -120,7 +120,7 @@ static bool keep_line(pTHX_ struct hd_head *head, enum meaning meaning, const ch
     case REQUEST_ID: head->flags |= RESPONSE_HAS_REQUEST_ID; return true;
     case LENGTH: take_length(aTHX_ head, value, length); return false;
     case CONNECTION:
-        head->flags |= has_word(value, STR_WITH_LEN("close")) ? RESPONSE_CLOSE : 0;
+        head->flags |= has_word(aTHX_ value, STR_WITH_LEN("close")) ? RESPONSE_CLOSE : 0;
         head->connection = true;
         return head->status == 101;
     case UPGRADE: head->upgrade = true; return head->status == 101 || head->status == 426; /* RFC 9110 15.5.22 */
@@ -139,7 +139,7 @@ static char *write_line(pTHX_ struct hd_head *head, SV *name_sv, SV *value_sv, c
     check_value(aTHX_ name, value, value_length);
     if (!SvOK(value_sv))
         Perl_warner(aTHX_ packWARN(WARN_UNINITIALIZED), "the response header %s has no value", name);
-    if (!keep_line(aTHX_ head, meaning_of(name, name_length), value, value_length))
+    if (!keep_line(aTHX_ head, meaning_of(aTHX_ name, name_length), value, value_length))
         return at;
     if (name_length + value_length + 4 > (STRLEN)(end - at))
         croak("the response header is longer than %d bytes", RESPONSE_HEAD);
@@ -159,10 +159,10 @@ static bool is_listed(pTHX_ AV *headers, const char *name, STRLEN length) {
     for (SSize_t i = 0, count = av_len(headers) + 1; i < count; i += 2) {
         STRLEN own_length, list_length;
         const char *own = hd_bytes(aTHX_ element(aTHX_ headers, i), &own_length, "a response header name");
-        if (meaning_of(own, own_length) != CONNECTION)
+        if (meaning_of(aTHX_ own, own_length) != CONNECTION)
             continue;
         const char *list = hd_bytes(aTHX_ element(aTHX_ headers, i + 1), &list_length, "a response header");
-        if (has_word(list, name, length))
+        if (has_word(aTHX_ list, name, length))
             return true;
     }
     return false;
@@ -175,7 +175,7 @@ static char *drop_listed(pTHX_ AV *headers, char *lines, const char *end) {
     for (const char *line = lines, *next; line < end; line = next) {
         next = (const char *)memchr(line, '\n', end - line) + 1;
         STRLEN name = (const char *)memchr(line, ':', next - line) - line;
-        if (meaning_of(line, name) == PLAIN && is_listed(aTHX_ headers, line, name))
+        if (meaning_of(aTHX_ line, name) == PLAIN && is_listed(aTHX_ headers, line, name))
             continue;
         memmove(at, line, next - line);
         at += next - line;
