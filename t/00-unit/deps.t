@@ -38,7 +38,7 @@ sub packages {
 my %to_run  = packages('run');
 my %to_test = packages();
 my %bench   = packages('bench');
-my @run     = qw(gcc libc6-dev make perl libplack-perl libmodule-build-perl);
+my @run     = qw(gcc libc6-dev libcrypt-dev make perl libplack-perl libmodule-build-perl);
 my @test    = qw(perltidy libperl-critic-perl libmojolicious-perl libdancer2-perl libtest-tcp-perl wrk apache2-utils
     strace curl python3 libdbd-sqlite3-perl librouter-simple-perl libplack-middleware-session-perl);
 
