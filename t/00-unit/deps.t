@@ -22,6 +22,13 @@ program('id', 'echo 0');
 program('apt-get', qq{echo "\$@" >>$dir/asked});
 program('cargo', 'echo cargo 9.0.0');
 
+# What apt knows: everything at first.
+sub release_lacks {
+    my $package = shift;
+    return program('apt-cache', qq{[ "\$2" = $package ] || echo "\$2 | 1 | here"});
+}
+release_lacks('nothing');
+
 # The packages that a machine without any is given.
 sub packages {
     my @arguments = @_;
@@ -46,6 +53,13 @@ is_deeply [sort keys %to_run], [sort @run], 'what serves is what it takes to bui
 is_deeply [grep { !$to_test{$_} } @run, @test], [], 'what tests is all of that and more';
 is_deeply [grep { !$bench{$_} } keys %to_test, 'starman', 'uwsgi-core'], [], 'what compares is all of that and more';
 is + (run_command('tools/deps', 'everything'))[0], 2, 'another word is a mistake';
+
+release_lacks('mimetex');
+my %without = packages();
+is_deeply [grep { !$without{$_} } keys %to_test], ['mimetex'], 'what a release does not have is passed over';
+release_lacks('libplack-perl');
+my %must = packages('run');
+is_deeply [sort keys %must], [sort @run], '... but not what is needed to run, which apt is to miss';
 
 # Which of them make asks for.
 my %asks = (run => 'tools/deps run', test => 'tools/deps', lint => 'tools/deps', deps => 'tools/deps');
