@@ -194,8 +194,15 @@ sub _is_captured {
            $name->can('FLAGS')
         && defined $name->PV
         && $name->PV =~ /^[\$\@%]./
-        && $name->FLAGS & B::PADNAMEt_OUTER()
-        && !($name->FLAGS & (B::PADNAMEt_OUR() | B::PADNAMEt_STATE()));
+        && $name->FLAGS & _flag('OUTER')
+        && !($name->FLAGS & (_flag('OUR') | _flag('STATE')));
+}
+
+# Of the name of a variable; perl calls them so since 5.38.
+sub _flag {
+    my $flag  = shift;
+    my $value = B->can("PADNAMEf_$flag") || B->can("PADNAMEt_$flag");
+    return $value->();
 }
 
 1;
