@@ -52,5 +52,8 @@ void hf_remove_traces(pTHX) {
     forget_dynaloader(aTHX);
     forget(aTHX_ PL_defstash, "Howdah::", 8);
     forget(aTHX_ PL_defstash, "BEGIN", 5);
+#ifdef PERL_VAR_MAX_NESTED_EVAL_BEGIN_BLOCKS /* made for the first such block */
+    forget(aTHX_ PL_defstash, STR_WITH_LEN(PERL_VAR_MAX_NESTED_EVAL_BEGIN_BLOCKS));
+#endif
     forget(aTHX_ gv_stashpvs("version", GV_ADD), "AUTOLOAD", 8); /* looked for by `use 5` */
 }
