@@ -167,9 +167,10 @@ sub told {
     vec(my $it = '', fileno $socket, 1) = 1;
     select $it, undef, undef, 20 or return 'no answer';
     my @went = map { syswrite($socket, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n") ? 1 : 0 } 1 .. 2;
-    sysread $socket, my $answer, 1;
 
-    # IO::Socket::SSL takes it for the end of the file.
+    # IO::Socket::SSL takes it for the end of the file, and some versions of it forget it.
+    Net::SSLeay::ERR_clear_error();
+    Net::SSLeay::read($socket->_get_ssl_object, 1);
     return @went, Net::SSLeay::ERR_error_string(Net::SSLeay::ERR_get_error()) =~ s/.* alert //r;
 }
 
