@@ -41,6 +41,7 @@ sub {
         my $early = length $env->{'howdah.io.unread'};
         $stream->emit(read => $early) if $early && sysread $env->{'psgix.io'}, $early, $early;
         Mojo::IOLoop->start;
+        $stream->unsubscribe($_) for qw(read close);    # which refer to it, and by some perls (5.40) to the env
     };
 };
 PSGI
