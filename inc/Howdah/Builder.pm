@@ -53,8 +53,16 @@ sub compile_c {
     my ($self, $file, @args) = @_;
     my $object  = $self->cbuilder->object_file($file);
     my @sources = (glob('xs/*.h'), $file =~ m{^lib/} ? 'lib/Howdah.pm' : ());
-    unlink $object if -e $object && !$self->up_to_date(\@sources, $object);
+    unlink $object if -e $object && (!$self->up_to_date(\@sources, $object) || _has_come_since($object));
     return $self->SUPER::compile_c($file, @args);
+}
+
+# Whether the header for static probes (xs/probes.h) was installed after it was compiled without. A package's file is as old
+# as the package, but not its inode.
+sub _has_come_since {
+    my $object   = shift;
+    my $compiled = (stat $object)[9];
+    return grep { ((stat)[10] // 0) > $compiled } '/usr/include/sys/sdt.h', glob '/usr/include/*/sys/sdt.h';
 }
 
 # The same for the Rust library that is linked in.

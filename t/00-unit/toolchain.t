@@ -96,4 +96,21 @@ subtest 'what is built can do without' => sub {
     like $err, qr/^What was built before is used as it is\. .*1\.63\.0/, 'an old one is told';
 };
 
+# `make run` needs no header for static probes, and `make test` installs it.
+subtest 'what was compiled before the header for static probes came is compiled again' => sub {
+    my ($header) = grep { -e } '/usr/include/sys/sdt.h', glob '/usr/include/*/sys/sdt.h';
+    plan skip_all => 'needs systemtap-sdt-dev' if !$header;
+    my $came = (stat $header)[10];
+    for my $case ([$came - 1, 1, 'compiled before'], [$came + 1, 0, 'compiled since']) {
+        my ($compiled, $again, $name) = @$case;
+        file("$top/some.o", '');
+        utime $compiled, $compiled, "$top/some.o" or die $!;
+        my ($status, $out) = run_command(
+            $^X, "-I$checkout/inc", '-MHowdah::Builder',
+            '-e', 'print Howdah::Builder::_has_come_since(shift) ? 1 : 0', "$top/some.o"
+        );
+        is "$status $out", "0 $again", $name;
+    }
+};
+
 done_testing;
