@@ -16,7 +16,7 @@
 #define LOOP_STEPS 20000
 #define DEEPEST 200
 
-enum step { BY_TOP, BY_REFERENCE, BY_INDEX, BY_KEY, BY_SLOT, BY_PAD, BY_MAGIC };
+enum step { BY_TOP, BY_REFERENCE, BY_INDEX, BY_KEY, BY_SLOT, BY_PAD, BY_FIELD, BY_MAGIC };
 
 /* Something that has been reached, by that step from what stands at `parent`. */
 struct node {
@@ -27,7 +27,7 @@ struct node {
         const char *name; /* BY_TOP: of all of it; BY_SLOT: its sigil */
         const HEK *key;
         SSize_t index;
-        const PADNAME *variable;
+        const PADNAME *variable; /* BY_PAD, and BY_FIELD */
     } by;
 };
 
@@ -111,6 +111,25 @@ static void follow_code(pTHX_ U32 from, CV *cv) {
     }
 }
 
+#ifdef ObjectFIELDS /* `class`, since perl 5.38 */
+/* A class knows the names of its own fields alone; those of the one above it have lower numbers. */
+static const PADNAME *name_of_field(const HV *class, PADOFFSET index) {
+    for (; class; class = HvAUX(class)->xhv_class_superclass) {
+        PADNAMELIST *names = HvAUX(class)->xhv_class_fields;
+        for (SSize_t at = 0; names && at <= PadnamelistMAX(names); at++)
+            if (PadnameFIELDINFO(PadnamelistARRAY(names)[at])->fieldix == index)
+                return PadnamelistARRAY(names)[at];
+    }
+    return NULL;
+}
+
+static void follow_fields(U32 from, SV *object) {
+    for (SSize_t at = 0; at <= ObjectMAXFIELD(object); at++)
+        reach(ObjectFIELDS(object)[at], from,
+              (struct node){.step = BY_FIELD, .by.variable = name_of_field(SvSTASH(object), at)});
+}
+#endif
+
 static void follow_magic(pTHX_ U32 from, SV *sv) {
     for (MAGIC *magic = SvMAGIC(sv); magic; magic = magic->mg_moremagic)
         if (magic->mg_flags & MGf_REFCOUNTED && magic->mg_type != PERL_MAGIC_backref)
@@ -128,6 +147,10 @@ static void follow(pTHX_ U32 from) {
         follow_code(aTHX_ from, (CV *)sv);
     else if (isGV_with_GP(sv))
         follow_glob(aTHX_ from, (GV *)sv);
+#ifdef ObjectFIELDS
+    else if (SvTYPE(sv) == SVt_PVOBJ)
+        follow_fields(from, sv);
+#endif
     else if (SvROK(sv) && !SvWEAKREF(sv))
         reach(SvRV(sv), from, (struct node){.step = BY_REFERENCE});
     if (SvTYPE(sv) >= SVt_PVMG && SvTYPE(sv) != SVt_PVCV && SvMAGIC(sv))
@@ -177,6 +200,11 @@ static void put_step(pTHX_ FILE *file, const struct node *node) {
         if (node->by.variable)
             put_lexical(aTHX_ file, node);
         break;
+    case BY_FIELD: {
+        SV *field = sv_2mortal(newSVpvf("field %s", node->by.variable ? PadnamePV(node->by.variable) : "?"));
+        put(file, SvPVX(field), SvCUR(field));
+        break;
+    }
     case BY_INDEX: put(file, index, snprintf(index, sizeof index, "[%ld]", (long)node->by.index)); break;
     case BY_KEY: {
         SV *key = sv_2mortal(newSVpvf("{%.*s}", (int)HEK_LEN(node->by.key), HEK_KEY(node->by.key)));

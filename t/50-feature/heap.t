@@ -62,6 +62,27 @@ subtest 'what holds the objects of a class' => sub {
     is_deeply [@$found{qw(objects lost)}], [20, 20];
 };
 
+# Of perl's `class`.
+subtest 'objects whose fields hold others' => sub {
+    plan skip_all => 'needs perl 5.38' if $] < 5.038;
+    my $fields = <<'APP';
+use v5.38;
+use experimental 'class';
+class Shop::Shelf { field $width = 1; field @items; method put($item) { push @items, $item } }
+class Shop::Rack :isa(Shop::Shelf) { field $label; method set() { $label = bless [$label], 'Shop::Label' } }
+my $rack = Shop::Rack->new;
+sub { $rack->put(bless [], 'Shop::Item'); $rack->set; [200, [], []] };
+APP
+    my $asked  = Howdah::Test::Operator->new;
+    my $served = Howdah::Test::Server->start(app => $fields, options => ['--workers', 1, $asked->options]);
+    Howdah::Test::Traffic::ask($served, "/$_") for 1 .. 3;
+    my $held = qr/held by my \$rack in \S+ -> \(Shop::Rack\)/;
+    like + ($asked->ask('heap', '--why', 'Shop::Item'))[1],
+        qr/^\s+3  $held -> field \@items -> \[\d+\] -> \(Shop::Item\)$/m, 'of the class above';
+    like + ($asked->ask('heap', '--why', 'Shop::Label'))[1], qr/^\s+1  $held -> field \$label -> \(Shop::Label\)$/m,
+        'of the class itself';
+};
+
 subtest 'why there is no answer yet is told' => sub {
     my ($pid) = map { $_->{pid} } @{$operator->status->{workers}{list}};
     kill STOP => $pid;
