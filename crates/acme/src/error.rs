@@ -26,6 +26,9 @@ pub enum Error {
     /// It offers no way to prove a name that we know.
     #[error("the authority does not offer {1} for {0}: choose another --acme-challenge")]
     NoProof(String, &'static str),
+    /// It has issued something.
+    #[error("the authority has issued what cannot be used, and the certificate that there is stays: {0}")]
+    Useless(String),
     /// It takes too long.
     #[error("the authority has not answered in ten minutes")]
     Late,

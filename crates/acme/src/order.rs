@@ -1,8 +1,9 @@
 //! One certificate, from the account to the file. The front shows what the authority wants to see meanwhile.
 
+use std::path::Path;
 use std::time::Duration;
 
-use howdah_tls::Challenges;
+use howdah_tls::{Challenges, look};
 use instant_acme::{
     Account, AuthorizationStatus, ChallengeHandle, ChallengeType, Identifier, NewOrder, Order, OrderStatus,
     RetryPolicy,
@@ -53,7 +54,15 @@ async fn order_now(wish: &Wish, place: &Place, challenges: &Challenges) -> Resul
     let key = order.finalize().await.map_err(Error::at("the authority takes no signing request"))?;
     let chain =
         order.poll_certificate(&POLL).await.map_err(Error::at("the authority issues no certificate"))?;
-    place.keep(&(chain + &key))
+    place.keep_if(&(chain + &key), |file| fits(file, &wish.names))
+}
+
+/// Whether what was issued is a certificate for these names that can be used now: it takes the place of one that can.
+fn fits(file: &Path, names: &[String]) -> Result<(), Error> {
+    let issued = look(file).map_err(|error| Error::Useless(error.to_string()))?;
+    let mut found = issued.names;
+    found.sort_unstable();
+    (found == names).then_some(()).ok_or_else(|| Error::Useless(format!("it is for {}", found.join(" "))))
 }
 
 /// Shows what is wanted for each name, and says so.
@@ -115,4 +124,26 @@ async fn unproven(order: &mut Order) -> Option<Error> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stand_in::stand_in;
+
+    #[test]
+    fn only_a_certificate_for_the_names_fits() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pem");
+        let names = ["a.example".to_owned(), "stand-in.invalid".to_owned()];
+        for (pem, names, fit) in [
+            (stand_in(&names[..1]).unwrap(), &names[..], true),
+            (stand_in(&names[..1]).unwrap(), &names[..1], false),
+            ("<html>".to_owned(), &names[..], false),
+            (String::new(), &names[..], false),
+        ] {
+            std::fs::write(&file, &pem).unwrap();
+            assert_eq!(fits(&file, names).is_ok(), fit, "{pem}");
+        }
+    }
 }

@@ -77,6 +77,18 @@ impl Place {
         write(&self.certificate(), pem.as_bytes())
     }
 
+    /// As [`Self::keep`], when the file whose path is given to `fits` is good enough to take the old one's place.
+    ///
+    /// # Errors
+    /// The system's, and those of `fits`; then the old one is there still.
+    pub(crate) fn keep_if(
+        &self,
+        pem: &str,
+        fits: impl FnOnce(&Path) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        write_if(&self.certificate(), pem.as_bytes(), fits)
+    }
+
     /// Whether a certificate could be written, asked before one is ordered: what is issued and then lost counts with the authority.
     ///
     /// # Errors
@@ -130,11 +142,15 @@ fn secret() -> OpenOptions {
 
 /// Beside the file first, so that whoever reads it finds the old one or the new one, whole, also after a power cut.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    write_if(path, bytes, |_| Ok(()))
+}
+
+fn write_if(path: &Path, bytes: &[u8], fits: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
+    let failed = |error| Error::File("write", path.to_owned(), error);
     let beside = path.with_extension(format!("new-{}", std::process::id()));
-    let written = write_new(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
-    written.map_err(|error| {
+    let written = write_new(&beside, bytes).map_err(failed).and_then(|()| fits(&beside));
+    written.and_then(|()| std::fs::rename(&beside, path).map_err(failed)).inspect_err(|_| {
         let _ = std::fs::remove_file(&beside);
-        Error::File("write", path.to_owned(), error)
     })
 }
 
@@ -201,6 +217,23 @@ mod tests {
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&place.certificate()), mode(&place.directory)), (0o600, 0o700));
         assert_eq!(std::fs::read_dir(&place.directory).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn what_does_not_fit_leaves_the_old_one() {
+        let all = tempfile::tempdir().unwrap();
+        let place = place(all.path());
+        place.make().unwrap();
+        place.keep("old").unwrap();
+        let refused = place.keep_if("rubbish", |file| {
+            assert_eq!(std::fs::read_to_string(file).unwrap(), "rubbish");
+            Err(Error::Useless("no".to_owned()))
+        });
+        assert!(matches!(refused, Err(Error::Useless(_))));
+        assert_eq!(std::fs::read_to_string(place.certificate()).unwrap(), "old");
+        assert_eq!(std::fs::read_dir(&place.directory).unwrap().count(), 1, "nothing is left beside it");
+        place.keep_if("new", |_| Ok(())).unwrap();
+        assert_eq!(std::fs::read_to_string(place.certificate()).unwrap(), "new");
     }
 
     #[test]
