@@ -4,6 +4,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Howdah::Test::Authority;
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(run_command run_howdah);
 use Howdah::Test::Operator;
@@ -167,6 +168,59 @@ subtest 'what the authority has found in the place of a proof is told, and tried
     ok !$alpn->('acme-tls/1'), 'who looks for a proof that is not asked for is shown nothing';
     is $alpn->('acme-tls/1', 'http/1.1')->alpn_selected, 'http/1.1', 'who speaks HTTP is no authority';
     is(Howdah::Test::Client->ask($http, "GET / HTTP/1.1\r\nHost: e.example\r\n\r\n")->{status}, 301, 'and redirects');
+};
+
+subtest 'what an authority issues takes no place that it is not fit for' => sub {
+    my $other = Howdah::Test::Tls->new(names => ['another.example']);
+    my $chain = do { local (@ARGV, $/) = $other->cert; <> };
+    for (
+        ['<html>', qr/has issued what cannot be used.*no PEM/],
+        [$chain, qr/has issued what cannot be used.*does not belong/]
+        )
+    {
+        my ($issued, $why) = @$_;
+        $operator = Howdah::Test::Operator->new;
+        my $answer = sprintf "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nReplay-Nonce: a\r\n\r\n%s", length $issued,
+            $issued;
+        my $authority = Howdah::Test::Authority->start(names => ['n.example'], instead => {chain => $answer});
+        my $server    = start($operator, $authority->options, '--acme', 'n.example');
+        ok $server->wait_for_log(qr/no certificate for n\.example: .*$why/, 60), 'the log says it' or diag $server->log;
+        is $authority->asked('chain'), 1, 'it was issued';
+        like shown(), qr/stand-in\.invalid/, 'what there was serves';
+        is $server->stop, 0;
+        $server = start($operator, $authority->options, '--acme', 'n.example');
+        unlike $server->log, qr/is no PEM|does not belong|own making/, 'and is in its place still';
+    }
+};
+
+subtest 'an authority may answer so much, and what it keeps us waiting for is told' => sub {
+    my $endless = sub {
+        my $client = shift;
+        print {$client} "HTTP/1.1 200 OK\r\n\r\n";
+        1 while print {$client} ' ' x 65_536;
+    };
+    my $many = sub {
+        my $client = shift;
+        print {$client} "HTTP/1.1 200 OK\r\n";
+        1 while print {$client} 'X: ' . ('x' x 65_536) . "\r\n";
+    };
+    for ([$endless, qr/limit/], [$many, qr/too large/]) {
+        my ($say, $why) = @$_;
+        $operator = Howdah::Test::Operator->new;
+        my $authority = Howdah::Test::Authority->start(names => ['o.example'], instead => {dir => $say});
+        my $server    = start($operator, $authority->options, '--acme', 'o.example');
+        ok $server->wait_for_log(qr/no certificate for o\.example: .*$why.*next try/, 30), 'the log says it'
+            or diag $server->log;
+    }
+    my $silent = sub { sleep 100 };
+    $operator = Howdah::Test::Operator->new;
+    my $authority = Howdah::Test::Authority->start(names => ['p.example'], instead => {account => $silent});
+    my $server    = start($operator, $authority->options, '--acme', 'p.example');
+    ok $server->wait_for_log(qr/no certificate for p\.example yet: waiting for an answer from .*account/, 30),
+        'what it is that is waited for'
+        or diag $server->log;
+    like $operator->status->{tls}{certificates}[0]{trouble}, qr/waiting for an answer from/, 'the status, too';
+    is $server->stop, 0, 'which keeps no server from its end';
 };
 
 subtest 'an authority that is not believed' => sub {

@@ -1,20 +1,26 @@
 //! The account: a key by which the authority knows us, made at the first order and kept.
 
+use std::sync::Arc;
+
 use instant_acme::{Account, AccountBuilder, AccountCredentials, NewAccount};
 
+use crate::authority::{Authority, Talk};
 use crate::error::Error;
 use crate::place::{self, Place};
 use crate::wish::Wish;
 
 /// The account that is kept, else a new one.
-pub(crate) async fn account(wish: &Wish, place: &Place) -> Result<Account, Error> {
+pub(crate) async fn account(wish: &Wish, place: &Place, talk: &Arc<Talk>) -> Result<Account, Error> {
     if let Some(known) = kept(place) {
-        return client(wish)?.from_credentials(known).await.map_err(Error::at("cannot ask the authority"));
+        return client(wish, talk)?
+            .from_credentials(known)
+            .await
+            .map_err(Error::at("cannot ask the authority"));
     }
     let contact = wish.email.as_ref().map(|email| format!("mailto:{email}"));
     let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
     let new = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
-    let made = client(wish)?.create(&new, wish.directory.clone(), None).await;
+    let made = client(wish, talk)?.create(&new, wish.directory.clone(), None).await;
     let (account, secret) = made.map_err(Error::at("cannot open an account"))?;
     let secret = serde_json::to_vec(&secret).map_err(|error| Error::Made(error.to_string()))?;
     place::write(&place.account(), &secret)?;
@@ -36,16 +42,18 @@ pub(crate) fn forget_if_unknown(place: &Place, error: &Error) {
 /// # Errors
 /// When it could not.
 pub fn try_root(wish: &Wish) -> Result<(), Error> {
-    wish.root.as_ref().map_or(Ok(()), |_| client(wish).map(drop))
+    wish.root.as_ref().map_or(Ok(()), |_| client(wish, &Arc::new(Talk::new(|_| ()))).map(drop))
 }
 
 fn kept(place: &Place) -> Option<AccountCredentials> {
     serde_json::from_slice(&std::fs::read(place.account()).ok()?).ok()
 }
 
-fn client(wish: &Wish) -> Result<AccountBuilder, Error> {
-    match &wish.root {
-        Some(file) => Account::builder_with_root(file).map_err(Error::root(file)),
-        None => Account::builder().map_err(Error::at("cannot find out whom to believe as the authority")),
-    }
+fn client(wish: &Wish, talk: &Arc<Talk>) -> Result<AccountBuilder, Error> {
+    let authority = Authority::new(wish.root.as_deref(), Arc::clone(talk));
+    let authority = authority.map_err(|error| match &wish.root {
+        Some(file) => Error::root(file)(error),
+        None => Error::at("cannot find out whom to believe as the authority")(error),
+    })?;
+    Ok(Account::builder_with_http(Box::new(authority)))
 }

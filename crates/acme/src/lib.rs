@@ -4,6 +4,7 @@
 //! ```text
 //! order     one certificate, from account to file
 //! account   our key, by which an authority knows us
+//! authority how it is asked: how much it may answer, and how long that may take
 //! schedule  when the next one is due, and when to try again
 //! stand_in  a certificate of our own making, until there is another
 //! place     the files: written whole or not at all, by one process at a time
@@ -14,6 +15,7 @@
 
 mod order;
 mod account;
+mod authority;
 mod schedule;
 mod stand_in;
 mod place;
@@ -21,6 +23,7 @@ mod wish;
 mod error;
 
 pub use account::try_root;
+pub use authority::Talk;
 pub use error::Error;
 pub use order::order;
 pub use place::{Lock, Place};

@@ -1,6 +1,7 @@
 //! One certificate, from the account to the file. The front shows what the authority wants to see meanwhile.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_tls::{Challenges, look};
@@ -11,6 +12,7 @@ use instant_acme::{
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 
 use crate::account::{account, forget_if_unknown};
+use crate::authority::Talk;
 use crate::error::Error;
 use crate::place::Place;
 use crate::wish::{Proof, Wish};
@@ -33,14 +35,24 @@ impl Drop for Shown<'_> {
 ///
 /// # Errors
 /// Whatever the authority and the system have against it.
-pub async fn order(wish: &Wish, place: &Place, challenges: &Challenges) -> Result<(), Error> {
+pub async fn order(
+    wish: &Wish,
+    place: &Place,
+    challenges: &Challenges,
+    talk: &Arc<Talk>,
+) -> Result<(), Error> {
     let _shown = Shown(challenges);
-    let ordered = tokio::time::timeout(PATIENCE, order_now(wish, place, challenges)).await;
+    let ordered = tokio::time::timeout(PATIENCE, order_now(wish, place, challenges, talk)).await;
     ordered.unwrap_or(Err(Error::Late)).inspect_err(|error| forget_if_unknown(place, error))
 }
 
-async fn order_now(wish: &Wish, place: &Place, challenges: &Challenges) -> Result<(), Error> {
-    let account: Account = account(wish, place).await?;
+async fn order_now(
+    wish: &Wish,
+    place: &Place,
+    challenges: &Challenges,
+    talk: &Arc<Talk>,
+) -> Result<(), Error> {
+    let account: Account = account(wish, place, talk).await?;
     let names: Vec<Identifier> = wish.names.iter().cloned().map(Identifier::Dns).collect();
     let order = account.new_order(&NewOrder::new(&names)).await;
     let mut order = order.map_err(Error::refused(place.account()))?;

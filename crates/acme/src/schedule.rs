@@ -27,9 +27,10 @@ impl Patience {
         self.failures = 0;
     }
 
-    /// It failed: when to try again. `random` spreads servers that were started together.
-    pub fn wait(&mut self, random: u64) -> Duration {
-        let wait = FIRST.saturating_mul(GROWTH.saturating_pow(self.failures)).min(MOST);
+    /// It failed: when to try again. `random` spreads servers that were started together, and the authority has said that it
+    /// does not want to be asked before `later`.
+    pub fn wait(&mut self, random: u64, later: Duration) -> Duration {
+        let wait = FIRST.saturating_mul(GROWTH.saturating_pow(self.failures)).max(later).min(MOST);
         self.failures = self.failures.saturating_add(1);
         let spread = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) / 5;
         wait + Duration::from_millis(random % spread.max(1))
@@ -50,13 +51,15 @@ mod tests {
     #[test]
     fn who_fails_waits_longer_each_time_within_bounds() {
         let mut patience = Patience::default();
-        let waits: Vec<u64> = (0..9).map(|_| patience.wait(0).as_secs()).collect();
+        let waits: Vec<u64> = (0..9).map(|_| patience.wait(0, Duration::ZERO).as_secs()).collect();
         assert_eq!(waits, [10, 40, 160, 640, 2560, 10_240, 21_600, 21_600, 21_600]);
         patience.renew();
         assert!((0..1000).all(|random| {
-            let wait = Patience::default().wait(random * 7919).as_millis();
+            let wait = Patience::default().wait(random * 7919, Duration::ZERO).as_millis();
             (10_000..12_000).contains(&wait)
         }));
-        assert_eq!(patience.wait(0).as_secs(), 10);
+        assert_eq!(patience.wait(0, Duration::ZERO).as_secs(), 10);
+        assert_eq!(patience.wait(0, Duration::from_secs(900)).as_secs(), 900);
+        assert_eq!(patience.wait(0, Duration::MAX).as_secs(), 21_600);
     }
 }

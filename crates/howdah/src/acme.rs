@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use howdah_acme::{Error, Patience, Place, Wish, due, is_stand_in, order, stand_in, try_root};
+use howdah_acme::{Error, Patience, Place, Talk, Wish, due, is_stand_in, order, stand_in, try_root};
 use howdah_tls::{Certificate, Challenges, look};
 use tokio::runtime::Runtime;
 
@@ -83,12 +83,13 @@ impl Acme {
         };
         let mut patience = Patience::default();
         while self.wait_until_due() {
-            let wait = match self.renew(&reload, &runtime) {
+            let talk = Arc::new(self.talk());
+            let wait = match self.renew(&reload, &runtime, &talk) {
                 Ok(wait) => {
                     patience.renew();
                     wait
                 }
-                Err(error) => self.failed(&error, &mut patience),
+                Err(error) => self.failed(&error, &mut patience, &talk),
             };
             std::thread::sleep(wait);
         }
@@ -116,7 +117,12 @@ impl Acme {
     }
 
     /// Orders one, and returns how long to wait before the next look.
-    fn renew(&self, reload: impl Fn() -> Reloaded, runtime: &Runtime) -> Result<Duration, String> {
+    fn renew(
+        &self,
+        reload: impl Fn() -> Reloaded,
+        runtime: &Runtime,
+        talk: &Arc<Talk>,
+    ) -> Result<Duration, String> {
         let told = |error: Error| error.to_string();
         let Some(_lock) = self.place.lock().map_err(told)? else { return Ok(TURN) };
         if self.due() > now() {
@@ -126,7 +132,7 @@ impl Acme {
         self.place.try_room().map_err(told)?;
         let names = self.wish.names.join(" ");
         tracing::info!("ordering a certificate for {names} from {}", self.wish.directory);
-        runtime.block_on(order(&self.wish, &self.place, &self.challenges)).map_err(told)?;
+        runtime.block_on(order(&self.wish, &self.place, &self.challenges, talk)).map_err(told)?;
         if self.due() <= now() {
             // To order another would do so for ever.
             return Err(
@@ -140,10 +146,19 @@ impl Acme {
         Ok(Duration::ZERO)
     }
 
-    fn failed(&self, error: &str, patience: &mut Patience) -> Duration {
-        // Some of the words are the authority's, or of whoever is in its place.
-        let error: String = error.chars().filter(|letter| !letter.is_control()).take(WORDS).collect();
-        let wait = patience.wait(howdah_sys::monotonic_ns());
+    /// What takes long in an order is told while it does.
+    fn talk(&self) -> Talk {
+        let acme = self.clone();
+        Talk::new(move |slow| {
+            let slow = shown(slow);
+            tracing::warn!("no certificate for {} yet: {slow}", acme.wish.names.join(" "));
+            acme.trouble(Some(slow));
+        })
+    }
+
+    fn failed(&self, error: &str, patience: &mut Patience, talk: &Talk) -> Duration {
+        let error = shown(error);
+        let wait = patience.wait(howdah_sys::monotonic_ns(), talk.later());
         let (names, seconds) = (self.wish.names.join(" "), wait.as_secs());
         tracing::error!("no certificate for {names}: {error}; the next try is in {seconds} s");
         self.trouble(Some(error));
@@ -153,6 +168,11 @@ impl Acme {
     fn trouble(&self, now: Option<String>) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
+}
+
+/// Some of these words are the authority's, or of whoever is in its place.
+fn shown(words: &str) -> String {
+    words.chars().filter(|letter| !letter.is_control()).take(WORDS).collect()
 }
 
 /// Keeps what clients get until the authority has issued a certificate. Where names were added or taken away, that is the one

@@ -1,0 +1,143 @@
+//! How an authority is asked: by HTTPS alone; it answers in so many bytes and in so much time, or it has not answered.
+//! Nobody is sent on from it to another place.
+
+use std::fmt;
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Limited};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client, ResponseFuture};
+use hyper_util::rt::TokioExecutor;
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::time::timeout;
+
+/// Bytes of a head, and of a body: a chain has a few thousand, an order for a hundred names ten thousand.
+const MOST: usize = 128 * 1024;
+/// What is waited for longer than this is told.
+const SLOW: Duration = Duration::from_secs(5);
+/// And then so long. Some sign before they answer.
+const PATIENCE: Duration = Duration::from_secs(55);
+
+/// What comes of asking, beside the answers. For one order.
+pub struct Talk {
+    slow: Box<dyn Fn(&str) + Send + Sync>,
+    later: Mutex<Duration>,
+}
+
+impl Talk {
+    /// `slow` hears what is waited for when that takes long.
+    pub fn new(slow: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { slow: Box::new(slow), later: Mutex::default() }
+    }
+
+    /// For how long the authority does not want to be asked again, of its own saying.
+    pub fn later(&self) -> Duration {
+        *self.later.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put_off(&self, answer: &Response<Bytes>) {
+        if let (true, Some(wait)) = (is_refusal(answer), retry_after(answer.headers())) {
+            *self.later.lock().unwrap_or_else(PoisonError::into_inner) = wait;
+        }
+    }
+}
+
+impl fmt::Debug for Talk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Talk").field("later", &self.later()).finish_non_exhaustive()
+    }
+}
+
+/// See the module.
+pub(crate) struct Authority {
+    client: Client<HttpsConnector<HttpConnector>, BodyWrapper<Bytes>>,
+    talk: Arc<Talk>,
+}
+
+impl Authority {
+    /// Told from others by the certificates in `root`, else by those of the system.
+    pub(crate) fn new(root: Option<&Path>, talk: Arc<Talk>) -> Result<Self, Error> {
+        let builder = ClientConfig::builder();
+        let config = match root {
+            Some(file) => builder.with_root_certificates(roots(file)?).with_no_client_auth(),
+            None => builder.try_with_platform_verifier().map_err(other)?.with_no_client_auth(),
+        };
+        let connector = HttpsConnectorBuilder::new().with_tls_config(config);
+        let connector = connector.https_only().enable_http1().enable_http2().build();
+        let client = Client::builder(TokioExecutor::new()).http1_max_buf_size(MOST).build(connector);
+        Ok(Self { client, talk })
+    }
+}
+
+impl HttpClient for Authority {
+    fn request(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+        let (place, talk) = (request.uri().to_string(), Arc::clone(&self.talk));
+        let answer = self.client.request(request);
+        Box::pin(async move {
+            let answer = in_time(answer, &place, &talk).await?;
+            talk.put_off(&answer);
+            let (parts, body) = explained(answer, &place)?.into_parts();
+            Ok(BytesResponse { parts, body: Box::new(body) })
+        })
+    }
+}
+
+async fn in_time(answer: ResponseFuture, place: &str, talk: &Talk) -> Result<Response<Bytes>, Error> {
+    let mut answer = pin!(whole(answer));
+    if let Ok(answer) = timeout(SLOW, &mut answer).await {
+        return answer;
+    }
+    (talk.slow)(&format!("waiting for an answer from {place}"));
+    let late = |_| Error::Other(format!("{place} does not answer within a minute").into());
+    timeout(PATIENCE, answer).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
+}
+
+async fn whole(answer: ResponseFuture) -> Result<Response<Bytes>, Error> {
+    let (parts, body) = answer.await.map_err(other)?.into_parts();
+    let body = Limited::new(body, MOST).collect().await.map_err(Error::Other)?;
+    Ok(Response::from_parts(parts, body.to_bytes()))
+}
+
+/// A refusal without a word of why, as of something that stands in front of an authority, is told by its status.
+fn explained(answer: Response<Bytes>, place: &str) -> Result<Response<Bytes>, Error> {
+    let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if is_refusal(&answer) && !kind.is_some_and(|kind| kind.contains("json")) {
+        return Err(Error::Other(format!("{place} answers {}", answer.status()).into()));
+    }
+    Ok(answer)
+}
+
+/// All of the file: which one has signed is the authority's to know.
+fn roots(file: &Path) -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    for root in CertificateDer::pem_file_iter(file).map_err(other)? {
+        roots.add(root.map_err(other)?).map_err(other)?;
+    }
+    if roots.is_empty() { Err(other(pem::Error::NoItemsFound)) } else { Ok(roots) }
+}
+
+fn other(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Other(Box::new(error))
+}
+
+fn is_refusal<T>(answer: &Response<T>) -> bool {
+    answer.status().is_client_error() || answer.status().is_server_error()
+}
+
+/// In seconds; authorities say no dates.
+fn retry_after(fields: &HeaderMap) -> Option<Duration> {
+    fields.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
