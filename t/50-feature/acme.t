@@ -223,6 +223,31 @@ subtest 'an authority may answer so much, and what it keeps us waiting for is to
     is $server->stop, 0, 'which keeps no server from its end';
 };
 
+subtest 'whoever has mended something need not wait, but for the authority' => sub {
+    $operator = Howdah::Test::Operator->new;
+    my $authority = Howdah::Test::Authority->start(
+        names   => ['q.example'],
+        instead => {account => "HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n"}
+    );
+    my $server = start($operator, $authority->options, '--acme', 'q.example');
+    ok $server->wait_for_log(qr/next try is in 4\d s/, 60), 'a wait that is long' or diag $server->log;
+    my $tries = $authority->asked('account');
+    like + ($operator->ask('reload'))[1], qr/another one is ordered now/, 'a reload makes it short';
+    ok $server->wait_until(sub { $authority->asked('account') > $tries }, 10);
+    ok $server->wait_for_log(qr/next try is in 1\d\d s/, 10), 'and it is the longer when that fails'
+        or diag $server->log;
+    like + ($operator->ask('reload'))[1], qr/another one is ordered in \d+ s/, 'the second time it helps less';
+    is $server->stop, 0;
+
+    my $later = "HTTP/1.1 429 x\r\nRetry-After: 1000\r\nContent-Length: 0\r\n\r\n";
+    $operator  = Howdah::Test::Operator->new;
+    $authority = Howdah::Test::Authority->start(names => ['r.example'], instead => {account => $later});
+    $server    = start($operator, $authority->options, '--acme', 'r.example');
+    ok $server->wait_for_log(qr/account answers 429.*next try is in 1[012]\d\d s/, 30), 'Retry-After counts'
+        or diag $server->log;
+    like + ($operator->ask('reload'))[1], qr/another one is ordered in (?:1000|99\d) s/, 'then, too';
+};
+
 subtest 'an authority that is not believed' => sub {
     $operator = Howdah::Test::Operator->new;
     $pebble   = Howdah::Test::Pebble->start(tls => $tls, http => $http);

@@ -27,6 +27,6 @@ pub use authority::Talk;
 pub use error::Error;
 pub use order::order;
 pub use place::{Lock, Place};
-pub use schedule::{Patience, due};
+pub use schedule::{Asked, Patience, due};
 pub use stand_in::{is_stand_in, stand_in};
 pub use wish::{Proof, Wish};

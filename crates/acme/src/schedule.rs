@@ -1,6 +1,6 @@
 //! When a certificate is due, and how long to wait after a failure.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// After the first failure...
 const FIRST: Duration = Duration::from_secs(10);
@@ -8,6 +8,9 @@ const FIRST: Duration = Duration::from_secs(10);
 const MOST: Duration = Duration::from_secs(6 * 3600);
 /// Each failure makes the wait so many times longer: authorities bound failures to a few an hour.
 const GROWTH: u32 = 4;
+
+/// Between tries that people ask for: authorities take few failures an hour for a name.
+const ASKED: Duration = Duration::from_secs(600);
 
 /// When two thirds of its life are over, in seconds since 1970.
 #[must_use]
@@ -37,6 +40,25 @@ impl Patience {
     }
 }
 
+/// Tries that people ask for in the middle of a wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    last: Option<Instant>,
+}
+
+impl Asked {
+    /// How much longer to wait then: not at all, but for the last such try, and for `later` as in [`Patience::wait`].
+    pub fn wait(&self, now: Instant, later: Instant) -> Duration {
+        let next = self.last.map_or(now, |last| last + ASKED);
+        next.max(later).saturating_duration_since(now)
+    }
+
+    /// Such a try is made.
+    pub fn made(&mut self, now: Instant) {
+        self.last = Some(now);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +83,16 @@ mod tests {
         assert_eq!(patience.wait(0, Duration::ZERO).as_secs(), 10);
         assert_eq!(patience.wait(0, Duration::from_secs(900)).as_secs(), 900);
         assert_eq!(patience.wait(0, Duration::MAX).as_secs(), 21_600);
+    }
+
+    #[test]
+    fn who_is_asked_tries_at_once_but_seldom() {
+        let (mut asked, start) = (Asked::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(asked.wait(at(0), at(0)).as_secs(), 0);
+        assert_eq!(asked.wait(at(0), at(30)).as_secs(), 30, "the authority has said so");
+        asked.made(at(1));
+        assert_eq!(asked.wait(at(101), at(0)).as_secs(), 500);
+        assert_eq!(asked.wait(at(601), at(0)).as_secs(), 0);
     }
 }

@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use howdah_acme::{Error, Patience, Place, Talk, Wish, due, is_stand_in, order, stand_in, try_root};
+use howdah_acme::{Asked, Error, Patience, Place, Talk, Wish, due, is_stand_in, order, stand_in, try_root};
 use howdah_tls::{Certificate, Challenges, look};
 use tokio::runtime::Runtime;
 
@@ -34,6 +34,23 @@ pub(crate) struct Acme {
     trouble: Arc<Mutex<Option<String>>>,
     /// Another process serves, and is asked by the authority.
     retired: Arc<AtomicBool>,
+    pause: Arc<Pause>,
+}
+
+/// The wait for the next try after a failure, which people may shorten.
+#[derive(Debug, Default)]
+struct Pause {
+    state: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Until when, if so.
+    next: Option<Instant>,
+    /// When the authority may be asked at the earliest, of its own saying.
+    later: Option<Instant>,
+    asked: Asked,
 }
 
 impl Acme {
@@ -49,8 +66,8 @@ impl Acme {
         if let Some(why) = unfit(&place) {
             begin(&wish, &place, &why).context("--acme-dir does not work: name another directory")?;
         }
-        let (challenges, trouble, retired) = Default::default();
-        Ok(Some(Self { wish, place, challenges, trouble, retired }))
+        let (challenges, trouble, retired, pause) = Default::default();
+        Ok(Some(Self { wish, place, challenges, trouble, retired, pause }))
     }
 
     /// Orders certificates from now on. `reload` has what is in the files taken over.
@@ -65,6 +82,11 @@ impl Acme {
     /// Another process does it from now on.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
+    }
+
+    /// Somebody may have mended what the last try has failed for. When there is another, in seconds, if there has been one.
+    pub(crate) fn hurry(&self) -> Option<u64> {
+        self.pause.hurry(Instant::now()).map(|wait| wait.as_secs())
     }
 
     /// Why there is no newer one, if this certificate is ours.
@@ -84,14 +106,13 @@ impl Acme {
         let mut patience = Patience::default();
         while self.wait_until_due() {
             let talk = Arc::new(self.talk());
-            let wait = match self.renew(&reload, &runtime, &talk) {
+            match self.renew(&reload, &runtime, &talk) {
                 Ok(wait) => {
                     patience.renew();
-                    wait
+                    std::thread::sleep(wait);
                 }
-                Err(error) => self.failed(&error, &mut patience, &talk),
-            };
-            std::thread::sleep(wait);
+                Err(error) => self.pause.sleep(self.failed(&error, &mut patience, &talk), talk.later()),
+            }
         }
     }
 
@@ -170,6 +191,43 @@ impl Acme {
     }
 }
 
+impl Pause {
+    fn sleep(&self, wait: Duration, later: Duration) {
+        let start = Instant::now();
+        let mut waiting = self.lock();
+        waiting.next = Some(start + wait);
+        // However long the authority says, the wait is no longer.
+        waiting.later = Some(start + later.min(wait));
+        while let Some(left) = waiting.left(Instant::now()) {
+            waiting = self.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        waiting.next = None;
+    }
+
+    /// How long the wait is from now on, if there is one.
+    fn hurry(&self, now: Instant) -> Option<Duration> {
+        let mut waiting = self.lock();
+        let (next, later) = (waiting.next?, waiting.later.unwrap_or(now));
+        let wait = waiting.asked.wait(now, later);
+        if now + wait < next {
+            waiting.asked.made(now + wait);
+            waiting.next = Some(now + wait);
+            self.changed.notify_all();
+        }
+        waiting.next.map(|next| next.saturating_duration_since(now))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn left(&self, now: Instant) -> Option<Duration> {
+        self.next?.checked_duration_since(now).filter(|left| !left.is_zero())
+    }
+}
+
 /// Some of these words are the authority's, or of whoever is in its place.
 fn shown(words: &str) -> String {
     words.chars().filter(|letter| !letter.is_control()).take(WORDS).collect()
@@ -215,4 +273,41 @@ fn unfit(place: &Place) -> Option<String> {
 /// In seconds since 1970.
 fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_shortened_by_whoever_asks() {
+        let pause = Arc::new(Pause::default());
+        assert_eq!(pause.hurry(Instant::now()), None, "nothing has failed");
+        let sleeper = Arc::clone(&pause);
+        let sleeper = std::thread::spawn(move || sleeper.sleep(Duration::from_secs(3600), Duration::ZERO));
+        let shortened = loop {
+            match pause.hurry(Instant::now()) {
+                Some(wait) => break wait,
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        assert_eq!(shortened, Duration::ZERO);
+        sleeper.join().unwrap();
+        assert_eq!(pause.hurry(Instant::now()), None);
+    }
+
+    #[test]
+    fn nobody_asks_before_the_authority_wants_it_or_much_sooner_than_the_last_time() {
+        let (pause, now) = (Pause::default(), Instant::now());
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let wait = |start: Instant| {
+            pause.lock().next = Some(start + Duration::from_secs(3600));
+            pause.hurry(start).map(|wait| wait.as_secs())
+        };
+        pause.lock().later = Some(at(900));
+        assert_eq!(wait(at(0)), Some(900));
+        pause.lock().later = None;
+        assert_eq!(wait(at(1000)), Some(500), "ten minutes after the one at 900");
+        assert_eq!(pause.hurry(at(1200)).map(|wait| wait.as_secs()), Some(300), "asked twice is the same");
+    }
 }

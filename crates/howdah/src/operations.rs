@@ -83,7 +83,7 @@ impl Operations {
     async fn reload_certificates(&self) -> Option<Result<String, String>> {
         let tls = self.tls.clone()?;
         // Files may be on a disk that is slow.
-        let outcome = tokio::task::spawn_blocking(move || tls.reload()).await;
+        let outcome = tokio::task::spawn_blocking(move || tls.reload_and_try()).await;
         Some(outcome.unwrap_or_else(|error| Err(error.to_string())))
     }
 

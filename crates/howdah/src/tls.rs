@@ -77,6 +77,19 @@ impl Tls {
         }
     }
 
+    /// As [`Self::reload`], when people want it: what they have mended may be what kept a certificate from being issued.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn reload_and_try(&self) -> Result<String, String> {
+        let told = self.reload()?;
+        Ok(match self.acme.as_ref().and_then(Acme::hurry) {
+            None => told,
+            Some(0) => format!("{told}; another one is ordered now"),
+            Some(seconds) => format!("{told}; another one is ordered in {seconds} s"),
+        })
+    }
+
     /// Takes changed files over, on a thread of its own.
     ///
     /// # Errors
