@@ -146,7 +146,7 @@ subtest 'one that is stopped' => sub {
 
 my @wrong = (
     [['--worker', 99], qr/there is no worker 99: howdah status lists/],
-    [['--pool', '/none'], qr{no application is mounted at /none: there is /}],
+    [['--pool', '/none'], qr{no application is mounted at /none; there is /}],
 );
 for my $case (@wrong) {
     my ($status, undef, $err) = $operator->ask('where', @{$case->[0]});

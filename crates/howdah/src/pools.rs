@@ -49,9 +49,9 @@ impl Pools {
     /// # Errors
     /// A sentence that says which there are, when there is none.
     pub(crate) fn number_of(&self, name: &str) -> Result<usize, String> {
-        let meant = format!("/{}", name.trim_matches('/'));
+        let meant = mounted(name);
         let found = self.0.iter().position(|pool| *pool.name == meant);
-        found.ok_or_else(|| format!("no application is mounted at {meant}; there is {}", self.names()))
+        found.ok_or_else(|| none_at(&meant, self.0.iter().map(|pool| &*pool.name)))
     }
 
     /// The number of the only one.
@@ -63,14 +63,9 @@ impl Pools {
             [_] => Ok(0),
             _ => Err(format!(
                 "several applications are served: say by --pool which is meant, {}",
-                self.names()
+                joined(self.0.iter().map(|pool| &*pool.name))
             )),
         }
-    }
-
-    /// For a sentence.
-    fn names(&self) -> String {
-        self.0.iter().map(|pool| &*pool.name).collect::<Vec<_>>().join(" or ")
     }
 
     /// Waits until one of them will never have another worker. Nothing can be started any more then, so the others are
@@ -101,4 +96,19 @@ impl Pools {
     {
         self.0.iter().map(|pool| question(pool.handle.clone())).collect()
     }
+}
+
+/// Where the application is mounted that somebody calls so: the slashes around it may be left out.
+pub(crate) fn mounted(name: &str) -> String {
+    format!("/{}", name.trim_matches('/'))
+}
+
+/// Says that nothing is mounted there, but at `names`.
+pub(crate) fn none_at<'a>(meant: &str, names: impl Iterator<Item = &'a str>) -> String {
+    format!("no application is mounted at {meant}; there is {}", joined(names))
+}
+
+/// For a sentence.
+fn joined<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(" or ")
 }

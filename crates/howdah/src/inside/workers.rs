@@ -7,6 +7,7 @@ use anyhow::bail;
 use howdah_metrics::{RequestSeen, Snapshot};
 
 use crate::options::inside::Whose;
+use crate::pools;
 use crate::scripts::CALLED;
 
 /// Where there is none to look at.
@@ -41,11 +42,11 @@ impl Known {
 /// # Errors
 /// When there is no such application or worker, with those that there are.
 pub(super) fn choose(snapshot: &Snapshot, whose: &Whose) -> anyhow::Result<Vec<Known>> {
-    let wanted = |name: &str| whose.pool.as_deref().is_none_or(|pool| pool == name);
+    let meant = whose.pool.as_deref().map(pools::mounted);
+    let wanted = |name: &str| meant.as_deref().is_none_or(|meant| meant == name);
     let pools: Vec<_> = snapshot.pools.iter().filter(|pool| wanted(&pool.name)).collect();
-    if let (Some(pool), []) = (&whose.pool, &pools[..]) {
-        let names: Vec<&str> = snapshot.pools.iter().map(|pool| pool.name.as_str()).collect();
-        bail!("no application is mounted at {pool}: there is {}", names.join(" "));
+    if let (Some(meant), []) = (&meant, &pools[..]) {
+        bail!(pools::none_at(meant, snapshot.pools.iter().map(|pool| pool.name.as_str())));
     }
     let all = pools.into_iter().flat_map(|pool| pool.workers.list.iter().map(move |worker| (pool, worker)));
     let hosts: HashSet<u32> = pools_hosts(snapshot).collect();
@@ -103,8 +104,10 @@ mod tests {
         assert!(
             choose(&snapshot, &whose(&["--pool", pool])).unwrap().iter().all(|known| known.pool == *pool)
         );
-        let refused = choose(&snapshot, &whose(&["--pool", "/none"])).unwrap_err().to_string();
-        assert!(refused.starts_with("no application is mounted at /none: there is / "), "{refused}");
+        let bare = pool.trim_matches('/');
+        assert!(!choose(&snapshot, &whose(&["--pool", bare])).unwrap().is_empty());
+        let refused = choose(&snapshot, &whose(&["--pool", "none"])).unwrap_err().to_string();
+        assert!(refused.starts_with("no application is mounted at /none; there is / or "), "{refused}");
         let refused = choose(&snapshot, &whose(&["--worker", "999"])).unwrap_err().to_string();
         assert!(refused.starts_with("there is no worker 999"), "{refused}");
     }
