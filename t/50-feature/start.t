@@ -92,6 +92,16 @@ for my $case (@broken) {
     }
 }
 
+subtest 'files that cannot be made are told with the option that names them' => sub {
+    my $file = '/no/such/file';
+    for my $option (qw(--access-log --error-log --slow-log-file --control --pid)) {
+        my @slow = $option eq '--slow-log-file' ? ('--slow-log', 1) : ();
+        my ($status, undef, $err) = run_howdah('-l', '127.0.0.1:0', @slow, $option, $file, '-e', 'sub { }');
+        is $status, 1, $option;
+        like $err, qr/^howdah: \Q$option: cannot \E\w+ .*\Q$file: No such file or directory/m, '... is named';
+    }
+};
+
 subtest 'an application that is not there' => sub {
     my ($status, undef, $trouble) = run_howdah('--listen', '127.0.0.1:0', '/no/such.psgi');
     is $status, 2, 'a mistake in the command line';

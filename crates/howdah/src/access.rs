@@ -16,6 +16,10 @@ use crate::options::Serve;
 use crate::reopening::Reopening;
 use crate::status::LineCounter;
 
+/// What a log is called, and the option that asks for it.
+const ACCESS: (&str, &str) = ("access log", "--access-log");
+const SLOW_FILE: (&str, &str) = ("slow-request log", "--slow-log-file");
+
 /// The commands of piped logs, and what starts them.
 pub(crate) type Commands = Vec<(String, Job)>;
 
@@ -32,6 +36,7 @@ pub(crate) struct Access {
 /// A log that is open.
 #[derive(Debug)]
 struct Output {
+    /// What it is called.
     what: &'static str,
     format: Format,
     target: Target,
@@ -46,11 +51,10 @@ impl Access {
     pub(crate) fn open(options: &Serve, commands: &Commands) -> anyhow::Result<Option<Self>> {
         let logs = &options.logs;
         let (slow, log) = (logs.slow_log.limit(), logs.access_log.as_deref());
-        let log =
-            log.map(|target| Output::open("access log", target, logs.format()?, commands)).transpose()?;
+        let log = log.map(|target| Output::open(ACCESS, target, logs.format()?, commands)).transpose()?;
         let slow_file = logs.slow_log_file.as_deref().filter(|_| slow.is_some());
         let slow_file = slow_file
-            .map(|target| Output::open("slow-request log", target, compile(SLOW, Compat::Apache)?, commands))
+            .map(|target| Output::open(SLOW_FILE, target, compile(SLOW, Compat::Apache)?, commands))
             .transpose()?;
         // Not `then_some`: to drop one ends the time of all logs.
         Ok((log.is_some() || slow.is_some()).then(|| Self { log, slow, slow_file }))
@@ -103,10 +107,15 @@ impl Drop for Access {
 }
 
 impl Output {
-    fn open(what: &'static str, target: &str, format: Format, commands: &Commands) -> anyhow::Result<Self> {
+    fn open(
+        (what, option): (&'static str, &str),
+        target: &str,
+        format: Format,
+        commands: &Commands,
+    ) -> anyhow::Result<Self> {
         let target = Target::parse(target);
         let sink = open(what, &target, commands);
-        let sink = sink.with_context(|| format!("cannot open the {what} {target}"))?;
+        let sink = sink.with_context(|| format!("{option}: cannot open {target}"))?;
         Ok(Self { what, format, target, sink })
     }
 

@@ -83,6 +83,7 @@ impl ControlSocket {
         let path = path_of(instance).context("no control socket can be made");
         match path.and_then(|path| Self::bind(&path, relieves)) {
             Ok(socket) => Ok(Some(socket)),
+            Err(error) if instance.control.is_some() => Err(error.context("--control")),
             Err(error) if instance.is_explicit() => Err(error),
             Err(error) => {
                 tracing::warn!("no control socket: {error:#}");

@@ -35,7 +35,7 @@ static DEADLINE: OnceLock<Instant> = OnceLock::new();
 pub(super) fn into_file(path: &Path) -> anyhow::Result<()> {
     let before = rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3).ok();
     let known = before.as_ref().and_then(inode);
-    writer::open(path).with_context(|| format!("cannot open the error log {}", path.display()))?;
+    writer::open(path).with_context(|| format!("--error-log: cannot open {}", path.display()))?;
     let _ = FILE.set(absolute(path)?);
     // A process that takes over from another begins with that one's log.
     *STARTER.lock().unwrap_or_else(PoisonError::into_inner) = before.filter(|_| known != inode(io::stderr()));
