@@ -121,8 +121,11 @@ subtest 'a server that has been stopped by a signal' => sub {
         is $status, 1, "@$command ends";
         like $error, qr/does not answer; it may have been stopped .*\(see process $pid\)/, '... and says why';
     }
+    my ($status, undef, $error) = $operator->ask('stop');
+    is $status, 1;
+    like $error, qr/does not answer; .*; it stops when it goes on \(kill -CONT $pid\)/, 'that it stops later is said';
     $server->signal('CONT');
-    is $server->stop, 1;
+    is $server->wait_for_exit(10), 1, '... and true';
 };
 
 subtest 'a start that fails is told who asked for it, not the error log alone' => sub {

@@ -1,8 +1,9 @@
 //! The client's end of a control socket: a line goes there, and one comes back.
 
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
@@ -44,10 +45,27 @@ pub(crate) fn ask_within(
     let answer = ask(server, path, request);
     server.get_ref().set_read_timeout(None)?;
     answer.map_err(|error| match process(server.get_ref()) {
+        Some(process) if error.is::<Silent>() && matches!(request, ControlRequest::Stop { .. }) => anyhow!(
+            "{error:#} (see process {process}); it stops when it goes on (kill -CONT {process}), and at once by kill -9 \
+             {process}"
+        ),
         Some(process) => anyhow!("{error:#} (see process {process})"),
         None => error,
     })
 }
+
+/// No answer came in time; what was asked for may be done later.
+#[derive(Debug)]
+struct Silent(PathBuf);
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.0.display();
+        write!(f, "the server at {path} does not answer; it may have been stopped (SIGSTOP), or hang")
+    }
+}
+
+impl std::error::Error for Silent {}
 
 /// The one that made the socket; none when that is over.
 fn process(server: &UnixStream) -> Option<i32> {
@@ -85,10 +103,7 @@ pub(super) fn hear(server: &mut impl BufRead, path: &Path) -> anyhow::Result<Con
     let mut line = String::new();
     let read = server.read_line(&mut line);
     if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
-        bail!(
-            "the server at {} does not answer; it may have been stopped (SIGSTOP), or hang",
-            path.display()
-        );
+        bail!(Silent(path.to_owned()));
     }
     if read.is_err() || line.is_empty() {
         bail!("the server at {} ended before it answered; its log may tell why", path.display());
