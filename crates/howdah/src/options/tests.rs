@@ -163,6 +163,11 @@ fn scripts_that_cannot_be_served_are_refused_in_words() {
         ("--cgi /a=src --mount /a=Some::App -e sub{}", "--cgi /a: Some::App is there already"),
         ("--cgi /a=src --zygote-fd 5", "--cgi does not work under plackup"),
         ("--cgi /a=src --document-root /no/where", "--document-root /no/where: there is no such directory"),
+        (
+            "--cgi /a=src --cgi-preload /no/where.pl",
+            "--cgi /a: --cgi-preload /no/where.pl: there is no such file",
+        ),
+        ("--cgi /a=src,mode=keep,preload=/no/where.pl", "--cgi-preload /no/where.pl: there is no such file"),
         ("--cgi /a=src --cgi-mode fast", "invalid value 'fast' for '--cgi-mode <MODE>'"),
         ("--cgi /a=src --cgi-env HTTP_PROXY=x", "HTTP_PROXY is for the server to set, from the request"),
         ("--cgi /a=src --cgi-pass A,PATH_INFO", "PATH_INFO is for the server to set"),

@@ -1,10 +1,13 @@
 //! Checks across options, and which of command line and environment wins where options belong together.
 
+use std::path::Path;
+
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use howdah_front::Address;
 
+use super::cgi::Mode;
 use super::listener::Named;
 use super::pools::Pool;
 use super::serve::Serve;
@@ -160,6 +163,12 @@ fn scripts(serve: &Serve) -> Result<(), Fault> {
             );
             return Err((ErrorKind::Io, message));
         }
+        let pool = pools[first + at].cgi.as_ref().filter(|cgi| cgi.mode != Mode::Exec);
+        let mut files = pool.into_iter().flat_map(|cgi| &cgi.preload).filter(|what| what.contains('/'));
+        if let Some(file) = files.find(|file| !Path::new(file).exists()) {
+            let message = format!("{option}: --cgi-preload {file}: there is no such file");
+            return Err((ErrorKind::Io, message));
+        }
     }
     Ok(())
 }
@@ -196,7 +205,7 @@ fn is_module(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':')
 }
 
-fn directory(option: &str, path: Option<&std::path::Path>) -> Result<(), Fault> {
+fn directory(option: &str, path: Option<&Path>) -> Result<(), Fault> {
     match path {
         Some(path) if !path.is_dir() => {
             Err((ErrorKind::Io, format!("{option} {}: there is no such directory", path.display())))
