@@ -1,6 +1,8 @@
 //! One load of the application: a zygote and the workers forked from it.
 
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
+
+use howdah_sys::Moment;
 
 use crate::backoff::Backoff;
 use crate::lease::Guest;
@@ -37,7 +39,7 @@ pub(crate) struct Generation {
     /// The log has been told that its load takes long.
     pub(crate) told_long: bool,
     /// Since when requests go to it.
-    pub(crate) serving: Option<SystemTime>,
+    pub(crate) serving: Option<Moment>,
     /// How often a worker has left the next zygote behind since the application was loaded.
     pub(crate) reforks: u32,
     /// Who wants a guest, and what became of it.
@@ -64,7 +66,7 @@ impl Generation {
     /// Requests go to it from now on.
     pub(crate) fn serve(&mut self) {
         self.role = Role::Serving;
-        self.serving = Some(SystemTime::now());
+        self.serving = Some(Moment::now());
     }
 
     /// Requests are to go to it once it is able.

@@ -1,8 +1,6 @@
 //! The state as others get to see it: status pages, the control socket.
 
-use std::time::SystemTime;
-
-use howdah_sys::Pid;
+use howdah_sys::{Moment, Pid};
 use howdah_wire::WorkerPhase;
 
 use crate::counts::Counts;
@@ -13,7 +11,7 @@ pub struct Snapshot {
     /// Generation that serves.
     pub generation: u32,
     /// Since when it does; none when none does.
-    pub serving_since: Option<SystemTime>,
+    pub serving_since: Option<Moment>,
     /// Process id of its zygote; none while that is dead.
     pub zygote: Option<Pid>,
     /// Those of all generations.
@@ -60,7 +58,7 @@ pub struct WorkerInfo {
     /// Slot that it serves.
     pub slot: Option<u32>,
     /// When it was asked for.
-    pub started: SystemTime,
+    pub started: Moment,
     /// CLOCK_MONOTONIC nanoseconds at which the current phase began.
     pub since: u64,
     /// Private memory in bytes when last measured; only with `max_memory`.

@@ -47,7 +47,7 @@ impl State {
             requests: cell.requests.load(SeqCst),
             quota: worker.quota,
             slot: cell.slot.load(SeqCst).checked_sub(1),
-            started: worker.wall_clock,
+            started: worker.born,
             since: cell.since.load(SeqCst),
             memory: worker.memory,
         })

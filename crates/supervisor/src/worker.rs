@@ -1,10 +1,10 @@
 //! What the supervisor knows of one worker, beside what its cell says.
 
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use howdah_sys::process::is_child;
-use howdah_sys::{Pid, Signal};
+use howdah_sys::{Moment, Pid, Signal};
 use howdah_wire::WorkerCell;
 use tokio::task::AbortHandle;
 
@@ -70,7 +70,7 @@ pub(crate) struct Worker {
     // None until the zygote reports the fork.
     pub(crate) process: Option<Relative>,
     pub(crate) started: Instant,
-    pub(crate) wall_clock: SystemTime,
+    pub(crate) born: Moment,
     /// It has been seen ready.
     pub(crate) up: bool,
     pub(crate) retiring: Option<Retirement>,
@@ -100,7 +100,7 @@ impl Worker {
             generation,
             process: None,
             started: now,
-            wall_clock: SystemTime::now(),
+            born: Moment::now(),
             up: false,
             retiring: None,
             draining: false,

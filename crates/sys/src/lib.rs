@@ -32,6 +32,7 @@ pub mod activation;
 pub mod notify;
 pub mod usage;
 pub mod launcher;
+mod moment;
 mod smaps;
 pub mod recipe;
 pub mod channel;
@@ -53,6 +54,7 @@ pub use channel::{
 pub use memory::{
     Retired, attach_segment, create_segment, discard, is_sealed, map_shared, memfd, renew_segment,
 };
+pub use moment::Moment;
 pub use process::{ExitKind, Pid, Signal, is_short_of_files, set_subreaper};
 pub use random::random;
 pub use tcp::{defer_accept, outstanding};

@@ -14,6 +14,7 @@ use howdah_metrics::{
     Server, Snapshot, Spool, State, Times, Totals,
 };
 use howdah_supervisor::{Handle, Snapshot as Supervised};
+use howdah_sys::Moment;
 use tokio::time::{Instant, timeout_at};
 
 use super::cpu::Meter;
@@ -56,7 +57,7 @@ pub(super) struct Collector {
     monitor: Monitor,
     meter: Meter,
     pub(super) server: Server,
-    started: f64,
+    started: Moment,
     pub(super) stage: Stage,
 }
 
@@ -81,7 +82,7 @@ impl Collector {
             tls,
             meter: Meter::new(),
             server: server(options),
-            started: since_1970(SystemTime::now()),
+            started: Moment::now(),
             stage: Stage::default(),
         }
     }
@@ -105,11 +106,12 @@ impl Collector {
     fn snapshot(&mut self, supervised: &[Supervised], memories: &Known) -> Snapshot {
         self.server.perl = supervised.first().map(|pool| pool.perl.clone()).unwrap_or_default();
         let totals = self.totals();
-        let pools = self.show(supervised, memories);
-        let loaded = pools.iter().map(|pool| pool.loaded).fold(self.started, f64::max);
+        let started = since_1970(self.started.wall());
+        let pools = self.show(supervised, memories, started);
+        let loaded = pools.iter().map(|pool| pool.loaded).fold(started, f64::max);
         Snapshot {
             server: self.server.clone(),
-            times: Times { now: since_1970(SystemTime::now()), started: self.started, loaded },
+            times: Times { now: since_1970(SystemTime::now()), started, loaded },
             load: load(),
             cpu_seconds: self.meter.read(supervised.iter().flat_map(pids)),
             requests: Requests::from(&totals),
@@ -130,11 +132,11 @@ impl Collector {
         }
     }
 
-    fn show(&self, supervised: &[Supervised], memories: &Known) -> Vec<Pool> {
+    fn show(&self, supervised: &[Supervised], memories: &Known, started: f64) -> Vec<Pool> {
         // Front threads count how many wait in all.
         let peak = (self.pools.len() == 1).then(|| self.monitor.queue_peak());
         let pools = self.pools.iter().zip(supervised);
-        pools.map(|(pool, known)| pool.show(self.stage, known, memories, self.started, peak)).collect()
+        pools.map(|(pool, known)| pool.show(self.stage, known, memories, started, peak)).collect()
     }
 
     /// The front does not see a worker claim a request: it takes those that wait for running ones.

@@ -104,7 +104,7 @@ impl Watched {
             trouble: supervised.trouble.clone(),
             generation: supervised.generation,
             reforks: supervised.reforks,
-            loaded: supervised.serving_since.map_or(loaded, since_1970),
+            loaded: supervised.serving_since.map_or(loaded, |mut since| since_1970(since.wall())),
             reloading: supervised.reloading,
             templates: supervised.templates,
             zygote: supervised.zygote.map(|pid| pid.as_raw_pid().unsigned_abs()),
@@ -285,7 +285,7 @@ mod tests {
             requests: 0,
             quota: 0,
             slot: None,
-            started: std::time::SystemTime::now(),
+            started: howdah_sys::Moment::now(),
             since: 0,
             memory: None,
         }

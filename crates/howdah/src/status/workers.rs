@@ -18,7 +18,7 @@ pub(super) fn worker(segment: Segment, info: &WorkerInfo, memory: Option<u64>, n
         generation: info.generation,
         state: state(info),
         state_seconds: seconds(now, info.since),
-        age_seconds: SystemTime::now().duration_since(info.started).unwrap_or_default().as_secs_f64(),
+        age_seconds: info.started.elapsed().as_secs_f64(),
         requests: info.requests,
         quota: info.quota,
         memory: memory.or(info.memory),
