@@ -258,6 +258,15 @@ static bool call_serve(pTHX) {
     return returned;
 }
 
+/* With a scope of its own: perl leaves the hash of a handle that goes, among other things, to the temporary values. */
+static void release_env(pTHX) {
+    ENTER;
+    SAVETMPS;
+    hd_release_env(aTHX);
+    FREETMPS;
+    LEAVE;
+}
+
 /* Serves the request in `slot`. */
 void hd_exchange(pTHX_ U32 slot) {
     begin(aTHX_ slot);
@@ -273,7 +282,7 @@ void hd_exchange(pTHX_ U32 slot) {
     hd.now.env = NULL; /* what its destruction says belongs to no request any more */
     FREETMPS;
     LEAVE;
-    hd_release_env(aTHX);
+    release_env(aTHX);
     if (!hd.cell) /* forked by a destructor */
         end_child(aTHX_ true);
     hd_end_growth(aTHX_ route);

@@ -12,6 +12,7 @@ my $server = Howdah::Test::Server->start(options => ['--workers', 1, '--trusted-
 use B ();
 use Hash::Util ();
 use Scalar::Util ();
+use Symbol ();
 use Tie::Hash ();
 use Tie::Scalar ();
 
@@ -117,6 +118,8 @@ my %do = (
     reader  => sub { $kept = $_[0]{'psgi.input'}; Scalar::Util::weaken($kept) },
     inmost  => sub { $kept = *{$_[0]{'psgi.input'}}{IO}; Scalar::Util::weaken($kept) },
     writer  => sub { $kept = $_[0]{'psgix.io'}; Scalar::Util::weaken($kept) },
+    handle  => sub { my $env = shift; my $handle = $env->{'app.handle'} = Symbol::gensym(); $kept = \%{*$handle}; Scalar::Util::weaken($kept) },
+    taken   => sub { my $io = $_[0]{'psgix.io'}; fileno $io; $kept = \%{*$io}; Scalar::Util::weaken($kept) },
     object  => sub { $_[0]{'app.object'} = Witness->new('object') },
     objects => sub { my $env = shift; $env->{$_} = Witness->new('one') for @strings },
     dies    => sub { $_[0]{'app.object'} = Witness->new('dies') },
@@ -167,7 +170,7 @@ like $new, qr/body\z/, '... and a body';
 my @names =
     qw(nothing assign undef freed empty void again deleted number count string flags swapped same wide text texts chopped longer
     inside turned bits matched local refs codes mixed tied hash blessed locked keys shut fixed each copied value slots whole closure
-    circle weak weakly slot list lists named scalar listed input closed hashed arrayed valued coded classed inner reader inmost writer object objects dies fails route extra crowd wide_key child grown large);
+    circle weak weakly slot list lists named scalar listed input closed hashed arrayed valued coded classed inner reader inmost writer handle taken object objects dies fails route extra crowd wide_key child grown large);
 for my $name (@names) {
     my $did = ask("$name/with/a/longer/path/?and=query", 'X-One: 1', 'X-Three: 3', 'a body');
     is $did, $name eq 'fails' ? "500 Internal Server Error\n" : $name, "'$name' does what it is to do";
@@ -187,7 +190,7 @@ for my $name (qw(copied value slots whole closure)) {
 }
 
 # Nothing lives longer than its request.
-for my $name (qw(weak slot listed reader inmost writer)) {
+for my $name (qw(weak slot listed reader inmost writer handle taken)) {
     ask("$name?anew");
     is ask('kept'), 'gone', "what '$name' refers to has gone with its request";
 }
