@@ -13,6 +13,8 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use crate::repeated::Repeated;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) enum Socket {
@@ -212,12 +214,22 @@ impl Socket {
         if let Self::Fresh(_) = self
             && let Self::Fresh(fd) = std::mem::replace(self, Self::Gone)
         {
-            *self = Self::Watched(howdah_sys::watch(fd)?);
+            *self = Self::Watched(howdah_sys::watch(fd).inspect_err(tell_unwatched)?);
         }
         match self {
             Self::Watched(fd) => Ok(fd),
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
+    }
+}
+
+/// Such a connection is lost, and its client hears no more than that: so the log says why.
+fn tell_unwatched(error: &io::Error) {
+    static TOLD: Repeated = Repeated::new();
+    if let Some(again) = TOLD.pass() {
+        tracing::error!(
+            "cannot watch a connection: {error}; closed it (the system's bound is fs.epoll.max_user_watches){again}"
+        );
     }
 }
 
@@ -259,6 +271,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::sample::heard::heard;
 
     fn tcp() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -319,6 +332,21 @@ mod tests {
         assert_eq!(server.read(&mut [0; 1]).unwrap(), 0);
         server.write_all(b"data: x").unwrap();
         assert_eq!(eventually(server, Peer::Gone), Peer::Gone);
+    }
+
+    /// As epoll refuses any connection beyond its bound, it refuses a directory always.
+    #[test]
+    fn a_connection_that_cannot_be_watched_is_told_of_and_lost() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let mut socket = Socket::Fresh(std::fs::File::open("/").unwrap().into());
+        let lines = heard(|| {
+            runtime.block_on(async {
+                let mut context = Context::from_waker(std::task::Waker::noop());
+                assert!(matches!(socket.poll_more(&mut context), Poll::Ready(Err(_))));
+            });
+        });
+        assert!(lines.iter().any(|line| line.contains("cannot watch a connection: ")), "{lines:?}");
+        assert!(matches!(socket, Socket::Gone));
     }
 
     #[test]
