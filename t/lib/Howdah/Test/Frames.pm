@@ -17,6 +17,7 @@ use warnings;
 use Exporter qw(import);
 use Howdah::Test::Tls;
 use IO::Socket::INET;
+use Socket qw(IPPROTO_TCP TCP_NODELAY);
 use Time::HiRes qw(time);
 
 our @EXPORT_OK = qw(LAST ACK WHOLE);
@@ -37,6 +38,9 @@ sub new {
         ? Howdah::Test::Tls::connect_to($port, SSL_alpn_protocols => ['h2'])
         : IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port", Timeout => PATIENCE);
     $socket or die "cannot connect: $!";
+
+    # As clients of HTTP/2 do: a frame does not wait until the server has acknowledged the one before.
+    setsockopt $socket, IPPROTO_TCP, TCP_NODELAY, 1;
 
     # What TLS says for itself must not be waited behind.
     $socket->blocking(0) if Howdah::Test::Tls->is_wanted;
