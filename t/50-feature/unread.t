@@ -97,24 +97,38 @@ for my $case (['TERM', sub { $_[0]->signal('TERM') }], ['upgrade', sub { $_[1]->
     is length($had) - index($had, "\r\n\r\n") - 4, $length, 'a client that is slow with the end has it, too';
 }
 
-# It takes longer over that than it is kept for, and asks again.
-for my $case (['--keepalive-timeout', sub { }], ['an upgrade', sub { $_[0]->ask('upgrade') }]) {
-    my ($what, $change) = @$case;
-    my $operator = Howdah::Test::Operator->new;
-    my @options  = ('--workers', 1, '--keepalive-timeout', $what =~ /^--/ ? 1 : 60, $operator->options);
-    my $server   = Howdah::Test::Server->start(app => $app, options => \@options);
-    my $client   = Howdah::Test::Client->new($server);
-    my $request  = "GET /whole HTTP/1.1\r\nHost: x\r\n\r\n";
-    setsockopt $client->socket, SOL_SOCKET, SO_RCVBUF, 65_536;
-    $client->write($request);
-    my $had = $client->take(6_000_000);
-    $change->($operator);
-    for (1 .. 32) { sleep 0.2; $had .= $client->take(50_000) }
-    $had .= $client->take($length + index($had, "\r\n\r\n") + 4 - length $had);
-    $client->write($request);
-    my $response = $client->response;
-    is join(' ', @$response{qw(status error)}, length $response->{body}), "200  $length",
-        "$what: who is slow with a response can ask again";
+# They take longer over that than they are kept for, and ask again.
+{
+    my $request = "GET /whole HTTP/1.1\r\nHost: x\r\n\r\n";
+    my @slow;
+    for my $case (['an upgrade', 60, sub { $_[0]->ask('upgrade') }], ['--keepalive-timeout', 1, sub { }]) {
+        my ($what, $kept, $change) = @$case;
+        my $operator = Howdah::Test::Operator->new;
+        my @options  = ('--workers', 1, '--keepalive-timeout', $kept, $operator->options);
+        my $server   = Howdah::Test::Server->start(app => $app, options => \@options);
+        push @slow, {what => $what, change => $change, operator => $operator, server => $server};
+    }
+
+    # Nobody is kept waiting meanwhile who has begun.
+    for my $slow (@slow) {
+        my $client = $slow->{client} = Howdah::Test::Client->new($slow->{server});
+        setsockopt $client->socket, SOL_SOCKET, SO_RCVBUF, 65_536;
+        $client->write($request);
+        $slow->{had} = $client->take(6_000_000);
+        $slow->{change}->($slow->{operator});
+    }
+    for (1 .. 32) {
+        sleep 0.2;
+        $_->{had} .= $_->{client}->take(50_000) for @slow;
+    }
+    for my $slow (@slow) {
+        my ($client, $had) = @$slow{qw(client had)};
+        $client->take($length + index($had, "\r\n\r\n") + 4 - length $had);
+        $client->write($request);
+        my $response = $client->response;
+        is join(' ', @$response{qw(status error)}, length $response->{body}), "200  $length",
+            "$slow->{what}: who is slow with a response can ask again";
+    }
 }
 
 # One that writes all of its body before it looks, as simple ones do.
