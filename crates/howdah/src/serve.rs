@@ -293,11 +293,15 @@ impl Server {
         }
     }
 
+    /// Asks all front threads at the same time.
+    fn all_fronts<F: Future<Output = ()> + Send + 'static>(&self, ask: impl Fn(Front) -> F) -> JoinSet<()> {
+        self.fronts.iter().cloned().map(ask).collect()
+    }
+
     /// Lets go of the listeners.
     async fn close(&mut self) {
         self.endpoints.close();
-        let fronts = self.fronts.clone().into_iter();
-        fronts.map(|front| async move { front.close().await }).collect::<JoinSet<()>>().join_all().await;
+        self.all_fronts(|front| async move { front.close().await }).join_all().await;
     }
 
     async fn stop(&mut self) -> ExitCode {
@@ -324,8 +328,7 @@ impl Server {
         let no_upgrade = self.upgrade.give_up();
         self.operations.observer.draining();
         self.endpoints.close_to_requests();
-        let fronts = self.fronts.clone().into_iter();
-        let mut drained: JoinSet<()> = fronts.map(|front| async move { front.drain(idle).await }).collect();
+        let mut drained = self.all_fronts(|front| async move { front.drain(idle).await });
         tokio::select! {
             () = async { while drained.join_next().await.is_some() {} } => {
                 match patience.is_zero() {
@@ -387,8 +390,7 @@ impl Server {
     /// their logs, which are closed next.
     async fn cut_off(&self) {
         self.operations.pools.stop(false).await;
-        let fronts = self.fronts.clone().into_iter();
-        let cut = fronts.map(|front| async move { front.cut_off().await }).collect::<JoinSet<()>>();
+        let cut = self.all_fronts(|front| async move { front.cut_off().await });
         let _ = tokio::time::timeout(LAST_LINES, cut.join_all()).await;
     }
 
