@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! confine     giving up rights: capabilities, system calls, files
-//! daemon      the double fork of `--daemonize`, with the launcher waiting for readiness
 //! orphan      parting with the process that one was started by
+//! daemon      the double fork of `--daemonize`, with the launcher waiting for readiness
 //! activation  listeners handed over by systemd or Server::Starter
 //! notify      readiness and status for systemd
 //! usage       memory that a process has for itself
@@ -26,8 +26,8 @@
 //! Errors are `std::io::Error` with the kernel's number; the caller knows what it was doing and says so.
 
 pub mod confine;
-pub mod daemon;
 pub mod orphan;
+pub mod daemon;
 pub mod activation;
 pub mod notify;
 pub mod usage;
