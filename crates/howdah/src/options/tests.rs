@@ -441,6 +441,7 @@ fn options_that_contradict_each_other_are_refused() {
         ("-e sub{} --acme-email me@a.example", "--acme <NAME>"),
         ("-e sub{} --acme a.example --acme-directory http://a.example", "begins with https://"),
         ("-e sub{} --chdir /no/such", "no such directory"),
+        ("nowhere.psgi --chdir /no/such", "--chdir /no/such: there is no such directory"),
         ("no-such.psgi", "no application no-such.psgi"),
     ] {
         let (_, message) = refusal(line);

@@ -17,6 +17,8 @@ type Fault = (ErrorKind, String);
 
 /// Finds combinations that make no sense.
 pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
+    // Before the applications, which are looked for in that of --chdir.
+    directories(serve)?;
     if serve.process.zygote_fd.is_none() {
         application(serve, given)?;
         mounts(serve)?;
@@ -30,8 +32,7 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
         return conflict("--min-workers is above --workers: lower the one or raise the other");
     }
     reforks(serve)?;
-    logs(serve)?;
-    directories(serve)
+    logs(serve)
 }
 
 fn under_plackup(serve: &Serve) -> Result<(), Fault> {
