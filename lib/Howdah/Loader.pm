@@ -45,9 +45,12 @@ sub _develop {
 sub _evaluate {
     my ($code, $file) = @_;
     require Plack::Builder;
+
+    # Messages name the code as perl does, with its own lines.
     my $text =
           "package Howdah::Loader::Evaluated; no strict; no warnings; use Plack::Builder;\n"
-        . "builder { $code;\n"
+        . "builder {\n"
+        . qq{#line 1 "-e"\n$code\n;}
         . (defined $file ? 'Plack::Util::load_psgi($file);' : '') . '}';
     my $app = eval $text;    ## no critic (ProhibitStringyEval)
     die $@ if $@;

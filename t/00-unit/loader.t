@@ -33,7 +33,8 @@ is(body(load(app  => 'MyApp', inc => ["$dir"])), 'a module', 'a module found by 
 is(body(load(eval => q{sub { [200, [], ['code']] }})), 'code', 'eval alone');
 
 my $wrapped = q{enable sub { my $app = shift; sub { my $r = $app->(@_); unshift @{$r->[2]}, 'in: '; $r } }};
-is(body(load(eval => $wrapped, app => $hello)), 'in: deployment  /', 'eval around a file is a builder block');
+is(body(load(eval => $wrapped, app           => $hello)), 'in: deployment  /', 'eval around a file is a builder block');
+is(body(load(eval => "$wrapped # noted", app => $hello)), 'in: deployment  /', '... also when a comment ends it');
 
 load(app => $hello, inc => ["$dir"], modules => ['Local=a,b']);
 is_deeply(Local->imported, ['a', 'b'], 'modules are imported with their list');
@@ -51,10 +52,14 @@ my @broken = (
         {app => file('open.psgi', 'sub {')}, qr/open\.psgi: Missing right curly.*line 1/s,
         'a syntax error, with its place'
     ],
-    [{app  => file('need.psgi', 'use Nope::Nope; sub {}')}, qr{Can't locate Nope/Nope\.pm}, 'a missing module'],
-    [{app  => file('number.psgi', '42')}, qr/number\.psgi does not return a PSGI application: .* not '42'/, 'a number'],
-    [{app  => file('hash.psgi', '+{}')}, qr/not HASH/, 'a hash'],
-    [{eval => 'sub {'}, qr/syntax error|Missing right/, 'broken code'],
+    [{app => file('need.psgi', 'use Nope::Nope; sub {}')}, qr{Can't locate Nope/Nope\.pm}, 'a missing module'],
+    [{app => file('number.psgi', '42')}, qr/number\.psgi does not return a PSGI application: .* not '42'/, 'a number'],
+    [{app => file('hash.psgi', '+{}')}, qr/not HASH/, 'a hash'],
+    [
+        {eval => 'sub {'}, qr/(?:syntax error|Missing right).* at -e line/,
+        'broken code, which is called as perl calls it'
+    ],
+    [{eval => "# first\ndie 'so'"}, qr/^so at -e line 2\.$/, 'code that dies, with its line'],
     [{app  => $hello, modules => ['Nope']}, qr{Can't locate Nope\.pm}, 'a missing module asked for by -M'],
 );
 for my $case (@broken) {
