@@ -45,6 +45,18 @@ is(eval { Plack::Handler::Howdah->new(no_server_header => 'other.psgi') }, undef
 like($@, qr/^--no-server-header got the value 'other\.psgi': .* write --no-server-header=1$/, '... with the way out');
 is(arguments(workers => '-1'), '--listen :5000 --workers=-1', 'a number below 0 is the command\'s to refuse');
 
+{
+    local $INC{'Plack/Runner.pm'} = 'loaded';
+    my @plackup = (host => undef, port => 5000, listen => [':5000'], socket => undef);
+    is(
+        arguments(no_server_header => undef, @plackup), '--listen :5000 --no-server-header',
+        'plackup\'s last word, a switch'
+    );
+    is(arguments(keepalive => undef, @plackup), '--listen :5000', '... or what is on anyway');
+    is(eval { arguments(workers => undef, @plackup) }, undef, '... or an option without its value');
+    like($@, qr/^--workers has no value: write --workers=VALUE$/, '... which is told');
+}
+
 for my $too_late ([preload => 0], [no_preload => 1]) {
     is(eval { arguments(@$too_late) }, undef, "$too_late->[0] cannot undo what plackup has loaded");
     like($@, qr/^--no-preload is too late: .* write -L Delayed/, '... with the way out');

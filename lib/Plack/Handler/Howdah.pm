@@ -40,18 +40,33 @@ my @DONE_HERE = qw(daemonize full_destruct group leak_report name no_preload use
 # What is on or off, here or for the command.
 my %IS_SWITCH = (%IS_FLAG, %WHEN_FALSE, map { $_ => 1 } qw(daemonize leak_report));
 
+# What plackup itself hands over, with a value or without.
+my %HAS_NO_WORD = map { $_ => 1 } qw(host listen port psgi_app_builder server_ready socket);
+
 # The words that the command takes.
 my $TRUE  = qr/^(?:y|yes|t|true|on|\d*[1-9]\d*)$/i;
 my $FALSE = qr/^(?:n|no|f|false|off|0*)$/i;
 
 sub new {
     my ($class, %args) = @_;
+    _take_last(\%args) if $INC{'Plack/Runner.pm'};
     for my $name (grep { defined $args{$_} && !ref $args{$_} } sort keys %args) {
         _refuse($name, $args{$name}) if $args{$name} =~ /^-[-a-zA-Z_]/;
         $args{$name} = _truth($args{$name}) // _refuse($name, $args{$name}) if $IS_SWITCH{$name};
     }
     $args{$_} //= _from_environment($_) for @DONE_HERE;
     return bless \%args, $class;
+}
+
+# The last option of plackup's command line has no value there. For whoever calls us by himself that is none.
+sub _take_last {
+    my $args = shift;
+    for my $name (grep { !defined $args->{$_} && !$HAS_NO_WORD{$_} } sort keys %$args) {
+        my $option = $name =~ tr/_/-/r;
+        die "--$option has no value: write --$option=VALUE\n" if !$IS_SWITCH{$name};
+        $args->{$name} = 1;
+    }
+    return;
 }
 
 # It is most likely the next word of the command line, which would be missed there.
@@ -294,12 +309,13 @@ C<server_software>.
 
 plackup takes the word behind an option for its value, so C<--no-server-header --port 8080> would lose the port. The
 handler refuses such a value, and for a switch all but C<1>, C<0> and words like C<on> and C<no>, and says what to write.
+A switch that is the last word is on; any other option without a value is refused there.
 
 =head1 METHODS
 
 =head2 new(%args)
 
-Dies when an option has swallowed the next one.
+Dies when an option has swallowed the next one, or got no value from plackup.
 
 =head2 run($app)
 
