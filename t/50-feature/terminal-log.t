@@ -97,6 +97,18 @@ subtest 'NO_COLOR, a dumb terminal, JSON' => sub {
     is $server->stop, 0;
 };
 
+subtest 'how to stop it is told for who is there' => sub {
+    my ($server) = on_terminal({});
+    like shown(qr/stop with/), qr/stop with Ctrl-C, /, 'somebody at a terminal';
+    is $server->stop, 0;
+    my $alone = Howdah::Test::Server->start(
+        app     => $app,
+        command => ['/bin/sh', '-c', 'exec "$0" "$@" </dev/null', howdah_bin()]
+    );
+    like $alone->log, qr/stop with kill \d+, /, 'a service manager';
+    is $alone->stop, 0;
+};
+
 subtest 'a terminal that is stopped (Ctrl-S) stops nobody' => sub {
     my ($server, $port) = on_terminal({});
     my $start = time;

@@ -1,5 +1,7 @@
 //! What a server says to whoever has started it. `serve` calls it when requests are welcome.
 
+use std::io::{self, IsTerminal};
+
 use crate::endpoints::Endpoints;
 use crate::log;
 use crate::options::Serve;
@@ -32,7 +34,7 @@ pub(crate) fn announce(options: &Serve, endpoints: &Endpoints) {
     let path = format!("{}/", pools[0].name.trim_end_matches('/'));
     if let Some(first) = listeners.iter().find(|listener| !listener.redirects()) {
         let id = std::process::id();
-        let stop = match options.process.daemonize {
+        let stop = match options.process.daemonize || !has_terminal() {
             true => format!("kill {id}"),
             false => "Ctrl-C".to_owned(),
         };
@@ -42,6 +44,11 @@ pub(crate) fn announce(options: &Serve, endpoints: &Endpoints) {
         };
         log::announce(&format!("try  curl {}   stop with {stop}{reload}", request(&first.url, &path)));
     }
+}
+
+/// Whether somebody can press Ctrl-C: a service manager has nobody there.
+fn has_terminal() -> bool {
+    io::stdin().is_terminal() || io::stderr().is_terminal()
 }
 
 /// What curl is to be called with, as a shell reads it.
