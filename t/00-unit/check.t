@@ -164,7 +164,13 @@ subtest 'what a start would fail for is told: users, certificates, places for lo
     my $log = "$dir/new.log";
     is + (run_howdah('check', '--access-log', $log, $good))[0], 0;
     ok !-e $log, 'and nothing is made';
-    is + (run_howdah('check', '--access-log', "|no-such-command", $good))[0], 0, 'a command is not run';
+    my ($status, undef, $err) = run_howdah('check', '--access-log', "|touch $log", $good);
+    is "$status$err", 0, 'a command is known';
+    ok !-e $log, 'but not run';
+    ($status, undef, $err) = run_howdah('check', '--access-log', '|no-such-command', $good);
+    is $status, 0, 'one that is missing ends no start';
+    like $err, qr/^howdah: --access-log \|no-such-command: the shell finds no program no-such-command$/m,
+        '... but is told';
 };
 
 done_testing;

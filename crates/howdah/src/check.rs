@@ -29,7 +29,8 @@ const LOADED: i32 = 86;
 /// Prints the settings, and whether the application compiles and could be started: exit status 0 or 1.
 pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitCode> {
     let faults = surroundings::faults(options);
-    faults.iter().for_each(|fault| eprintln!("howdah: {fault}"));
+    let doubts = surroundings::doubts(options);
+    doubts.iter().chain(&faults).for_each(|fault| eprintln!("howdah: {fault}"));
     let perl = Perl::find(options.app.perl.as_deref())?;
     perl.probe()?;
     let compiled = options

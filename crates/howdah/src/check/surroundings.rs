@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use howdah_accesslog::Target;
 use rustix::fs::{Access, access};
@@ -21,16 +22,44 @@ pub(super) fn faults(options: &Serve) -> Vec<String> {
     identity.into_iter().chain(certificates).chain(unwritable).chain(spool).collect()
 }
 
-/// Files that a server opens to write, and the options that name them.
-fn files(options: &Serve) -> Vec<(&'static str, std::path::PathBuf)> {
+/// A sentence for each command of a log that seems to be missing: the start does not fail for it, and has perhaps another PATH.
+pub(super) fn doubts(options: &Serve) -> Vec<String> {
+    let commands = targets(options).into_iter().filter_map(|(option, target)| match target {
+        Target::Command(command) => not_there(option, &command),
+        Target::File(_) | Target::Stdout => None,
+    });
+    commands.collect()
+}
+
+/// Where logs of requests go, and the options that say so.
+fn targets(options: &Serve) -> Vec<(&'static str, Target)> {
     let logs = &options.logs;
     let slow = logs.slow_log_file.as_deref().filter(|_| logs.slow_log.limit().is_some());
     let targets = [("--access-log", logs.access_log.as_deref()), ("--slow-log-file", slow)];
-    let targets = targets.into_iter().filter_map(|(option, target)| match Target::parse(target?) {
+    targets.into_iter().filter_map(|(option, target)| Some((option, Target::parse(target?)))).collect()
+}
+
+/// That the shell does not know the program of a log's command. Only a first word that needs no shell to be read is looked for.
+fn not_there(option: &str, command: &str) -> Option<String> {
+    let mut words = command.split_ascii_whitespace().skip_while(|word| *word == "exec");
+    let program = words.next()?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._+".contains(&byte);
+    if !program.bytes().all(is_plain) {
+        return None;
+    }
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "command -v \"$0\"", program]).stdout(Stdio::null()).stderr(Stdio::null());
+    let is_known = shell.status().is_ok_and(|status| status.success());
+    (!is_known).then(|| format!("{option} |{command}: the shell finds no program {program}"))
+}
+
+/// Files that a server opens to write, and the options that name them.
+fn files(options: &Serve) -> Vec<(&'static str, std::path::PathBuf)> {
+    let targets = targets(options).into_iter().filter_map(|(option, target)| match target {
         Target::File(path) => Some((option, path)),
         Target::Stdout | Target::Command(_) => None,
     });
-    let others = [("--error-log", logs.error_log.clone()), ("--pid", options.process.pid.clone())];
+    let others = [("--error-log", options.logs.error_log.clone()), ("--pid", options.process.pid.clone())];
     targets.chain(others.into_iter().filter_map(|(option, path)| Some((option, path?)))).collect()
 }
 
@@ -54,6 +83,23 @@ fn unwritable(option: &str, path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_program_of_a_log_is_looked_for_where_its_name_is_plain() {
+        for (command, is_told) in [
+            ("cat >log", false),
+            ("exec cat", false),
+            ("/bin/cat", false),
+            ("TZ=UTC nonesuch", false),
+            ("{ nonesuch; }", false),
+            ("nonesuch log.%F 86400", true),
+            ("exec nonesuch", true),
+            ("/no/such/cat", true),
+            ("", false),
+        ] {
+            assert_eq!(not_there("--access-log", command).is_some(), is_told, "{command}");
+        }
+    }
 
     #[test]
     fn a_file_can_be_written_where_there_is_one_or_room_for_one() {
