@@ -107,6 +107,28 @@ is(($operator->ask('upgrade'))[0], 0, 'howdah upgrade');
 is resumes(), 'Reused', 'the new process resumes what the old one began';
 is shown(), 'soon.example', 'with the same certificate';
 
+subtest 'one of several that is wrong' => sub {
+    my ($first, $second) = map { Howdah::Test::Tls->new(names => ["$_.example"]) } qw(one two);
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], ["hello"]] }',
+        options => ['--workers', 1, (map { $_->options } $first, $second), $operator->options]
+    );
+    my $shown = sub {
+        join ' ', map { shown_by($server, $_) } @_;
+    };
+    is $shown->(qw(one.example two.example)), 'one.example two.example', 'there are two';
+    open my $broken, '>', $first->cert or die $!;
+    print {$broken} "broken\n";
+    close $broken or die $!;
+    $second->replace($new);
+    my ($status, $out, $err) = $operator->ask('reload');
+    is $status, 1, 'howdah reload fails';
+    like $err, qr/the old certificates stay in use: .* is no PEM file.*; what is in the other files is taken over/,
+        'and says how it went';
+    is $shown->(qw(one.example new.example)), 'one.example new.example', 'the other is taken over';
+};
+
 subtest 'one that has expired where there is no other' => sub {
     my ($past, $operator) = (Howdah::Test::Tls->new, Howdah::Test::Operator->new);
     my $day = 24 * 3600;

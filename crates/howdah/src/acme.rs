@@ -21,9 +21,6 @@ const TURN: Duration = Duration::from_secs(5);
 /// Most letters of an authority's words that are shown.
 const WORDS: usize = 500;
 
-/// How it went to take over what is in the files, for people.
-type Reloaded = Result<String, String>;
-
 /// See the module. Clones are the same.
 #[derive(Clone, Debug)]
 pub(crate) struct Acme {
@@ -74,7 +71,7 @@ impl Acme {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub(crate) fn start(&self, reload: impl Fn() -> Reloaded + Send + 'static) -> std::io::Result<()> {
+    pub(crate) fn start(&self, reload: impl Fn() + Send + 'static) -> std::io::Result<()> {
         let acme = self.clone();
         std::thread::Builder::new().name("acme".into()).spawn(move || acme.run(reload)).map(drop)
     }
@@ -96,7 +93,7 @@ impl Acme {
         ours.then(trouble).flatten()
     }
 
-    fn run(&self, reload: impl Fn() -> Reloaded) {
+    fn run(&self, reload: impl Fn()) {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
@@ -138,17 +135,14 @@ impl Acme {
     }
 
     /// Orders one, and returns how long to wait before the next look.
-    fn renew(
-        &self,
-        reload: impl Fn() -> Reloaded,
-        runtime: &Runtime,
-        talk: &Arc<Talk>,
-    ) -> Result<Duration, String> {
+    fn renew(&self, reload: impl Fn(), runtime: &Runtime, talk: &Arc<Talk>) -> Result<Duration, String> {
         let told = |error: Error| error.to_string();
         let Some(_lock) = self.place.lock().map_err(told)? else { return Ok(TURN) };
         if self.due() > now() {
             // Another process has had one meanwhile.
-            return reload().map(|_| Duration::ZERO);
+            self.trouble(None);
+            reload();
+            return Ok(Duration::ZERO);
         }
         self.place.try_room().map_err(told)?;
         let names = self.wish.names.join(" ");
@@ -163,7 +157,7 @@ impl Acme {
         self.trouble(None);
         tracing::info!("there is a certificate for {names} from {}", self.wish.directory);
         // The log tells why where it cannot be used; it is, once that is mended.
-        let _ = reload();
+        reload();
         Ok(Duration::ZERO)
     }
 

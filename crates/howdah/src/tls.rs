@@ -58,7 +58,7 @@ impl Tls {
     /// Reads the files anew. What became of it, for people; the log has it, too.
     ///
     /// # Errors
-    /// When a file is not as it should be; then the old certificates stay.
+    /// When a file is not as it should be; then the old certificate stays in its place.
     pub(crate) fn reload(&self) -> Result<String, String> {
         match self.acceptor.reload() {
             Ok(()) => {
@@ -69,9 +69,13 @@ impl Tls {
                 self.tell_expiry();
                 Ok(told)
             }
-            Err(error) => {
-                let told = format!("the old certificates stay in use: {error}");
+            Err(wrong) => {
+                let reasons = wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+                let all = self.acceptor.parts() == wrong.len();
+                let others = if all { "" } else { "; what is in the other files is taken over" };
+                let told = format!("the old certificates stay in use: {reasons}{others}");
                 tracing::error!("{told}");
+                self.tell_expiry();
                 Err(told)
             }
         }
@@ -97,7 +101,7 @@ impl Tls {
     pub(crate) fn watch(&self) -> std::io::Result<()> {
         if let Some(acme) = &self.acme {
             let tls = self.clone();
-            acme.start(move || tls.reload())?;
+            acme.start(move || drop(tls.reload()))?;
         }
         let tls = self.clone();
         std::thread::Builder::new().name("tls".into()).spawn(move || tls.look_after()).map(drop)

@@ -1,7 +1,6 @@
 //! What sessions are made from: settings, and the files that they name. All of it is read and checked before it is used,
-//! and exchanged as a whole, so that a file that is wrong changes nothing.
+//! and exchanged as a whole. Where a file is wrong, what it had before stays, and what is in the others is taken over.
 
-use std::iter::repeat;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -79,6 +78,15 @@ pub struct Acceptor {
 struct Current {
     config: Arc<ServerConfig>,
     certificates: Arc<[Certificate]>,
+    parts: Parts,
+}
+
+/// What is in the files.
+#[derive(Clone, Debug)]
+struct Parts {
+    /// In the order of the settings.
+    pairs: Vec<Arc<Pair>>,
+    trusted: Option<Arc<Trusted>>,
 }
 
 impl Acceptor {
@@ -89,22 +97,21 @@ impl Acceptor {
     /// When a file is not as it should be.
     pub fn new(settings: Settings, tickets: &[u8]) -> Result<Self, Error> {
         let tickets = Arc::new(Tickets::unpack(tickets));
-        let current = RwLock::new(build(&settings, &tickets, repeat(i64::MIN))?);
+        let current = RwLock::new(build(&settings, &tickets, Parts::read(&settings, i64::MIN)?)?);
         Ok(Self { settings, tickets, current })
     }
 
     /// Reads the files anew. Sessions that begin from now on use what is in them; others go on.
     ///
     /// # Errors
-    /// When a file is not as it should be; then everything stays.
-    pub fn reload(&self) -> Result<(), Error> {
-        // A pipe is good for one start. Waiting for another writer would end all renewals.
-        if let Some(other) = self.files().find(|file| file.metadata().is_ok_and(|there| !there.is_file())) {
-            return Err(Error::NoFile(other.to_owned()));
+    /// Whatever is not as it should be; what was in the place of that stays, and the rest is taken over.
+    pub fn reload(&self) -> Result<(), Vec<Error>> {
+        let (parts, mut wrong) = self.current().parts.renewed(&self.settings, now());
+        match build(&self.settings, &self.tickets, parts) {
+            Ok(fresh) => *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh,
+            Err(error) => wrong.push(error),
         }
-        let fresh = build(&self.settings, &self.tickets, until(&self.certificates(), now()))?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
-        Ok(())
+        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
 
     /// A session for a new connection.
@@ -135,6 +142,12 @@ impl Acceptor {
         self.settings.challenges.as_ref()
     }
 
+    /// How many there are to be read that may be wrong: certificates with their keys, and the authorities of clients.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        self.settings.pairs.len() + usize::from(self.settings.clients.is_some())
+    }
+
     /// Every file that is read.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         let pairs = self.settings.pairs.iter().flat_map(|(certificate, key)| [certificate, key]);
@@ -151,7 +164,7 @@ impl Acceptor {
 /// # Errors
 /// When a file is not as it should be, or its certificate has expired.
 pub fn check(settings: &Settings) -> Result<(), Error> {
-    build(settings, &Arc::new(Tickets::unpack(&[])), repeat(now())).map(drop)
+    build(settings, &Arc::new(Tickets::unpack(&[])), Parts::read(settings, now())?).map(drop)
 }
 
 /// What is in a file that has a certificate and its key.
@@ -166,34 +179,69 @@ fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).cast_signed()
 }
 
-/// Until when what takes the place of those in use must be good. One that has expired in use may stay: the others' renewal would
-/// wait for its own.
-fn until(used: &[Certificate], now: i64) -> impl Iterator<Item = i64> {
-    used.iter().map(move |one| one.expires.min(now))
+impl Parts {
+    /// Reads all files; certificates must be good until `wanted`, in seconds since 1970.
+    fn read(settings: &Settings, wanted: i64) -> Result<Self, Error> {
+        let pairs = settings.pairs.iter();
+        let pairs = pairs.map(|(certificate, key)| Pair::read(certificate, key, wanted).map(Arc::new));
+        let trusted = settings.clients.as_ref().map(|clients| trusted(clients).map(Arc::new));
+        Ok(Self { pairs: pairs.collect::<Result<_, _>>()?, trusted: trusted.transpose()? })
+    }
+
+    /// What is in the files now, and what is wrong with them: there these parts stay.
+    fn renewed(&self, settings: &Settings, now: i64) -> (Self, Vec<Error>) {
+        let mut wrong = Vec::new();
+        let pairs = settings.pairs.iter().zip(&self.pairs).map(|((certificate, key), used)| {
+            // One that has expired in use may be read once more, as may one that has expired since.
+            let wanted = used.content.not_after.min(now);
+            let fresh = try_files(&[certificate, key]).and_then(|()| Pair::read(certificate, key, wanted));
+            or_keep(fresh, used, &mut wrong)
+        });
+        let pairs = pairs.collect();
+        let trusted = settings.clients.as_ref().zip(self.trusted.as_ref()).map(|(clients, used)| {
+            let fresh = try_files(&[&clients.authorities]).and_then(|()| trusted(clients));
+            or_keep(fresh, used, &mut wrong)
+        });
+        (Self { pairs, trusted }, wrong)
+    }
 }
 
-/// `wanted` has for each pair until when it must be good, in seconds since 1970.
-fn build(
-    settings: &Settings,
-    tickets: &Arc<Tickets>,
-    wanted: impl Iterator<Item = i64>,
-) -> Result<Current, Error> {
+fn trusted(clients: &ClientCertificates) -> Result<Trusted, Error> {
+    Trusted::read(&clients.authorities, clients.required)
+}
+
+fn or_keep<T>(fresh: Result<T, Error>, used: &Arc<T>, wrong: &mut Vec<Error>) -> Arc<T> {
+    match fresh {
+        Ok(fresh) => Arc::new(fresh),
+        Err(error) => {
+            wrong.push(error);
+            Arc::clone(used)
+        }
+    }
+}
+
+/// A pipe is good for one start. Waiting for another writer would end all renewals.
+fn try_files(files: &[&PathBuf]) -> Result<(), Error> {
+    match files.iter().find(|file| file.metadata().is_ok_and(|there| !there.is_file())) {
+        Some(other) => Err(Error::NoFile((*other).clone())),
+        None => Ok(()),
+    }
+}
+
+fn build(settings: &Settings, tickets: &Arc<Tickets>, parts: Parts) -> Result<Current, Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let pairs = settings.pairs.iter().zip(wanted);
-    let pairs = pairs.map(|((certificate, key), wanted)| Pair::read(certificate, key, wanted));
-    let store = Store::new(pairs.collect::<Result<_, _>>()?, settings.challenges.clone());
-    let certificates = store.pairs.iter().map(Certificate::of).collect();
-    let clients = settings.clients.as_ref();
-    let trusted = clients.map(|clients| Trusted::read(&clients.authorities, clients.required)).transpose()?;
-    let context = trusted.as_ref().map(Trusted::context).unwrap_or_default();
-    let mut config = config(settings, &provider, trusted.as_ref(), store)?;
+    let store = Store::new(parts.pairs.clone(), settings.challenges.clone());
+    let certificates = parts.pairs.iter().map(|pair| Certificate::of(pair)).collect();
+    let trusted = parts.trusted.as_deref();
+    let context = trusted.map(|trusted| trusted.context.clone()).unwrap_or_default();
+    let mut config = config(settings, &provider, trusted, store)?;
     config.alpn_protocols.clone_from(&settings.protocols);
     config.alpn_protocols.extend(settings.challenges.iter().map(|_| ACME_TLS.to_vec()));
     config.ignore_client_order = true;
     // What clients resume by is in their tickets alone.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.ticketer = Arc::new(Ticketer { tickets: Arc::clone(tickets), context });
-    Ok(Current { config: Arc::new(config), certificates })
+    Ok(Current { config: Arc::new(config), certificates, parts })
 }
 
 fn config(
@@ -203,7 +251,7 @@ fn config(
     store: Store,
 ) -> Result<ServerConfig, Error> {
     let verifier = match trusted {
-        Some(trusted) => trusted.verifier(provider)?,
+        Some(trusted) => Arc::clone(&trusted.verifier),
         None => WebPkiClientVerifier::no_client_auth(),
     };
     let builder = ServerConfig::builder_with_provider(Arc::clone(provider))
@@ -249,23 +297,66 @@ mod tests {
             (file.clone(), file)
         };
         let settings = Settings { pairs: vec![file("a", 2040), file("b", 2002)], ..Settings::default() };
-        let tickets = Arc::new(Tickets::unpack(&[]));
+        let started = Acceptor::new(settings.clone(), &[]).unwrap();
+        assert_eq!(started.certificates().len(), 2, "at the start");
         // When those in use end, and whether they are replaced by what is in the files.
-        for (a, b, taken) in
-            [(2030, 2002, true), (2030, 2001, true), (2030, 2003, false), (2030, 2030, false)]
-        {
-            let used = [a, b].map(|year| Certificate {
-                file: PathBuf::new(),
-                names: Vec::new(),
-                expires: date_time_ymd(year, 1, 1).unix_timestamp(),
-                expiry: String::new(),
-                begins: 0,
-            });
-            assert_eq!(build(&settings, &tickets, until(&used, now())).is_ok(), taken, "{a} {b}");
+        for (a, b, wanted) in [
+            (2030, 2002, [true, true]),
+            (2030, 2001, [true, true]),
+            (2030, 2003, [true, false]),
+            (2050, 2050, [true, false]),
+        ] {
+            let until = |at: usize, year| {
+                let Pair { key, mut content, file } = (*started.current().parts.pairs[at]).clone();
+                content.not_after = date_time_ymd(year, 1, 1).unix_timestamp();
+                Arc::new(Pair { key, content, file })
+            };
+            let used = Parts { pairs: vec![until(0, a), until(1, b)], trusted: None };
+            let (parts, wrong) = used.renewed(&settings, now());
+            let taken = [0, 1].map(|at| !Arc::ptr_eq(&parts.pairs[at], &used.pairs[at]));
+            assert_eq!(taken, wanted, "{a} {b}");
+            assert_eq!(wrong.len(), taken.iter().filter(|taken| !**taken).count(), "{a} {b}");
         }
         assert!(matches!(check(&settings), Err(Error::Expired(..))), "before the start");
-        let started = Acceptor::new(settings, &[]).unwrap();
-        assert_eq!(started.certificates().len(), 2, "at the start");
         started.reload().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_wrong_keeps_what_it_had_and_no_other_from_being_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, until: i32| {
+            let (file, key) = (dir.path().join(name), KeyPair::generate().unwrap());
+            let mut wish = CertificateParams::new([name.to_owned()]).unwrap();
+            wish.not_after = date_time_ymd(until, 1, 1);
+            std::fs::write(&file, wish.self_signed(&key).unwrap().pem() + &key.serialize_pem()).unwrap();
+            file
+        };
+        let files = ["a", "b", "ca"].map(|name| write(name, 2040));
+        let authorities = files[2].clone();
+        let settings = Settings {
+            pairs: files[..2].iter().map(|file| (file.clone(), file.clone())).collect(),
+            clients: Some(ClientCertificates { authorities, required: true }),
+            ..Settings::default()
+        };
+        let started = Acceptor::new(settings, &[]).unwrap();
+        let context = || started.current().parts.trusted.unwrap().context.clone();
+        let years = || {
+            let all = started.certificates();
+            all.iter().map(|one| one.expiry[16..20].to_owned()).collect::<Vec<_>>().join(" ")
+        };
+        // What is written anew, what is broken, and until when the certificates are good then.
+        let before = context();
+        for (written, broken, wanted, same) in [
+            ("a", "b", "2041 2040", true),
+            ("b", "a", "2041 2041", true),
+            ("ca", "b", "2041 2041", false),
+            ("a", "ca", "2041 2041", false),
+        ] {
+            write(written, 2041);
+            std::fs::write(dir.path().join(broken), "broken").unwrap();
+            let wrong = started.reload().unwrap_err();
+            assert_eq!(wrong.last().unwrap().file(), Some(&*dir.path().join(broken)), "{broken}");
+            assert_eq!((years().as_str(), context() == before), (wanted, same), "{written}");
+        }
     }
 }

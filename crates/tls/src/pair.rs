@@ -19,7 +19,7 @@ use crate::x509::Content;
 const MOST: u64 = 1 << 20;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub(crate) key: Arc<CertifiedKey>,
     pub(crate) content: Content,

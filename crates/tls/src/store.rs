@@ -16,7 +16,7 @@ use crate::pair::Pair;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Store {
-    pub(crate) pairs: Vec<Pair>,
+    pairs: Vec<Arc<Pair>>,
     /// By name, in the order in which they are to be tried; a wildcard stands under what follows its `*`.
     by_name: HashMap<String, Vec<usize>>,
     /// For whoever asks for no name, or one that is unknown.
@@ -26,7 +26,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(pairs: Vec<Pair>, challenges: Option<Arc<Challenges>>) -> Self {
+    pub(crate) fn new(pairs: Vec<Arc<Pair>>, challenges: Option<Arc<Challenges>>) -> Self {
         let mut order: Vec<usize> = (0..pairs.len()).collect();
         order.sort_by_key(|&at| !pairs[at].is_cheap());
         let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
@@ -49,7 +49,7 @@ impl Store {
         let fits = |at: &&usize| self.pairs[**at].key.key.choose_scheme(schemes).is_some();
         let chosen = named.and_then(|all| all.iter().find(fits)).or_else(|| self.default.iter().find(fits));
         let chosen = chosen.or_else(|| self.default.first());
-        chosen.map(|&at| &self.pairs[at])
+        chosen.map(|&at| &*self.pairs[at])
     }
 
     /// A wildcard is for one label (RFC 6125 6.4.3).
@@ -104,7 +104,7 @@ mod tests {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             let made = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
             std::fs::write(&file, made.pem() + &key.serialize_pem()).unwrap();
-            Pair::read(&file, &file, 1_750_000_000).unwrap()
+            Arc::new(Pair::read(&file, &file, 1_750_000_000).unwrap())
         };
         Store::new(wishes.iter().map(pair).collect(), None)
     }
@@ -135,7 +135,8 @@ mod tests {
             (None, &[SignatureScheme::ED25519], Some(3)),
         ] {
             let found = store.choose(name, schemes);
-            let at = found.and_then(|found| store.pairs.iter().position(|pair| std::ptr::eq(pair, found)));
+            let at = found
+                .and_then(|found| store.pairs.iter().position(|pair| std::ptr::eq(&raw const **pair, found)));
             assert_eq!(at, chosen, "{name:?} {schemes:?}");
         }
     }

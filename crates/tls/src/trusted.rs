@@ -1,11 +1,10 @@
 //! Whose client certificates are believed, and what becomes of a client that has none.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::RootCertStore;
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::CertificateDer;
+use rustls::crypto::aws_lc_rs;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 
@@ -15,36 +14,26 @@ use crate::pair::certificates;
 /// The authorities in a file.
 #[derive(Debug)]
 pub(crate) struct Trusted {
-    authorities: Vec<CertificateDer<'static>>,
-    file: PathBuf,
-    required: bool,
+    /// Who looks at the certificates of clients.
+    pub(crate) verifier: Arc<dyn ClientCertVerifier>,
+    /// What tickets are bound to: a digest of all this.
+    pub(crate) context: Vec<u8>,
 }
 
 impl Trusted {
     pub(crate) fn read(file: &Path, required: bool) -> Result<Self, Error> {
-        Ok(Self { authorities: certificates(file)?, file: file.to_owned(), required })
-    }
-
-    /// Who looks at the certificates of clients.
-    pub(crate) fn verifier(
-        &self,
-        provider: &Arc<CryptoProvider>,
-    ) -> Result<Arc<dyn ClientCertVerifier>, Error> {
-        let wrong = |error: String| Error::Certificate(self.file.clone(), error);
+        let wrong = |error: String| Error::Certificate(file.to_owned(), error);
+        let mut digest = ::aws_lc_rs::digest::Context::new(&::aws_lc_rs::digest::SHA256);
+        digest.update(&[u8::from(required)]);
         let mut roots = RootCertStore::empty();
-        for authority in &self.authorities {
-            roots.add(authority.clone()).map_err(|error| wrong(error.to_string()))?;
+        for authority in certificates(file)? {
+            digest.update(&authority);
+            roots.add(authority).map_err(|error| wrong(error.to_string()))?;
         }
-        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-        let builder = if self.required { builder } else { builder.allow_unauthenticated() };
-        builder.build().map_err(|error| wrong(error.to_string()))
-    }
-
-    /// What tickets are bound to: a digest of all this.
-    pub(crate) fn context(&self) -> Vec<u8> {
-        let mut digest = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
-        digest.update(&[u8::from(self.required)]);
-        self.authorities.iter().for_each(|authority| digest.update(authority));
-        digest.finish().as_ref().to_vec()
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let builder = if required { builder } else { builder.allow_unauthenticated() };
+        let verifier = builder.build().map_err(|error| wrong(error.to_string()))?;
+        Ok(Self { verifier, context: digest.finish().as_ref().to_vec() })
     }
 }
