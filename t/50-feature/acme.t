@@ -229,10 +229,15 @@ subtest 'whoever has mended something need not wait, but for the authority' => s
         names   => ['q.example'],
         instead => {account => "HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n"}
     );
-    my $server = start($operator, $authority->options, '--acme', 'q.example');
+    my $beside = Howdah::Test::Tls->new;
+    my $server = start($operator, $authority->options, '--acme', 'q.example', $beside->options);
     ok $server->wait_for_log(qr/next try is in 4\d s/, 60), 'a wait that is long' or diag $server->log;
     my $tries = $authority->asked('account');
-    like + ($operator->ask('reload'))[1], qr/another one is ordered now/, 'a reload makes it short';
+    rename $beside->cert, $beside->cert . '.away' or die $!;
+    my (undef, undef, $err) = $operator->ask('reload');
+    like $err, qr/cannot read .*; another one is ordered now/,
+        'a reload makes it short, also where another file is wrong';
+    rename $beside->cert . '.away', $beside->cert or die $!;
     ok $server->wait_until(sub { $authority->asked('account') > $tries }, 10);
     ok $server->wait_for_log(qr/next try is in 1\d\d s/, 10), 'and it is the longer when that fails'
         or diag $server->log;

@@ -86,12 +86,14 @@ impl Tls {
     /// # Errors
     /// As there.
     pub(crate) fn reload_and_try(&self) -> Result<String, String> {
-        let told = self.reload()?;
-        Ok(match self.acme.as_ref().and_then(Acme::hurry) {
-            None => told,
-            Some(0) => format!("{told}; another one is ordered now"),
-            Some(seconds) => format!("{told}; another one is ordered in {seconds} s"),
-        })
+        let reloaded = self.reload();
+        let ordered = match self.acme.as_ref().and_then(Acme::hurry) {
+            None => return reloaded,
+            Some(0) => "another one is ordered now".to_owned(),
+            Some(seconds) => format!("another one is ordered in {seconds} s"),
+        };
+        let with_it = |told| format!("{told}; {ordered}");
+        reloaded.map(with_it).map_err(with_it)
     }
 
     /// Takes changed files over, on a thread of its own.
