@@ -79,9 +79,10 @@ struct Conn {
     budget: Budget,
     /// When to look at that, in monotonic nanoseconds; 0 for never.
     due: u64,
-    /// It has to leave, and has been told so.
+    /// It has to leave.
     leaves: bool,
-    told: bool,
+    /// It has been told so, when so many streams had begun.
+    told: Option<u64>,
     /// It has been told that it only makes work.
     scolded: bool,
     /// Cut off: nothing that is left will arrive.
@@ -103,7 +104,7 @@ pub(crate) async fn serve(arrival: Arrival) {
         budget: Budget::new(server.clock.now()),
         due: 0,
         leaves: false,
-        told: false,
+        told: None,
         scolded: false,
         cut: false,
         untaken: u64::MAX,
@@ -138,7 +139,11 @@ impl Conn {
             return Poll::Ready(());
         }
         self.link.wire.begin_turn();
-        while let Some((request, respond)) = ready!(self.poll_next(connection, context)) {
+        while let Some((request, mut respond)) = ready!(self.poll_next(connection, context)) {
+            if self.has_heard() {
+                respond.send_reset(Reason::REFUSED_STREAM);
+                continue;
+            }
             crew::serve(Work { open: Open::new(&self.link), request, respond });
         }
         Poll::Ready(())
@@ -280,10 +285,23 @@ impl Conn {
         !keeps_up
     }
 
+    /// A stream that begins now is one too many: before it came to the word to leave, the client could have begun so many as it may
+    /// have at a time, since what had been said before left room for no more. Who does not answer would go on for ever.
+    fn has_heard(&self) -> bool {
+        let Link { server, served, client, .. } = &*self.link;
+        let most = |told| told + u64::from(server.config.http2_streams);
+        let heard = self.told.is_some_and(|told| served.get() >= most(told));
+        if heard {
+            tracing::debug!(peer = &*client.address, "refused a request: its client has been told to leave");
+        }
+        heard
+    }
+
     /// Tells a client that has to leave, and one that has to leave at once.
     fn see_to_the_end(&mut self, connection: &mut Connection<Io, Bytes>) {
         self.leaves |= self.has_to_leave();
-        if self.leaves && !std::mem::replace(&mut self.told, true) {
+        if self.leaves && self.told.is_none() {
+            self.told = Some(self.link.served.get());
             connection.graceful_shutdown();
         }
         if !self.scolded && self.makes_only_work() {
@@ -641,6 +659,32 @@ mod tests {
                 assert!(connection.is_finished());
             });
         }
+    }
+
+    #[test]
+    fn who_goes_on_after_the_word_to_leave_is_refused_what_it_cannot_have_begun_before() {
+        run(async {
+            let config = Config { keepalive_requests: 1, http2_streams: 2, ..Config::default() };
+            let world = World::new(config);
+            let further = [3, 5, 7, 9].map(|stream| [Piece::Pause, Piece::Bytes(get(stream, "/a"))]);
+            let first = Piece::Bytes([greeting(), get(1, "/a")].concat());
+            let script = Scripted::new([first].into_iter().chain(further.into_iter().flatten()));
+            let connection = world.connect(&script);
+            for _ in 0..5 {
+                world.run(true).await;
+                script.go_on();
+            }
+            assert_eq!(bodies(&script), "1=/a 3=/a 5=/a ");
+            let resets: Vec<_> =
+                frames(&script).into_iter().filter(|(kind, ..)| *kind == RST_STREAM).collect();
+            let refused = |stream| (RST_STREAM, stream, vec![0, 0, 0, 7]);
+            assert_eq!(resets, [refused(7), refused(9)], "it may ask for them again, elsewhere");
+            for _ in 0..2 {
+                world.wait(Duration::from_secs(3));
+                world.run(true).await;
+            }
+            assert!(connection.is_finished());
+        });
     }
 
     #[test]
