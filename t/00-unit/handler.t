@@ -36,6 +36,7 @@ my @cases = (
     [[psgi_app_builder   => sub { }, preload => 0], '--listen :5000 --no-preload', '... and --preload=0 with it'],
     [[preload            => 1], '--listen :5000', 'preload is on anyway'],
     [[server_ready       => sub { }, daemonize => 1], '--listen :5000', 'what the handler does itself'],
+    [[listen_sock => \*STDIN, port => 80, workers => 3], '--workers=3', 'a socket that listens already counts alone'],
 );
 is(arguments(@{$_->[0]}), $_->[1], $_->[2]) for @cases;
 

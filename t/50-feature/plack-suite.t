@@ -4,8 +4,10 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use HTTP::Request;
 use Howdah::Test::Server;
 use Plack::LWPish;
+use Plack::Test::Server;
 use Plack::Test::Suite;
 use Test::More;
 
@@ -52,6 +54,18 @@ subtest 'plackup -s Howdah' => sub {
     );
     run_against($server);
     is $server->stop, 0;
+};
+
+subtest 'Plack::Test on a server, whether that binds the port or is given a socket that listens' => sub {
+    my $log = File::Temp->new;
+    open my $stderr, '>&', \*STDERR or die $!;
+    open STDERR, '>', "$log" or die $!;
+    local $ENV{PLACK_SERVER} = 'Howdah';
+    for my $listens (0, 1) {
+        my $test = Plack::Test::Server->new(sub { [200, [], ["here is $_[0]{SERVER_PORT}"]] }, listen => $listens);
+        is $test->request(HTTP::Request->new(GET => '/'))->content, 'here is ' . $test->port, "listen => $listens";
+    }
+    open STDERR, '>&', $stderr or die $!;
 };
 
 subtest 'run_server_tests' => sub {

@@ -32,7 +32,7 @@ my %WHEN_FALSE = (
 );
 
 # Things for this module, not for the command.
-my %OWN = map { $_ => 1 } qw(daemonize host leak_report listen port psgi_app_builder server_ready socket);
+my %OWN = map { $_ => 1 } qw(daemonize host leak_report listen listen_sock port psgi_app_builder server_ready socket);
 
 # Settings that are done here, at least in part; the command, which reads the variables of all others, comes too late for these.
 my @DONE_HERE = qw(daemonize full_destruct group leak_report name no_preload user);
@@ -101,6 +101,7 @@ sub run {
 
     if (!$pid) {
         close $_ for $ours, $launcher || ();                          # whose ends are to tell that the front has ended
+        close $self->{listen_sock} if $self->{listen_sock};
         my $control = Howdah::XS::copy_descriptor(fileno $theirs);    # one that workers can close behind Perl's back
         close $theirs;
         Howdah::XS::exit_now($self->_be_zygote($app, $control));
@@ -108,6 +109,7 @@ sub run {
     close $theirs;
     unshift @arguments, '--zygote-fd', _kept_over_exec($ours);
     unshift @arguments, '--daemonize', '--launcher-fd', _kept_over_exec($launcher) if $launcher;
+    local $ENV{SERVER_STARTER_PORT} = $self->_bound if $self->{listen_sock};
     exec {$command} 'howdah', 'serve', @arguments, APP or die "cannot run $command: $!\n";
 }
 
@@ -116,6 +118,9 @@ sub _socket_pair {
     socketpair my $one, my $other, Socket::AF_UNIX(), $type, 0 or die "cannot create a socket pair: $!\n";
     return ($one, $other);
 }
+
+# A socket that listens already, as the command takes it over. It asks the socket where that listens.
+sub _bound { return 'listen_sock=' . _kept_over_exec($_[0]{listen_sock}) }
 
 # Its number.
 sub _kept_over_exec {
@@ -176,7 +181,7 @@ sub _announce {
     my $self    = shift;
     my $ready   = $self->{server_ready} or return;
     my ($first) = $self->_addresses;
-    my ($host, $port) = $first =~ /^(.*):(\d+)$/ ? ($1, $2) : (undef, undef);
+    my ($host, $port) = ($first // '') =~ /^(.*):(\d+)$/ ? ($1, $2) : (undef, undef);
     return if !$port;    # plackup can only print an address with a port
     $ready->({%$self, server_software => 'Howdah', host => $host || 0, port => $port});
     return;
@@ -185,6 +190,7 @@ sub _announce {
 # plackup gives listen as well as what it was made of.
 sub _addresses {
     my $self = shift;
+    return if $self->{listen_sock};
     return @{$self->{listen}} if ref $self->{listen} && @{$self->{listen}};
     return $self->{listen} if defined $self->{listen} && length $self->{listen};
     return $self->{socket} if defined $self->{socket};
@@ -273,6 +279,10 @@ with the command; those that say where to listen do not, because plackup always 
 
 Where to listen. C<listen> may be a reference to an array of C<HOST:PORT>, C<:PORT> and paths; it counts before the
 others. Default C<:5000>, every address.
+
+=item listen_sock
+
+A socket that listens already, as C<< Plack::Test::Server->new($app, listen => 1) >> gives it. It counts alone.
 
 =item workers, max_workers
 
