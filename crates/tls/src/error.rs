@@ -46,6 +46,16 @@ pub enum Error {
         /// The key's file.
         key: PathBuf,
     },
+    /// The right pair, but others stand before its certificate.
+    #[error(
+        "the certificate that the key in {key} is for stands behind another one in {certificate}: put it first, with those between it and the root behind it"
+    )]
+    Order {
+        /// The certificates' file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+    },
     /// Nobody would accept it.
     #[error("the certificate in {0} has expired on {1}: renew it")]
     Expired(PathBuf, String),
@@ -68,7 +78,7 @@ impl Error {
             | Self::Key(file, _)
             | Self::Certificate(file, _)
             | Self::Expired(file, _) => Some(file),
-            Self::Mismatch { .. } | Self::Setup(_) => None,
+            Self::Order { .. } | Self::Mismatch { .. } | Self::Setup(_) => None,
         }
     }
 

@@ -36,7 +36,12 @@ impl Pair {
         let signing =
             any_supported_type(&secret).map_err(|error| Error::Key(key.to_owned(), error.to_string()))?;
         // Of rustls' own comparison one cannot tell a wrong key from a certificate that it would not trust, as of version 1.
-        if signing.public_key().is_none_or(|public| *public != *content.public_key) {
+        let is_for =
+            |content: &Content| signing.public_key().is_some_and(|public| *public == *content.public_key);
+        if !is_for(&content) {
+            if chain.iter().any(|one| Content::of(one).is_ok_and(|content| is_for(&content))) {
+                return Err(Error::Order { certificate: certificate.to_owned(), key: key.to_owned() });
+            }
             return Err(Error::Mismatch { certificate: certificate.to_owned(), key: key.to_owned() });
         }
         if content.not_after < wanted {
@@ -90,14 +95,16 @@ fn sections(path: &Path, wanted: &'static str) -> Result<Vec<(SectionKind, Vec<u
     if bytes.len() as u64 > MOST {
         return Err(Error::NotPem(path.to_owned(), wanted));
     }
+    // As some editors put it there.
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
     if bytes.trim_ascii().is_empty() {
         return Err(Error::Empty(path.to_owned(), wanted));
     }
-    if bytes.windows(17).any(|text| text == b"BEGIN ENCRYPTED P") || is_legacy(&bytes) {
+    if bytes.windows(17).any(|text| text == b"BEGIN ENCRYPTED P") || is_legacy(bytes) {
         return Err(Error::Encrypted(path.to_owned()));
     }
     let all: Result<Vec<(SectionKind, Vec<u8>)>, pem::Error> =
-        <(SectionKind, Vec<u8>)>::pem_slice_iter(&bytes).collect();
+        <(SectionKind, Vec<u8>)>::pem_slice_iter(bytes).collect();
     all.ok().filter(|all| !all.is_empty()).ok_or_else(|| Error::NotPem(path.to_owned(), wanted))
 }
 
@@ -147,6 +154,9 @@ mod tests {
             (&format!("{key}{certificate}"), &format!("{certificate}{key}"), ""),
             (&certificate, &other, "k.pem does not belong to the certificate in"),
             (&expired, &its_key, "c.pem has expired on Feb  3 00:00:00 2001 GMT: renew it"),
+            (&format!("\u{feff}{certificate}"), &format!("\u{feff}{key}"), ""),
+            (&certificate.replace('\n', "\r\n"), &key.replace('\n', "\r\n"), ""),
+            (&format!("{expired}{certificate}"), &key, "k.pem is for stands behind another one in"),
             ("", &key, "c.pem is empty: write the certificate there"),
             (&certificate, " \n", "k.pem is empty: write the private key there"),
             ("hello", &key, "c.pem is no PEM file: a certificate begins with -----BEGIN"),
