@@ -6,7 +6,7 @@
 //! installed as CPAN clients do and perl's own @INC has them.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Command, Output};
 
@@ -56,9 +56,13 @@ impl Perl {
     /// words before anything depends on it. Costs the start of one perl.
     ///
     /// # Errors
-    /// The modules are missing or do not fit this perl.
+    /// The modules are missing or do not fit this perl, or its debugger would wait for an answer that nobody can give.
     pub(crate) fn probe(&self) -> anyhow::Result<()> {
-        let run = self.command().args(["-MHowdah::XS", "-e", "print 1"]).output();
+        refuse_prompts(env::var_os("PERL5OPT"), env::var_os("PERLDB_OPTS").as_deref())?;
+        // A debugger that PERL5OPT starts is to ask nobody here.
+        let mut command = self.command();
+        command.env("PERLDB_OPTS", "NonStop=1");
+        let run = command.args(["-MHowdah::XS", "-e", "print 1"]).output();
         let output = run.with_context(|| format!("cannot run {}", self.program.display()))?;
         if output.status.success() && output.stdout == b"1" {
             return Ok(());
@@ -82,6 +86,21 @@ impl Perl {
             said.trim_end()
         )
     }
+}
+
+/// Perl's debugger stops each perl at its first statement, and asks on a terminal, which the application has not, unless
+/// the debugger's own options say something else.
+fn refuse_prompts(perl_options: Option<OsString>, debugger_options: Option<&OsStr>) -> anyhow::Result<()> {
+    let perl_options = perl_options.unwrap_or_default();
+    let debugs = perl_options.to_string_lossy().split_whitespace().any(|word| matches!(word, "-d" | "-dt"));
+    if debugs && debugger_options.is_none() {
+        bail!(
+            "PERL5OPT={} has perl's debugger stop the application before its first statement, where it has no terminal: \
+             set PERLDB_OPTS=NonStop=1, and write $DB::single = 1; where it is to stop",
+            perl_options.display()
+        );
+    }
+    Ok(())
 }
 
 /// Where shells look when nothing has told them: some service managers start programs without PATH.
@@ -187,6 +206,22 @@ mod tests {
         let dirs = library(Some("/one:two".into()), Path::new("/bin/howdah")).unwrap();
         assert_eq!(dirs[0], Path::new("/one"));
         assert!(dirs[1].is_absolute() && dirs[1].ends_with("two"));
+    }
+
+    #[test]
+    fn a_debugger_that_would_ask_is_refused() {
+        for (perl, debugger, refused) in [
+            (None, None, false),
+            (Some("-Mstrict -w"), None, false),
+            (Some("-d:NYTProf"), None, false),
+            (Some("-MDevel::Cover=-d"), None, false),
+            (Some("-d"), Some("NonStop=1"), false),
+            (Some("-d"), None, true),
+            (Some("-w -dt"), None, true),
+        ] {
+            let said = refuse_prompts(perl.map(Into::into), debugger.map(OsStr::new));
+            assert_eq!(said.is_err(), refused, "{perl:?} {debugger:?}");
+        }
     }
 
     #[test]
