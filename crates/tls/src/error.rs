@@ -30,7 +30,7 @@ pub enum Error {
     Encrypted(PathBuf),
     /// Not of a kind that we can use.
     #[error(
-        "cannot use the key in {0}: {1}; RSA of 2048 bits or more, ECDSA (P-256, P-384) and Ed25519 are known"
+        "cannot use the key in {0}: {1}; RSA of 2048 bits or more, ECDSA (P-256, P-384, P-521) and Ed25519 are known"
     )]
     Key(PathBuf, String),
     /// A certificate that cannot be read.
