@@ -333,7 +333,7 @@ impl Server {
             () = async { while drained.join_next().await.is_some() {} } => {
                 match patience.is_zero() {
                     true => pools.stop(true).await,
-                    false => pools.stop_within(patience.saturating_sub(begun.elapsed()).max(LAST_STEPS)).await,
+                    false => pools.stop_within(self.left(begun)).await,
                 }
             }
             // Nobody is left to answer, nor will there be.
@@ -349,16 +349,24 @@ impl Server {
         ExitCode::SUCCESS
     }
 
+    /// What is left of the patience of a leave that has `begun` then; zero when that has no end.
+    fn left(&self, begun: Instant) -> Duration {
+        match self.patience.is_zero() {
+            true => Duration::ZERO,
+            false => self.patience.saturating_sub(begun.elapsed()).max(LAST_STEPS),
+        }
+    }
+
     /// With this process a service manager, or a container, would end the one before it, which may still finish what it has begun. It
     /// began to leave before us, and has as much patience.
     async fn outlast_predecessor(&mut self, begun: Instant) {
         let Some(process) = self.predecessor.as_ref().filter(|process| !process.has_ended()) else { return };
         let Some(Ok(end)) = process.end().map(howdah_sys::watch_readable) else { return };
         tracing::info!("process {} still finishes what it has begun", process.pid().as_raw_pid());
-        let patience = self.patience.saturating_sub(begun.elapsed()).max(LAST_STEPS);
+        let left = self.left(begun);
         tokio::select! {
             _ = end.readable() => {}
-            () = within(if self.patience.is_zero() { self.patience } else { patience }) => {}
+            () = within(left) => {}
             () = self.lose_patience() => self.pass_on(Signal::INT),
         }
     }

@@ -311,13 +311,18 @@ impl Successor {
 
     /// Waits until it could serve, as no child of this process.
     async fn prepare(&mut self, path: &str) -> Result<Progress, String> {
-        let first = self.hear().await?;
-        let forked = if let Progress::Forked(pid) = first { Some(pid) } else { None };
-        if let Some(pid) = forked {
-            self.part(pid).await?;
-        }
+        let said = match self.hear().await? {
+            Progress::Forked(pid) => {
+                self.part(pid).await?;
+                None
+            }
+            said => Some(said),
+        };
         tracing::info!(pid = self.pid(), "upgrade: {path} is being started");
-        if forked.is_some() { self.hear().await } else { Ok(first) }
+        match said {
+            Some(said) => Ok(said),
+            None => self.hear().await,
+        }
     }
 
     /// The new process is `pid`, the child of the one that was started.
@@ -325,14 +330,16 @@ impl Successor {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(CONFUSED)?;
         // Its parent does not collect it, so the number is its own.
         let Some(keeper) = self.process.replace(Process::open(pid)) else { return Ok(()) };
-        match tokio::task::spawn_blocking(move || orphan::orphan(&keeper)).await.map_err(io::Error::other) {
-            Ok(Ok(())) => {}
+        let parted = tokio::task::spawn_blocking(move || orphan::orphan(&keeper)).await;
+        if let Err(error) = parted.map_err(io::Error::other).and_then(|parted| parted) {
             // It serves as well as a child of ours.
-            Ok(Err(error)) | Err(error) => {
-                tracing::warn!("upgrade: the new process stays a child of this one: {error}");
-            }
+            tracing::warn!("upgrade: the new process stays a child of this one: {error}");
         }
-        let told = self.channel.get_mut().write_all(ALONE.as_bytes()).await;
+        self.say(ALONE).await
+    }
+
+    async fn say(&mut self, word: &str) -> Result<(), String> {
+        let told = self.channel.get_mut().write_all(word.as_bytes()).await;
         told.map_err(|error| format!("the new process does not listen: {error}"))
     }
 
@@ -341,8 +348,7 @@ impl Successor {
     /// # Errors
     /// When it fails after all; then it is gone or will be.
     pub(crate) async fn succeed(mut self) -> Result<Process, String> {
-        let told = self.channel.get_mut().write_all(GO.as_bytes()).await;
-        told.map_err(|error| format!("the new process does not listen: {error}"))?;
+        self.say(GO).await?;
         let progress = tokio::time::timeout(PATIENCE, self.hear()).await;
         match progress
             .unwrap_or_else(|_| Err(format!("the new process did not serve within {PATIENCE:?}")))?

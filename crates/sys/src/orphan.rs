@@ -14,7 +14,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{PidfdFlags, child_subreaper, getpid, pidfd_open, set_child_subreaper};
+use rustix::process::{child_subreaper, getpid, set_child_subreaper};
 
 use crate::daemon::{exit, fork_alone};
 use crate::process::{Process, Signal};
@@ -25,7 +25,7 @@ const TO_END: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// Whether [`orphan`] can do its work here: it needs pidfds (Linux 5.3).
 #[must_use]
 pub fn is_possible() -> bool {
-    pidfd_open(getpid(), PidfdFlags::empty()).is_ok()
+    Process::open(getpid()).end().is_some()
 }
 
 /// Goes on in a child of this process. What is left behind, the keeper, does nothing but be the parent; it ends when what is returned
