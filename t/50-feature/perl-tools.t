@@ -4,24 +4,17 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
-use Howdah::Test::File qw(read_if_any);
+use Howdah::Test::File qw(read_if_any write_file);
 use Howdah::Test::Server;
 use Test::More;
 
 my $dir = File::Temp->newdir;
 my $app = 'sub { my $env = shift; $DB::single = 1; my $path = $env->{PATH_INFO}; [200, [], ["it is $path"]] }';
 
-sub write_file {
-    my ($name, $text) = @_;
-    open my $out, '>', "$dir/$name" or die "$name: $!";
-    print {$out} $text;
-    close $out or die "$name: $!";
-    return "$dir/$name";
-}
 sub get { my ($server, $path) = @_; return Howdah::Test::Client->ask($server, "GET $path HTTP/1.0\r\n\r\n")->{body} }
 
 subtest 'the debugger stops where the application says, and asks on its terminal' => sub {
-    my $commands = write_file('commands', qq{\$env->{PATH_INFO} = '/debugged'\nc\n});
+    my $commands = write_file("$dir/commands", qq{\$env->{PATH_INFO} = '/debugged'\nc});
     my $server   = Howdah::Test::Server->start(
         app     => $app,
         options => ['--workers', 1],
