@@ -16,11 +16,13 @@
 //! privileges  becoming an ordinary user
 //! heap        what the C library keeps of freed memory
 //! memory      the sealed memfd behind the shared segment, and giving pages back
-//! wake        eventfd towards a front thread, futex towards a worker, the clock
+//! wake        eventfd towards a front thread, futex towards a worker
 //! affinity    on which processors a thread may run
 //! watch       descriptors in the event loop
 //! tcp         socket options, and what a client has not taken yet
 //! random      numbers that nobody can guess
+//! readable    a wait for one descriptor
+//! clock       the clocks that nobody sets
 //! ```
 //!
 //! Errors are `std::io::Error` with the kernel's number; the caller knows what it was doing and says so.
@@ -46,11 +48,14 @@ pub mod affinity;
 pub mod watch;
 pub mod tcp;
 pub mod random;
+mod readable;
+mod clock;
 
 pub use channel::{
     MESSAGE_SIZE, decode_message, encode_message, recv_from_peer, recv_with_fds, recv_with_fds_left,
     send_with_fds, socketpair_seqpacket, socketpair_stream,
 };
+pub use clock::{monotonic_ns, thread_ns};
 pub use memory::{
     Retired, attach_segment, create_segment, discard, is_sealed, map_shared, memfd, renew_segment,
 };
@@ -58,5 +63,5 @@ pub use moment::Moment;
 pub use process::{ExitKind, Pid, Signal, is_short_of_files, set_subreaper};
 pub use random::random;
 pub use tcp::{defer_accept, outstanding};
-pub use wake::{drain_eventfd, eventfd, futex_wait, futex_wake, monotonic_ns, signal_eventfd, thread_ns};
+pub use wake::{drain_eventfd, eventfd, futex_wait, futex_wake, signal_eventfd};
 pub use watch::{watch, watch_readable};

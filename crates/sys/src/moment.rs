@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::clock::boottime_ns;
+
 /// How far wall clock and running time may be apart before the clock has been set. What is less is not worth another answer.
 const SET: Duration = Duration::from_secs(1);
 
@@ -36,12 +38,6 @@ impl Moment {
         }
         self.wall
     }
-}
-
-fn boottime_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    // It starts at boot and is never negative.
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
 #[cfg(test)]

@@ -12,15 +12,16 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{child_subreaper, getpid, set_child_subreaper};
 
 use crate::daemon::{exit, fork_alone};
 use crate::process::{Process, Signal};
+use crate::readable::is_readable_within;
 
 /// A killed process is gone in no time, unless the machine is stuck.
-const TO_END: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const TO_END: Duration = Duration::from_secs(1);
 
 /// Whether [`orphan`] can do its work here: it needs pidfds (Linux 5.3).
 #[must_use]
@@ -53,10 +54,7 @@ pub fn orphan(keeper: &Process) -> io::Result<()> {
     let _passed_over = PassedOver::begin()?;
     // It may have ended by itself.
     let _ = keeper.signal(Signal::KILL);
-    match poll(&mut [PollFd::new(&*end, PollFlags::IN)], Some(&TO_END))? {
-        0 => Err(io::ErrorKind::TimedOut.into()),
-        _ => Ok(()),
-    }
+    if is_readable_within(&*end, TO_END)? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
 }
 
 /// While it lives, this process takes no orphans.

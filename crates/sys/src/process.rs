@@ -8,12 +8,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitOptions};
 
 pub use rustix::process::{Pid, Signal};
+
+use crate::readable::is_readable_within;
 
 /// The first descriptor that a started process gets beside standard input, output and error; the others follow.
 pub const FIRST_FD: RawFd = 3;
@@ -318,10 +320,7 @@ impl Process {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         match &self.pidfd {
-            Some(pidfd) => {
-                let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-                poll(&mut [PollFd::new(&**pidfd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
-            }
+            Some(pidfd) => is_readable_within(&**pidfd, Duration::ZERO).unwrap_or(false),
             None => rustix::process::test_kill_process(self.pid).is_err(),
         }
     }

@@ -53,18 +53,3 @@ pub fn futex_wait(word: &AtomicU32, seen: u32, time: Duration) -> bool {
     let time = Timespec::try_from(time).ok();
     futex::wait(word, futex::Flags::empty(), seen, time.as_ref()) != Err(rustix::io::Errno::TIMEDOUT)
 }
-
-/// Nanoseconds for which the calling thread has run.
-#[must_use]
-pub fn thread_ns() -> u64 {
-    let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    ran.tv_sec.unsigned_abs() * 1_000_000_000 + ran.tv_nsec.unsigned_abs()
-}
-
-/// CLOCK_MONOTONIC in nanoseconds: the clock of every timestamp in the segment.
-#[must_use]
-pub fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    // Monotonic time starts at boot and is never negative.
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
-}

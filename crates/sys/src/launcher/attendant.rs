@@ -16,8 +16,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::watch;
 
 use super::line::{Answer, Failure, Line, PATIENCE, Question};
+use crate::clock::monotonic_ns;
 use crate::process::Pid;
-use crate::wake::{drain_eventfd, eventfd, monotonic_ns, signal_eventfd};
+use crate::wake::{drain_eventfd, eventfd, signal_eventfd};
 
 /// Launchers to have.
 const WANTED: usize = 2;

@@ -15,11 +15,10 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use crate::channel::{recv_with_fds, send_with_fds, socketpair_seqpacket};
+use crate::clock::monotonic_ns;
 use crate::process::{Pid, Process, Signal, end_child};
-use crate::wake::monotonic_ns;
+use crate::readable::is_readable_within;
 
 pub(super) const KNOCK: u8 = b'k';
 pub(super) const MEMORY: u8 = b'm';
@@ -267,21 +266,4 @@ pub(super) fn take<const N: usize>(packet: &mut &[u8]) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     packet.read_exact(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Waits until there is something to read, or the end of it.
-///
-/// # Errors
-/// The kernel's, when it has no memory.
-pub(super) fn is_readable_within(fd: &OwnedFd, patience: Duration) -> io::Result<bool> {
-    let end = Instant::now() + patience;
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).map_err(io::Error::other)?;
-        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&left)) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
 }

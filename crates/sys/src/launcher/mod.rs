@@ -41,6 +41,7 @@ use tokio::sync::watch;
 
 use crate::channel::socketpair_seqpacket;
 use crate::process::{Pid, Process, Signal, spawn};
+use crate::readable::is_readable_within;
 use crate::recipe::{Recipe, encode};
 use crate::smaps::Memory;
 use attendant::{Attendant, Desk};
@@ -189,7 +190,7 @@ fn launch(
 
 /// The new process says by `failure` why it cannot execute its program; the end of that means that it has.
 fn executed(pid: Pid, failure: OwnedFd) -> io::Result<Pid> {
-    if !line::is_readable_within(&failure, TO_EXECUTE)? {
+    if !is_readable_within(&failure, TO_EXECUTE)? {
         // It may have ended just now.
         let _ = Process::open(pid).signal(Signal::KILL);
         return Err(io::ErrorKind::TimedOut.into());

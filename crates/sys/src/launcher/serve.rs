@@ -12,10 +12,10 @@ use rustix::io::fcntl_dupfd_cloexec;
 
 use super::line::{DOUBLE, KNOCK, MEMORY, REPLY, START, take};
 use crate::channel::{recv_with_fds, send_with_fds};
+use crate::clock::monotonic_ns;
 use crate::process::{FIRST_FD, Pid, adopt_fd};
 use crate::recipe::{Recipe, decode};
 use crate::smaps::measure;
-use crate::wake::monotonic_ns;
 
 /// Longest request: the value of a variable, which the kernel itself bounds by this.
 const LONGEST: usize = 128 * 1024 + 64;
