@@ -133,6 +133,31 @@ subtest 'an access log that nobody reads: how many lines are lost is told, and i
     }
 };
 
+subtest 'an access log whose command is not there: it is told while it lasts, and what it has cost' => sub {
+    my $dir    = File::Temp->newdir;
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], []] }',
+        options =>
+            ['--access-log', '|nonesuch-log', '--control', "$dir/control", '--health-path', '/up', '--workers', 1]
+    );
+    my $get = sub {
+        Howdah::Test::Client->ask($server->port, "GET $_[0] HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    };
+    $get->('/') for 1 .. 3;
+    my $trouble = qr/access log \|nonesuch-log: the command ended \(exit status: 127\)/;
+    ok $server->wait_for_log(qr/ERROR front: $trouble; its lines wait in memory/), 'in the error log';
+    for my $later (0, 2.5) {
+        sleep $later;
+        like + (run_howdah('status', '--control', "$dir/control"))[1],
+            qr/^trouble     $trouble; lines wait in memory$/m,
+            "howdah status, $later s later";
+        like $get->('/up')->{body}, qr/in trouble/, 'the health page';
+    }
+    unlike $server->log, qr/is written again/, 'no command has read anything';
+    is $server->stop, 0;
+    like $server->log, qr/ERROR front: 5 lines of the access log are lost, 0 are written/, 'none is lost in silence';
+};
+
 subtest 'the loss is told when somebody reads again, and the log goes on' => sub {
     for my $how ('standard error', '--error-log') {
         my $self = start($how);

@@ -307,6 +307,67 @@ fn a_command_that_dies_is_started_again() {
     assert_eq!(sink.counts().dropped, 0);
 }
 
+/// A command that runs each script once, in turn.
+fn in_turn(scripts: Vec<String>) -> Starter {
+    let left = Mutex::new(scripts.into_iter());
+    Arc::new(move |_, stdin| {
+        let script = left.lock().unwrap().next().unwrap_or_else(|| "exec cat >/dev/null".to_owned());
+        Ok(Command::new("sh").args(["-c", &script]).stdin(stdin).spawn()?.id())
+    })
+}
+
+/// A command that reads so, and lives until it may die, is followed by one that dies at once and one that reads all.
+fn check_succession(reads: &str, begins: usize) {
+    let dir = tempfile::tempdir().unwrap();
+    let (go, path) = (dir.path().join("go"), dir.path().join("log"));
+    let wait = format!("for i in $(seq 200); do [ -e {} ] && break; sleep 0.05; done", go.display());
+    let scripts = vec![format!("{reads}{wait}"), "true".to_owned(), format!("exec cat >>{}", path.display())];
+    let sink = Sink::open_by(&Target::parse("|first"), QUICK, in_turn(scripts)).unwrap();
+    let writer = sink.writer();
+    let lines: Vec<String> = (0..100).map(|number| format!("line {number}")).collect();
+    lines.iter().for_each(|line| put(&writer, line));
+    eventually("its first lines", || sink.counts() == Counts { written: begins as u64, dropped: 0 });
+    fs::write(&go, "").unwrap();
+    eventually("the rest", || read(&path).lines().count() == 100 - begins);
+    assert_eq!(read(&path).lines().collect::<Vec<_>>(), lines[begins..], "{reads}");
+    eventually("their count", || sink.counts() == Counts { written: 100, dropped: 0 });
+    assert_eq!(sink.close(PATIENCE), Counts { written: 100, dropped: 0 });
+}
+
+#[test]
+fn what_a_command_has_not_read_when_it_dies_goes_to_the_next_one() {
+    let in_a_line = "read one; dd bs=1 count=3 >/dev/null 2>&1; ";
+    thread::scope(|scope| {
+        for (reads, begins) in [("", 0), ("read one; ", 1), (in_a_line, 1), ("exec 0<&-; ", 0)] {
+            scope.spawn(move || check_succession(reads, begins));
+        }
+    });
+}
+
+#[test]
+fn lines_that_no_command_reads_until_the_end_are_counted_as_lost() {
+    let sink = Sink::open(&Target::parse("|exit 127"), QUICK).unwrap();
+    let (writer, condition) = (sink.writer(), sink.watch());
+    (0..3).for_each(|_| put(&writer, "0123456789"));
+    eventually("its trouble", || condition().trouble.is_some());
+    assert_eq!(condition().trouble.unwrap(), "the command ended (exit status: 127)");
+    // It is started again meanwhile, which is no remedy.
+    thread::sleep(Duration::from_millis(2500));
+    assert!(condition().trouble.is_some());
+    assert_eq!(sink.close(Duration::from_millis(300)), Counts { written: 0, dropped: 3 });
+}
+
+#[test]
+fn what_a_command_that_lives_has_not_read_at_the_end_is_not_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let sink = Sink::open(&reads_late(dir.path()), QUICK).unwrap();
+    let writer = sink.writer();
+    (0..3).for_each(|_| put(&writer, "0123456789"));
+    assert_eq!(sink.close(Duration::from_millis(300)), Counts { written: 3, dropped: 0 });
+    fs::write(dir.path().join("go"), "").unwrap();
+    eventually("the lines", || read(&dir.path().join("log")).lines().count() == 3);
+}
+
 #[test]
 fn a_command_that_does_not_read_blocks_nobody() {
     let sink = Sink::open(&Target::parse("|exec sleep 60"), Options { capacity: 10_000, ..QUICK }).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use howdah_accesslog::{Compat, Format, Options, SLOW, Sink, Source, Target, Writer, compile};
+use howdah_accesslog::{Compat, Condition, Format, Options, SLOW, Sink, Source, Target, Writer, compile};
 use howdah_front::{AccessLog, SlowLog};
 use howdah_sys::launcher::Job;
 use howdah_wire::{REPORT_MOST, Segment};
@@ -14,7 +14,7 @@ use howdah_wire::{REPORT_MOST, Segment};
 use crate::log;
 use crate::options::Serve;
 use crate::reopening::Reopening;
-use crate::status::LineCounter;
+use crate::status::LogWatch;
 
 /// What a log is called, and the option that asks for it.
 const ACCESS: (&str, &str) = ("access log", "--access-log");
@@ -82,8 +82,8 @@ impl Access {
     }
 
     /// For the status page.
-    pub(crate) fn lines(&self) -> Option<LineCounter> {
-        self.log.as_ref().map(|log| Box::new(log.sink.counter()) as LineCounter)
+    pub(crate) fn watch(&self) -> Option<LogWatch> {
+        self.log.as_ref().map(Output::watch)
     }
 
     /// Opens the files anew; there are none behind commands and standard output. How it went comes later.
@@ -121,6 +121,15 @@ impl Output {
 
     fn end(&self) -> (Format, Writer) {
         (self.format.clone(), self.sink.writer())
+    }
+
+    /// The trouble names the log and its target.
+    fn watch(&self) -> LogWatch {
+        let (name, condition) = (format!("{} {}", self.what, self.target), self.sink.watch());
+        Box::new(move || {
+            let Condition { counts, trouble } = condition();
+            Condition { counts, trouble: trouble.map(|why| format!("{name}: {why}; lines wait in memory")) }
+        })
     }
 
     fn reopen(&self) -> Reopening {

@@ -129,7 +129,7 @@ fn start_threads(
     let sources = Sources {
         pools: applications.iter().map(Application::facts).collect(),
         counters: recorders.iter().map(Recorder::counters).collect(),
-        lines: access.and_then(Access::lines),
+        log: access.and_then(Access::watch),
         stock: Arc::clone(&stock),
         tls: tls.cloned(),
     };

@@ -255,13 +255,15 @@ pub struct Front {
 }
 
 /// Lines of a log.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lines {
-    /// Handed to the system.
+    /// Those that a file has, or a command has read.
     pub written: u64,
     /// Given up.
     pub dropped: u64,
+    /// Why others wait, when they do.
+    pub trouble: Option<String>,
 }
 
 impl Snapshot {

@@ -88,6 +88,9 @@ fn trouble_is_told_in_words() {
     snapshot.pools[0].trouble = Some("the <zygote> is dead".into());
     assert!(body("", &snapshot).contains("<span class=\"bad\">the &lt;zygote&gt; is dead</span>"));
     assert_eq!(parsed("json", &snapshot)["trouble"], json!("the <zygote> is dead"));
+    snapshot.access_log.as_mut().unwrap().trouble = Some("access log |a<b: it ended".into());
+    assert!(body("", &snapshot).contains("access log |a&lt;b: it ended"));
+    assert_eq!(parsed("json", &snapshot)["access_log"]["trouble"], json!("access log |a<b: it ended"));
 }
 
 #[test]

@@ -7,12 +7,14 @@
 //! A front thread holds its lane's lock while it renders a line into the lane; the sink's thread holds it only to swap
 //! the full buffer for an empty one. So the front never waits for a disk or a pipe. When the outlet stalls, lines
 //! gather in the lane up to [`Options::capacity`]; beyond it they are dropped, counted, and reported in the error log.
+//! What a command leaves unread in its pipe when it dies goes to the next one.
 
 mod thread;
 mod report;
-mod pending;
 mod outlet;
 mod command;
+mod pipe;
+mod pending;
 mod target;
 mod append;
 mod lane;
@@ -28,7 +30,7 @@ use std::time::{Duration, Instant};
 
 pub use append::{append_to, write_lines};
 pub use command::Starter;
-pub use counts::Counts;
+pub use counts::{Condition, Counts};
 use lane::Lane;
 pub use options::Options;
 pub use pending::Pending;
@@ -98,10 +100,10 @@ impl Sink {
         self.shared.counts()
     }
 
-    /// Tells [`Sink::counts`] to whoever has it, also when the sink is closed.
-    pub fn counter(&self) -> impl Fn() -> Counts + Send + use<> {
+    /// Tells how it goes to whoever has it, also when the sink is closed.
+    pub fn watch(&self) -> impl Fn() -> Condition + Send + use<> {
         let shared = Arc::clone(&self.shared);
-        move || shared.counts()
+        move || Condition { counts: shared.counts(), trouble: lane::lock(&shared.stall).clone() }
     }
 
     /// Has the thread write what is left and end, without waiting for it: several sinks can end at once. Lines that

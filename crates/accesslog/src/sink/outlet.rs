@@ -1,12 +1,14 @@
 //! The far end of a sink: an open file, standard output, or the standard input of a command.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, PipeWriter};
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::append::{append_to, write_lines, write_pipe};
 use super::command::{Child, Starter};
+use super::pending::lines;
+use super::pipe::Pipe;
 use super::target::Target;
 
 /// How often the end of a command is looked for.
@@ -16,31 +18,65 @@ pub(super) struct Outlet {
     target: Target,
     starter: Starter,
     end: End,
+    /// Lines that have arrived and are not yet told.
+    arrived: u64,
 }
 
 #[derive(Debug)]
 enum End {
     File(File),
     Stdout,
-    Command { child: Child, stdin: PipeWriter },
+    Command { child: Child, pipe: Pipe },
 }
 
 impl Outlet {
     pub(super) fn open(target: &Target, starter: Starter) -> io::Result<Self> {
-        Ok(Self { target: target.clone(), end: End::open(target, &starter)?, starter })
+        Ok(Self { target: target.clone(), end: End::open(target, &starter)?, starter, arrived: 0 })
     }
 
-    /// Writes some of `lines`, at best all of it. Waits at most a few milliseconds for a pipe, then says WouldBlock.
-    pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
-        let written = match &mut self.end {
-            End::File(file) => write_lines(file.as_fd(), lines),
-            End::Stdout => write_pipe(io::stdout().as_fd(), lines),
-            End::Command { child, stdin } => {
+    /// Writes some of `text`, at best all of it. Waits at most a few milliseconds for a pipe, then says WouldBlock.
+    pub(super) fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let bytes = match &mut self.end {
+            End::File(file) => write_lines(file.as_fd(), text)?,
+            End::Stdout => write_pipe(io::stdout().as_fd(), text)?,
+            End::Command { child, pipe } => {
                 child.refuse_if_ended()?;
-                write_pipe(stdin.as_fd(), lines)
+                pipe.write(text)?
             }
         };
-        written.and_then(|bytes| if bytes == 0 { Err(ErrorKind::WriteZero.into()) } else { Ok(bytes) })
+        if bytes == 0 {
+            return Err(ErrorKind::WriteZero.into());
+        }
+        if !matches!(self.end, End::Command { .. }) {
+            self.arrived += lines(&text[..bytes]);
+        }
+        Ok(bytes)
+    }
+
+    /// Lines that have arrived since this was asked last: a command has read them, a file has them.
+    pub(super) fn arrived(&mut self) -> u64 {
+        if let End::Command { pipe, .. } = &mut self.end {
+            self.arrived += pipe.look();
+        }
+        std::mem::take(&mut self.arrived)
+    }
+
+    /// Whether the command may still read what it was given, when that was asked last.
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(&self.end, End::Command { pipe, .. } if !pipe.is_empty())
+    }
+
+    /// Whether lines that are handed over arrive, as far as is known: a command that was started has read some.
+    pub(super) fn is_taken(&self) -> bool {
+        !matches!(&self.end, End::Command { pipe, .. } if !pipe.is_read())
+    }
+
+    /// Says if the command has ended without having read all.
+    pub(super) fn refuse_if_left(&mut self) -> io::Result<()> {
+        match &mut self.end {
+            End::Command { child, pipe } if !pipe.is_empty() => child.refuse_if_ended(),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a new end would be a new chance: the command has died.
@@ -48,10 +84,16 @@ impl Outlet {
         matches!(self.target, Target::Command(_))
     }
 
-    /// Starts the command anew.
-    pub(super) fn restart(&mut self) -> io::Result<()> {
-        self.end = End::open(&self.target, &self.starter)?;
-        Ok(())
+    /// Starts the command anew. Returns what the one before was given and has not read, whole lines.
+    pub(super) fn restart(&mut self) -> io::Result<Vec<u8>> {
+        let before = std::mem::replace(&mut self.end, End::open(&self.target, &self.starter)?);
+        Ok(match before {
+            End::Command { mut pipe, .. } => {
+                self.arrived += pipe.look();
+                pipe.take_back()
+            }
+            End::File(_) | End::Stdout => Vec::new(),
+        })
     }
 
     /// Opens the file anew; nothing for the others.
@@ -71,10 +113,16 @@ impl Outlet {
         shorter.is_some_and(|len| file.set_len(len).is_ok())
     }
 
+    /// Lines that a command has not read, but may: it lives, and nobody takes its pipe away.
+    pub(super) fn bequeathed(&mut self) -> u64 {
+        let End::Command { child, pipe } = &mut self.end else { return 0 };
+        child.refuse_if_ended().map_or(0, |()| lines(&pipe.take_back()))
+    }
+
     /// Ends the input of a command and waits for it, at most until `deadline`.
     pub(super) fn finish(self, deadline: Instant) {
-        if let End::Command { mut child, stdin } = self.end {
-            drop(stdin);
+        if let End::Command { mut child, pipe } = self.end {
+            drop(pipe);
             while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
                 std::thread::sleep(STEP);
             }
@@ -90,7 +138,7 @@ impl End {
             Target::Command(command) => {
                 let (reader, stdin) = io::pipe()?;
                 let pid = starter(command, reader.into())?;
-                Self::Command { child: Child::of(pid), stdin }
+                Self::Command { child: Child::of(pid), pipe: Pipe::new(stdin) }
             }
         })
     }

@@ -46,6 +46,24 @@ impl Pending {
         self.at -= self.torn();
     }
 
+    /// More text, behind the rest.
+    pub(super) fn push(&mut self, text: &[u8]) {
+        self.text.extend_from_slice(text);
+    }
+
+    /// Text that comes before the rest.
+    pub(super) fn put_back(&mut self, mut text: Vec<u8>) {
+        text.extend_from_slice(self.rest());
+        *self = Self::new(text);
+    }
+
+    /// Lets go of the lines that are out.
+    pub(super) fn forget(&mut self) {
+        let torn = self.torn();
+        self.text.drain(..self.at - torn);
+        self.at = torn;
+    }
+
     /// Lines not yet out, a torn one included.
     #[must_use]
     pub fn lines_left(&self) -> u64 {
@@ -53,7 +71,8 @@ impl Pending {
     }
 }
 
-fn lines(text: &[u8]) -> u64 {
+/// How many lines end in `text`.
+pub(super) fn lines(text: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', text).count() as u64
 }
 
@@ -72,5 +91,17 @@ mod tests {
         assert_eq!(pending.advance(10), 2);
         assert!(pending.is_done());
         assert_eq!(pending.torn(), 0);
+    }
+
+    #[test]
+    fn what_comes_back_stands_before_the_rest() {
+        let mut pending = Pending::default();
+        pending.push(b"one\ntwo\n");
+        pending.push(b"three\n");
+        pending.advance(6);
+        pending.forget();
+        assert_eq!((&pending.text[..], pending.rest()), (&b"two\nthree\n"[..], &b"o\nthree\n"[..]));
+        pending.put_back(b"zero\ntw".to_vec());
+        assert_eq!((&pending.text[..], pending.torn()), (&b"zero\ntwo\nthree\n"[..], 0));
     }
 }

@@ -1,7 +1,13 @@
 //! What the error log hears of an access log in trouble: at its begin, once per period, and at its end.
 
 use std::io;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use super::lane::lock;
+
+/// Why lines do not get out, while they do not. Others may look at it.
+pub(super) type Stall = Arc<Mutex<Option<String>>>;
 
 /// The trouble of one sink.
 #[derive(Debug)]
@@ -9,30 +15,34 @@ pub(super) struct Report {
     /// What it is called.
     log: String,
     period: Duration,
-    /// Since when, and why, lines do not get out.
-    stall: Option<String>,
+    stall: Stall,
     /// Drops already told, and when.
     told: u64,
     told_at: Option<Instant>,
 }
 
 impl Report {
-    pub(super) fn new(log: String, period: Duration) -> Self {
-        Self { log, period, stall: None, told: 0, told_at: None }
+    /// `stall` is where it tells why lines do not get out.
+    pub(super) fn new(log: String, period: Duration, stall: Stall) -> Self {
+        Self { log, period, stall, told: 0, told_at: None }
     }
 
     /// The outlet refuses lines.
     pub(super) fn stalled(&mut self, error: &io::Error) {
-        if self.stall.is_none() {
+        if self.why().is_none() {
             let log = &self.log;
             tracing::error!("{log}: {error}; its lines wait in memory and are tried again every second");
-            self.stall = Some(error.to_string());
+            *lock(&self.stall) = Some(error.to_string());
         }
+    }
+
+    fn why(&self) -> Option<String> {
+        lock(&self.stall).clone()
     }
 
     /// Lines get out.
     pub(super) fn flows(&mut self, dropped: u64) {
-        if self.stall.take().is_some() {
+        if lock(&self.stall).take().is_some() {
             let log = &self.log;
             tracing::warn!("{log} is written again; lines dropped so far: {dropped}");
             (self.told, self.told_at) = (dropped, None);
@@ -44,7 +54,7 @@ impl Report {
         let due = self.told_at.is_none_or(|at| at.elapsed() >= self.period);
         if dropped > self.told && due {
             let (log, new) = (&self.log, dropped - self.told);
-            let why = self.stall.as_deref().unwrap_or("lines come faster than it takes them");
+            let why = self.why().unwrap_or_else(|| "lines come faster than it takes them".to_owned());
             tracing::error!("{log}: {new} lines dropped: {why}");
             (self.told, self.told_at) = (dropped, Some(Instant::now()));
         }
@@ -68,7 +78,6 @@ impl Report {
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
     struct Page(Arc<Mutex<Vec<u8>>>);
@@ -89,7 +98,7 @@ mod tests {
         let writer = page.clone();
         let subscriber =
             tracing_subscriber::fmt().with_writer(move || writer.clone()).without_time().with_ansi(false);
-        let mut report = Report::new("access log x.log".into(), period);
+        let mut report = Report::new("access log x.log".into(), period, Stall::default());
         tracing::subscriber::with_default(subscriber.finish(), || tell(&mut report));
         let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
         text.lines().map(|line| line.split_once(": ").unwrap().1.to_owned()).collect()

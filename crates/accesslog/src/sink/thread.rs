@@ -11,7 +11,7 @@ use super::lane::{Lane, lock};
 use super::options::Options;
 use super::outlet::Outlet;
 use super::pending::Pending;
-use super::report::Report;
+use super::report::{Report, Stall};
 use super::signal::{DATA, FULL, REOPEN, STOP, Signal};
 use super::target::Target;
 
@@ -21,6 +21,10 @@ const RETRY: Duration = Duration::from_secs(1);
 const RETRY_AT_END: Duration = Duration::from_millis(50);
 /// A pipe that has taken nothing for so long is told of: its reader is slow, or stopped.
 const STILL: Duration = Duration::from_secs(1);
+/// When a command has not read all, it is looked at again after so long: it may have died.
+const LOOK: Duration = Duration::from_secs(1);
+/// The same at the end, when it most likely just reads.
+const LOOK_AT_END: Duration = Duration::from_millis(5);
 
 /// What the thread, the sink and its writers have in common.
 #[derive(Debug)]
@@ -32,10 +36,11 @@ pub(super) struct Shared {
     pub(super) deadline: Mutex<Option<Instant>>,
     /// Those who wait for the file to be opened anew.
     pub(super) reopeners: Mutex<Vec<SyncSender<Result<(), String>>>>,
+    pub(super) stall: Stall,
     written: AtomicU64,
     /// Held while that is counted, so that whoever counts at the same time waits for all of it.
     given_up: Mutex<u64>,
-    /// Lines that the thread has taken from the lanes and not yet got rid of.
+    /// Lines that the thread has taken from the lanes and that have not arrived yet.
     in_hand: AtomicU64,
 }
 
@@ -47,6 +52,7 @@ impl Shared {
             lanes: Mutex::default(),
             deadline: Mutex::default(),
             reopeners: Mutex::default(),
+            stall: Stall::default(),
             written: AtomicU64::new(0),
             given_up: Mutex::default(),
             in_hand: AtomicU64::new(0),
@@ -89,7 +95,7 @@ pub(super) struct SinkThread {
 impl SinkThread {
     pub(super) fn new(target: &Target, outlet: Outlet, shared: Arc<Shared>) -> Self {
         let Options { what, report, .. } = shared.options;
-        let report = Report::new(format!("{what} {target}"), report);
+        let report = Report::new(format!("{what} {target}"), report, Arc::clone(&shared.stall));
         Self {
             shared,
             outlet,
@@ -113,7 +119,8 @@ impl SinkThread {
     fn gather(&self) {
         let (signal, options) = (&self.shared.signal, &self.shared.options);
         if self.pending.is_done() {
-            signal.wait(DATA | FULL | REOPEN | STOP, None);
+            let look = self.outlet.is_unread().then(|| Instant::now() + LOOK);
+            signal.wait(DATA | FULL | REOPEN | STOP, look);
             signal.wait(FULL | REOPEN | STOP, Some(Instant::now() + options.delay));
         }
     }
@@ -124,7 +131,7 @@ impl SinkThread {
         let flows = self.write_all();
         let dropped = self.shared.counts().dropped;
         self.report.drops(dropped);
-        if flows {
+        if flows && self.outlet.is_taken() {
             self.report.flows(dropped);
         }
         if self.reopening {
@@ -136,16 +143,28 @@ impl SinkThread {
 
     /// Empties the lanes one by one. False when the outlet refuses.
     fn write_all(&mut self) -> bool {
-        if !self.write_pending() {
+        if !self.take_over() || !self.write_pending() {
             return false;
         }
         let lanes = lock(&self.shared.lanes).clone();
         lanes.iter().all(|lane| {
             let text = lane.take(std::mem::take(&mut self.pending.text));
             self.pending = Pending::new(text);
-            self.shared.in_hand.store(self.pending.lines_left(), Relaxed);
+            self.shared.in_hand.fetch_add(self.pending.lines_left(), Relaxed);
             self.write_pending()
         })
+    }
+
+    /// What a command that has died did not read is for the next one. False when there is none yet.
+    fn take_over(&mut self) -> bool {
+        self.look();
+        match self.outlet.refuse_if_left() {
+            Ok(()) => true,
+            Err(error) => {
+                self.report.stalled(&error);
+                self.restart()
+            }
+        }
     }
 
     fn write_pending(&mut self) -> bool {
@@ -182,21 +201,40 @@ impl SinkThread {
 
     fn advance(&mut self, bytes: usize) {
         self.still = None;
-        let lines = self.pending.advance(bytes);
+        self.pending.advance(bytes);
+        self.look();
+    }
+
+    /// Counts the lines that have arrived.
+    fn look(&mut self) {
+        let lines = self.outlet.arrived();
+        self.arrived(lines);
+    }
+
+    fn arrived(&self, lines: u64) {
         self.shared.written.fetch_add(lines, Relaxed);
         // Nothing is left to take from when it was given up meanwhile.
         let less = |left: u64| Some(left.saturating_sub(lines));
         let _ = self.shared.in_hand.fetch_update(Relaxed, Relaxed, less);
     }
 
-    /// Gives a command that has died one more chance a second, from the beginning of the current line.
+    /// Gives a command that has died one more chance a second, from the first line that it has not read whole.
     fn restart(&mut self) -> bool {
         if !self.outlet.can_restart() || self.started.elapsed() < RETRY {
             return false;
         }
         self.started = Instant::now();
-        self.pending.rewind();
-        self.outlet.restart().map_err(|error| self.report.stalled(&error)).is_ok()
+        match self.outlet.restart() {
+            Ok(unread) => {
+                self.pending.put_back(unread);
+                self.look();
+                true
+            }
+            Err(error) => {
+                self.report.stalled(&error);
+                false
+            }
+        }
     }
 
     /// What could not get out goes to the new file; the old one must not keep half a line.
@@ -219,15 +257,27 @@ impl SinkThread {
         }
     }
 
+    /// Writes what it can. None when all has arrived, or else how long to wait with the next attempt.
+    fn pause_at_end(&mut self) -> Option<Duration> {
+        if !self.write_all() {
+            return Some(RETRY_AT_END);
+        }
+        self.outlet.is_unread().then_some(LOOK_AT_END)
+    }
+
     /// Writes what is left, as long as there is time. Lines that come now are late.
     fn end(mut self) {
         let lanes = lock(&self.shared.lanes).clone();
         lanes.iter().for_each(|lane| lane.close());
         let deadline = lock(&self.shared.deadline).unwrap_or_else(Instant::now);
-        while !self.write_all() && Instant::now() < deadline {
-            std::thread::sleep(RETRY_AT_END);
+        while let Some(pause) = self.pause_at_end()
+            && Instant::now() < deadline
+        {
+            std::thread::sleep(pause);
         }
         self.untear();
+        let lines = self.outlet.bequeathed();
+        self.arrived(lines);
         self.report.gave_up(self.shared.give_up());
         self.outlet.finish(deadline);
     }

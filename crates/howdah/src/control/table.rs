@@ -9,9 +9,9 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     let mut text = head(snapshot);
     let now = snapshot.times.now;
     match &snapshot.pools[..] {
-        [pool] => text.extend([lines(pool, now), spool(snapshot), trouble(pool)]),
+        [pool] => text.extend([lines(pool, now), spool(snapshot), log(snapshot), trouble(pool)]),
         pools => {
-            text.push_str(&spool(snapshot));
+            text.extend([spool(snapshot), log(snapshot)]);
             text.extend(pools.iter().map(|pool| paragraph(pool, now)));
         }
     }
@@ -98,7 +98,15 @@ fn lines(pool: &Pool, now: f64) -> String {
 }
 
 fn trouble(pool: &Pool) -> String {
-    pool.trouble.as_ref().map(|trouble| format!("trouble     {trouble}\n")).unwrap_or_default()
+    said(pool.trouble.as_ref())
+}
+
+fn log(snapshot: &Snapshot) -> String {
+    said(snapshot.access_log.as_ref().and_then(|lines| lines.trouble.as_ref()))
+}
+
+fn said(trouble: Option<&String>) -> String {
+    trouble.map(|trouble| format!("trouble     {trouble}\n")).unwrap_or_default()
 }
 
 fn wait(queue: &Queue) -> String {
@@ -178,6 +186,8 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use howdah_metrics::Lines;
+
     use crate::fixture::{busy, several};
 
     fn has_lines(text: &str, expected: &[&str]) {
@@ -229,6 +239,16 @@ mod tests {
                 "/wiki       1  4201  leaving     0ms         0       -           2     0ms",
             ],
         );
+    }
+
+    #[test]
+    fn a_log_that_nobody_takes_is_told_once() {
+        for mut snapshot in [busy(), several()] {
+            let trouble = Some("access log |nonesuch: it ended".to_owned());
+            snapshot.access_log = Some(Lines { trouble, ..Lines::default() });
+            let text = render(&snapshot);
+            assert_eq!(text.matches("\ntrouble     access log |nonesuch: it ended\n").count(), 1, "{text}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use howdah_accesslog::Counts as LineCounts;
+use howdah_accesslog::Condition as LogCondition;
 use howdah_front::Stock;
 use howdah_metrics::{
     ConnectionState as Connection, Connections, Counters, Front, Gauges, Lines, Monitor, Pool, Requests,
@@ -42,7 +42,7 @@ pub(crate) struct Sources {
     /// Of each front thread, in order.
     pub(crate) counters: Vec<Arc<Counters>>,
     /// Of the access log.
-    pub(crate) lines: Option<LineCounter>,
+    pub(crate) log: Option<LogWatch>,
     pub(crate) stock: Arc<Stock>,
     pub(crate) tls: Option<Tls>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Sources {
 pub(super) struct Collector {
     pub(super) pools: Vec<Watched>,
     counters: Vec<Arc<Counters>>,
-    lines: Option<LineCounter>,
+    log: Option<LogWatch>,
     stock: Arc<Stock>,
     tls: Option<Tls>,
     monitor: Monitor,
@@ -67,17 +67,17 @@ impl fmt::Debug for Collector {
     }
 }
 
-/// Reads how many lines the access log has.
-pub(crate) type LineCounter = Box<dyn Fn() -> LineCounts + Send>;
+/// Tells how the access log is.
+pub(crate) type LogWatch = Box<dyn Fn() -> LogCondition + Send>;
 
 impl Collector {
     pub(super) fn new(options: &Serve, sources: Sources) -> Self {
-        let Sources { pools, counters, lines, stock, tls } = sources;
+        let Sources { pools, counters, log, stock, tls } = sources;
         Self {
             pools: pools.into_iter().map(Watched::from).collect(),
             monitor: Monitor::new(counters.clone(), howdah_sys::monotonic_ns()),
             counters,
-            lines,
+            log,
             stock,
             tls,
             meter: Meter::new(),
@@ -124,9 +124,9 @@ impl Collector {
             connections: Connections::from(&totals),
             pools,
             fronts: self.fronts(),
-            access_log: self.lines.as_ref().map(|lines| {
-                let LineCounts { written, dropped } = lines();
-                Lines { written, dropped }
+            access_log: self.log.as_ref().map(|log| {
+                let LogCondition { counts, trouble } = log();
+                Lines { written: counts.written, dropped: counts.dropped, trouble }
             }),
             history: self.monitor.history(),
         }
@@ -147,6 +147,10 @@ impl Collector {
         totals.connections[Connection::Running] -= waiting;
         totals.connections[Connection::Queued] += waiting;
         totals
+    }
+
+    fn has_stuck_log(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| log().trouble.is_some())
     }
 
     fn fronts(&self) -> Vec<Front> {
@@ -173,7 +177,7 @@ pub(super) async fn condition(shared: &Shared) -> Option<Condition> {
     let (supervised, stage) = (supervised?, shared.borrow().stage);
     Some(Condition {
         state: State::together(supervised.iter().map(|pool| state(stage, pool))),
-        trouble: supervised.iter().any(|pool| pool.trouble.is_some()),
+        trouble: supervised.iter().any(|pool| pool.trouble.is_some()) || shared.borrow().has_stuck_log(),
     })
 }
 

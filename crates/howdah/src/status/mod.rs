@@ -37,7 +37,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval};
 
 use collect::{Collector, Condition, Shared, condition, look_at_queues, snapshot};
-pub(crate) use collect::{LineCounter, Sources};
+pub(crate) use collect::{LogWatch, Sources};
 use memory::Memories;
 pub(crate) use pool::Facts;
 use pool::Stage;

@@ -84,7 +84,8 @@ fn header(out: &mut String, snapshot: &Snapshot, all: &Pool) {
     let shown: Vec<_> =
         facts.iter().filter(|fact| !fact.is_empty()).map(|fact| Text(fact).to_string()).collect();
     put(out, format_args!("{}</p>", shown.join("<span class=\"dot\">·</span>")));
-    if let Some(trouble) = &all.trouble {
+    let log = snapshot.access_log.as_ref().and_then(|lines| lines.trouble.as_ref());
+    for trouble in all.trouble.iter().chain(log) {
         put(out, format_args!("<p><span class=\"bad\">{}</span></p>", Text(trouble)));
     }
     out.push_str("</div>");

@@ -190,7 +190,7 @@ fn server(snapshot: &Snapshot, all: &Pool) -> Vec<(String, String)> {
         );
         rows.push(("connections that workers have".into(), said));
     }
-    if let Some(lines) = snapshot.access_log {
+    if let Some(lines) = &snapshot.access_log {
         rows.push(("access log lines".into(), count(lines.written)));
         rows.push(("access log lines dropped".into(), count(lines.dropped)));
     }

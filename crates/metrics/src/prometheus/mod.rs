@@ -256,7 +256,7 @@ fn growth(out: &mut Exposition, pools: Pools<'_>) {
 }
 
 fn access_log(out: &mut Exposition, snapshot: &Snapshot) {
-    if let Some(lines) = snapshot.access_log {
+    if let Some(lines) = &snapshot.access_log {
         out.counter("howdah_access_log_lines", "", "Lines of the access log");
         out.sample("_total", &[("result", "written")], lines.written as f64);
         out.sample("_total", &[("result", "dropped")], lines.dropped as f64);
