@@ -55,4 +55,25 @@ for my $path ('/stream', '/given', '/array', '/file') {
     is scalar(grep { md5_hex($_->response->{body}) ne $whole } @clients), 0, "$path, read by fits and starts";
 }
 
+# A file that a client takes slowly keeps no request from waiting for a worker: there are fewer slots than clients here.
+my $few = Howdah::Test::Server->start(options => ['--workers', 1, '--max-queue', 4], app => <<"PSGI");
+    use File::Temp;
+    my \$file = File::Temp->new;
+    print {\$file} 'm' x $size;
+    \$file->flush;
+    sub {
+        return [200, [], ['ok']] if \$_[0]{PATH_INFO} ne '/file';
+        open my \$in, '<', "\$file" or die;
+        return [200, [], \$in];
+    };
+PSGI
+my @slow = map { Howdah::Test::Client->new($few) } 1 .. 75;
+for my $client (@slow) {
+    $client->write("GET /file HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    sysread $client->socket, $client->{input}, 16;
+}
+is +Howdah::Test::Client->ask($few, "GET / HTTP/1.0\r\n\r\n")->{body}, 'ok',
+    'others are served beside 75 slow downloads';
+is scalar(grep { md5_hex($_->response->{body}) ne $whole } @slow[0, 74]), 0, '... which are whole';
+
 done_testing;

@@ -355,7 +355,7 @@ impl Job {
 
     /// A file may be out before its worker has finished the request, and only then the log has the env's variables.
     pub(crate) async fn await_report(&self, exchange: &Exchange) {
-        if !self.pool.services.wants_report {
+        if !self.pool.services.wants_report || self.slot.is_none() {
             return;
         }
         let finished = async {

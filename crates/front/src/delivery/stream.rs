@@ -7,6 +7,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::task::{Context, Poll};
 
 use howdah_http1::encode::{LAST_CHUNK, chunk_head};
@@ -186,7 +187,7 @@ impl Delivery<'_> {
         mut offset: u64,
         mut left: u64,
     ) -> bool {
-        if !self.out.flush(self.timer).await {
+        if !self.flush_file().await {
             return false;
         }
         let mut since = 0;
@@ -204,8 +205,9 @@ impl Delivery<'_> {
                 let_others().await;
             }
             if sent.blocked {
-                let woken = self.out.wait(self.timer, false, |_, _| Poll::Pending).await;
-                if let Woken::Stalled | Woken::Lost = woken {
+                let Self { out, timer, exchange, handling, .. } = &mut *self;
+                let client = out.wait(timer, false, |_, _| Poll::Pending);
+                if let Woken::Stalled | Woken::Lost = let_go(exchange, handling, client).await {
                     return false;
                 }
             }
@@ -219,7 +221,7 @@ impl Delivery<'_> {
         if source.is_at_hand(offset, length, self.server.clock.now()) {
             self.out.try_send_file(source.descriptor(), offset, length)
         } else {
-            source.send(self.out, offset, length).await
+            let_go(self.exchange, self.handling, source.send(self.out, offset, length)).await
         }
     }
 
@@ -234,7 +236,8 @@ impl Delivery<'_> {
     ) -> bool {
         while left > 0 {
             let length = left.min(PIECE as u64) as usize;
-            let piece = match source.read(offset, length).await {
+            let read = source.read(offset, length);
+            let piece = match let_go(self.exchange, self.handling, read).await {
                 Ok(piece) if !piece.is_empty() => piece,
                 Ok(_) => {
                     self.tell_wrong_length(stream.framing, stream.taken);
@@ -246,12 +249,16 @@ impl Delivery<'_> {
             (offset, left) = (offset + read, left - read);
             stream.taken += read;
             self.out.put(|out| out.extend_from_slice(&piece));
-            if !self.out.flush(self.timer).await {
+            if !self.flush_file().await {
                 return false;
             }
             let_others().await;
         }
-        self.out.flush(self.timer).await
+        self.flush_file().await
+    }
+
+    async fn flush_file(&mut self) -> bool {
+        let_go(self.exchange, self.handling, self.out.flush(self.timer)).await
     }
 
     /// Waits for more of the response, or for room at the client's side.
@@ -285,6 +292,32 @@ pub(super) fn news(
             Poll::Ready(More::Look) => continue,
         };
     }
+}
+
+/// Waits for a client or a disk that has a part in sending a file, and meanwhile gives the slot back as soon as its worker is
+/// through with it: that takes as long as they like, and there are only so many slots for all requests.
+async fn let_go<T>(exchange: &mut Exchange, handling: &mut Handling, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        let outcome = work.as_mut().poll(context);
+        if outcome.is_pending() && is_through(exchange, handling, context) {
+            handling.part(&mut exchange.account);
+        }
+        outcome
+    })
+    .await
+}
+
+/// Whether the worker of a response that has begun is through with it, or dead. Else the task is woken for that.
+fn is_through(exchange: &Exchange, handling: &Handling, context: &Context<'_>) -> bool {
+    while handling.job().is_some_and(|job| !job.is_done()) {
+        match exchange.poll_more(context) {
+            Poll::Ready(More::News | More::Look) => {}
+            Poll::Ready(More::Lost) => break,
+            Poll::Pending => return false,
+        }
+    }
+    true
 }
 
 impl Stream {
@@ -609,6 +642,37 @@ mod tests {
                 let (_, script, connection) = scene.finish().await;
                 assert_eq!(body(&script), sent, "{length} {given}");
                 assert_eq!(!connection.is_finished(), stays, "{length} {given}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_slot_is_free_while_a_client_takes_a_file_slowly() {
+        // Whether the worker is through with it before the client has to be waited for, behind that, or dies instead.
+        for (when, dies) in [("before", false), ("behind", false), ("behind", true)] {
+            run(async {
+                let mut scene = scene(Config::default(), "1.1", LENGTH_UNKNOWN, RESPONSE_FILE).await;
+                scene.script.take(0);
+                let permit = scene.world.thread.entrance.room.permit_for_file().unwrap();
+                let mail = Mail::File { file: Some((file(b"0123456789").into(), permit)), length: 10 };
+                assert!(scene.world.thread.desks.post(0, mail));
+                if when == "behind" {
+                    scene.write(b"").await;
+                }
+                let in_flight = |world: &World| world.pool().dispatch.borrow().in_flight;
+                assert_eq!(in_flight(&scene.world), 1, "{when}: the worker may still be at it");
+                let Scene { world, script, connection, claimed } = scene;
+                match dies {
+                    true => world.pool().worker_gone(0, Loss::Killed),
+                    false => world.worker.finish(claimed),
+                }
+                world.run(false).await;
+                assert_eq!(in_flight(&world), 0, "{when}");
+                assert!(body(&script).is_empty() && !connection.is_finished());
+                script.take(usize::MAX);
+                world.run(false).await;
+                assert_eq!((body(&script).as_str(), connection.is_finished()), ("0123456789", false));
+                assert_eq!(world.totals().all_requests(), 1, "{when}");
             });
         }
     }
