@@ -87,6 +87,19 @@ SKIP: {
     is $server->stop, 0;
 };
 
+subtest '... and as many requests as --max-queue lets wait' => sub {
+    my @options = ('--workers', 1, '--front-threads', 2, '--max-queue', 200);
+    my $server  = Howdah::Test::Server->start(app => $app, options => \@options);
+    my $flag    = $server->dir . '/go';
+    my @clients = map { ask(Howdah::Test::Client->new($server), "/?$flag") } 1 .. 190;
+    sleep 0.3;
+    $server->write_file('go', '');
+    my %statuses;
+    $statuses{$_->response->{status}}++ for @clients;
+    is_deeply \%statuses, {200 => 190};
+    is $server->stop, 0;
+};
+
 subtest 'connections come over between two requests' => sub {
     plan skip_all => 'they come by TLS' if $by_tls;
     my @options = ('--workers', 2, '--front-threads', 2, '--spread-connections', '--keepalive-requests', 12);

@@ -212,10 +212,11 @@ fn most_upgrades(wanted: &Wanted) -> u64 {
     if wanted.cgi.is_some() { 0 } else { wanted.workers.most_upgrades().into() }
 }
 
-/// Slots for every request that may wait and every worker that may run one.
+/// Slots for every request that may wait and every worker that may run one, in each front thread: one that is not busy has all
+/// connections. They take no memory before they are used.
 fn shape(max_queue: usize, workers: usize, fronts: usize) -> Shape {
     let cells = cells_for(workers);
-    Shape { fronts, workers: cells, slots: (max_queue + cells * fronts).min(MAX_SLOTS) }
+    Shape { fronts, workers: cells, slots: ((max_queue + cells) * fronts).min(MAX_SLOTS) }
 }
 
 /// Tells every front thread what becomes of the workers of a pool.
