@@ -7,6 +7,7 @@ use lib 't/lib';
 use File::Temp qw(tempdir);
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::File qw(read_if_any);
 use Howdah::Test::Load;
 use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Operator;
@@ -21,8 +22,8 @@ BEGIN { $^F = 50 }    # sockets stay open over exec
 my $dir = tempdir(CLEANUP => 1);
 my $app = 'sub { [200, [], [join " ", map { $_ // "none" } @{$_[0]}{qw(SERVER_PORT)}, @ENV{qw(LISTEN_FDS NOTIFY_SOCKET '
     . 'SERVER_STARTER_PORT)}]] }';
-my $tcp = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 64, ReuseAddr => 1) or die $!;
-our $unix = IO::Socket::UNIX->new(Local => "$dir/app.sock", Listen => 64) or die $!;
+our $tcp  = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen     => 64, ReuseAddr => 1) or die $!;
+our $unix = IO::Socket::UNIX->new(Local     => "$dir/app.sock", Listen => 64) or die $!;
 my $port = $tcp->sockport;
 
 # Starts howdah with the two sockets at descriptors 3 and 4, after some Perl code that sets variables.
@@ -75,6 +76,24 @@ subtest 'a socket that another process has shut holds nobody up' => sub {
     shutdown $own, 0;
     like answer($port), qr/^$port /, 'the other listener is served';
     is $server->stop, 0, 'the server stops';
+};
+
+subtest 'one on TCP is told, and the server does not look for clients there without end' => sub {
+    my $own    = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 64, ReuseAddr => 1) or die $!;
+    my $server = do { local $tcp = $own; start('$ENV{LISTEN_PID} = $$; $ENV{LISTEN_FDS} = 2;') };
+    my $spent  = sub {
+        my @times = split ' ', read_if_any('/proc/' . $server->pid . '/stat') =~ s/.*\) //sr;
+        return $times[11] + $times[12];
+    };
+    like answer($own->sockport), qr/^\d+ /, 'before';
+    shutdown $own, 0;
+    ok $server->wait_for_log(qr/ERROR .*shut the socket of .*127.0.0.1/), 'the log says so';
+    my $before = $spent->();
+    sleep 2;
+    cmp_ok $spent->() - $before, '<', 20, 'hundredths of a second of CPU in two seconds';
+    is answer("$dir/app.sock"), '80 none none none', 'the other listener is served';
+    is $server->stop, 0, 'the server stops';
+    is scalar(() = $server->log =~ /shut the socket/g), 1, 'once';
 };
 
 subtest 'variables meant for another process are left alone' => sub {

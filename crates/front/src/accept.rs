@@ -79,6 +79,7 @@ impl Entrance {
             Ok(watched) => watched,
             Err(error) => return tracing::error!("cannot watch {}: {error}", listener.url),
         };
+        let mut told = false;
         loop {
             let changed = self.doors.changed.notified();
             if self.doors.is_closing(serves) {
@@ -95,6 +96,12 @@ impl Entrance {
                             // Another process that has the socket has shut it, which epoll never ceases to tell.
                             let is_shut = guard.ready().is_read_closed();
                             guard.clear_ready();
+                            if is_shut && !std::mem::replace(&mut told, true) {
+                                tracing::error!(
+                                    "another process has shut the socket of {}: nobody can connect there any more; start anew",
+                                    listener.url
+                                );
+                            }
                             if is_shut {
                                 tokio::time::sleep(REST).await;
                             }
@@ -158,7 +165,8 @@ impl Entrance {
                         self.start(guest);
                     }
                 }
-                Err(Errno::AGAIN) => return Turn::Empty,
+                // The latter on TCP when another process has shut the socket.
+                Err(Errno::AGAIN | Errno::INVAL) => return Turn::Empty,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
                     self.room.dismiss(listener.origin.serves);
                     self.server.sharing.ask_for_room();
