@@ -47,6 +47,9 @@ impl Pool {
             let packet = &mut self.services.packet.borrow_mut();
             match howdah_sys::recv_with_fds_left(channel.get_ref(), packet) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                // It is gone, and has left an answer of ours unread, which the kernel tells first and once. What it has said
+                // before that is still there, and may be the file of a response.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok((0, _)) => return Poll::Ready(Ok(false)),
                 Ok((length, fds)) => {
@@ -405,6 +408,20 @@ mod tests {
             own.send(77, 0, 0, &[b'x'; 65 * 1024]);
             assert!(is_left(&world, 0).await);
             assert!(own.answer().is_none());
+        });
+    }
+
+    #[test]
+    fn what_a_worker_has_said_counts_also_when_it_has_left_an_answer_unread() {
+        run(async {
+            let world = World::new(Config::default());
+            let (mut job, exchange, own, _other) = running(&world).await;
+            job.interim_sent(true);
+            own.send(INTERIM, 0, 103, b"");
+            drop(own);
+            let event = world.until(|| next(&mut job, &exchange)).await;
+            assert!(matches!(event, Some(Event::Interim { status: 103, .. })), "{event:?}");
+            assert!(is_left(&world, 0).await);
         });
     }
 
