@@ -43,7 +43,12 @@ impl BodyPace {
         self.paid
     }
 
-    /// It was not read for so many nanoseconds, since what had come was being stored: that time is not the client's.
+    /// Bytes that have been counted.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// It was not read for so many nanoseconds, since something else was to be done first: that time is not the client's.
     pub(crate) fn pardon(&mut self, time: u64) {
         self.paid += time;
     }

@@ -102,8 +102,8 @@ impl Conn {
         let used = collect.feed(&mut early)?;
         self.exchange.account.received += used as u64;
         self.input.extend_from_slice(&early[used..]);
-        if collect.expects && !collect.decoder.is_done() {
-            self.send_continue().await;
+        if collect.expects && !collect.decoder.is_done() && !self.send_continue().await {
+            return Ok(false);
         }
         let mut turn = self.exchange.account.received;
         while !collect.decoder.is_done() {

@@ -188,6 +188,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::exchange::Mail;
     use crate::sample::world::{World, pieces, run};
     use crate::transport::scripted::{Piece, Scripted};
 
@@ -430,6 +431,63 @@ mod tests {
             received.starts_with("HTTP/1.1 503 Service Unavailable\r\n") && received.ends_with(&whole("/a"))
         );
         assert_eq!(end, End::Open);
+    }
+
+    #[test]
+    fn a_client_that_does_not_take_an_interim_response_has_nothing_behind_its_beginning() {
+        let expects = post(&format!("{LENGTH}Expect: 100-continue\r\n"), "|hi");
+        let chunks = post("Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n", "|2\r\nhi\r\n0\r\n\r\n");
+        for (what, input) in [("a body", expects), ("chunks", chunks), ("Early Hints", get("/a"))] {
+            run(async {
+                let world = World::new(Config { write_timeout: Duration::from_secs(3), ..Config::default() });
+                let script = Scripted::new(pieces(&input));
+                script.take(5);
+                let connection = world.connect(&script);
+                world.run(false).await;
+                if what == "Early Hints" {
+                    world.worker.begin(&world.worker.claim().unwrap());
+                    let mail = Mail::Interim { worker: 0, status: 103, lines: b"Link: </x>\r\n".to_vec() };
+                    assert!(world.thread.desks.post(0, mail));
+                }
+                world.run(false).await;
+                for _ in 0..8 {
+                    world.wait(Duration::from_millis(500));
+                    world.run(false).await;
+                }
+                script.take(usize::MAX);
+                world.run(true).await;
+                assert_eq!(received(&script), "HTTP/", "{what}");
+                assert!(connection.is_finished() && script.was_reset(), "{what}");
+                assert_eq!(world.totals().failures[Failure::WriteTimeout], 1, "{what}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_body_has_its_time_also_where_its_client_was_slow_to_be_asked_for_it() {
+        for framing in [LENGTH, "Transfer-Encoding: chunked\r\n"] {
+            run(async {
+                let world = World::new(Config { write_timeout: Duration::from_secs(2), ..Config::default() });
+                let input = post(&format!("{framing}Expect: 100-continue\r\n"), "|1");
+                let script = Scripted::new(pieces(&input));
+                script.take(5);
+                let connection = world.connect(&script);
+                world.run(true).await;
+                world.wait(Duration::from_millis(100));
+                script.take(usize::MAX);
+                for second in 0..10 {
+                    world.run(true).await;
+                    assert_eq!(received(&script), "HTTP/1.1 100 Continue\r\n\r\n", "{framing} {second} s");
+                    world.wait(Duration::from_secs(1));
+                }
+                world.wait(Duration::from_secs(1));
+                world.run(true).await;
+                assert!(
+                    received(&script).contains("HTTP/1.1 408 ") && !connection.is_finished(),
+                    "{framing}"
+                );
+            });
+        }
     }
 
     #[test]

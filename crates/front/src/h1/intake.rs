@@ -52,7 +52,8 @@ impl Conn {
                     return collected;
                 }
                 Step::End => return Ok(false),
-                Step::Expects => self.send_continue().await,
+                Step::Expects if !self.send_continue().await => return Ok(false),
+                Step::Expects => {}
                 Step::More => {}
             }
             step = poll_fn(|context| self.poll_input(context)).await?;
@@ -283,9 +284,15 @@ impl Conn {
         self.timer.set(Rest::No, deadline);
     }
 
-    pub(crate) async fn send_continue(&mut self) {
+    /// Lets the client go on with its body. False when it does not take that.
+    pub(crate) async fn send_continue(&mut self) -> bool {
+        let before = self.server.clock.now();
         self.out.put(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
-        self.out.flush(&self.timer).await;
+        let sent = self.out.flush(&self.timer).await;
+        // Where it had to be waited for, it has had another deadline meanwhile.
+        self.pace.pardon(self.server.clock.now() - before);
+        self.pace_body(self.pace.received());
+        sent
     }
 
     /// Keeps the words of a request of which no more is awaited, and the number of its bytes.

@@ -41,7 +41,13 @@ impl Conn {
                 Event::Detached if self.is_upgraded() && !self.lent => return Next::Linger,
                 Event::Detached => return Next::Close,
                 Event::Fault(fault) => return self.give_up(fault).await,
-                Event::Interim { status, lines } => self.send_interim(status, &lines).await,
+                Event::Interim { status, lines } => {
+                    self.send_interim(status, &lines).await;
+                    if self.out.holds() {
+                        // The client does not take it, and what follows must not go before the rest of it.
+                        return Next::Cut;
+                    }
+                }
                 Event::Takeover => {
                     if let Some(relay) = self.lend() {
                         return Box::pin(self.carry(relay)).await;

@@ -89,6 +89,9 @@ impl Conn {
                 Event::Interim { status, lines } => {
                     if self.drain(relay).await {
                         self.send_interim(status, &lines).await;
+                        if self.out.holds() {
+                            return Through::Answered(Next::Cut);
+                        }
                     } else if let Some(job) = self.handling.job() {
                         job.interim_sent(false);
                     }
