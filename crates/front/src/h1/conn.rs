@@ -434,6 +434,39 @@ mod tests {
     }
 
     #[test]
+    fn a_body_that_comes_to_a_page_of_our_own_is_read_past_when_the_client_has_the_answer() {
+        let length = "Content-Length: 5\r\n";
+        // What the client sends, and whether it is let go at once.
+        for (what, input, end) in [
+            ("a body behind the answer", post(length, "|hello"), End::Lingers),
+            ("one that begins with its head", post(length, "he|llo"), End::Lingers),
+            ("chunks", post("Transfer-Encoding: chunked\r\n", "|5\r\nhello\r\n0\r\n\r\n"), End::Lingers),
+            (
+                "one that waits to be asked for",
+                post(&format!("{length}Expect: 100-continue\r\n"), ""),
+                End::Lingers,
+            ),
+            ("none", format!("GET /a HTTP/1.1\r\n{HOST}{CLOSE}\r\n"), End::Closed),
+        ] {
+            run(async {
+                let world = World::new(Config::default());
+                let script = Scripted::new(pieces(&input));
+                let permit = world.capacity.enter(crate::capacity::Kind::Page).unwrap();
+                let client = crate::sample::client_of(Serves::Pages, "127.0.0.1");
+                let transport = Transport::Scripted(script.clone());
+                let connection =
+                    tokio::task::spawn_local(serve(world.thread.entrance.server, transport, client, permit));
+                world.run(true).await;
+                script.go_on();
+                world.run(true).await;
+                assert!(received(&script).starts_with("HTTP/1.1 404 "), "{what}: {}", received(&script));
+                assert!(script.was_shut(), "{what}");
+                assert_eq!(connection.is_finished(), end == End::Closed, "{what}");
+            });
+        }
+    }
+
+    #[test]
     fn a_client_that_does_not_take_an_interim_response_has_nothing_behind_its_beginning() {
         let expects = post(&format!("{LENGTH}Expect: 100-continue\r\n"), "|hi");
         let chunks = post("Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n", "|2\r\nhi\r\n0\r\n\r\n");

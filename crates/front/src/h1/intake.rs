@@ -239,10 +239,10 @@ impl Conn {
         target: Target,
         head: &Head<'_>,
         body: Body<'_>,
-        keeps: bool,
+        read_all: bool,
     ) -> Result<(), Fault> {
         self.timer.stop();
-        self.ask(head, head.keep_alive && keeps);
+        self.ask(head, read_all);
         self.exchange.account.method = Some(Method::of(head.method));
         let request = request(head, &self.client, self.behind.as_deref());
         self.handling = self.server.router.begin(target, &mut self.exchange, &request, body)?;

@@ -32,10 +32,13 @@ pub(crate) struct Asked {
     pub(crate) is_head: bool,
     /// The client lets the connection persist: another request may be on its way.
     pub(crate) keep_alive: bool,
+    /// It has a body that nobody reads.
+    unread: bool,
 }
 
 /// Of a request that was not understood.
-pub(crate) const UNKNOWN: Asked = Asked { version: Version::Http11, is_head: false, keep_alive: false };
+pub(crate) const UNKNOWN: Asked =
+    Asked { version: Version::Http11, is_head: false, keep_alive: false, unread: false };
 
 impl Asked {
     /// Of a request that cannot be read, or has not come whole. What begins as a HEAD gets no body either (RFC 9110 9.3.2).
@@ -211,7 +214,8 @@ impl Conn {
         let Self { server, out, .. } = self;
         let has_said_all = !self.may_bring_more()
             || !server.config.keepalive && out.sent().bytes <= SHORT && out.transport.is_read();
-        self.input.is_empty() && !out.transport.awaits_end() && has_said_all
+        let unread = self.asked.is_some_and(|asked| asked.unread);
+        self.input.is_empty() && !unread && !out.transport.awaits_end() && has_said_all
     }
 
     /// Whether nobody waits for the response any more. A client that has ended its side may still read it (RFC 9112 9.6),
@@ -237,9 +241,10 @@ impl Conn {
         if read_all { asked } else { Asked { is_head: asked.is_head, ..UNKNOWN } }
     }
 
-    /// Remembers what the response needs to know of a request.
-    pub(crate) fn ask(&mut self, head: &Head<'_>, keep_alive: bool) {
-        self.asked = Some(Asked { version: head.version, is_head: head.method == b"HEAD", keep_alive });
+    /// Remembers what the response needs to know of a request, and whether that is read to its end.
+    pub(crate) fn ask(&mut self, head: &Head<'_>, read_all: bool) {
+        let (is_head, keep_alive) = (head.method == b"HEAD", head.keep_alive && read_all);
+        self.asked = Some(Asked { version: head.version, is_head, keep_alive, unread: !read_all });
     }
 }
 
@@ -262,7 +267,7 @@ mod tests {
     }
 
     fn asked(keep_alive: bool) -> Option<Asked> {
-        Some(Asked { version: Version::Http11, is_head: false, keep_alive })
+        Some(Asked { keep_alive, ..UNKNOWN })
     }
 
     #[test]
