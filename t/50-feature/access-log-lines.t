@@ -55,6 +55,20 @@ for my $threads (1, 2) {
     };
 }
 
+subtest 'a request that is refused since its fields are too many when they are joined, and the one behind it' => sub {
+    my $dir    = File::Temp->newdir;
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], []] }',
+        options => ['--access-log', "$dir/log", '--access-log-format', '%m %U %s']
+    );
+    my $turns  = join '', map { "X-$_: " . 'x' x 600 . "\r\n" } ('A', 'B') x 50;
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET /first HTTP/1.1\r\nHost: x\r\n$turns\r\nGET /second HTTP/1.1\r\nHost: x\r\n\r\n");
+    is_deeply [map { $client->response->{status} } 1, 2], [431, 200];
+    is $server->stop, 0;
+    is_deeply [lines_of("$dir/log")], ["GET /first 431\n", "GET /second 200\n"];
+};
+
 subtest 'a client that leaves within its upload' => sub {
     my $dir    = File::Temp->newdir;
     my $server = Howdah::Test::Server->start(

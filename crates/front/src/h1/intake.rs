@@ -297,12 +297,13 @@ impl Conn {
 
     /// Keeps the words of a request of which no more is awaited, and the number of its bytes.
     pub(crate) fn keep_what_came(&mut self) {
-        let input = std::mem::take(&mut self.input);
-        self.keep_words(&input);
+        // Else what is left is of the next request.
         if self.exchange.account.received == 0 {
+            let input = std::mem::take(&mut self.input);
+            self.keep_words(&input);
             self.exchange.account.received = input.len() as u64;
+            self.input = input;
         }
-        self.input = input;
     }
 
     /// Keeps the words of the request that `bytes` begin with, which is refused before its end, unless they are kept already
