@@ -23,8 +23,13 @@ impl Dispatch {
     }
 
     fn settle(&mut self, slot: u32, worker: u16, fault: Fault) {
-        let Some(ticket) = self.slots.out(slot).map(|own| own.ticket) else { return };
-        match (self.queue.recover(slot, ticket, worker, self.segment.workers()), self.desk_of(slot)) {
+        let Some(&Slot { ticket, queued_at, .. }) = self.slots.out(slot) else { return };
+        let remains = self.queue.recover(slot, ticket, worker, self.segment.workers());
+        if remains == Remains::Unbegun {
+            // What it has said of the request, before the application was called, is nothing to the next worker.
+            self.control(slot).reset(queued_at);
+        }
+        match (remains, self.desk_of(slot)) {
             (Remains::None, _) => {}
             (Remains::Response, _) => {
                 self.news(slot);
@@ -165,6 +170,20 @@ mod tests {
             assert_eq!(bench.damage(), doubt, "{what}");
             assert!(bench.act(|dispatch| !dispatch.is_present(0) && dispatch.is_present(1)), "{what}");
         }
+    }
+
+    #[test]
+    fn what_a_dead_worker_has_said_of_a_request_that_it_had_not_begun_is_nothing_to_the_next() {
+        let mut bench = Bench::of(8, 8);
+        let (dead, other) = (bench.worker(0), bench.worker(1));
+        let waiting = bench.queue("/a");
+        let mut claimed = dead.claim().unwrap();
+        dead.head(&mut claimed, 500, 0, 0);
+        bench.act(|dispatch| dispatch.worker_gone(0, Fault::WorkerLost));
+        assert_eq!(bench.act(|dispatch| dispatch.control(waiting.slot).claimed_at.load(Relaxed)), 0);
+        other.begin(&other.claim().unwrap());
+        (0..20).for_each(|_| bench.act(Dispatch::inspect));
+        assert_eq!((waiting.notes(), bench.damage()), (vec![], vec![]));
     }
 
     #[test]
