@@ -419,8 +419,8 @@ void
 write(SV *self, SV *bytes)
   CODE:
     STRLEN length;
+    const char *start = hd_bytes(aTHX_ bytes, &length, "body"); /* which may run code that ends the response */
     hd_check_serial(aTHX_ hd_serial_of(aTHX_ self));
-    const char *start = hd_bytes(aTHX_ bytes, &length, "body");
     hd_check_client(aTHX);
     hd_put(aTHX_ start, length);
     hd_tell();
@@ -429,7 +429,9 @@ write(SV *self, SV *bytes)
 void
 close(SV *self)
   CODE:
-    if (hd_serial_of(aTHX_ self) == hd.now.serial && hd.now.progress == HD_HEAD_OUT) {
+    UV serial = hd_serial_of(aTHX_ self);
+    if (serial == hd.now.serial && hd.now.progress == HD_HEAD_OUT) {
+        hd_check_serial(aTHX_ serial); /* it may be a thread's copy */
         hd_end_dechunk(aTHX);
         hd_finish(aTHX);
         hd_settle();

@@ -294,6 +294,7 @@ void hd_send_handle(pTHX_ SV *body);
 void hd_call_delayed(pTHX_ SV *code);
 UV hd_serial_of(pTHX_ SV *writer);
 void hd_check_serial(pTHX_ UV serial);
+void hd_die_of_end(pTHX) __attribute__((noreturn, cold));
 
 /* interim.c */
 void hd_inform(pTHX_ SV *status, SV *headers);

@@ -19,9 +19,14 @@ void hd_default_length(U64 length) {
         head->content_length = length;
 }
 
+/* While there is no room, handlers of signals run, which may end the response; and a child that the application has forked has none. */
 static void put_plain(pTHX_ const char *bytes, STRLEN length) {
-    while (length && !HD_LOAD(hd.now.control->abandoned)) {
+    while (length) {
         uintptr_t room;
+        if (hd.now.progress != HD_HEAD_OUT)
+            hd_die_of_end(aTHX);
+        if (HD_LOAD(hd.now.control->abandoned))
+            return;
         U8 *at = howdah_room(hd.now.slot, &room);
         STRLEN part = length < room ? length : room;
         if (part == 0) {

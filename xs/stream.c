@@ -8,11 +8,13 @@
  */
 #include "howdah.h"
 
+void hd_die_of_end(pTHX) { croak("the response has already ended"); }
+
 void hd_check_serial(pTHX_ UV serial) {
     if (PERL_GET_THX != hd.perl)
         croak("a response is the business of the thread that serves the request");
     if (serial != hd.now.serial || hd.now.progress == HD_FINISHED)
-        croak("the response has already ended");
+        hd_die_of_end(aTHX);
 }
 
 /* The request that a writer is for. */
@@ -49,13 +51,13 @@ static SV *new_responder(pTHX) {
     return sv_2mortal(newRV_noinc((SV *)responder));
 }
 
-/* Calls the code with a responder. Dies with it. */
+/* Calls the code with a responder. Dies with it. A child that it has forked, and that comes back, answers nothing. */
 void hd_call_delayed(pTHX_ SV *code) {
     dSP;
     PUSHMARK(SP);
     XPUSHs(new_responder(aTHX));
     PUTBACK;
     call_sv(code, G_VOID | G_DISCARD);
-    if (!hd.now.answered && !hd.now.detached)
+    if (hd.cell && !hd.now.answered && !hd.now.detached)
         croak("the application returned a code reference that never called its responder");
 }

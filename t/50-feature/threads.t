@@ -34,6 +34,11 @@ my %do = (
         $writer->write("its own, $error");
         $writer->close;
     } },
+    closer => sub { sub {
+        my $writer = shift->([200, []]);
+        my $error = threads->create(sub { eval { $writer->close; 1 } ? 'closed' : $@ })->join;
+        $writer->write("open, $error");
+    } },
     io => sub { my $io = shift->{'psgix.io'}; [200, [], [threads->create(sub { eval { print {$io} 'x'; 1 } ? 'printed' : $@ })->join]] },
     inform => sub { my $env = shift; [200, [], [threads->create(sub { eval { $env->{'psgix.informational'}->(103, []); 1 } ? 'said' : $@ })->join]] },
     many   => sub { [200, [], [join ' ', map { $_->join } map { my $n = $_; threads->create(sub { $n }) } 1 .. 5]] },
@@ -55,6 +60,7 @@ for my $case (
     ['input', 'abc' x 100_000, qr/\A300000/, '... that lies in shared memory'],
     ['input', 'abc' x 700_000, qr/\A2100000/, '... or in a file'],
     ['writer', '', qr/\Aits own, a response is the business of the thread that serves the request/, 'a writer'],
+    ['closer', '', qr/\Aopen, a response is the business of the thread that serves the request/, '... that it closes'],
     ['io', '', qr/\Apsgix\.io: the connection of that request is no longer at hand/, 'the connection'],
     ['inform', '', qr/\Athe connection is the business of the thread that serves the request/, 'an interim response'],
     )

@@ -1,0 +1,96 @@
+# A response that is ended while it is being written, by a handler of a signal or by the string itself, and a child that comes back
+# from where its parent writes: nobody writes into what is the front's again, or another request's.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Server;
+use Test::More;
+
+my $app = <<'PSGI';
+{
+    package Lines;
+    sub new { bless {left => 4} }
+    sub close { }
+    sub getline {
+        my $self = shift;
+        return if !$self->{left}--;
+        if ($self->{left} == 2) {
+            my $pid = fork // die;
+            return "of the child\n" if !$pid;
+            waitpid $pid, 0;
+        }
+        return "line $self->{left}\n";
+    }
+    package Last;
+    use overload q{""} => sub { $_[0][0]->close; 'too late' }, fallback => 1;
+}
+sub note { print STDERR "seen $_[0]" }
+my %do = (
+    pid   => sub { [200, [], [$$]] },
+    other => sub { [200, [], ['o' x 300_000]] },
+    alarm => sub { sub {
+        my $writer = shift->([200, []]);
+        local $SIG{ALRM} = sub { note("alarm\n"); $writer->close };
+        alarm 1;
+        eval { $writer->write('x' x 50_000_000); 1 } or note($@);
+    } },
+    itself => sub { sub {
+        my $writer = shift->([200, []]);
+        $writer->write("first\n");
+        eval { $writer->write(bless [$writer], 'Last'); 1 } or note($@);
+    } },
+    lines => sub { [200, [], Lines->new] },
+    child => sub { sub {
+        my $respond = shift;
+        my $pid = fork // die;
+        return if !$pid;
+        waitpid $pid, 0;
+        $respond->([200, [], ["$?"]]);
+    } },
+);
+sub { my $env = shift; $do{substr $env->{PATH_INFO}, 1}->($env) };
+PSGI
+
+my $server = Howdah::Test::Server->start(
+    app     => $app,
+    options => ['--workers', 1, '--response-buffer', '64k', '--response-spool', 0],
+);
+
+sub request { return "GET /$_[0] HTTP/1.1\r\nHost: x\r\n\r\n" }
+sub ask { return Howdah::Test::Client->ask($server, request($_[0])) }
+
+my $pid = ask('pid')->{body};
+
+subtest 'a handler of a signal closes the writer, whose write waits for a slow client' => sub {
+    my $slow = Howdah::Test::Client->new($server);
+    $slow->write(request('alarm'));
+    ok $server->wait_for_log(qr{GET /alarm: seen the response has already ended}), 'the write dies';
+    like $server->log, qr{GET /alarm: seen alarm}, '... of the handler';
+    is ask('other')->{body}, 'o' x 300_000, 'the next response is whole' for 1 .. 3;
+    my $response = $slow->response;
+    is $response->{error}, '', 'the first one has its end';
+    unlike $response->{body}, qr/[^x]/, '... and nothing of others';
+};
+
+subtest 'a string that ends the response as it becomes one' => sub {
+    is ask('itself')->{body}, "first\n";
+    ok $server->wait_for_log(qr{GET /itself: seen the response has already ended}), 'is not written';
+};
+
+subtest 'a child that comes back' => sub {
+    for my $time (1, 2) {
+        my $response = ask('lines');
+        is $response->{error} || $response->{body}, join('', map { "line $_\n" } 3, 2, 1, 0), 'writes nothing';
+    }
+    ok $server->wait_for_log(qr{a child of the application failed: the response has already ended}),
+        '... which is told';
+    is ask('child')->{body}, 0, 'and where its parent has yet to answer it just ends';
+    unlike $server->log, qr/never called its responder/, '... without a word';
+};
+
+is ask('pid')->{body}, $pid, 'one worker has served all of them';
+is $server->stop, 0;
+
+done_testing;
