@@ -202,11 +202,11 @@ static void call_guarded(pTHX_ SV *code, const char *method, SV *argument, const
     XPUSHs(argument);
     PUTBACK;
     if (method)
-        call_method(method, G_EVAL | G_VOID | G_DISCARD);
+        call_method(method, G_EVAL | G_VOID);
     else
-        call_sv(code, G_EVAL | G_VOID | G_DISCARD);
+        call_sv(code, G_EVAL | G_VOID);
+    bool died = HD_HAS_DIED(); /* before its temporary values go, whose destructors may use eval */
     POPSTACK;
-    bool died = HD_HAS_DIED();
     if (!hd.cell)
         end_child(aTHX_ !died);
     if (died)
@@ -226,7 +226,7 @@ static void close_body(pTHX) {
 static void clean_up(pTHX) {
     SV *handlers = hd_cleanup_handlers(aTHX);
     if (handlers && SvROK(handlers) && SvTYPE(SvRV(handlers)) == SVt_PVAV) {
-        AV *list = (AV *)SvRV(handlers);
+        AV *list = (AV *)sv_2mortal(SvREFCNT_inc_simple_NN(SvRV(handlers))); /* a handler may empty the env */
         for (SSize_t i = 0; i <= av_len(list); i++) {
             SV **handler = av_fetch(list, i, 0);
             if (handler)

@@ -8,6 +8,7 @@ use Howdah::Test::Server;
 use Test::More;
 
 my $server = Howdah::Test::Server->start(options => ['--workers', 1], app => <<'PSGI');
+{ package Guard; sub DESTROY { eval { die "caught\n" } } }
 { package Mute; use overload q{""} => sub { die }, fallback => 1 }
 my @done;
 my %do = (
@@ -30,6 +31,12 @@ my %do = (
             sub { push @done, "handler of $$" };
         [200, [], [$$]];
     },
+    empties => sub {
+        my $env = shift;
+        push @{$env->{'psgix.cleanup.handlers'}}, sub { %{$_[0]} = (); push @done, 'emptied' }, sub { push @done, 'and on' };
+        [200, [], [$$]];
+    },
+    guarded => sub { push @{$_[0]{'psgix.cleanup.handlers'}}, sub { bless [], 'Guard' }; [200, [], [$$]] },
     done => sub { [200, [], ["@done"]] },
     hint => sub {
         my $env = shift;
@@ -96,6 +103,12 @@ like(
 );
 ok($server->wait_for_log(qr{ GET /amiss: a cleanup handler failed: $_}m), "... and the log has it: $_")
     for q{Can't "last" outside a loop block}, 'an exception of class Mute, of which no text can be made';
+
+is(ask('empties')->{body}, $worker, 'a handler that empties the env');
+like(ask('done')->{body}, qr/ emptied and on\z/, '... has the next one run');
+is(ask('guarded')->{body}, $worker, '... in the same worker');
+is(ask('done')->{status}, 200);
+unlike($server->log, qr/GET \/guarded/, 'what a destructor has caught behind a handler is no failure of that');
 
 my $hinted = raw('hint', '');
 like(
