@@ -213,6 +213,11 @@ interrupt(...)
     hd_interrupt(aTHX);
 
 void
+hold_interrupts()
+  CODE:
+    hd_hold_interrupts(aTHX);
+
+void
 tell_place(...)
   CODE:
     PERL_UNUSED_VAR(items);
@@ -272,9 +277,9 @@ prepare_scripts()
     hd_prepare_scripts(aTHX);
 
 UV
-run_script(SV *code)
+run_script(SV *code, bool interruptible = false)
   CODE:
-    RETVAL = hd_run_script(aTHX_ code);
+    RETVAL = hd_run_script(aTHX_ code, interruptible);
   OUTPUT:
     RETVAL
 

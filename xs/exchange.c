@@ -245,6 +245,7 @@ static void clean_up(pTHX) {
  */
 static bool call_serve(pTHX) {
     dSP;
+    hd.now.below = PL_curstackinfo;
     PUSHSTACKi(PERLSI_REQUIRE);
     PUSHMARK(SP);
     PUTBACK;

@@ -20,9 +20,31 @@ void hd_check_client(pTHX) {
         hd_die_of_client(aTHX);
 }
 
+/* Whether the application is loading a file: a module of which that is interrupted could never be loaded again. */
+static bool is_loading(pTHX) {
+    for (const PERL_SI *stack = PL_curstackinfo; stack && stack != hd.now.below; stack = stack->si_prev)
+        for (I32 at = stack->si_cxix; at >= 0; at--) {
+            const PERL_CONTEXT *frame = &stack->si_cxstack[at];
+            if (CxTYPE(frame) == CXt_EVAL && CxOLD_OP_TYPE(frame) == OP_REQUIRE)
+                return true;
+        }
+    return false;
+}
+
 /* The same from a signal handler, which may run at any time: only where the application's code would die, too. */
 void hd_interrupt(pTHX) {
-    if (hd.now.serving)
+    if (!hd.now.serving || PERL_GET_THX != hd.perl)
+        return;
+    if (hd.now.held || is_loading(aTHX))
+        hd.now.missed = true;
+    else
+        hd_check_client(aTHX);
+}
+
+/* From now on the present request is not interrupted. Dies when it should have been already. */
+void hd_hold_interrupts(pTHX) {
+    hd.now.held = true;
+    if (hd.now.missed)
         hd_check_client(aTHX);
 }
 

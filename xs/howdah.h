@@ -46,7 +46,10 @@ struct hd_exchange {
     struct hd_head head;
     enum hd_progress progress;
     U32 route;      /* by its path */
+    const PERL_SI *below; /* perl's stack when the application was called */
     bool serving;   /* the application runs, and has not given its response back */
+    bool held;      /* ... and is not to be interrupted */
+    bool missed;    /* it would have been */
     bool answered;  /* the application gave a response */
     bool streaming; /* it has a writer */
     bool is_head;   /* the method is HEAD */
@@ -250,6 +253,7 @@ void hd_prepare_exchange(pTHX);
 void hd_die_of_client(pTHX) __attribute__((noreturn, cold));
 void hd_check_client(pTHX);
 void hd_interrupt(pTHX);
+void hd_hold_interrupts(pTHX);
 bool hd_says_gone(pTHX_ SV *error);
 
 /* forks.c */

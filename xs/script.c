@@ -161,9 +161,10 @@ static enum hd_end how_it_ended(pTHX) {
 }
 
 /* How the script has ended: by exit, or return at file level, with $? for its status; else $@ is what it died of. */
-enum hd_end hd_run_script(pTHX_ SV *code) {
+enum hd_end hd_run_script(pTHX_ SV *code, bool interruptible) {
     dSP;
     COP *before = PL_curcop;
+    const bool held = hd.now.held;
     ENTER;
     SAVETMPS;
     PUSHMARK(SP);
@@ -171,7 +172,9 @@ enum hd_end hd_run_script(pTHX_ SV *code) {
     PUTBACK;
     script.pid = getpid();
     script.perl = PERL_GET_THX;
+    hd.now.held = held && !interruptible;
     call_sv((SV *)script.call, G_EVAL | G_VOID | G_DISCARD);
+    hd.now.held = held;
     PL_curcop = before;
     script.stack = NULL;
     if (script.ended)

@@ -40,12 +40,14 @@ side of the connection, as one does that still wants the response; so the first 
 next dies, a tenth of a second later or more.
 
 With C<--abort-on-disconnect> the exception comes also before and between writes, wherever the application is, by a
-signal (URG) whose handler dies. Perl runs it between two operations of the program, so C<sleep>, C<select> and reading a
-socket are interrupted, but not a library in C that waits by itself, as those of databases do: there it comes when they
-return. The client that only ends its side is then taken for gone. Use it for applications that compute or wait long for
-somebody who may not be there any more, and whose work may be given up at any point: what must not be cut in two,
-belongs into a transaction, or into a C<local $SIG{URG} = 'IGNORE'>. What runs behind the response, such as C<psgix.cleanup>
-handlers, is never interrupted. An application that has taken C<psgix.io> looks after its connection by itself.
+signal (URG) whose handler dies. Perl runs it between two operations of the program, so C<sleep>, C<select> and
+reading a socket are interrupted, but not a library in C that waits by itself, as those of databases do: there it
+comes when they return. Nor does it come while a file is loaded (C<require>, C<use>): a module that is interrupted
+could not be loaded again. There the next write dies. The client that only ends its side is then taken for gone. Use
+it for applications that compute or wait long for somebody who may not be there any more, and whose work may be given
+up at any point: what must not be cut in two, belongs into a transaction, or into a C<local $SIG{URG} = 'IGNORE'>.
+What runs behind the response, such as C<psgix.cleanup> handlers, is never interrupted. An application that has taken
+C<psgix.io> looks after its connection by itself.
 
 =head1 SEE ALSO
 

@@ -91,10 +91,11 @@ Called by the modules below C<Howdah::CGI>. F<xs/script.h> tells which file does
 
 Before any script is compiled: C<exit> and C<exec> in code that is compiled from now on know of scripts.
 
-=item run_script($code)
+=item run_script($code, $interruptible)
 
-Calls the code as if it were the main program, with C<@_> as it is. C<ENDED_BY_EXIT> when it called C<exit>, whose status is C<$?>
-then, C<ENDED_BY_EXEC> when it called C<exec>, C<ENDED_BY_ITSELF> when it came to its end; C<ENDED_BY_DEATH>, which is false, when C<$@> is what it died of.
+Calls the code as if it were the main program, with C<@_> as it is; C<interrupt> may end it if the second argument is
+true. C<ENDED_BY_EXIT> when it called C<exit>, whose status is C<$?> then, C<ENDED_BY_EXEC> when it called C<exec>,
+C<ENDED_BY_ITSELF> when it came to its end; C<ENDED_BY_DEATH>, which is false, when C<$@> is what it died of.
 
 =item enter_script()
 
@@ -219,7 +220,13 @@ The worker leaves after the present request.
 
 =item interrupt()
 
-For a signal handler: dies with a L<Howdah::ClientGone> when the application runs and its client has left.
+For a signal handler: dies with a L<Howdah::ClientGone> when the application runs and its client has left, unless it is loading
+a file.
+
+=item hold_interrupts()
+
+From now on C<interrupt> does nothing to the present request, but for scripts that C<run_script> lets be interrupted. Dies with a
+L<Howdah::ClientGone> when the request should have been interrupted before.
 
 =item tell_place(...)
 

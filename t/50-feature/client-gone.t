@@ -88,6 +88,24 @@ subtest '--abort-on-disconnect' => sub {
     is pid($server), $pid, 'the worker serves on';
 };
 
+subtest 'a module that is loaded when the client leaves' => sub {
+    my $dir  = File::Temp->newdir;
+    my $text = 'package Slow; print STDERR "seen loading\n"; select undef, undef, undef, 0.1 for 1 .. 10; 1;';
+    open my $out, '>', "$dir/Slow.pm" or die $!;
+    print {$out} $text;
+    close $out or die $!;
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { require Slow; [200, [], [$$]] }',
+        options => ['--workers', 1, '--abort-on-disconnect', '-I', "$dir"],
+    );
+    my $client = ask($server, '/');
+    ok $server->wait_for_log(qr{seen loading$}m);
+    close $client->socket;
+    my ($worker) = $server->workers;
+    is pid($server), $worker, 'is loaded, and is there for the next request';
+    unlike $server->log, qr/ERROR/, '... without an error';
+};
+
 subtest 'an interruption that comes late is nobody else\'s' => sub {
     my @options = ('--workers', 2, '--front-threads', 2, '--abort-on-disconnect');
     my $server  = Howdah::Test::Server->start(app => $app, options => \@options);

@@ -57,14 +57,17 @@ sub to_app {
     return sub { my $env = shift; return $self->call($env) };
 }
 
+# A client that leaves interrupts nothing but the script: what is compiled or cleaned up is not left half done.
 sub call {
-    my ($self, $env)   = @_;
+    my ($self, $env) = @_;
+    Howdah::XS::hold_interrupts();
     my ($found, @rest) = $self->{place}->find($env->{SCRIPT_NAME} . $env->{PATH_INFO});
     return _refuse(@rest) if !$found;
     $self->_begin_worker if $worker != $$;
     $env->{SCRIPT_FILENAME} = $found->{file};
     $env->{HOWDAH_CGI_MODE} = 'keep';
     my $script = $self->{scripts}{$found->{file}};
+
     if (!$script || $script->version ne $found->{version}) {
         $script = $self->_compile($found->{file}, $found->{version});
         Howdah::CGI::Leftovers::note_descriptors();
@@ -103,6 +106,7 @@ sub _refuse {
 
 sub _run {
     my ($self, $script, $found, $env, $path_info, $respond) = @_;
+    Howdah::XS::hold_interrupts();
     my $variables = $self->{environment}->variables($env, $found, $path_info);
     my @arguments = $self->{environment}->arguments($env);
     my $answer    = Howdah::CGI::Answer->new($respond, $script->{nph});

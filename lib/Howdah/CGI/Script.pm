@@ -70,7 +70,7 @@ sub run {
     ($@, $!, $?) = ('', 0, 0);
 
     for my $code ($self->{code}, @ends) {
-        my $end = Howdah::XS::run_script($code);
+        my $end = Howdah::XS::run_script($code, $code == $self->{code});
         $? = 0 if $end == Howdah::XS::ENDED_BY_ITSELF && $code == $self->{code};    # and not that of its last child
         last if $end == Howdah::XS::ENDED_BY_EXEC;                                  # what it became has no END blocks
         next if $end != Howdah::XS::ENDED_BY_DEATH;

@@ -1,0 +1,48 @@
+# However a kept CGI script ends, what it has set for the process is gone before the next one runs, and the log has why: also when
+# its client leaves.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::Scripts;
+use Test::More;
+
+my $HEAD    = qq{#!$^X\nprint "Content-Type: text/plain\\n\\n";\n};
+my $LATER   = 'umask 077; $SIG{ALRM} = sub { print STDERR "an alarm of another script" }; alarm 5;';
+my $scripts = Howdah::Test::Scripts->new(
+    'asleep.cgi'   => "$HEAD$LATER print STDERR 'begun'; sleep 2",
+    'compiles.cgi' => $HEAD . 'print "old"',
+    'pid.cgi'      => $HEAD . 'print $$',
+    'state.cgi'    => $HEAD . 'printf "%o %s%s", umask, ref $SIG{ALRM}, alarm 0;',
+);
+umask 022;
+my $server = $scripts->serve('keep', ['workers=1'], '--abort-on-disconnect');
+my ($worker) = $server->workers;
+
+sub get { return $scripts->get($server, $_[0]) }
+
+# Asks, and leaves once the log has a word of it.
+sub leave {
+    my ($name, $word) = @_;
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET /c/$name HTTP/1.1\r\nHost: x\r\n\r\n");
+    ok $server->wait_for_log(qr{ GET /c/\Q$name\E: $word}), "$name: $word";
+    close $client->socket;
+    return;
+}
+
+subtest 'a client that leaves' => sub {
+    leave('asleep.cgi', 'begun');
+    is get('state.cgi')->{body}, '22 0', 'in the last statement: nothing stays';
+    my $slow = 'BEGIN { print STDERR "compiling"; select undef, undef, undef, 0.1 for 1 .. 10 }';
+    $scripts->write('compiles.cgi', "$HEAD$slow print 'new'");
+    leave('compiles.cgi', 'compiling');
+    is get('compiles.cgi')->{body}, 'new', 'while a script is compiled: it is, all the same';
+};
+
+is get('pid.cgi')->{body}, $worker, 'one worker has run all of them';
+unlike $server->log, qr/an alarm of another script|ERROR/;
+is $server->stop, 0;
+
+done_testing;
