@@ -394,6 +394,13 @@ note_handlers()
   CODE:
     hd_note_handlers(aTHX);
 
+bool
+end_handlers()
+  CODE:
+    RETVAL = hd_end_handlers(aTHX);
+  OUTPUT:
+    RETVAL
+
 UV
 restore_process()
   CODE:

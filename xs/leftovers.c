@@ -98,6 +98,14 @@ static bool are_handlers_changed(pTHX) {
     return false;
 }
 
+/* The script has ended. True when there are handlers of its own, which must not be called for what is none of it any more. */
+bool hd_end_handlers(pTHX) {
+    if (!are_handlers_changed(aTHX))
+        return false;
+    stop_timers();
+    return true;
+}
+
 /* A script was compiled, or has ended. */
 void hd_restore_settings(pTHX) {
     stop_timers();

@@ -133,6 +133,10 @@ it is compiled.
 Remembers how things are; puts back what it can, and returns what the caller is to see to, in bits: C<LEFT_HANDLERS>,
 C<LEFT_DESCRIPTORS>, C<LEFT_CHILDREN>.
 
+=item end_handlers()
+
+True when the script has left handlers of its own: then timers are stopped, which would call them.
+
 =item begin_page()
 
 Formats of STDOUT, and their page, are as in a new process.

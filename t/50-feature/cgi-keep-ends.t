@@ -1,5 +1,5 @@
 # However a kept CGI script ends, what it has set for the process is gone before the next one runs, and the log has why: also when
-# its client leaves.
+# its output is no response, when its handlers do not mean what the server does behind it, and when its client leaves.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -10,10 +10,17 @@ use Test::More;
 
 my $HEAD    = qq{#!$^X\nprint "Content-Type: text/plain\\n\\n";\n};
 my $LATER   = 'umask 077; $SIG{ALRM} = sub { print STDERR "an alarm of another script" }; alarm 5;';
+my $SORRY   = q[$SIG{__DIE__} = sub { print "Content-Type: text/plain\n\nsorry: $_[0]"; exit };];
+my $CHUNKED = 'print "Content-Type: text/plain\nTransfer-Encoding: chunked\n\n';
 my $scripts = Howdah::Test::Scripts->new(
     'asleep.cgi'   => "$HEAD$LATER print STDERR 'begun'; sleep 2",
+    'chunks.cgi'   => "#!$^X\n$LATER" . $CHUNKED . 'no chunks\n"',
     'compiles.cgi' => $HEAD . 'print "old"',
+    'cut.cgi'      => "#!$^X\n$LATER \$| = 1;" . $CHUNKED . '3\r\nabc\r\n"',
+    'flush.cgi'    => "#!$^X\n$SORRY" . '$| = 1; print "no head\n"; print STDERR "it goes on"',
+    'head.cgi'     => "#!$^X\n$SORRY" . 'print "no head\n\n"',
     'pid.cgi'      => $HEAD . 'print $$',
+    'sorry.cgi'    => "#!$^X\n$SORRY" . 'die "on purpose\n"',
     'state.cgi'    => $HEAD . 'printf "%o %s%s", umask, ref $SIG{ALRM}, alarm 0;',
 );
 umask 022;
@@ -32,6 +39,24 @@ sub leave {
     return;
 }
 
+subtest 'a handler of deaths' => sub {
+    is get('sorry.cgi')->{body}, "sorry: on purpose\n", 'is called for those of the script';
+    my $why = qr{line 1 of its output is "no head"};
+    is get('head.cgi')->{status}, 500;
+    ok $server->wait_for_log(qr{ERROR .* GET /c/head\.cgi: .*: $why}), '... but not for ours';
+    is get('flush.cgi')->{status}, 500;
+    ok $server->wait_for_log(qr{ERROR .* GET /c/flush\.cgi: .*: $why}), '... nor while the script runs';
+    like $server->log, qr/it goes on/, '... which goes on';
+};
+
+for my $name (qw(chunks.cgi cut.cgi)) {
+    subtest "$name, whose body is not in chunks" => sub {
+        get($name);
+        ok $server->wait_for_log(qr{ERROR .* GET /c/\Q$name\E: .*/\Q$name\E: .*chunked, but its body}), 'is told';
+        is get('state.cgi')->{body}, '22 0', '... and leaves nothing behind';
+    };
+}
+
 subtest 'a client that leaves' => sub {
     leave('asleep.cgi', 'begun');
     is get('state.cgi')->{body}, '22 0', 'in the last statement: nothing stays';
@@ -42,7 +67,7 @@ subtest 'a client that leaves' => sub {
 };
 
 is get('pid.cgi')->{body}, $worker, 'one worker has run all of them';
-unlike $server->log, qr/an alarm of another script|ERROR/;
+unlike $server->log, qr/an alarm of another script/;
 is $server->stop, 0;
 
 done_testing;

@@ -19,6 +19,7 @@ sub redirect { return $_[0]{redirect} }
 # Takes what must go out now. 1 for more of it, 0 when nobody wants any, -1 when the script has to end.
 sub take {
     my ($self, $bytes) = @_;
+    local $SIG{__DIE__};    # the script's, to which it would look like a death of its own
     $self->{printed} .= $bytes;
     my $head = $self->_head or return defined $self->{fault} || defined $self->{redirect} ? 0 : 1;
     my $sent = eval {
@@ -33,10 +34,16 @@ sub take {
     return -1;
 }
 
-# Takes the rest.
+# Takes the rest. Whatever is wrong with it is a fault: the caller has to clean up.
 sub finish {
     my ($self, $rest) = @_;
     return if $self->{gone} || defined $self->{fault} || defined $self->{redirect};
+    eval { $self->_finish($rest); 1 } or $self->{fault} = "$@";
+    return;
+}
+
+sub _finish {
+    my ($self, $rest) = @_;
     if ($self->{writer}) {
         $self->take($rest) if length $rest;
         return $self->{gone} ? () : $self->{writer}->close;

@@ -114,6 +114,7 @@ sub _run {
     Howdah::XS::begin_output(sub { $answer->take($_[0]) });
     my $died = $script->run($variables, \@arguments);
     _leave_child($script, $?, $died) if $$ != $worker;
+    Howdah::CGI::State::restore_handlers() if Howdah::XS::end_handlers();
     Howdah::XS::close_handles($script->package);
     $answer->finish(Howdah::XS::end_output());
     _clean_up($script);
