@@ -31,7 +31,9 @@ static PerlIO *stream_of(pTHX_ SV *body) {
     if (!io || (SvRMAGICAL(io) && mg_find((SV *)io, PERL_MAGIC_tiedscalar)) || has_own_getline(aTHX_ target))
         return NULL;
     PerlIO *fp = IoIFP(io);
-    return fp && PerlIOValid(fp) && !(PerlIOBase(fp)->flags & PERLIO_F_UTF8) ? fp : NULL;
+    if (!fp) /* to read it would look like the end of an empty body */
+        croak("the response body is a handle that is not open");
+    return PerlIOValid(fp) && !(PerlIOBase(fp)->flags & PERLIO_F_UTF8) ? fp : NULL;
 }
 
 static bool has_plain_layers(PerlIO *fp) {

@@ -35,6 +35,8 @@ my @FAULTS = (
     ['[200, [], undef]', qr/the response body must be .*, not undef/],
     ['[200, [], {}]', qr/getline/],
     ['open my $out, ">", "/dev/null"; [200, [], $out]', qr/body is a handle that was opened only for writing/],
+    ['open my $in, "<", "/dev/null"; close $in; [200, [], $in]', qr/body is a handle that is not open/],
+    ['opendir my $in, "/"; [200, [], $in]', qr/body is a handle that is not open/],
     ['open my $out, "|-", "true"; [200, [], $out]', qr/body is a handle that was opened only for writing/],
     ['[200, ["X" => "a\r\nInjected: 1"], []]', qr/header X has the control character \\x0D/],
     ['[200, ["X" => "a\nb"], []]', qr/header X has the control character \\x0A/],
