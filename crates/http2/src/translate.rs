@@ -60,14 +60,15 @@ pub fn translate<'a>(
     }
     let opens = pseudo.opens_websocket();
     let mut cookie: Vec<u8> = Vec::new();
+    let mut repeats = pseudo.authority.is_some();
     for (name, value) in fields {
         check(name, value)?;
         match name {
             b"host" if pseudo.authority.is_some_and(|authority| !authority.eq_ignore_ascii_case(value)) => {
                 return Err(TWO_HOSTS);
             }
-            // Said already, and a second one is for the codec to judge where there is no authority.
-            b"host" if pseudo.authority.is_some() => {}
+            // The authority has said it. A second one is for the codec to judge, as it is where there is no authority.
+            b"host" if repeats => repeats = false,
             b"cookie" => crumb(&mut cookie, value),
             b"sec-websocket-key" if opens => {}
             b"content-length" if opens => return Err(LENGTH),
@@ -182,11 +183,12 @@ mod tests {
     #[test]
     fn a_head_is_said_in_the_words_of_http_1() {
         let lines = |lines: &str| Ok(format!("GET /a?b HTTP/1.1\r\nhost: h\r\n{lines}\r\n"));
-        let cases: [(&[(&str, &str)], &str); 5] = [
+        let cases: [(&[(&str, &str)], &str); 6] = [
             (&[], ""),
             (&[("accept", "x"), ("te", "trailers")], "accept: x\r\nte: trailers\r\n"),
             (&[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")], "x: y\r\ncookie: a=1; b=2\r\n"),
             (&[("host", "H")], ""),
+            (&[("host", "h"), ("host", "h")], "host: h\r\n"),
             (&[("x", "")], "x: \r\n"),
         ];
         for (fields, expected) in cases {

@@ -531,11 +531,13 @@ mod tests {
     #[test]
     fn a_host_is_told_by_an_authority_or_by_a_field() {
         // What tells it, and whether that is a request for the application, a refusal, or none.
-        let cases: [(&[(&str, &str)], &str); 5] = [
+        let cases: [(&[(&str, &str)], &str); 7] = [
             (&[(":authority", "h")], "served"),
             (&[("host", "h")], "served"),
             (&[(":authority", "h"), ("host", "h")], "served"),
             (&[(":authority", "h"), ("host", "other")], "reset"),
+            (&[(":authority", "h"), ("host", "h"), ("host", "h")], "refused"),
+            (&[("host", "h"), ("host", "h")], "refused"),
             (&[], "refused"),
         ];
         for (told, expected) in cases {
