@@ -805,6 +805,34 @@ mod tests {
         });
     }
 
+    #[test]
+    fn a_worker_that_says_hints_waits_for_a_client_that_takes_none() {
+        run(async {
+            let world = World::new(Config::default());
+            let (ours, workers) = howdah_sys::socketpair_seqpacket().unwrap();
+            world.pool().open_channel(0, ours).unwrap();
+            rustix::fs::fcntl_setfl(&workers, rustix::fs::OFlags::NONBLOCK).unwrap();
+            let asked = Piece::Bytes(get(1, "/a"));
+            let script = Scripted::new([Piece::Bytes(greeting()), Piece::Pause, asked]);
+            let _connection = world.connect(&script);
+            world.run(false).await;
+            script.take(0);
+            world.run(false).await;
+            world.worker.begin(&world.worker.claim().unwrap());
+            let answers =
+                || std::iter::from_fn(|| howdah_sys::recv_with_fds(&workers, &mut [0; 64]).ok()).count();
+            for (takes, expected) in [(0, 0), (usize::MAX, 1), (0, 0), (usize::MAX, 1)] {
+                script.take(takes);
+                if takes == 0 {
+                    let mail = Mail::Interim { worker: 0, status: 103, lines: b"Link: </a>\r\n".to_vec() };
+                    assert!(world.thread.desks.post(0, mail));
+                }
+                world.run(false).await;
+                assert_eq!(answers(), expected);
+            }
+        });
+    }
+
     /// An application that has taken a WebSocket's stream, has heard its end, and said `words` for a client that has no window for
     /// them. Gives its end of the pair.
     async fn taken(world: &World, script: &Scripted) -> UnixStream {

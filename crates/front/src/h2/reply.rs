@@ -34,7 +34,7 @@ impl Stream {
                         return Box::pin(self.carry(None)).await;
                     }
                 }
-                Event::Interim { status, lines } => self.say_interim(status, &lines),
+                Event::Interim { status, lines } => self.say_interim(status, &lines).await,
                 Event::Takeover => {
                     if let Some(relay) = self.lend() {
                         return Box::pin(self.carry(Some(relay))).await;
@@ -64,8 +64,10 @@ impl Stream {
         self.respond(Response::refusal(fault)).await
     }
 
-    fn say_interim(&self, status: u16, lines: &[u8]) {
+    /// Its worker hears of it when it is out: the client need not take it, and another can follow.
+    async fn say_interim(&self, status: u16, lines: &[u8]) {
         let said = head::interim(status, lines).is_some_and(|head| self.carrier.say_interim(head));
+        poll_fn(|context| self.carrier.poll_sent(context)).await;
         if let Some(job) = self.handling.job() {
             job.interim_sent(said);
         }

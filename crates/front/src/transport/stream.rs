@@ -93,10 +93,11 @@ impl Stream {
 
     /// Sends an interim response. False when it is too late.
     pub(crate) fn say_interim(&self, head: http::Response<()>) -> bool {
-        match &mut self.0.borrow_mut().said {
-            Said::Nothing(respond) => respond.send_informational(head).is_ok(),
-            Said::Head(_) => false,
-        }
+        let state = &mut *self.0.borrow_mut();
+        let Said::Nothing(respond) = &mut state.said else { return false };
+        let said = respond.send_informational(head).is_ok();
+        state.note();
+        said
     }
 
     /// Sends the head; `last` says that nothing follows.
