@@ -165,6 +165,24 @@ subtest 'a local redirect of a script' => sub {
     like $client->response(1)->{body}, qr/^\d+$/, 'is followed';
 };
 
+subtest 'what a worker had handed over before it was killed comes when the windows are opened' => sub {
+    my $server = Howdah::Test::Server->start(file => 't/apps/streams.psgi', options => ['--workers', 2]);
+    my $client = Howdah::Test::Frames->new($server, settings => {4 => 10});
+    $client->send('WINDOW_UPDATE', 0, 0, pack 'N', 1 << 30);
+
+    # It is killed before the client is behind, and when it is.
+    $client->request(1, '/killed?0');
+    $client->request(3, '/killed?2');
+    ok $server->wait_for_log(qr/(?:worker died while it served a request.*){2}/s), 'both are killed';
+    for my $stream (1, 3) {
+        is length $client->response($stream, 0.2)->{body}, 10, "stream $stream has what its window takes";
+        $client->send('WINDOW_UPDATE', 0, $stream, pack 'N', 1 << 30);
+        my $response = $client->response($stream);
+        is length $response->{body}, 400_000, 'and the rest when it is opened';
+        is $response->{reset}, 2, 'and hears then that there is no more';
+    }
+};
+
 subtest 'a stream that is not read for long is reset, and its connection stays' => sub {
     my $server = Howdah::Test::Server->start(
         file    => 't/apps/streams.psgi',

@@ -14,6 +14,10 @@ my %do = (
     '/dies'  => sub {
         sub { $_[0]->([200, []])->write('a little'); die "behind a little\n" }
     },
+    '/killed' => sub {
+        my $late = $_[0]{QUERY_STRING};
+        sub { $_[0]->([200, []])->write('x' x 400_000); sleep $late; kill KILL => $$; sleep 60 }
+    },
     '/dies-promising' => sub {
         sub { $_[0]->([200, ['Content-Length' => 10]])->write('a little'); die "behind a little\n" }
     },

@@ -111,14 +111,16 @@ impl Delivery<'_> {
 
     /// True when all of it is out, and the connection in step.
     async fn stream_ring(&mut self, stream: &mut Stream, ring: Ring) -> bool {
+        let mut orphaned = false;
         loop {
             let look = ring.look();
-            let broken = look.answer.flags & RESPONSE_BROKEN != 0;
-            stream.take(self.out, ring, look.done && !broken);
+            let done = look.done || orphaned;
+            let broken = orphaned || look.answer.flags & RESPONSE_BROKEN != 0;
+            stream.take(self.out, ring, done && !broken);
             if stream.write(self.out, ring).is_err() {
                 return false;
             }
-            if look.done && ring.available() == 0 {
+            if done && ring.available() == 0 {
                 let in_step = !broken && self.is_complete(stream);
                 if self.out.holds() {
                     self.handling.part(&mut self.exchange.account);
@@ -139,11 +141,17 @@ impl Delivery<'_> {
             }
             // The worker may be about something else by now.
             self.tell_end(stream);
-            match self.wait(ring).await {
+            match self.wait(ring, orphaned).await {
                 Woken::Go | Woken::Behind | Woken::Due => {}
+                Woken::Lost if !orphaned && self.is_orphaned() => orphaned = true,
                 Woken::Stalled | Woken::Lost => return false,
             }
         }
+    }
+
+    /// The worker is lost, and the client is to have what that had handed over. One that has nothing yet can be told instead.
+    fn is_orphaned(&self) -> bool {
+        self.exchange.loss().is_some() && self.out.sent().first_byte.is_some()
     }
 
     /// Says the end of a body as soon as all is out that was promised, whatever its worker does or says behind that.
@@ -261,10 +269,13 @@ impl Delivery<'_> {
         let_go(self.exchange, self.handling, self.out.flush(self.timer)).await
     }
 
-    /// Waits for more of the response, or for room at the client's side.
-    async fn wait(&mut self, ring: Ring) -> Woken {
+    /// Waits for more of the response, or for room at the client's side. Of one that is `orphaned` there is no more to come.
+    async fn wait(&mut self, ring: Ring, orphaned: bool) -> Woken {
         let Self { out, timer, exchange, server, .. } = self;
-        let news = |transport: &Transport, context: &Context<'_>| news(exchange, server, transport, context);
+        let news = |transport: &Transport, context: &Context<'_>| match orphaned {
+            true => Poll::Pending,
+            false => news(exchange, server, transport, context),
+        };
         if out.is_held_up() {
             exchange.answer();
             return out.wait(timer, ring.available() > 0, news).await;
@@ -532,9 +543,11 @@ mod tests {
 
     #[test]
     fn what_a_client_has_nothing_of_yet_is_taken_back_when_its_worker_is_lost() {
-        for (taken, what, stays) in
-            [(0, "HTTP/1.1 502 Bad Gateway", true), (4, "HTTP", false), (15, "HTTP/1.1 200 OK", false)]
-        {
+        for (taken, what, stays) in [
+            (0, "HTTP/1.1 502 Bad Gateway", true),
+            (4, "HTTP/1.1 200 OK", false),
+            (15, "HTTP/1.1 200 OK", false),
+        ] {
             run(async {
                 let mut scene = scene(Config::default(), "1.1", 6, 0).await;
                 scene.script.take(taken);
@@ -548,6 +561,31 @@ mod tests {
                 assert_eq!(output.ends_with("\r\n\r\n502 Bad Gateway\n"), stays, "{taken}");
                 assert_eq!(!scene.connection.is_finished(), stays, "{taken}");
                 assert_eq!(scene.world.totals().failures[Failure::WorkerLost], u64::from(stays));
+            });
+        }
+    }
+
+    #[test]
+    fn what_a_lost_worker_had_handed_over_goes_to_a_client_that_is_slow() {
+        for (length, is_behind) in
+            [(LENGTH_UNKNOWN, false), (LENGTH_UNKNOWN, true), (200_000, false), (200_000, true)]
+        {
+            run(async {
+                let mut scene = scene(Config::default(), "1.1", length, 0).await;
+                scene.script.take(300);
+                let written = scene.write(&[b'y'; 100_000]).await;
+                if is_behind {
+                    scene.world.wait(Duration::from_millis(60));
+                    tokio::time::sleep(Duration::from_millis(15)).await;
+                    scene.world.run(false).await;
+                }
+                scene.world.pool().worker_gone(0, Loss::Killed);
+                scene.world.run(false).await;
+                assert!(!scene.connection.is_finished(), "{length} {is_behind}");
+                scene.script.take(usize::MAX);
+                scene.world.run(false).await;
+                assert_eq!(scene.body().matches('y').count(), written, "{length} {is_behind}");
+                assert!(scene.connection.is_finished() && !scene.body().ends_with("0\r\n\r\n"));
             });
         }
     }

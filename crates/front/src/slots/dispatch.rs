@@ -174,7 +174,7 @@ impl Dispatch {
         let Some(&Slot { hold, ticket, .. }) = self.slots.get(slot) else { return };
         match hold {
             Hold::Free => {}
-            Hold::Ours | Hold::Kept => self.free_slot(slot),
+            Hold::Ours | Hold::Kept | Hold::Left => self.free_slot(slot),
             Hold::Out if self.look(slot).done => self.release(slot),
             Hold::Out if self.queue.cancel(slot, ticket) => self.free_slot(slot),
             Hold::Out => self.abandon(slot),

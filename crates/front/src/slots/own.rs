@@ -20,6 +20,8 @@ pub(crate) enum Hold {
     Kept,
     /// It is in the queue or with a worker.
     Out,
+    /// We have it: its worker died within the response, and what that had handed over lies in the ring.
+    Left,
 }
 
 /// Where a request stands.
@@ -86,6 +88,11 @@ impl Slot {
         sane
     }
 
+    /// Whether there may be something of a response in its ring.
+    pub(crate) fn has_ring(&self) -> bool {
+        matches!(self.hold, Hold::Out | Hold::Left)
+    }
+
     /// Bytes of the response that may be taken now.
     pub(crate) fn available(&self) -> usize {
         self.answer.produced.saturating_sub(self.consumed) as usize
@@ -111,6 +118,11 @@ impl Slots {
 
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Slot> {
         self.slots.get_mut(slot.checked_sub(self.first)? as usize)
+    }
+
+    /// A slot in whose ring there may be something of a response.
+    pub(crate) fn with_ring(&self, slot: u32) -> Option<&Slot> {
+        self.get(slot).filter(|own| own.has_ring())
     }
 
     /// A slot that is in the queue or with a worker.

@@ -39,10 +39,12 @@ impl Dispatch {
             (Remains::Unbegun, Some(_)) if self.push(slot) => {}
             (Remains::Unbegun, Some(desk)) => self.lose(slot, desk, fault),
             (Remains::Lost, Some(desk)) => {
-                if let Some(own) = self.slots.get_mut(slot) {
-                    own.lost_with = Some(worker);
-                }
+                // What it has said last of the response holds.
+                self.look(slot);
                 self.lose(slot, desk, fault);
+                if let Some(own) = self.slots.get_mut(slot) {
+                    (own.hold, own.lost_with) = (Hold::Left, Some(worker));
+                }
             }
         }
     }
@@ -87,7 +89,12 @@ impl Dispatch {
     }
 
     fn carry_over(&mut self, old: &Segment, slot: u32, waited: bool) {
-        let Some(&Slot { hold, desk, ticket, place, queued_at, .. }) = self.slots.get(slot) else { return };
+        let Some(own) = self.slots.get_mut(slot) else { return };
+        if own.hold == Hold::Left {
+            // What its worker had handed over is gone.
+            own.hold = Hold::Ours;
+        }
+        let Slot { hold, desk, ticket, place, queued_at, .. } = *own;
         let sound = self.segment.take_over(old, slot, place.near, ticket);
         match (hold, desk) {
             // Its request is being written, or its exchange knows already.
@@ -194,7 +201,7 @@ mod tests {
             let waiting = bench.queue("/a");
             worker.begin(&worker.claim().unwrap());
             bench.act(|dispatch| dispatch.worker_gone(0, fault));
-            assert_eq!((waiting.notes(), hold(&bench, waiting.slot)), (vec![said.to_owned()], Hold::Ours));
+            assert_eq!((waiting.notes(), hold(&bench, waiting.slot)), (vec![said.to_owned()], Hold::Left));
             let slot = bench.leave(waiting);
             assert_eq!(hold(&bench, slot), Hold::Free);
         }

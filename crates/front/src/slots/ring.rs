@@ -40,14 +40,14 @@ impl Ring {
     pub(crate) fn available(self) -> usize {
         let mut dispatch = self.dispatch.borrow_mut();
         dispatch.look(self.slot);
-        dispatch.slots.out(self.slot).map_or(0, Slot::available)
+        dispatch.slots.with_ring(self.slot).map_or(0, Slot::available)
     }
 
     /// Of those bytes, as of the last look, `length` behind the first `skip`, or as many as there are: up to the ring's end,
     /// and from its start.
     pub(crate) fn bytes(self, skip: usize, length: usize) -> (&'static [u8], &'static [u8]) {
         let dispatch = self.dispatch.borrow();
-        let Some(own) = dispatch.slots.out(self.slot) else { return (&[], &[]) };
+        let Some(own) = dispatch.slots.with_ring(self.slot) else { return (&[], &[]) };
         let length = own.available().saturating_sub(skip).min(length);
         dispatch.segment.response(self.slot, own.consumed + skip as u64, length)
     }
@@ -90,7 +90,7 @@ impl Dispatch {
     /// `length` bytes of the response have been taken from the ring.
     pub(crate) fn consume(&mut self, slot: u32, length: usize) {
         let control = self.control(slot);
-        let Some(own) = self.slots.get_mut(slot).filter(|own| own.hold == Hold::Out) else { return };
+        let Some(own) = self.slots.get_mut(slot).filter(|own| own.has_ring()) else { return };
         own.consumed += length.min(own.available()) as u64;
         if control.consume(own.consumed) {
             howdah_sys::futex_wake(&control.room, 1);
