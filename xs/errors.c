@@ -217,6 +217,17 @@ void hd_adopt_errors(pTHX) {
     PerlIOBase(handle)->tab = &errors.layer;
 }
 
+/* Standard error is not buffered, but a layer that the application has put on it is (`use open qw(:std :encoding(UTF-8))`,
+ * Catalyst): what that holds would be lost with a worker that is killed, and be told of a later request. */
+void hd_unbuffer_errors(pTHX) {
+    PerlIO *handle = Perl_error_log;
+    if (!PerlIOValid(handle) || PerlIOBase(handle)->flags & PERLIO_F_UNBUF ||
+        PerlIOBase(lowest_layer(handle))->tab != &errors.layer)
+        return;
+    PerlIO_flush(handle);
+    PerlIOBase(handle)->flags |= PERLIO_F_UNBUF;
+}
+
 /* Makes `fd` this process's standard error; what Perl writes there bears the mark. */
 void hd_open_errors(pTHX_ int fd, const U8 *secret) {
     if (dup2(fd, STDERR_FILENO) < 0 || fstat(STDERR_FILENO, &errors.pipe) != 0)

@@ -280,6 +280,7 @@ void hd_exchange(pTHX_ U32 slot) {
     close_body(aTHX);
     clean_up(aTHX);
     U32 route = hd_route(aTHX);
+    hd_unbuffer_errors(aTHX);
     hd.now.env = NULL; /* what its destruction says belongs to no request any more */
     FREETMPS;
     LEAVE;

@@ -53,6 +53,7 @@ void hd_leave(UV reason) {
 bool hd_run(pTHX) {
     U32 command = COMMAND_RUN;
     hd_abandon(aTHX_ "it was left in the middle of a request");
+    hd_unbuffer_errors(aTHX);
     while (!hd.leaving) {
         PERL_ASYNC_CHECK();
         command = HD_LOAD(hd.cell->command);

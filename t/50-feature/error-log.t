@@ -144,6 +144,26 @@ subtest 'nothing is lost' => sub {
     }
 };
 
+# What perl pushes there has a buffer, which standard error itself has not.
+subtest 'a layer on standard error keeps no line back' => sub {
+    my $server = Howdah::Test::Server->start(app => <<'PSGI', options => ['--workers', 1]);
+use open qw(:std :encoding(UTF-8));
+sub {
+    my $path = $_[0]{PATH_INFO};
+    if ($path eq '/late') { binmode STDERR; binmode STDERR, ':encoding(UTF-8)' }
+    print {*STDERR} "asked $path caf\x{e9}\n";
+    $_[0]{'psgi.errors'}->print("errors $path\n");
+    kill KILL => $$ if $path eq '/killed';
+    return [200, [], []];
+};
+PSGI
+    for my $path (qw(/first /killed /late /last)) {
+        ask($server, $path);
+        is scalar(logged($server, qr{INFO .* GET $path: asked $path caf\xc3\xa9$})), 1, $path if $path ne '/late';
+        is scalar(logged($server, qr{ GET $path: errors $path$})), 1, "$path, also by psgi.errors";
+    }
+};
+
 subtest 'a line without an end does not wait until all others are silent' => sub {
     my $server = Howdah::Test::Server->start(app => $APP, options => ['--workers', 2]);
     my $quiet  = $server->dir . '/quiet';
