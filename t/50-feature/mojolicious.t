@@ -84,4 +84,23 @@ subtest 'responses: whole, streamed, chunked, empty, failed' => sub {
     is $agent->get('/res5')->code, 500;
 };
 
+# As docs/coming-from.md says: Mojolicious runs no event loop under PSGI.
+subtest 'what waits for the event loop' => sub {
+    my $server = Howdah::Test::Server->start(app => <<'PSGI');
+use Mojolicious::Lite;
+use Mojo::Promise;
+get '/later' => sub { my $c = shift; $c->render_later; Mojo::IOLoop->next_tick(sub { $c->render(text => 'late') }) };
+get '/promise' => sub { my $c = shift; $c->render_later; Mojo::Promise->timer(0)->then(sub { $c->render(text => 'kept') }) };
+get '/waits' => sub { my $c = shift; Mojo::Promise->timer(0)->then(sub { $c->render(text => 'kept') })->wait };
+websocket '/socket' => sub { shift->on(message => sub { }) };
+app->start;
+PSGI
+    my $agent = Howdah::Test::Agent->new($server->url);
+    is $agent->get("/$_")->code, 404, $_ for qw(later promise);
+    is $agent->get('/waits')->content, 'kept', 'a promise that is waited for';
+    my @handshake = map { ('-H', $_) } 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13',
+        'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==';
+    is + ($agent->curl('/socket', @handshake))[0], 404, 'a WebSocket';
+};
+
 done_testing;
