@@ -5,7 +5,8 @@ use lib 't/lib';
 
 use File::Temp qw(tempdir);
 use Howdah::Test::Client;
-use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Command qw(howdah_bin run_howdah);
+use Howdah::Test::File qw(write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use IO::Socket::INET;
@@ -81,6 +82,30 @@ subtest 'of many addresses the banner and the status show one that works, and wh
         like + ($operator->ask('status'))[1], qr/^listening   $shown$/m;
         like ask($port), qr/ $port$/;
     }
+};
+
+subtest 'a name is listened on at each of its addresses, also after an upgrade' => sub {
+    my $hosts = "$dir/hosts";
+    write_file($hosts, "127.0.0.2 several.test\n127.0.0.3 several.test\n192.0.2.1 several.test\n");
+    my @own = ('unshare', '--mount', 'sh', '-c', 'mount --bind "$0" /etc/hosts && exec "$@"', $hosts);
+    plan skip_all => 'no list of hosts of its own can be had here' if system("@own[0, 1] true 2>/dev/null") != 0;
+    my $operator = Howdah::Test::Operator->new;
+    my @options  = (qw(--listen several.test:0 --listen), "$dir/beside.sock", '--workers', 1, $operator->options);
+    my $server =
+        Howdah::Test::Server->start(app => $app, command => [@own, howdah_bin(), @options]);
+    my ($port) = $server->url =~ /:(\d+)$/;
+    my @places = map { [PeerHost => $_, PeerPort => $port] } '127.0.0.2', '127.0.0.3';
+    my $ask    = sub {
+        my $socket = IO::Socket::IP->new(@{$_[0]}) or return "$@";
+        print {$socket} $request;
+        return join('', <$socket>) =~ s/.*\r\n\r\n//sr;
+    };
+    for my $when ('at first', 'after an upgrade', 'after another') {
+        is + ($operator->ask('upgrade'))[0], 0 if $when =~ /after/;
+        is $ask->($_), "$_->[1] $port", "$_->[1] $when" for @places;
+        like ask("$dir/beside.sock"), qr/^localhost /, 'and the listener behind it';
+    }
+    is + ($operator->ask('stop'))[0], 0;
 };
 
 subtest 'a socket file that nobody listens on is replaced' => sub {

@@ -25,11 +25,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (memfd, segment) = howdah_sys::create_segment(shape)?;
     std::mem::forget(memfd);
     let config = Config::default();
-    let listener = Listener::bind(&address, &ListenOptions::default())?;
+    let listeners = Listener::bind(&address, &ListenOptions::default())?;
     let eventfd = howdah_sys::eventfd()?;
     let bell = Arc::new(eventfd.try_clone()?);
     runtime()?.block_on(async {
-        let listeners = vec![listener];
         let (overdue, _) = tokio::sync::mpsc::unbounded_channel();
         let (departed, _) = tokio::sync::mpsc::unbounded_channel();
         let (damaged, _) = tokio::sync::mpsc::unbounded_channel();

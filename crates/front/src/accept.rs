@@ -327,7 +327,7 @@ mod tests {
 
     fn listener(serves: Serves) -> Listener {
         let options = ListenOptions { serves, ..ListenOptions::default() };
-        Listener::bind(&"127.0.0.1:0".parse().unwrap(), &options).unwrap()
+        Listener::bind(&"127.0.0.1:0".parse().unwrap(), &options).unwrap().remove(0)
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! The binary binds before privileges are dropped and hands the listeners to the first front thread, which accepts for all.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -30,6 +31,13 @@ pub enum ListenError {
     /// Something that is no socket is in the way.
     #[error("cannot listen on {0}: a file that is no socket is in the way; remove it or choose another path")]
     InTheWay(String),
+}
+
+impl ListenError {
+    /// The address is not this machine's.
+    fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::System(_, error, _) if error.kind() == std::io::ErrorKind::AddrNotAvailable)
+    }
 }
 
 /// What requests say about the listener that they came through (RFC 3875 4.1.14, 4.1.15). Connections keep it; the
@@ -74,6 +82,8 @@ pub struct Listener {
     pub(crate) origin: Arc<Origin>,
     /// Device and inode of a Unix socket's file, since another server may take the path.
     file: Option<(u64, u64)>,
+    /// See [`Listener::of_a_group`].
+    further: bool,
     /// Works on this machine: `http://127.0.0.1:5000`, `unix:/run/app.sock` or `unix:@app`.
     pub url: String,
     /// What the URL does not tell: that it is one of many addresses.
@@ -83,30 +93,29 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds and listens.
+    /// Binds and listens: once, but for a name that has several addresses on each of them.
     ///
     /// # Errors
     /// When the address does not resolve or the system refuses it; the message names both.
-    pub fn bind(address: &Address, options: &ListenOptions) -> Result<Self, ListenError> {
+    pub fn bind(address: &Address, options: &ListenOptions) -> Result<Vec<Self>, ListenError> {
         let backlog = options.backlog.into();
         let bound = match address {
-            Address::Unix(path) => Self::bind_unix(path, backlog, options.mode)?,
-            Address::Abstract(name) => Self::bind_abstract(name, backlog)?,
+            Address::Unix(path) => vec![Self::bind_unix(path, backlog, options.mode)?],
+            Address::Abstract(name) => vec![Self::bind_abstract(name, backlog)?],
             Address::Any(port) => {
                 let any6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
                 let any4 = SocketAddr::from(([0, 0, 0, 0], *port));
                 // A kernel without IPv6 still has the other half.
-                Self::bind_tcp(any6, backlog).or_else(|_| Self::bind_tcp(any4, backlog))?
+                vec![Self::bind_tcp(any6, backlog).or_else(|_| Self::bind_tcp(any4, backlog))?]
             }
             Address::Host(host, port) => {
-                let mut found = (host.as_str(), *port)
+                let found = (host.as_str(), *port)
                     .to_socket_addrs()
                     .map_err(|error| ListenError::System(address.to_string(), error, NO_HOST))?;
-                let first = found.next().ok_or_else(|| ListenError::NoAddress(address.to_string()))?;
-                Self::bind_tcp(first, backlog)?
+                Self::bind_name(address, found, backlog)?
             }
         };
-        Ok(bound.with(options))
+        Ok(bound.into_iter().map(|listener| listener.with(options)).collect())
     }
 
     /// Takes over a socket that somebody else has bound, who may have made it listen with another backlog.
@@ -140,6 +149,18 @@ impl Listener {
         Ok(adopted.with(options))
     }
 
+    /// Says whether the name that it is listened on by has another listener before it.
+    #[must_use]
+    pub fn of_a_group(self, further: bool) -> Self {
+        Self { further, ..self }
+    }
+
+    /// See [`Listener::of_a_group`].
+    #[must_use]
+    pub fn is_further(&self) -> bool {
+        self.further
+    }
+
     fn with(mut self, options: &ListenOptions) -> Self {
         let ListenOptions { serves, tls, redirect, proxy_protocol, .. } = *options;
         let Origin { name, port, path, .. } = &*self.origin;
@@ -162,7 +183,15 @@ impl Listener {
     pub fn share(&self) -> std::io::Result<Self> {
         let (origin, url, reach) = (Arc::clone(&self.origin), self.url.clone(), self.reach.clone());
         let sees_out = Arc::clone(&self.sees_out);
-        Ok(Self { socket: self.socket.try_clone()?, origin, file: self.file, url, reach, sees_out })
+        Ok(Self {
+            socket: self.socket.try_clone()?,
+            origin,
+            further: self.further,
+            file: self.file,
+            url,
+            reach,
+            sees_out,
+        })
     }
 
     /// It is about to be closed, and the kernel cuts off whom it has not handed over by then. So it hands over whoever has
@@ -240,6 +269,34 @@ impl Listener {
         }
     }
 
+    /// Each address of a name. One that is not this machine's, as that of IPv6 where it is switched off, is left out if there
+    /// is another.
+    fn bind_name(
+        name: &Address,
+        found: impl Iterator<Item = SocketAddr>,
+        backlog: i32,
+    ) -> Result<Vec<Self>, ListenError> {
+        let (mut bound, mut elsewhere): (Vec<Self>, _) = (Vec::new(), None);
+        // A list of hosts may have one twice.
+        let mut seen = HashSet::new();
+        for mut address in found.filter(|address| seen.insert(*address)) {
+            // The port that the kernel has chosen for the first is that of all.
+            if let Some(port) = bound.first().and_then(|first| first.origin.port.parse().ok()) {
+                address.set_port(port);
+            }
+            match Self::bind_tcp(address, backlog) {
+                Ok(listener) => bound.push(listener.of_a_group(!bound.is_empty())),
+                Err(error) if error.is_elsewhere() => elsewhere = elsewhere.or(Some(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        match (bound.is_empty(), elsewhere) {
+            (true, Some(error)) => Err(error),
+            (true, None) => Err(ListenError::NoAddress(name.to_string())),
+            (false, _) => Ok(bound),
+        }
+    }
+
     fn bind_tcp(address: SocketAddr, backlog: i32) -> Result<Self, ListenError> {
         let failed = |error: std::io::Error| {
             let hint = match error.kind() {
@@ -277,7 +334,15 @@ impl Listener {
         let near = wildcard.map_or(address, |(loopback, _)| SocketAddr::new(loopback, port));
         let reach = wildcard.map(|(_, every)| format!("{every}, {address}"));
         let origin = Arc::new(Origin::of(name, port.to_string()));
-        Self { socket, origin, file: None, url: format!("http://{near}"), reach, sees_out: Arc::default() }
+        Self {
+            socket,
+            origin,
+            file: None,
+            further: false,
+            url: format!("http://{near}"),
+            reach,
+            sees_out: Arc::default(),
+        }
     }
 
     fn bind_unix(path: &Path, backlog: i32, mode: Option<u32>) -> Result<Self, ListenError> {
@@ -330,7 +395,15 @@ impl Listener {
         // PSGI wants a port that is not empty; the proxy in front of a Unix socket most likely listens on 80.
         let (name, port) = ("localhost".to_owned(), "80".to_owned());
         let origin = Origin { path: Some(path), ..Origin::of(name, port) };
-        Self { socket, origin: Arc::new(origin), file, url, reach: None, sees_out: Arc::default() }
+        Self {
+            socket,
+            origin: Arc::new(origin),
+            file,
+            further: false,
+            url,
+            reach: None,
+            sees_out: Arc::default(),
+        }
     }
 }
 
@@ -374,7 +447,32 @@ mod tests {
     use super::*;
 
     fn bind(address: &Address) -> Result<Listener, ListenError> {
-        Listener::bind(address, &ListenOptions::default())
+        Listener::bind(address, &ListenOptions::default()).map(|mut all| all.remove(0))
+    }
+
+    #[test]
+    fn a_name_is_listened_on_at_each_of_its_addresses_that_are_here() {
+        let bind = |found: &[&str]| {
+            let found = found.iter().map(|text| text.parse().unwrap());
+            Listener::bind_name(&Address::Host("shop.example".into(), 0), found, 5)
+        };
+        let all = bind(&["127.0.0.1:0", "192.0.2.1:0", "127.0.0.1:0", "127.0.0.2:0"]).unwrap();
+        let port = &all[0].origin.port;
+        let shown = all.iter().map(|listener| (listener.url.clone(), listener.is_further()));
+        let wanted = [("127.0.0.1", false), ("127.0.0.2", true)]
+            .map(|(ip, further)| (format!("http://{ip}:{port}"), further));
+        assert_eq!(shown.collect::<Vec<_>>(), wanted);
+        for (found, words) in [
+            (&["192.0.2.1:0", "192.0.2.2:0"][..], "cannot listen on 192.0.2.1:0: "),
+            (&[], "cannot listen on shop.example:0: the host name has no address"),
+            (&["127.0.0.3:0", &format!("127.0.0.1:{port}")], "-"),
+        ] {
+            let told = bind(found).err().map_or("-".to_owned(), |error| error.to_string());
+            assert!(told.starts_with(words), "{found:?}: {told}");
+        }
+        let taken =
+            bind(&[&format!("127.0.0.3:{port}"), &format!("127.0.0.2:{port}")]).unwrap_err().to_string();
+        assert!(taken.contains(": Address already in use"), "{taken}");
     }
 
     #[test]
@@ -491,7 +589,7 @@ mod tests {
             ),
         ] {
             let path = directory.path().join(name);
-            let bound = Listener::bind(&Address::Unix(path.clone()), &options).unwrap();
+            let bound = Listener::bind(&Address::Unix(path.clone()), &options).unwrap().remove(0);
             let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
             assert_eq!((Some(mode), bound.origin.serves), (options.mode, options.serves), "{name}");
         }
@@ -505,7 +603,7 @@ mod tests {
             socket.connect(&SockAddr::unix(format!("\0{name}")).unwrap()).map(|()| socket)
         };
         let options = |backlog| ListenOptions { backlog, ..ListenOptions::default() };
-        let bound = Listener::bind(&Address::Abstract(name.clone()), &options(2)).unwrap();
+        let bound = Listener::bind(&Address::Abstract(name.clone()), &options(2)).unwrap().remove(0);
         let first: Vec<_> = (0..5).map_while(|_| connect().ok()).collect();
         assert_eq!(first.len(), 3);
         Listener::inherit(bound.socket().try_clone().unwrap(), &ListenOptions::default()).unwrap();

@@ -218,8 +218,9 @@ mod tests {
     }
 
     fn listener() -> (Listener, SocketAddr) {
-        let listener =
-            Listener::bind(&Address::Host("127.0.0.1".to_owned(), 0), &ListenOptions::default()).unwrap();
+        let listener = Listener::bind(&Address::Host("127.0.0.1".to_owned(), 0), &ListenOptions::default())
+            .unwrap()
+            .remove(0);
         let address = listener.url.strip_prefix("http://").unwrap().parse().unwrap();
         (listener, address)
     }

@@ -84,7 +84,6 @@ impl Endpoints {
     /// The files stay the older process's until that makes way.
     fn inherit(options: &Serve, handover: &mut Handover) -> anyhow::Result<Self> {
         let mut sockets = std::mem::take(&mut handover.listeners);
-        // In the order of `sockets`.
         let others = sockets.len().saturating_sub(options.pages().len());
         let mut anew = Vec::new();
         let pages = inherit(sockets.split_off(others), options.pages(), &mut anew)?;
@@ -94,6 +93,7 @@ impl Endpoints {
             true => inherit(sockets, options.listeners(), &mut anew)?,
             false => sockets
                 .into_iter()
+                .flatten()
                 .map(|socket| {
                     let how = adopted(options, &socket);
                     Listener::inherit(socket, &how)
@@ -149,9 +149,10 @@ impl Endpoints {
         Ok(())
     }
 
-    /// Copies of the listening sockets.
-    pub(crate) fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
-        self.all().map(|listener| listener.socket().try_clone()).collect()
+    /// Copies of the listening sockets; those of one name together.
+    pub(crate) fn sockets(&self) -> io::Result<Vec<Vec<OwnedFd>>> {
+        let groups = [&self.listeners, &self.pages].into_iter().flat_map(|some| groups(some));
+        groups.map(|group| group.iter().map(|listener| listener.socket().try_clone()).collect()).collect()
     }
 
     /// The files of Unix sockets, which are removed in the end.
@@ -224,7 +225,12 @@ pub(crate) fn is_under_starter() -> bool {
 
 fn bind(listeners: &[(Address, ListenOptions)]) -> anyhow::Result<Vec<Listener>> {
     let bind = |(address, how): &(_, _)| Listener::bind(address, how);
-    Ok(listeners.iter().map(bind).collect::<Result<_, _>>()?)
+    Ok(listeners.iter().map(bind).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// Those of each name.
+fn groups(listeners: &[Listener]) -> impl Iterator<Item = &[Listener]> {
+    listeners.chunk_by(|_, next| next.is_further())
 }
 
 fn pages(options: &Serve, under_starter: bool) -> anyhow::Result<Vec<Listener>> {
@@ -240,20 +246,24 @@ fn pages(options: &Serve, under_starter: bool) -> anyhow::Result<Vec<Listener>> 
 
 /// The older process has bound them as its options, which are ours, say.
 fn inherit(
-    sockets: Vec<OwnedFd>,
+    sockets: Vec<Vec<OwnedFd>>,
     how: Vec<(Address, ListenOptions)>,
     made: &mut Vec<PathBuf>,
 ) -> anyhow::Result<Vec<Listener>> {
-    let inherit = |(socket, (address, how)): (_, (Address, ListenOptions))| {
-        let listener = Listener::inherit(socket, &how)?;
-        Ok(if listener.is_lost() { anew(listener, &address, &how, made) } else { listener })
-    };
-    sockets.into_iter().zip(how).map(inherit).collect()
+    let mut listeners = Vec::new();
+    for (group, (address, how)) in sockets.into_iter().zip(how) {
+        for (at, socket) in group.into_iter().enumerate() {
+            let listener = Listener::inherit(socket, &how)?.of_a_group(at > 0);
+            let lost = listener.is_lost();
+            listeners.push(if lost { anew(listener, &address, &how, made) } else { listener });
+        }
+    }
+    Ok(listeners)
 }
 
 /// Who has removed a socket's file has left the socket to those who are connected.
 fn anew(lost: Listener, address: &Address, how: &ListenOptions, made: &mut Vec<PathBuf>) -> Listener {
-    match Listener::bind(address, how) {
+    match Listener::bind(address, how).map(|mut all| all.remove(0)) {
         Ok(listener) => {
             tracing::warn!("somebody has removed the socket {address}: it is made anew");
             made.extend(listener.path().map(Into::into));

@@ -26,8 +26,8 @@ pub(crate) struct HandedOver {
     pub(crate) parent: u32,
     /// Where to talk to it.
     pub(crate) channel: RawFd,
-    /// Listening sockets.
-    pub(crate) listeners: Vec<RawFd>,
+    /// Listening sockets, those of one name together.
+    pub(crate) listeners: Vec<Vec<RawFd>>,
     /// Control socket.
     pub(crate) control: Option<RawFd>,
     /// The files of Unix sockets are to be removed in the end.
@@ -66,8 +66,8 @@ pub(crate) struct Handover {
     /// The old process.
     parent: Process,
     channel: BufReader<UnixStream>,
-    /// Listening sockets, to be taken.
-    pub(crate) listeners: Vec<OwnedFd>,
+    /// Listening sockets, to be taken; those of one name together.
+    pub(crate) listeners: Vec<Vec<OwnedFd>>,
     /// Control socket, to be taken.
     pub(crate) control: Option<OwnedFd>,
     /// As in [`HandedOver`].
@@ -103,7 +103,11 @@ impl Handover {
         let mut handover = Self {
             parent: Process::open(parent),
             channel: BufReader::new(channel),
-            listeners: handed.listeners.into_iter().map(take).collect::<anyhow::Result<_>>()?,
+            listeners: handed
+                .listeners
+                .into_iter()
+                .map(|group| group.into_iter().map(take).collect())
+                .collect::<anyhow::Result<_>>()?,
             control: handed.control.map(take).transpose()?,
             ours: handed.ours,
             tickets: handed.tickets.map(take).transpose()?.map(tls::handed).unwrap_or_default(),

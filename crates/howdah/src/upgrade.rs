@@ -258,7 +258,8 @@ async fn start(
 /// Copies of what a successor gets.
 #[derive(Debug)]
 struct Sockets {
-    listeners: Vec<OwnedFd>,
+    /// Those of one name together.
+    listeners: Vec<Vec<OwnedFd>>,
     control: Option<OwnedFd>,
     ours: bool,
     tickets: Option<OwnedFd>,
@@ -282,7 +283,7 @@ fn launch(job: &Job, sockets: &Sockets) -> io::Result<(Process, Channel)> {
     let handed = HandedOver {
         parent: std::process::id(),
         channel: number(),
-        listeners: sockets.listeners.iter().map(|_| number()).collect(),
+        listeners: sockets.listeners.iter().map(|group| group.iter().map(|_| number()).collect()).collect(),
         control: sockets.control.as_ref().map(|_| number()),
         ours: sockets.ours,
         tickets: sockets.tickets.as_ref().map(|_| number()),
@@ -290,7 +291,15 @@ fn launch(job: &Job, sockets: &Sockets) -> io::Result<(Process, Channel)> {
     };
     let fds: Vec<_> = [theirs.as_fd()]
         .into_iter()
-        .chain(sockets.listeners.iter().chain(&sockets.control).chain(&sockets.tickets).map(AsFd::as_fd))
+        .chain(
+            sockets
+                .listeners
+                .iter()
+                .flatten()
+                .chain(&sockets.control)
+                .chain(&sockets.tickets)
+                .map(AsFd::as_fd),
+        )
         .collect();
     // The supervisor collects children that it does not know.
     let handed = serde_json::to_string(&handed)?;

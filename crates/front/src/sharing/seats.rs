@@ -209,7 +209,7 @@ mod tests {
 
     fn guest(serves: Serves) -> Guest {
         let options = ListenOptions { serves, ..ListenOptions::default() };
-        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), &options).unwrap();
+        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), &options).unwrap().remove(0);
         let permit = forever(Capacity::new(None)).enter(serves.into()).unwrap();
         let socket = howdah_sys::eventfd().unwrap();
         Guest { socket, address: None, origin: listener.origin, permit }
