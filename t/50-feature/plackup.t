@@ -59,6 +59,7 @@ subtest 'a reload replaces the workers, and says that the code stays' => sub {
     );
     my $before = get($server);
     unlike $server->log, qr/kill -HUP/, 'none is offered';
+    like $server->log, qr/the zygote has the application as plackup has loaded it/, 'nor a time told that nobody took';
     my ($status, $out, $err) = $operator->ask('reload');
     is "$status$err", 0;
     like $out, qr/the workers are replaced, but the code is what plackup has loaded: start howdah itself/;
@@ -75,6 +76,7 @@ subtest '-L Delayed: each worker loads the application' => sub {
         ],
     );
     like get($server), qr/^(\d+) \1$/, 'by itself';
+    like $server->log, qr/each worker loads the application for itself/, 'as the log says';
     my $before = get($server);
     my ($status, $out, $err) = $operator->ask('reload');
     is "$status$err", 0;

@@ -26,10 +26,14 @@ subtest 'the application is loaded once, in the zygote; --no-preload: in each wo
     my ($loader, $worker) = split ' ', get($server, '/');
     is_deeply [$server->processes('zygote')], [$loader];
     ok + (grep { $_ == $worker } $server->workers), 'and run in a worker';
+    like $server->log, qr/the application is loaded, in \d+\.\d\d s/, 'which the log says';
 
     $server = Howdah::Test::Server->start(app => $who, options => ['--workers', 2, '--no-preload']);
     ($loader, $worker) = split ' ', get($server, '/');
     is $loader, $worker;
+    like $server->log, qr/the zygote is ready, in \d+\.\d\d s; each worker loads the application for itself/,
+        'and the log says no more';
+    unlike $server->log, qr/the application is (?:being )?loaded/;
 };
 
 subtest 'processes say what they are' => sub {

@@ -95,6 +95,7 @@ impl Serve {
             max_memory: Some(workers.max_memory.0).filter(|&bytes| bytes > 0),
             reforks: workers.reforks(),
             graceful_timeout: self.patience(),
+            preload: !self.app.no_preload,
         }
     }
 

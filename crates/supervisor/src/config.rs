@@ -27,6 +27,8 @@ pub struct Config {
     pub reforks: Vec<u64>,
     /// Time for requests to end on reload and on a graceful stop; then their workers are killed. Zero for no limit.
     pub graceful_timeout: Duration,
+    /// The zygote has the application, and not each worker loads it.
+    pub preload: bool,
 }
 
 impl Default for Config {
@@ -38,6 +40,7 @@ impl Default for Config {
             max_memory: None,
             reforks: Vec::new(),
             graceful_timeout: Duration::from_secs(30),
+            preload: true,
         }
     }
 }

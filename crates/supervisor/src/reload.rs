@@ -66,7 +66,12 @@ impl State {
         match outcome.and_then(|pid| generation.zygote.started(pid, &self.shared, number)) {
             Ok(()) => {
                 let pid = generation.zygote.pid_number();
-                tracing::info!(generation = number, pid, "the application is being loaded");
+                let what = match &program.perl {
+                    None => "the host of the scripts is being started",
+                    Some(_) if self.config.preload => "the application is being loaded",
+                    Some(_) => "the zygote is being started",
+                };
+                tracing::info!(generation = number, pid, "{what}");
             }
             Err(error) => {
                 generation.zygote.abandon();
@@ -80,15 +85,29 @@ impl State {
         let first = self.in_role(Role::Serving).is_none();
         let Some(generation) = self.generation_mut(number) else { return };
         generation.zygote.loaded(perl, templates);
-        let is_heir = generation.reforks > 0;
+        let (is_heir, age) = (generation.reforks > 0, generation.age());
         if generation.role == Role::Loading {
             if first {
                 generation.serve();
             } else {
                 generation.role = Role::Filling;
             }
-            let what = if is_heir { "the new zygote is ready" } else { "the application is loaded" };
-            tracing::info!(generation = number, "{what}, in {:.2} s", generation.age());
+            tracing::info!(generation = number, "{}", self.ready(is_heir, age));
+        }
+    }
+
+    /// What is true of a zygote that is ready: only of its own load does it know how long that took.
+    fn ready(&self, is_heir: bool, age: f64) -> String {
+        match &self.program {
+            _ if is_heir => format!("the new zygote is ready, in {age:.2} s"),
+            Some(program) if program.perl.is_none() => {
+                format!("the host of the scripts is ready, in {age:.2} s")
+            }
+            _ if !self.config.preload => {
+                format!("the zygote is ready, in {age:.2} s; each worker loads the application for itself")
+            }
+            Some(_) => format!("the application is loaded, in {age:.2} s"),
+            None => "the zygote has the application as plackup has loaded it".to_owned(),
         }
     }
 
