@@ -35,10 +35,14 @@ impl Place {
     fn new(limits: Limits) -> Self {
         let blib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../blib");
         assert!(blib.join("arch/auto/Howdah/CGI/Fork/Fork.so").exists(), "run `make build` first");
+        Self::with(limits, vec![blib.join("lib"), blib.join("arch")])
+    }
+
+    /// With Howdah's modules in these directories.
+    fn with(limits: Limits, inc: Vec<PathBuf>) -> Self {
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = log.clone();
         let log_line = Arc::new(move |_: &Path, line: &str| lines.lock().unwrap().push(line.to_owned()));
-        let inc = vec![blib.join("lib"), blib.join("arch")];
         let modules = Modules::new(&Spec { perl: perl(), inc, ..Spec::default() });
         let forks = Forks::new(modules, limits, log_line);
         Self { dir: tempfile::tempdir().unwrap(), forks, log }
@@ -137,6 +141,16 @@ fn many_who_ask_at_once_share_one_zygote() {
         answers.iter().all(|answer| *answer == answers[0] && answer.parse::<u32>().is_ok()),
         "{answers:?}"
     );
+}
+
+#[test]
+fn howdahs_own_modules_may_be_in_a_directory_that_is_named_from_where_the_server_is() {
+    // Tests run in the directory of their crate, scripts in their own.
+    let place = Place::with(LIMITS, vec!["../../blib/lib".into(), "../../blib/arch".into()]);
+    place.write("who", WHO);
+    let (first, second) = (place.get("who"), place.get("who"));
+    assert!(first.as_ref().is_ok_and(|answer| answer.parse::<u32>().is_ok()), "{first:?}");
+    assert_eq!(first, second);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What a script's zygote loads before the script. Two files are Howdah's, Howdah/CGI/Fork.pm and the object that it loads:
 //! perl knows where they are; it is asked once. The others are those of `--cgi-preload`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -44,17 +44,19 @@ impl Modules {
     fn find(&self) -> Result<OsString, String> {
         let perl = self.perl.display();
         let printed = self.ask().map_err(|error| format!("cannot run {perl}: {error}"))?;
-        let mut found = printed.split(|&byte| byte == 0).filter(|path| !path.is_empty());
-        let (Some(module), Some(object)) = (found.next(), found.next()) else {
+        let found = printed.split(|&byte| byte == 0).filter(|path| !path.is_empty());
+        // A directory of PERL5LIB may be relative to where we are, and scripts run elsewhere.
+        let mut found = found.map(|path| std::path::absolute(OsStr::from_bytes(path)));
+        let (Some(Ok(module)), Some(Ok(object))) = (found.next(), found.next()) else {
             return Err(format!(
                 "{perl} does not find Howdah/CGI/Fork.pm and its object: install Howdah for this perl"
             ));
         };
         let text = [
             b"-M5;BEGIN{(require'",
-            &*quoted(module),
+            &*quoted(module.as_os_str().as_bytes()),
             b"')->('",
-            &*quoted(object),
+            &*quoted(object.as_os_str().as_bytes()),
             b"')}",
             self.others.as_bytes(),
         ]
