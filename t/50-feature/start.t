@@ -4,7 +4,7 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
-use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
 use Howdah::Test::Server;
 use Test::More;
 
@@ -34,6 +34,16 @@ subtest 'the application is loaded once, in the zygote; --no-preload: in each wo
     like $server->log, qr/the zygote is ready, in \d+\.\d\d s; each worker loads the application for itself/,
         'and the log says no more';
     unlike $server->log, qr/the application is (?:being )?loaded/;
+};
+
+subtest 'a stack that is too small is told, not overflown' => sub {
+    my @howdah = (howdah_bin(), qw(--listen 127.0.0.1:0 --workers 1));
+    my ($status, $out, $err) = run_command('sh', '-c', 'ulimit -s 64 && exec "$@"', 'sh', howdah_bin(), '--help');
+    is "$status$out", 1, 'whatever is asked for';
+    like $err, qr/^howdah: the limit of the stack is 64 KiB, and howdah needs 512: raise it \(ulimit -s, /;
+    my @command = ('sh', '-c', 'ulimit -Ss 64 && exec "$@"', 'sh', @howdah);
+    my $server  = Howdah::Test::Server->start(app => $who, command => \@command);
+    ok get($server, '/'), 'where only the soft limit is so low, that is raised';
 };
 
 subtest 'processes say what they are' => sub {

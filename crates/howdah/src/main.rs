@@ -11,6 +11,7 @@
 //!     upgrade     replaces this program by a newer one
 //!     confine     gives up the rights that a front does not need
 //!     descriptors the limit of open files, and what of it is kept from clients
+//!     stack       the limit of the stack
 //!     endpoints   listeners, control socket, pid file: made, inherited or handed over
 //!     handover    the newer program's side of an upgrade
 //!     pidfile     the file that says which process to signal
@@ -60,6 +61,7 @@ mod launchers;
 mod upgrade;
 mod confine;
 mod descriptors;
+mod stack;
 mod socket_files;
 mod endpoints;
 mod handover;
@@ -107,6 +109,9 @@ use std::process::ExitCode;
 use options::{Action, Parsed};
 
 fn main() -> ExitCode {
+    if let Err(error) = stack::suffice() {
+        return log::failed(&error);
+    }
     if let Some(code) = processes::be_launcher().or_else(processes::be_host) {
         return code;
     }
