@@ -5,7 +5,7 @@ use lib 't/lib';
 
 use File::Temp ();
 use Howdah::Test::Client;
-use Howdah::Test::Command qw(howdah_bin run_howdah);
+use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
 use Howdah::Test::File qw(write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
@@ -92,6 +92,17 @@ subtest 'what cannot be' => sub {
         my ($status, undef, $err) = run_howdah(@$arguments);
         isnt $status, 0, "@$arguments";
         like $err, $message;
+    }
+};
+
+subtest 'in a namespace of process ids it says that the kernel tells of other numbers' => sub {
+    my @unshare = qw(unshare --pid --fork --mount-proc);
+    plan skip_all => 'no such namespace can be had here' if system("@unshare true 2>/dev/null") != 0;
+    for my $by (qw(best connector bpftrace)) {
+        my @by = $by eq 'best' ? () : ('--by', $by);
+        my ($status, $out, $err) = run_command(@unshare, howdah_bin(), qw(trace exec --all --seconds 1), @by);
+        is "$status$out", 1, $by;
+        like $err, qr/^howdah: the kernel does not tell of processes in here: .*\(docker run --pid=host\)$/m;
     }
 };
 

@@ -2,10 +2,20 @@
 
 use std::fs;
 
+/// The machine's own namespaces of process ids and of users, which have these numbers in any kernel (linux/proc_ns.h).
+const OF_THE_MACHINE: [(&str, &str); 2] = [("pid", "pid:[4026531836]"), ("user", "user:[4026531837]")];
+
 /// The kernel keeps no more of a name.
 const SHORT: usize = 15;
 /// What is read of arguments and environment.
 const MOST: usize = 64 * 1024;
+
+/// Whether this process is in a namespace in which processes have other numbers than the kernel tells, or which it tells nothing.
+pub(crate) fn is_enclosed() -> bool {
+    OF_THE_MACHINE.into_iter().any(|(kind, own)| {
+        fs::read_link(format!("/proc/self/ns/{kind}")).is_ok_and(|link| link.as_os_str() != own)
+    })
+}
 
 /// What the process is called.
 pub(crate) fn name(pid: u32) -> Option<String> {

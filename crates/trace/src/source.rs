@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::bpftrace::{Bpftrace, Line};
 use crate::connector::Connector;
 use crate::event::Event;
+use crate::proc;
 
 /// bpftrace compiles its program first.
 const START: Duration = Duration::from_secs(20);
@@ -50,6 +51,9 @@ impl Source {
     /// # Errors
     /// Where nobody may be told, or what is wanted is not there; the message says what to do.
     pub fn open(wanted: Wanted) -> Result<Self, Refusal> {
+        if proc::is_enclosed() {
+            return Err(enclosed());
+        }
         match wanted {
             Wanted::Bpftrace => bpftrace(),
             Wanted::Connector => connector(),
@@ -76,6 +80,17 @@ impl Source {
             Inner::Connector(source) => source.read(patience),
         }
     }
+}
+
+/// The one source would stay silent there, the other one has numbers that mean other processes.
+fn enclosed() -> Refusal {
+    Refusal(
+        "the kernel does not tell of processes in here: it tells of all by the numbers that they have on the machine, and in a \
+         container (a namespace of process ids or users) they have others. Trace the server from the machine outside, by \
+         --control with the path of its socket there, or start the container with the machine's numbers (docker run \
+         --pid=host)"
+            .to_owned(),
+    )
 }
 
 fn bpftrace() -> Result<Source, Refusal> {
