@@ -5,7 +5,7 @@ use lib 't/lib';
 
 use File::Temp ();
 use Howdah::Test::Client;
-use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
+use Howdah::Test::Command qw(begin_howdah howdah_bin run_command run_howdah);
 use Howdah::Test::File qw(write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
@@ -104,6 +104,29 @@ subtest 'in a namespace of process ids it says that the kernel tells of other nu
         is "$status$out", 1, $by;
         like $err, qr/^howdah: the kernel does not tell of processes in here: .*\(docker run --pid=host\)$/m;
     }
+};
+
+subtest 'a server in a namespace of its own is traced from outside' => sub {
+    my @unshare = qw(unshare --pid --fork --mount-proc --kill-child);
+    plan skip_all => 'no such namespace can be had here' if system("@unshare true 2>/dev/null") != 0;
+    my $inside   = Howdah::Test::Operator->new;
+    my @howdah   = (howdah_bin(), '--listen', '127.0.0.1:0', '--workers', 1, $inside->options);
+    my $enclosed = Howdah::Test::Server->start(
+        app     => "sub { system '$script'; [200, [], ['ok']] }",
+        command => [@unshare, @howdah]
+    );
+    my @told = ('--control', $inside->control);
+    my $end  = begin_howdah(qw(trace exec --by connector --seconds 3), @told);
+    sleep 1;
+    get($_, '/') for $enclosed, $server;
+    my ($status, $out, $err) = $end->();
+    is $status, 0;
+    like $out, qr/ a-script-with-a-long-name\.sh +1$/m, 'its processes count, and no others';
+    my ($number) = $err =~ /the server with pid (\d+) by/;
+    cmp_ok $number, '>', 1, 'under the numbers that they have here';
+    my ($looked, $seen) = run_howdah('where', @told);
+    is $looked, 0;
+    like $seen, qr/^worker 0, process \d+, .*: no request$/m, 'and they can be looked into';
 };
 
 subtest 'it follows an upgrade, and ends with its server' => sub {

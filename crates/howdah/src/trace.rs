@@ -11,7 +11,7 @@ use howdah_sys::process::runs;
 use howdah_trace::{Row, Seen, Source, Tracer};
 use serde::Serialize;
 
-use crate::control::look::{find_server, look};
+use crate::control::look::{find_server, look_from_here};
 use crate::options::trace::Trace;
 use crate::output::{for_people, write};
 use crate::over::over_after;
@@ -38,7 +38,7 @@ struct Server {
 impl Server {
     fn find(trace: &Trace) -> anyhow::Result<Self> {
         let path = find_server(&trace.instance)?;
-        let pid = look(&path)?.server.pid;
+        let pid = look_from_here(&path)?.server.pid;
         Ok(Self { path, pid, due: Instant::now() + SERVER, missed: false })
     }
 
@@ -51,7 +51,7 @@ impl Server {
         if runs(self.pid) {
             return false;
         }
-        match look(&self.path).map(|snapshot| snapshot.server.pid) {
+        match look_from_here(&self.path).map(|snapshot| snapshot.server.pid) {
             Ok(pid) if tracer.counts(pid) => {
                 (self.pid, self.missed) = (pid, false);
                 false

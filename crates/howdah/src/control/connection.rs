@@ -68,7 +68,7 @@ impl fmt::Display for Silent {
 impl std::error::Error for Silent {}
 
 /// The one that made the socket; none when that is over.
-fn process(server: &UnixStream) -> Option<i32> {
+pub(super) fn process(server: &UnixStream) -> Option<i32> {
     let process = socket_peercred(server).ok()?.pid.as_raw_nonzero().get();
     Path::new(&format!("/proc/{process}")).exists().then_some(process)
 }

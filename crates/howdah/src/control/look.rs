@@ -6,8 +6,9 @@ use std::time::Duration;
 use anyhow::bail;
 use howdah_metrics::Snapshot;
 
-use super::connection::{ask_within, connect};
+use super::connection::{ask_within, connect, process};
 use super::find::reach;
+use super::numbers::Numbers;
 use crate::options::instance::Instance;
 use crate::protocol::{ControlAnswer, ControlRequest};
 
@@ -30,4 +31,23 @@ pub(crate) fn look(path: &Path) -> anyhow::Result<Snapshot> {
         ControlAnswer::Failed(reason) => bail!("{reason}"),
         _ => bail!("the server is of another version than this program"),
     }
+}
+
+/// The same for those who look into its processes: with the numbers that these have here, also when the server is in a container.
+///
+/// # Errors
+/// As [`look`], and when a container hides them.
+pub(crate) fn look_from_here(path: &Path) -> anyhow::Result<Snapshot> {
+    let mut snapshot = look(path)?;
+    let maker = process(connect(path)?.get_ref()).and_then(|process| u32::try_from(process).ok());
+    if let Some(numbers) = maker.and_then(Numbers::around) {
+        numbers.translate(&mut snapshot);
+        if snapshot.server.pid == 0 {
+            bail!(
+                "the server at {} is in a container that hides its processes: run this command in there",
+                path.display()
+            );
+        }
+    }
+    Ok(snapshot)
 }

@@ -18,6 +18,7 @@ pub(crate) mod nytprof;
 mod fetch;
 pub(crate) mod client;
 pub(crate) mod look;
+mod numbers;
 mod list;
 mod table;
 pub(crate) mod find;

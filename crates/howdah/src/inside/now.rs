@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::refusal::{explain, is_gone};
 use super::scripts::Script;
 use super::workers::{Known, NO_WORKER, choose};
-use crate::control::look::{find_server, look};
+use crate::control::look::{find_server, look_from_here};
 use crate::options::inside::Where;
 use crate::output;
 
@@ -37,7 +37,7 @@ struct Answer {
 
 /// Looks and prints.
 pub(crate) fn run(options: &Where) -> anyhow::Result<ExitCode> {
-    let snapshot = look(&find_server(&options.whose.instance)?)?;
+    let snapshot = look_from_here(&find_server(&options.whose.instance)?)?;
     let mut answer = Answer { workers: Vec::new(), scripts: Vec::new(), refused: Vec::new() };
     for known in choose(&snapshot, &options.whose)? {
         if known.is_of_host() {

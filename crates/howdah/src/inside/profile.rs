@@ -18,7 +18,7 @@ use howdah_peek::{Filter, Sampler, Table, flame_graph, folded, speedscope};
 use super::refusal::{explain, is_gone};
 use super::scripts::NO_PERL;
 use super::workers::{Known, NO_WORKER, choose};
-use crate::control::look::{find_server, look};
+use crate::control::look::{find_server, look_from_here};
 use crate::options::inside::{Profile, Whose};
 use crate::output;
 use crate::over::over_after;
@@ -29,7 +29,7 @@ const REFRESH: Duration = Duration::from_millis(500);
 /// Looks, writes and prints.
 pub(crate) fn run(options: &Profile) -> anyhow::Result<ExitCode> {
     let path = find_server(&options.whose.instance)?;
-    let snapshot = look(&path)?;
+    let snapshot = look_from_here(&path)?;
     let title = format!("{}: {}", snapshot.server.instance, options.what());
     let filter = Filter { route: options.route.clone(), cpu: options.cpu };
     let mut sampler = Sampler::new(filter);
@@ -70,7 +70,7 @@ fn follow(path: PathBuf, whose: Whose) -> Receiver<Vec<Known>> {
 fn tell_workers(path: &Path, whose: &Whose, roster: &SyncSender<Vec<Known>>) {
     loop {
         thread::sleep(REFRESH);
-        let Ok(snapshot) = look(path) else { return };
+        let Ok(snapshot) = look_from_here(path) else { return };
         // One that is meant may be away for a moment.
         let known = choose(&snapshot, whose).unwrap_or_default();
         if roster.send(known).is_err() {
