@@ -63,7 +63,7 @@ pub(crate) struct Limits {
     #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "256")]
     pub(crate) min_send_rate: Size,
 
-    /// Time that a worker may take until its response begins
+    /// Time until the response of a worker begins; 0 for any
     ///
     /// Then the client gets 504, the error log the request and the place in the Perl code where the worker was
     /// stuck, and the worker is replaced. It runs from the moment when the worker takes the request, and no longer when
@@ -81,7 +81,7 @@ pub(crate) struct Limits {
 
     /// Largest request body; more gets 413
     ///
-    /// Also --max-body-len.
+    /// 0 refuses every body. Also --max-body-len.
     #[arg(long, value_name = "SIZE", default_value = "1g", alias = "max-body-len")]
     pub(crate) max_body_size: Size,
 
