@@ -26,8 +26,8 @@ pub(crate) struct HandedOver {
     pub(crate) parent: u32,
     /// Where to talk to it.
     pub(crate) channel: RawFd,
-    /// Listening sockets, those of one name together.
-    pub(crate) listeners: Vec<Vec<RawFd>>,
+    /// Listening sockets.
+    pub(crate) listeners: Vec<OfOneName>,
     /// Control socket.
     pub(crate) control: Option<RawFd>,
     /// The files of Unix sockets are to be removed in the end.
@@ -38,6 +38,33 @@ pub(crate) struct HandedOver {
     /// The new process is to be no child of the old one.
     #[serde(default)]
     pub(crate) orphan: bool,
+}
+
+/// The sockets of one name. A single one is a number, as it was before there were several, so that programs of before that can be
+/// replaced, and can be gone back to.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum OfOneName {
+    One(RawFd),
+    Several(Vec<RawFd>),
+}
+
+impl From<Vec<RawFd>> for OfOneName {
+    fn from(numbers: Vec<RawFd>) -> Self {
+        match numbers[..] {
+            [number] => Self::One(number),
+            _ => Self::Several(numbers),
+        }
+    }
+}
+
+impl From<OfOneName> for Vec<RawFd> {
+    fn from(sockets: OfOneName) -> Self {
+        match sockets {
+            OfOneName::One(number) => vec![number],
+            OfOneName::Several(numbers) => numbers,
+        }
+    }
 }
 
 /// What the new process says to the old one, a line of JSON each.
@@ -106,7 +133,7 @@ impl Handover {
             listeners: handed
                 .listeners
                 .into_iter()
-                .map(|group| group.into_iter().map(take).collect())
+                .map(|group| Vec::from(group).into_iter().map(take).collect())
                 .collect::<anyhow::Result<_>>()?,
             control: handed.control.map(take).transpose()?,
             ours: handed.ours,
@@ -176,4 +203,19 @@ impl Handover {
 
 fn number(pid: Pid) -> u32 {
     pid.as_raw_pid().unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_sockets_are_handed_over_as_they_always_were() {
+        let listeners = "[3,[4,5],6]";
+        let groups: Vec<OfOneName> = serde_json::from_str(listeners).unwrap();
+        let numbers: Vec<Vec<RawFd>> = groups.into_iter().map(Vec::from).collect();
+        assert_eq!(numbers, [vec![3], vec![4, 5], vec![6]]);
+        let groups: Vec<OfOneName> = numbers.into_iter().map(OfOneName::from).collect();
+        assert_eq!(serde_json::to_string(&groups).unwrap(), listeners);
+    }
 }

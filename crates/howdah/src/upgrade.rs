@@ -283,24 +283,18 @@ fn launch(job: &Job, sockets: &Sockets) -> io::Result<(Process, Channel)> {
     let handed = HandedOver {
         parent: std::process::id(),
         channel: number(),
-        listeners: sockets.listeners.iter().map(|group| group.iter().map(|_| number()).collect()).collect(),
+        listeners: sockets
+            .listeners
+            .iter()
+            .map(|group| group.iter().map(|_| number()).collect::<Vec<_>>().into())
+            .collect(),
         control: sockets.control.as_ref().map(|_| number()),
         ours: sockets.ours,
         tickets: sockets.tickets.as_ref().map(|_| number()),
         orphan: orphan::is_possible(),
     };
-    let fds: Vec<_> = [theirs.as_fd()]
-        .into_iter()
-        .chain(
-            sockets
-                .listeners
-                .iter()
-                .flatten()
-                .chain(&sockets.control)
-                .chain(&sockets.tickets)
-                .map(AsFd::as_fd),
-        )
-        .collect();
+    let handed_over = sockets.listeners.iter().flatten().chain(&sockets.control).chain(&sockets.tickets);
+    let fds: Vec<_> = std::iter::once(theirs.as_fd()).chain(handed_over.map(AsFd::as_fd)).collect();
     // The supervisor collects children that it does not know.
     let handed = serde_json::to_string(&handed)?;
     let pid = job.start(Some(handed.as_ref()), Some(io::stdin().as_fd()), &fds)?;
