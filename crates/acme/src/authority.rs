@@ -5,11 +5,11 @@ use std::fmt;
 use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -20,6 +20,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
+
+use crate::schedule::LATEST;
 
 /// Bytes of a head, and of a body: a chain has a few thousand, an order for a hundred names ten thousand.
 const MOST: usize = 128 * 1024;
@@ -46,7 +48,7 @@ impl Talk {
     }
 
     fn put_off(&self, answer: &Response<Bytes>) {
-        if let (true, Some(wait)) = (is_refusal(answer), retry_after(answer.headers())) {
+        if let Some(wait) = retry_after(answer.headers()) {
             *self.later.lock().unwrap_or_else(PoisonError::into_inner) = wait;
         }
     }
@@ -87,7 +89,8 @@ impl HttpClient for Authority {
         let (place, talk) = (request.uri().to_string(), Arc::clone(&self.talk));
         let answer = self.client.request(request);
         Box::pin(async move {
-            let answer = in_time(answer, &place, &talk).await?;
+            let mut answer = in_time(answer, &place, &talk).await?;
+            bound_wait(answer.headers_mut());
             talk.put_off(&answer);
             let (parts, body) = explained(answer, &place)?.into_parts();
             Ok(BytesResponse { parts, body: Box::new(body) })
@@ -137,7 +140,54 @@ fn is_refusal<T>(answer: &Response<T>) -> bool {
     answer.status().is_client_error() || answer.status().is_server_error()
 }
 
-/// In seconds; authorities say no dates.
+/// Says the wait in seconds, and not in more than there are in a day: the library adds them to the time, and ends the process
+/// where that has no such moment.
+fn bound_wait(fields: &mut HeaderMap) {
+    match retry_after(fields) {
+        Some(wait) => drop(fields.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs()))),
+        None => drop(fields.remove(RETRY_AFTER)),
+    }
+}
+
+/// Seconds or a date (RFC 9110 10.2.3).
 fn retry_after(fields: &HeaderMap) -> Option<Duration> {
-    fields.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+    let text = fields.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        Duration::from_secs(text.parse().unwrap_or(u64::MAX))
+    } else {
+        httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).unwrap_or_default()
+    };
+    Some(wait.min(LATEST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_told_in_seconds_or_by_a_date_and_is_bounded() {
+        let day = LATEST.as_secs();
+        let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(1000));
+        for (text, least, most) in [
+            ("0", 0, 0),
+            (" 120 ", 120, 120),
+            ("18446744073709551615", day, day),
+            ("99999999999999999999999", day, day),
+            (&*soon, 900, 1000),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", day, day),
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0, 0),
+        ] {
+            let mut fields = HeaderMap::new();
+            fields.insert(RETRY_AFTER, HeaderValue::from_str(text).unwrap());
+            bound_wait(&mut fields);
+            let wait = fields[RETRY_AFTER].to_str().unwrap().parse().unwrap();
+            assert!((least..=most).contains(&wait), "{text}: {wait}");
+        }
+        for nonsense in ["", "soon", "-1", "+5", "1.5"] {
+            let mut fields = HeaderMap::new();
+            fields.insert(RETRY_AFTER, HeaderValue::from_str(nonsense).unwrap());
+            bound_wait(&mut fields);
+            assert!(fields.is_empty(), "{nonsense}");
+        }
+    }
 }

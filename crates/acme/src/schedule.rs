@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_secs(10);
 /// ...and at most, which is often enough for a certificate that has a third of its life left.
 const MOST: Duration = Duration::from_secs(6 * 3600);
+/// What an authority puts us off for at most, of its own saying: it counts what it has issued by the day and by the week.
+pub(crate) const LATEST: Duration = Duration::from_secs(24 * 3600);
 /// Each failure makes the wait so many times longer: authorities bound failures to a few an hour.
 const GROWTH: u32 = 4;
 
@@ -33,7 +35,8 @@ impl Patience {
     /// It failed: when to try again. `random` spreads servers that were started together, and the authority has said that it
     /// does not want to be asked before `later`.
     pub fn wait(&mut self, random: u64, later: Duration) -> Duration {
-        let wait = FIRST.saturating_mul(GROWTH.saturating_pow(self.failures)).max(later).min(MOST);
+        let wait =
+            FIRST.saturating_mul(GROWTH.saturating_pow(self.failures)).min(MOST).max(later.min(LATEST));
         self.failures = self.failures.saturating_add(1);
         let spread = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) / 5;
         wait + Duration::from_millis(random % spread.max(1))
@@ -82,7 +85,7 @@ mod tests {
         }));
         assert_eq!(patience.wait(0, Duration::ZERO).as_secs(), 10);
         assert_eq!(patience.wait(0, Duration::from_secs(900)).as_secs(), 900);
-        assert_eq!(patience.wait(0, Duration::MAX).as_secs(), 21_600);
+        assert_eq!(patience.wait(0, Duration::MAX).as_secs(), 86_400);
     }
 
     #[test]

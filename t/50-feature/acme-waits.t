@@ -1,0 +1,54 @@
+# When an authority for certificates wants to be asked again: what it says counts, within bounds, whatever it says.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Authority;
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use Howdah::Test::Tls;
+use POSIX ();
+use Test::More;
+
+plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
+
+# An answer with a Retry-After.
+sub answer {
+    my ($status, $later, $content) = @_;
+    my $fields = join "\r\n", "Retry-After: $later", 'Replay-Nonce: a', 'Content-Length: ' . length $content;
+    return "HTTP/1.1 $status x\r\n$fields\r\n\r\n$content";
+}
+
+my $date = POSIX::strftime('%a, %d %b %Y %H:%M:%S GMT', gmtime time + 1000);
+my $slow = '{"status": "processing", "authorizations": [], "finalize": "https://localhost/"}';
+
+my $operator;
+
+sub start {
+    my $authority = shift;
+    $operator = Howdah::Test::Operator->new;
+    return Howdah::Test::Server->start(
+        app     => 'sub { [200, [], ["hello"]] }',
+        env     => {TEST_OVER_TLS => undef},
+        options => [
+            '--workers', 1, '--acme', 's.example', '--acme-dir', $operator->dir . '/acme', $authority->options,
+            $operator->options
+        ]
+    );
+}
+
+for (
+    ['a date', account     => answer(503, $date, ''), qr/(?:9|1[012])\d\d s/],
+    ['nonsense', account   => answer(503, 'later', ''), qr/1\d s/],
+    ['for ever', 'order-1' => answer(200, '18446744073709551615', $slow), qr/(?:8|9|10)\d{4} s/]
+    )
+{
+    my ($how, $where, $answer, $wait) = @$_;
+    my $authority = Howdah::Test::Authority->start(names => ['s.example'], instead => {$where => $answer});
+    my $server    = start($authority);
+    ok $server->wait_for_log(qr/no certificate for s\.example: .*next try is in $wait/, 30), $how
+        or diag $server->log;
+    is $server->stop, 0, 'and the server goes on';
+}
+
+done_testing;
