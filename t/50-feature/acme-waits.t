@@ -3,6 +3,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Fcntl ();
 use Howdah::Test::Authority;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
@@ -50,5 +51,20 @@ for (
         or diag $server->log;
     is $server->stop, 0, 'and the server goes on';
 }
+
+subtest 'the turn of another process is no reason to wait less' => sub {
+    my $authority = Howdah::Test::Authority->start(names => ['s.example'], instead => {account => answer(500, '', '')});
+    my $server    = start($authority);
+    my $waits     = sub { return $server->log =~ /next try is in (\d+) s/g };
+    ok $server->wait_for_log(qr/next try is in 1\d s/), 'the first failure' or diag $server->log;
+    my ($lock) = glob $operator->dir . '/acme/*/lock';
+    open my $held, '>>', $lock or die $!;
+    flock $held, Fcntl::LOCK_EX() or die $!;
+    like + ($operator->ask('reload'))[1], qr/another one is ordered now/, 'another try';
+    sleep 1;
+    close $held or die $!;
+    ok $server->wait_until(sub { (my @all = $waits->()) == 2 }), 'fails, too' or diag $server->log;
+    like + ($waits->())[1], qr/^4\d\z/, 'and the wait is longer';
+};
 
 done_testing;

@@ -47,10 +47,13 @@ impl Talk {
         *self.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put_off(&self, answer: &Response<Bytes>) {
-        if let Some(wait) = retry_after(answer.headers()) {
-            *self.later.lock().unwrap_or_else(PoisonError::into_inner) = wait;
-        }
+    /// The authority is not to be asked again for as long as it could want that.
+    pub fn put_off(&self) {
+        self.wait(LATEST);
+    }
+
+    fn wait(&self, wait: Duration) {
+        *self.later.lock().unwrap_or_else(PoisonError::into_inner) = wait;
     }
 }
 
@@ -91,7 +94,7 @@ impl HttpClient for Authority {
         Box::pin(async move {
             let mut answer = in_time(answer, &place, &talk).await?;
             bound_wait(answer.headers_mut());
-            talk.put_off(&answer);
+            retry_after(answer.headers()).into_iter().for_each(|wait| talk.wait(wait));
             let (parts, body) = explained(answer, &place)?.into_parts();
             Ok(BytesResponse { parts, body: Box::new(body) })
         })

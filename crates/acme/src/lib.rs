@@ -25,7 +25,7 @@ mod error;
 pub use account::try_root;
 pub use authority::Talk;
 pub use error::Error;
-pub use order::order;
+pub use order::{is_for, order};
 pub use place::{Lock, Place};
 pub use schedule::{Asked, Patience, due};
 pub use stand_in::{is_stand_in, stand_in};

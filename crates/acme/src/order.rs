@@ -69,12 +69,19 @@ async fn order_now(
     place.keep_if(&(chain + &key), |file| fits(file, &wish.names))
 }
 
-/// Whether what was issued is a certificate for these names that can be used now: it takes the place of one that can.
+/// Whether what was issued is a certificate for these names: it takes the place of one that is. When it ends does not count, since
+/// the authority knows that better than a clock that may be wrong.
 fn fits(file: &Path, names: &[String]) -> Result<(), Error> {
     let issued = look(file).map_err(|error| Error::Useless(error.to_string()))?;
-    let mut found = issued.names;
-    found.sort_unstable();
-    (found == names).then_some(()).ok_or_else(|| Error::Useless(format!("it is for {}", found.join(" "))))
+    is_for(&issued.names, names)
+        .then_some(())
+        .ok_or_else(|| Error::Useless(format!("it is for {}", issued.names.join(" "))))
+}
+
+/// Whether a certificate with these names is for all that are wanted. Some authorities add one, as www.
+#[must_use]
+pub fn is_for(names: &[String], wanted: &[String]) -> bool {
+    wanted.iter().all(|name| names.contains(name))
 }
 
 /// Shows what is wanted for each name, and says so.
@@ -144,13 +151,14 @@ mod tests {
     use crate::stand_in::stand_in;
 
     #[test]
-    fn only_a_certificate_for_the_names_fits() {
+    fn only_a_certificate_for_all_names_fits() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("pem");
         let names = ["a.example".to_owned(), "stand-in.invalid".to_owned()];
         for (pem, names, fit) in [
             (stand_in(&names[..1]).unwrap(), &names[..], true),
-            (stand_in(&names[..1]).unwrap(), &names[..1], false),
+            (stand_in(&names[..1]).unwrap(), &names[..1], true),
+            (stand_in(&names[..1]).unwrap(), &["b.example".to_owned()][..], false),
             ("<html>".to_owned(), &names[..], false),
             (String::new(), &names[..], false),
         ] {

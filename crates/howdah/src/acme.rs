@@ -7,7 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use howdah_acme::{Asked, Error, Patience, Place, Talk, Wish, due, is_stand_in, order, stand_in, try_root};
+use howdah_acme::{
+    Asked, Error, Patience, Place, Talk, Wish, due, is_for, is_stand_in, order, stand_in, try_root,
+};
 use howdah_tls::{Certificate, Challenges, look};
 use tokio::runtime::Runtime;
 
@@ -17,6 +19,8 @@ use crate::options::Serve;
 const LOOK: Duration = Duration::from_secs(60);
 /// While another process orders one.
 const TURN: Duration = Duration::from_secs(5);
+
+const ANOTHER: &str = "--acme-dir does not work: name another directory";
 
 /// Most letters of an authority's words that are shown.
 const WORDS: usize = 500;
@@ -59,10 +63,8 @@ impl Acme {
         let Some(place) = options.tls.acme.place() else { return Ok(None) };
         let wish = Arc::new(options.tls.acme.wish());
         try_root(&wish)?;
-        place.make().context("--acme-dir does not work: name another directory")?;
-        if let Some(why) = unfit(&place) {
-            begin(&wish, &place, &why).context("--acme-dir does not work: name another directory")?;
-        }
+        place.make().context(ANOTHER)?;
+        begin(&wish, &place)?;
         let (challenges, trouble, retired, pause) = Default::default();
         Ok(Some(Self { wish, place, challenges, trouble, retired, pause }))
     }
@@ -104,11 +106,13 @@ impl Acme {
         while self.wait_until_due() {
             let talk = Arc::new(self.talk());
             match self.renew(&reload, &runtime, &talk) {
-                Ok(wait) => {
-                    patience.renew();
-                    std::thread::sleep(wait);
+                Ok(true) => patience.renew(),
+                // No reason to ask the authority sooner.
+                Ok(false) => std::thread::sleep(TURN),
+                Err(error) => {
+                    let wait = self.failed(&error, &mut patience, &talk);
+                    self.pause.sleep(wait, talk.later(), || self.left().is_ok_and(|left| !left.is_zero()));
                 }
-                Err(error) => self.pause.sleep(self.failed(&error, &mut patience, &talk), talk.later()),
             }
         }
     }
@@ -116,49 +120,58 @@ impl Acme {
     /// False when that is another process's business.
     fn wait_until_due(&self) -> bool {
         while !self.retired.load(Ordering::Relaxed) {
-            match u64::try_from(self.due() - now()) {
-                Ok(left) if left > 0 => std::thread::sleep(LOOK.min(Duration::from_secs(left))),
+            match self.left() {
+                Ok(left) if !left.is_zero() => {
+                    // Another process has had one, or the clock was wrong.
+                    self.trouble(None);
+                    std::thread::sleep(LOOK.min(left));
+                }
                 _ => return true,
             }
         }
         false
     }
 
-    /// When another is to be ordered: at once, where the one that there is is not for these names. What the file has counts, be
-    /// it in use or not: what keeps it from being used is not mended by another one.
-    fn due(&self) -> i64 {
-        let Ok(Certificate { mut names, begins, expires, .. }) = look(&self.place.certificate()) else {
-            return 0;
+    /// How long until another is to be ordered: not at all, where the one that there is is not for these names. What the file has
+    /// counts, be it in use or not: what keeps it from being used is not mended by another one.
+    ///
+    /// # Errors
+    /// When it cannot be read now, as for want of descriptors.
+    fn left(&self) -> Result<Duration, String> {
+        let due = match look(&self.place.certificate()) {
+            Ok(there) if !is_stand_in(&there.names) && is_for(&there.names, &self.wish.names) => {
+                due(there.begins, there.expires)
+            }
+            Err(error) if error.is_unknown() => return Err(error.to_string()),
+            _ => 0,
         };
-        names.sort_unstable();
-        if is_stand_in(&names) || names != self.wish.names { 0 } else { due(begins, expires) }
+        Ok(Duration::from_secs((due - now()).max(0).cast_unsigned()))
     }
 
-    /// Orders one, and returns how long to wait before the next look.
-    fn renew(&self, reload: impl Fn(), runtime: &Runtime, talk: &Arc<Talk>) -> Result<Duration, String> {
+    /// Orders one; false while another process does.
+    fn renew(&self, reload: impl Fn(), runtime: &Runtime, talk: &Arc<Talk>) -> Result<bool, String> {
         let told = |error: Error| error.to_string();
-        let Some(_lock) = self.place.lock().map_err(told)? else { return Ok(TURN) };
-        if self.due() > now() {
+        let Some(_lock) = self.place.lock().map_err(told)? else { return Ok(false) };
+        if !self.left()?.is_zero() {
             // Another process has had one meanwhile.
             self.trouble(None);
             reload();
-            return Ok(Duration::ZERO);
+            return Ok(true);
         }
         self.place.try_room().map_err(told)?;
         let names = self.wish.names.join(" ");
         tracing::info!("ordering a certificate for {names} from {}", self.wish.directory);
         runtime.block_on(order(&self.wish, &self.place, &self.challenges, talk)).map_err(told)?;
-        if self.due() <= now() {
-            // To order another would do so for ever.
-            return Err(
-                "what was issued is not for these names, or due already: is the clock right?".to_owned()
-            );
-        }
-        self.trouble(None);
         tracing::info!("there is a certificate for {names} from {}", self.wish.directory);
         // The log tells why where it cannot be used; it is, once that is mended.
         reload();
-        Ok(Duration::ZERO)
+        if self.left()?.is_zero() {
+            // Another one would be no better, and authorities count what they have issued.
+            talk.put_off();
+            return Err("what was issued is to be renewed already: is the clock right?".to_owned());
+        }
+        self.trouble(None);
+        Ok(true)
     }
 
     /// What takes long in an order is told while it does.
@@ -186,16 +199,22 @@ impl Acme {
 }
 
 impl Pause {
-    fn sleep(&self, wait: Duration, later: Duration) {
+    /// `is_vain` is asked now and then whether there is still something to wait for.
+    fn sleep(&self, wait: Duration, later: Duration, is_vain: impl Fn() -> bool) {
         let start = Instant::now();
-        let mut waiting = self.lock();
-        waiting.next = Some(start + wait);
         // However long the authority says, the wait is no longer.
-        waiting.later = Some(start + later.min(wait));
-        while let Some(left) = waiting.left(Instant::now()) {
-            waiting = self.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        waiting.next = None;
+        self.lock().begin(start + wait, start + later.min(wait));
+        while self.doze() && !is_vain() {}
+        self.lock().next = None;
+    }
+
+    /// A part of the wait; false when that is over.
+    fn doze(&self) -> bool {
+        let waiting = self.lock();
+        let Some(left) = waiting.left(Instant::now()) else { return false };
+        let woken =
+            self.changed.wait_timeout(waiting, left.min(LOOK)).unwrap_or_else(PoisonError::into_inner);
+        woken.0.left(Instant::now()).is_some()
     }
 
     /// How long the wait is from now on, if there is one.
@@ -217,6 +236,10 @@ impl Pause {
 }
 
 impl Waiting {
+    fn begin(&mut self, next: Instant, later: Instant) {
+        (self.next, self.later) = (Some(next), Some(later));
+    }
+
     fn left(&self, now: Instant) -> Option<Duration> {
         self.next?.checked_duration_since(now).filter(|left| !left.is_zero())
     }
@@ -227,15 +250,27 @@ fn shown(words: &str) -> String {
     words.chars().filter(|letter| !letter.is_control()).take(WORDS).collect()
 }
 
-/// Keeps what clients get until the authority has issued a certificate. Where names were added or taken away, that is the one
+/// Sees to what clients get until the authority has issued a certificate. Where names were added or taken away, that is the one
 /// for the names before: a name that cannot be proven yet is nothing that clients of the others should be warned of.
-fn begin(wish: &Wish, place: &Place, why: &str) -> Result<(), Error> {
+fn begin(wish: &Wish, place: &Place) -> anyhow::Result<()> {
+    let (why, has_expired) = match look(&place.certificate()) {
+        Ok(there) if there.expires >= now() => return Ok(()),
+        Ok(there) => (format!("the last one has expired on {}", there.expiry), !is_stand_in(&there.names)),
+        Err(error) if error.is_missing() => ("there is no certificate yet".to_owned(), false),
+        // It may be good, and nothing takes its place before somebody has looked.
+        Err(error) if error.is_unknown() => return Err(error.into()),
+        Err(error) => (error.to_string(), false),
+    };
     if let Some(pem) =
         nearest(&place.others(), &wish.names).and_then(|file| std::fs::read_to_string(file).ok())
     {
-        return place.keep(&pem);
+        return place.keep(&pem).context(ANOTHER);
     }
-    place.keep(&stand_in(&wish.names)?)?;
+    if has_expired {
+        // The clock may be wrong; where it is right, clients are warned of a stand-in, too.
+        return Ok(());
+    }
+    stand_in(&wish.names).and_then(|pem| place.keep(&pem)).context(ANOTHER)?;
     tracing::warn!(
         "{why}: clients get one of our own making, which they do not believe, until {} has issued another",
         wish.directory
@@ -245,23 +280,13 @@ fn begin(wish: &Wish, place: &Place, why: &str) -> Result<(), Error> {
 
 /// Of these certificates the one that is good for most of the names.
 fn nearest<'a>(files: &'a [PathBuf], wanted: &[String]) -> Option<&'a PathBuf> {
+    let now = now();
     let good = |file: &'a PathBuf| {
-        let one = look(file).ok().filter(|one| !is_stand_in(&one.names))?;
+        let one = look(file).ok().filter(|one| !is_stand_in(&one.names) && one.expires >= now)?;
         let names = wanted.iter().filter(|name| one.names.contains(name)).count();
         (names > 0).then_some(((names, one.expires), file))
     };
     files.iter().filter_map(good).max_by_key(|(rank, _)| *rank).map(|(_, file)| file)
-}
-
-/// Why the certificate that is kept cannot be used, if so.
-fn unfit(place: &Place) -> Option<String> {
-    look(&place.certificate()).err().map(|error| {
-        if place.certificate().exists() {
-            error.to_string()
-        } else {
-            "there is no certificate yet".to_owned()
-        }
-    })
 }
 
 /// In seconds since 1970.
@@ -271,14 +296,68 @@ fn now() -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{read_to_string, write};
+    use std::os::unix::fs::symlink;
+
+    use howdah_acme::Proof;
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
     use super::*;
+
+    fn pem(name: &str, year: i32) -> String {
+        let key = KeyPair::generate().unwrap();
+        let mut wish = CertificateParams::new([name.to_owned()]).unwrap();
+        (wish.not_before, wish.not_after) = (date_time_ymd(2000, 1, 1), date_time_ymd(year, 1, 1));
+        wish.self_signed(&key).unwrap().pem() + &key.serialize_pem()
+    }
+
+    #[test]
+    fn what_may_be_good_is_there_after_a_start_whatever_the_clock_says() {
+        let all = tempfile::tempdir().unwrap();
+        let (names, directory) = (vec!["a.example".to_owned()], "https://a.example/dir".to_owned());
+        let wish = Wish { names, email: None, directory, root: None, proof: Proof::Tls };
+        let place = Place::of(all.path(), &wish.directory, &wish.names);
+        let (file, beside) = (place.certificate(), place.certificate().with_file_name("b.pem"));
+        place.make().unwrap();
+        // What there is, in another file, and what there is then: the same, the other one, or a stand-in.
+        for (there, other, then) in [
+            (pem("a.example", 2100), String::new(), "same"),
+            (pem("a.example", 2001), String::new(), "same"),
+            (pem("a.example", 2001), pem("b.example", 2100), "same"),
+            (pem("a.example", 2001), pem("a.example", 2100), "other"),
+            (pem("a.example", 2001), pem("a.example", 2002), "same"),
+            (pem("stand-in.invalid", 2001), String::new(), "stand-in"),
+            ("<html>".to_owned(), String::new(), "stand-in"),
+        ] {
+            write(&file, &there).unwrap();
+            write(&beside, &other).unwrap();
+            begin(&wish, &place).unwrap();
+            let found = read_to_string(&file).unwrap();
+            let is_stand_in = is_stand_in(&look(&file).unwrap().names);
+            let is = [
+                ("same", found == there),
+                ("other", found == other),
+                ("stand-in", is_stand_in && found != there),
+            ];
+            assert!(is.contains(&(then, true)), "{then}: {is:?}");
+        }
+        std::fs::remove_file(&file).unwrap();
+        begin(&wish, &place).unwrap();
+        assert!(is_stand_in(&look(&file).unwrap().names), "where there is none");
+        std::fs::remove_file(&file).unwrap();
+        symlink(&file, &file).unwrap();
+        assert!(begin(&wish, &place).unwrap_err().to_string().contains("cannot read"));
+        assert!(file.is_symlink(), "what cannot be read stays");
+    }
 
     #[test]
     fn a_wait_is_shortened_by_whoever_asks() {
         let pause = Arc::new(Pause::default());
         assert_eq!(pause.hurry(Instant::now()), None, "nothing has failed");
         let sleeper = Arc::clone(&pause);
-        let sleeper = std::thread::spawn(move || sleeper.sleep(Duration::from_secs(3600), Duration::ZERO));
+        let sleeper = std::thread::spawn(move || {
+            sleeper.sleep(Duration::from_secs(3600), Duration::ZERO, || false);
+        });
         let shortened = loop {
             match pause.hurry(Instant::now()) {
                 Some(wait) => break wait,

@@ -82,6 +82,18 @@ impl Error {
         }
     }
 
+    /// The file is there, perhaps, but could not be read: what is in it, and may be good, nobody knows.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unreadable(_, why, _) if why.kind() != io::ErrorKind::NotFound)
+    }
+
+    /// There is no such file.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Unreadable(_, why, _) if why.kind() == io::ErrorKind::NotFound)
+    }
+
     pub(crate) fn unreadable(path: &Path, error: io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::PermissionDenied => {

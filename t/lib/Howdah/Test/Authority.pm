@@ -1,19 +1,24 @@
 package Howdah::Test::Authority;
 
 # An authority for certificates that takes every order and looks at nothing: for what a real one (Howdah::Test::Pebble) does
-# not do. `instead` gets the last part of a path, and returns what is answered there, whole, in place of the usual.
+# not do. `instead` gets the last part of a path, and returns what is answered there, whole, in place of the usual; `first`
+# does so once. A certificate is issued for what is asked for, good for so many `days`; `profiles` are offered,
+# advice on renewals where there is something `instead` of `renewal`.
 #
 #   my $authority = Howdah::Test::Authority->start(names => ['a.example'], instead => {chain => "HTTP/1.1 200 OK\r\n..."});
 #   Howdah::Test::Server->start(options => ['--acme', 'a.example', $authority->options], ...);
-#   $authority->asked('order');    # how often
+#   $authority->asked('order');         # how often
+#   $authority->said('order')->{...}    # what it was told there last
 use strict;
 use warnings;
 
 use File::Temp ();
-use Howdah::Test::File qw(read_if_any);
+use Howdah::Test::Command qw(run_command);
+use Howdah::Test::File qw(read_if_any write_file);
 use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Tls;
 use JSON::PP ();
+use MIME::Base64 qw(decode_base64url);
 use POSIX ();
 
 sub start {
@@ -43,9 +48,19 @@ sub options {
     return ('--acme-directory', "https://localhost:$self->{port}/dir", '--acme-ca', $self->{ca}->cert);
 }
 
+# Where a certificate for that name is kept below --acme-dir.
+sub place { my ($self, $name) = @_; return "localhost_$self->{port}_dir/$name.pem" }
+
 sub asked {
     my ($self, $what) = @_;
     return scalar grep { $_ eq $what } split /\n/, read_if_any("$self->{dir}/asked");
+}
+
+sub said {
+    my ($self, $what) = @_;
+    my $request = read_if_any("$self->{dir}/said-$what") or return;
+    my $payload = decode_base64url(JSON::PP::decode_json($request)->{payload});
+    return length $payload ? JSON::PP::decode_json($payload) : {};
 }
 
 sub _serve {
@@ -54,26 +69,27 @@ sub _serve {
     my @pair = (SSL_cert_file => $self->{cert}->cert, SSL_key_file => $self->{cert}->key);
     IO::Socket::SSL->start_SSL($client, SSL_server => 1, @pair) or return;
     while (my $head = do { local $/ = "\r\n\r\n"; <$client> }) {
-        my ($what)   = $head =~ m{^\S+ /(\S*)} or return;
+        my ($what)   = $head =~ m{^\S+ /([^/\s]*)} or return;
         my ($length) = $head =~ /^content-length: *(\d+)/im;
         read $client, my $body, $length if $length;
         open my $out, '>>', "$self->{dir}/asked" or die $!;
         print {$out} "$what\n";
         close $out or die $!;
-        my $instead = $self->{instead}{$what};
-        return _say($client, $instead) if defined $instead;
+        write_file("$self->{dir}/said-$what", $body) if $length;
+        my ($first) = $self->asked($what) == 1 ? $self->{first}{$what} : ();
+        my $instead = $first // $self->{instead}{$what};
+        return $instead->($client) if ref $instead;    # as long as it likes
+
+        if (defined $instead) {
+            print {$client} $instead;
+            next;
+        }
         my ($status, $content) = $self->_answer($what);
         my $fields = "Replay-Nonce: aaaa\r\nLocation: https://localhost:$self->{port}/$what-1\r\n";
         my $sized  = 'Content-Length: ' . length($content);
         print {$client} "HTTP/1.1 $status x\r\n$fields$sized\r\n\r\n", $head =~ /^HEAD/ ? '' : $content;
     }
     return;
-}
-
-# Code says it itself, as long as it likes.
-sub _say {
-    my ($client, $what) = @_;
-    return ref $what ? $what->($client) : print {$client} $what;
 }
 
 sub _answer {
@@ -86,18 +102,39 @@ sub _answer {
         finalize       => $url->('finalize')
     };
     my %answer = (
-        dir       => [200, {newNonce => $url->('nonce'), newAccount => $url->('account'), newOrder => $url->('order')}],
+        dir => [
+            200,
+            {
+                (map { ('new' . ucfirst $_ => $url->($_)) } qw(nonce account order)),
+                $self->{instead}{renewal} ? (renewalInfo => $url->('renewal')) : (),
+                meta => {profiles => {map { ($_ => 'words') } @{$self->{profiles} // []}}}
+            }
+        ],
         nonce     => [200, {}],
         account   => [201, {status => 'valid'}],
-        order     => [201, {%$order, status => 'ready'}],
+        order     => [201, {%$order, status => 'ready', replaces => ($self->said('order') // {})->{replaces}}],
         'order-1' =>
             [200, {%$order, status => $self->asked('finalize') ? 'valid' : 'ready', certificate => $url->('chain')}],
         finalize => [200, {%$order, status => 'valid', certificate => $url->('chain')}],
         map { ("name-$_" => [200, {identifier => {type => 'dns', value => $_}, status => 'valid', challenges => []}]) }
             @all
     );
+    return (200, $self->_issued) if $what eq 'chain';
     my ($status, $content) = @{$answer{$what} // [404, {}]};
     return ($status, JSON::PP::encode_json($content));
+}
+
+# A certificate for what the last signing request asks for.
+sub _issued {
+    my $self = shift;
+    local $SIG{CHLD} = 'DEFAULT';
+    my $csr     = write_file("$self->{dir}/csr", decode_base64url($self->said('finalize')->{csr}));
+    my $more    = write_file("$self->{dir}/more", 'authorityKeyIdentifier = keyid');
+    my @request = (qw(x509 -req -inform DER -copy_extensions copy -in), $csr, '-extfile', $more);
+    my @by      = ('-CA', $self->{ca}->cert, '-CAkey', $self->{ca}->key);
+    my ($status, $pem, $said) = run_command('openssl', @request, @by, '-days', $self->{days} // 90);
+    die "openssl: $said" if $status;
+    return $pem;
 }
 
 sub DESTROY {
