@@ -129,6 +129,25 @@ subtest 'one of several that is wrong' => sub {
     is $shown->(qw(one.example new.example)), 'one.example new.example', 'the other is taken over';
 };
 
+subtest 'one that cannot be read for a while' => sub {
+    my $used   = Howdah::Test::Tls->new(names => ['first.example']);
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], ["hello"]] }',
+        options => ['--workers', 1, $used->options]
+    );
+    my @limit = ('prlimit', '--pid', $server->pid);
+    my ($status, $most) = run_command(@limit, qw(--nofile --noheadings --raw --output SOFT));
+    is $status, 0, 'there is a bound of descriptors' or diag $most;
+    is + (run_command(@limit, '--nofile=3:'))[0], 0, 'which is reached';
+    $used->replace($new);
+    ok $server->wait_for_log(qr/ERROR .*the old certificates stay in use: cannot read .*: Too many open files/),
+        'a change is not taken over'
+        or diag $server->log;
+    is + (run_command(@limit, '--nofile=' . ($most =~ s/\s//gr) . ':'))[0], 0, 'and when there are descriptors again';
+    ok $server->wait_until(sub { shown_by($server) eq 'new.example' }, 20), 'it is, though nothing changes any more'
+        or diag $server->log;
+};
+
 subtest 'one that has expired where there is no other' => sub {
     my ($past, $operator) = (Howdah::Test::Tls->new, Howdah::Test::Operator->new);
     my $day = 24 * 3600;

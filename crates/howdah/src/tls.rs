@@ -21,6 +21,8 @@ use crate::options::tls::{Client, Version};
 
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(2);
+/// How often it is tried again to take over what could not be.
+const AGAIN: Duration = Duration::from_secs(10);
 /// How often it is said that a certificate is about to expire.
 const TELL: Duration = Duration::from_secs(12 * 3600);
 /// From how many days on.
@@ -60,25 +62,39 @@ impl Tls {
     /// # Errors
     /// When a file is not as it should be; then the old certificate stays in its place.
     pub(crate) fn reload(&self) -> Result<String, String> {
-        match self.acceptor.reload() {
-            Ok(()) => {
-                let all = self.acceptor.certificates();
-                let first = all.first().map(|one| one.expiry.clone()).unwrap_or_default();
-                let told = format!("the certificates are read anew, the first is valid to {first}");
-                tracing::info!("{told}");
-                self.tell_expiry();
-                Ok(told)
-            }
-            Err(wrong) => {
-                let reasons = wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-                let all = self.acceptor.parts() == wrong.len();
-                let others = if all { "" } else { "; what is in the other files is taken over" };
-                let told = format!("the old certificates stay in use: {reasons}{others}");
-                tracing::error!("{told}");
-                self.tell_expiry();
-                Err(told)
-            }
+        let outcome = self.take_over();
+        self.tell(&outcome);
+        outcome
+    }
+
+    fn take_over(&self) -> Result<String, String> {
+        let Err(wrong) = self.acceptor.reload() else {
+            let all = self.acceptor.certificates();
+            let first = all.first().map(|one| one.expiry.clone()).unwrap_or_default();
+            return Ok(format!("the certificates are read anew, the first is valid to {first}"));
+        };
+        let reasons = wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let all = self.acceptor.parts() == wrong.len();
+        let others = if all { "" } else { "; what is in the other files is taken over" };
+        Err(format!("the old certificates stay in use: {reasons}{others}"))
+    }
+
+    fn tell(&self, outcome: &Result<String, String>) {
+        match outcome {
+            Ok(told) => tracing::info!("{told}"),
+            Err(told) => tracing::error!("{told}"),
         }
+        self.tell_expiry();
+    }
+
+    /// What has failed for want of descriptors, or by a clock that was wrong, is mended without a change of any file. Nothing is
+    /// told as long as it fails as before.
+    fn try_again(&self, before: &Result<String, String>) -> Result<String, String> {
+        let outcome = self.take_over();
+        if outcome != *before {
+            self.tell(&outcome);
+        }
+        outcome
     }
 
     /// As [`Self::reload`], when people want it: what they have mended may be what kept a certificate from being issued.
@@ -118,12 +134,15 @@ impl Tls {
     fn look_after(&self) {
         let (mut known, mut told) = (self.stamps(), Instant::now());
         let mut last = known.clone();
+        let (mut outcome, mut tried) = (Ok(String::new()), Instant::now());
         loop {
             std::thread::sleep(LOOK);
             let now = self.stamps();
-            if now != known && now == last {
+            if now == last && now != known {
                 known.clone_from(&now);
-                let _ = self.reload();
+                (outcome, tried) = (self.reload(), Instant::now());
+            } else if outcome.is_err() && tried.elapsed() > AGAIN {
+                (outcome, tried) = (self.try_again(&outcome), Instant::now());
             }
             last = now;
             if told.elapsed() > TELL {
