@@ -1,4 +1,5 @@
-# What has been issued, and may be good, is never lost to a clock that is wrong, and no second one is ordered for it.
+# What has been issued, and may be good, is never lost: not to a clock that is wrong, nor to the end of a process, nor to an
+# answer that fails. And no second one is ordered for it.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -10,12 +11,14 @@ use Howdah::Test::Operator;
 use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
+use JSON::PP ();
 use Test::More;
 
 plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
 require IO::Socket::SSL::Utils;
 
 use constant DAY => 24 * 3600;
+alarm 600;    # there are several waits after failures
 
 my ($port, $operator, $authority) = free_port();
 my $refusal = "HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n";
@@ -87,6 +90,49 @@ subtest 'what another process has had issued' => sub {
     ok $server->wait_until(sub { !$operator->status->{tls}{certificates}[0]{trouble} }, 20), 'ends the trouble'
         or diag $server->log;
     like shown(), qr/of old/, 'and is taken over';
+};
+
+subtest 'one that is issued while nobody can have it' => sub {
+    authority(first => {chain => $refusal});
+    my $server = start();
+    ok $server->wait_for_log(qr/no certificate for a\.example: the authority issues no certificate: .*500/),
+        'an answer that fails'
+        or diag $server->log;
+    ok $server->wait_until(sub { shown() =~ /root of the authority/ }, 40), 'is asked for again' or diag $server->log;
+    is $authority->asked($_), 1, "no second $_" for qw(order finalize);
+    is_deeply [glob $operator->dir . '/acme/*/*.order'], [], 'nothing is left of the order';
+
+    authority(first => {chain => sub { sleep 100 }});
+    $server = start();
+    ok $server->wait_until(sub { $authority->asked('chain') }, 40), 'an answer that does not come';
+    $server->stop('KILL');
+    $server = start();
+    ok $server->wait_until(sub { shown() =~ /root of the authority/ }, 40), 'is had by the next process'
+        or diag $server->log;
+    is $authority->asked($_), 1, "no second $_" for qw(order finalize);
+};
+
+subtest 'an order that leads to nothing' => sub {
+    for ('404 x', '500 x') {
+        my $file = authority(instead => {old => "HTTP/1.1 $_\r\nContent-Length: 0\r\n\r\n"});
+        my (undef, $key) = run_command(qw(openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256));
+        my $url  = ($authority->options)[1] =~ s/dir\z/old/r;
+        my $kept = {order => $url, key => $key, at => /404/ ? time : time - 2 * DAY};
+        write_file($file =~ s/pem\z/order/r, JSON::PP::encode_json($kept));
+        my $server = start();
+        ok $server->wait_until(sub { shown() =~ /root of the authority/ }, 40), "keeps nobody from another: $_"
+            or diag $server->log;
+        is $authority->asked('old'), 1, 'and is asked for once';
+    }
+};
+
+subtest 'an order that is fulfilled already, with a key that is not here' => sub {
+    my $other  = '{"status": "valid", "authorizations": [], "finalize": "https://localhost/"}';
+    my $fields = join "\r\n", 'Location: https://localhost/', 'Replay-Nonce: a', 'Content-Length: ' . length $other;
+    authority(instead => {order => "HTTP/1.1 201 x\r\n$fields\r\n\r\n$other"});
+    my $server = start();
+    ok $server->wait_for_log(qr/no certificate for a\.example: .*is fulfilled already/, 20), 'is told at once'
+        or diag $server->log;
 };
 
 done_testing;

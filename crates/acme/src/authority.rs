@@ -15,7 +15,7 @@ use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::TokioExecutor;
-use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient, Problem};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::{ClientConfig, RootCertStore};
@@ -121,7 +121,9 @@ async fn whole(answer: ResponseFuture) -> Result<Response<Bytes>, Error> {
 fn explained(answer: Response<Bytes>, place: &str) -> Result<Response<Bytes>, Error> {
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if is_refusal(&answer) && !kind.is_some_and(|kind| kind.contains("json")) {
-        return Err(Error::Other(format!("{place} answers {}", answer.status()).into()));
+        let (status, detail) =
+            (Some(answer.status().as_u16()), Some(format!("{place} answers {}", answer.status())));
+        return Err(Error::Api(Problem { r#type: None, detail, status, subproblems: Vec::new() }));
     }
     Ok(answer)
 }

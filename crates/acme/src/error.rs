@@ -17,6 +17,11 @@ pub enum Error {
         "the authority takes no order of the account in {0}: {1}; where it refuses the account, remove the file for another"
     )]
     Refused(PathBuf, String),
+    /// What it would issue is for a key that nobody here has.
+    #[error(
+        "the authority has an order for these names that is fulfilled already, with a key that is not here: remove {0} for another account"
+    )]
+    Another(PathBuf),
     /// What is to tell it from others tells nothing.
     #[error("cannot tell the authority by {0}: {1}: --acme-ca names a file with its root certificate in PEM")]
     Root(PathBuf, String),

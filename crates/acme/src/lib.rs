@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! order     one certificate, from account to file
+//! begun     an order that the authority may fulfil while nobody waits
 //! account   our key, by which an authority knows us
 //! authority how it is asked: how much it may answer, and how long that may take
 //! schedule  when the next one is due, and when to try again
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod order;
+mod begun;
 mod account;
 mod authority;
 mod schedule;
@@ -27,6 +29,6 @@ pub use authority::Talk;
 pub use error::Error;
 pub use order::{is_for, order};
 pub use place::{Lock, Place};
-pub use schedule::{Asked, Patience, due};
+pub use schedule::{Asked, Patience, due, now};
 pub use stand_in::{is_stand_in, stand_in};
 pub use wish::{Proof, Wish};

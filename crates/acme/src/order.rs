@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use howdah_tls::{Challenges, look};
+use howdah_tls::{Certificate, Challenges, look};
 use instant_acme::{
     Account, AuthorizationStatus, ChallengeHandle, ChallengeType, Identifier, NewOrder, Order, OrderStatus,
     RetryPolicy,
@@ -13,8 +13,10 @@ use rcgen::{CertificateParams, CustomExtension, KeyPair};
 
 use crate::account::{account, forget_if_unknown};
 use crate::authority::Talk;
+use crate::begun::Begun;
 use crate::error::Error;
 use crate::place::Place;
+use crate::schedule::{due, now};
 use crate::wish::{Proof, Wish};
 
 /// For all of it.
@@ -53,29 +55,92 @@ async fn order_now(
     talk: &Arc<Talk>,
 ) -> Result<(), Error> {
     let account: Account = account(wish, place, talk).await?;
+    if go_on(&account, wish, place).await? {
+        return Ok(());
+    }
     let names: Vec<Identifier> = wish.names.iter().cloned().map(Identifier::Dns).collect();
     let order = account.new_order(&NewOrder::new(&names)).await;
     let mut order = order.map_err(Error::refused(place.account()))?;
+    if matches!(order.state().status, OrderStatus::Valid | OrderStatus::Processing) {
+        return Err(Error::Another(place.account()));
+    }
     prove(&mut order, wish.proof, challenges).await?;
     let seen = order.poll_ready(&POLL).await.map_err(Error::at("the authority has seen no proof"));
-    if !matches!(seen, Ok(OrderStatus::Ready | OrderStatus::Valid)) {
+    if !matches!(seen, Ok(OrderStatus::Ready)) {
         let unclear =
             || Error::Authority("the order is not ready", "the authority does not say why".to_owned());
         return Err(unproven(&mut order).await.unwrap_or_else(|| seen.err().unwrap_or_else(unclear)));
     }
-    let key = order.finalize().await.map_err(Error::at("the authority takes no signing request"))?;
-    let chain =
-        order.poll_certificate(&POLL).await.map_err(Error::at("the authority issues no certificate"))?;
-    place.keep_if(&(chain + &key), |file| fits(file, &wish.names))
+    let begun = Begun::new(place, order.url())?;
+    finish(order, begun, wish, place).await.map(drop)
+}
+
+/// Whether an order that was begun before has given a certificate that is of use.
+async fn go_on(account: &Account, wish: &Wish, place: &Place) -> Result<bool, Error> {
+    let Some(begun) = Begun::kept(place) else { return Ok(false) };
+    let mut order = match account.order(begun.url.clone()).await {
+        Ok(order) => order,
+        Err(error) if passes(&error) && begun.is_young() => {
+            return Err(Error::at("cannot ask for the order that is begun")(error));
+        }
+        Err(_) => {
+            begun.forget();
+            return Ok(false);
+        }
+    };
+    if matches!(order.state().status, OrderStatus::Pending | OrderStatus::Invalid) {
+        begun.forget();
+        return Ok(false);
+    }
+    let issued = finish(order, begun, wish, place).await?;
+    Ok(due(issued.begins, issued.expires) > now())
+}
+
+/// Has the certificate issued and writes it.
+async fn finish(mut order: Order, begun: Begun, wish: &Wish, place: &Place) -> Result<Certificate, Error> {
+    let request = begun.request(&wish.names)?;
+    let chain = match issued(&mut order, &request).await {
+        Ok(chain) => chain,
+        Err((step, error)) => {
+            let is_slow = order.state().status == OrderStatus::Processing;
+            if !passes(&error) || !is_slow && !begun.is_young() {
+                begun.forget();
+            }
+            return Err(Error::at(step)(error));
+        }
+    };
+    let kept = place.keep_if(&(chain + &begun.key()), |file| fits(file, &wish.names));
+    if !matches!(kept, Err(Error::File(..))) {
+        begun.forget();
+    }
+    kept
+}
+
+async fn issued(order: &mut Order, request: &[u8]) -> Result<String, (&'static str, instant_acme::Error)> {
+    if order.state().status == OrderStatus::Ready {
+        let taken = order.finalize_csr(request).await;
+        taken.map_err(|error| ("the authority takes no signing request", error))?;
+    }
+    order.poll_certificate(&POLL).await.map_err(|error| ("the authority issues no certificate", error))
+}
+
+/// Whether the same may go well later: no answer has come, or one that says so (RFC 8555 6.7).
+fn passes(error: &instant_acme::Error) -> bool {
+    let instant_acme::Error::Api(problem) = error else { return true };
+    let kind = problem.r#type.as_deref().unwrap_or_default();
+    let is_passing = |status| status == 429 || status >= 500;
+    problem.status.is_some_and(is_passing)
+        || ["badNonce", "rateLimited", "serverInternal"].iter().any(|passing| kind.ends_with(passing))
 }
 
 /// Whether what was issued is a certificate for these names: it takes the place of one that is. When it ends does not count, since
 /// the authority knows that better than a clock that may be wrong.
-fn fits(file: &Path, names: &[String]) -> Result<(), Error> {
+fn fits(file: &Path, names: &[String]) -> Result<Certificate, Error> {
     let issued = look(file).map_err(|error| Error::Useless(error.to_string()))?;
-    is_for(&issued.names, names)
-        .then_some(())
-        .ok_or_else(|| Error::Useless(format!("it is for {}", issued.names.join(" "))))
+    if is_for(&issued.names, names) {
+        return Ok(issued);
+    }
+    Err(Error::Useless(format!("it is for {}", issued.names.join(" "))))
 }
 
 /// Whether a certificate with these names is for all that are wanted. Some authorities add one, as www.

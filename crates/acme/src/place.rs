@@ -69,6 +69,11 @@ impl Place {
         self.directory.join("account.json")
     }
 
+    /// Of an order that is begun.
+    pub(crate) fn order(&self) -> PathBuf {
+        self.certificate.with_extension("order")
+    }
+
     /// Writes the certificate with its key.
     ///
     /// # Errors
@@ -81,11 +86,11 @@ impl Place {
     ///
     /// # Errors
     /// The system's, and those of `fits`; then the old one is there still.
-    pub(crate) fn keep_if(
+    pub(crate) fn keep_if<T>(
         &self,
         pem: &str,
-        fits: impl FnOnce(&Path) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        fits: impl FnOnce(&Path) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         write_if(&self.certificate(), pem.as_bytes(), fits)
     }
 
@@ -145,11 +150,12 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     write_if(path, bytes, |_| Ok(()))
 }
 
-fn write_if(path: &Path, bytes: &[u8], fits: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
+fn write_if<T>(path: &Path, bytes: &[u8], fits: impl FnOnce(&Path) -> Result<T, Error>) -> Result<T, Error> {
     let failed = |error| Error::File("write", path.to_owned(), error);
     let beside = path.with_extension(format!("new-{}", std::process::id()));
     let written = write_new(&beside, bytes).map_err(failed).and_then(|()| fits(&beside));
-    written.and_then(|()| std::fs::rename(&beside, path).map_err(failed)).inspect_err(|_| {
+    let moved = |found| std::fs::rename(&beside, path).map_err(failed).map(|()| found);
+    written.and_then(moved).inspect_err(|_| {
         let _ = std::fs::remove_file(&beside);
     })
 }
@@ -225,7 +231,7 @@ mod tests {
         let place = place(all.path());
         place.make().unwrap();
         place.keep("old").unwrap();
-        let refused = place.keep_if("rubbish", |file| {
+        let refused = place.keep_if::<()>("rubbish", |file| {
             assert_eq!(std::fs::read_to_string(file).unwrap(), "rubbish");
             Err(Error::Useless("no".to_owned()))
         });

@@ -1,6 +1,6 @@
 //! When a certificate is due, and how long to wait after a failure.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// After the first failure...
 const FIRST: Duration = Duration::from_secs(10);
@@ -13,6 +13,12 @@ const GROWTH: u32 = 4;
 
 /// Between tries that people ask for: authorities take few failures an hour for a name.
 const ASKED: Duration = Duration::from_secs(600);
+
+/// In seconds since 1970.
+#[must_use]
+pub fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).cast_signed()
+}
 
 /// When two thirds of its life are over, in seconds since 1970.
 #[must_use]

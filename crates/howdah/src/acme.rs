@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use howdah_acme::{
-    Asked, Error, Patience, Place, Talk, Wish, due, is_for, is_stand_in, order, stand_in, try_root,
+    Asked, Error, Patience, Place, Talk, Wish, due, is_for, is_stand_in, now, order, stand_in, try_root,
 };
 use howdah_tls::{Certificate, Challenges, look};
 use tokio::runtime::Runtime;
@@ -287,11 +287,6 @@ fn nearest<'a>(files: &'a [PathBuf], wanted: &[String]) -> Option<&'a PathBuf> {
         (names > 0).then_some(((names, one.expires), file))
     };
     files.iter().filter_map(good).max_by_key(|(rank, _)| *rank).map(|(_, file)| file)
-}
-
-/// In seconds since 1970.
-fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).cast_signed()
 }
 
 #[cfg(test)]
