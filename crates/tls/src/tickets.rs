@@ -54,6 +54,11 @@ impl Key {
         Self::new(made, name, secret)
     }
 
+    /// One of a time that is to come, since the clock was set back, would be used until then: it is not young either.
+    fn is_younger(&self, age: Duration, now: u64) -> bool {
+        now.abs_diff(self.made) < age.as_secs()
+    }
+
     fn pack(&self) -> Vec<u8> {
         [&self.made.to_be_bytes()[..], &self.name, &self.secret].concat()
     }
@@ -84,7 +89,7 @@ impl Tickets {
 
     /// The key that seals now; a new one when the last has had its time. None when the system has no random bytes.
     fn sealing(&self, now: u64) -> Option<Arc<Key>> {
-        let is_young = |key: &&Arc<Key>| now < key.made.saturating_add(PERIOD.as_secs());
+        let is_young = |key: &&Arc<Key>| key.is_younger(PERIOD, now);
         let find = |keys: &[Arc<Key>]| keys.first().filter(is_young).cloned();
         if let Some(key) = find(&self.keys.read().unwrap_or_else(PoisonError::into_inner)) {
             return Some(key);
@@ -100,9 +105,8 @@ impl Tickets {
     }
 
     fn opening(&self, name: &[u8], now: u64) -> Option<Arc<Key>> {
-        let lives = |key: &Arc<Key>| now < key.made.saturating_add(2 * PERIOD.as_secs());
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        keys.iter().find(|key| key.name == name && lives(key)).cloned()
+        keys.iter().find(|key| key.name == name && key.is_younger(2 * PERIOD, now)).cloned()
     }
 }
 
@@ -186,6 +190,9 @@ mod tests {
         assert!(keys.opening(&first, start + 2 * period).is_none());
         let third = keys.sealing(start + 2 * period).unwrap().name;
         assert!(keys.read().len() == KEYS && third != second);
+        assert_eq!(keys.sealing(start + period + 1).unwrap().name, third, "the clock was a little fast");
+        assert_ne!(keys.sealing(start).unwrap().name, third, "it was much too fast");
+        assert!(keys.opening(&third, start).is_none());
     }
 
     #[test]
