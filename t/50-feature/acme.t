@@ -83,7 +83,7 @@ for (['tls-alpn-01', 'a.example,b.example'], ['http-01', 'c.example']) {
     };
 }
 
-subtest 'a certificate is renewed when two thirds of its life are over' => sub {
+subtest 'a certificate is renewed when half of a short life is over' => sub {
     $operator = Howdah::Test::Operator->new;
     $pebble   = Howdah::Test::Pebble->start(tls => $tls, http => $http, valid => 45);
     my $server = start($operator, $pebble->options, '--acme', 'd.example');

@@ -16,9 +16,25 @@ use Test::More;
 plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
 
 require IO::Socket::SSL::Utils;
-my ($old, $new, $third, $soon) =
-    map { Howdah::Test::Tls->new(names => ["$_->[0].example"], days => $_->[1]) } ['old', 90], ['new', 90],
-    ['third', 90], ['soon', 5];
+use constant DAY => 24 * 3600;
+
+# A certificate from so many days ago to so many days ahead.
+sub aged {
+    my ($name, $from, $to) = @_;
+    my $tls = Howdah::Test::Tls->new;
+    my ($cert, $key) = IO::Socket::SSL::Utils::CERT_create(
+        not_before      => time + $from * DAY,
+        not_after       => time + $to * DAY,
+        subject         => {commonName => $name},
+        subjectAltNames => [[DNS => "$name.example"]]
+    );
+    IO::Socket::SSL::Utils::PEM_cert2file($cert, $tls->cert);
+    IO::Socket::SSL::Utils::PEM_key2file($key, $tls->key);
+    return $tls;
+}
+
+my ($old, $new, $third) = map { Howdah::Test::Tls->new(names => ["$_.example"]) } qw(old new third);
+my ($soon, $short) = (aged('soon', -80, 5), aged('short', -2, 4));
 my $used     = Howdah::Test::Tls->new(names => ['old.example']);
 my $session  = File::Temp->new;
 my $operator = Howdah::Test::Operator->new;
@@ -89,6 +105,11 @@ subtest 'a pipe in the place of a key' => sub {
     ok comes('new.example'), 'and files are still looked after';
 };
 
+$used->replace($short);
+($status, $out) = $operator->ask('reload');
+is $status, 0, 'one that is of a short life, of which most is left';
+unlike $server->log, qr/WARN .* expires in/, '... is no reason to warn';
+
 $used->replace($soon);
 $server->signal('HUP');
 ok comes('soon.example'), 'HUP';
@@ -149,16 +170,7 @@ subtest 'one that cannot be read for a while' => sub {
 };
 
 subtest 'one that has expired where there is no other' => sub {
-    my ($past, $operator) = (Howdah::Test::Tls->new, Howdah::Test::Operator->new);
-    my $day = 24 * 3600;
-    my ($cert, $key) = IO::Socket::SSL::Utils::CERT_create(
-        not_before      => time - 2 * $day,
-        not_after       => time - $day,
-        subject         => {commonName => 'past'},
-        subjectAltNames => [[DNS => 'past.example']]
-    );
-    IO::Socket::SSL::Utils::PEM_cert2file($cert, $past->cert);
-    IO::Socket::SSL::Utils::PEM_key2file($key, $past->key);
+    my ($past, $operator) = (aged('past', -2, -1), Howdah::Test::Operator->new);
     my @options = ('--workers', 1, $new->options, $past->options);
     my ($status, $out, $err) = run_howdah('check', @options, '-e', 'sub {}');
     ok $status, 'is refused before';

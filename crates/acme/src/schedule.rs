@@ -11,6 +11,9 @@ pub(crate) const LATEST: Duration = Duration::from_secs(24 * 3600);
 /// Each failure makes the wait so many times longer: authorities bound failures to a few an hour.
 const GROWTH: u32 = 4;
 
+/// Shorter lives, in seconds, are those of six days.
+const SHORT: i64 = 10 * 24 * 3600;
+
 /// Between tries that people ask for: authorities take few failures an hour for a name.
 const ASKED: Duration = Duration::from_secs(600);
 
@@ -20,10 +23,12 @@ pub fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).cast_signed()
 }
 
-/// When two thirds of its life are over, in seconds since 1970.
+/// When two thirds of its life are over, in seconds since 1970; half of it, where a third would be too little for what may come
+/// between.
 #[must_use]
 pub fn due(begins: i64, expires: i64) -> i64 {
-    begins + (expires - begins).max(0) / 3 * 2
+    let life = (expires - begins).max(0);
+    begins + if life < SHORT { life / 2 } else { life / 3 * 2 }
 }
 
 /// The waits between failures.
@@ -73,8 +78,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_due_when_two_thirds_of_its_life_are_over() {
-        for (begins, expires, at) in [(0, 90, 60), (1_000, 1_030, 1_020), (5, 5, 5), (9, 3, 9)] {
+    fn a_certificate_is_due_when_two_thirds_of_its_life_are_over_or_half_of_a_short_one() {
+        for (begins, expires, at) in [(0, 90, 60), (1, 46, 31), (0, 6, 3), (5, 5, 5), (9, 3, 9)] {
+            let [begins, expires, at] = [begins, expires, at].map(|day| day * 24 * 3600);
             assert_eq!(due(begins, expires), at, "{begins} to {expires}");
         }
     }

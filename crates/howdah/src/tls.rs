@@ -25,8 +25,8 @@ const LOOK: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_secs(10);
 /// How often it is said that a certificate is about to expire.
 const TELL: Duration = Duration::from_secs(12 * 3600);
-/// From how many days on.
-const SOON: i64 = 14;
+/// From how many seconds on, or from a quarter of its life on where that is less: whoever renews those of six days, does it then.
+const SOON: i64 = 14 * DAY;
 const DAY: i64 = 24 * 3600;
 /// What a successor is given is a few keys.
 const MOST: u64 = 4096;
@@ -169,7 +169,7 @@ impl Tls {
             }
             match metrics::days_left(days) {
                 None => tracing::error!("the certificate in {file} has expired on {expiry}: renew it"),
-                Some(left) if days < SOON => {
+                Some(left) if expires - now < SOON.min((expires - begins) / 4) => {
                     tracing::warn!("the certificate in {file} expires in {left}, on {expiry}: renew it");
                 }
                 Some(_) => {}

@@ -17,7 +17,7 @@ pub(crate) struct Acme {
     /// Name to get a certificate for from Let's Encrypt (repeatable)
     ///
     /// Several stand in one certificate, also joined by commas. It is ordered once the server listens, and again when two
-    /// thirds of its life are over; until the first one comes, a stand-in of our own making is used. The names must lead to this server:
+    /// thirds of its life are over, or half of a short one; until the first one comes, a stand-in of our own making is used. The names must lead to this server:
     /// port 443 to a listener with TLS, or with --acme-challenge http-01 port 80 to one without, be it --redirect-to-https. With this
     /// option you accept the authority's terms of service.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
