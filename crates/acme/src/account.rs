@@ -1,17 +1,19 @@
 //! The account: a key by which the authority knows us, made at the first order and kept.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use instant_acme::{Account, AccountBuilder, AccountCredentials, NewAccount};
 
 use crate::authority::{Authority, Talk};
+use crate::binding::Binding;
 use crate::error::Error;
 use crate::place::{self, Place};
 use crate::wish::Wish;
 
 /// The account that is kept, else a new one.
 pub(crate) async fn account(wish: &Wish, place: &Place, talk: &Arc<Talk>) -> Result<Account, Error> {
-    if let Some(known) = kept(place) {
+    if let Some(known) = kept(place)? {
         return client(wish, talk)?
             .from_credentials(known)
             .await
@@ -20,8 +22,9 @@ pub(crate) async fn account(wish: &Wish, place: &Place, talk: &Arc<Talk>) -> Res
     let contact = wish.email.as_ref().map(|email| format!("mailto:{email}"));
     let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
     let new = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
-    let made = client(wish, talk)?.create(&new, wish.directory.clone(), None).await;
-    let (account, secret) = made.map_err(Error::at("cannot open an account"))?;
+    let binding = wish.binding.as_ref().map(Binding::key);
+    let made = client(wish, talk)?.create(&new, wish.directory.clone(), binding.as_ref()).await;
+    let (account, secret) = made.map_err(|error| Error::closed(&error))?;
     let secret = serde_json::to_vec(&secret).map_err(|error| Error::Made(error.to_string()))?;
     place::write(&place.account(), &secret)?;
     Ok(account)
@@ -45,8 +48,13 @@ pub fn try_root(wish: &Wish) -> Result<(), Error> {
     wish.root.as_ref().map_or(Ok(()), |_| client(wish, &Arc::new(Talk::new(|_| ()))).map(drop))
 }
 
-fn kept(place: &Place) -> Option<AccountCredentials> {
-    serde_json::from_slice(&std::fs::read(place.account()).ok()?).ok()
+/// What cannot be read may be an account: authorities bound how many there are, and some give but one.
+fn kept(place: &Place) -> Result<Option<AccountCredentials>, Error> {
+    match std::fs::read(place.account()) {
+        Ok(known) => Ok(serde_json::from_slice(&known).ok()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::File("read", place.account(), error)),
+    }
 }
 
 fn client(wish: &Wish, talk: &Arc<Talk>) -> Result<AccountBuilder, Error> {
@@ -56,4 +64,22 @@ fn client(wish: &Wish, talk: &Arc<Talk>) -> Result<AccountBuilder, Error> {
         None => Error::at("cannot find out whom to believe as the authority")(error),
     })?;
     Ok(Account::builder_with_http(Box::new(authority)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_that_cannot_be_read_is_one() {
+        let all = tempfile::tempdir().unwrap();
+        let place = Place::of(all.path(), "https://x", &["a.example".to_owned()]);
+        place.make().unwrap();
+        assert!(kept(&place).unwrap().is_none(), "there is none");
+        std::fs::write(place.account(), "{").unwrap();
+        assert!(kept(&place).unwrap().is_none(), "there is rubbish");
+        std::fs::remove_file(place.account()).unwrap();
+        std::fs::create_dir(place.account()).unwrap();
+        assert!(kept(&place).is_err());
+    }
 }

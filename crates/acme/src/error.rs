@@ -22,6 +22,16 @@ pub enum Error {
         "the authority has an order for these names that is fulfilled already, with a key that is not here: remove {0} for another account"
     )]
     Another(PathBuf),
+    /// There is no key in the file that is to have it.
+    #[error(
+        "{0} has no key in base64: write what the authority has given beside the identifier there, and nothing else"
+    )]
+    NoKey(PathBuf),
+    /// Not everybody may have an account.
+    #[error(
+        "cannot open an account: {0}; this authority has customers: name what it has given you by --acme-eab-kid and --acme-eab-key-file"
+    )]
+    Customers(String),
     /// What is to tell it from others tells nothing.
     #[error("cannot tell the authority by {0}: {1}: --acme-ca names a file with its root certificate in PEM")]
     Root(PathBuf, String),
@@ -46,6 +56,15 @@ impl Error {
     /// What a step has met.
     pub(crate) fn at(step: &'static str) -> impl FnOnce(instant_acme::Error) -> Self {
         move |error| Self::Authority(step, words(&error))
+    }
+
+    /// What opening an account has met.
+    pub(crate) fn closed(error: &instant_acme::Error) -> Self {
+        let words = words(error);
+        if words.contains("externalAccountRequired") {
+            return Self::Customers(words);
+        }
+        Self::Authority("cannot open an account", words)
     }
 
     /// What is said to an order of the account that is kept in that file.

@@ -10,6 +10,7 @@
 //! stand_in  a certificate of our own making, until there is another
 //! place     the files: written whole or not at all, by one process at a time
 //! wish      what is wanted, and from whom
+//! binding   whose account it is to be, where an authority wants to know that
 //! error     what went wrong, and whose fault it is
 //! ```
 #![forbid(unsafe_code)]
@@ -22,10 +23,12 @@ mod schedule;
 mod stand_in;
 mod place;
 mod wish;
+mod binding;
 mod error;
 
 pub use account::try_root;
 pub use authority::Talk;
+pub use binding::Binding;
 pub use error::Error;
 pub use order::{is_for, order};
 pub use place::{Lock, Place};

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::binding::Binding;
+
 /// How a name is proven to be ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
@@ -18,6 +20,8 @@ pub struct Wish {
     pub names: Vec<String>,
     /// Whom the authority may write to.
     pub email: Option<String>,
+    /// Whose account it is to be, where the authority wants to know that.
+    pub binding: Option<Binding>,
     /// The authority.
     pub directory: String,
     /// File with the root of its own certificate; the system's without.

@@ -61,8 +61,7 @@ impl Acme {
     /// When the directory cannot be had.
     pub(crate) fn prepare(options: &Serve) -> anyhow::Result<Option<Self>> {
         let Some(place) = options.tls.acme.place() else { return Ok(None) };
-        let wish = Arc::new(options.tls.acme.wish());
-        try_root(&wish)?;
+        let wish = Arc::new(try_files(options)?);
         place.make().context(ANOTHER)?;
         begin(&wish, &place)?;
         let (challenges, trouble, retired, pause) = Default::default();
@@ -250,6 +249,16 @@ fn shown(words: &str) -> String {
     words.chars().filter(|letter| !letter.is_control()).take(WORDS).collect()
 }
 
+/// Reads the files that tell the authority from others, and us from other customers of its.
+///
+/// # Errors
+/// When they do not.
+pub(crate) fn try_files(options: &Serve) -> anyhow::Result<Wish> {
+    let wish = options.tls.acme.wish().context("--acme-eab-key-file")?;
+    try_root(&wish)?;
+    Ok(wish)
+}
+
 /// Sees to what clients get until the authority has issued a certificate. Where names were added or taken away, that is the one
 /// for the names before: a name that cannot be proven yet is nothing that clients of the others should be warned of.
 fn begin(wish: &Wish, place: &Place) -> anyhow::Result<()> {
@@ -310,7 +319,7 @@ mod tests {
     fn what_may_be_good_is_there_after_a_start_whatever_the_clock_says() {
         let all = tempfile::tempdir().unwrap();
         let (names, directory) = (vec!["a.example".to_owned()], "https://a.example/dir".to_owned());
-        let wish = Wish { names, email: None, directory, root: None, proof: Proof::Tls };
+        let wish = Wish { names, email: None, binding: None, directory, root: None, proof: Proof::Tls };
         let place = Place::of(all.path(), &wish.directory, &wish.names);
         let (file, beside) = (place.certificate(), place.certificate().with_file_name("b.pem"));
         place.make().unwrap();

@@ -9,17 +9,19 @@ use howdah_accesslog::Target;
 use rustix::fs::{Access, access};
 
 use crate::options::Serve;
-use crate::{spool, tls};
+use crate::{acme, spool, tls};
 
 /// A sentence for each thing that would end a start.
 pub(super) fn faults(options: &Serve) -> Vec<String> {
     let identity = options.process.identity().err().map(|error| format!("{error:#}"));
     let certificates = tls::try_files(options).err().map(|error| format!("{error:#}"));
+    let authority = options.tls.acme.is_on().then(|| acme::try_files(options).err()).flatten();
+    let authority = authority.map(|error| format!("{error:#}"));
     let unwritable =
         files(options).into_iter().filter_map(|(option, path)| unwritable(option, Path::new(&path)));
     let spool = options.limits.spool_dir.as_deref();
     let spool = spool.and_then(|named| spool::try_out(Some(named)).err()).map(|error| format!("{error:#}"));
-    identity.into_iter().chain(certificates).chain(unwritable).chain(spool).collect()
+    identity.into_iter().chain(certificates).chain(authority).chain(unwritable).chain(spool).collect()
 }
 
 /// A sentence for each command of a log that seems to be missing: the start does not fail for it, and has perhaps another PATH.

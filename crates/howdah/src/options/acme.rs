@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use howdah_acme::{Place, Proof, Wish};
+use howdah_acme::{Binding, Place, Proof, Wish};
 
 /// Let's Encrypt.
 const AUTHORITY: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -41,6 +41,18 @@ pub(crate) struct Acme {
     #[arg(long, hide_short_help = true, value_name = "FILE", requires = "acme")]
     acme_ca: Option<PathBuf>,
 
+    /// Whose account it is to be, by the identifier that the authority has given (EAB)
+    ///
+    /// For an authority that has customers, as ZeroSSL, Google and those of companies: they give an identifier and a key.
+    #[arg(long, hide_short_help = true, value_name = "ID", requires_all = ["acme", "acme_eab_key_file"])]
+    acme_eab_kid: Option<String>,
+
+    /// File with the key that the authority has given beside --acme-eab-kid, in base64
+    ///
+    /// It is read at the start, by the user that starts the server, and used to open the account.
+    #[arg(long, hide_short_help = true, value_name = "FILE", requires_all = ["acme", "acme_eab_kid"])]
+    acme_eab_key_file: Option<PathBuf>,
+
     /// How names are proven to be ours
     #[arg(long, hide_short_help = true, value_name = "HOW", value_enum, default_value = "tls-alpn-01")]
     acme_challenge: Challenge,
@@ -64,17 +76,22 @@ impl Acme {
     }
 
     /// What is wanted.
-    pub(crate) fn wish(&self) -> Wish {
-        Wish {
+    ///
+    /// # Errors
+    /// When the file with a key has none.
+    pub(crate) fn wish(&self) -> Result<Wish, howdah_acme::Error> {
+        let given = self.acme_eab_kid.as_ref().zip(self.acme_eab_key_file.as_ref());
+        Ok(Wish {
             names: self.names(),
             email: self.acme_email.clone(),
+            binding: given.map(|(id, file)| Binding::read(id, file)).transpose()?,
             directory: self.acme_directory.clone(),
             root: self.acme_ca.clone(),
             proof: match self.acme_challenge {
                 Challenge::Tls => Proof::Tls,
                 Challenge::Http => Proof::Http,
             },
-        }
+        })
     }
 
     fn names(&self) -> Vec<String> {

@@ -4,6 +4,7 @@ package Howdah::Test::Pebble;
 # name. It finds the server under test at the ports that it was told.
 #
 #   my $pebble = Howdah::Test::Pebble->start(tls => $port, http => $other, valid => 3600, env => {...});
+#   Howdah::Test::Pebble->start(keys => {'its customer' => $base64}, ...);    # which alone may open accounts
 #   Howdah::Test::Server->start(options => ['--acme', 'a.example', $pebble->options], ...);    # or ->options($other_root)
 #   $pebble->issued;    # how many certificates
 use strict;
@@ -14,6 +15,7 @@ use Howdah::Test::File qw(read_if_any);
 use Howdah::Test::Ports qw(free_port);
 use Howdah::Test::Tls;
 use IO::Socket::INET ();
+use JSON::PP ();
 use POSIX ();
 use Time::HiRes qw(sleep time);
 
@@ -58,13 +60,15 @@ sub issued { my @all = $_[0]->log =~ /Issued certificate serial/g; return scalar
 sub _configure {
     my ($self, %wish) = @_;
     my $validity = $wish{valid} // 90 * 24 * 3600;
+    my $keys     = JSON::PP::encode_json($wish{keys} // {});
+    my $required = $wish{keys} ? 'true' : 'false';
     open my $out, '>', "$self->{dir}/config.json" or die $!;
     print {$out} <<"JSON";
 { "pebble": {
     "listenAddress": "127.0.0.1:$self->{port}", "managementListenAddress": "",
     "certificate": "${\$self->{cert}->cert}", "privateKey": "${\$self->{cert}->key}",
     "httpPort": ${\($wish{http} // 1)}, "tlsPort": ${\($wish{tls} // 1)},
-    "ocspResponderURL": "", "externalAccountBindingRequired": false, "certificateValidityPeriod": $validity
+    "ocspResponderURL": "", "externalAccountBindingRequired": $required, "externalAccountMACKeys": $keys, "certificateValidityPeriod": $validity
 } }
 JSON
     return close $out;
