@@ -32,6 +32,9 @@ pub enum Error {
         "cannot open an account: {0}; this authority has customers: name what it has given you by --acme-eab-kid and --acme-eab-key-file"
     )]
     Customers(String),
+    /// It has no such kind of certificate.
+    #[error("the authority does not offer the profile {0}: choose another --acme-profile, of {1}")]
+    NoProfile(String, String),
     /// What is to tell it from others tells nothing.
     #[error("cannot tell the authority by {0}: {1}: --acme-ca names a file with its root certificate in PEM")]
     Root(PathBuf, String),

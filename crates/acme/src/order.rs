@@ -59,7 +59,12 @@ async fn order_now(
         return Ok(());
     }
     let names: Vec<Identifier> = wish.names.iter().cloned().map(Identifier::Dns).collect();
-    let order = account.new_order(&NewOrder::new(&names)).await;
+    let mut wanted = NewOrder::new(&names);
+    if let Some(profile) = &wish.profile {
+        is_offered(&account, profile)?;
+        wanted = wanted.profile(profile);
+    }
+    let order = account.new_order(&wanted).await;
     let mut order = order.map_err(Error::refused(place.account()))?;
     if matches!(order.state().status, OrderStatus::Valid | OrderStatus::Processing) {
         return Err(Error::Another(place.account()));
@@ -73,6 +78,17 @@ async fn order_now(
     }
     let begun = Begun::new(place, order.url())?;
     finish(order, begun, wish, place).await.map(drop)
+}
+
+/// Others are not to be asked for (draft-ietf-acme-profiles).
+fn is_offered(account: &Account, profile: &str) -> Result<(), Error> {
+    let mut offered: Vec<&str> = account.profiles().map(|one| one.name).collect();
+    if offered.contains(&profile) {
+        return Ok(());
+    }
+    offered.sort_unstable();
+    let offered = if offered.is_empty() { "which it has none".to_owned() } else { offered.join(", ") };
+    Err(Error::NoProfile(profile.to_owned(), offered))
 }
 
 /// Whether an order that was begun before has given a certificate that is of use.

@@ -22,6 +22,8 @@ pub struct Wish {
     pub email: Option<String>,
     /// Whose account it is to be, where the authority wants to know that.
     pub binding: Option<Binding>,
+    /// Of those that the authority offers, the kind of certificate; its own choice without.
+    pub profile: Option<String>,
     /// The authority.
     pub directory: String,
     /// File with the root of its own certificate; the system's without.

@@ -319,7 +319,15 @@ mod tests {
     fn what_may_be_good_is_there_after_a_start_whatever_the_clock_says() {
         let all = tempfile::tempdir().unwrap();
         let (names, directory) = (vec!["a.example".to_owned()], "https://a.example/dir".to_owned());
-        let wish = Wish { names, email: None, binding: None, directory, root: None, proof: Proof::Tls };
+        let wish = Wish {
+            names,
+            email: None,
+            binding: None,
+            profile: None,
+            directory,
+            root: None,
+            proof: Proof::Tls,
+        };
         let place = Place::of(all.path(), &wish.directory, &wish.names);
         let (file, beside) = (place.certificate(), place.certificate().with_file_name("b.pem"));
         place.make().unwrap();

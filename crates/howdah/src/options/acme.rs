@@ -53,6 +53,12 @@ pub(crate) struct Acme {
     #[arg(long, hide_short_help = true, value_name = "FILE", requires_all = ["acme", "acme_eab_kid"])]
     acme_eab_key_file: Option<PathBuf>,
 
+    /// Kind of certificate, of those that the authority offers [default: its own choice]
+    ///
+    /// As shortlived, of Let's Encrypt: certificates for six days.
+    #[arg(long, hide_short_help = true, value_name = "PROFILE", requires = "acme")]
+    acme_profile: Option<String>,
+
     /// How names are proven to be ours
     #[arg(long, hide_short_help = true, value_name = "HOW", value_enum, default_value = "tls-alpn-01")]
     acme_challenge: Challenge,
@@ -85,6 +91,7 @@ impl Acme {
             names: self.names(),
             email: self.acme_email.clone(),
             binding: given.map(|(id, file)| Binding::read(id, file)).transpose()?,
+            profile: self.acme_profile.clone(),
             directory: self.acme_directory.clone(),
             root: self.acme_ca.clone(),
             proof: match self.acme_challenge {
