@@ -13,11 +13,8 @@ use crate::wish::Wish;
 
 /// The account that is kept, else a new one.
 pub(crate) async fn account(wish: &Wish, place: &Place, talk: &Arc<Talk>) -> Result<Account, Error> {
-    if let Some(known) = kept(place)? {
-        return client(wish, talk)?
-            .from_credentials(known)
-            .await
-            .map_err(Error::at("cannot ask the authority"));
+    if let Some(known) = known(wish, place, talk).await? {
+        return Ok(known);
     }
     let contact = wish.email.as_ref().map(|email| format!("mailto:{email}"));
     let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
@@ -28,6 +25,13 @@ pub(crate) async fn account(wish: &Wish, place: &Place, talk: &Arc<Talk>) -> Res
     let secret = serde_json::to_vec(&secret).map_err(|error| Error::Made(error.to_string()))?;
     place::write(&place.account(), &secret)?;
     Ok(account)
+}
+
+/// The account that is kept, if any.
+pub(crate) async fn known(wish: &Wish, place: &Place, talk: &Arc<Talk>) -> Result<Option<Account>, Error> {
+    let Some(known) = kept(place)? else { return Ok(None) };
+    let account = client(wish, talk)?.from_credentials(known).await;
+    account.map(Some).map_err(Error::at("cannot ask the authority"))
 }
 
 /// One that the authority does not know any more is of no use.

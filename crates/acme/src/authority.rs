@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -27,6 +27,8 @@ use crate::schedule::LATEST;
 const MOST: usize = 128 * 1024;
 /// What is waited for longer than this is told.
 const SLOW: Duration = Duration::from_secs(5);
+/// After so many seconds it is asked again for advice, where it does not say when (RFC 9773 4.3.2).
+const ADVICE: u64 = 6 * 3600;
 /// And then so long. Some sign before they answer.
 const PATIENCE: Duration = Duration::from_secs(55);
 
@@ -90,11 +92,16 @@ impl HttpClient for Authority {
         request: Request<BodyWrapper<Bytes>>,
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
         let (place, talk) = (request.uri().to_string(), Arc::clone(&self.talk));
+        let is_get = request.method() == Method::GET;
         let answer = self.client.request(request);
         Box::pin(async move {
             let mut answer = in_time(answer, &place, &talk).await?;
             bound_wait(answer.headers_mut());
             retry_after(answer.headers()).into_iter().for_each(|wait| talk.wait(wait));
+            if is_get {
+                // The library takes no advice on renewals without it, which authorities may leave out (RFC 9773 4.2).
+                answer.headers_mut().entry(RETRY_AFTER).or_insert(HeaderValue::from(ADVICE));
+            }
             let (parts, body) = explained(answer, &place)?.into_parts();
             Ok(BytesResponse { parts, body: Box::new(body) })
         })

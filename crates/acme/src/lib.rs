@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! order     one certificate, from account to file
+//! renewal   when the authority would like a certificate to be replaced
 //! begun     an order that the authority may fulfil while nobody waits
 //! account   our key, by which an authority knows us
 //! authority how it is asked: how much it may answer, and how long that may take
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod order;
+mod renewal;
 mod begun;
 mod account;
 mod authority;
@@ -32,6 +34,7 @@ pub use binding::Binding;
 pub use error::Error;
 pub use order::{is_for, order};
 pub use place::{Lock, Place};
-pub use schedule::{Asked, Patience, due, now};
+pub use renewal::{Advice, advice};
+pub use schedule::{Asked, Patience, Window, due, now};
 pub use stand_in::{is_stand_in, stand_in};
 pub use wish::{Proof, Wish};

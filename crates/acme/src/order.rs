@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use howdah_tls::{Certificate, Challenges, look};
 use instant_acme::{
-    Account, AuthorizationStatus, ChallengeHandle, ChallengeType, Identifier, NewOrder, Order, OrderStatus,
-    RetryPolicy,
+    Account, AuthorizationStatus, ChallengeHandle, ChallengeType, Error as Refusal, Identifier, NewOrder,
+    Order, OrderStatus, Problem, RetryPolicy,
 };
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 
@@ -16,6 +16,7 @@ use crate::authority::Talk;
 use crate::begun::Begun;
 use crate::error::Error;
 use crate::place::Place;
+use crate::renewal::identity;
 use crate::schedule::{due, now};
 use crate::wish::{Proof, Wish};
 
@@ -58,14 +59,7 @@ async fn order_now(
     if go_on(&account, wish, place).await? {
         return Ok(());
     }
-    let names: Vec<Identifier> = wish.names.iter().cloned().map(Identifier::Dns).collect();
-    let mut wanted = NewOrder::new(&names);
-    if let Some(profile) = &wish.profile {
-        is_offered(&account, profile)?;
-        wanted = wanted.profile(profile);
-    }
-    let order = account.new_order(&wanted).await;
-    let mut order = order.map_err(Error::refused(place.account()))?;
+    let mut order = new_order(&account, wish, place).await?;
     if matches!(order.state().status, OrderStatus::Valid | OrderStatus::Processing) {
         return Err(Error::Another(place.account()));
     }
@@ -78,6 +72,28 @@ async fn order_now(
     }
     let begun = Begun::new(place, order.url())?;
     finish(order, begun, wish, place).await.map(drop)
+}
+
+/// Names the certificate that is to be replaced, where there is one (RFC 9773 5): what is ordered so is bounded less. An authority
+/// that does not take that is asked for one without.
+async fn new_order(account: &Account, wish: &Wish, place: &Place) -> Result<Order, Error> {
+    let refused = Error::refused(place.account());
+    let names: Vec<Identifier> = wish.names.iter().cloned().map(Identifier::Dns).collect();
+    let wanted = || match &wish.profile {
+        Some(profile) => NewOrder::new(&names).profile(profile),
+        None => NewOrder::new(&names),
+    };
+    if let Some(profile) = &wish.profile {
+        is_offered(account, profile)?;
+    }
+    if let Some(replaced) = identity(place) {
+        match account.new_order(&wanted().replaces(replaced)).await {
+            Ok(order) => return Ok(order),
+            Err(Refusal::Api(problem)) if is_passing(&problem) => return Err(refused(problem.into())),
+            Err(_) => {}
+        }
+    }
+    account.new_order(&wanted()).await.map_err(refused)
 }
 
 /// Others are not to be asked for (draft-ietf-acme-profiles).
@@ -132,7 +148,7 @@ async fn finish(mut order: Order, begun: Begun, wish: &Wish, place: &Place) -> R
     kept
 }
 
-async fn issued(order: &mut Order, request: &[u8]) -> Result<String, (&'static str, instant_acme::Error)> {
+async fn issued(order: &mut Order, request: &[u8]) -> Result<String, (&'static str, Refusal)> {
     if order.state().status == OrderStatus::Ready {
         let taken = order.finalize_csr(request).await;
         taken.map_err(|error| ("the authority takes no signing request", error))?;
@@ -140,12 +156,15 @@ async fn issued(order: &mut Order, request: &[u8]) -> Result<String, (&'static s
     order.poll_certificate(&POLL).await.map_err(|error| ("the authority issues no certificate", error))
 }
 
-/// Whether the same may go well later: no answer has come, or one that says so (RFC 8555 6.7).
-fn passes(error: &instant_acme::Error) -> bool {
-    let instant_acme::Error::Api(problem) = error else { return true };
+/// Whether the same may go well later.
+fn passes(error: &Refusal) -> bool {
+    !matches!(error, Refusal::Api(problem) if !is_passing(problem))
+}
+
+/// The authority says so (RFC 8555 6.7).
+fn is_passing(problem: &Problem) -> bool {
     let kind = problem.r#type.as_deref().unwrap_or_default();
-    let is_passing = |status| status == 429 || status >= 500;
-    problem.status.is_some_and(is_passing)
+    problem.status.is_some_and(|status| status == 429 || status >= 500)
         || ["badNonce", "rateLimited", "serverInternal"].iter().any(|passing| kind.ends_with(passing))
 }
 

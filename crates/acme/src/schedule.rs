@@ -11,8 +11,9 @@ pub(crate) const LATEST: Duration = Duration::from_secs(24 * 3600);
 /// Each failure makes the wait so many times longer: authorities bound failures to a few an hour.
 const GROWTH: u32 = 4;
 
+const DAY: i64 = 24 * 3600;
 /// Shorter lives, in seconds, are those of six days.
-const SHORT: i64 = 10 * 24 * 3600;
+const SHORT: i64 = 10 * DAY;
 
 /// Between tries that people ask for: authorities take few failures an hour for a name.
 const ASKED: Duration = Duration::from_secs(600);
@@ -29,6 +30,25 @@ pub fn now() -> i64 {
 pub fn due(begins: i64, expires: i64) -> i64 {
     let life = (expires - begins).max(0);
     begins + if life < SHORT { life / 2 } else { life / 3 * 2 }
+}
+
+/// When the authority would like a certificate to be replaced, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The first of them.
+    pub start: i64,
+    /// The last.
+    pub end: i64,
+}
+
+impl Window {
+    /// When that is: `share` thousandths into it, which spreads servers. A certificate has a day to itself, so that an authority that
+    /// always wants another is not asked for one after the other, and the last sixth of its life is for what may go wrong.
+    #[must_use]
+    pub fn due(self, begins: i64, expires: i64, share: i64) -> i64 {
+        let chosen = self.start + (self.end - self.start).max(0) / 1000 * share;
+        chosen.max(begins + DAY).min(expires - (expires - begins).max(0) / 6)
+    }
 }
 
 /// The waits between failures.
@@ -80,9 +100,26 @@ mod tests {
     #[test]
     fn a_certificate_is_due_when_two_thirds_of_its_life_are_over_or_half_of_a_short_one() {
         for (begins, expires, at) in [(0, 90, 60), (1, 46, 31), (0, 6, 3), (5, 5, 5), (9, 3, 9)] {
-            let [begins, expires, at] = [begins, expires, at].map(|day| day * 24 * 3600);
+            let [begins, expires, at] = [begins, expires, at].map(|day| day * DAY);
             assert_eq!(due(begins, expires), at, "{begins} to {expires}");
         }
+    }
+
+    #[test]
+    fn what_the_authority_wants_counts_within_bounds() {
+        // A life of 60 days; what is wanted, in days, and when it is due.
+        for (start, end, share, at) in [
+            (30, 40, 0, 30),
+            (30, 40, 500, 35),
+            (-10, -5, 999, 1),
+            (50, 60, 999, 50),
+            (40, 30, 999, 40),
+            (90, 100, 0, 50),
+        ] {
+            let window = Window { start: start * DAY, end: end * DAY };
+            assert_eq!(window.due(0, 60 * DAY, share), at * DAY, "{start} to {end}");
+        }
+        assert_eq!(Window { start: 0, end: 0 }.due(0, 60, 0), 50, "a life of a minute");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Certificates by ACME: a thread of its own orders one when it is due, and has it taken over as any file that has changed.
 //! What is done with the authority is in `howdah_acme`; the front shows it what it wants to see.
 
+mod hint;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,12 +10,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use howdah_acme::{
-    Asked, Error, Patience, Place, Talk, Wish, due, is_for, is_stand_in, now, order, stand_in, try_root,
+    Asked, Error, Patience, Place, Talk, Wish, advice, due, is_for, is_stand_in, now, order, stand_in,
+    try_root,
 };
 use howdah_tls::{Certificate, Challenges, look};
 use tokio::runtime::Runtime;
 
 use crate::options::Serve;
+use hint::Hint;
 
 /// The clock may be set, and another process may have been faster: longer than this nobody sleeps.
 const LOOK: Duration = Duration::from_secs(60);
@@ -36,6 +40,9 @@ pub(crate) struct Acme {
     /// Another process serves, and is asked by the authority.
     retired: Arc<AtomicBool>,
     pause: Arc<Pause>,
+    hint: Arc<Mutex<Hint>>,
+    /// Where in the time that the authority leaves open this server has its turn, in thousandths.
+    share: i64,
 }
 
 /// The wait for the next try after a failure, which people may shorten.
@@ -64,8 +71,9 @@ impl Acme {
         let wish = Arc::new(try_files(options)?);
         place.make().context(ANOTHER)?;
         begin(&wish, &place)?;
-        let (challenges, trouble, retired, pause) = Default::default();
-        Ok(Some(Self { wish, place, challenges, trouble, retired, pause }))
+        let (challenges, trouble, retired, pause, hint) = Default::default();
+        let share = (howdah_sys::monotonic_ns() % 1000).cast_signed();
+        Ok(Some(Self { wish, place, challenges, trouble, retired, pause, hint, share }))
     }
 
     /// Orders certificates from now on. `reload` has what is in the files taken over.
@@ -102,7 +110,7 @@ impl Acme {
             }
         };
         let mut patience = Patience::default();
-        while self.wait_until_due() {
+        while self.wait_until_due(&runtime) {
             let talk = Arc::new(self.talk());
             match self.renew(&reload, &runtime, &talk) {
                 Ok(true) => patience.renew(),
@@ -117,8 +125,9 @@ impl Acme {
     }
 
     /// False when that is another process's business.
-    fn wait_until_due(&self) -> bool {
+    fn wait_until_due(&self, runtime: &Runtime) -> bool {
         while !self.retired.load(Ordering::Relaxed) {
+            self.take_advice(runtime);
             match self.left() {
                 Ok(left) if !left.is_zero() => {
                     // Another process has had one, or the clock was wrong.
@@ -137,14 +146,49 @@ impl Acme {
     /// # Errors
     /// When it cannot be read now, as for want of descriptors.
     fn left(&self) -> Result<Duration, String> {
-        let due = match look(&self.place.certificate()) {
-            Ok(there) if !is_stand_in(&there.names) && is_for(&there.names, &self.wish.names) => {
-                due(there.begins, there.expires)
-            }
-            Err(error) if error.is_unknown() => return Err(error.to_string()),
-            _ => 0,
-        };
+        let due = self.kept()?.map_or(0, |kept| self.due(&kept));
         Ok(Duration::from_secs((due - now()).max(0).cast_unsigned()))
+    }
+
+    /// The certificate that the authority has issued for these names, if it has.
+    fn kept(&self) -> Result<Option<Certificate>, String> {
+        match look(&self.place.certificate()) {
+            Err(error) if error.is_unknown() => Err(error.to_string()),
+            kept => Ok(kept
+                .ok()
+                .filter(|kept| !is_stand_in(&kept.names) && is_for(&kept.names, &self.wish.names))),
+        }
+    }
+
+    fn due(&self, kept: &Certificate) -> i64 {
+        let wanted = self.hint().window(kept).map(|window| window.due(kept.begins, kept.expires, self.share));
+        wanted.unwrap_or_else(|| due(kept.begins, kept.expires))
+    }
+
+    /// Asks the authority when it would like the certificate to be replaced, as often as it wants to be asked that. What it does not
+    /// say is no failure: a certificate has its own time.
+    fn take_advice(&self, runtime: &Runtime) {
+        let Ok(Some(kept)) = self.kept() else { return };
+        let before = self.due(&kept);
+        if before <= now() || self.hint().is_fresh(&kept, Instant::now()) {
+            return;
+        }
+        let told = runtime.block_on(advice(&self.wish, &self.place, &Arc::new(Talk::new(|_| ()))));
+        let told = told.inspect_err(|error| tracing::debug!("{}", shown(&error.to_string()))).ok().flatten();
+        self.hint().take(&kept, told.as_ref(), Instant::now());
+        let (own, wanted) = (due(kept.begins, kept.expires), self.due(&kept));
+        if wanted != before && wanted < own {
+            let why =
+                told.and_then(|told| told.why).map(|why| format!(": {}", shown(&why))).unwrap_or_default();
+            let names = self.wish.names.join(" ");
+            tracing::info!(
+                "the authority wants the certificate for {names} to be replaced before its time{why}"
+            );
+        }
+    }
+
+    fn hint(&self) -> MutexGuard<'_, Hint> {
+        self.hint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Orders one; false while another process does.
