@@ -9,6 +9,7 @@ use howdah_metrics::{ConnectionState, Failure};
 
 use crate::address::Serves;
 use crate::capacity::Permit;
+use crate::h1::intake::has_begun;
 use crate::h1::state::{Conn, Next};
 use crate::h2;
 use crate::linger::linger;
@@ -101,8 +102,7 @@ impl Conn {
 
     /// Counts a client that has left within a head; empty lines are none, and one within a body is counted with its request.
     fn tell_of_a_beginning(&self) {
-        let has_begun = self.input.iter().any(|byte| !b"\r\n".contains(byte));
-        if has_begun && self.exchange.account.method.is_none() {
+        if has_begun(&self.input) && self.exchange.account.method.is_none() {
             tracing::debug!(peer = &*self.sender().address, "a client has left within the head of a request");
             self.server.records.failure(Failure::ClientGone);
         }
@@ -609,7 +609,10 @@ mod tests {
         for (what, sent, seconds, output, end) in [
             ("nothing at first", "", 5, timeout.clone(), End::Closed),
             ("half a head", "GET /a HT", 5, timeout.clone(), End::Lingers),
+            ("an empty line at first", "\r\n", 5, timeout.clone(), End::Lingers),
             ("nothing after a request", get.as_str(), 7, whole("/a"), End::Closed),
+            ("an empty line after a request", &format!("{get}\r\n"), 7, whole("/a"), End::Closed),
+            ("one that comes later", &format!("{get}|\r\n"), 7, whole("/a"), End::Closed),
             ("half a head after a request", &format!("{get}GET"), 5, whole("/a") + &timeout, End::Lingers),
             ("a body that stops", &post, 10, timeout.clone(), End::Lingers),
         ] {
@@ -617,6 +620,8 @@ mod tests {
                 let world = World::new(config());
                 let script = Scripted::new(pieces(sent));
                 let connection = world.connect(&script);
+                world.run(true).await;
+                script.go_on();
                 world.run(true).await;
                 world.wait(Duration::from_secs(seconds) - Duration::from_millis(1));
                 world.run(true).await;

@@ -63,17 +63,19 @@ impl Conn {
     /// Looks at input left from before, and sets the deadline for what is missing.
     fn start(&mut self) -> Result<Step, Fault> {
         let server = self.server;
-        let (rest, patience) = match (self.input.is_empty(), self.served) {
-            (true, 0) => (Rest::New, server.config.header_timeout),
-            (true, _) => (Rest::Kept, server.config.keepalive_timeout),
-            (false, _) => (Rest::Begun, server.config.header_timeout),
+        let (rest, patience) = match (has_begun(&self.input), self.served) {
+            (false, 0) => (Rest::New, server.config.header_timeout),
+            (false, _) => (Rest::Kept, server.config.keepalive_timeout),
+            (true, _) => (Rest::Begun, server.config.header_timeout),
         };
         self.timer.set(rest, server.clock.after(patience));
         self.enter(if rest == Rest::Kept { ConnectionState::Idle } else { ConnectionState::Reading });
         if self.input.is_empty() {
             return Ok(Step::More);
         }
-        self.exchange.account.begin = server.clock.now();
+        if rest == Rest::Begun {
+            self.exchange.account.begin = server.clock.now();
+        }
         let input = std::mem::take(&mut self.input);
         self.examine(&input, &mut server.scratch.borrow_mut().fields)
     }
@@ -102,7 +104,7 @@ impl Conn {
         if due {
             self.timer.set(Rest::Begun, self.server.clock.after(self.server.config.header_timeout));
         }
-        if self.exchange.account.begin == 0 {
+        if self.exchange.account.begin == 0 && self.begins(&input[..length]) {
             self.exchange.account.begin = self.server.clock.now();
             self.enter(ConnectionState::Reading);
         }
@@ -177,13 +179,18 @@ impl Conn {
         let decoded = decoder.decode(data, fields);
         let decoded = decoded.inspect_err(|_| {
             *asked = Some(Asked::beginning(data));
+            if exchange.account.begin == 0 {
+                exchange.account.begin = server.clock.now();
+            }
             exchange.account.unreadable(data, server.records.wanted());
             if data.starts_with(PREFACE_LINE) {
                 input.extend_from_slice(data);
             }
         })?;
         let Some(head) = decoded else {
-            self.begin_head();
+            if self.begins(data) {
+                self.begin_head();
+            }
             self.keep(data);
             return Ok(Step::More);
         };
@@ -260,6 +267,12 @@ impl Conn {
         Step::Collect(Box::new(collect))
     }
 
+    /// Whether that is the beginning of a request. An empty line is none behind another one: old clients send one behind a body
+    /// (RFC 9112 2.2).
+    fn begins(&self, input: &[u8]) -> bool {
+        self.served == 0 || has_begun(input)
+    }
+
     /// Part of a head has come. From its first bytes on the client has so long for the rest.
     fn begin_head(&self) {
         let Server { clock, config, .. } = self.server;
@@ -319,6 +332,11 @@ impl Conn {
             self.server.router.set_aside(&mut self.exchange.account, &request);
         }
     }
+}
+
+/// Whether there is more than empty lines.
+pub(crate) fn has_begun(input: &[u8]) -> bool {
+    input.iter().any(|byte| !b"\r\n".contains(byte))
 }
 
 #[cfg(test)]
