@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustix::io::{ReadWriteFlags, pread, preadv2};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::spawn_blocking;
 
 use crate::outflow::{Outflow, Taken, send_of_file};
@@ -77,9 +77,11 @@ impl Source {
 
     /// Has a thread send these bytes by a plain connection to which nobody else writes meanwhile. Nothing when the file has ended.
     pub(crate) async fn send(&self, out: &mut Outflow, from: u64, length: usize) -> io::Result<Taken> {
+        // Only who has a turn needs another descriptor: however many wait for a disk, there are few.
+        let _turn = turn().await?;
         let (client, permit) = out.duplicate()?;
         let file = Arc::clone(&self.file);
-        let sent = wait(move || {
+        let sent = spawn_blocking(move || {
             let sent = send_of_file(&file, &client, from..from + length as u64);
             drop((client, permit));
             match sent {
@@ -87,7 +89,7 @@ impl Source {
                 sent => sent,
             }
         })
-        .await?;
+        .await??;
         out.sent_by_another(sent);
         Ok(sent)
     }
@@ -106,16 +108,29 @@ impl Drop for Source {
 }
 
 async fn wait<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    let _turn = WAITING.acquire().await.map_err(io::Error::other)?;
+    let _turn = turn().await?;
     spawn_blocking(work).await?
+}
+
+async fn turn() -> io::Result<SemaphorePermit<'static>> {
+    WAITING.acquire().await.map_err(io::Error::other)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Write, pipe};
+    use std::io::{Read, Write, pipe};
+    use std::os::unix::net::UnixStream;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
 
     use super::*;
+    use crate::capacity::{Capacity, Kind};
+    use crate::clock::Clock;
+    use crate::config::Config;
+    use crate::outflow::{Holding, Stock};
+    use crate::sample;
     use crate::sample::world::run;
+    use crate::transport::{Socket, Transport};
 
     #[test]
     fn a_file_is_read_piece_by_piece_to_its_end() {
@@ -130,6 +145,35 @@ mod tests {
             drop(end);
             assert!(Source::new(pipe.into()).read(0, 1).await.is_err(), "it has no place to read from");
         });
+    }
+
+    #[test]
+    fn who_waits_for_a_turn_at_a_disk_has_no_further_descriptor() {
+        let clock = sample::forever(Clock::new());
+        let room = sample::room_for(Capacity::of_descriptors(8, 8), clock);
+        let config = Config::default();
+        let stock = Arc::new(Stock::new(&config));
+        let holding = sample::forever(Holding::new(Arc::new(config), clock, stock, room));
+        let left =
+            || std::iter::from_fn(|| room.capacity.enter(Kind::File)).take(9).collect::<Vec<_>>().len();
+        let (mut client, socket) = UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"hello").unwrap();
+        let source = Source::new(file.into());
+        run(async {
+            let mut out = Outflow::new(Transport::Plain(Socket::Fresh(socket.into())), holding);
+            let turns = WAITING.acquire_many(64).await.unwrap();
+            let mut sending = pin!(source.send(&mut out, 0, 5));
+            assert!(sending.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            assert_eq!(left(), 8);
+            drop(turns);
+            assert_eq!(sending.await.unwrap().bytes, 5);
+            assert_eq!(left(), 8);
+        });
+        let mut had = [0; 5];
+        client.read_exact(&mut had).unwrap();
+        assert_eq!(&had, b"hello");
     }
 
     #[test]
