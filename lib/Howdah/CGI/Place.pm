@@ -63,7 +63,7 @@ sub _search {
         my $behind = pos $rest;
         return $self->_check($file, $name, substr $rest, $behind) if $self->{known}{$file};
         return (undef, 403, "$file is hidden") if $segment =~ /\A\./;
-        my @refused = $self->_enter($file);
+        my @refused = $self->_enter($file, $name);
         return (undef, @refused) if @refused;
         return $self->_check($file, $name, substr $rest, $behind) if !-d _;
     }
@@ -72,13 +72,15 @@ sub _search {
     return (undef, 403, "$file is a directory; $way_out");
 }
 
-# Looks at a file on the way, the target of a symbolic link; status and reason when it must not be entered.
+# Looks at a file on the way, the target of a symbolic link; status and reason when it must not be entered. The path $name stands
+# for it.
 sub _enter {
-    my ($self, $file) = @_;
+    my ($self, $file, $name) = @_;
     return _refusal($file) if !lstat $file;
     if (-l _) {
         my ($real, $root) = map { Cwd::realpath($_) } $file, $self->{root};
-        return (403, "$file is a symbolic link out of the directory")
+        my $way_out = "give it a mount of its own, --cgi $name=$file";
+        return (403, "$file is a symbolic link out of the directory: $way_out")
             if defined $real && defined $root && $real ne $root && index $real, $root =~ s{/?\z}{/}r;
         return _refusal($file) if !stat $file;
     }
@@ -91,7 +93,7 @@ sub _check {
     my $known   = $self->{known}{$file};
     if (!$known || $known->{version} ne $version) {
         delete $self->{known}{$file};
-        my @refused = $self->{one} ? () : $self->_enter($file);
+        my @refused = $self->{one} ? () : $self->_enter($file, $name);
         return (undef, @refused) if @refused;
         return (undef, 403, "$file is not a regular file") if !-f $file;
         return (undef, 403, "$file is not executable: see chmod +x") if !-x _;

@@ -74,7 +74,7 @@ impl Mount {
         let real = self.root.canonicalize().map_err(|error| Refusal::of(&error, &self.root))?;
         let (parent, name) = (real.parent().unwrap_or(&real), real.file_name().unwrap_or_default());
         let mut walk = self.walk(parent)?;
-        let node = walk.enter(name.as_bytes()).map_err(|error| error.about(&self.root))?;
+        let node = walk.enter(name.as_bytes()).map_err(|error| error.about(&self.root, &self.path))?;
         self.run(node, self.root.clone(), self.path.clone(), path_info)
     }
 
@@ -88,7 +88,7 @@ impl Mount {
             if segment.starts_with(b".") {
                 return Err(Refusal::forbidden(format!("{} is hidden", filename.display())));
             }
-            let node = walk.enter(segment).map_err(|error| error.about(&filename))?;
+            let node = walk.enter(segment).map_err(|error| error.about(&filename, &name))?;
             if !matches!(node, Node::Directory) {
                 return self.run(node, filename, name, behind);
             }
@@ -105,7 +105,7 @@ impl Mount {
             match walk.enter(index.as_bytes()) {
                 Ok(node) => return self.run(node, filename, name, b""),
                 Err(error) if error.is_missing() => {}
-                Err(error) => return Err(error.about(&filename)),
+                Err(error) => return Err(error.about(&filename, &name)),
             }
         }
         let way_out = if self.index.is_empty() { "see --cgi-index" } else { "and it has no index script" };
@@ -294,7 +294,11 @@ mod tests {
             ("/cgi-bin/a.cgi\0", "404 the path has a NUL"),
             ("/cgi-bin2/a.cgi", "404 the path is not below that of the mount"),
             ("*", "404 the path is not below that of the mount"),
-            ("/cgi-bin/out/secret", "403 cgi/out is a symbolic link out of the directory"),
+            (
+                "/cgi-bin/out/secret",
+                "403 cgi/out is a symbolic link out of the directory: give it a mount of its own, \
+                 --cgi /cgi-bin/out=cgi/out",
+            ),
             ("/cgi-bin/out", "403 cgi/out is a symbolic link out of the directory"),
             ("/cgi-bin/out-file", "403 cgi/out-file is a symbolic link out"),
             ("/cgi-bin/out-and-in", "403 cgi/out-and-in is a symbolic link out"),

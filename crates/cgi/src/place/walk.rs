@@ -67,11 +67,15 @@ impl Astray {
         matches!(self, Self::Kernel(error) if error.kind() == io::ErrorKind::NotFound)
     }
 
-    pub(super) fn about(&self, file: &Path) -> Refusal {
-        let shown = file.display();
+    /// Of a file, which the path `name` stands for.
+    pub(super) fn about(&self, file: &Path, name: &[u8]) -> Refusal {
+        let (shown, name) = (file.display(), String::from_utf8_lossy(name));
         match self {
             Self::Kernel(error) => Refusal::of(error, file),
-            Self::Out => Refusal::forbidden(format!("{shown} is a symbolic link out of the directory")),
+            Self::Out => Refusal::forbidden(format!(
+                "{shown} is a symbolic link out of the directory: give it a mount of its own, \
+                 --cgi {name}={shown}"
+            )),
             Self::TooManyLinks => {
                 Refusal::forbidden(format!("{shown} leads through too many symbolic links"))
             }
