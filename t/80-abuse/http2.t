@@ -138,6 +138,15 @@ subtest 'nor one whose bodies nobody wants' => sub {
     is_deeply [$client->goaways], [], 'it was not told to leave';
 };
 
+subtest 'nor one that says a body in small pieces, however narrow its windows are' => sub {
+    my $server = Howdah::Test::Server->start(file => 't/apps/streams.psgi', options => ['--http2-window', '64k']);
+    my $client = Howdah::Test::Frames->new($server);
+    my $begin  = $frame->('HEADERS', WHOLE, 1, $head->('/length', method => 'POST'));
+    $client->write($begin . $frame->('DATA', 0, 1, 'x') x 900 . $frame->('DATA', LAST, 1, ''));
+    is $client->response(1)->{body}, 900, 'all of them have come';
+    is_deeply [$client->goaways], [], 'it was not told to leave';
+};
+
 subtest 'a client that breaks off a few of its requests is no enemy' => sub {
     my $client = Howdah::Test::Frames->new($server);
     for my $number (0 .. 199) {

@@ -34,6 +34,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const SEND_BUFFER: usize = 128 << 10;
 /// The window of a connection, as so many of a stream's.
 const WINDOWS: u32 = 4;
+/// What small pieces of bodies may cost that no stream has taken yet: each as many bytes as it is shorter than 256. A turn can bring
+/// nine hundred, and the disk keep a stream from taking those of more.
+const OVERHEAD: usize = 2 << 20;
 /// Streams that the client has broken off and of which nobody has heard yet.
 const PENDING_RESETS: usize = 64;
 /// Streams that are remembered after we have reset them, and errors of the client's after which it has to go.
@@ -400,6 +403,7 @@ fn builder(server: &Server) -> Builder {
         .initial_connection_window_size(
             config.http2_window.saturating_mul(WINDOWS).min(i32::MAX.cast_unsigned()),
         )
+        .data_frame_budget(OVERHEAD)
         .max_header_list_size(u32::try_from(config.limits.head).unwrap_or(u32::MAX))
         .max_send_buffer_size(SEND_BUFFER)
         .max_pending_accept_reset_streams(PENDING_RESETS)
