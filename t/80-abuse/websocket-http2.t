@@ -6,12 +6,13 @@ use lib 't/lib';
 
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin);
-use Howdah::Test::Frames;
+use Howdah::Test::Frames qw(LAST);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use Howdah::Test::Tunnel;
 use Howdah::Test::Upgrades qw(come_to counts);
+use List::Util qw(min);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -34,6 +35,7 @@ my %do = (
     '/flood' => sub { print {$_[0]} 'x' x 65536 or last for 1 .. 320; warn "all is said\n" },
     '/later' => sub { sleep 2; my $all = 0; while (my $got = sysread $_[0], my $x, 65536) { $all += $got } print {$_[0]} $all },
     '/deaf'  => sub { sleep 1 for 1 .. 4; warn "it looks up\n" },
+    '/deaf-for-long' => sub { sleep 60 },
 );
 sub {
     my $env = shift;
@@ -167,6 +169,40 @@ sub slowness {
     return;
 }
 
+# As many of so many bytes as the windows let out, which are waited for as long as anything comes in that time.
+sub pour {
+    my ($frames, $stream, $bytes, $patience) = @_;
+    my $left = $bytes;
+    while ($left > 0) {
+        my $length = min($left, 16_000, $frames->window($stream));
+        if ($length > 0) {
+            $frames->send('DATA', 0, $stream, 'x' x $length);
+            $left -= $length;
+        }
+        else { $frames->next_frame($patience) or last }
+    }
+    return $bytes - $left;
+}
+
+sub deafness {
+    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 8, '--graceful-timeout', '1s']);
+    my $frames = Howdah::Test::Frames->new($server);
+    for (1 .. 6) {
+        my $tunnel = open_to($frames, '/deaf-for-long');
+        is $tunnel->status, 200, 'an application that does not listen';
+        cmp_ok pour($frames, $tunnel->{stream}, 1 << 30, 0.5), '>', 256 << 10,
+            '... is sent as much as its windows take';
+    }
+    my $stream = $frames->{next} += 2;
+    $frames->request($stream, '/', method => 'POST', open => 1);
+    is pour($frames, $stream, 1_000_000, 5), 1_000_000, '... which stops no upload';
+    $frames->send('DATA', LAST, $stream, '');
+    is $frames->response($stream)->{status}, 200, '... that another worker answers';
+    close $frames->socket;
+    is $server->stop, 0, 'it stops';
+    return;
+}
+
 # Clients whose windows are closed, and applications that are gone.
 sub unread {
     for my $case (['ends its side', '60s', 0], ['does nothing', '1s', 3]) {
@@ -240,6 +276,7 @@ Howdah::Test::Tls::either_way(sub {
     subtest ends         => \&ends;
     subtest breaking_off => \&breaking_off;
     subtest slowness     => \&slowness;
+    subtest deafness     => \&deafness;
     subtest unread       => \&unread;
     subtest life         => \&life;
 });

@@ -90,6 +90,8 @@ struct Conn {
     scolded: bool,
     /// Cut off: nothing that is left will arrive.
     cut: bool,
+    /// Bytes that it may send ahead, of all bodies together.
+    window: u32,
     /// What was on its way to a client without a stream when that was looked at last.
     untaken: u64,
 }
@@ -110,6 +112,7 @@ pub(crate) async fn serve(arrival: Arrival) {
         told: None,
         scolded: false,
         cut: false,
+        window: window(server, 0),
         untaken: u64::MAX,
         link,
     };
@@ -194,6 +197,7 @@ impl Conn {
             return Poll::Ready(None);
         }
         self.see_to_the_end(connection);
+        self.fit_window(connection);
         let mut accepted = self.poll_accept(connection, context);
         if accepted.is_pending() && self.link.wire.withholds() && self.is_through(connection) {
             self.link.wire.tell_end();
@@ -300,6 +304,14 @@ impl Conn {
         heard
     }
 
+    /// What applications leave lying of the streams that they have is not to stop the bodies of others: each has a share of its own.
+    fn fit_window(&mut self, connection: &mut Connection<Io, Bytes>) {
+        let wanted = window(self.link.server, self.link.taken());
+        if std::mem::replace(&mut self.window, wanted) != wanted {
+            connection.set_target_window_size(wanted);
+        }
+    }
+
     /// Tells a client that has to leave, and one that has to leave at once.
     fn see_to_the_end(&mut self, connection: &mut Connection<Io, Bytes>) {
         self.leaves |= self.has_to_leave();
@@ -394,15 +406,19 @@ impl Conn {
     }
 }
 
+/// The window of a connection of whose streams so many are with applications.
+fn window(server: &Server, taken: u32) -> u32 {
+    let windows = WINDOWS.saturating_add(taken);
+    server.config.http2_window.saturating_mul(windows).min(i32::MAX.cast_unsigned())
+}
+
 fn builder(server: &Server) -> Builder {
     let config = &server.config;
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(config.http2_streams)
         .initial_window_size(config.http2_window)
-        .initial_connection_window_size(
-            config.http2_window.saturating_mul(WINDOWS).min(i32::MAX.cast_unsigned()),
-        )
+        .initial_connection_window_size(window(server, 0))
         .data_frame_budget(OVERHEAD)
         .max_header_list_size(u32::try_from(config.limits.head).unwrap_or(u32::MAX))
         .max_send_buffer_size(SEND_BUFFER)

@@ -33,6 +33,8 @@ pub(crate) struct Link {
     /// Those that are under way, and the bytes of their heads.
     open: Cell<usize>,
     heads: Cell<usize>,
+    /// Those that an application has.
+    taken: Cell<u32>,
     pub(crate) tally: Rc<Tally>,
     /// The connection's task.
     waker: RefCell<Option<Waker>>,
@@ -50,6 +52,7 @@ impl Link {
             abandoned: Cell::new(0),
             open: Cell::new(0),
             heads: Cell::new(0),
+            taken: Cell::new(0),
             tally: Rc::default(),
             waker: RefCell::default(),
             waiting: RefCell::default(),
@@ -68,6 +71,17 @@ impl Link {
             self.heads.set(all);
             Admitted { link: Rc::clone(self), bytes }
         })
+    }
+
+    /// Streams that an application has.
+    pub(crate) fn taken(&self) -> u32 {
+        self.taken.get()
+    }
+
+    /// An application takes another one.
+    pub(crate) fn take(self: &Rc<Self>) -> Taken {
+        self.taken.set(self.taken.get() + 1);
+        Taken { link: Rc::clone(self) }
     }
 
     /// Has the task of this context woken when a stream is over.
@@ -100,6 +114,18 @@ pub(crate) struct Admitted {
 impl Drop for Admitted {
     fn drop(&mut self) {
         self.link.heads.set(self.link.heads.get() - self.bytes);
+    }
+}
+
+/// An application has a stream as long as the value lives.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    link: Rc<Link>,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.link.taken.set(self.link.taken.get() - 1);
     }
 }
 

@@ -13,7 +13,7 @@ use howdah_http1::{Answer, fields};
 
 use crate::delivery::Framing;
 use crate::h2::head::{self, Saying};
-use crate::h2::link::Link;
+use crate::h2::link::{Link, Taken};
 use crate::relay::Line;
 use crate::response::{Has, Head};
 use crate::transport::{Stream as Carrier, Transport};
@@ -58,6 +58,8 @@ pub(crate) struct Noted {
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     link: Rc<Link>,
+    /// The application has it.
+    taken: Option<Taken>,
     /// Streams before it.
     served: u64,
     out: Transport,
@@ -81,6 +83,7 @@ impl Tunnel {
     pub(crate) fn new(link: &Rc<Link>, served: u64, carrier: &Carrier, incoming: RecvStream) -> Self {
         Self {
             link: Rc::clone(link),
+            taken: None,
             served,
             out: Transport::Stream(carrier.clone()),
             carrier: carrier.clone(),
@@ -93,6 +96,11 @@ impl Tunnel {
             noted: None,
             wrong: None,
         }
+    }
+
+    /// The application takes it.
+    pub(crate) fn take(&mut self) {
+        self.taken.get_or_insert_with(|| self.link.take());
     }
 
     /// Nothing of a response is out.

@@ -60,6 +60,7 @@ impl Stream {
         }
         job.lend(Some((theirs.as_fd(), &[])));
         tunnel.id = self.exchange.account.id.bytes().into();
+        tunnel.take();
         self.exchange.account.worker = job.worker();
         self.taken.set(true);
         Some((Relay::new(Socket::Fresh(ours), Vec::new()), permit))
@@ -77,6 +78,9 @@ impl Stream {
         }
         tunnel.id = self.exchange.account.id.bytes().into();
         let switched = tunnel.switch(lines);
+        if switched {
+            tunnel.take();
+        }
         job.interim_sent(switched);
         self.exchange.account.worker = job.worker();
         self.take_note();

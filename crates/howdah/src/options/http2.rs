@@ -28,8 +28,8 @@ pub(crate) struct Http2 {
 
     /// Bytes of a body that a client of HTTP/2 may send ahead
     ///
-    /// Of each request, until they are stored, from 64k to 64m; four times that for all requests of a connection. More
-    /// lets uploads over long ways go faster.
+    /// Of each request, until they are stored, from 64k to 64m; four times that for all requests of a connection, and as much
+    /// again for each WebSocket that an application has. More lets uploads over long ways go faster.
     #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "256k", value_parser = window)]
     pub(crate) http2_window: Size,
 }
