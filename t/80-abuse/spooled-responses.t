@@ -59,7 +59,10 @@ subtest 'a worker is killed' => sub {
         kill KILL => $worker;
         ok $server->wait_until(sub { my ($new) = $server->workers; $new && $new != $worker }), 'another worker comes';
         my $response = $half->response;
-        cmp_ok length $response->{body}, '<', 6_000_000, 'its response is cut short';
+
+        # A response whose end is that of the connection has to end by a reset, which overtakes what the kernel has.
+        cmp_ok length $response->{body}, $number == 1 ? '==' : '<=', 6_000_000,
+            'the client has what it had handed over';
         ok $response->{error} || $half->{reset}, 'and it can tell';
     }
     are_whole('those of earlier requests are not', @over);
