@@ -121,7 +121,7 @@ UV hd_restore_process(pTHX) {
     hd_restore_settings(aTHX);
     base.living = (base.living || hd_has_forked()) && hd_has_children();
     return (are_handlers_changed(aTHX) ? LEFT_HANDLERS : 0) |
-           (!hd_stdin_is_passed() && lowest_free() != base.lowest ? LEFT_DESCRIPTORS : 0) |
+           (lowest_free() != base.lowest ? LEFT_DESCRIPTORS : 0) |
            (base.living && hd_has_forked() ? LEFT_CHILDREN : 0);
 }
 

@@ -34,7 +34,6 @@ int hd_new_file(pTHX_ const char *name, int instead);
 void hd_set_stdin(pTHX_ SV *bytes);
 void hd_pass_stdin(pTHX_ int fd);
 bool hd_stdin_is_whole(pTHX);
-bool hd_stdin_is_passed(void);
 void hd_point_stdin(pTHX);
 
 /* forks.c */

@@ -37,9 +37,6 @@ bool hd_stdin_is_whole(pTHX) {
            (input.passed || now.st_ino == input.file.st_ino);
 }
 
-/* Whether the body is a file, for which the front's descriptor is still open. */
-bool hd_stdin_is_passed(void) { return input.passed; }
-
 /* Makes descriptor 0 ours; Howdah::CGI::Handles then opens STDIN on it. */
 void hd_point_stdin(pTHX) { open_file(aTHX); }
 

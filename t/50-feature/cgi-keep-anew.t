@@ -42,6 +42,8 @@ my %scripts = (
     'format-top.cgi'   =>
         "our \$name = 'pear';\nformat STDOUT_TOP =\nFruit\n.\nformat STDOUT =\n@<<<<<\n\$name\n.\nwrite; "
         . '$^ = "NOWHERE"; $~ = "NOWHERE"; $= = 3;',
+    'format-words.cgi' => "our \$text = 'one-two three';\nformat STDOUT =\n^<<<~~\n\$text\n.\nwrite; print \$^L, '|'; "
+        . '$: = "x"; $^L = "y";',
     'glob-a-both.cgi'  => '*STDERR = *STDOUT; $| = 1; print STDERR "page\n"; warn "in the page\n";',
     'glob-b-log.cgi'   => '$| = 1; warn "not in the page\n"; print "page\n"; system "echo of a program";',
     'glob-c-other.cgi' => 'open OTHER, ">", "/dev/null"; print "page\n"; *STDOUT = *OTHER; print "nowhere\n";',

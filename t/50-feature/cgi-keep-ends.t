@@ -15,6 +15,7 @@ my $CHUNKED = 'print "Content-Type: text/plain\nTransfer-Encoding: chunked\n\n';
 my $scripts = Howdah::Test::Scripts->new(
     'asleep.cgi'   => "$HEAD$LATER print STDERR 'begun'; sleep 2",
     'chunks.cgi'   => "#!$^X\n$LATER" . $CHUNKED . 'no chunks\n"',
+    'leaves.cgi'   => $HEAD . 'our @files; open my $file, "<", $0; push @files, $file; print length join "", <STDIN>',
     'compiles.cgi' => $HEAD . 'print "old"',
     'cut.cgi'      => "#!$^X\n$LATER \$| = 1;" . $CHUNKED . '3\r\nabc\r\n"',
     'flush.cgi'    => "#!$^X\n$SORRY" . '$| = 1; print "no head\n"; print STDERR "it goes on"',
@@ -56,6 +57,14 @@ for my $name (qw(chunks.cgi cut.cgi)) {
         is get('state.cgi')->{body}, '22 0', '... and leaves nothing behind';
     };
 }
+
+subtest 'a descriptor that is left behind a body of 2 MB' => sub {
+    my $head = "POST /c/leaves.cgi HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n";
+    is +Howdah::Test::Client->ask($server, $head . 'x' x 2_000_000)->{body}, 2_000_000;
+    is get('state.cgi')->{body}, '22 0';
+    my @told = $server->log =~ /(\S+) leaves a descriptor open/g;
+    is "@told", $scripts->dir . '/leaves.cgi', 'is told of whoever has left it';
+};
 
 subtest 'a client that leaves' => sub {
     leave('asleep.cgi', 'begun');

@@ -125,7 +125,11 @@ sub _set_input {
     my $env   = shift;
     my $input = $env->{'psgi.input'};
     my $fd    = fileno $input;
-    return Howdah::XS::pass_stdin($fd) if defined $fd && $fd >= 0;
+    if (defined $fd && $fd >= 0) {
+        Howdah::XS::pass_stdin($fd);
+        delete $env->{'psgi.input'};    # what is open behind the script is its own
+        return;
+    }
     my $body = '';
     if ($env->{CONTENT_LENGTH}) { 1 while read $input, $body, 1 << 20, length $body }
     return Howdah::XS::set_stdin($body);

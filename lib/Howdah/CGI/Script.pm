@@ -60,8 +60,8 @@ sub run {
     Howdah::CGI::State::begin($self->{effects}, $variables, $self->{directory}, $self->{file});
     $self->_open_data if defined $self->{data};
     $self->_begin_format if $self->{format};
-    local ($/, $\, $,, $;, $", $^A, $^F, $^I, $^T, $^W) =
-        ("\n", undef, undef, "\034", ' ', '', 2, undef, time, $self->{warns});
+    local ($/, $\, $,, $;, $", $:, $^A, $^F, $^I, $^L, $^T, $^W) =
+        ("\n", undef, undef, "\034", ' ', " \n-", '', 2, undef, "\f", time, $self->{warns});
     local (*ARGV, *ARGVOUT);    # what `<>` has open, too
     local $_;
     @ARGV = @$arguments;
