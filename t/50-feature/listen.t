@@ -86,7 +86,7 @@ subtest 'of many addresses the banner and the status show one that works, and wh
 
 subtest 'a name is listened on at each of its addresses, also after an upgrade' => sub {
     my $hosts = "$dir/hosts";
-    write_file($hosts, "127.0.0.2 several.test\n127.0.0.3 several.test\n192.0.2.1 several.test\n");
+    write_file($hosts, "127.0.0.2 several.test\n127.0.0.3 several.test\n203.0.113.1 several.test\n");
     my @own = ('unshare', '--mount', 'sh', '-c', 'mount --bind "$0" /etc/hosts && exec "$@"', $hosts);
     plan skip_all => 'no list of hosts of its own can be had here' if system("@own[0, 1] true 2>/dev/null") != 0;
     my $operator = Howdah::Test::Operator->new;

@@ -456,14 +456,14 @@ mod tests {
             let found = found.iter().map(|text| text.parse().unwrap());
             Listener::bind_name(&Address::Host("shop.example".into(), 0), found, 5)
         };
-        let all = bind(&["127.0.0.1:0", "192.0.2.1:0", "127.0.0.1:0", "127.0.0.2:0"]).unwrap();
+        let all = bind(&["127.0.0.1:0", "203.0.113.1:0", "127.0.0.1:0", "127.0.0.2:0"]).unwrap();
         let port = &all[0].origin.port;
         let shown = all.iter().map(|listener| (listener.url.clone(), listener.is_further()));
         let wanted = [("127.0.0.1", false), ("127.0.0.2", true)]
             .map(|(ip, further)| (format!("http://{ip}:{port}"), further));
         assert_eq!(shown.collect::<Vec<_>>(), wanted);
         for (found, words) in [
-            (&["192.0.2.1:0", "192.0.2.2:0"][..], "cannot listen on 192.0.2.1:0: "),
+            (&["203.0.113.1:0", "203.0.113.2:0"][..], "cannot listen on 203.0.113.1:0: "),
             (&[], "cannot listen on shop.example:0: the host name has no address"),
             (&["127.0.0.3:0", &format!("127.0.0.1:{port}")], "-"),
         ] {
