@@ -27,12 +27,11 @@ static void check_count(pTHX_ SSize_t count, bool may_stream) {
 }
 
 static void check_first(pTHX) {
-    if (hd.now.answered || hd.now.progress != HD_NOTHING_OUT)
+    if (hd.now.answered || hd.now.responding || hd.now.progress != HD_NOTHING_OUT)
         croak("the application has already given its response");
 }
 
 static void begin(pTHX_ U32 status) {
-    check_first(aTHX);
     if (status < 200)
         croak("the response status is %u: an interim response goes by psgix.informational", status);
     hd.now.bodyless = hd.now.is_head || status == 204 || status == 205 || status == 304;
@@ -59,7 +58,6 @@ static void send_body(pTHX_ SV *body) {
 
 /* It has no body: what follows is another protocol's, and goes by psgix.io or a writer. */
 static void switch_protocols(pTHX_ AV *headers, bool streaming) {
-    check_first(aTHX);
     hd_switch_protocols(aTHX_ headers);
     hd.now.streaming = streaming;
     hd.now.answered = true;
@@ -68,7 +66,10 @@ static void switch_protocols(pTHX_ AV *headers, bool streaming) {
 /* Takes a response; with `may_stream` the body may be missing, which asks for a writer. */
 void hd_respond(pTHX_ SV *response, bool may_stream) {
     uintptr_t room;
+    check_first(aTHX);
     ENTER; /* conversions and $/ last until the body is in the ring */
+    SAVEBOOL(hd.now.responding); /* strings of the application's may be made by code, which cannot answer in between */
+    hd.now.responding = true;
     SvGETMAGIC(response);
     AV *triplet = array(aTHX_ response, "the response");
     SSize_t count = av_len(triplet) + 1;
@@ -101,6 +102,7 @@ void hd_redirect(pTHX_ SV *path) {
     const char *bytes = hd_bytes(aTHX_ path, &length, "the path of a local redirect");
     if (length > RESPONSE_HEAD)
         croak("the path of a local redirect is longer than %d bytes", RESPONSE_HEAD);
+    check_first(aTHX);
     begin(aTHX_ 200);
     memcpy(howdah_room(hd.now.slot, &room), bytes, length);
     hd.now.head.length = length;

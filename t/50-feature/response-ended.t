@@ -25,6 +25,8 @@ my $app = <<'PSGI';
     }
     package Last;
     use overload q{""} => sub { $_[0][0]->close; 'too late' }, fallback => 1;
+    package Answers;
+    use overload q{""} => sub { $_[0][0]->([200, []])->close; 'too late' }, fallback => 1;
 }
 sub note { print STDERR "seen $_[0]" }
 my %do = (
@@ -40,6 +42,11 @@ my %do = (
         my $writer = shift->([200, []]);
         $writer->write("first\n");
         eval { $writer->write(bless [$writer], 'Last'); 1 } or note($@);
+    } },
+    between => sub { sub {
+        my $respond = shift;
+        eval { $respond->([200, [A => bless [$respond], 'Answers'], [bless [$respond], 'Answers']]); 1 } or note($@);
+        $respond->([200, [], ["after\n"]]);
     } },
     lines => sub { [200, [], Lines->new] },
     child => sub { sub {
@@ -77,6 +84,11 @@ subtest 'a handler of a signal closes the writer, whose write waits for a slow c
 subtest 'a string that ends the response as it becomes one' => sub {
     is ask('itself')->{body}, "first\n";
     ok $server->wait_for_log(qr{GET /itself: seen the response has already ended}), 'is not written';
+};
+
+subtest 'a string that answers as it becomes one, within the answer' => sub {
+    is ask('between')->{body}, "after\n";
+    ok $server->wait_for_log(qr{GET /between: seen the application has already given its response}), 'dies';
 };
 
 subtest 'a child that comes back' => sub {
