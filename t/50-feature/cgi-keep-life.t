@@ -83,6 +83,25 @@ subtest 'a script that takes too long' => sub {
     ok $server->wait_until(sub { $server->workers == 2 }), 'another worker takes the place';
 };
 
+subtest 'whom a middleware around the scripts has let in' => sub {
+    script('who.cgi', 'print join q{ }, map { $_ // q{nobody} } @ENV{qw(REMOTE_USER AUTH_TYPE HTTP_AUTHORIZATION)};');
+    my $server =
+        Howdah::Test::Server->start(env => {CGI_SCRIPTS => "$dir"}, options => ['--workers', 1], app => <<'PSGI');
+use Howdah::CGI::Keep;
+use Plack::Builder;
+builder {
+    enable 'Auth::Basic', authenticator => sub { $_[0] ne 'stranger' };
+    enable sub { my $app = shift; sub { $_[0]{AUTH_TYPE} = 'Basic' if $_[0]{REMOTE_USER} eq 'ann'; $app->(@_) } };
+    Howdah::CGI::Keep->new(root => $ENV{CGI_SCRIPTS}, mount => '/cgi')->to_app;
+};
+PSGI
+    my %who = ('YW5uOngK' => 'ann Basic nobody', 'Ym9iOngK' => 'bob nobody nobody');
+    for my $word (sort(keys %who), sort keys %who) {
+        my $request = "GET /cgi/who.cgi HTTP/1.1\r\nHost: x\r\nAuthorization: Basic $word\r\n\r\n";
+        is + Howdah::Test::Client->ask($server, $request)->{body}, $who{$word}, $who{$word};
+    }
+};
+
 like get('/cgi/title.cgi?a=b')->{body}, qr{ GET /cgi/title\.cgi\?a=b HTTP/1\.1}, 'ps shows the request';
 is $server->stop, 0;
 open my $log, '<', "$dir/log" or die $!;

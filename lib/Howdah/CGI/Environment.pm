@@ -14,8 +14,8 @@ my %SECRET = map { $_ => 1 } qw(HTTP_AUTHORIZATION HTTP_PROXY_AUTHORIZATION);
 # Programs take the first for the proxy that they are to use, and the others are said under other names.
 my %NEVER = map { $_ => 1 } qw(HTTP_PROXY HTTP_CONTENT_LENGTH HTTP_CONTENT_TYPE);
 
-# What a request may have beside: of its body, and where it was before a local redirect.
-my @OTHERS = qw(CONTENT_LENGTH CONTENT_TYPE REDIRECT_STATUS REDIRECT_URL);
+# What a request may have beside: of its body, where it was before a local redirect, and whom a middleware around the scripts has let in.
+my @OTHERS = qw(CONTENT_LENGTH CONTENT_TYPE REDIRECT_STATUS REDIRECT_URL AUTH_TYPE REMOTE_USER);
 my @SAME   = qw(QUERY_STRING REMOTE_ADDR REMOTE_PORT REQUEST_METHOD REQUEST_URI SERVER_PORT SERVER_PROTOCOL);
 
 sub new {
