@@ -18,8 +18,6 @@ pub(super) struct Outlet {
     target: Target,
     starter: Starter,
     end: End,
-    /// Lines that have arrived and are not yet told.
-    arrived: u64,
 }
 
 #[derive(Debug)]
@@ -31,34 +29,29 @@ enum End {
 
 impl Outlet {
     pub(super) fn open(target: &Target, starter: Starter) -> io::Result<Self> {
-        Ok(Self { target: target.clone(), end: End::open(target, &starter)?, starter, arrived: 0 })
+        Ok(Self { target: target.clone(), end: End::open(target, &starter)?, starter })
     }
 
     /// Writes some of `text`, at best all of it. Waits at most a few milliseconds for a pipe, then says WouldBlock.
     pub(super) fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        let bytes = match &mut self.end {
-            End::File(file) => write_lines(file.as_fd(), text)?,
-            End::Stdout => write_pipe(io::stdout().as_fd(), text)?,
+        let written = match &mut self.end {
+            End::File(file) => write_lines(file.as_fd(), text),
+            End::Stdout => write_pipe(io::stdout().as_fd(), text),
             End::Command { child, pipe } => {
                 child.refuse_if_ended()?;
-                pipe.write(text)?
+                pipe.write(text)
             }
         };
-        if bytes == 0 {
-            return Err(ErrorKind::WriteZero.into());
-        }
-        if !matches!(self.end, End::Command { .. }) {
-            self.arrived += lines(&text[..bytes]);
-        }
-        Ok(bytes)
+        written.and_then(|bytes| if bytes == 0 { Err(ErrorKind::WriteZero.into()) } else { Ok(bytes) })
     }
 
-    /// Lines that have arrived since this was asked last: a command has read them, a file has them.
-    pub(super) fn arrived(&mut self) -> u64 {
-        if let End::Command { pipe, .. } = &mut self.end {
-            self.arrived += pipe.look();
+    /// Of lines that were `written` since this was asked last, those that have arrived: all of them, but in the pipe to a command,
+    /// where it is those that the command has read meanwhile.
+    pub(super) fn arrived(&mut self, written: u64) -> u64 {
+        match &mut self.end {
+            End::Command { pipe, .. } => pipe.look(),
+            End::File(_) | End::Stdout => written,
         }
-        std::mem::take(&mut self.arrived)
     }
 
     /// Whether the command may still read what it was given, when that was asked last.
@@ -84,14 +77,11 @@ impl Outlet {
         matches!(self.target, Target::Command(_))
     }
 
-    /// Starts the command anew. Returns what the one before was given and has not read, whole lines.
+    /// Starts the command anew. Returns what the one before was given and has not read by the last look, whole lines.
     pub(super) fn restart(&mut self) -> io::Result<Vec<u8>> {
         let before = std::mem::replace(&mut self.end, End::open(&self.target, &self.starter)?);
         Ok(match before {
-            End::Command { mut pipe, .. } => {
-                self.arrived += pipe.look();
-                pipe.take_back()
-            }
+            End::Command { mut pipe, .. } => pipe.take_back(),
             End::File(_) | End::Stdout => Vec::new(),
         })
     }

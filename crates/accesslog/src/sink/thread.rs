@@ -157,7 +157,7 @@ impl SinkThread {
 
     /// What a command that has died did not read is for the next one. False when there is none yet.
     fn take_over(&mut self) -> bool {
-        self.look();
+        self.look(0);
         match self.outlet.refuse_if_left() {
             Ok(()) => true,
             Err(error) => {
@@ -201,13 +201,13 @@ impl SinkThread {
 
     fn advance(&mut self, bytes: usize) {
         self.still = None;
-        self.pending.advance(bytes);
-        self.look();
+        let written = self.pending.advance(bytes);
+        self.look(written);
     }
 
-    /// Counts the lines that have arrived.
-    fn look(&mut self) {
-        let lines = self.outlet.arrived();
+    /// Counts the lines that have arrived, of those that were written since the last look.
+    fn look(&mut self, written: u64) {
+        let lines = self.outlet.arrived(written);
         self.arrived(lines);
     }
 
@@ -224,10 +224,10 @@ impl SinkThread {
             return false;
         }
         self.started = Instant::now();
+        self.look(0);
         match self.outlet.restart() {
             Ok(unread) => {
                 self.pending.put_back(unread);
-                self.look();
                 true
             }
             Err(error) => {
