@@ -1,5 +1,7 @@
 //! Looks at a running server by its control socket.
 
+use std::io::BufReader;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,8 +27,11 @@ pub(crate) fn find_server(instance: &Instance) -> anyhow::Result<PathBuf> {
 
 /// What the server at `path` shows of itself now.
 pub(crate) fn look(path: &Path) -> anyhow::Result<Snapshot> {
-    let mut server = connect(path)?;
-    match ask_within(PATIENCE, &mut server, path, &ControlRequest::Snapshot)? {
+    ask_for_all(&mut connect(path)?, path)
+}
+
+fn ask_for_all(server: &mut BufReader<UnixStream>, path: &Path) -> anyhow::Result<Snapshot> {
+    match ask_within(PATIENCE, server, path, &ControlRequest::Snapshot)? {
         ControlAnswer::Status(snapshot) | ControlAnswer::Snapshot(snapshot) => Ok(*snapshot),
         ControlAnswer::Failed(reason) => bail!("{reason}"),
         _ => bail!("the server is of another version than this program"),
@@ -38,8 +43,9 @@ pub(crate) fn look(path: &Path) -> anyhow::Result<Snapshot> {
 /// # Errors
 /// As [`look`], and when a container hides them.
 pub(crate) fn look_from_here(path: &Path) -> anyhow::Result<Snapshot> {
-    let mut snapshot = look(path)?;
-    let maker = process(connect(path)?.get_ref()).and_then(|process| u32::try_from(process).ok());
+    let mut server = connect(path)?;
+    let mut snapshot = ask_for_all(&mut server, path)?;
+    let maker = process(server.get_ref()).and_then(|process| u32::try_from(process).ok());
     if let Some(numbers) = maker.and_then(Numbers::around) {
         numbers.translate(&mut snapshot);
         if snapshot.server.pid == 0 {
