@@ -42,9 +42,7 @@ impl Conn {
                 Event::Detached => return Next::Close,
                 Event::Fault(fault) => return self.give_up(fault).await,
                 Event::Interim { status, lines } => {
-                    self.send_interim(status, &lines).await;
-                    if self.out.holds() {
-                        // The client does not take it, and what follows must not go before the rest of it.
+                    if !self.send_interim(status, &lines).await {
                         return Next::Cut;
                     }
                 }
@@ -182,13 +180,14 @@ impl Conn {
     }
 
     /// Sends an interim response. HTTP/1.0 has none (RFC 9110 15.2): then it is dropped, and cannot switch protocols.
-    pub(super) async fn send_interim(&mut self, status: u16, lines: &[u8]) {
+    /// False when the client does not take it: what follows must not go before the rest of it.
+    pub(super) async fn send_interim(&mut self, status: u16, lines: &[u8]) -> bool {
         let version = self.asked.map_or(Version::Http10, |asked| asked.version);
         if let Handling::App(job) = &mut self.handling
             && status == SWITCHING
             && !job.upgrade(MessageKind::Interim)
         {
-            return;
+            return !self.out.holds();
         }
         let sent = match version {
             Version::Http10 => status != SWITCHING,
@@ -200,6 +199,7 @@ impl Conn {
         if let Some(job) = self.handling.job() {
             job.interim_sent(sent);
         }
+        !self.out.holds()
     }
 
     async fn send_interim_head(&mut self, status: u16, lines: &[u8]) -> bool {

@@ -88,8 +88,7 @@ impl Conn {
                 }
                 Event::Interim { status, lines } => {
                     if self.drain(relay).await {
-                        self.send_interim(status, &lines).await;
-                        if self.out.holds() {
+                        if !self.send_interim(status, &lines).await {
                             return Through::Answered(Next::Cut);
                         }
                     } else if let Some(job) = self.handling.job() {
