@@ -4,12 +4,12 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Howdah::Test::Acme qw(serve_by_acme);
 use Howdah::Test::Command qw(run_howdah);
 use Howdah::Test::File qw(read_if_any write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Pebble;
 use Howdah::Test::Ports qw(free_port);
-use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use Test::More;
 
@@ -23,15 +23,7 @@ my $operator;
 
 sub start {
     $operator = Howdah::Test::Operator->new;
-    return Howdah::Test::Server->start(
-        app     => 'sub { [200, [], ["hello"]] }',
-        listen  => "127.0.0.1:$port",
-        env     => {TEST_OVER_TLS => undef},
-        options => [
-            '--workers', 1, '--acme', 'a.example', '--acme-dir', $operator->dir . '/acme', $pebble->options,
-            $operator->options, @_
-        ]
-    );
+    return serve_by_acme($operator, "127.0.0.1:$port", '--acme', 'a.example', $pebble->options, @_);
 }
 
 sub shown {

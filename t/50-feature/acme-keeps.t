@@ -4,12 +4,12 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Howdah::Test::Acme qw(serve_by_acme);
 use Howdah::Test::Authority;
 use Howdah::Test::Command qw(run_command);
 use Howdah::Test::File qw(read_file write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Ports qw(free_port);
-use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use JSON::PP ();
 use Test::More;
@@ -30,15 +30,7 @@ sub authority {
 }
 
 sub start {
-    return Howdah::Test::Server->start(
-        app     => 'sub { [200, [], ["hello"]] }',
-        listen  => "127.0.0.1:$port",
-        env     => {TEST_OVER_TLS => undef},
-        options => [
-            '--workers', 1, '--acme', 'a.example', '--acme-dir', $operator->dir . '/acme', $authority->options,
-            $operator->options, @_
-        ]
-    );
+    return serve_by_acme($operator, "127.0.0.1:$port", '--acme', 'a.example', $authority->options, @_);
 }
 
 # Names and issuer of what a client is shown.

@@ -4,9 +4,9 @@ use warnings;
 use lib 't/lib';
 
 use Fcntl ();
+use Howdah::Test::Acme qw(serve_by_acme);
 use Howdah::Test::Authority;
 use Howdah::Test::Operator;
-use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use POSIX ();
 use Test::More;
@@ -28,14 +28,7 @@ my $operator;
 sub start {
     my $authority = shift;
     $operator = Howdah::Test::Operator->new;
-    return Howdah::Test::Server->start(
-        app     => 'sub { [200, [], ["hello"]] }',
-        env     => {TEST_OVER_TLS => undef},
-        options => [
-            '--workers', 1, '--acme', 's.example', '--acme-dir', $operator->dir . '/acme', $authority->options,
-            $operator->options
-        ]
-    );
+    return serve_by_acme($operator, '127.0.0.1:0', '--acme', 's.example', $authority->options);
 }
 
 for (

@@ -3,12 +3,12 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Howdah::Test::Acme qw(serve_by_acme);
 use Howdah::Test::Authority;
 use Howdah::Test::Command qw(run_command);
 use Howdah::Test::File qw(write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Ports qw(free_port);
-use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use JSON::PP ();
 use POSIX ();
@@ -26,15 +26,7 @@ sub start {
     $operator  = Howdah::Test::Operator->new;
     $authority = Howdah::Test::Authority->start(names => ['a.example'], %$wish);
     $wish->{before}->() if $wish->{before};
-    return Howdah::Test::Server->start(
-        app     => 'sub { [200, [], ["hello"]] }',
-        listen  => "127.0.0.1:$port",
-        env     => {TEST_OVER_TLS => undef},
-        options => [
-            '--workers', 1, '--acme', 'a.example', '--acme-dir', $operator->dir . '/acme', $authority->options,
-            $operator->options, @options
-        ]
-    );
+    return serve_by_acme($operator, "127.0.0.1:$port", '--acme', 'a.example', $authority->options, @options);
 }
 
 sub is_issued {

@@ -4,13 +4,13 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Howdah::Test::Acme qw(serve_by_acme);
 use Howdah::Test::Authority;
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(run_command run_howdah);
 use Howdah::Test::Operator;
 use Howdah::Test::Pebble;
 use Howdah::Test::Ports qw(free_port);
-use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use JSON::PP ();
 use Test::More;
@@ -31,12 +31,7 @@ sub start {
 
 sub serve {
     my ($operator, @options) = @_;
-    return Howdah::Test::Server->start(
-        app     => 'sub { [200, [], ["hello"]] }',
-        listen  => undef,
-        env     => {TEST_OVER_TLS => undef},
-        options => ['--workers', 1, '--acme-dir', $operator->dir . '/acme', $operator->options, @options]
-    );
+    return serve_by_acme($operator, undef, @options);
 }
 
 # Names and issuer of what a client is shown.
