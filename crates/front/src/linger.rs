@@ -1,5 +1,6 @@
 //! The end of a connection whose client may still be sending: reads and discards for a while, so that the kernel does
-//! not reset the connection before the client has read our answer (RFC 9112 9.6).
+//! not reset the connection before the client has read our answer (RFC 9112 9.6). And of one that is to be reset, or may
+//! be: waits until the client has what was said.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use crate::server::Server;
 use crate::timers::{Rest, Timer};
-use crate::transport::Transport;
+use crate::transport::{Peer, Transport};
 
 /// How long to wait for a client that neither takes nor sends anything.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -20,9 +21,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Closes gently; sooner when somebody needs the room and the client has all of the answer.
 pub(crate) async fn linger(server: &Server, transport: &mut Transport, timer: &Timer) {
-    let now = server.clock.now();
-    let last = server.clock.after(LONGEST);
-    let mut end = Ending { server, transport, timer, moved: now, last, untaken: u64::MAX };
+    let mut end = Ending::new(server, transport, timer);
     let (mut discarded, mut is_shut) = (0, false);
     end.goes_on();
     while let Some(length) = poll_fn(|context| {
@@ -34,6 +33,16 @@ pub(crate) async fn linger(server: &Server, transport: &mut Transport, timer: &T
     {
         discarded += length;
         if discarded > MOST {
+            return;
+        }
+    }
+}
+
+/// Waits until the client has all that was said, for as long as it would be lingered for: a reset overtakes what is on its way.
+pub(crate) async fn see_off(server: &Server, transport: &mut Transport, timer: &Timer) {
+    let mut end = Ending::new(server, transport, timer);
+    while end.goes_on() && end.untaken > 0 && end.transport.peer() != Peer::Gone {
+        if !poll_fn(|context| end.poll_due(context)).await {
             return;
         }
     }
@@ -52,7 +61,12 @@ struct Ending<'a> {
     untaken: u64,
 }
 
-impl Ending<'_> {
+impl<'a> Ending<'a> {
+    fn new(server: &'a Server, transport: &'a mut Transport, timer: &'a Timer) -> Self {
+        let (moved, last) = (server.clock.now(), server.clock.after(LONGEST));
+        Self { server, transport, timer, moved, last, untaken: u64::MAX }
+    }
+
     /// A thread that drains waits no longer for one that is slow than for one that does nothing.
     fn moves(&mut self) {
         if !self.server.doors.is_draining() {
@@ -78,11 +92,21 @@ impl Ending<'_> {
         now < end
     }
 
+    /// Resolves when it is time to look at the client again; to false when that would be in vain.
+    fn poll_due(&self, context: &Context<'_>) -> Poll<bool> {
+        if self.is_unwanted() {
+            return Poll::Ready(false);
+        }
+        if self.timer.poll_expired(context) { Poll::Ready(true) } else { Poll::Pending }
+    }
+
+    /// The connection has to go at once.
+    fn is_unwanted(&self) -> bool {
+        self.server.doors.is_cut_off() || self.timer.is_unwanted()
+    }
+
     fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<Option<usize>> {
-        if self.server.doors.is_cut_off()
-            || self.timer.is_unwanted()
-            || self.timer.poll_expired(context) && !self.goes_on()
-        {
+        if self.is_unwanted() || self.timer.poll_expired(context) && !self.goes_on() {
             return Poll::Ready(None);
         }
         let input = &mut self.server.scratch.borrow_mut().input;
@@ -189,6 +213,49 @@ mod tests {
         world.wait(Duration::from_millis(500));
         world.run(true).await;
         (world, script, connection)
+    }
+
+    /// Whether a connection is over whose response breaks off, after its client has been like this for so many seconds, each
+    /// of which leaves so much less on its way to it.
+    async fn is_over_after_a_break(version: &str, peer: Peer, seconds: u64, takes: u64) -> bool {
+        let world = World::new(Config::default());
+        let request = format!("GET /broken HTTP/{version}\r\nHost: h\r\n\r\n");
+        let script = Scripted::new([Piece::Bytes(request.into_bytes()), Piece::End]);
+        script.hold(50);
+        let connection = world.connect(&script);
+        world.run(true).await;
+        assert_eq!(script.was_reset(), version == "1.0");
+        assert!(!script.was_shut(), "an ordinary end would say that this was all");
+        assert_eq!(world.totals().all_requests(), 1, "the request is over");
+        script.become_of(peer);
+        for second in 1..=seconds {
+            script.hold(50_u64.saturating_sub(second * takes));
+            for _ in 0..10 {
+                world.wait(Duration::from_millis(100));
+                world.run(true).await;
+            }
+        }
+        connection.is_finished()
+    }
+
+    #[test]
+    fn a_client_has_what_there_is_of_a_response_that_breaks_off_before_the_connection_is_reset() {
+        for (what, peer, seconds, takes, over) in [
+            ("it has taken nothing", Peer::Silent, 0, 0, false),
+            ("it takes", Peer::Silent, 10, 1, false),
+            ("it has taken all", Peer::Silent, 2, 50, true),
+            ("it does nothing for long", Peer::There, 3, 0, true),
+            ("it takes for very long", Peer::There, 31, 1, true),
+            ("it is gone", Peer::Gone, 1, 1, true),
+        ] {
+            for version in ["1.0", "1.1"] {
+                assert_eq!(
+                    run(is_over_after_a_break(version, peer, seconds, takes)),
+                    over,
+                    "{version}: {what}"
+                );
+            }
+        }
     }
 
     #[test]

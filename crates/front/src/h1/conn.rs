@@ -12,7 +12,7 @@ use crate::capacity::Permit;
 use crate::h1::intake::has_begun;
 use crate::h1::state::{Conn, Next};
 use crate::h2;
-use crate::linger::linger;
+use crate::linger::{linger, see_off};
 use crate::others::let_others;
 use crate::record::Account;
 use crate::request::Client;
@@ -66,6 +66,10 @@ fn run(mut conn: Conn) -> impl Future<Output = ()> {
                     }
                 }
                 Next::Close => return conn.out.transport.end(),
+                Next::Break => {
+                    conn.enter(ConnectionState::Closing);
+                    return see_off(conn.server, &mut conn.out.transport, &conn.timer).await;
+                }
                 Next::Cut => return,
                 Next::Linger => {
                     conn.enter(ConnectionState::Closing);

@@ -15,6 +15,7 @@ use crate::delivery::{Delivery, Framing, Reactions};
 use crate::fault::Fault;
 use crate::h1::head::{self, Saying};
 use crate::h1::state::{Asked, Conn, Next, SWITCHING, UNKNOWN};
+use crate::outflow::Outflow;
 use crate::record::Account;
 use crate::redirect::Detour;
 use crate::response::{Body, Event, Head, Response};
@@ -165,11 +166,20 @@ impl Conn {
             self.exchange.account.forget_fields(Source::ResponseHeader, self.server.records.wanted());
             return self.give_up(fault).await;
         }
-        if !whole && say.framing == Framing::Close {
+        if whole { self.end(true, say.keep_alive, true) } else { self.break_response(say.framing) }
+    }
+
+    /// A response that breaks off: what follows depends on who has not gone on.
+    fn break_response(&self, framing: Framing) -> Next {
+        let Outflow { transport, .. } = &self.out;
+        let is_reset = framing == Framing::Close;
+        if is_reset {
             // An ordinary end would say that this was all (RFC 9112 8).
-            self.out.transport.reset();
+            transport.reset();
         }
-        self.end(whole, say.keep_alive, true)
+        let client_waits = !self.out.holds() && !self.out.sent().too_slow;
+        // What has come and is not read has the kernel reset it, too.
+        if client_waits && (is_reset || !transport.is_read()) { Next::Break } else { Next::Cut }
     }
 
     fn delivery(&mut self) -> Delivery<'_> {

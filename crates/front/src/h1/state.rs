@@ -66,7 +66,9 @@ pub(crate) enum Next {
     Close,
     /// Closes once the client has had time to read the response: there may be input that nobody will read.
     Linger,
-    /// Closes at once: the client is gone or too slow, or was promised more than there is.
+    /// Closes once the client has what there is of a response that breaks off: it is reset then, which would overtake that.
+    Break,
+    /// Closes at once: the client is gone or too slow, or speaks what we do not.
     Cut,
 }
 
@@ -75,7 +77,7 @@ impl Next {
         match self {
             Self::Continue => Outcome::KeepAlive,
             Self::Close | Self::Linger => Outcome::Close,
-            Self::Cut => Outcome::Aborted,
+            Self::Break | Self::Cut => Outcome::Aborted,
         }
     }
 }
@@ -350,6 +352,7 @@ mod tests {
             (Next::Continue, Outcome::KeepAlive),
             (Next::Close, Outcome::Close),
             (Next::Linger, Outcome::Close),
+            (Next::Break, Outcome::Aborted),
             (Next::Cut, Outcome::Aborted),
         ] {
             assert_eq!(next.outcome(), outcome);
