@@ -4,8 +4,10 @@
  */
 #include "howdah.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 /* One ancillary message with one descriptor. */
 union descriptor_space {
@@ -90,6 +92,16 @@ static int read_answer(pTHX_ int fd, Message *answer, SV *unread) {
     SvCUR_set(payload, length);
     bytes[length] = '\0';
     return detach_descriptor(&header);
+}
+
+/* Before a descriptor is asked for, since one that finds no number here is lost, and with it what it stands for. */
+void hd_reserve_descriptor(pTHX_ const char *what) {
+    int spare = fcntl(hd_channel(), F_DUPFD_CLOEXEC, 0);
+    if (spare < 0)
+        croak("%s: the worker has no descriptor left (%s): close files that the application leaves open, or raise the limit of "
+              "open files (ulimit -n, systemd's LimitNOFILE=)",
+              what, Strerror(errno));
+    close(spare);
 }
 
 /* The channel to the front thread that has the present slot. */

@@ -72,7 +72,7 @@ static int reopen(pTHX_ int fd, Off_t from) {
 
 static void close_descriptor(pTHX_ void *fd) { close((int)(intptr_t)fd); }
 
-/* Hands the file to the front. False when it cannot be opened anew. */
+/* Hands the file to the front. False when it cannot be opened anew, or the kernel passes no descriptor. */
 static bool send_file(pTHX_ int fd, Off_t from, U64 length) {
     struct hd_head *head = &hd.now.head;
     int own = reopen(aTHX_ fd, from);
@@ -81,7 +81,8 @@ static bool send_file(pTHX_ int fd, Off_t from, U64 length) {
     SAVEDESTRUCTOR_X(close_descriptor, (void *)(intptr_t)own);
     U64 wanted = head->content_length >= 0 ? (U64)head->content_length : length;
     Message message = {MESSAGE_KIND_FILE, hd.now.slot, wanted};
-    hd_send(aTHX_ hd_channel(), &message, NULL, 0, own);
+    if (!hd_try_send(hd_channel(), &message, NULL, 0, own))
+        return false;
     howdah_produce(hd.now.slot, head->length);
     hd_publish(RESPONSE_FILE);
     return true;

@@ -173,6 +173,8 @@ void hd_take_socket(pTHX_ SV *handle) {
         croak("psgix.io: the connection of that request is no longer at hand");
     if (hd.now.progress != HD_NOTHING_OUT)
         croak("psgix.io: the response has begun, so the connection stays with the front");
+    hd_reserve_descriptor(aTHX_ "psgix.io");
+    SvREFCNT_dec(call(aTHX_ handle, "prepare", NULL));
     U64 answer = hd_ask(aTHX_ MESSAGE_KIND_SOCKET, 0, NULL, 0, &fd, unread);
     if (answer == ANSWER_TOO_MANY)
         hd_die_of_crowd(aTHX);

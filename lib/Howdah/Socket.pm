@@ -43,11 +43,13 @@ sub lazy {
     return $self;
 }
 
+# Called before the connection is asked for, which cannot be given back if this fails.
+sub prepare { require IO::Socket::INET; return }
+
 # Called when the handle has become the connection. What the client sent early lies in a buffer, which sysread would pass
 # by, so then the handle stays tied.
 sub taken {
     my ($self, $early) = @_;
-    require IO::Socket::INET;
     @ISA = ('IO::Socket::INET');    ## no critic (ProhibitExplicitISA)
     untie *$self;
     tie *$self, 'Howdah::Socket::Lazy', $self, _reader(fileno $self, $early) if length $early;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use howdah_wire::{Message, MessageKind};
+use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
 use crate::app::pool::Pool;
@@ -100,7 +101,10 @@ impl Pool {
     fn answer_body(&self, worker: u16, message: Message) {
         let dispatch = self.dispatch.borrow();
         let file = dispatch.kept(message.slot).and_then(Spool::file);
-        self.answer(worker, Message { value: u64::from(file.is_none()), ..message }, &[], file);
+        let sent = file.is_some() && self.answer(worker, Message { value: 0, ..message }, &[], file);
+        if !sent {
+            self.answer(worker, Message { value: REFUSED, ..message }, &[], None);
+        }
     }
 
     /// The descriptor that came beside a packet, if there is room for it. The kernel drops one that would be one too many.
@@ -109,12 +113,18 @@ impl Pool {
         Some((file, self.services.room.permit_for_file()?))
     }
 
-    /// Answers a worker that wants the client's connection: with the descriptor and what was read from it, or no.
-    pub(crate) fn answer_takeover(&self, worker: u16, slot: u32, lent: Option<(BorrowedFd<'_>, &[u8])>) {
+    /// Answers a worker that wants the client's connection: with the descriptor and what was read from it, or no. False when
+    /// it still waits.
+    pub(crate) fn answer_takeover(
+        &self,
+        worker: u16,
+        slot: u32,
+        lent: Option<(BorrowedFd<'_>, &[u8])>,
+    ) -> bool {
         let value = if lent.is_some() { 0 } else { REFUSED };
         let message = Message { kind: MessageKind::Socket as u32, slot, value };
         let (fd, input) = lent.unzip();
-        self.answer(worker, message, input.unwrap_or_default(), fd);
+        self.answer(worker, message, input.unwrap_or_default(), fd)
     }
 
     /// Answers a worker that would send the body of its response by itself: with the connection, or no. False when it has
@@ -126,8 +136,12 @@ impl Pool {
         ticket: u64,
         lent: Option<BorrowedFd<'_>>,
     ) -> bool {
-        self.answer(worker, Message { kind: MessageKind::Loan as u32, slot, value: ticket }, &[], lent)
-            && lent.is_some()
+        let message = Message { kind: MessageKind::Loan as u32, slot, value: ticket };
+        let has_it = lent.is_some() && self.answer(worker, message, &[], lent);
+        if !has_it {
+            self.answer(worker, message, &[], None);
+        }
+        has_it
     }
 
     /// Answers a worker whose application may have no connection now; `value` says why.
@@ -141,7 +155,8 @@ impl Pool {
         self.answer(worker, message, &[], None);
     }
 
-    /// Answers a worker. One that has died meanwhile does not miss it. True when the answer is on its way.
+    /// Answers a worker. One that has died meanwhile does not miss it. True when the answer is on its way. The kernel may
+    /// refuse to pass a descriptor, where too many are on their way already; then the worker still waits.
     fn answer(&self, worker: u16, message: Message, rest: &[u8], fd: Option<BorrowedFd<'_>>) -> bool {
         let Some(channel) = self.channels.borrow().get(&worker).map(Arc::clone) else { return false };
         let mut packet = howdah_sys::encode_message(message).to_vec();
@@ -150,10 +165,20 @@ impl Pool {
         if let Err(error) = &sent {
             static TOLD: Repeated = Repeated::new();
             if let Some(again) = TOLD.pass() {
-                tracing::warn!("cannot answer worker {worker}: {error}{again}");
+                let way_out = way_out(error);
+                tracing::warn!("cannot answer worker {worker}: {error}{way_out}{again}");
             }
         }
         sent.is_ok()
+    }
+}
+
+fn way_out(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::TOOMANYREFS) => {
+            "; more descriptors are on their way between this user's processes than the limit of open files (ulimit -n) allows"
+        }
+        _ => "",
     }
 }
 
@@ -299,7 +324,11 @@ mod tests {
                 let event = world.until(|| next(&mut job, &exchange)).await;
                 assert!(matches!(event, Some(Event::Takeover)));
                 let lent = howdah_sys::eventfd().unwrap();
-                job.lend(lends.then(|| (std::os::fd::AsFd::as_fd(&lent), &b"rest"[..])));
+                if lends {
+                    assert!(job.lend(std::os::fd::AsFd::as_fd(&lent), b"rest"));
+                } else {
+                    job.keep_connection();
+                }
                 let (kind, value, rest, fd) = own.answer().expect("an answer");
                 let expected: (u64, &[u8]) = if lends { (0, b"rest") } else { (1, b"") };
                 assert_eq!((kind, (value, rest.as_slice()), fd.is_some()), (SOCKET, expected, lends));

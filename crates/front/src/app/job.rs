@@ -201,10 +201,21 @@ impl Job {
         }
     }
 
-    /// Lets the application have the client's connection, or not: `lent` has its descriptor and what was read from it.
-    pub(crate) fn lend(&self, lent: Option<(BorrowedFd<'_>, &[u8])>) {
+    /// Lets the application have the client's connection: its descriptor and what was read from it. False when it cannot be
+    /// passed on, as the application hears then.
+    pub(crate) fn lend(&mut self, fd: BorrowedFd<'_>, input: &[u8]) -> bool {
+        let lent =
+            self.slot.is_some_and(|slot| self.pool.answer_takeover(self.asker, slot, Some((fd, input))));
+        if !lent {
+            self.lack_descriptor();
+        }
+        lent
+    }
+
+    /// The application does not get the connection.
+    pub(crate) fn keep_connection(&self) {
         if let Some(slot) = self.slot {
-            self.pool.answer_takeover(self.asker, slot, lent);
+            self.pool.answer_takeover(self.asker, slot, None);
         }
     }
 

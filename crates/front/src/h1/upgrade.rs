@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use howdah_metrics::ConnectionState;
 use howdah_wire::MessageKind;
 
+use crate::app::Job;
 use crate::capacity::Permit;
 use crate::fault::Fault;
 use crate::h1::state::{Conn, Next};
@@ -34,20 +35,22 @@ impl Conn {
         if !job.upgrade(MessageKind::Socket) {
             return None;
         }
-        let mut carrier = None;
-        if let Some((ours, theirs, permit)) = pair {
-            job.lend(Some((theirs.as_fd(), &[])));
-            carrier = Some((Relay::new(Socket::Fresh(ours), std::mem::take(&mut self.input)), permit));
-        } else if let Ok(fd) = self.out.transport.descriptor() {
-            job.lend(Some((fd, &std::mem::take(&mut self.input))));
-        } else {
-            job.lend(None);
+        let (fd, early) = match &pair {
+            Some((_, theirs, _)) => (Ok(theirs.as_fd()), &[][..]),
+            None => (self.out.transport.descriptor(), self.input.as_slice()),
+        };
+        let Ok(fd) = fd else {
+            job.keep_connection();
+            return None;
+        };
+        if !job.lend(fd, early) {
             return None;
         }
+        let input = std::mem::take(&mut self.input);
         self.exchange.account.worker = job.worker();
         self.lent = true;
         self.enter(ConnectionState::Detached);
-        carrier
+        pair.map(|(ours, _, permit)| (Relay::new(Socket::Fresh(ours), input), permit))
     }
 
     /// Relays until both sides have said all, or one has left, and the application is through with its request. Either may
@@ -95,7 +98,7 @@ impl Conn {
                         job.interim_sent(false);
                     }
                 }
-                Event::Takeover => self.handling.job().into_iter().for_each(|job| job.lend(None)),
+                Event::Takeover => self.handling.job().into_iter().for_each(Job::keep_connection),
                 Event::Look => {}
             }
         }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use howdah_accesslog::Source;
 use howdah_wire::MessageKind;
 
+use crate::app::Job;
 use crate::capacity::Permit;
 use crate::fault::Fault;
 use crate::h2::state::{Next, Stream};
@@ -48,7 +49,7 @@ impl Stream {
     pub(super) fn lend(&mut self) -> Option<Carrier> {
         let Handling::App(job) = &mut self.handling else { return None };
         let Some(tunnel) = &mut self.tunnel else {
-            job.lend(None);
+            job.keep_connection();
             return None;
         };
         let Ok((ours, theirs, permit)) = self.server.pair() else {
@@ -58,7 +59,9 @@ impl Stream {
         if !job.upgrade(MessageKind::Socket) {
             return None;
         }
-        job.lend(Some((theirs.as_fd(), &[])));
+        if !job.lend(theirs.as_fd(), &[]) {
+            return None;
+        }
         tunnel.id = self.exchange.account.id.bytes().into();
         tunnel.take();
         self.exchange.account.worker = job.worker();
@@ -103,7 +106,7 @@ impl Stream {
             match event {
                 Event::Look => {}
                 Event::Takeover if relay.is_none() && over.is_none() => relay = self.lend(),
-                Event::Takeover => self.handling.job().into_iter().for_each(|job| job.lend(None)),
+                Event::Takeover => self.handling.job().into_iter().for_each(Job::keep_connection),
                 Event::Interim { status: SWITCHING, lines } => {
                     self.drain(&mut relay, &mut over).await;
                     self.switch(&lines);
