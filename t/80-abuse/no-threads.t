@@ -67,4 +67,21 @@ subtest 'more workers than there may be processes' => sub {
     ok $server->wait_for_log(qr/cannot fork worker \d+: [^;]+; .*ulimit -u.*pids\.max/), 'are told with what to raise';
 };
 
+subtest 'an upgrade for which there are no processes' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = start(200, $operator);
+    ok $server->wait_for_log(qr/serving .* on /), 'it serves';
+    my @own  = ('setpriv', "--reuid=$user", "--regid=$user", '--clear-groups');
+    my $runs = () = `ps -L -U $user -o lwp=` =~ /\d+/g;
+    for my $more (0, 1) {
+        my $soft = '--nproc=' . ($runs + $more) . ':';
+        system @own, 'prlimit', '--pid', $_, $soft for split ' ', `ps -U $user -o pid=`;
+        my ($status, undef, $error) = $operator->ask('upgrade');
+        is $status, 1, "with room for $more it fails";
+        like $error, qr/no upgrade, process \d+ goes on: cannot [^;]+; .*ulimit -u.*pids\.max/,
+            '... and tells what to raise';
+    }
+    is(Howdah::Test::Client->ask($server, "GET / HTTP/1.0\r\n\r\n")->{body}, 'served', 'it serves on');
+};
+
 done_testing;

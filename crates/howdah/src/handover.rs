@@ -101,6 +101,8 @@ pub(crate) struct Handover {
     pub(crate) ours: bool,
     /// Keys of TLS tickets.
     pub(crate) tickets: Vec<u8>,
+    /// As in [`HandedOver`].
+    orphan: bool,
 }
 
 impl Handover {
@@ -127,7 +129,7 @@ impl Handover {
             })?;
         let channel = UnixStream::from(channel);
         channel.set_read_timeout(Some(PATIENCE))?;
-        let mut handover = Self {
+        Ok(Some(Self {
             parent: Process::open(parent),
             channel: BufReader::new(channel),
             listeners: handed
@@ -138,15 +140,18 @@ impl Handover {
             control: handed.control.map(take).transpose()?,
             ours: handed.ours,
             tickets: handed.tickets.map(take).transpose()?.map(tls::handed).unwrap_or_default(),
-        };
-        if handed.orphan {
-            handover.part()?;
-        }
-        Ok(Some(handover))
+            orphan: handed.orphan,
+        }))
     }
 
-    /// Goes on in another process, which is no child of the old one.
-    fn part(&mut self) -> anyhow::Result<()> {
+    /// Goes on in another process, which is no child of the old one, if that can see to it. Call it before the first thread.
+    ///
+    /// # Errors
+    /// When there may be no other process, or the old one is gone.
+    pub(crate) fn part(&mut self) -> anyhow::Result<()> {
+        if !self.orphan {
+            return Ok(());
+        }
         let _keeper = behind_keeper().context("cannot fork")?;
         let gone = "the process that was to be replaced has changed its mind";
         self.say(&Progress::Forked(std::process::id())).context(gone)?;

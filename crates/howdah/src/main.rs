@@ -62,6 +62,7 @@ mod upgrade;
 mod confine;
 mod descriptors;
 mod stack;
+mod shortage;
 mod socket_files;
 mod endpoints;
 mod handover;

@@ -4,18 +4,14 @@
 //!
 //! `serve` prepares them first; the supervisor, `upgrade` and `access` have one each.
 
-use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use howdah_accesslog::Target;
-use howdah_supervisor::{self as supervisor, Source, StartError};
-use howdah_sys::is_short_of_files;
+use howdah_supervisor::{self as supervisor, Source};
 use howdah_sys::launcher::{self, Job};
-use howdah_sys::process::TOO_MANY_PROCESSES;
 use howdah_sys::recipe::Recipe;
-use rustix::process::Resource;
 
 use crate::access::Commands;
 use crate::log;
@@ -23,9 +19,6 @@ use crate::options::Serve;
 use crate::perl::Perl;
 use crate::scripts;
 use crate::upgrade::Program;
-
-/// Bytes of addresses beyond which there is room for all that is reserved.
-const RESERVED: u64 = 2 << 30;
 
 /// See the module.
 #[derive(Debug)]
@@ -84,42 +77,6 @@ fn jobs(options: &Serve, recipes: Vec<Recipe>) -> (Vec<Job>, bool) {
         }
     }
     (recipes.into_iter().map(Job::here).collect(), false)
-}
-
-/// Adds what is to be raised where there can be no more processes and threads, or no more memory is given out.
-pub(crate) fn crowded(error: anyhow::Error) -> anyhow::Error {
-    let addresses = rustix::process::getrlimit(Resource::As).current;
-    match error.chain().filter_map(reason).find_map(|reason| way_out(reason, addresses)) {
-        Some(hint) => anyhow!("{error:#}; {hint}"),
-        None => error,
-    }
-}
-
-/// The kernel's reason, as far as a cause is that.
-fn reason<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::Error> {
-    match cause.downcast_ref::<StartError>() {
-        Some(StartError::System { error, .. }) => Some(error),
-        _ => cause.downcast_ref(),
-    }
-}
-
-/// `addresses` is their limit, if there is one: a thread whose stack finds no room there is refused as if there were too many.
-fn way_out(reason: &io::Error, addresses: Option<u64>) -> Option<&'static str> {
-    match reason.kind() {
-        _ if is_short_of_files(reason) => {
-            Some("raise the limit of open files (ulimit -n, systemd's LimitNOFILE=), or have fewer workers")
-        }
-        io::ErrorKind::WouldBlock if addresses.is_none_or(|most| most > RESERVED) => Some(TOO_MANY_PROCESSES),
-        io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => Some(
-            "the server reserves more addresses than it ever uses memory, 1.3 GB and more: raise ulimit -v, or bound its \
-             memory by a cgroup instead",
-        ),
-        io::ErrorKind::FileTooLarge => Some(
-            "shared memory counts as a file of 0.8 GB and more, whose size is not the memory that it takes: raise ulimit -f, or \
-             systemd's LimitFSIZE=",
-        ),
-        _ => None,
-    }
 }
 
 /// The launcher's whole program, when this process was started to be one.
@@ -201,36 +158,4 @@ fn log_commands(options: &Serve) -> Vec<String> {
 /// Ctrl-C is for the server, whose last lines the command is to read.
 fn log_recipe(command: &str) -> Recipe {
     Recipe::new("/bin/sh").args(["-c", command]).in_own_group()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_to_be_raised_is_what_is_short() {
-        let eagain = || io::Error::from(io::ErrorKind::WouldBlock);
-        let (few, many) = (Some(20 << 20), Some(8 << 30));
-        let few_files = io::Error::from(rustix::io::Errno::MFILE);
-        assert!(way_out(&few_files, None).unwrap().contains("ulimit -n"));
-        for (kind, addresses, told) in [
-            (io::ErrorKind::WouldBlock, None, Some("ulimit -u")),
-            (io::ErrorKind::WouldBlock, many, Some("ulimit -u")),
-            (io::ErrorKind::WouldBlock, few, Some("ulimit -v")),
-            (io::ErrorKind::OutOfMemory, None, Some("ulimit -v")),
-            (io::ErrorKind::FileTooLarge, None, Some("ulimit -f")),
-            (io::ErrorKind::NotFound, few, None),
-        ] {
-            let hint = way_out(&kind.into(), addresses);
-            assert_eq!(
-                hint.map(|hint| hint.contains(told.unwrap_or("nothing"))),
-                told.map(|_| true),
-                "{kind} {addresses:?}"
-            );
-        }
-        let start = StartError::System { what: "start a zygote", error: eagain() };
-        for error in [anyhow::Error::from(eagain()).context("no thread"), start.into()] {
-            assert!(crowded(error).to_string().contains("ulimit -"));
-        }
-    }
 }

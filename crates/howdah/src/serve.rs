@@ -28,9 +28,10 @@ use crate::manager::Manager;
 use crate::operations::Operations;
 use crate::options::Serve;
 use crate::parts::{Ends, Parts};
-use crate::processes::{Processes, crowded};
+use crate::processes::Processes;
 use crate::protocol::Change;
 use crate::reopening::Reopening;
+use crate::shortage::crowded;
 use crate::signals::{self, Signals};
 use crate::socket_files::SocketFiles;
 use crate::spool;
@@ -62,7 +63,9 @@ pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
     // A process that replaces one in the background is there already.
     let background = options.process.daemonize && handover.is_none();
     let mut daemon = background.then(|| go_to_background(&options)).transpose()?;
-    let outcome = run_here(&options, program, &mut handover, &mut daemon).map_err(crowded);
+    let parted = handover.as_mut().map_or(Ok(()), Handover::part);
+    let outcome =
+        parted.and_then(|()| run_here(&options, program, &mut handover, &mut daemon)).map_err(crowded);
     if let (Err(error), Some(handover)) = (&outcome, handover) {
         handover.failed(error);
     }

@@ -30,6 +30,7 @@ use tokio::task::JoinHandle;
 use crate::endpoints::{Endpoints, is_under_starter};
 use crate::handover::{ALONE, GO, HandedOver, Progress};
 use crate::options::Serve;
+use crate::shortage::crowded;
 use crate::tls::Tls;
 use crate::wish::Reply;
 
@@ -237,7 +238,9 @@ async fn start(
         launch(&job, &sockets).and_then(|(process, channel)| Successor::of(process, channel, ending))
     });
     let launched = launched.await.map_err(io::Error::other).and_then(|launched| launched);
-    let mut successor = launched.map_err(|error| format!("cannot start {path}: {error}"))?;
+    let mut successor = launched.map_err(|error| {
+        format!("{:#}", crowded(anyhow::Error::from(error).context(format!("cannot start {path}"))))
+    })?;
     let progress = match patience {
         Some(patience) => {
             tokio::time::timeout(patience, successor.prepare(&path)).await.unwrap_or_else(|_| {
