@@ -291,8 +291,8 @@ fn client(origin: Arc<Origin>, peer: Option<SocketAddr>, trust: &Trust) -> Clien
 /// Whether a connection waits to be accepted.
 fn has_somebody(listener: &Listener) -> bool {
     let mut ready = [PollFd::new(&listener.socket, PollFlags::IN)];
-    // Where the look fails, accepting fails too, and says why.
-    poll(&mut ready, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
+    // Where the look fails, accepting fails too, and says why. A listener that somebody has shut hangs up, and that is nobody.
+    poll(&mut ready, Some(&Timespec::default())).is_err() || ready[0].revents().contains(PollFlags::IN)
 }
 
 fn tell(capacity: &Capacity, kind: Kind, turn: Turn) {
@@ -359,6 +359,13 @@ mod tests {
         while !has_somebody(&listener) {
             assert!(Instant::now() < end, "nobody has come");
         }
+    }
+
+    #[test]
+    fn nobody_waits_at_a_listener_that_was_shut() {
+        let listener = listener(Serves::Requests);
+        rustix::net::shutdown(&listener.socket, rustix::net::Shutdown::Both).unwrap();
+        assert!(!has_somebody(&listener));
     }
 
     /// A connection that the first thread has accepted for another one, and its client.
