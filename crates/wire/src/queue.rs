@@ -13,9 +13,43 @@
 use crate::layout::{MAX_FRONTS, Phase, QueueCells, SlotControl};
 use crate::sync::{AtomicU64, Ordering::SeqCst};
 
-/// The next ticket, common to the front threads of one process, in memory of their own.
-#[cfg_attr(not(loom), expect(unused_qualifications, reason = "a model has other atomics, which this is not"))]
-pub type Tickets = core::sync::atomic::AtomicU64;
+/// What the front threads of one process have in common of a queue, in memory of their own.
+#[derive(Debug)]
+#[cfg_attr(
+    not(loom),
+    expect(unused_qualifications, reason = "a model has other atomics, which these are not")
+)]
+pub struct Tickets {
+    /// The next one.
+    pub next: core::sync::atomic::AtomicU64,
+    /// How many places have been cancelled.
+    cancelled: core::sync::atomic::AtomicU64,
+}
+
+#[cfg_attr(not(loom), expect(unused_qualifications, reason = "as above"))]
+impl Tickets {
+    /// Of a queue that has had none.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            next: core::sync::atomic::AtomicU64::new(FIRST_TICKET),
+            cancelled: core::sync::atomic::AtomicU64::new(0),
+        }
+    }
+}
+
+impl Default for Tickets {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Where a queue stood that was found full: it is until its head has moved, or a place was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    head: u64,
+    cancelled: u64,
+}
 
 const TICKET_BITS: u32 = 48;
 const TICKET_MASK: u64 = (1 << TICKET_BITS) - 1;
@@ -92,13 +126,27 @@ impl Queue<'_> {
     #[must_use]
     pub fn backlog(&self) -> u64 {
         let head = self.cells.head.value.load(SeqCst);
-        self.tickets.load(SeqCst).saturating_sub(head).min(self.ring.len() as u64)
+        self.tickets.next.load(SeqCst).saturating_sub(head).min(self.ring.len() as u64)
     }
 
     /// Requests that wait: an exact count, for when `length` looks too long.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queued().count()
+    }
+
+    /// Whether so many requests wait. Each slot is looked at for that only where the queue can have changed since it was last
+    /// `found` full: whoever is refused asks, and there may be many of them.
+    pub fn has_waiting(&self, most: usize, found: &mut Option<Full>) -> bool {
+        if self.backlog() < most as u64 {
+            return false;
+        }
+        let (head, cancelled) = (self.cells.head.value.load(SeqCst), self.tickets.cancelled.load(SeqCst));
+        let now = Some(Full { head, cancelled });
+        if *found != now {
+            *found = if self.waiting() >= most { now } else { None };
+        }
+        found.is_some()
     }
 
     /// When the oldest waiting request was queued (CLOCK_MONOTONIC nanoseconds); none when none waits. It need not stand
@@ -130,7 +178,7 @@ impl Queue<'_> {
                 return None;
             }
         }
-        let ticket = self.tickets.fetch_add(1, SeqCst);
+        let ticket = self.tickets.next.fetch_add(1, SeqCst);
         self.cells.tail.value.fetch_add(1, SeqCst);
         Some(ticket)
     }
@@ -173,7 +221,11 @@ impl Queue<'_> {
     /// The front takes back a request that no worker has claimed. False when one has.
     #[must_use]
     pub fn cancel(&self, slot: u32, ticket: u64) -> bool {
-        self.swap(slot, (Phase::Queued, 0, ticket), (Phase::Free, 0, ticket))
+        let cancelled = self.swap(slot, (Phase::Queued, 0, ticket), (Phase::Free, 0, ticket));
+        if cancelled {
+            self.tickets.cancelled.fetch_add(1, SeqCst);
+        }
+        cancelled
     }
 
     /// The front takes a slot back that is done, or whose worker is dead.
@@ -194,9 +246,9 @@ impl Queue<'_> {
     #[must_use]
     pub fn doubt(&self, head: &mut u64) -> Option<&'static str> {
         // The order matters: others go on meanwhile, and each end only rises.
-        let drawn = self.tickets.load(SeqCst);
+        let drawn = self.tickets.next.load(SeqCst);
         let (tail, now) = (self.cells.tail.value.load(SeqCst), self.cells.head.value.load(SeqCst));
-        let latest = self.tickets.load(SeqCst);
+        let latest = self.tickets.next.load(SeqCst);
         let before = core::mem::replace(head, now);
         if tail > latest || tail + (MAX_FRONTS as u64) < drawn {
             return Some("the queue's tail is not where the front has put it");

@@ -23,7 +23,7 @@ struct Own {
 
 impl Own {
     fn new(shape: Shape) -> &'static Self {
-        let tickets = Tickets::new(FIRST_TICKET);
+        let tickets = Tickets::new();
         Box::leak(Box::new(Self { shape, offsets: shape.offsets(), tickets, names: OnceLock::new() }))
     }
 }

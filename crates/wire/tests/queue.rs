@@ -67,6 +67,26 @@ fn the_oldest_request_is_found_wherever_it_stands() {
 }
 
 #[test]
+fn a_queue_is_full_until_a_request_is_claimed_or_cancelled() {
+    let queue = segment(1, 8).queue();
+    let (mut found, mut full) = (None, Vec::new());
+    let tickets = [0, 1, 2].map(|slot| {
+        let ticket = push(&queue, slot).unwrap();
+        full.push(queue.has_waiting(3, &mut found));
+        ticket
+    });
+    assert_eq!(full, [false, false, true]);
+    // One that has taken all the same, as what a dead worker has left does.
+    let fourth = push(&queue, 3).unwrap();
+    assert!(queue.has_waiting(3, &mut found));
+    assert!(queue.cancel(3, fourth) && queue.has_waiting(3, &mut found));
+    assert!(queue.cancel(1, tickets[1]) && !queue.has_waiting(3, &mut found), "two of four places");
+    push(&queue, 4).unwrap();
+    assert!(queue.has_waiting(3, &mut found));
+    assert!(queue.claim(0).is_some() && !queue.has_waiting(3, &mut found));
+}
+
+#[test]
 fn a_cancelled_request_is_passed_over() {
     let queue = segment(1, 4).queue();
     let [first, second] = [0, 1].map(|slot| push(&queue, slot).unwrap());
@@ -236,9 +256,9 @@ fn ends_of_the_queue_that_can_be_are_not_doubted() {
     assert_eq!(claimed(&queue, 0), Some(0));
     assert_eq!(queue.doubt(&mut head), None, "all has been claimed");
     // Each front thread may have drawn a ticket that its tail does not show yet.
-    queue.tickets.fetch_add(MAX_FRONTS as u64, SeqCst);
+    queue.tickets.next.fetch_add(MAX_FRONTS as u64, SeqCst);
     assert_eq!(queue.doubt(&mut head), None);
-    queue.tickets.fetch_add(1, SeqCst);
+    queue.tickets.next.fetch_add(1, SeqCst);
     assert_eq!(queue.doubt(&mut head), Some("the queue's tail is not where the front has put it"));
 }
 

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use howdah_wire::{Answer, FrontCell, Phase, RESPONSE_HEAD_READY, Segment, SlotControl, queue::Queue};
+use howdah_wire::queue::{Full, Queue};
+use howdah_wire::{Answer, FrontCell, Phase, RESPONSE_HEAD_READY, Segment, SlotControl};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::exchange::Desks;
@@ -67,6 +68,8 @@ pub(crate) struct Dispatch {
     /// Head of the queue when the backstop last looked.
     pub(crate) seen_head: u64,
     max_queue: usize,
+    /// When the queue was last found full.
+    full: Option<Full>,
     /// Processors that this server may use.
     pub(crate) cpus: u64,
     /// Where those wait whose requests are in the slots.
@@ -105,6 +108,7 @@ impl Dispatch {
             present: Vec::new(),
             seen_head: 0,
             max_queue,
+            full: None,
             cpus,
             desks,
             damage: None,
@@ -115,7 +119,7 @@ impl Dispatch {
 
     /// A slot to write a request into, or none when too many requests wait.
     pub(crate) fn take_slot(&mut self) -> Option<u32> {
-        if self.queue.backlog() >= self.max_queue as u64 && self.queue.waiting() >= self.max_queue {
+        if self.queue.has_waiting(self.max_queue, &mut self.full) {
             return None;
         }
         let slot = self.free.pop()?;

@@ -43,7 +43,7 @@ impl Room {
                 attention: core::array::from_fn(|_| word()),
                 extents: core::array::from_fn(|_| word()),
             },
-            tickets: Tickets::new(FIRST_TICKET),
+            tickets: Tickets::new(),
             bytes: (0..slots).map(|_| UnsafeCell::new(0)).collect(),
             calls: (0..slots).map(|_| Count::new(0)).collect(),
         })
