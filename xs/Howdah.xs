@@ -34,6 +34,7 @@ BOOT:
     CONSTANT(LEFT_CHILDREN);
     CONSTANT(ZYGOTE_TITLES);
     CONSTANT(ZYGOTE_ERRORS);
+    hd_prepare_errors();
 
 void
 attach(int control)

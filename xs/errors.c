@@ -218,7 +218,7 @@ void hd_adopt_errors(pTHX) {
 }
 
 /* Standard error is not buffered, but a layer that the application has put on it is (`use open qw(:std :encoding(UTF-8))`,
- * Catalyst): what that holds would be lost with a worker that is killed, and be told of a later request. */
+ * Catalyst): what that holds would be lost with a worker that is killed, come late, and be told of a later request. */
 void hd_unbuffer_errors(pTHX) {
     PerlIO *handle = Perl_error_log;
     if (!PerlIOValid(handle) || PerlIOBase(handle)->flags & PERLIO_F_UNBUF ||
@@ -226,6 +226,24 @@ void hd_unbuffer_errors(pTHX) {
         return;
     PerlIO_flush(handle);
     PerlIOBase(handle)->flags |= PERLIO_F_UNBUF;
+}
+
+static OP *(*plain_binmode)(pTHX);
+
+/* Which pushes layers. */
+static OP *binmode_and_unbuffer(pTHX) {
+    OP *next = plain_binmode(aTHX);
+    if (hd.cell)
+        hd_unbuffer_errors(aTHX);
+    return next;
+}
+
+/* Before the application is compiled: its calls of binmode will be ours. */
+void hd_prepare_errors(void) {
+    if (plain_binmode)
+        return;
+    plain_binmode = PL_ppaddr[OP_BINMODE];
+    PL_ppaddr[OP_BINMODE] = binmode_and_unbuffer;
 }
 
 /* Makes `fd` this process's standard error; what Perl writes there bears the mark. */

@@ -222,6 +222,7 @@ void hd_put_message(pTHX_ const char *message, size_t length, const char *level)
 void hd_point_errors(void);
 void hd_adopt_errors(pTHX);
 void hd_unbuffer_errors(pTHX);
+void hd_prepare_errors(void);
 bool hd_errors_are_whole(pTHX);
 void hd_know_errors(pTHX);
 void hd_write_errors(const char *bytes, size_t count);
