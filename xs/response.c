@@ -50,6 +50,8 @@ static void finish_head(void) {
 }
 
 static void send_body(pTHX_ SV *body) {
+    if (hd.now.progress == HD_FINISHED) /* in a child that a tied array has forked */
+        hd_die_of_end(aTHX);
     if (SvROK(body) && SvTYPE(SvRV(body)) == SVt_PVAV && !SvOBJECT(SvRV(body)))
         hd_send_array(aTHX_ (AV *)SvRV(body));
     else

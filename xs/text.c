@@ -10,7 +10,8 @@ static const char *narrowed(pTHX_ const char *bytes, STRLEN *length, const char 
     return (const char *)narrow;
 }
 
-/* The string's bytes, valid as long as `sv`, or to the end of the present scope if it had to be converted. */
+/* A part of the response: its bytes, valid as long as `sv`, or to the end of the present scope if they had to be converted. Code of
+ * the application's may make them, and fork: the child, which comes back here, has no response. */
 const char *hd_bytes(pTHX_ SV *sv, STRLEN *length, const char *what) {
     SvGETMAGIC(sv);
     if (!SvOK(sv)) {
@@ -18,6 +19,8 @@ const char *hd_bytes(pTHX_ SV *sv, STRLEN *length, const char *what) {
         return "";
     }
     const char *bytes = SvPV_nomg_const(sv, *length);
+    if (UNLIKELY(hd.now.progress == HD_FINISHED))
+        hd_die_of_end(aTHX);
     return SvUTF8(sv) ? narrowed(aTHX_ bytes, length, what) : bytes;
 }
 

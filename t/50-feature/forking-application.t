@@ -10,6 +10,9 @@ use Test::More;
 my $server = Howdah::Test::Server->start(
     options => ['--workers', 1],
     app     => <<'PSGI',
+    package Text {
+        use overload '""' => sub { my $pid = fork // die; return 'from the child' if !$pid; waitpid $pid, 0; return "$? $$" };
+    }
     sub child { my $code = shift; my $pid = fork // die; return $pid if $pid; $code->(); exit 9 }
     my %does = (
         exits    => sub { exit 3 },
@@ -30,6 +33,7 @@ my $server = Howdah::Test::Server->start(
             waitpid $pid, 0;
             return [200, [], ["$? $$"]];
         }
+        return [200, [], [bless [], 'Text']] if $what eq 'converts';
         if ($what eq 'writes') {
             return sub {
                 my $writer = $_[0]->([200, []]);
@@ -55,6 +59,7 @@ my %status = (
     harakiri => 4 << 8,
     returns  => 0,
     writes   => 255 << 8,
+    converts => 255 << 8,
 );
 for my $what (sort keys %status) {
     my $answer = Howdah::Test::Client->ask($server, "GET /$what HTTP/1.1\r\nHost: x\r\n\r\n");
