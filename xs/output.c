@@ -32,11 +32,23 @@ static struct {
 /* $| of STDOUT, whichever handle is selected. */
 static bool is_unbuffered(void) { return output.handle && IoFLAGS(output.handle) & IOf_FLUSH; }
 
+static void leave_signals(pTHX) {}
+
+static void take_signals(pTHX_ void *hook) { PL_signalhook = (despatch_signals_proc_t)hook; }
+
+/* Until the end of the present scope the script's handlers of signals wait: one that dies would leave half of what is being
+ * given, and its death would look like that of the response. */
+static void hold_signals(pTHX) {
+    SAVEDESTRUCTOR_X(take_signals, (void *)PL_signalhook);
+    PL_signalhook = leave_signals;
+}
+
 /* Calls $more, which says how to go on: 1 for more of it, 0 for no more output, -1 for the script's end. */
 static IV call_more(pTHX) {
     dSP;
     ENTER;
     SAVETMPS;
+    hold_signals(aTHX);
     PUSHSTACKi(PERLSI_MAGIC);
     PUSHMARK(SP);
     XPUSHs(output.held);

@@ -34,6 +34,17 @@ print "two\n";
 sleep 1;
 system 'echo three';
 PERL
+script('alarm.cgi', <<'PERL');
+$| = 1;
+print "Content-Type: text/plain\n\n";
+eval {
+    local $SIG{ALRM} = sub { die "late\n" };
+    alarm 1;
+    print 'x' x 1_000_000 and $whole++ for 1 .. 20;
+};
+print STDERR "the alarm: $@";
+print "$whole and one";
+PERL
 script('endless.cgi', <<'PERL');
 print "Content-Type: text/plain\n\n";
 eval { while (1) { print 'x' x 1000, "\n"; $lines++ } };
@@ -83,6 +94,21 @@ subtest 'a client that leaves ends the script, END blocks and all' => sub {
     close $client->socket;
     ok $server->wait_for_log(qr/it ends, after (\d+) lines/), 'it ends';
     unlike $server->log, qr/never reached/, '... whatever evals it has';
+};
+
+subtest 'an alarm whose handler dies while the client is waited for comes behind what is being printed' => sub {
+    my $server = Howdah::Test::Server->start(
+        app     => $app,
+        env     => {CGI_SCRIPTS => $dir},
+        options => ['--workers', 1, qw(--response-buffer 64k --response-spool 0)]
+    );
+    my $client = Howdah::Test::Client->new($server);
+    $client->write(get('alarm.cgi'));
+    sleep 2;
+    my ($printed) = $client->response->{body} =~ /^(x+)\d* and one$/;
+    my $length = length($printed // '');
+    ok $length && $length % 1_000_000 == 0, 'what is printed behind it is behind the whole of that' or diag $length;
+    ok $server->wait_for_log(qr/the alarm: late/), 'the script goes on';
 };
 
 subtest 'a body is a file from some size on' => sub {
