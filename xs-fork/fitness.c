@@ -78,6 +78,17 @@ static const char *descriptor_reason(int fd, const char *what) {
     return reason;
 }
 
+/* What the kernel calls something that has no file, as anon_inode:[eventpoll]: event loops have that. */
+static const char *named_reason(int fd) {
+    char path[32], name[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(path, name, sizeof name - 1);
+    if (length < 0)
+        return descriptor_reason(fd, "something that is no file");
+    name[length] = '\0';
+    return descriptor_reason(fd, name);
+}
+
 static int count_entries(const char *path) {
     DIR *directory = opendir(path);
     int count = 0;
@@ -135,7 +146,7 @@ static const char *add(int fd) {
     if (descriptor->standard >= 0)
         return NULL;
     if (!can_be_opened(&found))
-        return descriptor_reason(fd, S_ISSOCK(found.st_mode) ? "a connection" : "something that is no file");
+        return S_ISSOCK(found.st_mode) ? descriptor_reason(fd, "a connection") : named_reason(fd);
     return opens(descriptor) ? NULL : descriptor_reason(fd, "a file that cannot be opened again");
 }
 
