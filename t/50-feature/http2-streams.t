@@ -77,6 +77,18 @@ subtest 'the end of a response is told with its last byte, not with the end of t
     is $client->response(7)->{status}, 204, 'and the connection goes on';
 };
 
+subtest 'a response without a body is one frame, as gRPC has it of a call that fails' => sub {
+    my $client = Howdah::Test::Frames->new($server);
+    my $stream = -1;
+    for my $path ('/empty', '/none-written') {
+        $client->request($stream += 2, $path, method => 'POST');
+        my $frame = $client->next_frame;
+        $frame = $client->next_frame while $frame && $frame->{stream} != $stream;
+        is $frame->{type}, 'HEADERS', "$path: its head";
+        ok $frame->{flags} & LAST, 'is its end';
+    }
+};
+
 subtest 'sixty-four at a time on four workers' => sub {
     my $client  = Howdah::Test::Frames->new($server);
     my @streams = map { 2 * $_ + 1 } 0 .. 63;
