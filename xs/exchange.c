@@ -175,6 +175,12 @@ static void tell_unused(pTHX) {
          "", "warn");
 }
 
+static void tell_kept(pTHX) {
+    tell(aTHX_ sv_2mortal(newSVpvs("the response ends here, since the application returned without closing its writer, but keeps "
+                                   "it: " HD_RUN_THE_LOOP)),
+         "", "warn");
+}
+
 static void conclude(pTHX_ bool returned) {
     if (!hd.cell)
         end_child(aTHX_ returned);
@@ -183,6 +189,10 @@ static void conclude(pTHX_ bool returned) {
         complain(aTHX_ ERRSV, "the application failed: ");
     else if (hd.now.switched && !hd.now.detached)
         tell_unused(aTHX);
+    else if (returned && !hd.now.detached && hd_keeps_writer())
+        tell_kept(aTHX);
+    SvREFCNT_dec(hd.now.writer);
+    hd.now.writer = NULL;
     /* a 500 would go into the application's own protocol */
     if (hd.now.switched || (!hd.now.answered && hd.now.detached))
         howdah_set_head(hd.now.slot, 0, RESPONSE_DETACHED, 0, -1);

@@ -43,6 +43,7 @@ struct hd_exchange {
     uintptr_t used; /* bytes of it; 0 when it is not to be read */
     HV *env;
     SV *body; /* a handle whose close is still to be called */
+    SV *writer; /* of a streaming response */
     struct hd_head head;
     enum hd_progress progress;
     U32 route;      /* by its path */
@@ -299,7 +300,10 @@ U64 hd_send_borrowed(pTHX_ struct iovec *runs, U32 count);
 void hd_send_handle(pTHX_ SV *body);
 
 /* stream.c */
+#define HD_RUN_THE_LOOP                                                                                                              \
+    "what waits for an event loop has to run that before it returns, as by $cv->recv (docs/processes.md)"
 void hd_call_delayed(pTHX_ SV *code);
+bool hd_keeps_writer(void);
 UV hd_serial_of(pTHX_ SV *writer);
 void hd_check_serial(pTHX_ UV serial);
 void hd_die_of_end(pTHX) __attribute__((noreturn, cold));

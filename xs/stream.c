@@ -42,6 +42,7 @@ static void respond(pTHX_ CV *cv) {
     if (!hd.now.streaming)
         XSRETURN_EMPTY;
     ST(0) = new_writer(aTHX);
+    hd.now.writer = SvREFCNT_inc_simple_NN(SvRV(ST(0)));
     XSRETURN(1);
 }
 
@@ -54,10 +55,17 @@ static SV *new_responder(pTHX) {
 /* Calls the code with a responder. Dies with it. A child that it has forked, and that comes back, answers nothing. */
 void hd_call_delayed(pTHX_ SV *code) {
     dSP;
+    SV *responder = new_responder(aTHX);
     PUSHMARK(SP);
-    XPUSHs(new_responder(aTHX));
+    XPUSHs(responder);
     PUTBACK;
     call_sv(code, G_VOID | G_DISCARD);
     if (hd.cell && !hd.now.answered && !hd.now.detached)
-        croak("the application returned a code reference that never called its responder");
+        croak("the application returned a code reference that never called its responder%s",
+              SvREFCNT(SvRV(responder)) > 1 ? ", but keeps it: " HD_RUN_THE_LOOP : "");
+}
+
+/* The application has returned, and something of it waits to go on with the response. */
+bool hd_keeps_writer(void) {
+    return hd.now.writer && SvREFCNT(hd.now.writer) > 1 && hd.now.progress != HD_FINISHED;
 }

@@ -67,7 +67,8 @@ my @FAULTS = (
     ['chunked("3\r\nbbbXYZ\r\n0\r\n\r\n")', qr/chunked, but its body is not in chunks/],
     ['chunked("3\rbbb\r\n0\r\n\r\n")', qr/chunked, but its body is not in chunks/],
     ['chunked("no chunk\r\n")', qr/chunked, but its body is not in chunks/],
-    ['sub { }', qr/code reference that never called its responder/],
+    ['sub { }', qr/code reference that never called its responder\.$/],
+    ['sub { our $kept = shift }', qr/never called its responder, but keeps it: .* run that before it returns/],
     ['sub { die "delayed\n" }', qr/: delayed$/],
     ['sub { die bless {}, "Mute" }', qr/class Mute/],
     ['sub { no warnings; next }', qr/Can't "next" outside a loop block/],
@@ -123,6 +124,26 @@ for my $number (0 .. $#CUT) {
     ok($server->wait_for_log(qr/ERROR .* GET $path: the application failed: .*chunked, but its body/), '... is logged');
 }
 is(ask('/')->{body}, $pid, 'the worker has survived all of it');
+
+subtest 'a writer that is kept for an event loop which nobody runs' => sub {
+    my $kept = Howdah::Test::Server->start(
+        options => ['--workers', 1],
+        app     => 'my ($writer, %do);
+            %do = (
+                kept    => sub { $writer = $_[0]->([200, []]); $writer->write("a part") },
+                dropped => sub { my $own = $_[0]->([200, []]); $own->write("a part") },
+                closed  => sub { $writer = $_[0]->([200, []]); $writer->write("a part"); $writer->close },
+                dies    => sub { $writer = $_[0]->([200, []]); die "with it\n" },
+            );
+            sub { $do{substr $_[0]{PATH_INFO}, 1} }',
+    );
+    is(Howdah::Test::Client->ask($kept, "GET /$_ HTTP/1.1\r\nHost: x\r\n\r\n")->{body}, 'a part', $_)
+        for qw(dropped closed kept);
+    ok(Howdah::Test::Client->ask($kept, "GET /dies HTTP/1.1\r\nHost: x\r\n\r\n")->{error}, 'dies');
+    ok $kept->wait_for_log(qr{ERROR .* GET /dies: the application failed: with it$}m), 'what it has died of is told';
+    my $told = qr{WARN  worker 0 pid \d+ request \S+ GET /(\w+): the response ends here, .* but keeps it};
+    is_deeply [$kept->log =~ /$told/g], ['kept'], 'of the one that waits the log says why its response ends';
+};
 
 subtest 'standard error that is closed, with a file in its place' => sub {
     my $file = $server->dir . '/data';
