@@ -67,10 +67,13 @@ static sigset_t child_signal(void) {
     return set;
 }
 
-/* From now on the end of a child does not interrupt, but makes the returned descriptor readable. */
+/* From now on the end of a child does not interrupt, but makes the returned descriptor readable. A handler stays, for workers:
+ * libev has one from the time that it is loaded. */
 int hd_watch_children(void) {
     sigset_t set = child_signal();
-    signal(SIGCHLD, SIG_DFL);
+    struct sigaction now;
+    if (sigaction(SIGCHLD, NULL, &now) != 0 || now.sa_handler == SIG_IGN || now.sa_flags & SA_NOCLDWAIT)
+        signal(SIGCHLD, SIG_DFL);
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return -1;
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -23,7 +23,7 @@ sub prepare {
     _catch(sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) }, qw(QUIT TERM));
     _catch(\&Howdah::XS::tell_place, 'USR2');
     _catch(\&Howdah::XS::interrupt, 'URG');
-    $SIG{CHLD} = 'DEFAULT';
+    $SIG{CHLD} = 'DEFAULT' if defined $SIG{CHLD};    # a handler in C, as of EV, is none of ours
     $check->() if $check && !$forking;
     Howdah::XS::prepare($given{name}, $given{titles});
     Howdah::XS::track_leaks() if $INC{'Howdah/Leaks.pm'};

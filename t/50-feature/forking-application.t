@@ -69,4 +69,25 @@ is(Howdah::Test::Client->ask($server, "GET /shell HTTP/1.0\r\n\r\n")->{body}, "$
 is_deeply [$server->workers], [$worker], 'it is the same worker all the time';
 ok $server->wait_for_log(qr/the child is unhappy/), 'what a child dies of is logged';
 
+# What an application has set for the end of children when it is loaded, and its worker's answer.
+my $system = 'sub { [200, [], [system("exit 5;") >> 8]] }';
+my $watch  = <<'PSGI';
+use EV;
+sub {
+    my $pid = fork // die;
+    exec 'exit 5;' or die if !$pid;
+    my $status;
+    my $child = EV::child $pid, 0, sub { $status = $_[0]->rstatus; EV::break };
+    my $late  = EV::timer 10, 0, sub { EV::break };
+    EV::run;
+    return [200, [], [$status >> 8]];
+}
+PSGI
+my %loaded = ("\$SIG{CHLD} = 'IGNORE'; $system" => 'ignored', '$SIG{CHLD} = sub { wait };' . $system => 'caught');
+$loaded{$watch} = 'watched by EV, which has a handler in C' if eval { require EV };
+for my $app (sort keys %loaded) {
+    my $own = Howdah::Test::Server->start(options => ['--workers', 1], app => $app);
+    is(Howdah::Test::Client->ask($own, "GET / HTTP/1.0\r\n\r\n")->{body}, 5, $loaded{$app}) for 1, 2;
+}
+
 done_testing;
