@@ -79,14 +79,11 @@ subtest 'the end of a response is told with its last byte, not with the end of t
 
 subtest 'a response without a body is one frame, as gRPC has it of a call that fails' => sub {
     my $client = Howdah::Test::Frames->new($server);
-    my $stream = -1;
-    for my $path ('/empty', '/none-written') {
-        $client->request($stream += 2, $path, method => 'POST');
-        my $frame = $client->next_frame;
-        $frame = $client->next_frame while $frame && $frame->{stream} != $stream;
-        is $frame->{type}, 'HEADERS', "$path: its head";
-        ok $frame->{flags} & LAST, 'is its end';
-    }
+    $client->request(1, '/empty', method => 'POST');
+    my $frame = $client->next_frame;
+    $frame = $client->next_frame while $frame && $frame->{stream} != 1;
+    is $frame->{type}, 'HEADERS', 'its head';
+    ok $frame->{flags} & LAST, 'is its end';
 };
 
 subtest 'sixty-four at a time on four workers' => sub {
