@@ -67,7 +67,7 @@ impl Default for Config {
             hsts: None,
             http2: true,
             http2_streams: 128,
-            http2_window: 256 << 10,
+            http2_window: 1 << 20,
             keepalive_timeout: Duration::from_secs(75),
             keepalive: true,
             keepalive_requests: 0,

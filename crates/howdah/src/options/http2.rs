@@ -30,7 +30,7 @@ pub(crate) struct Http2 {
     ///
     /// Of each request, until they are stored, from 64k to 64m; four times that for all requests of a connection, and as much
     /// again for each WebSocket that an application has. More lets uploads over long ways go faster.
-    #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "256k", value_parser = window)]
+    #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "1m", value_parser = window)]
     pub(crate) http2_window: Size,
 }
 
