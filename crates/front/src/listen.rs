@@ -10,8 +10,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use tokio::io::unix::AsyncFd;
 
 use crate::address::{Address, ListenOptions, Serves};
@@ -315,8 +316,6 @@ impl Listener {
         if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
             socket.set_only_v6(false).map_err(failed)?;
         }
-        // Accepted sockets inherit it, which saves a system call for each.
-        socket.set_tcp_nodelay(true).map_err(failed)?;
         socket.bind(&address.into()).map_err(failed)?;
         socket.listen(backlog).map_err(failed)?;
         let local = socket.local_addr().map_err(failed)?.as_socket().unwrap_or(address);
@@ -326,8 +325,10 @@ impl Listener {
     fn tcp(socket: OwnedFd, address: SocketAddr) -> Self {
         // Wake on the first bytes, not on the handshake; where the kernel refuses, nothing is lost.
         let _ = howdah_sys::defer_accept(&socket, 1);
-        // Connections have it from their listener. What is written in pieces, a stream or frames, waits for no acknowledgement.
+        // Connections have these from their listener, which saves system calls for each. What is written in pieces, a stream or
+        // frames, waits for no acknowledgement.
         let _ = SockRef::from(&socket).set_tcp_nodelay(true);
+        ask_silent_clients(&socket);
         let port = address.port();
         let wildcard = wildcard(&socket, address.ip());
         let name = if wildcard.is_some() { host_name() } else { address.ip().to_string() };
@@ -404,6 +405,18 @@ impl Listener {
             reach: None,
             sees_out: Arc::default(),
         }
+    }
+}
+
+/// Has the kernel ask clients that say nothing for two minutes whether they are there (RFC 9293 3.8.4), and give up those that
+/// do not answer for one more: a client that has lost its network cannot say that it leaves, and its WebSocket would keep a
+/// worker for ever. A socket that was made by others, by systemd say, may have it with times of their own.
+fn ask_silent_clients(socket: &OwnedFd) {
+    let socket = SockRef::from(socket);
+    if !socket.keepalive().unwrap_or(false) {
+        let (idle, between) = (Duration::from_secs(120), Duration::from_secs(15));
+        let _ = socket
+            .set_tcp_keepalive(&TcpKeepalive::new().with_time(idle).with_interval(between).with_retries(4));
     }
 }
 
@@ -508,6 +521,33 @@ mod tests {
     }
 
     #[test]
+    fn the_kernel_asks_clients_that_say_nothing_whether_they_are_there() {
+        let asks_after = |listener: &Listener| {
+            let address = SockRef::from(&listener.socket).local_addr().unwrap();
+            let client = Socket::from(std::net::TcpStream::connect(address.as_socket().unwrap()).unwrap());
+            client.send(b"GET").unwrap();
+            let accepted = loop {
+                if let Ok(accepted) = rustix::net::accept(&listener.socket) {
+                    break Socket::from(accepted);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            };
+            accepted.keepalive().unwrap().then(|| accepted.tcp_keepalive_time().unwrap().as_secs())
+        };
+        let asks = |socket: Socket| {
+            SockRef::from(&socket).bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+            socket.listen(8).unwrap();
+            asks_after(&Listener::adopt(socket.into(), &ListenOptions::default()).unwrap())
+        };
+        assert_eq!(asks_after(&bind(&"127.0.0.1:0".parse().unwrap()).unwrap()), Some(120));
+        let others = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        assert_eq!(asks(others()), Some(120));
+        let socket = others();
+        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(Duration::from_secs(600))).unwrap();
+        assert_eq!(asks(socket), Some(600), "as others have it");
+    }
+
+    #[test]
     fn an_abstract_socket_has_no_file_whoever_bound_it() {
         let name = format!("howdah-test-{}", std::process::id());
         let address = Address::Abstract(name.clone());
@@ -528,12 +568,12 @@ mod tests {
         let listener = bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let accept = |listener: &Listener| rustix::net::accept(&listener.socket).is_ok();
         let accepts = |listener: &Listener| {
-            let end = std::time::Instant::now() + std::time::Duration::from_millis(500);
+            let end = std::time::Instant::now() + Duration::from_millis(500);
             while !accept(listener) {
                 if std::time::Instant::now() > end {
                     return false;
                 }
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(1));
             }
             true
         };
