@@ -17,6 +17,11 @@ use crate::transport::socket::{Peer, Socket, length};
 
 /// Bytes to seal for one send: four records of the largest size.
 const MOST: usize = 64 * 1024;
+/// What a client hears first is sealed in records of this size at most: it can read none before it has all of it, and of one of 16 KiB
+/// a part comes a round trip later, where the kernel begins with ten segments (RFC 6928).
+const SMALL: usize = 4 * 1024;
+/// Bytes in small records, each time that the client has said something.
+const FIRST: usize = 3 * SMALL;
 /// Bytes that one read may bring while the session begins.
 const GREETING: usize = 16 * 1024;
 /// A larger buffer for the beginning of a record is not kept.
@@ -41,7 +46,7 @@ pub(crate) struct Works {
 
 impl Default for Works {
     fn default() -> Self {
-        let room = PREFACE + MOST + (MOST / 16_384 + 2) * OVERHEAD;
+        let room = PREFACE + MOST + (FIRST / SMALL + MOST / 16_384 + 2) * OVERHEAD;
         Self { plain: RefCell::default(), sealed: RefCell::new(vec![0; room].into()) }
     }
 }
@@ -63,6 +68,8 @@ struct State {
     early: Vec<u8>,
     /// Records that were opened since others had their turn.
     opened: usize,
+    /// Bytes that were sealed since the client last said something.
+    told: usize,
     /// The last byte that was sealed counts as not written.
     owed: bool,
     /// Our side is ended.
@@ -73,7 +80,7 @@ impl Tls {
     /// With a session that has not begun.
     pub(crate) fn new(socket: Socket, session: Session, works: &'static Works) -> Self {
         let (rest, early) = (Vec::new(), Vec::new());
-        let state = State { session, rest, early, opened: 0, owed: false, ended: false };
+        let state = State { session, rest, early, opened: 0, told: 0, owed: false, ended: false };
         Self { socket, state: RefCell::new(state), works }
     }
 
@@ -348,6 +355,9 @@ impl State {
             io::Error::new(ErrorKind::InvalidData, broken)
         })?;
         self.opened += opened.records;
+        if !plain.is_empty() {
+            self.told = 0;
+        }
         self.rest.clear();
         if opened.used < end {
             self.rest.extend_from_slice(&buffer[opened.used..end]);
@@ -381,10 +391,13 @@ impl State {
         for run in runs {
             let known = skip.min(run.len());
             skip -= known;
-            let run = &run[known..run.len().min(known + MOST + owed - taken)];
-            if !run.is_empty() {
-                end += self.session.seal(run, &mut out[end..]).map_err(io::Error::other)?;
-                taken += run.len();
+            let mut run = &run[known..run.len().min(known + MOST + owed - taken)];
+            while !run.is_empty() {
+                let (now, later) = run.split_at(run.len().min(self.portion()));
+                end += self.session.seal(now, &mut out[end..]).map_err(io::Error::other)?;
+                self.told += now.len();
+                taken += now.len();
+                run = later;
             }
         }
         // What the protocol has to say goes first.
@@ -392,6 +405,11 @@ impl State {
         let start = PREFACE.checked_sub(pending.len()).ok_or(ErrorKind::InvalidData)?;
         out[start..PREFACE].copy_from_slice(&pending);
         Ok((taken, start..end))
+    }
+
+    /// Bytes to seal at once.
+    fn portion(&self) -> usize {
+        if self.told < FIRST { SMALL } else { MOST }
     }
 
     /// Keeps what is not out. Gives the bytes that count as written.
@@ -532,6 +550,41 @@ mod tests {
             }
             drop(tls);
             assert_eq!((client.join().unwrap(), blocked > 0), (many.len(), true));
+        });
+    }
+
+    #[test]
+    fn what_a_client_has_asked_for_begins_in_small_records() {
+        run(async {
+            let (mut tls, client) = connect(|mut client| {
+                let mut all = Vec::new();
+                for _ in 0..2 {
+                    client.write_all(b"tell me").unwrap();
+                    let (mut lengths, mut head) = (Vec::new(), [0; 5]);
+                    while lengths.iter().sum::<usize>() < 100_000 {
+                        client.sock.read_exact(&mut head).unwrap();
+                        lengths.push(usize::from(u16::from_be_bytes([head[3], head[4]])));
+                        client.sock.read_exact(&mut vec![0; lengths[lengths.len() - 1]]).unwrap();
+                    }
+                    all.push(lengths);
+                }
+                all
+            })
+            .await;
+            for _ in 0..2 {
+                assert_eq!(read(&mut tls).await.unwrap(), b"tell me");
+                let (bytes, mut at) = ([b'x'; 100_000], 0);
+                while at < bytes.len() {
+                    let (first, second) = bytes[at..].split_at((bytes.len() - at).min(200));
+                    at += tls.try_write_vectored(&[IoSlice::new(first), IoSlice::new(second)]).unwrap();
+                }
+            }
+            // Beside its tickets, which are short.
+            for lengths in client.join().unwrap() {
+                let long: Vec<_> = lengths.into_iter().filter(|length| *length > 2048).collect();
+                let small = long.iter().take_while(|length| **length <= SMALL + OVERHEAD).count();
+                assert_eq!((small, long.iter().any(|length| *length > 16_384)), (3, true), "{long:?}");
+            }
         });
     }
 
