@@ -160,6 +160,18 @@ mod tests {
         }
     }
 
+    /// So many seconds pass, in each of which the client takes so much of 50 bytes, and sends what its script has next.
+    async fn pass(world: &World, script: &Scripted, seconds: u64, takes: u64) {
+        for second in 1..=seconds {
+            script.hold(50_u64.saturating_sub(second * takes));
+            script.go_on();
+            for _ in 0..10 {
+                world.wait(Duration::from_millis(100));
+                world.run(true).await;
+            }
+        }
+    }
+
     /// Whether it is over after so many seconds of a client that takes and sends so much in each of them.
     async fn is_over_after(seconds: u64, takes: u64, sends: usize, drains: bool) -> bool {
         let world = World::new(Config::default());
@@ -173,14 +185,7 @@ mod tests {
         if drains {
             world.thread.entrance.doors.drain(Duration::ZERO);
         }
-        for second in 1..=seconds {
-            script.hold(50_u64.saturating_sub(second * takes));
-            script.go_on();
-            for _ in 0..10 {
-                world.wait(Duration::from_millis(100));
-                world.run(true).await;
-            }
-        }
+        pass(&world, &script, seconds, takes).await;
         connection.is_finished()
     }
 
@@ -228,13 +233,7 @@ mod tests {
         assert!(!script.was_shut(), "an ordinary end would say that this was all");
         assert_eq!(world.totals().all_requests(), 1, "the request is over");
         script.become_of(peer);
-        for second in 1..=seconds {
-            script.hold(50_u64.saturating_sub(second * takes));
-            for _ in 0..10 {
-                world.wait(Duration::from_millis(100));
-                world.run(true).await;
-            }
-        }
+        pass(&world, &script, seconds, takes).await;
         connection.is_finished()
     }
 
