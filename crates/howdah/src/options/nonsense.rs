@@ -91,12 +91,18 @@ fn read(line: &[OsString]) {
 
 #[test]
 fn any_value_of_any_option_is_read_or_refused_in_words() {
-    let begin = ["-e", "sub{}"].map(OsString::from);
-    for option in options() {
+    let (begin, options) = (["-e", "sub{}"].map(OsString::from), options());
+    let all_values = |option: &String| {
         for value in VALUES {
             read(&[&begin[..], &[os(&[option.as_bytes(), b"=", value].concat())]].concat());
         }
-    }
+    };
+    // It takes longer than all other tests of the program.
+    std::thread::scope(|scope| {
+        for some in options.chunks(32) {
+            scope.spawn(|| some.iter().for_each(all_values));
+        }
+    });
 }
 
 #[test]
