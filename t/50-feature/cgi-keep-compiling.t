@@ -23,6 +23,7 @@ my $SHOWS   = qq{print "Content-Type: text/html\\n\\n"; warn "shown"; warningsTo
 my %MODULES = (
     Block   => '{ package Block; $Block::loads++ } 1;',
     OneLine => 'use strict; package OneLine; our $loads; $loads++; 1;',
+    Loop    => 'package Loop; use FCGI; my $request = FCGI::Request(); sub more { $request->Accept >= 0 } 1;',
     Hidden  => "package # from PAUSE\n    Hidden;\nour \$loads; \$loads++; 1;",
 );
 my $scripts = Howdah::Test::Scripts->new(
@@ -46,6 +47,7 @@ PERL
     'errors.cgi' => qq{#!$^X\nBEGIN { open LOG, '>>', 'own.log'; open STDERR, '>&', \*LOG }\n}
         . 'print "Content-Type: text/plain\n\n"; warn "of its own\n"; system "echo of its program >&2"',
     'fcgi.cgi' => "#!$^X\nuse FCGI;\nmy \$request = FCGI::Request();\nwhile (\$request->Accept >= 0) { }\n",
+    'loop.cgi' => "#!$^X\n" . 'use lib ".lib"; use Loop; print "Content-Type: text/plain\n\n" while Loop::more();',
     (
         map { ("shop-$_.cgi" =>
                 "$HEAD package Shop; sub total { '$_' } sub of_$_ { } package main; print Shop::total();\n") } 1,
@@ -106,6 +108,12 @@ is $scripts->get($server, 'emacs.cgi')->{body}, 1, 'what stands behind -- on the
 is $scripts->get($server, 'fast.cgi')->{status}, 500, "CGI::Fast's loop is refused";
 like $server->log, qr{/fast\.cgi: the loop of CGI::Fast .*mode=fork}, '... with a way out';
 is $scripts->get($server, 'fcgi.cgi')->{status}, 500, '... and that of FCGI';
+subtest '... and where only a module of the script has it' => sub {
+    plan skip_all => 'no FCGI here' if !eval { require FCGI; 1 };
+    is $scripts->get($server, 'loop.cgi')->{status}, 500, "request $_" for 1, 2;
+    ok $server->wait_for_log(qr{/loop\.cgi: the loop of FCGI .*mode=fork}), 'with a way out';
+    unlike $server->log, qr/Prototype mismatch/, '... and nothing else';
+};
 like $server->log, qr{/shop-2\.cgi: sub Shop::total takes the place of that of \S+/shop-1\.cgi, .*mode=fork},
     'a package that two scripts name is told of';
 unlike $server->log, qr{sub (?:Shop::of_|\S*Kept)\S* takes the place}, '... and nothing else';

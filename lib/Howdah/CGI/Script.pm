@@ -58,6 +58,7 @@ sub package { return $_[0]{package} }    ## no critic (ProhibitBuiltinHomonyms)
 sub run {
     my ($self, $variables, $arguments) = @_;
     Howdah::CGI::State::begin($self->{effects}, $variables, $self->{directory}, $self->{file});
+    Howdah::CGI::Source->refuse_loop if $INC{'FCGI.pm'};
     $self->_open_data if defined $self->{data};
     $self->_begin_format if $self->{format};
     local ($/, $\, $,, $;, $", $:, $^A, $^F, $^I, $^L, $^T, $^W) =

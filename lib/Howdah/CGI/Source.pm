@@ -26,10 +26,16 @@ sub read_file {
     my $package = 'Howdah::CGI::Kept::' . $file =~ s{([^A-Za-z0-9])}{sprintf '_%02x', ord $1}ger;
     my $self    = bless {file => $file, mark => $mark, text => $text, package => $package}, $class;
     $self->{switches} = $self->_switches;
-    die "$file: the loop of $1 waits for further requests, of which a kept script has one in each run: "
-        . "run it with mode=fork or mode=exec, or use CGI\n"
-        if $text =~ /^[ \t]*use[ \t]+(CGI::Fast|FCGI)\b(?!::)/m;
+    die "$file: ", _refusal($1) if $text =~ /^[ \t]*use[ \t]+(CGI::Fast|FCGI)\b(?!::)/m;
     return $self;
+}
+
+# Where a module of the script's own has the loop, which the text does not tell. Without this the first request of each worker
+# would be answered, and no other.
+sub refuse_loop {
+    no warnings qw(prototype redefine);
+    *FCGI::Accept = sub { die _refusal('FCGI') };
+    return;
 }
 
 sub warns { return $_[0]{switches} =~ /w/i ? 1 : 0 }
@@ -100,6 +106,12 @@ sub _compile_until {
     return \&{"$package\::__script__"};
 }
 
+sub _refusal {
+    my $loop = shift;
+    return "the loop of $loop waits for further requests, of which a kept script has one in each run: "
+        . "run it with mode=fork or mode=exec, or use CGI\n";
+}
+
 # perl has more than these only for a whole process.
 sub _switches {
     my $self      = shift;
@@ -139,6 +151,10 @@ Dies when the file is no Perl script, or when its C<#!> line has switches that o
 
 Dies with perl's message. The value is a hash: C<code>; C<data>, the offset of what C<DATA> reads, if anything; C<package>
 and C<hints> of perl at the end of the code.
+
+=head2 refuse_loop
+
+When L<FCGI> is loaded: has its loop die with the way out.
 
 =head2 packages, named_packages, warns
 
