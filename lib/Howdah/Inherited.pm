@@ -55,15 +55,17 @@ sub handles {
 }
 
 # An application that connects anew in after_fork, and lets go of the old handle without a word to the database, knows
-# what it does.
+# what it does. A module may as well, which nobody can see.
 sub _describe {
     my $handle = shift;
     my $driver = $handle->{Driver}{Name};
     my $number = $SOCKET_OF{$driver} ? eval { $handle->{$SOCKET_OF{$driver}} } : undef;
+    my $quiet  = $handle->{AutoInactiveDestroy};
     return {
-        name    => sprintf('the DBI handle %s (%s %s)', ref $handle, $driver, $handle->{Name} // ''),
-        socket  => $number,
-        is_safe => $handle->{AutoInactiveDestroy} && Howdah->has_hooks('after_fork'),
+        name     => sprintf('the DBI handle %s (%s %s)', ref $handle, $driver, $handle->{Name} // ''),
+        socket   => $number,
+        is_quiet => $quiet,
+        is_safe  => $quiet && Howdah->has_hooks('after_fork'),
     };
 }
 
@@ -91,8 +93,11 @@ sub _unix {
 
 sub _sentence {
     my ($what, $handle) = @_;
-    my $more = $handle ? ', and give the handle AutoInactiveDestroy if it must be there before' : '';
-    return "workers inherit $what: they would all talk on it at once; connect in Howdah->after_fork (or at the first "
+    my $is_quiet = $handle && $handle->{is_quiet};
+    my $unless   = $is_quiet ? ', unless a module like DBIx::Connector or Mojo::Pg sees to it' : '';
+    my $more     = $handle && !$is_quiet ? ', and give the handle AutoInactiveDestroy if it must be there before' : '';
+    return
+        "workers inherit $what: they would all talk on it at once$unless; connect in Howdah->after_fork (or at the first "
         . "request), or disconnect in Howdah->before_fork$more";
 }
 
