@@ -10,7 +10,7 @@ my %SOCKET_OF = (MariaDB => 'mariadb_sockfd', mysql => 'sockfd', Pg => 'pg_socke
 # Called by Howdah::Zygote around the loading of the application, and by nobody per request.
 sub descriptors {
     opendir my $dir, '/proc/self/fd' or return;
-    return grep { /^\d+$/ && (readlink("/proc/self/fd/$_") // '') =~ /^socket:/ } readdir $dir;
+    return grep { /^\d+$/ && (readlink("/proc/self/fd/$_") // '') =~ /^(?:pipe|socket):/ } readdir $dir;
 }
 
 # Each descriptor of this process with what it leads to, as `7 /var/log/app.log` or `8 socket:[4711]`.
@@ -20,7 +20,7 @@ sub opened {
         map { [$_, readlink "/proc/self/fd/$_"] } grep { /^\d+$/ } readdir $dir;
 }
 
-# One sentence for each connection that every worker would inherit. Descriptors in @known are not the application's.
+# One sentence for each connection, and each pipe to read from, that every worker would inherit. Descriptors in @known are not the application's.
 sub find {
     my ($class, @known) = @_;
     my %known   = map { $_ => 1 } 0 .. 2, @known;
@@ -35,7 +35,33 @@ sub find {
         push @said, _sentence("descriptor $number, connected to $peer" . ($handle ? ", $handle->{name}" : ''), $handle);
     }
     my @files = grep { !defined $_->{socket} && !$_->{is_safe} } @handles;
-    return @said, map { _sentence($_->{name}, $_) } @files;
+    return @said, (map { _sentence($_->{name}, $_) } @files), map { _sentence_of_pipe($_) } _read_from_others(@found);
+}
+
+# Those of @numbers that are pipes into which another process may still write. A pipe whose both ends are here is for the process
+# itself, and one that is only written into may be a log.
+sub _read_from_others {
+    my @numbers = @_ or return;    # without /proc there are none
+    my %pipe    = map { $_->[0] => $_->[1] } grep { $_->[1] =~ /^pipe:/ } map { [split / /, $_, 2] } opened();
+    my %written = map { $pipe{$_} => 1 } grep { !_is_read_end($_) } keys %pipe;
+    return grep { $pipe{$_} && !$written{$pipe{$_}} && _has_writer($_) } @numbers;
+}
+
+sub _is_read_end {
+    my $number = shift;
+    open my $in, '<', "/proc/self/fdinfo/$number" or return 0;
+    my ($flags) = map { /^flags:\s+([0-7]+)/ ? oct $1 : () } <$in>;
+    return ($flags & 3) == 0;      # O_ACCMODE, O_RDONLY
+}
+
+sub _has_writer {
+    my $number = shift;
+    require IO::Poll;
+    open my $end, '<&', $number or return 0;
+    my $poll = IO::Poll->new;
+    $poll->mask($end => IO::Poll::POLLIN());
+    $poll->poll(0);
+    return !($poll->events($end) & IO::Poll::POLLHUP());
 }
 
 # Connected database handles of DBI, if the application has loaded that.
@@ -101,6 +127,14 @@ sub _sentence {
         . "request), or disconnect in Howdah->before_fork$more";
 }
 
+sub _sentence_of_pipe {
+    my $number = shift;
+    return
+        "workers inherit descriptor $number, a pipe from another process: they would all read from it, and what each reads "
+        . 'is gone for the others; start that process in Howdah->after_fork (or at the first request), or close the pipe in '
+        . 'Howdah->before_fork';
+}
+
 1;
 
 __END__
@@ -125,7 +159,7 @@ before the first worker is forked, and tells the error log.
 
 =head2 descriptors
 
-The numbers of this process's sockets, for C<find> to know which were there before.
+The numbers of this process's sockets and pipes, for C<find> to know which were there before.
 
 =head2 opened
 
@@ -141,6 +175,7 @@ The active database handles, as hashes with C<name>, C<socket> and C<is_safe>; w
 A sentence for each stream socket that is connected to somebody and whose number is not among C<@known>, and for each
 active database handle of L<DBI>, whether it has a socket or a file. Listening sockets, datagrams and pairs of sockets
 without a name are meant to be shared, or at least may be. A handle with C<AutoInactiveDestroy> is taken for one that
-the application looks after when there is an C<after_fork> hook.
+the application looks after when there is an C<after_fork> hook. A pipe counts when it is read from here and written into
+by another process, as that of a program that the application has started and asks.
 
 =cut

@@ -44,12 +44,22 @@ subtest 'a socket' => sub {
     is scalar(warnings_of($connect, reload => 1)), 2, 'again when the application is loaded again';
 };
 
+subtest 'a program that answers by a pipe' => sub {
+    my $ask  = 'use IPC::Open2; our $pid = open2(our $answers, our $questions, "cat");';
+    my @said = warnings_of($ask);
+    is scalar(@said), 1, 'one warning' or diag "@said";
+    like $said[0], qr/^descriptor \d+, a pipe from another process: .*Howdah->after_fork.*Howdah->before_fork/;
+    is scalar(warnings_of("$ask Howdah->before_fork(sub { close \$answers });")), 0, 'closed in before_fork';
+};
+
 subtest 'nothing to warn of' => sub {
     my %fine = (
-        'no connection'     => '',
-        'files and pipes'   => 'open our $file, "<", $0 or open $file, "<", "/etc/passwd" or die; pipe our $r, our $w;',
-        'a listener'        => 'use IO::Socket::INET; our $l = IO::Socket::INET->new(Listen => 1) or die;',
-        'a datagram socket' =>
+        'no connection'   => '',
+        'files and pipes' => 'open our $file, "<", $0 or open $file, "<", "/etc/passwd" or die; pipe our $r, our $w;',
+        'a log by a program'     => 'open our $log, "|-", "cat >/dev/null" or die;',
+        'a program that is gone' => 'my $pid = open our $list, "-|", "true" or die; waitpid $pid, 0;',
+        'a listener'             => 'use IO::Socket::INET; our $l = IO::Socket::INET->new(Listen => 1) or die;',
+        'a datagram socket'      =>
             "use IO::Socket::INET; our \$l = IO::Socket::INET->new(Proto => 'udp', PeerAddr => '127.0.0.1:9') or die;",
         'a pair'                  => 'use Socket; socketpair our $l, our $r, AF_UNIX, SOCK_STREAM, 0 or die;',
         'closed after loading'    => "$connect close \$db;",
