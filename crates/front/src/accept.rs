@@ -51,8 +51,8 @@ enum Turn {
     More,
     /// Somebody waits, and there is no room.
     Full,
-    /// The system has no descriptor or no memory.
-    Refused,
+    /// The system accepts none: it has no descriptor or no memory, or forbids it.
+    Refused(Errno),
     /// As many clients are at the gate as may be.
     Shaking(&'static Gate),
 }
@@ -167,13 +167,15 @@ impl Entrance {
                 }
                 // The latter on TCP when another process has shut the socket.
                 Err(Errno::AGAIN | Errno::INVAL) => return Turn::Empty,
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                    self.room.dismiss(listener.origin.serves);
-                    self.server.sharing.ask_for_room();
-                    return Turn::Refused;
-                }
                 // The connection was gone before it was accepted.
-                Err(error) => tracing::debug!("accept: {}", io::Error::from(error)),
+                Err(Errno::CONNABORTED) => {}
+                Err(error) => {
+                    if is_shortage(error) {
+                        self.room.dismiss(listener.origin.serves);
+                        self.server.sharing.ask_for_room();
+                    }
+                    return Turn::Refused(error);
+                }
             }
         }
         tokio::task::yield_now().await;
@@ -295,17 +297,33 @@ fn has_somebody(listener: &Listener) -> bool {
     poll(&mut ready, Some(&Timespec::default())).is_err() || ready[0].revents().contains(PollFlags::IN)
 }
 
+/// Whether that may be over when a connection has made room.
+fn is_shortage(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS)
+}
+
 fn tell(capacity: &Capacity, kind: Kind, turn: Turn) {
     static FULL: Repeated = Repeated::new();
     static REFUSED: Repeated = Repeated::new();
-    if let Turn::Full = turn {
-        if FULL.pass().is_some() {
+    match turn {
+        Turn::Full if FULL.pass().is_some() => {
             tracing::warn!("new connections wait: {}", capacity.reason(kind));
         }
-    } else if REFUSED.pass().is_some() {
-        tracing::error!(
-            "out of file descriptors or memory: connections wait; raise the limit of open files (ulimit -n)"
-        );
+        Turn::Refused(error) if REFUSED.pass().is_some() => {
+            let (error, hint) = (io::Error::from(error), way_out(error));
+            tracing::error!("new connections wait, for none can be accepted: {error}{hint}");
+        }
+        _ => {}
+    }
+}
+
+fn way_out(error: Errno) -> &'static str {
+    match error {
+        error if is_shortage(error) => {
+            "; raise the limit of open files (ulimit -n) or give the machine memory"
+        }
+        Errno::ACCESS | Errno::PERM => "; a policy of the system, as of SELinux or AppArmor, forbids it",
+        _ => "",
     }
 }
 
@@ -366,6 +384,17 @@ mod tests {
         let listener = listener(Serves::Requests);
         rustix::net::shutdown(&listener.socket, rustix::net::Shutdown::Both).unwrap();
         assert!(!has_somebody(&listener));
+    }
+
+    #[test]
+    fn what_keeps_the_system_from_accepting_is_waited_out() {
+        run(async {
+            let world = World::new(Config::default());
+            let mut listener = listener(Serves::Requests);
+            listener.socket = io::pipe().unwrap().0.into();
+            let turn = world.thread.entrance.accept_some(&listener).await;
+            assert!(matches!(turn, Turn::Refused(Errno::NOTSOCK)), "{turn:?}");
+        });
     }
 
     /// A connection that the first thread has accepted for another one, and its client.
