@@ -6,6 +6,7 @@ use lib 't/lib';
 use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(run_command);
+use Howdah::Test::File qw(read_file);
 use Howdah::Test::Frames;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
@@ -111,6 +112,29 @@ subtest 'what is refused' => sub {
         is_deeply [@$response{qw(status body end)}], [$status, '', 1], "a HEAD that is refused by $status has no body";
     }
     is curl("$url/", $h2)->{code}, 200, 'others are served';
+};
+
+subtest 'a large head' => sub {
+    my $port      = ($plain =~ /:(\d+)/)[0];
+    my $status_of = sub {
+        my (@fields) = @_;
+        my $client   = Howdah::Test::Frames->new($port);
+        my @parts    = unpack '(a16384)*', Howdah::Test::Frames::head('/large-head', fields => \@fields);
+        my $first    = 1;
+        while (defined(my $part = shift @parts)) {
+            my $flags = ($first ? Howdah::Test::Frames::LAST : 0) | (@parts ? 0 : Howdah::Test::Frames::WHOLE);
+            $client->send($first ? 'HEADERS' : 'CONTINUATION', $flags, 1, $part);
+            $first = 0;
+        }
+
+        # What the library refuses by itself has an end and no body.
+        my $response = $client->response(1);
+        return "$response->{status} " . length $response->{body};
+    };
+    my @most = map { ["x-$_", 'y' x 515] } 100 .. 219;
+    like $status_of->(@most), qr/^200 /, 'that HTTP/1 would take is taken, however many fields it has';
+    is $status_of->(@most, ['z', 'z' x 5_000]), '431 36', 'one that is too large is refused';
+    ok $server->wait_until(sub { read_file("$log") =~ m{"GET /large-head HTTP/2" 431 } }), 'and the access log has it';
 };
 
 subtest 'a host that is told by Host alone' => sub {

@@ -34,6 +34,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const SEND_BUFFER: usize = 128 << 10;
 /// The window of a connection, as so many of a stream's.
 const WINDOWS: u32 = 4;
+/// How much larger than a head may be is what the crate takes apart, so that the codec has it to refuse: what the crate refuses nobody hears of,
+/// and it counts 32 bytes for each field (RFC 9113 6.5.2) beside its words.
+const LARGEST_HEAD: usize = 2;
 /// What small pieces of bodies may cost that no stream has taken yet: each as many bytes as it is shorter than 256. A turn can bring
 /// nine hundred, and the disk keep a stream from taking those of more.
 const OVERHEAD: usize = 2 << 20;
@@ -420,7 +423,7 @@ fn builder(server: &Server) -> Builder {
         .initial_window_size(config.http2_window)
         .initial_connection_window_size(window(server, 0))
         .data_frame_budget(OVERHEAD)
-        .max_header_list_size(u32::try_from(config.limits.head).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(LARGEST_HEAD * config.limits.head).unwrap_or(u32::MAX))
         .max_send_buffer_size(SEND_BUFFER)
         .max_pending_accept_reset_streams(PENDING_RESETS)
         .max_concurrent_reset_streams(RESETS)
