@@ -10,6 +10,8 @@ use Howdah::Test::Command qw(howdah_bin);
 use Howdah::Test::Frames qw(LAST);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
+use List::Util qw(min);
+use POSIX ();
 use Test::More;
 
 my $app = <<'PSGI';
@@ -115,6 +117,50 @@ subtest 'no descriptor is left' => sub {
     is get(client($server, 1000), 1, '/')->{body}, md5_hex(''), 'the new one serves';
     is + ($operator->ask('stop'))[0], 0, 'clean end';
     unlike $server->log, qr/panicked/;
+};
+
+# strace has the disk hang: to make a file takes that long. It must not lack a reader of what it says.
+sub slow_disk {
+    my ($server, $seconds) = @_;
+    pipe my $said, my $say or die $!;
+    my $pid = fork // die $!;
+    if (!$pid) {
+        open STDERR, '>&', $say or die $!;
+        exec 'strace', '-f', '-o', '/dev/null', '-p', $server->pid, '-e', 'trace=openat', '-e',
+            "inject=openat:delay_enter=$seconds" . '000000'
+            or POSIX::_exit(127);
+    }
+    close $say;
+    my $line = <$said>;
+    return ($line // '') =~ /attached/ ? ($pid, $said) : ();
+}
+
+subtest 'a disk that hangs: who can send nothing because of it is not too slow' => sub {
+    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1]);
+    my ($strace, $words) = slow_disk($server, 13) or plan skip_all => 'needs strace, and to be allowed to use it';
+    my $client = client($server, 65_535);
+    my @large  = (1, 3, 5, 7, 9);
+    my %left   = map { $_ => $large } @large;
+    $client->request($_, '/', method => 'POST', open => 1, fields => [['content-length', $large]]) for @large;
+    my $go_on = sub {
+        $client->next_frame(0.1);
+        for my $stream (@large) {
+            while (my $length = min($client->window($stream), 16_000, $left{$stream})) {
+                $left{$stream} -= $length;
+                $client->send('DATA', $left{$stream} ? 0 : LAST, $stream, 'x' x $length);
+            }
+        }
+    };
+    $go_on->() for 1 .. 20;
+    is $client->window(11), 0, 'bodies that wait for the disk have used up the window of their connection';
+    $client->request(11, '/', method => 'POST', open => 1);
+    my $begun = time;
+    $go_on->() while !$client->window(11) && !$client->{seen}{11}{status} && time < $begun + 20;
+    cmp_ok time - $begun, '>', 10, 'after longer than a body may take for its first bytes';
+    $client->send('DATA', LAST, 11, 'x');
+    is $client->response(11)->{body}, md5_hex('x'), 'another one may come';
+    kill TERM => $strace;
+    waitpid $strace, 0;
 };
 
 done_testing;

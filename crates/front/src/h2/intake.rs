@@ -29,6 +29,9 @@ use crate::upload::{BodyPace, Upload};
 /// How long a client that goes on with a body has to come to the response.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// When bodies have waited for the disk for so many nanoseconds, others that do not come may be held up by them.
+const HELD_UP: u64 = 1_000_000_000;
+
 /// A body without an end.
 #[derive(Clone, Copy, Debug)]
 struct Broken;
@@ -140,7 +143,13 @@ impl Stream {
         loop {
             let due = pace.until(upload.received, server.clock.now(), server.config.min_body_rate);
             self.timer.set(Rest::No, due);
-            let piece = match poll_fn(|context| self.poll_piece(incoming, context)).await? {
+            let piece = poll_fn(|context| self.poll_piece(incoming, context)).await;
+            let stored = self.link.stored();
+            if piece.is_err() && stored >= HELD_UP {
+                pace.pardon(stored);
+                continue;
+            }
+            let piece = match piece? {
                 Some(Ok(piece)) => piece,
                 Some(Err(Broken)) => return Ok(false),
                 None => break,
@@ -151,7 +160,9 @@ impl Stream {
             }
             upload.append(&piece);
             let before = server.clock.now();
+            let storing = self.link.store();
             upload.settle(false).await?;
+            drop(storing);
             pace.pardon(server.clock.now() - before);
             self.exchange.account.received += length as u64;
             // As much again may come beside it: heads of frames, and windows for what the client is sent.

@@ -35,6 +35,8 @@ pub(crate) struct Link {
     heads: Cell<usize>,
     /// Those that an application has.
     taken: Cell<u32>,
+    /// Those whose body waits for the disk, and since when there has been one, in monotonic nanoseconds.
+    storing: Cell<(u32, u64)>,
     pub(crate) tally: Rc<Tally>,
     /// The connection's task.
     waker: RefCell<Option<Waker>>,
@@ -53,6 +55,7 @@ impl Link {
             open: Cell::new(0),
             heads: Cell::new(0),
             taken: Cell::new(0),
+            storing: Cell::default(),
             tally: Rc::default(),
             waker: RefCell::default(),
             waiting: RefCell::default(),
@@ -82,6 +85,20 @@ impl Link {
     pub(crate) fn take(self: &Rc<Self>) -> Taken {
         self.taken.set(self.taken.get() + 1);
         Taken { link: Rc::clone(self) }
+    }
+
+    /// The body of another one waits for the disk.
+    pub(crate) fn store(&self) -> Storing<'_> {
+        let (count, since) = self.storing.get();
+        self.storing.set((count + 1, if count == 0 { self.server.clock.now() } else { since }));
+        Storing(self)
+    }
+
+    /// For how long bodies have waited for the disk without a pause, in nanoseconds. What has come of them meanwhile takes from the window of
+    /// the connection, so that clients may be unable to go on with any other.
+    pub(crate) fn stored(&self) -> u64 {
+        let (count, since) = self.storing.get();
+        if count == 0 { 0 } else { self.server.clock.now().saturating_sub(since) }
     }
 
     /// Has the task of this context woken when a stream is over.
@@ -126,6 +143,17 @@ pub(crate) struct Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         self.link.taken.set(self.link.taken.get() - 1);
+    }
+}
+
+/// A body waits for the disk as long as the value lives.
+#[derive(Debug)]
+pub(crate) struct Storing<'a>(&'a Link);
+
+impl Drop for Storing<'_> {
+    fn drop(&mut self) {
+        let (count, since) = self.0.storing.get();
+        self.0.storing.set((count - 1, since));
     }
 }
 
