@@ -78,4 +78,23 @@ subtest 'slow, but not too slow' => sub {
     is $client->response->{body}, 'ok', '0 switches a limit off';
 };
 
+subtest 'what has come in time, though the server was stopped for longer and could not look' => sub {
+    my $stopped = Howdah::Test::Server->start(app => $app, options => ['--workers', 1]);
+    my @cases   = (
+        ['a head', 'GET / HTTP', "/1.1\r\nHost: x\r\n\r\n"],
+        ['a short body', "${post}Content-Length: 4\r\n\r\nab", 'cd'],
+        ['a long body', "${post}Content-Length: 100000\r\n\r\nab", 'c' x 99_998],
+        ['one in chunks', "${post}Transfer-Encoding: chunked\r\n\r\n1", "\r\na\r\n0\r\n\r\n"],
+    );
+    my @clients = map { Howdah::Test::Client->new($stopped) } @cases;
+    $clients[$_]->write($cases[$_][1]) for 0 .. $#cases;
+    sleep 0.5;
+    $stopped->signal('STOP');
+    sleep 0.5;
+    $clients[$_]->write($cases[$_][2]) for 0 .. $#cases;
+    sleep 11;
+    $stopped->signal('CONT');
+    is $clients[$_]->response->{status}, 200, $cases[$_][0] for 0 .. $#cases;
+};
+
 done_testing;

@@ -133,13 +133,23 @@ impl Conn {
         if self.server.doors.is_cut_off() {
             return Poll::Ready(Ok(false));
         }
-        if self.timer.poll_expired(context) {
-            return Poll::Ready(Err(Fault::Timeout("the request body")));
+        let due = self.timer.poll_expired(context);
+        match self.poll_piece(context, collect, due) {
+            Poll::Pending if due => Poll::Ready(Err(Fault::Timeout("the request body"))),
+            piece => piece,
         }
+    }
+
+    fn poll_piece(
+        &mut self,
+        context: &mut Context<'_>,
+        collect: &mut Collect,
+        looks: bool,
+    ) -> Poll<Result<bool, Fault>> {
         let used = if self.out.transport.is_plain()
             && let Some(room) = collect.room()
         {
-            let length = match ready!(self.poll_receive(context, room)) {
+            let length = match ready!(self.poll_receive(context, room, looks)) {
                 Ok(0) | Err(_) => return Poll::Ready(Ok(false)),
                 Ok(length) => length,
             };
@@ -148,7 +158,7 @@ impl Conn {
             length
         } else {
             let input = &mut self.server.scratch.borrow_mut().input;
-            let length = match ready!(self.poll_receive(context, input)) {
+            let length = match ready!(self.poll_receive(context, input, looks)) {
                 Ok(0) | Err(_) => return Poll::Ready(Ok(false)),
                 Ok(length) => length,
             };

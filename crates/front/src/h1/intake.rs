@@ -82,38 +82,39 @@ impl Conn {
 
     fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Result<Step, Fault>> {
         let due = self.timer.poll_expired(context);
-        if due && !self.may_end() {
-            return Poll::Ready(Err(self.overdue()));
-        }
+        let (is_late, looks) = (due && !self.may_end(), due || self.is_unwanted());
         let Scratch { input, fields, .. } = &mut *self.server.scratch.borrow_mut();
-        let length = match self.poll_receive(context, input) {
-            Poll::Pending if due || self.is_unwanted() => match self.out.transport.try_read(input) {
-                // A request that was on its way when its connection was given up is answered.
-                Ok(length) if length > 0 => length,
-                Err(error) if error.kind() == ErrorKind::WouldBlock && self.is_taking() => {
-                    let patience = self.server.config.keepalive_timeout;
-                    self.timer.set(Rest::Kept, self.server.clock.after(patience));
-                    return Poll::Pending;
-                }
-                _ => return Poll::Ready(self.dismissed()),
-            },
+        let length = match self.poll_receive(context, input, looks) {
+            Poll::Pending if is_late => return Poll::Ready(Err(self.overdue())),
+            Poll::Pending if looks && self.is_taking() => {
+                let patience = self.server.config.keepalive_timeout;
+                self.timer.set(Rest::Kept, self.server.clock.after(patience));
+                return Poll::Pending;
+            }
+            Poll::Pending if looks => return Poll::Ready(self.dismissed()),
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Ok(Step::End)),
             Poll::Ready(Ok(length)) => length,
         };
-        if due {
+        if due && !is_late {
             self.timer.set(Rest::Begun, self.server.clock.after(self.server.config.header_timeout));
         }
         if self.exchange.account.begin == 0 && self.begins(&input[..length]) {
             self.exchange.account.begin = self.server.clock.now();
             self.enter(ConnectionState::Reading);
         }
-        if self.input.is_empty() {
-            return Poll::Ready(self.examine(&input[..length], fields));
+        let step = if self.input.is_empty() {
+            self.examine(&input[..length], fields)?
+        } else {
+            self.input.extend_from_slice(&input[..length]);
+            let received = std::mem::take(&mut self.input);
+            self.examine(&received, fields)?
+        };
+        match step {
+            // A body has got another deadline by what has come.
+            Step::More if is_late && self.need == 0 => Poll::Ready(Err(self.overdue())),
+            step => Poll::Ready(Ok(step)),
         }
-        self.input.extend_from_slice(&input[..length]);
-        let received = std::mem::take(&mut self.input);
-        Poll::Ready(self.examine(&received, fields))
     }
 
     /// An idle connection that has to make room, or is on a draining thread and has had its time.
@@ -153,13 +154,16 @@ impl Conn {
         Fault::Timeout(if self.need > 0 { "the request body" } else { "the request head" })
     }
 
-    /// The first read of a connection is tried at once: with deferred accept the request is there.
+    /// The first read of a connection is tried at once: with deferred accept the request is there. So is one that `looks` once more,
+    /// before a connection is given up: what has come in time counts, though the event loop has not heard of it, as when the process
+    /// was stopped.
     pub(crate) fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut [u8],
+        looks: bool,
     ) -> Poll<io::Result<usize>> {
-        if self.served == 0 && self.out.transport.is_fresh() {
+        if looks || self.served == 0 && self.out.transport.is_fresh() {
             match self.out.transport.try_read(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 done => return Poll::Ready(done),

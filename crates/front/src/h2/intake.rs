@@ -143,7 +143,7 @@ impl Stream {
         loop {
             let due = pace.until(upload.received, server.clock.now(), server.config.min_body_rate);
             self.timer.set(Rest::No, due);
-            let piece = poll_fn(|context| self.poll_piece(incoming, context)).await;
+            let piece = poll_fn(|context| self.poll_in_time(incoming, context)).await;
             let stored = self.link.stored();
             if piece.is_err() && stored >= HELD_UP {
                 pace.pardon(stored);
@@ -187,9 +187,28 @@ impl Stream {
             return;
         };
         self.timer.set(Rest::No, self.server.clock.after(LINGER));
-        while let Ok(Some(Ok(piece))) = poll_fn(|context| self.poll_piece(&mut incoming, context)).await {
+        while let Some(Ok(piece)) = poll_fn(|context| match self.timer.poll_expired(context) {
+            true => Poll::Ready(None),
+            false => self.poll_piece(&mut incoming, context),
+        })
+        .await
+        {
             self.link.tally.earn(piece.len() as u64);
             let _ = incoming.flow_control().release_capacity(piece.len());
+        }
+    }
+
+    /// The next piece of a body, before its deadline. What has come in time counts, however late we look: the process may have been
+    /// stopped.
+    fn poll_in_time(
+        &self,
+        incoming: &mut RecvStream,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Result<Bytes, Broken>>, Fault>> {
+        let due = self.timer.poll_expired(context);
+        match self.poll_piece(incoming, context) {
+            Poll::Pending if due => Poll::Ready(Err(Fault::Timeout("the request body"))),
+            piece => piece.map(Ok),
         }
     }
 
@@ -197,14 +216,11 @@ impl Stream {
         &self,
         incoming: &mut RecvStream,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Option<Result<Bytes, Broken>>, Fault>> {
-        if self.timer.poll_expired(context) {
-            return Poll::Ready(Err(Fault::Timeout("the request body")));
-        }
+    ) -> Poll<Option<Result<Bytes, Broken>>> {
         match incoming.poll_data(context) {
-            Poll::Ready(piece) => Poll::Ready(Ok(piece.map(|piece| piece.map_err(|_| Broken)))),
+            Poll::Ready(piece) => Poll::Ready(piece.map(|piece| piece.map_err(|_| Broken))),
             Poll::Pending if self.link.await_client(self.served, context) => Poll::Pending,
-            Poll::Pending => Poll::Ready(Ok(Some(Err(Broken)))),
+            Poll::Pending => Poll::Ready(Some(Err(Broken))),
         }
     }
 
