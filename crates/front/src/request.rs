@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use howdah_http1::Fields;
+use howdah_http1::{Fields, Framing};
 use howdah_tls::Facts;
 
 use crate::listen::Origin;
@@ -49,6 +49,25 @@ impl Client {
     }
 }
 
+/// Whether a request has a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    No,
+    /// One without a byte: its length is told as 0.
+    Empty,
+    Comes,
+}
+
+impl Content {
+    pub(crate) fn of(framing: Framing) -> Self {
+        match framing {
+            Framing::None => Self::No,
+            Framing::Length(0) => Self::Empty,
+            Framing::Length(_) | Framing::Chunked => Self::Comes,
+        }
+    }
+}
+
 /// A request that was read and checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Request<'a> {
@@ -71,8 +90,7 @@ pub(crate) struct Request<'a> {
     pub(crate) fields: Fields<'a>,
     /// Its connection may be lent to the worker that answers: what is written there reaches the client as it is.
     pub(crate) lends: bool,
-    /// It has a body, if only an empty one.
-    pub(crate) has_body: bool,
+    pub(crate) content: Content,
     /// Bytes that its head took, at least those of all the strings here.
     pub(crate) length: usize,
     /// The path, decoded, that has named this one in a local redirect.

@@ -7,7 +7,7 @@ use howdah_wire::{
     RequestWriter, Segment,
 };
 
-use crate::request::Request;
+use crate::request::{Content, Request};
 use crate::request_id::{self, Id, Ids};
 use crate::slots::{Position, Spool};
 
@@ -129,7 +129,7 @@ fn write_body(out: &mut RequestWriter<'_>, request: &Request<'_>, body: &Body<'_
         Body::Inline(bytes) => bytes.len() as u64,
         Body::Spooled(_, length) => *length,
     };
-    if request.has_body {
+    if request.content != Content::No {
         out.variable(b"CONTENT_LENGTH", itoa::Buffer::new().format(out.record.body_length).as_bytes())?;
     }
     match body {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use howdah_accesslog::ConnectionState as Outcome;
-use howdah_http1::{FieldStore, Framing as BodyFraming, Head, Version};
+use howdah_http1::{FieldStore, Head, Version};
 use howdah_metrics::ConnectionState;
 
 use crate::address::Serves;
@@ -20,7 +20,7 @@ use crate::exchange::Exchange;
 use crate::outflow::{Holding, Sent};
 use crate::proxied::Behind;
 use crate::record::{Ending, Records};
-use crate::request::{Client, Request};
+use crate::request::{Client, Content, Request};
 use crate::route::{Handling, Router};
 use crate::sharing::Sharing;
 use crate::timers::Timers;
@@ -204,7 +204,7 @@ pub(crate) fn request<'a>(head: &Head<'a>, client: &'a Client, behind: Option<&'
         protocol: protocol(head.version),
         fields: head.fields(),
         lends: client.tls.is_none(),
-        has_body: head.framing != BodyFraming::None,
+        content: Content::of(head.framing),
         length: head.len,
         redirected: None,
         client: sender(client, behind),

@@ -19,7 +19,7 @@ use crate::h2::head;
 use crate::h2::state::{PROTOCOL, Refusal, Stream};
 use crate::h2::tunnel::Tunnel;
 use crate::proxied::Behind;
-use crate::request::{Client, Request};
+use crate::request::{Client, Content, Request};
 use crate::request_record::Body;
 use crate::route::Target;
 use crate::server::request;
@@ -254,7 +254,8 @@ fn request_of<'a>(
     has_body: bool,
 ) -> Request<'a> {
     let request = request(head, client, behind);
-    Request { protocol, lends: false, has_body: has_body || request.has_body, ..request }
+    let content = if has_body { Content::Comes } else { request.content };
+    Request { protocol, lends: false, content, ..request }
 }
 
 /// Whether the client waits for 100 (Continue): the codec knows no body without a length.

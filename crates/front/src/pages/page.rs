@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::address::Serves;
 use crate::pages::audience::{Outsider, admit};
-use crate::request::Request;
+use crate::request::{Content, Request};
 use crate::response::Response;
 
 /// A page that the front answers.
@@ -84,7 +84,7 @@ impl OwnPages {
     /// The page that a request is for, if it is for one: GET or HEAD of one of the paths, or anything on a listener that
     /// has nothing else.
     pub(crate) fn find(&self, request: &Request<'_>) -> Option<Found> {
-        let fits = (request.is_head() || request.method == b"GET") && !request.has_body;
+        let fits = (request.is_head() || request.method == b"GET") && request.content != Content::Comes;
         let apart = request.client.origin.serves == Serves::Pages;
         let is_here =
             |place: &&PagePath| place.path.as_bytes() == request.path && fits && (apart || !place.only_apart);
@@ -198,6 +198,8 @@ mod tests {
             ("127.0.0.1", Requests, "POST /server-status", "None"),
             ("127.0.0.1", Requests, "GET /server-status/", "None"),
             ("127.0.0.1", Requests, "GET /metrics", "None"),
+            ("10.0.0.1", Requests, "GET /health with 0", "Some(Page(Health))"),
+            ("10.0.0.1", Requests, "GET /health with 1", "None"),
             ("10.0.0.1", Requests, "GET /server-status", "Some(NotForYou(Address))"),
             ("", Requests, "GET /server-status", "Some(NotForYou(Unix))"),
             ("10.0.0.1", Requests, "GET /health", "Some(Page(Health))"),
@@ -205,7 +207,11 @@ mod tests {
             ("10.0.0.1", Pages, "GET /other", "Some(Nothing)"),
             ("10.0.0.1", Pages, "POST /health", "Some(Nothing)"),
         ] {
-            let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            let (line, length) = match line.split_once(" with ") {
+                Some((line, length)) => (line, format!("Content-Length: {length}\r\n")),
+                None => (line, String::new()),
+            };
+            let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\n{length}\r\n");
             sample::with(&head, &sample::client_of(serves, address), |request| {
                 assert_eq!(format!("{:?}", local.find(request)), found, "{line} from {address:?} {serves:?}");
             });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use howdah_http1::{FieldStore, Framing, Limits, RequestDecoder};
+use howdah_http1::{FieldStore, Limits, RequestDecoder};
 use howdah_metrics::Recorder;
 
 use crate::address::Serves;
@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::listen::Origin;
 use crate::outflow::{Holding, Stock};
 use crate::record::Records;
-use crate::request::{Client, Request};
+use crate::request::{Client, Content, Request};
 use crate::room::Room;
 use crate::timers::Timers;
 
@@ -59,7 +59,7 @@ pub(crate) fn with<T>(head: &str, client: &Client, look: impl FnOnce(&Request<'_
         protocol: b"HTTP/1.1",
         fields: head.fields(),
         lends: true,
-        has_body: head.framing != Framing::None,
+        content: Content::of(head.framing),
         length: head.len,
         redirected: None,
         client,
