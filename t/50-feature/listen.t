@@ -108,6 +108,31 @@ subtest 'a name is listened on at each of its addresses, also after an upgrade' 
     is + ($operator->ask('stop'))[0], 0;
 };
 
+subtest 'an address that a name has and that is given by itself is listened on once, as is said there' => sub {
+    my $hosts = "$dir/hosts";
+    write_file($hosts, "127.0.0.2 several.test other.test\n127.0.0.3 several.test\n");
+    my @own = ('unshare', '--mount', 'sh', '-c', 'mount --bind "$0" /etc/hosts && exec "$@"', $hosts);
+    plan skip_all => 'no list of hosts of its own can be had here' if system("@own[0, 1] true 2>/dev/null") != 0;
+    my $operator = Howdah::Test::Operator->new;
+    my $free     = IO::Socket::INET->new(LocalAddr => '127.0.0.2', Listen => 1)->sockport;
+    my $listen   = "several.test:$free,other.test:$free,$dir/beside.sock,127.0.0.3:$free,proxy-protocol";
+    my @options  = ('--listen', $listen, qw(--trusted-proxy 127.0.0.0/8 --workers 1), $operator->options);
+    my $server   = Howdah::Test::Server->start(app => $app, command => [@own, howdah_bin(), @options]);
+    my $said     = "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n";
+
+    for my $when ('at first', 'after an upgrade') {
+        is + ($operator->ask('upgrade'))[0], 0 if $when =~ /after/;
+        for my $case (['127.0.0.2', '', "127.0.0.2 $free"], ['127.0.0.3', $said, '192.0.2.2 2']) {
+            my ($host, $before, $body) = @$case;
+            my $socket = IO::Socket::IP->new(PeerHost => $host, PeerPort => $free);
+            print {$socket} $before, $request;
+            like join('', <$socket>), qr/ 200 .*\n\Q$body\E$/s, "$host $when";
+        }
+        like ask("$dir/beside.sock"), qr/^localhost /, 'and the listener between them';
+    }
+    is + ($operator->ask('stop'))[0], 0;
+};
+
 subtest 'a socket file that nobody listens on is replaced' => sub {
     IO::Socket::UNIX->new(Local => "$dir/stale.sock", Listen => 1) or die $!;
     ok -S "$dir/stale.sock", 'left behind';

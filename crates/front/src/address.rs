@@ -1,7 +1,7 @@
 //! Where to listen, as an operator writes it and as it is shown, and how.
 
 use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -116,6 +116,39 @@ impl Address {
     }
 }
 
+impl Address {
+    /// The one address that this is, if it is no name.
+    #[must_use]
+    pub fn literal(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Host(host, port) => Some(SocketAddr::new(host.parse::<IpAddr>().ok()?, *port)),
+            _ => None,
+        }
+    }
+
+    /// Whether `other` is one of several addresses that this stands for by itself. Of the addresses of names nothing is known here.
+    #[must_use]
+    pub fn includes(&self, other: &Self) -> bool {
+        let port = self.port().filter(|&port| port != 0);
+        let reaches = match (self, self.literal().map(|own| own.ip())) {
+            (Self::Any(_), _) => true,
+            (_, Some(IpAddr::V6(ip))) => ip.is_unspecified(),
+            (_, Some(IpAddr::V4(ip))) => {
+                ip.is_unspecified() && other.literal().is_some_and(|other| other.is_ipv4())
+            }
+            _ => false,
+        };
+        reaches && self != other && port.is_some() && other.port() == port
+    }
+
+    fn port(&self) -> Option<u16> {
+        match self {
+            Self::Any(port) | Self::Host(_, port) => Some(*port),
+            Self::Unix(_) | Self::Abstract(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -157,6 +190,30 @@ mod tests {
         ];
         for (text, want) in table {
             assert_eq!(text.parse::<Address>().ok(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn wildcards_include_what_the_kernel_would_not_bind_beside_them() {
+        for (wildcard, other, includes) in [
+            (":80", "127.0.0.1:80", true),
+            (":80", "[::1]:80", true),
+            (":80", "localhost:80", true),
+            (":80", "0.0.0.0:80", true),
+            (":80", "[::]:80", true),
+            ("[::]:80", "0.0.0.0:80", true),
+            ("0.0.0.0:80", "127.0.0.1:80", true),
+            ("0.0.0.0:80", "[::1]:80", false),
+            ("0.0.0.0:80", "[::]:80", false),
+            (":80", ":80", false),
+            (":80", "127.0.0.1:81", false),
+            (":0", "127.0.0.1:0", false),
+            (":80", "/run/80", false),
+            ("127.0.0.1:80", ":80", false),
+            ("localhost:80", "127.0.0.1:80", false),
+        ] {
+            let [wildcard, other] = [wildcard, other].map(|text| text.parse::<Address>().unwrap());
+            assert_eq!(wildcard.includes(&other), includes, "{wildcard} {other}");
         }
     }
 

@@ -39,6 +39,11 @@ impl ListenError {
     fn is_elsewhere(&self) -> bool {
         matches!(self, Self::System(_, error, _) if error.kind() == std::io::ErrorKind::AddrNotAvailable)
     }
+
+    /// Somebody else has it.
+    fn is_taken(&self) -> bool {
+        matches!(self, Self::System(_, error, _) if error.kind() == std::io::ErrorKind::AddrInUse)
+    }
 }
 
 /// What requests say about the listener that they came through (RFC 3875 4.1.14, 4.1.15). Connections keep it; the
@@ -83,8 +88,6 @@ pub struct Listener {
     pub(crate) origin: Arc<Origin>,
     /// Device and inode of a Unix socket's file, since another server may take the path.
     file: Option<(u64, u64)>,
-    /// See [`Listener::of_a_group`].
-    further: bool,
     /// Works on this machine: `http://127.0.0.1:5000`, `unix:/run/app.sock` or `unix:@app`.
     pub url: String,
     /// What the URL does not tell: that it is one of many addresses.
@@ -99,6 +102,31 @@ impl Listener {
     /// # Errors
     /// When the address does not resolve or the system refuses it; the message names both.
     pub fn bind(address: &Address, options: &ListenOptions) -> Result<Vec<Self>, ListenError> {
+        Self::bind_beside(&HashSet::new(), address, options)
+    }
+
+    /// Binds and listens on all of these. An address is listened on once: one that is given by itself as is said there, and one
+    /// that several names have as is said of the first. Each has a list of its own, which may be empty for a name.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`].
+    pub fn bind_all(all: &[(Address, ListenOptions)]) -> Result<Vec<Vec<Self>>, ListenError> {
+        let given = all.iter().filter_map(|(address, _)| address.literal());
+        let mut others: HashSet<_> = given.filter(|address| address.port() != 0).collect();
+        let bind = |(address, options): &(_, _)| {
+            let bound = Self::bind_beside(&others, address, options)?;
+            others.extend(bound.iter().filter_map(Self::local_address));
+            Ok(bound)
+        };
+        all.iter().map(bind).collect()
+    }
+
+    /// Leaves out the `others` that a name has.
+    fn bind_beside(
+        others: &HashSet<SocketAddr>,
+        address: &Address,
+        options: &ListenOptions,
+    ) -> Result<Vec<Self>, ListenError> {
         let backlog = options.backlog.into();
         let bound = match address {
             Address::Unix(path) => vec![Self::bind_unix(path, backlog, options.mode)?],
@@ -106,15 +134,23 @@ impl Listener {
             Address::Any(port) => {
                 let any6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
                 let any4 = SocketAddr::from(([0, 0, 0, 0], *port));
+                let bound = Self::bind_tcp(any6, backlog);
                 // A kernel without IPv6 still has the other half.
-                vec![Self::bind_tcp(any6, backlog).or_else(|_| Self::bind_tcp(any4, backlog))?]
+                let half = |error: ListenError| match error.is_taken() {
+                    true => Err(error),
+                    false => Self::bind_tcp(any4, backlog),
+                };
+                vec![bound.or_else(half)?]
             }
-            Address::Host(host, port) => {
-                let found = (host.as_str(), *port)
-                    .to_socket_addrs()
-                    .map_err(|error| ListenError::System(address.to_string(), error, NO_HOST))?;
-                Self::bind_name(address, found, backlog)?
-            }
+            Address::Host(host, port) => match address.literal() {
+                Some(address) => vec![Self::bind_tcp(address, backlog)?],
+                None => {
+                    let found = (host.as_str(), *port)
+                        .to_socket_addrs()
+                        .map_err(|error| ListenError::System(address.to_string(), error, NO_HOST))?;
+                    Self::bind_name(address, found, others, backlog)?
+                }
+            },
         };
         Ok(bound.into_iter().map(|listener| listener.with(options)).collect())
     }
@@ -150,18 +186,6 @@ impl Listener {
         Ok(adopted.with(options))
     }
 
-    /// Says whether the name that it is listened on by has another listener before it.
-    #[must_use]
-    pub fn of_a_group(self, further: bool) -> Self {
-        Self { further, ..self }
-    }
-
-    /// See [`Listener::of_a_group`].
-    #[must_use]
-    pub fn is_further(&self) -> bool {
-        self.further
-    }
-
     fn with(mut self, options: &ListenOptions) -> Self {
         let ListenOptions { serves, tls, redirect, proxy_protocol, .. } = *options;
         let Origin { name, port, path, .. } = &*self.origin;
@@ -184,15 +208,7 @@ impl Listener {
     pub fn share(&self) -> std::io::Result<Self> {
         let (origin, url, reach) = (Arc::clone(&self.origin), self.url.clone(), self.reach.clone());
         let sees_out = Arc::clone(&self.sees_out);
-        Ok(Self {
-            socket: self.socket.try_clone()?,
-            origin,
-            further: self.further,
-            file: self.file,
-            url,
-            reach,
-            sees_out,
-        })
+        Ok(Self { socket: self.socket.try_clone()?, origin, file: self.file, url, reach, sees_out })
     }
 
     /// It is about to be closed, and the kernel cuts off whom it has not handed over by then. So it hands over whoever has
@@ -243,6 +259,10 @@ impl Listener {
         &self.socket
     }
 
+    fn local_address(&self) -> Option<SocketAddr> {
+        SockRef::from(&self.socket).local_addr().ok()?.as_socket()
+    }
+
     /// The file of a Unix socket.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
@@ -270,28 +290,31 @@ impl Listener {
         }
     }
 
-    /// Each address of a name. One that is not this machine's, as that of IPv6 where it is switched off, is left out if there
-    /// is another.
+    /// Each address of a name, but for those of others. One that is not this machine's, as that of IPv6 where it is switched
+    /// off, is left out if there is another.
     fn bind_name(
         name: &Address,
         found: impl Iterator<Item = SocketAddr>,
+        others: &HashSet<SocketAddr>,
         backlog: i32,
     ) -> Result<Vec<Self>, ListenError> {
-        let (mut bound, mut elsewhere): (Vec<Self>, _) = (Vec::new(), None);
         // A list of hosts may have one twice.
         let mut seen = HashSet::new();
-        for mut address in found.filter(|address| seen.insert(*address)) {
+        let (shared, own): (Vec<_>, Vec<_>) =
+            found.filter(|address| seen.insert(*address)).partition(|address| others.contains(address));
+        let (mut bound, mut elsewhere): (Vec<Self>, _) = (Vec::new(), None);
+        for mut address in own {
             // The port that the kernel has chosen for the first is that of all.
             if let Some(port) = bound.first().and_then(|first| first.origin.port.parse().ok()) {
                 address.set_port(port);
             }
             match Self::bind_tcp(address, backlog) {
-                Ok(listener) => bound.push(listener.of_a_group(!bound.is_empty())),
+                Ok(listener) => bound.push(listener),
                 Err(error) if error.is_elsewhere() => elsewhere = elsewhere.or(Some(error)),
                 Err(error) => return Err(error),
             }
         }
-        match (bound.is_empty(), elsewhere) {
+        match (bound.is_empty() && shared.is_empty(), elsewhere) {
             (true, Some(error)) => Err(error),
             (true, None) => Err(ListenError::NoAddress(name.to_string())),
             (false, _) => Ok(bound),
@@ -335,15 +358,7 @@ impl Listener {
         let near = wildcard.map_or(address, |(loopback, _)| SocketAddr::new(loopback, port));
         let reach = wildcard.map(|(_, every)| format!("{every}, {address}"));
         let origin = Arc::new(Origin::of(name, port.to_string()));
-        Self {
-            socket,
-            origin,
-            file: None,
-            further: false,
-            url: format!("http://{near}"),
-            reach,
-            sees_out: Arc::default(),
-        }
+        Self { socket, origin, file: None, url: format!("http://{near}"), reach, sees_out: Arc::default() }
     }
 
     fn bind_unix(path: &Path, backlog: i32, mode: Option<u32>) -> Result<Self, ListenError> {
@@ -396,15 +411,7 @@ impl Listener {
         // PSGI wants a port that is not empty; the proxy in front of a Unix socket most likely listens on 80.
         let (name, port) = ("localhost".to_owned(), "80".to_owned());
         let origin = Origin { path: Some(path), ..Origin::of(name, port) };
-        Self {
-            socket,
-            origin: Arc::new(origin),
-            file,
-            further: false,
-            url,
-            reach: None,
-            sees_out: Arc::default(),
-        }
+        Self { socket, origin: Arc::new(origin), file, url, reach: None, sees_out: Arc::default() }
     }
 }
 
@@ -467,18 +474,18 @@ mod tests {
     fn a_name_is_listened_on_at_each_of_its_addresses_that_are_here() {
         let bind = |found: &[&str]| {
             let found = found.iter().map(|text| text.parse().unwrap());
-            Listener::bind_name(&Address::Host("shop.example".into(), 0), found, 5)
+            let others = ["127.0.0.9:80".parse().unwrap()].into();
+            Listener::bind_name(&Address::Host("shop.example".into(), 0), found, &others, 5)
         };
         let all = bind(&["127.0.0.1:0", "203.0.113.1:0", "127.0.0.1:0", "127.0.0.2:0"]).unwrap();
         let port = &all[0].origin.port;
-        let shown = all.iter().map(|listener| (listener.url.clone(), listener.is_further()));
-        let wanted = [("127.0.0.1", false), ("127.0.0.2", true)]
-            .map(|(ip, further)| (format!("http://{ip}:{port}"), further));
-        assert_eq!(shown.collect::<Vec<_>>(), wanted);
+        let shown: Vec<_> = all.iter().map(|listener| listener.url.clone()).collect();
+        assert_eq!(shown, ["127.0.0.1", "127.0.0.2"].map(|ip| format!("http://{ip}:{port}")));
         for (found, words) in [
             (&["203.0.113.1:0", "203.0.113.2:0"][..], "cannot listen on 203.0.113.1:0: "),
             (&[], "cannot listen on shop.example:0: the host name has no address"),
             (&["127.0.0.3:0", &format!("127.0.0.1:{port}")], "-"),
+            (&["203.0.113.1:80", "127.0.0.9:80"], "-"),
         ] {
             let told = bind(found).err().map_or("-".to_owned(), |error| error.to_string());
             assert!(told.starts_with(words), "{found:?}: {told}");
@@ -486,6 +493,41 @@ mod tests {
         let taken =
             bind(&[&format!("127.0.0.3:{port}"), &format!("127.0.0.2:{port}")]).unwrap_err().to_string();
         assert!(taken.contains(": Address already in use"), "{taken}");
+    }
+
+    #[test]
+    fn an_address_that_a_name_has_is_listened_on_as_is_said_of_it() {
+        let free = |ip: &str| bind(&format!("{ip}:0").parse().unwrap()).unwrap().origin.port.clone();
+        let port = free("127.0.0.1");
+        let pages = ListenOptions { serves: Serves::Pages, ..ListenOptions::default() };
+        let (name, itself) =
+            (Address::Host("localhost".into(), port.parse().unwrap()), format!("127.0.0.1:{port}"));
+        let by_name = || (name.clone(), ListenOptions::default());
+        let by_itself = || (itself.parse().unwrap(), pages.clone());
+        for (order, at) in [([by_name(), by_itself()], 1), ([by_itself(), by_name()], 0)] {
+            let all = Listener::bind_all(&order).unwrap();
+            let url = format!("http://{itself}");
+            let of = |listeners: &[Listener]| listeners.iter().filter(|it| it.url == url).count();
+            assert_eq!((of(&all[at]), of(&all[1 - at])), (1, 0));
+            assert_eq!(all[at][0].origin.serves, Serves::Pages);
+        }
+    }
+
+    #[test]
+    fn of_two_names_with_one_address_the_first_has_it() {
+        let port = bind(&"127.0.0.1:0".parse().unwrap()).unwrap().origin.port.parse().unwrap();
+        // One that no list of hosts need have.
+        let names =
+            ["localhost", "0x7f.1"].map(|name| (Address::Host(name.into(), port), ListenOptions::default()));
+        let all = Listener::bind_all(&names).unwrap();
+        assert!(!all[0].is_empty() && all[1].is_empty());
+    }
+
+    #[test]
+    fn every_address_is_not_half_of_them_where_another_server_has_the_others() {
+        let Ok(one) = bind(&"[::1]:0".parse().unwrap()) else { return };
+        let told = bind(&Address::Any(one.origin.port.parse().unwrap())).unwrap_err().to_string();
+        assert!(told.contains("[::]:") && told.contains("another server has it"), "{told}");
     }
 
     #[test]

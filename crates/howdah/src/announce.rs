@@ -9,12 +9,11 @@ use crate::options::pools::Pool;
 
 /// Says that requests are welcome, where, and what to try next.
 pub(crate) fn announce(options: &Serve, endpoints: &Endpoints) {
-    let listeners = &endpoints.listeners;
     let pools = options.pools();
     let name = options.application();
     // Without an application that has all that is mounted nowhere, there are only others.
     let (first, others) = if options.has_first() { pools.split_at(1) } else { (&pools[..], &pools[..]) };
-    for listener in listeners {
+    for listener in endpoints.listeners() {
         let pid = std::process::id();
         if listener.redirects() {
             log::announce(&format!("sending clients of {} to https", listener.shown()));
@@ -27,12 +26,12 @@ pub(crate) fn announce(options: &Serve, endpoints: &Endpoints) {
         log::announce(&format!("serving {} at {} with {crew}", pool.application, pool.name));
     }
     let pages: Vec<String> = options.status.pages().into_iter().map(|place| place.path).collect();
-    for listener in &endpoints.pages {
+    for listener in endpoints.pages() {
         log::announce(&format!("{} on {}", pages.join(" "), listener.shown()));
     }
     // An application is named after its place, which bears a slash at the end only as the root.
     let path = format!("{}/", pools[0].name.trim_end_matches('/'));
-    if let Some(first) = listeners.iter().find(|listener| !listener.redirects()) {
+    if let Some(first) = endpoints.listeners().find(|listener| !listener.redirects()) {
         let id = std::process::id();
         let stop = match options.process.daemonize || !has_terminal() {
             true => format!("kill {id}"),

@@ -57,11 +57,12 @@ fn least(workers: u64, threads: u64) -> u64 {
 
 /// Bounds what clients may have from now on. Everything that is not theirs must be open, but for the listeners' copies.
 pub(crate) fn divide(capacity: &Capacity, options: &Serve, endpoints: &Endpoints) {
-    let listeners = endpoints.listeners.len() + endpoints.pages.len();
+    let pages = endpoints.pages().count();
+    let listeners = endpoints.listeners().count() + pages;
     let threads = options.workers.front_threads as usize;
     // The first front thread has a copy of each listener, and watches another.
     let copies = listeners * 2;
-    let pages = if endpoints.pages.is_empty() { 0 } else { PAGE_CONNECTIONS };
+    let pages = if pages == 0 { 0 } else { PAGE_CONNECTIONS };
     let pools = options.pools();
     let workers = pools.iter().map(|pool| pool.workers.count() as usize).sum();
     let reserve = reserve(workers, pools.len(), threads, listeners) + pages;

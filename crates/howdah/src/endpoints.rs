@@ -20,10 +20,10 @@ use crate::pidfile::PidFile;
 /// See the module. Dropping it removes the files, unless they are another process's by then.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
-    /// In the order of the options.
-    pub(crate) listeners: Vec<Listener>,
+    /// In the order of the options, the listeners of each together.
+    listeners: Vec<Vec<Listener>>,
     /// Those for the server's own pages alone.
-    pub(crate) pages: Vec<Listener>,
+    pages: Vec<Vec<Listener>>,
     /// None when another server has it.
     pub(crate) control: Option<ControlSocket>,
     pid_file: Option<PidFile>,
@@ -54,15 +54,15 @@ impl Endpoints {
         let inherited = howdah_sys::activation::inherited_listeners()?;
         let ours = inherited.is_empty();
         let mut listeners = if ours {
-            bind(&options.listeners())?
+            Listener::bind_all(&options.listeners())?
         } else {
             let adopt = |Inherited { socket, .. }| {
                 let how = adopted(options, &socket);
-                Listener::adopt(socket, &how)
+                Listener::adopt(socket, &how).map(|listener| vec![listener])
             };
             inherited.into_iter().map(adopt).collect::<Result<_, _>>()?
         };
-        listeners.extend(bind(&options.redirects(tls_port(&listeners)))?);
+        listeners.extend(Listener::bind_all(&options.redirects(tls_port(&listeners)))?);
         // Server::Starter lets the next generation start while this one serves.
         let relieves = is_under_starter();
         let pages = pages(options, relieves)?;
@@ -96,7 +96,7 @@ impl Endpoints {
                 .flatten()
                 .map(|socket| {
                     let how = adopted(options, &socket);
-                    Listener::inherit(socket, &how)
+                    Listener::inherit(socket, &how).map(|listener| vec![listener])
                 })
                 .collect::<Result<_, _>>()?,
         };
@@ -129,9 +129,19 @@ impl Endpoints {
         self.own(true);
     }
 
+    /// Listeners for requests, in the order of the options.
+    pub(crate) fn listeners(&self) -> impl Iterator<Item = &Listener> {
+        self.listeners.iter().flatten()
+    }
+
+    /// Those for the server's own pages alone.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = &Listener> {
+        self.pages.iter().flatten()
+    }
+
     /// Listeners that can be opened before there is a worker: at a handover none, since the older process still answers.
-    pub(crate) fn early(&self) -> &[Listener] {
-        if self.inherited { &[] } else { &self.pages }
+    pub(crate) fn early(&self) -> anyhow::Result<Vec<Listener>> {
+        share(self.pages().filter(|_| !self.inherited))
     }
 
     /// The control socket, where nobody else answers there.
@@ -141,17 +151,16 @@ impl Endpoints {
 
     /// Connections are accepted from now on, by the first front thread for all.
     pub(crate) fn open(&self, fronts: &[Front]) -> anyhow::Result<()> {
-        let pages = if self.inherited { &self.pages[..] } else { &[] };
+        let pages = self.pages().filter(|_| self.inherited);
         if let Some(front) = fronts.first() {
-            let shared = self.listeners.iter().chain(pages).map(Listener::share).collect::<io::Result<_>>();
-            front.accept(shared.context("cannot share the listeners")?);
+            front.accept(share(self.listeners().chain(pages))?);
         }
         Ok(())
     }
 
     /// Copies of the listening sockets; those of one name together.
     pub(crate) fn sockets(&self) -> io::Result<Vec<Vec<OwnedFd>>> {
-        let groups = [&self.listeners, &self.pages].into_iter().flat_map(|some| groups(some));
+        let groups = self.listeners.iter().chain(&self.pages);
         groups.map(|group| group.iter().map(|listener| listener.socket().try_clone()).collect()).collect()
     }
 
@@ -180,18 +189,18 @@ impl Endpoints {
     /// is still let in.
     pub(crate) fn close_to_requests(&mut self) {
         if self.ours && self.owned {
-            self.listeners.iter().for_each(Listener::see_out);
+            self.listeners().for_each(Listener::see_out);
         }
         let listeners = std::mem::take(&mut self.listeners);
         self.remove(&listeners);
     }
 
-    fn remove(&self, listeners: &[Listener]) {
+    fn remove(&self, listeners: &[Vec<Listener>]) {
         let goes = |listener: &&Listener| {
             self.ours && self.owned
                 || listener.path().is_some_and(|path| self.anew.iter().any(|made| made == path))
         };
-        listeners.iter().filter(goes).for_each(Listener::unlink);
+        listeners.iter().flatten().filter(goes).for_each(Listener::unlink);
     }
 
     /// Another process has all of this now.
@@ -200,7 +209,7 @@ impl Endpoints {
     }
 
     fn all(&self) -> impl Iterator<Item = &Listener> {
-        self.listeners.iter().chain(&self.pages)
+        self.listeners().chain(self.pages())
     }
 
     fn own(&mut self, owned: bool) {
@@ -223,17 +232,11 @@ pub(crate) fn is_under_starter() -> bool {
     std::env::var_os("SERVER_STARTER_PORT").is_some_and(|value| !value.is_empty())
 }
 
-fn bind(listeners: &[(Address, ListenOptions)]) -> anyhow::Result<Vec<Listener>> {
-    let bind = |(address, how): &(_, _)| Listener::bind(address, how);
-    Ok(listeners.iter().map(bind).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+fn share<'a>(listeners: impl Iterator<Item = &'a Listener>) -> anyhow::Result<Vec<Listener>> {
+    listeners.map(Listener::share).collect::<io::Result<_>>().context("cannot share the listeners")
 }
 
-/// Those of each name.
-fn groups(listeners: &[Listener]) -> impl Iterator<Item = &[Listener]> {
-    listeners.chunk_by(|_, next| next.is_further())
-}
-
-fn pages(options: &Serve, under_starter: bool) -> anyhow::Result<Vec<Listener>> {
+fn pages(options: &Serve, under_starter: bool) -> anyhow::Result<Vec<Vec<Listener>>> {
     let wanted = options.pages();
     if under_starter && !wanted.is_empty() {
         bail!(
@@ -241,7 +244,7 @@ fn pages(options: &Serve, under_starter: bool) -> anyhow::Result<Vec<Listener>> 
              use --status-path and --status-allow"
         );
     }
-    bind(&wanted)
+    Ok(Listener::bind_all(&wanted)?)
 }
 
 /// The older process has bound them as its options, which are ours, say.
@@ -249,16 +252,18 @@ fn inherit(
     sockets: Vec<Vec<OwnedFd>>,
     how: Vec<(Address, ListenOptions)>,
     made: &mut Vec<PathBuf>,
-) -> anyhow::Result<Vec<Listener>> {
-    let mut listeners = Vec::new();
-    for (group, (address, how)) in sockets.into_iter().zip(how) {
-        for (at, socket) in group.into_iter().enumerate() {
-            let listener = Listener::inherit(socket, &how)?.of_a_group(at > 0);
-            let lost = listener.is_lost();
-            listeners.push(if lost { anew(listener, &address, &how, made) } else { listener });
-        }
-    }
-    Ok(listeners)
+) -> anyhow::Result<Vec<Vec<Listener>>> {
+    let mut inherit = |socket, address: &_, how: &_| {
+        let listener = Listener::inherit(socket, how)?;
+        let lost = listener.is_lost();
+        Ok(if lost { anew(listener, address, how, made) } else { listener })
+    };
+    let groups = sockets.into_iter().zip(how);
+    groups
+        .map(|(group, (address, how))| {
+            group.into_iter().map(|socket| inherit(socket, &address, &how)).collect()
+        })
+        .collect()
 }
 
 /// Who has removed a socket's file has left the socket to those who are connected.
@@ -286,6 +291,6 @@ fn adopted(options: &Serve, socket: &OwnedFd) -> ListenOptions {
 }
 
 /// Where clients are sent that come without TLS.
-fn tls_port(listeners: &[Listener]) -> u16 {
-    listeners.iter().find_map(Listener::tls_port).unwrap_or(443)
+fn tls_port(listeners: &[Vec<Listener>]) -> u16 {
+    listeners.iter().flatten().find_map(Listener::tls_port).unwrap_or(443)
 }

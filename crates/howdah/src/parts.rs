@@ -47,7 +47,7 @@ impl Parts {
     pub(crate) fn prepare(
         options: &Serve,
         logs: &Commands,
-        pages: &[Listener],
+        pages: Vec<Listener>,
         errors: Errors,
         tls: Option<&Tls>,
     ) -> anyhow::Result<Prepared> {
@@ -119,7 +119,7 @@ fn start_threads(
     common: &Common,
     applications: &[Application],
     access: Option<&Access>,
-    pages: &[Listener],
+    mut pages: Vec<Listener>,
     capacity: &'static Capacity,
     tls: Option<&Tls>,
 ) -> anyhow::Result<(Vec<Front>, Observer)> {
@@ -145,7 +145,7 @@ fn start_threads(
             eventfd: eventfd.try_clone()?,
             // Until there are workers, other connections wait in the kernel: if none come up, another process has them.
             listeners: match index {
-                0 => pages.iter().map(Listener::share).collect::<io::Result<_>>()?,
+                0 => std::mem::take(&mut pages),
                 _ => Vec::new(),
             },
             access_log: access.and_then(Access::log),

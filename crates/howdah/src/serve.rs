@@ -113,9 +113,9 @@ fn run_here(
     let main = runtime().context("cannot start the event loop")?;
     let outcome = main.block_on(async {
         let signals = Signals::new().context("cannot take signals")?;
-        let parts = Parts::prepare(options, &logs, endpoints.early(), errors, tls.as_ref())?;
+        let parts = Parts::prepare(options, &logs, endpoints.early()?, errors, tls.as_ref())?;
         let observer = parts.observer();
-        observer.listening(endpoints.listeners.iter().map(Listener::shown).collect());
+        observer.listening(endpoints.listeners().map(Listener::shown).collect());
         let mut wishes = Wishes { signals, post: Post::new(observer) };
         wishes.post.open(endpoints.early_control());
         let parts = tokio::select! {

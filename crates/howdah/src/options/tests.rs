@@ -427,6 +427,8 @@ fn options_that_contradict_each_other_are_refused() {
         ("-e sub{} -l :81 --status-listen :81", "one of its own"),
         ("-e sub{} -l :81 -l :81,backlog=5", ":81 is given twice: leave one out"),
         ("-e sub{} -l /run/x.sock -S /run/x.sock", "/run/x.sock is given twice"),
+        ("-e sub{} -l 127.0.0.1:81 -l *:81", "127.0.0.1:81 is among the addresses of :81: leave one out"),
+        ("-e sub{} -l :81 --status-listen [::1]:81", "[::1]:81 is among the addresses of :81"),
         ("-e sub{} --status-listen :81,:82,:81", "--status-listen :81 is given twice"),
         ("-a Foo Bar", "named twice"),
         ("-e sub{} --proxy-protocol", "none is: name them by --trusted-proxy"),

@@ -56,6 +56,7 @@ fn listeners(serve: &Serve) -> Result<(), Fault> {
         .or_else(|| serve.proxies.fault(&and(&redirects), serve.status.listeners()))
         .or_else(|| given_twice("", &and(&redirects)))
         .or_else(|| given_twice("--status-listen ", &pages))
+        .or_else(|| included(&[&and(&redirects)[..], &pages].concat()))
         .or_else(|| serve.listen.mode_fault(serve.status.listeners()))
         .or_else(|| serve.status.fault(&requests));
     fault.map_or(Ok(()), |fault| conflict(&fault))
@@ -94,6 +95,12 @@ fn given_twice(option: &str, named: &[Named]) -> Option<String> {
     twice.map(|(_, address)| {
         format!("{option}{address} is given twice: leave one out, or name another address")
     })
+}
+
+fn included(named: &[Named]) -> Option<String> {
+    let pairs = named.iter().flat_map(|every| named.iter().map(move |one| (&every.address, &one.address)));
+    let (every, one) = pairs.into_iter().find(|(every, one)| every.includes(one))?;
+    Some(format!("{one} is among the addresses of {every}: leave one out, or name another port"))
 }
 
 /// A worker that becomes the zygote shares what it has with all that come.
