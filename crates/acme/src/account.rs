@@ -16,7 +16,7 @@ pub(crate) async fn account(wish: &Wish, place: &Place, talk: &Arc<Talk>) -> Res
     if let Some(known) = known(wish, place, talk).await? {
         return Ok(known);
     }
-    let contact = wish.email.as_ref().map(|email| format!("mailto:{email}"));
+    let contact = wish.email.as_deref().map(letters);
     let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
     let new = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
     let binding = wish.binding.as_ref().map(Binding::key);
@@ -24,6 +24,10 @@ pub(crate) async fn account(wish: &Wish, place: &Place, talk: &Arc<Talk>) -> Res
     let (account, secret) = made.map_err(|error| Error::closed(&error))?;
     let secret = serde_json::to_vec(&secret).map_err(|error| Error::Made(error.to_string()))?;
     place::write(&place.account(), &secret)?;
+    match &wish.email {
+        Some(email) => place::write(&place.contact(), email.as_bytes())?,
+        None => drop(std::fs::remove_file(place.contact())),
+    }
     Ok(account)
 }
 
@@ -31,7 +35,24 @@ pub(crate) async fn account(wish: &Wish, place: &Place, talk: &Arc<Talk>) -> Res
 pub(crate) async fn known(wish: &Wish, place: &Place, talk: &Arc<Talk>) -> Result<Option<Account>, Error> {
     let Some(known) = kept(place)? else { return Ok(None) };
     let account = client(wish, talk)?.from_credentials(known).await;
-    account.map(Some).map_err(Error::at("cannot ask the authority"))
+    let account = account.map_err(Error::at("cannot ask the authority"))?;
+    tell_contact(&account, wish, place).await?;
+    Ok(Some(account))
+}
+
+/// An address that it has not heard of before. Without one it keeps what it has.
+async fn tell_contact(account: &Account, wish: &Wish, place: &Place) -> Result<(), Error> {
+    let Some(email) = &wish.email else { return Ok(()) };
+    if std::fs::read(place.contact()).is_ok_and(|told| told == email.as_bytes()) {
+        return Ok(());
+    }
+    let told = account.update_contacts(&[&letters(email)]).await;
+    told.map_err(|error| Error::Contact(email.clone(), error.to_string()))?;
+    place::write(&place.contact(), email.as_bytes())
+}
+
+fn letters(email: &str) -> String {
+    format!("mailto:{email}")
 }
 
 /// One that the authority does not know any more is of no use.

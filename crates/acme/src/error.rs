@@ -32,6 +32,9 @@ pub enum Error {
         "cannot open an account: {0}; this authority has customers: name what it has given you by --acme-eab-kid and --acme-eab-key-file"
     )]
     Customers(String),
+    /// It takes no letters for that address.
+    #[error("the authority does not take {0} as --acme-email: {1}; name another")]
+    Contact(String, String),
     /// It has no such kind of certificate.
     #[error("the authority does not offer the profile {0}: choose another --acme-profile, of {1}")]
     NoProfile(String, String),

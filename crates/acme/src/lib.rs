@@ -6,6 +6,7 @@
 //! renewal   when the authority would like a certificate to be replaced
 //! begun     an order that the authority may fulfil while nobody waits
 //! account   our key, by which an authority knows us
+//! tries     those that have failed, also before the server was started anew
 //! authority how it is asked: how much it may answer, and how long that may take
 //! schedule  when the next one is due, and when to try again
 //! stand_in  a certificate of our own making, until there is another
@@ -21,6 +22,7 @@ mod renewal;
 mod begun;
 mod account;
 mod authority;
+mod tries;
 mod schedule;
 mod stand_in;
 mod place;
@@ -35,6 +37,7 @@ pub use error::Error;
 pub use order::{is_for, order};
 pub use place::{Lock, Place};
 pub use renewal::{Advice, advice};
-pub use schedule::{Asked, Patience, Window, due, now};
+pub use schedule::{Asked, Window, due, now};
 pub use stand_in::{is_stand_in, stand_in};
+pub use tries::Tries;
 pub use wish::{Proof, Wish};

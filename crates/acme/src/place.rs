@@ -74,6 +74,16 @@ impl Place {
         self.certificate.with_extension("order")
     }
 
+    /// Of tries that have failed.
+    pub(crate) fn tries(&self) -> PathBuf {
+        self.certificate.with_extension("tries")
+    }
+
+    /// The address by which the authority reaches who has the account.
+    pub(crate) fn contact(&self) -> PathBuf {
+        self.directory.join("contact")
+    }
+
     /// Writes the certificate with its key.
     ///
     /// # Errors

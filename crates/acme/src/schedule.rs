@@ -51,27 +51,25 @@ impl Window {
     }
 }
 
-/// The waits between failures.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Patience {
-    failures: u32,
+/// How long a process that starts leaves the authority alone after so many failures of others: as long as they would have, but no
+/// longer than after a try that people have asked for, since they may have mended something.
+pub(crate) fn at_start(failures: u32) -> Duration {
+    match failures.checked_sub(1) {
+        Some(before) => growing(before).min(ASKED),
+        None => Duration::ZERO,
+    }
 }
 
-impl Patience {
-    /// It went well.
-    pub fn renew(&mut self) {
-        self.failures = 0;
-    }
+fn growing(failures: u32) -> Duration {
+    FIRST.saturating_mul(GROWTH.saturating_pow(failures)).min(MOST)
+}
 
-    /// It failed: when to try again. `random` spreads servers that were started together, and the authority has said that it
-    /// does not want to be asked before `later`.
-    pub fn wait(&mut self, random: u64, later: Duration) -> Duration {
-        let wait =
-            FIRST.saturating_mul(GROWTH.saturating_pow(self.failures)).min(MOST).max(later.min(LATEST));
-        self.failures = self.failures.saturating_add(1);
-        let spread = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) / 5;
-        wait + Duration::from_millis(random % spread.max(1))
-    }
+/// How long to wait when a try has failed after so many others. `random` spreads servers that were started together, and the
+/// authority has said that it does not want to be asked before `later`.
+pub(crate) fn wait(failures: u32, random: u64, later: Duration) -> Duration {
+    let wait = growing(failures).max(later.min(LATEST));
+    let spread = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) / 5;
+    wait + Duration::from_millis(random % spread.max(1))
 }
 
 /// Tries that people ask for in the middle of a wait.
@@ -81,7 +79,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// How much longer to wait then: not at all, but for the last such try, and for `later` as in [`Patience::wait`].
+    /// How much longer to wait then: not at all, but for the last such try, and for `later`, until which the authority does not want to be asked.
     pub fn wait(&self, now: Instant, later: Instant) -> Duration {
         let next = self.last.map_or(now, |last| last + ASKED);
         next.max(later).saturating_duration_since(now)
@@ -124,17 +122,16 @@ mod tests {
 
     #[test]
     fn who_fails_waits_longer_each_time_within_bounds() {
-        let mut patience = Patience::default();
-        let waits: Vec<u64> = (0..9).map(|_| patience.wait(0, Duration::ZERO).as_secs()).collect();
+        let waits: Vec<u64> = (0..9).map(|failures| wait(failures, 0, Duration::ZERO).as_secs()).collect();
         assert_eq!(waits, [10, 40, 160, 640, 2560, 10_240, 21_600, 21_600, 21_600]);
-        patience.renew();
         assert!((0..1000).all(|random| {
-            let wait = Patience::default().wait(random * 7919, Duration::ZERO).as_millis();
+            let wait = wait(0, random * 7919, Duration::ZERO).as_millis();
             (10_000..12_000).contains(&wait)
         }));
-        assert_eq!(patience.wait(0, Duration::ZERO).as_secs(), 10);
-        assert_eq!(patience.wait(0, Duration::from_secs(900)).as_secs(), 900);
-        assert_eq!(patience.wait(0, Duration::MAX).as_secs(), 86_400);
+        assert_eq!(wait(0, 0, Duration::from_secs(900)).as_secs(), 900);
+        assert_eq!(wait(0, 0, Duration::MAX).as_secs(), 86_400);
+        let starts: Vec<u64> = (0..7).map(|failures| at_start(failures).as_secs()).collect();
+        assert_eq!(starts, [0, 10, 40, 160, 600, 600, 600]);
     }
 
     #[test]

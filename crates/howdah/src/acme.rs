@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use howdah_acme::{
-    Asked, Error, Patience, Place, Talk, Wish, advice, due, is_for, is_stand_in, now, order, stand_in,
-    try_root,
+    Asked, Error, Place, Talk, Tries, Wish, advice, due, is_for, is_stand_in, now, order, stand_in, try_root,
 };
 use howdah_tls::{Certificate, Challenges, look};
 use tokio::runtime::Runtime;
@@ -109,19 +108,41 @@ impl Acme {
                 return tracing::error!("certificates are not renewed: {error}; start the server anew");
             }
         };
-        let mut patience = Patience::default();
+        let mut tries = Tries::kept(&self.place);
+        self.wait_as_before(&tries);
         while self.wait_until_due(&runtime) {
             let talk = Arc::new(self.talk());
-            match self.renew(&reload, &runtime, &talk) {
-                Ok(true) => patience.renew(),
+            match self.renew(&reload, &runtime, &talk, &mut tries) {
+                Ok(true) => tries.succeed(),
                 // No reason to ask the authority sooner.
                 Ok(false) => std::thread::sleep(TURN),
                 Err(error) => {
-                    let wait = self.failed(&error, &mut patience, &talk);
-                    self.pause.sleep(wait, talk.later(), || self.left().is_ok_and(|left| !left.is_zero()));
+                    let wait = self.failed(&error, &mut tries, &talk);
+                    self.pause(wait, talk.later());
                 }
             }
         }
+    }
+
+    /// The authority has been asked by a process before this one, and is asked no sooner for a start. Whoever has mended something
+    /// reloads.
+    fn wait_as_before(&self, tries: &Tries) {
+        let (wait, later) = tries.wait();
+        if wait.is_zero() || self.left().is_ok_and(|left| !left.is_zero()) {
+            return;
+        }
+        let (names, seconds) = (self.wish.names.join(" "), wait.as_secs());
+        let told = "the last try did not go well, before this process was started";
+        tracing::warn!(
+            "no certificate for {names} yet: {told}; the next try is in {seconds} s, or at a reload"
+        );
+        self.trouble(Some(told.to_owned()));
+        self.pause(wait, later);
+    }
+
+    /// Sleeps, unless there is a certificate sooner or somebody asks for a try.
+    fn pause(&self, wait: Duration, later: Duration) {
+        self.pause.sleep(wait, later, || self.left().is_ok_and(|left| !left.is_zero()));
     }
 
     /// False when that is another process's business.
@@ -174,7 +195,7 @@ impl Acme {
             return;
         }
         let told = runtime.block_on(advice(&self.wish, &self.place, &Arc::new(Talk::new(|_| ()))));
-        let told = told.inspect_err(|error| tracing::debug!("{}", shown(&error.to_string()))).ok().flatten();
+        let told = told.inspect_err(tell_no_advice).ok().flatten();
         self.hint().take(&kept, told.as_ref(), Instant::now());
         let (own, wanted) = (due(kept.begins, kept.expires), self.due(&kept));
         if wanted != before && wanted < own {
@@ -192,7 +213,13 @@ impl Acme {
     }
 
     /// Orders one; false while another process does.
-    fn renew(&self, reload: impl Fn(), runtime: &Runtime, talk: &Arc<Talk>) -> Result<bool, String> {
+    fn renew(
+        &self,
+        reload: impl Fn(),
+        runtime: &Runtime,
+        talk: &Arc<Talk>,
+        tries: &mut Tries,
+    ) -> Result<bool, String> {
         let told = |error: Error| error.to_string();
         let Some(_lock) = self.place.lock().map_err(told)? else { return Ok(false) };
         if !self.left()?.is_zero() {
@@ -202,6 +229,7 @@ impl Acme {
             return Ok(true);
         }
         self.place.try_room().map_err(told)?;
+        tries.begin().map_err(told)?;
         let names = self.wish.names.join(" ");
         tracing::info!("ordering a certificate for {names} from {}", self.wish.directory);
         runtime.block_on(order(&self.wish, &self.place, &self.challenges, talk)).map_err(told)?;
@@ -227,9 +255,9 @@ impl Acme {
         })
     }
 
-    fn failed(&self, error: &str, patience: &mut Patience, talk: &Talk) -> Duration {
+    fn failed(&self, error: &str, tries: &mut Tries, talk: &Talk) -> Duration {
         let error = shown(error);
-        let wait = patience.wait(howdah_sys::monotonic_ns(), talk.later());
+        let wait = tries.fail(howdah_sys::monotonic_ns(), talk.later());
         let (names, seconds) = (self.wish.names.join(" "), wait.as_secs());
         tracing::error!("no certificate for {names}: {error}; the next try is in {seconds} s");
         self.trouble(Some(error));
@@ -285,6 +313,15 @@ impl Waiting {
 
     fn left(&self, now: Instant) -> Option<Duration> {
         self.next?.checked_duration_since(now).filter(|left| !left.is_zero())
+    }
+}
+
+/// What people have to mend is told before an order fails for it.
+fn tell_no_advice(error: &Error) {
+    let words = shown(&error.to_string());
+    match error {
+        Error::Contact(..) => tracing::warn!("{words}"),
+        _ => tracing::debug!("{words}"),
     }
 }
 

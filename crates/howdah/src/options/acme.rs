@@ -24,6 +24,8 @@ pub(crate) struct Acme {
     acme: Vec<String>,
 
     /// Address that the authority may write to
+    ///
+    /// Another one is told to the authority from the next start on.
     #[arg(long, hide_short_help = true, value_name = "ADDRESS", requires = "acme")]
     acme_email: Option<String>,
 

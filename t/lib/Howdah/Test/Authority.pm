@@ -110,10 +110,11 @@ sub _answer {
                 meta => {profiles => {map { ($_ => 'words') } @{$self->{profiles} // []}}}
             }
         ],
-        nonce     => [200, {}],
-        account   => [201, {status => 'valid'}],
-        order     => [201, {%$order, status => 'ready', replaces => ($self->said('order') // {})->{replaces}}],
-        'order-1' =>
+        nonce       => [200, {}],
+        account     => [201, {status => 'valid'}],
+        'account-1' => [200, {status => 'valid'}],
+        order       => [201, {%$order, status => 'ready', replaces => ($self->said('order') // {})->{replaces}}],
+        'order-1'   =>
             [200, {%$order, status => $self->asked('finalize') ? 'valid' : 'ready', certificate => $url->('chain')}],
         finalize => [200, {%$order, status => 'valid', certificate => $url->('chain')}],
         map { ("name-$_" => [200, {identifier => {type => 'dns', value => $_}, status => 'valid', challenges => []}]) }
