@@ -2,7 +2,7 @@
 //! and exchanged as a whole. Where a file is wrong, what it had before stays, and what is in the others is taken over.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -72,6 +72,9 @@ pub struct Acceptor {
     settings: Settings,
     tickets: Arc<Tickets>,
     current: RwLock<Current>,
+    /// Whoever reads the files first is done before others look at them: else what it has read could take the place of what they
+    /// have. Sessions do not wait for it.
+    reloading: Mutex<()>,
 }
 
 #[derive(Clone, Debug)]
@@ -98,7 +101,7 @@ impl Acceptor {
     pub fn new(settings: Settings, tickets: &[u8]) -> Result<Self, Error> {
         let tickets = Arc::new(Tickets::unpack(tickets));
         let current = RwLock::new(build(&settings, &tickets, Parts::read(&settings, i64::MIN)?)?);
-        Ok(Self { settings, tickets, current })
+        Ok(Self { settings, tickets, current, reloading: Mutex::default() })
     }
 
     /// Reads the files anew. Sessions that begin from now on use what is in them; others go on.
@@ -106,6 +109,7 @@ impl Acceptor {
     /// # Errors
     /// Whatever is not as it should be; what was in the place of that stays, and the rest is taken over.
     pub fn reload(&self) -> Result<(), Vec<Error>> {
+        let _turn = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let (parts, mut wrong) = self.current().parts.renewed(&self.settings, now());
         match build(&self.settings, &self.tickets, parts) {
             Ok(fresh) => *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh,
@@ -319,6 +323,34 @@ mod tests {
         }
         assert!(matches!(check(&settings), Err(Error::Expired(..))), "before the start");
         started.reload().unwrap();
+    }
+
+    #[test]
+    fn files_are_read_by_one_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a");
+        let write = |year: i32| {
+            let (key, mut wish) =
+                (KeyPair::generate().unwrap(), CertificateParams::new(["a".to_owned()]).unwrap());
+            wish.not_after = date_time_ymd(year, 1, 1);
+            std::fs::write(&file, wish.self_signed(&key).unwrap().pem() + &key.serialize_pem()).unwrap();
+        };
+        write(2041);
+        let pairs = vec![(file.clone(), file.clone())];
+        let acceptor = Acceptor::new(Settings { pairs, ..Settings::default() }, &[]).unwrap();
+        let has = |year: &str| acceptor.certificates()[0].expiry.contains(year);
+        write(2042);
+        std::thread::scope(|scope| {
+            let turn = acceptor.reloading.lock().unwrap();
+            let other = scope.spawn(|| acceptor.reload());
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            assert!(has("2041") && acceptor.session().is_ok(), "sessions do not wait");
+            // What the first has read by now is old, and what the other reads is not.
+            write(2043);
+            drop(turn);
+            other.join().unwrap().unwrap();
+        });
+        assert!(has("2043"));
     }
 
     #[test]
