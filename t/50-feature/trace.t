@@ -6,7 +6,7 @@ use lib 't/lib';
 use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(begin_howdah howdah_bin run_command run_howdah);
-use Howdah::Test::File qw(write_file);
+use Howdah::Test::File qw(read_file write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use JSON::PP qw(decode_json);
@@ -127,6 +127,23 @@ subtest 'a server in a namespace of its own is traced from outside' => sub {
     my ($looked, $seen) = run_howdah('where', @told);
     is $looked, 0;
     like $seen, qr/^worker 0, process \d+, .*: no request$/m, 'and they can be looked into';
+};
+
+subtest 'also after an upgrade there' => sub {
+    my @unshare = qw(unshare --pid --fork --mount-proc --kill-child);
+    plan skip_all => 'no such namespace can be had here' if system("@unshare true 2>/dev/null") != 0;
+    my $inside = Howdah::Test::Operator->new;
+
+    # Process 1 is not Howdah, with which the namespace would end.
+    my @first  = ('sh', '-c', '"$@"; exec sleep 60', 'sh');
+    my @howdah = (howdah_bin(), '--listen', '127.0.0.1:0', '--workers', 1, $inside->options);
+    my $server = Howdah::Test::Server->start(app => 'sub { [200, [], []] }', command => [@unshare, @first, @howdah]);
+    is + ($inside->ask('upgrade'))[0], 0, 'another process serves';
+    ok $server->wait_until(sub { $server->log =~ /process \d+ serves, process \d+ finishes/ });
+    my ($status, $seen, $err) = run_howdah('where', '--control', $inside->control);
+    is $status, 0 or diag $err;
+    my ($number) = $seen =~ /^worker 0, process (\d+), .*: no request$/m;
+    like read_file("/proc/$number/status"), qr/^NSpid:\s+$number\s+\d+$/m, 'the number is that of here';
 };
 
 subtest 'it follows an upgrade, and ends with its server' => sub {

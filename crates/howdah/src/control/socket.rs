@@ -8,6 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, bail};
+use rustix::net::listen;
 
 use crate::options::instance::Instance;
 
@@ -62,6 +63,9 @@ pub(super) fn unmarked(path: &str) -> Option<PathBuf> {
     let (path, id) = path.rsplit_once(MARK)?;
     (path.starts_with('/') && id.parse::<u32>().is_ok()).then(|| path.into())
 }
+
+/// As the standard library has it.
+const BACKLOG: i32 = 128;
 
 /// A listening control socket. Its file goes when this is dropped, if it is this process's then.
 #[derive(Debug)]
@@ -141,9 +145,13 @@ impl ControlSocket {
         self.listener.as_fd().try_clone_to_owned()
     }
 
-    /// Whether the file is this process's.
+    /// Whether the file is this process's. Who connects is told by the kernel which process has last said that it listens
+    /// (SO_PEERCRED), which from now on is the one that answers.
     pub(crate) fn own(&mut self, owned: bool) {
         self.owned = owned;
+        if owned && let Err(error) = listen(&self.listener, BACKLOG) {
+            tracing::debug!("whoever connects to the control socket is told of the process before: {error}");
+        }
     }
 }
 
