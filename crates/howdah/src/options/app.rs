@@ -97,6 +97,8 @@ pub(crate) struct App {
     pub(crate) no_default_middleware: bool,
 
     /// Directory to change to before the application is loaded
+    ///
+    /// The application's name, and what is relative in -I and PERL5LIB, count from there.
     #[arg(long, value_name = "DIR")]
     pub(crate) chdir: Option<PathBuf>,
 
