@@ -54,7 +54,7 @@ subtest 'nor what was issued and is to be renewed already, as by a clock that is
         ok $server->wait_for_log(qr/next try is in \d{5,6} s/), 'the next try is tomorrow' or diag $server->log;
         is $server->stop, 0;
     }
-    is $authority->asked('finalize'), 1, 'one is issued';
+    is $authority->asked('order'), 1, 'and it is ordered once';
 };
 
 subtest 'a process that dies while it orders is a failure' => sub {
