@@ -6,6 +6,7 @@ use lib 't/lib';
 use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Test::More;
 
@@ -85,14 +86,24 @@ subtest 'when everything is slow, the error log has some of it and a count' => s
     cmp_ok $more, '>', 0;
 };
 
-subtest 'a file in trouble is called the slow-request log' => sub {
+subtest 'a file in trouble is called the slow-request log, also where the server is looked at' => sub {
     plan skip_all => 'no /dev/full' if !-c '/dev/full';
-    my $server = Howdah::Test::Server->start(
+    my $operator = Howdah::Test::Operator->new;
+    my @pages    = qw(--status-path /status --metrics-path /metrics --ready-path /ready);
+    my $server   = Howdah::Test::Server->start(
         app     => 'sub { select undef, undef, undef, 0.1; [200, [], []] }',
-        options => ['--slow-log', 50, '--slow-log-file', '/dev/full']
+        options => ['--slow-log', 50, '--slow-log-file', '/dev/full', @pages, $operator->options]
     );
+    my $page = sub { Howdah::Test::Client->ask($server, "GET $_[0] HTTP/1.0\r\nHost: localhost\r\n\r\n")->{body} };
+    unlike + ($operator->ask('status'))[1], qr/trouble/, 'nothing is wrong';
     Howdah::Test::Client->ask($server, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     ok $server->wait_for_log(qr{ERROR front: slow-request log /dev/full: No space left});
+    my $trouble = qr{slow-request log /dev/full: No space left[^<]*; lines wait in memory};
+    like + ($operator->ask('status'))[1], qr/^trouble     $trouble/m, 'howdah status';
+    like $operator->status->{slow_log}{trouble}, $trouble, 'its JSON';
+    like $page->('/status'), $trouble, 'the status page';
+    like $page->('/ready'), qr/in trouble: see howdah status/, 'health';
+    like $page->('/metrics'), qr/^howdah_slow_log_lines_total\{result="written"\} 0/m, 'metrics';
 };
 
 my ($status, undef, $said) = run_howdah(qw(--slow-log soon -e 1));

@@ -81,9 +81,14 @@ impl Access {
         })
     }
 
-    /// For the status page.
+    /// Of the access log, for the status page.
     pub(crate) fn watch(&self) -> Option<LogWatch> {
         self.log.as_ref().map(Output::watch)
+    }
+
+    /// Of the slow-request log.
+    pub(crate) fn watch_slow(&self) -> Option<LogWatch> {
+        self.slow_file.as_ref().map(Output::watch)
     }
 
     /// Opens the files anew; there are none behind commands and standard output. How it went comes later.

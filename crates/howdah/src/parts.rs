@@ -130,6 +130,7 @@ fn start_threads(
         pools: applications.iter().map(Application::facts).collect(),
         counters: recorders.iter().map(Recorder::counters).collect(),
         log: access.and_then(Access::watch),
+        slow_log: access.and_then(Access::watch_slow),
         stock: Arc::clone(&stock),
         tls: tls.cloned(),
     };

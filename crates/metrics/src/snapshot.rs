@@ -41,6 +41,8 @@ pub struct Snapshot {
     pub fronts: Vec<Front>,
     /// Lines of the access log; none when there is none.
     pub access_log: Option<Lines>,
+    /// Lines of the slow-request log; none when it is the error log, or there is none.
+    pub slow_log: Option<Lines>,
     /// The last five minutes.
     pub history: History,
 }
@@ -267,6 +269,11 @@ pub struct Lines {
 }
 
 impl Snapshot {
+    /// What is wrong with logs of requests.
+    pub fn troubles_with_logs(&self) -> impl Iterator<Item = &String> {
+        self.access_log.iter().chain(&self.slow_log).filter_map(|lines| lines.trouble.as_ref())
+    }
+
     /// All pools together: what a page says of the server as a whole. Of a single pool it is that.
     #[must_use]
     pub fn together(&self) -> Cow<'_, Pool> {

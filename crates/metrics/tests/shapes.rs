@@ -91,6 +91,13 @@ fn trouble_is_told_in_words() {
     snapshot.access_log.as_mut().unwrap().trouble = Some("access log |a<b: it ended".into());
     assert!(body("", &snapshot).contains("access log |a&lt;b: it ended"));
     assert_eq!(parsed("json", &snapshot)["access_log"]["trouble"], json!("access log |a<b: it ended"));
+    let trouble = Some("slow-request log /full: no space".to_owned());
+    snapshot.slow_log = Some(howdah_metrics::Lines { written: 7, dropped: 2, trouble });
+    let page = body("", &snapshot);
+    assert!(
+        page.contains("slow-request log /full: no space") && page.contains("slow-request log lines dropped")
+    );
+    assert_eq!(parsed("json", &snapshot)["slow_log"]["dropped"], json!(2));
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn trouble(pool: &Pool) -> String {
 }
 
 fn log(snapshot: &Snapshot) -> String {
-    said(snapshot.access_log.as_ref().and_then(|lines| lines.trouble.as_ref()))
+    snapshot.troubles_with_logs().map(|trouble| said(Some(trouble))).collect()
 }
 
 fn said(trouble: Option<&String>) -> String {
@@ -242,12 +242,15 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_nobody_takes_is_told_once() {
+    fn each_log_that_nobody_takes_is_told_once() {
         for mut snapshot in [busy(), several()] {
             let trouble = Some("access log |nonesuch: it ended".to_owned());
             snapshot.access_log = Some(Lines { trouble, ..Lines::default() });
+            let trouble = Some("slow-request log /full: no space".to_owned());
+            snapshot.slow_log = Some(Lines { trouble, ..Lines::default() });
             let text = render(&snapshot);
             assert_eq!(text.matches("\ntrouble     access log |nonesuch: it ended\n").count(), 1, "{text}");
+            assert_eq!(text.matches("\ntrouble     slow-request log /full: no space\n").count(), 1, "{text}");
         }
     }
 

@@ -43,6 +43,8 @@ pub(crate) struct Sources {
     pub(crate) counters: Vec<Arc<Counters>>,
     /// Of the access log.
     pub(crate) log: Option<LogWatch>,
+    /// Of the slow-request log, where that is not the error log.
+    pub(crate) slow_log: Option<LogWatch>,
     pub(crate) stock: Arc<Stock>,
     pub(crate) tls: Option<Tls>,
 }
@@ -52,6 +54,7 @@ pub(super) struct Collector {
     pub(super) pools: Vec<Watched>,
     counters: Vec<Arc<Counters>>,
     log: Option<LogWatch>,
+    slow_log: Option<LogWatch>,
     stock: Arc<Stock>,
     tls: Option<Tls>,
     monitor: Monitor,
@@ -67,17 +70,18 @@ impl fmt::Debug for Collector {
     }
 }
 
-/// Tells how the access log is.
+/// Tells how a log of requests is.
 pub(crate) type LogWatch = Box<dyn Fn() -> LogCondition + Send>;
 
 impl Collector {
     pub(super) fn new(options: &Serve, sources: Sources) -> Self {
-        let Sources { pools, counters, log, stock, tls } = sources;
+        let Sources { pools, counters, log, slow_log, stock, tls } = sources;
         Self {
             pools: pools.into_iter().map(Watched::from).collect(),
             monitor: Monitor::new(counters.clone(), howdah_sys::monotonic_ns()),
             counters,
             log,
+            slow_log,
             stock,
             tls,
             meter: Meter::new(),
@@ -124,10 +128,8 @@ impl Collector {
             connections: Connections::from(&totals),
             pools,
             fronts: self.fronts(),
-            access_log: self.log.as_ref().map(|log| {
-                let LogCondition { counts, trouble } = log();
-                Lines { written: counts.written, dropped: counts.dropped, trouble }
-            }),
+            access_log: self.log.as_ref().map(lines),
+            slow_log: self.slow_log.as_ref().map(lines),
             history: self.monitor.history(),
         }
     }
@@ -150,7 +152,7 @@ impl Collector {
     }
 
     fn has_stuck_log(&self) -> bool {
-        self.log.as_ref().is_some_and(|log| log().trouble.is_some())
+        self.log.iter().chain(&self.slow_log).any(|log| log().trouble.is_some())
     }
 
     fn fronts(&self) -> Vec<Front> {
@@ -166,6 +168,11 @@ impl Collector {
         };
         (0..).zip(&self.counters).map(front).collect()
     }
+}
+
+fn lines(log: &LogWatch) -> Lines {
+    let LogCondition { counts, trouble } = log();
+    Lines { written: counts.written, dropped: counts.dropped, trouble }
 }
 
 /// A collector that several answers are made of, one while another waits.

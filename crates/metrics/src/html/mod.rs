@@ -84,8 +84,7 @@ fn header(out: &mut String, snapshot: &Snapshot, all: &Pool) {
     let shown: Vec<_> =
         facts.iter().filter(|fact| !fact.is_empty()).map(|fact| Text(fact).to_string()).collect();
     put(out, format_args!("{}</p>", shown.join("<span class=\"dot\">·</span>")));
-    let log = snapshot.access_log.as_ref().and_then(|lines| lines.trouble.as_ref());
-    for trouble in all.trouble.iter().chain(log) {
+    for trouble in all.trouble.iter().chain(snapshot.troubles_with_logs()) {
         put(out, format_args!("<p><span class=\"bad\">{}</span></p>", Text(trouble)));
     }
     out.push_str("</div>");

@@ -190,9 +190,10 @@ fn server(snapshot: &Snapshot, all: &Pool) -> Vec<(String, String)> {
         );
         rows.push(("connections that workers have".into(), said));
     }
-    if let Some(lines) = &snapshot.access_log {
-        rows.push(("access log lines".into(), count(lines.written)));
-        rows.push(("access log lines dropped".into(), count(lines.dropped)));
+    for (log, lines) in [("access log", &snapshot.access_log), ("slow-request log", &snapshot.slow_log)] {
+        let Some(lines) = lines else { continue };
+        rows.push((format!("{log} lines"), count(lines.written)));
+        rows.push((format!("{log} lines dropped"), count(lines.dropped)));
     }
     rows
 }

@@ -8,7 +8,7 @@ mod format;
 use crate::durations::Durations;
 use crate::label::{Label, Per};
 use crate::pool::{Pool, Queue};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Lines, Snapshot};
 use format::Exposition;
 pub(crate) use format::Format;
 
@@ -22,7 +22,8 @@ pub(crate) fn render(snapshot: &Snapshot, format: Format) -> String {
     waiting(&mut out, snapshot, pools);
     upgrades(&mut out, pools);
     workers(&mut out, pools);
-    access_log(&mut out, snapshot);
+    lines(&mut out, "howdah_access_log_lines", "Lines of the access log", snapshot.access_log.as_ref());
+    lines(&mut out, "howdah_slow_log_lines", "Lines of the slow-request log", snapshot.slow_log.as_ref());
     tls(&mut out, snapshot);
     out.finish()
 }
@@ -255,9 +256,9 @@ fn growth(out: &mut Exposition, pools: Pools<'_>) {
     });
 }
 
-fn access_log(out: &mut Exposition, snapshot: &Snapshot) {
-    if let Some(lines) = &snapshot.access_log {
-        out.counter("howdah_access_log_lines", "", "Lines of the access log");
+fn lines(out: &mut Exposition, name: &'static str, help: &str, lines: Option<&Lines>) {
+    if let Some(lines) = lines {
+        out.counter(name, "", help);
         out.sample("_total", &[("result", "written")], lines.written as f64);
         out.sample("_total", &[("result", "dropped")], lines.dropped as f64);
     }

@@ -61,6 +61,7 @@ pub(crate) fn busy() -> Snapshot {
             Front { index: 1, requests: 47_988_001, accepted: 901_777, cpu_seconds: Some(721.4) },
         ],
         access_log: Some(Lines { written: 96_088_201, dropped: 0, trouble: None }),
+        slow_log: None,
     }
 }
 
