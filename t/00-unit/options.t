@@ -98,6 +98,18 @@ subtest 'a variable that sets nothing is told, with what was meant' => sub {
     is + (run_howdah('man'))[2], '', 'those that are Howdah\'s are not told';
 };
 
+subtest 'lines that end as Windows ends them are told, of whatever option' => sub {
+    for my $case ([HOWDAH_WORKERS => 2], [HOWDAH_ACCESS_LOG => 'a.log'], [HOWDAH_LISTEN => '/run/x.sock']) {
+        my ($name, $value) = @$case;
+        local $ENV{$name} = "$value\r";
+        for my $command ('check', 'status') {
+            my ($status, undef, $err) = run_howdah($command, $command eq 'check' ? ('-e', 'sub {}') : ());
+            is $status, 2, "$command with $name";
+            like $err, qr/^error: $name ends in a carriage return: .* \(sed -i 's\/\\r\$\/\/' FILE\)$/m;
+        }
+    }
+};
+
 subtest 'variables of any content are read or refused in words' => sub {
     for my $value ('', '0', '-1', "\xff", '%', ':', ',', '18446744073709551616') {
         for my $name (qw(HOWDAH_LISTEN HOWDAH_WORKERS HOWDAH_DAEMONIZE HOWDAH_ACCESS_LOG_FORMAT HOWDAH_NAME)) {

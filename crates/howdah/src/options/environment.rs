@@ -1,5 +1,7 @@
 //! `HOWDAH_*`: one variable for each option, named by rule so that none can be forgotten.
 
+use std::ffi::OsString;
+
 use clap::builder::BoolishValueParser;
 use clap::{Arg, ArgAction, Command};
 use howdah_sys::activation::UPGRADE;
@@ -56,6 +58,19 @@ pub(super) fn unknown(command: &Command) -> Vec<String> {
         .iter()
         .map(|name| format!("{name} is not a variable of Howdah's: {}", way_out(name, &known)))
         .collect()
+}
+
+/// The complaint about a variable with the end of a line as Windows writes it, which no message shows.
+pub(super) fn line_end() -> Option<String> {
+    let ends = |(name, value): (OsString, OsString)| {
+        let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;
+        value.as_encoded_bytes().ends_with(b"\r").then_some(name)
+    };
+    let name = std::env::vars_os().find_map(ends)?;
+    Some(format!(
+        "{name} ends in a carriage return: the file that sets it has lines as Windows writes them, make them plain \
+         (sed -i 's/\\r$//' FILE)"
+    ))
 }
 
 /// What to set instead.

@@ -65,6 +65,9 @@ pub(crate) struct Parsed {
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::Error> {
     let mut command = command();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(message) = environment::line_end() {
+        return Err(command.error(ErrorKind::InvalidValue, message));
+    }
     let matches = command
         .try_get_matches_from_mut(&arguments)
         .map_err(|error| hints::explain(error, &mut command, &arguments))?;
