@@ -67,7 +67,7 @@ subtest 'more workers than there may be processes' => sub {
     ok $server->wait_for_log(qr/cannot fork worker \d+: [^;]+; .*ulimit -u.*pids\.max/), 'are told with what to raise';
 };
 
-subtest 'an upgrade for which there are no processes' => sub {
+subtest 'an upgrade or a reload for which there are no processes' => sub {
     my $operator = Howdah::Test::Operator->new;
     my $server   = start(200, $operator);
     ok $server->wait_for_log(qr/serving .* on /), 'it serves';
@@ -80,6 +80,11 @@ subtest 'an upgrade for which there are no processes' => sub {
         is $status, 1, "with room for $more it fails";
         like $error, qr/no upgrade, process \d+ goes on: cannot [^;]+; .*ulimit -u.*pids\.max/,
             '... and tells what to raise';
+        next if $more;
+        ($status, undef, $error) = $operator->ask('reload');
+        is $status, 1, 'so does a reload';
+        like $error, qr/the old one goes on: cannot start a zygote: [^;]+; .*ulimit -u.*pids\.max/,
+            '... and tells that, too';
     }
     is(Howdah::Test::Client->ask($server, "GET / HTTP/1.0\r\n\r\n")->{body}, 'served', 'it serves on');
 };

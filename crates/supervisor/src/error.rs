@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use howdah_sys::process::TOO_MANY_PROCESSES;
 use howdah_sys::{ExitKind, is_short_of_files};
 
 /// Why the server cannot start.
@@ -85,6 +86,16 @@ pub enum ReloadError {
 }
 
 impl ReloadError {
+    /// The new zygote could not be started: why, and what to raise where the kernel names no limit.
+    pub(crate) fn of_start(error: &StartError) -> Self {
+        match error {
+            StartError::System { error: reason, .. } if reason.kind() == io::ErrorKind::WouldBlock => {
+                Self::Zygote(format!("{error}; {TOO_MANY_PROCESSES}"))
+            }
+            _ => Self::Zygote(error.to_string()),
+        }
+    }
+
     /// The same of a zygote that a worker has left behind.
     pub(crate) fn of_heir(&self) -> String {
         match self {

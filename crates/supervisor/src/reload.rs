@@ -35,7 +35,7 @@ impl State {
             return;
         }
         if let Err(error) = self.add_generation() {
-            self.log_and_answer(&ReloadError::Zygote(error.to_string()));
+            self.log_and_answer(&ReloadError::of_start(&error));
         }
     }
 
@@ -75,7 +75,7 @@ impl State {
             }
             Err(error) => {
                 generation.zygote.abandon();
-                self.reload_failed(number, &ReloadError::Zygote(error.to_string()));
+                self.reload_failed(number, &ReloadError::of_start(&error));
             }
         }
     }
