@@ -6,14 +6,18 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::outflow::Pace;
 use crate::server::Server;
 use crate::timers::{Rest, Timer};
 use crate::transport::{Peer, Transport};
 
 /// How long to wait for a client that neither takes nor sends anything.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long to wait for one that does.
+/// How long to wait for one that does, once it has its response.
 const LONGEST: Duration = Duration::from_secs(30);
+/// As much may be on its way to a client that has had all of its responses: words of the end, and no more. One that has lost its
+/// network takes not even these, and nobody is to wait long for it.
+pub(crate) const GOODBYE: u64 = 1024;
 /// How much to discard.
 const MOST: usize = 16 << 20;
 /// How often to look whether the client has more of the answer.
@@ -59,12 +63,14 @@ struct Ending<'a> {
     last: u64,
     /// Bytes of the answer that it had not taken at the last look.
     untaken: u64,
+    /// How it takes them, where these are more than a goodbye.
+    pace: Option<Pace>,
 }
 
 impl<'a> Ending<'a> {
     fn new(server: &'a Server, transport: &'a mut Transport, timer: &'a Timer) -> Self {
         let (moved, last) = (server.clock.now(), server.clock.after(LONGEST));
-        Self { server, transport, timer, moved, last, untaken: u64::MAX }
+        Self { server, transport, timer, moved, last, untaken: u64::MAX, pace: None }
     }
 
     /// A thread that drains waits no longer for one that is slow than for one that does nothing.
@@ -78,18 +84,34 @@ impl<'a> Ending<'a> {
     /// would be lost.
     fn goes_on(&mut self) -> bool {
         let untaken = self.transport.outstanding();
-        if untaken < self.untaken {
+        let before = std::mem::replace(&mut self.untaken, untaken);
+        if before == u64::MAX && untaken > GOODBYE {
+            self.pace = Some(Pace::default());
+        }
+        if untaken > 0 && self.pace.is_some() {
+            return self.keeps_pace();
+        }
+        if untaken < before {
             self.moves();
         }
-        self.untaken = untaken;
-        let (now, patience) = (self.server.clock.now(), PATIENCE.as_nanos() as u64);
-        let end = self.last.min(self.moved + patience);
+        let end = self.last.min(self.moved + PATIENCE.as_nanos() as u64);
         if untaken > 0 {
             self.timer.set(Rest::No, end.min(self.server.clock.after(LOOK)));
         } else {
             self.timer.set(Rest::Lingers, end);
         }
-        now < end
+        self.server.clock.now() < end
+    }
+
+    /// Whether a client that has a response to take does so as quickly as it has to of any other. Its time begins when it is through.
+    fn keeps_pace(&mut self) -> bool {
+        let Server { clock, holding, .. } = self.server;
+        let (now, terms) = (clock.now(), holding.terms());
+        (self.moved, self.last) = (now, clock.after(LONGEST));
+        self.timer.set(Rest::No, clock.after(LOOK));
+        let Some(pace) = &mut self.pace else { return false };
+        pace.wait(now, terms);
+        pace.look(now, -self.untaken.cast_signed(), false, terms)
     }
 
     /// Resolves when it is time to look at the client again; to false when that would be in vain.
@@ -160,10 +182,25 @@ mod tests {
         }
     }
 
-    /// So many seconds pass, in each of which the client takes so much of 50 bytes, and sends what its script has next.
-    async fn pass(world: &World, script: &Scripted, seconds: u64, takes: u64) {
+    /// So many bytes are on their way, much of a response or the last words, of which a client takes so many in each second.
+    #[derive(Clone, Copy)]
+    struct Way {
+        held: u64,
+        takes: u64,
+    }
+
+    const fn response(takes: u64) -> Way {
+        Way { held: 50_000, takes }
+    }
+
+    const fn goodbye(takes: u64) -> Way {
+        Way { held: 50, takes }
+    }
+
+    /// So many seconds pass, in each of which the client takes its part, and sends what its script has next.
+    async fn pass(world: &World, script: &Scripted, seconds: u64, way: Way) {
         for second in 1..=seconds {
-            script.hold(50_u64.saturating_sub(second * takes));
+            script.hold(way.held.saturating_sub(second * way.takes));
             script.go_on();
             for _ in 0..10 {
                 world.wait(Duration::from_millis(100));
@@ -173,37 +210,45 @@ mod tests {
     }
 
     /// Whether it is over after so many seconds of a client that takes and sends so much in each of them.
-    async fn is_over_after(seconds: u64, takes: u64, sends: usize, drains: bool) -> bool {
+    async fn is_over_after(seconds: u64, way: Way, sends: usize, drains: bool) -> bool {
         let world = World::new(Config::default());
         let nonsense = Piece::Bytes(b"nonsense\r\n\r\n".to_vec());
         let times = if sends > 0 { seconds } else { 0 };
         let sent = (0..times).flat_map(|_| [Piece::Pause, Piece::Bytes(vec![b'x'; sends])]);
         let script = Scripted::new([nonsense].into_iter().chain(sent).chain([Piece::Pause]));
-        script.hold(50);
+        script.hold(way.held);
         let connection = world.connect(&script);
         world.run(true).await;
         if drains {
             world.thread.entrance.doors.drain(Duration::ZERO);
         }
-        pass(&world, &script, seconds, takes).await;
+        pass(&world, &script, seconds, way).await;
         connection.is_finished()
     }
 
     #[test]
     fn a_client_that_takes_or_sends_something_has_more_time() {
-        for (what, seconds, takes, sends, drains, over) in [
-            ("it does nothing", 1, 0, 0, false, false),
-            ("it does nothing for long", 3, 0, 0, false, true),
-            ("it takes", 10, 1, 0, false, false),
-            ("it has taken all", 6, 10, 0, false, false),
-            ("it has taken all long since", 8, 10, 0, false, true),
-            ("it sends", 10, 0, 1000, false, false),
-            ("it takes for very long", 31, 1, 0, false, true),
-            ("it sends for very long", 31, 50, 1000, false, true),
-            ("it sends too much", 5, 0, 5 << 20, false, true),
-            ("it takes and sends while the thread drains", 3, 1, 1000, true, true),
+        for (what, seconds, way, sends, drains, over) in [
+            ("it does nothing", 1, goodbye(0), 0, false, false),
+            ("it does nothing for long", 3, goodbye(0), 0, false, true),
+            ("it takes", 10, goodbye(1), 0, false, false),
+            ("it has taken all", 6, goodbye(10), 0, false, false),
+            ("it has taken all long since", 8, goodbye(10), 0, false, true),
+            ("it sends", 10, goodbye(0), 1000, false, false),
+            ("it sends for very long", 31, goodbye(50), 1000, false, true),
+            ("it sends too much", 5, goodbye(0), 5 << 20, false, true),
+            ("it takes and sends while the thread drains", 3, goodbye(1), 1000, true, true),
+            ("it takes nothing of a response for a while", 9, response(0), 0, false, false),
+            ("it takes nothing of a response for long", 11, response(0), 0, false, true),
+            ("it takes a response for very long", 100, response(400), 0, false, false),
+            ("it takes less than it must", 100, response(100), 0, false, true),
+            ("it takes a response while the thread drains", 100, response(400), 1000, true, false),
+            ("it has had its response", 51, response(1000), 0, false, false),
+            ("it has had its response long since", 53, response(1000), 0, false, true),
+            ("it has had its response and sends", 70, response(1000), 1000, false, false),
+            ("it has had its response and sends for very long", 81, response(1000), 1000, false, true),
         ] {
-            assert_eq!(run(is_over_after(seconds, takes, sends, drains)), over, "{what}");
+            assert_eq!(run(is_over_after(seconds, way, sends, drains)), over, "{what}");
         }
     }
 
@@ -222,34 +267,36 @@ mod tests {
 
     /// Whether a connection is over whose response breaks off, after its client has been like this for so many seconds, each
     /// of which leaves so much less on its way to it.
-    async fn is_over_after_a_break(version: &str, peer: Peer, seconds: u64, takes: u64) -> bool {
+    async fn is_over_after_a_break(version: &str, peer: Peer, seconds: u64, way: Way) -> bool {
         let world = World::new(Config::default());
         let request = format!("GET /broken HTTP/{version}\r\nHost: h\r\n\r\n");
         let script = Scripted::new([Piece::Bytes(request.into_bytes()), Piece::End]);
-        script.hold(50);
+        script.hold(way.held);
         let connection = world.connect(&script);
         world.run(true).await;
         assert_eq!(script.was_reset(), version == "1.0");
         assert!(!script.was_shut(), "an ordinary end would say that this was all");
         assert_eq!(world.totals().all_requests(), 1, "the request is over");
         script.become_of(peer);
-        pass(&world, &script, seconds, takes).await;
+        pass(&world, &script, seconds, way).await;
         connection.is_finished()
     }
 
     #[test]
     fn a_client_has_what_there_is_of_a_response_that_breaks_off_before_the_connection_is_reset() {
-        for (what, peer, seconds, takes, over) in [
-            ("it has taken nothing", Peer::Silent, 0, 0, false),
-            ("it takes", Peer::Silent, 10, 1, false),
-            ("it has taken all", Peer::Silent, 2, 50, true),
-            ("it does nothing for long", Peer::There, 3, 0, true),
-            ("it takes for very long", Peer::There, 31, 1, true),
-            ("it is gone", Peer::Gone, 1, 1, true),
+        for (what, peer, seconds, way, over) in [
+            ("it has taken nothing", Peer::Silent, 0, goodbye(0), false),
+            ("it takes", Peer::Silent, 10, goodbye(1), false),
+            ("it has taken all", Peer::Silent, 2, goodbye(50), true),
+            ("it does nothing for long", Peer::There, 3, goodbye(0), true),
+            ("it takes nothing of much for long", Peer::There, 11, response(0), true),
+            ("it takes for very long", Peer::There, 100, response(400), false),
+            ("it has taken all at last", Peer::There, 51, response(1000), true),
+            ("it is gone", Peer::Gone, 1, goodbye(1), true),
         ] {
             for version in ["1.0", "1.1"] {
                 assert_eq!(
-                    run(is_over_after_a_break(version, peer, seconds, takes)),
+                    run(is_over_after_a_break(version, peer, seconds, way)),
                     over,
                     "{version}: {what}"
                 );

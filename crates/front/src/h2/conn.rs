@@ -19,7 +19,7 @@ use crate::h2::budget::{Budget, Deeds};
 use crate::h2::crew;
 use crate::h2::link::{Link, Open, Work};
 use crate::h2::wire::{Io, Wire};
-use crate::linger::linger;
+use crate::linger::{GOODBYE, linger};
 use crate::outflow::Pace;
 use crate::request::Client;
 use crate::server::{Presence, Server};
@@ -255,7 +255,7 @@ impl Conn {
     /// A deadline has passed: whether that is the end.
     fn is_late(&mut self) -> bool {
         match self.mode {
-            Mode::Leaving => !self.is_taking(PATIENCE),
+            Mode::Leaving => self.has_had_its_time(),
             Mode::Busy => self.link.wire.blocked.get() && self.is_stalled(),
             Mode::New | Mode::Kept => {
                 self.leaves = true;
@@ -266,20 +266,35 @@ impl Conn {
 
     /// Whether one that is to make room may stay nevertheless, which is not so where a descriptor is needed.
     fn may_stay(&mut self) -> bool {
-        let Server { doors, config, .. } = self.link.server;
-        self.mode == Mode::Kept && !doors.is_pressed() && self.is_taking(config.keepalive_timeout)
+        let doors = self.link.server.doors;
+        self.mode == Mode::Kept && !doors.is_pressed() && self.is_taking()
     }
 
     /// Whether the client still takes what its streams have said last, some of it since the last look; it has so long again then.
     /// It may begin a stream before it comes to the word that it shall not.
-    fn is_taking(&mut self, patience: Duration) -> bool {
+    fn is_taking(&mut self) -> bool {
+        let Server { clock, config, .. } = self.link.server;
         let left = self.link.wire.on_its_way();
         let before = std::mem::replace(&mut self.untaken, left);
         let takes = left > 0 && left < before;
         if takes {
-            self.timer.set(self.timer.rest(), self.link.server.clock.after(patience));
+            self.timer.set(self.timer.rest(), clock.after(config.keepalive_timeout));
         }
         takes
+    }
+
+    /// Whether a client without a stream that has to leave is waited for no longer. As long as it has responses to take it is held to
+    /// what every client is.
+    fn has_had_its_time(&mut self) -> bool {
+        let Server { clock, holding, .. } = self.link.server;
+        let left = self.link.wire.on_its_way();
+        let before = std::mem::replace(&mut self.untaken, left);
+        if left.max(before) <= GOODBYE {
+            return true;
+        }
+        self.timer.set(Rest::No, clock.after(PATIENCE));
+        self.pace.wait(clock.now(), holding.terms());
+        left > GOODBYE && self.is_stalled()
     }
 
     /// Whether the client takes too little of what all its streams have for it.
@@ -376,7 +391,8 @@ impl Conn {
         };
         self.presence.enter(state);
         self.timer.set(rest, clock.after(patience));
-        (self.mode, self.due, self.untaken) = (mode, 0, u64::MAX);
+        let untaken = if mode == Mode::Leaving { self.link.wire.on_its_way() } else { u64::MAX };
+        (self.mode, self.due, self.untaken) = (mode, 0, untaken);
     }
 
     /// A client that the socket waits for has so long to take something.
@@ -729,10 +745,10 @@ mod tests {
                     let input = [greeting(), get(1, "/a")].concat();
                     let script =
                         Scripted::new([Piece::Bytes(input), Piece::Pause, Piece::Bytes(get(3, "/b"))]);
-                    script.hold(9);
+                    script.hold(90_000);
                     let connection = world.connect(&script);
                     world.run(true).await;
-                    for left in if takes { [8, 7, 6] } else { [9, 9, 9] } {
+                    for left in if takes { [80_000, 60_000, 40_000] } else { [90_000; 3] } {
                         script.hold(left);
                         if !connection.is_finished() {
                             end(&world);
@@ -750,6 +766,36 @@ mod tests {
                     assert!(connection.is_finished(), "{what}");
                 });
             }
+        }
+    }
+
+    #[test]
+    fn who_is_told_to_leave_has_time_for_what_is_on_its_way() {
+        // Bytes on their way, how many of them arrive in a second, after how many seconds, and whether it is over then.
+        for (what, held, takes, seconds, over) in [
+            ("nothing", 0, 0, 1, false),
+            ("nothing for long", 0, 0, 5, true),
+            ("the last words to one that is gone", 50, 0, 5, true),
+            ("a response to one that is gone", 50_000, 0, 9, false),
+            ("a response to one that is gone for long", 50_000, 0, 15, true),
+            ("a response that is taken slowly", 50_000, 400, 100, false),
+            ("a response that is taken too slowly", 50_000, 100, 100, true),
+            ("a response that was taken", 50_000, 1000, 56, true),
+        ] {
+            run(async {
+                let world = World::new(Config { keepalive_requests: 1, ..Config::default() });
+                let script = Scripted::new([Piece::Bytes([greeting(), get(1, "/a")].concat()), Piece::Pause]);
+                script.hold(held);
+                let connection = world.connect(&script);
+                world.run(true).await;
+                world.thread.entrance.doors.drain(Duration::ZERO);
+                for second in 1..=seconds {
+                    script.hold(held.saturating_sub(second * takes));
+                    world.wait(Duration::from_secs(1));
+                    world.run(true).await;
+                }
+                assert_eq!(connection.is_finished(), over, "{what}");
+            });
         }
     }
 
