@@ -6,6 +6,7 @@ use lib 't/lib';
 use File::Temp ();
 use Howdah::Test::Frames qw(LAST);
 use Howdah::Test::Server;
+use Socket qw(SOL_SOCKET SO_RCVBUF);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -106,6 +107,18 @@ subtest 'a stream that is not read stops neither the others nor a worker' => sub
     $client->send('WINDOW_UPDATE', 0, 1, pack 'N', 1 << 30);
     is length $client->response(1)->{body}, 3_000_000, 'and the rest when it is opened';
     ok $client->response(1)->{end}, 'to its end';
+};
+
+subtest 'a response does not wait behind megabytes of another that the kernel has' => sub {
+    my $client = Howdah::Test::Frames->new($server, settings => {4 => 1 << 24});
+    setsockopt $client->socket, SOL_SOCKET, SO_RCVBUF, 16_384;
+    $client->send('WINDOW_UPDATE', 0, 0, pack 'N', 1 << 24);
+    $client->request(1, '/big');
+    sleep 0.5;
+    $client->request(3, '/pid');
+    ok $client->response(3)->{end}, 'it comes';
+    cmp_ok length $client->response(1, 0)->{body}, '<', 500_000, 'behind what the network had taken, and a little more';
+    is length $client->response(1)->{body}, 3_000_000, 'and the other comes whole';
 };
 
 subtest 'bodies of several streams come mixed' => sub {

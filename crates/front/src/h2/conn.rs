@@ -32,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_secs(1);
 /// Bytes of a response that wait for the socket, beyond which its stream waits.
 const SEND_BUFFER: usize = 128 << 10;
+/// Bytes that the kernel may have and cannot send yet: a batch of `wire`. A response that is begun waits behind these, which could be
+/// megabytes of another one.
+const UNSENT: u32 = 64 << 10;
 /// The window of a connection, as so many of a stream's.
 const WINDOWS: u32 = 4;
 /// How much larger than a head may be is what the crate takes apart, so that the codec has it to refuse: what the crate refuses nobody hears of,
@@ -102,6 +105,7 @@ struct Conn {
 /// Serves a connection to its end.
 pub(crate) async fn serve(arrival: Arrival) {
     let Arrival { server, transport, client, timer, presence, early } = arrival;
+    transport.limit_unsent(UNSENT);
     let link = Rc::new(Link::new(server, client, Wire::new(server, transport, early)));
     timer.set(Rest::New, server.clock.after(server.config.header_timeout));
     let mut conn = Conn {

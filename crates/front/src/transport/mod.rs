@@ -145,6 +145,17 @@ impl Transport {
         matches!(self, Self::Plain(socket) if socket.is_read())
     }
 
+    /// Has the kernel take no more than about so many bytes that it cannot send yet.
+    pub(crate) fn limit_unsent(&self, bytes: u32) {
+        match self {
+            Self::Plain(socket) => socket.limit_unsent(bytes),
+            Self::Tls(tls) => tls.limit_unsent(bytes),
+            Self::Stream(_) => {}
+            #[cfg(test)]
+            Self::Scripted(_) => {}
+        }
+    }
+
     /// What has become of the client.
     pub(crate) fn peer(&self) -> Peer {
         each!(self, inner => inner.peer())

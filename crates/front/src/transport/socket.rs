@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -146,6 +147,13 @@ impl Socket {
     pub(crate) fn acknowledge(&self) {
         if let Ok(fd) = self.descriptor() {
             let _ = rustix::net::sockopt::set_tcp_quickack(fd, true);
+        }
+    }
+
+    /// Has the kernel take no more than about so many bytes that it cannot send yet: whatever is said later waits for these.
+    pub(crate) fn limit_unsent(&self, bytes: u32) {
+        if let Ok(fd) = self.descriptor() {
+            let _ = SockRef::from(&fd).set_tcp_notsent_lowat(bytes);
         }
     }
 

@@ -266,6 +266,10 @@ impl Tls {
         self.socket.outstanding() + self.state.borrow().session.pending.len() as u64
     }
 
+    pub(crate) fn limit_unsent(&self, bytes: u32) {
+        self.socket.limit_unsent(bytes);
+    }
+
     pub(crate) fn peer(&self) -> Peer {
         match self.socket.peer() {
             Peer::There if self.state.borrow().session.is_closed() => Peer::Silent,
