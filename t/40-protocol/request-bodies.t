@@ -8,6 +8,7 @@ use Howdah::Test::Client;
 use Howdah::Test::Server;
 use JSON::PP qw(decode_json);
 use Test::More;
+use Time::HiRes qw(time);
 
 my $server = Howdah::Test::Server->start(
     options => ['--workers', 2, '--max-body-size', '3m'],
@@ -125,5 +126,24 @@ subtest '15.5.14: 413 for a body over the limit, and the answer is not lost' => 
         ok $client->is_closed, 'and closed';
     }
 };
+
+# Clients as HTTP::Tiny write a body behind its head, and hold it back until that is acknowledged (RFC 9293 3.7.4).
+for my $case (
+    ['a body', head('Content-Length: 5'), 'camel'],
+    ['chunks', head('Transfer-Encoding: chunked'), chunked('camel', 5) . "\r\n"],
+    ['the rest of a head', "GET / HTTP/1.1\r\n", "Host: x\r\n\r\n"],
+    )
+{
+    my ($name, @pieces)     = @$case;
+    my ($client, $quickest) = (Howdah::Test::Client->new($server), 1);
+    for my $round (1 .. 12) {
+        my $start = time;
+        $client->write($_) for @pieces;
+        $client->response;
+        $quickest = time - $start if $round > 2 && time - $start < $quickest;
+    }
+    cmp_ok $quickest, '<', 0.03,
+        "$name may come behind the rest, where a kernel that delays an acknowledgement waits for 40 ms";
+}
 
 done_testing;

@@ -145,6 +145,17 @@ impl Transport {
         matches!(self, Self::Plain(socket) if socket.is_read())
     }
 
+    /// Acknowledges what the client has sent, at once.
+    pub(crate) fn acknowledge(&self) {
+        match self {
+            Self::Plain(socket) => socket.acknowledge(),
+            Self::Tls(tls) => tls.acknowledge(),
+            Self::Stream(_) => {}
+            #[cfg(test)]
+            Self::Scripted(_) => {}
+        }
+    }
+
     /// Has the kernel take no more than about so many bytes that it cannot send yet.
     pub(crate) fn limit_unsent(&self, bytes: u32) {
         match self {
