@@ -161,6 +161,21 @@ subtest 'a client that breaks a stream off has left, and the others go on' => su
     ok $client->response(3)->{end}, 'another stream is served';
 };
 
+subtest 'the access log has what was sent of a response that its client breaks off' => sub {
+    my $log    = File::Temp->new;
+    my $server = Howdah::Test::Server->start(
+        file    => 't/apps/streams.psgi',
+        options => ['--access-log', "$log", '--access-log-format', '%U %s %b %X']
+    );
+    my $client = Howdah::Test::Frames->new($server);
+    $client->request(1, '/big');
+    is length $client->response(1, 0.3)->{body}, 65_535, 'it has what its window takes';
+    $client->send('RST_STREAM', 0, 1, pack 'N', 8);
+    ok $server->wait_until(sub { -s "$log" }), 'a line comes';
+    open my $in, '<', "$log" or die $!;
+    is scalar(<$in>), "/big 200 65535 X\n", 'and says so';
+};
+
 subtest 'with --abort-on-disconnect the worker of a stream that is broken off is interrupted' => sub {
     my $server = Howdah::Test::Server->start(
         file    => 't/apps/streams.psgi',

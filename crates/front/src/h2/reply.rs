@@ -124,6 +124,7 @@ impl Stream {
             self.exchange.account.keep_fields(Source::ResponseHeader, &lines, server.records.wanted());
         }
         self.out.count(head::size(&message));
+        self.headed = self.out.sent().bytes;
         self.carrier.say_head(message, ends).is_ok()
     }
 
