@@ -25,7 +25,9 @@ mod line;
 use std::backtrace::BacktraceStatus;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{Directive, LevelFilter};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -43,13 +45,15 @@ use outlet::write;
 /// something writes it.
 ///
 /// # Errors
-/// When the file cannot be opened for appending.
+/// When the file cannot be opened for appending, or HOWDAH_LOG has what is no level.
 pub(crate) fn start(logs: &Logs) -> anyhow::Result<()> {
     if let Some(path) = &logs.error_log {
         outlet::into_file(path)?;
     }
     let look = look::decide(logs.error_log_format);
-    tracing_subscriber::registry().with(filter(logs)).with(Events { look }).init();
+    let variable = std::env::var_os("HOWDAH_LOG").unwrap_or_default();
+    let filter = filter(logs.log_level, &variable.to_string_lossy())?;
+    tracing_subscriber::registry().with(filter).with(Events { look }).init();
     std::panic::set_hook(Box::new(say_panic));
     Ok(())
 }
@@ -58,11 +62,23 @@ pub(crate) fn start(logs: &Logs) -> anyhow::Result<()> {
 /// writes HOWDAH_LOG may ask for it.
 const QUIET: &str = "h2=off";
 
-/// The variable is for those who look for something: it knows levels for each part of the program.
-fn filter(logs: &Logs) -> EnvFilter {
-    let from = |level: &str| EnvFilter::new(format!("{level},{QUIET}"));
-    let given = logs.log_level.map(|level| from(level.name()));
-    given.or_else(|| EnvFilter::try_from_env("HOWDAH_LOG").ok()).unwrap_or_else(|| from("info"))
+/// The variable is for those who look for something: it knows levels for each part of the program, and what it does not name is as ever.
+fn filter(given: Option<Level>, variable: &str) -> anyhow::Result<EnvFilter> {
+    if let Some(level) = given {
+        return Ok(EnvFilter::new(format!("{},{QUIET}", level.name())));
+    }
+    let wishes = variable.split(',').map(str::trim).filter(|wish| !wish.is_empty());
+    let mut all = wishes.map(|wish| directive(wish).with_context(|| format!("HOWDAH_LOG={variable}")));
+    all.try_fold(EnvFilter::new(format!("info,{QUIET}")), |filter, wish| Ok(filter.add_directive(wish?)))
+}
+
+fn directive(wish: &str) -> anyhow::Result<Directive> {
+    // A word that is no level is taken for the name of a part, of which all is wanted, and of all else nothing.
+    let level = wish.rsplit_once('=').map_or(wish, |(_, level)| level);
+    let is_level = !level.is_empty() && level.parse::<LevelFilter>().is_ok();
+    is_level.then(|| wish.parse().ok()).flatten().with_context(|| {
+        format!("{wish} is no level: say error, warn, info, debug, trace or off, or PART=LEVEL, as howdah_front=debug")
+    })
 }
 
 /// Says something that is for the person who starts a server, in a log that is read by others as one of its lines.
@@ -112,4 +128,30 @@ fn say_panic(panic: &std::panic::PanicHookInfo<'_>) {
 
 fn is_for_others() -> bool {
     outlet::is_file() || look() == Look::Lines(Format::Json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_those_of_the_option_or_of_the_variable_for_each_part() {
+        let shown = |given, variable| {
+            filter(given, variable).map(|filter| filter.to_string()).map_err(|error| format!("{error:#}"))
+        };
+        for (given, variable, wanted) in [
+            (None, "", "h2=off,info"),
+            (None, "debug", "h2=off,debug"),
+            (None, "howdah_front=debug", "howdah_front=debug,h2=off,info"),
+            (None, "WARN, h2=trace ,", "h2=trace,warn"),
+            (Some(Level::Warn), "howdah_front=debug", "h2=off,warn"),
+        ] {
+            assert_eq!(shown(given, variable).as_deref(), Ok(wanted), "{given:?} {variable}");
+        }
+        for variable in ["debugg", "howdah_front", "howdah_front=much", "=", "debug=", "[", "\u{fffd}"] {
+            let refused = shown(None, variable).unwrap_err();
+            let begin = format!("HOWDAH_LOG={variable}: {variable} is no level: say error");
+            assert!(refused.starts_with(&begin), "{refused}");
+        }
+    }
 }
