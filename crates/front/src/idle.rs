@@ -17,9 +17,10 @@ use crate::timers::{Entry, Rest, Timers};
 const AT_ONCE: usize = 64;
 /// A look that has found nobody is not repeated for so long, in nanoseconds: with many connections it takes a while.
 const BARREN: u64 = 20_000_000;
-/// The first bytes of a new connection may be on their way for so long, in nanoseconds.
+/// The first bytes of a new connection may be on their way for so long, in nanoseconds, and so may the next request of one that is
+/// kept: a client may be far away, or have others to see to.
 const GREETING: u64 = 1_000_000_000;
-/// So may the next request of one that is kept, or the client's end.
+/// So may the client's end, of which nothing depends.
 const FRESH: u64 = 50_000_000;
 
 /// How much depends on it that there is room.
@@ -98,7 +99,8 @@ impl Candidates {
 
 fn find(key: usize, entry: &Entry, serves: Serves, now: u64) -> Option<Candidate> {
     let kind = match entry.rest {
-        Rest::Kept | Rest::Lingers if entry.since + FRESH > now => Kind::Fresh,
+        Rest::Kept if entry.since + GREETING > now => Kind::Fresh,
+        Rest::Lingers if entry.since + FRESH > now => Kind::Fresh,
         Rest::Kept => Kind::Kept,
         Rest::Lingers => Kind::Lingers,
         Rest::New if entry.since + GREETING <= now => Kind::New,
@@ -174,16 +176,15 @@ mod tests {
 
     #[test]
     fn one_that_has_just_come_to_rest_stays_for_a_while_unless_a_request_would_be_refused() {
-        let before = NOW - FRESH;
         let mut crowd = crowd([
-            (Rest::Kept, NOW - 1),
-            (Rest::Lingers, NOW),
-            (Rest::Lingers, before),
-            (Rest::Kept, before),
+            (Rest::Kept, NOW - GREETING + 1),
+            (Rest::Lingers, NOW - FRESH + 1),
+            (Rest::Lingers, NOW - FRESH),
+            (Rest::Kept, NOW - GREETING),
         ]);
         let order: Vec<_> = (0..3).map(|_| crowd.dismissed(NOW)).collect();
         assert_eq!(order, [Some(3), Some(2), None]);
-        let order: Vec<_> = (0..3).map(|_| crowd.dismissed(NOW + FRESH)).collect();
+        let order: Vec<_> = (0..3).map(|_| crowd.dismissed(NOW + BARREN)).collect();
         assert_eq!(order, [Some(0), Some(1), None], "they had their time");
         crowd.entries.insert(Entry::at_rest(Rest::Kept, 2 * NOW));
         assert!(!crowd.dismiss(Serves::Requests, 2 * NOW));
