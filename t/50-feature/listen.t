@@ -84,11 +84,17 @@ subtest 'of many addresses the banner and the status show one that works, and wh
     }
 };
 
-subtest 'a name is listened on at each of its addresses, also after an upgrade' => sub {
-    my $hosts = "$dir/hosts";
-    write_file($hosts, "127.0.0.2 several.test\n127.0.0.3 several.test\n203.0.113.1 several.test\n");
-    my @own = ('unshare', '--mount', 'sh', '-c', 'mount --bind "$0" /etc/hosts && exec "$@"', $hosts);
+# What is put before a command that is to have a list of hosts of its own. Skips the subtest where there can be none.
+sub with_hosts {
+    my $text = shift;
+    write_file("$dir/hosts", $text);
+    my @own = ('unshare', '--mount', 'sh', '-c', 'mount --bind "$0" /etc/hosts && exec "$@"', "$dir/hosts");
     plan skip_all => 'no list of hosts of its own can be had here' if system("@own[0, 1] true 2>/dev/null") != 0;
+    return @own;
+}
+
+subtest 'a name is listened on at each of its addresses, also after an upgrade' => sub {
+    my @own      = with_hosts("127.0.0.2 several.test\n127.0.0.3 several.test\n203.0.113.1 several.test\n");
     my $operator = Howdah::Test::Operator->new;
     my @options  = (qw(--listen several.test:0 --listen), "$dir/beside.sock", '--workers', 1, $operator->options);
     my $server =
@@ -109,10 +115,7 @@ subtest 'a name is listened on at each of its addresses, also after an upgrade' 
 };
 
 subtest 'an address that a name has and that is given by itself is listened on once, as is said there' => sub {
-    my $hosts = "$dir/hosts";
-    write_file($hosts, "127.0.0.2 several.test other.test\n127.0.0.3 several.test\n");
-    my @own = ('unshare', '--mount', 'sh', '-c', 'mount --bind "$0" /etc/hosts && exec "$@"', $hosts);
-    plan skip_all => 'no list of hosts of its own can be had here' if system("@own[0, 1] true 2>/dev/null") != 0;
+    my @own      = with_hosts("127.0.0.2 several.test other.test\n127.0.0.3 several.test\n");
     my $operator = Howdah::Test::Operator->new;
     my $free     = IO::Socket::INET->new(LocalAddr => '127.0.0.2', Listen => 1)->sockport;
     my $listen   = "several.test:$free,other.test:$free,$dir/beside.sock,127.0.0.3:$free,proxy-protocol";

@@ -158,8 +158,8 @@ impl Tls {
         self.state.borrow().session.is_tls13()
     }
 
-    /// The handshake is over. Since what there is to say goes with the first response, nothing else tells the client
-    /// that its last word of the handshake has arrived.
+    /// Acknowledges what the client has sent: a part of a request, or its last word of the handshake, of which nothing else tells it
+    /// that it has arrived, since what there is to say goes with the first response.
     pub(crate) fn acknowledge(&self) {
         if self.state.borrow().early.is_empty() {
             self.socket.acknowledge();

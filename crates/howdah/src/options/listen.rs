@@ -21,8 +21,8 @@ pub(crate) struct Listen {
     ///
     /// :PORT listens on every address, IPv4 and IPv6; an IPv6 address stands in brackets, as in [::1]:80.
     /// A name with several addresses, as localhost may have 127.0.0.1 and [::1], is listened on at each of them that is this
-    /// machine's, but for those that another listener names by itself. A path has a slash, or unix: before it. unix:@NAME is an abstract socket, which has no file: whoever is in the
-    /// same network namespace may connect. Several may be joined by commas.
+    /// machine's, but for those that another listener names by itself. A path has a slash, or unix: before it. unix:@NAME is an
+    /// abstract socket, which has no file: whoever is in the same network namespace may connect. Several may be joined by commas.
     /// Port 0 takes a free port, which is printed at start. Listeners named by -l, -S and -o/-p add up;
     /// one named on the command line puts those of the environment aside. What is to hold for one listener alone stands
     /// behind it: /run/app.sock,mode=0660, :80,backlog=4096 and :81,proxy-protocol instead of --socket-mode, --backlog and
