@@ -1,9 +1,22 @@
 /*
+ * What code of the application's dies of when it goes on with a response that nobody waits for.
+ *
  * Clients that leave: the front says so in the slot, and the application hears of it by an exception of class
  * Howdah::ClientGone. Its next write dies with one; with --abort-on-disconnect the front also sends a signal, for which
  * Howdah::Worker has a handler that dies with one wherever the application is.
+ *
+ * Responses that have ended, and those of another request: a serial number tells them apart.
  */
 #include "howdah.h"
+
+void hd_die_of_end(pTHX) { croak("the response has already ended"); }
+
+void hd_check_serial(pTHX_ UV serial) {
+    if (PERL_GET_THX != hd.perl)
+        croak("a response is the business of the thread that serves the request");
+    if (serial != hd.now.serial || hd.now.progress == HD_FINISHED)
+        hd_die_of_end(aTHX);
+}
 
 static bool has_left(void) {
     return hd.cell && hd.now.progress != HD_FINISHED && HD_LOAD(hd.now.control->abandoned);

@@ -255,6 +255,8 @@ void hd_redirect(pTHX_ SV *path);
 void hd_prepare_exchange(pTHX);
 
 /* gone.c */
+void hd_die_of_end(pTHX) __attribute__((noreturn, cold));
+void hd_check_serial(pTHX_ UV serial);
 void hd_die_of_client(pTHX) __attribute__((noreturn, cold));
 void hd_check_client(pTHX);
 void hd_interrupt(pTHX);
@@ -305,8 +307,6 @@ void hd_send_handle(pTHX_ SV *body);
 void hd_call_delayed(pTHX_ SV *code);
 bool hd_keeps_writer(void);
 UV hd_serial_of(pTHX_ SV *writer);
-void hd_check_serial(pTHX_ UV serial);
-void hd_die_of_end(pTHX) __attribute__((noreturn, cold));
 
 /* interim.c */
 void hd_inform(pTHX_ SV *status, SV *headers);

@@ -8,15 +8,6 @@
  */
 #include "howdah.h"
 
-void hd_die_of_end(pTHX) { croak("the response has already ended"); }
-
-void hd_check_serial(pTHX_ UV serial) {
-    if (PERL_GET_THX != hd.perl)
-        croak("a response is the business of the thread that serves the request");
-    if (serial != hd.now.serial || hd.now.progress == HD_FINISHED)
-        hd_die_of_end(aTHX);
-}
-
 /* The request that a writer is for. */
 UV hd_serial_of(pTHX_ SV *writer) {
     SV *serial = SvROK(writer) ? SvRV(writer) : NULL;
