@@ -39,6 +39,7 @@ bool hd_receive(int fd, struct hd_packet *packet) {
     if (length <= 0)
         return false;
     take_descriptors(packet, &header);
+    Zero(&packet->order, 1, OrderRecord);
     packet->understood = hd_read_order(&packet->order, bytes, length, packet->count);
     return true;
 }

@@ -10,7 +10,7 @@
 /* What the front says. */
 struct hd_packet {
     bool understood; /* else it is no order */
-    OrderRecord order;
+    OrderRecord order; /* as it came, if it has the length of one */
     int count;
     int fds[HD_MOST_DESCRIPTORS];
 };

@@ -163,7 +163,7 @@ static void run_hook(pTHX_ SV *hook) {
     PERL_FLUSHALL_FOR_CHILD;
 }
 
-/* What to raise where processes or memory are short, in the words of crates/sys/src/process.rs. */
+/* What to raise where something is short, in the words of crates/sys/src/process.rs. */
 static const char *way_out(int error) {
     switch (error) {
     case EAGAIN:
@@ -172,9 +172,17 @@ static const char *way_out(int error) {
     case ENOMEM:
         return "; there is no memory for another process: raise ulimit -v or the cgroup's memory.max, look at "
                "vm.overcommit_memory, or have fewer workers";
+    case EMFILE:
+        return "; the zygote has no descriptor left: close files that the application leaves open, or raise the limit of open "
+               "files (ulimit -n, systemd's LimitNOFILE=)";
     default:
         return "";
     }
+}
+
+static void give_up(U32 index, int error) {
+    report_text("cannot fork worker %u: %s%s", index, strerror(error), way_out(error));
+    report((ReportRecord){.kind = ZYGOTE_REPORT_EXITED, .worker = index, .status = FAILED_TO_FORK});
 }
 
 static void record(U32 index, pid_t pid) {
@@ -184,9 +192,7 @@ static void record(U32 index, pid_t pid) {
         HD_PROBE_WORKER_FORK(index, pid);
         report((ReportRecord){.kind = ZYGOTE_REPORT_SPAWNED, .worker = index, .pid = pid});
     } else {
-        int error = errno;
-        report_text("cannot fork worker %u: %s%s", index, strerror(error), way_out(error));
-        report((ReportRecord){.kind = ZYGOTE_REPORT_EXITED, .worker = index, .status = FAILED_TO_FORK});
+        give_up(index, errno);
     }
 }
 
@@ -215,6 +221,12 @@ static bool spawn(pTHX_ const struct hd_packet *packet, SV *before_fork) {
     return false;
 }
 
+/* A spawn of whose descriptors the kernel has dropped some, since there are no numbers for them here. */
+static bool is_short_of_descriptors(const struct hd_packet *packet) {
+    const OrderRecord *order = &packet->order;
+    return order->kind == ZYGOTE_ORDER_SPAWN && order->worker < MAX_WORKERS && (U32)packet->count < order->descriptors;
+}
+
 /* True in the new worker. */
 static bool obey(pTHX_ const struct hd_packet *packet, SV *before_fork) {
     ZygoteOrder kind = packet->understood ? packet->order.kind : 0;
@@ -224,6 +236,8 @@ static bool obey(pTHX_ const struct hd_packet *packet, SV *before_fork) {
         zygote.stopping = true;
     else if (kind == ZYGOTE_ORDER_SEGMENT)
         hd_map_segment(aTHX_ packet->fds[0]);
+    else if (is_short_of_descriptors(packet))
+        give_up(packet->order.worker, EMFILE);
     else
         report_text("the zygote does not understand an order that came with %d descriptors", packet->count);
     hd_close_all(packet->fds, packet->count);

@@ -10,9 +10,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use howdah_sys::{Signal, drain_eventfd, eventfd, monotonic_ns, privileges, process, signal_eventfd};
+use howdah_sys::{
+    Signal, drain_eventfd, eventfd, is_short_of_files, monotonic_ns, privileges, process, signal_eventfd,
+};
 use howdah_wire::{Post, Segment};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::environment::Environment;
 use crate::exchange::House;
@@ -160,6 +163,7 @@ impl Host {
             }
             match self.control.receive() {
                 Received::Order(order) => self.obey(order),
+                Received::Short(worker) => self.give_up(worker, &Errno::MFILE.into()),
                 Received::Nonsense(count) => self.refuse(count),
                 Received::Gone => return self.end_orphans(),
             }
@@ -207,15 +211,20 @@ impl Host {
 
     fn spawn(&mut self, worker: u16, channels: Vec<OwnedFd>) {
         if let Err(error) = self.start(worker, channels) {
-            let way_out = match error.kind() {
-                io::ErrorKind::WouldBlock => {
-                    format!("; {}, or have fewer workers", process::TOO_MANY_PROCESSES)
-                }
-                _ => String::new(),
-            };
-            self.control.report(&Report::Log(&format!("cannot start worker {worker}: {error}{way_out}")));
-            self.control.report(&Report::Exited { worker, pid: None, status: NOT_STARTED });
+            self.give_up(worker, &error);
         }
+    }
+
+    fn give_up(&self, worker: u16, error: &io::Error) {
+        let way_out = match error.kind() {
+            io::ErrorKind::WouldBlock => format!("; {}, or have fewer workers", process::TOO_MANY_PROCESSES),
+            _ if is_short_of_files(error) => {
+                "; the host of scripts has no descriptor left: raise the limit of open files (ulimit -n, systemd's LimitNOFILE=), or have fewer workers".to_owned()
+            }
+            _ => String::new(),
+        };
+        self.control.report(&Report::Log(&format!("cannot start worker {worker}: {error}{way_out}")));
+        self.control.report(&Report::Exited { worker, pid: None, status: NOT_STARTED });
     }
 
     fn start(&mut self, worker: u16, channels: Vec<OwnedFd>) -> io::Result<()> {

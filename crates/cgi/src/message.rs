@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use howdah_sys::{recv_with_fds, send_with_fds};
+use howdah_sys::{recv_with_fds_left, send_with_fds};
 use howdah_wire::{
     MAX_FRONTS, MAX_WORKERS, OrderRecord, ReportRecord, ZYGOTE_ERRORS, ZYGOTE_PACKET, ZYGOTE_SECRET,
     ZYGOTE_SIGNALS, ZYGOTE_TITLES, ZygoteOrder, ZygoteReport,
@@ -41,6 +41,8 @@ pub(crate) struct Attach {
 #[derive(Debug)]
 pub(crate) enum Received {
     Order(Order),
+    /// A spawn of this worker, of whose descriptors some are lost: there are no numbers for them here.
+    Short(u16),
     /// Something that is no order, with so many descriptors.
     Nonsense(usize),
     /// The front is gone.
@@ -83,12 +85,9 @@ impl Control {
     pub(crate) fn receive(&self) -> Received {
         // So that a longer packet shows.
         let mut packet = [0; size_of::<OrderRecord>() + 1];
-        match recv_with_fds(&self.0, &mut packet) {
+        match recv_with_fds_left(&self.0, &mut packet) {
             Ok((0, _)) => Received::Gone,
-            Ok((length, fds)) => {
-                let count = fds.len();
-                Order::decode(&packet[..length], fds).map_or(Received::Nonsense(count), Received::Order)
-            }
+            Ok((length, fds)) => Received::decode(&packet[..length], fds),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Received::Nonsense(0),
             Err(_) => Received::Gone,
         }
@@ -98,6 +97,28 @@ impl Control {
     pub(crate) fn report(&self, report: &Report<'_>) {
         let _ = send_with_fds(&self.0, &report.encode(), &[]);
     }
+}
+
+impl Received {
+    fn decode(packet: &[u8], fds: Vec<OwnedFd>) -> Self {
+        let count = fds.len();
+        match Order::decode(packet, fds) {
+            Some(order) => Self::Order(order),
+            None => short_spawn(packet, count).map_or(Self::Nonsense(count), Self::Short),
+        }
+    }
+}
+
+/// The worker of a spawn with which fewer descriptors have arrived than were sent.
+fn short_spawn(packet: &[u8], count: usize) -> Option<u16> {
+    let record = record(packet).filter(|record| count < record.descriptors as usize)?;
+    let is_spawn = ZygoteOrder::read(record.kind) == Some(ZygoteOrder::Spawn);
+    if is_spawn { cell(record.worker) } else { None }
+}
+
+/// The number of a worker's cell, if there can be one.
+fn cell(worker: u32) -> Option<u16> {
+    u16::try_from(worker).ok().filter(|&worker| usize::from(worker) < MAX_WORKERS)
 }
 
 impl Order {
@@ -112,7 +133,7 @@ impl Order {
         if generation != 0 || secret != [0; ZYGOTE_SECRET] || (flags != 0 && kind != ZygoteOrder::Signal) {
             return None;
         }
-        let cell = u16::try_from(worker).ok().filter(|&worker| usize::from(worker) < MAX_WORKERS)?;
+        let cell = cell(worker)?;
         match (kind, fds.len()) {
             (ZygoteOrder::Segment, 1) if cell == 0 => fds.pop().map(Self::Segment),
             (ZygoteOrder::Spawn, 1..=MAX_FRONTS) => Some(Self::Spawn { worker: cell, channels: fds }),
@@ -228,6 +249,18 @@ mod tests {
         }
         for case in cases("no orders") {
             assert!(decode(&case).is_none(), "{case}");
+        }
+    }
+
+    #[test]
+    fn a_spawn_whose_descriptors_are_lost_names_its_worker() {
+        for case in cases("orders").into_iter().filter(|case| case["means"]["kind"] == "spawn") {
+            let worker = number::<u16>(&case["means"]["worker"]);
+            let read = Received::decode(&packet(&case), Vec::new());
+            assert!(matches!(read, Received::Short(short) if short == worker), "{read:?}");
+        }
+        for case in cases("orders").into_iter().filter(|case| case["means"]["kind"] == "segment") {
+            assert!(matches!(Received::decode(&packet(&case), Vec::new()), Received::Nonsense(0)), "{case}");
         }
     }
 
