@@ -26,9 +26,18 @@ sub new {
 sub run {
     my $self = shift;
     $self->_attach or return 1;    # the front is gone already
-    my @known = ($self->{control}, $self->{code} ? () : Howdah::Inherited->descriptors);
-    if (!eval { $self->_prepare; 1 }) {
-        $self->_report(Howdah::XS::ZYGOTE_REPORT_FAILED, $@);
+    my @known  = ($self->{control}, $self->{code} ? () : Howdah::Inherited->descriptors);
+    my $socket = _inode($self->{control});
+    my $loaded = eval { $self->_prepare; 1 };
+    my $error  = $@;
+    if (_inode($self->{control}) ne $socket) {
+        print {*STDERR}
+            "the application has closed descriptor $self->{control}, by which the front starts workers, while it was "
+            . "loaded: what makes a daemon of a process closes all of them; leave that to howdah (--daemonize)\n";
+        return 1;
+    }
+    if (!$loaded) {
+        $self->_report(Howdah::XS::ZYGOTE_REPORT_FAILED, $error);
         return 1;
     }
     print {*STDERR} Howdah::Templates->report if $INC{'Howdah/Templates.pm'};
@@ -37,7 +46,13 @@ sub run {
     $self->_report_ready;
     $self->{on_ready}->() if $self->{on_ready};
     @_ = ('Howdah::Worker', $self->{control}, $children);
-    goto &Howdah::Worker::run;     # leaves no frame of ours in the application's backtraces
+    goto &Howdah::Worker::run;    # leaves no frame of ours in the application's backtraces
+}
+
+# What a descriptor leads to; nothing when it is closed.
+sub _inode {
+    open my $copy, '<&', $_[0] or return '';
+    return join ' ', (stat $copy)[0, 1];
 }
 
 sub _attach {

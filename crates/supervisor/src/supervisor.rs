@@ -105,6 +105,7 @@ impl Supervisor {
 
     /// Before the first workers: nobody can ask anything yet, so only the zygote's news count.
     async fn wait_for_load(&mut self) -> Result<(), StartError> {
+        let mut again = None;
         loop {
             tokio::select! {
                 Some(notice) = self.inbox.recv() => {
@@ -113,11 +114,13 @@ impl Supervisor {
                     }
                 }
                 Some(()) = self.children.recv() => {}
+                () = sleep_until(again) => {}
             }
             let Some(generation) = self.state.generations.first_mut() else {
                 return Err(StartError::Stopped);
             };
             generation.zygote.reap();
+            again = generation.zygote.enforce(Instant::now());
             if generation.zygote.is_gone() {
                 return Err(StartError::Zygote(generation.zygote.status()));
             }

@@ -23,6 +23,9 @@ use crate::spec::ZygoteSpec;
 
 /// Time for a zygote to exit once it was told and has no workers.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// What a zygote has said before its end is read in this time after it. Its socket may stay open for longer: a process that the
+/// application has forked while it was loaded has that, too.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// How a zygote is started.
 #[derive(Debug)]
@@ -77,7 +80,8 @@ enum Process {
     /// Nobody knows it: an adopted one has not spoken yet, or there is none.
     Unknown,
     Known(Relative),
-    Ended(ExitKind),
+    /// In this way, and then.
+    Ended(ExitKind, Instant),
 }
 
 /// A zygote's process and the way to talk to it.
@@ -228,8 +232,15 @@ impl Zygote {
         !at_once
     }
 
-    /// Kills it when its time is up. Returns when to ask again.
+    /// Kills it when its time is up, and waits for no more words of one that has ended. Returns when to ask again.
     pub(crate) fn enforce(&mut self, now: Instant) -> Option<Instant> {
+        if let Process::Ended(_, at) = self.process {
+            let heard_by = Some(at + LAST_WORDS).filter(|by| self.link.is_some() && *by > now);
+            if heard_by.is_none() {
+                self.link = None;
+            }
+            return heard_by;
+        }
         if self.is_gone() {
             return None;
         }
@@ -274,17 +285,19 @@ impl Zygote {
         let Some(pid) = self.pid() else { return };
         match try_wait(pid) {
             // Its number may be another process's from now on.
-            Ok(Some(status)) => self.process = Process::Ended(status),
+            Ok(Some(status)) => self.process = Process::Ended(status, Instant::now()),
             Ok(None) => {}
             // Somebody else's child: its closed socket must be enough.
-            Err(_) if self.link.is_none() => self.process = Process::Ended(ExitKind::Unknown),
+            Err(_) if self.link.is_none() => {
+                self.process = Process::Ended(ExitKind::Unknown, Instant::now());
+            }
             Err(_) => {}
         }
     }
 
     /// Everything it said has been read and its process is gone, so its workers are children of ours.
     pub(crate) fn is_gone(&self) -> bool {
-        self.link.is_none() && matches!(self.process, Process::Unknown | Process::Ended(_))
+        self.link.is_none() && matches!(self.process, Process::Unknown | Process::Ended(..))
     }
 
     /// Can be asked for workers.
@@ -300,7 +313,7 @@ impl Zygote {
     /// How it ended.
     pub(crate) fn status(&self) -> ExitKind {
         match self.process {
-            Process::Ended(status) => status,
+            Process::Ended(status, _) => status,
             Process::Starting | Process::Unknown | Process::Known(_) => ExitKind::Unknown,
         }
     }
@@ -309,7 +322,7 @@ impl Zygote {
     pub(crate) fn pid(&self) -> Option<Pid> {
         match &self.process {
             Process::Known(process) => Some(process.pid()),
-            Process::Starting | Process::Unknown | Process::Ended(_) => None,
+            Process::Starting | Process::Unknown | Process::Ended(..) => None,
         }
     }
 
