@@ -65,6 +65,13 @@ subtest 'code that does not load leaves the old serving, and is mended by the ne
     ok becomes('two 3');
 };
 
+subtest 'code whose load does not end is given up for the next change' => sub {
+    write_file('lib/My/App.pm', 'package My::App; mkdir "begun" or die; sleep 1 while 1; 1;');
+    ok $server->wait_until(sub { -d "$dir/begun" }, 10), 'it is begun';
+    write_file('lib/My/App.pm', 'package My::App; our $version = 4; 1;');
+    ok becomes('two 4'), 'what has mended it is loaded';
+};
+
 subtest 'many changes at once are one reload; scratch files and files beside are none' => sub {
     sleep 0.5;
     my $before = reloads();

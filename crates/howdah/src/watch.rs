@@ -144,7 +144,9 @@ async fn reload_on(mut news: UnboundedReceiver<Change>, operations: Operations) 
             whose.extend(others);
         }
         tracing::info!("{} has changed: reloading", path.display());
-        let _ = operations.reload(&whose.into_iter().collect::<Vec<_>>()).await;
+        let operations = operations.clone();
+        // A load that does not come to its end is given up for the next change, so nobody waits for it here.
+        tokio::spawn(async move { operations.reload(&whose.into_iter().collect::<Vec<_>>()).await });
     }
 }
 
