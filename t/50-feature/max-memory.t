@@ -4,9 +4,12 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Howdah::Test::Client;
 use Howdah::Test::Load;
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Test::More;
+use Time::HiRes qw(sleep);
 
 # 60 MB that each worker shares with the zygote, and 30 kB more of its own with each request.
 my $app = <<'PSGI';
@@ -40,5 +43,34 @@ my @stay   = sort $frugal->workers;
 is_deeply(Howdah::Test::Load->start($frugal, connections => 4, seconds => 5)->finish->{problems}, []);
 is_deeply [sort $frugal->workers], \@stay, 'workers that do not grow stay, for two looks at their memory';
 unlike $frugal->log, $grown;
+
+subtest 'a worker that somebody looks at' => sub {
+    plan skip_all => 'no Devel::NYTProf' if !eval { require Devel::NYTProf::Core };
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(options => [@options, $operator->options], app => <<'PSGI');
+my $leak = '';
+sub { $leak = 'x' x 60_000_000 if $_[0]{QUERY_STRING} == $$; return [200, [], [$$]] };
+PSGI
+    my %is_first = map { $_ => 1 } $server->workers;
+    my $end      = $operator->begin('profile', '--nytprof', '--seconds', 20, '--output', $server->dir . '/p');
+    my $guest    = $server->wait_until(sub {
+        (grep { !$is_first{$_} } $server->workers)[0];
+    }) or die 'there is none';
+    my $grow = sub {
+        my $pid = shift;
+        return $server->wait_until(
+            sub { Howdah::Test::Client->ask($server, "GET /?$pid HTTP/1.0\r\n\r\n")->{body} == $pid });
+    };
+    my $is_large = sub {
+        grep { $_->{pid} == $guest && ($_->{memory} // 0) > 40 << 20 } @{$operator->status->{pools}[0]{workers}{list}};
+    };
+    ok $grow->($guest) && $server->wait_until($is_large), 'it grows';
+    sleep 2.5;    # memory is looked at every two seconds
+    my ($other) = keys %is_first;
+    ok $grow->($other) && $server->wait_until(sub { !kill 0, $other }, 8), 'it keeps nobody else from being replaced';
+    ok kill(0, $guest), '... and stays';
+    unlike $server->log, qr/worker has grown too large .*pid=$guest\b/;
+    is + ($end->())[0], 0, '... to the end';
+};
 
 done_testing;
