@@ -40,10 +40,15 @@ impl Place {
 
     /// With Howdah's modules in these directories.
     fn with(limits: Limits, inc: Vec<PathBuf>) -> Self {
+        Self::with_perl(perl(), limits, inc)
+    }
+
+    /// As [`Place::with`], asking this perl for Howdah's modules.
+    fn with_perl(perl: PathBuf, limits: Limits, inc: Vec<PathBuf>) -> Self {
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = log.clone();
         let log_line = Arc::new(move |_: &Path, line: &str| lines.lock().unwrap().push(line.to_owned()));
-        let modules = Modules::new(&Spec { perl: perl(), inc, ..Spec::default() });
+        let modules = Modules::new(&Spec { perl, inc, ..Spec::default() });
         let forks = Forks::new(modules, limits, log_line);
         Self { dir: tempfile::tempdir().unwrap(), forks, log }
     }
@@ -151,6 +156,26 @@ fn howdahs_own_modules_may_be_in_a_directory_that_is_named_from_where_the_server
     let (first, second) = (place.get("who"), place.get("who"));
     assert!(first.as_ref().is_ok_and(|answer| answer.parse::<u32>().is_ok()), "{first:?}");
     assert_eq!(first, second);
+}
+
+#[test]
+fn that_perl_could_not_be_run_once_does_not_count_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("perl");
+    let inc = vec!["../../blib/lib".into(), "../../blib/arch".into()];
+    let place = Place::with_perl(link.clone(), LIMITS, inc);
+    place.write("who", WHO);
+    for (program, why) in [("/nonesuch", "cannot run"), ("/bin/false", "fails: exit status: 1")] {
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(program, &link).unwrap();
+        assert_eq!(place.get("who"), Ok("execute".into()));
+        let told = place.log.lock().unwrap().pop().unwrap();
+        assert!(told.contains(why), "{told}");
+    }
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(perl(), &link).unwrap();
+    let got = place.get("who");
+    assert!(got.as_ref().is_ok_and(|answer| answer.parse::<u32>().is_ok()), "{got:?}");
 }
 
 #[test]

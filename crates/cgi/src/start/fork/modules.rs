@@ -2,7 +2,6 @@
 //! perl knows where they are; it is asked once. The others are those of `--cgi-preload`.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::process::Command;
@@ -36,14 +35,21 @@ impl Modules {
     /// no directory has to be in @INC.
     ///
     /// # Errors
-    /// The text says why there is none.
-    pub(super) fn preamble(&self) -> Result<&OsString, &String> {
-        self.preamble.get_or_init(|| self.find()).as_ref()
+    /// The text says why there is none. Whether it can be found counts once for all; that perl cannot be run does not, which may be
+    /// for lack of descriptors or processes.
+    pub(super) fn preamble(&self) -> Result<&OsString, String> {
+        let known = match self.preamble.get() {
+            Some(known) => known,
+            None => {
+                let printed = self.ask()?;
+                self.preamble.get_or_init(|| self.find(&printed))
+            }
+        };
+        known.as_ref().map_err(Clone::clone)
     }
 
-    fn find(&self) -> Result<OsString, String> {
+    fn find(&self, printed: &[u8]) -> Result<OsString, String> {
         let perl = self.perl.display();
-        let printed = self.ask().map_err(|error| format!("cannot run {perl}: {error}"))?;
         let found = printed.split(|&byte| byte == 0).filter(|path| !path.is_empty());
         // A directory of PERL5LIB may be relative to where we are, and scripts run elsewhere.
         let mut found = found.map(|path| std::path::absolute(OsStr::from_bytes(path)));
@@ -64,13 +70,20 @@ impl Modules {
         Ok(OsString::from_vec(text))
     }
 
-    fn ask(&self) -> io::Result<Vec<u8>> {
+    fn ask(&self) -> Result<Vec<u8>, String> {
         let flags = self.inc.iter().map(|dir| {
             let mut flag = OsString::from("-I");
             flag.push(dir.as_os_str());
             flag
         });
-        Command::new(&self.perl).args(flags).args(["-e", FIND]).output().map(|output| output.stdout)
+        let perl = self.perl.display();
+        let output = Command::new(&self.perl).args(flags).args(["-e", FIND]).output();
+        let output = output.map_err(|error| format!("cannot run {perl}: {error}"))?;
+        if output.status.success() {
+            Ok(output.stdout)
+        } else {
+            Err(format!("{perl} fails: {}", output.status))
+        }
     }
 }
 
