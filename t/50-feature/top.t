@@ -8,7 +8,7 @@ use Howdah::Test::Command qw(howdah_bin run_howdah);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Test::More;
-use Time::HiRes qw(sleep);
+use Time::HiRes qw(sleep time);
 
 my $operator = Howdah::Test::Operator->new;
 my $app =
@@ -72,6 +72,18 @@ SKIP: {
     $do->('send-keys', 'q');
     $shows->(qr/back>\s*\z/, 'and the terminal is as before');
     unlike $screen->(), qr/quit/;
+
+    $do->('send-keys', "TERM=dumb $command", 'Enter');
+    $shows->(qr/TERM says that this one is dumb; --once/, 'nothing is drawn where it cannot be');
+    $do->('send-keys', "clear; $command", 'Enter');
+    $shows->(qr/^shop  ready .*^q quit/ms, 'again');
+    kill STOP => $server->pid;
+    sleep 0.5;
+    my $pressed = time;
+    $do->('send-keys', 'q');
+    $shows->(qr/back>\s*\z/, 'with a server that is stopped');
+    cmp_ok time - $pressed, '<', 3, 'keys do not wait for it';
+    kill CONT => $server->pid;
 
     for my $signal (qw(TERM HUP INT)) {
         $do->('send-keys', 'clear', 'Enter');

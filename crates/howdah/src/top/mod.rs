@@ -8,11 +8,12 @@
 //! The snapshot is what the status page shows, so it costs the server one such page each time, and no worker.
 
 mod draw;
+mod looker;
 mod view;
 mod words;
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,6 +30,7 @@ use crate::options::top::Top;
 use crate::output;
 use crate::over::on_end;
 use draw::{Frame, height};
+use looker::Looker;
 use view::{Deed, View};
 
 /// Columns of a frame that goes to no terminal.
@@ -41,15 +43,19 @@ pub(crate) fn run(top: &Top) -> anyhow::Result<ExitCode> {
     let first = look(&path)?;
     if top.once {
         print_once(&first)?;
-    } else if io::stdout().is_terminal() && io::stdin().is_terminal() {
-        watch(&path, top, first)?;
-    } else {
+    } else if !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
         bail!("howdah top needs a terminal; --once prints what it would show");
+    } else if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
+        bail!(
+            "howdah top draws on a terminal, and TERM says that this one is dumb; --once prints what it would show"
+        );
+    } else {
+        watch(path, top, first)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn watch(path: &Path, top: &Top, first: Snapshot) -> anyhow::Result<()> {
+fn watch(path: PathBuf, top: &Top, first: Snapshot) -> anyhow::Result<()> {
     let drawing = Arc::<Mutex<()>>::default();
     let other = Arc::clone(&drawing);
     // A signal that comes before the terminal is ours ends this when it is.
@@ -64,7 +70,7 @@ fn watch(path: &Path, top: &Top, first: Snapshot) -> anyhow::Result<()> {
     let terminal = ratatui::try_init().context("cannot use this terminal")?;
     drop(beginning);
     let mut screen = Screen { terminal, drawing };
-    let outcome = live(&mut screen, path, top, first);
+    let outcome = live(&mut screen, Looker::new(path), top, first);
     put_back();
     // Its end would put the cursor back once more, and cannot bear it that there is no terminal any more.
     std::mem::forget(screen);
@@ -91,7 +97,7 @@ impl Screen {
     }
 }
 
-fn live(screen: &mut Screen, path: &Path, top: &Top, first: Snapshot) -> anyhow::Result<()> {
+fn live(screen: &mut Screen, mut looker: Looker, top: &Top, first: Snapshot) -> anyhow::Result<()> {
     let mut view = View::new(top.interval.limit().unwrap_or(Duration::from_secs(1)));
     let mut frame = Frame::new(first);
     let mut due = Instant::now() + view.interval;
@@ -103,10 +109,10 @@ fn live(screen: &mut Screen, path: &Path, top: &Top, first: Snapshot) -> anyhow:
                 return Ok(());
             }
             due = due.min(Instant::now() + view.interval);
-        } else {
-            if !view.paused {
-                frame.follow(look(path).map_err(|error| format!("{error:#}")));
-            }
+        } else if view.paused {
+            due = Instant::now() + view.interval;
+        } else if let Some(next) = looker.look() {
+            frame.follow(next);
             due = Instant::now() + view.interval;
         }
     }
