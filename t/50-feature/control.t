@@ -113,6 +113,18 @@ subtest 'reopen: the logs are files of their names again' => sub {
         [qw(access access)],
         [qw(error errors)];
     like $err, $told{$_}, "... is told: $_" for sort keys %told;
+    my $trouble = sub { join ' ', ($own->ask('status'))[1] =~ /^trouble +(.*)/mg };
+    my ($access, $errors) =
+        map { qr/$_->[0] log \Q$dir\E\/$_->[1]: it could not be opened anew: [^;]*; lines go to the old file/ }
+        [qw(access access)],
+        [qw(error errors)];
+    like $trouble->(), qr/^$access $errors$/, '... also where the server is looked at';
+    rmdir "$dir/access" or die $!;
+    is + ($own->ask('reopen'))[0], 1, 'one that can be opened, and one that still cannot';
+    like $trouble->(), qr/^$errors$/, 'the other is in trouble';
+    rmdir "$dir/errors" or die $!;
+    is + ($own->ask('reopen'))[0], 0, 'both';
+    is $trouble->(), '', 'and all is well';
     is + ($operator->ask('reopen'))[1], "no log goes to a file: there is nothing to open anew\n", 'without files';
 };
 

@@ -6,6 +6,7 @@ use lib 't/lib';
 
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use JSON::PP qw(decode_json);
 use Test::More;
@@ -216,6 +217,19 @@ subtest 'JSON: every line is an object' => sub {
     ok((grep { $_->{message} =~ /on purpose/ && $_->{level} eq 'error' } @lines), 'and failures');
     my ($ready) = grep { $_->{message} eq 'all workers are ready' } @lines;
     is_deeply $ready->{fields}, {workers => '1'}, 'fields of the server';
+};
+
+subtest 'a full disk, of which this log cannot tell, is told where the server is looked at' => sub {
+    plan skip_all => 'no /dev/full' if !-c '/dev/full';
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->launch(
+        app     => 'sub { [200, [], []] }',
+        options => [qw(--workers 1 --error-log /dev/full), $operator->options]
+    );
+    my $said;
+    ok $server->wait_until(sub { ($said = ($operator->ask('status'))[1]) =~ /^trouble/m }), 'howdah status';
+    like $said, qr{^trouble     error log /dev/full: No space left[^;]*; lines wait in memory$}m;
+    like $operator->status->{error_log}{trouble}, qr/No space left/, 'its JSON';
 };
 
 subtest '--log-level' => sub {

@@ -350,7 +350,7 @@ fn lines_that_no_command_reads_until_the_end_are_counted_as_lost() {
     let (writer, condition) = (sink.writer(), sink.watch());
     (0..3).for_each(|_| put(&writer, "0123456789"));
     eventually("its trouble", || condition().trouble.is_some());
-    assert_eq!(condition().trouble.unwrap(), "the command ended (exit status: 127)");
+    assert_eq!(condition().trouble.unwrap(), "the command ended (exit status: 127); lines wait in memory");
     // It is started again meanwhile, which is no remedy.
     thread::sleep(Duration::from_millis(2500));
     assert!(condition().trouble.is_some());

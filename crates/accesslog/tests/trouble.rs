@@ -95,6 +95,16 @@ fn a_file_that_cannot_be_opened_anew_is_told() {
     let outcome = sink.reopen().recv_timeout(PATIENCE).unwrap();
     assert!(outcome.unwrap_err().contains("No such file"));
     eventually(" cannot be opened anew: No such file", &target);
+
+    let condition = sink.watch();
+    let trouble = condition().trouble.unwrap();
+    assert!(trouble.starts_with("it could not be opened anew: No such file"), "{trouble}");
+    assert!(trouble.ends_with("; lines go to the old file"), "{trouble}");
+    line(&sink);
+    assert!(condition().trouble.is_some(), "lines that are written are no remedy");
+    std::fs::create_dir(&folder).unwrap();
+    assert_eq!(sink.reopen().recv_timeout(PATIENCE), Ok(Ok(())));
+    assert_eq!(condition().trouble, None);
 }
 
 #[test]

@@ -133,7 +133,7 @@ impl Output {
         let (name, condition) = (format!("{} {}", self.what, self.target), self.sink.watch());
         Box::new(move || {
             let Condition { counts, trouble } = condition();
-            Condition { counts, trouble: trouble.map(|why| format!("{name}: {why}; lines wait in memory")) }
+            Condition { counts, trouble: trouble.map(|why| format!("{name}: {why}")) }
         })
     }
 

@@ -42,7 +42,8 @@ pub use page::{CONTENT_SECURITY_POLICY, Page, metrics_page, status_page};
 pub use pool::{Busy, Growth, Lifecycle, Pool, Queue, RequestSeen, Upgrades, Worker, Workers};
 pub use recorder::{Counters, Finished, Recorder};
 pub use snapshot::{
-    Certificate, Connections, Cpu, Front, Lines, Requests, Server, Snapshot, Spool, Times, Tls, days_left,
+    Certificate, Connections, Cpu, ErrorLog, Front, Lines, Requests, Server, Snapshot, Spool, Times, Tls,
+    days_left,
 };
 pub use text::printable;
 pub use totals::Totals;

@@ -43,6 +43,8 @@ pub struct Snapshot {
     pub access_log: Option<Lines>,
     /// Lines of the slow-request log; none when it is the error log, or there is none.
     pub slow_log: Option<Lines>,
+    /// The error log, which cannot say by itself what keeps it from being written.
+    pub error_log: ErrorLog,
     /// The last five minutes.
     pub history: History,
 }
@@ -268,10 +270,19 @@ pub struct Lines {
     pub trouble: Option<String>,
 }
 
+/// The log of what goes wrong.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ErrorLog {
+    /// Why its lines wait, are lost, or go to another file than they should.
+    pub trouble: Option<String>,
+}
+
 impl Snapshot {
-    /// What is wrong with logs of requests.
+    /// What is wrong with logs.
     pub fn troubles_with_logs(&self) -> impl Iterator<Item = &String> {
-        self.access_log.iter().chain(&self.slow_log).filter_map(|lines| lines.trouble.as_ref())
+        let of_requests = self.access_log.iter().chain(&self.slow_log);
+        of_requests.map(|lines| &lines.trouble).chain([&self.error_log.trouble]).flatten()
     }
 
     /// All pools together: what a page says of the server as a whole. Of a single pool it is that.

@@ -98,6 +98,9 @@ fn trouble_is_told_in_words() {
         page.contains("slow-request log /full: no space") && page.contains("slow-request log lines dropped")
     );
     assert_eq!(parsed("json", &snapshot)["slow_log"]["dropped"], json!(2));
+    snapshot.error_log.trouble = Some("error log /full: no space".to_owned());
+    assert!(body("", &snapshot).contains("error log /full: no space"));
+    assert_eq!(parsed("json", &snapshot)["error_log"]["trouble"], json!("error log /full: no space"));
 }
 
 #[test]

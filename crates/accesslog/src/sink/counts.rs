@@ -14,6 +14,6 @@ pub struct Counts {
 pub struct Condition {
     /// What has become of its lines.
     pub counts: Counts,
-    /// Why they do not get out at the moment, as the log and the system call it.
+    /// Why they do not get out at the moment, or not where they should, and what becomes of them.
     pub trouble: Option<String>,
 }

@@ -103,7 +103,7 @@ impl Sink {
     /// Tells how it goes to whoever has it, also when the sink is closed.
     pub fn watch(&self) -> impl Fn() -> Condition + Send + use<> {
         let shared = Arc::clone(&self.shared);
-        move || Condition { counts: shared.counts(), trouble: lane::lock(&shared.stall).clone() }
+        move || Condition { counts: shared.counts(), trouble: shared.trouble() }
     }
 
     /// Has the thread write what is left and end, without waiting for it: several sinks can end at once. Lines that

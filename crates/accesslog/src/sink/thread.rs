@@ -37,6 +37,8 @@ pub(super) struct Shared {
     /// Those who wait for the file to be opened anew.
     pub(super) reopeners: Mutex<Vec<SyncSender<Result<(), String>>>>,
     pub(super) stall: Stall,
+    /// Why lines still go to the old file, when it could not be opened anew.
+    pub(super) old_file: Mutex<Option<String>>,
     written: AtomicU64,
     /// Held while that is counted, so that whoever counts at the same time waits for all of it.
     given_up: Mutex<u64>,
@@ -53,10 +55,19 @@ impl Shared {
             deadline: Mutex::default(),
             reopeners: Mutex::default(),
             stall: Stall::default(),
+            old_file: Mutex::default(),
             written: AtomicU64::new(0),
             given_up: Mutex::default(),
             in_hand: AtomicU64::new(0),
         }
+    }
+
+    /// What is wrong, in words.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let stalled = lock(&self.stall).as_ref().map(|why| format!("{why}; lines wait in memory"));
+        let not_reopened =
+            |why: &String| format!("it could not be opened anew: {why}; lines go to the old file");
+        stalled.or_else(|| lock(&self.old_file).as_ref().map(not_reopened))
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -244,6 +255,7 @@ impl SinkThread {
             self.report.not_reopened(&error);
             error.to_string()
         });
+        *lock(&self.shared.old_file) = outcome.clone().err();
         for reply in lock(&self.shared.reopeners).drain(..) {
             // Most do not wait for it.
             let _ = reply.try_send(outcome.clone());

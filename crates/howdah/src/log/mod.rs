@@ -34,7 +34,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub(crate) use intake::Intake;
 #[cfg(test)]
 pub(crate) use outlet::is_ending;
-pub(crate) use outlet::{deadline, finish, let_starter_go, reopen, settle};
+pub(crate) use outlet::{deadline, finish, let_starter_go, reopen, settle, trouble};
 
 use crate::options::logs::{Format, Level, Logs};
 use events::Events;

@@ -98,6 +98,12 @@ pub(crate) fn reopen() -> Option<Reopening> {
     Some(Reopening::new(format!("the error log {}", path.display()), outcome))
 }
 
+/// What is wrong with this log, which cannot tell by itself.
+pub(crate) fn trouble() -> Option<String> {
+    let file = FILE.get().map(|path| format!(" {}", path.display())).unwrap_or_default();
+    QUEUE.trouble().map(|trouble| format!("error log{file}: {trouble}"))
+}
+
 /// Until when the other logs may be waited for, now that the process ends. Who asks first sets the time.
 pub(crate) fn deadline() -> Instant {
     end() - LAST_WORDS

@@ -45,6 +45,10 @@ struct State {
     /// When nobody may wait any more.
     deadline: Option<Instant>,
     reopeners: Vec<Reopener>,
+    /// Why the last attempt to write has failed.
+    refused: Option<String>,
+    /// Why lines still go to the old file, when it could not be opened anew.
+    old_file: Option<String>,
 }
 
 /// What the writer gets.
@@ -64,6 +68,8 @@ impl Queue {
             writing: false,
             deadline: None,
             reopeners: Vec::new(),
+            refused: None,
+            old_file: None,
         };
         Self { state: Mutex::new(state), filled: Condvar::new(), emptied: Condvar::new() }
     }
@@ -139,6 +145,27 @@ impl Queue {
         self.emptied.notify_all();
     }
 
+    /// How the last attempt to write went.
+    pub(super) fn tell_written(&self, refused: Option<String>) {
+        self.lock().refused = refused;
+    }
+
+    /// How it went to open the file anew.
+    pub(super) fn tell_reopened(&self, refused: Option<String>) {
+        self.lock().old_file = refused;
+    }
+
+    /// What is wrong, in words.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let state = self.lock();
+        let refused = state.refused.as_ref().map(|why| format!("{why}; lines wait in memory"));
+        let lost =
+            || (state.lost > 0).then(|| format!("nobody reads it; {} lines are lost so far", state.lost));
+        let not_reopened =
+            |why: &String| format!("it could not be opened anew: {why}; lines go to the old file");
+        refused.or_else(lost).or_else(|| state.old_file.as_ref().map(not_reopened))
+    }
+
     /// Asks the writer to open its file anew.
     pub(super) fn reopen(&self, reopener: Reopener) {
         self.lock().reopeners.push(reopener);
@@ -209,6 +236,22 @@ mod tests {
         queue.offer(b"after it\n");
         let batch = queue.take();
         assert_eq!((&batch.text[..], batch.lost), (&b"after it\n"[..], 0));
+    }
+
+    #[test]
+    fn trouble_is_told_as_long_as_it_lasts() {
+        let queue = Queue::new();
+        let told = |refused, lost, old_file: Option<&str>| {
+            queue.tell_written(refused);
+            queue.tell_reopened(old_file.map(str::to_owned));
+            queue.lock().lost = lost;
+            queue.trouble()
+        };
+        let old = "it could not be opened anew: no; lines go to the old file";
+        assert_eq!(told(None, 0, None), None);
+        assert_eq!(told(Some("full".to_owned()), 3, Some("no")).unwrap(), "full; lines wait in memory");
+        assert_eq!(told(None, 3, Some("no")).unwrap(), "nobody reads it; 3 lines are lost so far");
+        assert_eq!(told(None, 0, Some("no")).unwrap(), old);
     }
 
     #[test]

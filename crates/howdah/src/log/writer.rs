@@ -66,9 +66,11 @@ impl Writer {
         match write_lines(io::stderr().as_fd(), self.pending.rest()) {
             Ok(length) => {
                 self.pending.advance(length);
+                self.queue.tell_written(None);
             }
             Err(error) if is_passing(&error) => {}
             Err(error) => {
+                self.queue.tell_written(Some(error.to_string()));
                 self.trouble = Some(error);
                 self.queue.pause();
             }
@@ -88,6 +90,7 @@ impl Writer {
                 self.queue.offer(&rendered(Level::Error, text.as_bytes()));
             }
         }
+        self.queue.tell_reopened(outcome.clone().err());
         for reopener in reopeners {
             // Most do not wait for it.
             let _ = reopener.try_send(outcome.clone());

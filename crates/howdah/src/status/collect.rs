@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 use howdah_accesslog::Condition as LogCondition;
 use howdah_front::Stock;
 use howdah_metrics::{
-    ConnectionState as Connection, Connections, Counters, Front, Gauges, Lines, Monitor, Pool, Requests,
-    Server, Snapshot, Spool, State, Times, Totals,
+    ConnectionState as Connection, Connections, Counters, ErrorLog, Front, Gauges, Lines, Monitor, Pool,
+    Requests, Server, Snapshot, Spool, State, Times, Totals,
 };
 use howdah_supervisor::{Handle, Snapshot as Supervised};
 use howdah_sys::Moment;
@@ -130,6 +130,7 @@ impl Collector {
             fronts: self.fronts(),
             access_log: self.log.as_ref().map(lines),
             slow_log: self.slow_log.as_ref().map(lines),
+            error_log: ErrorLog { trouble: crate::log::trouble() },
             history: self.monitor.history(),
         }
     }
@@ -152,7 +153,8 @@ impl Collector {
     }
 
     fn has_stuck_log(&self) -> bool {
-        self.log.iter().chain(&self.slow_log).any(|log| log().trouble.is_some())
+        let mut of_requests = self.log.iter().chain(&self.slow_log);
+        of_requests.any(|log| log().trouble.is_some()) || crate::log::trouble().is_some()
     }
 
     fn fronts(&self) -> Vec<Front> {

@@ -3,9 +3,9 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use howdah_metrics::{
-    Class, ConnectionState, Connections, Cpu, Distribution, ExitCause, Failure, Front, Growth, History,
-    Label, Lifecycle, Lines, Method, Per, Pool, Quantiles, Queue, Recent, RequestSeen, Requests, Server,
-    Snapshot, Spool, State, Times, Totals, Upgrades, Worker, WorkerState, Workers,
+    Class, ConnectionState, Connections, Cpu, Distribution, ErrorLog, ExitCause, Failure, Front, Growth,
+    History, Label, Lifecycle, Lines, Method, Per, Pool, Quantiles, Queue, Recent, RequestSeen, Requests,
+    Server, Snapshot, Spool, State, Times, Totals, Upgrades, Worker, WorkerState, Workers,
 };
 
 /// Numbers that look random and are always the same.
@@ -62,6 +62,7 @@ pub(crate) fn busy() -> Snapshot {
         ],
         access_log: Some(Lines { written: 96_088_201, dropped: 0, trouble: None }),
         slow_log: None,
+        error_log: ErrorLog::default(),
     }
 }
 
