@@ -93,7 +93,7 @@ fn coloured(text: impl Into<String>, color: Color) -> Span<'static> {
 
 fn head_lines(frame: &Frame, view: &View) -> Vec<Line<'static>> {
     let snapshot = &frame.snapshot;
-    let mut lines = vec![title(frame, view), rates_line(frame), Line::default()];
+    let mut lines = vec![title(frame, view), rates_line(frame), trouble_line(snapshot)];
     let title = format!("{:<12}{:>9}{:>9}{:>9}{:>9}", "last minute", "p50", "p90", "p99", "max");
     lines.push(Line::from(bold(title)));
     let recent = &snapshot.recent;
@@ -144,6 +144,17 @@ fn rates_line(frame: &Frame) -> Line<'static> {
         Span::raw(format!("  in {}B/s  out {}B/s", size(bytes_in), size(bytes_out))),
         Span::raw(format!("  total {}  load {load:.2}", frame.snapshot.requests.total)),
     ])
+}
+
+/// What is wrong; `howdah status` has it where this is too narrow.
+fn trouble_line(snapshot: &Snapshot) -> Line<'static> {
+    let all = snapshot.together();
+    let troubles = all.trouble.iter().chain(snapshot.troubles_with_logs());
+    let troubles: Vec<&str> = troubles.map(String::as_str).collect();
+    if troubles.is_empty() {
+        return Line::default();
+    }
+    Line::from(coloured(format!("{:<12}{}", "trouble", troubles.join("; ")), Color::Red))
 }
 
 fn quantiles(name: &str, times: &Quantiles) -> Line<'static> {
@@ -306,6 +317,8 @@ mod tests {
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
+    use howdah_metrics::Lines;
+
     use super::*;
     use crate::fixture::{busy, several};
     use crate::top::text_of;
@@ -358,6 +371,17 @@ mod tests {
             screen.starts_with("bookshop  ready  generation 7 (refork 2, 3m05s ago)  up 3d04h"),
             "{screen}"
         );
+    }
+
+    #[test]
+    fn trouble_is_told() {
+        let mut snapshot = busy();
+        snapshot.pools[0].trouble = Some("the zygote is dead".to_owned());
+        let trouble = Some("access log /full: no space".to_owned());
+        snapshot.access_log = Some(Lines { trouble, ..Lines::default() });
+        let screen = screen(&Frame::new(snapshot), &mut View::plain(), (80, 24));
+        let line = "\ntrouble     the zygote is dead; access log /full: no space\n";
+        assert!(screen.contains(line), "{screen}");
     }
 
     #[test]
