@@ -8,11 +8,18 @@ use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
 use Test::More;
 
 subtest 'what could not be printed is no success' => sub {
-    for my $option ('-h', '--help', '--version') {
-        my ($status, undef, $err) = run_command('/bin/sh', '-c', '"$0" "$1" >/dev/full', howdah_bin(), $option);
-        is $status, 1, $option;
+    for my $arguments (['-h'], ['--help'], ['--version'], [qw(check --listen 127.0.0.1:0 -e), 'sub {}'], ['man']) {
+        my ($status, undef, $err) = run_command('/bin/sh', '-c', '"$0" "$@" >/dev/full', howdah_bin(), @$arguments);
+        is $status, 1, "@$arguments";
         like $err, qr/^howdah: cannot write to standard output: No space left/;
     }
+};
+
+subtest 'who has read enough leaves no failure behind' => sub {
+    my @check = (howdah_bin(), qw(check --listen 127.0.0.1:0 -e), 'sub {}');
+    my ($status, undef, $err) = run_command('/bin/bash', '-c', '"$0" "$@" | true; exit ${PIPESTATUS[0]}', @check);
+    is $status, 0;
+    is $err, '';
 };
 
 subtest '--help is grouped and fits a page' => sub {

@@ -5,7 +5,7 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
-use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::Command qw(howdah_bin run_command);
 use Howdah::Test::File qw(write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
@@ -158,6 +158,11 @@ subtest 'a file, or how to get one' => sub {
     ($status, undef, $err) = $operator->ask('heap', '--output', $file);
     is $status, 1;
     like $err, qr/cannot make \Q$file\E: name another file by --output/, 'nothing is written over';
+    my @ask = (howdah_bin(), 'heap', '--control', $operator->control, '--output', "$file.2");
+    ($status, undef, $err) = run_command('/bin/sh', '-c', q{trap '' XFSZ; ulimit -f 1; exec "$0" "$@"}, @ask);
+    is $status, 1, 'no room';
+    like $err, qr/cannot write \Q$file.2\E: name another by --output: File too large/;
+    ok !-e "$file.2", 'of which no half is left';
     ($status, undef, $err) = $operator->ask('heap', '--output', "$file.2", '--max-size', '1m');
     is $status, 1;
     like $err, qr/--max-size/, 'too long';

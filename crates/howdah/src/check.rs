@@ -6,7 +6,7 @@
 mod perl_scripts;
 mod surroundings;
 
-use std::io::{self, Write};
+use std::io;
 use std::process::{ExitCode, Stdio};
 
 use anyhow::Context;
@@ -15,6 +15,7 @@ use crate::options::Serve;
 use crate::options::cgi::Mode;
 use crate::options::pools::Pool;
 use crate::options::settings::Setting;
+use crate::output;
 use crate::perl::Perl;
 use perl_scripts::Findings;
 
@@ -42,15 +43,9 @@ pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitC
     let Some(compiled) = compiled else {
         return Ok(ExitCode::FAILURE);
     };
-    let mut out = io::stdout().lock();
-    for what in compiled {
-        writeln!(out, "{what}")?;
-    }
-    for dir in &perl.library {
-        writeln!(out, "Howdah's Perl modules: {}", dir.display())?;
-    }
-    writeln!(out)?;
-    out.write_all(table(settings).as_bytes())?;
+    let library = perl.library.iter().map(|dir| format!("Howdah's Perl modules: {}", dir.display()));
+    let lines: String = compiled.into_iter().chain(library).map(|line| line + "\n").collect();
+    output::write(lines + "\n" + &table(settings))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -104,7 +104,7 @@ mod wish;
 #[path = "../../metrics/tests/common/mod.rs"]
 mod fixture;
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use options::{Action, Parsed};
@@ -143,9 +143,9 @@ fn main() -> ExitCode {
 
 /// A mistake in the command line, or the help that was asked for, which must have been printed for a status of 0.
 fn tell(answer: &clap::Error) -> ExitCode {
-    match answer.print().and_then(|()| output::write("")) {
+    match answer.print().and_then(|()| std::io::stdout().flush()) {
         Err(error) if !answer.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
-            log::failed(&anyhow::Error::from(error).context("cannot write to standard output"))
+            log::failed(&anyhow::Error::from(error).context(output::WHERE))
         }
         _ => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(1)),
     }

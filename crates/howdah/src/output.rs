@@ -2,13 +2,20 @@
 
 use std::io::{self, Write};
 
+use anyhow::Context;
 use howdah_metrics::printable;
 
+/// What could not be done, when a disk is full for instance.
+pub(crate) const WHERE: &str = "cannot write to standard output";
+
 /// Writes it at once. A reader that has seen enough (`howdah status | head`) is no failure.
-pub(crate) fn write(text: impl AsRef<[u8]>) -> io::Result<()> {
+///
+/// # Errors
+/// When it cannot be written, which is told of standard output.
+pub(crate) fn write(text: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context(WHERE),
         _ => Ok(()),
     }
 }

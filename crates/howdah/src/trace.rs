@@ -122,13 +122,13 @@ fn conclude(tracer: &Tracer, json: bool) -> anyhow::Result<ExitCode> {
 
 fn show(seen: &Seen, json: bool) -> anyhow::Result<()> {
     if json {
-        return Ok(write(&(serde_json::to_string(seen)? + "\n"))?);
+        return write(serde_json::to_string(seen)? + "\n");
     }
     let what = if seen.arguments.is_empty() { seen.what.clone() } else { seen.arguments.join(" ") };
     let what: String = what.chars().take(LONGEST).collect();
     let request = seen.request.as_deref().map(|request| format!("  [{request}]")).unwrap_or_default();
     let line = format!("{} {:>7} {:>7} {}  {what}{request}", now(), seen.pid, seen.parent, seen.who);
-    Ok(write(&(printable(line.as_bytes()) + "\n"))?)
+    write(printable(line.as_bytes()) + "\n")
 }
 
 /// Time of day in UTC.

@@ -1,7 +1,7 @@
 //! `howdah status`, `reload`, `reopen`, `upgrade`, `stop`, `workers` and `leaks`: ask a running server, print what it says, and tell by the
 //! exit status whether it could be done.
 
-use std::io::{self, BufRead};
+use std::io::BufRead;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -99,12 +99,12 @@ fn wait_for_the_end(mut server: impl BufRead) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints for people. What a server says may come from others, so that nothing of it goes to the terminal but text.
-pub(super) fn print(text: &str) -> io::Result<()> {
+pub(super) fn print(text: &str) -> anyhow::Result<()> {
     write(for_people(text))
 }
 
 /// The same for a form that has tabs.
-fn print_tabs(text: &str) -> io::Result<()> {
+fn print_tabs(text: &str) -> anyhow::Result<()> {
     let line = |line: &str| {
         line.split('\t').map(|part| printable(part.as_bytes())).collect::<Vec<_>>().join("\t") + "\n"
     };

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use anyhow::{Context, bail};
 
@@ -14,14 +15,14 @@ use crate::protocol::{ControlAnswer, ControlRequest};
 /// Bytes of an answer.
 const LONGEST: usize = 16 * 1024;
 
-/// The answer, and how many bytes were written to `file`, `most` at most.
+/// The answer, and how many bytes were written to `file`, which is called so, `most` at most.
 ///
 /// # Errors
 /// When there is no file, or it is too long.
 pub(super) fn fetch_file(
     instance: &Instance,
     request: &ControlRequest,
-    file: &mut File,
+    (name, file): (&Path, &mut File),
     most: u64,
 ) -> anyhow::Result<(ControlAnswer, u64)> {
     let (path, mut server) = reach(instance)?;
@@ -33,7 +34,7 @@ pub(super) fn fetch_file(
         hear(&server).with_context(|| format!("the server at {} does not answer", path.display()))?;
     match (answer, sent) {
         (ControlAnswer::Failed(reason), _) => bail!("{reason}"),
-        (answer, Some(sent)) => Ok((answer, copy(&sent, file, most)?)),
+        (answer, Some(sent)) => Ok((answer, copy(&sent, name, file, most)?)),
         (_, None) => bail!("the server has sent no file"),
     }
 }
@@ -47,14 +48,15 @@ fn hear(server: &BufReader<UnixStream>) -> anyhow::Result<(ControlAnswer, Option
 }
 
 /// From its start, wherever the worker has left off.
-fn copy(from: &File, to: &mut File, most: u64) -> anyhow::Result<u64> {
+fn copy(from: &File, name: &Path, to: &mut File, most: u64) -> anyhow::Result<u64> {
     let about = from.metadata()?;
     if !about.is_file() {
         bail!("the worker has sent something that is no file");
     }
     io::Seek::rewind(&mut &*from)?;
     to.set_len(0)?;
-    let bytes = io::copy(&mut from.take(most), to).context("cannot write it")?;
+    let bytes = io::copy(&mut from.take(most), to)
+        .with_context(|| format!("cannot write {}: name another by --output", name.display()))?;
     if bytes < about.len() {
         bail!("it is {} bytes long: see --max-size", about.len());
     }

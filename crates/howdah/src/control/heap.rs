@@ -32,7 +32,7 @@ pub(crate) fn run(heap: &Heap) -> anyhow::Result<ExitCode> {
     }
     let path = heap.output.clone().unwrap_or_else(default_path);
     let mut file = Nameless::create(&path)?;
-    let (worker, bytes) = fetch(heap, &request, &mut file.file)?;
+    let (worker, bytes) = fetch(heap, &request, (&path, &mut file.file))?;
     file.keep()?;
     let shown = path.display();
     client::print(&format!(
@@ -104,7 +104,7 @@ fn refused(path: &Path, error: io::Error) -> anyhow::Error {
 }
 
 /// Whose heap it is, and how many bytes.
-fn fetch(heap: &Heap, request: &ControlRequest, file: &mut File) -> anyhow::Result<(String, u64)> {
+fn fetch(heap: &Heap, request: &ControlRequest, file: (&Path, &mut File)) -> anyhow::Result<(String, u64)> {
     match fetch_file(&heap.instance, request, file, heap.max_size.0)? {
         (ControlAnswer::Heap(worker), bytes) => Ok((worker, bytes)),
         _ => bail!("the server has sent another file"),

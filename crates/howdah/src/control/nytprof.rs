@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Profile) -> anyhow::Result<ExitCode> {
     name.push(".nytprof");
     let path = PathBuf::from(name);
     let (mut file, before) = open(&path)?;
-    match fetch_file(&options.whose.instance, &request, &mut file, MOST) {
+    match fetch_file(&options.whose.instance, &request, (&path, &mut file), MOST) {
         Ok((ControlAnswer::Profiled(about), bytes)) => report(options, path, bytes, about),
         outcome => {
             // An earlier profile stays as it was where there is no new one.
