@@ -78,6 +78,34 @@ subtest 'a bad value is named with its option, its source and the way out' => su
     like $err, qr/the environment has HOWDAH_HEADER_TIMEOUT=soon/;
 };
 
+subtest 'a variable that is wrong is told, with the way out' => sub {
+    for my $case (
+        [HOWDAH_NO_STATUS => 'enabled', qr/a switch is on or off: write 1 or 0$/m],
+        [HOWDAH_NO_STATUS => 'enabled', qr/the environment has HOWDAH_NO_STATUS=enabled/],
+        [HOWDAH_HSTS      => 'soon', qr/the environment has HOWDAH_HSTS=soon/],
+        )
+    {
+        my ($name, $value, $told) = @$case;
+        local $ENV{$name} = $value;
+        my ($status, undef, $err) = run_howdah('-e', 'sub {}');
+        is $status, 2, $name;
+        like $err, $told;
+    }
+    for my $value (qw(yes On 1)) {
+        local $ENV{HOWDAH_NO_STATUS} = $value;
+        my ($status, $out) = run_howdah(qw(check --listen 127.0.0.1:0 -e), 'sub {}');
+        like $out, qr/^no-status +true +HOWDAH_NO_STATUS$/m, "HOWDAH_NO_STATUS=$value";
+    }
+};
+
+subtest 'what is no file is no application' => sub {
+    for my $name ('', './t') {
+        my ($status, undef, $err) = run_howdah('check', '--app', $name);
+        is $status, 2, "'$name'";
+        like $err, qr/there is no application (?:without a name|t): name a \.psgi file/;
+    }
+};
+
 subtest 'HOWDAH_HSTS is a switch, or a time' => sub {
     for my $case ([1 => '8760h'], [0 => '-'], ['30m' => '30m'], ['1s' => '1s'], ['0s' => '0']) {
         local $ENV{HOWDAH_HSTS} = $case->[0];

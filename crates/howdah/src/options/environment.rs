@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use clap::builder::BoolishValueParser;
 use clap::{Arg, ArgAction, Command};
 use howdah_sys::activation::UPGRADE;
 
@@ -18,7 +17,7 @@ const OWN: &[&str] =
 pub(super) fn attach(command: Command) -> Command {
     let command = command.mut_args(|arg| match variable(&arg) {
         Some(name) if matches!(arg.get_action(), ArgAction::SetTrue) => {
-            arg.env(name).hide_env(true).value_parser(BoolishValueParser::new())
+            arg.env(name).hide_env(true).value_parser(switch)
         }
         // A negative number is then a bad value, with its reason, and not an unknown option.
         Some(name) => arg.env(name).hide_env(true).allow_negative_numbers(true),
@@ -27,6 +26,15 @@ pub(super) fn attach(command: Command) -> Command {
     match std::env::var("PLACK_ENV") {
         Ok(name) if !name.is_empty() => command.mut_arg("env", |arg| arg.default_value(name)),
         _ => command,
+    }
+}
+
+/// What a switch's variable may say: the words that clap takes, with a message that names them.
+fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "y" | "yes" | "t" | "true" | "on" => Ok(true),
+        "0" | "n" | "no" | "f" | "false" | "off" => Ok(false),
+        _ => Err("a switch is on or off: write 1 or 0".to_owned()),
     }
 }
 

@@ -134,9 +134,10 @@ fn from_variable(error: &Error, command: &Command) -> Option<String> {
     set.contains(value.as_str()).then(|| format!("the environment has {variable}={set}"))
 }
 
-/// Whether clap means this argument by `--max-queue <N>`.
+/// Whether clap means this argument by `--max-queue <N>`, or `--hsts[=<TIME>]`.
 fn is_named(arg: &Arg, shown: &str) -> bool {
-    arg.get_long().is_some_and(|long| shown.split_whitespace().next() == Some(format!("--{long}").as_str()))
+    let name = shown.split([' ', '[']).next();
+    arg.get_long().is_some_and(|long| name == Some(format!("--{long}").as_str()))
 }
 
 fn invalid_argument(error: &Error) -> String {

@@ -198,10 +198,11 @@ fn unique(option: &str, pools: &[Pool], at: usize, has_first: bool) -> Result<()
 
 fn existing(serve: &Serve, name: &str) -> Result<(), Fault> {
     let path = serve.app.chdir.as_deref().unwrap_or_else(|| ".".as_ref()).join(name);
-    if is_module(name) || path.exists() {
+    if is_module(name) || (path.exists() && !path.is_dir()) {
         return Ok(());
     }
-    let shown = path.strip_prefix(".").unwrap_or(&path).display();
+    let shown = path.strip_prefix(".").unwrap_or(&path).display().to_string();
+    let shown = if name.is_empty() { "without a name" } else { &shown };
     let message = format!(
         "there is no application {shown}: name a .psgi file, or a module by its bare name, or give code by -e"
     );
