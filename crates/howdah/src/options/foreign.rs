@@ -1,4 +1,4 @@
-//! Words that people bring along from uWSGI, hypnotoad and others, and what to write here instead. None of them is
+//! Words that people bring along from uWSGI, hypnotoad, Gunicorn and others, and what to write here instead. None of them is
 //! accepted, since none means quite the same; names that do are aliases, beside the option itself.
 //!
 //! `hints` and `environment` look them up when something is unknown.
@@ -22,6 +22,10 @@ const ALWAYS: &str = "leave it out: it is always so";
 const IDLE: &str = "write --keepalive-timeout TIME for idle connections; --header-timeout and --write-timeout are for slow ones";
 const CONNECTIONS: &str =
     "leave it out: connections cost no worker; --workers says how many requests may run";
+
+const PROXY: &str = "write --trusted-proxy ADDR: X-Forwarded-* of that proxy are believed";
+const HEAD: &str =
+    "leave it out: the head of a request may have 64 KiB, and its first line --max-request-line SIZE";
 
 /// An option without its dashes, and the way out.
 pub(super) const OPTIONS: &[(&str, &str)] = &[
@@ -70,6 +74,8 @@ pub(super) const OPTIONS: &[(&str, &str)] = &[
     ("lazy", "write --no-preload"),
     ("touch-reload", "run howdah reload, or send HUP; --reload watches the application's files"),
     ("stats", "run howdah status --json; --metrics-path is for Prometheus"),
+    ("buffer-size", HEAD),
+    ("log-x-forwarded-for", PROXY),
     ("post-buffering", "leave it out: a body is read before a worker is asked, a large one into --spool-dir"),
     ("limit-post", "write --max-body-size SIZE"),
     ("static-map", "let the application serve files: -e 'enable \"Static\", path => qr{^/static}' app.psgi"),
@@ -100,9 +106,31 @@ pub(super) const OPTIONS: &[(&str, &str)] = &[
     ("heartbeat-timeout", TIMEOUT),
     ("heartbeat-interval", TIMEOUT),
     ("spare", "leave it out: a new worker is ready before an old one leaves"),
-    ("proxy", "write --trusted-proxy ADDR: X-Forwarded-* of that proxy are believed"),
+    ("proxy", PROXY),
     ("w", WORKERS),
     ("P", "write --pid FILE"),
+    // Gunicorn
+    ("worker-class", WORKERS),
+    ("worker-connections", CONNECTIONS),
+    ("worker-tmp-dir", "write --spool-dir DIR for large bodies; nothing else is written there"),
+    ("max-requests-jitter", "leave it out: the number varies by 10 % from worker to worker"),
+    ("keep-alive", "write --keepalive-timeout TIME"),
+    ("preload", "leave it out: the application is loaded before the fork, unless --no-preload is given"),
+    ("certfile", TLS),
+    ("keyfile", TLS),
+    ("ca-certs", "write --tls-client-ca FILE"),
+    ("access-logfile", REQUESTS),
+    ("access-logformat", REQUESTS),
+    ("log-file", ERRORS),
+    ("error-logfile", ERRORS),
+    ("capture-output", "leave it out: what the application writes to standard error is in the error log"),
+    ("statsd-host", "write --metrics-path PATH, for Prometheus"),
+    ("limit-request-fields", HEAD),
+    ("limit-request-field_size", HEAD),
+    ("forwarded-allow-ips", PROXY),
+    ("proxy-allow-from", "write --proxy-protocol, with --trusted-proxy ADDR for whose word counts"),
+    ("umask", "set it where howdah is started (umask, systemd's UMask=); --socket-mode MODE is for sockets"),
+    ("reuse-port", "leave it out: the front accepts for all workers"),
     // Others
     ("bind", LISTEN),
     ("b", "write --listen ADDR to listen there, --backlog N for the kernel's queue"),

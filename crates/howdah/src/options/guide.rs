@@ -73,8 +73,8 @@ pub(crate) const SECTIONS: &[Section] = &[
             "Names of plackup, Starman, Starlet, Gazelle and Feersum are accepted where they mean the same. Accepted \
              with a warning and without effect are --loader, --timeout, --startup-timeout, --spawn-interval, \
              --err-respawn-interval, --min-reqs-per-child, --min-servers, --max-servers, --min-spare-servers and \
-             --max-spare-servers. Whatever else is unknown is refused; for words of uWSGI and hypnotoad with what to write \
-             instead.",
+             --max-spare-servers. Whatever else is unknown is refused; for words of uWSGI, hypnotoad and Gunicorn with \
+             what to write instead.",
         ],
     ),
     (

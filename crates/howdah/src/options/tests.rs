@@ -336,6 +336,9 @@ fn words_of_other_servers_are_answered_with_ours() {
         ("-w 4 -e sub{}", "write --workers N"),
         ("-e sub{} --accepts 1000", "write --max-requests N"),
         ("-e sub{} --inactivity-timeout 3", "--keepalive-timeout TIME"),
+        ("-e sub{} --preload", "leave it out"),
+        ("-e sub{} --certfile=a.pem", "--tls-cert FILE"),
+        ("-e sub{} --umask 007", "UMask="),
         // Commands that there are not
         ("stats", "there is no command 'stats': did you mean howdah status?"),
         ("stats --json", "did you mean howdah status?"),
