@@ -9,6 +9,18 @@ use overload ();
 # Middleware that plackup adds in development, innermost first.
 my @DEVELOPMENT = qw(Lint StackTrace AccessLog);
 
+# As whom the application is loaded, and where: before load.
+sub enter {
+    my ($class, %as) = @_;
+    if (defined $as{user} || defined $as{group}) {
+        require Howdah::Privileges;
+        Howdah::Privileges->drop(user => $as{user}, group => $as{group});
+    }
+    my $dir = $as{chdir};
+    !defined $dir || chdir $dir or die "cannot change to directory $dir: $!\n";
+    return;
+}
+
 sub load {
     my ($class, %wish) = @_;
     require lib;
@@ -93,6 +105,11 @@ Howdah::Loader - load a PSGI application
 =head1 DESCRIPTION
 
 Loads an application as L<plackup> does. Called by L<Howdah::Zygote>, or by L<Howdah::Worker> with C<--no-preload>.
+
+=head2 enter(%as)
+
+Becomes the C<user> and the C<group>, where one is given (see L<Howdah::Privileges>), then changes to the directory C<chdir>. Dies with
+the reason when it cannot.
 
 =head2 load(%wish)
 

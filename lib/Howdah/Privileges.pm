@@ -5,7 +5,7 @@ use warnings;
 use Howdah::XS ();
 use POSIX ();
 
-# Called by Howdah::Zygote before it loads the application.
+# Called by Howdah::Loader before the application is loaded.
 sub drop {
     my ($class, %to) = @_;
     my ($uid, $primary, $name) = defined $to{user} ? _user($to{user}) : ();

@@ -90,12 +90,7 @@ sub _load {
 sub _prepare {
     my $self = shift;
     $0 = $self->_title;
-    if (defined $self->{user} || defined $self->{group}) {
-        require Howdah::Privileges;
-        Howdah::Privileges->drop(user => $self->{user}, group => $self->{group});
-    }
-    my $dir = $self->{chdir};
-    !defined $dir || chdir $dir or die "cannot change to directory $dir: $!\n";
+    Howdah::Loader->enter(map { $_ => $self->{$_} } qw(user group chdir));
     if ($self->{nytprof}) { require Howdah::NYTProf; Howdah::NYTProf->load }
     $self->{code} //= $self->_load if $self->{preload};
     return;

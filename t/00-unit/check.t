@@ -142,6 +142,21 @@ subtest '--chdir comes before the application' => sub {
     is + (run_howdah('check', '--chdir', $dir, 'good.psgi'))[0], 0;
 };
 
+subtest 'it is compiled by the user who would run it' => sub {
+    plan skip_all => 'only root can become somebody else' if $> != 0;
+    plan skip_all => 'there is no user nobody' if !defined getpwnam 'nobody';
+    my $private = application('private.psgi', 'sub { [200, [], []] }');
+    chmod oct(600), $private or die $!;
+    my ($status, undef, $err) = run_howdah('check', '--user', 'nobody', $private);
+    is $status, 1;
+    like $err, qr/\Q$private\E: Permission denied/;
+    my $whose = application('whose.psgi', 'warn "loaded by ", scalar getpwuid $<; sub { [200, [], []] }');
+    chmod oct(755), $dir or die $!;
+    ($status, undef, $err) = run_howdah('check', '--user', 'nobody', '--chdir', $dir, 'whose.psgi');
+    is $status, 0;
+    like $err, qr/^loaded by nobody /m;
+};
+
 subtest 'what a start would fail for is told: users, certificates, places for logs' => sub {
     my @as_root = (
         [['--user', 'no-such-user'], qr/--user: there is no user 'no-such-user'/],

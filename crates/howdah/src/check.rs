@@ -1,4 +1,4 @@
-//! `howdah check`: compiles the application as a zygote would, and each Perl script of CGI, looks for what else a start needs,
+//! `howdah check`: compiles the application as a zygote would and by the same user, and each Perl script of CGI, looks for what else a start needs,
 //! and prints the configuration.
 //!
 //! Perl's own messages go to stderr as they come; the table goes to stdout, one option a line.
@@ -23,7 +23,8 @@ use perl_scripts::Findings;
 /// ends perl, or becomes another program, has not been loaded, whatever the status: it is [`LOADED`] only behind all that is
 /// run here. This END was there before the application's and runs after them.
 const LOAD: &str = "my $loaded; END { $? = $loaded ? 86 : $? == 86 ? 1 : $? } \
-    Howdah::Loader->load(Howdah::ZygoteSpec->read(delete $ENV{HOWDAH_CHECK})); $loaded = 1";
+    my %spec = Howdah::ZygoteSpec->read(delete $ENV{HOWDAH_CHECK}); \
+    Howdah::Loader->enter(%spec); Howdah::Loader->load(%spec); $loaded = 1";
 /// The exit status of perl when the application is loaded.
 const LOADED: i32 = 86;
 
@@ -75,10 +76,12 @@ fn look_at(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<Option<S
 fn compile(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<Option<i32>> {
     let mut command = perl.command();
     command.args(["-MHowdah::Loader", "-MHowdah::ZygoteSpec", "-e", LOAD]);
-    command.env("HOWDAH_CHECK", options.zygote(pool).encode(None));
-    if let Some(dir) = &options.app.chdir {
-        command.current_dir(dir);
+    let mut spec = options.zygote(pool);
+    if options.process.identity().is_err() {
+        // That has been told.
+        (spec.user, spec.group) = (None, None);
     }
+    command.env("HOWDAH_CHECK", spec.encode(None));
     // What the application prints while it loads must not mix with the table.
     command.stdin(Stdio::null()).stdout(io::stderr());
     let status = command.status().with_context(|| format!("cannot run {}", perl.program.display()))?;
