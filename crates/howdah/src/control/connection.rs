@@ -88,7 +88,7 @@ pub(crate) fn connect(path: &Path) -> anyhow::Result<BufReader<UnixStream>> {
         }
         io::ErrorKind::PermissionDenied => {
             anyhow!(
-                "the control socket {shown} is not yours: ask as root or as the user that the server runs as"
+                "the control socket {shown} is not yours: ask as root, or as the user whose server it is"
             )
         }
         _ => anyhow!("cannot use the control socket {shown}: {error}"),
