@@ -167,6 +167,10 @@ subtest 'what a start would fail for is told: users, certificates, places for lo
         [['--tls-cert', $good], qr{\Q$good\E}],
         [['--access-log', '/no/such/log'], qr{--access-log /no/such/log: cannot be written: }],
         [['--error-log', '/no/such/log'], qr{--error-log /no/such/log: cannot be written: }],
+        [
+            ['--acme', 'a.example', '--acme-dir', "$good/acme"],
+            qr{--acme-dir: \Q$good\E/acme/\S+ cannot be written: \Q$good\E: it is no directory}
+        ],
         [['--pid', $dir], qr{--pid \Q$dir\E: cannot be written: it is a directory}],
         [['--slow-log', '9', '--slow-log-file', '/no/such/'], qr{--slow-log-file /no/such/: cannot be written: }],
         $> == 0 ? @as_root : (),

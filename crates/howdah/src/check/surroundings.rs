@@ -1,5 +1,5 @@
-//! What a start needs beside an application that compiles: users and groups, certificates with their keys, places for logs
-//! and large bodies. Nothing is bound or written, and nothing is left that was made.
+//! What a start needs beside an application that compiles: users and groups, certificates with their keys, places for logs,
+//! certificates and large bodies. Nothing is bound or written, and nothing is left that was made.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -17,11 +17,19 @@ pub(super) fn faults(options: &Serve) -> Vec<String> {
     let certificates = tls::try_files(options).err().map(|error| format!("{error:#}"));
     let authority = options.tls.acme.is_on().then(|| acme::try_files(options).err()).flatten();
     let authority = authority.map(|error| format!("{error:#}"));
+    let kept = options.tls.acme.place().and_then(|place| closed(&place.certificate()));
     let unwritable =
         files(options).into_iter().filter_map(|(option, path)| unwritable(option, Path::new(&path)));
     let spool = options.limits.spool_dir.as_deref();
     let spool = spool.and_then(|named| spool::try_out(Some(named)).err()).map(|error| format!("{error:#}"));
-    identity.into_iter().chain(certificates).chain(authority).chain(unwritable).chain(spool).collect()
+    identity
+        .into_iter()
+        .chain(certificates)
+        .chain(authority)
+        .chain(kept)
+        .chain(unwritable)
+        .chain(spool)
+        .collect()
 }
 
 /// A sentence for each command of a log that seems to be missing: the start does not fail for it, and has perhaps another PATH.
@@ -80,6 +88,18 @@ fn unwritable(option: &str, path: &Path) -> Option<String> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref());
     let error = access(directory, Access::WRITE_OK | Access::EXEC_OK).err()?;
     cannot(format!("directory {}: {error}", directory.display()))
+}
+
+/// Why a certificate that comes from an authority cannot be kept: in the nearest directory above it that is there, nothing can be made.
+fn closed(certificate: &Path) -> Option<String> {
+    let there = certificate.ancestors().skip(1).find(|directory| directory.exists())?;
+    let cannot = |why: &str| {
+        format!("--acme-dir: {} cannot be written: {}: {why}", certificate.display(), there.display())
+    };
+    if !there.is_dir() {
+        return Some(cannot("it is no directory"));
+    }
+    access(there, Access::WRITE_OK | Access::EXEC_OK).err().map(|error| cannot(&error.to_string()))
 }
 
 #[cfg(test)]
