@@ -6,6 +6,7 @@ use lib 't/lib';
 
 use Config;
 use Cwd qw(getcwd);
+use File::Find qw(find);
 use File::Temp qw(tempdir);
 use Howdah::Test::File qw(read_if_any);
 use HTTP::Tiny;
@@ -167,8 +168,9 @@ subtest 'a missing perl is named' => sub {
     like $err, qr/there is no perl in PATH \(.*\): install perl, or name one by --perl/;
 };
 
-subtest 'DESTDIR stages the same tree' => sub {
+subtest 'DESTDIR stages the same tree, for everyone' => sub {
     my $stage = "$top/stage";
+    my $umask = umask oct 77;
     my ($status, $out, $err) =
         run_command('make', '--no-print-directory', 'install', 'PREFIX=/opt/howdah', "DESTDIR=$stage");
     is $status, 0 or diag "$out$err";
@@ -176,6 +178,10 @@ subtest 'DESTDIR stages the same tree' => sub {
     ok -s "$stage/opt/howdah/share/doc/howdah/cgi.md", 'pages';
     ok -s "$stage/opt/howdah/lib/howdah/perl5/$Config{version}/$Config{archname}/Howdah.pm", 'modules';
     ok !-e '/opt/howdah', 'and nothing outside of it';
+    umask $umask;
+    my @closed;
+    find(sub { push @closed, $File::Find::name if ((stat)[2] & 5) < (-d _ ? 5 : 4) }, $stage);
+    is_deeply \@closed, [], 'also where the umask keeps others out: the application has a user of its own';
 };
 
 subtest "perl's own prefix takes perl's site directories" => sub {
