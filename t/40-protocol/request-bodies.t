@@ -127,10 +127,13 @@ subtest '15.5.14: 413 for a body over the limit, and the answer is not lost' => 
     }
 };
 
-# Clients as HTTP::Tiny write a body behind its head, and hold it back until that is acknowledged (RFC 9293 3.7.4).
+# Clients as HTTP::Tiny write a body behind its head, as LWP a chunk behind others, and hold it back until those are acknowledged
+# (RFC 9293 3.7.4).
 for my $case (
     ['a body', head('Content-Length: 5'), 'camel'],
     ['chunks', head('Transfer-Encoding: chunked'), chunked('camel', 5) . "\r\n"],
+    ['the rest of a body', head('Content-Length: 5') . 'ca', 'mel'],
+    ['the last chunk', head('Transfer-Encoding: chunked') . "5\r\ncamel\r\n", "0\r\n\r\n"],
     ['the rest of a head', "GET / HTTP/1.1\r\n", "Host: x\r\n\r\n"],
     )
 {

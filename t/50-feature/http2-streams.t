@@ -6,7 +6,7 @@ use lib 't/lib';
 use File::Temp ();
 use Howdah::Test::Frames qw(LAST);
 use Howdah::Test::Server;
-use Socket qw(SOL_SOCKET SO_RCVBUF);
+use Socket qw(IPPROTO_TCP SOL_SOCKET SO_RCVBUF TCP_NODELAY);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -230,6 +230,29 @@ subtest 'a stream that is not read for long is reset, and its connection stays' 
     is $client->response(1)->{reset}, 8, 'CANCEL';
     $client->request(3, '/204');
     is $client->response(3)->{status}, 204, 'another stream is served';
+};
+
+# As httpx did, whose connections leave that to the kernel (RFC 9293 3.7.4).
+subtest 'a client that holds a frame back until the one before is acknowledged does not wait for that' => sub {
+    my $client = Howdah::Test::Frames->new($server);
+    setsockopt $client->socket, IPPROTO_TCP, TCP_NODELAY, 0;
+    my $stream = -1;
+    for (
+        ['its body', sub { $client->request($_[0], '/none', method => 'POST', open => 1) }, 'body'],
+        ['a wider window', sub { $client->send(WINDOW_UPDATE => 0, 0, pack 'N', 1) }],
+        )
+    {
+        my ($name, $first, $body) = @$_;
+        my $quickest = 1;
+        for my $round (1 .. 12) {
+            my $start = time;
+            $first->($stream += 2);
+            $body ? $client->send(DATA => LAST, $stream, $body) : $client->request($stream, '/none');
+            $client->response($stream);
+            $quickest = time - $start if $round > 2 && time - $start < $quickest;
+        }
+        cmp_ok $quickest, '<', 0.03, $name;
+    }
 };
 
 done_testing;

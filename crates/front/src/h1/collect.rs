@@ -136,7 +136,11 @@ impl Conn {
         let due = self.timer.poll_expired(context);
         match self.poll_piece(context, collect, due) {
             Poll::Pending if due => Poll::Ready(Err(Fault::Timeout("the request body"))),
-            piece => piece,
+            Poll::Pending => {
+                self.out.transport.acknowledge();
+                Poll::Pending
+            }
+            Poll::Ready(piece) => Poll::Ready(piece),
         }
     }
 

@@ -92,7 +92,12 @@ impl Conn {
                 return Poll::Pending;
             }
             Poll::Pending if looks => return Poll::Ready(self.dismissed()),
-            Poll::Pending => return Poll::Pending,
+            Poll::Pending => {
+                if !self.input.is_empty() {
+                    self.out.transport.acknowledge();
+                }
+                return Poll::Pending;
+            }
             Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Ok(Step::End)),
             Poll::Ready(Ok(length)) => length,
         };
@@ -194,7 +199,6 @@ impl Conn {
         let Some(head) = decoded else {
             if self.begins(data) {
                 self.begin_head();
-                self.acknowledge();
             }
             self.keep(data);
             return Ok(Step::More);
@@ -228,9 +232,6 @@ impl Conn {
             self.need = end;
             self.keep(data);
             self.begin_body();
-            if !expects && data.len() == head.len {
-                self.acknowledge();
-            }
             return Ok(if expects { Step::Expects } else { Step::More });
         }
         self.need = 0;
@@ -272,18 +273,7 @@ impl Conn {
         let collect = Collect::new(self.server, pool, head, &data[..head.len], expects);
         self.keep(&data[head.len..]);
         self.begin_body();
-        if !expects && data.len() == head.len && head.framing == Framing::Chunked {
-            self.acknowledge();
-        }
         Step::Collect(Box::new(collect))
-    }
-
-    /// A client that says its request in pieces may hold the next one back until this is acknowledged. On a new connection the kernel
-    /// does that at once.
-    fn acknowledge(&self) {
-        if self.served > 0 {
-            self.out.transport.acknowledge();
-        }
     }
 
     /// Whether that is the beginning of a request. An empty line is none behind another one: old clients send one behind a body

@@ -211,6 +211,10 @@ impl Conn {
             accepted = self.poll_accept(connection, context);
         }
         self.settle();
+        // The client may hold a request back until what is no request, such as a wider window, is acknowledged.
+        if accepted.is_pending() && self.link.open() == 0 && self.link.wire.is_silent() {
+            self.link.wire.acknowledge();
+        }
         match ready!(accepted) {
             Some(Ok(request)) => Poll::Ready(Some(request)),
             Some(Err(error)) => {

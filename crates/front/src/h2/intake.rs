@@ -219,7 +219,10 @@ impl Stream {
     ) -> Poll<Option<Result<Bytes, Broken>>> {
         match incoming.poll_data(context) {
             Poll::Ready(piece) => Poll::Ready(piece.map(|piece| piece.map_err(|_| Broken))),
-            Poll::Pending if self.link.await_client(self.served, context) => Poll::Pending,
+            Poll::Pending if self.link.await_client(self.served, context) => {
+                self.link.wire.acknowledge();
+                Poll::Pending
+            }
             Poll::Pending => Poll::Ready(Some(Err(Broken))),
         }
     }

@@ -47,8 +47,8 @@ pub(crate) struct Wire {
     withholds: Cell<bool>,
     /// Nothing more was there in this turn, or it was enough: the crate asks again for each stream that it hands out.
     dry: Cell<bool>,
-    /// What `received` was when the turn began.
-    turn: Cell<u64>,
+    /// What `received` and `sent` were when the turn began.
+    turn: Cell<(u64, u64)>,
 }
 
 impl Wire {
@@ -66,14 +66,14 @@ impl Wire {
             ended: Cell::new(false),
             withholds: Cell::new(false),
             dry: Cell::new(false),
-            turn: Cell::new(0),
+            turn: Cell::default(),
         }
     }
 
     /// The connection's task has been woken.
     pub(crate) fn begin_turn(&self) {
         self.dry.set(false);
-        self.turn.set(self.received.get());
+        self.turn.set((self.received.get(), self.sent.get()));
     }
 
     /// From now on the crate is not told of the end of the client's side, until [`Wire::tell_end`]: a client may have asked for
@@ -106,6 +106,17 @@ impl Wire {
     pub(crate) fn arrived(&self) -> (i64, bool) {
         let on_its_way = self.on_its_way() + u64::from(self.blocked.get());
         (self.sent.get().cast_signed().saturating_sub_unsigned(on_its_way), on_its_way == 0)
+    }
+
+    /// Whether frames have come in this turn and nothing was sent that acknowledges them.
+    pub(crate) fn is_silent(&self) -> bool {
+        let (received, sent) = self.turn.get();
+        self.received.get() > received && self.sent.get() == sent
+    }
+
+    /// See [`Transport::acknowledge`].
+    pub(crate) fn acknowledge(&self) {
+        self.transport.borrow().acknowledge();
     }
 
     /// What the client has not taken is forgotten.
@@ -172,7 +183,7 @@ impl Wire {
     /// Sees to it that a turn ends that has brought much, and that another follows.
     fn count(&self, taken: &[u8], context: &mut Context<'_>) {
         self.received.set(self.received.get() + self.meter.borrow_mut().measure(taken));
-        if self.received.get() - self.turn.get() >= TURN {
+        if self.received.get() - self.turn.get().0 >= TURN {
             self.dry.set(true);
             come_back_behind(context);
         }

@@ -145,7 +145,8 @@ impl Transport {
         matches!(self, Self::Plain(socket) if socket.is_read())
     }
 
-    /// Acknowledges what the client has sent, at once.
+    /// Acknowledges what the client has sent, at once. One that says what it has in pieces may hold the next back until then
+    /// (RFC 9293 3.7.4), for which a kernel that has nothing to send waits for 40 ms.
     pub(crate) fn acknowledge(&self) {
         match self {
             Self::Plain(socket) => socket.acknowledge(),
