@@ -1,5 +1,5 @@
-# Behind nginx: the example of deploy/ shows nobody the server's own pages; what a bare proxy_pass leaves open is what
-# the documentation says.
+# Behind nginx: the example of deploy/ shows nobody the server's own pages and carries WebSockets and long heads; what a bare
+# proxy_pass leaves open is what the documentation says.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -19,12 +19,18 @@ my $dir    = File::Temp->newdir;
 my $server = Howdah::Test::Server->start(
     app => <<'APP',
 sub {
-    my $env  = shift;
+    my $env = shift;
+    return [200, ['X-Long' => 'x' x 12_000], [$env->{HTTP_UPGRADE} // 'no upgrade']] if $env->{PATH_INFO} eq '/long';
+    return sub {
+        $_[0]->([101, [Upgrade => 'websocket']]);
+        my $io = $env->{'psgix.io'};
+        print {$io} scalar(readline $io), $env->{HTTP_CONNECTION};
+    } if $env->{PATH_INFO} eq '/socket';
     my @made = grep { defined } @$env{qw(HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PORT)};
     return [200, [], [join ' ', "app $env->{PATH_INFO} for", $env->{HTTP_X_FORWARDED_FOR} // 'nobody', @made]];
 }
 APP
-    options => ['-S', "$dir/app.sock", qw(--workers 1 --status-path /server-status --metrics-path /metrics)]
+    options => ['-S', "$dir/app.sock", qw(--workers 2 --status-path /server-status --metrics-path /metrics)]
 );
 my %proxy;
 
@@ -56,6 +62,15 @@ sub get {
     return Howdah::Test::Client->ask($port, $bytes);
 }
 
+# What comes of a WebSocket on which a line is said.
+sub socket_of {
+    my $port   = shift;
+    my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) or die $!;
+    print {$socket} join "\r\n", 'GET /socket HTTP/1.1', 'Host: shop.example.org', 'Connection: Upgrade',
+        'Upgrade: WebSocket', '', "hello\n";
+    return join '', <$socket>;
+}
+
 subtest 'the example of deploy/' => sub {
     my $example = read_file('deploy/nginx.conf');
     my $port    = free_port();
@@ -66,6 +81,8 @@ subtest 'the example of deploy/' => sub {
     my @made = ('X-Forwarded-For: 192.0.2.1', 'X-Forwarded-Host: made.up', 'X-Forwarded-Port: 8443');
     is get($port, '/a', @made)->{body}, 'app /a for 127.0.0.1', 'without what its client has made up';
     is get($port, $_)->{status}, 404, "not to $_" for qw(/server-status /server-status?auto /metrics);
+    is get($port, '/long', 'Upgrade: h2c')->{body}, 'no upgrade', 'and back with a long head';
+    like socket_of($port), qr{^HTTP/1\.1 101 .*\r\n\r\nhello\nupgrade$}s, 'also by a WebSocket';
 };
 
 my $tcp = 'http://127.0.0.1:' . $server->port;
@@ -80,6 +97,7 @@ for my $case (
     my $port = free_port();
     nginx("server { listen 127.0.0.1:$port; location / { proxy_pass $to; $more } }", $port);
     like get($port, '/a')->{body}, qr{^app /a for }, "a proxy_pass $name";
+    is get($port, '/long')->{status}, 502, 'a long head: 502';
     is get($port, $_)->{status}, $status, "$_: $status" for qw(/server-status /metrics);
 }
 
