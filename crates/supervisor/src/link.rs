@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use howdah_sys::channel::{set_nonblocking, tell_sender};
-use howdah_sys::{Signal, recv_from_peer, send_with_fds};
+use howdah_sys::process::may_be_child_of;
+use howdah_sys::{Pid, Signal, recv_from_peer, send_with_fds};
 use howdah_wire::{Roster, ZYGOTE_PACKET};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -100,6 +101,15 @@ async fn read(socket: Socket, generation: u32, mailbox: Mailbox, roster: Roster)
         let received = socket.async_io(Interest::READABLE, |fd| recv_from_peer(fd, &mut buffer)).await;
         let Ok((length @ 1.., sender)) = received else { break };
         match Report::decode(&buffer[..length]) {
+            Some(Report::Spawned { worker, pid }) if !is_worker_of(sender, pid) => {
+                let pid = pid.as_raw_pid();
+                tracing::error!(
+                    generation,
+                    worker,
+                    pid,
+                    "the zygote calls a process its worker that is no child of it, which is left alone; what has the zygote's socket may have said so"
+                );
+            }
             Some(report) => {
                 if let Report::Spawned { worker, pid } = report {
                     roster.forked(worker, pid.as_raw_pid().unsigned_abs());
@@ -110,4 +120,10 @@ async fn read(socket: Socket, generation: u32, mailbox: Mailbox, roster: Roster)
         }
     }
     let _ = mailbox.send(Notice::ZygoteClosed { generation });
+}
+
+/// Workers are signalled, by a front that may be root's: nobody names one that is not the zygote's own child, or in a host the
+/// host itself.
+fn is_worker_of(sender: Option<Pid>, pid: Pid) -> bool {
+    sender.is_none_or(|sender| sender == pid || may_be_child_of(pid, sender))
 }

@@ -43,6 +43,28 @@ async fn what_a_zygote_says_that_is_no_report_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_process_that_is_no_child_of_the_zygote_is_none_of_its_workers() {
+    let mut shell = std::process::Command::new("sh")
+        .args(["-c", "sleep 60 & echo $!; wait"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.take().unwrap()), &mut line)
+        .unwrap();
+    let victim = Pid::from_raw(line.trim().parse().unwrap()).unwrap();
+    let bench = Bench::start(&format!("claim {}", victim.as_raw_pid()), config(2)).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(bench.pids().await.is_empty());
+    bench.handle.stop(false).await;
+    let spared = lives(victim);
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    let _ = howdah_sys::process::Process::open(victim).signal(Signal::KILL);
+    assert!(spared);
+}
+
+#[tokio::test]
 async fn a_missing_perl_is_named() {
     let stage = stage("");
     let source = start(&stage, "/no/such/perl");

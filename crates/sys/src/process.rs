@@ -275,6 +275,19 @@ pub fn runs(pid: u32) -> bool {
     stat_of(pid).is_some_and(|stat| !matches!(state_in(&stat), Some('Z' | 'X')))
 }
 
+/// Whether `pid` is a child of `parent`, or of this process, which takes orphans. True also when that cannot be told: it has
+/// ended and was waited for, or /proc does not show it.
+#[must_use]
+pub fn may_be_child_of(pid: Pid, parent: Pid) -> bool {
+    let number = |pid: Pid| pid.as_raw_pid().unsigned_abs();
+    let found = stat_of(number(pid)).and_then(|stat| parent_in(&stat));
+    found.is_none_or(|found| found == number(parent) || found == std::process::id())
+}
+
+fn parent_in(stat: &str) -> Option<u32> {
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
 fn stat_of(pid: u32) -> Option<String> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     Some(String::from_utf8_lossy(&stat).into_owned())
@@ -292,15 +305,18 @@ pub(crate) fn end_child(pid: Pid) {
 #[derive(Debug)]
 pub struct Process {
     pid: Pid,
-    // None where the kernel has no pidfd (Linux before 5.3, some sandboxes).
+    // None where the kernel has no pidfd (Linux before 5.3, some sandboxes), and of one that was gone already.
     pidfd: Option<Arc<OwnedFd>>,
+    gone: bool,
 }
 
 impl Process {
     /// Looks at process `pid`, which the caller knows to be the one it means.
     #[must_use]
     pub fn open(pid: Pid) -> Self {
-        Self { pid, pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok().map(Arc::new) }
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty());
+        let gone = matches!(pidfd, Err(rustix::io::Errno::SRCH));
+        Self { pid, pidfd: pidfd.ok().map(Arc::new), gone }
     }
 
     /// Its process id.
@@ -321,7 +337,7 @@ impl Process {
     pub fn has_ended(&self) -> bool {
         match &self.pidfd {
             Some(pidfd) => is_readable_within(&**pidfd, Duration::ZERO).unwrap_or(false),
-            None => rustix::process::test_kill_process(self.pid).is_err(),
+            None => self.gone || rustix::process::test_kill_process(self.pid).is_err(),
         }
     }
 
@@ -332,6 +348,8 @@ impl Process {
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         match &self.pidfd {
             Some(pidfd) => rustix::process::pidfd_send_signal(pidfd.as_fd(), signal)?,
+            // Its number may be another's by now.
+            None if self.gone => return Err(rustix::io::Errno::SRCH.into()),
             None => rustix::process::kill_process(self.pid, signal)?,
         }
         Ok(())
@@ -352,5 +370,20 @@ mod tests {
         ] {
             assert_eq!(state_in(stat), state, "{stat}");
         }
+    }
+
+    #[test]
+    fn a_child_is_known_by_its_parent() {
+        assert_eq!(parent_in("7 (a) R 1 (b) S 42 7 7"), Some(42));
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        assert!(may_be_child_of(pid, Pid::INIT), "of ours");
+        assert!(!may_be_child_of(rustix::process::getpid(), pid), "of somebody else's");
+        assert!(!Process::open(pid).has_ended());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(may_be_child_of(pid, Pid::INIT), "who knows");
+        let gone = Process::open(pid);
+        assert!(gone.has_ended() && gone.signal(Signal::CONT).is_err());
     }
 }

@@ -13,6 +13,7 @@ use warnings;
 #     stubborn         workers do not leave when asked
 #     serve RATE       workers pretend to serve so many requests a second
 #     threads          it is a host: its workers are threads, or so it says
+#     claim PID        it says that this process is each of its workers
 #     deaf             it does not end a worker that it is told to end
 #
 # Workers find the segment as a file under /proc and keep their cell as the C side would.
@@ -105,7 +106,7 @@ sub spawn {
     my $pid = fork // die "fork: $!";
     work($index) if !$pid;
     $children{$pid} = $index;
-    return report('SPAWNED', worker => $index, pid => $pid);
+    return report('SPAWNED', worker => $index, pid => $app{claim} // $pid);
 }
 
 # The cell of a worker that is a thread.
