@@ -1,5 +1,6 @@
-# What stands behind a request that asks to switch protocols (RFC 9110 7.8) is the next request, unless the application
-# takes the connection by using psgix.io: then it is the application's, and nothing on it is ever run as a request.
+# What stands behind a request that asks to switch protocols (RFC 9110 7.8) is the application's that takes the connection by
+# using psgix.io. Otherwise it is the next request behind one for h2c, which clients ask for beside any request, and nobody's
+# behind one for another protocol: a proxy may pass on what its client says before it has heard that nothing is switched.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -73,7 +74,7 @@ sub bodies {
     return map { $client->response(patience => 5)->{body} } 1 .. $count;
 }
 
-for my $protocol (sort keys %upgrade) {
+for my $protocol ('h2c') {
     my $first = request('/a', $upgrade{$protocol});
     for my $count (1, 2, 3, 10) {
         my $client = Howdah::Test::Client->new($server);
@@ -99,6 +100,19 @@ for my $protocol (sort keys %upgrade) {
     $client->write(request('/copy', $upgrade{$protocol}) . request('/d'));
     is_deeply [bodies($client, 2)], ['copied', 'GET /d '], "$protocol: to copy the env takes nothing";
     unlike ran(), qr{ /evil}, '... and nothing hidden was run';
+}
+
+for my $path ('/a', '/copy', '/nap') {
+    my $client = Howdah::Test::Client->new($server);
+    $client->write(request($path, $upgrade{websocket}) . request('/b'));
+    sleep 0.2;
+    $client->write(request('/c'));
+    my $response = $client->response(patience => 5);
+    is_deeply [@$response{qw(status)}, $response->{headers}{connection}], [200, ['close']],
+        "websocket not taken up, $path: the end";
+    $client->shut;
+    is $client->rest(5), '', '... of the connection';
+    is ran(), "GET $path", '... and nothing behind was run';
 }
 
 # Taken: path, what the connection says to the bytes behind the request.
@@ -142,7 +156,7 @@ is length $client->rest(5), 36 + length($large) + 3 * 1500, 'so are 50 KB of the
 is files(), $files, 'and no descriptor is left over';
 
 my $late = Howdah::Test::Client->new($server);
-$late->write(request('/late', $upgrade{websocket}) . request('/f'));
+$late->write(request('/late', $upgrade{h2c}) . request('/f'));
 like + ($late->response(patience => 5))->{body}, qr/^psgix\.io: the response has begun/, 'too late once it streams';
 is $late->response(patience => 5)->{body}, 'GET /f ', '... so the next request is one';
 

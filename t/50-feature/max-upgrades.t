@@ -43,15 +43,12 @@ sub everything {
     is counts($server), 'open 0 limit 2 total 0 refused 0', 'one worker is left for others';
     my ($first) = hold($server);
     my ($second, $pid) = hold($server);
-    my $third = Howdah::Test::Client->new($server);
     for my $path ('/hold', '/switch') {
-        $third->write(request($path));
-        my $response = $third->response;
+        my $response = ask($server, $path);
         is $response->{status}, 503, "$path beyond it";
         is_deeply $response->{headers}{'retry-after'}, [1], '... may come again';
     }
-    $third->write(request('/'));
-    is $third->response->{body}, 'ok', '... on this connection, too, and others are served';
+    is ask($server, '/')->{body}, 'ok', '... and others are served';
     like ask($server, '/catch')->{body}, qr/^psgix\.io: applications have as many connections as --max-upgrades allows/,
         'an application that catches it answers by itself';
     like $server->log, qr/WARN .*applications have 2 connections, as many as --max-upgrades allows/, 'the log says so';

@@ -82,10 +82,12 @@ sub everything {
     }
     my $old = Howdah::Test::Client->ask($server, request('/plain', $asks, '1.0'));
     is $old->{status}, 500, 'HTTP/1.0 has no 101';
-    my $kept = Howdah::Test::Client->new($server);
     for my $path ('/none', '/') {
-        $kept->write(request($path, $asks, '1.1'));
-        is $kept->response->{status}, $path eq '/' ? 200 : 500, "$path: a connection that was not switched goes on";
+        my $left = Howdah::Test::Client->new($server);
+        $left->write(request($path, $asks, '1.1') . request('/', '', '1.1'));
+        is $left->response->{status}, $path eq '/' ? 200 : 500, "$path: a connection that was not switched";
+        $left->shut;
+        is $left->rest, '', '... ends there';
     }
     my $gone = Howdah::Test::Client->new($server);
     $gone->write(request('/gone', $asks, '1.1'));

@@ -58,6 +58,8 @@ pub struct Head<'b> {
     pub framing: Framing,
     /// Whether the client lets the connection persist after the response (RFC 9112 9.3).
     pub keep_alive: bool,
+    /// The client would go on in a protocol other than HTTP (RFC 9110 7.8): what follows may be no request.
+    pub upgrade: bool,
     /// The client waits for 100 before it sends its body; false when there is no body to wait for.
     pub expect_continue: bool,
     /// Bytes of the head, with leading empty lines and the final CRLF.
@@ -87,6 +89,7 @@ impl<'b> Head<'b> {
             version: line.version,
             framing: Framing::None,
             keep_alive: false,
+            upgrade: false,
             expect_continue: false,
             len: input.len(),
             input,

@@ -24,6 +24,7 @@ struct Facts<'b> {
     codings: Option<Codings>,
     close: bool,
     keep_alive: bool,
+    upgrade: bool,
     has_type: bool,
     expect_continue: bool,
     expect_other: bool,
@@ -56,6 +57,7 @@ pub(crate) fn build_head<'b>(
     let mut head = Head::new(input, line, authority, host, store);
     head.framing = framing;
     head.keep_alive = keep_alive;
+    head.upgrade = facts.upgrade;
     head.expect_continue = expect_continue;
     Ok(head)
 }
@@ -77,6 +79,7 @@ impl<'b> Facts<'b> {
             // Its CGI name would be HTTP_PROXY, by which libraries choose a proxy for requests of their own.
             5 if is("proxy") => return Ok(()),
             6 if is("expect") => self.add_expect(value),
+            7 if is("upgrade") => self.add_upgrade(value),
             10 if is("connection") => self.add_connection(value),
             12 if is("content-type") => self.add_type()?,
             14 if is("content-length") => self.add_length(value)?,
@@ -108,6 +111,11 @@ impl<'b> Facts<'b> {
             self.close |= option.eq_ignore_ascii_case(b"close");
             self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
         }
+    }
+
+    /// Clients ask for h2c beside any request; what they send behind it is HTTP.
+    fn add_upgrade(&mut self, value: &[u8]) {
+        self.upgrade |= members(value).any(|protocol| !protocol.eq_ignore_ascii_case(b"h2c"));
     }
 
     /// Of two, one party might go by the first and another by the last.

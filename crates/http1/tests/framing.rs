@@ -89,6 +89,24 @@ fn persistence_follows_version_and_connection() {
 }
 
 #[test]
+fn what_follows_an_upgrade_to_another_protocol_may_be_no_request() {
+    for (lines, upgrade) in [
+        ("Connection: Upgrade", false),
+        ("Upgrade: websocket", true),
+        ("Upgrade: WebSocket\r\nConnection: upgrade", true),
+        ("Upgrade: h2c", false),
+        ("Upgrade: ,H2C ,", false),
+        ("Upgrade: h2c, xwebsocket", true),
+        ("Upgrade: h2c\r\nUpgrade: foo/1", true),
+        ("Upgrade:", false),
+    ] {
+        let input = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n");
+        let request = request(input.as_bytes());
+        assert_eq!((request.upgrade, request.keep_alive), (upgrade, true), "{lines}");
+    }
+}
+
+#[test]
 fn the_only_expectation_is_100_continue() {
     // RFC 9110 10.1.1
     for (version, lines, expect) in [

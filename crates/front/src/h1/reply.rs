@@ -103,7 +103,8 @@ impl Conn {
         let Response { head, body } = response;
         let asked = self.asked(read_all);
         let framing = asked.framing(&head, &body);
-        let keep_alive = self.persists(read_all && !head.close && framing != Framing::Close);
+        let ends = head.close || framing == Framing::Close || asked.is_denied(&head);
+        let keep_alive = self.persists(read_all && !ends);
         self.exchange.answer();
         self.exchange.account.status = head.status;
         self.handling.note_worker(&mut self.exchange.account);

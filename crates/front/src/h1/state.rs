@@ -32,19 +32,27 @@ pub(crate) struct Asked {
     pub(crate) is_head: bool,
     /// The client lets the connection persist: another request may be on its way.
     pub(crate) keep_alive: bool,
+    /// The client would go on in another protocol.
+    upgrade: bool,
     /// It has a body that nobody reads.
     unread: bool,
 }
 
 /// Of a request that was not understood.
 pub(crate) const UNKNOWN: Asked =
-    Asked { version: Version::Http11, is_head: false, keep_alive: false, unread: false };
+    Asked { version: Version::Http11, is_head: false, keep_alive: false, upgrade: false, unread: false };
 
 impl Asked {
     /// Of a request that cannot be read, or has not come whole. What begins as a HEAD gets no body either (RFC 9110 9.3.2).
     pub(crate) fn beginning(input: &[u8]) -> Self {
         let line = input.trim_ascii_start();
         Self { is_head: line.starts_with(b"HEAD "), ..UNKNOWN }
+    }
+
+    /// Whether the client would go on in another protocol and is answered in HTTP. A proxy that does not wait for the answer passes on
+    /// whatever its client says then, which is not to be taken for requests of the proxy's own.
+    pub(crate) fn is_denied(self, head: &response::Head) -> bool {
+        self.upgrade && head.status != SWITCHING
     }
 
     /// How the end of this response is told.
@@ -246,7 +254,8 @@ impl Conn {
     /// Remembers what the response needs to know of a request, and whether that is read to its end.
     pub(crate) fn ask(&mut self, head: &Head<'_>, read_all: bool) {
         let (is_head, keep_alive) = (head.method == b"HEAD", head.keep_alive && read_all);
-        self.asked = Some(Asked { version: head.version, is_head, keep_alive, unread: !read_all });
+        let (version, upgrade) = (head.version, head.upgrade);
+        self.asked = Some(Asked { version, is_head, keep_alive, upgrade, unread: !read_all });
     }
 }
 
