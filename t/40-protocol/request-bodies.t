@@ -115,13 +115,14 @@ subtest '15.5.14: 413 for a body over the limit, and the answer is not lost' => 
     is $answer->{status}, 413, 'at once, instead of 100';
     for my $case (
         ['by length', head("Content-Length: $large"), 'x' x $large],
-        ['in chunks', head('Transfer-Encoding: chunked'), chunked('x' x $large, 60_000)]
+        ['in chunks', head('Transfer-Encoding: chunked'), chunked('x' x $large, 60_000)],
+        ['however long it is', head('Content-Length: 40000000'), 'x' x 40_000_000],
         )
     {
         my ($name, $head, $body) = @$case;
         my $client = Howdah::Test::Client->new($server);
         $client->write($head);
-        $client->write($body);
+        ok $client->write($body), 'a client may write all of it before it looks for the answer';
         is $client->response->{status}, 413, $name;
         ok $client->is_closed, 'and closed';
     }

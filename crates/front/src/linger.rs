@@ -6,6 +6,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::others::let_others;
 use crate::outflow::Pace;
 use crate::server::Server;
 use crate::timers::{Rest, Timer};
@@ -18,8 +19,8 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// As much may be on its way to a client that has had all of its responses: words of the end, and no more. One that has lost its
 /// network takes not even these, and nobody is to wait long for it.
 pub(crate) const GOODBYE: u64 = 1024;
-/// How much to discard.
-const MOST: usize = 16 << 20;
+/// Bytes to discard before other connections have their turn.
+const TURN: usize = 1 << 20;
 /// How often to look whether the client has more of the answer.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -36,8 +37,9 @@ pub(crate) async fn linger(server: &Server, transport: &mut Transport, timer: &T
     .await
     {
         discarded += length;
-        if discarded > MOST {
-            return;
+        if discarded >= TURN {
+            discarded = 0;
+            let_others().await;
         }
     }
 }
@@ -168,15 +170,16 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_read_until_its_end_for_two_seconds_or_so_many_bytes() {
+    fn a_client_is_read_until_its_end_or_has_been_silent_for_two_seconds() {
         let much = |bytes: usize| vec![Piece::Bytes(vec![b'x'; bytes])];
         for (what, rest, later, over) in [
             ("it ends", vec![Piece::End], 0, true),
             ("it sends on and ends", vec![Piece::Bytes(vec![b'x'; 1 << 20]), Piece::End], 0, true),
             ("it does nothing", vec![], 1999, false),
             ("it does nothing for long", vec![], 2001, true),
-            ("it sends too much", much(MOST + (1 << 20)), 0, true),
-            ("it sends much", much(MOST / 2), 0, false),
+            ("it sends much", much(20 * TURN), 0, false),
+            ("it sends much and ends", [much(20 * TURN), vec![Piece::End]].concat(), 0, true),
+            ("it sends much and then nothing", much(20 * TURN), 2001, true),
         ] {
             assert_eq!(run(is_over(rest, Duration::from_millis(later))), over, "{what}");
         }
@@ -236,7 +239,7 @@ mod tests {
             ("it has taken all long since", 8, goodbye(10), 0, false, true),
             ("it sends", 10, goodbye(0), 1000, false, false),
             ("it sends for very long", 31, goodbye(50), 1000, false, true),
-            ("it sends too much", 5, goodbye(0), 5 << 20, false, true),
+            ("it sends much", 5, goodbye(0), 5 << 20, false, false),
             ("it takes and sends while the thread drains", 3, goodbye(1), 1000, true, true),
             ("it takes nothing of a response for a while", 9, response(0), 0, false, false),
             ("it takes nothing of a response for long", 11, response(0), 0, false, true),
