@@ -1,5 +1,5 @@
-//! `howdah check`: compiles the application as a zygote would and by the same user, and each Perl script of CGI, looks for what else a start needs,
-//! and prints the configuration.
+//! `howdah check`: compiles the application as a zygote would and by the same user, and each Perl script of CGI, looks for what
+//! else a start needs, and prints the configuration.
 //!
 //! Perl's own messages go to stderr as they come; the table goes to stdout, one option a line.
 
