@@ -219,7 +219,7 @@ impl Host {
         let way_out = match error.kind() {
             io::ErrorKind::WouldBlock => format!("; {}, or have fewer workers", process::TOO_MANY_PROCESSES),
             _ if is_short_of_files(error) => {
-                "; the host of scripts has no descriptor left: raise the limit of open files (ulimit -n, systemd's LimitNOFILE=), or have fewer workers".to_owned()
+                format!("; the host of scripts has no descriptor left: {}", process::TOO_FEW_FILES)
             }
             _ => String::new(),
         };

@@ -8,7 +8,7 @@ use std::io;
 use anyhow::anyhow;
 use howdah_supervisor::StartError;
 use howdah_sys::is_short_of_files;
-use howdah_sys::process::TOO_MANY_PROCESSES;
+use howdah_sys::process::{TOO_FEW_FILES, TOO_MANY_PROCESSES};
 use rustix::process::Resource;
 
 /// Bytes of addresses beyond which there is room for all that is reserved.
@@ -34,9 +34,7 @@ fn reason<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::Er
 /// `addresses` is their limit, if there is one: a thread whose stack finds no room there is refused as if there were too many.
 fn way_out(reason: &io::Error, addresses: Option<u64>) -> Option<&'static str> {
     match reason.kind() {
-        _ if is_short_of_files(reason) => {
-            Some("raise the limit of open files (ulimit -n, systemd's LimitNOFILE=), or have fewer workers")
-        }
+        _ if is_short_of_files(reason) => Some(TOO_FEW_FILES),
         io::ErrorKind::WouldBlock if addresses.is_none_or(|most| most > RESERVED) => Some(TOO_MANY_PROCESSES),
         io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => Some(
             "the server reserves more addresses than it ever uses memory, 1.3 GB and more: raise ulimit -v, or bound its \

@@ -250,6 +250,10 @@ pub fn is_short_of_files(error: &io::Error) -> bool {
 pub const TOO_MANY_PROCESSES: &str = "the user or the container may have no more processes and threads: raise ulimit -u, systemd's TasksMax or \
      the cgroup's pids.max";
 
+/// What to do where there was no descriptor left for a worker.
+pub const TOO_FEW_FILES: &str =
+    "raise the limit of open files (ulimit -n, systemd's LimitNOFILE=), or have fewer workers";
+
 /// The letter of a process's state in its /proc/PID/stat: behind the name, in which anything may stand.
 #[must_use]
 pub fn state_in(stat: &str) -> Option<char> {
@@ -305,18 +309,29 @@ pub(crate) fn end_child(pid: Pid) {
 #[derive(Debug)]
 pub struct Process {
     pid: Pid,
-    // None where the kernel has no pidfd (Linux before 5.3, some sandboxes), and of one that was gone already.
-    pidfd: Option<Arc<OwnedFd>>,
-    gone: bool,
+    hold: Hold,
+}
+
+/// By what a process is known.
+#[derive(Debug)]
+enum Hold {
+    Pidfd(Arc<OwnedFd>),
+    /// Its number alone, where there was no pidfd: Linux before 5.3, some sandboxes, no descriptor left.
+    Number,
+    /// It was gone already, and its number may be another's by now.
+    Gone,
 }
 
 impl Process {
     /// Looks at process `pid`, which the caller knows to be the one it means.
     #[must_use]
     pub fn open(pid: Pid) -> Self {
-        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty());
-        let gone = matches!(pidfd, Err(rustix::io::Errno::SRCH));
-        Self { pid, pidfd: pidfd.ok().map(Arc::new), gone }
+        let hold = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => Hold::Pidfd(Arc::new(pidfd)),
+            Err(rustix::io::Errno::SRCH) => Hold::Gone,
+            Err(_) => Hold::Number,
+        };
+        Self { pid, hold }
     }
 
     /// Its process id.
@@ -326,18 +341,22 @@ impl Process {
     }
 
     /// A descriptor that becomes readable when the process ends, whoever is its parent. None where the kernel has no
-    /// pidfd, or had no descriptor left.
+    /// pidfd, or had no descriptor left, or the process was gone.
     #[must_use]
     pub fn end(&self) -> Option<Arc<OwnedFd>> {
-        self.pidfd.clone()
+        match &self.hold {
+            Hold::Pidfd(pidfd) => Some(Arc::clone(pidfd)),
+            Hold::Number | Hold::Gone => None,
+        }
     }
 
     /// Whether it has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        match &self.pidfd {
-            Some(pidfd) => is_readable_within(&**pidfd, Duration::ZERO).unwrap_or(false),
-            None => self.gone || rustix::process::test_kill_process(self.pid).is_err(),
+        match &self.hold {
+            Hold::Pidfd(pidfd) => is_readable_within(&**pidfd, Duration::ZERO).unwrap_or(false),
+            Hold::Number => rustix::process::test_kill_process(self.pid).is_err(),
+            Hold::Gone => true,
         }
     }
 
@@ -346,11 +365,10 @@ impl Process {
     /// # Errors
     /// ESRCH when it is gone, EPERM when it belongs to another user.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
-        match &self.pidfd {
-            Some(pidfd) => rustix::process::pidfd_send_signal(pidfd.as_fd(), signal)?,
-            // Its number may be another's by now.
-            None if self.gone => return Err(rustix::io::Errno::SRCH.into()),
-            None => rustix::process::kill_process(self.pid, signal)?,
+        match &self.hold {
+            Hold::Pidfd(pidfd) => rustix::process::pidfd_send_signal(pidfd.as_fd(), signal)?,
+            Hold::Number => rustix::process::kill_process(self.pid, signal)?,
+            Hold::Gone => return Err(rustix::io::Errno::SRCH.into()),
         }
         Ok(())
     }
