@@ -95,15 +95,14 @@ impl State {
     pub(crate) fn note_memory(&mut self, found: &[(u16, Pid, u64)]) {
         let now = Instant::now();
         let most = self.config.max_memory.unwrap_or(u64::MAX);
-        // Nobody comes in a guest's place.
-        let guests = self.numbers(|generation| generation.role == Role::Guest);
+        let serving = self.in_role(Role::Serving).map(|serving| serving.number);
         for &(index, pid, bytes) in found {
             let room = self.room_for_retiring();
             let Some(worker) = self.crew.get_mut(index).filter(|worker| worker.pid() == Some(pid)) else {
                 continue;
             };
             worker.memory = Some(bytes);
-            if bytes > most && room > 0 && worker.stays() && !guests.contains(&worker.generation) {
+            if bytes > most && room > 0 && worker.stays() && Some(worker.generation) == serving {
                 let mebibytes = bytes >> 20;
                 tracing::info!(
                     worker = index,
