@@ -20,7 +20,7 @@ const BARREN: u64 = 20_000_000;
 /// The first bytes of a new connection may be on their way for so long, in nanoseconds, and so may the next request of one that is
 /// kept: a client may be far away, or have others to see to.
 const GREETING: u64 = 1_000_000_000;
-/// So may the client's end, of which nothing depends.
+/// So may the client's end, on which nothing depends.
 const FRESH: u64 = 50_000_000;
 
 /// How much depends on it that there is room.
