@@ -89,4 +89,18 @@ subtest 'an upgrade or a reload for which there are no processes' => sub {
     is(Howdah::Test::Client->ask($server, "GET / HTTP/1.0\r\n\r\n")->{body}, 'served', 'it serves on');
 };
 
+subtest 'a command that needs a thread' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = start(200, $operator);
+    ok $server->wait_for_log(qr/serving .* on /), 'the server has all it needs';
+    my @command = ('setpriv', "--reuid=$user", "--regid=$user", '--clear-groups', 'prlimit', '--nproc=1', howdah_bin());
+    my $output  = $operator->dir . '/profile';
+    my ($status, undef, $error) =
+        run_command(@command, 'profile', '--seconds', 1, '--output', $output, '--control', $operator->control);
+    is $status, 1, 'it fails';
+    like $error, qr/^howdah: cannot start a thread: [^;]+; .*ulimit -u.*pids\.max/, '... and tells what to raise';
+    unlike $error, qr/panicked/, '... by itself';
+    is_deeply [glob "$output*"], [], '... and leaves no files';
+};
+
 done_testing;

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use howdah_wire::Segment;
 use tokio::io::unix::AsyncFd;
@@ -132,9 +133,22 @@ pub fn runtime() -> io::Result<tokio::runtime::LocalRuntime> {
         .build_local(tokio::runtime::LocalOptions::default())?;
     // tokio panics when blocking work finds no thread and the system gives none (RLIMIT_NPROC, pids.max); so there is
     // one from the start, for good. Whether there can be is asked first.
-    std::thread::Builder::new().spawn(|| ())?.join().map_err(|_| io::ErrorKind::Other)?;
+    try_thread()?;
     runtime.spawn_blocking(|| ());
     Ok(runtime)
+}
+
+/// Whether the system gives one thread more. It is not counted any more when this returns, which is later than it has ended.
+fn try_thread() -> io::Result<()> {
+    let itself = || std::fs::read_link("/proc/thread-self");
+    let tried = std::thread::Builder::new().spawn(itself)?.join().map_err(|_| io::ErrorKind::Other)?;
+    // Without /proc nobody knows.
+    let Ok(listed) = tried.map(|link| Path::new("/proc").join(link)) else { return Ok(()) };
+    let bound = Instant::now() + Duration::from_secs(1);
+    while listed.exists() && Instant::now() < bound {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    Ok(())
 }
 
 async fn obey(

@@ -121,8 +121,6 @@ impl Thread {
     /// When it is one already.
     pub(crate) fn install(setup: Setup) -> io::Result<&'static Self> {
         let thread = forever(Self::build(setup)?);
-        // The pool for work that may block panics when its first thread cannot be had, which later may be so.
-        tokio::task::spawn_blocking(|| ());
         HERE.with(|here| assert!(here.set(thread).is_ok(), "a thread becomes a front thread once"));
         others::see_to(turn);
         Ok(thread)

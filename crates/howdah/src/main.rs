@@ -43,6 +43,7 @@
 //!     generate    man page and completions from the declarations of options
 //!     options     what may be asked for: every option declared once
 //!     output      what commands print
+//!     shortage    what to raise where the system gives no more
 //!     protocol    what is said on the control socket
 //!     wish        what somebody wants of the running server
 #![forbid(unsafe_code)]
@@ -62,7 +63,6 @@ mod upgrade;
 mod confine;
 mod descriptors;
 mod stack;
-mod shortage;
 mod socket_files;
 mod endpoints;
 mod handover;
@@ -96,6 +96,7 @@ mod reopening;
 mod generate;
 mod options;
 mod output;
+mod shortage;
 mod protocol;
 mod wish;
 

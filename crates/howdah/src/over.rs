@@ -16,12 +16,14 @@ use rustix::io::Errno;
 #[cfg(feature = "top")]
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::shortage::start_thread;
+
 /// Becomes true then; without a limit, at Ctrl-C.
-pub(crate) fn over_after(limit: Option<Duration>) -> Arc<AtomicBool> {
+pub(crate) fn over_after(limit: Option<Duration>) -> anyhow::Result<Arc<AtomicBool>> {
     let over = Arc::new(AtomicBool::new(false));
     let alarm = Arc::clone(&over);
-    std::thread::spawn(move || wait(limit, &alarm));
-    over
+    start_thread(move || wait(limit, &alarm))?;
+    Ok(over)
 }
 
 fn wait(limit: Option<Duration>, over: &AtomicBool) {
@@ -39,17 +41,18 @@ fn wait(limit: Option<Duration>, over: &AtomicBool) {
 /// Calls `act` when somebody ends this process by TERM or HUP, or by INT from elsewhere than its terminal, or when its terminal is
 /// gone, with the status that it is to exit with. From when it returns on, none of these ends the process by itself.
 #[cfg(feature = "top")]
-pub(crate) fn on_end(act: impl FnOnce(i32) + Send + 'static) {
+pub(crate) fn on_end(act: impl FnOnce(i32) + Send + 'static) -> anyhow::Result<()> {
     let (heeding, heeded) = channel();
-    std::thread::spawn(move || {
+    start_thread(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         if let Ok(number) = runtime.and_then(|runtime| runtime.block_on(end(heeding))) {
             // As a shell shows it.
             act(128 + number);
         }
-    });
+    })?;
     // Nothing is ever sent: this returns when the other end is gone.
     let _ = heeded.recv();
+    Ok(())
 }
 
 /// Resolves when the terminal on standard input is gone.
@@ -60,10 +63,13 @@ async fn hung_up() {
         return std::future::pending().await;
     }
     let (tell, told) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
+    let waits = start_thread(move || {
         wait_for_hangup();
         let _ = tell.send(());
     });
+    if waits.is_err() {
+        return std::future::pending().await;
+    }
     let _ = told.await;
 }
 

@@ -1,11 +1,11 @@
 //! What to raise where the system gives no more processes, threads, descriptors or memory, for an error that ends a start or an
 //! upgrade: the kernel's own words name no limit.
 //!
-//! `serve` asks for its start as a whole, `upgrade` for that of the new process.
+//! `serve` asks for its start as a whole, `upgrade` for that of the new process; commands have their threads from here.
 
 use std::io;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use howdah_supervisor::StartError;
 use howdah_sys::is_short_of_files;
 use howdah_sys::process::{TOO_FEW_FILES, TOO_MANY_PROCESSES};
@@ -21,6 +21,12 @@ pub(crate) fn crowded(error: anyhow::Error) -> anyhow::Error {
         Some(hint) => anyhow!("{error:#}; {hint}"),
         None => error,
     }
+}
+
+/// Starts a thread beside a command. Where there can be none, the error says what to raise.
+pub(crate) fn start_thread(body: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+    let started = std::thread::Builder::new().spawn(body).context("cannot start a thread");
+    started.map(drop).map_err(crowded)
 }
 
 /// The kernel's reason, as far as a cause is that.

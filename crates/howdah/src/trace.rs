@@ -76,7 +76,7 @@ pub(crate) fn run(trace: &Trace) -> anyhow::Result<ExitCode> {
         .limit()
         .map_or_else(|| "Ctrl-C".to_owned(), |time| format!("{} s are over", time.as_secs_f64()));
     eprintln!("tracing {whose} by {how}, until {until}");
-    let over = over_after(trace.seconds.limit());
+    let over = over_after(trace.seconds.limit())?;
     while !over.load(Relaxed) {
         match tracer.next(LOOK) {
             Ok(Some(seen)) if trace.follow => show(&seen, trace.json)?,

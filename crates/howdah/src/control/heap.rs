@@ -19,6 +19,7 @@ use super::fetch::fetch_file;
 use crate::log;
 use crate::options::find::{Form, Heap};
 use crate::protocol::{ControlAnswer, ControlRequest};
+use crate::shortage::start_thread;
 
 /// Time after which it is told why there is no answer yet.
 const LONG: Duration = Duration::from_secs(3);
@@ -26,7 +27,8 @@ const LONG: Duration = Duration::from_secs(3);
 /// Asks, and writes the file or prints the answer.
 pub(crate) fn run(heap: &Heap) -> anyhow::Result<ExitCode> {
     let request = ControlRequest::Heap(heap.wish());
-    thread::spawn(tell_what_takes_long);
+    // Where there can be no thread, nobody is told.
+    let _ = start_thread(tell_what_takes_long);
     if heap.why.is_some() {
         return client::run(&heap.instance, &request, Form::json_if(heap.json));
     }

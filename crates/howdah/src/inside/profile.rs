@@ -22,6 +22,7 @@ use crate::control::look::{find_server, look_from_here};
 use crate::options::inside::{Profile, Whose};
 use crate::output;
 use crate::over::over_after;
+use crate::shortage::start_thread;
 
 /// Between two questions who the workers are.
 const REFRESH: Duration = Duration::from_millis(500);
@@ -44,9 +45,9 @@ pub(crate) fn run(options: &Profile) -> anyhow::Result<ExitCode> {
     if let (0, Some(reason)) = (sampler.workers, refused.first()) {
         bail!("{reason}");
     }
+    let roster = follow(path, options.whose.clone())?;
     let files = open(&options.output)?;
-    let roster = follow(path, options.whose.clone());
-    sample(&mut sampler, &roster, options);
+    sample(&mut sampler, &roster, options)?;
     let written = write(&sampler, files, &title);
     report(&sampler, written.as_deref().unwrap_or_default(), options.json)?;
     // What was seen is told in any case.
@@ -61,10 +62,10 @@ fn attend(sampler: &mut Sampler, known: &[Known]) -> Vec<String> {
 }
 
 /// Tells the workers every now and then, until nobody listens or the server is gone.
-fn follow(path: PathBuf, whose: Whose) -> Receiver<Vec<Known>> {
+fn follow(path: PathBuf, whose: Whose) -> anyhow::Result<Receiver<Vec<Known>>> {
     let (roster, news) = sync_channel(1);
-    thread::spawn(move || tell_workers(&path, &whose, &roster));
-    news
+    start_thread(move || tell_workers(&path, &whose, &roster))?;
+    Ok(news)
 }
 
 fn tell_workers(path: &Path, whose: &Whose, roster: &SyncSender<Vec<Known>>) {
@@ -79,21 +80,22 @@ fn tell_workers(path: &Path, whose: &Whose, roster: &SyncSender<Vec<Known>>) {
     }
 }
 
-fn sample(sampler: &mut Sampler, roster: &Receiver<Vec<Known>>, options: &Profile) {
+fn sample(sampler: &mut Sampler, roster: &Receiver<Vec<Known>>, options: &Profile) -> anyhow::Result<()> {
     let step = Duration::from_secs(1) / options.hz;
-    let over = over_after(options.seconds.limit());
+    let over = over_after(options.seconds.limit())?;
     let mut due = Instant::now();
     while !over.load(Relaxed) {
         match roster.try_recv() {
             Ok(known) => drop(attend(sampler, &known)),
             Err(TryRecvError::Empty) => {}
-            Err(TryRecvError::Disconnected) => return,
+            Err(TryRecvError::Disconnected) => break,
         }
         sampler.look();
         // What was missed is not made up for: a look stands for the time since the last one.
         due = (due + step).max(Instant::now());
         thread::sleep(due.saturating_duration_since(Instant::now()));
     }
+    Ok(())
 }
 
 /// Before the look: where nothing can be written, it would be in vain. What earlier ones have left stays until there is a new one.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use howdah_metrics::Snapshot;
 
 use crate::control::look::look;
+use crate::shortage::start_thread;
 
 /// For how long keys wait for a look. A server that is well has answered by then.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -29,7 +30,10 @@ impl Looker {
 
     /// What has been seen; none as long as the server does not answer. Asked again, it goes on with the same look.
     pub(super) fn look(&mut self) -> Option<Seen> {
-        let begun = self.begun.take().unwrap_or_else(|| begin(self.path.clone()));
+        let begun = match self.begun.take().map_or_else(|| begin(self.path.clone()), Ok) {
+            Ok(begun) => begun,
+            Err(error) => return Some(Err(error)),
+        };
         match begun.recv_timeout(GLANCE) {
             Ok(seen) => Some(seen),
             Err(RecvTimeoutError::Timeout) => {
@@ -41,11 +45,11 @@ impl Looker {
     }
 }
 
-fn begin(path: PathBuf) -> Receiver<Seen> {
+fn begin(path: PathBuf) -> Result<Receiver<Seen>, String> {
     let (tell, told) = channel();
-    std::thread::spawn(move || {
+    let looks = start_thread(move || {
         // Nobody listens any more where the command is over.
         let _ = tell.send(look(&path).map_err(|error| format!("{error:#}")));
     });
-    told
+    looks.map(|()| told).map_err(|error| format!("{error:#}"))
 }

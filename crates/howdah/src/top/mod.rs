@@ -65,7 +65,7 @@ fn watch(path: PathBuf, top: &Top, first: Snapshot) -> anyhow::Result<()> {
         let _drawing = other.lock().unwrap_or_else(PoisonError::into_inner);
         put_back();
         std::process::exit(status);
-    });
+    })?;
     // Restores the terminal when something panics, too.
     let terminal = ratatui::try_init().context("cannot use this terminal")?;
     drop(beginning);
