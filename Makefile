@@ -60,10 +60,10 @@ test-bench:
 lint: deps ## rustfmt, clippy, licences, imports, C warnings, perltidy, perlcritic, stale header
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
-	$(CARGO) clippy -p howdah --no-default-features --locked --quiet -- -D warnings
+	$(CARGO) clippy --workspace --no-default-features --locked --quiet -- -D warnings
 	tools/lint-licences
 	tools/lint-rooms
-	$(CARGO) test --locked --quiet -p howdah-wire --test header
+	$(CARGO) test --workspace --locked --quiet --test header
 	$(CC) -fsyntax-only -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Werror $(shell $(PERL) -MExtUtils::Embed -e ccopts) -Ixs xs/*.c xs-fork/*.c
 	tools/lint-perl
 
@@ -72,7 +72,7 @@ fmt: ## rewrite Rust and Perl files in the house's format
 	tools/lint-perl --fix
 
 header: ## write xs/wire.h anew from crates/wire
-	HOWDAH_WRITE_HEADER=1 $(CARGO) test --locked --quiet -p howdah-wire --test header
+	HOWDAH_WRITE_HEADER=1 $(CARGO) test --workspace --locked --quiet --test header
 
 bench: build ## Howdah beside other servers, into docs/benchmarks.md; QUICK=1 takes 5 minutes, not 25
 	$(CARGO) build --release --locked --quiet -p howdah-front -p howdah-supervisor --examples
