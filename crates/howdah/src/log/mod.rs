@@ -26,8 +26,7 @@ use std::backtrace::BacktraceStatus;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::{Directive, LevelFilter};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -58,25 +57,28 @@ pub(crate) fn start(logs: &Logs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the `h2` crate has to say is of clients, who could fill the log by it: the front tells what matters of that. Whoever
-/// writes HOWDAH_LOG may ask for it.
-const QUIET: &str = "h2=off";
-
 /// The variable is for those who look for something: it knows levels for each part of the program, and what it does not name is as ever.
-fn filter(given: Option<Level>, variable: &str) -> anyhow::Result<EnvFilter> {
+fn filter(given: Option<Level>, variable: &str) -> anyhow::Result<Targets> {
+    // What the `h2` crate has to say is of clients, who could fill the log by it: the front tells what matters of that. Whoever
+    // writes HOWDAH_LOG may ask for it.
+    let usual = Targets::new().with_default(LevelFilter::INFO).with_target("h2", LevelFilter::OFF);
     if let Some(level) = given {
-        return Ok(EnvFilter::new(format!("{},{QUIET}", level.name())));
+        return with(usual, level.name());
     }
-    let wishes = variable.split(',').map(str::trim).filter(|wish| !wish.is_empty());
-    let mut all = wishes.map(|wish| directive(wish).with_context(|| format!("HOWDAH_LOG={variable}")));
-    all.try_fold(EnvFilter::new(format!("info,{QUIET}")), |filter, wish| Ok(filter.add_directive(wish?)))
+    let mut wishes = variable.split(',').map(str::trim).filter(|wish| !wish.is_empty());
+    wishes.try_fold(usual, with).with_context(|| format!("HOWDAH_LOG={variable}"))
 }
 
-fn directive(wish: &str) -> anyhow::Result<Directive> {
-    // A word that is no level is taken for the name of a part, of which all is wanted, and of all else nothing.
-    let level = wish.rsplit_once('=').map_or(wish, |(_, level)| level);
-    let is_level = !level.is_empty() && level.parse::<LevelFilter>().is_ok();
-    is_level.then(|| wish.parse().ok()).flatten().with_context(|| {
+fn with(filter: Targets, wish: &str) -> anyhow::Result<Targets> {
+    // No level at all would be one to the library, and so would a part without a name.
+    let level = |word: &str| word.parse::<LevelFilter>().ok().filter(|_| !word.is_empty());
+    let wider = match wish.rsplit_once('=') {
+        Some((part, word)) => {
+            level(word).filter(|_| !part.is_empty()).map(|level| filter.with_target(part, level))
+        }
+        None => level(wish).map(|level| filter.with_default(level)),
+    };
+    wider.with_context(|| {
         format!("{wish} is no level: say error, warn, info, debug, trace or off, or PART=LEVEL, as howdah_front=debug")
     })
 }
