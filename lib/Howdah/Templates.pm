@@ -74,6 +74,7 @@ sub _adapter {
 # What is wrong with the template, nothing if it compiles.
 sub _compile {
     my ($adapter, $file, $name) = @_;
+    open my $in, '<', $file or return "$file: cannot be read: $!";    # which engines tell with a line of their own code
     return if eval { $adapter->compile($name, $file); 1 };
     my $error = "$@";
     my ($where, $line, $message) = $adapter->explain($error, $file);

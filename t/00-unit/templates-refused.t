@@ -57,6 +57,20 @@ subtest 'what Template Toolkit does not keep' => sub {
     );
 };
 
+subtest 'a template that may not be read is named, and no line of the code that reads it' => sub {
+    my $top = File::Temp->newdir;
+    write_file("$top/$_", 'text') for qw(open.html closed.html);
+    chmod 0755, "$top" or die $!;
+    chmod 0, "$top/closed.html" or die $!;
+    local $> = 65_534 if $> == 0;    # root may read everything
+    plan skip_all => 'who runs this may read everything' if -r "$top/closed.html";
+    for my $engine (qw(HTML::Template Template)) {
+        eval { precompile($engine, dir => "$top", options => {INCLUDE_PATH => "$top"}); 1 };
+        like $@, qr{^(?:\Q$top\E/closed\.html: cannot be read: Permission denied|$engine is not installed:.*)\n\z},
+            $engine;
+    }
+};
+
 subtest 'which files' => sub {
     eval { require Template } or plan skip_all => 'Template Toolkit is not installed';
     my $top = File::Temp->newdir;
