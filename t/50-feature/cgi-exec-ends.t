@@ -18,6 +18,7 @@ my $scripts = Howdah::Test::Scripts->new(
     'flood.cgi'      => "${note}${head}exec yes\n",
     'flood-deaf.cgi' => "trap '' TERM PIPE\n${note}${head}while :; do echo \$(seq 20000); done\n",
     'begun.cgi'      => "${note}${head}echo begun; sleep 600\n",
+    'talks.cgi'      => "${note}until [ -e talk ]; do sleep 0.1; done\nseq -f 'word %.0f' 5000 >&2\nexit 1\n",
     'well.cgi'       => "${head}echo well\n",
 );
 my $server = $scripts->serve('exec', ['workers=4', 'request-timeout=1500ms']);
@@ -67,6 +68,19 @@ kill KILL => $pids[0];
 is $client->response->{error}, 'body cut short', 'the client of a script that is killed sees that there is more';
 ok $server->wait_for_log(qr{/begun\.cgi: it ended with signal KILL}), '... and the log says how it ended';
 kill KILL => -$pids[0];    # what it has left behind is nobody's
+
+# The host has other things to do meanwhile.
+my ($host) = $server->processes('cgi-host');
+$client = Howdah::Test::Client->new($server);
+$client->write("GET /c/talks.cgi HTTP/1.1\r\nHost: x\r\n\r\n");
+@pids = pids_of('talks.cgi');
+kill STOP => $host;
+$scripts->write('talk', '');
+ok $server->wait_until(sub { is_zombie($pids[0]) }), 'a script says much and ends while nobody reads it';
+kill CONT => $host;
+is $client->response->{status}, 500, '... which is no response';
+ok $server->wait_for_log(qr{/talks\.cgi: word 5000$}m), '... and the log has all of it';
+kill KILL => -$pids[0];
 
 is $scripts->get($server, 'well.cgi')->{body}, "well\n", 'others go on' for 1 .. 8;
 is $server->stop, 0;

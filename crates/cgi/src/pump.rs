@@ -222,7 +222,7 @@ impl Pump<'_> {
         self.stdout = None;
         // What it has to say of it comes first.
         self.process.wait(TO_END);
-        self.read_errors();
+        self.read_all_errors();
         self.say(Level::Error, why);
         // By PIPE it dies of ours, who have closed its output.
         let killed =
@@ -243,7 +243,7 @@ impl Pump<'_> {
             let next = self.process.term_at.into_iter().chain(self.process.kill_at).min();
             self.poll(next.map(|at| at.saturating_duration_since(Instant::now())), false);
         }
-        self.read_errors();
+        self.read_all_errors();
         if let Some(rest) = self.lines.end() {
             self.errors.say(Level::Warn, self.who, &rest);
         }
@@ -265,7 +265,7 @@ impl Pump<'_> {
             self.process.ending = true;
             self.process.signal(Signal::KILL);
             self.process.wait(TO_DIE);
-            self.read_errors();
+            self.read_all_errors();
             return Outcome::Killed;
         }
         if std::mem::take(&mut self.ready.bell) && self.seat.is_asked() {
@@ -275,8 +275,9 @@ impl Pump<'_> {
         Outcome::Answered
     }
 
-    fn read_errors(&mut self) {
-        let Some(stderr) = &self.stderr else { return };
+    /// Reads once. How many bytes there were.
+    fn read_errors(&mut self) -> usize {
+        let Some(stderr) = &self.stderr else { return 0 };
         let mut piece = [0; PIECE];
         match rustix::io::read(stderr, &mut piece) {
             Ok(0) => self.stderr = None,
@@ -284,8 +285,22 @@ impl Pump<'_> {
                 if let Some(lines) = self.lines.take(&piece[..length]) {
                     self.errors.say(Level::Warn, self.who, &lines);
                 }
+                return length;
             }
             Err(_) => {}
+        }
+        0
+    }
+
+    /// Reads what there is by now: those that the script has left behind may write on for ever.
+    fn read_all_errors(&mut self) {
+        let Some(stderr) = &self.stderr else { return };
+        let mut left = rustix::io::ioctl_fionread(stderr).map_or(0, |left| left as usize);
+        while left > 0 {
+            match self.read_errors() {
+                0 => break,
+                length => left = left.saturating_sub(length),
+            }
         }
     }
 
