@@ -131,6 +131,26 @@ subtest 'each Perl script of a mount is compiled' => sub {
     like $err, qr{cgi/forgotten\.pl is not executable: see chmod};
 };
 
+subtest 'scripts are compiled as requests would have them' => sub {
+    mkdir "$dir/$_" or die $! for qw(scripts scripts/lib);
+    application('scripts/lib/OfScripts.pm', 'package OfScripts; 1');
+    application('scripts/needs.pl', "#!/usr/bin/perl\nuse OfScripts;\n");
+    chmod 0755, "$dir/scripts/needs.pl";
+    my $all = "/cgi=$dir/scripts";
+    is + (run_howdah('check', '--cgi', $all, '--cgi-env', "PERL5LIB=$dir/scripts/lib"))[0], 0, 'with --cgi-env';
+    is + (run_howdah('check', '--cgi', "$all,mode=keep", "-I$dir/scripts/lib"))[0], 0, 'kept ones with -I';
+    local $ENV{PERL5LIB} = join ':', "$dir/scripts/lib", $ENV{PERL5LIB} // ();
+    my ($status, undef, $err) = run_howdah('check', '--cgi', $all);
+    is $status, 1, 'and without what the server has and does not pass on';
+    like $err, qr{scripts/needs\.pl: Can't locate OfScripts\.pm};
+    is + (run_howdah('check', '--cgi', $all, '--cgi-pass', 'PERL5LIB'))[0], 0, '... but with what it does';
+    application('scripts/taint.pl', "#!/usr/bin/perl -T\n");
+    chmod 0755, "$dir/scripts/taint.pl";
+    ($status, undef, $err) = run_howdah('check', '--cgi', "$all,mode=keep");
+    is $status, 1, 'what cannot be kept is told';
+    like $err, qr{scripts/taint\.pl: perl can have the switch -T .*\(keep\) do not all compile}s;
+};
+
 subtest 'what the application prints while it loads is kept out of the table' => sub {
     my $chatty = application('chatty.psgi', 'print "noise\n"; sub { [200, [], []] }');
     my (undef, $out, $err) = run_howdah('check', $chatty);
@@ -155,6 +175,17 @@ subtest 'it is compiled by the user who would run it' => sub {
     ($status, undef, $err) = run_howdah('check', '--user', 'nobody', '--chdir', $dir, 'whose.psgi');
     is $status, 0;
     like $err, qr/^loaded by nobody /m;
+    mkdir "$dir/private" or die $!;
+    application('private/a.pl', "#!/usr/bin/perl\n");
+    chmod 0700, "$dir/private/a.pl" or die $!;
+    my @as_nobody = ('--user', 'nobody', '--chdir', $dir, 'whose.psgi', '--cgi');
+    ($status, undef, $err) = run_howdah('check', @as_nobody, "/cgi=$dir/private/a.pl");
+    is $status, 1, 'a script that is not his';
+    like $err, qr{private/a\.pl is not executable};
+    ($status, undef, $err) = run_howdah('check', @as_nobody, "/cgi=$dir/private");
+    like $err, qr{private/a\.pl is not executable}, '... among others';
+    chmod 0755, "$dir/private/a.pl" or die $!;
+    is + (run_howdah('check', @as_nobody, "/cgi=$dir/private"))[0], 0, 'one that is';
 };
 
 subtest 'what a start would fail for is told: users, certificates, places for logs' => sub {

@@ -4,7 +4,7 @@
 //! request has. A field whose name is more than letters, digits and hyphens becomes no variable.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::net::IpAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -57,6 +57,11 @@ impl Environment {
         put("SERVER_SOFTWARE", SOFTWARE.into());
         let document_root = document_root.strip_suffix(b"/").unwrap_or(&document_root).to_vec();
         Self { fixed, document_root, told: spec.pass.clone() }
+    }
+
+    /// Name and value of what is the same for every request.
+    pub fn lasting(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.fixed.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value)))
     }
 
     /// `NAME=VALUE` for one request, by name: the whole environment of its process.

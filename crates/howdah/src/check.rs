@@ -10,6 +10,7 @@ use std::io;
 use std::process::{ExitCode, Stdio};
 
 use anyhow::Context;
+use howdah_sys::privileges;
 
 use crate::options::Serve;
 use crate::options::cgi::Mode;
@@ -21,10 +22,11 @@ use perl_scripts::Findings;
 
 /// Loads the application in a process of its own; the variable keeps quotes and names out of the code. An application that
 /// ends perl, or becomes another program, has not been loaded, whatever the status: it is [`LOADED`] only behind all that is
-/// run here. This END was there before the application's and runs after them.
+/// run here. This END was there before the application's and runs after them. Kept scripts are loaded if all of them are.
 const LOAD: &str = "my $loaded; END { $? = $loaded ? 86 : $? == 86 ? 1 : $? } \
     my %spec = Howdah::ZygoteSpec->read(delete $ENV{HOWDAH_CHECK}); \
-    Howdah::Loader->enter(%spec); Howdah::Loader->load(%spec); $loaded = 1";
+    Howdah::Loader->enter(%spec); Howdah::Loader->load(%spec); \
+    exit 1 if Howdah::CGI::Keep->can('failed') && Howdah::CGI::Keep->failed; $loaded = 1";
 /// The exit status of perl when the application is loaded.
 const LOADED: i32 = 86;
 
@@ -35,12 +37,16 @@ pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitC
     doubts.iter().chain(&faults).for_each(|fault| eprintln!("howdah: {fault}"));
     let perl = Perl::find(options.app.perl.as_deref())?;
     perl.probe()?;
-    let compiled = options
-        .pools()
-        .iter()
-        .map(|pool| look_at(options, pool, &perl))
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    let compiled = compiled.into_iter().collect::<Option<Vec<_>>>().filter(|_| faults.is_empty());
+    let pools = options.pools();
+    let loaded = pools.iter().map(|pool| is_loaded(options, pool, &perl));
+    let loaded: Vec<bool> = loaded.collect::<anyhow::Result<_>>()?;
+    if pools.iter().any(|pool| pool.cgi.is_some()) {
+        become_user(options)?;
+    }
+    let found: Vec<_> =
+        pools.iter().map(|pool| look_at(options, pool, &perl)).collect::<anyhow::Result<_>>()?;
+    let compiled = found.into_iter().collect::<Option<Vec<_>>>();
+    let compiled = compiled.filter(|_| faults.is_empty() && !loaded.contains(&false));
     let Some(compiled) = compiled else {
         return Ok(ExitCode::FAILURE);
     };
@@ -50,22 +56,41 @@ pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// What compiles, in a sentence. None when something does not, which was told then.
-fn look_at(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<Option<String>> {
-    let has_zygote = pool.cgi.as_ref().is_none_or(|cgi| cgi.mode == Mode::Keep);
-    let status = if has_zygote { compile(options, pool, perl)? } else { Some(LOADED) };
-    if status != Some(LOADED) {
-        let what = match status {
-            Some(0) => "ends perl while it is loaded (exit status 0)",
-            _ => "does not compile: see perl's message above",
-        };
-        eprintln!("howdah: {} {what}", pool.application);
-        return Ok(None);
+/// Whether there is an application that loads, or one that need not. What is wrong with one is told.
+fn is_loaded(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<bool> {
+    if pool.cgi.is_some() && !is_kept(pool) {
+        return Ok(true);
     }
+    let what = match compile(options, pool, perl)? {
+        Some(LOADED) => return Ok(true),
+        Some(0) => "ends perl while it is loaded (exit status 0)",
+        _ if is_kept(pool) => "do not all compile: see the messages above",
+        _ => "does not compile: see perl's message above",
+    };
+    eprintln!("howdah: {} {what}", pool.application);
+    Ok(false)
+}
+
+fn is_kept(pool: &Pool) -> bool {
+    pool.cgi.as_ref().is_some_and(|cgi| cgi.mode == Mode::Keep)
+}
+
+/// From now on files are those that scripts can read. That there is no such user has been told.
+fn become_user(options: &Serve) -> anyhow::Result<()> {
+    let process = &options.process;
+    if process.identity().is_err() {
+        return Ok(());
+    }
+    privileges::become_user(process.user.as_deref(), process.group.as_deref()).map_err(anyhow::Error::msg)
+}
+
+/// What compiles, in a sentence. None when a script does not, which was told then.
+fn look_at(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<Option<String>> {
     let Some(spec) = options.scripts_of(pool, perl) else {
         return Ok(Some(format!("{} compiles with {}", pool.application, perl.program.display())));
     };
-    let findings = Findings::of(&spec).with_context(|| format!("cannot look at {}", spec.root.display()))?;
+    let findings = Findings::of(&spec, !is_kept(pool))
+        .with_context(|| format!("cannot look at {}", spec.root.display()))?;
     findings.doubts.iter().for_each(|doubt| eprintln!("howdah: {doubt}"));
     findings.bad.iter().for_each(|bad| eprintln!("howdah: {bad}"));
     let compiles = findings.bad.is_empty();

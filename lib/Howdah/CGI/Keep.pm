@@ -15,6 +15,10 @@ use Howdah::XS ();
 my %PHRASE = (403 => 'Forbidden', 404 => 'Not Found', 503 => 'Service Unavailable');
 
 my $worker = 0;    # the process that has its standard handles prepared
+my $failed = 0;    # scripts that did not compile when they were loaded
+
+# For `howdah check`.
+sub failed { return $failed }
 
 sub new {
     my ($class, %given) = @_;
@@ -46,6 +50,7 @@ sub to_app {
     for my $file (@perl) {
         push @failed, $file if defined $self->_compile($file, Howdah::CGI::Place::version($file))->error;
     }
+    $failed += @failed;
     %ENV = %env;    ## no critic (RequireLocalizedPunctuationVars)
     Howdah::XS::name_script($zero);
     chdir $here;
@@ -220,6 +225,10 @@ Compiles the scripts that are there and returns the application. A script that d
 requests are answered with 500, until it is changed.
 
 =head2 call($env)
+=head2 failed
+
+How many scripts did not compile for the applications that this process has made. For C<howdah check>.
+
 
 The application.
 

@@ -3,13 +3,15 @@
 //! Scripts are those that a request could reach, by the same rules; directories behind symbolic links are left out, since what is
 //! there is there twice, or is a circle.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use howdah_cgi::environment::Environment;
 use howdah_cgi::place::{Mount, Perl, Script};
 use howdah_cgi::spec::Spec;
 
@@ -27,9 +29,10 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// In the order of their names.
-    pub(super) fn of(spec: &Spec) -> std::io::Result<Self> {
+    /// In the order of their names. Those that are kept have been compiled otherwise, and are only counted (`compiles`).
+    pub(super) fn of(spec: &Spec, compiles: bool) -> std::io::Result<Self> {
         let mount = Mount::open(spec)?;
+        let compiler = compiles.then(|| Compiler::new(spec));
         let mut paths = vec![Vec::new()];
         if spec.root.is_dir() {
             paths.clear();
@@ -37,7 +40,7 @@ impl Findings {
         }
         let mut findings = Self::default();
         for path in paths {
-            findings.add(&mount, spec, &path);
+            findings.add(&mount, spec, &path, compiler.as_ref());
         }
         Ok(findings)
     }
@@ -52,10 +55,10 @@ impl Findings {
         }
     }
 
-    fn add(&mut self, mount: &Mount, spec: &Spec, path: &[u8]) {
+    fn add(&mut self, mount: &Mount, spec: &Spec, path: &[u8], compiler: Option<&Compiler>) {
         match mount.find(&[spec.mount.trim_end_matches('/').as_bytes(), path].concat()) {
             Ok(Script { perl: None, .. }) => self.others += 1,
-            Ok(script) => match compile(&script, &spec.preload_code()) {
+            Ok(script) => match compiler.map_or(Ok(()), |compiler| compiler.compile(&script)) {
                 Ok(()) => self.good += 1,
                 Err(why) => self.bad.push(format!("{}: {why}", script.filename.display())),
             },
@@ -63,7 +66,8 @@ impl Findings {
             Err(refusal) if path.is_empty() => self.bad.push(refusal.reason),
             Err(refusal) => {
                 let below = OsString::from_vec(path.strip_prefix(b"/").unwrap_or(path).to_vec());
-                if is_text_of_a_script(&spec.root.join(below)) {
+                let file = spec.root.join(below);
+                if is_somebodys_program(&file) || is_text_of_a_script(&file) {
                     self.doubts.push(refusal.reason);
                 }
             }
@@ -87,6 +91,11 @@ fn collect(directory: &Path, above: &[u8], paths: &mut Vec<Vec<u8>>) {
     }
 }
 
+/// Whether a file may be executed, if perhaps not by whoever is to run it.
+fn is_somebodys_program(file: &Path) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
 /// Whether a file begins with a `#!` line.
 fn is_text_of_a_script(file: &Path) -> bool {
     let mut first = [0; 2];
@@ -96,28 +105,40 @@ fn is_text_of_a_script(file: &Path) -> bool {
         && first == *b"#!"
 }
 
-/// Perl's message, if it has one.
-fn compile(script: &Script, preload: &str) -> Result<(), String> {
-    let Some(Perl { program, switches }) = &script.perl else { return Ok(()) };
-    let switches = switches.iter().map(|switch| OsString::from_vec(switch.to_bytes().to_vec()));
-    let mut command = Command::new(program);
-    command
-        .args(switches)
-        .arg(format!("-M5;{preload}"))
-        .arg("-c")
-        .arg(&script.filename)
-        .current_dir(&script.directory);
-    command.env("GATEWAY_INTERFACE", "CGI/1.1").stdin(Stdio::null()).stdout(Stdio::null());
-    let output = command
-        .output()
-        .map_err(|error| format!("{}, which its #! line names: {error}", program.display()))?;
-    let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-    if output.status.success() { Ok(()) } else { Err(said) }
+/// Compiles as a zygote of the mount's would, with the variables that all requests have.
+struct Compiler {
+    environment: Environment,
+    preload: String,
+}
+
+impl Compiler {
+    fn new(spec: &Spec) -> Self {
+        Self { environment: Environment::new(spec), preload: format!("-M5;{}", spec.preload_code()) }
+    }
+
+    /// Perl's message, if it has one.
+    fn compile(&self, script: &Script) -> Result<(), String> {
+        let Some(Perl { program, switches }) = &script.perl else { return Ok(()) };
+        let switches = switches.iter().map(|switch| OsStr::from_bytes(switch.as_bytes()));
+        let mut command = Command::new(program);
+        command
+            .args(switches)
+            .args([&self.preload, "-c"])
+            .arg(&script.filename)
+            .current_dir(&script.directory);
+        command.env_clear().envs(self.environment.lasting()).env("SCRIPT_FILENAME", &script.filename);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let output = command
+            .output()
+            .map_err(|error| format!("{}, which its #! line names: {error}", program.display()))?;
+        let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+        if output.status.success() { Ok(()) } else { Err(said) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -143,7 +164,7 @@ mod tests {
         assert!(pipe.unwrap().success());
         symlink("..", root.path().join("sub/circle")).unwrap();
         let spec = Spec { mount: "/c".into(), root: root.path().to_owned(), ..Spec::default() };
-        let findings = Findings::of(&spec).unwrap();
+        let findings = Findings::of(&spec, true).unwrap();
         assert_eq!(findings.counted(), "3 Perl scripts, and 1 other program");
         let bad = findings.bad.join("|").replace(&root.path().display().to_string(), "");
         assert!(bad.starts_with("/bad.pl: Global symbol \"$x\" requires explicit package name"), "{bad}");
@@ -153,8 +174,11 @@ mod tests {
         assert_eq!(findings.doubts, [format!("{} is not executable: see chmod +x", shown.display())]);
 
         let one = Spec { root: root.path().join("good.pl"), ..spec };
-        assert_eq!(Findings::of(&one).unwrap(), Findings { good: 1, ..Findings::default() });
+        assert_eq!(Findings::of(&one, true).unwrap(), Findings { good: 1, ..Findings::default() });
         let one = Spec { root: shown, ..one };
-        assert!(Findings::of(&one).unwrap().bad[0].ends_with("forgotten.pl is not executable: see chmod +x"));
+        assert!(
+            Findings::of(&one, true).unwrap().bad[0]
+                .ends_with("forgotten.pl is not executable: see chmod +x")
+        );
     }
 }
