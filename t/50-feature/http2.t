@@ -8,6 +8,7 @@ use Howdah::Test::Client;
 use Howdah::Test::Command qw(run_command);
 use Howdah::Test::File qw(read_file);
 use Howdah::Test::Frames;
+use Howdah::Test::Scripts;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use JSON::PP qw(decode_json);
@@ -60,6 +61,16 @@ subtest 'the env' => sub {
         like $env->{REMOTE_PORT}, qr/^\d+$/, 'REMOTE_PORT';
         is $got->{head} =~ /^strict-transport-security: max-age=3600/m ? 'https' : 'http', $scheme,
             'HSTS over TLS alone';
+    }
+};
+
+subtest 'CGI scripts see a version of two numbers, as RFC 3875 4.1.16 has it' => sub {
+    my $scripts =
+        Howdah::Test::Scripts->new('a.cgi' => "#!/usr/bin/perl\nprint qq{Status: 200\\n\\n\$ENV{SERVER_PROTOCOL}};\n");
+    for my $mode (qw(exec fork keep)) {
+        my $server = $scripts->serve($mode, ['workers=1']);
+        is curl($server->url . '/c/a.cgi', $h2)->{body}, 'HTTP/2.0', $mode;
+        is $scripts->get($server, 'a.cgi')->{body}, 'HTTP/1.1', '... and 1.1';
     }
 };
 

@@ -102,7 +102,7 @@ fn of_request(request: &Request, put: &mut impl FnMut(&str, &[u8])) {
     put("REQUEST_URI", &request.uri);
     put("SERVER_NAME", &server_name(request));
     put("SERVER_PORT", &request.server_port);
-    put("SERVER_PROTOCOL", &request.protocol);
+    put("SERVER_PROTOCOL", protocol(request));
     let optional = [
         ("HTTPS", request.https.then_some(&b"on"[..])),
         ("REMOTE_PORT", Some(request.remote_port.as_slice()).filter(|port| !port.is_empty())),
@@ -112,6 +112,11 @@ fn of_request(request: &Request, put: &mut impl FnMut(&str, &[u8])) {
     for (name, value) in optional {
         value.into_iter().for_each(|value| put(name, value));
     }
+}
+
+/// With two numbers (4.1.16), also where the protocol itself has given up the second.
+fn protocol(request: &Request) -> &[u8] {
+    if request.protocol == b"HTTP/2" { b"HTTP/2.0" } else { &request.protocol }
 }
 
 /// The host that the client names, without its port; else where it was received.
@@ -252,6 +257,7 @@ mod tests {
     fn what_the_request_has_decides_what_there_is() {
         let plain = Spec { document_root: "/srv/www".into(), ..Spec::default() };
         let secure = Request { https: true, ..request(&[]) };
+        let second = Request { protocol: b"HTTP/2".to_vec(), ..request(&[]) };
         let unix = Request { remote_port: Vec::new(), server_name: b"box".to_vec(), ..request(&[]) };
         // The request, what there is of it, and what there is not.
         for (request, path_info, there, missing) in [
@@ -260,6 +266,7 @@ mod tests {
             (request(&[]), "/", "PATH_TRANSLATED=/srv/www/", "CONTENT_LENGTH"),
             (secure.clone(), "", "HTTPS=on", "UNIQUE_ID"),
             (secure, "", "REQUEST_SCHEME=https", "CONTENT_TYPE"),
+            (second, "", "SERVER_PROTOCOL=HTTP/2.0", "HTTPS"),
             (unix.clone(), "", "SERVER_NAME=box", "SERVER_ADDR"),
             (unix, "", "QUERY_STRING=d=e", "REMOTE_PORT"),
             (request(&[("CONTENT_LENGTH", "0")]), "", "CONTENT_LENGTH=0", "HTTP_CONTENT_LENGTH"),

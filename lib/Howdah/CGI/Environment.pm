@@ -45,10 +45,11 @@ sub variables {
     @all{@fields, @SAME} = @$env{@fields, @SAME};
     for my $name (@OTHERS) { $all{$name} = $env->{$name} if defined $env->{$name} && length $env->{$name} }
     delete $all{REMOTE_PORT} if !length($all{REMOTE_PORT} // '');
-    $all{REMOTE_HOST}    = $env->{REMOTE_ADDR};                          # nobody looks names up: this may stand for one
-    $all{REQUEST_SCHEME} = $env->{'psgi.url_scheme'};
-    $all{HTTPS}          = 'on' if $env->{'psgi.url_scheme'} eq 'https';
-    $all{SERVER_ADDR}                     = $env->{SERVER_NAME} if $env->{SERVER_NAME} =~ /\A[0-9.]+\z|:/;
+    $all{REMOTE_HOST}     = $env->{REMOTE_ADDR};                         # nobody looks names up: this may stand for one
+    $all{REQUEST_SCHEME}  = $env->{'psgi.url_scheme'};
+    $all{HTTPS}           = 'on' if $env->{'psgi.url_scheme'} eq 'https';
+    $all{SERVER_PROTOCOL} = 'HTTP/2.0' if $env->{SERVER_PROTOCOL} eq 'HTTP/2';            # two numbers: RFC 3875 4.1.16
+    $all{SERVER_ADDR}     = $env->{SERVER_NAME} if $env->{SERVER_NAME} =~ /\A[0-9.]+\z|:/;
     $all{UNIQUE_ID}                       = $env->{HTTP_X_REQUEST_ID} if defined $env->{HTTP_X_REQUEST_ID};
     $all{SERVER_NAME}                     = _server_name($env);
     @all{qw(SCRIPT_NAME SCRIPT_FILENAME)} = @$script{qw(name file)};
