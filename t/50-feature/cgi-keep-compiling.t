@@ -46,8 +46,13 @@ PERL
         . 'require Block; require OneLine; require Hidden; print "$Block::loads $OneLine::loads $Hidden::loads";',
     'errors.cgi' => qq{#!$^X\nBEGIN { open LOG, '>>', 'own.log'; open STDERR, '>&', \*LOG }\n}
         . 'print "Content-Type: text/plain\n\n"; warn "of its own\n"; system "echo of its program >&2"',
-    'fcgi.cgi' => "#!$^X\nuse FCGI;\nmy \$request = FCGI::Request();\nwhile (\$request->Accept >= 0) { }\n",
-    'loop.cgi' => "#!$^X\n" . 'use lib ".lib"; use Loop; print "Content-Type: text/plain\n\n" while Loop::more();',
+    'fcgi.cgi'   => "#!$^X\nuse FCGI;\nmy \$request = FCGI::Request();\nwhile (\$request->Accept >= 0) { }\n",
+    'closes.cgi' => "$HEAD close STDOUT; close STDIN; close STDERR;",
+    'here.cgi'   => "$HEAD print <<A, <<'B';\npackage main;\nA\n1 << 2\nB\n"
+        . "package Other; sub own { 'other' } package main; sub own { 'own' } print own(), 1 << 2;\n",
+    'pod.cgi' =>
+        "$HEAD print 'no loop';\n\n=head1 SYNOPSIS\n\n  use CGI::Fast;\n\n=cut\n\nprint '.'\n__END__\nuse FCGI;\n",
+    'loop.cgi'   => "#!$^X\n" . 'use lib ".lib"; use Loop; print "Content-Type: text/plain\n\n" while Loop::more();',
     (
         map { ("shop-$_.cgi" =>
                 "$HEAD package Shop; sub total { '$_' } sub of_$_ { } package main; print Shop::total();\n") } 1,
@@ -108,6 +113,8 @@ is $scripts->get($server, 'emacs.cgi')->{body}, 1, 'what stands behind -- on the
 is $scripts->get($server, 'fast.cgi')->{status}, 500, "CGI::Fast's loop is refused";
 like $server->log, qr{/fast\.cgi: the loop of CGI::Fast .*mode=fork}, '... with a way out';
 is $scripts->get($server, 'fcgi.cgi')->{status}, 500, '... and that of FCGI';
+is $scripts->get($server, 'pod.cgi')->{body}, 'no loop.', '... but not where POD and data tell of them';
+is $scripts->get($server, 'here.cgi')->{body}, "package main;\n1 << 2\nown4", 'a here-document stays as it is';
 subtest '... and where only a module of the script has it' => sub {
     plan skip_all => 'no FCGI here' if !eval { require FCGI; 1 };
     is $scripts->get($server, 'loop.cgi')->{status}, 500, "request $_" for 1, 2;
@@ -117,6 +124,8 @@ subtest '... and where only a module of the script has it' => sub {
 like $server->log, qr{/shop-2\.cgi: sub Shop::total takes the place of that of \S+/shop-1\.cgi, .*mode=fork},
     'a package that two scripts name is told of';
 unlike $server->log, qr{sub (?:Shop::of_|\S*Kept)\S* takes the place}, '... and nothing else';
+is $scripts->get($server, 'closes.cgi')->{status}, 200, 'a script that closes its handles is answered' for 1, 2;
+unlike $server->log, qr/reopened/, '... and whoever opens them anew does so without a word';
 sleep 0.1 until time > $start + 2;
 is_deeply [$server->processes('zygote')], [$zygote], 'and the zygote, longer than the timer';
 is $server->stop, 0;

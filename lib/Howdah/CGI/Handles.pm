@@ -72,6 +72,7 @@ sub _free {
 }
 
 sub _open_stdin {
+    no warnings 'io';    # where the script has closed STDOUT, too, STDIN takes its place in perl's list
     _free('STDIN');
     Howdah::XS::point_stdin();
     open STDIN, '<&=', 0 or die "cannot open standard input: $!\n";

@@ -10,6 +10,9 @@ use warnings;
 use Howdah::XS ();
 use Symbol ();
 
+# A here-document: text, whatever it says. `<<` that begins none finds no such end.
+my $HERE = qr/<<~?(?|[ \t]*"([^"\n]+)"|[ \t]*'([^'\n]+)'|\\?([A-Za-z_]\w*))[^\n]*\n(?s:.*?)^[ \t]*\g1$/m;
+
 my @noted;                                        # package and hints where the code that is compiled ends
 
 # What the file says. Dies when it cannot be run here.
@@ -26,7 +29,7 @@ sub read_file {
     my $package = 'Howdah::CGI::Kept::' . $file =~ s{([^A-Za-z0-9])}{sprintf '_%02x', ord $1}ger;
     my $self    = bless {file => $file, mark => $mark, text => $text, package => $package}, $class;
     $self->{switches} = $self->_switches;
-    die "$file: ", _refusal($1) if $text =~ /^[ \t]*use[ \t]+(CGI::Fast|FCGI)\b(?!::)/m;
+    die "$file: ", _refusal($1) if $self->_code =~ /^[ \t]*use[ \t]+(CGI::Fast|FCGI)\b(?!::)/m;
     return $self;
 }
 
@@ -70,6 +73,12 @@ sub compile {
     die $why;
 }
 
+# The text without POD and data, as far as a pattern can tell.
+sub _code {
+    my $self = shift;
+    return $self->{text} =~ s/^__(?:END|DATA)__\b.*//msr =~ s/^=[a-z].*?(?:^=cut\b|\z)//gimsr;
+}
+
 # Called by the code itself, at its end.
 sub note { @noted = @_; return }
 
@@ -95,7 +104,8 @@ sub _compile_until {
     my $code = defined $at ? substr $self->{text}, 0, $at : $self->{text};
     $code =~ s/\r\n/\n/g if $code =~ /\A[^\n]*\r\n/;
     my $package = $self->{package};
-    $code =~ s/(?:^|[;{}])[ \t]*package\s+\Kmain(?=\s*[;{])/$package/mg;    # where a script comes back to itself
+    $code =~
+        s/$HERE(*SKIP)(*FAIL)|(?:^|[;{}])[ \t]*package\s+\Kmain(?=\s*[;{])/$package/mg;  # where it comes back to itself
     Symbol::delete_package($package);
     local $^W = $self->warns;
     my $start = "package $package;sub __script__ {Howdah::XS::enter_script();\n#line 1 \"$self->{file}\"\n";
