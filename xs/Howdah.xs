@@ -320,9 +320,21 @@ output_is_whole()
     RETVAL
 
 void
-begin_output(SV *more)
+catch_output()
   CODE:
-    hd_begin_output(aTHX_ more);
+    hd_catch_output(aTHX);
+
+SV *
+caught_output()
+  CODE:
+    RETVAL = hd_caught_output(aTHX);
+  OUTPUT:
+    RETVAL
+
+void
+begin_output(SV *more, SV *first)
+  CODE:
+    hd_begin_output(aTHX_ more, first);
 
 SV *
 end_output()

@@ -29,6 +29,12 @@ static struct {
     bool flowing, dropping;
 } output = {.fd = -1};
 
+/* While a script is compiled. */
+static struct {
+    int fd;     /* behind descriptor 1 */
+    int before; /* what that was; -1 for nothing */
+} caught;
+
 /* $| of STDOUT, whichever handle is selected. */
 static bool is_unbuffered(void) { return output.handle && IoFLAGS(output.handle) & IOf_FLUSH; }
 
@@ -180,11 +186,41 @@ void hd_begin_page(pTHX) {
     IoPAGE(io) = IoLINES_LEFT(io) = 0;
 }
 
-/* The script begins: $more will be called with what it prints when that is more than is held, or must not wait. */
-void hd_begin_output(pTHX_ SV *more) {
+/* While a script is compiled descriptor 1 is a file of its own: what is printed then is none of the process's. */
+void hd_catch_output(pTHX) {
+    PERL_FLUSHALL_FOR_CHILD;
+    caught.before = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    caught.fd = hd_new_file(aTHX_ "howdah-compiled", -1);
+    dup2(caught.fd, STDOUT_FILENO);
+}
+
+/* The script was compiled: what it has printed. */
+SV *hd_caught_output(pTHX) {
+    SV *bytes = newSVpvs("");
+    struct stat now;
+    PERL_FLUSHALL_FOR_CHILD;
+    if (fstat(caught.fd, &now) == 0 && now.st_size > 0) {
+        char *start = SvGROW(bytes, (STRLEN)now.st_size + 1);
+        ssize_t got = pread(caught.fd, start, now.st_size, 0);
+        SvCUR_set(bytes, got > 0 ? got : 0);
+        *SvEND(bytes) = '\0';
+    }
+    if (caught.before < 0)
+        close(STDOUT_FILENO);
+    else
+        dup2(caught.before, STDOUT_FILENO);
+    close(caught.before);
+    close(caught.fd);
+    return bytes;
+}
+
+/* The script begins, as if it had printed `first`: $more will be called with what it prints when that is more than is held, or
+ * must not wait. */
+void hd_begin_output(pTHX_ SV *more, SV *first) {
     if (!output.held)
         output.held = newSVpvs("");
     SvCUR_set(output.held, 0);
+    sv_catsv(output.held, first);
     SvREFCNT_dec(output.more); /* of a request that failed before its script began */
     output.more = newSVsv(more);
     output.flowing = output.dropping = false;

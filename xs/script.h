@@ -21,7 +21,9 @@ void hd_end_script(pTHX) __attribute__((noreturn));
 
 /* output.c */
 void hd_begin_page(pTHX);
-void hd_begin_output(pTHX_ SV *more);
+void hd_catch_output(pTHX);
+SV *hd_caught_output(pTHX);
+void hd_begin_output(pTHX_ SV *more, SV *first);
 SV *hd_end_output(pTHX);
 bool hd_output_is_whole(pTHX);
 void hd_point_output(pTHX);

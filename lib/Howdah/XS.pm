@@ -114,10 +114,14 @@ Sets C<$0>, but not the title of the process.
 Makes descriptor 1 that of scripts; takes STDOUT, which was opened on it; whether both are still so. C<point_stdin>,
 C<stdin_is_whole>, C<point_errors>, C<adopt_errors> and C<errors_are_whole> are the same for the others.
 
-=item begin_output($more), end_output(), renew_output()
+=item begin_output($more, $first), end_output(), renew_output()
 
-What is printed is held, or given to C<$more>, which returns 1 to go on, 0 to drop what else comes, -1 to end the script; what
-is held at the end; an empty file for the next script.
+What is printed is held behind C<$first>, or given to C<$more>, which returns 1 to go on, 0 to drop what else comes, -1 to end
+the script; what is held at the end; an empty file for the next script.
+
+=item catch_output(), caught_output()
+
+Around the compilation of a script: what it has printed, which otherwise goes nowhere.
 
 =item set_stdin($bytes), pass_stdin($fd)
 

@@ -52,6 +52,7 @@ PERL
         . "package Other; sub own { 'other' } package main; sub own { 'own' } print own(), 1 << 2;\n",
     'pod.cgi' =>
         "$HEAD print 'no loop';\n\n=head1 SYNOPSIS\n\n  use CGI::Fast;\n\n=cut\n\nprint '.'\n__END__\nuse FCGI;\n",
+    'prints.cgi' => qq{#!$^X\nBEGIN { print "Content-Type: text/plain\\n\\n" }\nprint "main";\n},
     'loop.cgi'   => "#!$^X\n" . 'use lib ".lib"; use Loop; print "Content-Type: text/plain\n\n" while Loop::more();',
     (
         map { ("shop-$_.cgi" =>
@@ -78,6 +79,8 @@ sub check {
         is $scripts->get($server, "z.cgi?n=$name")->{body}, $others, '... and not that of others';
     }
     check_errors($_, $when) for 1, 2;
+    is $scripts->get($server, 'prints.cgi')->{body}, 'main', 'what a BEGIN block prints is part of each answer'
+        for 1, 2;
     is $scripts->get($server, 'writes.cgi')->{body}, 'alive', 'a pipe without a reader ends nobody';
     return is_deeply [$server->workers], [$worker], 'the worker is the same';
 }
@@ -98,7 +101,7 @@ sub check_errors {
 check('compiled before the fork');
 $scripts->write($_, "$HEAD$cases{$_}[0]\n\nprint $cases{$_}[1];\n") for keys %cases;
 unlink $scripts->dir . '/own.log' or die $!;
-for my $name (qw(errors page)) {
+for my $name (qw(errors page prints)) {
     my $text = $scripts->read("$name.cgi");
     $scripts->write("$name.cgi", "$text\n");
 }

@@ -116,7 +116,7 @@ sub _run {
     my @arguments = $self->{environment}->arguments($env);
     my $answer    = Howdah::CGI::Answer->new($respond, $script->{nph});
     _set_input($env);
-    Howdah::XS::begin_output(sub { $answer->take($_[0]) });
+    Howdah::XS::begin_output(sub { $answer->take($_[0]) }, $script->printed);
     my $died = $script->run($variables, \@arguments);
     _leave_child($script, $?, $died) if $$ != $worker;
     Howdah::CGI::State::restore_handlers() if Howdah::XS::end_handlers();

@@ -27,12 +27,14 @@ sub new {
     my %before = (%$variables, SCRIPT_FILENAME => $file);
     Howdah::CGI::State::begin({}, \%before, $directory, $file);
     FindBin::again() if $INC{'FindBin.pm'};
+    Howdah::XS::catch_output();
     my $compiled = $self->_compile($source);
     my $why      = $@;
     $self->{effects} = Howdah::CGI::State::effects(\%before, $directory);
     my $on_warning = $self->{on_warning} // _handler_of_carp($source->packages);
     $self->{effects}{sig}{__WARN__} = $on_warning if $on_warning;
-    $self->{ends} = Howdah::XS::take_ends($file);
+    $self->{ends}                   = Howdah::XS::take_ends($file);
+    $self->{printed}                = Howdah::XS::caught_output();
     Howdah::CGI::Handles::restore();
     Howdah::XS::restore_settings();
     Howdah::CGI::State::end(Howdah::XS::LEFT_HANDLERS);
@@ -53,6 +55,9 @@ sub error { return $_[0]{error} }
 
 # The package whose handles are the script's.
 sub package { return $_[0]{package} }    ## no critic (ProhibitBuiltinHomonyms)
+
+# What compiling it has printed, as a BEGIN block may: each run prints that first.
+sub printed { return $_[0]{printed} }
 
 # Runs it in the present process, which may be a child when this returns. What it died of, if it did.
 sub run {
@@ -247,5 +252,9 @@ child that the script has forked then.
 =head2 package
 
 Its package.
+
+=head2 printed
+
+What it has printed while it was compiled, which each of its answers begins with.
 
 =cut
