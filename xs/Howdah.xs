@@ -192,6 +192,7 @@ int
 CLONE_SKIP(...)
   CODE:
     PERL_UNUSED_VAR(items);
+    hd_count_thread();
     hd_keep_input(aTHX); /* a new thread would read the memory of the slot when that is another request's */
     RETVAL = 0;
   OUTPUT:
@@ -316,6 +317,13 @@ bool
 output_is_whole()
   CODE:
     RETVAL = hd_output_is_whole(aTHX);
+  OUTPUT:
+    RETVAL
+
+bool
+has_threads()
+  CODE:
+    RETVAL = hd_has_threads();
   OUTPUT:
     RETVAL
 

@@ -1,16 +1,19 @@
 /*
- * Processes that the application has started. Those of a CGI script that runs in the worker (stdin.c, output.c and
+ * Processes and threads that the application has started. Those of a CGI script that runs in the worker (stdin.c, output.c and
  * leftovers.c ask) may have what was the script's, and write there when it has ended; a worker that has any leaves no
  * zygote behind (promote.c).
  */
 #include "script.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static struct {
-    unsigned all;    /* of this process */
-    unsigned before; /* when the script began */
+    unsigned all;     /* of this process */
+    unsigned before;  /* when the script began */
+    unsigned threads; /* of the script */
     bool counting;
 } forks;
 
@@ -23,7 +26,27 @@ void hd_count_forks(void) {
 }
 
 /* A script begins. */
-void hd_begin_forks(void) { forks.before = forks.all; }
+void hd_begin_forks(void) {
+    forks.before = forks.all;
+    forks.threads = 0;
+}
+
+/* Perl tells of each thread that it starts. */
+void hd_count_thread(void) { forks.threads++; }
+
+static bool is_alone(void) {
+    struct stat tasks; /* a directory with one more for each thread */
+    return stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink <= 3;
+}
+
+/* Whether the present script has started threads and some go on. One that was joined is listed for a moment yet. */
+bool hd_has_threads(void) {
+    if (!forks.threads)
+        return false;
+    for (int looks = 0; looks < 10 && !is_alone(); looks++)
+        usleep(1000);
+    return !is_alone();
+}
 
 /* Whether the present script has started processes. */
 bool hd_has_forked(void) { return forks.all != forks.before; }

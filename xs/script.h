@@ -42,6 +42,8 @@ void hd_point_stdin(pTHX);
 void hd_count_forks(void);
 void hd_begin_forks(void);
 bool hd_has_forked(void);
+void hd_count_thread(void);
+bool hd_has_threads(void);
 
 /* leftovers.c */
 enum hd_left { LEFT_HANDLERS = 1, LEFT_DESCRIPTORS = 2, LEFT_CHILDREN = 4 };

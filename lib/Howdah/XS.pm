@@ -119,6 +119,10 @@ C<stdin_is_whole>, C<point_errors>, C<adopt_errors> and C<errors_are_whole> are 
 What is printed is held behind C<$first>, or given to C<$more>, which returns 1 to go on, 0 to drop what else comes, -1 to end
 the script; what is held at the end; an empty file for the next script.
 
+=item has_threads()
+
+Whether the script has started threads, and some go on.
+
 =item catch_output(), caught_output()
 
 Around the compilation of a script: what it has printed, which otherwise goes nowhere.

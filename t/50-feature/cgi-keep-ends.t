@@ -4,6 +4,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Config qw(%Config);
 use Howdah::Test::Client;
 use Howdah::Test::Scripts;
 use Test::More;
@@ -22,7 +23,11 @@ my $scripts = Howdah::Test::Scripts->new(
     'head.cgi'     => "#!$^X\n$SORRY" . 'print "no head\n\n"',
     'pid.cgi'      => $HEAD . 'print $$',
     'sorry.cgi'    => "#!$^X\n$SORRY" . 'die "on purpose\n"',
-    'state.cgi'    => $HEAD . 'printf "%o %s%s", umask, ref $SIG{ALRM}, alarm 0;',
+    'thread.cgi'   => "#!$^X\nuse threads;" . 'print "Status: 200\n\n"; threads->create(sub { print "joined" })->join',
+    'threads.cgi'  => "#!$^X\nuse threads;"
+        . 'print "Status: 200\n\nleft"; threads->create(sub { sleep 1; $| = 1; print "late" })->detach',
+    'waits.cgi' => $HEAD . 'sleep 2',
+    'state.cgi' => $HEAD . 'printf "%o %s%s", umask, ref $SIG{ALRM}, alarm 0;',
 );
 umask 022;
 my $server = $scripts->serve('keep', ['workers=1'], '--abort-on-disconnect');
@@ -76,6 +81,16 @@ subtest 'a client that leaves' => sub {
 };
 
 is get('pid.cgi')->{body}, $worker, 'one worker has run all of them';
+
+subtest 'threads that go on' => sub {
+    plan skip_all => 'a perl without threads' if !$Config{useithreads};
+    is get('thread.cgi')->{body}, 'joined', 'one that has ended is nothing';
+    is get('pid.cgi')->{body}, $worker;
+    is get('threads.cgi')->{body}, 'left', 'one that has not';
+    isnt get('pid.cgi')->{body}, $worker, '... ends with its worker';
+    is get('waits.cgi')->{body}, '', '... and prints into no other answer';
+    ok $server->wait_for_log(qr{/threads\.cgi leaves threads running}), '... which is told';
+};
 unlike $server->log, qr/an alarm of another script/;
 is $server->stop, 0;
 

@@ -123,6 +123,7 @@ sub _run {
     Howdah::XS::close_handles($script->package);
     $answer->finish(Howdah::XS::end_output());
     _clean_up($script);
+    $env->{'psgix.harakiri.commit'} = 1 if Howdah::CGI::Leftovers::has_threads($script->{file});
     return $self->_conclude($script, $answer, $died);
 }
 
@@ -224,11 +225,11 @@ A reference to the names of modules, and of files, which have a slash, that are 
 Compiles the scripts that are there and returns the application. A script that does not compile is no reason not to start: its
 requests are answered with 500, until it is changed.
 
-=head2 call($env)
 =head2 failed
 
 How many scripts did not compile for the applications that this process has made. For C<howdah check>.
 
+=head2 call($env)
 
 The application.
 

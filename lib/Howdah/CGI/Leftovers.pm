@@ -30,6 +30,17 @@ sub tell {
     return;
 }
 
+# Whether it has left threads, which would print into the answers of others; tells the log, once.
+sub has_threads {
+    my $file = shift;
+    Howdah::XS::has_threads() or return 0;
+    print {*STDERR}
+        "howdah: $file leaves threads running: they end with this worker, which is replaced: join them in the "
+        . "script, or run it with mode=fork\n"
+        if !$told{$file}{threads}++;
+    return 1;
+}
+
 sub _tell_descriptors {
     my $file = shift;
     my %now  = _descriptors();
@@ -78,6 +89,10 @@ Once in each worker.
 =head2 note_descriptors
 
 After a script was compiled in the worker.
+
+=head2 has_threads($file)
+
+Whether there are threads now.
 
 =head2 tell($file, $left)
 
