@@ -16,6 +16,7 @@ my $scripts = Howdah::Test::Scripts->new(
     'wait.cgi'  => qq{$head while [ ! -e go ]; do sleep 0.05; done; echo went\n},
     'stays.cgi' => qq{echo \$\$ > stays.pid; exec sleep 600\n},
     'who.cgi'   => qq{$head id -u; id -g; id -G\n},
+    'named.cgi' => qq{$head cat /dev/stdin | wc -c\n},
     'self.pl'   => <<"PERL",
 #!$^X
 open my \$status, '<', '/proc/self/status' or die;
@@ -60,7 +61,15 @@ subtest '--abort-on-disconnect' => sub {
 subtest 'another user' => sub {
     plan skip_all => 'only root can become somebody else' if $> != 0 || !defined getpwnam 'nobody';
     my ($uid, $gid) = (getpwnam 'nobody')[2, 3];
+    my $mask   = umask 077;
     my $server = $scripts->serve('exec', ['workers=2'], '--user', 'nobody');
+    umask $mask;
+    for my $length (1000, 100_000, 3_000_000) {
+        my $head = "POST /c/named.cgi HTTP/1.1\r\nHost: x\r\nContent-Length: $length\r\n\r\n";
+        my $body = 'x' x $length;
+        is + Howdah::Test::Client->ask($server, "$head$body")->{body}, "$length\n",
+            "they can open a body of $length bytes by name, whatever the umask";
+    }
     is $scripts->get($server, 'who.cgi')->{body}, "$uid\n$gid\n$gid\n", 'scripts run as that';
     my $wrong = Howdah::Test::Server->launch(options => [$scripts->option('exec'), '--user', 'no-such-user']);
     isnt $wrong->wait_for_exit, 0, 'one that there is not fails the start';

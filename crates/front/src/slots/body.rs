@@ -7,9 +7,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -68,6 +69,8 @@ impl Extents {
         let directory = self.directory.clone();
         let file = elsewhere(move || {
             let file = tempfile::tempfile_in(directory)?;
+            // A script may open it anew, by the name /dev/stdin, and run as another user. Where files have no such rights, it can.
+            let _ = file.set_permissions(Permissions::from_mode(0o644));
             (&file).write_all(&bytes)?;
             Ok(file)
         });
