@@ -168,5 +168,27 @@ subtest 'it follows an upgrade, and ends with its server' => sub {
     like join('', <$messages>), qr/^the server has ended$/m;
 };
 
+# It takes a kernel that allows it; what is said to us by whoever has that name may be said by another.
+subtest 'bpftrace that ends before its time, and has lost events' => sub {
+    mkdir "$dir/bin" or die $!;
+    write_file("$dir/bin/bpftrace", <<'SH');
+#!/bin/sh
+echo 'Attaching 9 probes...'
+echo ready
+printf 'exec 5 7 httpd\t/srv/index.cgi\n'
+yes 'more than a pipe holds, of what is no event' | head -n 5000 >&2
+echo 'Lost 12 events' >&2
+printf 'exec 6 8 httpd\t/srv/index.cgi\n'
+SH
+    chmod 0755, "$dir/bin/bpftrace" or die $!;
+    local $ENV{PATH} = "$dir/bin:$ENV{PATH}";
+    my ($status, $out, $err) = run_howdah(qw(trace exec --all --seconds 50 --by bpftrace));
+    is $status, 1, 'it fails';
+    like $err, qr/^howdah: bpftrace: it ended; what it has told until then is all that is counted$/m,
+        '... and tells why';
+    like $out, qr/^httpd +index\.cgi +2$/m, '... and what was counted';
+    like $err, qr/^the kernel has lost events 1 times/m, '... and that the kernel has lost some';
+};
+
 undef $_ for $server, $other;
 done_testing;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use anyhow::bail;
 use howdah_metrics::printable;
 use howdah_sys::process::runs;
 use howdah_trace::{Row, Seen, Source, Tracer};
@@ -62,9 +63,10 @@ impl Server {
     }
 }
 
-/// Counts until the time is over, the server has ended or somebody presses Ctrl-C; then prints the table.
+/// Counts until the time is over, the server has ended, somebody presses Ctrl-C, or there is nobody more to tell; then prints the
+/// table.
 pub(crate) fn run(trace: &Trace) -> anyhow::Result<ExitCode> {
-    let mut server = if trace.all { None } else { Some(Server::find(trace)?) };
+    let server = if trace.all { None } else { Some(Server::find(trace)?) };
     let root = server.as_ref().map(|server| server.pid);
     let source = Source::open(trace.wanted())?;
     let how = source.name();
@@ -76,6 +78,18 @@ pub(crate) fn run(trace: &Trace) -> anyhow::Result<ExitCode> {
         .limit()
         .map_or_else(|| "Ctrl-C".to_owned(), |time| format!("{} s are over", time.as_secs_f64()));
     eprintln!("tracing {whose} by {how}, until {until}");
+    let ended = watch(trace, &mut tracer, server);
+    while let Some(seen) = tracer.rest() {
+        if trace.follow {
+            show(&seen, trace.json)?;
+        }
+    }
+    conclude(&tracer, trace.json)?;
+    // What was seen until then is told in any case.
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+fn watch(trace: &Trace, tracer: &mut Tracer, mut server: Option<Server>) -> anyhow::Result<()> {
     let over = over_after(trace.seconds.limit())?;
     while !over.load(Relaxed) {
         match tracer.next(LOOK) {
@@ -83,19 +97,14 @@ pub(crate) fn run(trace: &Trace) -> anyhow::Result<ExitCode> {
             Ok(_) => {}
             // Ctrl-C ends bpftrace, too.
             Err(_) if over.load(Relaxed) => break,
-            Err(error) => return Err(error.into()),
+            Err(error) => bail!("{error}; what it has told until then is all that is counted"),
         }
-        if server.as_mut().is_some_and(|server| server.is_gone(&tracer)) {
+        if server.as_mut().is_some_and(|server| server.is_gone(tracer)) {
             eprintln!("the server has ended");
             break;
         }
     }
-    while let Some(seen) = tracer.rest() {
-        if trace.follow {
-            show(&seen, trace.json)?;
-        }
-    }
-    conclude(&tracer, trace.json)
+    Ok(())
 }
 
 #[derive(Serialize)]
@@ -104,7 +113,7 @@ struct Report {
     lost: u64,
 }
 
-fn conclude(tracer: &Tracer, json: bool) -> anyhow::Result<ExitCode> {
+fn conclude(tracer: &Tracer, json: bool) -> anyhow::Result<()> {
     let lost = tracer.lost();
     if json {
         let report = Report { counts: tracer.tally().rows(), lost };
@@ -117,7 +126,7 @@ fn conclude(tracer: &Tracer, json: bool) -> anyhow::Result<ExitCode> {
             "the kernel has lost events {lost} times, so the counts are too low: trace one server, or by bpftrace"
         );
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn show(seen: &Seen, json: bool) -> anyhow::Result<()> {

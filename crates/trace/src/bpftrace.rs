@@ -1,9 +1,9 @@
 //! The kernel's tracepoints, by bpftrace: names as they were at the very moment, so that nothing is too quick for it. It
 //! takes root, and a kernel that has tracepoints and describes itself (BTF).
 
-use std::io::{self, Read};
+use std::io::{self, PipeReader, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -33,14 +33,19 @@ END { clear(@who); clear(@thread); }
 
 /// Bytes of a string, with its end: bpftrace's most. A path that fills it has been cut.
 const STRING: usize = 200;
+/// Most that is kept of a complaint.
+const LONGEST_COMPLAINT: usize = 500;
 
 /// A running one, ended when dropped.
 #[derive(Debug)]
 pub(crate) struct Bpftrace {
     child: Child,
-    output: ChildStdout,
+    /// What it prints and what it complains of: newer ones say among the latter that events were lost.
+    output: PipeReader,
     /// Read, and not taken yet.
     input: Vec<u8>,
+    /// The first of its complaints that says what is wrong.
+    complaint: Option<String>,
 }
 
 /// What it says.
@@ -51,7 +56,7 @@ pub(crate) enum Line {
     /// And when that was, in the kernel's nanoseconds.
     Event(u64, Event),
     /// Something else.
-    Remark,
+    Remark(String),
 }
 
 impl Bpftrace {
@@ -62,10 +67,10 @@ impl Bpftrace {
         command.env("BPFTRACE_STRLEN", STRING.to_string());
         // Ctrl-C is for us, who end it.
         command.process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn()?;
-        let output = child.stdout.take().ok_or_else(|| io::Error::other("bpftrace has no output"))?;
-        Ok(Self { child, output, input: Vec::new() })
+        let (output, said) = io::pipe()?;
+        command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said);
+        let child = command.spawn()?;
+        Ok(Self { child, output, input: Vec::new(), complaint: None })
     }
 
     /// Its next line within that time.
@@ -81,7 +86,7 @@ impl Bpftrace {
         };
         let mut piece = [0; 16 * 1024];
         match self.output.read(&mut piece)? {
-            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "bpftrace has ended")),
+            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("bpftrace: {}", self.complaint()))),
             length => {
                 self.input.extend_from_slice(&piece[..length]);
                 Ok(self.take_line())
@@ -89,23 +94,21 @@ impl Bpftrace {
         }
     }
 
-    /// What it complained of, once it has ended.
-    pub(crate) fn complaint(&mut self) -> String {
-        let mut text = Vec::new();
-        if let Some(errors) = self.child.stderr.take() {
-            let _ = errors.take(2000).read_to_end(&mut text);
-        }
-        String::from_utf8_lossy(&text)
-            .lines()
-            .find(|line| line.contains("ERROR"))
-            .unwrap_or("it ended")
-            .to_owned()
+    /// What it has complained of, once it has ended.
+    pub(crate) fn complaint(&self) -> &str {
+        self.complaint.as_deref().unwrap_or("it ended")
     }
 
     fn take_line(&mut self) -> Option<Line> {
         let end = self.input.iter().position(|&byte| byte == b'\n')?;
         let line: Vec<u8> = self.input.drain(..=end).collect();
-        Some(parse(&String::from_utf8_lossy(&line[..end])))
+        let line = parse(&String::from_utf8_lossy(&line[..end]));
+        if let Line::Remark(remark) = &line
+            && remark.contains("ERROR")
+        {
+            self.complaint.get_or_insert_with(|| remark.chars().take(LONGEST_COMPLAINT).collect());
+        }
+        Some(line)
     }
 }
 
@@ -123,7 +126,7 @@ fn parse(line: &str) -> Line {
     if line.starts_with("Lost ") {
         return Line::Event(0, Event::Lost);
     }
-    event(line).map_or(Line::Remark, |(at, event)| Line::Event(at, event))
+    event(line).map_or_else(|| Line::Remark(line.to_owned()), |(at, event)| Line::Event(at, event))
 }
 
 fn event(line: &str) -> Option<(u64, Event)> {
@@ -157,7 +160,7 @@ mod tests {
     #[test]
     fn its_lines_are_taken_apart() {
         let text = |text: &str| Some(text.to_owned());
-        let event = Line::Event;
+        let (event, remark) = (Line::Event, |text: &str| Line::Remark(text.to_owned()));
         let cut = format!("exec 5 7 sh\t/{}", "a".repeat(STRING - 2));
         for (line, meaning) in [
             ("ready", Line::Ready),
@@ -167,15 +170,15 @@ mod tests {
             ),
             ("exec 5 7 \t/bin/true", event(5, Event::Exec { pid: 7, who: None, path: text("/bin/true") })),
             (&cut, event(5, Event::Exec { pid: 7, who: text("sh"), path: None })),
-            ("exec 5 7 a b", Line::Remark),
+            ("exec 5 7 a b", remark("exec 5 7 a b")),
             ("fork 5 7 9 my name", event(5, Event::Fork { parent: 7, child: 9, who: text("my name") })),
-            ("fork 5 7 x y", Line::Remark),
+            ("fork 5 7 x y", remark("fork 5 7 x y")),
             ("exit 5 9", event(5, Event::Exit { pid: 9 })),
-            ("exit x 9", Line::Remark),
-            ("exit 9", Line::Remark),
+            ("exit x 9", remark("exit x 9")),
+            ("exit 9", remark("exit 9")),
             ("Lost 12 events", event(0, Event::Lost)),
-            ("Attaching 5 probes...", Line::Remark),
-            ("", Line::Remark),
+            ("Attaching 5 probes...", remark("Attaching 5 probes...")),
+            ("", remark("")),
         ] {
             assert_eq!(parse(line), meaning, "{line}");
         }

@@ -75,7 +75,7 @@ impl Source {
         match &mut self.0 {
             Inner::Bpftrace(source) => Ok(source.read(patience)?.and_then(|line| match line {
                 Line::Event(at, event) => Some((at, event)),
-                Line::Ready | Line::Remark => None,
+                Line::Ready | Line::Remark(_) => None,
             })),
             Inner::Connector(source) => source.read(patience),
         }
