@@ -112,10 +112,12 @@ subtest 'what cannot be' => sub {
     is $status, 1;
     like $err, qr/has died|has ended/, 'which is told';
     is_as_before('when it has died');
-    $first = Howdah::Test::Traffic->begin(@ask, @file, '--seconds', 30, '--control', $operator->control);
+    my @new = ('--output', "$dir/r");
+    $first = Howdah::Test::Traffic->begin(@ask, @new, '--seconds', 30, '--control', $operator->control);
     ok $server->wait_until(sub { $server->workers == 3 }), 'another is under way';
     $first->interrupt;
     is_as_before('when nobody wants to know any more');
+    ok !-e "$dir/r.nytprof", 'and there is no empty file';
 };
 
 done_testing;

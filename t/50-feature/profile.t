@@ -165,11 +165,28 @@ symlink '/dev/full', "$dir/full.svg" or die $!;
 is $status, 1;
 like $out, qr/ looks at 2 workers: .*time  route/s, 'what it has seen, also where it cannot be written';
 unlike $out, qr/written:/;
-like $err, qr/cannot write \S+full\.svg: name others by --output/;
+like $err, qr/cannot write \S+full\.svg: name another by --output/;
+is_deeply [glob "$dir/full*"], [], 'and nothing is left of it';
+
+($status, $out, $err) = $operator->ask('profile', '--seconds', '200ms', '--output', "$dir/one.svg");
+is $status, 0;
+my @files = map { "$dir/one.$_" } qw(folded speedscope.json svg);
+is_deeply [glob "$dir/one*"], \@files, 'the name of one file names all';
+
+{
+    my $pid = open my $lines, '-|', howdah_bin(), 'profile', '--seconds', 0, '--control', $operator->control,
+        '--output',
+        "$dir/killed"
+        or die $!;
+    sleep 1;
+    kill TERM => $pid;
+    close $lines;
+    is_deeply [glob "$dir/killed*"], [], 'one that is ended before leaves no files';
+}
 my @wrong = (
 
     # It is told before the look, which has no end.
-    [['--output', "$dir/none/p", '--seconds', 0], 1, qr/cannot write .*none.*name others by --output/],
+    [['--output', "$dir/none/p", '--seconds', 0], 1, qr/cannot write .*none.*name another by --output/],
     [['--route', 'x'], 2, qr{a path begins with /}],
     [['--hz', '0'], 2, qr/0 is not in 1\.\.=2000/],
     [['--wall', '--cpu'], 2, qr/cannot be used with/],

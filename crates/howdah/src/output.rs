@@ -1,9 +1,11 @@
-//! What commands print on standard output.
+//! What commands print on standard output, and the files that they leave.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use anyhow::Context;
 use howdah_metrics::printable;
+use rustix::fs::{Access, access};
 
 /// What could not be done, when a disk is full for instance.
 pub(crate) const WHERE: &str = "cannot write to standard output";
@@ -24,4 +26,19 @@ pub(crate) fn write(text: impl AsRef<[u8]>) -> anyhow::Result<()> {
 /// there but text.
 pub(crate) fn for_people(text: &str) -> String {
     text.lines().map(|line| printable(line.as_bytes()) + "\n").collect()
+}
+
+/// Whether a file can be written, said before a look that would be in vain. It is not made yet: nothing is left, however that ends.
+///
+/// # Errors
+/// When it cannot, with the way out.
+pub(crate) fn check_file(file: &Path) -> anyhow::Result<()> {
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let place = if file.exists() { file } else { directory };
+    access(place, Access::WRITE_OK).with_context(|| cannot_write(file))
+}
+
+/// What could not be done, and the way out.
+pub(crate) fn cannot_write(file: &Path) -> String {
+    format!("cannot write {}: name another by --output", file.display())
 }

@@ -10,21 +10,20 @@ use anyhow::{Context, bail};
 use super::find::reach;
 use super::look::look;
 use crate::options::instance::Instance;
+use crate::output::cannot_write;
 use crate::protocol::{ControlAnswer, ControlRequest};
 
 /// Bytes of an answer.
 const LONGEST: usize = 16 * 1024;
 
-/// The answer, and how many bytes were written to `file`, which is called so, `most` at most.
+/// The answer, and what was made.
 ///
 /// # Errors
-/// When there is no file, or it is too long.
+/// When there is no file.
 pub(super) fn fetch_file(
     instance: &Instance,
     request: &ControlRequest,
-    (name, file): (&Path, &mut File),
-    most: u64,
-) -> anyhow::Result<(ControlAnswer, u64)> {
+) -> anyhow::Result<(ControlAnswer, File)> {
     let (path, mut server) = reach(instance)?;
     look(&path)?;
     let mut line = serde_json::to_vec(request)?;
@@ -34,7 +33,8 @@ pub(super) fn fetch_file(
         hear(&server).with_context(|| format!("the server at {} does not answer", path.display()))?;
     match (answer, sent) {
         (ControlAnswer::Failed(reason), _) => bail!("{reason}"),
-        (answer, Some(sent)) => Ok((answer, copy(&sent, name, file, most)?)),
+        (answer, Some(sent)) if sent.metadata()?.is_file() => Ok((answer, sent)),
+        (_, Some(_)) => bail!("the worker has sent something that is no file"),
         (_, None) => bail!("the server has sent no file"),
     }
 }
@@ -47,18 +47,17 @@ fn hear(server: &BufReader<UnixStream>) -> anyhow::Result<(ControlAnswer, Option
     Ok((answer, fds.into_iter().next().map(File::from)))
 }
 
-/// From its start, wherever the worker has left off.
-fn copy(from: &File, name: &Path, to: &mut File, most: u64) -> anyhow::Result<u64> {
-    let about = from.metadata()?;
-    if !about.is_file() {
-        bail!("the worker has sent something that is no file");
-    }
+/// From its start, wherever the worker has left off, `most` bytes at most, to the file that is called so. How many that were.
+///
+/// # Errors
+/// When it is longer, or cannot be written.
+pub(super) fn copy(from: &File, (name, to): (&Path, &mut File), most: u64) -> anyhow::Result<u64> {
+    let whole = from.metadata()?.len();
     io::Seek::rewind(&mut &*from)?;
     to.set_len(0)?;
-    let bytes = io::copy(&mut from.take(most), to)
-        .with_context(|| format!("cannot write {}: name another by --output", name.display()))?;
-    if bytes < about.len() {
-        bail!("it is {} bytes long: see --max-size", about.len());
+    let bytes = io::copy(&mut from.take(most), to).with_context(|| cannot_write(name))?;
+    if bytes < whole {
+        bail!("it is {whole} bytes long: see --max-size");
     }
     Ok(bytes)
 }

@@ -15,7 +15,7 @@ use anyhow::bail;
 use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
 use super::client;
-use super::fetch::fetch_file;
+use super::fetch::{copy, fetch_file};
 use crate::log;
 use crate::options::find::{Form, Heap};
 use crate::protocol::{ControlAnswer, ControlRequest};
@@ -107,8 +107,8 @@ fn refused(path: &Path, error: io::Error) -> anyhow::Error {
 
 /// Whose heap it is, and how many bytes.
 fn fetch(heap: &Heap, request: &ControlRequest, file: (&Path, &mut File)) -> anyhow::Result<(String, u64)> {
-    match fetch_file(&heap.instance, request, file, heap.max_size.0)? {
-        (ControlAnswer::Heap(worker), bytes) => Ok((worker, bytes)),
+    match fetch_file(&heap.instance, request)? {
+        (ControlAnswer::Heap(worker), sent) => Ok((worker, copy(&sent, file, heap.max_size.0)?)),
         _ => bail!("the server has sent another file"),
     }
 }

@@ -1,6 +1,6 @@
 //! `howdah profile --nytprof`: has one more worker run under Devel::NYTProf for a while, and writes what that has found into a file.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use super::fetch::fetch_file;
+use super::fetch::{copy, fetch_file};
 use crate::options::inside::Profile;
 use crate::output;
 use crate::protocol::{ControlAnswer, ControlRequest, NytprofWish, Profiled};
@@ -33,31 +33,26 @@ pub(crate) fn run(options: &Profile) -> anyhow::Result<ExitCode> {
     };
     let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let request = ControlRequest::Nytprof(NytprofWish { pool: options.whose.pool.clone(), milliseconds });
-    let mut name = options.output.clone().into_os_string();
-    name.push(".nytprof");
-    let path = PathBuf::from(name);
-    let (mut file, before) = open(&path)?;
-    match fetch_file(&options.whose.instance, &request, (&path, &mut file), MOST) {
-        Ok((ControlAnswer::Profiled(about), bytes)) => report(options, path, bytes, about),
-        outcome => {
-            // An earlier profile stays as it was where there is no new one.
-            if before == 0 || file.metadata().is_ok_and(|about| about.len() != before) {
-                let _ = std::fs::remove_file(&path);
-            }
-            outcome.and_then(|_| bail!("the server has sent another file"))
+    let path = options.file(".nytprof");
+    output::check_file(&path)?;
+    match fetch_file(&options.whose.instance, &request)? {
+        (ControlAnswer::Profiled(about), sent) => {
+            let bytes = keep(&path, &sent)?;
+            report(options, path, bytes, about)
         }
+        _ => bail!("the server has sent another file"),
     }
 }
 
-/// For nobody else: the sources of the application are in it. Says how long it was before.
-fn open(path: &Path) -> anyhow::Result<(File, u64)> {
+/// For nobody else: the sources of the application are in it. What cannot be written whole is not left behind.
+fn keep(path: &Path, sent: &File) -> anyhow::Result<u64> {
     let opened = || {
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
         file.set_permissions(Permissions::from_mode(0o600))?;
-        let before = file.metadata()?.len();
-        Ok::<_, io::Error>((file, before))
+        Ok::<_, io::Error>(file)
     };
-    opened().with_context(|| format!("cannot write {}: name another by --output", path.display()))
+    let mut file = opened().with_context(|| output::cannot_write(path))?;
+    copy(sent, (path, &mut file), MOST).inspect_err(|_| drop(fs::remove_file(path)))
 }
 
 fn report(options: &Profile, file: PathBuf, bytes: u64, about: Profiled) -> anyhow::Result<ExitCode> {

@@ -3,8 +3,8 @@
 //! It looks at the workers so many times a second, from here; a thread beside it asks the server every now and then who
 //! its workers are, since they come and go. When the time is over, at Ctrl-C, or when the server is gone, it tells what it has.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
@@ -46,7 +46,9 @@ pub(crate) fn run(options: &Profile) -> anyhow::Result<ExitCode> {
         bail!("{reason}");
     }
     let roster = follow(path, options.whose.clone())?;
-    let files = open(&options.output)?;
+    let files: Vec<PathBuf> =
+        [".svg", ".folded", ".speedscope.json"].map(|ending| options.file(ending)).into();
+    files.iter().try_for_each(|file| output::check_file(file))?;
     sample(&mut sampler, &roster, options)?;
     let written = write(&sampler, files, &title);
     report(&sampler, written.as_deref().unwrap_or_default(), options.json)?;
@@ -98,33 +100,20 @@ fn sample(sampler: &mut Sampler, roster: &Receiver<Vec<Known>>, options: &Profil
     Ok(())
 }
 
-/// Before the look: where nothing can be written, it would be in vain. What earlier ones have left stays until there is a new one.
-fn open(prefix: &Path) -> anyhow::Result<[(PathBuf, File); 3]> {
-    let [svg, folded, speedscope] = ["svg", "folded", "speedscope.json"].map(|ending| {
-        let mut name = prefix.as_os_str().to_owned();
-        name.push(format!(".{ending}"));
-        let name = PathBuf::from(name);
-        match OpenOptions::new().write(true).create(true).truncate(false).open(&name) {
-            Ok(file) => Ok((name, file)),
-            Err(error) => Err(error).with_context(|| cannot_write(&name)),
-        }
-    });
-    Ok([svg?, folded?, speedscope?])
-}
-
-fn write(sampler: &Sampler, files: [(PathBuf, File); 3], title: &str) -> anyhow::Result<Vec<PathBuf>> {
+/// What earlier ones have left stays until there is a new one.
+fn write(sampler: &Sampler, files: Vec<PathBuf>, title: &str) -> anyhow::Result<Vec<PathBuf>> {
     let tally = &sampler.tally;
     let texts = [flame_graph(tally, title), folded(tally), speedscope(tally, title)?];
-    let files = files.into_iter().zip(texts).map(|((name, mut file), text)| {
-        let written = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
-        written.with_context(|| cannot_write(&name))?;
-        Ok(name)
-    });
-    files.collect()
+    for (file, text) in files.iter().zip(texts) {
+        put(file, &text).with_context(|| output::cannot_write(file))?;
+    }
+    Ok(files)
 }
 
-fn cannot_write(file: &Path) -> String {
-    format!("cannot write {}: name others by --output", file.display())
+/// What cannot be written whole is not left behind.
+fn put(path: &Path, text: &str) -> io::Result<()> {
+    let written = File::create(path)?.write_all(text.as_bytes());
+    written.inspect_err(|_| drop(fs::remove_file(path)))
 }
 
 fn report(sampler: &Sampler, files: &[PathBuf], json: bool) -> anyhow::Result<()> {

@@ -1,5 +1,7 @@
 //! How `howdah where` and `howdah profile` look into the workers of a server.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -65,7 +67,7 @@ pub(crate) struct Profile {
     #[arg(long, conflicts_with_all = ["hz", "route", "wall", "cpu", "worker"])]
     pub(crate) nytprof: bool,
 
-    /// Begin of the names of the files: flame graph, folded stacks, speedscope
+    /// Begin of the names of the files (flame graph, folded stacks, speedscope), or the name of one
     #[arg(long, value_name = "PREFIX", default_value = "howdah-profile")]
     pub(crate) output: PathBuf,
 
@@ -74,7 +76,18 @@ pub(crate) struct Profile {
     pub(crate) json: bool,
 }
 
+/// The files that there may be.
+const ENDINGS: [&str; 4] = [".svg", ".folded", ".speedscope.json", ".nytprof"];
+
 impl Profile {
+    /// The file with this ending. Whoever has named one of them whole means its beginning.
+    pub(crate) fn file(&self, ending: &str) -> PathBuf {
+        let named = self.output.as_os_str().as_bytes();
+        let begin = ENDINGS.iter().find_map(|ending| named.strip_suffix(ending.as_bytes()));
+        let begin = begin.filter(|begin| !begin.is_empty() && !begin.ends_with(b"/")).unwrap_or(named);
+        PathBuf::from(OsString::from_vec([begin, ending.as_bytes()].concat()))
+    }
+
     /// In words.
     pub(crate) fn what(&self) -> String {
         let time = if self.cpu { "processor time" } else { "time" };
@@ -86,4 +99,26 @@ impl Profile {
 
 fn route(text: &str) -> Result<String, String> {
     if text.starts_with('/') { Ok(text.to_owned()) } else { Err("a path begins with /".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::options::{Action, parse};
+
+    #[test]
+    fn files_are_named_by_their_beginning_or_by_one_of_them() {
+        for (output, file) in [
+            ("p", "p.svg"),
+            ("/tmp/p.svg", "/tmp/p.svg"),
+            ("p.speedscope.json", "p.svg"),
+            ("p.nytprof", "p.svg"),
+            ("p.json", "p.json.svg"),
+            ("dir/.svg", "dir/.svg.svg"),
+            (".svg", ".svg.svg"),
+        ] {
+            let line = ["howdah", "profile", "--output", output].map(Into::into);
+            let Action::Profile(options) = parse(line).unwrap().action else { panic!("{output}") };
+            assert_eq!(options.file(".svg"), std::path::Path::new(file), "{output}");
+        }
+    }
 }
