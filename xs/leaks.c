@@ -20,6 +20,7 @@
 struct hd_leaks hd_leaks;
 
 static Perl_ppaddr_t bless_plain;
+static void *ours; /* the worker's perl: that of a thread goes with its thread, and what it blesses is of no request */
 
 bool hd_is_alive(const struct hd_noted *entry) {
     const SV *sv = entry->sv;
@@ -103,7 +104,8 @@ static OP *bless_noted(pTHX) {
     if (LIKELY(!hd_leaks.tracking))
         return bless_plain(aTHX);
     OP *next = bless_plain(aTHX);
-    note(aTHX_ * PL_stack_sp);
+    if (PERL_GET_THX == ours)
+        note(aTHX_ * PL_stack_sp);
     return next;
 }
 
@@ -126,6 +128,7 @@ static void replace_in_sub(pTHX_ SV *sv) {
 static void watch_bless(pTHX) {
     if (bless_plain)
         return;
+    ours = PERL_GET_THX;
     bless_plain = PL_ppaddr[OP_BLESS];
     PL_ppaddr[OP_BLESS] = bless_noted;
     hd_each_sv(aTHX_ replace_in_sub);

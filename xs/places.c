@@ -81,7 +81,16 @@ static bool grow(void) {
     return true;
 }
 
-U32 hd_place_of(const char *file, U32 line) {
+/* Perl numbers the strings that it evaluates, so each is another file, though one line may evaluate all of them. */
+static const char *shown(const char *file) {
+    const size_t begin = sizeof "(eval " - 1;
+    bool is_string =
+        strncmp(file, "(eval ", begin) == 0 && strEQ(file + begin + strspn(file + begin, "0123456789"), ")");
+    return is_string ? "(eval)" : file;
+}
+
+U32 hd_place_of(const char *named, U32 line) {
+    const char *file = shown(named);
     U32 bucket = bucket_of(file, line);
     for (U32 at = buckets[bucket]; at; at = places[at].next)
         if (places[at].line == line && strEQ(places[at].file, file))
@@ -96,9 +105,9 @@ U32 hd_place_of(const char *file, U32 line) {
 }
 
 U32 hd_place(const COP *cop) {
-    const char *file = CopFILE(cop);
-    if (!file)
+    if (!CopFILE(cop))
         return 0;
+    const char *file = shown(CopFILE(cop));
     size_t at = (PTR2UV(cop) >> 3) % KEPT;
     U32 place = kept[at].cop == cop ? kept[at].place : 0;
     if (place && places[place].line == CopLINE(cop) && strEQ(places[place].file, file))

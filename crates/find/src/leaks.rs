@@ -189,17 +189,8 @@ fn text(record: &[String], at: usize) -> String {
 }
 
 fn place(record: &[String], at: usize) -> Option<Place> {
-    let mut place = Place { file: text(record, at), line: number(record, at + 1) };
-    if is_eval(&place.file) {
-        "(eval)".clone_into(&mut place.file);
-    }
+    let place = Place { file: text(record, at), line: number(record, at + 1) };
     (!place.file.is_empty()).then_some(place)
-}
-
-/// Perl numbers all strings that it evaluates: each is another file, though one line may evaluate all of them.
-fn is_eval(file: &str) -> bool {
-    let number = file.strip_prefix("(eval ").and_then(|rest| rest.strip_suffix(')'));
-    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn object(record: &[String]) -> Objects {
@@ -268,20 +259,6 @@ mod tests {
             (2, 200, 200)
         );
         assert_eq!(report.kinds.len(), 2);
-    }
-
-    #[test]
-    fn strings_that_are_evaluated_are_one_place() {
-        let report = report(&[b"leaks\t4\t4\t0\n\
-            object\tEv\t(eval 7)\t1\t/app.psgi\t9\t/\t1\t1\t1\t0\n\
-            object\tEv\t(eval 12)\t1\t/app.psgi\t9\t/\t1\t1\t0\t1\n\
-            object\tEv\t(eval x)\t1\t/app.psgi\t9\t/\t1\t1\t0\t1\n\
-            kind\tCODE\t(eval 7)\t1\t0\t2\t2\t64\n\
-            kind\tCODE\t(eval 12)\t1\t0\t0\t2\t64\n"]);
-        let objects: Vec<_> =
-            report.objects.iter().map(|it| (&*it.place.file, it.objects, it.grows)).collect();
-        assert_eq!(objects, [("(eval)", 2, true), ("(eval x)", 1, false)]);
-        assert_eq!((report.kinds.len(), report.kinds[0].end), (1, 4));
     }
 
     #[test]

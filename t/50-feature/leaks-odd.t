@@ -1,0 +1,65 @@
+# howdah leaks where code is unusual: strings that are evaluated in masses, threads.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Config;
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use Howdah::Test::Traffic;
+use JSON::PP qw(decode_json);
+use Test::More;
+
+sub start {
+    my $app      = shift;
+    my $operator = Howdah::Test::Operator->new;
+    return (
+        $operator,
+        Howdah::Test::Server->start(app => $app, options => ['--workers', 1, $operator->options])
+    );
+}
+
+# The report of a look while this path is asked for.
+sub look {
+    my ($operator, $server, $path) = @_;
+    my @command = (qw(leaks --json --requests 20 --control), $operator->control);
+    my ($status, $out, $err) = Howdah::Test::Traffic->during($server, [$path], @command);
+    is $status, 0 or diag $err, $server->log;
+    return decode_json($out);
+}
+
+subtest 'strings that are evaluated are one place' => sub {
+    my $app = <<'APP';
+my (@one, @other);
+sub {
+    if ($_[0]{PATH_INFO} eq '/kept') { push @other, bless [], 'Kept'; return [200, [], []] }
+    eval q{bless []} for 1 .. 1000;
+    push @one, eval q{bless [], 'Evaluated'};
+    [200, [], []];
+};
+APP
+    my @server = start($app);
+    my ($one) = grep { $_->{class} eq 'Evaluated' } @{look(@server, '/')->{objects}};
+    is $one->{place}{file}, '(eval)';
+    is $one->{caller}{line}, 5, 'told apart by who has called';
+    my ($other) = grep { $_->{class} eq 'Kept' } @{look(@server, '/kept')->{objects}};
+    is $other->{place}{line}, 3, 'as many as there are, they take no room from the places of others';
+};
+
+subtest 'what threads bless is of no request' => sub {
+    plan skip_all => 'this perl has no threads' if !$Config{useithreads};
+    my $app = <<'APP';
+use threads;
+my @kept;
+sub {
+    threads->create(sub { my @made = map { bless [], 'InThread' } 1 .. 3; scalar @made })->join;
+    push @kept, bless [], 'Kept';
+    [200, [], []];
+};
+APP
+    my $report = look(start($app), '/');
+    is_deeply [map { $_->{class} } @{$report->{objects}}], ['Kept'];
+    is $report->{blessed}, $report->{requests}, 'nor counted, or looked at when their memory is gone';
+};
+
+done_testing;
