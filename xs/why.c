@@ -235,16 +235,22 @@ static void put_chain(pTHX_ FILE *file, const char *kind, U32 node, U32 top) {
     FREETMPS;
 }
 
-static U32 hash_of(const char *name) {
+static U32 hashed(U32 hash, U8 byte) { return (hash ^ byte) * 16777619u; }
+
+/* Of a name in UTF-8. What perl has in Latin-1 is meant by that, too. */
+static U32 hash_of(const char *name, bool is_latin1) {
     U32 hash = 2166136261u;
     for (; *name; name++)
-        hash = (hash ^ (U8)*name) * 16777619u;
+        if (is_latin1 && !UTF8_IS_INVARIANT(*name))
+            hash = hashed(hashed(hash, UTF8_TWO_BYTE_HI((U8)*name)), UTF8_TWO_BYTE_LO((U8)*name));
+        else
+            hash = hashed(hash, *name);
     return hash;
 }
 
 static bool is_wanted(pTHX_ const SV *sv, U32 hash) {
     const char *name = SvOBJECT(sv) ? HvNAME(SvSTASH(sv)) : NULL;
-    return name && hash_of(name) == hash;
+    return name && hash_of(name, !is_utf8_string((const U8 *)name, HvNAMELEN(SvSTASH(sv)))) == hash;
 }
 
 static struct {

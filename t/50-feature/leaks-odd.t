@@ -1,4 +1,4 @@
-# howdah leaks where code is unusual: strings that are evaluated in masses, threads.
+# howdah leaks and heap where code is unusual: names of classes that are not ASCII, strings that are evaluated in masses, threads.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -9,9 +9,11 @@ use Howdah::Test::Server;
 use Howdah::Test::Traffic;
 use JSON::PP qw(decode_json);
 use Test::More;
+use utf8;
 
 sub start {
-    my $app      = shift;
+    my $app = shift;
+    utf8::encode($app);
     my $operator = Howdah::Test::Operator->new;
     return (
         $operator,
@@ -27,6 +29,26 @@ sub look {
     is $status, 0 or diag $err, $server->log;
     return decode_json($out);
 }
+
+subtest 'a class is called as its source calls it' => sub {
+    my $app = <<'APP';
+use utf8;
+my @kept;
+sub { push @kept, map { bless [], $_ } 'Größe', 'Привет', "one\ttab"; [200, [], []] };
+APP
+    my ($operator, $server) = start($app);
+    my $report = look($operator, $server, '/');
+    my %left   = map { $_->{class} => $_->{objects} } @{$report->{objects}};
+    is_deeply [sort keys %left], ['Größe', "one\ttab", 'Привет'];
+    for my $class ('Größe', 'Привет') {
+        my $name = $class;
+        utf8::encode($name);
+        my ($status, $out) = $operator->ask('heap', '--why', $name);
+        is $status, 0;
+        like $out, qr/^[1-9]\d* objects of \Q$name\E in worker 0 /, 'and is found by that name';
+        like $out, qr/held by my \@kept .* -> \(\Q$name\E\)$/m;
+    }
+};
 
 subtest 'strings that are evaluated are one place' => sub {
     my $app = <<'APP';

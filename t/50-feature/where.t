@@ -144,6 +144,24 @@ subtest 'one that is stopped' => sub {
     ok $server->wait_until(sub { !$stopped->() }), 'and no more when it goes on';
 };
 
+subtest 'a sub with a name that is not ASCII, and one that has lines' => sub {
+    my $odd = <<'APP';
+use utf8;
+use Sub::Util qw(set_subname);
+sub größe { sleep 60 }
+my $forges = set_subname("Shop::a\nworker 9", sub { größe() });
+sub { $forges->(); [200, [], []] };
+APP
+    my $asked  = Howdah::Test::Operator->new;
+    my $served = Howdah::Test::Server->start(app => $odd, options => ['--workers', 1, $asked->options]);
+    my $client = Howdah::Test::Client->new($served);
+    $client->write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    my $out;
+    ok $served->wait_until(sub { ($out = ($asked->ask('where'))[1]) =~ /sleep/ }), 'is seen';
+    like $out, qr/^    \S+::gr\xc3\xb6\xc3\x9fe +\S+app\.psgi line 3$/m, 'under the name that its source gives it';
+    like $out, qr/^    Shop::a\\x0aworker 9 +\S+app\.psgi line 4$/m, 'in one line';
+};
+
 my @wrong = (
     [['--worker', 99], qr/there is no worker 99: howdah status lists/],
     [['--pool', '/none'], qr{no application is mounted at /none; there is /}],

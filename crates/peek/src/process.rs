@@ -84,14 +84,20 @@ impl Process {
             false => self.bytes(address, LONGEST).unwrap_or(first),
         };
         let end = bytes.iter().position(|&byte| byte == 0)?;
-        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+        Some(name(&bytes[..end]))
     }
 
     /// A string of known length.
     pub(crate) fn text(&self, address: u64, length: usize) -> Option<String> {
         let bytes = self.bytes(address, (length <= LONGEST).then_some(length)?)?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        Some(name(&bytes))
     }
+}
+
+/// What perl calls something, as text that ends no line. What is not UTF-8 is Latin-1: so perl has names that need no more.
+fn name(bytes: &[u8]) -> String {
+    let latin1 = |_| bytes.iter().map(|&byte| char::from(byte)).collect();
+    str::from_utf8(bytes).map_or_else(latin1, str::to_owned).replace('\n', "\\x0a")
 }
 
 /// 32 bits of a copy; 0 beyond its end.
@@ -247,6 +253,13 @@ mod tests {
         assert_eq!(process.text(text.as_ptr() as u64, 3).as_deref(), Some("app"));
         assert_eq!(process.text(text.as_ptr() as u64, usize::MAX), None);
         assert_eq!(process.string(8), None);
+        for (bytes, shown) in [
+            (&b"Shop::gr\xf6\xdfe"[..], "Shop::größe"),
+            ("größe".as_bytes(), "größe"),
+            (b"a\nb\tc", "a\\x0ab\tc"),
+        ] {
+            assert_eq!(process.text(bytes.as_ptr() as u64, bytes.len()).as_deref(), Some(shown));
+        }
         assert_eq!(process.pointer(8), None);
     }
 }

@@ -47,8 +47,9 @@ impl Tally {
 
     /// Once more.
     pub fn add(&mut self, who: &str, what: &str) {
-        // The kernel cuts a name after 15 bytes, which may be behind a blank.
-        let key = (who.trim_end().to_owned(), what.trim_end().to_owned());
+        // The kernel cuts a name after 15 bytes, which may be behind a blank; and a name ends no row.
+        let name = |name: &str| name.trim_end().replace('\n', "\\x0a");
+        let key = (name(who), name(what));
         let is_full = self.counts.len() >= MOST && !self.counts.contains_key(&key);
         let key = if is_full { (OTHERS.to_owned(), OTHERS.to_owned()) } else { key };
         *self.counts.entry(key).or_default() += 1;
@@ -104,6 +105,13 @@ mod tests {
         ["sh", "howdah", "sh "].iter().for_each(|who| tally.add(who, ""));
         let shown = "WHO                  COUNT\nhowdah               1\nsh                   2\n";
         assert_eq!(tally.to_string(), shown);
+    }
+
+    #[test]
+    fn a_name_ends_no_row() {
+        let mut tally = Tally::new(Kind::Exec);
+        tally.add("sh", "od\nd");
+        assert!(tally.to_string().ends_with("\nsh                   od\\x0ad              1\n"), "{tally}");
     }
 
     #[test]
