@@ -19,13 +19,14 @@ const LEAST_IN_ALL: i64 = 64 * 1024;
 /// The routes that leave something behind in the newer half of their requests, the worst first. Each cell is a name, what
 /// all requests have left behind, and what those of the newer half have.
 pub fn growing(cells: impl IntoIterator<Item = (Vec<u8>, Growth, Growth)>) -> Vec<Route> {
-    let mut sums: BTreeMap<Vec<u8>, Growth> = BTreeMap::new();
+    // By what they are shown as, so that none is there twice: metrics may not.
+    let mut sums: BTreeMap<String, Growth> = BTreeMap::new();
     for (name, _, newer) in cells {
-        let sum = sums.entry(name).or_default();
+        let sum = sums.entry(shown(&name)).or_default();
         *sum = sum.and(newer);
     }
     let mut routes: Vec<Route> =
-        sums.iter().filter(|(_, growth)| grows(growth)).map(|it| route(it.0, it.1)).collect();
+        sums.into_iter().filter(|(_, growth)| grows(growth)).map(|it| route(it.0, &it.1)).collect();
     routes.sort_by(|one, other| badness(other).total_cmp(&badness(one)));
     routes
 }
@@ -43,8 +44,11 @@ fn grows(growth: &Growth) -> bool {
     growth.requests >= FEWEST && (values(growth) >= LEAST_VALUES || growth.measured >= FEWEST && by_bytes)
 }
 
-fn route(name: &[u8], growth: &Growth) -> Route {
-    let route = if name.is_empty() { OTHER.into() } else { String::from_utf8_lossy(name).into_owned() };
+fn shown(name: &[u8]) -> String {
+    if name.is_empty() { OTHER.into() } else { String::from_utf8_lossy(name).into_owned() }
+}
+
+fn route(route: String, growth: &Growth) -> Route {
     Route { route, requests: growth.requests, values: values(growth), bytes: bytes(growth) }
 }
 
@@ -57,7 +61,13 @@ fn badness(route: &Route) -> f64 {
 mod tests {
     use super::*;
 
-    fn cell(name: &str, requests: u64, values: i64, measured: u64, bytes: i64) -> (Vec<u8>, Growth, Growth) {
+    fn cell(
+        name: impl Into<Vec<u8>>,
+        requests: u64,
+        values: i64,
+        measured: u64,
+        bytes: i64,
+    ) -> (Vec<u8>, Growth, Growth) {
         (name.into(), Growth::default(), Growth { requests, values, measured, bytes })
     }
 
@@ -76,5 +86,14 @@ mod tests {
         let expected = [("/string", 100, 0.0), ("/values", 100, 4.0), ("other", 100, 0.2)]
             .map(|it| (it.0.to_owned(), it.1, it.2));
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_is_shown_alike_is_one_route() {
+        let cells = [cell("", 50, 100, 0, 0), cell("other", 50, 100, 0, 0)];
+        let odd = [cell([b'/', 0xff], 50, 100, 0, 0), cell([b'/', 0xfe], 50, 100, 0, 0)];
+        let found: Vec<_> =
+            growing(cells.into_iter().chain(odd)).into_iter().map(|it| (it.route, it.requests)).collect();
+        assert_eq!(found, [("/\u{fffd}".to_owned(), 100), ("other".to_owned(), 100)]);
     }
 }
