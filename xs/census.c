@@ -9,10 +9,12 @@
 
 #include "census.h"
 
-#define MOST_KINDS 4096 /* a power of two; what is above three quarters of that is not counted */
+/* Powers of two. A large application has some thousand closures; what is above three quarters of the most is not counted. */
+#define FEWEST_KINDS ((size_t)1 << 12)
+#define MOST_KINDS ((size_t)1 << 16) /* 2 MB */
 
-static struct hd_kind kinds[MOST_KINDS];
-static int used;
+static struct hd_kind *kinds;
+static size_t size, used;
 static U32 marks[2]; /* requests at the two last counts before the end */
 static enum hd_count now;
 
@@ -23,17 +25,39 @@ void hd_each_sv(pTHX_ void (*look)(pTHX_ SV *sv)) {
                 look(aTHX_ sv);
 }
 
-static struct hd_kind *find(const void *key) {
-    size_t at = (PTR2UV(key) >> 4) * 0x9E3779B97F4A7C15u >> 40 & (MOST_KINDS - 1);
+/* The kind of this key, or the free one where it would be. */
+static struct hd_kind *place_of(const void *key) {
+    size_t at = (PTR2UV(key) >> 4) * 0x9E3779B97F4A7C15u >> 40 & (size - 1);
     while (kinds[at].key && kinds[at].key != key)
-        at = (at + 1) & (MOST_KINDS - 1);
-    if (kinds[at].key)
-        return &kinds[at];
-    if (used >= MOST_KINDS / 4 * 3)
-        return NULL;
-    used++;
-    kinds[at].key = key;
+        at = (at + 1) & (size - 1);
     return &kinds[at];
+}
+
+static bool grow(void) {
+    const size_t before = size, wanted = size ? size * 2 : FEWEST_KINDS;
+    struct hd_kind *smaller = kinds, *larger = wanted > MOST_KINDS ? NULL : calloc(wanted, sizeof *larger);
+    if (!larger)
+        return false;
+    kinds = larger;
+    size = wanted;
+    for (size_t at = 0; at < before; at++)
+        if (smaller[at].key)
+            *place_of(smaller[at].key) = smaller[at];
+    free(smaller);
+    return true;
+}
+
+/* NULL when there is no room for another. */
+static struct hd_kind *find(const void *key) {
+    struct hd_kind *kind = size ? place_of(key) : NULL;
+    if (kind && kind->key)
+        return kind;
+    if (used >= size / 4 * 3 && !grow())
+        return NULL;
+    kind = place_of(key);
+    kind->key = key;
+    used++;
+    return kind;
 }
 
 static bool is_closure(const SV *sv) {
@@ -53,18 +77,19 @@ static void count(pTHX_ SV *sv) {
 
 static void take(pTHX_ enum hd_count which) {
     now = which;
-    for (int i = 0; i < MOST_KINDS; i++)
+    for (size_t i = 0; i < size; i++)
         kinds[i].count[which] = 0;
     hd_each_sv(aTHX_ count);
 }
 
 void hd_begin_census(void) {
     dTHX;
-    memset(kinds, 0, sizeof kinds);
+    if (kinds)
+        memset(kinds, 0, size * sizeof *kinds);
     used = 0;
     marks[0] = marks[1] = 0;
     take(aTHX_ HD_AT_START);
-    for (int i = 0; i < MOST_KINDS; i++)
+    for (size_t i = 0; i < size; i++)
         kinds[i].count[HD_BEFORE] = kinds[i].count[HD_HALFWAY] = kinds[i].count[HD_AT_START];
 }
 
@@ -73,7 +98,7 @@ void hd_count_heads(U32 requests) {
     if (requests & (requests - 1))
         return;
     dTHX;
-    for (int i = 0; i < MOST_KINDS; i++)
+    for (size_t i = 0; i < size; i++)
         kinds[i].count[HD_BEFORE] = kinds[i].count[HD_HALFWAY];
     marks[0] = marks[1];
     marks[1] = requests;
@@ -84,7 +109,7 @@ void hd_end_census(pTHX) { take(aTHX_ HD_AT_END); }
 
 /* The next kind behind `kind`, which is NULL for the first one. */
 const struct hd_kind *hd_next_kind(const struct hd_kind *kind) {
-    for (kind = kind ? kind + 1 : kinds; kind < kinds + MOST_KINDS; kind++)
+    for (kind = kind ? kind + 1 : kinds; kind < kinds + size; kind++)
         if (kind->key && kind->count[HD_AT_END])
             return kind;
     return NULL;

@@ -1,9 +1,11 @@
-# howdah leaks and heap where code is unusual: names of classes that are not ASCII, strings that are evaluated in masses, threads.
+# howdah leaks and heap where code is unusual: names of classes that are not ASCII, strings that are evaluated in masses, thousands of
+# closures, threads.
 use strict;
 use warnings;
 use lib 't/lib';
 
 use Config;
+use Howdah::Test::Command qw(begin_howdah);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Howdah::Test::Traffic;
@@ -66,6 +68,24 @@ APP
     is $one->{caller}{line}, 5, 'told apart by who has called';
     my ($other) = grep { $_->{class} eq 'Kept' } @{look(@server, '/kept')->{objects}};
     is $other->{place}{line}, 3, 'as many as there are, they take no room from the places of others';
+};
+
+subtest 'a closure that leaks among thousands that do not' => sub {
+    my $app = <<'APP';
+our @rest;
+eval join "\n", map { "push \@rest, do { my \$x = $_; sub { \$x } };" } 1 .. 5000;
+@rest == 5000 or die $@;
+sub { my ($x, $leaks); $leaks = sub { $x = $leaks } if $_[0]{PATH_INFO} eq '/leak'; [200, [], []] };
+APP
+    my ($operator, $server) = start($app);
+    my $finish = begin_howdah(qw(leaks --json --requests 20 --control), $operator->control);
+
+    # There is none of its kind yet when it begins.
+    sleep 1;
+    Howdah::Test::Traffic::ask($server, '/leak') for 1 .. 40;
+    my ($status, $out, $err) = $finish->();
+    is $status, 0 or diag $err;
+    is_deeply [map { $_->{place}{line} } grep { $_->{class} eq 'CODE' } @{decode_json($out)->{kinds}}], [4];
 };
 
 subtest 'what threads bless is of no request' => sub {
