@@ -108,8 +108,9 @@ impl fmt::Debug for Pool {
 impl Pool {
     /// For the thread with this number; files of request bodies go to `directory`.
     pub(crate) fn new(setup: PoolSetup, index: u32, directory: PathBuf, services: Services) -> Self {
-        let (segment, damaged) = (setup.segment, setup.damaged.clone());
-        let dispatch = Dispatch::new(segment, index, setup.max_queue, setup.cpus, services.desks, damaged);
+        let (segment, damaged, roster) = (setup.segment, setup.damaged.clone(), setup.roster.clone());
+        let (max_queue, desks) = (setup.max_queue, services.desks);
+        let dispatch = Dispatch::new(segment, index, max_queue, setup.cpus, desks, damaged, roster);
         Self {
             dispatch: RefCell::new(dispatch),
             extents: Extents::new(segment, index, directory, services.room),

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, Waker};
 
-use howdah_wire::{Segment, Shape};
+use howdah_wire::{Roster, Segment, Shape};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::exchange::{Desks, Exchange, Mail, Note};
@@ -36,7 +36,9 @@ impl Bench {
         let (file, segment) = segment(slots);
         let desks: &'static Desks = forever(Desks::default());
         let (damage, damaged) = unbounded_channel();
-        let dispatch = forever(RefCell::new(Dispatch::new(segment, 0, max_queue, 16, desks, damage)));
+        let roster = Roster::default();
+        let dispatch = Dispatch::new(segment, 0, max_queue, 16, desks, damage, roster);
+        let dispatch = forever(RefCell::new(dispatch));
         Self { dispatch, segment, file, desks, damaged }
     }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use howdah_wire::queue::{Full, Queue};
-use howdah_wire::{Answer, FrontCell, Phase, RESPONSE_HEAD_READY, Segment, SlotControl};
+use howdah_wire::{Answer, FrontCell, Phase, RESPONSE_HEAD_READY, Roster, Segment, SlotControl};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::exchange::Desks;
@@ -77,6 +77,8 @@ pub(crate) struct Dispatch {
     /// What is wrong with the segment: it will be replaced.
     pub(crate) damage: Option<&'static str>,
     pub(crate) damaged: UnboundedSender<Damaged>,
+    /// Who its workers are.
+    pub(crate) roster: Roster,
     /// The queue at the last inspection.
     pub(crate) inspected: Inspected,
 }
@@ -89,6 +91,7 @@ impl Dispatch {
         cpus: u64,
         desks: &'static Desks,
         damaged: UnboundedSender<Damaged>,
+        roster: Roster,
     ) -> Self {
         let own = segment.slots_of(thread);
         Self {
@@ -113,6 +116,7 @@ impl Dispatch {
             desks,
             damage: None,
             damaged,
+            roster,
             inspected: Inspected::default(),
         }
     }

@@ -2,10 +2,13 @@
 //! front thread compares what stands there with what it knows.
 //!
 //! Words that only the front writes, and tickets, must be right at once. What a worker is just about to write may be
-//! doubtful for an instant: it counts when it has been so several times in a row. News that was lost is passed on.
+//! doubtful for an instant: it counts when it has been so several times in a row, unless that worker has been stopped, by a
+//! signal or a debugger, for then the instant lasts until it goes on. News that was lost is passed on.
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use howdah_sys::Pid;
+use howdah_sys::process::is_stopped;
 use howdah_wire::queue::State;
 use howdah_wire::{Phase, RESPONSE_HEAD_READY};
 
@@ -60,7 +63,10 @@ impl Dispatch {
     }
 
     fn inspect_slot(&mut self, slot: u32) {
-        let verdict = self.verdict(slot);
+        let verdict = match self.verdict(slot) {
+            Verdict::Doubtful(_) if self.is_held_up(slot) => Verdict::Fine,
+            verdict => verdict,
+        };
         let Some(own) = self.slots.get_mut(slot) else { return };
         own.doubts = if let Verdict::Doubtful(_) = verdict { own.doubts.saturating_add(1) } else { 0 };
         match verdict {
@@ -112,6 +118,12 @@ impl Dispatch {
         }
     }
 
+    /// Whether the worker that has the request in `slot` has been stopped.
+    fn is_held_up(&self, slot: u32) -> bool {
+        let worker = self.roster.pid(self.queue.state(slot).owner);
+        i32::try_from(worker).ok().and_then(Pid::from_raw).is_some_and(is_stopped)
+    }
+
     /// Something cannot be true, so nothing there can be relied upon. Says so, once.
     pub(crate) fn suspect(&mut self, what: &'static str) {
         if self.damage.is_none() {
@@ -124,9 +136,12 @@ impl Dispatch {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
     use std::time::Duration;
 
+    use howdah_sys::Signal;
     use howdah_wire::LENGTH_UNKNOWN;
+    use rustix::process::kill_process;
 
     use super::*;
     use crate::config::Config;
@@ -321,6 +336,32 @@ mod tests {
             bench.act(Dispatch::inspect);
         }
         assert!(bench.damage().is_empty());
+    }
+
+    #[test]
+    fn what_a_stopped_worker_leaves_half_done_is_no_matter_for_doubts_before_it_goes_on() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let stops = |signal, stopped| {
+            kill_process(pid, signal).unwrap();
+            while is_stopped(pid) != stopped {
+                std::thread::yield_now();
+            }
+        };
+        let mut bench = Bench::of(16, 16);
+        let worker = bench.worker(0);
+        bench.act(|dispatch| dispatch.roster.forked(0, child.id()));
+        let _waiting = bench.queue("/a");
+        let mut claimed = worker.claim().unwrap();
+        worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
+        bench.segment.controls()[0].produced.store(1, Relaxed);
+        (1..DOUBTS).for_each(|_| bench.act(Dispatch::inspect));
+        stops(Signal::STOP, true);
+        assert_eq!(found(&mut bench), (0, vec![]));
+        stops(Signal::CONT, false);
+        assert_eq!(found(&mut bench), (5, vec!["a response is not what its worker has made"]));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]
