@@ -107,7 +107,9 @@ impl fmt::Debug for Pool {
 
 impl Pool {
     /// For the thread with this number; files of request bodies go to `directory`.
-    pub(crate) fn new(setup: PoolSetup, index: u32, directory: PathBuf, services: Services) -> Self {
+    pub(crate) fn new(mut setup: PoolSetup, index: u32, directory: PathBuf, services: Services) -> Self {
+        // With many threads each has fewer slots than may wait.
+        setup.max_queue = setup.max_queue.min(setup.segment.slots_of(index).len());
         let (segment, damaged, roster) = (setup.segment, setup.damaged.clone(), setup.roster.clone());
         let (max_queue, desks) = (setup.max_queue, services.desks);
         let dispatch = Dispatch::new(segment, index, max_queue, setup.cpus, desks, damaged, roster);
@@ -352,6 +354,17 @@ mod tests {
             let told = "WARN the queue was full: refused 2 requests (503), for 1 were waiting; see --max-queue and --workers";
             assert_eq!(heard(|| world.pool().tell_refused()), [told]);
             assert_eq!(heard(|| world.pool().tell_refused()), [""; 0], "it is told once");
+        });
+    }
+
+    #[test]
+    fn no_more_can_wait_than_there_are_slots_and_so_it_is_told() {
+        run(async {
+            let world = World::with(Config::default(), Terms { max_queue: 100, ..Terms::default() }, |_| ());
+            let _waiting: Vec<_> = (0..16).map(|_| queue(&world, "/a HTTP/1.1", b"").0.unwrap()).collect();
+            assert!(matches!(queue(&world, "/a HTTP/1.1", b"").0, Err(Fault::QueueFull)));
+            let told = "WARN the queue was full: refused 1 requests (503), for 16 were waiting; see --max-queue and --workers";
+            assert_eq!(heard(|| world.pool().tell_refused()), [told]);
         });
     }
 
