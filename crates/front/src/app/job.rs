@@ -219,9 +219,11 @@ impl Job {
         }
     }
 
-    /// Lends the worker the client's connection, for the body of its response, or says no. True when it has it.
+    /// Lends the worker the client's connection, for the body of its response, or says no. True when it has it. Workers of
+    /// one of several applications are told not to ask; who does all the same does not get it.
     pub(crate) fn lend_for_body(&self, lent: Option<BorrowedFd<'_>>) -> bool {
         let Some((slot, worker)) = self.slot.zip(self.worker()) else { return false };
+        let lent = lent.filter(|_| self.pool.services.alone);
         let ticket = self.pool.dispatch.borrow().slots.get(slot).map(|own| own.ticket);
         ticket.is_some_and(|ticket| self.pool.answer_loan(worker, slot, ticket, lent))
     }

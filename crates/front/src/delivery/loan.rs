@@ -113,7 +113,7 @@ mod tests {
     use crate::reports::Loss;
     use crate::sample::bench::Bench;
     use crate::sample::worker::Claimed;
-    use crate::sample::world::{World, pieces, run};
+    use crate::sample::world::{Terms, World, beside, pieces, run};
     use crate::transport::scripted::Scripted;
     use crate::transport::{Socket, Transport};
 
@@ -178,7 +178,10 @@ mod tests {
     }
 
     fn asked() -> (UnixStream, JoinHandle<()>, World) {
-        let world = World::new(Config::default());
+        asked_of(World::new(Config::default()))
+    }
+
+    fn asked_of(world: World) -> (UnixStream, JoinHandle<()>, World) {
         let (mut client, socket) = UnixStream::pair().unwrap();
         client.write_all([GET, GET].concat().as_bytes()).unwrap();
         client.set_nonblocking(true).unwrap();
@@ -235,6 +238,23 @@ mod tests {
             scene.world.worker.write(&mut scene.claimed, b"hello");
             scene.finish().await;
             assert_eq!(bodies(&mut client)[0], "5\r\nhello\r\n0\r\n\r\n");
+        });
+    }
+
+    #[test]
+    fn an_application_beside_others_does_not_get_what_brings_their_requests_though_it_asks() {
+        run(async {
+            let world = World::with(Config::default(), Terms::default(), |setup| {
+                let first = setup.pools[0].clone();
+                setup.pools.push(beside(&first, "/b"));
+            });
+            let (mut client, _connection, world) = asked_of(world);
+            let mut scene = Scene::of(world, 5).await;
+            assert!(scene.lent.is_none());
+            scene.world.worker.flag(&mut scene.claimed, RESPONSE_RETURNED);
+            scene.world.worker.write(&mut scene.claimed, b"hello");
+            scene.finish().await;
+            assert_eq!(bodies(&mut client), ["hello"]);
         });
     }
 
