@@ -5,6 +5,7 @@
 
 use std::ffi::CStr;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
 use howdah_wire::{Segment, Shape};
@@ -104,12 +105,44 @@ impl Drop for Retired {
     }
 }
 
-/// Gives the memory of a part of a shared mapping back to the system; it reads as zeros afterwards.
+/// Gives the memory of a part of a shared mapping back to the system, as far as it is whole pages, which read as zeros
+/// afterwards. A slot begins and ends at pages of 4 KiB, but not at those of 16 or 64 KiB, which some machines have.
 ///
 /// # Errors
-/// The kernel's: EINVAL when `area` does not begin at a page or the mapping is private.
+/// The kernel's: EINVAL when the mapping is private.
 pub fn discard(area: &mut [u8]) -> io::Result<()> {
+    let whole = pages_within(area.as_ptr().addr(), area.len(), rustix::param::page_size());
+    let Some(pages) = area.get_mut(whole) else { return Ok(()) };
     // SAFETY: the mapping stays; its bytes become zeros, which are bytes, and the caller has them for itself.
-    unsafe { rustix::mm::madvise(area.as_mut_ptr().cast(), area.len(), Advice::LinuxRemove)? };
+    unsafe { rustix::mm::madvise(pages.as_mut_ptr().cast(), pages.len(), Advice::LinuxRemove)? };
     Ok(())
+}
+
+/// Which bytes of `length` at that address are whole pages. What lies in the others may be somebody else's: the kernel counts a
+/// part of a page at the end as all of it.
+fn pages_within(address: usize, length: usize, page: usize) -> Range<usize> {
+    let start = address.next_multiple_of(page) - address;
+    let end = (address + length) / page * page;
+    start..end.saturating_sub(address).max(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_pages_are_given_back() {
+        const K: usize = 1024;
+        for (address, length, page, pages) in [
+            (8 * K, 736 * K, 4 * K, 0..736 * K),
+            (8 * K, 736 * K, 16 * K, 8 * K..728 * K),
+            (8 * K, 736 * K, 64 * K, 56 * K..696 * K),
+            (64 * K, 64 * K, 64 * K, 0..64 * K),
+            (64 * K, 64 * K - 1, 64 * K, 0..0),
+            (64 * K + 1, 64 * K, 64 * K, 64 * K - 1..64 * K - 1),
+            (1, 2, 4 * K, 4 * K - 1..4 * K - 1),
+        ] {
+            assert_eq!(pages_within(address, length, page), pages, "{address} {length} {page}");
+        }
+    }
 }

@@ -98,7 +98,12 @@ fn discarded_memory_goes_back_and_reads_as_zeros() {
     assert_eq!(before - pages(), segment.slot_area(0).len() as u64 / 512);
     assert!(segment.slot_area(0).iter().all(|&byte| byte == 0));
     assert!(segment.slot_area(1).iter().all(|&byte| byte == 2));
-    assert!(discard(&mut segment.slot_area(0)[1..]).is_err());
+    segment.slot_area(0).fill(1);
+    discard(&mut segment.slot_area(0)[1..4097]).unwrap();
+    assert_eq!(segment.slot_area(0)[4096], 1, "less than a page of it");
+    discard(&mut segment.slot_area(0)[1..8193]).unwrap();
+    let given_back = segment.slot_area(0).iter().filter(|&&byte| byte == 0).count();
+    assert!(given_back <= 8192 && segment.slot_area(0)[0] == 1, "nothing beside it");
 }
 
 #[test]
