@@ -64,7 +64,7 @@ pub(crate) const FIELD_VALUE: Reject = rule(400, "control byte in a field value"
 pub(crate) const REPEATED_TYPE: Reject = rule(400, "repeated Content-Type", "RFC 9110 8.3");
 
 // Host
-pub(crate) const NO_HOST: Reject = rule(400, "HTTP/1.1 request without Host", "RFC 9112 3.2");
+pub(crate) const NO_HOST: Reject = rule(400, "request without Host", "RFC 9112 3.2");
 pub(crate) const REPEATED_HOST: Reject = rule(400, "repeated Host", "RFC 9112 3.2");
 pub(crate) const HOST: Reject = rule(400, "invalid Host", "RFC 9112 3.2");
 pub(crate) const EMPTY_HOST: Reject = rule(400, "empty Host names no authority", "RFC 9112 3.3");

@@ -471,6 +471,7 @@ mod tests {
     use crate::address::Serves;
     use crate::config::Config;
     use crate::exchange::Mail;
+    use crate::sample::heard::heard;
     use crate::sample::world::{Terms, World, run};
     use crate::transport::Peer;
     use crate::transport::scripted::{Piece, Scripted};
@@ -588,22 +589,30 @@ mod tests {
             (&[], "refused"),
         ];
         for (told, expected) in cases {
-            run(async {
-                let world = World::new(Config::default());
-                let fields = [&[(":method", "GET"), (":scheme", "http"), (":path", "/a")], told].concat();
-                let script = Scripted::new([Piece::Bytes(
-                    [greeting(), frame(HEADERS, 5, 1, &literals(&fields))].concat(),
-                )]);
-                let _connection = world.connect(&script);
-                world.run(true).await;
-                let is_reset = frames(&script).iter().any(|(kind, ..)| *kind == RST_STREAM);
-                let seen = match bodies(&script).as_str() {
-                    "1=/a " => "served",
-                    _ if is_reset => "reset",
-                    _ => "refused",
-                };
-                assert_eq!(seen, expected, "{told:?}");
+            let lines = heard(|| {
+                run(async {
+                    let world = World::new(Config::default());
+                    let fields = [&[(":method", "GET"), (":scheme", "http"), (":path", "/a")], told].concat();
+                    let script = Scripted::new([Piece::Bytes(
+                        [greeting(), frame(HEADERS, 5, 1, &literals(&fields))].concat(),
+                    )]);
+                    let _connection = world.connect(&script);
+                    world.run(true).await;
+                    let is_reset = frames(&script).iter().any(|(kind, ..)| *kind == RST_STREAM);
+                    let seen = match bodies(&script).as_str() {
+                        "1=/a " => "served",
+                        _ if is_reset => "reset",
+                        _ => "refused",
+                    };
+                    assert_eq!(seen, expected, "{told:?}");
+                });
             });
+            assert_eq!(
+                lines.iter().any(|line| line.contains("refused a request")),
+                expected != "served",
+                "{lines:?}"
+            );
+            assert!(!lines.concat().contains("HTTP/1"), "nobody has spoken that: {lines:?}");
         }
     }
 
