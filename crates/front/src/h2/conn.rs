@@ -298,6 +298,8 @@ impl Conn {
         let left = self.link.wire.on_its_way();
         let before = std::mem::replace(&mut self.untaken, left);
         if left.max(before) <= GOODBYE {
+            // Who has not taken even these words by now is not lingered for.
+            self.cut |= left > 0;
             return true;
         }
         self.timer.set(Rest::No, clock.after(PATIENCE));
@@ -792,7 +794,8 @@ mod tests {
         for (what, held, takes, seconds, over) in [
             ("nothing", 0, 0, 1, false),
             ("nothing for long", 0, 0, 5, true),
-            ("the last words to one that is gone", 50, 0, 5, true),
+            ("the last words to one that is gone", 50, 0, 1, false),
+            ("the last words to one that is gone for long", 50, 0, 3, true),
             ("a response to one that is gone", 50_000, 0, 9, false),
             ("a response to one that is gone for long", 50_000, 0, 15, true),
             ("a response that is taken slowly", 50_000, 400, 100, false),
