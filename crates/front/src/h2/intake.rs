@@ -22,12 +22,14 @@ use crate::proxied::Behind;
 use crate::request::{Client, Content, Request};
 use crate::request_record::Body;
 use crate::route::Target;
-use crate::server::request;
+use crate::server::{Server, request};
 use crate::timers::Rest;
 use crate::upload::{BodyPace, Upload};
 
-/// How long a client that goes on with a body has to come to the response.
-const LINGER: Duration = Duration::from_secs(1);
+/// How long a client that goes on with a body has to come to the response: from when it last said some of it, and in all. As by HTTP/1
+/// (`linger`).
+const PATIENCE: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// When bodies have waited for the disk for so many nanoseconds, others that do not come may be held up by them.
 const HELD_UP: u64 = 1_000_000_000;
@@ -180,19 +182,25 @@ impl Stream {
         Ok(true)
     }
 
-    /// Discards for a moment what comes of a body that nobody wants, behind the response: a client that is told in the midst of
-    /// sending that its stream is closed may not look at that.
+    /// Discards what comes of a body that nobody wants, behind the response: a client that is told in the midst of sending that its
+    /// stream is closed may not look at that, and one that sends all of it first gets no further without a window.
     pub(crate) async fn linger(&mut self) {
         let Some(mut incoming) = self.unread.take().filter(|incoming| !incoming.is_end_stream()) else {
             return;
         };
-        self.timer.set(Rest::No, self.server.clock.after(LINGER));
+        let Server { clock, doors, .. } = self.server;
+        let last = clock.after(LONGEST);
+        self.timer.set(Rest::No, clock.after(PATIENCE));
         while let Some(Ok(piece)) = poll_fn(|context| match self.timer.poll_expired(context) {
             true => Poll::Ready(None),
             false => self.poll_piece(&mut incoming, context),
         })
         .await
         {
+            // A thread that drains waits no longer for one that goes on than for one that does nothing.
+            if !doors.is_draining() {
+                self.timer.set(Rest::No, last.min(clock.after(PATIENCE)));
+            }
             self.link.tally.earn(piece.len() as u64);
             let _ = incoming.flow_control().release_capacity(piece.len());
         }
