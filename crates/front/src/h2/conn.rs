@@ -1004,15 +1004,26 @@ mod tests {
         takes: usize,
         body: &[u8],
     ) -> (Scripted, tokio::task::JoinHandle<()>) {
+        let asked = streams.iter().flat_map(|stream| get(*stream, "/a")).collect();
+        asking(world, streams.len(), asked, takes, body).await
+    }
+
+    /// Such a client that has asked for so many.
+    async fn asking(
+        world: &World,
+        count: usize,
+        asked: Vec<u8>,
+        takes: usize,
+        body: &[u8],
+    ) -> (Scripted, tokio::task::JoinHandle<()>) {
         let wide = [frame(4, 0, 0, &[0, 4, 0, 16, 0, 0]), frame(8, 0, 0, &[0, 63, 0, 0])].concat();
         let greeting = Piece::Bytes([PREFACE, &wide].concat());
-        let asked = streams.iter().flat_map(|stream| get(*stream, "/a")).collect();
         let script = Scripted::new([greeting, Piece::Pause, Piece::Bytes(asked)]);
         let connection = world.connect(&script);
         world.run(false).await;
         script.take(takes);
         world.run(false).await;
-        for _ in streams {
+        for _ in 0..count {
             let mut claimed = world.worker.claim().unwrap();
             world.worker.begin(&claimed);
             world.worker.head(&mut claimed, 200, body.len() as u64, 0);
@@ -1074,27 +1085,52 @@ mod tests {
 
     #[test]
     fn a_connection_holds_little_of_many_streams_for_a_client_that_takes_nothing() {
-        // The first two are given whole, then so many with 32 KiB, and the others with 8.
-        for (large, small) in [(2, 0), (10, 4)] {
-            run(async {
-                let terms = Terms { max_queue: 16, ..Terms::default() };
-                let world = World::with(Config::default(), terms, |_| ());
-                let body = vec![b'x'; 100 << 10];
-                let streams: Vec<u8> = (0..2 + large + small).map(|number| 2 * number + 1).collect();
-                let (script, _connection) = several(&world, &streams, 0, &body).await;
-                script.take(usize::MAX);
-                world.run(false).await;
-                let data: Vec<_> = frames(&script).into_iter().filter(|(kind, ..)| *kind == 0).collect();
-                let of = |stream| data.iter().filter(move |frame| frame.1 == stream);
-                assert!(
-                    streams.iter().all(|&stream| of(stream).flat_map(|frame| &frame.2).count() == body.len())
-                );
-                // What the connection had is out before anything that its streams have held back.
-                let last = data.iter().rposition(|frame| frame.1 == 3).unwrap();
-                let held_back: usize = data[last..].iter().map(|frame| frame.2.len()).sum();
-                let expected = usize::from(large) * (100 - 32) + usize::from(small) * (100 - 8);
-                assert!(held_back >= expected << 10, "{held_back} of {} streams", streams.len());
-            });
-        }
+        run(async {
+            let world = World::with(Config::default(), Terms { max_queue: 16, ..Terms::default() }, |_| ());
+            let body = vec![b'x'; 100 << 10];
+            let streams: Vec<u8> = (0..14).map(|number| 2 * number + 1).collect();
+            let (script, _connection) = several(&world, &streams, 0, &body).await;
+            script.take(usize::MAX);
+            world.run(false).await;
+            let data: Vec<_> = frames(&script).into_iter().filter(|(kind, ..)| *kind == 0).collect();
+            let of = |stream| data.iter().filter(move |frame| frame.1 == stream);
+            assert!(
+                streams.iter().all(|&stream| of(stream).flat_map(|frame| &frame.2).count() == body.len())
+            );
+            // What the connection had, of the first two, is out before anything that its streams have held back.
+            let held_back = data.iter().position(|frame| frame.1 > 3).unwrap();
+            assert_eq!(data[..held_back].iter().map(|frame| frame.2.len()).sum::<usize>(), 127 << 10);
+        });
+    }
+
+    /// In which order streams are through that have asked for 100 KiB each in the order of their numbers, with these priorities.
+    async fn order(world: &World, priorities: &[&str]) -> Vec<usize> {
+        let asked = priorities.iter().zip((1..).step_by(2)).flat_map(|(priority, stream)| {
+            let fields = [(":method", "GET"), (":scheme", "http"), (":path", "/a"), (":authority", "h")];
+            let fields = [&fields[..], &[("priority", priority)]].concat();
+            frame(HEADERS, 5, stream, &literals(&fields))
+        });
+        let body = vec![b'x'; 100 << 10];
+        let (script, _connection) = asking(world, priorities.len(), asked.collect(), 0, &body).await;
+        script.take(usize::MAX);
+        world.run(false).await;
+        let ends = frames(&script).into_iter().enumerate().filter(|(_, (kind, ..))| *kind == 0);
+        let last: std::collections::BTreeMap<_, _> = ends.map(|(at, (_, stream, _))| (stream, at)).collect();
+        let mut order: Vec<_> = last.into_iter().map(|(stream, at)| (at, usize::from(stream / 2))).collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, number)| number).collect()
+    }
+
+    #[test]
+    fn what_is_urgent_goes_before_what_others_of_its_connection_have_yet_to_say() {
+        run(async {
+            let world = World::with(Config::default(), Terms { max_queue: 16, ..Terms::default() }, |_| ());
+            let asked = ["u=5", "u=5,i", "u=7", "u=5", "u=0", "i", "u=1;x, i", "u=9", "a, u=2"];
+            let urgencies = [5, 5, 7, 5, 0, 3, 1, 3, 2];
+            let order = order(&world, &asked).await;
+            assert_eq!(order[0], 0, "what was said whole before");
+            let order: Vec<_> = order[1..].iter().map(|&number| urgencies[number]).collect();
+            assert_eq!(order, [0, 1, 2, 3, 3, 5, 5, 7]);
+        });
     }
 }

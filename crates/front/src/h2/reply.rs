@@ -123,6 +123,7 @@ impl Stream {
             let lines = head::lines(message.headers());
             self.exchange.account.keep_fields(Source::ResponseHeader, &lines, server.records.wanted());
         }
+        self.carrier.heed(message.headers());
         self.out.count(head::size(&message));
         self.headed = self.out.sent().bytes;
         self.carrier.say_head(message, ends).is_ok()

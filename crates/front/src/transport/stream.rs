@@ -2,7 +2,8 @@
 //!
 //! Bytes are given to the connection only as far as the client's windows let them go, so that nothing of a response waits
 //! there for a client that reads another stream: what the windows do not take waits in `outflow`, under its bounds. So does
-//! what a connection that has much already would have to hold for its socket: see [`Tally`].
+//! what a connection that has much already would have to hold for its socket, and what is less urgent than something else that waits:
+//! see [`Tally`].
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, IoSlice};
@@ -12,13 +13,23 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
+use http::header::{HeaderMap, HeaderName};
 
 use crate::transport::socket::{Peer, length};
 
-/// Bytes that a stream may give to the connection before that has had its turn, or got rid of what it had: by how many its streams
-/// have given together, less than so many. A client that reads takes all of it in a turn, and one that does not has little of each.
-const TERMS: [(usize, usize); 3] =
-    [(128 * 1024, 128 * 1024), (512 * 1024, 32 * 1024), (usize::MAX, 8 * 1024)];
+/// Bytes that streams give to the connection together before that has had its turn, or got rid of what it had, while nothing more
+/// urgent waits: with the heads of their frames two batches of `wire`. What is more urgent goes behind it, so it is not more.
+const ROUND: usize = 127 * 1024;
+/// The same of streams of any urgency.
+const ROUNDS: usize = 4 * ROUND;
+/// One of them has its share of that, but so much at least: a frame.
+const SHARE: usize = 16 * 1024;
+/// Less is not worth a frame of a body that goes on. A whole one of so many bytes at most need not wait for a round.
+const SMALL: usize = 8 * 1024;
+/// How urgent a response is (RFC 9218 4.1): 0 is the most.
+const URGENCIES: usize = 8;
+const URGENCY: u8 = 3;
+const PRIORITY: HeaderName = HeaderName::from_static("priority");
 /// Bytes that a client may send for each piece that it takes, to open its windows.
 const FRAME_EARNS: u64 = 64;
 
@@ -37,23 +48,50 @@ pub(crate) struct Tally {
     /// What the client may send because of what it has asked for and was sent, in bytes, in all: windows are opened by
     /// frames, too.
     pub(crate) earned: Cell<u64>,
-    /// Bytes of bodies that the connection was given since it last had nothing, how often that was, and whether it has
-    /// anything now.
-    given: Cell<usize>,
+    /// Bytes of bodies that the connection was given since it last had nothing, by how urgent they are, how often that was, and
+    /// whether it has anything now.
+    given: Cell<[usize; URGENCIES]>,
     round: Cell<u64>,
     has_some: Cell<bool>,
-    /// Streams that have given what they may.
-    waiting: RefCell<Vec<Waker>>,
+    /// How urgent the most urgent were of those that had waited for this round, and how many.
+    takers: Cell<(u8, usize)>,
+    /// How urgent the most urgent response is of those that have to wait for the next.
+    pressing: Cell<Option<u8>>,
+    /// Streams that have given what they may, with how urgent that is, and whether they have given something in this round.
+    waiting: RefCell<Vec<(u8, bool, Waker)>>,
 }
 
 impl Tally {
-    /// The connection has sent what it was given.
+    /// The connection has sent what it was given. The most urgent go on first, and of those that are alike who has had no turn.
     pub(crate) fn begin_round(&self) {
         if self.has_some.replace(false) {
-            self.given.set(0);
+            self.given.set([0; URGENCIES]);
             self.round.set(self.round.get() + 1);
-            self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
+            self.pressing.set(None);
+            let waiting = &mut *self.waiting.borrow_mut();
+            waiting.sort_by_key(|&(urgency, has_given, _)| (urgency, has_given));
+            let first = waiting.first().map_or(0, |first| first.0);
+            self.takers.set((first, waiting.partition_point(|other| other.0 == first)));
+            waiting.drain(..).for_each(|(.., waker)| waker.wake());
         }
+    }
+
+    /// A response has to wait; what is less urgent waits behind it.
+    fn press(&self, urgency: u8) {
+        self.pressing.set(Some(self.pressing.get().map_or(urgency, |other| other.min(urgency))));
+    }
+
+    /// Bytes that a stream may give that has given so many in this round.
+    fn room(&self, urgency: u8, has_given: usize) -> usize {
+        let given = self.given.get();
+        let as_urgent: usize = given[..=usize::from(urgency)].iter().sum();
+        let waits = self.pressing.get().is_some_and(|pressing| pressing < urgency);
+        if waits || as_urgent + SMALL > ROUND || given.iter().sum::<usize>() >= ROUNDS {
+            return 0;
+        }
+        let (first, takers) = self.takers.get();
+        let takers = if urgency < first { 1 } else { takers.max(1) };
+        (ROUND / takers).max(SHARE).saturating_sub(has_given).min(ROUND - as_urgent)
     }
 
     /// The client may send so many bytes more.
@@ -66,6 +104,7 @@ impl Tally {
 struct State {
     said: Said,
     tally: Rc<Tally>,
+    urgency: u8,
     /// Bytes given in that round, and whether more were refused.
     given: (u64, usize),
     refused: bool,
@@ -87,8 +126,15 @@ impl Stream {
     pub(crate) fn new(respond: SendResponse<Bytes>, tally: Rc<Tally>) -> Self {
         let said = Said::Nothing(respond);
         let (given, refused, said_in, waits, ended, whole) = ((0, 0), false, None, None, false, false);
-        let state = State { said, tally, given, refused, said_in, waits, ended, whole };
+        let state = State { said, tally, urgency: URGENCY, given, refused, said_in, waits, ended, whole };
         Self(Rc::new(RefCell::new(state)))
+    }
+
+    /// The client, or the application, says how urgent the response is.
+    pub(crate) fn heed(&self, fields: &HeaderMap) {
+        if let Some(urgency) = urgency(fields) {
+            self.0.borrow_mut().urgency = urgency;
+        }
     }
 
     /// Sends an interim response. False when it is too late.
@@ -111,10 +157,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends these bytes and the end if the windows take all of them. True when they did.
+    /// Sends these bytes and the end if the windows take all of them, and the connection. True when they did.
     pub(crate) fn say_all(&self, first: &[u8], second: &[u8]) -> io::Result<bool> {
         let state = &mut *self.0.borrow_mut();
-        let allowed = state.allowed();
+        let allowed = state.allowed().max(SMALL);
         let Said::Head(body) = &mut state.said else { return Err(ErrorKind::InvalidInput.into()) };
         let length = first.len() + second.len();
         if length > allowed || room(body, length) < length {
@@ -191,6 +237,9 @@ impl Stream {
             return Ok(0);
         }
         state.refused = allowed == 0;
+        if state.refused {
+            state.tally.press(state.urgency);
+        }
         let mut left = if state.refused { 0 } else { room(body, wanted.min(allowed)) };
         if left == 0 {
             return Err(ErrorKind::WouldBlock.into());
@@ -244,7 +293,7 @@ impl Stream {
 impl State {
     /// Bytes that the connection may be given now.
     fn allowed(&self) -> usize {
-        most(self.tally.given.get()).saturating_sub(self.given_now())
+        self.tally.room(self.urgency, self.given_now())
     }
 
     /// Bytes that it was given in this round.
@@ -256,7 +305,9 @@ impl State {
     fn count(&mut self, bytes: usize) {
         let Tally { given, round, .. } = &*self.tally;
         self.given = (round.get(), self.given_now() + bytes);
-        given.set(given.get() + bytes);
+        let mut all = given.get();
+        all[usize::from(self.urgency)] += bytes;
+        given.set(all);
         self.tally.earn(FRAME_EARNS + bytes as u64 / 16);
         self.note();
     }
@@ -270,14 +321,20 @@ impl State {
     /// Has the stream's task woken when that round is over.
     fn await_round(&mut self, round: u64, context: &Context<'_>) {
         if self.waits.replace(round) != Some(round) {
-            self.tally.waiting.borrow_mut().push(context.waker().clone());
+            let waits = (self.urgency, self.given_now() > 0, context.waker().clone());
+            self.tally.waiting.borrow_mut().push(waits);
         }
     }
 }
 
-/// Bytes that a stream may give to a connection that has been given so many.
-fn most(given: usize) -> usize {
-    TERMS.iter().find(|&&(bound, _)| given < bound).map_or(0, |&(_, most)| most)
+/// How urgent a response is, as far as its request or the response itself says so (RFC 9218 5, 8).
+fn urgency(fields: &HeaderMap) -> Option<u8> {
+    let members =
+        fields.get_all(PRIORITY).into_iter().flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
+    members.rev().find_map(|member| match member.trim_ascii() {
+        [b'u', b'=', digit @ b'0'..=b'7'] | [b'u', b'=', digit @ b'0'..=b'7', b';', ..] => Some(digit - b'0'),
+        _ => None,
+    })
 }
 
 /// How many of `wanted` bytes the client's windows take now. What they do not take is asked for.
