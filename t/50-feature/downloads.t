@@ -55,8 +55,9 @@ for my $path ('/stream', '/given', '/array', '/file') {
     is scalar(grep { md5_hex($_->response->{body}) ne $whole } @clients), 0, "$path, read by fits and starts";
 }
 
-# A file that a client takes slowly keeps no request from waiting for a worker: there are fewer slots than clients here.
-my $few = Howdah::Test::Server->start(options => ['--workers', 1, '--max-queue', 4], app => <<"PSGI");
+# A file that a client takes slowly keeps no request from waiting for a worker: there are fewer slots than clients here. On a
+# busy machine it takes a while until they all have connected, by TLS.
+my $few = Howdah::Test::Server->start(options => [qw(--workers 1 --max-queue 4 --write-timeout 3m)], app => <<"PSGI");
     use File::Temp;
     my \$file = File::Temp->new;
     print {\$file} 'm' x $size;

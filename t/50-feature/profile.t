@@ -137,7 +137,7 @@ subtest 'while workers come and go' => sub {
         my ($status) = $operator->ask('reload');
         POSIX::_exit($status);
     }
-    my $table = profile('--seconds', 4);
+    my $table = profile('--seconds', 8);
     waitpid $pid, 0;
     is $?, 0, 'a reload goes well';
     cmp_ok $table->{workers}, '>=', 3, 'new workers are looked at, too';
