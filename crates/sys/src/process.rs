@@ -272,6 +272,31 @@ pub fn is_stopped(pid: Pid) -> bool {
     stat_of(pid.as_raw_pid().unsigned_abs()).is_some_and(|stat| says_stopped(&stat))
 }
 
+/// Whether a process may have got any further since the last look. It has not while it is stopped, waits for a disk or for memory, or
+/// is ready to run and has had no processor. `spent` is what it had had of that at the last look, in ticks of the kernel, and becomes
+/// what it has had now. True when it cannot be told.
+#[must_use]
+pub fn may_have_moved(pid: u32, spent: &mut u64) -> bool {
+    stat_of(pid).is_none_or(|stat| says_moved(&stat, spent))
+}
+
+fn says_moved(stat: &str, spent: &mut u64) -> bool {
+    let now = spent_in(stat).unwrap_or_default();
+    let before = std::mem::replace(spent, now);
+    match state_in(stat) {
+        Some('T' | 't' | 'D') => false,
+        Some('R') => now != before,
+        _ => true,
+    }
+}
+
+/// Time that a process has had of processors.
+fn spent_in(stat: &str) -> Option<u64> {
+    let mut numbers = stat.rsplit_once(") ")?.1.split(' ').skip(11);
+    let mut next = || numbers.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
+}
+
 /// Whether the process of that number is there and has not ended. One that has is there until somebody collects it, which
 /// some first processes of containers never do.
 #[must_use]
@@ -388,6 +413,31 @@ mod tests {
         ] {
             assert_eq!(state_in(stat), state, "{stat}");
         }
+    }
+
+    #[test]
+    fn whoever_is_held_up_has_not_moved() {
+        let mut spent = 0;
+        // State, time in user mode and in the kernel, and what that says.
+        for (state, user, system, moved) in [
+            ('R', 0, 0, false),
+            ('R', 3, 4, true),
+            ('R', 3, 4, false),
+            ('R', 3, 5, true),
+            ('T', 3, 6, false),
+            ('t', 4, 6, false),
+            ('D', 5, 6, false),
+            ('R', 5, 6, false),
+            ('S', 5, 6, true),
+        ] {
+            let stat = format!("7 (a) R 1 (b) {state} 1 7 7 0 -1 4194304 9 0 0 0 {user} {system} 1 1");
+            assert_eq!(says_moved(&stat, &mut spent), moved, "{stat}");
+            assert_eq!(spent, user + system);
+        }
+        assert!(says_moved("", &mut spent));
+        let mut own = 0;
+        while !may_have_moved(std::process::id(), &mut own) {}
+        assert!(own > 0, "it has taken time to look so often");
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //! front thread compares what stands there with what it knows.
 //!
 //! Words that only the front writes, and tickets, must be right at once. What a worker is just about to write may be
-//! doubtful for an instant: it counts when it has been so several times in a row, unless that worker has been stopped, by a
-//! signal or a debugger, for then the instant lasts until it goes on. News that was lost is passed on.
+//! doubtful for an instant: it counts when it has been so several times in a row. A look at which that worker cannot have got
+//! further, because it was stopped by a signal or a debugger, waits for its memory to come from a disk, or has no processor, is none
+//! of these, for then the instant lasts until it goes on. News that was lost is passed on.
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use howdah_sys::Pid;
-use howdah_sys::process::is_stopped;
+use howdah_sys::process::may_have_moved;
 use howdah_wire::queue::State;
 use howdah_wire::{Phase, RESPONSE_HEAD_READY};
 
@@ -63,12 +63,14 @@ impl Dispatch {
     }
 
     fn inspect_slot(&mut self, slot: u32) {
-        let verdict = match self.verdict(slot) {
-            Verdict::Doubtful(_) if self.is_held_up(slot) => Verdict::Fine,
-            verdict => verdict,
-        };
+        let verdict = self.verdict(slot);
+        let worker = self.roster.pid(self.queue.state(slot).owner);
         let Some(own) = self.slots.get_mut(slot) else { return };
-        own.doubts = if let Verdict::Doubtful(_) = verdict { own.doubts.saturating_add(1) } else { 0 };
+        match verdict {
+            Verdict::Doubtful(_) if !may_have_moved(worker, &mut own.spent) => return,
+            Verdict::Doubtful(_) => own.doubts = own.doubts.saturating_add(1),
+            _ => own.doubts = 0,
+        }
         match verdict {
             Verdict::Fine => {}
             Verdict::News => {
@@ -118,12 +120,6 @@ impl Dispatch {
         }
     }
 
-    /// Whether the worker that has the request in `slot` has been stopped.
-    fn is_held_up(&self, slot: u32) -> bool {
-        let worker = self.roster.pid(self.queue.state(slot).owner);
-        i32::try_from(worker).ok().and_then(Pid::from_raw).is_some_and(is_stopped)
-    }
-
     /// Something cannot be true, so nothing there can be relied upon. Says so, once.
     pub(crate) fn suspect(&mut self, what: &'static str) {
         if self.damage.is_none() {
@@ -139,7 +135,8 @@ mod tests {
     use std::process::Command;
     use std::time::Duration;
 
-    use howdah_sys::Signal;
+    use howdah_sys::process::state_in;
+    use howdah_sys::{Pid, Signal};
     use howdah_wire::LENGTH_UNKNOWN;
     use rustix::process::kill_process;
 
@@ -339,15 +336,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stopped_worker_leaves_half_done_is_no_matter_for_doubts_before_it_goes_on() {
+    fn what_a_stopped_worker_leaves_half_done_is_doubted_when_it_goes_on() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
-        let stops = |signal, stopped| {
-            kill_process(pid, signal).unwrap();
-            while is_stopped(pid) != stopped {
+        let becomes = |state| {
+            let stat = format!("/proc/{}/stat", child.id());
+            while state_in(&std::fs::read_to_string(&stat).unwrap()) != Some(state) {
                 std::thread::yield_now();
             }
         };
+        becomes('S');
         let mut bench = Bench::of(16, 16);
         let worker = bench.worker(0);
         bench.act(|dispatch| dispatch.roster.forked(0, child.id()));
@@ -355,11 +353,13 @@ mod tests {
         let mut claimed = worker.claim().unwrap();
         worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
         bench.segment.controls()[0].produced.store(1, Relaxed);
-        (1..DOUBTS).for_each(|_| bench.act(Dispatch::inspect));
-        stops(Signal::STOP, true);
+        bench.act(Dispatch::inspect);
+        kill_process(pid, Signal::STOP).unwrap();
+        becomes('T');
         assert_eq!(found(&mut bench), (0, vec![]));
-        stops(Signal::CONT, false);
-        assert_eq!(found(&mut bench), (5, vec!["a response is not what its worker has made"]));
+        kill_process(pid, Signal::CONT).unwrap();
+        becomes('S');
+        assert_eq!(found(&mut bench), (4, vec!["a response is not what its worker has made"]));
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -49,8 +49,9 @@ pub(crate) struct Slot {
     pub(crate) consumed: u64,
     /// Its end has been passed on.
     pub(crate) ended: bool,
-    /// Inspections in a row that found it doubtful.
+    /// Inspections in a row that found it doubtful, and the processor time that its worker had had at the last of them, in ticks.
     pub(crate) doubts: u8,
+    pub(crate) spent: u64,
     /// The worker that died at its request.
     pub(crate) lost_with: Option<u16>,
     /// Nanoseconds that a worker may be at the request though nobody waits for it; zero for any time.
@@ -69,6 +70,7 @@ impl Default for Slot {
             consumed: 0,
             ended: false,
             doubts: 0,
+            spent: 0,
             lost_with: None,
             limit: 0,
         }
