@@ -66,7 +66,7 @@ subtest 'the application has left files open' => sub {
     large_bodies_are_whole($server);
     ask($server, '/fill');
     is statuses($server), '500 500', 'what needs a descriptor fails';
-    like $server->log, qr/$_: the worker has no descriptor left \(Too many open files\).*ulimit -n/,
+    ok $server->wait_for_log(qr/$_: the worker has no descriptor left \(Too many open files\).*ulimit -n/),
         "the log tells why: $_" for 'the request body', 'psgix\.io';
     is ask($server, '/empty')->{body}, 'empty', 'the application closes them';
     is statuses($server), '200 200', '... and all is well';
