@@ -5,8 +5,8 @@
  */
 #include "script.h"
 
+#include <dirent.h>
 #include <pthread.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,18 +34,24 @@ void hd_begin_forks(void) {
 /* Perl tells of each thread that it starts. */
 void hd_count_thread(void) { forks.threads++; }
 
-static bool is_alone(void) {
-    struct stat tasks; /* a directory with one more for each thread */
-    return stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink <= 3;
+/* Of this process, with its first; 0 when that cannot be told. */
+int hd_count_threads(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+    for (struct dirent *entry; tasks && (entry = readdir(tasks));)
+        count += entry->d_name[0] != '.';
+    if (tasks)
+        closedir(tasks);
+    return count;
 }
 
 /* Whether the present script has started threads and some go on. One that was joined is listed for a moment yet. */
 bool hd_has_threads(void) {
     if (!forks.threads)
         return false;
-    for (int looks = 0; looks < 10 && !is_alone(); looks++)
+    for (int looks = 0; looks < 10 && hd_count_threads() > 1; looks++)
         usleep(1000);
-    return !is_alone();
+    return hd_count_threads() > 1;
 }
 
 /* Whether the present script has started processes. */

@@ -265,6 +265,7 @@ bool hd_says_gone(pTHX_ SV *error);
 
 /* forks.c */
 bool hd_has_children(void);
+int hd_count_threads(void);
 
 /* report.c */
 void hd_prepare_report(pTHX);

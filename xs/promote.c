@@ -8,21 +8,10 @@
 #include "howdah.h"
 #include "control.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
-
-static int count_threads(void) {
-    DIR *tasks = opendir("/proc/self/task");
-    int count = 0;
-    for (struct dirent *entry; tasks && (entry = readdir(tasks));)
-        count += entry->d_name[0] != '.';
-    if (tasks)
-        closedir(tasks);
-    return count;
-}
 
 static bool is_armed(int timer) {
     struct itimerval now;
@@ -40,7 +29,7 @@ static bool has_timers(void) {
 
 /* What a fork leaves out, in words; NULL when there is none of it. */
 const char *hd_left_by_fork(void) {
-    int threads = count_threads();
+    int threads = hd_count_threads();
     if (threads != 1)
         return threads ? "it has threads" : "it cannot look at /proc/self/task";
     if (hd_has_children())

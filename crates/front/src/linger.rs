@@ -13,9 +13,9 @@ use crate::timers::{Rest, Timer};
 use crate::transport::{Peer, Transport};
 
 /// How long to wait for a client that neither takes nor sends anything.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait for one that does, once it has its response.
-const LONGEST: Duration = Duration::from_secs(30);
+pub(crate) const LONGEST: Duration = Duration::from_secs(30);
 /// As much may be on its way to a client that has had all of its responses: words of the end, and no more. One that has lost its
 /// network takes not even these, and nobody is to wait long for it.
 pub(crate) const GOODBYE: u64 = 1024;

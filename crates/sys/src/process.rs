@@ -254,10 +254,15 @@ pub const TOO_MANY_PROCESSES: &str = "the user or the container may have no more
 pub const TOO_FEW_FILES: &str =
     "raise the limit of open files (ulimit -n, systemd's LimitNOFILE=), or have fewer workers";
 
-/// The letter of a process's state in its /proc/PID/stat: behind the name, in which anything may stand.
+/// What stands in a /proc/PID/stat behind the name, in which anything may stand: the state, then numbers.
+fn behind_name(stat: &str) -> Option<&str> {
+    Some(stat.rsplit_once(") ")?.1)
+}
+
+/// The letter of a process's state in its /proc/PID/stat.
 #[must_use]
 pub fn state_in(stat: &str) -> Option<char> {
-    stat.rsplit_once(") ")?.1.chars().next()
+    behind_name(stat)?.chars().next()
 }
 
 /// Whether that is the state of one that has been stopped: by SIGSTOP, from a terminal, or by a debugger.
@@ -284,7 +289,8 @@ fn says_moved(stat: &str, spent: &mut u64) -> bool {
     let now = spent_in(stat).unwrap_or_default();
     let before = std::mem::replace(spent, now);
     match state_in(stat) {
-        Some('T' | 't' | 'D') => false,
+        _ if says_stopped(stat) => false,
+        Some('D') => false,
         Some('R') => now != before,
         _ => true,
     }
@@ -292,7 +298,7 @@ fn says_moved(stat: &str, spent: &mut u64) -> bool {
 
 /// Time that a process has had of processors.
 fn spent_in(stat: &str) -> Option<u64> {
-    let mut numbers = stat.rsplit_once(") ")?.1.split(' ').skip(11);
+    let mut numbers = behind_name(stat)?.split(' ').skip(11);
     let mut next = || numbers.next()?.parse::<u64>().ok();
     Some(next()? + next()?)
 }
@@ -314,7 +320,7 @@ pub fn may_be_child_of(pid: Pid, parent: Pid) -> bool {
 }
 
 fn parent_in(stat: &str) -> Option<u32> {
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    behind_name(stat)?.split(' ').nth(1)?.parse().ok()
 }
 
 fn stat_of(pid: u32) -> Option<String> {

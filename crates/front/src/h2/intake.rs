@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use h2::RecvStream;
@@ -18,6 +17,7 @@ use crate::fault::Fault;
 use crate::h2::head;
 use crate::h2::state::{PROTOCOL, Refusal, Stream};
 use crate::h2::tunnel::Tunnel;
+use crate::linger::{LONGEST, PATIENCE};
 use crate::proxied::Behind;
 use crate::request::{Client, Content, Request};
 use crate::request_record::Body;
@@ -25,11 +25,6 @@ use crate::route::Target;
 use crate::server::{Server, request};
 use crate::timers::Rest;
 use crate::upload::{BodyPace, Upload};
-
-/// How long a client that goes on with a body has to come to the response: from when it last said some of it, and in all. As by HTTP/1
-/// (`linger`).
-const PATIENCE: Duration = Duration::from_secs(2);
-const LONGEST: Duration = Duration::from_secs(30);
 
 /// When bodies have waited for the disk for so many nanoseconds, others that do not come may be held up by them.
 const HELD_UP: u64 = 1_000_000_000;
@@ -183,8 +178,8 @@ impl Stream {
         Ok(true)
     }
 
-    /// Discards what comes of a body that nobody wants, behind the response: a client that is told in the midst of sending that its
-    /// stream is closed may not look at that, and one that sends all of it first gets no further without a window.
+    /// Discards what comes of a body that nobody wants, behind the response, for as long as by HTTP/1: a client that is told in
+    /// the midst of sending that its stream is closed may not look at that, and one that sends all of it first gets no further without a window.
     pub(crate) async fn linger(&mut self) {
         let Some(mut incoming) = self.unread.take().filter(|incoming| !incoming.is_end_stream()) else {
             return;

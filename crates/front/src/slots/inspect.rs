@@ -64,20 +64,20 @@ impl Dispatch {
 
     fn inspect_slot(&mut self, slot: u32) {
         let verdict = self.verdict(slot);
-        let worker = self.roster.pid(self.queue.state(slot).owner);
         let Some(own) = self.slots.get_mut(slot) else { return };
-        match verdict {
-            Verdict::Doubtful(_) if !may_have_moved(worker, &mut own.spent) => return,
-            Verdict::Doubtful(_) => own.doubts = own.doubts.saturating_add(1),
-            _ => own.doubts = 0,
-        }
+        let doubts = std::mem::take(&mut own.doubts);
         match verdict {
             Verdict::Fine => {}
             Verdict::News => {
                 self.news(slot);
             }
-            Verdict::Doubtful(what) if own.doubts >= DOUBTS => self.suspect(what),
-            Verdict::Doubtful(_) => {}
+            Verdict::Doubtful(what) => {
+                let worker = self.roster.pid(self.queue.state(slot).owner);
+                own.doubts = doubts.saturating_add(u8::from(may_have_moved(worker, &mut own.spent)));
+                if own.doubts >= DOUBTS {
+                    self.suspect(what);
+                }
+            }
             Verdict::Wrong(what) => self.suspect(what),
         }
     }
