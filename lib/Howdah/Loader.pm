@@ -26,9 +26,8 @@ sub load {
     require lib;
     lib->import(@{$wish{inc} // []});
     $ENV{PLACK_ENV} = $wish{env} if defined $wish{env};
-    _load_module($_) for @{$wish{modules} // []};
-    my $file = $wish{app} // 'app.psgi';
-    my $app  = defined $wish{eval} ? _evaluate($wish{eval}, $wish{app}) : Plack::Util::load_psgi($file);
+    my $app;
+    eval { $app = _given(%wish); 1 } or die _with_way_out($@, $wish{app});
     $app = $class->code($app, $wish{app} // 'the code given by -e');
     $app = _mount($app, $wish{path}) if defined $wish{path} && length $wish{path};
     $app = _develop($app) if $wish{default_middleware} && ($wish{env} // '') eq 'development';
@@ -43,6 +42,26 @@ sub code {
     return \&$app if Scalar::Util::blessed($app) && overload::Method($app, '&{}');
     my $found = ref $app || (defined $app ? "'$app'" : 'undef');
     die "$name does not return a PSGI application: it must end in a code reference, not $found\n";
+}
+
+# What the file, the module or the code returns.
+sub _given {
+    my %wish = @_;
+    _load_module($_) for @{$wish{modules} // []};
+    return _evaluate($wish{eval}, $wish{app}) if defined $wish{eval};
+    return Plack::Util::load_psgi($wish{app} // 'app.psgi');
+}
+
+# A module that perl has not found may be the application's own, in a directory that nobody has named.
+sub _with_way_out {
+    my ($error, $file) = @_;
+    return $error if ref $error;
+    my ($module) = $error =~ /Can't locate (\S+\.pm) in \@INC/ or return $error;
+    my ($beside) = ($file // '') =~ m{^(.*/)};
+    my ($dir)    = grep { -f "$_/$module" } 'lib', defined $beside ? "${beside}lib" : ();
+    return $error if !defined $dir;
+    chomp $error;
+    return "$error\n$dir/$module is there: start with -I $dir\n";
 }
 
 sub _develop {
@@ -113,7 +132,8 @@ the reason when it cannot.
 
 =head2 load(%wish)
 
-Returns the application, a code reference. Dies with Perl's message when it does not compile or is none.
+Returns the application, a code reference. Dies with Perl's message when it does not compile or is none. Where a module is missing that
+lies in the directory F<lib>, or in F<lib> beside the file, the message says how to have it found.
 
 =over 4
 

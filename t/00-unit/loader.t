@@ -46,13 +46,30 @@ is($mounted->({PATH_INFO => '/', SCRIPT_NAME => ''})->[0], 404, 'and nothing els
 my $component = file('component.psgi', q{package Thing; sub to_app { sub { [200, [], ['component']] } } bless {}});
 is(body(load(app => $component)), 'component', 'an object with to_app');
 
+mkdir "$dir/lib" or die $!;
+mkdir "$dir/lib/Shop" or die $!;
+file('lib/Shop/Cart.pm', '1');
+
 my @broken = (
     [{app => "$dir/none.psgi"}, qr/none\.psgi: No such file/, 'a missing file'],
     [
         {app => file('open.psgi', 'sub {')}, qr/open\.psgi: Missing right curly.*line 1/s,
         'a syntax error, with its place'
     ],
-    [{app => file('need.psgi', 'use Nope::Nope; sub {}')}, qr{Can't locate Nope/Nope\.pm}, 'a missing module'],
+    [
+        {app => file('need.psgi', 'use Nope::Nope; sub {}')},
+        qr{\A(?!.*-I)[^\n]*Can't locate Nope/Nope\.pm}s,
+        'a missing module'
+    ],
+    [
+        {app => file('shop.psgi', 'use Shop::Cart; sub {}')},
+        qr{Can't locate Shop/Cart\.pm .*^\Q$dir\E/lib/Shop/Cart\.pm is there: start with -I \Q$dir\E/lib\n\z}ms,
+        'a module in lib beside the file'
+    ],
+    [
+        {app => $hello, modules => ['Howdah::Test::Nowhere']},
+        qr{Can't locate Howdah/Test/Nowhere\.pm}, 'a missing module of -M'
+    ],
     [{app => file('number.psgi', '42')}, qr/number\.psgi does not return a PSGI application: .* not '42'/, 'a number'],
     [{app => file('hash.psgi', '+{}')}, qr/not HASH/, 'a hash'],
     [
