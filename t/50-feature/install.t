@@ -65,7 +65,8 @@ subtest 'make install puts everything below PREFIX' => sub {
         'share/bash-completion/completions/howdah',
         'share/zsh/site-functions/_howdah',
         'share/fish/vendor_completions.d/howdah.fish',
-        map { s{^docs}{share/doc/howdah}r } glob 'docs/*.md',
+        (map { s{^docs}{share/doc/howdah}r } glob 'docs/*.md'),
+        (map { "share/doc/howdah/$_" } glob 'deploy/* examples/*.psgi examples/kit/*.cgi'),
     );
     cmp_ok scalar(grep { /share.doc/ } @files), '>', 15, 'pages that messages name';
     ok -s "$prefix/$_", $_ for @files;
@@ -73,6 +74,24 @@ subtest 'make install puts everything below PREFIX' => sub {
     ok -s "$arch/$_", $_ for 'Howdah.pm', 'Howdah/Kit.pm', 'Howdah/Kit/App.pm', 'Howdah/Templates/Engine.pm',
         'Plack/Handler/Howdah.pm', 'auto/Howdah/XS/XS.so';
     like $out, qr/PERL5LIB=\Q$own\E plackup -s Howdah/, 'and it says how plackup finds it';
+};
+
+subtest 'the pages lead to what is installed' => sub {
+    my ($links, @broken) = 0;
+    for my $page (glob "$prefix/share/doc/howdah/{,decisions/,deploy/}*.md") {
+        my ($dir) = $page =~ m{(.*)/};
+        for my $to (read_if_any($page) =~ /\]\((?!\w+:|#)([^)#]+)/g) {
+            next if $to =~ m{^(?:\.\./)+t/};    # a test is for who has the source
+            $links++;
+            push @broken, "$page: $to" if !-e "$dir/$to";
+        }
+    }
+    cmp_ok $links, '>', 100, 'links';
+    is "@broken", '', 'all of them';
+    like read_if_any("$prefix/share/doc/howdah/deploy/howdah\@.service"), qr{^ExecStart=\Q$prefix\E/bin/howdah serve$}m,
+        'the unit starts what is installed';
+    my @others = grep { !((stat)[2] & oct 4) } glob "$prefix/share/doc/howdah/{,*/,*/*/}*";
+    is "@others", '', 'and everyone may read it';
 };
 
 # What may be run by whoever installs, without a Rust toolchain.
