@@ -317,9 +317,10 @@ C<server_software>.
 
 =back
 
-plackup takes the word behind an option for its value, so C<--no-server-header --port 8080> would lose the port. The
-handler refuses such a value, and for a switch all but C<1>, C<0> and words like C<on> and C<no>, and says what to write.
-A switch that is the last word is on; any other option without a value is refused there.
+plackup takes the word behind an option that it does not know for the value, so C<--no-server-header app.psgi> would lose the
+application, and have plackup look for F<app.psgi> in its place. The handler refuses such a value, and for a switch all but C<1>,
+C<0> and words like C<on> and C<no>, and says what to write. A switch that is the last word is on; any other option without a
+value is refused there.
 
 =head1 METHODS
 
