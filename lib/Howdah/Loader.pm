@@ -52,10 +52,12 @@ sub _given {
     return Plack::Util::load_psgi($wish{app} // 'app.psgi');
 }
 
-# A module that perl has not found may be the application's own, in a directory that nobody has named.
+# A module that perl has not found may be the application's own, in a directory that nobody has named, or no module.
 sub _with_way_out {
     my ($error, $file) = @_;
     return $error if ref $error;
+    return "$error$file is a file here: write ./$file\n"
+        if defined $file && $error =~ /^Error while loading \Q$file\E\.pm: No such file/ && -f $file;
     my ($module) = $error =~ /Can't locate (\S+\.pm) in \@INC/ or return $error;
     my ($beside) = ($file // '') =~ m{^(.*/)};
     my ($dir)    = grep { -f "$_/$module" } 'lib', defined $beside ? "${beside}lib" : ();
@@ -133,7 +135,8 @@ the reason when it cannot.
 =head2 load(%wish)
 
 Returns the application, a code reference. Dies with Perl's message when it does not compile or is none. Where a module is missing that
-lies in the directory F<lib>, or in F<lib> beside the file, the message says how to have it found.
+lies in the directory F<lib>, or in F<lib> beside the file, the message says how to have it found; so it does where C<app> is taken for
+a module and is a file.
 
 =over 4
 

@@ -85,4 +85,12 @@ for my $case (@broken) {
     like($@, $message, '... and named');
 }
 
+chdir $dir or die $!;
+file('myshop', 'sub {}');
+is(eval { load(app => 'myshop') }, undef, 'a file without a suffix is taken for a module');
+like($@, qr{^myshop is a file here: write \./myshop$}m, '... and the message says how to write it');
+is(eval { load(app => 'nothing') }, undef, 'what is neither file nor module is refused');
+like($@, qr/\A[^\n]*nothing\.pm: No such file[^\n]*\n\z/, '... and named');
+chdir '/' or die $!;
+
 done_testing;
