@@ -37,6 +37,9 @@ is $listen, "$connected,mode=0660", 'the service of the instructions listens whe
 like $nginx, qr/HOWDAH_LISTEN=\Q$listen\E /, 'nginx\'s example says so';
 is read_file('deploy/howdah@.socket') =~ m{^ListenStream=%t/(\S+)$}m && $1 =~ s/%i/shop/r, $socket,
     'or where systemd does';
+my ($log) = read_file('deploy/README.md') =~ m{^ +HOWDAH_ACCESS_LOG=/var/log/(\S+)/access\.log$}m;
+is $service =~ /^LogsDirectory=(\S+)$/m && $1 =~ s/%i/shop/r, $log,
+    'the access log lies in the directory that the service has for it';
 {
     local @ENV{qw(HOWDAH_LISTEN HOWDAH_TRUSTED_PROXY)} = ($listen, $trusted);
     my ($status, $out, $err) = run_howdah('check', '-e', 'sub {}');
