@@ -1,5 +1,5 @@
 # What the pages name is there: links lead to a file and a heading of it, options and variables are howdah's (or another program's,
-# named below), files are in the tree, and a decision has the number that it is called by.
+# named below), commands are understood, files are in the tree, and a decision has the number that it is called by.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -8,6 +8,7 @@ use File::Basename qw(dirname);
 use Howdah::Test::Command qw(run_howdah);
 use Howdah::Test::File qw(read_file);
 use Test::More;
+use Text::ParseWords qw(shellwords);
 
 my @pages = (glob('*.md'), glob('docs/*.md'), glob('docs/decisions/*.md'), 'deploy/README.md');
 cmp_ok scalar @pages, '>', 60, 'pages';
@@ -79,6 +80,36 @@ subtest 'options are there' => sub {
     }
     cmp_ok $options, '>', 500, 'options';
     is "@unknown", '', 'all of them';
+};
+
+# The words up to the next command of the shell, or where its output goes.
+sub words {
+    my @words;
+    for my $word (grep { defined } shellwords(shift =~ s/ {2,}#.*//r)) {
+        last if $word =~ /^(?:&&?|[|;]|\d?>.*)$/;
+        push @words, $word =~ s/;$//r;
+        last if $word =~ /;$/;
+    }
+    return @words;
+}
+
+# Each is asked for its help: so all that stands before is read, and nothing done.
+subtest 'commands are understood' => sub {
+    my ($commands, @wrong) = 0;
+    for my $page (grep { !m{benchmarks|decisions/|ARCHITECTURE} } @pages) {
+        my $text  = $text{$page} =~ s/\\\n\s*/ /gr;
+        my @lines = (
+            $text =~ m{^ {4}(?:[#\$] )?(?:[A-Z_\d]+=\S+ )*(?:sudo )?(?:\./bin/)?howdah (?! )(.*)}mg,
+            $text =~ /`(?:sudo )?howdah ([^`]*)`/g
+        );
+        for my $line (@lines) {
+            my ($status, undef, $err) = run_howdah(words($line), '--help');
+            $commands++;
+            push @wrong, "$page: howdah $line: $err" if $status;
+        }
+    }
+    cmp_ok $commands, '>', 150, 'commands';
+    is "@wrong", '', 'all of them';
 };
 
 subtest 'variables are there' => sub {
