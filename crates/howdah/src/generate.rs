@@ -104,6 +104,42 @@ fn line(text: Inline) -> [Inline; 1] {
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut options::command(), "howdah", &mut script);
-    output::write(&script)?;
+    let script = String::from_utf8(script)?;
+    let script = match shell {
+        Shell::Fish => fish(&script),
+        Shell::Zsh => zsh(&script),
+        _ => script,
+    };
+    output::write(script.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What `clap_complete` makes for fish takes a line for none of howdah's while an option lacks its value, which is when
+/// that is to be completed, and any first word for a command. Nor does it know that --hsts needs no value, nor of words that
+/// are no options.
+fn fish(script: &str) -> String {
+    let parse = "argparse -s (__fish_howdah_global_optspecs) -- $cmd 2>/dev/null\n";
+    let without_last = format!("{parse}    or begin\n        set -e cmd[-1]\n        {parse}    end\n");
+    let word = "    if set -q argv[1]\n";
+    let command = "    if set -q argv[1]; and not string match -qr '[^a-z]' -- $argv[1]\n";
+    let script = script.replace(parse, &without_last).replace(word, command).replace(" hsts= ", " 'hsts=?' ");
+    let commands = options::command();
+    let words = commands.get_subcommands().filter_map(|command| {
+        let values = command.get_positionals().next()?.get_possible_values();
+        let names = values.iter().map(clap::builder::PossibleValue::get_name).collect::<Vec<_>>().join(" ");
+        let name = command.get_name();
+        (!names.is_empty()).then(|| {
+            format!("complete -c howdah -n \"__fish_howdah_using_subcommand {name}\" -f -a \"{names}\"\n")
+        })
+    });
+    script + &words.collect::<String>()
+}
+
+/// What `clap_complete` makes for zsh looks for a command behind the application, as if there were both: the first word
+/// is the one or the other. Names of commands have lower-case letters only; behind any other word stand options to serve.
+fn zsh(script: &str) -> String {
+    let (before, after) = script.split_once("\":: :_howdah_commands\"").unwrap_or((script, ""));
+    let before: Vec<&str> = before.lines().filter(|line| !line.starts_with("'::app_file ")).collect();
+    let after = after.replace("$line[2]", "$line[1]").replace("(serve)\n", "(serve|*[^a-z]*)\n");
+    format!("{}\n\":: :{{_howdah_commands; _files}}\"{after}", before.join("\n"))
 }

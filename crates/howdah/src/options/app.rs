@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use howdah_cgi::spec::is_module;
 
 use super::mounts::{Mount, parse_path};
@@ -15,11 +15,11 @@ pub(crate) struct App {
     ///
     /// As with plackup, a bare word such as MyApp is a module name: write ./MyApp for a file without a
     /// suffix, and ./check or ./serve for a file that is named like one of howdah's commands.
-    #[arg(value_name = "APP", id = "app_file", help_heading = None)]
+    #[arg(value_name = "APP", id = "app_file", value_hint = ValueHint::FilePath, help_heading = None)]
     file: Option<String>,
 
     /// The application, as plackup's -a
-    #[arg(short = 'a', long = "app", value_name = "APP", id = "app", hide_short_help = true)]
+    #[arg(short = 'a', long = "app", value_name = "APP", id = "app", value_hint = ValueHint::FilePath, hide_short_help = true)]
     option: Option<String>,
 
     /// Perl code that is the application, or wraps it
