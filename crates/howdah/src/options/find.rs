@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::instance::Instance;
-use super::values::{Size, Time};
+use super::values::{Size, Time, whole};
 use crate::protocol::{HeapWish, LeaksWish};
 
 /// How an answer is printed.
@@ -37,11 +37,11 @@ pub(crate) struct Leaks {
     seconds: Time,
 
     /// End when the workers have run so many requests, all together
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     requests: Option<u64>,
 
     /// Look into so many workers only [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=512))]
     workers: Option<u16>,
 
     /// The application that is mounted at this path
@@ -95,7 +95,7 @@ pub(crate) struct Heap {
     pub(crate) why: Option<String>,
 
     /// The heap of this worker, by its number in howdah status [default: any]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(0..=1023))]
     worker: Option<u16>,
 
     /// The application that is mounted at this path

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::instance::Instance;
-use super::values::Time;
+use super::values::{Time, whole};
 
 /// Which workers.
 #[derive(Debug, Clone, Args)]
@@ -20,7 +20,7 @@ pub(crate) struct Whose {
     pub(crate) pool: Option<String>,
 
     /// The one that has this number in `howdah status` [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=1023))]
     pub(crate) worker: Option<u32>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Profile {
     pub(crate) seconds: Time,
 
     /// Looks at each worker in a second
-    #[arg(long, value_name = "N", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    #[arg(long, value_name = "N", default_value_t = 99, value_parser = whole::<u32>(1..=2000))]
     pub(crate) hz: u32,
 
     /// Only requests for this path, and below it
