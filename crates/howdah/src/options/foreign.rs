@@ -24,6 +24,12 @@ const CONNECTIONS: &str =
     "leave it out: connections cost no worker; --workers says how many requests may run";
 
 const PROXY: &str = "write --trusted-proxy ADDR: X-Forwarded-* of that proxy are believed";
+const GROWTH: &str =
+    "leave it out: --min-workers N is where their number begins, and requests that wait raise it";
+const STATIC: &str = "let the application serve files: -e 'enable \"Static\", path => qr{^/static}' app.psgi";
+const STARTER: &str = "give it to start_server itself";
+const MODE: &str = "write -E NAME, which Mojolicious takes for its mode";
+const CHECK: &str = "run howdah check APP";
 const HEAD: &str =
     "leave it out: the head of a request may have 64 KiB, and its first line --max-request-line SIZE";
 
@@ -37,6 +43,8 @@ pub(super) const OPTIONS: &[(&str, &str)] = &[
     ("uwsgi-socket", PROTOCOL),
     ("fastcgi-socket", PROTOCOL),
     ("scgi-socket", PROTOCOL),
+    ("protocol", PROTOCOL),
+    ("abstract-socket", "write --listen unix:@NAME"),
     ("psgi", "name the application as an argument: howdah app.psgi"),
     ("uid", "write --user USER, by name or number"),
     ("gid", "write --group GROUP, by name or number"),
@@ -45,7 +53,14 @@ pub(super) const OPTIONS: &[(&str, &str)] = &[
     ("threads", WORKERS),
     ("enable-threads", ALWAYS),
     ("cheaper", "write --min-workers N, below --workers"),
+    ("cheaper-algo", GROWTH),
+    ("cheaper-initial", GROWTH),
+    ("cheaper-step", GROWTH),
+    ("async", WORKERS),
+    ("thunder-lock", "leave it out: the front accepts for all workers"),
+    ("single-interpreter", "leave it out: a worker is a perl of its own"),
     ("harakiri", TIMEOUT),
+    ("harakiri-verbose", "leave it out: the log has the request, and where in the Perl code it was"),
     ("http-timeout", IDLE),
     ("socket-timeout", IDLE),
     ("http-keepalive", "leave it out: connections are kept for --keepalive-timeout"),
@@ -64,6 +79,10 @@ pub(super) const OPTIONS: &[(&str, &str)] = &[
     ("req-logger", REQUESTS),
     ("log-format", REQUESTS),
     ("logformat", REQUESTS),
+    ("log-slow", "write --slow-log MS"),
+    ("log-reopen", "run howdah reopen, or send USR1"),
+    ("touch-logreopen", "run howdah reopen, or send USR1"),
+    ("daemonize2", "write --daemonize, and --error-log FILE"),
     ("disable-logging", "leave it out: requests are logged only with --access-log"),
     ("chmod-socket", "write --socket-mode MODE"),
     ("chown-socket", "the socket belongs to whoever starts howdah; --socket-mode MODE says who may connect"),
@@ -78,7 +97,16 @@ pub(super) const OPTIONS: &[(&str, &str)] = &[
     ("log-x-forwarded-for", PROXY),
     ("post-buffering", "leave it out: a body is read before a worker is asked, a large one into --spool-dir"),
     ("limit-post", "write --max-body-size SIZE"),
-    ("static-map", "let the application serve files: -e 'enable \"Static\", path => qr{^/static}' app.psgi"),
+    ("static-map", STATIC),
+    ("check-static", STATIC),
+    ("offload-threads", "leave it out: the front sends files and what clients read slowly"),
+    ("perl-local-lib", "write -I DIR, or set PERL5LIB"),
+    ("perl-auto-reload", "write --reload"),
+    ("max-fd", "set it where howdah is started (ulimit -n, systemd's LimitNOFILE=)"),
+    ("no-orphans", "leave it out: workers end with the server"),
+    ("strict", "leave it out: what is unknown is refused"),
+    ("memory-report", "run howdah status"),
+    ("attach-daemon", "start it apart, by a unit of its own"),
     ("ini", FILE),
     ("xml", FILE),
     ("yaml", FILE),
@@ -93,8 +121,10 @@ pub(super) const OPTIONS: &[(&str, &str)] = &[
     ("foreground", "leave it out: howdah stays in the foreground without -D"),
     ("f", "leave it out: howdah stays in the foreground without -D"),
     ("stop", "run howdah stop"),
-    ("test", "run howdah check APP"),
+    ("test", CHECK),
     ("t", "run howdah check APP; for a time limit write --request-timeout TIME"),
+    ("mode", MODE),
+    ("m", MODE),
     ("accepts", "write --max-requests N, which counts requests"),
     ("clients", CONNECTIONS),
     ("c", CONNECTIONS),
@@ -130,7 +160,14 @@ pub(super) const OPTIONS: &[(&str, &str)] = &[
     ("forwarded-allow-ips", PROXY),
     ("proxy-allow-from", "write --proxy-protocol, with --trusted-proxy ADDR for whose word counts"),
     ("umask", "set it where howdah is started (umask, systemd's UMask=); --socket-mode MODE is for sockets"),
+    ("check-config", CHECK),
+    ("print-config", CHECK),
+    ("initgroups", "leave it out: --user has the groups of that user"),
     ("reuse-port", "leave it out: the front accepts for all workers"),
+    // start_server
+    ("interval", STARTER),
+    ("signal-on-hup", STARTER),
+    ("signal-on-term", STARTER),
     // Others
     ("bind", LISTEN),
     ("b", "write --listen ADDR to listen there, --backlog N for the kernel's queue"),

@@ -25,8 +25,19 @@ pub(super) fn explain(mut error: Error, command: &mut Command, arguments: &[OsSt
     if let Some(tip) = tip {
         error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    } else if error.kind() == ErrorKind::UnknownArgument {
+        // No application has a name that begins with a dash, and what is hidden is of no use to whoever looks for something.
+        error.remove(ContextKind::Suggested);
+        if suggests_hidden(&error, command) {
+            error.remove(ContextKind::SuggestedArg);
+        }
     }
     error
+}
+
+fn suggests_hidden(error: &Error, command: &Command) -> bool {
+    let Some(ContextValue::String(suggested)) = error.get(ContextKind::SuggestedArg) else { return false };
+    command.get_arguments().any(|arg| arg.is_hide_set() && is_named(arg, suggested))
 }
 
 /// What the words mean that are no options, where clap understands too little: `howdah start app.psgi`.

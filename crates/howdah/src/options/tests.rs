@@ -339,6 +339,10 @@ fn words_of_other_servers_are_answered_with_ours() {
         ("-e sub{} --preload", "leave it out"),
         ("-e sub{} --certfile=a.pem", "--tls-cert FILE"),
         ("-e sub{} --umask 007", "UMask="),
+        ("-e sub{} --thunder-lock", "leave it out: the front accepts"),
+        ("-e sub{} --cheaper-algo spare", "--min-workers N"),
+        ("-m production app.psgi", "write -E NAME"),
+        ("-e sub{} --interval=5", "give it to start_server"),
         // Commands that there are not
         ("stats", "there is no command 'stats': did you mean howdah status?"),
         ("stats --json", "did you mean howdah status?"),
@@ -357,6 +361,12 @@ fn words_of_other_servers_are_answered_with_ours() {
         ("--hsts 30m app.psgi", "--hsts has its time behind an equals sign: write --hsts=30m"),
         ("--hsts 30m", "write --hsts=30m"),
         ("check --hsts 30m app.psgi", "write --hsts=30m"),
+        // Numbers of commands
+        ("leaks --requests 0", "'--requests <N>': not a whole number of 1 or more"),
+        ("leaks --workers 600", "'--workers <N>': not a whole number from 1 to 512"),
+        ("heap --worker x", "'--worker <N>': not a whole number from 0 to 1023"),
+        ("where --worker 1024", "'--worker <N>': not a whole number from 0 to 1023"),
+        ("profile --hz 5000", "'--hz <N>': not a whole number from 1 to 2000"),
         // More than one application
         ("a.psgi b.psgi", "b.psgi is a second application beside a.psgi"),
         ("serve a.psgi b.psgi", "b.psgi is a second application beside a.psgi"),
@@ -374,6 +384,15 @@ fn words_of_other_servers_are_answered_with_ours() {
         assert!(message.contains(tip), "{line}: {message}");
     }
     assert!(warnings("-e sub{} -s :3031")[0].contains("write --listen :3031"));
+}
+
+#[test]
+fn what_is_like_nothing_gets_no_tip_that_leads_astray() {
+    for line in ["check -e sub{} --verion", "-e sub{} --async-loops", "-e sub{} --net_server-arg x"] {
+        let (_, message) = refusal(line);
+        assert!(message.contains("unexpected argument '--"), "{message}");
+        assert!(!message.contains("tip:") && message.contains("--help"), "{message}");
+    }
 }
 
 #[test]
