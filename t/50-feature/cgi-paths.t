@@ -123,4 +123,13 @@ subtest 'a script at the root' => sub {
     is_deeply [@{variables('/a/b')}{qw(SCRIPT_NAME PATH_INFO)}], ['', '/a/b'], 'has all requests';
     is $server->stop, 0;
 };
+
+subtest 'what to try of a directory' => sub {
+    for (['', 'SCRIPT'], [',index=echo', '']) {
+        my ($option, $script) = @$_;
+        $server = Howdah::Test::Server->start(options => ['--cgi', "/c=$dir/cgi$option"]);
+        like $server->log, qr{try  curl http://127\.0\.0\.1:\d+/c/$script }, $script || 'its index';
+        is $server->stop, 0;
+    }
+};
 done_testing;

@@ -30,7 +30,7 @@ pub(crate) fn announce(options: &Serve, endpoints: &Endpoints) {
         log::announce(&format!("{} on {}", pages.join(" "), listener.shown()));
     }
     // An application is named after its place, which bears a slash at the end only as the root.
-    let path = format!("{}/", pools[0].name.trim_end_matches('/'));
+    let path = format!("{}/{}", pools[0].name.trim_end_matches('/'), script(&pools[0]));
     if let Some(first) = endpoints.listeners().find(|listener| !listener.redirects()) {
         let id = std::process::id();
         let stop = match options.process.daemonize || !has_terminal() {
@@ -42,6 +42,14 @@ pub(crate) fn announce(options: &Serve, endpoints: &Endpoints) {
             false => format!(", reload with kill -HUP {id}"),
         };
         log::announce(&format!("try  curl {}   stop with {stop}{reload}", request(&first.url, &path)));
+    }
+}
+
+/// What is to be asked for below the place: a directory of scripts is refused, so one of them, whatever it is called.
+fn script(pool: &Pool) -> &'static str {
+    match &pool.cgi {
+        Some(scripts) if scripts.index.is_empty() && scripts.root.is_dir() => "SCRIPT",
+        _ => "",
     }
 }
 
