@@ -229,6 +229,29 @@ sub unread {
     return;
 }
 
+# A client that takes nothing of what an application says, at the end of the server, or of its worker and then its own.
+sub stalled {
+    for my $is_killed (0, 1) {
+        my @options = ('--write-timeout', 0, '--min-send-rate', 0, '--graceful-timeout', '1s');
+        my $server  = start(@options, '--access-log', '-', '--access-log-format', 'line of %U');
+        my $before  = $server->descriptors;
+        my $frames  = Howdah::Test::Frames->new($server, settings => {4 => 2**31 - 1});
+        is open_to($frames, '/flood')->status, 200, 'an application that says more than its client takes';
+        sleep 1;
+        if ($is_killed) {
+            kill KILL => $server->workers;
+            ok $server->wait_for_log(qr/worker died/), '... and is killed';
+            close $frames->socket;
+            ok $server->wait_until(sub { $server->descriptors <= $before }, 10), '... leaves nothing behind its client'
+                or diag $server->descriptors . " of $before";
+        }
+        is $server->stop, 0, 'it stops';
+        unlike $server->log, qr/all is said/;
+        like $server->log, qr{^line of /flood$}m, '... and the access log has its line';
+    }
+    return;
+}
+
 sub life {
     my $server  = start();
     my $frames  = Howdah::Test::Frames->new($server);
@@ -278,6 +301,7 @@ Howdah::Test::Tls::either_way(sub {
     subtest slowness     => \&slowness;
     subtest deafness     => \&deafness;
     subtest unread       => \&unread;
+    subtest stalled      => \&stalled;
     subtest life         => \&life;
 });
 

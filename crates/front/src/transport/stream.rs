@@ -259,8 +259,13 @@ impl Stream {
     /// Waits until the windows let something go, and the connection has room for it.
     pub(super) fn poll_writable(&self, context: &mut Context<'_>, stale: &mut bool) -> Poll<io::Result<()>> {
         *stale = false;
+        let waits = self.0.borrow().allowed() == 0;
+        if waits && self.poll_gone(context).is_ready() {
+            // Of a connection that has ended there is no other round.
+            return Poll::Ready(Err(ErrorKind::BrokenPipe.into()));
+        }
         let state = &mut *self.0.borrow_mut();
-        if state.allowed() == 0 {
+        if waits {
             state.await_round(state.tally.round.get(), context);
             return Poll::Pending;
         }
