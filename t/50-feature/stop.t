@@ -137,6 +137,26 @@ subtest 'whatever is cut off has its line in the access log' => sub {
     }
 };
 
+subtest 'what was sent of a response that is cut off is told in the access log' => sub {
+    my @logs = ('--access-log', '-', '--access-log-format', 'line %B %O');
+    my @how  = ('--workers', 2, '--graceful-timeout', '1s', '--write-timeout', 0, '--min-send-rate', 0);
+    for my $body (
+        '["x" x 30_000_000]',
+        'do { open my $file, "+>", undef or die $!; truncate $file, 30_000_000; $file }'
+        )
+    {
+        my $server = Howdah::Test::Server->start(app => "sub { [200, [], $body] }", options => [@how, @logs]);
+        my @ask    = map { ask($server, '/') } 1 .. 2;
+        sleep 1;
+        is $server->stop, 0;
+        my @lines = $server->log =~ /^line (\d+) (\d+)$/mg;
+        is scalar(@lines), 4, 'each has a line';
+        cmp_ok $lines[0], '>', 100_000, 'the bytes of its body that were sent';
+        cmp_ok $lines[1] - $lines[0], '>', 100, '... without those of its head' or diag "@lines";
+        cmp_ok $lines[1] - $lines[0], '<', 500, '... alone';
+    }
+};
+
 subtest 'when the front is killed, zygote and workers leave by themselves' => sub {
     my $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 2]);
     my @family = ($server->processes(qr/(?:worker|zygote)/));

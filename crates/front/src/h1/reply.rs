@@ -158,7 +158,12 @@ impl Conn {
     /// Sends head and body as they come.
     async fn stream(&mut self, say: &Say, body: Body) -> Next {
         let before = self.out.sent();
-        self.out.put(|out| put_head(out, self.server, &mut self.exchange.account, say));
+        self.headed = before.bytes;
+        self.out.put(|out| {
+            let start = out.len();
+            put_head(out, self.server, &mut self.exchange.account, say);
+            self.headed += (out.len() - start) as u64;
+        });
         let whole = self.delivery().send(say.framing, say.head.lines.len(), body).await;
         if !whole
             && let Some(fault) = self.exchange.loss()
