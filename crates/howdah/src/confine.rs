@@ -118,10 +118,11 @@ fn own_program() -> impl Iterator<Item = PathBuf> {
     own.into_iter().chain(apart)
 }
 
-/// Never that of devices or of processes: there are no logs beside /dev/stdout.
+/// Never that of devices or of processes: there are no logs beside /dev/stdout. Shared memory has ordinary files.
 fn directory(file: &Path) -> Option<PathBuf> {
     let path = absolute(file).ok()?;
-    path.parent().filter(|dir| !dir.starts_with("/dev") && !dir.starts_with("/proc")).map(Into::into)
+    let is_devices = |dir: &Path| dir.starts_with("/dev") && !dir.starts_with("/dev/shm");
+    path.parent().filter(|dir| !is_devices(dir) && !dir.starts_with("/proc")).map(Into::into)
 }
 
 #[cfg(test)]
@@ -141,5 +142,6 @@ mod tests {
         assert_eq!(directory("log".as_ref()), Some(std::env::current_dir().unwrap()));
         assert_eq!(directory("/".as_ref()), None);
         assert_eq!(directory("/dev/stdout".as_ref()), None);
+        assert_eq!(directory("/dev/shm/logs/access.log".as_ref()), Some("/dev/shm/logs".into()));
     }
 }
