@@ -30,11 +30,13 @@ static const struct {
 #undef FIELD
 };
 
-/* Final status: three digits from 200 on. Interim ones go by psgix.informational. */
+/* Final status: three digits from 200 on. Interim ones go by psgix.informational. A phrase behind it ("404 Not Found"), which
+ * PSGI does not have and other servers print, is passed over. */
 U32 hd_status(pTHX_ SV *sv) {
     STRLEN length;
     const char *text = hd_bytes(aTHX_ sv, &length, "status");
-    bool three = length == 3 && isDIGIT(text[0]) && isDIGIT(text[1]) && isDIGIT(text[2]);
+    bool three = length >= 3 && isDIGIT(text[0]) && isDIGIT(text[1]) && isDIGIT(text[2]);
+    three = three && (length == 3 || text[3] == ' ');
     U32 status = three ? (text[0] - '0') * 100 + (text[1] - '0') * 10 + (text[2] - '0') : 0;
     if (status < 100)
         croak("the response status is \"%.40s\" where it must be a number from 200 to 999", text);

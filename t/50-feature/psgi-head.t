@@ -44,6 +44,9 @@ my $server = Howdah::Test::Server->start(
         sub { [200, $heads[substr $_[0]{PATH_INFO}, 1], ["hello\n"]] }'
 );
 
+my $phrases =
+    Howdah::Test::Server->start(options => ['--workers', 1], app => 'sub { [substr($_[0]{PATH_INFO}, 1), [], []] }');
+
 for my $number (0 .. $#CASES) {
     my ($what, undef, $lines) = @{$CASES[$number]};
     my $response = Howdah::Test::Client->ask($server, "GET /$number HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -51,5 +54,16 @@ for my $number (0 .. $#CASES) {
     is join('|', @lines), $lines, $what;
     is $response->{body} . ($response->{error} // ''), "hello\n", '... and the body is whole';
 }
+
+subtest 'a status with a phrase behind it, as other servers print it, is that status' => sub {
+    for my $path ('/200 OK', '/404 Not Found', '/299 ', '/500 200') {
+        my ($status) = $path =~ m{(\d+)};
+        my $asked = $path =~ s/ /%20/gr;
+        my $response =
+            Howdah::Test::Client->ask($phrases, "GET $asked HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        is $response->{status}, $status, $path;
+    }
+    unlike $phrases->log, qr/ERROR/, 'nothing to complain of';
+};
 
 done_testing;
