@@ -1,0 +1,109 @@
+# The more urgent response of a connection goes first (RFC 9218), whatever else happens to the server, to a worker or to a stream
+# while the client takes nothing; and nobody is left waiting for a turn.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Frames;
+use Howdah::Test::Operator;
+use Howdah::Test::Server;
+use Howdah::Test::Tls;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+use constant {SIZE => 1_000_000, PART => 300_000, WIDE => 2**31 - 1, INTERNAL_ERROR => 2, CANCEL => 8};
+
+my $app = sprintf <<'PSGI', SIZE, PART;
+my ($size, $part) = (%d, %d);
+my %%do = (
+    '/whole' => sub { $_[0]->([200, [], ['x' x $size]]) },
+    '/file'  => sub { open my $file, '+>', undef or die $!; truncate $file, $size; $_[0]->([200, [], $file]) },
+    '/grows' => sub {
+        my $writer = $_[0]->([200, []]);
+        $writer->write('x' x $part);
+        warn "$$ has written\n";
+        sleep 60;
+    },
+);
+sub { my $env = shift; return sub { $do{$env->{PATH_INFO}}->(@_) } };
+PSGI
+
+# What three streams ask for. 7 is the urgent one.
+my %BEHIND = (1 => ['/whole', 'u=5'], 3 => ['/file', 'u=5'], 5 => ['/whole', 'u=7']);
+
+sub kill_worker {
+    my $server = $_[2];
+    ok $server->wait_for_log(qr/has written/), 'it has written';
+    kill KILL => $server->log =~ /(\d+) has written/;
+    ok $server->wait_for_log(qr/worker died/), 'it is dead';
+    return sleep 0.5;
+}
+
+# What happens; what the urgent stream asks for; whether it is through first, last or never, whereas the others may be in any order,
+# since who has nothing to say for a moment lets less urgent ones go on; what is done by operator, client and server; the window of a stream.
+my @CASES = (
+    ['nothing', '/whole', 0, sub { }],
+    ['a reload', '/whole', 0, sub { is + ($_[0]->ask('reload'))[0], 0, 'done' }],
+    ['an upgrade', '/whole', 0, sub { is + ($_[0]->ask('upgrade'))[0], 0, 'done' }],
+    ['a stop', '/whole', 0, sub { kill TERM => $_[0]->pid }],
+    ['its client breaks it off', '/whole', undef, sub { $_[1]->send('RST_STREAM', 0, 7, pack 'N', CANCEL) }],
+    ['its worker is killed', '/grows', 0, \&kill_worker],
+    ['its window is closed', '/whole', -1, sub { }, 0],
+);
+
+# So many streams have begun, and all workers but so many are through with theirs.
+sub waits {
+    my ($operator, $streams, $busy) = @_;
+    my $state = $operator->status;
+    my $works = grep { $_->{state} ne 'idle' } @{$state->{workers}{list}};
+    return $state->{connections}{http2_streams} == $streams && $works == $busy;
+}
+
+# The streams in the order in which they are through; each time `meanwhile` hears of it.
+sub finish {
+    my ($frames, $count, $meanwhile) = @_;
+    my @order;
+    while (@order < $count && (my $frame = $frames->next_frame)) {
+        my ($stream, $seen) = ($frame->{stream}, $frames->{seen}{$frame->{stream}});
+        next if !$stream || !$seen->{end} && !defined $seen->{reset};
+        push @order, $stream;
+        $meanwhile->(@order);
+    }
+    return @order;
+}
+
+sub everything {
+    for my $case (@CASES) {
+        my ($what, $asks, $place, $do, $window) = @$case;
+        my $operator = Howdah::Test::Operator->new;
+        my @options  = ($operator->options, '--workers', 5);
+        my $server   = Howdah::Test::Server->start(app => $app, options => \@options);
+        my $frames   = Howdah::Test::Frames->new($server, settings => {4 => $window // WIDE});
+        my $open     = sub { $frames->send('WINDOW_UPDATE', 0, $_, pack 'N', 1 << 30) for @_ };
+        my $ask      = sub { $frames->request($_[0], $_[1], fields => [['priority', $_[2]]]) };
+        $open->(0);
+        $ask->($_, @{$BEHIND{$_}}) for 1, 3, 5;
+        $open->(1, 3, 5) if defined $window;
+        ok $server->wait_until(sub { waits($operator, 3, 0) }), "$what: three wait for the client";
+        $ask->(7, $asks, 'u=0');
+        ok $server->wait_until(sub { waits($operator, 4, $asks eq '/grows' ? 1 : 0) }), '... and the urgent one';
+        $do->($operator, $frames, $server);
+        my @streams = (1, 3, 5, defined $place ? 7 : ());
+        my @order   = finish($frames, scalar(@streams), sub { $open->(7) if defined $window && @_ == 3 });
+        is_deeply [sort @order], \@streams, "$what: all are through";
+        is $order[$place], 7, '... the urgent one in its place' if defined $place;
+
+        for my $stream (@streams) {
+            my ($seen, $is_part) = ($frames->response($stream), $stream == 7 && $asks eq '/grows');
+            is length $seen->{body}, $is_part ? PART : SIZE, "... all there is of $stream";
+            is $seen->{reset}, $is_part ? INTERNAL_ERROR : undef, '... and how that ends';
+        }
+        close $frames->socket;
+        is $server->stop, 0, '... it stops';
+    }
+    return;
+}
+
+Howdah::Test::Tls::either_way(\&everything);
+
+done_testing;
