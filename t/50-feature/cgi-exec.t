@@ -63,7 +63,10 @@ for my $case (@cases) {
     ok $response->{body} eq $body, '... with its body' if defined $body;
     ok $server->wait_for_log($said, 10), '... and the log says why' or diag $server->log if $said;
 }
-is_deeply $scripts->get($server, 'page.pl')->{headers}{'content-length'}, [34_000], 'a short page has its length';
+
+# If its script takes less than 5 ms.
+my $is_told = sub { "@{$scripts->get($server, 'page.pl')->{headers}{'content-length'} // []}" eq '34000' };
+ok $server->wait_until($is_told), 'a short page has its length';
 my $head = Howdah::Test::Client->ask($server, "HEAD /c/plain.cgi HTTP/1.1\r\nHost: x\r\n\r\n", head => 1);
 is_deeply [@$head{qw(status body)}], [200, ''], 'HEAD has a head alone';
 is $scripts->get($server, 'killed.cgi')->{error}, 'body cut short',
