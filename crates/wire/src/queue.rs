@@ -24,6 +24,8 @@ pub struct Tickets {
     pub next: core::sync::atomic::AtomicU64,
     /// How many places have been cancelled.
     cancelled: core::sync::atomic::AtomicU64,
+    /// Below which ticket each front thread has pushed all that it has drawn, as of when it last said so.
+    pushed: [core::sync::atomic::AtomicU64; MAX_FRONTS],
 }
 
 #[cfg_attr(not(loom), expect(unused_qualifications, reason = "as above"))]
@@ -34,7 +36,21 @@ impl Tickets {
         Self {
             next: core::sync::atomic::AtomicU64::new(FIRST_TICKET),
             cancelled: core::sync::atomic::AtomicU64::new(0),
+            pushed: [const { core::sync::atomic::AtomicU64::new(0) }; MAX_FRONTS],
         }
+    }
+
+    /// A front thread has pushed whatever it has drawn.
+    pub fn has_pushed(&self, front: u32) {
+        if let Some(pushed) = self.pushed.get(front as usize) {
+            pushed.store(self.next.load(SeqCst), SeqCst);
+        }
+    }
+
+    /// Whether each of so many front threads has pushed `ticket` if it has drawn it. One that had no processor since then may not have.
+    #[must_use]
+    pub fn is_pushed(&self, ticket: u64, fronts: usize) -> bool {
+        self.pushed.iter().take(fronts).all(|pushed| pushed.load(SeqCst) > ticket)
     }
 }
 
@@ -272,8 +288,8 @@ impl Queue<'_> {
         })
     }
 
-    /// True while nobody can claim anything although requests wait. Only for a moment that is well: a front thread that has
-    /// drawn the next ticket has yet to push.
+    /// True while nobody can claim anything although requests wait. That is well while a front thread that has drawn the next ticket
+    /// has yet to push, see [`Tickets::is_pushed`].
     #[must_use]
     pub fn is_stuck(&self) -> bool {
         self.backlog() > 0 && !self.has_entry()

@@ -84,8 +84,6 @@ pub(crate) struct Services {
 pub(crate) struct Pool {
     pub(crate) setup: PoolSetup,
     pub(crate) services: Services,
-    /// Number of the thread.
-    index: u32,
     pub(crate) dispatch: RefCell<Dispatch>,
     extents: Extents,
     /// To workers, by their numbers.
@@ -118,7 +116,6 @@ impl Pool {
             extents: Extents::new(segment, index, directory, services.room),
             setup,
             services,
-            index,
             channels: RefCell::default(),
             path: RefCell::default(),
             refused: Cell::new(0),
@@ -204,7 +201,7 @@ impl Pool {
     /// Goes on with another segment. No worker uses the present one any more.
     pub(crate) fn replace(&self, segment: Segment) {
         self.extents.replace(segment);
-        self.dispatch.borrow_mut().replace(segment, self.index);
+        self.dispatch.borrow_mut().replace(segment);
         self.turn();
     }
 

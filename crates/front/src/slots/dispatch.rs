@@ -42,6 +42,8 @@ pub(crate) struct Inspected {
 /// The slots of one front thread in the segment of one application.
 pub(crate) struct Dispatch {
     pub(crate) segment: Segment,
+    /// The thread's number.
+    pub(crate) thread: u32,
     pub(crate) queue: Queue<'static>,
     pub(crate) cell: &'static FrontCell,
     /// Slots at hand; the last one used is the first to be used again, because it is warm.
@@ -96,6 +98,7 @@ impl Dispatch {
         let own = segment.slots_of(thread);
         Self {
             segment,
+            thread,
             queue: segment.queue(),
             cell: &segment.fronts()[thread as usize],
             free: own.clone().rev().collect(),

@@ -54,7 +54,10 @@ impl Dispatch {
         if let Some(what) = self.queue.doubt(&mut head) {
             return self.suspect(what);
         }
-        let still = self.queue.is_stuck() && head == before.head;
+        let tickets = self.queue.tickets;
+        tickets.has_pushed(self.thread);
+        let pushed = tickets.is_pushed(head, self.segment.fronts().len());
+        let still = pushed && self.queue.is_stuck() && head == before.head;
         let stuck = if still { before.stuck.saturating_add(1) } else { 0 };
         self.inspected = Inspected { head, stuck };
         if stuck >= DOUBTS {
@@ -137,12 +140,15 @@ mod tests {
 
     use howdah_sys::process::state_in;
     use howdah_sys::{Pid, Signal};
-    use howdah_wire::LENGTH_UNKNOWN;
+    use howdah_wire::{LENGTH_UNKNOWN, Roster, Shape};
     use rustix::process::kill_process;
+    use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;
     use crate::config::Config;
+    use crate::exchange::Desks;
     use crate::sample::bench::Bench;
+    use crate::sample::forever;
     use crate::sample::worker::{Claimed, Worker};
     use crate::sample::world::{World, run};
 
@@ -333,6 +339,23 @@ mod tests {
             bench.act(Dispatch::inspect);
         }
         assert!(bench.damage().is_empty());
+    }
+
+    #[test]
+    fn a_thread_that_gets_no_processor_before_it_has_pushed_is_no_doubt() {
+        let (_file, segment) =
+            howdah_sys::create_segment(Shape { fronts: 2, workers: 8, slots: 16 }).expect("a segment");
+        let (damage, mut damaged) = unbounded_channel();
+        let desks = forever(Desks::default());
+        let mut dispatch = Dispatch::new(segment, 0, 16, 16, desks, damage, Roster::default());
+        let queue = segment.queue();
+        queue.tickets.has_pushed(1);
+        let _ticket = queue.draw().unwrap();
+        (0..10 * DOUBTS).for_each(|_| dispatch.inspect());
+        assert!(damaged.try_recv().is_err(), "it may be the other's");
+        queue.tickets.has_pushed(1);
+        (0..=DOUBTS).for_each(|_| dispatch.inspect());
+        assert_eq!(damaged.try_recv().unwrap().what, "the queue does not move");
     }
 
     #[test]

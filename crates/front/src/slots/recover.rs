@@ -65,7 +65,7 @@ impl Dispatch {
 
     /// Goes on with a new segment in the place of a damaged one, in which no worker is left. What waited waits there; of the
     /// rest nothing is left but for the log.
-    pub(crate) fn replace(&mut self, segment: Segment, thread: u32) {
+    pub(crate) fn replace(&mut self, segment: Segment) {
         let old = std::mem::replace(&mut self.segment, segment);
         let waited: Vec<(u32, bool)> = self
             .slots
@@ -73,7 +73,7 @@ impl Dispatch {
             .into_iter()
             .map(|slot| (slot, self.waits_in(&old, slot)))
             .collect();
-        (self.queue, self.cell) = (segment.queue(), &segment.fronts()[thread as usize]);
+        (self.queue, self.cell) = (segment.queue(), &segment.fronts()[self.thread as usize]);
         (self.damage, self.inspected, self.seen_head) = (None, Inspected::default(), 0);
         (self.workers_spin, self.serial, self.mate) = (false, 0, None);
         self.present.clear();
@@ -268,7 +268,7 @@ mod tests {
     /// Replaces the segment; what its first worker finds there.
     fn replaced(bench: &mut Bench) -> Vec<String> {
         let (file, segment) = bench::segment(16);
-        bench.act(|dispatch| dispatch.replace(segment, 0));
+        bench.act(|dispatch| dispatch.replace(segment));
         (bench.file, bench.segment) = (file, segment);
         claims(&bench.worker(0))
     }
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(bench.damage(), ["something"]);
         let (_, segment) = bench::segment(16);
         bench.act(|dispatch| {
-            dispatch.replace(segment, 0);
+            dispatch.replace(segment);
             assert!(!dispatch.is_present(0) && !dispatch.workers_spin && dispatch.serial == 0);
             dispatch.inspect();
         });
