@@ -65,6 +65,23 @@ for my $result (map { $_->stop->finish } @load) {
 }
 is $server->stop, 0;
 
+subtest 'a server that has no time itself takes none from its workers' => sub {
+    my $paused = Howdah::Test::Server->start(app => <<'PSGI', options => ['--workers', 1, '--request-timeout', '4s']);
+sub { select undef, undef, undef, 0.05 for 1 .. 20; [200, [], ["$$"]] }
+PSGI
+    my ($worker) = $paused->workers;
+    my $client = Howdah::Test::Client->new($paused);
+    $client->write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    select undef, undef, undef, 0.5;
+    kill STOP => $paused->pid, $worker;
+    sleep 6;
+    kill CONT => $paused->pid, $worker;
+    my $response = $client->response;
+    is "$response->{status} $response->{body}", "200 $worker", 'as of docker pause, or a suspended machine';
+    unlike $paused->log, qr/request-timeout/;
+    is $paused->stop, 0;
+};
+
 # Each hangs where a comment says so, and has something to do after that.
 my $HANGING = <<'PSGI';
 package Stuck;

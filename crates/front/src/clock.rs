@@ -7,11 +7,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use howdah_http1::encode::imf_fixdate;
 
 const NANOS: u64 = 1_000_000_000;
+/// A thread that serves reads its clock at least once a second. Of more than this between two readings it was held up: stopped, as
+/// by `docker pause` or with its whole machine, or without a processor.
+const HELD_UP: u64 = 2 * NANOS;
 
 /// One per front thread.
 #[derive(Debug)]
 pub(crate) struct Clock {
     now: Cell<u64>,
+    /// How long the thread has served.
+    served: Cell<u64>,
     /// Monotonic time at which the Date text goes stale.
     stale: Cell<u64>,
     date: RefCell<[u8; 29]>,
@@ -23,6 +28,7 @@ impl Clock {
     pub(crate) fn new() -> Self {
         Self {
             now: Cell::new(howdah_sys::monotonic_ns()),
+            served: Cell::new(0),
             stale: Cell::new(0),
             date: RefCell::new([b' '; 29]),
             offset: Cell::new(0),
@@ -31,18 +37,43 @@ impl Clock {
 
     /// Reads the system's clock.
     pub(crate) fn refresh(&self) {
-        self.now.set(howdah_sys::monotonic_ns());
+        self.pass(howdah_sys::monotonic_ns());
+    }
+
+    fn pass(&self, now: u64) {
+        let passed = now.saturating_sub(self.now.replace(now));
+        if passed <= HELD_UP {
+            self.served.set(self.served.get() + passed);
+        }
     }
 
     /// Lets time pass for a test.
     #[cfg(test)]
     pub(crate) fn advance(&self, span: Duration) {
         self.now.set(self.after(span));
+        self.served.set(self.served.get() + span.as_nanos() as u64);
+    }
+
+    /// The same of a thread that is held up meanwhile.
+    #[cfg(test)]
+    pub(crate) fn hold_up(&self, span: Duration) {
+        self.now.set(self.after(span));
     }
 
     /// CLOCK_MONOTONIC nanoseconds at the last refresh.
     pub(crate) fn now(&self) -> u64 {
         self.now.get()
+    }
+
+    /// Nanoseconds that the thread has served at the last refresh. They stand still while it is held up: whoever is to have so much
+    /// time of a server is not to lose it where the server has none itself.
+    pub(crate) fn served(&self) -> u64 {
+        self.served.get()
+    }
+
+    /// The time at which it will have served so long, for a deadline, if nothing holds it up; 0, which is none, for none.
+    pub(crate) fn when_served(&self, served: u64) -> u64 {
+        if served == 0 { 0 } else { self.now.get() + served.saturating_sub(self.served.get()) }
     }
 
     /// Unix time in nanoseconds of a moment of CLOCK_MONOTONIC.
@@ -91,6 +122,20 @@ mod tests {
         let clock = Clock::new();
         assert_eq!(clock.after(Duration::ZERO), 0);
         assert_eq!(clock.after(Duration::from_secs(2)), clock.now() + 2 * NANOS);
+    }
+
+    #[test]
+    fn a_thread_that_is_held_up_serves_nobody_meanwhile() {
+        let clock = Clock::new();
+        for (passes, served) in
+            [(NANOS, NANOS), (HELD_UP + 1, 0), (3600 * NANOS, 0), (HELD_UP, HELD_UP), (0, 0)]
+        {
+            let (before, now) = (clock.served(), clock.now() + passes);
+            clock.pass(now);
+            assert_eq!((clock.served() - before, clock.now()), (served, now), "{passes}");
+        }
+        assert_eq!(clock.when_served(clock.served() + 5), clock.now() + 5);
+        assert_eq!((clock.when_served(clock.served() - 5), clock.when_served(0)), (clock.now(), 0));
     }
 
     #[test]

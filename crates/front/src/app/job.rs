@@ -240,9 +240,8 @@ impl Job {
         if self.limit.is_zero() {
             return None;
         }
-        let time = self.pool.services.clock.now().saturating_sub(self.limit.as_nanos() as u64);
-        let slot = self.slot?;
-        let worker = self.pool.dispatch.borrow().stuck_worker(slot, time)?;
+        let (slot, served) = (self.slot?, self.pool.services.clock.served());
+        let worker = self.pool.dispatch.borrow().stuck_worker(slot, self.limit.as_nanos() as u64, served)?;
         let _ = self.pool.setup.overdue.send(Overdue { worker, slot });
         self.overdue.set(true);
         Some(worker)
@@ -271,8 +270,7 @@ impl Job {
 
     /// The worker that runs the request, if one does.
     pub(crate) fn runner(&self) -> Option<u16> {
-        // At work on it since any time.
-        self.slot.and_then(|slot| self.pool.dispatch.borrow().stuck_worker(slot, u64::MAX))
+        self.slot.and_then(|slot| self.pool.dispatch.borrow().runner(slot))
     }
 
     /// Has a worker interrupted whose client has left. It must hear of it after the slot is given back: by that it sees
@@ -623,6 +621,22 @@ mod tests {
                 assert_eq!(job.worker(), claims.then_some(0), "{case}");
             });
         }
+    }
+
+    #[test]
+    fn a_worker_has_its_time_also_where_the_thread_is_held_up() {
+        run(async {
+            let terms = Terms { request_timeout: Duration::from_secs(60), ..Terms::default() };
+            let world = World::with(Config::default(), terms, |_| ());
+            let (job, _exchange) = world.ask("/a");
+            let _claimed = world.worker.claim().unwrap();
+            world.wait(Duration::from_secs(30));
+            world.thread.clock.hold_up(Duration::from_secs(3600));
+            world.wait(Duration::from_secs(29));
+            assert_eq!(job.report_overdue(), None);
+            world.wait(Duration::from_secs(2));
+            assert_eq!(job.report_overdue(), Some(0));
+        });
     }
 
     #[test]

@@ -260,7 +260,9 @@ impl Pool {
         if self.setup.request_timeout.is_zero() {
             return;
         }
-        let overdue = self.dispatch.borrow_mut().overdue(self.services.clock.now());
+        let served = self.services.clock.served();
+        self.dispatch.borrow_mut().see_runners(served);
+        let overdue = self.dispatch.borrow_mut().overdue(served);
         overdue.into_iter().for_each(|(slot, worker)| self.report_overdue(slot, worker));
     }
 

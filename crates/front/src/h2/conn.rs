@@ -303,7 +303,7 @@ impl Conn {
             return true;
         }
         self.timer.set(Rest::No, clock.after(PATIENCE));
-        self.pace.wait(clock.now(), holding.terms());
+        self.pace.wait(clock.served(), holding.terms());
         left > GOODBYE && self.is_stalled()
     }
 
@@ -311,7 +311,7 @@ impl Conn {
     fn is_stalled(&mut self) -> bool {
         let Link { server, wire, .. } = &*self.link;
         let (arrived, all) = wire.arrived();
-        let keeps_up = self.pace.look(server.clock.now(), arrived, all, server.holding.terms());
+        let keeps_up = self.pace.look(server.clock.served(), arrived, all, server.holding.terms());
         self.due = 0;
         if !keeps_up {
             wire.reset();
@@ -409,7 +409,7 @@ impl Conn {
     fn keep_pace(&mut self, blocked: bool) {
         let Server { clock, holding, .. } = self.link.server;
         let due = match blocked {
-            true => self.pace.wait(clock.now(), holding.terms()),
+            true => clock.when_served(self.pace.wait(clock.served(), holding.terms())),
             false if !self.link.wire.withholds() => 0,
             // The end of the connection is told by nothing else, while nothing is sent.
             false if self.due > clock.now() => self.due,

@@ -47,7 +47,8 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How a client that has to be waited for comes along. Times are monotonic nanoseconds.
+/// How a client that has to be waited for comes along. Times are nanoseconds that the thread has served (`Clock::served`): a client
+/// whose words nobody has heard is not late.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// When to look at it again; 0 while it keeps up, or for never.

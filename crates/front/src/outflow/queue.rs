@@ -332,11 +332,11 @@ impl Outflow {
         starving: bool,
         mut news: impl FnMut(&Transport, &Context<'_>) -> Poll<Woken>,
     ) -> Woken {
-        let (terms, start) = (self.holding.terms(), self.holding.clock.now());
-        let mut due = self.reader.pace.wait(start, terms);
-        let mut since = start;
+        let (terms, clock) = (self.holding.terms(), self.holding.clock);
+        let mut due = self.reader.pace.wait(clock.served(), terms);
+        let mut since = clock.now();
         loop {
-            timer.set(Rest::No, due);
+            timer.set(Rest::No, clock.when_served(due));
             let patience = self.patience(starving);
             let client = poll_fn(|context| {
                 if let Poll::Ready(woken) = news(&self.transport, context) {
@@ -348,14 +348,14 @@ impl Outflow {
                 Some(patience) => tokio::time::timeout(patience, client).await.unwrap_or(Woken::Behind),
                 None => client.await,
             };
-            let now = self.holding.clock.now();
+            let now = clock.now();
             self.reader.waited += now.saturating_sub(std::mem::replace(&mut since, now));
             match woken {
                 Woken::Due => {
                     if let Some(end) = self.look(terms) {
                         return end;
                     }
-                    due = self.reader.pace.wait(now, terms);
+                    due = self.reader.pace.wait(clock.served(), terms);
                 }
                 Woken::Behind if !self.falls_behind(now) => {}
                 woken => return woken,
@@ -430,15 +430,15 @@ impl Outflow {
     /// Looks at a client that is waited for. One that is too slow is cut off, and the kernel forgets at once what it has
     /// for it. One that has left is noticed by its next write, but a disk that hangs can keep that from coming.
     fn look(&mut self, terms: Terms) -> Option<Woken> {
-        let now = self.holding.clock.now();
-        if self.spool.as_ref().is_some_and(|spool| spool.is_late(now)) {
+        let clock = self.holding.clock;
+        if self.spool.as_ref().is_some_and(|spool| spool.is_late(clock.now())) {
             self.holding.rest_files(&Trouble::Hangs);
         }
         if self.transport.peer() == Peer::Gone {
             return Some(Woken::Lost);
         }
         let (arrived, all) = self.arrived();
-        if self.reader.pace.look(now, arrived, all, terms) {
+        if self.reader.pace.look(clock.served(), arrived, all, terms) {
             return None;
         }
         self.cut_off();
@@ -614,6 +614,23 @@ mod tests {
                 assert_eq!(scene.script.was_reset(), end == Some(Woken::Stalled));
             });
         }
+    }
+
+    #[test]
+    fn a_client_is_not_too_slow_where_the_thread_is_held_up() {
+        run(async {
+            let config =
+                Config { write_timeout: Duration::from_secs(10), min_send_rate: 256, ..Config::default() };
+            let mut scene = scene(config);
+            scene.script.take(0);
+            scene.out.write_all(&[b"held"]).unwrap();
+            scene.out.send_held().unwrap();
+            scene.out.reader.behind = true;
+            assert_eq!(scene.wait(5).await, None);
+            scene.out.holding.clock.hold_up(Duration::from_secs(3600));
+            assert_eq!(scene.wait(4).await, None, "it has the rest of its time");
+            assert_eq!(scene.wait(2).await, Some(Woken::Stalled));
+        });
     }
 
     #[test]

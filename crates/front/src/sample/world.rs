@@ -96,6 +96,8 @@ impl World {
 
     /// Lets time pass.
     pub(crate) fn wait(&self, span: Duration) {
+        // There are sweeps within that time, too.
+        self.thread.pools.iter().for_each(|pool| pool.sweep());
         self.thread.clock.advance(span);
         self.thread.timers.sweep();
         self.thread.desks.sweep();

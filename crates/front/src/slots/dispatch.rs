@@ -166,6 +166,7 @@ impl Dispatch {
         let waits = self.damage.is_some();
         let Some(own) = self.slots.get_mut(slot) else { return false };
         own.consumed = 0;
+        own.seen_at = None;
         own.answer = Answer::default();
         let Some(ticket) = ticket else {
             own.hold = if waits { Hold::Kept } else { Hold::Ours };
@@ -208,11 +209,25 @@ impl Dispatch {
         }
     }
 
-    /// The worker that has been at `slot` since before `time`.
-    pub(crate) fn stuck_worker(&self, slot: u32, time: u64) -> Option<u16> {
-        let owner = self.owner(slot).filter(|_| self.queue.state(slot).phase == Phase::Running)?;
-        let claimed = self.control(slot).claimed_at.load(Relaxed);
-        (claimed != 0 && claimed < time).then_some(owner)
+    /// The worker that has claimed `slot` and has not finished it.
+    pub(crate) fn runner(&self, slot: u32) -> Option<u16> {
+        self.owner(slot).filter(|_| self.queue.state(slot).phase == Phase::Running)
+    }
+
+    /// At each sweep: which requests have a worker that had none before.
+    pub(crate) fn see_runners(&mut self, served: u64) {
+        for slot in self.slots.taken(self.in_flight) {
+            let runs = self.runner(slot).is_some();
+            if let Some(own) = self.slots.get_mut(slot).filter(|own| runs && own.seen_at.is_none()) {
+                own.seen_at = Some(served);
+            }
+        }
+    }
+
+    /// The worker that has been seen at `slot` for more than `limit`, in nanoseconds of service.
+    pub(crate) fn stuck_worker(&self, slot: u32, limit: u64, served: u64) -> Option<u16> {
+        let seen_at = self.slots.get(slot)?.seen_at?;
+        self.runner(slot).filter(|_| served.saturating_sub(seen_at) > limit)
     }
 
     /// Nobody waits for `slot` any more, but its worker may be at it for no longer than before.
@@ -224,14 +239,14 @@ impl Dispatch {
 
     /// Slots whose worker has not begun to answer in that time, though nobody waits for it, and those workers; each is
     /// named once.
-    pub(crate) fn overdue(&mut self, now: u64) -> Vec<(u32, u16)> {
+    pub(crate) fn overdue(&mut self, served: u64) -> Vec<(u32, u16)> {
         let mut overdue = Vec::new();
         for slot in self.slots.taken(self.in_flight) {
             let Some(limit) = self.slots.out(slot).map(|own| own.limit).filter(|&limit| limit > 0) else {
                 continue;
             };
             let begun = self.control(slot).flags.load(Relaxed) & RESPONSE_HEAD_READY != 0;
-            let stuck = self.stuck_worker(slot, now.saturating_sub(limit)).filter(|_| !begun);
+            let stuck = self.stuck_worker(slot, limit, served).filter(|_| !begun);
             if let (Some(worker), Some(own)) = (stuck, self.slots.get_mut(slot)) {
                 own.limit = 0;
                 overdue.push((slot, worker));
@@ -491,27 +506,40 @@ mod tests {
         let worker = bench.worker(1);
         let waiting = bench.queue("/a");
         let slot = waiting.slot;
-        // Its worker, the worker that is stuck there, and whether workers 0 and 1 serve its exchange.
-        let known = |time| {
+        // Its worker, the worker that runs it, and whether workers 0 and 1 serve its exchange.
+        let known = || {
             let serves = |worker| bench.act(|dispatch| dispatch.desk_served_by(worker, slot).is_some());
-            let stuck = bench.act(|dispatch| dispatch.stuck_worker(slot, time));
-            (bench.act(|dispatch| dispatch.owner(slot)), stuck, serves(0), serves(1))
+            let (owner, runner) = bench.act(|dispatch| (dispatch.owner(slot), dispatch.runner(slot)));
+            (owner, runner, serves(0), serves(1))
         };
-        assert_eq!(known(u64::MAX), (None, None, false, false));
+        assert_eq!(known(), (None, None, false, false));
         let claimed = worker.claim().unwrap();
         let control = bench.act(|dispatch| dispatch.control(slot));
-        control.claimed_at.store(500, Relaxed);
-        assert_eq!(known(501), (Some(1), Some(1), false, true));
-        assert_eq!(known(500), (Some(1), None, false, true), "not for so long");
-        control.claimed_at.store(0, Relaxed);
-        assert_eq!(known(501), (Some(1), None, false, true), "it has yet to say since when");
-        control.claimed_at.store(500, Relaxed);
+        assert_eq!(known(), (Some(1), Some(1), false, true));
         worker.finish(claimed);
-        assert_eq!(known(501), (Some(1), None, false, true), "it is done");
+        assert_eq!(known(), (Some(1), None, false, true), "it is done");
         let state = bench.segment.queue().state(slot);
         let other = howdah_wire::queue::State { ticket: state.ticket + 1, ..state };
         control.state.store(other.pack(), Relaxed);
-        assert_eq!(known(501), (None, None, false, false), "this is another request");
+        assert_eq!(known(), (None, None, false, false), "this is another request");
+    }
+
+    #[test]
+    fn a_worker_is_stuck_that_has_been_seen_at_its_request_for_too_long() {
+        let bench = Bench::of(4, 4);
+        let waiting = bench.queue("/a");
+        let slot = waiting.slot;
+        let stuck = |served| {
+            bench.act(|dispatch| {
+                dispatch.see_runners(served);
+                dispatch.stuck_worker(slot, 10, served)
+            })
+        };
+        assert_eq!(stuck(1000), None, "nobody has it");
+        let claimed = bench.segment.queue().claim(1).unwrap();
+        assert_eq!((stuck(2000), stuck(2010), stuck(2011)), (None, None, Some(1)), "it has not entered it");
+        assert!(bench.segment.queue().finish(claimed, 1));
+        assert_eq!(stuck(2011), None, "it is done");
     }
 
     #[test]

@@ -43,6 +43,9 @@ pub(crate) struct Slot {
     pub(crate) place: Position,
     /// CLOCK_MONOTONIC nanoseconds.
     pub(crate) queued_at: u64,
+    /// When a worker was first seen at it, as the thread has served (`Clock::served`). The worker's own word may be wrong, and does not
+    /// come from one that was stopped before it.
+    pub(crate) seen_at: Option<u64>,
     /// What its worker has last said of the response.
     pub(crate) answer: Answer,
     /// Bytes of the response taken from the ring.
@@ -66,6 +69,7 @@ impl Default for Slot {
             ticket: 0,
             place: Position::default(),
             queued_at: 0,
+            seen_at: None,
             answer: Answer::default(),
             consumed: 0,
             ended: false,
