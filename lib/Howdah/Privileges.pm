@@ -5,6 +5,10 @@ use warnings;
 use Howdah::XS ();
 use POSIX ();
 
+# Whoever is not root does not come so far.
+my $WHO_MAY = 'root may if it has CAP_SETUID and CAP_SETGID and, in a user namespace, the id is mapped there; '
+    . 'else leave out --user and --group';
+
 # Called by Howdah::Loader before the application is loaded.
 sub drop {
     my ($class, %to) = @_;
@@ -16,10 +20,10 @@ sub drop {
         local $! = 0;
         $( = $gid;                             ## no critic (RequireLocalizedPunctuationVars)
         $) = join ' ', $gid, $gid, @groups;    ## no critic (RequireLocalizedPunctuationVars)
-        die "cannot change to group $gid: $!; only root can\n" if $! || $) + 0 != $gid || $( + 0 != $gid;
+        die "cannot change to group $gid: $!; $WHO_MAY\n" if $! || $) + 0 != $gid || $( + 0 != $gid;
     }
     return if !defined $uid;
-    POSIX::setuid($uid) or die "cannot change to user $to{user}: $!; only root can\n";
+    POSIX::setuid($uid) or die "cannot change to user $to{user}: $!; $WHO_MAY\n";
     die "still user $< after changing to $to{user}\n" if $< != $uid || $> != $uid;
     Howdah::XS::stay_dumpable();
     return;

@@ -60,6 +60,20 @@ like(
 );
 
 SKIP: {
+    my @without = ('setpriv', '--bounding-set=-setuid,-setgid');
+    skip 'there is no setpriv', 4 if (run_command(@without, 'true'))[0];
+    for my $application (['-e', $APP], ['--cgi', '/=t/cgi/scripts']) {
+        my ($status, undef, $err) =
+            run_command(@without, howdah_bin(), qw(--listen 127.0.0.1:0 --user nobody), @$application);
+        is($status, 1, 'a root that may not become somebody else ends the start');
+        like(
+            $err, qr/cannot change to group $gid: .*; root may if it has CAP_SETUID.* else leave out --user/,
+            '... and hears what it takes'
+        );
+    }
+}
+
+SKIP: {
     my @as_nobody = ('setpriv', "--reuid=$uid", "--regid=$gid", '--clear-groups');
     skip 'there is no setpriv', 2 if !grep { -x "$_/setpriv" } split /:/, $ENV{PATH};
     skip 'nobody cannot reach the checkout', 2 if (run_command(@as_nobody, howdah_bin(), '--version'))[0];

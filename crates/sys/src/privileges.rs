@@ -7,6 +7,9 @@ use std::ptr;
 
 /// An entry of the system's list of users or groups never needs more.
 const LONGEST_ENTRY: usize = 1 << 20;
+/// Whoever is not root does not come so far. The same words stand in `lib/Howdah/Privileges.pm`.
+const WHO_MAY: &str = "root may if it has CAP_SETUID and CAP_SETGID and, in a user namespace, the id is mapped there; else leave out \
+                       --user and --group";
 /// A user has no more groups: the kernel's own limit.
 const MOST_GROUPS: u16 = u16::MAX;
 
@@ -27,10 +30,9 @@ pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<(), String
     let listed = found.as_ref().and_then(|user| user.listed.as_ref());
     let groups = listed.map_or_else(|| vec![group], |(name, _)| groups_of(name, group));
     change_group(group, &groups)
-        .map_err(|error| format!("cannot change to group {group}: {error}; only root can"))?;
+        .map_err(|error| format!("cannot change to group {group}: {error}; {WHO_MAY}"))?;
     let Some(user) = found else { return Ok(()) };
-    change_user(user.uid)
-        .map_err(|error| format!("cannot change to user {}: {error}; only root can", user.uid))
+    change_user(user.uid).map_err(|error| format!("cannot change to user {}: {error}; {WHO_MAY}", user.uid))
 }
 
 /// Whether [`become_user`] finds both.
