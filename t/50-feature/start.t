@@ -46,6 +46,15 @@ subtest 'a stack that is too small is told, not overflown' => sub {
     ok get($server, '/'), 'where only the soft limit is so low, that is raised';
 };
 
+subtest 'a root without /dev/null is told what it lacks' => sub {
+    my @bare = ('unshare', '--mount', 'sh', '-c', 'mount -t tmpfs none /dev && exec "$@"', 'sh');
+    plan skip_all => 'no such namespace can be had here' if (run_command(@bare, 'true'))[0];
+    my ($status, undef, $err) = run_command(@bare, howdah_bin(), qw(--listen 127.0.0.1:0 -e), $who);
+    is $status, 1;
+    like $err,
+        qr{^howdah: cannot open /dev/null: No such file or directory .*; a container or a chroot needs it: mknod}m;
+};
+
 subtest 'processes say what they are' => sub {
     my $server = Howdah::Test::Server->start(app => $who, options => ['--workers', 3]);
     is scalar($server->processes(qr/zygote .*app\.psgi/)), 1, 'howdah: zygote app.psgi';

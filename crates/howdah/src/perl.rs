@@ -7,6 +7,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Command, Output};
 
@@ -58,6 +59,12 @@ impl Perl {
     /// # Errors
     /// The modules are missing or do not fit this perl, or its debugger would wait for an answer that nobody can give.
     pub(crate) fn probe(&self) -> anyhow::Result<()> {
+        // Of any program that is started without it one hears that the program is not there.
+        if let Err(error) = File::open("/dev/null") {
+            bail!(
+                "cannot open /dev/null: {error}; a container or a chroot needs it: mknod -m 666 /dev/null c 1 3, in there"
+            );
+        }
         refuse_prompts(env::var_os("PERL5OPT"), env::var_os("PERLDB_OPTS").as_deref())?;
         // A debugger that PERL5OPT starts is to ask nobody here.
         let mut command = self.command();
