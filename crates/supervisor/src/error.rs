@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use howdah_sys::process::TOO_MANY_PROCESSES;
+use howdah_sys::process::{TOO_FEW_FILES, TOO_MANY_PROCESSES};
 use howdah_sys::{ExitKind, is_short_of_files};
 
 /// Why the server cannot start.
@@ -92,6 +92,9 @@ impl ReloadError {
             StartError::System { error: reason, .. } if reason.kind() == io::ErrorKind::WouldBlock => {
                 Self::Zygote(format!("{error}; {TOO_MANY_PROCESSES}"))
             }
+            StartError::System { error: reason, .. } if is_short_of_files(reason) => {
+                Self::Zygote(format!("{error}; {TOO_FEW_FILES}"))
+            }
             _ => Self::Zygote(error.to_string()),
         }
     }
@@ -106,6 +109,24 @@ impl ReloadError {
                 )
             }
             Self::Stopping => self.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reload_that_fails_for_a_limit_says_which_to_raise() {
+        // EAGAIN, EMFILE, ENFILE and ENOMEM.
+        for (errno, way_out) in [(11, TOO_MANY_PROCESSES), (24, TOO_FEW_FILES), (23, TOO_FEW_FILES), (12, "")]
+        {
+            let error =
+                StartError::of_perl(Some(Path::new("/usr/bin/perl")), io::Error::from_raw_os_error(errno));
+            let said = ReloadError::of_start(&error).to_string();
+            assert!(said.contains("cannot start a zygote: ") && said.ends_with(way_out), "{said}");
+            assert_eq!(said.contains("; "), !way_out.is_empty(), "{said}");
         }
     }
 }
