@@ -28,7 +28,8 @@ impl Clock {
     pub(crate) fn new() -> Self {
         Self {
             now: Cell::new(howdah_sys::monotonic_ns()),
-            served: Cell::new(0),
+            // Not 0, which is no deadline.
+            served: Cell::new(1),
             stale: Cell::new(0),
             date: RefCell::new([b' '; 29]),
             offset: Cell::new(0),
@@ -69,6 +70,11 @@ impl Clock {
     /// time of a server is not to lose it where the server has none itself.
     pub(crate) fn served(&self) -> u64 {
         self.served.get()
+    }
+
+    /// How long it will have served at `time`, if nothing holds it up.
+    pub(crate) fn served_at(&self, time: u64) -> u64 {
+        self.served.get() + time.saturating_sub(self.now.get())
     }
 
     /// The time at which it will have served so long, for a deadline, if nothing holds it up; 0, which is none, for none.
@@ -136,6 +142,8 @@ mod tests {
         }
         assert_eq!(clock.when_served(clock.served() + 5), clock.now() + 5);
         assert_eq!((clock.when_served(clock.served() - 5), clock.when_served(0)), (clock.now(), 0));
+        assert_eq!(clock.served_at(clock.now() + 5), clock.served() + 5);
+        assert_eq!(clock.served_at(clock.now() - 5), clock.served());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Every connection of the thread has a timer: its deadline, and whether it rests.
 //!
 //! Deadlines are checked for all connections together by [`Timers::sweep`], so setting one is a store and nothing that
-//! the event loop has to keep in order. A connection's task sleeps in one of its waits; who has set its timer off, or wants
+//! the event loop has to keep in order. Where the thread is held up they all wait as long (`Clock::served`): what has come meanwhile is
+//! heard first. A connection's task sleeps in one of its waits; who has set its timer off, or wants
 //! it gone to make room (`idle`), leaves a note here and wakes it.
 
 use std::cell::RefCell;
@@ -74,7 +75,7 @@ impl Drain {
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     waker: Option<Waker>,
-    /// Monotonic nanoseconds; 0 for none.
+    /// In nanoseconds that the thread has served; 0 for none.
     deadline: u64,
     /// The deadline has passed.
     expired: bool,
@@ -144,9 +145,9 @@ impl Timers {
 
     /// Wakes those whose deadline has passed.
     pub(crate) fn sweep(&self) {
-        let now = self.clock.now();
+        let served = self.clock.served();
         for (_, entry) in self.entries.borrow_mut().iter_mut() {
-            if entry.deadline != 0 && entry.deadline <= now {
+            if entry.deadline != 0 && entry.deadline <= served {
                 entry.deadline = 0;
                 entry.expired = true;
                 entry.wake();
@@ -163,7 +164,8 @@ impl Timers {
     /// than they had before.
     pub(crate) fn hurry(&self, drain: Drain) {
         for (_, entry) in self.entries.borrow_mut().iter_mut() {
-            if let Some(deadline) = drain.until(entry.rest, entry.since)
+            if let Some(until) = drain.until(entry.rest, entry.since)
+                && let deadline = self.clock.served_at(until)
                 && (entry.deadline == 0 || entry.deadline > deadline)
             {
                 entry.deadline = deadline;
@@ -182,6 +184,7 @@ pub(crate) struct Timer {
 impl Timer {
     /// From now on the connection rests like this, and has until `deadline`, in monotonic nanoseconds; 0 for no end.
     pub(crate) fn set(&self, rest: Rest, deadline: u64) {
+        let deadline = if deadline == 0 { 0 } else { self.timers.clock.served_at(deadline) };
         self.change(|entry, now| {
             entry.rest = rest;
             entry.since = now;
@@ -264,6 +267,20 @@ mod tests {
             assert_eq!(expired(&timer), passes, "{deadline} at {now}");
             timers.sweep();
             assert!(!expired(&timer), "not twice");
+        }
+    }
+
+    #[test]
+    fn where_the_thread_is_held_up_deadlines_wait() {
+        let timers = timers();
+        let timer = timers.start(Serves::Requests);
+        timer.set(Rest::No, timers.clock.after(Duration::from_secs(10)));
+        for (held_up, passes, late) in [(3600, 9, false), (3600, 1, true)] {
+            timers.clock.hold_up(Duration::from_secs(held_up));
+            timers.sweep();
+            timers.clock.advance(Duration::from_secs(passes));
+            timers.sweep();
+            assert_eq!(expired(&timer), late);
         }
     }
 

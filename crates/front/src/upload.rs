@@ -25,7 +25,7 @@ const CREDIT: u64 = 60_000_000_000;
 pub(crate) struct BodyPace {
     /// Bytes that have been counted.
     received: u64,
-    /// Until when they have paid, in monotonic nanoseconds.
+    /// Until when they have paid, in nanoseconds that the thread has served (`Clock::served`), as all times here.
     paid: u64,
 }
 

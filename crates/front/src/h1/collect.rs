@@ -110,9 +110,9 @@ impl Conn {
             if !poll_fn(|context| self.poll_body(context, collect)).await? {
                 return Ok(false);
             }
-            let before = self.server.clock.now();
+            let before = self.server.clock.served();
             collect.upload.settle(false).await?;
-            self.pace.pardon(self.server.clock.now() - before);
+            self.pace.pardon(self.server.clock.served() - before);
             self.pace_body(collect.upload.received);
             // A client that sends as fast as we read would keep the thread from all others.
             if self.exchange.account.received >= turn + TURN {

@@ -295,24 +295,24 @@ impl Conn {
 
     /// A body is to come, at the minimum rate or faster.
     fn begin_body(&mut self) {
-        self.pace = BodyPace::new(self.server.clock.now());
+        self.pace = BodyPace::new(self.server.clock.served());
         self.pace_body(0);
     }
 
     /// Sets the deadline of a body of which `received` bytes have come.
     pub(crate) fn pace_body(&mut self, received: u64) {
         let Server { clock, config, .. } = self.server;
-        let deadline = self.pace.until(received, clock.now(), config.min_body_rate);
-        self.timer.set(Rest::No, deadline);
+        let due = self.pace.until(received, clock.served(), config.min_body_rate);
+        self.timer.set(Rest::No, clock.when_served(due));
     }
 
     /// Lets the client go on with its body. False when it does not take that.
     pub(crate) async fn send_continue(&mut self) -> bool {
-        let before = self.server.clock.now();
+        let before = self.server.clock.served();
         self.out.put(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
         let sent = self.out.flush(&self.timer).await;
         // Where it had to be waited for, it has had another deadline meanwhile.
-        self.pace.pardon(self.server.clock.now() - before);
+        self.pace.pardon(self.server.clock.served() - before);
         self.pace_body(self.pace.received());
         sent
     }

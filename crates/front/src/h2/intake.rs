@@ -137,10 +137,10 @@ impl Stream {
     /// Takes a body as it comes. False when the client is gone before its end.
     async fn collect(&mut self, incoming: &mut RecvStream, upload: &mut Upload) -> Result<bool, Fault> {
         let server = self.server;
-        let mut pace = BodyPace::new(server.clock.now());
+        let mut pace = BodyPace::new(server.clock.served());
         loop {
-            let due = pace.until(upload.received, server.clock.now(), server.config.min_body_rate);
-            self.timer.set(Rest::No, due);
+            let due = pace.until(upload.received, server.clock.served(), server.config.min_body_rate);
+            self.timer.set(Rest::No, server.clock.when_served(due));
             let piece = poll_fn(|context| self.poll_in_time(incoming, context)).await;
             let stored = self.link.stored();
             if piece.is_err() && stored >= HELD_UP {
@@ -157,11 +157,11 @@ impl Stream {
                 return Err(BODY_SIZE.into());
             }
             upload.append(&piece);
-            let before = server.clock.now();
+            let before = server.clock.served();
             let storing = self.link.store();
             upload.settle(false).await?;
             drop(storing);
-            pace.pardon(server.clock.now() - before);
+            pace.pardon(server.clock.served() - before);
             self.exchange.account.received += length as u64;
             // As much again may come beside it: heads of frames, and windows for what the client is sent.
             self.link.tally.earn(length as u64);
