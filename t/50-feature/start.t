@@ -125,6 +125,13 @@ subtest 'files that cannot be made are told with the option that names them' => 
     }
 };
 
+subtest 'a kernel that kills, for it has no memory' => sub {
+    my ($status, undef, $err) = run_howdah('-l', '127.0.0.1:0', '-e', 'kill 9, $$; sleep 60');
+    is $status, 1;
+    like $err, qr/^howdah: perl ended while it loaded the application \(signal KILL\).*lack of memory/m,
+        'is thought of';
+};
+
 subtest 'an application that is not there' => sub {
     my ($status, undef, $trouble) = run_howdah('--listen', '127.0.0.1:0', '/no/such.psgi');
     is $status, 2, 'a mistake in the command line';

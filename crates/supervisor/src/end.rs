@@ -113,9 +113,8 @@ impl End {
 
     fn hint(&self) -> &'static str {
         match self.status {
-            ExitKind::Signaled(9) => "; killed from outside, perhaps for lack of memory (see dmesg)",
             ExitKind::Exited(_) if !self.up => "; its own words, if any, are above",
-            _ => "",
+            status => status.hint(),
         }
     }
 }

@@ -21,10 +21,10 @@ pub enum StartError {
         error: io::Error,
     },
     /// The zygote ended before the application was loaded, without a word.
-    #[error("perl ended while it loaded the application ({0}); its last words, if any, are above")]
+    #[error("perl ended while it loaded the application ({}); its last words, if any, are above{}", .0, .0.hint())]
     Zygote(ExitKind),
     /// The first workers ended before they could serve.
-    #[error("workers end before they are ready ({0}); their last words, if any, are above")]
+    #[error("workers end before they are ready ({}); their last words, if any, are above{}", .0, .0.hint())]
     Workers(ExitKind),
     /// More workers than the segment has cells for.
     #[error("{asked} workers are too many, at most {most} are possible")]
@@ -116,6 +116,18 @@ impl ReloadError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_was_killed_may_have_had_too_little_memory() {
+        let (killed, crashed) = (ExitKind::Signaled(9), ExitKind::Signaled(11));
+        for error in [StartError::Zygote(killed), StartError::Workers(killed)] {
+            let said = error.to_string();
+            assert!(said.contains("signal KILL") && said.contains("lack of memory (see dmesg)"), "{said}");
+        }
+        for error in [StartError::Zygote(crashed), StartError::Workers(crashed)] {
+            assert!(!error.to_string().contains("memory"));
+        }
+    }
 
     #[test]
     fn a_reload_that_fails_for_a_limit_says_which_to_raise() {

@@ -49,17 +49,18 @@ impl State {
         let Some(generation) = self.generation_mut(number) else { return };
         generation.orphaned = true;
         let (role, status) = (generation.role, generation.zygote.status());
+        let hint = status.hint();
         if generation.zygote.was_told_to_stop() {
             tracing::debug!(generation = number, "zygote left ({status})");
         } else if generation.zygote.is_host {
             tracing::error!(
                 generation = number,
-                "the host of scripts died ({status}), and with it what it ran"
+                "the host of scripts died ({status}), and with it what it ran{hint}"
             );
         } else if role == Role::Serving {
-            tracing::error!(generation = number, "the zygote died ({status}); its workers go on");
+            tracing::error!(generation = number, "the zygote died ({status}); its workers go on{hint}");
         }
-        self.reload_failed(number, &ReloadError::Zygote(status.to_string()));
+        self.reload_failed(number, &ReloadError::Zygote(format!("{status}{hint}")));
         self.reap();
     }
 

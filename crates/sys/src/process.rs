@@ -42,6 +42,17 @@ impl ExitKind {
     }
 }
 
+impl ExitKind {
+    /// Behind the status, what an operator may not think of: the kernel, too, kills.
+    #[must_use]
+    pub fn hint(self) -> &'static str {
+        match self {
+            Self::Signaled(libc::SIGKILL) => "; killed from outside, perhaps for lack of memory (see dmesg)",
+            _ => "",
+        }
+    }
+}
+
 impl std::fmt::Display for ExitKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {
