@@ -13,6 +13,9 @@ use Time::HiRes qw(sleep);
 
 use constant {SIZE => 1_000_000, PART => 300_000, WIDE => 2**31 - 1, INTERNAL_ERROR => 2, CANCEL => 8};
 
+# Fourteen servers.
+alarm 400;
+
 my $app = sprintf <<'PSGI', SIZE, PART;
 my ($size, $part) = (%d, %d);
 my %%do = (
