@@ -15,7 +15,7 @@ const HELD_UP: u64 = 2 * NANOS;
 #[derive(Debug)]
 pub(crate) struct Clock {
     now: Cell<u64>,
-    /// How long the thread has served.
+    /// The same without what the thread was held up for.
     served: Cell<u64>,
     /// Monotonic time at which the Date text goes stale.
     stale: Cell<u64>,
@@ -26,10 +26,10 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn new() -> Self {
+        let now = howdah_sys::monotonic_ns();
         Self {
-            now: Cell::new(howdah_sys::monotonic_ns()),
-            // Not 0, which is no deadline.
-            served: Cell::new(1),
+            now: Cell::new(now),
+            served: Cell::new(now),
             stale: Cell::new(0),
             date: RefCell::new([b' '; 29]),
             offset: Cell::new(0),
@@ -66,20 +66,10 @@ impl Clock {
         self.now.get()
     }
 
-    /// Nanoseconds that the thread has served at the last refresh. They stand still while it is held up: whoever is to have so much
-    /// time of a server is not to lose it where the server has none itself.
+    /// The time of deadlines: nanoseconds that stand still while the thread is held up, for whoever is to have so much time of a
+    /// server is not to lose it where the server has none itself.
     pub(crate) fn served(&self) -> u64 {
         self.served.get()
-    }
-
-    /// How long it will have served at `time`, if nothing holds it up.
-    pub(crate) fn served_at(&self, time: u64) -> u64 {
-        self.served.get() + time.saturating_sub(self.now.get())
-    }
-
-    /// The time at which it will have served so long, for a deadline, if nothing holds it up; 0, which is none, for none.
-    pub(crate) fn when_served(&self, served: u64) -> u64 {
-        if served == 0 { 0 } else { self.now.get() + served.saturating_sub(self.served.get()) }
     }
 
     /// Unix time in nanoseconds of a moment of CLOCK_MONOTONIC.
@@ -88,12 +78,12 @@ impl Clock {
         time.saturating_add(self.offset.get())
     }
 
-    /// The time `span` from now, for a deadline; 0, which is none, for no time at all.
+    /// The time `span` from now, of [`Clock::served`], for a deadline; 0, which is none, for no time at all.
     pub(crate) fn after(&self, span: Duration) -> u64 {
         if span.is_zero() {
             return 0;
         }
-        self.now.get().saturating_add(span.as_nanos() as u64)
+        self.served.get().saturating_add(span.as_nanos() as u64)
     }
 
     /// Appends the current value of a Date field.
@@ -127,7 +117,7 @@ mod tests {
     fn a_deadline_lies_so_far_ahead_and_no_time_is_no_deadline() {
         let clock = Clock::new();
         assert_eq!(clock.after(Duration::ZERO), 0);
-        assert_eq!(clock.after(Duration::from_secs(2)), clock.now() + 2 * NANOS);
+        assert_eq!(clock.after(Duration::from_secs(2)), clock.served() + 2 * NANOS);
     }
 
     #[test]
@@ -140,10 +130,7 @@ mod tests {
             clock.pass(now);
             assert_eq!((clock.served() - before, clock.now()), (served, now), "{passes}");
         }
-        assert_eq!(clock.when_served(clock.served() + 5), clock.now() + 5);
-        assert_eq!((clock.when_served(clock.served() - 5), clock.when_served(0)), (clock.now(), 0));
-        assert_eq!(clock.served_at(clock.now() + 5), clock.served() + 5);
-        assert_eq!(clock.served_at(clock.now() - 5), clock.served());
+        assert_eq!(clock.after(Duration::from_secs(1)), clock.served() + NANOS);
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Doors {
 
     /// From now on no connection is kept. Those that rest have `idle`.
     pub(crate) fn drain(&self, idle: Duration) -> Drain {
-        let drain = Drain::new(self.clock.now(), idle);
+        let drain = Drain::new(self.clock.served(), idle);
         self.draining.set(Some(drain));
         drain
     }
@@ -119,7 +119,7 @@ impl Doors {
 
     /// Whether a connection that rests has had its time on a thread that drains.
     pub(crate) fn is_over(&self, timer: &Timer) -> bool {
-        self.draining.get().is_some_and(|drain| self.clock.now() >= drain.idle_until(timer.since()))
+        self.draining.get().is_some_and(|drain| self.clock.served() >= drain.idle_until(timer.since()))
     }
 
     /// Whether a connection may have another request after the one that it has: not when the server drains, nor while

@@ -54,7 +54,7 @@ pub(crate) async fn see_off(server: &Server, transport: &mut Transport, timer: &
     }
 }
 
-/// A connection whose client has been told, or is being told, everything. Times are monotonic nanoseconds.
+/// A connection whose client has been told, or is being told, everything. Times are nanoseconds that the thread has served.
 struct Ending<'a> {
     server: &'a Server,
     transport: &'a mut Transport,
@@ -71,14 +71,14 @@ struct Ending<'a> {
 
 impl<'a> Ending<'a> {
     fn new(server: &'a Server, transport: &'a mut Transport, timer: &'a Timer) -> Self {
-        let (moved, last) = (server.clock.now(), server.clock.after(LONGEST));
+        let (moved, last) = (server.clock.served(), server.clock.after(LONGEST));
         Self { server, transport, timer, moved, last, untaken: u64::MAX, pace: None }
     }
 
     /// A thread that drains waits no longer for one that is slow than for one that does nothing.
     fn moves(&mut self) {
         if !self.server.doors.is_draining() {
-            self.moved = self.server.clock.now();
+            self.moved = self.server.clock.served();
         }
     }
 
@@ -102,13 +102,13 @@ impl<'a> Ending<'a> {
         } else {
             self.timer.set(Rest::Lingers, end);
         }
-        self.server.clock.now() < end
+        self.server.clock.served() < end
     }
 
     /// Whether a client that has a response to take does so as quickly as it has to of any other. Its time begins when it is through.
     fn keeps_pace(&mut self) -> bool {
         let Server { clock, holding, .. } = self.server;
-        let (now, terms) = (clock.now(), holding.terms());
+        let (now, terms) = (clock.served(), holding.terms());
         (self.moved, self.last) = (now, clock.after(LONGEST));
         self.timer.set(Rest::No, clock.after(LOOK));
         let Some(pace) = &mut self.pace else { return false };

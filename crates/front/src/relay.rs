@@ -150,7 +150,7 @@ impl Relay {
         Bound { timer, holding }: Bound<'_>,
         waits: Waits,
     ) -> bool {
-        let (now, terms) = (holding.clock.now(), holding.terms());
+        let (now, terms) = (holding.clock.served(), holding.terms());
         let expired = timer.poll_expired(context);
         if waits == Waits::Nothing
             || expired && waits == Waits::Theirs && self.application.peer() != Peer::Gone

@@ -37,7 +37,7 @@ impl Room {
     }
 
     fn make(&self, serves: Serves, need: Need) -> bool {
-        let dismissed = self.idle.dismiss(self.timers, serves, need, self.clock.now());
+        let dismissed = self.idle.dismiss(self.timers, serves, need, self.clock.served());
         if dismissed {
             self.records.dismissed();
         }

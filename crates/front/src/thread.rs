@@ -237,7 +237,7 @@ impl Thread {
             self.need.look(now, howdah_sys::thread_ns().saturating_sub(looked));
             let Server { sharing, number, .. } = self.entrance.server;
             self.share_cpu.look(&self.pools, sharing.has_all(*number), now, looked);
-            if now >= next_second {
+            if self.clock.served() >= next_second {
                 next_second = self.clock.after(SECOND);
                 self.next_second();
             }

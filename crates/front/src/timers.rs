@@ -44,7 +44,7 @@ impl Rest {
 /// The end of a thread: no connection is kept, and those that may bring another request have so long for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drain {
-    /// Since when, in monotonic nanoseconds.
+    /// Since when, in nanoseconds that the thread has served.
     begun: u64,
     /// In nanoseconds.
     idle: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Entry {
     /// The deadline has passed.
     expired: bool,
     pub(crate) rest: Rest,
-    /// When it came to rest, in monotonic nanoseconds.
+    /// When it came to rest, likewise.
     pub(crate) since: u64,
     /// It is to close if it still rests, to make room.
     pub(crate) unwanted: bool,
@@ -164,8 +164,7 @@ impl Timers {
     /// than they had before.
     pub(crate) fn hurry(&self, drain: Drain) {
         for (_, entry) in self.entries.borrow_mut().iter_mut() {
-            if let Some(until) = drain.until(entry.rest, entry.since)
-                && let deadline = self.clock.served_at(until)
+            if let Some(deadline) = drain.until(entry.rest, entry.since)
                 && (entry.deadline == 0 || entry.deadline > deadline)
             {
                 entry.deadline = deadline;
@@ -182,9 +181,8 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// From now on the connection rests like this, and has until `deadline`, in monotonic nanoseconds; 0 for no end.
+    /// From now on the connection rests like this, and has until `deadline` ([`Clock::after`]); 0 for no end.
     pub(crate) fn set(&self, rest: Rest, deadline: u64) {
-        let deadline = if deadline == 0 { 0 } else { self.timers.clock.served_at(deadline) };
         self.change(|entry, now| {
             entry.rest = rest;
             entry.since = now;
@@ -212,7 +210,7 @@ impl Timer {
         self.change(|entry, _| entry.rest)
     }
 
-    /// Since when it rests, in monotonic nanoseconds.
+    /// Since when it rests, in nanoseconds that the thread has served.
     pub(crate) fn since(&self) -> u64 {
         self.change(|entry, _| entry.since)
     }
@@ -234,7 +232,7 @@ impl Timer {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Entry, u64) -> T) -> T {
-        change(&mut self.timers.entries.borrow_mut()[self.key], self.timers.clock.now())
+        change(&mut self.timers.entries.borrow_mut()[self.key], self.timers.clock.served())
     }
 }
 
@@ -259,7 +257,7 @@ mod tests {
     #[test]
     fn a_passed_deadline_is_told_once() {
         let timers = timers();
-        let now = timers.clock.now();
+        let now = timers.clock.served();
         for (deadline, passes) in [(0, false), (now, true), (now - 1, true), (now + 1_000_000_000, false)] {
             let timer = timers.start(Serves::Requests);
             timer.set(Rest::No, deadline);
@@ -300,7 +298,7 @@ mod tests {
     #[test]
     fn a_drain_shortens_the_time_of_those_that_rest() {
         let timers = timers();
-        let begun = timers.clock.now();
+        let begun = timers.clock.served();
         timers.clock.advance(Duration::from_secs(5));
         // How it rests, its deadline, how long the drain gives it, and whether that has passed now.
         let (none, long) = (Duration::ZERO, Duration::from_secs(1));

@@ -40,9 +40,7 @@ impl ExitKind {
             signal => Self::Signaled(signal),
         }
     }
-}
 
-impl ExitKind {
     /// Behind the status, what an operator may not think of: the kernel, too, kills.
     #[must_use]
     pub fn hint(self) -> &'static str {

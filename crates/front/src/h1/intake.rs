@@ -302,8 +302,8 @@ impl Conn {
     /// Sets the deadline of a body of which `received` bytes have come.
     pub(crate) fn pace_body(&mut self, received: u64) {
         let Server { clock, config, .. } = self.server;
-        let due = self.pace.until(received, clock.served(), config.min_body_rate);
-        self.timer.set(Rest::No, clock.when_served(due));
+        let deadline = self.pace.until(received, clock.served(), config.min_body_rate);
+        self.timer.set(Rest::No, deadline);
     }
 
     /// Lets the client go on with its body. False when it does not take that.

@@ -86,7 +86,7 @@ struct Conn {
     /// How the client takes what all of its streams are sent.
     pace: Pace,
     budget: Budget,
-    /// When to look at that, in monotonic nanoseconds; 0 for never.
+    /// When to look at that, in nanoseconds that the thread has served; 0 for never.
     due: u64,
     /// It has to leave.
     leaves: bool,
@@ -409,10 +409,10 @@ impl Conn {
     fn keep_pace(&mut self, blocked: bool) {
         let Server { clock, holding, .. } = self.link.server;
         let due = match blocked {
-            true => clock.when_served(self.pace.wait(clock.served(), holding.terms())),
+            true => self.pace.wait(clock.served(), holding.terms()),
             false if !self.link.wire.withholds() => 0,
             // The end of the connection is told by nothing else, while nothing is sent.
-            false if self.due > clock.now() => self.due,
+            false if self.due > clock.served() => self.due,
             false => clock.after(LOOK),
         };
         if !blocked {

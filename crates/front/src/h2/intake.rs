@@ -140,7 +140,7 @@ impl Stream {
         let mut pace = BodyPace::new(server.clock.served());
         loop {
             let due = pace.until(upload.received, server.clock.served(), server.config.min_body_rate);
-            self.timer.set(Rest::No, server.clock.when_served(due));
+            self.timer.set(Rest::No, due);
             let piece = poll_fn(|context| self.poll_in_time(incoming, context)).await;
             let stored = self.link.stored();
             if piece.is_err() && stored >= HELD_UP {

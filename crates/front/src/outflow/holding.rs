@@ -35,7 +35,7 @@ pub(crate) struct Holding {
     /// Turns at the disk.
     pub(crate) disk: Arc<Semaphore>,
     room: &'static Room,
-    /// Until when no response goes to a file, in monotonic nanoseconds.
+    /// Until when no response goes to a file, in nanoseconds that the thread has served.
     files_rest_until: Cell<u64>,
 }
 
@@ -70,7 +70,7 @@ impl Holding {
 
     /// Whether responses may go to files now.
     pub(crate) fn may_spool(&self) -> bool {
-        self.config.response_spool > 0 && self.files_rest_until.get() <= self.clock.now()
+        self.config.response_spool > 0 && self.files_rest_until.get() <= self.clock.served()
     }
 
     /// Files take no more for a while. The log hears of it, though not each time.

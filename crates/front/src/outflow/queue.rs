@@ -336,7 +336,7 @@ impl Outflow {
         let mut due = self.reader.pace.wait(clock.served(), terms);
         let mut since = clock.now();
         loop {
-            timer.set(Rest::No, clock.when_served(due));
+            timer.set(Rest::No, due);
             let patience = self.patience(starving);
             let client = poll_fn(|context| {
                 if let Poll::Ready(woken) = news(&self.transport, context) {
