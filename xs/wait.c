@@ -19,13 +19,14 @@
 #define LOOKS 8
 #define LOST_NS 200000
 
+/* Tells the processor that this is a loop which waits. */
+static inline void pause_processor(void) {
 #if defined(__x86_64__) || defined(__i386__)
-#define PAUSE() __builtin_ia32_pause()
+    __builtin_ia32_pause();
 #elif defined(__aarch64__)
-#define PAUSE() __asm__ __volatile__("yield")
-#else
-#define PAUSE() ((void)0)
+    __asm__ __volatile__("yield");
 #endif
+}
 
 /* CLOCK_MONOTONIC, the clock of every timestamp in the segment; no system call, by the vDSO. */
 U64 hd_now(void) {
@@ -71,7 +72,7 @@ void hd_tell(void) {
 }
 
 static bool work_comes(void) {
-    for (int look = 0; look < LOOKS; look++, PAUSE())
+    for (int look = 0; look < LOOKS; look++, pause_processor())
         if (howdah_queue_length())
             return true;
     return false;
