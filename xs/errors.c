@@ -60,7 +60,7 @@ static char *put_span(char *at, const Span *span, size_t longest) {
 
 static char *put_variable(pTHX_ char *at, const char *name, size_t longest) {
     const SV *value = hd_env_named(aTHX_ name);
-    return value && SvPOK(value) ? put_word(at, SvPVX(value), SvCUR(value), longest) : at;
+    return value && SvPOK(value) ? put_word(at, SvPVX_const(value), SvCUR(value), longest) : at;
 }
 
 /* Request id, method and target, from the slot. */

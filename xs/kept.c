@@ -64,7 +64,7 @@ static bool is_constant(const struct hd_key *key, SV *value) {
         return false;
     if (value->sv_u.svu_pv == constant->sv_u.svu_pv) /* the address of a string, or of what is referred to */
         return true;
-    return SvPOK(value) && SvCUR(value) == SvCUR(constant) && memEQ(SvPVX(value), SvPVX(constant), SvCUR(value));
+    return SvPOK(value) && SvCUR(value) == SvCUR(constant) && memEQ(SvPVX_const(value), SvPVX_const(constant), SvCUR(value));
 }
 
 /* What has magic is of another type. */

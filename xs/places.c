@@ -105,9 +105,10 @@ U32 hd_place_of(const char *named, U32 line) {
 }
 
 U32 hd_place(const COP *cop) {
-    if (!CopFILE(cop))
+    const char *named = CopFILE(cop);
+    if (!named)
         return 0;
-    const char *file = shown(CopFILE(cop));
+    const char *file = shown(named);
     size_t at = (PTR2UV(cop) >> 3) % KEPT;
     U32 place = kept[at].cop == cop ? kept[at].place : 0;
     if (place && places[place].line == CopLINE(cop) && strEQ(places[place].file, file))
