@@ -44,13 +44,7 @@ HV *hd_take_env(pTHX) {
     return kept;
 }
 
-static bool has_weak_references(HV *env) {
-#if PERL_VERSION >= 22
-    return sv_get_backrefs((SV *)env);
-#else
-    return HvHasAUX(env) && HvAUX(env)->xhv_backreferences;
-#endif
-}
+static bool has_weak_references(HV *env) { return sv_get_backrefs((SV *)env); }
 
 /* Whether only this file has it, and it is the plain hash that it was. */
 static bool is_ours(HV *env) {

@@ -55,12 +55,8 @@ static void tell_bits(PerlLayout *layout) {
     layout->op_type = at;
     layout->op_type_mask = word_of(&type, at);
     Zero(&sibling, 1, OP);
-#if PERL_VERSION >= 22
     sibling.op_moresib = 1;
     layout->op_sibling = offsetof(OP, op_sibparent);
-#else
-    layout->op_sibling = offsetof(OP, op_sibling);
-#endif
     layout->op_moresib_mask = word_of(&sibling, at);
 }
 

@@ -10,6 +10,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#if PERL_VERSION < 28
+#define Perl_setlocale setlocale /* threads share one locale there */
+#endif
+
 static struct {
     SV *handlers[SIG_SIZE];
     SV *warn, *die;
