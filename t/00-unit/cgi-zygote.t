@@ -32,6 +32,11 @@ for my $case (@{$vectors->{reports}}) {
 }
 is length $write_report->(2, 0, 'x' x 300_000), 262_144, 'C cuts text at the longest packet';
 
+my $load = do 'Howdah/CGI/Fork.pm' or die $@ || $!;
+is eval { $load->('Build.PL') }, undef, 'what another perl was built for is not loaded';
+like $@, qr/\A\Q$^X\E cannot load this; is Howdah built for another perl\? .*Build\.PL.*\n\z/,
+    '... which is told in a line';
+
 done_testing;
 
 sub door {
