@@ -94,7 +94,7 @@ sub everything {
         my @streams = (1, 3, 5, defined $place ? 7 : ());
         my @order   = finish($frames, scalar(@streams), sub { $open->(7) if defined $window && @_ == 3 });
         is_deeply [sort @order], \@streams, "$what: all are through";
-        is $order[$place], 7, '... the urgent one in its place' if defined $place;
+        is $order[$place], 7, "$what: the urgent one in its place" or diag "@order" if defined $place;
 
         for my $stream (@streams) {
             my ($seen, $is_part) = ($frames->response($stream), $stream == 7 && $asks eq '/grows');

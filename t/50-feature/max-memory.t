@@ -52,7 +52,7 @@ my $leak = '';
 sub { $leak = 'x' x 60_000_000 if $_[0]{QUERY_STRING} == $$; return [200, [], [$$]] };
 PSGI
     my %is_first = map { $_ => 1 } $server->workers;
-    my $end      = $operator->begin('profile', '--nytprof', '--seconds', 20, '--output', $server->dir . '/p');
+    my $end      = $operator->begin('profile', '--nytprof', '--seconds', 40, '--output', $server->dir . '/p');
     my $guest    = $server->wait_until(sub {
         (grep { !$is_first{$_} } $server->workers)[0];
     }) or die 'there is none';

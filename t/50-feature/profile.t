@@ -188,7 +188,7 @@ my @wrong = (
     # It is told before the look, which has no end.
     [['--output', "$dir/none/p", '--seconds', 0], 1, qr/cannot write .*none.*name another by --output/],
     [['--route', 'x'], 2, qr{a path begins with /}],
-    [['--hz', '0'], 2, qr/0 is not in 1\.\.=2000/],
+    [['--hz', '0'], 2, qr/'0' for '--hz <N>': not a whole number from 1 to 2000/],
     [['--wall', '--cpu'], 2, qr/cannot be used with/],
     [['--pool', '/none'], 1, qr{no application is mounted at /none}],
 );
