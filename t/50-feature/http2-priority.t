@@ -13,7 +13,7 @@ use Time::HiRes qw(sleep);
 
 use constant {SIZE => 1_000_000, PART => 300_000, WIDE => 2**31 - 1, INTERNAL_ERROR => 2, CANCEL => 8};
 
-# Fourteen servers.
+# Fourteen servers. None has files for responses: while one is read for an urgent response, others go on.
 alarm 400;
 
 my $app = sprintf <<'PSGI', SIZE, PART;
@@ -79,7 +79,7 @@ sub everything {
     for my $case (@CASES) {
         my ($what, $asks, $place, $do, $window) = @$case;
         my $operator = Howdah::Test::Operator->new;
-        my @options  = ($operator->options, '--workers', 5);
+        my @options  = ($operator->options, '--workers', 5, '--response-buffer', '4m', '--response-spool', 0);
         my $server   = Howdah::Test::Server->start(app => $app, options => \@options);
         my $frames   = Howdah::Test::Frames->new($server, settings => {4 => $window // WIDE});
         my $open     = sub { $frames->send('WINDOW_UPDATE', 0, $_, pack 'N', 1 << 30) for @_ };
@@ -90,6 +90,7 @@ sub everything {
         ok $server->wait_until(sub { waits($operator, 3, 0) }), "$what: three wait for the client";
         $ask->(7, $asks, 'u=0');
         ok $server->wait_until(sub { waits($operator, 4, $asks eq '/grows' ? 1 : 0) }), '... and the urgent one';
+        sleep 0.5;    # that its worker is through is known before the front has looked at what it says
         $do->($operator, $frames, $server);
         my @streams = (1, 3, 5, defined $place ? 7 : ());
         my @order   = finish($frames, scalar(@streams), sub { $open->(7) if defined $window && @_ == 3 });
