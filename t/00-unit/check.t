@@ -5,17 +5,12 @@ use lib 't/lib';
 
 use File::Temp qw(tempdir);
 use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
+use Howdah::Test::File qw(write_file);
 use Test::More;
 
 my $dir = tempdir(CLEANUP => 1);
 
-sub application {
-    my ($name, $code) = @_;
-    open my $out, '>', "$dir/$name" or die $!;
-    print {$out} $code;
-    close $out or die $!;
-    return "$dir/$name";
-}
+sub application { return write_file("$dir/$_[0]", $_[1]) }
 
 my $good = application('good.psgi', 'sub { [200, [], ["ok"]] }');
 

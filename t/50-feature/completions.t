@@ -6,6 +6,7 @@ use lib 't/lib';
 
 use File::Temp qw(tempdir);
 use Howdah::Test::Command qw(run_command run_howdah);
+use Howdah::Test::File qw(write_file);
 use Test::More;
 
 my $dir = tempdir(CLEANUP => 1);
@@ -27,17 +28,10 @@ my @cases = (
     ['howdah leaks --format ', 'devel-leak-object', 'json', 'text'],
 );
 
-sub file {
-    my ($name, $text) = @_;
-    open my $out, '>', "$dir/$name" or die $!;
-    print {$out} $text;
-    close $out or die $!;
-    return "$dir/$name";
-}
-file('shop.psgi', '');
+write_file("$dir/shop.psgi", '');
 
 # As bash calls it, and what it does by itself (-o default) where nothing is offered.
-my $bash = file('bash.driver', <<'END');
+my $bash = write_file("$dir/bash.driver", <<'END');
 cd "$1" && source ./howdah.bash || exit
 while IFS=: read -r line wanted; do
     read -ra COMP_WORDS <<<"$line"
@@ -49,7 +43,7 @@ while IFS=: read -r line wanted; do
 done <lines
 END
 
-my $fish = file('fish.driver', <<'END');
+my $fish = write_file("$dir/fish.driver", <<'END');
 cd $argv[1]; source ./howdah.fish
 while read --delimiter : -l line wanted
     echo "$line:" (complete -C "$line" | string replace -r '\t.*' '' | string join ' ')
@@ -58,7 +52,7 @@ END
 
 # By a terminal, since completion is the line editor's. It waits for all words before the next line: no list is made while
 # there is more to read.
-my $zsh = file('zsh.driver', <<'END');
+my $zsh = write_file("$dir/zsh.driver", <<'END');
 zmodload zsh/zpty; cd $1; mkdir -p zsh; cp howdah.zsh zsh/_howdah
 zpty shell zsh -f -i
 zpty -w shell "PS1=; stty cols 200 rows 200; fpath=($1/zsh \$fpath); autoload -U compinit; compinit -u -D"
@@ -72,7 +66,7 @@ done <lines
 zpty -d shell
 END
 
-file('lines', join '', map { my ($line, @wanted) = @$_; join(':', $line, join '*', @wanted) . "\n" } @cases);
+write_file("$dir/lines", join "\n", map { my ($line, @wanted) = @$_; join ':', $line, join '*', @wanted } @cases);
 my %run = (
     bash => ['bash', '--norc', $bash, $dir],
     fish => ['fish', '--no-config', $fish, $dir],
@@ -82,7 +76,7 @@ my %run = (
 for my $shell (sort keys %run) {
     subtest $shell => sub {
         plan skip_all => "there is no $shell" if !grep { -x "$_/$shell" } split /:/, $ENV{PATH};
-        file("howdah.$shell", (run_howdah('completions', $shell))[1]);
+        write_file("$dir/howdah.$shell", (run_howdah('completions', $shell))[1]);
         local $ENV{HOME} = $dir;
         my ($status, $out, $err) = run_command('timeout', 90, @{$run{$shell}});
         is "$status$err", 0, 'nothing is wrong with the script';

@@ -51,14 +51,14 @@ impl Clock {
     /// Lets time pass for a test.
     #[cfg(test)]
     pub(crate) fn advance(&self, span: Duration) {
-        self.now.set(self.after(span));
+        self.hold_up(span);
         self.served.set(self.served.get() + span.as_nanos() as u64);
     }
 
     /// The same of a thread that is held up meanwhile.
     #[cfg(test)]
     pub(crate) fn hold_up(&self, span: Duration) {
-        self.now.set(self.after(span));
+        self.now.set(self.now.get() + span.as_nanos() as u64);
     }
 
     /// CLOCK_MONOTONIC nanoseconds at the last refresh.
