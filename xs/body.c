@@ -29,7 +29,7 @@ static SSize_t fill(pTHX_ AV *body, uintptr_t *used, uintptr_t room, char *ring)
         const char *bytes = element(aTHX_ body, index, &length);
         if (length > room - *used)
             break;
-        memcpy(ring + *used, bytes, length);
+        hd_copy(ring + *used, bytes, length);
     }
     return index;
 }

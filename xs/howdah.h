@@ -284,6 +284,7 @@ void hd_respond(pTHX_ SV *response, bool may_stream);
 
 /* ring.c */
 void hd_publish(U32 flags);
+void hd_copy(void *to, const void *from, STRLEN length);
 void hd_put(pTHX_ const char *bytes, STRLEN length);
 void hd_default_length(U64 length);
 
