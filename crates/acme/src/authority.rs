@@ -16,6 +16,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::TokioExecutor;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient, Problem};
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::{ClientConfig, RootCertStore};
@@ -74,7 +75,9 @@ pub(crate) struct Authority {
 impl Authority {
     /// Told from others by the certificates in `root`, else by those of the system.
     pub(crate) fn new(root: Option<&Path>, talk: Arc<Talk>) -> Result<Self, Error> {
-        let builder = ClientConfig::builder();
+        let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(other)?;
         let config = match root {
             Some(file) => builder.with_root_certificates(roots(file)?).with_no_client_auth(),
             None => builder.try_with_platform_verifier().map_err(other)?.with_no_client_auth(),

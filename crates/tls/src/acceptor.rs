@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::CryptoProvider;
 use rustls::server::{NoServerSessionStorage, UnbufferedServerConnection, WebPkiClientVerifier};
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
 use crate::challenges::{ACME_TLS, Challenges};
 use crate::error::Error;
 use crate::pair::Pair;
+use crate::provider::provider;
 use crate::session::Session;
 use crate::store::Store;
 use crate::tickets::{Ticketer, Tickets};
@@ -233,7 +234,7 @@ fn try_files(files: &[&PathBuf]) -> Result<(), Error> {
 }
 
 fn build(settings: &Settings, tickets: &Arc<Tickets>, parts: Parts) -> Result<Current, Error> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = Arc::new(provider());
     let store = Store::new(parts.pairs.clone(), settings.challenges.clone());
     let certificates = parts.pairs.iter().map(|pair| Certificate::of(pair)).collect();
     let trusted = parts.trusted.as_deref();
@@ -241,7 +242,6 @@ fn build(settings: &Settings, tickets: &Arc<Tickets>, parts: Parts) -> Result<Cu
     let mut config = config(settings, &provider, trusted, store)?;
     config.alpn_protocols.clone_from(&settings.protocols);
     config.alpn_protocols.extend(settings.challenges.iter().map(|_| ACME_TLS.to_vec()));
-    config.ignore_client_order = true;
     // What clients resume by is in their tickets alone.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.ticketer = Arc::new(Ticketer { tickets: Arc::clone(tickets), context });

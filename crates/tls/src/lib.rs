@@ -10,6 +10,7 @@
 //! store      the certificate for a name
 //! pair       a certificate and its key, read and checked
 //! x509       what stands in a certificate
+//! provider   what does the arithmetic, by processor
 //! tickets    the keys of all tickets: one set for all threads, handed to the process that replaces this one
 //! error      what is wrong with a file, and the way out
 //! ```
@@ -23,6 +24,7 @@ mod store;
 mod challenges;
 mod pair;
 mod x509;
+mod provider;
 mod tickets;
 mod error;
 

@@ -242,7 +242,9 @@ mod tests {
     use std::io::{Read, Write};
     use std::sync::Arc;
 
+    use rustls::CipherSuite;
     use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+    use rustls::crypto::CryptoProvider;
     use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
     use rustls::{
         AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme,
@@ -301,7 +303,11 @@ mod tests {
     }
 
     fn clients(least: Least) -> Arc<ClientConfig> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        clients_by(least, rustls::crypto::aws_lc_rs::default_provider())
+    }
+
+    fn clients_by(least: Least, provider: CryptoProvider) -> Arc<ClientConfig> {
+        let provider = Arc::new(provider);
         let versions = match least {
             Least::Tls12 => [&rustls::version::TLS12],
             Least::Tls13 => [&rustls::version::TLS13],
@@ -351,6 +357,20 @@ mod tests {
 
     fn variables(session: &Session) -> Vec<(&'static str, String)> {
         session.facts().variables().map(|(name, value)| (name, value.to_owned())).collect()
+    }
+
+    #[test]
+    fn a_client_has_the_cipher_that_it_likes_best() {
+        let acceptor = acceptor();
+        for least in [Least::Tls12, Least::Tls13] {
+            for best in ["AES_128_GCM", "AES_256_GCM", "CHACHA20_POLY1305"] {
+                let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+                let is_best = |name: CipherSuite| name.as_str().unwrap().contains(best);
+                provider.cipher_suites.sort_by_key(|suite| !is_best(suite.suite()));
+                let (client, _) = greet(&clients_by(least, provider), &acceptor, 100_000);
+                assert!(is_best(client.negotiated_cipher_suite().unwrap().suite()), "{best}");
+            }
+        }
     }
 
     #[test]

@@ -461,7 +461,10 @@ mod tests {
         let mut roots = RootCertStore::empty();
         roots.add(made.der().clone()).unwrap();
         let thread = std::thread::spawn(move || {
-            let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+            let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+            let builder = ClientConfig::builder_with_provider(provider);
+            let builder = builder.with_safe_default_protocol_versions().unwrap();
+            let config = builder.with_root_certificates(roots).with_no_client_auth();
             let name = "example.org".try_into().unwrap();
             let session = ClientConnection::new(Arc::new(config), name).unwrap();
             client(StreamOwned::new(session, theirs))
