@@ -3,6 +3,7 @@
 //! [`Session::pending`], which the caller sends before anything else.
 
 use std::fmt;
+use std::io::{self, Write};
 
 use rustls::HandshakeKind;
 use rustls::server::UnbufferedServerConnection;
@@ -44,6 +45,12 @@ impl fmt::Debug for Session {
 #[error("{0}")]
 pub struct Broken(rustls::Error);
 
+impl Broken {
+    fn full(_: io::Error) -> Self {
+        Self(rustls::Error::General("no room for what the client says".to_owned()))
+    }
+}
+
 /// What [`Session::open`] has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
@@ -66,11 +73,11 @@ impl Session {
         }
     }
 
-    /// Opens the records of `input`, in place, and appends to `plain` what the client says in them.
+    /// Opens the records of `input`, in place, and writes to `plain` what the client says in them, which is less than they take.
     ///
     /// # Errors
-    /// When the session is broken.
-    pub fn open(&mut self, input: &mut [u8], plain: &mut Vec<u8>) -> Result<Opened, Broken> {
+    /// When the session is broken, or `plain` has no room.
+    pub fn open(&mut self, input: &mut [u8], plain: &mut impl Write) -> Result<Opened, Broken> {
         let mut used = 0;
         let (whole, records) = whole(input.get(self.held.len()..).unwrap_or_default());
         let whole = self.held.len() + whole;
@@ -91,7 +98,7 @@ impl Session {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                     while let Some(record) = traffic.next_record() {
                         let record = record.map_err(Broken)?;
-                        plain.extend_from_slice(record.payload);
+                        plain.write_all(record.payload).map_err(Broken::full)?;
                         discard += record.discard;
                     }
                 }
@@ -239,7 +246,7 @@ fn encode<Data>(data: &mut EncodeTlsData<'_, Data>, pending: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
+    use std::io::Read;
     use std::sync::Arc;
 
     use rustls::CipherSuite;

@@ -1,5 +1,5 @@
-//! A connection with TLS over its socket. What the client says is opened in the buffer that it was read into; what it is
-//! told is sealed into a buffer that all connections of the thread share, and sent at once.
+//! A connection with TLS over its socket. What the client says is read into a buffer that all connections of the thread share, and
+//! opened into the reader's; what it is told is sealed into another such buffer, and sent at once.
 //!
 //! Nobody above has to know that what is sealed cannot be sealed again. When the kernel does not take all of it, the rest is
 //! kept here, and the last byte is *owed*: it is said not to be written until the rest is out. So whoever writes waits, as
@@ -24,6 +24,8 @@ const SMALL: usize = 4 * 1024;
 const FIRST: usize = 3 * SMALL;
 /// Bytes that one read may bring while the session begins.
 const GREETING: usize = 16 * 1024;
+/// Bytes of records that one read may bring later.
+const INTAKE: usize = 64 * 1024;
 /// A larger buffer for the beginning of a record is not kept.
 const KEEP: usize = 1024;
 /// Reads that may bring nothing for those above (the beginning of a record, new keys, empty records) before others have their
@@ -38,8 +40,8 @@ const PREFACE: usize = 8 * 1024;
 /// Buffers that all connections of a thread share, each used between two waits.
 #[derive(Debug)]
 pub(crate) struct Works {
-    /// What was opened.
-    plain: RefCell<Vec<u8>>,
+    /// What was read.
+    read: RefCell<Box<[u8]>>,
     /// What was sealed.
     sealed: RefCell<Box<[u8]>>,
 }
@@ -47,7 +49,7 @@ pub(crate) struct Works {
 impl Default for Works {
     fn default() -> Self {
         let room = PREFACE + MOST + (FIRST / SMALL + MOST / 16_384 + 2) * OVERHEAD;
-        Self { plain: RefCell::default(), sealed: RefCell::new(vec![0; room].into()) }
+        Self { read: RefCell::new(vec![0; INTAKE].into()), sealed: RefCell::new(vec![0; room].into()) }
     }
 }
 
@@ -178,9 +180,9 @@ impl Tls {
             if let Some(done) = state.at_hand(buffer) {
                 return done;
             }
-            let at = state.rest.len();
-            let length = self.socket.try_read(buffer.get_mut(at..).unwrap_or_default())?;
-            if let Some(done) = state.open(&self.socket, self.works, buffer, length)? {
+            let read = &mut **self.works.read.borrow_mut();
+            let length = self.socket.try_read(state.room(read, buffer))?;
+            if let Some(done) = state.open(&self.socket, read, buffer, length)? {
                 return Ok(done);
             }
         }
@@ -200,9 +202,9 @@ impl Tls {
             if state.opened >= RECORDS {
                 break;
             }
-            let room = buffer.get_mut(state.rest.len()..).unwrap_or_default();
-            let length = ready!(self.socket.poll_read(context, room))?;
-            if let Some(done) = state.open(&self.socket, self.works, buffer, length)? {
+            let read = &mut **self.works.read.borrow_mut();
+            let length = ready!(self.socket.poll_read(context, state.room(read, buffer)))?;
+            if let Some(done) = state.open(&self.socket, read, buffer, length)? {
                 return Poll::Ready(Ok(done));
             }
         }
@@ -331,17 +333,23 @@ impl State {
             }
             return Some(Ok(length));
         }
-        if self.rest.len() >= buffer.len() {
+        if self.rest.len() >= buffer.len().min(INTAKE) {
             return Some(Err(io::Error::new(ErrorKind::InvalidData, "a record without end")));
         }
         self.session.is_closed().then_some(Ok(0))
     }
 
-    /// Opens what was read behind the rest. None when it says nothing for those above.
+    /// Where in `read` to read to, behind the rest: with it no more than what `buffer` has room for.
+    fn room<'a>(&self, read: &'a mut [u8], buffer: &[u8]) -> &'a mut [u8] {
+        let most = read.len().min(buffer.len());
+        read[..most].get_mut(self.rest.len()..).unwrap_or_default()
+    }
+
+    /// Opens what was read behind the rest into `buffer`. None when it says nothing for those above.
     fn open(
         &mut self,
         socket: &Socket,
-        works: &Works,
+        read: &mut [u8],
         buffer: &mut [u8],
         length: usize,
     ) -> io::Result<Option<usize>> {
@@ -350,31 +358,30 @@ impl State {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         let end = self.rest.len() + length;
-        buffer[..self.rest.len()].copy_from_slice(&self.rest);
-        let plain = &mut *works.plain.borrow_mut();
-        plain.clear();
-        let opened = self.session.open(&mut buffer[..end], plain).map_err(|broken| {
+        read[..self.rest.len()].copy_from_slice(&self.rest);
+        let (room, mut left) = (buffer.len(), buffer);
+        let opened = self.session.open(&mut read[..end], &mut left).map_err(|broken| {
             // The alert. What else the protocol has to say goes with the next response.
             let _ = self.flush(socket);
             io::Error::new(ErrorKind::InvalidData, broken)
         })?;
+        let said = room - left.len();
         self.opened += opened.records;
-        if !plain.is_empty() {
+        if said > 0 {
             self.told = 0;
         }
         self.rest.clear();
         if opened.used < end {
-            self.rest.extend_from_slice(&buffer[opened.used..end]);
+            self.rest.extend_from_slice(&read[opened.used..end]);
         } else if self.rest.capacity() > KEEP {
             self.rest = Vec::new();
         }
-        if plain.is_empty() {
+        if said == 0 {
             // Who asks the protocol alone, for new keys of TLS 1.2 say, may go on only when it has answered. What does not go out
             // now goes with the next response.
             let _ = self.flush(socket);
         }
-        buffer[..plain.len()].copy_from_slice(plain);
-        Ok((!plain.is_empty() || self.session.is_closed()).then_some(plain.len()))
+        Ok((said > 0 || self.session.is_closed()).then_some(said))
     }
 
     fn flush(&mut self, socket: &Socket) -> io::Result<()> {
