@@ -5,12 +5,14 @@
 //!     -> signals -> drain -> stop
 //! ```
 
+use std::pin::pin;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use howdah_front::{Front, Listener, runtime};
 use howdah_supervisor::Ended;
+use howdah_sys::Patience;
 use howdah_sys::daemon::{Daemon, daemonize};
 use howdah_sys::process::{Process, Signal, adopt_fd, survive_file_limit};
 use tokio::task::{JoinError, JoinSet};
@@ -325,7 +327,8 @@ impl Server {
 
     /// Lets every request have its response, within the graceful timeout.
     async fn leave(&mut self, idle: Duration) -> ExitCode {
-        let (begun, patience) = (Instant::now(), self.patience);
+        let time = if self.patience.is_zero() { Duration::MAX } else { self.patience };
+        let mut patience = Patience::new(time);
         let pools = self.operations.pools.clone();
         self.operations.end();
         let no_upgrade = self.upgrade.give_up();
@@ -334,42 +337,39 @@ impl Server {
         let mut drained = self.all_fronts(|front| async move { front.drain(idle).await });
         tokio::select! {
             () = async { while drained.join_next().await.is_some() {} } => {
-                match patience.is_zero() {
+                match self.patience.is_zero() {
                     true => pools.stop(true).await,
-                    false => pools.stop_within(self.left(begun)).await,
+                    false => {
+                        let mut stop = pin!(pools.stop_within(patience.left().max(LAST_STEPS)));
+                        if patience.wait_for(&mut stop).await.is_none() {
+                            stop.await;
+                        }
+                    }
                 }
             }
             // Nobody is left to answer, nor will there be.
             () = pools.deserted() => self.cut_off().await,
-            () = within(patience) => {
-                tracing::warn!("requests still run after {patience:?}: cut them off");
+            () = patience.end() => {
+                tracing::warn!("requests still run after {:?}: cut them off", self.patience);
                 self.cut_off().await;
             }
             () = self.lose_patience() => return self.stop_now().await,
         }
         no_upgrade.await;
-        self.outlast_predecessor(begun).await;
+        self.outlast_predecessor(patience.left().max(LAST_STEPS)).await;
         ExitCode::SUCCESS
-    }
-
-    /// What is left of the patience of a leave that has `begun` then; zero when that has no end.
-    fn left(&self, begun: Instant) -> Duration {
-        match self.patience.is_zero() {
-            true => Duration::ZERO,
-            false => self.patience.saturating_sub(begun.elapsed()).max(LAST_STEPS),
-        }
     }
 
     /// With this process a service manager, or a container, would end the one before it, which may still finish what it has begun. It
     /// began to leave before us, and has as much patience.
-    async fn outlast_predecessor(&mut self, begun: Instant) {
+    async fn outlast_predecessor(&mut self, time: Duration) {
         let Some(process) = self.predecessor.as_ref().filter(|process| !process.has_ended()) else { return };
         let Some(Ok(end)) = process.end().map(howdah_sys::watch_readable) else { return };
         tracing::info!("process {} still finishes what it has begun", process.pid().as_raw_pid());
-        let left = self.left(begun);
+        let mut patience = Patience::new(time);
         tokio::select! {
             _ = end.readable() => {}
-            () = within(left) => {}
+            () = patience.end() => {}
             () = self.lose_patience() => self.pass_on(Signal::INT),
         }
     }
@@ -459,13 +459,6 @@ async fn abandoned(daemon: Option<&Daemon>) {
         Some(Ok(launcher)) => drop(launcher.readable().await),
         _ => std::future::pending().await,
     }
-}
-
-async fn within(patience: Duration) {
-    if patience.is_zero() {
-        std::future::pending::<()>().await;
-    }
-    tokio::time::sleep(patience).await;
 }
 
 fn after(ended: Result<Result<Ended, JoinError>, JoinError>) -> ExitCode {

@@ -98,7 +98,7 @@ impl Crew {
         let segment = self.segment;
         let Some(worker) = self.get_mut(index) else { return };
         if let Some(limit) = limit {
-            worker.limit(std::time::Instant::now() + limit);
+            worker.limit(limit);
         }
         if std::mem::replace(&mut worker.draining, true) {
             return;

@@ -1,7 +1,5 @@
 //! What a piece of news changes: a report from a zygote, a call through the handle.
 
-use std::time::Instant;
-
 use howdah_sys::Pid;
 
 use crate::call::{Call, Damaged, Reply, Resize, Resized};
@@ -19,7 +17,7 @@ impl State {
             Notice::Zygote { generation, sender, report } => self.note_report(generation, sender, report),
             Notice::ZygoteClosed { generation } => {
                 if let Some(generation) = self.generation_mut(generation) {
-                    generation.zygote.closed(Instant::now());
+                    generation.zygote.closed();
                 }
             }
             Notice::Started { generation, outcome } => self.note_start(generation, outcome),

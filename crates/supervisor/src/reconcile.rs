@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::generation::{Generation, Role};
 use crate::pid::pid_number;
 use crate::state::{Startup, State};
-use crate::worker::{NOT_YET, Reason, Worker};
+use crate::worker::{Reason, Worker};
 
 /// How often a worker that is starting is looked at: it has no way to call.
 const WATCH_START: Duration = Duration::from_millis(2);
@@ -22,8 +22,6 @@ const WATCH_START: Duration = Duration::from_millis(2);
 const WATCH_SLOW_START: Duration = Duration::from_millis(50);
 /// A start that takes longer than this is a slow one.
 const SLOW: Duration = Duration::from_millis(500);
-/// Time for a host to end a script, and the worker with it.
-const TO_KILL: Duration = Duration::from_secs(5);
 /// A worker near its quota reaches it by itself under load; without load it is drained after this time.
 const QUOTA_GRACE: Duration = Duration::from_secs(1);
 
@@ -45,10 +43,10 @@ impl State {
             self.drain_surplus();
             self.look_at_guests();
         }
-        self.enforce_limits(now);
+        self.enforce_limits();
         self.bury_unreported(now);
         self.sweep(now);
-        self.forget_generations(now);
+        self.forget_generations();
         self.look_for_the_end();
         self.next_look(now).into_iter().chain(again).min()
     }
@@ -185,25 +183,27 @@ impl State {
         }
     }
 
-    fn enforce_limits(&mut self, now: Instant) {
+    fn enforce_limits(&mut self) {
         let hurried = self.stops_at_once();
         for (index, _, worker) in self.crew.workers_mut() {
-            if worker.enforce(now) && !hurried {
+            if worker.enforce() && !hurried {
                 let pid = pid_number(worker.pid());
                 tracing::warn!(worker = index, pid, "worker did not leave in time and is killed");
             }
         }
-        self.end_deaf_hosts(now);
-        self.end_deaf_zygotes(now);
+        self.end_deaf_hosts();
+        self.end_deaf_zygotes();
     }
 
     /// A host that was told to kill a worker and does not come to it has been stopped, or hangs: it is killed itself.
-    fn end_deaf_hosts(&mut self, now: Instant) {
-        let late = |worker: &Worker| worker.killed().is_some_and(|at| at + TO_KILL <= now);
-        let late: Vec<u32> =
-            self.crew.workers().filter(|(_, worker)| late(worker)).map(|(_, w)| w.generation).collect();
+    fn end_deaf_hosts(&mut self) {
+        let late = self
+            .crew
+            .workers_mut()
+            .filter_map(|(_, _, worker)| worker.has_deaf_host().then_some(worker.generation));
+        let late: Vec<u32> = late.collect();
         for generation in self.generations.iter_mut().filter(|generation| late.contains(&generation.number)) {
-            if generation.zygote.end(now) {
+            if generation.zygote.end() {
                 let (number, pid) = (generation.number, generation.zygote.pid_number());
                 tracing::error!(
                     generation = number,
@@ -216,16 +216,17 @@ impl State {
 
     /// A worker whose fork is not reported cannot be killed: it is the zygote that does not come to it. One that is still
     /// wanted may take its time.
-    fn end_deaf_zygotes(&mut self, now: Instant) {
+    fn end_deaf_zygotes(&mut self) {
         let stops = self.shutdown.is_some();
-        let due = |worker: &Worker| worker.kill_at.is_some_and(|at| at <= now + NOT_YET);
-        let unknown = |worker: &Worker| worker.process.is_none() && worker.orphaned.is_none() && due(worker);
-        let deaf: Vec<u32> =
-            self.crew.workers().filter(|(_, worker)| unknown(worker)).map(|(_, w)| w.generation).collect();
+        let deaf = self.crew.workers_mut().filter_map(|(_, _, worker)| {
+            let unknown = worker.process.is_none() && worker.orphaned.is_none();
+            (unknown && worker.is_overdue()).then_some(worker.generation)
+        });
+        let deaf: Vec<u32> = deaf.collect();
         let leaves = |generation: &&mut Generation| stops || generation.role == Role::Leaving;
         for generation in self.generations.iter_mut().filter(leaves) {
             if deaf.contains(&generation.number) {
-                generation.zygote.end(now);
+                generation.zygote.end();
             }
         }
     }
@@ -238,12 +239,11 @@ impl State {
     fn next_look(&mut self, now: Instant) -> Option<Instant> {
         let starts = self.crew.workers().filter(|(_, worker)| !worker.up && worker.process.is_some());
         let starts = starts.map(|(_, worker)| now + watch_interval(now - worker.started));
-        let kills = self.crew.workers().filter_map(|(_, worker)| Some(worker.killed()? + TO_KILL));
-        let limits = self.crew.workers().filter_map(|(_, worker)| worker.kill_at);
-        let limits = limits.chain(kills.filter(|at| *at > now));
         let graces = self.crew.workers().filter(|(_, worker)| !worker.draining);
         let graces = graces.filter_map(|(_, worker)| Some(worker.retiring?.since + QUOTA_GRACE));
-        let workers = starts.chain(limits).chain(graces.filter(|at| *at > now)).min();
+        let workers = starts.chain(graces.filter(|at| *at > now)).min();
+        let limits = self.crew.workers_mut().filter_map(|(_, _, worker)| worker.next_look());
+        let limits = limits.min().map(|wait| now + wait);
         let zygotes =
             self.generations.iter_mut().filter_map(|generation| generation.zygote.enforce(now)).min();
         let waits =
@@ -258,15 +258,15 @@ impl State {
             self.next_unreported(now),
             self.next_load(now),
         ];
-        [workers, zygotes, waits].into_iter().chain(others).flatten().min()
+        [workers, limits, zygotes, waits].into_iter().chain(others).flatten().min()
     }
 
-    fn forget_generations(&mut self, now: Instant) {
+    fn forget_generations(&mut self) {
         let pool = &self.crew;
         self.generations.retain_mut(|generation| {
             let empty = pool.count(|worker| worker.generation == generation.number) == 0;
             if generation.role == Role::Leaving && empty {
-                generation.zygote.expect_exit(now);
+                generation.zygote.expect_exit();
             }
             !(generation.role == Role::Leaving && empty && generation.zygote.is_gone())
         });

@@ -184,10 +184,9 @@ impl State {
     /// A worker that its zygote has not come to fork yet has nothing to finish: without a limit, one that has been stopped would
     /// stay with it for ever.
     fn hurry_unforked(&mut self, number: u32) {
-        let at = Instant::now() + UNREADY;
         for (_, _, worker) in self.crew.workers_mut() {
             if worker.generation == number && worker.process.is_none() && !worker.is_thread() {
-                worker.limit(at);
+                worker.limit(UNREADY);
             }
         }
     }
@@ -202,7 +201,7 @@ impl State {
         }
         self.retire_generation(number, true);
         if let (true, Some(generation)) = (loading, self.generation_mut(number)) {
-            generation.zygote.interrupt(Instant::now());
+            generation.zygote.interrupt();
         }
     }
 

@@ -35,7 +35,7 @@ impl State {
         for (_, _, worker) in self.crew.workers_mut() {
             // One whose fork is not reported yet is killed as soon as it is.
             if !worker.signal(Signal::KILL) {
-                worker.limit(now);
+                worker.limit(Duration::ZERO);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The end: graceful or at once, and the answers that are still owed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use howdah_sys::launcher::Condition;
 
@@ -29,9 +29,8 @@ impl State {
         for index in self.crew.pick(|_| true) {
             self.crew.drain(index, grace);
         }
-        let now = Instant::now();
         for (_, _, worker) in self.crew.workers_mut().filter(|(_, _, worker)| !worker.up) {
-            worker.limit(now + UNREADY);
+            worker.limit(UNREADY);
         }
     }
 

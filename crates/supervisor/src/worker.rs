@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use howdah_sys::process::is_child;
-use howdah_sys::{Moment, Pid, Signal};
+use howdah_sys::{Moment, Patience, Pid, Signal};
 use howdah_wire::WorkerCell;
 use tokio::task::AbortHandle;
 
@@ -18,7 +18,9 @@ pub(crate) const UNREADY: Duration = Duration::from_secs(2);
 /// A signal that did not end a worker is repeated after this time.
 const AGAIN: Duration = Duration::from_secs(1);
 /// A worker whose fork is not reported yet cannot be killed; look again after this time.
-pub(crate) const NOT_YET: Duration = Duration::from_millis(20);
+const NOT_YET: Duration = Duration::from_millis(20);
+/// Time for a host to end a script, and the worker with it.
+const TO_KILL: Duration = Duration::from_secs(5);
 
 /// Why a worker is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +61,8 @@ pub(crate) struct Retirement {
 enum Body {
     /// A process of its own; a task waits for its end, if the kernel tells that.
     Process(Option<AbortHandle>),
-    /// A thread of a host, which is told by these, and was first told then to kill it.
-    Thread { host: Orders, killed: Option<Instant> },
+    /// A thread of a host, which is told by these, and has so long to kill it once it was told to.
+    Thread { host: Orders, to_kill: Option<Patience> },
 }
 
 /// One worker, from the wish for it to its death.
@@ -78,8 +80,8 @@ pub(crate) struct Worker {
     pub(crate) draining: bool,
     /// Sent a signal by us.
     pub(crate) signalled: Option<Signal>,
-    /// Killed then.
-    pub(crate) kill_at: Option<Instant>,
+    /// Until it is killed.
+    patience: Option<Patience>,
     /// Its zygote is dead since then, so we wait for it ourselves.
     pub(crate) orphaned: Option<Instant>,
     /// Its process has ended then, says the kernel; the zygote has not said so yet.
@@ -105,7 +107,7 @@ impl Worker {
             retiring: None,
             draining: false,
             signalled: None,
-            kill_at: None,
+            patience: None,
             orphaned: None,
             ended: None,
             body: Body::Process(None),
@@ -119,7 +121,7 @@ impl Worker {
     /// It is a thread of a host, which is told by these; none for a process of its own.
     pub(crate) fn in_host(mut self, host: Option<Orders>) -> Self {
         if let Some(host) = host {
-            self.body = Body::Thread { host, killed: None };
+            self.body = Body::Thread { host, to_kill: None };
         }
         self
     }
@@ -129,10 +131,14 @@ impl Worker {
         matches!(self.body, Body::Thread { .. })
     }
 
-    /// When its host was first told to kill it.
-    pub(crate) fn killed(&self) -> Option<Instant> {
-        match self.body {
-            Body::Thread { killed, .. } => killed,
+    /// Its host was told to kill it, and has had the time for that.
+    pub(crate) fn has_deaf_host(&mut self) -> bool {
+        self.time_to_kill().is_some_and(|patience| patience.look().is_zero())
+    }
+
+    fn time_to_kill(&mut self) -> Option<&mut Patience> {
+        match &mut self.body {
+            Body::Thread { to_kill, .. } => to_kill.as_mut(),
             Body::Process(_) => None,
         }
     }
@@ -186,9 +192,11 @@ impl Worker {
         }
     }
 
-    /// Must be gone by `at`.
-    pub(crate) fn limit(&mut self, at: Instant) {
-        self.kill_at = Some(self.kill_at.map_or(at, |before| before.min(at)));
+    /// Must be gone in this time, if not sooner.
+    pub(crate) fn limit(&mut self, time: Duration) {
+        if self.patience.as_mut().is_none_or(|patience| patience.left() > time) {
+            self.patience = Some(Patience::new(time));
+        }
     }
 
     /// Sends a signal; false when the process is not known or gone.
@@ -196,10 +204,10 @@ impl Worker {
         let Some(process) = &self.process else { return false };
         let sent = match &mut self.body {
             Body::Process(_) => process.signal(signal).is_ok(),
-            Body::Thread { host, killed } => {
+            Body::Thread { host, to_kill } => {
                 let sent = host.signal(signal);
                 if sent && signal == Signal::KILL {
-                    killed.get_or_insert_with(Instant::now);
+                    to_kill.get_or_insert_with(|| Patience::new(TO_KILL));
                 }
                 sent
             }
@@ -212,13 +220,24 @@ impl Worker {
     }
 
     /// Kills it when its time is up. True when it was just now.
-    pub(crate) fn enforce(&mut self, now: Instant) -> bool {
-        if self.kill_at.is_none_or(|at| at > now) {
+    pub(crate) fn enforce(&mut self) -> bool {
+        if self.patience.as_mut().is_none_or(|patience| !patience.look().is_zero()) {
             return false;
         }
         let killed = self.signal(Signal::KILL);
-        self.kill_at = Some(now + if killed { AGAIN } else { NOT_YET });
+        self.patience = Some(Patience::new(if killed { AGAIN } else { NOT_YET }));
         killed
+    }
+
+    /// It would be killed, if its process were known.
+    pub(crate) fn is_overdue(&mut self) -> bool {
+        self.patience.as_mut().is_some_and(|patience| patience.left() <= NOT_YET)
+    }
+
+    /// After how long to look at that again.
+    pub(crate) fn next_look(&mut self) -> Option<Duration> {
+        let to_kill = self.time_to_kill().map(Patience::look).filter(|wait| !wait.is_zero());
+        to_kill.into_iter().chain(self.patience.as_mut().map(Patience::look)).min()
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use howdah_sys::launcher::{Condition, FIRST_FD, Job};
 use howdah_sys::process::try_wait;
 use howdah_sys::recipe::Recipe;
-use howdah_sys::{ExitKind, Pid, Signal, activation, notify, socketpair_seqpacket};
+use howdah_sys::{ExitKind, Patience, Pid, Signal, activation, notify, socketpair_seqpacket};
 use tokio::sync::watch;
 
 use crate::config::Shared;
@@ -94,7 +94,8 @@ pub(crate) struct Zygote {
     told_to_stop: bool,
     // It reads its control socket, so the end of that is enough to end it.
     listens: bool,
-    kill_at: Option<Instant>,
+    /// Until it is killed.
+    patience: Option<Patience>,
     /// Its workers are threads of it.
     pub(crate) is_host: bool,
     /// Version of its perl, once that has loaded the application.
@@ -166,7 +167,7 @@ impl Zygote {
             process: Process::Unknown,
             told_to_stop: false,
             listens: false,
-            kill_at: None,
+            patience: None,
             is_host: false,
             perl: String::new(),
             templates: 0,
@@ -214,22 +215,20 @@ impl Zygote {
     }
 
     /// Ends it at once, for a zygote without workers that may be deep in the application's code.
-    pub(crate) fn interrupt(&mut self, now: Instant) {
+    pub(crate) fn interrupt(&mut self) {
         self.told_to_stop = true;
         self.signal(Signal::TERM);
-        self.kill_at.get_or_insert(now + PATIENCE);
+        self.expect_exit();
     }
 
     /// It has nothing left to do: if it does not exit soon, it is killed.
-    pub(crate) fn expect_exit(&mut self, now: Instant) {
-        self.kill_at.get_or_insert(now + PATIENCE);
+    pub(crate) fn expect_exit(&mut self) {
+        self.patience.get_or_insert_with(|| Patience::new(PATIENCE));
     }
 
     /// It is killed at once. False when it was to be anyway.
-    pub(crate) fn end(&mut self, now: Instant) -> bool {
-        let at_once = self.kill_at.is_some_and(|at| at <= now + PATIENCE);
-        self.kill_at = Some(self.kill_at.map_or(now, |at| at.min(now)));
-        !at_once
+    pub(crate) fn end(&mut self) -> bool {
+        self.patience.replace(Patience::new(Duration::ZERO)).is_none()
     }
 
     /// Kills it when its time is up, and waits for no more words of one that has ended. Returns when to ask again.
@@ -244,11 +243,11 @@ impl Zygote {
         if self.is_gone() {
             return None;
         }
-        if self.kill_at.is_some_and(|at| at <= now) {
+        if self.patience.as_mut().is_some_and(|patience| patience.look().is_zero()) {
             self.signal(Signal::KILL);
-            self.kill_at = Some(now + PATIENCE);
+            self.patience = Some(Patience::new(PATIENCE));
         }
-        self.kill_at
+        self.patience.as_mut().map(|patience| now + patience.look())
     }
 
     /// It has loaded the application and listens to us.
@@ -272,10 +271,10 @@ impl Zygote {
 
     /// It has closed its end: it is dead, or dying, or useless. A perl that exits takes a moment, and its own status
     /// tells more than ours would.
-    pub(crate) fn closed(&mut self, now: Instant) {
+    pub(crate) fn closed(&mut self) {
         self.link = None;
         if !self.told_to_stop {
-            self.expect_exit(now);
+            self.expect_exit();
         }
         self.reap();
     }

@@ -23,6 +23,7 @@
 //! random      numbers that nobody can guess
 //! readable    a wait for one descriptor
 //! clock       the clocks that nobody sets
+//! patience    time of which nearly none passes while the process stands still
 //! ```
 //!
 //! Errors are `std::io::Error` with the kernel's number; the caller knows what it was doing and says so.
@@ -50,6 +51,7 @@ pub mod tcp;
 pub mod random;
 mod readable;
 mod clock;
+mod patience;
 
 pub use channel::{
     MESSAGE_SIZE, decode_message, encode_message, recv_from_peer, recv_with_fds, recv_with_fds_left,
@@ -60,6 +62,7 @@ pub use memory::{
     Retired, attach_segment, create_segment, discard, is_sealed, map_shared, memfd, renew_segment,
 };
 pub use moment::Moment;
+pub use patience::Patience;
 pub use process::{ExitKind, Pid, Signal, is_short_of_files, set_subreaper};
 pub use random::random;
 pub use tcp::{defer_accept, outstanding};

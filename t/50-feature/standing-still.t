@@ -1,0 +1,133 @@
+# A server that stands still with all of its processes, as by `docker pause`: what has so much time has as much left afterwards,
+# be it a request of workers that leave, or a client. Each pair is something that
+# has begun, and what becomes of it behind a pause that is longer than its time.
+use strict;
+use warnings;
+use lib 't/lib';
+
+use Howdah::Test::Client;
+use Howdah::Test::File qw(write_file);
+use Howdah::Test::Server;
+use Howdah::Test::Tls;
+use IO::Socket::INET ();
+use Test::More;
+use Time::HiRes qw(sleep);
+
+use constant {TIME => '6s', PAUSE => 7};
+
+my $get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+# Waits while it has a request until the test says that it may go on.
+my $app = <<'PSGI';
+use Time::HiRes qw(sleep);
+my ($dir) = __FILE__ =~ m{(.*)/};
+sub wait_for_word { until (-e "$dir/go") { sleep 0.05 } }
+sub {
+    if ($_[0]{PATH_INFO} eq '/slow') { open my $out, '>', "$dir/begun"; wait_for_word() }
+    return [200, [], ["$$"]];
+}
+PSGI
+
+my (@servers, @pairs);
+
+sub server {
+    my @options = @_;
+    return start(app => $app, options => ['--workers', 1, @options]);
+}
+
+sub start { my $server = Howdah::Test::Server->start(@_); push @servers, $server; return $server }
+
+sub client {
+    my ($server, $bytes) = @_;
+    my $client = Howdah::Test::Client->new($server);
+    $client->write($bytes // "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+    return $client;
+}
+
+# What begins, and what is tested after the pause.
+sub pair { my ($name, $begin, $end) = @_; push @pairs, [$name, $begin, $end]; return }
+
+sub is_served {
+    my ($client, $body) = @_;
+    my $response = $client->response;
+    return is "$response->{status} $response->{body}", "200 $body";
+}
+
+for (['a reload', 'HUP', qr/requests go to the new generation/], ['a stop', 'TERM', qr/stopping: /]) {
+    my ($name, $signal, $said) = @$_;
+    my $server = server('--graceful-timeout', TIME);
+    my ($worker, $client);
+    pair "$name, and a request under way" => sub {
+        ($worker) = $server->workers;
+        $client = client($server);
+        $server->wait_until(sub { -e $server->dir . '/begun' }) or die 'no worker has it';
+        $server->signal($signal);
+        $server->wait_for_log($said) or die $server->log;
+    } => sub {
+        is_served($client, $worker);
+        unlike $server->log, qr/did not leave in time|cut them off/;
+    };
+}
+
+my @tls   = Howdah::Test::Tls->is_installed ? Howdah::Test::Tls->common->options : ();
+my $front = start(
+    app     => $app,
+    options => [
+        '--workers', 1, '--trusted-proxy', '127.0.0.0/8', '-l', '127.0.0.1:0,proxy-protocol',
+        (@tls ? qw(-l tls:127.0.0.1:0) : ()),
+        (map { ("--$_-timeout", TIME) } qw(header keepalive), @tls ? 'tls-handshake' : ()), @tls
+    ]
+);
+my ($plain, $proxied, $secure) = map { /:(\d+)$/ } $front->urls;
+for (
+    ['a client whose head has begun', $plain, 'GET / HTTP/1.1', "\r\nHost: x\r\n\r\n"],
+    ['a client that has connected', $plain, '', $get],
+    ['a proxy that has begun its header', $proxied, 'PROXY TCP4 192.0.2.', "1 192.0.2.2 4711 443\r\n$get"],
+    )
+{
+    my ($name, $port, $before, $behind) = @$_;
+    my $client;
+    pair $name => sub { $client = client($port, $before) } =>
+        sub { $client->write($behind); is $client->response->{status}, 200 };
+}
+my $kept;
+pair 'a client that is kept' => sub { $kept = client($plain, $get); $kept->response } =>
+    sub { $kept->write($get); is $kept->response->{status}, 200 };
+my $shakes;
+pair 'a client that has not begun its handshake' =>
+    sub { $shakes = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $secure) } =>
+    sub { ok(IO::Socket::SSL->start_SSL($shakes, SSL_verify_mode => 0), 'has it') }
+    if @tls;
+
+$_->[1]->() for @pairs;
+my @all = family(map { $_->pid } @servers);
+kill STOP => @all;
+sleep PAUSE;
+kill CONT => @all;
+sleep 0.3;
+write_file($_->dir . '/go', '') for @servers;
+
+# Those with the least time left first.
+for (reverse @pairs) {
+    my ($name, undef, $end) = @$_;
+    subtest $name => $end;
+}
+
+done_testing;
+
+# Processes and all that descend from them.
+sub family {
+    my @family = @_;
+    my %children;
+    for my $file (glob '/proc/[0-9]*/stat') {
+        open my $in, '<', $file or next;
+        my ($pid, $parent) = (<$in> // '') =~ /^(\d+) \(.*\) \S (\d+)/s or next;
+        push @{$children{$parent}}, $pid;
+    }
+    return @family, map { family_of($_, \%children) } @family;
+}
+
+sub family_of {
+    my ($pid, $children) = @_;
+    return map { ($_, family_of($_, $children)) } @{$children->{$pid} // []};
+}
