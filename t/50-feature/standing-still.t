@@ -1,12 +1,12 @@
 # A server that stands still with all of its processes, as by `docker pause`: what has so much time has as much left afterwards,
-# be it a request of workers that leave, or a client. Each pair is something that
+# be it a request of workers that leave, an upgrade, or a client. Each pair is something that
 # has begun, and what becomes of it behind a pause that is longer than its time.
 use strict;
 use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
-use Howdah::Test::File qw(write_file);
+use Howdah::Test::File qw(read_if_any write_file);
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use IO::Socket::INET ();
@@ -17,11 +17,12 @@ use constant {TIME => '6s', PAUSE => 7};
 
 my $get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
-# Waits while it has a request until the test says that it may go on.
+# Waits, while it is loaded or has a request, until the test says that it may go on.
 my $app = <<'PSGI';
 use Time::HiRes qw(sleep);
 my ($dir) = __FILE__ =~ m{(.*)/};
 sub wait_for_word { until (-e "$dir/go") { sleep 0.05 } }
+wait_for_word() if -e "$dir/wait";
 sub {
     if ($_[0]{PATH_INFO} eq '/slow') { open my $out, '>', "$dir/begun"; wait_for_word() }
     return [200, [], ["$$"]];
@@ -69,6 +70,15 @@ for (['a reload', 'HUP', qr/requests go to the new generation/], ['a stop', 'TER
     };
 }
 
+my $upgraded = server('--upgrade-timeout', TIME);
+pair 'an upgrade' => sub {
+    write_file($upgraded->dir . '/wait', '');
+    $upgraded->signal('USR2');
+    $upgraded->wait_for_log(qr/app is being loaded|is being started/) or die $upgraded->log;
+} => sub {
+    ok $upgraded->wait_for_log(qr/serves, process \d+ finishes/), 'the new process serves';
+};
+
 my @tls   = Howdah::Test::Tls->is_installed ? Howdah::Test::Tls->common->options : ();
 my $front = start(
     app     => $app,
@@ -100,7 +110,7 @@ pair 'a client that has not begun its handshake' =>
     if @tls;
 
 $_->[1]->() for @pairs;
-my @all = family(map { $_->pid } @servers);
+my @all = family(successors(), map { $_->pid } @servers);
 kill STOP => @all;
 sleep PAUSE;
 kill CONT => @all;
@@ -131,3 +141,12 @@ sub family_of {
     my ($pid, $children) = @_;
     return map { ($_, family_of($_, $children)) } @{$children->{$pid} // []};
 }
+
+# What takes the place of a server is no child of it.
+sub successors {
+    my $file = $upgraded->dir . '/app.psgi';
+    my @all  = map { m{/(\d+)/} } grep { read_if_any($_) =~ /\Q$file\E/ } glob '/proc/[0-9]*/cmdline';
+    return grep { $_ != $upgraded->pid } @all;
+}
+
+END { kill TERM => successors() if $upgraded }

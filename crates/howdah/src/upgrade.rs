@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use howdah_supervisor::Signal;
+use howdah_sys::Patience;
 use howdah_sys::activation::UPGRADE;
 use howdah_sys::launcher::{FIRST_FD, Job};
 use howdah_sys::orphan;
@@ -242,13 +243,9 @@ async fn start(
         format!("{:#}", crowded(anyhow::Error::from(error).context(format!("cannot start {path}"))))
     })?;
     let progress = match patience {
-        Some(patience) => {
-            tokio::time::timeout(patience, successor.prepare(&path)).await.unwrap_or_else(|_| {
-                Err(format!(
-                    "the new process was not ready after {patience:?} (--upgrade-timeout) and is ended"
-                ))
-            })
-        }
+        Some(time) => Patience::new(time).wait_for(successor.prepare(&path)).await.unwrap_or_else(|| {
+            Err(format!("the new process was not ready after {time:?} (--upgrade-timeout) and is ended"))
+        }),
         None => successor.prepare(&path).await,
     };
     match progress? {
@@ -355,10 +352,8 @@ impl Successor {
     /// When it fails after all; then it is gone or will be.
     pub(crate) async fn succeed(mut self) -> Result<Process, String> {
         self.say(GO).await?;
-        let progress = tokio::time::timeout(PATIENCE, self.hear()).await;
-        match progress
-            .unwrap_or_else(|_| Err(format!("the new process did not serve within {PATIENCE:?}")))?
-        {
+        let progress = Patience::new(PATIENCE).wait_for(self.hear()).await;
+        match progress.unwrap_or_else(|| Err(format!("the new process did not serve within {PATIENCE:?}")))? {
             Progress::Serving => self.process.take().ok_or_else(|| "there is no new process".to_owned()),
             Progress::Failed(reason) => Err(reason),
             Progress::Forked(_) | Progress::Ready => Err(CONFUSED.to_owned()),

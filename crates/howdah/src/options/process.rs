@@ -34,7 +34,7 @@ pub(crate) struct Process {
     /// Time that an upgrade may take; 0 for any
     ///
     /// A new process that does not serve by then, because the application hangs while it is loaded, is ended, and the
-    /// old one goes on.
+    /// old one goes on. While this server stands still, as by `docker pause`, a second of it passes at most.
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "3m")]
     pub(crate) upgrade_timeout: Time,
 
