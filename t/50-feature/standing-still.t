@@ -1,5 +1,5 @@
 # A server that stands still with all of its processes, as by `docker pause`: what has so much time has as much left afterwards,
-# be it a request of workers that leave, an upgrade, or a client. Each pair is something that
+# be it a request of workers that leave, an upgrade, a script whose client has left, or a client. Each pair is something that
 # has begun, and what becomes of it behind a pause that is longer than its time.
 use strict;
 use warnings;
@@ -7,6 +7,7 @@ use lib 't/lib';
 
 use Howdah::Test::Client;
 use Howdah::Test::File qw(read_if_any write_file);
+use Howdah::Test::Scripts;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use IO::Socket::INET ();
@@ -109,13 +110,29 @@ pair 'a client that has not begun its handshake' =>
     sub { ok(IO::Socket::SSL->start_SSL($shakes, SSL_verify_mode => 0), 'has it') }
     if @tls;
 
+my $scripts = Howdah::Test::Scripts->new('leave.cgi' => <<'SCRIPT');
+trap 'echo >asked; until [ -e go ]; do sleep 0.05; done; echo >left; exit' TERM
+printf 'Content-Type: text/plain\n\n'
+while :; do echo more; sleep 0.05; done
+SCRIPT
+my $host = start(options => [$scripts->option('exec')]);
+my $leaves;
+pair 'a script whose client has left' => sub {
+    $leaves = client($host, "GET /c/leave.cgi HTTP/1.0\r\n\r\n");
+    $leaves->_more(time + 20);
+    close $leaves->socket;
+    $host->wait_until(sub { defined $scripts->read('asked') }) or die 'it is not asked to leave';
+} => sub {
+    ok $host->wait_until(sub { defined $scripts->read('left') }, 2), 'ends by itself';
+};
+
 $_->[1]->() for @pairs;
 my @all = family(successors(), map { $_->pid } @servers);
 kill STOP => @all;
 sleep PAUSE;
 kill CONT => @all;
 sleep 0.3;
-write_file($_->dir . '/go', '') for @servers;
+write_file($_->dir . '/go', '') for $scripts, @servers;
 
 # Those with the least time left first.
 for (reverse @pairs) {

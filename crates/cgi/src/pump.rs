@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use howdah_sys::process::{signal_group, try_wait};
-use howdah_sys::{ExitKind, Signal, futex_wait};
+use howdah_sys::{ExitKind, Patience, Signal, futex_wait};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::reply::{BREATH, Flow, Reply};
@@ -76,12 +76,13 @@ pub(crate) struct Process {
     ending: bool,
     /// When to send it.
     term_at: Option<Instant>,
-    kill_at: Option<Instant>,
+    /// Until it is killed.
+    patience: Option<Patience>,
 }
 
 impl Process {
     pub(crate) fn new(running: Running) -> Self {
-        Self { running, end: None, ending: false, term_at: None, kill_at: None }
+        Self { running, end: None, ending: false, term_at: None, patience: None }
     }
 
     /// To all of its group.
@@ -116,12 +117,18 @@ impl Process {
         if self.term_at.is_some_and(|at| at <= Instant::now()) {
             self.term_at = None;
             self.signal(Signal::TERM);
-            self.kill_at.get_or_insert(Instant::now() + TO_LEAVE);
+            self.patience.get_or_insert_with(|| Patience::new(TO_LEAVE));
         }
-        if self.kill_at.is_some_and(|at| at <= Instant::now()) {
-            self.kill_at = None;
+        if self.patience.as_mut().is_some_and(|patience| patience.look().is_zero()) {
+            self.patience = None;
             self.signal(Signal::KILL);
         }
+    }
+
+    /// How long nothing need be done to it.
+    fn due(&mut self) -> Option<Duration> {
+        let term = self.term_at.map(|at| at.saturating_duration_since(Instant::now()));
+        term.into_iter().chain(self.patience.as_mut().map(Patience::look)).min()
     }
 
     /// It has ended. Of one that was to end nobody is left behind: its number is its group's until it is waited for.
@@ -180,7 +187,10 @@ impl Pump<'_> {
                     self.poll(Some(BREATH), false);
                     self.ready.stdout = true;
                 }
-                _ => self.poll(Some(self.patience(reply)), true),
+                _ => {
+                    let patience = self.patience(reply);
+                    self.poll(Some(patience), true);
+                }
             }
         }
         self.finish(reply)
@@ -240,8 +250,8 @@ impl Pump<'_> {
             if self.ready.stderr {
                 self.read_errors();
             }
-            let next = self.process.term_at.into_iter().chain(self.process.kill_at).min();
-            self.poll(next.map(|at| at.saturating_duration_since(Instant::now())), false);
+            let due = self.process.due();
+            self.poll(due, false);
         }
         self.read_all_errors();
         if let Some(rest) = self.lines.end() {
@@ -305,10 +315,9 @@ impl Pump<'_> {
     }
 
     /// How long nothing need be looked at.
-    fn patience(&self, reply: &Reply<'_>) -> Duration {
-        let moments = [reply.due(), self.process.term_at, self.process.kill_at];
-        let next = moments.into_iter().flatten().min();
-        next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK))
+    fn patience(&mut self, reply: &Reply<'_>) -> Duration {
+        let reply = reply.due().map(|at| at.saturating_duration_since(Instant::now()));
+        reply.into_iter().chain(self.process.due()).fold(LOOK, Duration::min)
     }
 
     /// Sleeps until something happens, so long at most.
