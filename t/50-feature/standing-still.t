@@ -14,7 +14,7 @@ use IO::Socket::INET ();
 use Test::More;
 use Time::HiRes qw(sleep);
 
-use constant {TIME => '6s', PAUSE => 7};
+use constant TIME => '6s';
 
 my $get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
@@ -80,6 +80,8 @@ pair 'an upgrade' => sub {
     ok $upgraded->wait_for_log(qr/serves, process \d+ finishes/), 'the new process serves';
 };
 
+my $starved = start(app => $app, options => ['--workers', 1, '--header-timeout', '2s']);
+
 my @tls   = Howdah::Test::Tls->is_installed ? Howdah::Test::Tls->common->options : ();
 my $front = start(
     app     => $app,
@@ -127,9 +129,9 @@ pair 'a script whose client has left' => sub {
 };
 
 $_->[1]->() for @pairs;
-my @all = family(successors(), map { $_->pid } @servers);
+my @all = family(successors(), map { $_->pid } grep { $_ != $starved } @servers);
 kill STOP => @all;
-sleep PAUSE;
+starve();
 kill CONT => @all;
 sleep 0.3;
 write_file($_->dir . '/go', '') for $scripts, @servers;
@@ -141,6 +143,20 @@ for (reverse @pairs) {
 }
 
 done_testing;
+
+# One that gets a processor now and then, seldom enough for each time to be taken for such a pause, goes on to end clients that are
+# slow. It takes longer than TIME.
+sub starve {
+    my $cut = client($starved, 'GET / HTTP/1.1');
+    for (1 .. 3) {
+        $starved->signal('STOP');
+        sleep 2.2;
+        $starved->signal('CONT');
+        sleep 0.3;
+    }
+    return is $cut->response(patience => 0.5)->{status}, 408,
+        'a server that stands still again and again has deadlines';
+}
 
 # Processes and all that descend from them.
 sub family {
