@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -230,6 +231,21 @@ fn a_request_whose_time_is_over_does_not_wait_for_the_compiler() {
         told.contains("not within 1 s") && told.contains("perl stands at") && told.contains("line 1"),
         "{told}"
     );
+}
+
+#[test]
+fn a_script_loses_no_time_to_compile_while_the_process_is_stopped() {
+    let place = Place::new(Limits { compile: Duration::from_secs(3), ..LIMITS });
+    // Each warning is read, and the time looked at.
+    place.write(
+        "warns",
+        &format!("BEGIN {{ for (1 .. 43) {{ warn 'x'; select undef, undef, undef, 0.1 }} }}{WHO}"),
+    );
+    let stop = format!("sleep 0.3; kill -STOP {0}; sleep 3.5; kill -CONT {0}", std::process::id());
+    let mut stopper = Command::new("sh").args(["-c", &stop]).spawn().unwrap();
+    let got = place.get("warns");
+    stopper.wait().unwrap();
+    assert!(got.is_ok(), "{got:?}");
 }
 
 #[test]

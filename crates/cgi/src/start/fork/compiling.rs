@@ -6,9 +6,9 @@ use std::io::{self, PipeWriter, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use howdah_sys::{Signal, recv_with_fds, socketpair_seqpacket};
+use howdah_sys::{Patience, Signal, recv_with_fds, socketpair_seqpacket};
 use howdah_wire::SCRIPT_PACKET;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::PidfdFlags;
@@ -61,10 +61,10 @@ struct Compiling {
 /// # Errors
 /// It cannot be started.
 pub(super) fn compile(command: Command, limit: Duration) -> io::Result<Compiled> {
-    let until = Instant::now() + limit;
+    let mut patience = Patience::new(limit);
     let mut compiling = Compiling::start(command)?;
     let end = loop {
-        if let Some(end) = compiling.step(until)? {
+        if let Some(end) = compiling.step(&mut patience)? {
             break end;
         }
     };
@@ -117,11 +117,11 @@ impl Compiling {
     }
 
     /// Waits for news; the end, when there is one.
-    fn step(&mut self, until: Instant) -> io::Result<Option<Step>> {
-        let (news, ended) = self.wait(until)?;
+    fn step(&mut self, patience: &mut Patience) -> io::Result<Option<Step>> {
+        let (news, ended) = self.wait(patience.look())?;
         self.hear();
         if !news && !ended {
-            return Ok((Instant::now() >= until).then(|| self.slow()));
+            return Ok(patience.look().is_zero().then(|| self.slow()));
         }
         while let Some(report) = self.report() {
             match report {
@@ -145,13 +145,13 @@ impl Compiling {
     /// It is asked where it stands: it says so on standard error, and ends.
     fn slow(&mut self) -> Step {
         let _ = rustix::process::kill_process(self.process.pid(), Signal::USR2);
-        let _ = self.wait(Instant::now() + QUESTION);
+        let _ = self.wait(QUESTION);
         self.hear();
         Step::Slow
     }
 
     /// Whether there is a packet, and whether the process has ended.
-    fn wait(&self, until: Instant) -> io::Result<(bool, bool)> {
+    fn wait(&self, time: Duration) -> io::Result<(bool, bool)> {
         let wanted = if self.silent { PollFlags::empty() } else { PollFlags::IN };
         let mut ready = [
             PollFd::from_borrowed_fd(self.pidfd.as_fd(), PollFlags::IN),
@@ -160,8 +160,7 @@ impl Compiling {
         ];
         // A closed socket or pipe stays ready: the process's end is all that is left to wait for.
         let watched = if self.silent { &mut ready[..1] } else { &mut ready[..] };
-        let left = until.saturating_duration_since(Instant::now());
-        let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
+        let timeout = Timespec::try_from(time).map_err(io::Error::other)?;
         match poll(watched, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
