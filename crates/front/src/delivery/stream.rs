@@ -27,8 +27,8 @@ use crate::transport::Transport;
 
 /// Bytes of a file to send before other connections have their turn.
 const FILE_TURN: usize = 1 << 20;
-/// Bytes of a file to read at once where they must be sealed.
-const PIECE: usize = 128 << 10;
+/// Bytes of a file to read at once where they must be sealed: as many as one send takes.
+const PIECE: usize = 64 << 10;
 
 /// Bytes beyond its Content-Length after which a body is no longer listened to. An end of line too many, as scripts print it,
 /// is no reason to interrupt whoever makes it; a device that has no end is.
@@ -256,7 +256,8 @@ impl Delivery<'_> {
             let read = piece.len() as u64;
             (offset, left) = (offset + read, left - read);
             stream.taken += read;
-            self.out.put(|out| out.extend_from_slice(&piece));
+            let Ok(out) = self.out.write_through(&piece, &[]) else { return false };
+            self.out.put(|held| held.extend_from_slice(&piece[out.unwrap_or(0)..]));
             if !self.flush_file().await {
                 return false;
             }
