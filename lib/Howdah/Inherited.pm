@@ -2,6 +2,8 @@ package Howdah::Inherited;
 use v5.16;
 use warnings;
 
+use Fcntl ();
+
 use Howdah ();
 
 # Where database drivers tell the number of their socket.
@@ -9,8 +11,8 @@ my %SOCKET_OF = (MariaDB => 'mariadb_sockfd', mysql => 'sockfd', Pg => 'pg_socke
 
 # Called by Howdah::Zygote around the loading of the application, and by nobody per request.
 sub descriptors {
-    opendir my $dir, '/proc/self/fd' or return;
-    return grep { /^\d+$/ && (readlink("/proc/self/fd/$_") // '') =~ /^(?:pipe|socket):/ } readdir $dir;
+    my @opened = eval { opened() };
+    return map { m{^(\d+) (?:pipe:|socket:|/)} } @opened;
 }
 
 # Each descriptor of this process with what it leads to, as `7 /var/log/app.log` or `8 socket:[4711]`.
@@ -20,7 +22,7 @@ sub opened {
         map { [$_, readlink "/proc/self/fd/$_"] } grep { /^\d+$/ } readdir $dir;
 }
 
-# One sentence for each connection, and each pipe to read from, that every worker would inherit. Descriptors in @known are not the application's.
+# One sentence for each connection, and each pipe or file to read from, that every worker would inherit. Descriptors in @known are not the application's.
 sub find {
     my ($class, @known) = @_;
     my %known   = map { $_ => 1 } 0 .. 2, @known;
@@ -34,8 +36,50 @@ sub find {
         next if $handle && $handle->{is_safe};
         push @said, _sentence("descriptor $number, connected to $peer" . ($handle ? ", $handle->{name}" : ''), $handle);
     }
-    my @files = grep { !defined $_->{socket} && !$_->{is_safe} } @handles;
-    return @said, (map { _sentence($_->{name}, $_) } @files), map { _sentence_of_pipe($_) } _read_from_others(@found);
+    my @databases = grep { !defined $_->{socket} && !$_->{is_safe} } @handles;
+    push @said, map { _sentence($_->{name}, $_) } @databases;
+    push @said, map { _sentence_of_pipe($_) } _read_from_others(@found);
+    return @said, map { _sentence_of_file(@$_) } _read_by_position(\@found, map { $_->{file} // () } @handles);
+}
+
+# Of @$numbers those files, as number and path, in which all processes that inherit them share one position: none that a database
+# handle has, and none that is mapped into memory.
+sub _read_by_position {
+    my ($numbers, @databases) = @_;
+    my @opened = @$numbers ? map { [split / /, $_, 2] } opened() : ();
+    my %asked  = map { $_ => 1 } @$numbers;
+    my %mapped = map { $_ => 1 } _mapped();
+    my @files  = grep { $asked{$_->[0]} && !$mapped{$_->[1]} && _has_position($_->[0]) } @opened;
+    return grep {
+        my $path = $_->[1];
+        !grep { index($path, $_) == 0 } @databases
+    } @files;
+}
+
+sub _mapped {
+    open my $maps, '<', '/proc/self/maps' or return;
+    return map { m{ (/.*)$} ? $1 : () } <$maps>;
+}
+
+# A file that is read and not yet at its end. One that is only appended to is a log, and modules leave theirs open that have
+# data behind their code.
+sub _has_position {
+    my $number = shift;
+    return 0 if $number == (fileno(*main::DATA) // -1);
+    open my $file, '<&', $number or return 0;
+    my $flags = fcntl($file, Fcntl::F_GETFL(), 0) // return 0;
+    return 0 if !-f $file || $flags & (Fcntl::O_WRONLY() | Fcntl::O_APPEND());
+    return (sysseek $file, 0, Fcntl::SEEK_CUR()) < -s $file && !is_module($file);
+}
+
+# Whether that file is one that perl has loaded code from.
+sub is_module {
+    my ($device, $inode) = stat $_[0];
+    for my $name (grep { defined && !ref } values %INC) {
+        my @module = stat $name or next;
+        return 1 if $module[0] == $device && $module[1] == $inode;
+    }
+    return 0;
 }
 
 # Those of @numbers that are pipes into which another process may still write. A pipe whose both ends are here is for the process
@@ -88,6 +132,7 @@ sub _describe {
     my $number = $SOCKET_OF{$driver} ? eval { $handle->{$SOCKET_OF{$driver}} } : undef;
     my $quiet  = $handle->{AutoInactiveDestroy};
     return {
+        file     => $driver eq 'SQLite' ? eval { $handle->sqlite_db_filename } || undef : undef,
         name     => sprintf('the DBI handle %s (%s %s)', ref $handle, $driver, $handle->{Name} // ''),
         socket   => $number,
         is_quiet => $quiet,
@@ -135,6 +180,14 @@ sub _sentence_of_pipe {
         . 'Howdah->before_fork';
 }
 
+sub _sentence_of_file {
+    my ($number, $path) = @_;
+    return
+        "workers inherit descriptor $number, the file $path: they would all read at one position, and each may get what "
+        . 'another has looked for; open it in Howdah->after_fork (or at the first request), or close it in '
+        . 'Howdah->before_fork';
+}
+
 1;
 
 __END__
@@ -143,7 +196,7 @@ __END__
 
 =head1 NAME
 
-Howdah::Inherited - finds connections that workers must not share
+Howdah::Inherited - finds connections and files that workers must not share
 
 =head1 SYNOPSIS
 
@@ -154,12 +207,13 @@ Howdah::Inherited - finds connections that workers must not share
 =head1 DESCRIPTION
 
 A connection that is opened while the application is loaded is copied into every worker with the rest of the process:
-two workers that use it at the same time mix up their questions and answers. The zygote looks for such connections once,
-before the first worker is forked, and tells the error log.
+two workers that use it at the same time mix up their questions and answers. A file that is opened to be read has one position
+for all of them, so what one reads may be what another has looked for. The zygote looks for such connections and files once, before
+the first worker is forked, and tells the error log.
 
 =head2 descriptors
 
-The numbers of this process's sockets and pipes, for C<find> to know which were there before.
+The numbers of this process's sockets, pipes and files, for C<find> to know which were there before.
 
 =head2 opened
 
@@ -168,7 +222,11 @@ difference is what was opened meanwhile.
 
 =head2 handles, peer($descriptor)
 
-The active database handles, as hashes with C<name>, C<socket> and C<is_safe>; whom a stream socket is connected to.
+The active database handles, as hashes with C<name>, C<socket>, C<file> and C<is_safe>; whom a stream socket is connected to.
+
+=head2 is_module($handle)
+
+Whether the file is one that perl has loaded code from, which stays open when data stand behind that.
 
 =head2 find(@known)
 
@@ -176,6 +234,7 @@ A sentence for each stream socket that is connected to somebody and whose number
 active database handle of L<DBI>, whether it has a socket or a file. Listening sockets, datagrams and pairs of sockets
 without a name are meant to be shared, or at least may be. A handle with C<AutoInactiveDestroy> is taken for one that
 the application looks after when there is an C<after_fork> hook. A pipe counts when it is read from here and written into
-by another process, as that of a program that the application has started and asks.
+by another process, as that of a program that the application has started and asks. A regular file counts when it is open to be
+read and not at its end, unless it is only appended to, mapped into memory, a module's, or that of a database handle.
 
 =cut

@@ -74,16 +74,7 @@ sub _is_harmless {
     my $flags = fcntl($file, Fcntl::F_GETFL(), 0) // return 0;
     return 0 if !-f $file;
     return 1 if $flags & Fcntl::O_APPEND();
-    return !($flags & (Fcntl::O_WRONLY() | Fcntl::O_RDWR())) && _is_module($file);
-}
-
-sub _is_module {
-    my ($device, $inode) = stat $_[0];
-    for my $name (grep { defined && !ref } values %INC) {
-        my @module = stat $name or next;
-        return 1 if $module[0] == $device && $module[1] == $inode;
-    }
-    return 0;
+    return !($flags & (Fcntl::O_WRONLY() | Fcntl::O_RDWR())) && Howdah::Inherited::is_module($file);
 }
 
 # A stream that is neither connected nor waits for connections, or the socket of a system log.

@@ -1,5 +1,5 @@
-# Connections that were opened before the fork: the log warns of each once for each load, names the peer and the way out,
-# and says nothing of what may be shared or has been closed in time.
+# Connections and files that were opened before the fork: the log warns of each once for each load, names the peer or the path
+# and the way out, and says nothing of what may be shared or has been closed in time.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -52,10 +52,31 @@ subtest 'a program that answers by a pipe' => sub {
     is scalar(warnings_of("$ask Howdah->before_fork(sub { close \$answers });")), 0, 'closed in before_fork';
 };
 
+my $records = $dir->write_file('records', join '', map { sprintf "%-63s\n", $_ } 0 .. 999);
+my $read    = "open our \$file, '<', '$records' or die;";
+
+subtest 'a file that is read' => sub {
+    my @said = warnings_of($read);
+    is scalar(@said), 1, 'one warning' or diag "@said";
+    like $said[0], qr/^descriptor \d+, the file \Q$records\E: .*Howdah->after_fork.*Howdah->before_fork/;
+    @said = warnings_of("open our \$file, '+<', '$records' or die; read \$file, my \$record, 64;");
+    like "@said", qr/the file \Q$records\E/, 'and written, and begun';
+    is scalar(warnings_of("$read Howdah->before_fork(sub { close \$file });")), 0, 'closed in before_fork';
+};
+
+my $module =
+    $dir->write_file('Data.pm', "package Data;\nsub line { scalar <DATA> }\n1;\n__DATA__\n" . "line\n" x 10_000);
+
 subtest 'nothing to warn of' => sub {
     my %fine = (
-        'no connection'   => '',
-        'files and pipes' => 'open our $file, "<", $0 or open $file, "<", "/etc/passwd" or die; pipe our $r, our $w;',
+        'no connection' => '',
+        'a pipe'        => 'pipe our $r, our $w;',
+        'a directory'   => 'opendir our $directory, "/" or die;',
+        'a log'         => "open our \$file, '+>>', '$records.log' or die; syswrite \$file, 'x'; seek \$file, 0, 0;",
+        'a file that is written' => "use Fcntl; sysopen our \$file, '$records', O_WRONLY or die;",
+        'a file that is mapped'  => "open our \$file, '<:mmap', '$records' or die; <\$file>;",
+        'a file at its end'      => "$read 1 while <\$file>;",
+        "a module's data"        => "require '$module'; Data::line();",
         'a log by a program'     => 'open our $log, "|-", "cat >/dev/null" or die;',
         'a program that is gone' => 'my $pid = open our $list, "-|", "true" or die; waitpid $pid, 0;',
         'a listener'             => 'use IO::Socket::INET; our $l = IO::Socket::INET->new(Listen => 1) or die;',
@@ -93,7 +114,8 @@ subtest 'database handles' => sub {
     my $again = 'Howdah->after_fork(sub { $dbh = $dbh->clone });';
     is scalar(@said), 1, 'a file';
     like $said[0], qr/^the DBI handle DBI::db \(SQLite dbname=\Q$file\E\): .*AutoInactiveDestroy/, '... by the handle';
-    is scalar(warnings_of(sprintf($open, ', AutoInactiveDestroy => 1') . $again)), 0,
+    my $fill = '$dbh->do("create table if not exists t (a)"); $dbh->selectall_arrayref("select * from t");';
+    is_deeply [warnings_of(sprintf($open, ', AutoInactiveDestroy => 1') . $fill . $again)], [],
         'AutoInactiveDestroy and after_fork';
     @said = warnings_of(sprintf $open, ', AutoInactiveDestroy => 1');
     is scalar(@said), 1, 'AutoInactiveDestroy alone';
