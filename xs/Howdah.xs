@@ -136,6 +136,13 @@ run(SV *app)
   OUTPUT:
     RETVAL
 
+bool
+has_object(SV *class)
+  CODE:
+    RETVAL = hd_has_object(aTHX_ class);
+  OUTPUT:
+    RETVAL
+
 const char *
 left_by_fork()
   CODE:

@@ -5,6 +5,7 @@
  * objects say nothing but their class.
  */
 #include "howdah.h"
+#include "control.h"
 #include "leaks.h"
 
 #include "census.h"
@@ -17,6 +18,8 @@ static struct hd_kind *kinds;
 static size_t size, used;
 static U32 marks[2]; /* requests at the two last counts before the end */
 static enum hd_count now;
+static const HV *sought;
+static bool is_there;
 
 void hd_each_sv(pTHX_ void (*look)(pTHX_ SV *sv)) {
     for (SV *arena = PL_sv_arenaroot; arena; arena = (SV *)SvANY(arena))
@@ -120,4 +123,18 @@ enum hd_count hd_middle(U32 requests, U32 *at) {
     bool late = requests < marks[1] + marks[1] / 2;
     *at = marks[!late];
     return late ? HD_BEFORE : HD_HALFWAY;
+}
+
+static void compare(pTHX_ SV *sv) {
+    PERL_UNUSED_CONTEXT;
+    is_there = is_there || (SvOBJECT(sv) && SvSTASH(sv) == sought);
+}
+
+/* Whether there is an object of this very class. Looks through all of Perl's memory. */
+bool hd_has_object(pTHX_ SV *class) {
+    sought = gv_stashsv(class, 0);
+    is_there = false;
+    if (sought)
+        hd_each_sv(aTHX_ compare);
+    return is_there;
 }

@@ -1,6 +1,6 @@
 #ifndef HOWDAH_CONTROL_H
 #define HOWDAH_CONTROL_H
-/* What message.c, control.c, zygote.c and promote.c do for the zygote. */
+/* What message.c, control.c, zygote.c, promote.c and others do for the zygote. */
 #include "howdah.h"
 
 #include <sys/uio.h>
@@ -25,6 +25,9 @@ bool hd_send_report(int fd, const ReportRecord *report, const char *text, size_t
 int hd_watch_children(void);
 void hd_clear_children(int fd);
 void hd_close_all(const int *fds, int count);
+
+/* census.c */
+bool hd_has_object(pTHX_ SV *class);
 
 /* heap.c */
 void hd_use_up_free_memory(pTHX);

@@ -5,9 +5,13 @@ use warnings;
 use Fcntl ();
 
 use Howdah ();
+use Howdah::XS ();
 
 # Where database drivers tell the number of their socket.
 my %SOCKET_OF = (MariaDB => 'mariadb_sockfd', mysql => 'sockfd', Pg => 'pg_socket');
+
+# Whose objects are random number generators that a fork copies with their state, and that do not notice it.
+my @GENERATORS = qw(Math::Random::ISAAC Math::Random::ISAAC::XS Math::Random::MT Session::Token);
 
 # Called by Howdah::Zygote around the loading of the application, and by nobody per request.
 sub descriptors {
@@ -22,7 +26,7 @@ sub opened {
         map { [$_, readlink "/proc/self/fd/$_"] } grep { /^\d+$/ } readdir $dir;
 }
 
-# One sentence for each connection, and each pipe or file to read from, that every worker would inherit. Descriptors in @known are not the application's.
+# One sentence for each connection, each pipe or file to read from, and each kind of generator that every worker would inherit. Descriptors in @known are not the application's.
 sub find {
     my ($class, @known) = @_;
     my %known   = map { $_ => 1 } 0 .. 2, @known;
@@ -39,7 +43,14 @@ sub find {
     my @databases = grep { !defined $_->{socket} && !$_->{is_safe} } @handles;
     push @said, map { _sentence($_->{name}, $_) } @databases;
     push @said, map { _sentence_of_pipe($_) } _read_from_others(@found);
-    return @said, map { _sentence_of_file(@$_) } _read_by_position(\@found, map { $_->{file} // () } @handles);
+    push @said, map { _sentence_of_file(@$_) } _read_by_position(\@found, map { $_->{file} // () } @handles);
+    my @generators = _generators();
+    return @said, @generators ? _sentence_of_generators(@generators) : ();
+}
+
+# The memory is looked through only where such a module is loaded.
+sub _generators {
+    return grep { $INC{s{::}{/}gr . '.pm'} && Howdah::XS::has_object($_) } @GENERATORS;
 }
 
 # Of @$numbers those files, as number and path, in which all processes that inherit them share one position: none that a database
@@ -188,6 +199,14 @@ sub _sentence_of_file {
         . 'Howdah->before_fork';
 }
 
+sub _sentence_of_generators {
+    my $classes = join ', ', @_;
+    return
+        "workers inherit a random number generator, an object of $classes: each of them would draw the same numbers, as for "
+        . 'session ids, unless a module that has it sees to that; create it in Howdah->after_fork (or at the first request), '
+        . 'or undefine it in Howdah->before_fork';
+}
+
 1;
 
 __END__
@@ -196,7 +215,7 @@ __END__
 
 =head1 NAME
 
-Howdah::Inherited - finds connections and files that workers must not share
+Howdah::Inherited - finds what workers must not share of what they inherit
 
 =head1 SYNOPSIS
 
@@ -208,8 +227,8 @@ Howdah::Inherited - finds connections and files that workers must not share
 
 A connection that is opened while the application is loaded is copied into every worker with the rest of the process:
 two workers that use it at the same time mix up their questions and answers. A file that is opened to be read has one position
-for all of them, so what one reads may be what another has looked for. The zygote looks for such connections and files once, before
-the first worker is forked, and tells the error log.
+for all of them, so what one reads may be what another has looked for. A random number generator that was seeded gives all of
+them the same numbers. The zygote looks for such things once, before the first worker is forked, and tells the error log.
 
 =head2 descriptors
 
@@ -235,6 +254,7 @@ active database handle of L<DBI>, whether it has a socket or a file. Listening s
 without a name are meant to be shared, or at least may be. A handle with C<AutoInactiveDestroy> is taken for one that
 the application looks after when there is an C<after_fork> hook. A pipe counts when it is read from here and written into
 by another process, as that of a program that the application has started and asks. A regular file counts when it is open to be
-read and not at its end, unless it is only appended to, mapped into memory, a module's, or that of a database handle.
+read and not at its end, unless it is only appended to, mapped into memory, a module's, or that of a database handle. Of
+generators those classes are known of which an object has the state and does not notice a fork.
 
 =cut

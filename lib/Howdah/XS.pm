@@ -60,6 +60,10 @@ gone.
 
 A descriptor that becomes readable when a child has ended, instead of a signal.
 
+=item has_object($class)
+
+Whether there is an object of this very class, anywhere in Perl's memory, through all of which it looks.
+
 =item prepare($name, $titles)
 
 Before the first fork, once the application is loaded: makes what workers have in common, and arranges the memory so that

@@ -1,5 +1,5 @@
-# Connections and files that were opened before the fork: the log warns of each once for each load, names the peer or the path
-# and the way out, and says nothing of what may be shared or has been closed in time.
+# Connections, files and random number generators from before the fork: the log warns of each once for each load, names the peer,
+# the path or the class and the way out, and says nothing of what may be shared or has been closed in time.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -62,6 +62,16 @@ subtest 'a file that is read' => sub {
     @said = warnings_of("open our \$file, '+<', '$records' or die; read \$file, my \$record, 64;");
     like "@said", qr/the file \Q$records\E/, 'and written, and begun';
     is scalar(warnings_of("$read Howdah->before_fork(sub { close \$file });")), 0, 'closed in before_fork';
+};
+
+subtest 'a random number generator' => sub {
+    my $load = '$INC{"Session/Token.pm"} = 1;';
+    my $make = "$load our \$tokens = bless \\my \$state, 'Session::Token';";
+    my @said = warnings_of($make);
+    is scalar(@said), 1, 'one warning' or diag "@said";
+    like $said[0], qr/^a random number generator, an object of Session::Token: .*after_fork.*before_fork/;
+    is_deeply [warnings_of("$make Howdah->before_fork(sub { undef \$tokens });")], [], 'undefined in before_fork';
+    is_deeply [warnings_of($load)], [], 'none was made yet';
 };
 
 my $module =
