@@ -45,7 +45,14 @@ sub find {
     push @said, map { _sentence_of_pipe($_) } _read_from_others(@found);
     push @said, map { _sentence_of_file(@$_) } _read_by_position(\@found, map { $_->{file} // () } @handles);
     my @generators = _generators();
-    return @said, @generators ? _sentence_of_generators(@generators) : ();
+    push @said, _sentence_of_generators(@generators) if @generators;
+    my $threads = _other_threads();
+    return @said, $threads ? _sentence_of_threads($threads) : ();
+}
+
+sub _other_threads {
+    opendir my $dir, '/proc/self/task' or return 0;
+    return (grep { /^\d+$/ } readdir $dir) - 1;
 }
 
 # The memory is looked through only where such a module is loaded.
@@ -207,6 +214,15 @@ sub _sentence_of_generators {
         . 'or undefine it in Howdah->before_fork';
 }
 
+sub _sentence_of_threads {
+    my $number = shift;
+    my $what   = $number == 1 ? 'the thread that was' : "the $number threads that were";
+    return
+        "workers inherit nothing of $what started while the application was loaded: a fork copies one alone, and a library that "
+        . 'waits for others, as OpenMP does, then waits for ever; use it first in Howdah->after_fork (or at the first request), or '
+        . 'serve with --no-preload';
+}
+
 1;
 
 __END__
@@ -228,7 +244,8 @@ Howdah::Inherited - finds what workers must not share of what they inherit
 A connection that is opened while the application is loaded is copied into every worker with the rest of the process:
 two workers that use it at the same time mix up their questions and answers. A file that is opened to be read has one position
 for all of them, so what one reads may be what another has looked for. A random number generator that was seeded gives all of
-them the same numbers. The zygote looks for such things once, before the first worker is forked, and tells the error log.
+them the same numbers, and threads are not copied at all. The zygote looks for such things once, before the first worker is
+forked, and tells the error log.
 
 =head2 descriptors
 
@@ -255,6 +272,6 @@ without a name are meant to be shared, or at least may be. A handle with C<AutoI
 the application looks after when there is an C<after_fork> hook. A pipe counts when it is read from here and written into
 by another process, as that of a program that the application has started and asks. A regular file counts when it is open to be
 read and not at its end, unless it is only appended to, mapped into memory, a module's, or that of a database handle. Of
-generators those classes are known of which an object has the state and does not notice a fork.
+generators those classes are known of which an object has the state and does not notice a fork. Threads count that run when it looks.
 
 =cut

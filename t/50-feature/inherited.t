@@ -1,9 +1,10 @@
-# Connections, files and random number generators from before the fork: the log warns of each once for each load, names the peer,
-# the path or the class and the way out, and says nothing of what may be shared or has been closed in time.
+# Connections, files, random number generators and threads from before the fork: the log warns of each once for each load, names
+# the peer, the path or the class and the way out, and says nothing of what may be shared or has been closed in time.
 use strict;
 use warnings;
 use lib 't/lib';
 
+use Config;
 use Howdah::Test::Client;
 use Howdah::Test::Server;
 use IO::Socket::INET;
@@ -72,6 +73,16 @@ subtest 'a random number generator' => sub {
     like $said[0], qr/^a random number generator, an object of Session::Token: .*after_fork.*before_fork/;
     is_deeply [warnings_of("$make Howdah->before_fork(sub { undef \$tokens });")], [], 'undefined in before_fork';
     is_deeply [warnings_of($load)], [], 'none was made yet';
+};
+
+subtest 'a thread' => sub {
+    plan skip_all => 'this perl has no threads' if !$Config{useithreads};
+    my $start = 'use threads; our $thread = threads->create(sub { sleep 60 });';
+    my @said  = warnings_of("$start \$thread->detach;");
+    is scalar(@said), 1, 'one warning' or diag "@said";
+    like $said[0], qr/^nothing of the thread that was started .*Howdah->after_fork.*--no-preload/;
+    my $end = 'use threads; threads->create(sub { 1 })->join;';
+    is_deeply [warnings_of($end)], [], 'ended while the application was loaded';
 };
 
 my $module =
