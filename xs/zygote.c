@@ -20,6 +20,8 @@
 
 /* Workers of a front that is gone get this long to leave before they are killed. */
 #define ORPHAN_MS 1000
+/* How often it looks for ends of children itself while it has other threads, each of which may have taken the signal. */
+#define LOOK_MS 100
 #define FAILED_TO_FORK 256
 
 static struct hd_zygote {
@@ -252,11 +254,13 @@ bool hd_obey(pTHX_ int control, int ended, SV *before_fork) {
     zygote.ended = ended;
     hd_name_workers(aTHX);
     hd_use_up_free_memory(aTHX); /* what Perl code has freed since the preparations lies all over the heap, too */
+    const int pause = hd_count_threads() > 1 ? LOOK_MS : -1;
     while (!zygote.stopping || zygote.living) {
         struct pollfd ready[2] = {{.fd = control, .events = POLLIN}, {.fd = ended, .events = POLLIN}};
-        if (poll(ready, 2, -1) < 0)
+        const int count = poll(ready, 2, pause);
+        if (count < 0)
             PERL_ASYNC_CHECK();
-        if (ready[1].revents)
+        if (count == 0 || ready[1].revents)
             reap();
         if (!ready[0].revents)
             continue;

@@ -77,7 +77,7 @@ subtest 'a random number generator' => sub {
 
 subtest 'a thread' => sub {
     plan skip_all => 'this perl has no threads' if !$Config{useithreads};
-    my $start = 'use threads; our $thread = threads->create(sub { sleep 60 });';
+    my $start = 'use threads; our $thread = threads->create(sub { sleep 60 }); select undef, undef, undef, 0.2;';
     my @said  = warnings_of("$start \$thread->detach;");
     is scalar(@said), 1, 'one warning' or diag "@said";
     like $said[0], qr/^nothing of the thread that was started .*Howdah->after_fork.*--no-preload/;

@@ -74,4 +74,17 @@ is ask('now'), 'x', '... still has the body of its own';
 is ask('pid'), $pid, 'all of it was done by one worker';
 is $server->stop, 0, 'the server has stopped';
 
+subtest 'one that runs since before the fork' => sub {
+    my $other = Howdah::Test::Server->start(options => ['--workers', 1, '--max-requests', 1], app => <<'PSGI');
+use threads;
+threads->create(sub { sleep 600 })->detach;
+select undef, undef, undef, 0.2;
+sub { [200, [], [$$]] };
+PSGI
+    my $begin  = time;
+    my %served = map { Howdah::Test::Client->ask($other, "GET / HTTP/1.0\r\n\r\n")->{body} => 1 } 1 .. 4;
+    is scalar(keys %served), 4, 'workers that have ended are replaced';
+    cmp_ok time - $begin, '<', 4, '... at once, not when the front has noticed by itself';
+};
+
 done_testing;
