@@ -6,7 +6,8 @@
 
 /*
  * memcpy by pieces: for long ones glibc before 2.40 uses `rep movsb` where the processor has it, which takes AMD's Zen 3
- * and 4 three times as long and more, depending on how the two lie (glibc's bug 30994).
+ * and 4 three times as long and more, depending on how the two lie (glibc's bug 30994). gcc does the same in the place of a
+ * memcpy of which it sees that it is short, but not of a memmove.
  */
 void hd_copy(void *to, const void *from, STRLEN length) {
     for (STRLEN piece; length > 0; to = (char *)to + piece, from = (const char *)from + piece, length -= piece) {
