@@ -136,6 +136,13 @@ run(SV *app)
   OUTPUT:
     RETVAL
 
+int
+count_threads()
+  CODE:
+    RETVAL = hd_count_threads();
+  OUTPUT:
+    RETVAL
+
 bool
 has_object(SV *class)
   CODE:

@@ -34,8 +34,7 @@ void hd_begin_forks(void) {
 /* Perl tells of each thread that it starts. */
 void hd_count_thread(void) { forks.threads++; }
 
-/* Of this process, with its first; 0 when that cannot be told. */
-int hd_count_threads(void) {
+static int listed_threads(void) {
     DIR *tasks = opendir("/proc/self/task");
     int count = 0;
     for (struct dirent *entry; tasks && (entry = readdir(tasks));)
@@ -45,14 +44,18 @@ int hd_count_threads(void) {
     return count;
 }
 
-/* Whether the present script has started threads and some go on. One that was joined is listed for a moment yet. */
-bool hd_has_threads(void) {
-    if (!forks.threads)
-        return false;
-    for (int looks = 0; looks < 10 && hd_count_threads() > 1; looks++)
+/* Of this process, with its first; 0 when that cannot be told. One that was joined is listed for a moment yet. */
+int hd_count_threads(void) {
+    int count = listed_threads();
+    for (int looks = 0; looks < 10 && count > 1; looks++) {
         usleep(1000);
-    return hd_count_threads() > 1;
+        count = listed_threads();
+    }
+    return count;
 }
+
+/* Whether the present script has started threads and some go on. */
+bool hd_has_threads(void) { return forks.threads && hd_count_threads() > 1; }
 
 /* Whether the present script has started processes. */
 bool hd_has_forked(void) { return forks.all != forks.before; }

@@ -46,13 +46,8 @@ sub find {
     push @said, map { _sentence_of_file(@$_) } _read_by_position(\@found, map { $_->{file} // () } @handles);
     my @generators = _generators();
     push @said, _sentence_of_generators(@generators) if @generators;
-    my $threads = _other_threads();
-    return @said, $threads ? _sentence_of_threads($threads) : ();
-}
-
-sub _other_threads {
-    opendir my $dir, '/proc/self/task' or return 0;
-    return (grep { /^\d+$/ } readdir $dir) - 1;
+    my $others = Howdah::XS::count_threads() - 1;
+    return @said, $others > 0 ? _sentence_of_threads($others) : ();
 }
 
 # The memory is looked through only where such a module is loaded.
