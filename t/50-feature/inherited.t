@@ -33,23 +33,26 @@ sub warnings_of {
     return @said;
 }
 
+sub warns_once {
+    my ($code, $pattern, $name) = @_;
+    my @said = warnings_of($code);
+    is scalar(@said), 1, $name // 'one warning' or diag "@said";
+    return like $said[0], $pattern;
+}
+
 my $connect = "use IO::Socket::INET; our \$db = IO::Socket::INET->new('$peer') or die;";
 
 subtest 'a socket' => sub {
-    my @said = warnings_of($connect);
-    is scalar(@said), 1, 'one warning, however many workers are forked' or diag "@said";
-    like $said[0], qr/^descriptor \d+, connected to \Q$peer\E: .*Howdah->after_fork.*Howdah->before_fork/;
-
-    @said = warnings_of("use IO::Socket::UNIX; our \$db = IO::Socket::UNIX->new('$path') or die;");
+    warns_once $connect, qr/^descriptor \d+, connected to \Q$peer\E: .*Howdah->after_fork.*Howdah->before_fork/,
+        'one warning, however many workers are forked';
+    my @said = warnings_of("use IO::Socket::UNIX; our \$db = IO::Socket::UNIX->new('$path') or die;");
     like "@said", qr/^descriptor \d+, connected to \Q$path\E:/, 'by a path';
     is scalar(warnings_of($connect, reload => 1)), 2, 'again when the application is loaded again';
 };
 
 subtest 'a program that answers by a pipe' => sub {
-    my $ask  = 'use IPC::Open2; our $pid = open2(our $answers, our $questions, "cat");';
-    my @said = warnings_of($ask);
-    is scalar(@said), 1, 'one warning' or diag "@said";
-    like $said[0], qr/^descriptor \d+, a pipe from another process: .*Howdah->after_fork.*Howdah->before_fork/;
+    my $ask = 'use IPC::Open2; our $pid = open2(our $answers, our $questions, "cat");';
+    warns_once $ask, qr/^descriptor \d+, a pipe from another process: .*Howdah->after_fork.*Howdah->before_fork/;
     is scalar(warnings_of("$ask Howdah->before_fork(sub { close \$answers });")), 0, 'closed in before_fork';
 };
 
@@ -57,10 +60,8 @@ my $records = $dir->write_file('records', join '', map { sprintf "%-63s\n", $_ }
 my $read    = "open our \$file, '<', '$records' or die;";
 
 subtest 'a file that is read' => sub {
-    my @said = warnings_of($read);
-    is scalar(@said), 1, 'one warning' or diag "@said";
-    like $said[0], qr/^descriptor \d+, the file \Q$records\E: .*Howdah->after_fork.*Howdah->before_fork/;
-    @said = warnings_of("open our \$file, '+<', '$records' or die; read \$file, my \$record, 64;");
+    warns_once $read, qr/^descriptor \d+, the file \Q$records\E: .*Howdah->after_fork.*Howdah->before_fork/;
+    my @said = warnings_of("open our \$file, '+<', '$records' or die; read \$file, my \$record, 64;");
     like "@said", qr/the file \Q$records\E/, 'and written, and begun';
     is scalar(warnings_of("$read Howdah->before_fork(sub { close \$file });")), 0, 'closed in before_fork';
 };
@@ -68,9 +69,7 @@ subtest 'a file that is read' => sub {
 subtest 'a random number generator' => sub {
     my $load = '$INC{"Session/Token.pm"} = 1;';
     my $make = "$load our \$tokens = bless \\my \$state, 'Session::Token';";
-    my @said = warnings_of($make);
-    is scalar(@said), 1, 'one warning' or diag "@said";
-    like $said[0], qr/^a random number generator, an object of Session::Token: .*after_fork.*before_fork/;
+    warns_once $make, qr/^a random number generator, an object of Session::Token: .*after_fork.*before_fork/;
     is_deeply [warnings_of("$make Howdah->before_fork(sub { undef \$tokens });")], [], 'undefined in before_fork';
     is_deeply [warnings_of($load)], [], 'none was made yet';
 };
@@ -78,9 +77,8 @@ subtest 'a random number generator' => sub {
 subtest 'a thread' => sub {
     plan skip_all => 'this perl has no threads' if !$Config{useithreads};
     my $start = 'use threads; our $thread = threads->create(sub { sleep 60 }); select undef, undef, undef, 0.2;';
-    my @said  = warnings_of("$start \$thread->detach;");
-    is scalar(@said), 1, 'one warning' or diag "@said";
-    like $said[0], qr/^nothing of the thread that was started .*Howdah->after_fork.*--no-preload/;
+    warns_once "$start \$thread->detach;",
+        qr/^nothing of the thread that was started .*Howdah->after_fork.*--no-preload/;
     my $end = 'use threads; threads->create(sub { 1 })->join;';
     is_deeply [warnings_of($end)], [], 'ended while the application was loaded';
 };

@@ -7,6 +7,7 @@ use lib 't/lib';
 
 use Howdah::Test::Client;
 use Howdah::Test::File qw(read_if_any write_file);
+use Howdah::Test::Process qw(EVERY_GENERATION descendants);
 use Howdah::Test::Scripts;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
@@ -129,7 +130,8 @@ pair 'a script whose client has left' => sub {
 };
 
 $_->[1]->() for @pairs;
-my @all = family(successors(), map { $_->pid } grep { $_ != $starved } @servers);
+my @all = (successors(), map { $_->pid } grep { $_ != $starved } @servers);
+push @all, descendants(EVERY_GENERATION, @all);
 kill STOP => @all;
 starve();
 kill CONT => @all;
@@ -156,23 +158,6 @@ sub starve {
     }
     return is $cut->response(patience => 0.5)->{status}, 408,
         'a server that stands still again and again has deadlines';
-}
-
-# Processes and all that descend from them.
-sub family {
-    my @family = @_;
-    my %children;
-    for my $file (glob '/proc/[0-9]*/stat') {
-        open my $in, '<', $file or next;
-        my ($pid, $parent) = (<$in> // '') =~ /^(\d+) \(.*\) \S (\d+)/s or next;
-        push @{$children{$parent}}, $pid;
-    }
-    return @family, map { family_of($_, \%children) } @family;
-}
-
-sub family_of {
-    my ($pid, $children) = @_;
-    return map { ($_, family_of($_, $children)) } @{$children->{$pid} // []};
 }
 
 # What takes the place of a server is no child of it.

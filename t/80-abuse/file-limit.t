@@ -7,6 +7,7 @@ use lib 't/lib';
 use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::File qw(read_if_any);
+use Howdah::Test::Process qw(descendants);
 use Howdah::Test::Server;
 use Test::More;
 
@@ -42,16 +43,6 @@ sub upload {
     return Howdah::Test::Client->ask($port, $head . 'x' x $length);
 }
 
-# Those whose parent, or whose parent's parent, the server is.
-sub family {
-    my %parent;
-    for my $file (glob '/proc/[0-9]*/stat') {
-        open my $in, '<', $file or next;
-        $parent{$1} = $2 if (<$in> // '') =~ /^(\d+) \(.*\) \S (\d+)/s;
-    }
-    return grep { ($parent{$_} // 0) == $server->pid || ($parent{$parent{$_}} // 0) == $server->pid } keys %parent;
-}
-
 sub disposition {
     my ($pid, $which) = @_;
     open my $in, '<', "/proc/$pid/status" or return;
@@ -60,7 +51,7 @@ sub disposition {
 }
 
 subtest 'those that the server starts are not concerned' => sub {
-    my @family = family();
+    my @family = descendants(2, $server->pid);
     cmp_ok scalar @family, '>=', 4, 'launcher, zygote, worker, cat';
     is disposition($_, 'Ign'), 0, "process $_ does not ignore it" for @family;
     is disposition($server->pid, 'Cgt'), 1, 'the server catches it';

@@ -5,22 +5,9 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Load;
+use Howdah::Test::Process qw(descendants);
 use Howdah::Test::Server;
 use Test::More;
-
-# Those that descend from the front, whatever they call themselves.
-sub descendants {
-    my $front = shift;
-    my %children;
-    for my $file (glob '/proc/[0-9]*/stat') {
-        open my $in, '<', $file or next;
-        my ($pid, $parent) = (<$in> // '') =~ /^(\d+) \(.*\) \S (\d+)/s or next;
-        push @{$children{$parent}}, $pid;
-    }
-    my @family = @{$children{$front} // []};
-    push @family, map { @{$children{$_} // []} } @family;
-    return @family;
-}
 
 for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2, '--spread-connections', '--max-requests', 20])
 {
@@ -29,7 +16,7 @@ for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2, '--spr
     my $other  = Howdah::Test::Load->start($server, connections => 2, requests => 300);
     is_deeply $other->finish->{problems}, [], "it serves with @$options";
 
-    my @family = descendants($server->pid);
+    my @family = descendants(2, $server->pid);
     cmp_ok scalar @family, '>=', 2, 'launcher and zygote at least; workers come and go';
     $server->signal('KILL');
     is $server->wait_for_exit, 'signal 9';

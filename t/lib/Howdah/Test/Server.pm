@@ -12,6 +12,7 @@ use warnings;
 use File::Temp ();
 use Howdah::Test::Command qw(howdah_bin);
 use Howdah::Test::File qw(read_if_any);
+use Howdah::Test::Process qw(descendants);
 use Howdah::Test::Tls;
 use POSIX qw(WNOHANG);
 use Time::HiRes qw(sleep time);
@@ -95,14 +96,7 @@ sub port {
 # Process ids of those that call themselves "howdah: ROLE ..." and descend from this server.
 sub processes {
     my ($self, $role) = @_;
-    my %children;
-    for my $file (glob '/proc/[0-9]*/stat') {
-        open my $in, '<', $file or next;
-        my ($pid, $state, $parent) = (<$in> // '') =~ /^(\d+) \(.*\) (\S) (\d+)/s or next;
-        push @{$children{$parent}}, $pid if $state ne 'Z';
-    }
-    my @family = @{$children{$self->{pid}} // []};
-    push @family, map { @{$children{$_} // []} } @family;    # zygotes are children, workers grandchildren
+    my @family = descendants(2, $self->{pid});    # zygotes are children, workers grandchildren
     return grep { _title($_) =~ /^howdah: $role/ } @family;
 }
 
