@@ -341,6 +341,7 @@ impl Server {
                     true => pools.stop(true).await,
                     false => {
                         let mut stop = pin!(pools.stop_within(patience.left().max(LAST_STEPS)));
+                        // They end it in time. Meanwhile the time passes here, too, for who comes after them.
                         if patience.wait_for(&mut stop).await.is_none() {
                             stop.await;
                         }

@@ -333,16 +333,15 @@ impl State {
             }
             return Some(Ok(length));
         }
-        if self.rest.len() >= buffer.len().min(INTAKE) {
+        if self.rest.len() >= most(buffer) {
             return Some(Err(io::Error::new(ErrorKind::InvalidData, "a record without end")));
         }
         self.session.is_closed().then_some(Ok(0))
     }
 
-    /// Where in `read` to read to, behind the rest: with it no more than what `buffer` has room for.
+    /// Where in `read` to read to, behind the rest.
     fn room<'a>(&self, read: &'a mut [u8], buffer: &[u8]) -> &'a mut [u8] {
-        let most = read.len().min(buffer.len());
-        read[..most].get_mut(self.rest.len()..).unwrap_or_default()
+        read[..most(buffer)].get_mut(self.rest.len()..).unwrap_or_default()
     }
 
     /// Opens what was read behind the rest into `buffer`. None when it says nothing for those above.
@@ -432,6 +431,11 @@ impl State {
             written => Ok(written),
         }
     }
+}
+
+/// Bytes of records to have at once, so that `buffer` has room for what they say.
+fn most(buffer: &[u8]) -> usize {
+    buffer.len().min(INTAKE)
 }
 
 #[cfg(test)]
