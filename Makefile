@@ -19,7 +19,7 @@ export CARGO
 .DEFAULT_GOAL := help
 # The parts of `make test` build the same things, and measure.
 .NOTPARALLEL:
-.PHONY: help deps deps-run build run test test-rust test-loom test-perl test-bench lint fmt header bench bench-smoke bench-deps fuzz man install clean
+.PHONY: help deps deps-run build run test test-rust test-loom test-perl test-bench lint lint-rust lint-perl fmt header bench bench-smoke bench-deps fuzz man install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,7 +57,9 @@ test-perl:
 test-bench:
 	$(PYTHON) -B -m unittest discover -s bench/tests -t bench
 
-lint: deps ## rustfmt, clippy, licences, imports, C warnings, perltidy, perlcritic, stale header
+lint: deps lint-rust lint-perl ## rustfmt, clippy, licences, imports, C warnings, perltidy, perlcritic, stale header
+
+lint-rust:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	$(CARGO) clippy --workspace --no-default-features --locked --quiet -- -D warnings
@@ -65,6 +67,8 @@ lint: deps ## rustfmt, clippy, licences, imports, C warnings, perltidy, perlcrit
 	tools/lint-rooms
 	$(CARGO) test --workspace --locked --quiet --test header
 	$(CC) -fsyntax-only -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Werror $(shell $(PERL) -MExtUtils::Embed -e ccopts) -Ixs xs/*.c xs-fork/*.c
+
+lint-perl:
 	tools/lint-perl
 
 fmt: ## rewrite Rust and Perl files in the house's format
