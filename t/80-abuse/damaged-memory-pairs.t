@@ -27,6 +27,14 @@ sub run {
     return $client;
 }
 
+# The same, once the workers are at it.
+sub run_begun {
+    my ($server, @codes) = @_;
+    my @clients = map { run($server, qq{print STDERR "begun\\n"; $_}) } @codes;
+    $server->wait_until(sub { @codes == (() = $server->log =~ /begun$/gm) }) or die 'not begun: ' . $server->log;
+    return @clients;
+}
+
 sub is_replaced {
     my $server = shift;
     return ok $server->wait_for_log(qr/shared memory is replaced/), 'the memory is replaced';
@@ -34,14 +42,15 @@ sub is_replaced {
 
 subtest 'uploads under way and waiting come through whole' => sub {
     my $server = start();
-    my @busy   = map { run($server, 'sleep 0.5') } 1 .. 2;
+
+    # Both workers have something to do until they are killed, so that none of the uploads has begun by then.
+    my @busy   = run_begun($server, 'sleep 30', "sleep 0.5; $damage; sleep 30");
     my %size   = (1 => 500_000, 2 => 100_000, 4 => 60_000, 5 => 3_000_000);
     my %upload = map { $_ => Howdah::Test::Client->new($server) } keys %size;
     for my $id (keys %size) {
         my $half = $id == 1 || $id == 5 ? $size{$id} / 2 : 0;
         $upload{$id}->write(sprintf($head, "/1-$id", $size{$id}) . 'x' x ($size{$id} - $half));
     }
-    my $mad = run($server, $damage);
     is_replaced($server);
     $upload{$_}->write('x' x ($size{$_} / 2)) for 1, 5;
     is $upload{$_}->response->{body}, "1-$_ $size{$_}", "$size{$_} bytes" for sort keys %size;
@@ -51,15 +60,14 @@ subtest 'uploads under way and waiting come through whole' => sub {
 subtest 'a stream under way is cut, and its log line whole' => sub {
     my $server = start('--access-log', '-', '--access-log-format', 'log %s %m %U %X %P');
     my $stream = Howdah::Test::Client->new($server);
-    my $code   = 'sub { my $w = $_[0]->([200, []]); $w->write("some"); sleep 3; $w->write("more"); $w->close }';
+    my $code   = 'sub { my $w = $_[0]->([200, []]); $w->write("some"); print STDERR "streams\n"; sleep 30 }';
     $stream->write(sprintf($head, '/app', length $code) . $code);
-    sleep 0.2;
+    $server->wait_for_log(qr/streams$/m);
     run($server, $damage);
     my $response = $stream->response;
     is_deeply [@$response{qw(status error)}], [200, 'body cut short'];
     ok $server->wait_for_log(qr{^log 200 POST /app X [1-9]}m), 'the log has the request' or diag $server->log;
-    my $runs = run($server, 'sleep 3');
-    sleep 0.1;
+    my ($runs) = run_begun($server, 'sleep 30');
     run($server, $damage);
     is $runs->response->{status}, 502, 'what has not begun to answer is told so';
     ok $server->wait_for_log(qr{^log 502 POST /do }m);
