@@ -77,7 +77,7 @@ subtest 'a new process in which one does not load is none' => sub {
 
 subtest 'a stop lets each application finish what it has begun' => sub {
     my $last = $operator->pid;
-    my @load = load(reopen => 0);
+    my @load = load(reopen => 0, rests => 0.25);
     $_->wait_for_connections for @load;
     my %slow = map { $_ => Howdah::Test::Client->new($port) } keys %path;
     for my $of (keys %slow) {

@@ -12,8 +12,9 @@ package Howdah::Test::Load;
 # connection of its own; with reopen => 0 a connection that the server has closed is not replaced, and the load ends with
 # the last one; with until_refused => 1 it is as long as somebody listens. With pipeline => N up to N requests are sent at
 # once; those behind a response that ends the connection are forgotten. With pad => N every third response has so many
-# zero bytes more. The application is t/apps/load.psgi; below => '/path' is where it is mounted. The connections are by
-# TLS where Howdah::Test::Tls says so.
+# zero bytes more. Where a busy machine has kept the client from its next request for longer than `rests` seconds, the
+# server may have closed the connection meanwhile, and it asks again on another one (RFC 9112 9.5). The application is
+# t/apps/load.psgi; below => '/path' is where it is mounted. The connections are by TLS where Howdah::Test::Tls says so.
 use strict;
 use warnings;
 
@@ -27,6 +28,9 @@ use Time::HiRes qw(time);
 # A response that is not there by then never comes.
 use constant PATIENCE => 20;
 
+# For so many seconds the server keeps a connection for the next request: an upgrade gives 5, a stop 0.3.
+use constant RESTS => 4;
+
 # Whoever was to call stop is gone by then.
 use constant LONGEST => 120;
 
@@ -39,8 +43,8 @@ sub start {
     if ($pid) { close $in; return bless {pid => $pid, out => $out}, $class }
     close $out;
     alarm 0;
-    my $self = bless {port => $port, connections => 8, pipeline => 1, %wish, tell => $in, serial => 0, %{_nothing()}},
-        $class;
+    my %usual = (port => $port, connections => 8, pipeline => 1, rests => RESTS, late => 0);
+    my $self  = bless {%usual, %wish, tell => $in, serial => 0, %{_nothing()}}, $class;
     eval { $self->_run; 1 } or $self->_problem("the load client died: $@");
     print {$in} JSON::PP::encode_json({map { $_ => $self->{$_} } qw(status problems requests bytes seen)});
     close $in;
@@ -75,7 +79,7 @@ sub _run {
     my %open;
     $self->{requests} = 0;
     local $SIG{TERM} = sub { $end = 0 };
-    my $more   = sub { time < $end && $self->{serial} < $most };
+    my $more   = sub { time < $end && $self->{serial} - $self->{late} < $most };
     my $reopen = sub { ($self->{reopen} // 1) && $more->() };
     my $select = IO::Select->new;
     for (1 .. $self->{connections}) { $self->_open(\%open, $select) if $more->() }
@@ -113,7 +117,8 @@ sub _open {
 sub _send {
     my ($self, $connection) = @_;
     my $bytes = join '', map { $self->_request($connection) } 0 .. $self->{serial} % $self->{pipeline};
-    $connection->{since} = time;
+    my $asked = $connection->{asked};
+    $connection->{asked} = $connection->{since} = time;
     local $SIG{PIPE} = 'IGNORE';
 
     while (length $bytes) {
@@ -121,6 +126,7 @@ sub _send {
         last if !defined $sent;    # what is wrong shows when reading
         substr $bytes, 0, $sent, '';
     }
+    $connection->{late} = defined $asked && time - $asked > $self->{rests};
     return;
 }
 
@@ -184,6 +190,7 @@ sub _done {
     my ($wanted, $pad) = @{shift @{$connection->{due}}}{qw(wanted pad)};
     my ($status) = $head =~ m{^HTTP/1\.1 (\d+)};
     $connection->{since} = time;
+    $connection->{late}  = 0;
     $self->_note($wanted, $status // 'none');
     my $zeros = $body =~ s/(\0*)\z// ? length $1 : 0;
     $self->_problem("'$body' and $zeros zeros for $wanted and $pad")
@@ -191,11 +198,12 @@ sub _done {
     return $head !~ /^Connection: close/mi;
 }
 
-# A streamed response whose worker dies can only be cut.
+# A streamed response whose worker dies can only be cut; who asked too late asks again.
 sub _ended {
     my ($self, $connection) = @_;
     my ($input, $wanted)    = ($connection->{input}, $connection->{due}[0]{wanted});
     return $self->_note($wanted, 'cut') if $input =~ m{^HTTP/1\.1 200 .*^Transfer-Encoding: chunked}ms;
+    return $self->{late} += @{$connection->{due}} if $connection->{late} && $input eq '';
     $input =~ s/\0.*\z/.../s;
     return $self->_problem("connection ended after '$input' for $wanted");
 }
