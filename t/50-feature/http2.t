@@ -83,7 +83,7 @@ subtest 'bodies' => sub {
             my ($what, @how) = @$_;
             my $got    = curl($plain, $h2, '--data-binary', "\@$file", @how);
             my $answer = decode_json($got->{body});
-            is length $answer->{body}, $length, "$length bytes, $what";
+            is $answer->{length}, $length, "$length bytes, $what";
             is $answer->{env}{CONTENT_LENGTH}, $length, 'CONTENT_LENGTH';
         }
     }
