@@ -5,10 +5,11 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::File qw(write_file);
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
-use Time::HiRes qw(sleep);
 
 my $app = 't/apps/slow.psgi';
 
@@ -26,22 +27,29 @@ sub reset_connection {
 }
 
 for my $listen ('127.0.0.1:0', 'unix') {
-    my $dir    = File::Temp->newdir;
-    my $path   = "$dir/socket";
-    my $server = Howdah::Test::Server->start(
+    my $dir      = File::Temp->newdir;
+    my $path     = "$dir/socket";
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(
         file    => $app,
-        options => ['--workers', 1],
+        options => ['--workers', 1, $operator->options],
         listen  => $listen eq 'unix' ? $path : $listen
     );
+    my $waiting = sub {
+        my $count = shift;
+        return $server->wait_until(sub { $operator->status->{queue}{depth} == $count });
+    };
     my $to      = $listen eq 'unix' ? $path : $server->port;
-    my $running = ask($to, '/slow/1');
-    $server->wait_for_log(qr{ran /slow});
+    my $running = ask($to, "/until$dir/go");
+    $server->wait_for_log(qr{ran /until});
     my @silent = map { ask($to, "/silent/$_") } 1 .. 200;
     $_->shut for @silent;
     my @leaving = map { ask($to, '/left') } 1 .. 20;
-    sleep 0.1;
+    ok $waiting->(220), "$listen: all of them wait";
     reset_connection($_) for @leaving;
-    is $running->response->{status}, 200, "$listen: the one that runs";
+    ok $waiting->(200), '... but for those who have reset their connection';
+    write_file("$dir/go", '');
+    is $running->response->{status}, 200, 'the one that runs';
     my @answers = map { $_->response->{body} } @silent;
     is_deeply [grep { $answers[$_ - 1] ne "/silent/$_" } 1 .. 200], [], '200 half-closed ones behind it are answered';
     is_deeply [grep { !$_->is_closed } @silent], [], '... and closed';

@@ -4,45 +4,67 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
+use List::Util qw(sum);
 use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(sleep);
 
-my $app = 't/apps/slow.psgi';
+my $app      = 't/apps/slow.psgi';
+my $operator = Howdah::Test::Operator->new;
+
+sub start {
+    my @options = @_;
+    return Howdah::Test::Server->start(file => $app, options => [$operator->options, @options]);
+}
 
 sub ask {
-    my ($server, $path, $patience) = @_;
+    my ($server, $path) = @_;
     my $client = Howdah::Test::Client->new($server);
     $client->write("GET $path HTTP/1.1\r\nHost: x\r\n\r\n");
     return $client;
 }
 
+# A request that runs until it is let go.
+sub hold {
+    my $server = shift;
+    my $client = ask($server, '/until' . $server->dir . '/go');
+    $server->wait_for_log(qr{ran /until});
+    return $client;
+}
+
+sub let_go { return $_[0]->write_file('go', '') }
+
+# True once so many requests wait.
+sub waits {
+    my ($server, $count) = @_;
+    return $server->wait_until(sub { $operator->status->{queue}{depth} == $count });
+}
+
 subtest '--max-queue: 503 and Retry-After for the one too many (RFC 9110 15.6.4)' => sub {
-    my $server  = Howdah::Test::Server->start(file => $app, options => ['--workers', 1, '--max-queue', 3]);
-    my $running = ask($server, '/slow/2');
-    $server->wait_for_log(qr{ran /slow});
+    my $server  = start('--workers', 1, '--max-queue', 3);
+    my $running = hold($server);
     my @waiting = map { ask($server, "/waiting/$_") } 1 .. 3;
-    sleep 0.3;
-    my $start = time;
+    ok waits($server, 3), 'three wait';
     for (1 .. 5) {
-        my $refused = ask($server, '/refused');
-        my $answer  = $refused->response;
-        is $answer->{status}, 503;
+        my $answer = ask($server, '/refused')->response;
+        is $answer->{status}, 503, 'at once, though the worker is busy';
         like $answer->{headers}{'retry-after'}[0] // '', qr/^\d+$/, 'Retry-After';
     }
-    cmp_ok time - $start, '<', 1.5, 'at once, though the worker is busy';
+    let_go($server);
     is_deeply [map { $_->response->{body} } @waiting], [map { "/waiting/$_" } 1 .. 3], 'the others have their turn';
     is $running->response->{status}, 200;
     is ask($server, '/after')->response->{status}, 200, 'and all is well again';
-    ok $server->wait_for_log(qr/queue was full: refused 5 requests/), 'logged';
+    my $told = sub { sum(0, $server->log =~ /queue was full: refused (\d+) request/g) };
+    ok $server->wait_until(sub { $told->() == 5 }), 'logged, once a second';
 };
 
 subtest 'requests are run in the order in which they came' => sub {
-    my $server  = Howdah::Test::Server->start(file => $app, options => ['--workers', 1]);
-    my @clients = (ask($server, '/slow/0.5'));
-    $server->wait_for_log(qr{ran /slow});
-    for my $number (1 .. 20) { push @clients, ask($server, "/number/$number"); sleep 0.01 }
+    my $server  = start('--workers', 1);
+    my @clients = hold($server);
+    for my $number (1 .. 20) { push @clients, ask($server, "/number/$number"); waits($server, $number) }
+    let_go($server);
     $_->response for @clients;
     $server->wait_for_log(qr{ran /number/20$}m);
     is_deeply [$server->log =~ m{ran /number/(\d+)}g], [1 .. 20];
@@ -52,20 +74,19 @@ subtest 'requests are run in the order in which they came' => sub {
 for my $option (undef, '--abort-on-disconnect') {
     my $name = $option ? "with $option" : 'by a reset';
     subtest "a client that leaves while its request waits is forgotten: $name" => sub {
-        my $server =
-            Howdah::Test::Server->start(file => $app, options => ['--workers', 1, '--max-queue', 10, $option // ()]);
-        my $running = ask($server, '/slow/2');
-        $server->wait_for_log(qr{ran /slow});
+        my $server  = start('--workers', 1, '--max-queue', 10, $option // ());
+        my $running = hold($server);
         for (1 .. 4) {    # four times as many as may wait at once
             my @leaving = map { ask($server, '/left') } 1 .. 10;
-            sleep 0.1;
+            ok waits($server, 10), 'ten wait';
             for my $client (@leaving) {
                 setsockopt $client->socket, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0 if !$option;
                 close $client->socket;
             }
-            sleep 0.35;
+            ok waits($server, 0), '... and leave';
         }
         my $staying = ask($server, '/stayed');
+        let_go($server);
         is $staying->response->{body}, '/stayed';
         is $running->response->{status}, 200;
         unlike $server->log, qr{ran /left}, 'not one of them was run';
@@ -73,7 +94,7 @@ for my $option (undef, '--abort-on-disconnect') {
 }
 
 subtest 'a client that leaves while its request runs costs nobody else' => sub {
-    my $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 2, '--max-queue', 4]);
+    my $server = start('--workers', 2, '--max-queue', 4);
     for my $round (1 .. 10) {
         my @leaving = map { ask($server, '/slow/0.05') } 1 .. 2;
         sleep 0.02;
@@ -83,12 +104,11 @@ subtest 'a client that leaves while its request runs costs nobody else' => sub {
 };
 
 subtest 'one slow request does not hold up others' => sub {
-    my $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 2]);
-    my $slow   = ask($server, '/slow/3');
-    $server->wait_for_log(qr{ran /slow});
-    my $start = time;
+    my $server = start('--workers', 2);
+    my $slow   = hold($server);
     is ask($server, "/quick/$_")->response->{status}, 200 for 1 .. 50;
-    cmp_ok time - $start, '<', 2.5;
+    ok $slow->is_quiet(0), 'it still runs';
+    let_go($server);
     is $slow->response->{status}, 200;
 };
 
