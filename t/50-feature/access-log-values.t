@@ -4,6 +4,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Server;
 use Test::More;
@@ -32,6 +33,9 @@ my %do = (
     long => sub { $_[0]{NOTE} = 'n' x 100_000; $_[0]{REMOTE_USER} = 'ann'; [200, [], ['x']] },
     none => sub { [200, [], ['x']] },
     killed => sub { kill KILL => $$; sleep 60 },
+    breaks => sub { sub { my $w = shift->([200, []]); $w->write('x' x 1000), sleep 1 for 1 .. 3; kill KILL => $$; sleep 60 } },
+    ticks => sub { sub { my $w = shift->([200, []]); $w->write('x' x 999 . "\n"), select undef, undef, undef, .02 for 1 .. 200 } },
+    whole => sub { [200, [], ['x' x 240_000]] },
 );
 sub { my $env = shift; my ($name) = $env->{PATH_INFO} =~ m{(\w+)$}; $do{$name}->($env) };
 PSGI
@@ -89,6 +93,26 @@ subtest 'a client that leaves early' => sub {
     sysread $client->socket, my $byte, 1;
     close $client->socket;
     like line('/large?gone'), qr/^- (?:large|-) 200$/;
+};
+
+subtest 'what was sent of a body that breaks off, without what is around it' => sub {
+    my $directory = File::Temp->newdir;
+    $server = server('%U %B', '--listen', "$directory/s", qw(--write-timeout 1s --response-spool 0));
+    ask('/breaks');
+    is line('/breaks'), 3000, 'chunks of a worker that is killed';
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET /ticks HTTP/1.1\r\nHost: x\r\n\r\n");
+    $client->line for 1 .. 20;
+    close $client->socket;
+    my $ticks = line('/ticks');
+    ok $ticks > 1000 && $ticks % 1000 == 0, 'chunks of which the client has not read all' or diag $ticks;
+
+    for my $way ('/whole', '/large') {
+        my $slow = Howdah::Test::Client->new("$directory/s");
+        $slow->write("GET $way HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        my $sent = line($way);
+        is length($slow->rest =~ s/.*?\r\n\r\n//sr), $sent, "$way, too much for its client";
+    }
 };
 
 subtest 'fields that the front writes' => sub {

@@ -156,6 +156,7 @@ impl Server {
             outcome: end.outcome,
             first_byte: end.sent.first_byte,
             sent: end.sent.bytes,
+            body: end.sent.body(),
             too_slow: end.sent.too_slow,
         };
         self.records.end(account, &ending);

@@ -70,9 +70,8 @@ impl Delivery<'_> {
     /// Sends a body behind its head, as it comes; `lines` bytes of the ring are the head's. True when all of it is out, and
     /// as long as it was said to be.
     pub(crate) async fn send(&mut self, framing: Framing, lines: usize, body: Body) -> bool {
-        let most = framing.most();
-        let mut stream = Stream { framing, taken: 0, left: most, ended: false };
-        let whole = match body {
+        let mut stream = Stream { framing, taken: 0, left: framing.most(), ended: false };
+        match body {
             Body::Ring(ring, _) => {
                 ring.consume(lines);
                 let asks = ring.look().answer.flags & RESPONSE_ASKS != 0;
@@ -91,10 +90,7 @@ impl Delivery<'_> {
                 whole
             }
             Body::Bytes(_) => false,
-        };
-        // Less may have been sent than was taken.
-        self.exchange.account.body = stream.taken.min(most).min(self.out.sent().bytes);
-        whole
+        }
     }
 
     /// Tells the log that the application's Content-Length is not the length of its body.
@@ -347,6 +343,7 @@ impl Stream {
         self.drop_surplus(ring);
         if done && self.framing == Framing::Chunked && !self.ended && ring.available() == 0 {
             out.put(|out| out.extend_from_slice(LAST_CHUNK));
+            out.frame(LAST_CHUNK.len());
             self.ended = true;
         }
         out.relieve(ring.available() > 0);
@@ -355,6 +352,7 @@ impl Stream {
     fn copy(&mut self, out: &mut Outflow, ring: Ring, length: usize) {
         let (first, second) = ring.bytes(0, length);
         let chunked = self.framing == Framing::Chunked;
+        let before = out.in_memory();
         out.put(|out| {
             if chunked {
                 chunk_head(out, length);
@@ -365,6 +363,7 @@ impl Stream {
                 out.extend_from_slice(b"\r\n");
             }
         });
+        out.frame(out.in_memory() - before - length);
         self.took(ring, length);
     }
 

@@ -162,13 +162,9 @@ impl Conn {
 
     /// The server ends before the exchange does. A client that has a part of its response must not take that for all, which an
     /// ordinary end would say of some (RFC 9112 8).
-    fn break_off(mut self) {
+    fn break_off(self) {
         if self.exchange.account.status != 0 {
             self.out.transport.reset();
-        }
-        if self.headed > 0 {
-            // Whoever sent it was stopped within it.
-            self.exchange.account.body = self.out.sent().bytes.saturating_sub(self.headed);
         }
         self.leave();
     }

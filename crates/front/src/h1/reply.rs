@@ -130,7 +130,6 @@ impl Conn {
             self.delivery().tell_wrong_length(say.framing, all);
         }
         let (first, second) = say.framing.cut(body);
-        self.exchange.account.body = (first.len() + second.len()) as u64;
         let sent = self.write_whole(say, first, second);
         if self.out.holds() {
             self.part();
@@ -144,6 +143,7 @@ impl Conn {
         let out = &mut server.scratch.borrow_mut().output;
         out.clear();
         put_head(out, server, &mut self.exchange.account, say);
+        self.out.begin_body(out.len());
         let copied = first.len() + second.len() <= COPY_BODY;
         if copied {
             out.extend_from_slice(first);
@@ -158,12 +158,8 @@ impl Conn {
     /// Sends head and body as they come.
     async fn stream(&mut self, say: &Say, body: Body) -> Next {
         let before = self.out.sent();
-        self.headed = before.bytes;
-        self.out.put(|out| {
-            let start = out.len();
-            put_head(out, self.server, &mut self.exchange.account, say);
-            self.headed += (out.len() - start) as u64;
-        });
+        self.out.put(|out| put_head(out, self.server, &mut self.exchange.account, say));
+        self.out.begin_body(0);
         let whole = self.delivery().send(say.framing, say.head.lines.len(), body).await;
         if !whole
             && let Some(fault) = self.exchange.loss()

@@ -115,8 +115,6 @@ pub(crate) struct Conn {
     pub(crate) lent: bool,
     /// 100 (Continue) was sent or is not needed for the present request.
     pub(crate) continued: bool,
-    /// What went before the body in what was sent, of a response that is sent as it comes.
-    pub(crate) headed: u64,
     /// Bytes of the last response that the client had not taken when its time was over, if it was.
     pub(crate) untaken: u64,
     /// How the present body comes along.
@@ -154,7 +152,6 @@ impl Conn {
             asked: None,
             lent: false,
             continued: false,
-            headed: 0,
             untaken: u64::MAX,
             pace: BodyPace::default(),
             presence,
@@ -176,7 +173,6 @@ impl Conn {
     pub(crate) fn renew(&mut self) {
         self.served += 1;
         self.continued = false;
-        self.headed = 0;
         self.untaken = u64::MAX;
         self.out.renew();
         if self.input.is_empty() && self.input.capacity() > KEEP_CAPACITY {

@@ -125,7 +125,7 @@ impl Stream {
         }
         self.carrier.heed(message.headers());
         self.out.count(head::size(&message));
-        self.headed = self.out.sent().bytes;
+        self.out.begin_body(0);
         self.carrier.say_head(message, ends).is_ok()
     }
 
@@ -134,7 +134,6 @@ impl Stream {
         let all = (body.0.len() + body.1.len()) as u64;
         let (first, second) = framing.cut(body);
         let length = first.len() + second.len();
-        self.exchange.account.body = length as u64;
         if ended {
             return true;
         }

@@ -43,8 +43,6 @@ pub(crate) struct Stream {
     /// Who has sent it, when the client is a proxy that tells.
     pub(crate) behind: Option<Box<Behind>>,
     pub(crate) is_head: bool,
-    /// What the head of the response counts for in what was sent.
-    pub(crate) headed: u64,
     /// What it carries when its application takes it; none where no WebSocket client has opened it.
     pub(crate) tunnel: Option<Box<Tunnel>>,
     /// The application has taken it, and what its client does is seen to by whoever carries it on.
@@ -85,7 +83,6 @@ impl Stream {
             handling: Handling::Nobody,
             behind: None,
             is_head: false,
-            headed: 0,
             tunnel: None,
             taken: Rc::default(),
             served: open.served,

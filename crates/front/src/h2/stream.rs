@@ -58,13 +58,7 @@ impl Stream {
     fn finish(&mut self, next: Next) {
         match next {
             Next::Done => {}
-            Next::Cut => {
-                self.keep_words();
-                if self.headed > 0 {
-                    // Whoever sent it was stopped within it.
-                    self.exchange.account.body = self.out.sent().bytes - self.headed;
-                }
-            }
+            Next::Cut => self.keep_words(),
             Next::Malformed => {
                 self.carrier.break_off(Reason::PROTOCOL_ERROR);
                 return self.server.records.failure(Failure::BadRequest);

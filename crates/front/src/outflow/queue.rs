@@ -45,10 +45,21 @@ pub(crate) enum Woken {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) bytes: u64,
+    /// What is not body of these and of what is held: the heads, and the framing of chunks. 0 before the body begins.
+    framing: u64,
+    /// Bytes of the body that had gone out before the last framing.
+    body: u64,
     /// When the first of them did, in monotonic nanoseconds.
     pub(crate) first_byte: Option<u64>,
     /// The client was cut off because it read too slowly.
     pub(crate) too_slow: bool,
+}
+
+impl Sent {
+    /// Bytes of the body. Where several chunks are held their framing counts as sent, so these are rather too few than too many.
+    pub(crate) fn body(&self) -> u64 {
+        if self.framing == 0 { 0 } else { self.bytes.saturating_sub(self.framing).max(self.body) }
+    }
 }
 
 /// See the module.
@@ -105,6 +116,17 @@ impl Outflow {
     /// Has `put` append something to what is to be sent.
     pub(crate) fn put(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
         put(&mut self.output);
+    }
+
+    /// A body begins, `head` bytes behind what there has been until now.
+    pub(crate) fn begin_body(&mut self, head: usize) {
+        (self.sent.framing, self.sent.body) = (self.sent.bytes + (self.in_memory() + head) as u64, 0);
+    }
+
+    /// So much of what was put is not body.
+    pub(crate) fn frame(&mut self, bytes: usize) {
+        self.sent.body = self.sent.body();
+        self.sent.framing += bytes as u64;
     }
 
     /// Writes `runs` as one when nothing is held, and holds what the client does not take of them.

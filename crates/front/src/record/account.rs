@@ -15,8 +15,6 @@ pub(crate) struct Account {
     pub(crate) begin: u64,
     /// Bytes received for it.
     pub(crate) received: u64,
-    /// Bytes of the response's body, without framing.
-    pub(crate) body: u64,
     pub(crate) status: u16,
     /// None for a request of which not so much has come.
     pub(crate) method: Option<Method>,

@@ -52,6 +52,8 @@ pub(crate) struct Ending<'a> {
     /// When the response's first byte went out.
     pub(crate) first_byte: Option<u64>,
     pub(crate) sent: u64,
+    /// Bytes of its body among these, without framing.
+    pub(crate) body: u64,
     /// The client was cut off because it read too slowly.
     pub(crate) too_slow: bool,
 }
@@ -179,7 +181,7 @@ impl Records {
             query: request.query(),
             protocol: account.protocol.unwrap_or_else(|| request.protocol()),
             status: account.status,
-            body_bytes: account.body,
+            body_bytes: ending.body,
             bytes_in: account.received,
             bytes_out: ending.sent,
             begin: self.clock.wall(times.begin),
@@ -258,6 +260,7 @@ mod tests {
             outcome: Outcome::KeepAlive,
             first_byte: None,
             sent: 900,
+            body: 800,
             too_slow: false,
         }
     }
@@ -283,7 +286,6 @@ mod tests {
         assert!(records.wants(Source::Environment) && !records.wants(Source::RequestTrailer));
         let mut account = Account {
             received: 50,
-            body: 800,
             status: 201,
             worker: Some(5),
             id: Id::new(b"mine"),
