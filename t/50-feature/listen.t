@@ -5,7 +5,7 @@ use lib 't/lib';
 
 use File::Temp qw(tempdir);
 use Howdah::Test::Client;
-use Howdah::Test::Command qw(howdah_bin run_howdah);
+use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
 use Howdah::Test::File qw(write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
@@ -141,6 +141,15 @@ subtest 'a socket file that nobody listens on is replaced' => sub {
     ok -S "$dir/stale.sock", 'left behind';
     my $server = Howdah::Test::Server->start(app => $app, listen => "$dir/stale.sock", options => ['--workers', 1]);
     like ask("$dir/stale.sock"), qr/^localhost /;
+};
+
+subtest 'more listeners than the limit of open files has room for' => sub {
+    my @serve = (howdah_bin(), 'serve', '--workers', 1, '-e', $app, map { ('-l', "$dir/$_.few") } 1 .. 50);
+    my $limit = 'ulimit -n 160 && exec "$@"';
+    my ($status, undef, $err) = run_command('sh', '-c', $limit, 'sh', @serve);
+    is $status, 1;
+    like $err,
+        qr/open files is 160, and a start takes more than \d+, 2 of them for workers and 150 for listeners: raise/;
 };
 
 subtest 'what cannot be had is named, with status 1' => sub {

@@ -12,8 +12,10 @@ use crate::options::Serve;
 
 /// Taken to be open where there is no /proc to count.
 const OPEN: usize = 64;
-/// A server with one worker has a few more open when it is ready.
-const FEWEST: u64 = 28;
+/// A server with one worker has a few more open when it is ready, beside its listeners and what is the worker's.
+const FEWEST: u64 = 25;
+/// For a listener: itself, the copy of the first front thread, and what that watches.
+const LISTENER: usize = 3;
 /// For a zygote: its control socket, its process, what a launcher is sent for it, and what it is sent itself; one leaves
 /// while the next one comes.
 const ZYGOTE: usize = 16;
@@ -34,25 +36,28 @@ pub(crate) fn raise_limit() {
 }
 
 /// # Errors
-/// The limit is so low that the workers could not all be started, which would be tried for ever.
+/// The limit is so low that the workers could not all be started, which would be tried for ever, or that nobody could be accepted
+/// at some of the listeners.
 pub(crate) fn suffice(options: &Serve) -> anyhow::Result<()> {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let pools = options.pools();
     let workers =
         pools.iter().filter(|pool| pool.cgi.is_none()).map(|pool| u64::from(pool.workers.fewest())).sum();
-    let least = least(workers, u64::from(options.workers.front_threads));
+    let workers = for_workers(workers, u64::from(options.workers.front_threads));
+    let listeners = (LISTENER * (options.listeners().len() + options.pages().len())) as u64;
+    let least = FEWEST + workers + listeners;
     if limit < least {
         bail!(
-            "the limit of open files is {limit}, and a start with --workers {workers} takes more than {least}: raise it (ulimit -n, \
-             systemd's LimitNOFILE=), or have fewer workers"
+            "the limit of open files is {limit}, and a start takes more than {least}, {workers} of them for workers and {listeners} \
+             for listeners: raise it (ulimit -n, systemd's LimitNOFILE=), or have fewer of these"
         );
     }
     Ok(())
 }
 
-/// What is open, at the very least, when the last of them is forked.
-fn least(workers: u64, threads: u64) -> u64 {
-    FEWEST + 2 * workers * threads
+/// What is open for them, at the very least, when the last of them is forked.
+fn for_workers(workers: u64, threads: u64) -> u64 {
+    2 * workers * threads
 }
 
 /// Bounds what clients may have from now on. Everything that is not theirs must be open, but for the listeners' copies.
@@ -60,8 +65,8 @@ pub(crate) fn divide(capacity: &Capacity, options: &Serve, endpoints: &Endpoints
     let pages = endpoints.pages().count();
     let listeners = endpoints.listeners().count() + pages;
     let threads = options.workers.front_threads as usize;
-    // The first front thread has a copy of each listener, and watches another.
-    let copies = listeners * 2;
+    // All but the listeners themselves.
+    let copies = listeners * (LISTENER - 1);
     let pages = if pages == 0 { 0 } else { PAGE_CONNECTIONS };
     let pools = options.pools();
     let workers = pools.iter().map(|pool| pool.workers.count() as usize).sum();
@@ -103,7 +108,7 @@ mod tests {
     fn a_start_that_would_fit_is_not_refused() {
         // Limits by which servers have been seen to start, and no lower ones.
         for ((workers, threads), fits) in [((1, 1), 35), ((4, 1), 39), ((10, 1), 51), ((4, 3), 64)] {
-            let least = least(workers, threads);
+            let least = FEWEST + for_workers(workers, threads) + LISTENER as u64;
             assert!(least < fits && fits - least < 16, "{workers} {threads}: {least}");
         }
     }
