@@ -143,6 +143,13 @@ subtest 'a socket file that nobody listens on is replaced' => sub {
     like ask("$dir/stale.sock"), qr/^localhost /;
 };
 
+subtest 'a stop of many listeners on Unix sockets is nobody else\'s doing' => sub {
+    my @options = ('--workers', 1, map { ('--listen', "$dir/$_.many") } 1 .. 200);
+    my $server  = Howdah::Test::Server->start(app => $app, listen => undef, options => \@options);
+    is $server->stop, 0;
+    unlike $server->log, qr/ERROR/, 'no error is told';
+};
+
 subtest 'more listeners than the limit of open files has room for' => sub {
     my @serve = (howdah_bin(), 'serve', '--workers', 1, '-e', $app, map { ('-l', "$dir/$_.few") } 1 .. 50);
     my $limit = 'ulimit -n 160 && exec "$@"';

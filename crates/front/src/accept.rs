@@ -96,7 +96,7 @@ impl Entrance {
                             // Another process that has the socket has shut it, which epoll never ceases to tell.
                             let is_shut = guard.ready().is_read_closed();
                             guard.clear_ready();
-                            if is_shut && !std::mem::replace(&mut told, true) {
+                            if is_shut && !listener.is_leaving() && !std::mem::replace(&mut told, true) {
                                 tracing::error!(
                                     "another process has shut the socket of {}: nobody can connect there any more; start anew",
                                     listener.url

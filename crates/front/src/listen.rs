@@ -215,20 +215,27 @@ impl Listener {
     /// connected, on TCP before their first bytes; on a Unix socket nobody else can. Not for a socket on which another
     /// process is to go on.
     pub fn see_out(&self) {
+        // Before a front thread can find the socket shut.
+        self.sees_out.store(true, Ordering::Relaxed);
         let socket = SockRef::from(&self.socket);
         let done = match self.origin.path {
             None => howdah_sys::defer_accept(&self.socket, 0),
             Some(_) => socket.shutdown(std::net::Shutdown::Read),
         };
-        match done {
-            Ok(()) => self.sees_out.store(true, Ordering::Relaxed),
-            Err(error) => tracing::debug!("{} is closed at once: {error}", self.url),
+        if let Err(error) = done {
+            self.sees_out.store(false, Ordering::Relaxed);
+            tracing::debug!("{} is closed at once: {error}", self.url);
         }
+    }
+
+    /// Whether this process is about to close it, and may have shut it.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.sees_out.load(Ordering::Relaxed)
     }
 
     /// Whether the kernel may yet hand over somebody who has connected before.
     pub(crate) fn sees_out(&self) -> bool {
-        self.sees_out.load(Ordering::Relaxed) && self.origin.path.is_none()
+        self.is_leaving() && self.origin.path.is_none()
     }
 
     /// The port, where TLS is spoken on TCP.
