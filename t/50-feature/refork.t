@@ -110,6 +110,23 @@ my $tcp     = IO::Socket::INET->new(Listen => 500, LocalAddr => '127.0.0.1') or 
 my $peer    = '127.0.0.1:' . $tcp->sockport;
 my $connect = "use IO::Socket::INET; our \$db; sub db { \$db //= IO::Socket::INET->new('$peer') }";
 
+subtest 'a reload before the worker has come to the end of its request' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $app      = 'my $served; sub { sleep 60 if $_[0]{PATH_INFO} eq "/long"; [200, [], [++$served]] }';
+    my @options  = ('--workers', 1, '--refork', 3, '--graceful-timeout', '1s', $operator->options);
+    my $server   = Howdah::Test::Server->start(app => $app, options => \@options);
+    my $long     = Howdah::Test::Client->new($server);
+    $long->write(join '', map { "GET $_ HTTP/1.1\r\nHost: x\r\n\r\n" } qw(/ / / /long));
+    ok $server->wait_until(sub { $server->workers == 2 }), 'another worker takes its place';
+    is + ($operator->ask('reload'))[0], 0, 'it succeeds';
+    ok $server->wait_for_log(qr/the refork is given up: something newer/), '... and takes the place of the refork';
+    $long->rest;
+    ask($server, '/') for 1 .. 3;
+    ok $server->wait_until(sub { $operator->status->{pools}[0]{reforks} == 1 }), 'the new generation has one soon';
+    my $lifecycle = $operator->status->{lifecycle};
+    is_deeply [@$lifecycle{qw(reloads failed_reloads reforks failed_reforks)}], [1, 0, 1, 0], 'nothing has failed';
+};
+
 # What becomes of the refork of a server with one worker: the reason why there is none, or ''.
 sub outcome {
     my (@code)   = @_;

@@ -120,8 +120,7 @@ impl State {
         self.promotion.asked = None;
         let serves = self.in_role(Role::Serving).is_some_and(|serving| serving.number == asked.generation);
         if self.shutdown.is_some() || !serves || self.generations.iter().any(Generation::is_coming) {
-            tracing::info!("the refork is given up: something newer is under way");
-            return;
+            return given_up();
         }
         if let Err(why) = outcome.and_then(|control| self.adopt_heir(asked, control)) {
             self.refork_failed(asked.pid, &why);
@@ -142,6 +141,13 @@ impl State {
         let (worker, pid) = (asked.worker, pid_number(asked.pid));
         tracing::info!(generation = number, worker, pid, "a worker has left the next zygote behind");
         Ok(())
+    }
+
+    /// Another generation serves: what the worker that was asked says or does is of no concern any more, and no failure.
+    pub(crate) fn give_up_refork(&mut self) {
+        if self.promotion.asked.take().is_some() {
+            given_up();
+        }
     }
 
     /// The old zygote goes on; another worker is asked later.
@@ -166,4 +172,8 @@ impl State {
         self.refork_failed(None, &error.of_heir());
         true
     }
+}
+
+fn given_up() {
+    tracing::info!("the refork is given up: something newer is under way");
 }

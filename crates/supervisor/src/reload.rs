@@ -145,6 +145,7 @@ impl State {
         if let Some(coming) = self.generation_mut(number) {
             coming.serve();
         }
+        self.give_up_refork();
         self.promotion.begin_anew(Instant::now());
         if reforks > 0 {
             self.counts.reforks += 1;
