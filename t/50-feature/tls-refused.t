@@ -56,7 +56,7 @@ for (
     [['--tls-client-ca', $good->cert], qr/--tls-client-ca needs a certificate/],
     [[$good->options, '--tls-key', $other->key], qr/there are 1 --tls-cert and 2 --tls-key/],
     [[$good->options, '--redirect-to-https', 'tls::0'], qr/is for clients without TLS: leave tls: out/],
-    [[$good->options, '--tls-min', '1.1'], qr/possible values: 1\.2, 1\.3/],
+    [[$good->options, '--tls-min', '1.1'], qr/possible values: 1\.2, 1\.3.\s+tip: no older TLS is spoken/],
     [[$good->options, '--tls-client-ca', $empty], qr{--tls-client-ca: $dir/empty is empty}],
     )
 {

@@ -19,11 +19,14 @@ pub(super) fn explain(mut error: Error, command: &mut Command, arguments: &[OsSt
     }
     let tip = match error.kind() {
         ErrorKind::UnknownArgument => elsewhere(&invalid_argument(&error)),
-        ErrorKind::InvalidValue | ErrorKind::ValueValidation => from_variable(&error, command),
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
+            from_variable(&error, command).or_else(|| too_old(&invalid_argument(&error)))
+        }
         _ => None,
     };
     if let Some(tip) = tip {
         error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::SuggestedValue);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     } else if error.kind() == ErrorKind::UnknownArgument {
         // No application has a name that begins with a dash, and what is hidden is of no use to whoever looks for something.
@@ -133,6 +136,12 @@ fn apart(arguments: &[OsString]) -> Option<String> {
 fn elsewhere(argument: &str) -> Option<String> {
     let name = argument.trim_start_matches('-').split('=').next().unwrap_or_default();
     foreign::instead_of(name).map(str::to_owned)
+}
+
+/// Why there is no version of TLS for clients that speak none of these.
+fn too_old(argument: &str) -> Option<String> {
+    let tip = "no older TLS is spoken (RFC 8996): a proxy before the server can speak it to clients that have no other";
+    argument.starts_with("--tls-min ").then(|| tip.to_owned())
 }
 
 /// The variable that a refused value came from.
