@@ -129,6 +129,19 @@ pair 'a script whose client has left' => sub {
     ok $host->wait_until(sub { defined $scripts->read('left') }, 2), 'ends by itself';
 };
 
+# The last to begin, for it must not have waited for a second before.
+my $crowded = server();
+my @waiting;
+pair 'a request that waits for a worker' => sub {
+    @waiting = client($crowded);
+    $crowded->wait_until(sub { -e $crowded->dir . '/begun' }) or die 'no worker has it';
+    push @waiting, client($crowded, $get);
+} => sub {
+    is $_->response->{status}, 200 for @waiting;
+    sleep 1.2;    # when the server has looked once more
+    unlike $crowded->log, qr/requests wait for a worker/, 'has not waited for long';
+};
+
 $_->[1]->() for @pairs;
 my @all = (successors(), map { $_->pid } grep { $_ != $starved } @servers);
 push @all, descendants(EVERY_GENERATION, @all);

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 /// A request that has waited for so long has waited for long.
 pub(super) const LONG: Duration = Duration::from_secs(1);
+/// Where more than this lies between two looks, the server stood still meanwhile, as by `docker pause`: nothing waited for a worker.
+const STOOD_STILL: Duration = Duration::from_secs(2);
 /// Time between two lines of the log.
 const REST: Duration = Duration::from_secs(60);
 
@@ -29,6 +31,8 @@ pub(super) struct Saturation {
     /// For how long in all.
     pub(super) sum: Duration,
     looked: Option<Instant>,
+    /// Until when the server stood still the last time, and for how long.
+    stood: Option<(Instant, Duration)>,
     told: Option<Instant>,
 }
 
@@ -36,23 +40,37 @@ impl Saturation {
     /// For a pool of `fewest` to `most` workers.
     pub(super) fn new(fewest: usize, most: usize) -> Self {
         let grows_to = (fewest < most).then_some(most);
-        Self { grows_to, is_now: false, sum: Duration::ZERO, looked: None, told: None }
+        Self { grows_to, is_now: false, sum: Duration::ZERO, looked: None, stood: None, told: None }
     }
 
     /// A look at which the oldest request has waited for so long. Workers that are not known: the supervisor has not answered. True when
     /// it is time to tell the log.
     pub(super) fn look(&mut self, now: Instant, waited: Duration, staff: Option<Staff>) -> bool {
         let before = self.looked.replace(now).unwrap_or(now);
-        self.is_now = waited >= LONG && staff.is_some_and(|staff| self.is_full(staff));
+        let passed = now.saturating_duration_since(before);
+        if passed > STOOD_STILL {
+            self.stood = Some((now, passed));
+        }
+        self.is_now = self.served(now, waited) >= LONG && staff.is_some_and(|staff| self.is_full(staff));
         if !self.is_now {
             return false;
         }
-        self.sum += now.saturating_duration_since(before);
+        self.sum += passed.min(STOOD_STILL);
         let due = self.told.is_none_or(|told| now.saturating_duration_since(told) >= REST);
         if due {
             self.told = Some(now);
         }
         due
+    }
+
+    /// How much of a wait that is in which the server did not stand still.
+    fn served(&self, now: Instant, waited: Duration) -> Duration {
+        match self.stood {
+            Some((until, time)) if waited > now.saturating_duration_since(until) => {
+                waited.saturating_sub(time)
+            }
+            _ => waited,
+        }
     }
 
     /// All that are wanted are there, since else it is those who are missing that requests wait for; and more will not
@@ -93,6 +111,28 @@ mod tests {
         ] {
             assert_eq!(judge(pool, waited), saturated, "{pool:?} {waited:?}");
         }
+    }
+
+    #[test]
+    fn nobody_has_waited_while_the_server_stood_still() {
+        let (start, pool) = (Instant::now(), Some(Staff { ready: 2, target: 2 }));
+        let mut saturation = Saturation::new(2, 2);
+        // When to look, in milliseconds, how long the oldest has waited by then, and whether that is long.
+        for (at, waited, saturated) in [
+            (0, 0, false),
+            (12_000, 12_400, false),
+            (12_010, 12_410, false),
+            (13_000, 900, false),
+            (14_000, 13_500, true),
+            (15_000, 1000, true),
+            (18_000, 3500, false),
+            (21_000, 6500, true), // it is always late, and somebody waits
+        ] {
+            let (at, waited) = (start + Duration::from_millis(at), Duration::from_millis(waited));
+            saturation.look(at, waited, pool);
+            assert_eq!(saturation.is_now, saturated, "{waited:?}");
+        }
+        assert_eq!(saturation.sum, SECOND * 4);
     }
 
     #[test]
