@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use howdah_metrics::{Certificate, Label, Pool, Queue, RequestSeen, Snapshot, State, Upgrades, Worker};
+use howdah_metrics::{
+    Certificate, Label, Pool, Queue, RequestSeen, Snapshot, State, Upgrades, Worker, WorkerState,
+};
 
 /// The head, a paragraph for each pool when there are several, and a table of the workers.
 pub(super) fn render(snapshot: &Snapshot) -> String {
@@ -15,7 +17,6 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
             text.extend(pools.iter().map(|pool| paragraph(pool, now)));
         }
     }
-    text.push('\n');
     text.push_str(&workers(snapshot));
     text
 }
@@ -85,7 +86,11 @@ fn lines(pool: &Pool, now: f64) -> String {
     if pool.templates > 0 {
         let _ = writeln!(text, "templates   {} compiled before the fork", pool.templates);
     }
-    let _ = writeln!(text, "workers     {} there, {} wanted", workers.list.len(), workers.target);
+    let unlisted = match workers.list.iter().filter(|worker| !is_listed(pool, worker)).count() {
+        0 => String::new(),
+        idle => format!("; {idle} idle, not listed"),
+    };
+    let _ = writeln!(text, "workers     {} there, {} wanted{unlisted}", workers.list.len(), workers.target);
     let _ = writeln!(text, "queue       {} waiting{}", queue.depth, wait(queue));
     if pool.upgrades.is_used() {
         let Upgrades { open, limit, total, refused } = pool.upgrades;
@@ -119,11 +124,21 @@ fn wait(queue: &Queue) -> String {
 
 fn workers(snapshot: &Snapshot) -> String {
     let shown = usize::from(!snapshot.has_several_pools())..;
-    let rows =
-        snapshot.pools.iter().flat_map(|pool| pool.workers.list.iter().map(|worker| cells(pool, worker)));
+    let rows = snapshot.pools.iter().flat_map(|pool| {
+        let listed = pool.workers.list.iter().filter(|worker| is_listed(pool, worker));
+        listed.map(|worker| cells(pool, worker))
+    });
     let all: Vec<_> = std::iter::once(TITLES.map(str::to_owned)).chain(rows).collect();
     let rows: Vec<&[String]> = all.iter().map(|row| &row[shown.clone()]).collect();
-    align(&rows, |column| TO_THE_LEFT.contains(&TITLES[shown.start + column]))
+    if rows.len() == 1 {
+        return String::new();
+    }
+    "\n".to_owned() + &align(&rows, |column| TO_THE_LEFT.contains(&TITLES[shown.start + column]))
+}
+
+/// Of a thread that waits for a CGI request there is nothing to see: no process, no memory.
+fn is_listed(pool: &Pool, worker: &Worker) -> bool {
+    worker.state != WorkerState::Idle || pool.zygote != Some(worker.pid)
 }
 
 fn cells(pool: &Pool, worker: &Worker) -> [String; 10] {
@@ -238,6 +253,27 @@ mod tests {
                 "/           4  4132  idle         4s      3436   45.1M           7   1h09m",
                 "/wiki       1  4201  leaving     0ms         0       -           2     0ms",
             ],
+        );
+    }
+
+    #[test]
+    fn threads_that_wait_for_cgi_requests_are_counted_instead_of_listed() {
+        let worker = |index, state| Worker { index, pid: 77, state, ..Worker::default() };
+        let list =
+            vec![worker(0, WorkerState::Idle), worker(1, WorkerState::Busy), worker(2, WorkerState::Idle)];
+        let workers = howdah_metrics::Workers { target: 3, list, ..howdah_metrics::Workers::default() };
+        let mut pool = Pool { name: "/cgi-bin".to_owned(), zygote: Some(77), workers, ..Pool::default() };
+        let mut snapshot = several();
+        snapshot.pools.push(pool.clone());
+        let text = render(&snapshot);
+        has_lines(&text, &["workers     3 there, 3 wanted; 2 idle, not listed"]);
+        assert_eq!(text.matches("\n/cgi-bin ").count(), 1, "{text}");
+        pool.workers.list.remove(1);
+        snapshot.pools = vec![pool];
+        let text = render(&snapshot);
+        assert!(
+            text.contains("2 idle, not listed\n") && !text.contains("  state"),
+            "no table without rows: {text}"
         );
     }
 
