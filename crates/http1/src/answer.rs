@@ -53,7 +53,7 @@ impl<'a> Answer<'a> {
         }
         let mut length = None;
         for value in self.values(b"content-length") {
-            let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+            let digits = value.iter().all(u8::is_ascii_digit);
             let text = str::from_utf8(value).ok().filter(|_| digits);
             let given = text.and_then(|text| text.parse().ok()).ok_or("its Content-Length is no number")?;
             if *length.get_or_insert(given) != given {
@@ -151,6 +151,7 @@ mod tests {
         }
         let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(MOST));
         assert_eq!(Answer::read(long.as_bytes()), Err("it has no end within 64 KiB"));
+        assert_eq!(Answer::read(&long.as_bytes()[..MOST]), Err("it has no end within 64 KiB"));
         assert_eq!(Answer::read(&long.as_bytes()[..MOST - 1]), Ok(None));
     }
 

@@ -104,14 +104,22 @@ fn proxy_is_dropped_whatever_its_case() {
 
 #[test]
 fn a_name_as_long_as_one_that_the_server_knows_is_any_other_name() {
-    // Host, Proxy, Expect, Connection, Content-Type, Content-Length, Transfer-Encoding
-    let names =
-        ["From", "Range", "Accept", "User-Agent", "X-Powered-By", "Accept-Charset", "If-Modified-Since"];
+    // Host, Proxy, Expect, Upgrade, Connection, Content-Type, Content-Length, Transfer-Encoding
+    let names = [
+        "From",
+        "Range",
+        "Accept",
+        "Referer",
+        "User-Agent",
+        "X-Powered-By",
+        "Accept-Charset",
+        "If-Modified-Since",
+    ];
     let lines: String = names.iter().map(|name| format!("{name}: close\r\n{name}: close\r\n")).collect();
     let request = request(&with_fields(&lines));
     let shown: Vec<&str> = request.fields.iter().skip(1).step_by(2).map(|(name, _)| name.as_str()).collect();
     assert_eq!(shown, names);
-    assert!(request.keep_alive);
+    assert!(request.keep_alive && !request.upgrade);
 }
 
 #[test]

@@ -76,11 +76,13 @@ fn persistence_follows_version_and_connection() {
         ("1.1", "X: y", true),
         ("1.1", "Connection: close", false),
         ("1.1", "Connection: Keep-Alive, CLOSE", false),
+        ("1.1", "Connection: close, foo", false),
         ("1.1", "Connection: foo\r\nConnection: close", false),
         ("1.1", "Connection: closed", true),
         ("1.0", "X: y", false),
         ("1.0", "Connection: keep-alive", true),
         ("1.0", "Connection: foo ,Keep-Alive", true),
+        ("1.0", "Connection: keep-alive, foo", true),
         ("1.0", "Connection: keep-alive, close", false),
     ] {
         let input = format!("GET / HTTP/{version}\r\nHost: a\r\n{connection}\r\n\r\n");
@@ -98,6 +100,7 @@ fn what_follows_an_upgrade_to_another_protocol_may_be_no_request() {
         ("Upgrade: ,H2C ,", false),
         ("Upgrade: h2c, xwebsocket", true),
         ("Upgrade: h2c\r\nUpgrade: foo/1", true),
+        ("Upgrade: foo/1\r\nUpgrade: h2c", true),
         ("Upgrade:", false),
     ] {
         let input = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n");

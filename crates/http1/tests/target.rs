@@ -51,6 +51,7 @@ const FORMS: &[[&str; 6]] = &[
     ["OPTIONS", "*", "a", "", "", "*"],
     ["OPTIONS", "http://b:81", "b:81", "", "", "*"],
     ["OPTIONS", "http://b/", "b", "/", "", "/"],
+    ["OPTIONS", "http://b?q", "b", "/", "q", "/?q"],
     ["OPTIONS", "/", "a", "/", "", "/"],
 ];
 
