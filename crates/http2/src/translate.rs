@@ -183,17 +183,24 @@ mod tests {
     #[test]
     fn a_head_is_said_in_the_words_of_http_1() {
         let lines = |lines: &str| Ok(format!("GET /a?b HTTP/1.1\r\nhost: h\r\n{lines}\r\n"));
-        let cases: [(&[(&str, &str)], &str); 6] = [
+        let cases: [(&[(&str, &str)], &str); 8] = [
             (&[], ""),
             (&[("accept", "x"), ("te", "trailers")], "accept: x\r\nte: trailers\r\n"),
             (&[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")], "x: y\r\ncookie: a=1; b=2\r\n"),
             (&[("host", "H")], ""),
             (&[("host", "h"), ("host", "h")], "host: h\r\n"),
             (&[("x", "")], "x: \r\n"),
+            (&[("x-1", "a\tb")], "x-1: a\tb\r\n"),
+            (&[("te", "Trailers")], "te: Trailers\r\n"),
         ];
         for (fields, expected) in cases {
             assert_eq!(head(&GET, fields), lines(expected), "{fields:?}");
         }
+        for scheme in [&b"http"[..], b"HTTPS"] {
+            assert_eq!(head(&Pseudo { scheme: Some(scheme), ..GET }, &[]), lines(""));
+        }
+        let of_all = Pseudo { method: b"OPTIONS", path: Some(b"*"), ..GET };
+        assert_eq!(head(&of_all, &[]), Ok("OPTIONS * HTTP/1.1\r\nhost: h\r\n\r\n".to_owned()));
         let by_host = Pseudo { authority: None, ..GET };
         assert_eq!(head(&by_host, &[("host", "h")]), lines(""));
         assert_eq!(
@@ -250,12 +257,14 @@ mod tests {
             (Pseudo { path: Some(b""), ..GET }, PATH),
             (Pseudo { path: Some(b"http://h/"), ..GET }, PATH),
             (Pseudo { path: Some(b"/ HTTP/1.1\r\nx: y"), ..GET }, PSEUDO_BYTES),
+            (Pseudo { path: Some(b"/\x7f"), ..GET }, PSEUDO_BYTES),
             (Pseudo { method: b"GET /x", ..GET }, PSEUDO_BYTES),
             (Pseudo { method: b"GET", ..OPENS }, PROTOCOL),
             (Pseudo { scheme: None, ..OPENS }, NO_SCHEME),
             (Pseudo { scheme: Some(b"wss"), ..OPENS }, SCHEME),
             (Pseudo { path: None, ..OPENS }, NO_PATH),
-            (Pseudo { protocol: None, ..OPENS }, CONNECT),
+            (Pseudo { protocol: None, path: None, ..OPENS }, CONNECT),
+            (Pseudo { protocol: None, scheme: None, ..OPENS }, CONNECT),
             (Pseudo { authority: Some(b"h\r\n"), ..GET }, PSEUDO_BYTES),
         ] {
             assert_eq!(head(&pseudo, &[]), Err(reason.reason), "{pseudo:?}");
