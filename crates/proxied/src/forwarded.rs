@@ -252,6 +252,7 @@ mod tests {
             ("192.0.2.1", "https", "192.0.2.1 https"),
             ("192.0.2.1", "HTTP", "192.0.2.1 http"),
             ("192.0.2.1", "wss", "192.0.2.1 https"),
+            ("192.0.2.1", "ws", "192.0.2.1 http"),
             ("192.0.2.1", "gopher", "192.0.2.1"),
             // The client's own word stands before the proxy's.
             ("192.0.2.1", "https, http", "192.0.2.1 http"),
@@ -269,6 +270,7 @@ mod tests {
         }
         let others = [("X-Forwarded-Host", "a.example, b.example:81"), ("X-Forwarded-Port", "8443")];
         assert_eq!(shown(read(Family::XForwarded, &others)), "b.example:81 at 8443");
+        assert_eq!(shown(read(Family::XForwarded, &[("X-Forwarded-Host", "")])), "nothing");
         for port in ["99999", "+80", "-0", "8 0", "0x50", ""] {
             assert_eq!(shown(read(Family::XForwarded, &[("X-Forwarded-Port", port)])), "nothing", "{port}");
         }
@@ -284,10 +286,13 @@ mod tests {
             ("for=203.0.113.9;proto=https, for=192.0.2.1;proto=http", "192.0.2.1 http"),
             // Quoted strings may hold what would end an element.
             ("for=192.0.2.1;host=\"a,b;c=\\\"d\\\"\"", "192.0.2.1 a,b;c=\"d\""),
+            ("for=192.0.2.1;host=\"a\\\",b\"", "192.0.2.1 a\",b"),
             ("for=unknown;proto=https", "https"),
+            ("host=\"\"", "nothing"),
             ("for=_hidden, for=10.0.0.1", "10.0.0.1"),
             ("for=\"192.0.2.1", "nothing"),
             ("for=19\"2.0.2.1\"", "nothing"),
+            ("for=\"192.0.2.1\"1", "nothing"),
             // A client that leaves a string open takes no word out of the mouths of those behind it.
             ("for=\"x, for=192.0.2.1;proto=https", "192.0.2.1 https"),
             ("for=\"\\, for=192.0.2.1, for=10.0.0.1", "192.0.2.1"),

@@ -42,7 +42,7 @@ const NONE: Malformed = Malformed("the connection does not begin with a PROXY he
 /// When it is none, or longer than [`LONGEST`].
 pub fn parse(input: &[u8]) -> Result<Option<Header>, Malformed> {
     let known = input.len().min(SIGNATURE.len());
-    if input[..known] == SIGNATURE[..known] && !input.is_empty() {
+    if input[..known] == SIGNATURE[..known] {
         return binary(input);
     }
     line(input)
@@ -106,7 +106,7 @@ fn binary(input: &[u8]) -> Result<Option<Header>, Malformed> {
         0x20 => header(None, false),
         0x21 => {
             let (ends, size) = ends(*family, said)?;
-            header(ends, ends.is_some() && is_secure(&said[size..]))
+            header(ends, is_secure(&said[size..]))
         }
         _ => Err(Malformed("the PROXY header is of an unknown version or command")),
     }
@@ -193,7 +193,8 @@ mod tests {
             assert_eq!(shown(parse(text.as_bytes())), told, "{text:?}");
         }
         let endless = format!("PROXY UNKNOWN {}", "x".repeat(LONGEST_LINE));
-        assert_eq!(shown(parse(endless.as_bytes())), "the PROXY line has no end");
+        assert_eq!(shown(parse(&endless.as_bytes()[..LONGEST_LINE - 1])), "more");
+        assert_eq!(shown(parse(&endless.as_bytes()[..LONGEST_LINE])), "the PROXY line has no end");
     }
 
     fn packed(command: u8, family: u8, said: &[u8]) -> Vec<u8> {
@@ -208,22 +209,25 @@ mod tests {
             let ip = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
             [&ip("2001:db8::1")[..], &ip("::1"), &[0x12, 0x67, 1, 0xbb]].concat()
         };
+        let mapped = [&Ipv4Addr::new(192, 0, 2, 1).to_ipv6_mapped().octets()[..], &six[16..]].concat();
         let with = |rest: &[u8]| [&four[..], rest].concat();
         let from = "192.0.2.1:4711 to 10.0.0.1:443";
         for (bytes, told) in [
             (packed(0x21, 0x11, &four), format!("28 {from}")),
             (packed(0x21, 0x21, &six), "52 [2001:db8::1]:4711 to [::1]:443".to_owned()),
+            (packed(0x21, 0x21, &mapped), "52 192.0.2.1:4711 to [::1]:443".to_owned()),
             (packed(0x20, 0x00, b""), "16 nobody".to_owned()),
             (packed(0x20, 0x11, &four), "28 nobody".to_owned()),
             (packed(0x21, 0x31, &[0; 216]), "232 nobody".to_owned()),
             (packed(0x21, 0x00, b"xyz"), "19 nobody".to_owned()),
             // What else is said: an authority, then that the client came by TLS.
             (packed(0x21, 0x11, &with(b"\x02\0\x01a\x20\0\x05\x01\0\0\0\0")), format!("40 {from} by TLS")),
-            (packed(0x21, 0x11, &with(b"\x20\0\x05\x00\0\0\0\0")), format!("36 {from}")),
+            (packed(0x21, 0x11, &with(b"\x20\0\x05\x06\0\0\0\0")), format!("36 {from}")),
             (packed(0x21, 0x11, &with(b"\x20\xff\xff\x01")), format!("32 {from}")),
             (packed(0x21, 0x11, &four[..11]), "the PROXY header is shorter than its addresses".to_owned()),
             (packed(0x22, 0x11, &four), "the PROXY header is of an unknown version or command".to_owned()),
             (packed(0x11, 0x11, &four), "the PROXY header is of an unknown version or command".to_owned()),
+            (packed(0x21, 0x00, &[0; 4080]), "4096 nobody".to_owned()),
             (packed(0x21, 0x11, &[0; 4081]), "the PROXY header is longer than 4096 bytes".to_owned()),
         ] {
             assert_eq!(shown(parse(&bytes)), told);
