@@ -55,6 +55,10 @@ for my $nph (0, 1) {
     }
 }
 
+my $most = 'Content-Type: ' . 'x' x 65_520 . "\n\n";
+is length $most, 65_536;
+is ref Howdah::CGI::Head->take(\$most, 0), 'HASH', 'a head may have 65536 bytes';
+
 my $long = 'x' x 65_537;
 for my $output ($long, "A: $long\n\n", "Content-Type: x\n" . "a:b\n" x 14_000 . "\n") {
     my $printed = $output;

@@ -213,6 +213,7 @@ mod tests {
             ("Location: /a?b=c\n\n", "-> /a?b=c @18"),
             ("Content-Type: x\nLocation: /a\n\n", "-> /a @30"),
             ("Location: /a\nContent-Length: 3\nConnection: close\n\n", "-> /a @50"),
+            ("Location: /a\nTrailer: x\n\n", "-> /a @25"),
             ("Location: /a b\u{e9}\n\n", "-> /a%20b%C3%A9 @18"),
             ("Location: //h/a\n\n", "-> //h/a @17"),
             ("Status: 302 Found\nLocation: /a\n\n", "302 Location: /a| @32"),
@@ -227,6 +228,10 @@ mod tests {
             (
                 "Location: /%zz\n\n",
                 "its header ends with an empty line: the Location is \"/%zz\", where % has no two hexadecimal digits behind it",
+            ),
+            (
+                "Location: /%4x\n\n",
+                "its header ends with an empty line: the Location is \"/%4x\", where % has no two hexadecimal digits behind it",
             ),
             (
                 "Location: /a\nLocation: /b\n\n",
@@ -272,6 +277,10 @@ mod tests {
                 "A: b\n c\n",
                 "line 2 of its output is \" c\": a line of the header must not go on in the next one",
             ),
+            (
+                "A: b\n\tc\n",
+                "line 2 of its output is \"\\tc\": a line of the header must not go on in the next one",
+            ),
             ("A : b\n", "line 1 of its output is \"A : b\": that has a name that no header field can have"),
             (": b\n", "line 1 of its output is \": b\": that has a name that no header field can have"),
             (
@@ -289,6 +298,10 @@ mod tests {
             (
                 "A: b\0\n",
                 "line 1 of its output is \"A: b\\x00\": that has the control character \\x00 in its value",
+            ),
+            (
+                "A: b\x7f\n",
+                "line 1 of its output is \"A: b\\x7f\": that has the control character \\x7F in its value",
             ),
             (
                 "A: \x1b[0m\n",
@@ -335,6 +348,10 @@ mod tests {
                 "line 1 of its output is \"Content-Length: 1,1\": that is no number of bytes",
             ),
             (
+                "Content-Length: 18446744073709551615\n",
+                "line 1 of its output is \"Content-Length: 18446744073709551615\": that is no number of bytes",
+            ),
+            (
                 "Content-Length: 99999999999999999999\n",
                 "line 1 of its output is \"Content-Length: 99999999999999999999\": that is no number of bytes",
             ),
@@ -362,9 +379,14 @@ mod tests {
             ("HTTP/1.1 200 OK\nStatus: 404\n\n", "200  @29"),
             ("HTTP/1.1 200 OK\nConnection: close\nTransfer-Encoding: chunked\n\n", "200 close chunked  @62"),
             ("HTTP/1.1 103 Early Hints\nLink: x\n\nHTTP/1.1 200 OK\nA: b\n\n", "200 A: b| @56"),
+            (
+                "HTTP/1.1 103 Early Hints\nContent-Type: x\n\nHTTP/1.1 200 OK\nContent-Type: y\n\n",
+                "200 Content-Type: y| @75",
+            ),
             ("HTTP/1.1 200 OK\nConnection: upgrade, A\nA: b\nC: d\n\n", "200 C: d| @50"),
             ("HTTP/1.1 426 No\nConnection: Upgrade\nUpgrade: z\n\n", "426 Upgrade: z| @48"),
             ("Content-Type: x\n", &format!("line 1 of its output is \"Content-Type: x\": {FIRST}")),
+            ("HTTP/1.1 099 OK\n", &format!("line 1 of its output is \"HTTP/1.1 099 OK\": {FIRST}")),
             ("HTTP/1.1 OK\n", &format!("line 1 of its output is \"HTTP/1.1 OK\": {FIRST}")),
             ("HTTP/11 200 OK\n", &format!("line 1 of its output is \"HTTP/11 200 OK\": {FIRST}")),
             ("\n", &format!("line 1 of its output is \"\": {FIRST}")),

@@ -204,6 +204,7 @@ mod tests {
             symlink(target, at(link)).unwrap();
         }
         symlink(at("cgi/sub/b.pl"), at("cgi/absolute")).unwrap();
+        symlink(at("cgi/a.cgi"), at("cgi/sub/absolute")).unwrap();
         symlink(at("cgi/../outside/secret"), at("cgi/absolute-out")).unwrap();
         symlink("/etc/passwd", at("cgi/absolute-far")).unwrap();
         symlink("/proc/self/root/etc/passwd", at("cgi/magic")).unwrap();
@@ -261,6 +262,7 @@ mod tests {
             ("/cgi-bin/there-and-back", "cgi/there-and-back /cgi-bin/there-and-back "),
             ("/cgi-bin/dot/sub/b.pl", "cgi/dot/sub/b.pl /cgi-bin/dot/sub/b.pl "),
             ("/cgi-bin/absolute", "cgi/absolute /cgi-bin/absolute "),
+            ("/cgi-bin/sub/absolute", "cgi/sub/absolute /cgi-bin/sub/absolute "),
             ("/cgi-bin/hides", "cgi/hides /cgi-bin/hides "),
         ] {
             assert_eq!(found(&tree, &mount, path), expected, "{path}");
