@@ -121,7 +121,7 @@ mod tests {
         let (ecdsa, rsa) = (&both[..1], &both[1..]);
         for (name, schemes, chosen) in [
             (Some("first.example"), &both[..], Some(3)),
-            (Some("FIRST.example."), &both, Some(3)),
+            (Some("Exact.WILD.example."), &both, Some(2)),
             (Some("first.example"), rsa, Some(0)),
             (Some("a.wild.example"), ecdsa, Some(1)),
             (Some("wild.example"), ecdsa, Some(1)),
