@@ -108,12 +108,17 @@ subtest 'what is refused' => sub {
 
 # Not by curl: 7.88 forgets a response that is there, with its RST_STREAM of NO_ERROR, before the first of the body has left.
     my ($port) = $url =~ /:(\d+)/;
-    for (['a body that is too long', ['content-length', 2000]], ['one whose length is not told']) {
-        my ($what, @fields) = @$_;
+    for (
+        ['a body that is too long', 413, 2000, ['content-length', 2000]],
+        ['one whose length is not told', 413, 1001],
+        ['the longest that there may be', 200, 1000],
+        )
+    {
+        my ($what, $status, $length, @fields) = @$_;
         my $client = Howdah::Test::Frames->new($port);
         $client->request(1, '/', method => 'POST', open => 1, fields => \@fields);
-        $client->send(DATA => Howdah::Test::Frames::LAST, 1, 'x' x 2000);
-        is $client->response(1)->{status}, 413, $what;
+        $client->send(DATA => Howdah::Test::Frames::LAST, 1, 'x' x $length);
+        is $client->response(1)->{status}, $status, $what;
     }
     for (['/' . 'x' x 200, 414], ['/%zz', 400], ['/', 417, ['expect', 'more']]) {
         my ($path, $status, @fields) = @$_;
