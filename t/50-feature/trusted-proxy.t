@@ -25,7 +25,7 @@ sub start {
     my @pages   = (qw(--workers 1 --status-path /server-status --status-allow), '192.0.2.0/24,127.0.0.0/8');
     return Howdah::Test::Server->start(
         app     => $app,
-        options => [@pages, '--access-log', $log, '--access-log-format', '%a %{c}a', @options]
+        options => [@pages, '--access-log', $log, '--access-log-format', '%a %{c}a %{Host}i', @options]
     );
 }
 
@@ -76,15 +76,17 @@ subtest 'Forwarded is read where that is what proxies write, and nothing else' =
 subtest 'each request of a connection tells anew' => sub {
     my $server = start(qw(--trusted-proxy 127.0.0.1));
     my @hosts  = ('Host: x');
-    my $bytes  = join '', request('/', @hosts, 'X-Forwarded-For: 192.0.2.1'), request('/', @hosts),
+    my $bytes  = join '', request('/', @hosts, 'X-Forwarded-For: 192.0.2.1', 'X-Forwarded-Host: shop'),
+        request('/', @hosts),
         request('/', @hosts, 'X-Forwarded-For: 192.0.2.2', 'Content-Length: 70000') . 'x' x 70000,
         request('/', @hosts, 'Connection: close');
     my $all = do { my $client = Howdah::Test::Client->new($server); $client->write($bytes); $client->rest };
-    is_deeply [$all =~ /^(\S+) http x/mg], [qw(192.0.2.1 127.0.0.1 192.0.2.2 127.0.0.1)];
+    is_deeply [$all =~ /^(\S+ http \S+)/mg],
+        ['192.0.2.1 http shop', '127.0.0.1 http x', '192.0.2.2 http x', '127.0.0.1 http x'];
     my $lines  = sub { open my $in, '<', $log or die $!; my @lines = <$in>; return join '', @lines[-4 .. -1] };
-    my $wanted = "192.0.2.1 127.0.0.1\n127.0.0.1 127.0.0.1\n192.0.2.2 127.0.0.1\n127.0.0.1 127.0.0.1\n";
+    my $wanted = "192.0.2.1 127.0.0.1 shop\n127.0.0.1 127.0.0.1 x\n192.0.2.2 127.0.0.1 x\n127.0.0.1 127.0.0.1 x\n";
     $server->wait_until(sub { $lines->() eq $wanted }, 5);
-    is $lines->(), $wanted, 'the access log has both ends';
+    is $lines->(), $wanted, 'the access log has both ends, and the host that was asked for';
 };
 
 subtest 'a proxy at a Unix socket' => sub {
