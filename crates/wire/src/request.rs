@@ -23,6 +23,8 @@ pub struct Full;
 pub struct RequestWriter<'a> {
     area: &'a mut [u8],
     end: usize,
+    /// A bit for each name in the table, as [`mark`] gives it: a name whose bit is missing needs no search.
+    seen: u64,
     /// The record; `finish` stores it.
     pub record: RequestRecord,
 }
@@ -31,7 +33,7 @@ impl<'a> RequestWriter<'a> {
     /// Starts over at the beginning of `area`.
     #[must_use]
     pub fn new(area: &'a mut [u8]) -> Self {
-        Self { area, end: STRINGS_AT, record: RequestRecord::default() }
+        Self { area, end: STRINGS_AT, seen: 0, record: RequestRecord::default() }
     }
 
     /// Appends bytes.
@@ -111,6 +113,7 @@ impl<'a> RequestWriter<'a> {
             return Err(Full);
         }
         let value = self.put(value)?;
+        self.seen |= mark(self.bytes(name));
         self.store_field(self.record.fields as usize, FieldRecord { name, value });
         self.record.fields += 1;
         Ok(())
@@ -152,6 +155,9 @@ impl<'a> RequestWriter<'a> {
 
     fn find(&self, name: Span) -> Option<usize> {
         let wanted = self.bytes(name);
+        if self.seen & mark(wanted) == 0 {
+            return None;
+        }
         (0..self.record.fields as usize).find(|&index| {
             let other = self.load_field(index).name;
             other.length == name.length && self.bytes(other) == wanted
@@ -189,6 +195,12 @@ impl<'a> RequestWriter<'a> {
             value: Span { offset: word(2), length: word(3) },
         }
     }
+}
+
+/// One of 64 bits by the length and the end of a name, in which those of one request differ.
+fn mark(name: &[u8]) -> u64 {
+    let end = name.last_chunk().map_or(0, |end| u64::from_le_bytes(*end));
+    1 << ((end ^ name.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
 }
 
 /// Reads back what identifies a request, for logs and status pages. Whatever the area holds, it stays within it.

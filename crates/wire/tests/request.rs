@@ -75,6 +75,18 @@ fn joining_leaves_the_other_fields_alone() {
     assert_eq!(fields, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
 }
 
+/// More names than the writer has bits to tell them apart.
+#[test]
+fn each_of_many_names_is_found_again_and_no_other() {
+    let names: Vec<String> =
+        (0..MAX_FIELDS - 1).map(|i| format!("Name-{i}")).chain(["TE".to_owned()]).collect();
+    let lines = |value| names.iter().map(move |name| (name.as_str(), value));
+    let fields = written(&lines("1").chain(lines("2")).collect::<Vec<_>>());
+    let key = |name: &String| format!("HTTP_{}", name.to_uppercase().replace('-', "_"));
+    let expected: Vec<_> = names.iter().map(|name| (key(name), "1, 2".to_owned())).collect();
+    assert_eq!(fields, expected);
+}
+
 #[test]
 fn variables_keep_their_name() {
     let mut area = area();
