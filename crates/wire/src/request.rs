@@ -5,6 +5,7 @@
 //! the order in which they are put.
 
 use core::mem::size_of;
+use core::ops::Range;
 
 use crate::layout::{FieldRecord, RequestRecord, Span};
 
@@ -121,7 +122,10 @@ impl<'a> RequestWriter<'a> {
 
     fn join(&mut self, index: usize, value: &[u8]) -> Result<(), Full> {
         let mut field = self.load_field(index);
-        let old = field.value.offset as usize..(field.value.offset + field.value.length) as usize;
+        let old = range(field.value);
+        if self.area.get(old.clone()).is_none() {
+            return Err(Full);
+        }
         let separator: &[u8] = if self.bytes(field.name) == b"HTTP_COOKIE" { b"; " } else { b", " };
         if old.end != self.end {
             // Not the last string: it moves to the end, where it can grow.
@@ -164,8 +168,9 @@ impl<'a> RequestWriter<'a> {
         })
     }
 
+    /// Nothing where the table has been overwritten meanwhile, as all of the area can be by a worker.
     fn bytes(&self, span: Span) -> &[u8] {
-        &self.area[span.offset as usize..(span.offset + span.length) as usize]
+        self.area.get(range(span)).unwrap_or_default()
     }
 
     fn extend(&mut self, bytes: &[u8]) -> Result<(), Full> {
@@ -195,6 +200,11 @@ impl<'a> RequestWriter<'a> {
             value: Span { offset: word(2), length: word(3) },
         }
     }
+}
+
+fn range(span: Span) -> Range<usize> {
+    let start = span.offset as usize;
+    start..start.saturating_add(span.length as usize)
 }
 
 /// One of 64 bits by the length and the end of a name, in which those of one request differ.
@@ -328,8 +338,7 @@ impl<'a> RequestReader<'a> {
     /// What [`RequestWriter::put`] or [`RequestWriter::variable`] has put there.
     #[must_use]
     pub fn text(&self, span: Span) -> &'a [u8] {
-        let start = span.offset as usize;
-        self.area.get(start..start.saturating_add(span.length as usize)).unwrap_or_default()
+        self.area.get(range(span)).unwrap_or_default()
     }
 
     /// The part of the area that is in use, without the body.

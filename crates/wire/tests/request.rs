@@ -87,6 +87,25 @@ fn each_of_many_names_is_found_again_and_no_other() {
     assert_eq!(fields, expected);
 }
 
+/// A worker that writes where it should not may do so while the front writes.
+#[test]
+fn a_table_that_is_overwritten_meanwhile_ends_no_front() {
+    for (word, bytes) in (0..4).flat_map(|word| [(word, [0xff; 4]), (word, 16_000_u32.to_ne_bytes())]) {
+        let mut area = area();
+        let memory = area.0.as_mut_ptr();
+        // SAFETY: all of the area, which is used by no other name while the writer lives.
+        let mut writer = RequestWriter::new(unsafe { std::slice::from_raw_parts_mut(memory, AREA) });
+        writer.field(b"Accept", b"a").unwrap();
+        let place = memory.wrapping_add(size_of::<RequestRecord>() + word * 4);
+        // SAFETY: a word of the table, within the area.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+        let _ = writer.field(b"Accept", b"b");
+        writer.finish();
+        let reader = RequestReader::new(&area.0);
+        assert!(reader.variables().all(|(name, value)| name.len() < AREA && value.len() < AREA));
+    }
+}
+
 #[test]
 fn variables_keep_their_name() {
     let mut area = area();
