@@ -35,19 +35,15 @@ for my $listen ('127.0.0.1:0', 'unix') {
         options => ['--workers', 1, $operator->options],
         listen  => $listen eq 'unix' ? $path : $listen
     );
-    my $waiting = sub {
-        my $count = shift;
-        return $server->wait_until(sub { $operator->status->{queue}{depth} == $count });
-    };
     my $to      = $listen eq 'unix' ? $path : $server->port;
     my $running = ask($to, "/until$dir/go");
     $server->wait_for_log(qr{ran /until});
     my @silent = map { ask($to, "/silent/$_") } 1 .. 200;
     $_->shut for @silent;
     my @leaving = map { ask($to, '/left') } 1 .. 20;
-    ok $waiting->(220), "$listen: all of them wait";
+    ok $operator->sees_waiting($server, 220), "$listen: all of them wait";
     reset_connection($_) for @leaving;
-    ok $waiting->(200), '... but for those who have reset their connection';
+    ok $operator->sees_waiting($server, 200), '... but for those who have reset their connection';
     write_file("$dir/go", '');
     is $running->response->{status}, 200, 'the one that runs';
     my @answers = map { $_->response->{body} } @silent;

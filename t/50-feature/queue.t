@@ -36,17 +36,11 @@ sub hold {
 
 sub let_go { return $_[0]->write_file('go', '') }
 
-# True once so many requests wait.
-sub waits {
-    my ($server, $count) = @_;
-    return $server->wait_until(sub { $operator->status->{queue}{depth} == $count });
-}
-
 subtest '--max-queue: 503 and Retry-After for the one too many (RFC 9110 15.6.4)' => sub {
     my $server  = start('--workers', 1, '--max-queue', 3);
     my $running = hold($server);
     my @waiting = map { ask($server, "/waiting/$_") } 1 .. 3;
-    ok waits($server, 3), 'three wait';
+    ok $operator->sees_waiting($server, 3), 'three wait';
     for (1 .. 5) {
         my $answer = ask($server, '/refused')->response;
         is $answer->{status}, 503, 'at once, though the worker is busy';
@@ -63,7 +57,10 @@ subtest '--max-queue: 503 and Retry-After for the one too many (RFC 9110 15.6.4)
 subtest 'requests are run in the order in which they came' => sub {
     my $server  = start('--workers', 1);
     my @clients = hold($server);
-    for my $number (1 .. 20) { push @clients, ask($server, "/number/$number"); waits($server, $number) }
+    for my $number (1 .. 20) {
+        push @clients, ask($server, "/number/$number");
+        $operator->sees_waiting($server, $number);
+    }
     let_go($server);
     $_->response for @clients;
     $server->wait_for_log(qr{ran /number/20$}m);
@@ -78,12 +75,12 @@ for my $option (undef, '--abort-on-disconnect') {
         my $running = hold($server);
         for (1 .. 4) {    # four times as many as may wait at once
             my @leaving = map { ask($server, '/left') } 1 .. 10;
-            ok waits($server, 10), 'ten wait';
+            ok $operator->sees_waiting($server, 10), 'ten wait';
             for my $client (@leaving) {
                 setsockopt $client->socket, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0 if !$option;
                 close $client->socket;
             }
-            ok waits($server, 0), '... and leave';
+            ok $operator->sees_waiting($server, 0), '... and leave';
         }
         my $staying = ask($server, '/stayed');
         let_go($server);

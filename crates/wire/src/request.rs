@@ -207,7 +207,7 @@ fn range(span: Span) -> Range<usize> {
     start..start.saturating_add(span.length as usize)
 }
 
-/// One of 64 bits by the length and the end of a name, in which those of one request differ.
+/// One of 64 bits by the length and the end of a name, in which most names of a request differ.
 fn mark(name: &[u8]) -> u64 {
     let end = name.last_chunk().map_or(0, |end| u64::from_le_bytes(*end));
     1 << ((end ^ name.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)

@@ -47,6 +47,12 @@ sub status {
     return JSON::PP::decode_json($out);
 }
 
+# True once so many requests wait for a worker of the one application.
+sub sees_waiting {
+    my ($self, $server, $count) = @_;
+    return $server->wait_until(sub { $self->status->{queue}{depth} == $count });
+}
+
 # The process id in the pid file.
 sub pid {
     my $self = shift;
