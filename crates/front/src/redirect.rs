@@ -371,6 +371,44 @@ mod tests {
     }
 
     #[test]
+    fn one_deadline_holds_for_as_many_as_there_are() {
+        // What each may take, what each but the last has taken, and how long the last one is waited for.
+        for (limit, spent, left) in [(10, vec![4, 3], 3), (10, vec![2, 2, 2, 2], 2), (20, vec![1, 18], 1)] {
+            run(async {
+                let terms = Terms { request_timeout: Duration::from_secs(limit), ..Terms::default() };
+                let world = World::with(Config::default(), terms, |_| ());
+                let script = Scripted::new(pieces(&format!("GET /first HTTP/1.1\r\n{HOST}\r\n")));
+                world.connect(&script);
+                world.run(false).await;
+                let controls = world.pool().setup.segment.controls();
+                let claim = || {
+                    let claimed = world.worker.claim().unwrap();
+                    let control = &controls[claimed.claim.slot as usize];
+                    let now = world.thread.clock.now();
+                    control.claimed_at.store(now, std::sync::atomic::Ordering::Relaxed);
+                    world.worker.begin(&claimed);
+                    (claimed, control, now)
+                };
+                for &seconds in &spent {
+                    let (claimed, control, now) = claim();
+                    world.wait(Duration::from_secs(seconds));
+                    world.worker.redirect(claimed, b"/next");
+                    let end = now + seconds * 1_000_000_000;
+                    control.finished_at.store(end, std::sync::atomic::Ordering::Relaxed);
+                    world.run(false).await;
+                }
+                let _last = claim();
+                world.wait(Duration::from_millis(left * 1000 - 500));
+                world.run(false).await;
+                assert_eq!(responses(&script), "", "{limit} {spent:?}: too early");
+                world.wait(Duration::from_secs(1));
+                world.run(false).await;
+                assert_eq!(responses(&script), "504 504 Gateway Timeout", "{limit} {spent:?}");
+            });
+        }
+    }
+
+    #[test]
     fn the_access_log_has_one_line_of_what_the_client_has_asked() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("access");

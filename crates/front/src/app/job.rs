@@ -61,8 +61,10 @@ pub(crate) struct Job {
     slot: Option<u32>,
     /// Who waits for an answer to what it has asked.
     asker: u16,
-    /// How long a worker may be at it; zero for any time.
+    /// How long a worker may be at it, with those before it; zero for any time.
     limit: Duration,
+    /// How long those before it were at what goes on here.
+    before: Duration,
     /// The body of the response, which the worker has sent before its head.
     file: Option<(OwnedFd, Permit, u64)>,
     /// The application has the connection.
@@ -81,6 +83,7 @@ impl Job {
             slot: Some(slot),
             asker: 0,
             limit: pool.setup.request_timeout,
+            before: Duration::ZERO,
             file: None,
             upgraded: None,
             refusal: Refusal::TooMany,
@@ -241,7 +244,7 @@ impl Job {
             return None;
         }
         let (slot, served) = (self.slot?, self.pool.services.clock.served());
-        let worker = self.pool.dispatch.borrow().stuck_worker(slot, self.limit.as_nanos() as u64, served)?;
+        let worker = self.pool.dispatch.borrow().stuck_worker(slot, self.left().as_nanos() as u64, served)?;
         let _ = self.pool.setup.overdue.send(Overdue { worker, slot });
         self.overdue.set(true);
         Some(worker)
@@ -252,19 +255,27 @@ impl Job {
         self.limit
     }
 
-    /// How long a worker has been at it, as it says, but no longer than we know of the request.
+    /// What its worker has of that.
+    fn left(&self) -> Duration {
+        if self.limit.is_zero() {
+            return Duration::ZERO;
+        }
+        self.limit.saturating_sub(self.before).max(Duration::from_millis(1))
+    }
+
+    /// How long workers have been at it, as they say, but the last one no longer than we know of the request.
     pub(crate) fn spent(&self) -> Duration {
         let mut account = Account::default();
         self.visit(&mut account);
         let known = self.slot.and_then(|slot| Some(self.pool.dispatch.borrow().slots.get(slot)?.queued_at));
         let since = known.map_or(0, |queued| self.pool.services.clock.now().saturating_sub(queued));
-        Duration::from_nanos(account.run.unwrap_or(0).min(since))
+        self.before + Duration::from_nanos(account.run.unwrap_or(0).min(since))
     }
 
-    /// What another job has begun goes on here: one time holds for both, the longer one that either may take.
+    /// What other jobs have begun goes on here: one time holds for all, the longest one that any may take.
     pub(crate) fn go_on_with(&mut self, limit: Duration, spent: Duration) {
         if !self.limit.is_zero() && !limit.is_zero() {
-            self.limit = self.limit.max(limit).saturating_sub(spent).max(Duration::from_millis(1));
+            (self.limit, self.before) = (self.limit.max(limit), spent);
         }
     }
 
@@ -346,7 +357,7 @@ impl Job {
             let mut dispatch = self.pool.dispatch.borrow_mut();
             dispatch.give_back(slot);
             if self.upgraded.is_none() && !self.overdue.get() {
-                dispatch.limit(slot, self.limit.as_nanos() as u64);
+                dispatch.limit(slot, self.left().as_nanos() as u64);
             }
             drop(dispatch);
             self.upgraded = None;
