@@ -49,7 +49,7 @@ subtest 'a worker that somebody looks at' => sub {
     my $operator = Howdah::Test::Operator->new;
     my $server   = Howdah::Test::Server->start(options => [@options, $operator->options], app => <<'PSGI');
 my $leak = '';
-sub { $leak = 'x' x 60_000_000 if $_[0]{QUERY_STRING} == $$; return [200, [], [$$]] };
+sub { $leak = 'x' x 60_000_000 if $_[0]{QUERY_STRING} == $$; select undef, undef, undef, 0.05; return [200, [], [$$]] };
 PSGI
     my %is_first = map { $_ => 1 } $server->workers;
     my $end      = $operator->begin('profile', '--nytprof', '--seconds', 40, '--output', $server->dir . '/p');
@@ -58,8 +58,13 @@ PSGI
     }) or die 'there is none';
     my $grow = sub {
         my $pid = shift;
-        return $server->wait_until(
-            sub { Howdah::Test::Client->ask($server, "GET /?$pid HTTP/1.0\r\n\r\n")->{body} == $pid });
+        return $server->wait_until(sub {
+
+            # So many at a time that one worker alone cannot have them all.
+            my @clients = map { Howdah::Test::Client->new($server) } 1 .. 6;
+            $_->write("GET /?$pid HTTP/1.0\r\n\r\n") for @clients;
+            return scalar grep { $_ == $pid } map { $_->response->{body} } @clients;
+        });
     };
     my $is_large = sub {
         grep { $_->{pid} == $guest && ($_->{memory} // 0) > 40 << 20 } @{$operator->status->{pools}[0]{workers}{list}};
@@ -67,7 +72,7 @@ PSGI
     ok $grow->($guest) && $server->wait_until($is_large), 'it grows';
     sleep 2.5;    # memory is looked at every two seconds
     my ($other) = keys %is_first;
-    ok $grow->($other) && $server->wait_until(sub { !kill 0, $other }, 8), 'it keeps nobody else from being replaced';
+    ok $grow->($other) && $server->wait_until(sub { !kill 0, $other }, 20), 'it keeps nobody else from being replaced';
     ok kill(0, $guest), '... and stays';
     unlike $server->log, qr/worker has grown too large .*pid=$guest\b/;
     is + ($end->())[0], 0, '... to the end';
