@@ -326,6 +326,16 @@ mod tests {
         }
     }
 
+    /// Waits so many seconds, within half of one, in which the time of a request ends.
+    async fn ends_after(left: u64, world: &World, script: &Scripted, what: &str) {
+        world.wait(Duration::from_millis(left * 1000 - 500));
+        world.run(false).await;
+        assert_eq!(responses(script), "", "{what}: too early");
+        world.wait(Duration::from_secs(1));
+        world.run(false).await;
+        assert_eq!(responses(script), "504 504 Gateway Timeout", "{what}");
+    }
+
     #[test]
     fn one_deadline_holds_for_the_whole() {
         // What both may take, what the first has taken, and how long the second one is waited for.
@@ -359,12 +369,7 @@ mod tests {
                 let control = &other.setup.segment.controls()[claimed.claim.slot as usize];
                 control.claimed_at.store(world.thread.clock.now(), std::sync::atomic::Ordering::Relaxed);
                 worker.begin(&claimed);
-                world.wait(Duration::from_millis(left * 1000 - 500));
-                world.run(false).await;
-                assert_eq!(responses(&script), "", "{first} {second} {spent}: too early");
-                world.wait(Duration::from_secs(1));
-                world.run(false).await;
-                assert_eq!(responses(&script), "504 504 Gateway Timeout", "{first} {second} {spent}");
+                ends_after(left, &world, &script, &format!("{first} {second} {spent}")).await;
                 assert!(world.overdue.try_recv().is_ok());
             });
         }
@@ -398,12 +403,7 @@ mod tests {
                     world.run(false).await;
                 }
                 let _last = claim();
-                world.wait(Duration::from_millis(left * 1000 - 500));
-                world.run(false).await;
-                assert_eq!(responses(&script), "", "{limit} {spent:?}: too early");
-                world.wait(Duration::from_secs(1));
-                world.run(false).await;
-                assert_eq!(responses(&script), "504 504 Gateway Timeout", "{limit} {spent:?}");
+                ends_after(left, &world, &script, &format!("{limit} {spent:?}")).await;
             });
         }
     }
