@@ -39,6 +39,7 @@ class Load:
     least: float = 0.0  # seconds that it takes in any case, where a request may take long
     smoke: bool = True  # whether bench-smoke runs it
     streams: int = 0  # for HTTP/2: requests at a time on each connection
+    pipeline: int = 1  # for wrk: requests in one write
 
 
 @dataclass
@@ -103,7 +104,8 @@ class Wrk:
     def command(load, url, seconds, scratch):
         duration = f"{ceil(seconds)}s"
         words = ["wrk", "-t", 1, "-c", load.connections, "-d", duration, "-s", BENCH / "loads" / "report.lua"]
-        return [str(word) for word in [*words, url + load.path]]
+        together = ["--", load.pipeline] if load.pipeline > 1 else []
+        return [str(word) for word in [*words, url + load.path, *together]]
 
     @staticmethod
     def parse(text, _scratch):
@@ -178,6 +180,8 @@ def run(load, url, seconds, scratch):
     before = os.times()
     said = call(command, seconds, body_environment(load, scratch), driver in (Ab, Wrk))
     outcome = driver.parse(said, scratch) if said is not None else Outcome(0, 0.0, failures={"no end": 1})
+    if load.pipeline > 1:
+        outcome.p50 = outcome.p99 = None  # wrk measures one of those that go out together, and counts them all
     after = os.times()
     outcome.client_cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return outcome, command

@@ -101,7 +101,8 @@ WORKLOADS = [
                Load("wrk-8", "8 connections", "wrk", 8, smoke=False),
                Load("wrk-16", "16 connections", "wrk", 16, smoke=False),
                Load("wrk-64", "64 connections", "wrk", 64),
-               Load("wrk-256", "256 connections", "wrk", 256, smoke=False, brief=True)],
+               Load("wrk-256", "256 connections", "wrk", 256, smoke=False, brief=True),
+               Load("pipelined", "8 connections, 16 requests at a time", "wrk", 8, smoke=False, brief=True, pipeline=16)],
         variants=[Variant(), Variant("two front threads", feature="two-front-threads", smoke=False)]),
     Workload(
         "slow-requests", "Quick requests beside slow ones",

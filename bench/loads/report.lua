@@ -1,5 +1,5 @@
--- For wrk: an optional request body from a file, and the result as one line of JSON.
--- BENCH_BODY names the file, BENCH_TYPE its media type.
+-- For wrk: an optional request body from a file, several requests in one write, and the result as one line of JSON.
+-- BENCH_BODY names the file, BENCH_TYPE its media type; an argument says how many requests go out together.
 
 local file = os.getenv("BENCH_BODY")
 if file then
@@ -8,6 +8,13 @@ if file then
   wrk.body = handle:read("*a")
   wrk.headers["Content-Type"] = os.getenv("BENCH_TYPE") or "application/octet-stream"
   handle:close()
+end
+
+function init(arguments)
+  local together = wrk.format():rep(tonumber(arguments[1] or 1))
+  request = function()
+    return together
+  end
 end
 
 function done(summary, latency, requests)

@@ -62,6 +62,11 @@ class Parsers(unittest.TestCase):
         self.assertEqual((found.rate, found.p50, found.p99), (50, 0.15, 0.9))
         self.assertEqual(found.failures, {"read errors": 5, "timeouts": 1})
 
+    def test_wrk_sends_as_many_requests_together_as_it_is_told(self):
+        for pipeline, words in [(1, []), (16, ["--", "16"])]:
+            said = Wrk.command(Load("x", "x", "wrk", 8, pipeline=pipeline), "http://127.0.0.1:1", 1, self.scratch)
+            self.assertEqual(said[said.index("http://127.0.0.1:1/") + 1:], words)
+
     def test_h2load_gives_percentiles_of_its_log_and_failures(self):
         (self.scratch / "h2load.log").write_text("".join(f"1\t200\t{time}\n" for time in range(1000, 101_000, 1000)))
         found = H2load.parse(H2LOAD % ("h2", 2), self.scratch)

@@ -27,6 +27,8 @@ use crate::slots::Ring;
 
 /// How long the next request of a connection may have to wait for a report.
 const REPORT: Duration = Duration::from_secs(1);
+/// Requests of an application that take less than so many nanoseconds on average are quick.
+const QUICK_NS: u64 = 250_000;
 
 /// Why an application does not have the connection that it has asked for.
 #[derive(Clone, Copy, Debug)]
@@ -300,6 +302,11 @@ impl Job {
         let Some(worker) = worker else { return Identity::default() };
         let roster = &self.pool.setup.roster;
         Identity { pid: roster.pid(worker), generation: roster.generation(worker) }
+    }
+
+    /// Whether requests of its application are answered soon, as a rule.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.pool.dispatch.borrow().run_ns < QUICK_NS
     }
 
     /// The worker that has or had the request.

@@ -326,19 +326,23 @@ mod tests {
         };
         let cases = [
             ("the client leaves", leaves, true, ""),
-            ("the worker is lost", is_lost, false, "502 Bad Gateway\n"),
+            ("the worker is lost", is_lost, false, "/a502 Bad Gateway\n"),
         ];
         for (what, act, ends, says) in cases {
             // It waits for some milliseconds alone, which can be over before anybody looks.
             let waited = (0..50).any(|_| {
                 run(async {
-                    let (client, connection, world) = asked();
+                    let (mut client, connection, world) = asked();
+                    client.write_all(GET.as_bytes()).unwrap();
+                    world.run(false).await;
+                    // Its response may wait for the next one.
+                    assert!(world.worker.serve());
                     let (bench, turns) = (Bench::of(4, 4), &world.thread.entrance.server.turns);
                     let _turn = turns.take(bench.ring(&bench.queue("/other")), LENGTH).await;
                     let scene = Scene::asking(world, LENGTH).await;
                     let client = act(&scene.world, client);
                     scene.world.run(false).await;
-                    assert_eq!(scene.world.totals().all_requests(), 1, "{what}");
+                    assert_eq!(scene.world.totals().all_requests(), 2, "{what}");
                     let said = client.map(|mut client| bodies(&mut client)).unwrap_or_default();
                     if rustix::io::ioctl_fionread(&scene.channel).unwrap() > 0 {
                         return false;

@@ -65,7 +65,7 @@ fn run(mut conn: Conn) -> impl Future<Output = ()> {
                         return conn.move_to(thread);
                     }
                 }
-                Next::Close => return conn.out.transport.end(),
+                Next::Close => return conn.out.end(),
                 Next::Break => {
                     conn.enter(ConnectionState::Closing);
                     return see_off(conn.server, &mut conn.out.transport, &conn.timer).await;
@@ -157,7 +157,7 @@ impl Conn {
             self.keep_what_came();
             self.finish(Next::Cut);
         }
-        self.out.transport.end();
+        self.out.end();
     }
 
     /// The server ends before the exchange does. A client that has a part of its response must not take that for all, which an
@@ -261,11 +261,20 @@ mod tests {
     /// What the client sends, with a pause at each |, what it receives, and the connection.
     type Case = (&'static str, String, String, End);
 
+    /// Alone, and sent together with others: what leaves the connection open leaves the next request to be answered.
     fn check(cases: Vec<Case>) {
+        let both = |path| (get(path), whole(path));
         for (what, input, output, end) in cases {
-            let (received, ended) = run(outcome(Config::default(), pieces(&input)));
-            assert_eq!(received, output, "{what}");
-            assert_eq!(ended, end, "{what}");
+            for (before, behind) in [("", ""), ("/before", ""), ("/before", "/behind")] {
+                let (first, answered) = if before.is_empty() { Default::default() } else { both(before) };
+                let (next, follows) = if behind.is_empty() { Default::default() } else { both(behind) };
+                let (received, ended) =
+                    run(outcome(Config::default(), pieces(&format!("{first}{input}{next}"))));
+                let expected = answered + &output + if end == End::Open { &follows } else { "" };
+                assert_eq!(received, expected, "{what}, between {before:?} and {behind:?}");
+                let as_ever = ended == end || !behind.is_empty() && ended == End::Lingers;
+                assert!(as_ever, "{what}, between {before:?} and {behind:?}: {ended:?}");
+            }
         }
     }
 
@@ -358,11 +367,13 @@ mod tests {
     fn what_cannot_be_read_is_refused_and_nothing_behind_it_is() {
         let bad = || refusal("400 Bad Request", "");
         let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(20_000));
+        let many = format!("GET / HTTP/1.1\r\n{HOST}{}X: y\n\r\n", "X: y\r\n".repeat(90));
         let waits =
             |length: &str| post(&format!("{length}Expect: 100-continue\r\n"), "").replace("/a", "/%zz");
         check(vec![
             ("no Host", "GET / HTTP/1.1\r\n\r\n".into(), bad(), End::Lingers),
             ("behind a request", get("/a") + "\x16\x03" + &get("/b"), whole("/a") + &bad(), End::Lingers),
+            ("a bare line end behind many fields", many, bad(), End::Lingers),
             ("a line that is too long", long, refusal("414 URI Too Long", ""), End::Lingers),
             ("a path that cannot be", get("/%zz"), bad(), End::Lingers),
             ("one whose body waits", waits("Content-Length: 2\r\n"), bad(), End::Lingers),
@@ -583,8 +594,8 @@ mod tests {
             ("it is kept", get("/a"), 0, false),
             ("it asks for the end", close.clone(), 0, true),
             ("HTTP/1.0", "GET /a HTTP/1.0\r\n\r\n".into(), 0, true),
-            ("the second is the last", get("/a") + &get("/b"), 2, true),
-            ("the second of three", get("/a") + &get("/b"), 3, false),
+            ("the second is the last", get("/a") + "|" + &get("/b"), 2, true),
+            ("the second of three", get("/a") + "|" + &get("/b"), 3, false),
             ("more than is asked for", close + "GET", 0, true),
             ("refused", "nonsense\r\n\r\n".into(), 0, true),
         ] {

@@ -4,6 +4,7 @@ mod conn;
 mod intake;
 mod collect;
 mod reply;
+mod postpone;
 mod upgrade;
 mod head;
 mod state;

@@ -4,6 +4,7 @@
 //! free again; one that is still growing, or comes from a file, is sent by `stream`.
 
 use std::future::poll_fn;
+use std::task::{Context, Poll};
 
 use howdah_accesslog::Source;
 use howdah_http1::Version;
@@ -30,7 +31,7 @@ impl Conn {
     pub(crate) async fn answer(&mut self) -> Next {
         let mut redirects = 0;
         loop {
-            match poll_fn(|context| self.handling.poll(&self.exchange, context)).await {
+            match poll_fn(|context| self.poll_event(context)).await {
                 Event::Response(response) => return self.respond(response, true).await,
                 Event::Redirect(path) => {
                     redirects += 1;
@@ -48,8 +49,8 @@ impl Conn {
                     }
                 }
                 Event::Takeover => {
-                    if let Some(relay) = self.lend() {
-                        return Box::pin(self.carry(relay)).await;
+                    if let Some(next) = Box::pin(self.part_with()).await {
+                        return next;
                     }
                 }
                 // An application that has the connection looks after it by itself.
@@ -65,6 +66,24 @@ impl Conn {
                 }
             }
         }
+    }
+
+    /// What there is of the response. Those that wait to go out with it have had their time before.
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event> {
+        let event = self.handling.poll(&self.exchange, context);
+        if event.is_pending() {
+            self.out.poll_postponed(context);
+        }
+        event
+    }
+
+    /// Lets the application have the connection, if it can. Then it says what becomes of that.
+    async fn part_with(&mut self) -> Option<Next> {
+        if !self.out.flush(&self.timer).await {
+            return Some(Next::Cut);
+        }
+        let relay = self.lend()?;
+        Some(self.carry(relay).await)
     }
 
     fn detour(&mut self, count: u32) -> Detour<'_> {
@@ -115,11 +134,31 @@ impl Conn {
             Body::Bytes(bytes) => self.send_whole(&say, (&bytes, &[]), read_all).await,
             Body::Ring(ring, Some(length)) => {
                 let body = ring.bytes(say.head.lines.len(), length as usize);
+                if self.postpone(&say, body) {
+                    return Next::Continue;
+                }
                 self.send_whole(&say, body, read_all).await
             }
             // For few responses, and larger than all else that there is for each connection.
             body => Box::pin(self.stream(&say, body)).await,
         }
+    }
+
+    /// Holds a response that is whole and may go out with the next one. False when it may not.
+    fn postpone(&mut self, say: &Say, body: (&[u8], &[u8])) -> bool {
+        let length = body.0.len() + body.1.len();
+        let may = say.keep_alive && say.framing.fits(length as u64) && self.may_postpone(length);
+        if may {
+            let (first, second) = say.framing.cut(body);
+            self.out.put(|out| put_head(out, self.server, &mut self.exchange.account, say));
+            self.out.begin_body(0);
+            self.out.put(|out| {
+                out.extend_from_slice(first);
+                out.extend_from_slice(second);
+            });
+            self.out.postpone();
+        }
+        may
     }
 
     /// Sends a response that is whole, in one write if the kernel takes it.
@@ -157,6 +196,9 @@ impl Conn {
 
     /// Sends head and body as they come.
     async fn stream(&mut self, say: &Say, body: Body) -> Next {
+        if !self.out.flush(&self.timer).await {
+            return Next::Cut;
+        }
         let before = self.out.sent();
         self.out.put(|out| put_head(out, self.server, &mut self.exchange.account, say));
         self.out.begin_body(0);
@@ -194,6 +236,9 @@ impl Conn {
     /// Sends an interim response. HTTP/1.0 has none (RFC 9110 15.2): then it is dropped, and cannot switch protocols.
     /// False when the client does not take it: what follows must not go before the rest of it.
     pub(super) async fn send_interim(&mut self, status: u16, lines: &[u8]) -> bool {
+        if !self.out.flush(&self.timer).await {
+            return false;
+        }
         let version = self.asked.map_or(Version::Http10, |asked| asked.version);
         if let Handling::App(job) = &mut self.handling
             && status == SWITCHING
@@ -346,18 +391,26 @@ mod tests {
 
     #[test]
     fn interim_responses_go_before_the_answer_but_not_to_old_clients() {
-        for (version, hints) in [("1.1", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"), ("1.0", "")] {
+        let said = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
+        // And behind others that wait to go out with it.
+        for (version, hints, before) in [("1.1", said, 0), ("1.0", "", 0), ("1.1", said, 2), ("1.0", "", 2)] {
             run(async {
                 let world = World::new(Config::default());
-                let script = Scripted::new(pieces(&format!("GET /a HTTP/{version}\r\nHost: h\r\n\r\n")));
+                let get = format!("GET /a HTTP/{version}\r\nHost: h\r\nConnection: keep-alive\r\n\r\n");
+                let script = Scripted::new(pieces(&get.repeat(before + 1)));
                 world.connect(&script);
                 world.run(false).await;
+                for _ in 0..before {
+                    assert!(world.worker.serve());
+                    world.run(false).await;
+                }
                 let mail = Mail::Interim { worker: 0, status: 103, lines: b"Link: x\r\n".to_vec() };
                 assert!(world.thread.desks.post(0, mail));
                 world.run(false).await;
-                assert_eq!(text(&script), hints);
+                let old = text(&script);
+                assert!(old.ends_with(hints) && old.matches(" 200 OK\r\n").count() == before, "{old}");
                 world.run(true).await;
-                assert!(text(&script)[hints.len()..].starts_with(&format!("HTTP/{version} 200 OK\r\n")));
+                assert!(text(&script)[old.len()..].starts_with(&format!("HTTP/{version} 200 OK\r\n")));
             });
         }
     }
@@ -485,12 +538,15 @@ mod tests {
             let (ours, workers) = howdah_sys::socketpair_seqpacket().unwrap();
             world.pool().open_channel(0, ours).unwrap();
             let (mut client, socket) = UnixStream::pair().unwrap();
-            client.write_all(format!("{GET}early").as_bytes()).unwrap();
+            client.write_all(format!("{GET}{GET}early").as_bytes()).unwrap();
             socket.set_nonblocking(true).unwrap();
             let permit = world.capacity.enter(Kind::Connection).unwrap();
             let (server, who) = (world.thread.entrance.server, crate::sample::client(""));
             let transport = Transport::Plain(Socket::Fresh(socket.into()));
             let connection = tokio::task::spawn_local(serve(server, transport, who, permit));
+            world.run(false).await;
+            // Its response may wait for the next one.
+            assert!(world.worker.serve());
             world.run(false).await;
             world.worker.begin(&world.worker.claim().unwrap());
             assert!(world.thread.desks.post(0, Mail::Takeover { worker: 0 }));
@@ -500,9 +556,10 @@ mod tests {
             assert!(packet[..length].ends_with(b"early"));
             let lent = UnixStream::from(descriptors.into_iter().next().unwrap());
             (&lent).write_all(b"mine").unwrap();
-            let mut answer = [0; 4];
-            client.read_exact(&mut answer).unwrap();
-            assert_eq!(&answer, b"mine");
+            let mut answer = [0; 4096];
+            let length = client.read(&mut answer).unwrap();
+            let answer = answer[..length].escape_ascii().to_string();
+            assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("/amine"), "{answer}");
             assert_eq!(world.totals().connections[ConnectionState::Detached], 1);
             world.pool().worker_gone(0, Loss::Killed);
             world.run(false).await;

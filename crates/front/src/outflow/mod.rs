@@ -6,6 +6,7 @@ mod response_spool;
 mod holding;
 mod reader;
 mod pace;
+mod postponed;
 mod stock;
 
 pub(crate) use holding::Holding;

@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::capacity::Permit;
 use crate::outflow::holding::{Holding, Trouble};
 use crate::outflow::pace::Terms;
+use crate::outflow::postponed::Postponed;
 use crate::outflow::reader::Reader;
 use crate::outflow::response_spool::{Progress, ResponseSpool, Taken};
 use crate::timers::{Rest, Timer};
@@ -23,6 +24,8 @@ use crate::transport::{Peer, Socket, Transport};
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// Output that is out is forgotten beyond so many bytes.
 const FORGET: usize = 64 * 1024;
+/// Bytes of responses that may wait for the next one.
+const POSTPONED_MOST: usize = 16 * 1024;
 /// A buffer above this size is not kept between responses.
 const KEEP_CAPACITY: usize = 4 * 1024;
 
@@ -77,6 +80,8 @@ pub(crate) struct Outflow {
     /// Bytes of memory that we have of the server's stock.
     pub(super) held: u64,
     sent: Sent,
+    /// Of what is held, responses that wait for the next one.
+    postponed: Option<Box<Postponed>>,
 }
 
 impl Outflow {
@@ -90,6 +95,7 @@ impl Outflow {
             reader: Reader::default(),
             held: 0,
             sent: Sent::default(),
+            postponed: None,
         }
     }
 
@@ -108,6 +114,13 @@ impl Outflow {
         }
     }
 
+    /// This was all. Says so where the end of the connection alone does not.
+    pub(crate) fn end(&mut self) {
+        // Nobody waits for a client here.
+        let _ = self.send_held();
+        self.transport.end();
+    }
+
     /// Gives up what carries the bytes.
     pub(crate) fn take_transport(&mut self) -> Transport {
         std::mem::replace(&mut self.transport, Transport::Plain(Socket::Gone))
@@ -120,7 +133,9 @@ impl Outflow {
 
     /// A body begins, `head` bytes behind what there has been until now.
     pub(crate) fn begin_body(&mut self, head: usize) {
-        (self.sent.framing, self.sent.body) = (self.sent.bytes + (self.in_memory() + head) as u64, 0);
+        let before = self.postponed.as_ref().map_or(0, |postponed| postponed.bytes);
+        let all = self.in_memory().saturating_sub(before) + head;
+        (self.sent.framing, self.sent.body) = (self.sent.bytes + all as u64, 0);
     }
 
     /// So much of what was put is not body.
@@ -129,15 +144,47 @@ impl Outflow {
         self.sent.framing += bytes as u64;
     }
 
-    /// Writes `runs` as one when nothing is held, and holds what the client does not take of them.
+    /// What is held goes out with the next response, and counts as sent.
+    pub(crate) fn postpone(&mut self) {
+        let held = self.in_memory();
+        let now = self.holding.clock.now();
+        let postponed = self.postponed.get_or_insert_with(|| Box::new(Postponed::new(now)));
+        let more = held - std::mem::replace(&mut postponed.bytes, held);
+        self.note(more);
+    }
+
+    /// Whether a response of `length` bytes may wait with those that do.
+    pub(crate) fn may_postpone(&self, length: usize) -> bool {
+        let is_late = |postponed: &Postponed| postponed.is_late(self.holding.clock.now());
+        self.in_memory() + length <= POSTPONED_MOST && !self.postponed.as_deref().is_some_and(is_late)
+    }
+
+    /// Sends responses that have waited for the next one for long enough.
+    pub(crate) fn poll_postponed(&mut self, context: &mut Context<'_>) {
+        while let Some(postponed) = &mut self.postponed
+            && postponed.poll_late(context).is_ready()
+        {
+            let Self { transport, reader, .. } = self;
+            if reader.blocked && transport.poll_writable(context, &mut reader.stale).is_pending() {
+                return;
+            }
+            reader.blocked = false;
+            if self.send_held().is_err() {
+                // The next write fails as well.
+                return;
+            }
+        }
+    }
+
+    /// Writes `runs` as one with what is held before them, and holds what the client does not take.
     pub(crate) fn write_all(&mut self, runs: &[&[u8]]) -> io::Result<()> {
-        let tried = as_one(runs, |runs| self.transport.try_write_vectored(runs));
+        let tried = as_one(&self.output[self.done..], runs, |runs| self.transport.try_write_vectored(runs));
         self.hold_rest(runs, tried)
     }
 
     /// As [`Outflow::write_all`], where nothing follows: our side may be ended with it.
     pub(crate) fn write_last(&mut self, runs: &[&[u8]]) -> io::Result<()> {
-        let tried = as_one(runs, |runs| self.transport.try_write_last(runs));
+        let tried = as_one(&self.output[self.done..], runs, |runs| self.transport.try_write_last(runs));
         self.hold_rest(runs, tried)
     }
 
@@ -147,7 +194,11 @@ impl Outflow {
             written => written?,
         };
         self.count(written);
-        let mut skip = written;
+        let mut skip = written.saturating_sub(self.in_memory());
+        self.done += written - skip;
+        if self.in_memory() == 0 {
+            self.caught_up();
+        }
         for run in runs {
             let from = skip.min(run.len());
             skip -= from;
@@ -319,8 +370,20 @@ impl Outflow {
         self.count(bytes);
     }
 
-    /// So many bytes have gone out by another way.
+    /// So many bytes have gone out. Those of responses that waited were counted before.
     pub(crate) fn count(&mut self, bytes: usize) {
+        let Some(postponed) = &mut self.postponed else { return self.note(bytes) };
+        let before = bytes.min(postponed.bytes);
+        postponed.bytes -= before;
+        if postponed.bytes == 0 {
+            self.postponed = None;
+        }
+        if bytes > before {
+            self.note(bytes - before);
+        }
+    }
+
+    fn note(&mut self, bytes: usize) {
         self.sent.bytes += bytes as u64;
         if self.sent.first_byte.is_none() {
             self.sent.first_byte = Some(self.holding.clock.now());
@@ -480,11 +543,17 @@ impl Drop for Outflow {
     }
 }
 
-/// Has `write` write as many runs as there are at a time.
-fn as_one(runs: &[&[u8]], write: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<usize> {
+/// Has `write` write `held` and as many runs as there are at a time.
+fn as_one(
+    held: &[u8],
+    runs: &[&[u8]],
+    write: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>,
+) -> io::Result<usize> {
     match *runs {
-        [one] => write(&[IoSlice::new(one)]),
-        [one, two, three] => write(&[one, two, three].map(IoSlice::new)),
+        [one] if held.is_empty() => write(&[IoSlice::new(one)]),
+        [one] => write(&[held, one].map(IoSlice::new)),
+        [one, two, three] if held.is_empty() => write(&[one, two, three].map(IoSlice::new)),
+        [one, two, three] => write(&[held, one, two, three].map(IoSlice::new)),
         _ => Ok(0),
     }
 }
@@ -564,6 +633,33 @@ mod tests {
                     scene.script.take(usize::MAX);
                     assert!(scene.out.flush(&scene.timer).await);
                     assert_eq!((scene.script.output(), scene.out.sent().bytes), (b"abcdef".to_vec(), 6));
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_response_that_waits_goes_out_ahead_of_the_next_and_each_is_counted_once() {
+        run(async {
+            for takes in (0..=8).chain([usize::MAX]) {
+                for runs in [&[b"abcdef".as_slice()][..], &[b"ab", b"cd", b"ef"]] {
+                    let mut scene = scene(Config::default());
+                    let Scene { out, script, timer, .. } = &mut scene;
+                    out.put(|out| out.push(b'x'));
+                    out.begin_body(0);
+                    out.put(|out| out.push(b'y'));
+                    out.postpone();
+                    assert_eq!((out.sent().bytes, out.sent().body(), script.writes()), (2, 1, 0));
+                    out.renew();
+                    script.take(takes);
+                    out.begin_body(2);
+                    out.write_last(runs).unwrap();
+                    assert_eq!((script.writes(), script.was_shut()), (1, takes >= 8), "{takes}");
+                    assert_eq!(out.sent().bytes, takes.clamp(2, 8) as u64 - 2, "{takes}");
+                    script.take(usize::MAX);
+                    assert!(out.flush(timer).await);
+                    assert_eq!((out.sent().bytes, out.sent().body()), (6, 4), "{takes}");
+                    assert_eq!(script.output(), b"xyabcdef", "{takes}");
                 }
             }
         });

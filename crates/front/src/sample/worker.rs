@@ -118,16 +118,16 @@ impl Worker {
         self.tell(&claimed);
     }
 
-    /// Answers the request by its target, see [`Self::respond`]. False when none waits.
+    /// Answers a request by its target, see [`Self::respond`]. False when none waits.
     pub(crate) fn serve(&self) -> bool {
         let Some(claimed) = self.claim() else { return false };
-        self.begin(&claimed);
         self.respond(claimed);
         true
     }
 
     /// What each target stands for; a plain one has a whole response that says it.
-    fn respond(&self, mut claimed: Claimed) {
+    pub(crate) fn respond(&self, mut claimed: Claimed) {
+        self.begin(&claimed);
         let target = claimed.target.clone();
         if let Some(path) = target.strip_prefix("/to:") {
             return self.redirect(claimed, path.as_bytes());
