@@ -19,6 +19,7 @@ use Digest::MD5 qw(md5_hex);
 sub {
     my $env = shift;
     return [200, [], ['x' x 2_000_000]] if $env->{PATH_INFO} eq '/large';
+    return [200, [], ['x' x 400_000]]   if $env->{PATH_INFO} eq '/whole';
     my $body = '';
     1 while $env->{'psgi.input'}->read($body, 65536, length $body);
     return [200, [], [md5_hex($body)]];
@@ -117,6 +118,42 @@ subtest 'no descriptor is left' => sub {
     is get(client($server, 1000), 1, '/')->{body}, md5_hex(''), 'the new one serves';
     is + ($operator->ask('stop'))[0], 0, 'clean end';
     unlike $server->log, qr/panicked/;
+};
+
+# Megabytes of memory that the front has for itself.
+sub anonymous {
+    my $server = shift;
+    open my $in, '<', '/proc/' . $server->pid . '/status' or die "no status: $!";
+    my ($size) = map { /^RssAnon:\s+(\d+)/ } <$in>;
+    return $size / 1024;
+}
+
+subtest 'the memory for responses is used up, and there are no files' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(
+        app     => $app,
+        options => ['--workers', 2, '--response-buffer', '64k', '--response-spool', 0, $operator->options]
+    );
+    my $before  = anonymous($server);
+    my @streams = map { 2 * $_ + 1 } 0 .. 99;
+    my @clients = map { client($server, 1000) } 1 .. 2;
+    for my $client (@clients) { $client->request($_, '/whole') for @streams }
+    my $made = sub {
+        my @workers = @{$operator->status->{workers}{list}};
+        my $all     = 0;
+        $all += $_->{requests} for @workers;
+        return $all == 200 && !grep { $_->{state} eq 'busy' } @workers;
+    };
+    ok $server->wait_until($made, 60), 'workers have made all responses, each of 400 KB, and do not wait for clients';
+    cmp_ok anonymous($server) - $before, '<', 32, 'the front holds a small part of them';
+    for my $client (@clients) {
+        my @some = @streams[0, 1, 98, 99];
+        $client->send('WINDOW_UPDATE', 0, $_, pack 'N', $most) for @some;
+        is_deeply [map { length $client->response($_)->{body} } @some], [(400_000) x 4], 'who goes on has all of it';
+    }
+    close $_->socket for @clients;
+    is get(client($server, 1000), 1, '/')->{body}, md5_hex(''), 'another one is served';
+    is $server->stop, 0, 'clean end';
 };
 
 # strace has the disk hang: to make a file takes that long. It must not lack a reader of what it says.

@@ -42,6 +42,8 @@ pub(super) struct Stream {
     pub(super) taken: u64,
     /// Body bytes that may still be sent.
     pub(super) left: u64,
+    /// The worker was through with it when it was first seen: what the client does not take at once need not keep its slot.
+    whole: bool,
     /// The last chunk is in the output.
     ended: bool,
 }
@@ -67,13 +69,21 @@ pub(crate) struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    /// Sends a body behind its head, as it comes; `lines` bytes of the ring are the head's. True when all of it is out, and
-    /// as long as it was said to be.
-    pub(crate) async fn send(&mut self, framing: Framing, lines: usize, body: Body) -> bool {
-        let mut stream = Stream { framing, taken: 0, left: framing.most(), ended: false };
+    /// Sends a body behind its head, as it comes; `lines` bytes of the ring are the head's. Of a body that is whole so many bytes are
+    /// `out` already. True when all of it is out, and as long as it was said to be.
+    pub(crate) async fn send(
+        &mut self,
+        framing: Framing,
+        lines: usize,
+        body: Body,
+        out: Option<usize>,
+    ) -> bool {
+        let (sent, whole) = (out.unwrap_or(0), out.is_some());
+        let left = framing.most().saturating_sub(sent as u64);
+        let mut stream = Stream { framing, taken: sent as u64, left, whole, ended: false };
         match body {
             Body::Ring(ring, _) => {
-                ring.consume(lines);
+                ring.consume(lines + sent);
                 let asks = ring.look().answer.flags & RESPONSE_ASKS != 0;
                 let whole = (!asks || self.lend(&mut stream, ring).await)
                     && self.stream_ring(&mut stream, ring).await;
@@ -115,6 +125,9 @@ impl Delivery<'_> {
             stream.take(self.out, ring, done && !broken);
             if stream.write(self.out, ring).is_err() {
                 return false;
+            }
+            if stream.whole && self.out.is_held_up() {
+                stream.take(self.out, ring, false);
             }
             if done && ring.available() == 0 {
                 let in_step = !broken && self.is_complete(stream);
@@ -333,7 +346,8 @@ impl Stream {
     /// that is behind. Others go straight from the ring, see [`Stream::write`]. Ends the body when `done`.
     fn take(&mut self, out: &mut Outflow, ring: Ring, done: bool) {
         let available = ring.available();
-        if self.left > 0 && available > 0 && (self.framing == Framing::Chunked || out.is_behind()) {
+        let is_held = self.framing == Framing::Chunked || out.is_behind() || self.whole && out.is_held_up();
+        if self.left > 0 && available > 0 && is_held {
             let length = out.room(available).min(usize::try_from(self.left).unwrap_or(usize::MAX));
             if length > 0 {
                 out.forget_sent();

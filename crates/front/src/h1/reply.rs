@@ -4,6 +4,7 @@
 //! free again; one that is still growing, or comes from a file, is sent by `stream`.
 
 use std::future::poll_fn;
+use std::io;
 use std::task::{Context, Poll};
 
 use howdah_accesslog::Source;
@@ -22,8 +23,9 @@ use crate::redirect::Detour;
 use crate::response::{Body, Event, Head, Response};
 use crate::route::Handling;
 use crate::server::{Server, protocol};
+use crate::slots::Ring;
 
-/// Bodies up to this size are copied behind the head; longer ones are sent from where they are.
+/// Bodies up to this size are copied behind the head; longer ones in a ring are sent from there.
 const COPY_BODY: usize = 16 * 1024;
 
 impl Conn {
@@ -130,17 +132,25 @@ impl Conn {
         self.enter(ConnectionState::Writing);
         let hsts = self.server.config.hsts.filter(|_| self.client.tls.is_some());
         let say = Say { head, version: asked.version, framing, keep_alive, hsts };
-        match body {
-            Body::Bytes(bytes) => self.send_whole(&say, (&bytes, &[]), read_all).await,
+        let written = match body {
+            Body::Bytes(bytes) => self.write_whole(&say, (&bytes, &[]), None),
             Body::Ring(ring, Some(length)) => {
                 let body = ring.bytes(say.head.lines.len(), length as usize);
                 if self.postpone(&say, body) {
                     return Next::Continue;
                 }
-                self.send_whole(&say, body, read_all).await
+                self.write_whole(&say, body, Some(ring))
             }
             // For few responses, and larger than all else that there is for each connection.
-            body => Box::pin(self.stream(&say, body)).await,
+            body => return Box::pin(self.stream(&say, body)).await,
+        };
+        match written {
+            Ok(Written::All { fits }) => {
+                let sent = self.out.flush(&self.timer).await;
+                self.end(sent, keep_alive && fits, read_all)
+            }
+            Ok(Written::Part(ring, sent)) => Box::pin(self.go_on(&say, ring, sent)).await,
+            Err(_) => Next::Cut,
         }
     }
 
@@ -161,37 +171,36 @@ impl Conn {
         may
     }
 
-    /// Sends a response that is whole, in one write if the kernel takes it.
-    async fn send_whole(&mut self, say: &Say, body: (&[u8], &[u8]), read_all: bool) -> Next {
-        let all = (body.0.len() + body.1.len()) as u64;
-        let whole = say.framing.fits(all);
-        if !whole {
-            self.delivery().tell_wrong_length(say.framing, all);
-        }
-        let (first, second) = say.framing.cut(body);
-        let sent = self.write_whole(say, first, second);
-        if self.out.holds() {
-            self.part();
-        }
-        let sent = sent.is_ok() && self.out.flush(&self.timer).await;
-        self.end(sent, say.keep_alive && whole, read_all)
-    }
-
-    fn write_whole(&mut self, say: &Say, first: &[u8], second: &[u8]) -> std::io::Result<()> {
-        let server = self.server;
+    /// Writes a response that is whole, at once if the kernel takes it. What is left of a long body stays in its `ring`.
+    fn write_whole(&mut self, say: &Say, body: (&[u8], &[u8]), ring: Option<Ring>) -> io::Result<Written> {
+        let (server, (first, second)) = (self.server, say.framing.cut(body));
         let out = &mut server.scratch.borrow_mut().output;
         out.clear();
         put_head(out, server, &mut self.exchange.account, say);
         self.out.begin_body(out.len());
-        let copied = first.len() + second.len() <= COPY_BODY;
-        if copied {
+        let length = first.len() + second.len();
+        let ring = ring.filter(|_| length > COPY_BODY);
+        if ring.is_none() {
             out.extend_from_slice(first);
             out.extend_from_slice(second);
         }
         let pieces = [out.as_slice(), first, second];
-        let runs = if copied { &pieces[..1] } else { &pieces };
+        let runs = if ring.is_none() { &pieces[..1] } else { &pieces };
         // An application that has the connection may have more to say.
-        if say.keep_alive || self.lent { self.out.write_all(runs) } else { self.out.write_last(runs) }
+        let stays = say.keep_alive || self.lent;
+        let sent = if stays { self.out.write_all(runs) } else { self.out.write_last(runs) }?;
+        if let Some(ring) = ring.filter(|_| sent < length) {
+            return Ok(Written::Part(ring, sent));
+        }
+        let all = (body.0.len() + body.1.len()) as u64;
+        let fits = say.framing.fits(all);
+        if !fits {
+            self.delivery().tell_wrong_length(say.framing, all);
+        }
+        if self.out.holds() {
+            self.part();
+        }
+        Ok(Written::All { fits })
     }
 
     /// Sends head and body as they come.
@@ -202,7 +211,7 @@ impl Conn {
         let before = self.out.sent();
         self.out.put(|out| put_head(out, self.server, &mut self.exchange.account, say));
         self.out.begin_body(0);
-        let whole = self.delivery().send(say.framing, say.head.lines.len(), body).await;
+        let whole = self.delivery().send(say.framing, say.head.lines.len(), body, None).await;
         if !whole
             && let Some(fault) = self.exchange.loss()
             && self.out.take_back(before)
@@ -210,6 +219,17 @@ impl Conn {
             self.exchange.account.forget_fields(Source::ResponseHeader, self.server.records.wanted());
             return self.give_up(fault).await;
         }
+        self.end_stream(say, whole)
+    }
+
+    /// Sends the rest of a body that lies in the ring, whole, and of which so many bytes are out.
+    async fn go_on(&mut self, say: &Say, ring: Ring, sent: usize) -> Next {
+        let body = Body::Ring(ring, None);
+        let whole = self.delivery().send(say.framing, say.head.lines.len(), body, Some(sent)).await;
+        self.end_stream(say, whole)
+    }
+
+    fn end_stream(&self, say: &Say, whole: bool) -> Next {
         if whole { self.end(true, say.keep_alive, true) } else { self.break_response(say.framing) }
     }
 
@@ -282,6 +302,15 @@ pub(crate) fn put_head(out: &mut Vec<u8>, server: &Server, account: &mut Account
     };
     head::put(out, &say.head, server.clock, saying);
     account.keep_fields(Source::ResponseHeader, &out[start..], server.records.wanted());
+}
+
+/// What has been written of a response that is whole.
+#[derive(Clone, Copy, Debug)]
+enum Written {
+    /// All of it is out, or held; whether it is as long as it was said to be.
+    All { fits: bool },
+    /// So many bytes of the body in that ring are out.
+    Part(Ring, usize),
 }
 
 /// A response's head, and how it is said.
@@ -586,5 +615,41 @@ mod tests {
             assert_eq!(script.writes(), 1);
             assert_eq!(world.totals().bytes_out, output.len() as u64);
         });
+    }
+
+    #[test]
+    fn what_a_client_leaves_of_a_long_response_is_held_as_far_as_memory_goes_and_stays_in_its_slot_beyond_that()
+     {
+        // Whether others have all the memory, and requests whose slot is not free yet.
+        for (others, kept) in [(false, 0), (true, 1)] {
+            run(async {
+                let world = World::new(Config { response_spool: 0, ..Config::default() });
+                let memory = &world.thread.entrance.server.holding.stock.memory;
+                while others && memory.take(1 << 20) {}
+                let script = Scripted::new(pieces(GET));
+                script.take(50_000);
+                world.connect(&script);
+                world.run(false).await;
+                let mut claimed = world.worker.claim().unwrap();
+                world.worker.begin(&claimed);
+                world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
+                assert_eq!(world.worker.write(&mut claimed, &[b'x'; 200_000]), 200_000);
+                world.worker.finish(claimed);
+                world.run(false).await;
+                assert_eq!(script.output().len(), 50_000, "{others}");
+                assert_eq!(world.pool().dispatch.borrow().in_flight, kept, "{others}");
+                script.take(usize::MAX);
+                world.run(false).await;
+                let output = text(&script);
+                let (head, body) = output.split_once("\r\n\r\n").unwrap();
+                assert!(
+                    head.contains("\r\nContent-Length: 200000") && body == "x".repeat(200_000),
+                    "{others}"
+                );
+                assert_eq!(world.pool().dispatch.borrow().in_flight, 0, "{others}");
+                assert_eq!(world.totals().bytes_out, output.len() as u64);
+                assert!(others || memory.take(64 << 20), "the memory is given back");
+            });
+        }
     }
 }

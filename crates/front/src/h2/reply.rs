@@ -94,14 +94,16 @@ impl Stream {
         if !self.say_head(&head, framing, ends) {
             return Next::Cut;
         }
+        let lines = head.lines.len();
         let whole = match body {
-            Body::Bytes(bytes) => self.send_whole(framing, (&bytes, &[]), ends).await,
-            Body::Ring(ring, Some(length)) => {
-                let body = ring.bytes(head.lines.len(), length as usize);
-                self.send_whole(framing, body, ends).await
+            Body::Bytes(_) | Body::Ring(_, Some(_)) if ends => true,
+            Body::Bytes(bytes) => self.say_whole(framing, (&bytes, &[])) || self.send_bytes(&bytes).await,
+            Body::Ring(ring, Some(length)) if self.say_whole(framing, ring.bytes(lines, length as usize)) => {
+                true
             }
             body => {
-                let whole = self.delivery().send(framing, head.lines.len(), body).await;
+                let out = matches!(body, Body::Ring(_, Some(_))).then_some(0);
+                let whole = self.delivery().send(framing, lines, body, out).await;
                 whole && (ends || self.carrier.say_end().is_ok())
             }
         };
@@ -129,27 +131,25 @@ impl Stream {
         self.carrier.say_head(message, ends).is_ok()
     }
 
-    /// Sends a body that is whole. False when it is shorter than it was said to be, or the client is gone.
-    async fn send_whole(&mut self, framing: Framing, body: (&[u8], &[u8]), ended: bool) -> bool {
+    /// Says a body that is whole, if its connection takes it now, and it is no shorter than it was said to be.
+    fn say_whole(&mut self, framing: Framing, body: (&[u8], &[u8])) -> bool {
         let all = (body.0.len() + body.1.len()) as u64;
         let (first, second) = framing.cut(body);
-        let length = first.len() + second.len();
-        if ended {
-            return true;
+        let is_short = matches!(framing, Framing::Length(given) if given > all);
+        if is_short || !self.carrier.say_all(first, second).unwrap_or(false) {
+            return false;
         }
         if !framing.fits(all) {
             self.delivery().tell_wrong_length(framing, all);
         }
-        let whole = !matches!(framing, Framing::Length(given) if given > all);
-        if whole && self.carrier.say_all(first, second).unwrap_or(false) {
-            self.out.count(length);
-            return true;
-        }
-        let sent = self.out.write_all(&[first, second, &[]]);
-        if self.out.holds() {
-            self.handling.part(&mut self.exchange.account);
-        }
-        sent.is_ok() && self.out.flush(&self.timer).await && whole && self.carrier.say_end().is_ok()
+        self.out.count(first.len() + second.len());
+        true
+    }
+
+    /// Sends a body of our own.
+    async fn send_bytes(&mut self, body: &[u8]) -> bool {
+        self.out.put(|out| out.extend_from_slice(body));
+        self.out.flush(&self.timer).await && self.carrier.say_end().is_ok()
     }
 
     fn delivery(&mut self) -> Delivery<'_> {

@@ -176,35 +176,33 @@ impl Outflow {
         }
     }
 
-    /// Writes `runs` as one with what is held before them, and holds what the client does not take.
-    pub(crate) fn write_all(&mut self, runs: &[&[u8]]) -> io::Result<()> {
+    /// Writes `runs` as one with what is held before them, and holds what the client does not take of that and of the first. Gives how
+    /// many bytes of those behind it are out.
+    pub(crate) fn write_all(&mut self, runs: &[&[u8]]) -> io::Result<usize> {
         let tried = as_one(&self.output[self.done..], runs, |runs| self.transport.try_write_vectored(runs));
-        self.hold_rest(runs, tried)
+        self.hold_first(runs, tried)
     }
 
     /// As [`Outflow::write_all`], where nothing follows: our side may be ended with it.
-    pub(crate) fn write_last(&mut self, runs: &[&[u8]]) -> io::Result<()> {
+    pub(crate) fn write_last(&mut self, runs: &[&[u8]]) -> io::Result<usize> {
         let tried = as_one(&self.output[self.done..], runs, |runs| self.transport.try_write_last(runs));
-        self.hold_rest(runs, tried)
+        self.hold_first(runs, tried)
     }
 
-    fn hold_rest(&mut self, runs: &[&[u8]], tried: io::Result<usize>) -> io::Result<()> {
+    fn hold_first(&mut self, runs: &[&[u8]], tried: io::Result<usize>) -> io::Result<usize> {
         let written = match tried {
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             written => written?,
         };
         self.count(written);
-        let mut skip = written.saturating_sub(self.in_memory());
-        self.done += written - skip;
+        let of_runs = written.saturating_sub(self.in_memory());
+        self.done += written - of_runs;
         if self.in_memory() == 0 {
             self.caught_up();
         }
-        for run in runs {
-            let from = skip.min(run.len());
-            skip -= from;
-            self.output.extend_from_slice(&run[from..]);
-        }
-        Ok(())
+        let first = runs.first().copied().unwrap_or_default();
+        self.output.extend_from_slice(&first[of_runs.min(first.len())..]);
+        Ok(of_runs.saturating_sub(first.len()))
     }
 
     /// Writes what is held and then `first` and `second`. Gives how many bytes of these are out; none when the client takes
@@ -394,10 +392,10 @@ impl Outflow {
     fn caught_up(&mut self) {
         self.output.clear();
         self.done = 0;
+        self.release_memory();
         if self.reader.behind {
             self.reader.behind = false;
             self.spool = None;
-            self.release_memory();
         }
     }
 
@@ -605,14 +603,16 @@ mod tests {
     #[test]
     fn what_the_client_does_not_take_is_held_and_sent_in_order() {
         run(async {
-            // How many bytes it takes at once, and how many writes that makes of three runs.
-            for (takes, held) in [(usize::MAX, 0), (0, 6), (1, 5), (2, 4), (5, 1), (6, 0)] {
+            // How many bytes it takes at once, how many of the first run are held, and how many of the others are out.
+            for (takes, held, out) in
+                [(usize::MAX, 0, 4), (0, 2, 0), (1, 1, 0), (2, 0, 0), (5, 0, 3), (6, 0, 4)]
+            {
                 let mut scene = scene(Config::default());
                 scene.script.take(takes);
-                scene.out.write_all(&[b"ab", b"cd", b"ef"]).unwrap();
+                assert_eq!(scene.out.write_all(&[b"ab", b"cd", b"ef"]).unwrap(), out, "{takes}");
                 assert_eq!((scene.out.in_memory(), scene.out.holds()), (held, held > 0), "{takes}");
-                assert_eq!(scene.out.sent().bytes, 6 - held as u64);
-                scene.out.put(|out| out.extend_from_slice(b"gh"));
+                assert_eq!(scene.out.sent().bytes, (2 - held + out) as u64);
+                scene.out.put(|held| held.extend_from_slice(&b"cdefgh"[out..]));
                 scene.script.take(usize::MAX);
                 assert!(scene.out.flush(&scene.timer).await);
                 assert_eq!(scene.script.output(), b"abcdefgh", "{takes}");
@@ -628,8 +628,9 @@ mod tests {
                 for runs in [&[b"abcdef".as_slice()][..], &[b"ab", b"", b"cdef"]] {
                     let mut scene = scene(Config::default());
                     scene.script.take(takes);
-                    scene.out.write_last(runs).unwrap();
+                    let out = scene.out.write_last(runs).unwrap();
                     assert_eq!(scene.script.was_shut(), takes >= 6, "{takes}");
+                    scene.out.put(|held| held.extend_from_slice(&runs[1..].concat()[out..]));
                     scene.script.take(usize::MAX);
                     assert!(scene.out.flush(&scene.timer).await);
                     assert_eq!((scene.script.output(), scene.out.sent().bytes), (b"abcdef".to_vec(), 6));
@@ -642,7 +643,7 @@ mod tests {
     fn a_response_that_waits_goes_out_ahead_of_the_next_and_each_is_counted_once() {
         run(async {
             for takes in (0..=8).chain([usize::MAX]) {
-                for runs in [&[b"abcdef".as_slice()][..], &[b"ab", b"cd", b"ef"]] {
+                for (runs, first) in [(&[b"abcdef".as_slice()][..], 6), (&[b"ab", b"cd", b"ef"], 2)] {
                     let mut scene = scene(Config::default());
                     let Scene { out, script, timer, .. } = &mut scene;
                     out.put(|out| out.push(b'x'));
@@ -653,8 +654,10 @@ mod tests {
                     out.renew();
                     script.take(takes);
                     out.begin_body(2);
-                    out.write_last(runs).unwrap();
+                    let behind = out.write_last(runs).unwrap();
                     assert_eq!((script.writes(), script.was_shut()), (1, takes >= 8), "{takes}");
+                    assert_eq!(behind, takes.clamp(2 + first, 8) - 2 - first, "{takes}");
+                    out.put(|out| out.extend_from_slice(&b"abcdef"[first + behind..]));
                     assert_eq!(out.sent().bytes, takes.clamp(2, 8) as u64 - 2, "{takes}");
                     script.take(usize::MAX);
                     assert!(out.flush(timer).await);
@@ -758,6 +761,7 @@ mod tests {
             scene.script.take(0);
             scene.out.put(|out| out.extend_from_slice(b"held"));
             scene.out.send_held().unwrap();
+            assert!(scene.out.hold(4));
             scene.out.reader.behind = true;
             assert_eq!(scene.wait(1).await, None);
             assert!(scene.out.is_stuck() && !scene.out.is_clear());
@@ -765,6 +769,7 @@ mod tests {
             assert_eq!(scene.wait(1).await, Some(Woken::Go));
             scene.out.send_held().unwrap();
             assert!(scene.out.is_clear() && !scene.out.is_behind() && !scene.out.is_held_up());
+            assert_eq!(scene.out.held, 0, "and the memory is another's");
         });
     }
 

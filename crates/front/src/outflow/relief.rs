@@ -26,7 +26,7 @@ impl Outflow {
         }
         let buffer = self.holding.config.response_buffer.max(LEAST_BUFFER);
         let room = buffer.saturating_sub(held).min(available);
-        if !self.is_behind() || self.hold(held + room) {
+        if self.hold(held + room) {
             return room;
         }
         LEAST_BUFFER.saturating_sub(held).min(available)
@@ -143,7 +143,7 @@ mod tests {
         let all = 64 * BUFFER as u64;
         for (behind, held, others, room) in [
             (false, 0, 0, BUFFER),
-            (false, 1000, all, BUFFER - 1000),
+            (false, 1000, all, LEAST_BUFFER - 1000),
             (false, 2 * BUFFER, 0, 0),
             (true, 0, 0, BUFFER),
             (true, 0, all - BUFFER as u64, BUFFER),
