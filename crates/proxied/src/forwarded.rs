@@ -101,23 +101,35 @@ fn commas<'a>(value: &'a [u8], into: &mut Vec<&'a [u8]>) {
     into.extend(value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii));
 }
 
-/// A comma in a quoted string is none. A string without an end would swallow what our proxies have added behind it, so where
-/// there is one each comma counts.
+/// A comma in a quoted string is none. Strings are looked for from the end, too: whether the client has left one open, which
+/// would swallow what our proxies have added behind it, or end within one of theirs, then does not matter.
 fn quoted_commas<'a>(value: &'a [u8], into: &mut Vec<&'a [u8]>) {
-    let mut quotes = Quotes::default();
-    value.iter().for_each(|&byte| quotes.pass(byte));
-    if quotes.open {
-        return commas(value, into);
+    let (first, mut end, mut open) = (into.len(), value.len(), false);
+    for (at, &byte) in value.iter().enumerate().rev() {
+        match byte {
+            b'"' if !open || !ends_in_escape(&value[..at]) => open = !open,
+            b',' if !open => {
+                into.push(value[at + 1..end].trim_ascii());
+                end = at;
+            }
+            _ => {}
+        }
     }
-    into.extend(unquoted(value, b',').map(<[u8]>::trim_ascii));
+    into.push(value[..end].trim_ascii());
+    into[first..].reverse();
 }
 
-/// The parts between separators that stand outside of quoted strings.
-fn unquoted(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+/// Whether the next byte stands behind a backslash that does not itself stand behind one.
+fn ends_in_escape(text: &[u8]) -> bool {
+    text.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
+}
+
+/// The parts between semicolons that stand outside of quoted strings.
+fn pairs(element: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut quotes = Quotes::default();
-    text.split(move |&byte| {
+    element.split(move |&byte| {
         quotes.pass(byte);
-        byte == separator && !quotes.open
+        byte == b';' && !quotes.open
     })
 }
 
@@ -168,7 +180,7 @@ fn is_secure(scheme: &[u8]) -> Option<bool> {
 
 /// A parameter of one element of Forwarded, without its quotes.
 fn parameter(element: &[u8], name: &str) -> Option<Vec<u8>> {
-    unquoted(element, b';').find_map(|pair| {
+    pairs(element).find_map(|pair| {
         let equals = memchr::memchr(b'=', pair)?;
         let (found, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
         found.eq_ignore_ascii_case(name.as_bytes()).then(|| unquote(value))?
@@ -297,6 +309,8 @@ mod tests {
             ("for=\"x, for=192.0.2.1;proto=https", "192.0.2.1 https"),
             ("for=\"\\, for=192.0.2.1, for=10.0.0.1", "192.0.2.1"),
             ("for=\"x, for=\"192.0.2.1:80\"", "192.0.2.1 port 80"),
+            ("\", for=192.0.2.1;host=\"a,b\"", "192.0.2.1 a,b"),
+            ("for=203.0.113.9;x=\", for=192.0.2.1;host=\"a\\\"b\"", "192.0.2.1 a\"b"),
             ("for", "nothing"),
             ("", "nothing"),
         ] {
@@ -323,7 +337,12 @@ mod tests {
             let value = format!("{before}, 192.0.2.1, 10.0.0.1");
             let told = read(Family::XForwarded, &[(FOR, &value)]).unwrap();
             prop_assert_eq!(told.address, Some("192.0.2.1".parse().unwrap()));
-            for ours in ["for=192.0.2.1, for=10.0.0.1", "for=\"192.0.2.1:80\", for=\"10.0.0.1\""] {
+            for ours in [
+                "for=192.0.2.1, for=10.0.0.1",
+                "for=\"192.0.2.1:80\", for=\"10.0.0.1\"",
+                r#"for=192.0.2.1;host="a,b", for="10.0.0.1""#,
+                r#"for=192.0.2.1;host="a\"b,\\", for=10.0.0.1;host=";\"""#,
+            ] {
                 let told = read(Family::Forwarded, &[("Forwarded", &format!("{before}, {ours}"))]).unwrap();
                 prop_assert_eq!(told.address, Some("192.0.2.1".parse().unwrap()));
             }
