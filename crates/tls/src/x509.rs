@@ -1,10 +1,11 @@
 //! What stands in a certificate (RFC 5280), as far as we look at it.
 
+use x509_parser::asn1_rs::{Any, Tag, ToDer};
 use x509_parser::extensions::GeneralName;
 use x509_parser::num_bigint::BigUint;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::time::ASN1Time;
-use x509_parser::x509::X509Name;
+use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -67,24 +68,47 @@ fn names(certificate: &X509Certificate<'_>, common_name: &str) -> Vec<String> {
     names
 }
 
-fn first<'a>(mut values: impl Iterator<Item = &'a x509_parser::x509::AttributeTypeAndValue<'a>>) -> String {
-    values.next().and_then(|value| value.as_str().ok()).unwrap_or_default().to_owned()
+fn first<'a>(mut values: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -> String {
+    values.next().and_then(|value| text(value.attr_value())).unwrap_or_default()
 }
 
 /// With the most particular part first, as mod_ssl gives names.
 fn name(name: &X509Name<'_>) -> String {
     let parts = name.iter_rdn().map(|part| {
-        let one = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| {
+        let one = |value: &AttributeTypeAndValue<'_>| {
             let registry = x509_parser::objects::oid_registry();
             let key = x509_parser::objects::oid2abbrev(value.attr_type(), registry)
                 .map_or_else(|_| value.attr_type().to_id_string(), str::to_owned);
-            format!("{key}={}", escape(value.as_str().unwrap_or_default()))
+            let value = value.attr_value();
+            format!("{key}={}", text(value).map_or_else(|| dump(value), |text| escape(&text)))
         };
         part.iter().map(one).collect::<Vec<_>>().join("+")
     });
     let mut parts: Vec<String> = parts.collect();
     parts.reverse();
     parts.join(",")
+}
+
+/// In whichever of the types it is written that a name may have: older authorities have others than UTF-8 for what is not
+/// ASCII. Latin-1 is what everybody, OpenSSL too, means by T.61.
+fn text(value: &Any<'_>) -> Option<String> {
+    let data = value.data;
+    let wide = |bytes: &[u8]| bytes.iter().fold(0, |number, &byte| number << 8 | u32::from(byte));
+    match value.tag() {
+        Tag::BmpString if data.len().is_multiple_of(2) => {
+            String::from_utf16(&data.chunks(2).map(|two| wide(two) as u16).collect::<Vec<_>>()).ok()
+        }
+        Tag::BmpString | Tag::UniversalString if !data.len().is_multiple_of(4) => None,
+        Tag::UniversalString => data.chunks(4).map(|four| char::from_u32(wide(four))).collect(),
+        Tag::TeletexString => Some(data.iter().map(|&byte| char::from(byte)).collect()),
+        _ => std::str::from_utf8(data).ok().map(str::to_owned),
+    }
+}
+
+/// What is no text, as RFC 4514 2.4 has it: left out, it would make one name of different ones.
+fn dump(value: &Any<'_>) -> String {
+    let encoded = value.to_der_vec_raw().unwrap_or_default();
+    format!("#{}", encoded.iter().map(|byte| format!("{byte:02X}")).collect::<String>())
 }
 
 /// RFC 4514 2.4. Control characters, which no name has a use for and a log should not see, become spaces.
@@ -112,4 +136,42 @@ fn shown(time: ASN1Time) -> String {
     let month = MONTHS[usize::from(u8::from(time.month()) - 1)];
     let (day, hour, minute, second) = (time.day(), time.hour(), time.minute(), time.second());
     format!("{month} {day:2} {hour:02}:{minute:02}:{second:02} {} GMT", time.year())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_in_whatever_type_it_is_written() {
+        let cases: [(Tag, &[u8], Result<&str, &str>); 9] = [
+            (Tag::Utf8String, "Jürgen".as_bytes(), Ok("Jürgen")),
+            (Tag::PrintableString, b"Jane", Ok("Jane")),
+            (Tag::BmpString, b"\0J\0\xfc\x20\xac", Ok("Jü€")),
+            (Tag::TeletexString, b"J\xfcrgen", Ok("Jürgen")),
+            (Tag::UniversalString, b"\0\0\0J\0\x01\xf4\x2a", Ok("J\u{1f42a}")),
+            (Tag::Utf8String, b"J\xfc", Err("#0C024AFC")),
+            (Tag::BmpString, b"\0J\0", Err("#1E03004A00")),
+            (Tag::BmpString, b"\xd8\0", Err("#1E02D800")),
+            (Tag::UniversalString, b"\0\x11\0\0", Err("#1C0400110000")),
+        ];
+        for (tag, data, expected) in cases {
+            let value = Any::from_tag_and_data(tag, data);
+            assert_eq!(
+                text(&value).ok_or_else(|| dump(&value)),
+                expected.map(str::to_owned).map_err(str::to_owned)
+            );
+        }
+    }
+
+    #[test]
+    fn who_is_named_in_utf_16_is_not_nobody() {
+        let mut wish = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        let name = rcgen::string::BmpString::try_from("Jürgen, €").unwrap();
+        wish.distinguished_name = rcgen::DistinguishedName::new();
+        wish.distinguished_name.push(rcgen::DnType::CommonName, rcgen::DnValue::BmpString(name));
+        let made = wish.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+        let content = Content::of(made.der()).unwrap();
+        assert_eq!((&*content.subject, &*content.common_name), ("CN=Jürgen\\, €", "Jürgen, €"));
+    }
 }
