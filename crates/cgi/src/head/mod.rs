@@ -214,6 +214,7 @@ mod tests {
             ("Content-Type: x\nLocation: /a\n\n", "-> /a @30"),
             ("Location: /a\nContent-Length: 3\nConnection: close\n\n", "-> /a @50"),
             ("Location: /a\nTrailer: x\n\n", "-> /a @25"),
+            ("Location: /a\nUpgrade: x\n\n", "-> /a @25"),
             ("Location: /a b\u{e9}\n\n", "-> /a%20b%C3%A9 @18"),
             ("Location: //h/a\n\n", "-> //h/a @17"),
             ("Status: 302 Found\nLocation: /a\n\n", "302 Location: /a| @32"),

@@ -96,10 +96,13 @@ impl Draft {
         Ok(Answer::Response(self.into_head()))
     }
 
-    /// With nothing else to tell the client; a fragment is for a client alone. A Content-Type is there by habit.
+    /// With nothing else to tell the client; a fragment is for a client alone. A Content-Type is there by habit, and Upgrade
+    /// would not be told.
     fn is_local(&self, location: &[u8]) -> bool {
         let alone = |(name, _): &(Vec<u8>, Vec<u8>)| {
-            [&b"location"[..], b"content-type"].iter().any(|habit| name.eq_ignore_ascii_case(habit))
+            [&b"location"[..], b"content-type", b"upgrade"]
+                .iter()
+                .any(|habit| name.eq_ignore_ascii_case(habit))
         };
         location.starts_with(b"/") && !location.contains(&b'#') && self.head.fields.iter().all(alone)
     }
