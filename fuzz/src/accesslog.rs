@@ -5,12 +5,19 @@ use howdah_accesslog::{Compat, Format, Kept, Record, compile};
 /// A format, and behind a zero what stands in the request: what the front counted, sixteen bytes, and words.
 ///
 /// # Panics
-/// When a line has no end, or what the client says adds to it a byte that is no printable ASCII, or, where the format is one
-/// of JSON, when it is no object.
+/// When a line has no end, or what the client says adds to it a byte that is no printable ASCII or cannot be read back from it,
+/// or, where the format is one of JSON, when it is no object.
 pub fn accesslog(data: &[u8]) {
     let Some(end) = data.iter().position(|&byte| byte == 0) else { return };
     let (Ok(text), rest) = (std::str::from_utf8(&data[..end]), &data[end + 1..]) else { return };
     let Some((numbers, words)) = rest.split_first_chunk::<16>() else { return };
+    if !words.is_empty() {
+        let format = |text| compile(text, Compat::Apache).expect("a format");
+        assert_eq!(unescape(&render(&format("%U"), numbers, words)), words, "another path");
+        let line = render(&format("json"), numbers, words);
+        let object: serde_json::Value = serde_json::from_slice(&line).expect("an object");
+        assert_eq!(object["target"].as_str(), Some(&*String::from_utf8_lossy(words)), "another target");
+    }
     for compat in [Compat::Apache, Compat::Plack] {
         match compile(text, compat) {
             Ok(format) => {
@@ -32,6 +39,29 @@ fn render(format: &Format, numbers: &[u8; 16], words: &[u8]) -> Vec<u8> {
     let mut line = Vec::new();
     format.render(&record(numbers, words, &kept), &mut line);
     line
+}
+
+/// What Apache's escapes stand for, less the end of the line.
+fn unescape(line: &[u8]) -> Vec<u8> {
+    let (mut text, mut bytes) = (Vec::new(), line[..line.len() - 1].iter().copied());
+    while let Some(byte) = bytes.next() {
+        let mut next = || bytes.next().expect("a byte behind a backslash");
+        text.push(match byte {
+            b'\\' => match next() {
+                b'b' => 8,
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                b'v' => 11,
+                b'x' => [next(), next()].iter().fold(0, |number, &digit| {
+                    number << 4 | char::from(digit).to_digit(16).expect("a digit") as u8
+                }),
+                quoted => quoted,
+            },
+            plain => plain,
+        });
+    }
+    text
 }
 
 fn unprintable(line: &[u8]) -> usize {

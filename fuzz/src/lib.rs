@@ -8,10 +8,12 @@ pub mod answer;
 pub mod cgi;
 pub mod http2;
 pub mod tls;
+pub mod words;
 
 #[path = "../../crates/http1/tests/common/transcript.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod transcript;
+mod grammar;
 pub mod proxied;
 
 use howdah_http1::{Framing, Limits};
@@ -23,8 +25,8 @@ const TIGHT: Limits = Limits { request_line: 64, head: 200, fields: 4, body: 64 
 /// A stream of requests, after two bytes that choose limits and splits.
 ///
 /// # Panics
-/// When a split changes the events, or when a head that was passed breaks a rule whose check can be
-/// written in one line.
+/// When a split changes the events, or when a head that was passed breaks the grammar, or a rule whose check can be
+/// written in one line, or when what it says is said otherwise by the head that is made of it.
 pub fn http1(data: &[u8]) {
     let [options, seed, stream @ ..] = data else { return };
     let limits = if options & 1 == 0 { Limits::default() } else { TIGHT };
@@ -35,9 +37,15 @@ pub fn http1(data: &[u8]) {
         transcript(stream, &limits, 0..stream.len().min(600)),
         "single bytes change the events"
     );
+    if let Some(Event::Head(request)) = whole.first() {
+        grammar::check(stream, request);
+    }
     for event in &whole {
         match event {
-            Event::Head(request) => check_head(request, &limits),
+            Event::Head(request) => {
+                check_head(request, &limits);
+                grammar::check_anew(request, &limits);
+            }
             Event::Body(content) => assert!(content.len() as u64 <= limits.body),
             Event::Reject(reject) => {
                 assert!(matches!(reject.status, 400 | 413 | 414 | 417 | 431 | 501 | 505))
