@@ -150,9 +150,23 @@ static const char *add(int fd) {
     return opens(descriptor) ? NULL : descriptor_reason(fd, "a file that cannot be opened again");
 }
 
+static bool does_nothing(const OP *op) {
+    return op->op_type == OP_ENTER || op->op_type == OP_NEXTSTATE || op->op_type == OP_STUB || op->op_type == OP_NULL;
+}
+
+/* As of a script that is all `use`: what it loads has done the whole of its work by now, before there is a request. */
+static bool runs_nothing(pTHX) {
+    const OP *op = PL_main_start;
+    while (op && does_nothing(op))
+        op = op->op_next;
+    return !op || op->op_type == OP_LEAVE;
+}
+
 /* Why the script cannot be forked; NULL when it can. */
 const char *hf_unfit(pTHX) {
     hf.printed = lseek(hf.output, 0, SEEK_END);
+    if (runs_nothing(aTHX))
+        return "nothing of it is left to run once it is compiled";
     if (count_entries("/proc/self/task") > 1)
         return because("it starts a thread");
     if (has_children())

@@ -20,6 +20,8 @@ my $scripts = Howdah::Test::Scripts->new(
     'part.pl'    => qq{${perl}use lib '.';\nuse Part;\n${head}print Part::text();\n},
     'socket.pl'  =>
         qq{${perl}use Socket;\nBEGIN { socketpair my \$a, our \$b, AF_UNIX, SOCK_STREAM, 0 or die }\n${head}print "executed";\n},
+    'Whole.pm' => qq{package Whole;\nsub import { ${head}print "asked for \$ENV{QUERY_STRING}\n" }\n1;\n},
+    'whole.pl' => qq{${perl}use lib '.';\nuse Whole;\n1;\n},
     'title.pl' => qq{${perl}${head}open my \$in, '<', '/proc/self/cmdline'; print map "\$_ ", split /\\0+/, <\$in>;\n},
     'lost.pl'  => qq{#!/no/such/perl\n$head},
     'other.sh' => qq{printf 'Content-Type: text/plain\\n\\nno perl'\n},
@@ -57,6 +59,8 @@ becomes('part.pl', 200, 'third', 'one that compiles again');
 becomes('socket.pl', 200, 'executed', 'a script with a connection is executed');
 ok $server->wait_for_log(qr{socket\.pl: is executed and not forked: it has a connection at descriptor \d+}),
     '... and the log says why';
+is $scripts->get($server, "whole.pl?$_")->{body}, "asked for $_\n",
+    'so is one that a module runs whole where it is used' for qw(one another);
 is $scripts->get($server, 'other.sh')->{body}, 'no perl', 'so is one that is no Perl';
 
 is $scripts->get($server, 'lost.pl')->{status}, 500, 'one whose perl is not there';
