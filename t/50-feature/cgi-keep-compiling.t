@@ -50,7 +50,8 @@ PERL
     'closes.cgi' => "$HEAD close STDOUT; close STDIN; close STDERR;",
     'here.cgi'   => "$HEAD print <<A, <<'B';\npackage main;\nA\n1 << 2\nB\n"
         . "package Other; sub own { 'other' } package main; sub own { 'own' } print own(), 1 << 2;\n",
-    'pod.cgi' =>
+    'relative.cgi' => "$HEAD use Early; require Late; print Early::name(), Late::name();",
+    'pod.cgi'      =>
         "$HEAD print 'no loop';\n\n=head1 SYNOPSIS\n\n  use CGI::Fast;\n\n=cut\n\nprint '.'\n__END__\nuse FCGI;\n",
     'prints.cgi' => qq{#!$^X\nBEGIN { print "Content-Type: text/plain\\n\\n" }\nprint "main";\n},
     'loop.cgi'   => "#!$^X\n" . 'use lib ".lib"; use Loop; print "Content-Type: text/plain\n\n" while Loop::more();',
@@ -64,10 +65,11 @@ PERL
     'warns.cgi'  => qq{$HEAD warn "of another";\n},
     'writes.cgi' => $HEAD . 'pipe my $in, my $out; close $in; $| = 1; syswrite $out, "x" and die; print "alive";',
 );
-mkdir $scripts->dir . '/.lib' or die $!;
+mkdir $scripts->dir . $_ or die $! for qw(/.lib /.lib/shop);
 $scripts->write(".lib/$_.pm", "#!\n$MODULES{$_}") for keys %MODULES;
+$scripts->write(".lib/shop/$_.pm", "#!\npackage $_; sub name { '$_' } 1;") for qw(Early Late);
 umask 022;
-my $server = $scripts->serve('keep', ['workers=1']);
+my $server = $scripts->serve('keep', ['workers=1'], '--chdir', $scripts->dir . '/.lib', '-I', 'shop');
 my ($worker, $zygote) = map { $server->processes($_) } qw(worker zygote);
 my $start = time;
 
@@ -112,6 +114,8 @@ subtest 'a handler of warnings that a module sets once is there for each script 
 };
 is $scripts->get($server, 'modules.cgi')->{body}, '1 1 1', 'modules are loaded once, wherever they say their package'
     for 1, 2;
+is $scripts->get($server, 'relative.cgi')->{body}, 'EarlyLate',
+    '... also from a directory that counts from that of the server';
 is $scripts->get($server, 'emacs.cgi')->{body}, 1, 'what stands behind -- on the first line is no switch';
 is $scripts->get($server, 'fast.cgi')->{status}, 500, "CGI::Fast's loop is refused";
 like $server->log, qr{/fast\.cgi: the loop of CGI::Fast .*mode=fork}, '... with a way out';

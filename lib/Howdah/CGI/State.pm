@@ -3,6 +3,7 @@ use v5.16;
 use warnings;
 
 use Cwd ();
+use File::Spec ();
 use Howdah::CGI::Handles ();
 use Howdah::XS ();
 
@@ -31,8 +32,10 @@ my @FOUND = qw(Bin RealBin RealScript Script);
 # %SIG, @INC and the umask as the worker has them, and what is in %INC; the switches as their modules have them.
 my (%first, %first_switches);
 
-# Remembers how things are before any script. In the zygote, and again in each worker.
+# Remembers how things are before any script. In the zygote, and again in each worker. A directory of -I or PERL5LIB counts from
+# that of the server, and scripts run elsewhere; `.` is wherever perl is, as for a script that is executed.
 sub note {
+    @INC   = map { ref || $_ eq q{.} ? $_ : File::Spec->rel2abs($_) } @INC;
     %first = (sig => {%SIG}, inc => [@INC], umask => umask, count => scalar keys %INC, loaded => {%INC});
     Howdah::XS::note_settings();
     return;
