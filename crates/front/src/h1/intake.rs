@@ -76,8 +76,7 @@ impl Conn {
         if rest == Rest::Begun {
             self.exchange.account.begin = server.clock.now();
         }
-        let input = std::mem::take(&mut self.input);
-        self.examine(&input, &mut server.scratch.borrow_mut().fields)
+        self.examine_all(&mut server.scratch.borrow_mut().fields)
     }
 
     fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Result<Step, Fault>> {
@@ -109,11 +108,13 @@ impl Conn {
             self.enter(ConnectionState::Reading);
         }
         let step = if self.input.is_empty() {
-            self.examine(&input[..length], fields)?
+            let (mut used, data) = (length, &input[..length]);
+            let step = self.examine(data, fields, &mut used);
+            self.keep(&data[used..]);
+            step?
         } else {
             self.input.extend_from_slice(&input[..length]);
-            let received = std::mem::take(&mut self.input);
-            self.examine(&received, fields)?
+            self.examine_all(fields)?
         };
         match step {
             // A body has got another deadline by what has come.
@@ -177,14 +178,27 @@ impl Conn {
         self.out.transport.poll_read(context, buffer)
     }
 
-    /// Decides what `data`, all input not yet consumed, amounts to; keeps what is left over.
-    fn examine(&mut self, data: &[u8], fields: &mut FieldStore) -> Result<Step, Fault> {
+    /// Decides what the input amounts to. Where it is too little nothing of it is moved: it may come byte by byte.
+    fn examine_all(&mut self, fields: &mut FieldStore) -> Result<Step, Fault> {
+        let received = std::mem::take(&mut self.input);
+        let mut used = received.len();
+        let step = self.examine(&received, fields, &mut used);
+        if used == 0 {
+            self.input = received;
+        } else {
+            self.keep(&received[used..]);
+        }
+        step
+    }
+
+    /// Decides what `data`, all input not yet consumed, amounts to. Of that so much is `used`; what is left over is to be kept.
+    fn examine(&mut self, data: &[u8], fields: &mut FieldStore, used: &mut usize) -> Result<Step, Fault> {
         if data.len() < self.need {
-            self.keep(data);
+            *used = 0;
             self.pace_body(data.len() as u64);
             return Ok(Step::More);
         }
-        let Self { decoder, exchange, server, input, asked, .. } = self;
+        let Self { decoder, exchange, server, asked, .. } = self;
         let decoded = decoder.decode(data, fields);
         let decoded = decoded.inspect_err(|_| {
             *asked = Some(Asked::beginning(data));
@@ -193,35 +207,42 @@ impl Conn {
             }
             exchange.account.unreadable(data, server.records.wanted());
             if data.starts_with(PREFACE_LINE) {
-                input.extend_from_slice(data);
+                *used = 0;
             }
         })?;
         let Some(head) = decoded else {
             if self.begins(data) {
                 self.begin_head();
             }
-            self.keep(data);
+            *used = 0;
             return Ok(Step::More);
         };
         self.behind = Behind::look(&head.fields(), &self.client, &server.config);
         match server.router.target(&request(&head, &self.client, self.behind.as_deref())) {
-            Target::App(pool) => self.examine_body(pool, &head, data),
+            Target::App(pool) => self.examine_body(pool, &head, data, used),
             page @ (Target::Page(_) | Target::Challenge | Target::Redirect(_)) => {
                 // A body that comes with it is not read, so nothing can come behind it.
                 self.begin(page, &head, Body::Inline(b""), head.framing == Framing::None)?;
                 self.exchange.account.received = head.len as u64;
-                self.keep(&data[head.len..]);
+                *used = head.len;
                 Ok(Step::Ready)
             }
         }
     }
 
-    fn examine_body(&mut self, pool: &'static Pool, head: &Head<'_>, data: &[u8]) -> Result<Step, Fault> {
+    fn examine_body(
+        &mut self,
+        pool: &'static Pool,
+        head: &Head<'_>,
+        data: &[u8],
+        used: &mut usize,
+    ) -> Result<Step, Fault> {
         let body = match head.framing {
             Framing::None => 0,
             Framing::Length(length) if length <= INLINE_BODY as u64 => length as usize,
             Framing::Length(_) | Framing::Chunked => {
                 self.check(head)?;
+                *used = head.len;
                 return Ok(self.begin_collect(pool, head, data));
             }
         };
@@ -230,15 +251,15 @@ impl Conn {
             self.check(head)?;
             let expects = head.expect_continue && !std::mem::replace(&mut self.continued, true);
             self.need = end;
-            self.keep(data);
+            *used = 0;
             self.begin_body();
             return Ok(if expects { Step::Expects } else { Step::More });
         }
         self.need = 0;
         self.exchange.account.received += end as u64;
-        let begun = self.begin(Target::App(pool), head, Body::Inline(&data[head.len..end]), true);
-        self.keep(&data[end..]);
-        begun.map(|()| Step::Ready)
+        *used = end;
+        self.begin(Target::App(pool), head, Body::Inline(&data[head.len..end]), true)?;
+        Ok(Step::Ready)
     }
 
     /// Whether it is worth waiting for the body.
@@ -271,7 +292,6 @@ impl Conn {
     fn begin_collect(&mut self, pool: &'static Pool, head: &Head<'_>, data: &[u8]) -> Step {
         let expects = head.expect_continue && !self.continued && data.len() == head.len;
         let collect = Collect::new(self.server, pool, head, &data[..head.len], expects);
-        self.keep(&data[head.len..]);
         self.begin_body();
         Step::Collect(Box::new(collect))
     }
@@ -360,6 +380,7 @@ mod tests {
     use crate::capacity::Kind;
     use crate::config::Config;
     use crate::h1::serve;
+    use crate::h1::state::Conn;
     use crate::sample::world::{World, pieces, run};
     use crate::transport::scripted::{Piece, Scripted};
     use crate::transport::{Socket, Transport};
@@ -538,5 +559,33 @@ mod tests {
             world.run(true).await;
             assert_eq!(statuses(&script), ["200"], "after forty seconds");
         });
+    }
+
+    #[test]
+    fn what_comes_of_a_request_in_small_pieces_is_not_moved_for_each() {
+        let (fields, body) = ("X: y\r\n".repeat(100), "b".repeat(1000));
+        for begin in [
+            format!("GET /a HTTP/1.1\r\n{fields}"),
+            format!("POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 9999\r\n\r\n{body}"),
+        ] {
+            run(async {
+                let world = World::new(Config::default());
+                let script = Scripted::new(pieces(&format!("{begin}|x|y")));
+                let permit = world.capacity.enter(Kind::Connection).unwrap();
+                let transport = Transport::Scripted(script.clone());
+                let who = crate::sample::client("");
+                let mut conn = Conn::new(world.thread.entrance.server, transport, who, permit);
+                for _ in 0..3 {
+                    tokio::select! {
+                        biased;
+                        _ = conn.intake() => panic!("there is no whole request"),
+                        () = tokio::task::yield_now() => script.go_on(),
+                    }
+                }
+                assert_eq!(conn.input, format!("{begin}xy").as_bytes());
+                // A copy would have no more than it needs.
+                assert!(conn.input.capacity() > conn.input.len() + 100);
+            });
+        }
     }
 }
