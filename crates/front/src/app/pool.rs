@@ -90,8 +90,8 @@ pub(crate) struct Pool {
     pub(crate) channels: RefCell<HashMap<u16, Arc<AsyncFd<OwnedFd>>>>,
     /// A path, decoded.
     path: RefCell<Vec<u8>>,
-    /// Requests refused for a full queue since the log was last told.
-    refused: Cell<u64>,
+    /// Requests refused for a full queue since the log was last told, and how many waited at the first of them if no slot was left.
+    refused: Cell<(u64, Option<usize>)>,
     /// Requests queued since the last turn.
     queued: Cell<u32>,
     backstop: Notify,
@@ -118,7 +118,7 @@ impl Pool {
             services,
             channels: RefCell::default(),
             path: RefCell::default(),
-            refused: Cell::new(0),
+            refused: Cell::default(),
             queued: Cell::new(0),
             backstop: Notify::new(),
         }
@@ -134,7 +134,8 @@ impl Pool {
         let mut path = self.path.borrow_mut();
         path.clear();
         decode_path(request.path, &mut path)?;
-        let slot = self.dispatch.borrow_mut().take_slot().ok_or_else(|| self.is_full())?;
+        let slot = self.dispatch.borrow_mut().take_slot();
+        let slot = slot.ok_or_else(|| self.is_full())?;
         let mut room = request_id::ROOM;
         let id = self.services.ids.choose(request.fields.clone(), &mut room);
         let segment = self.dispatch.borrow().segment;
@@ -169,7 +170,12 @@ impl Pool {
     }
 
     fn is_full(&self) -> Fault {
-        self.refused.set(self.refused.get() + 1);
+        let (refused, mut waiting) = self.refused.get();
+        let dispatch = self.dispatch.borrow();
+        if refused == 0 && !dispatch.has_slot() {
+            waiting = Some(dispatch.queue.waiting());
+        }
+        self.refused.set((refused + 1, waiting));
         Fault::QueueFull
     }
 
@@ -282,11 +288,16 @@ impl Pool {
 
     /// Once a second, and at the end: tells the log how many requests were refused.
     pub(crate) fn tell_refused(&self) {
-        let refused = self.refused.take();
-        if refused > 0 {
+        let (refused, waiting) = self.refused.take();
+        let most = self.setup.max_queue;
+        if let Some(waiting) = waiting.filter(|&waiting| waiting < most) {
             tracing::warn!(
-                "the queue was full: refused {refused} requests (503), for {} were waiting; see --max-queue and --workers",
-                self.setup.max_queue
+                "the queue was full: refused {refused} requests (503), for beside {waiting} that were waiting its places had requests \
+                 that run, or responses that their clients take slowly; see --response-spool and --min-send-rate"
+            );
+        } else if refused > 0 {
+            tracing::warn!(
+                "the queue was full: refused {refused} requests (503), for {most} were waiting; see --max-queue and --workers"
             );
         }
     }
@@ -364,6 +375,25 @@ mod tests {
             assert!(matches!(queue(&world, "/a HTTP/1.1", b"").0, Err(Fault::QueueFull)));
             let told = "WARN the queue was full: refused 1 requests (503), for 16 were waiting; see --max-queue and --workers";
             assert_eq!(heard(|| world.pool().tell_refused()), [told]);
+        });
+    }
+
+    #[test]
+    fn where_few_wait_and_no_slot_is_left_the_log_says_who_has_them() {
+        run(async {
+            let world = World::with(Config::default(), Terms { max_queue: 8, ..Terms::default() }, |_| ());
+            let mut under_way = Vec::new();
+            let mut run = Vec::new();
+            for _ in 0..16 {
+                under_way.push(queue(&world, "/a HTTP/1.1", b"").0.unwrap());
+                run.extend((under_way.len() <= 13).then(|| world.worker.claim().unwrap()));
+            }
+            assert!(matches!(queue(&world, "/a HTTP/1.1", b"").0, Err(Fault::QueueFull)));
+            let told = heard(|| world.pool().tell_refused());
+            assert!(
+                told[0].contains("beside 3 that were waiting its places had requests that run"),
+                "{told:?}"
+            );
         });
     }
 

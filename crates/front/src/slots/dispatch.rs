@@ -134,6 +134,11 @@ impl Dispatch {
         Some(slot)
     }
 
+    /// Whether one is at hand.
+    pub(crate) fn has_slot(&self) -> bool {
+        !self.free.is_empty()
+    }
+
     /// Gives back a slot that was taken and not queued.
     pub(crate) fn put_back(&mut self, slot: u32) {
         if let Some(own) = self.slots.get_mut(slot) {
