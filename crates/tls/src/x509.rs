@@ -111,15 +111,20 @@ fn dump(value: &Any<'_>) -> String {
     format!("#{}", encoded.iter().map(|byte| format!("{byte:02X}")).collect::<String>())
 }
 
-/// RFC 4514 2.4. Control characters, which no name has a use for and a log should not see, become spaces.
+/// RFC 4514 2.4. Control characters, which a log should not see, are given by their bytes, so that no two names are alike.
 fn escape(value: &str) -> String {
     let mut out = String::new();
+    let last = value.chars().count().saturating_sub(1);
     for (at, char) in value.chars().enumerate() {
-        let at_start = at == 0 && matches!(char, ' ' | '#');
-        if at_start || matches!(char, '"' | '+' | ',' | ';' | '<' | '>' | '\\') {
-            out.push('\\');
+        match char {
+            _ if char.is_control() => {
+                char.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| out.push_str(&format!("\\{byte:02X}")));
+            }
+            '"' | '+' | ',' | ';' | '<' | '>' | '\\' => out.extend(['\\', char]),
+            ' ' if at == 0 || at == last => out.extend(['\\', char]),
+            '#' if at == 0 => out.extend(['\\', char]),
+            _ => out.push(char),
         }
-        out.push(if char.is_control() { ' ' } else { char });
     }
     out
 }
@@ -161,6 +166,21 @@ mod tests {
                 text(&value).ok_or_else(|| dump(&value)),
                 expected.map(str::to_owned).map_err(str::to_owned)
             );
+        }
+    }
+
+    #[test]
+    fn names_are_escaped_so_that_no_two_are_alike() {
+        for (value, expected) in [
+            ("a b", "a b"),
+            (" a ", "\\ a\\ "),
+            (" ", "\\ "),
+            ("#a#", "\\#a#"),
+            ("a\n\u{85}\0", "a\\0A\\C2\\85\\00"),
+            ("a,+\"\\<>;=b", "a\\,\\+\\\"\\\\\\<\\>\\;=b"),
+            ("", ""),
+        ] {
+            assert_eq!(escape(value), expected);
         }
     }
 
