@@ -178,13 +178,16 @@ fn is_secure(scheme: &[u8]) -> Option<bool> {
     if is("https") || is("wss") { Some(true) } else { (is("http") || is("ws")).then_some(false) }
 }
 
-/// A parameter of one element of Forwarded, without its quotes.
+/// A parameter of one element of Forwarded, without its quotes. There may be one of a name (RFC 7239 4): of two, the other may
+/// come from a client whose Host our proxy has written down without quotes.
 fn parameter(element: &[u8], name: &str) -> Option<Vec<u8>> {
-    pairs(element).find_map(|pair| {
+    let mut values = pairs(element).filter_map(|pair| {
         let equals = memchr::memchr(b'=', pair)?;
         let (found, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
-        found.eq_ignore_ascii_case(name.as_bytes()).then(|| unquote(value))?
-    })
+        found.eq_ignore_ascii_case(name.as_bytes()).then_some(value)
+    });
+    let value = values.next()?;
+    if values.next().is_some() { None } else { unquote(value) }
 }
 
 /// The text of a token or a quoted string; none when the quotes are not whole.
@@ -300,6 +303,8 @@ mod tests {
             ("for=192.0.2.1;host=\"a,b;c=\\\"d\\\"\"", "192.0.2.1 a,b;c=\"d\""),
             ("for=192.0.2.1;host=\"a\\\",b\"", "192.0.2.1 a\",b"),
             ("for=unknown;proto=https", "https"),
+            ("host=a;for=203.0.113.9;For=192.0.2.1", "a"),
+            ("for=192.0.2.1;host=a;proto=https;proto=http", "192.0.2.1 a"),
             ("host=\"\"", "nothing"),
             ("for=_hidden, for=10.0.0.1", "10.0.0.1"),
             ("for=\"192.0.2.1", "nothing"),
