@@ -174,7 +174,7 @@ sub slow_disk {
 
 subtest 'a disk that hangs: who can send nothing because of it is not too slow' => sub {
     my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1]);
-    my ($strace, $words) = slow_disk($server, 13) or plan skip_all => 'needs strace, and to be allowed to use it';
+    my ($strace, $words) = slow_disk($server, 18) or plan skip_all => 'needs strace, and to be allowed to use it';
     my $client = client($server, 65_535);
     my @large  = (1, 3, 5, 7, 9);
     my %left   = map { $_ => $large } @large;
@@ -192,7 +192,7 @@ subtest 'a disk that hangs: who can send nothing because of it is not too slow' 
     is $client->window(11), 0, 'bodies that wait for the disk have used up the window of their connection';
     $client->request(11, '/', method => 'POST', open => 1);
     my $begun = time;
-    $go_on->() while !$client->window(11) && !$client->{seen}{11}{status} && time < $begun + 20;
+    $go_on->() while !$client->window(11) && !$client->{seen}{11}{status} && time < $begun + 30;
     cmp_ok time - $begun, '>', 10, 'after longer than a body may take for its first bytes';
     $client->send('DATA', LAST, 11, 'x');
     is $client->response(11)->{body}, md5_hex('x'), 'another one may come';
