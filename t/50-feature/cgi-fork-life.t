@@ -59,8 +59,8 @@ becomes('part.pl', 200, 'third', 'one that compiles again');
 becomes('socket.pl', 200, 'executed', 'a script with a connection is executed');
 ok $server->wait_for_log(qr{socket\.pl: is executed and not forked: it has a connection at descriptor \d+}),
     '... and the log says why';
-is $scripts->get($server, "whole.pl?$_")->{body}, "asked for $_\n",
-    'so is one that a module runs whole where it is used' for qw(one another);
+becomes("whole.pl?$_", 200, "asked for $_\n", 'so is one that a module runs whole where it is used')
+    for qw(one another);
 is $scripts->get($server, 'other.sh')->{body}, 'no perl', 'so is one that is no Perl';
 
 is $scripts->get($server, 'lost.pl')->{status}, 500, 'one whose perl is not there';
