@@ -180,6 +180,25 @@ mod tests {
     }
 
     #[test]
+    fn who_is_given_up_before_the_next_response_has_what_waits() {
+        eventually("it waits", async || {
+            let world = World::new(Config { abort_on_disconnect: true, ..Config::default() });
+            let script = Scripted::new(pieces(&(A.to_owned() + B)));
+            let connection = world.connect(&script);
+            world.run(false).await;
+            world.worker.serve();
+            world.run(false).await;
+            let waits = script.output().is_empty();
+            script.become_of(Peer::Silent);
+            world.wait(Duration::from_secs(1));
+            world.run(false).await;
+            assert!(connection.is_finished());
+            assert_eq!(said(&script), (vec!["/a".to_owned()], 1));
+            waits
+        });
+    }
+
+    #[test]
     fn what_waits_is_sent_before_the_thread_ends() {
         eventually("it waits", async || {
             let world = World::new(Config::default());

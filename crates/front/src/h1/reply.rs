@@ -58,6 +58,8 @@ impl Conn {
                 // An application that has the connection looks after it by itself.
                 Event::Look if self.is_upgraded() => {}
                 Event::Look => {
+                    // What waits to go out with this response is for a client that has left without it, too.
+                    let _ = self.out.send_held();
                     if self.has_left() {
                         return Next::Cut;
                     }
