@@ -165,13 +165,12 @@ static bool runs_nothing(pTHX) {
 /* Why the script cannot be forked; NULL when it can. */
 const char *hf_unfit(pTHX) {
     hf.printed = lseek(hf.output, 0, SEEK_END);
-    if (runs_nothing(aTHX))
-        return "nothing of it is left to run once it is compiled";
     if (count_entries("/proc/self/task") > 1)
         return because("it starts a thread");
     if (has_children())
         return because("it starts a process");
     if (has_alarm())
         return because("it sets an alarm");
-    return each_descriptor(add);
+    const char *why = each_descriptor(add);
+    return why || !runs_nothing(aTHX) ? why : "nothing of it is left to run once it is compiled";
 }
