@@ -46,7 +46,7 @@ sub idle_clients {
 }
 
 subtest 'the longest idle makes room' => sub {
-    my $server  = start('--max-connections', 6);
+    my $server  = start('--max-connections', 6, '--keepalive-timeout', '60s');
     my @clients = idle_clients($server, 6);
     ok is_served($clients[0], '/again'), 'the oldest connection has been used since';
     my @new = map { client($server, "/new/$_") } 1 .. 2;

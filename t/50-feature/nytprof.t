@@ -117,7 +117,7 @@ subtest 'what cannot be' => sub {
     ok $server->wait_until(sub { $server->workers == 3 }), 'another is under way';
     $first->interrupt;
     is_as_before('when nobody wants to know any more');
-    ok !-e "$dir/r.nytprof", 'and there is no empty file';
+    ok $server->wait_until(sub { !-e "$dir/r.nytprof" }), 'and there is no empty file';
 };
 
 done_testing;
