@@ -44,6 +44,8 @@ impl Conn {
 mod tests {
     use std::time::Duration;
 
+    use tokio::task::JoinHandle;
+
     use crate::config::Config;
     use crate::sample::world::{World, pieces, run};
     use crate::transport::Peer;
@@ -67,6 +69,18 @@ mod tests {
     /// Responses wait for a moment alone, which can be over before a busy machine has looked.
     fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
         assert!((0..50).any(|_| run(holds())), "{what}");
+    }
+
+    /// A client that has sent two requests, of which the first is answered, and whether that response waits.
+    async fn half_answered(config: Config) -> (World, Scripted, JoinHandle<()>, bool) {
+        let world = World::new(config);
+        let script = Scripted::new(pieces(&(A.to_owned() + B)));
+        let connection = world.connect(&script);
+        world.run(false).await;
+        world.worker.serve();
+        world.run(false).await;
+        let waits = script.output().is_empty();
+        (world, script, connection, waits)
     }
 
     #[test]
@@ -107,21 +121,14 @@ mod tests {
     #[test]
     fn a_response_waits_for_a_moment_only() {
         eventually("it waits", async || {
-            let world = World::new(Config::default());
-            let script = Scripted::new(pieces(&(A.to_owned() + B)));
-            world.connect(&script);
-            world.run(false).await;
-            let (first, waits) = (world.worker.claim().unwrap(), script.output().is_empty());
-            world.worker.respond(first);
-            world.run(false).await;
+            let (world, script, _connection, waits) = half_answered(Config::default()).await;
             let slow = world.worker.claim().expect("the next one");
-            let waited = waits && script.output().is_empty();
             let out = world.until(|| (!script.output().is_empty()).then(|| said(&script))).await;
             assert_eq!(out, Some((vec!["/a".to_owned()], 1)), "though the second one is not answered");
             world.worker.respond(slow);
             world.run(false).await;
             assert_eq!(said(&script), (vec!["/a".to_owned(), "/b".to_owned()], 2));
-            waited
+            waits
         });
     }
 
@@ -182,13 +189,8 @@ mod tests {
     #[test]
     fn who_is_given_up_before_the_next_response_has_what_waits() {
         eventually("it waits", async || {
-            let world = World::new(Config { abort_on_disconnect: true, ..Config::default() });
-            let script = Scripted::new(pieces(&(A.to_owned() + B)));
-            let connection = world.connect(&script);
-            world.run(false).await;
-            world.worker.serve();
-            world.run(false).await;
-            let waits = script.output().is_empty();
+            let config = Config { abort_on_disconnect: true, ..Config::default() };
+            let (world, script, connection, waits) = half_answered(config).await;
             script.become_of(Peer::Silent);
             world.wait(Duration::from_secs(1));
             world.run(false).await;
@@ -201,13 +203,7 @@ mod tests {
     #[test]
     fn what_waits_is_sent_before_the_thread_ends() {
         eventually("it waits", async || {
-            let world = World::new(Config::default());
-            let script = Scripted::new(pieces(&(A.to_owned() + B)));
-            world.connect(&script);
-            world.run(false).await;
-            world.worker.serve();
-            world.run(false).await;
-            let waits = script.output().is_empty();
+            let (world, script, _connection, waits) = half_answered(Config::default()).await;
             world.thread.cut_off().await;
             assert_eq!(said(&script), (vec!["/a".to_owned()], 1));
             waits && !script.was_reset()

@@ -72,7 +72,7 @@ impl Conn {
         }
     }
 
-    /// What there is of the response. Those that wait to go out with it have had their time before.
+    /// What there is of the response. Those that wait to go out with it go without it after a while.
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event> {
         let event = self.handling.poll(&self.exchange, context);
         if event.is_pending() {
@@ -502,15 +502,20 @@ mod tests {
         let world = World::new(Config::default());
         let script = Scripted::new(pieces(GET));
         world.connect(&script);
-        world.run(false).await;
         script.take(takes);
+        answer(&world, length).await;
+        (world, script)
+    }
+
+    /// The worker answers the request that waits, whole before anybody looks.
+    async fn answer(world: &World, length: usize) {
+        world.run(false).await;
         let mut claimed = world.worker.claim().unwrap();
         world.worker.begin(&claimed);
         world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
         assert_eq!(world.worker.write(&mut claimed, &vec![b'x'; length]), length);
         world.worker.finish(claimed);
         world.run(false).await;
-        (world, script)
     }
 
     #[test]
@@ -601,16 +606,7 @@ mod tests {
     #[test]
     fn a_large_body_is_sent_from_where_it_is_and_counted_without_its_head() {
         run(async {
-            let world = World::new(Config::default());
-            let script = Scripted::new(pieces(GET));
-            world.connect(&script);
-            world.run(false).await;
-            let mut claimed = world.worker.claim().unwrap();
-            world.worker.begin(&claimed);
-            world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
-            assert_eq!(world.worker.write(&mut claimed, &[b'x'; 100_000]), 100_000);
-            world.worker.finish(claimed);
-            world.run(false).await;
+            let (world, script) = with_body(100_000, usize::MAX).await;
             let output = text(&script);
             let (head, body) = output.split_once("\r\n\r\n").unwrap();
             assert!(head.contains("\r\nContent-Length: 100000") && body.len() == 100_000);
@@ -631,13 +627,7 @@ mod tests {
                 let script = Scripted::new(pieces(GET));
                 script.take(50_000);
                 world.connect(&script);
-                world.run(false).await;
-                let mut claimed = world.worker.claim().unwrap();
-                world.worker.begin(&claimed);
-                world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
-                assert_eq!(world.worker.write(&mut claimed, &[b'x'; 200_000]), 200_000);
-                world.worker.finish(claimed);
-                world.run(false).await;
+                answer(&world, 200_000).await;
                 assert_eq!(script.output().len(), 50_000, "{others}");
                 assert_eq!(world.pool().dispatch.borrow().in_flight, kept, "{others}");
                 script.take(usize::MAX);

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
 
+/// Bytes of them that may wait.
+pub(super) const MOST: usize = 16 * 1024;
 /// How long the first of them waits at most.
 const PATIENCE: Duration = Duration::from_millis(5);
 

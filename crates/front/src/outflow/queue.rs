@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::capacity::Permit;
 use crate::outflow::holding::{Holding, Trouble};
 use crate::outflow::pace::Terms;
-use crate::outflow::postponed::Postponed;
+use crate::outflow::postponed::{self, Postponed};
 use crate::outflow::reader::Reader;
 use crate::outflow::response_spool::{Progress, ResponseSpool, Taken};
 use crate::timers::{Rest, Timer};
@@ -24,8 +24,6 @@ use crate::transport::{Peer, Socket, Transport};
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// Output that is out is forgotten beyond so many bytes.
 const FORGET: usize = 64 * 1024;
-/// Bytes of responses that may wait for the next one.
-const POSTPONED_MOST: usize = 16 * 1024;
 /// A buffer above this size is not kept between responses.
 const KEEP_CAPACITY: usize = 4 * 1024;
 
@@ -156,7 +154,7 @@ impl Outflow {
     /// Whether a response of `length` bytes may wait with those that do.
     pub(crate) fn may_postpone(&self, length: usize) -> bool {
         let is_late = |postponed: &Postponed| postponed.is_late(self.holding.clock.now());
-        self.in_memory() + length <= POSTPONED_MOST && !self.postponed.as_deref().is_some_and(is_late)
+        self.in_memory() + length <= postponed::MOST && !self.postponed.as_deref().is_some_and(is_late)
     }
 
     /// Sends responses that have waited for the next one for long enough.
