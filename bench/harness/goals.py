@@ -191,6 +191,7 @@ GOALS = [
     *line_of_all("Hello, 64 kept", "connections", "wrk-64"),
     *line_of_all("Hello, 16 kept", "connections", "wrk-16"),
     *line_of_all("Hello, 8 kept", "connections", "wrk-8"),
+    *line_of_all("Hello, 8 kept, 16 requests at a time", "connections", "pipelined"),
     *line_of_all("Hello, new", "hello-new", "ab-8"),
     *line_of_all("Hello with Plack's AccessLog, new", "hello-new", "ab-8", "Plack AccessLog"),
     *line_of_all("Parameters, new", "params", "new"),
