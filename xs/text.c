@@ -13,6 +13,8 @@ static const char *narrowed(pTHX_ const char *bytes, STRLEN *length, const char 
 /* A part of the response: its bytes, valid as long as `sv`, or to the end of the present scope if they had to be converted. Code of
  * the application's may make them, and fork: the child, which comes back here, has no response. */
 const char *hd_bytes(pTHX_ SV *sv, STRLEN *length, const char *what) {
+    if (UNLIKELY(SvROK(sv) || SvGMAGICAL(sv)))
+        sv_2mortal(SvREFCNT_inc_simple_NN(sv)); /* which that code may let go of */
     SvGETMAGIC(sv);
     if (!SvOK(sv)) {
         *length = 0;

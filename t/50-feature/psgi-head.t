@@ -66,4 +66,19 @@ subtest 'a status with a phrase behind it, as other servers print it, is that st
     unlike $phrases->log, qr/ERROR/, 'nothing to complain of';
 };
 
+subtest 'a value that empties the list of headers when it is asked for its text' => sub {
+    my $emptied = Howdah::Test::Server->start(
+        options => ['--workers', 1],
+        app     => q{
+            package Emptying;
+            use overload q{""} => sub { my $list = shift->[0]; @$list = (); push our @fill, map { "Y-$_" . "y" x 44 } 1 .. 50; "value" };
+            sub { my @list = ("X-" . "b" x 45); push @list, bless [\@list]; [200, \@list, ["hello\n"]] }
+        }
+    );
+    for (1 .. 3) {
+        my $response = Howdah::Test::Client->ask($emptied, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        like $response->{head}, qr/\r\nX-b{45}: value\r\n/, 'it has the name that stood before it';
+    }
+};
+
 done_testing;
