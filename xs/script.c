@@ -194,11 +194,7 @@ void hd_prepare_scripts(pTHX) {
     script.call = newXS(NULL, call, __FILE__);
     script.nowhere = *PL_curcop;
     CopLINE_set(&script.nowhere, 0);
-#ifdef USE_ITHREADS
-    script.nowhere.cop_file = NULL;
-#else
-    script.nowhere.cop_filegv = NULL;
-#endif
+    CopFILE_set(&script.nowhere, ""); /* Devel::NYTProf looks at it */
     CopSTASH_set(&script.nowhere, newHV());
     script.again.op_type = OP_EXIT;
     script.again.op_ppaddr = end_again;

@@ -1,10 +1,12 @@
 # howdah profile --nytprof and what may happen to a server meanwhile: a reload, an upgrade, a stop, a load in the worker;
-# and below plackup, which has no second zygote.
+# with a CGI script that is kept; and below plackup, which has no second zygote.
 use strict;
 use warnings;
 use lib 't/lib';
 
+use Cwd ();
 use File::Temp ();
+use Howdah::Test::File qw(write_file);
 use Howdah::Test::Load;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
@@ -46,6 +48,28 @@ for my $case (@cases) {
         unlink "$dir/p.nytprof";
     };
 }
+
+subtest 'a CGI script that is kept' => sub {
+    my $root = Cwd::getcwd();
+    write_file(
+        "$dir/load.cgi",
+        "#!/usr/bin/perl\nuse Plack::Handler::CGI;\nmy \$app = do '$root/t/apps/load.psgi' or die;\n"
+            . "Plack::Handler::CGI->new->run(\$app);\n"
+    );
+    chmod 0755, "$dir/load.cgi" or die $!;
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(
+        app     => 'use Howdah::CGI::Keep; Howdah::CGI::Keep->new(root => $ENV{CGI_SCRIPT})->to_app',
+        env     => {CGI_SCRIPT => "$dir/load.cgi"},
+        options => ['--workers', 1, $operator->options]
+    );
+    my $load = Howdah::Test::Load->start($server, connections => 4);
+    my ($status, $out, $err) = $operator->ask(qw(profile --nytprof --seconds 3 --output), "$dir/p");
+    is $status, 0, 'the worker lives';
+    like $out . $err, qr/has served [1-9]\d* requests/, '... and serves';
+    is_deeply $load->stop->finish->{problems}, [], 'no request is lost';
+    unlink "$dir/p.nytprof";
+};
 
 subtest 'a stop' => sub {
     my $operator = Howdah::Test::Operator->new;
