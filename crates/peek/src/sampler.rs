@@ -6,6 +6,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::route::{lies_at, route};
+use crate::stack::Aim;
 use crate::tally::Tally;
 use crate::worker::{Doing, Glimpse, Worker};
 
@@ -86,7 +87,7 @@ impl Sampler {
     pub fn look(&mut self) {
         let Self { filter, subjects, tally, looks, .. } = self;
         subjects.retain_mut(|subject| {
-            let Ok(glimpse) = subject.worker.look() else { return false };
+            let Ok(glimpse) = subject.worker.look(Aim::AnyMoment) else { return false };
             let now = Instant::now();
             let time = now.duration_since(subject.last).min(LONGEST);
             subject.last = now;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::names::{Frame, Operation};
+use crate::stack::Aim;
 use crate::worker::{Doing, Glimpse, Request, Worker};
 
 /// Looks before it is said that the stack changes.
@@ -64,7 +65,7 @@ impl Sighting {
     pub fn of(worker: &mut Worker) -> io::Result<Self> {
         let mut last: Option<Glimpse> = None;
         for _ in 0..LOOKS {
-            if let Some(now) = worker.look()? {
+            if let Some(now) = worker.look(Aim::Exact)? {
                 if last.as_ref().is_some_and(|last| agree(last, &now)) {
                     return Ok(Self::tell(worker, now, true));
                 }

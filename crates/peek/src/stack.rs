@@ -2,14 +2,15 @@
 //!
 //! All that belongs together is copied by one system call, by addresses that the last picture had: some hundred
 //! nanoseconds lie between its first byte and its last. What tells the depth is read at both ends. If it is the same, the
-//! picture is exact; a perl that calls subs faster than that is taken again, and at last with as many frames as were there
-//! both times: then the innermost frame may be that of a neighbour, and the picture says so.
+//! picture is exact; if not, it has as many frames as were there both times: then the innermost frame may be that of a
+//! neighbour, and the picture says so. Whoever wants to know where perl is has it taken again until it is exact. Whoever counts
+//! must not: loops hold still for longer than what calls subs, and would be all that is counted.
 
 use std::io;
 
 use crate::process::{Process, word32, word64};
 
-/// Pictures taken before an inexact one will do.
+/// Pictures taken before there is none, or an inexact one will do.
 const ATTEMPTS: usize = 6;
 /// Contexts of one stack that are looked at, the innermost ones.
 const MOST_CONTEXTS: u64 = 4096;
@@ -44,6 +45,35 @@ pub(crate) struct Picture {
     pub(crate) cut: bool,
     /// Nothing changed meanwhile.
     pub(crate) exact: bool,
+}
+
+/// Which picture will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// One that is exact, if that can be had.
+    Exact,
+    /// The first, so that each moment is as likely as any other.
+    AnyMoment,
+}
+
+impl Aim {
+    /// Of several attempts the one that will do; none when nothing was seen in any.
+    fn choose<T>(
+        self,
+        mut attempt: impl FnMut() -> io::Result<Option<T>>,
+        is_exact: impl Fn(&T) -> bool,
+    ) -> io::Result<Option<T>> {
+        let mut best = None;
+        for _ in 0..ATTEMPTS {
+            let Some(seen) = attempt()? else { continue };
+            let will_do = self == Self::AnyMoment || is_exact(&seen);
+            best = Some(seen);
+            if will_do {
+                break;
+            }
+        }
+        Ok(best)
+    }
 }
 
 /// Takes pictures of one process, and knows from the last one where to look.
@@ -93,20 +123,18 @@ impl Camera {
     ///
     /// # Errors
     /// The kernel's: PermissionDenied, or that the process is gone.
-    pub(crate) fn take(&mut self) -> io::Result<Option<Picture>> {
-        let mut best = None;
-        for _ in 0..ATTEMPTS {
-            let Some(film) = self.expose()? else { continue };
-            let Some(picture) = self.develop(&film) else { continue };
-            let exact = picture.exact;
-            best = Some((picture, self.stack.below));
-            if exact {
-                break;
-            }
-        }
-        let Some((mut picture, below)) = best else { return Ok(None) };
+    pub(crate) fn take(&mut self, aim: Aim) -> io::Result<Option<Picture>> {
+        let Some((mut picture, below)) = aim.choose(|| self.try_once(), |(picture, _)| picture.exact)? else {
+            return Ok(None);
+        };
         self.add_below(&mut picture, below);
         Ok(Some(picture))
+    }
+
+    /// A picture of the innermost stack, and the stack below it.
+    fn try_once(&mut self) -> io::Result<Option<(Picture, u64)>> {
+        let Some(film) = self.expose()? else { return Ok(None) };
+        Ok(self.develop(&film).map(|picture| (picture, self.stack.below)))
     }
 
     /// One system call; none when something has moved, and it is known where to.
@@ -222,4 +250,30 @@ impl Camera {
 fn depth(top: u32, room: u32) -> Option<u64> {
     let depth = top.wrapping_add(1);
     (depth <= room.saturating_add(1)).then_some(u64::from(depth))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an aim makes of attempts that see this, or nothing; exact is what is above 9.
+    fn chosen(aim: Aim, attempts: &[Option<u32>]) -> Option<u32> {
+        let mut left = attempts.iter().copied();
+        aim.choose(|| Ok(left.next().flatten()), |seen| *seen > 9).unwrap()
+    }
+
+    #[test]
+    fn who_asks_where_perl_is_has_an_exact_picture_and_who_counts_the_first_one() {
+        let cases = [
+            (&[Some(1), None, Some(2), Some(10), Some(11)][..], Some(10), Some(1)),
+            (&[None, Some(1), Some(2)], Some(2), Some(1)),
+            (&[None, None, Some(12)], Some(12), Some(12)),
+            (&[None; ATTEMPTS + 1], None, None),
+            (&[Some(1), Some(2), Some(3), Some(4), Some(5), Some(6), Some(10)], Some(6), Some(1)),
+        ];
+        for (attempts, exact, any) in cases {
+            assert_eq!(chosen(Aim::Exact, attempts), exact, "{attempts:?}");
+            assert_eq!(chosen(Aim::AnyMoment, attempts), any, "{attempts:?}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use crate::calls;
 use crate::kernel::{State, Watch};
 use crate::names::{Frame, Names, Operation};
 use crate::process::{Process, word32, word64};
-use crate::stack::{Camera, Picture};
+use crate::stack::{Aim, Camera, Picture};
 
 /// Bytes of a request that are looked at: method and target stand in front.
 const REQUEST: u64 = 8 * 1024;
@@ -90,9 +90,9 @@ impl Worker {
     ///
     /// # Errors
     /// The kernel's: it is gone, or not ours to look at.
-    pub fn look(&mut self) -> io::Result<Option<Glimpse>> {
+    pub(crate) fn look(&mut self, aim: Aim) -> io::Result<Option<Glimpse>> {
         let state = self.watch.look()?;
-        let Some((picture, mut frames)) = self.picture()? else { return Ok(None) };
+        let Some((picture, mut frames)) = self.picture(aim)? else { return Ok(None) };
         if let Some(at) = frames.iter().rposition(|frame| *frame.sub == *LOOP) {
             frames.truncate(at);
         }
@@ -107,10 +107,10 @@ impl Worker {
     }
 
     /// A picture and its frames. A closure may be gone before its name is read; then the next picture has another.
-    fn picture(&mut self) -> io::Result<Option<(Picture, Vec<Frame>)>> {
+    fn picture(&mut self, aim: Aim) -> io::Result<Option<(Picture, Vec<Frame>)>> {
         let mut best = None;
         for _ in 0..PICTURES {
-            let Some(picture) = self.camera.take()? else { continue };
+            let Some(picture) = self.camera.take(aim)? else { continue };
             let Some(frames) = self.names.frames(&picture) else { continue };
             let known = frames.iter().all(Frame::is_known);
             best = Some((picture, frames));
