@@ -33,7 +33,7 @@ static struct {
 /* What the worker itself calls has no file. */
 static bool is_ours(const COP *cop) {
     const char *file = cop ? CopFILE(cop) : NULL;
-    return !file || !*file || strEQ(file, perl.ours);
+    return !file || strEQ(file, HD_NOBODY) || strEQ(file, perl.ours);
 }
 
 static void begin_line(const COP *cop) {

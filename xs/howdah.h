@@ -83,6 +83,9 @@ extern struct hd_worker hd;
 #define HD_LOAD(word) __atomic_load_n((const AtomicU32 *)&(word), __ATOMIC_ACQUIRE)
 #define HD_LOAD64(word) __atomic_load_n((const AtomicU64 *)&(word), __ATOMIC_ACQUIRE)
 
+/* The file of a statement that stands for whoever has called a CGI script. */
+#define HD_NOBODY "(howdah)"
+
 /* Whether what was called with G_EVAL has died. What an exception is worth as a condition is its class's business, which may die. */
 #define HD_HAS_DIED() (SvROK(ERRSV) || SvTRUE(ERRSV))
 

@@ -194,7 +194,7 @@ void hd_prepare_scripts(pTHX) {
     script.call = newXS(NULL, call, __FILE__);
     script.nowhere = *PL_curcop;
     CopLINE_set(&script.nowhere, 0);
-    CopFILE_set(&script.nowhere, ""); /* Devel::NYTProf looks at it */
+    CopFILE_set(&script.nowhere, HD_NOBODY); /* Devel::NYTProf looks at it */
     CopSTASH_set(&script.nowhere, newHV());
     script.again.op_type = OP_EXIT;
     script.again.op_ppaddr = end_again;
