@@ -85,11 +85,12 @@ static void give_what_must_go(pTHX) {
         give(aTHX);
 }
 
-static void take_file(pTHX) {
-    struct stat now;
-    if (fstat(output.fd, &now) != 0)
-        return;
-    while (output.taken < now.st_size) {
+static bool leads_to_file(int fd, struct stat *now) {
+    return fstat(fd, now) == 0 && now->st_dev == output.file.st_dev && now->st_ino == output.file.st_ino;
+}
+
+static void take_until(pTHX_ off_t end) {
+    while (output.taken < end) {
         char piece[16384];
         ssize_t got = pread(output.fd, piece, sizeof piece, output.taken);
         if (got <= 0)
@@ -102,17 +103,25 @@ static void take_file(pTHX) {
         fallocate(output.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, output.taken & -4096);
 }
 
+static void take_file(pTHX) {
+    struct stat now;
+    if (leads_to_file(output.fd, &now))
+        take_until(aTHX_ now.st_size);
+}
+
+/* By `open STDOUT, ...` without a close before, perl puts a file or a program in the place of descriptor 1 and keeps the handle with
+ * its layers. Children, too, write into the file, as any program does. */
 static SSize_t layer_write(pTHX_ PerlIO *f, const void *bytes, Size_t count) {
-    if (!hd.cell || !output.more || hd_is_thread()) /* children, too, write into the file, as any program does */
+    struct stat now;
+    if (!hd.cell || !output.more || hd_is_thread() || !leads_to_file(PerlIO_fileno(f), &now))
         return PerlIO_unix.Write(aTHX_ f, bytes, count);
     dSAVE_ERRNO;
-    take_file(aTHX);
+    take_until(aTHX_ now.st_size);
     sv_catpvn(output.held, (const char *)bytes, count);
     give_what_must_go(aTHX);
     RESTORE_ERRNO;
     return count;
 }
-
 
 /* Bytes from `fd` are this handle's, by perl's buffer and the one layer below it, and nothing between. */
 bool hd_is_plain(IO *io, int fd, const PerlIO_funcs *lowest, const struct stat *file) {

@@ -63,6 +63,11 @@ print "Content-Type: text/plain\n\n";
 for (1 .. 20) { print "$_\n"; system 'head -c 100000 /dev/zero | tr "\\0" x' }
 print "end\n";
 PERL
+script('filter.cgi', <<'PERL');
+print "Content-Type: text/plain\n\n";
+open STDOUT, '|-', 'sleep 1; tr a-z A-Z';
+print "through a program\n";
+PERL
 script('chunks.cgi', <<'PERL');
 print "Content-Type: text/plain\nTransfer-Encoding: chunked\n\nno chunks\n";
 PERL
@@ -127,6 +132,10 @@ subtest 'much output of programs, in its order' => sub {
     my $response = Howdah::Test::Client->ask($server, get('many.cgi'));
     is $response->{error}, '';
     is $response->{body}, join('', map { "$_\n" . 'x' x 100_000 } 1 .. 20) . "end\n";
+};
+
+subtest 'a program that STDOUT leads to is waited for, as Apache waits for its output' => sub {
+    is +Howdah::Test::Client->ask($server, get('filter.cgi'))->{body}, "THROUGH A PROGRAM\n", "request $_" for 1, 2;
 };
 
 subtest 'a body that is not what its Transfer-Encoding says' => sub {

@@ -121,6 +121,7 @@ sub _run {
     _leave_child($script, $?, $died) if $$ != $worker;
     Howdah::CGI::State::restore_handlers() if Howdah::XS::end_handlers();
     Howdah::XS::close_handles($script->package);
+    Howdah::CGI::Handles::restore();    # waits for a program that STDOUT leads to, whose output is the script's
     $answer->finish(Howdah::XS::end_output());
     _clean_up($script);
     $env->{'psgix.harakiri.commit'} = 1 if Howdah::CGI::Leftovers::has_threads($script->{file});
@@ -143,7 +144,6 @@ sub _set_input {
 
 sub _clean_up {
     my $script = shift;
-    Howdah::CGI::Handles::restore();
     Howdah::XS::renew_output();
     my $left = Howdah::XS::restore_process();
     Howdah::CGI::State::end($left);

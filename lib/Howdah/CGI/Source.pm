@@ -59,7 +59,7 @@ sub named_packages {
 # words.
 #
 # Where __END__ is a token, and where it stands in a string, only perl knows. So the first that could be one is taken for
-# it; if what is before that does not compile, the next.
+# it; if what is before that does not compile, the next, and at last the end of the file.
 sub compile {
     my $self = shift;
     my $why;
@@ -82,12 +82,17 @@ sub _code {
 # Called by the code itself, at its end.
 sub note { @noted = @_; return }
 
-# Offsets of lines that could end the code; undef for the end of the file.
+# Offsets of lines that could end the code; undef for the end of the file. Within POD, as far as a pattern can tell, the token is
+# most likely none, and perl does not say so: what is before it compiles.
 sub _cuts {
     my $self = shift;
-    my @cuts;
-    push @cuts, $-[0] while $self->{text} =~ /^__(?:END|DATA)__(?:\s|\z)/mg;
-    return @cuts ? @cuts : undef;
+    my (@cuts, @in_pod);
+    while ($self->{text} =~ /^__(?:END|DATA)__(?:\s|\z)/mg) {
+        my $at = $-[0];
+        my ($command) = substr($self->{text}, 0, $at) =~ /(?s:.*)^=([A-Za-z]\w*)/m;
+        push @{($command // 'cut') eq 'cut' ? \@cuts : \@in_pod}, $at;
+    }
+    return (@cuts, undef, @in_pod);
 }
 
 # Offset in the file of what follows the token.
