@@ -365,10 +365,12 @@ end_output()
   OUTPUT:
     RETVAL
 
-void
+bool
 renew_output()
   CODE:
-    hd_renew_output(aTHX);
+    RETVAL = hd_renew_output(aTHX);
+  OUTPUT:
+    RETVAL
 
 void
 point_stdin()

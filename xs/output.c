@@ -238,11 +238,10 @@ void hd_begin_output(pTHX_ SV *more, SV *first) {
         PerlIOSelf(fp, PerlIOBuf)->posn = 0; /* what tell begins with, from which CGI::Carp knows of a header */
 }
 
-/* The script has ended: what is still held. */
+/* The script has ended: what is still held. Other handles may lead here, too, and stay open: what they hold would come into another
+ * script's answer. */
 SV *hd_end_output(pTHX) {
-    PerlIO *fp = output.handle ? IoOFP(output.handle) : NULL;
-    if (PerlIOValid(fp))
-        PerlIO_flush(fp);
+    PerlIO_flush((PerlIO *)NULL);
     fflush(stdout);
     take_file(aTHX);
     SvREFCNT_dec(output.more);
@@ -255,11 +254,16 @@ SV *hd_end_output(pTHX) {
     return rest;
 }
 
-/* Behind the response: the next one begins with an empty file, which no child of this script's has. */
-void hd_renew_output(pTHX) {
+/* Behind the response: the next one begins with an empty file, which no child of this script's has. False when the script has closed
+ * what is not its own, whose number may be another file's by now. */
+bool hd_renew_output(pTHX) {
+    struct stat now;
+    if (!leads_to_file(output.fd, &now))
+        return false;
     if (hd_has_forked()) {
         open_file(aTHX);
         dup2(output.fd, STDOUT_FILENO);
     } else if (output.taken && ftruncate(output.fd, 0) == 0)
         output.taken = 0;
+    return true;
 }

@@ -28,7 +28,7 @@ SV *hd_end_output(pTHX);
 bool hd_output_is_whole(pTHX);
 void hd_point_output(pTHX);
 void hd_adopt_output(pTHX);
-void hd_renew_output(pTHX);
+bool hd_renew_output(pTHX);
 bool hd_is_plain(IO *io, int fd, const PerlIO_funcs *lowest, const struct stat *file);
 int hd_new_file(pTHX_ const char *name, int instead);
 

@@ -126,7 +126,7 @@ C<stdin_is_whole>, C<point_errors>, C<adopt_errors> and C<errors_are_whole> are 
 =item begin_output($more, $first), end_output(), renew_output()
 
 What is printed is held behind C<$first>, or given to C<$more>, which returns 1 to go on, 0 to drop what else comes, -1 to end
-the script; what is held at the end; an empty file for the next script.
+the script; what is held at the end; an empty file for the next script, false when the script has closed it.
 
 =item has_threads()
 

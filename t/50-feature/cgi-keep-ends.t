@@ -14,9 +14,12 @@ my $LATER   = 'umask 077; $SIG{ALRM} = sub { print STDERR "an alarm of another s
 my $SORRY   = q[$SIG{__DIE__} = sub { print "Content-Type: text/plain\n\nsorry: $_[0]"; exit };];
 my $CHUNKED = 'print "Content-Type: text/plain\nTransfer-Encoding: chunked\n\n';
 my $scripts = Howdah::Test::Scripts->new(
+    'all.cgi'      => $HEAD . 'require POSIX; POSIX::close($_) for 3 .. 100; print "closed"',
     'asleep.cgi'   => "$HEAD$LATER print STDERR 'begun'; sleep 2",
     'chunks.cgi'   => "#!$^X\n$LATER" . $CHUNKED . 'no chunks\n"',
     'leaves.cgi'   => $HEAD . 'our @files; open my $file, "<", $0; push @files, $file; print length join "", <STDIN>',
+    'copy.cgi'     => $HEAD . 'open our $copy, ">&", \\*STDOUT; print $copy "by a copy\n"; print "printed\n"',
+    'child.cgi'    => $HEAD . 'my $child = fork or exit; waitpid $child, 0; print "waited"',
     'compiles.cgi' => $HEAD . 'print "old"',
     'cut.cgi'      => "#!$^X\n$LATER \$| = 1;" . $CHUNKED . '3\r\nabc\r\n"',
     'flush.cgi'    => "#!$^X\n$SORRY" . '$| = 1; print "no head\n"; print STDERR "it goes on"',
@@ -80,7 +83,19 @@ subtest 'a client that leaves' => sub {
     is get('compiles.cgi')->{body}, 'new', 'while a script is compiled: it is, all the same';
 };
 
+subtest 'a handle in a package variable that leads to the output' => sub {
+    is get('copy.cgi')->{body}, "printed\nby a copy\n", "is written when the script ends, request $_" for 1, 2;
+    is get('child.cgi')->{body}, 'waited', '... and not into the next answer';
+};
+
 is get('pid.cgi')->{body}, $worker, 'one worker has run all of them';
+
+subtest 'all descriptors closed, those of the worker, too' => sub {
+    is get('all.cgi')->{body}, 'closed';
+    isnt get('pid.cgi')->{body}, $worker, 'the worker ends';
+    ok $server->wait_for_log(qr{/all\.cgi closes descriptors that are not its own}), '... which is told';
+    $worker = get('pid.cgi')->{body};
+};
 
 subtest 'threads that go on' => sub {
     plan skip_all => 'a perl without threads' if !$Config{useithreads};

@@ -123,8 +123,9 @@ sub _run {
     Howdah::XS::close_handles($script->package);
     Howdah::CGI::Handles::restore();    # waits for a program that STDOUT leads to, whose output is the script's
     $answer->finish(Howdah::XS::end_output());
-    _clean_up($script);
-    $env->{'psgix.harakiri.commit'} = 1 if Howdah::CGI::Leftovers::has_threads($script->{file});
+    my $is_whole = _clean_up($script);
+    Howdah::CGI::Leftovers::tell_closed($script->{file}) if !$is_whole;
+    $env->{'psgix.harakiri.commit'} = 1 if Howdah::CGI::Leftovers::has_threads($script->{file}) || !$is_whole;
     return $self->_conclude($script, $answer, $died);
 }
 
@@ -143,12 +144,12 @@ sub _set_input {
 }
 
 sub _clean_up {
-    my $script = shift;
-    Howdah::XS::renew_output();
-    my $left = Howdah::XS::restore_process();
+    my $script   = shift;
+    my $is_whole = Howdah::XS::renew_output();
+    my $left     = Howdah::XS::restore_process();
     Howdah::CGI::State::end($left);
     Howdah::CGI::Leftovers::tell($script->{file}, $left) if $left;
-    return;
+    return $is_whole;
 }
 
 # One that the script has forked. It ends without a look at what other scripts have in this process: objects that were destroyed

@@ -30,6 +30,16 @@ sub tell {
     return;
 }
 
+# Whatever it has closed of the worker's, no other script can do without.
+sub tell_closed {
+    my $file = shift;
+    print {*STDERR}
+        "howdah: $file closes descriptors that are not its own: this worker ends, and is replaced: have it close what it has "
+        . "opened, or run it with mode=fork\n"
+        if !$told{$file}{closed}++;
+    return;
+}
+
 # Whether it has left threads, which would print into the answers of others; tells the log, once.
 sub has_threads {
     my $file = shift;
