@@ -56,6 +56,8 @@ bool hd_run(pTHX) {
     hd_unbuffer_errors(aTHX);
     while (!hd.leaving) {
         PERL_ASYNC_CHECK();
+        if (UNLIKELY(!hd.cell)) /* a child that comes back from an after_fork hook, or from a handler of a signal */
+            my_exit(0);
         command = HD_LOAD(hd.cell->command);
         if (command == COMMAND_DRAIN || command == COMMAND_PROMOTE) {
             hd.leaving = LEAVE_DRAINED;

@@ -69,6 +69,20 @@ is(Howdah::Test::Client->ask($server, "GET /shell HTTP/1.0\r\n\r\n")->{body}, "$
 is_deeply [$server->workers], [$worker], 'it is the same worker all the time';
 ok $server->wait_for_log(qr/the child is unhappy/), 'what a child dies of is logged';
 
+# A child that comes back to where no request is under way: from a hook, and from the handler of an alarm between two requests.
+my $hooked = Howdah::Test::Server->start(options => ['--workers', 1], app => <<'PSGI');
+use Howdah;
+my @ended;
+sub come_back { my $pid = fork // die; return if !$pid; waitpid $pid, 0; return push @ended, $? }
+Howdah->after_fork(sub { $SIG{ALRM} = \&come_back; return come_back() });
+sub { alarm 1 if @ended < 2; return [200, [], ["@ended"]] };
+PSGI
+sub ended { return Howdah::Test::Client->ask($hooked, "GET / HTTP/1.0\r\n\r\n")->{body} }
+is ended(), 0, 'a child that comes back from after_fork';
+my $until = time + 20;
+sleep 2 until ended() ne '0' || time > $until;
+is ended(), '0 0', 'a child that comes back from a handler between two requests';
+
 # What an application has set for the end of children when it is loaded, and its worker's answer.
 my $system = 'sub { [200, [], [system("exit 5;") >> 8]] }';
 my $watch  = <<'PSGI';
