@@ -52,6 +52,14 @@ sub run {
     return 0;
 }
 
+# A child that the application has forked while it was loaded, and that comes back from that or dies: it is none of ours. The front
+# would take its words for those of its parent, and two processes would wait for orders.
+sub end_child {
+    my (undef, $error) = @_;
+    warn "a child of the application failed: $error" if length $error;
+    exit(length $error ? 255 : 0);
+}
+
 # What the hooks close is not inherited: the check comes after them, the first time.
 sub _before_fork {
     my $check = shift;
@@ -111,8 +119,10 @@ sub _report_leaks {
 sub _load {
     my $worker = shift;
     my $app    = eval { $worker->{load}->() };
+    my $error  = $@;
+    $worker->end_child($error) if !Howdah::XS::is_worker();
     return $app if $app;
-    $worker->{report}->(Howdah::XS::index() . ": the application does not load: $@");
+    $worker->{report}->(Howdah::XS::index() . ": the application does not load: $error");
     Howdah::XS::exit_now(CANNOT_LOAD);
 }
 
@@ -197,5 +207,9 @@ leaves behind serves the front in here, too.
 In a worker it never returns. The process ends with status 0 when the worker was asked to leave, with the application's
 status after C<exit>, and with 3 when the application could not be loaded. See L<Howdah/LEAVING> for what runs at the
 end; with C<full_destruct> that is everything.
+
+=head2 end_child($error)
+
+Ends a child that the application has forked while it was loaded, with status 0, or 255 when there is an error, which is logged.
 
 =cut

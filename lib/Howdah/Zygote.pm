@@ -28,8 +28,11 @@ sub run {
     $self->_attach or return 1;    # the front is gone already
     my @known  = ($self->{control}, $self->{code} ? () : Howdah::Inherited->descriptors);
     my $socket = _inode($self->{control});
+    my $own    = $$;
     my $loaded = eval { $self->_prepare; 1 };
     my $error  = $@;
+    Howdah::Worker->end_child($error) if $$ != $own;
+
     if (_inode($self->{control}) ne $socket) {
         print {*STDERR}
             "the application has closed descriptor $self->{control}, by which the front starts workers, while it was "

@@ -83,6 +83,26 @@ my $until = time + 20;
 sleep 2 until ended() ne '0' || time > $until;
 is ended(), '0 0', 'a child that comes back from a handler between two requests';
 
+# Children forked while the application is loaded: one comes back to whoever loads it, one dies there.
+my $loading = <<'PSGI';
+my $parent = $$;
+my @ended;
+for my $dies (0, 1) {
+    my $pid = fork // die;
+    if ($pid) { waitpid $pid, 0; push @ended, $? }
+    elsif ($dies) { die "a child dies while the application is loaded\n" }
+    last if $$ != $parent;
+}
+sub { [200, [], ["@ended"]] };
+PSGI
+for my $options ([], ['--no-preload']) {
+    my $own = Howdah::Test::Server->start(options => ['--workers', 1, @$options], app => $loading);
+    is +Howdah::Test::Client->ask($own, "GET / HTTP/1.0\r\n\r\n")->{body}, '0 65280',
+        "children while loading @$options";
+    ok $own->wait_for_log(qr/a child of the application failed: .*dies while/), '... which is told';
+    is scalar($own->workers), 1;
+}
+
 # What an application has set for the end of children when it is loaded, and its worker's answer.
 my $system = 'sub { [200, [], [system("exit 5;") >> 8]] }';
 my $watch  = <<'PSGI';
