@@ -133,9 +133,11 @@ static bool is_standard(pTHX_ IO *io) {
     return io == GvIO(PL_stdingv) || io == GvIO(PL_stderrgv) || io == GvIO(gv_fetchpvs("STDOUT", GV_ADD, SVt_PVIO));
 }
 
-/* Closes the handles that a script has opened under names of its package. */
+/* Closes the handles that a script has opened under names of its package. All are written before, in perl's order: what the script has
+ * printed comes before the last words of a program that such a handle leads to, and what stays open would come into another answer. */
 void hd_close_handles(pTHX_ HV *stash) {
     HE *entry;
+    PerlIO_flush((PerlIO *)NULL);
     hv_iterinit(stash);
     while ((entry = hv_iternext(stash))) {
         GV *glob = (GV *)HeVAL(entry);

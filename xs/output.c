@@ -238,10 +238,11 @@ void hd_begin_output(pTHX_ SV *more, SV *first) {
         PerlIOSelf(fp, PerlIOBuf)->posn = 0; /* what tell begins with, from which CGI::Carp knows of a header */
 }
 
-/* The script has ended: what is still held. Other handles may lead here, too, and stay open: what they hold would come into another
- * script's answer. */
+/* The script has ended: what is still held. */
 SV *hd_end_output(pTHX) {
-    PerlIO_flush((PerlIO *)NULL);
+    PerlIO *fp = output.handle ? IoOFP(output.handle) : NULL;
+    if (PerlIOValid(fp))
+        PerlIO_flush(fp);
     fflush(stdout);
     take_file(aTHX);
     SvREFCNT_dec(output.more);

@@ -25,6 +25,7 @@ my $scripts = Howdah::Test::Scripts->new(
     'flush.cgi'    => "#!$^X\n$SORRY" . '$| = 1; print "no head\n"; print STDERR "it goes on"',
     'head.cgi'     => "#!$^X\n$SORRY" . 'print "no head\n\n"',
     'pid.cgi'      => $HEAD . 'print $$',
+    'pipe.cgi'     => $HEAD . 'open PIPE, "| cat"; print PIPE "by a program\n"; print "printed\n"',
     'sorry.cgi'    => "#!$^X\n$SORRY" . 'die "on purpose\n"',
     'thread.cgi'   => "#!$^X\nuse threads;" . 'print "Status: 200\n\n"; threads->create(sub { print "joined" })->join',
     'threads.cgi'  => "#!$^X\nuse threads;"
@@ -89,6 +90,9 @@ subtest 'a handle in a package variable that leads to the output' => sub {
 };
 
 is get('pid.cgi')->{body}, $worker, 'one worker has run all of them';
+
+is get('pipe.cgi')->{body}, "printed\nby a program\n",
+    'a program at a handle with a name says its last behind what is printed';
 
 subtest 'all descriptors closed, those of the worker, too' => sub {
     is get('all.cgi')->{body}, 'closed';
