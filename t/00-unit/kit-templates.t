@@ -57,6 +57,14 @@ subtest 'what does not compile is an error, whether thrown, returned or kept' =>
     }
 };
 
+subtest 'Mojo::Template blames the file that is wrong' => sub {
+    eval { require Mojo::Template; 1 } or plan skip_all => 'Mojo::Template is not installed';
+    my $core = Howdah::Kit->core(templates => Mojo::Template->new(vars => 1));
+    $core->get_content("$dir/mojo.ep", {name => 'Zoë'});
+    ok !eval { $core->get_content("$dir/broken.ep", {}); 1 };
+    like $@, qr{ at \Q$dir\E/broken\.ep line 1}, 'not the one that came first';
+};
+
 subtest 'a sub is an engine, too' => sub {
     my $core = Howdah::Kit->core(templates => sub { my ($name, $with) = @_; return $with->{n} && "$name $with->{n}" });
     is $core->get_content('x', {n => 1}), 'x 1';

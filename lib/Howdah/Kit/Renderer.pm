@@ -10,7 +10,7 @@ use Howdah::Kit::Blame qw(croak);
 # Methods of engines, and how they are called. The first that an engine has is used: Mojo::Template has a process that
 # means something else.
 my @WAYS = (
-    [render_file => sub { my ($engine, $name, $variables) = @_; return $engine->render_file($name, $variables) }],
+    [render_file => \&_render_file],
     [process     => \&_process],
     [render      => sub { my ($engine, $name, $variables) = @_; return $engine->render($name, $variables) }],
 );
@@ -30,6 +30,13 @@ sub render {
     die "the template $name gave nothing\n" if !defined $text;
     die "$text\n" if blessed($text) && $text->isa('Mojo::Exception');    # returned, not thrown
     return "$text";
+}
+
+# Mojo::Template keeps the name of its first file, and would blame that for what is wrong with others.
+sub _render_file {
+    my ($engine, $name, $variables) = @_;
+    $engine->name($name) if $engine->isa('Mojo::Template');
+    return $engine->render_file($name, $variables);
 }
 
 # Template Toolkit's.
