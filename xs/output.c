@@ -234,8 +234,10 @@ void hd_begin_output(pTHX_ SV *more, SV *first) {
     output.more = newSVsv(more);
     output.flowing = output.dropping = false;
     PerlIO *fp = output.handle ? IoOFP(output.handle) : NULL;
-    if (PerlIOValid(fp))
-        PerlIOSelf(fp, PerlIOBuf)->posn = 0; /* what tell begins with, from which CGI::Carp knows of a header */
+    if (!PerlIOValid(fp))
+        return;
+    PerlIO_clearerr(fp);                 /* as of a script that has asked for eof(STDOUT): with it, print ends after its first item */
+    PerlIOSelf(fp, PerlIOBuf)->posn = 0; /* what tell begins with, from which CGI::Carp knows of a header */
 }
 
 /* The script has ended: what is still held. */

@@ -17,11 +17,13 @@ my $scripts = Howdah::Test::Scripts->new(
     'all.cgi'      => $HEAD . 'require POSIX; POSIX::close($_) for 3 .. 100; print "closed"',
     'asleep.cgi'   => "$HEAD$LATER print STDERR 'begun'; sleep 2",
     'chunks.cgi'   => "#!$^X\n$LATER" . $CHUNKED . 'no chunks\n"',
+    'items.cgi'    => $HEAD . 'print 1, 2, 3',
     'leaves.cgi'   => $HEAD . 'our @files; open my $file, "<", $0; push @files, $file; print length join "", <STDIN>',
     'copy.cgi'     => $HEAD . 'open our $copy, ">&", \\*STDOUT; print $copy "by a copy\n"; print "printed\n"',
     'child.cgi'    => $HEAD . 'my $child = fork or exit; waitpid $child, 0; print "waited"',
     'compiles.cgi' => $HEAD . 'print "old"',
     'cut.cgi'      => "#!$^X\n$LATER \$| = 1;" . $CHUNKED . '3\r\nabc\r\n"',
+    'eof.cgi'      => $HEAD . 'eof STDOUT; print "asked"',
     'flush.cgi'    => "#!$^X\n$SORRY" . '$| = 1; print "no head\n"; print STDERR "it goes on"',
     'head.cgi'     => "#!$^X\n$SORRY" . 'print "no head\n\n"',
     'pid.cgi'      => $HEAD . 'print $$',
@@ -93,6 +95,11 @@ is get('pid.cgi')->{body}, $worker, 'one worker has run all of them';
 
 is get('pipe.cgi')->{body}, "printed\nby a program\n",
     'a program at a handle with a name says its last behind what is printed';
+
+subtest 'an error at STDOUT' => sub {
+    is get('eof.cgi')->{body}, 'asked';
+    is get('items.cgi')->{body}, '123', 'is gone with the script';
+};
 
 subtest 'all descriptors closed, those of the worker, too' => sub {
     is get('all.cgi')->{body}, 'closed';
