@@ -73,6 +73,7 @@ subtest 'a descriptor that is left behind a body of 2 MB' => sub {
     my $head = "POST /c/leaves.cgi HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n";
     is +Howdah::Test::Client->ask($server, $head . 'x' x 2_000_000)->{body}, 2_000_000;
     is get('state.cgi')->{body}, '22 0';
+    $server->wait_for_log(qr/leaves a descriptor open/);
     my @told = $server->log =~ /(\S+) leaves a descriptor open/g;
     is "@told", $scripts->dir . '/leaves.cgi', 'is told of whoever has left it';
 };
