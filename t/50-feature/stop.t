@@ -71,6 +71,21 @@ subtest 'a head that has begun and does not go on holds it up for a moment only'
     is $server->wait_for_exit, 0, 'and the server is gone long before --header-timeout is over';
 };
 
+subtest 'while requests under way hold it up, the status says that it stops' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(file => $app, options => [$operator->options, '--workers', 1]);
+    my (undef, $before) = $operator->ask('status');
+    like $before, qr/^\S+ serves /, 'before';
+    my $runs = ask($server, '/slow/60');
+    $server->wait_for_log(qr{ran /slow});
+    $server->signal('TERM');
+    ok $server->wait_until(sub { $operator->status->{state} eq 'draining' }), 'for programs';
+    my (undef, $out) = $operator->ask('status');
+    like $out, qr/^\S+ is stopping /, 'for people';
+    $server->signal('INT');
+    is $server->wait_for_exit, 0;
+};
+
 subtest '--graceful-timeout bounds it' => sub {
     my $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 1, '--graceful-timeout', '1s']);
     my $stuck  = ask($server, '/slow/60');

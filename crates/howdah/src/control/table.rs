@@ -41,7 +41,11 @@ pub(super) fn applications(snapshot: &Snapshot) -> String {
 fn head(snapshot: &Snapshot) -> String {
     let server = &snapshot.server;
     let version = server.version.trim_start_matches("Howdah/");
-    let does = if snapshot.state() == State::Starting { "is starting" } else { "serves" };
+    let does = match snapshot.state() {
+        State::Starting => "is starting",
+        State::Draining => "is stopping",
+        _ => "serves",
+    };
     let mut text = format!("{} {does} {} with howdah {version}\n", server.instance, applications(snapshot));
     // Writing to a String cannot fail.
     let _ = writeln!(text, "listening   {}", server.listeners.join(" "));
