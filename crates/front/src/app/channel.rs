@@ -13,7 +13,7 @@ use howdah_wire::{Message, MessageKind};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
-use crate::app::pool::Pool;
+use crate::app::pool::{Asked, Pool};
 use crate::capacity::Permit;
 use crate::exchange::Mail;
 use crate::repeated::Repeated;
@@ -29,6 +29,8 @@ impl Pool {
     /// Starts to listen to `worker`.
     pub(crate) fn open_channel(&'static self, worker: u16, channel: OwnedFd) -> io::Result<()> {
         let channel = Arc::new(howdah_sys::watch(channel)?);
+        // What the one before it has asked is no business of this one.
+        self.asked.borrow_mut().retain(|_, asked| asked.worker != worker);
         self.channels.borrow_mut().insert(worker, Arc::clone(&channel));
         tokio::task::spawn_local(async move {
             while let Ok(true) = poll_fn(|context| self.poll_packet(worker, &channel, context)).await {}
@@ -83,7 +85,12 @@ impl Pool {
             _ => None,
         };
         let taken = desk.zip(mail).is_some_and(|(desk, mail)| self.services.desks.post(desk, mail));
-        if !taken && kind != Some(MessageKind::File) {
+        if kind == Some(MessageKind::File) {
+            return;
+        }
+        if taken {
+            self.asked.borrow_mut().insert(message.slot, Asked { worker, kind: message.kind });
+        } else {
             self.answer(worker, Message { value: REFUSED, ..message }, &[], None);
         }
     }
@@ -155,6 +162,14 @@ impl Pool {
         self.answer(worker, message, &[], None);
     }
 
+    /// Nobody will answer what was asked of the exchange in `slot`: its client has left, or has an answer of ours.
+    pub(crate) fn refuse_asked(&self, slot: u32) {
+        let asked = self.asked.borrow_mut().remove(&slot);
+        if let Some(Asked { worker, kind }) = asked {
+            self.answer(worker, Message { kind, slot, value: REFUSED }, &[], None);
+        }
+    }
+
     /// Answers a worker. One that has died meanwhile does not miss it. True when the answer is on its way. The kernel may
     /// refuse to pass a descriptor, where too many are on their way already; then the worker still waits.
     fn answer(&self, worker: u16, message: Message, rest: &[u8], fd: Option<BorrowedFd<'_>>) -> bool {
@@ -162,6 +177,11 @@ impl Pool {
         let mut packet = howdah_sys::encode_message(message).to_vec();
         packet.extend_from_slice(rest);
         let sent = howdah_sys::send_with_fds(channel.get_ref(), &packet, fd.as_slice());
+        let mut asked = self.asked.borrow_mut();
+        if sent.is_ok() && asked.get(&message.slot) == Some(&Asked { worker, kind: message.kind }) {
+            asked.remove(&message.slot);
+        }
+        drop(asked);
         if let Err(error) = &sent {
             static TOLD: Repeated = Repeated::new();
             if let Some(again) = TOLD.pass() {
@@ -420,6 +440,43 @@ mod tests {
             exchange.answer();
             own.send(SOCKET, 0, 0, b"");
             assert_eq!(world.until(|| own.word()).await, Some(1), "the response has begun");
+        });
+    }
+
+    #[test]
+    fn whoever_waits_for_an_answer_is_refused_when_nobody_is_left_to_give_it() {
+        for (kind, value) in [(SOCKET, 0), (INTERIM, 103)] {
+            for is_opened in [false, true] {
+                run(async {
+                    let world = World::new(Config::default());
+                    let (mut job, exchange, own, _other) = running(&world).await;
+                    own.send(kind, 0, value, b"");
+                    world.run(false).await;
+                    assert_eq!(is_opened, is_opened && next(&mut job, &exchange).is_some());
+                    drop((job, exchange));
+                    let answer = world.until(|| own.answer()).await.map(|answer| (answer.0, answer.1));
+                    assert_eq!(answer, Some((kind, 1)), "kind {kind}, opened: {is_opened}");
+                    assert!(own.answer().is_none(), "once");
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn who_has_its_answer_has_no_other_and_who_comes_behind_one_that_asked_has_none() {
+        run(async {
+            let world = World::new(Config::default());
+            let (mut job, exchange, own, _other) = running(&world).await;
+            own.send(INTERIM, 0, 103, b"");
+            assert!(world.until(|| next(&mut job, &exchange)).await.is_some());
+            job.interim_sent(true);
+            assert_eq!(world.until(|| own.word()).await, Some(0));
+            own.send(INTERIM, 0, 103, b"");
+            world.run(false).await;
+            let next = Channel::new(&world, 0);
+            drop((job, exchange));
+            world.run(false).await;
+            assert!(own.answer().is_none() && next.answer().is_none());
         });
     }
 

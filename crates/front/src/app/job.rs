@@ -367,6 +367,7 @@ impl Job {
                 dispatch.limit(slot, self.left().as_nanos() as u64);
             }
             drop(dispatch);
+            self.pool.refuse_asked(slot);
             self.upgraded = None;
         }
     }

@@ -80,6 +80,13 @@ pub(crate) struct Services {
     pub(crate) alone: bool,
 }
 
+/// A question of a worker's that is answered by whoever has the exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) worker: u16,
+    pub(crate) kind: u32,
+}
+
 /// See the module.
 pub(crate) struct Pool {
     pub(crate) setup: PoolSetup,
@@ -88,6 +95,8 @@ pub(crate) struct Pool {
     extents: Extents,
     /// To workers, by their numbers.
     pub(crate) channels: RefCell<HashMap<u16, Arc<AsyncFd<OwnedFd>>>>,
+    /// What workers have asked of an exchange and wait for, by their slots.
+    pub(crate) asked: RefCell<HashMap<u32, Asked>>,
     /// A path, decoded.
     path: RefCell<Vec<u8>>,
     /// Requests refused for a full queue since the log was last told, and how many waited at the first of them if no slot was left.
@@ -117,6 +126,7 @@ impl Pool {
             setup,
             services,
             channels: RefCell::default(),
+            asked: RefCell::default(),
             path: RefCell::default(),
             refused: Cell::default(),
             queued: Cell::new(0),
