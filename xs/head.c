@@ -189,8 +189,31 @@ static char *drop_listed(pTHX_ AV *headers, char *lines, const char *end) {
     return at;
 }
 
-/* Writes the lines of `headers` at `lines`, which has RESPONSE_HEAD bytes; the head's other parts are set here too. */
-void hd_write_head(pTHX_ struct hd_head *head, AV *headers, char *lines) {
+static bool has_code(pTHX_ AV *headers) {
+    if (SvRMAGICAL(headers))
+        return true;
+    for (SSize_t i = 0, count = av_len(headers) + 1; i < count; i++) {
+        const SV *sv = element(aTHX_ headers, i);
+        if (SvROK(sv) || SvGMAGICAL(sv))
+            return true;
+    }
+    return false;
+}
+
+/* The fields, in a list that nobody else has where code of the application's makes any: it may change or free its own meanwhile. */
+static AV *own_list(pTHX_ AV *headers) {
+    if (LIKELY(!has_code(aTHX_ headers)))
+        return headers;
+    AV *own = (AV *)sv_2mortal((SV *)newAV());
+    sv_2mortal(SvREFCNT_inc_simple_NN((SV *)headers));
+    for (SSize_t i = 0; i <= av_len(headers); i++)
+        av_push(own, newSVsv(element(aTHX_ headers, i)));
+    return own;
+}
+
+/* Writes the lines of `given` at `lines`, which has RESPONSE_HEAD bytes; the head's other parts are set here too. */
+void hd_write_head(pTHX_ struct hd_head *head, AV *given, char *lines) {
+    AV *headers = own_list(aTHX_ given);
     SSize_t count = av_len(headers) + 1;
     if (count % 2)
         croak("the response headers have an odd number of elements (%" IVdf ")", (IV)count);

@@ -6,11 +6,12 @@
  */
 #include "howdah.h"
 
+/* Held, since code of the application's that makes a part of the response may let go of the rest. */
 static AV *array(pTHX_ SV *sv, const char *what) {
     if (!SvROK(sv) || SvTYPE(SvRV(sv)) != SVt_PVAV)
         croak("%s must be an array reference, not %s", what,
               SvROK(sv) ? sv_reftype(SvRV(sv), true) : SvOK(sv) ? "a plain value" : "undef");
-    return (AV *)SvRV(sv);
+    return (AV *)sv_2mortal(SvREFCNT_inc_simple_NN(SvRV(sv)));
 }
 
 static SV *element(pTHX_ AV *triplet, SSize_t index) {
@@ -53,7 +54,7 @@ static void send_body(pTHX_ SV *body) {
     if (hd.now.progress == HD_FINISHED) /* in a child that a tied array has forked */
         hd_die_of_end(aTHX);
     if (SvROK(body) && SvTYPE(SvRV(body)) == SVt_PVAV && !SvOBJECT(SvRV(body)))
-        hd_send_array(aTHX_ (AV *)SvRV(body));
+        hd_send_array(aTHX_ array(aTHX_ body, "the response body"));
     else
         hd_send_handle(aTHX_ body);
 }

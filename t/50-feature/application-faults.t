@@ -172,4 +172,36 @@ subtest 'standard error that is closed, with a file in its place' => sub {
     ok -e $file && !-s $file, 'and not in the file';
 };
 
+subtest 'code that makes a part of the response, and lets go of the rest' => sub {
+    my $careless = Howdah::Test::Server->start(
+        options => ['--workers', 1],
+        app     => '{
+                package Careless;
+                use overload q{""} => sub { $_[0][0]->(); our @junk = map { [("junk") x 20] } 1 .. 500; "made" }, fallback => 1;
+                sub new { bless [$_[1]] }
+            }
+            my ($response, $name) = (undef, "X-" . "a" x 40);
+            my %do = (
+                headers => sub { $response->[1] = undef },
+                fields  => sub { @{$response->[1]} = () },
+                all     => sub { undef $response },
+            );
+            sub {
+                my ($code, $delayed) = $_[0]{PATH_INFO} =~ m{^/(\w*)(/?)} or die;
+                return [200, [], [$$]] if !$code;
+                $response = [200, [$name => Careless->new($do{$code}), "X-B" => "b"], ["body"]];
+                $delayed ? sub { $_[0]->($response) } : $response;
+            }'
+    );
+    my $get    = sub { return Howdah::Test::Client->ask($careless, "GET $_[0] HTTP/1.0\r\n\r\n") };
+    my $worker = $get->('/')->{body};
+    for my $path (qw(/headers /fields /all /headers/ /fields/ /all/)) {
+        my $response = $get->($path);
+        is $response->{status}, 200, $path;
+        like $response->{head}, qr/^X-a{40}: made\r\nX-B: b\r$/m, '... has its fields';
+        is $response->{body}, 'body', '... and its body';
+    }
+    is $get->('/')->{body}, $worker, 'the worker has survived all of it';
+};
+
 done_testing;
