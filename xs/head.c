@@ -60,11 +60,11 @@ static void check_name(pTHX_ const char *name, STRLEN length) {
 }
 
 /* A field value, RFC 9110 5.5: no control characters, above all no CR, LF and NUL. */
-static void check_value(pTHX_ const char *name, STRLEN name_length, const char *value, STRLEN length) {
+static void check_value(pTHX_ const char *name, const char *value, STRLEN length) {
     for (STRLEN i = 0; i < length; i++) {
         U8 c = value[i];
         if ((c < 0x20 && c != '\t') || c == 0x7f)
-            croak("the response header %.*s has the control character \\x%02X in its value", (int)name_length, name, c);
+            croak("the response header %s has the control character \\x%02X in its value", name, c);
     }
 }
 
@@ -132,27 +132,23 @@ static bool keep_line(pTHX_ struct hd_head *head, enum meaning meaning, const ch
     }
 }
 
-static char *put(pTHX_ char *at, const char *end, const char *bytes, STRLEN length) {
-    if (length > (STRLEN)(end - at))
-        croak("the response header is longer than %d bytes", RESPONSE_HEAD);
-    return (char *)memcpy(at, bytes, length) + length;
-}
-
-/* One field as a line at `at`; returns its end. The value may be made by code that changes the list, so the name stands there before. */
+/* One field as a line at `at`; returns its end. */
 static char *write_line(pTHX_ struct hd_head *head, SV *name_sv, SV *value_sv, char *at, const char *end) {
     STRLEN name_length, value_length;
     const char *name = hd_bytes(aTHX_ name_sv, &name_length, "a response header name");
-    check_name(aTHX_ name, name_length);
-    char *next = put(aTHX_ at, end, name, name_length);
     const char *value = hd_bytes(aTHX_ value_sv, &value_length, "a response header");
-    check_value(aTHX_ at, name_length, value, value_length);
+    check_name(aTHX_ name, name_length);
+    check_value(aTHX_ name, value, value_length);
     if (!SvOK(value_sv))
-        Perl_warner(aTHX_ packWARN(WARN_UNINITIALIZED), "the response header %.*s has no value", (int)name_length, at);
-    if (!keep_line(aTHX_ head, meaning_of(aTHX_ at, name_length), value, value_length))
+        Perl_warner(aTHX_ packWARN(WARN_UNINITIALIZED), "the response header %s has no value", name);
+    if (!keep_line(aTHX_ head, meaning_of(aTHX_ name, name_length), value, value_length))
         return at;
-    next = put(aTHX_ next, end, ": ", 2);
-    next = put(aTHX_ next, end, value, value_length);
-    return put(aTHX_ next, end, "\r\n", 2);
+    if (name_length + value_length + 4 > (STRLEN)(end - at))
+        croak("the response header is longer than %d bytes", RESPONSE_HEAD);
+    at = (char *)memcpy(at, name, name_length) + name_length;
+    at = (char *)memcpy(at, ": ", 2) + 2;
+    at = (char *)memcpy(at, value, value_length) + value_length;
+    return (char *)memcpy(at, "\r\n", 2) + 2;
 }
 
 static SV *element(pTHX_ AV *array, SSize_t index) {
