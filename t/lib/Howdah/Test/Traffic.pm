@@ -33,6 +33,9 @@ sub begin {
     my $self = bless {out => File::Temp->new, err => File::Temp->new, owner => $$}, $class;
     $self->{pid} = fork // die "cannot fork: $!";
     return $self if $self->{pid};
+
+    # A shell has what it starts in the background ignore it, and whatever that starts.
+    $SIG{INT} = 'DEFAULT';    ## no critic (RequireLocalizedPunctuationVars)
     open STDOUT, '>&', $self->{out} or die $!;
     open STDERR, '>&', $self->{err} or die $!;
     exec {howdah_bin()} 'howdah', @command or POSIX::_exit(127);
