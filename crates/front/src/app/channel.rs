@@ -164,6 +164,9 @@ impl Pool {
 
     /// Nobody will answer what was asked of the exchange in `slot`: its client has left, or has an answer of ours.
     pub(crate) fn refuse_asked(&self, slot: u32) {
+        if self.asked.borrow().is_empty() {
+            return; // as at the end of nearly every request, which need not look for its slot
+        }
         let asked = self.asked.borrow_mut().remove(&slot);
         if let Some(Asked { worker, kind }) = asked {
             self.answer(worker, Message { kind, slot, value: REFUSED }, &[], None);
