@@ -29,6 +29,9 @@ const TO_SAY: Duration = Duration::from_millis(250);
 const TO_LEAVE: Duration = Duration::from_secs(3);
 /// A script that has closed its output is usually about to end: then it is known how.
 const TO_END: Duration = Duration::from_millis(10);
+/// To those that a script leaves behind with its output: it may have written through one of them (`open STDOUT, '| gzip'`), who
+/// has at most what a pipe holds still to say. Time in which the client takes nothing does not count.
+const TO_PASS_ON: Duration = Duration::from_millis(250);
 /// To a process that is killed.
 const TO_DIE: Duration = Duration::from_secs(2);
 /// Reads in one go, so that nothing else is forgotten.
@@ -72,6 +75,8 @@ pub(crate) struct Process {
     running: Running,
     /// It has ended, and been waited for.
     pub(crate) end: Option<ExitKind>,
+    /// When it has ended: until then those that it has left behind are heard.
+    until: Option<Instant>,
     /// Sent TERM.
     ending: bool,
     /// When to send it.
@@ -82,7 +87,7 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn new(running: Running) -> Self {
-        Self { running, end: None, ending: false, term_at: None, patience: None }
+        Self { running, end: None, until: None, ending: false, term_at: None, patience: None }
     }
 
     /// To all of its group.
@@ -127,8 +132,9 @@ impl Process {
 
     /// How long nothing need be done to it.
     fn due(&mut self) -> Option<Duration> {
-        let term = self.term_at.map(|at| at.saturating_duration_since(Instant::now()));
-        term.into_iter().chain(self.patience.as_mut().map(Patience::look)).min()
+        let at = self.term_at.into_iter().chain(self.until).min();
+        let at = at.map(|at| at.saturating_duration_since(Instant::now()));
+        at.into_iter().chain(self.patience.as_mut().map(Patience::look)).min()
     }
 
     /// It has ended. Of one that was to end nobody is left behind: its number is its group's until it is waited for.
@@ -138,7 +144,14 @@ impl Process {
         }
         if self.end.is_none() {
             self.end = try_wait(self.running.pid).unwrap_or(Some(ExitKind::Unknown));
+            self.until = self.end.map(|_| Instant::now() + TO_PASS_ON);
         }
+    }
+
+    /// Nobody speaks for it any more.
+    fn is_silent(&self) -> bool {
+        matches!(self.end, Some(ExitKind::Signaled(_)))
+            || self.until.is_some_and(|until| until <= Instant::now())
     }
 
     /// Waits for its end, so long at most.
@@ -171,7 +184,9 @@ impl Pump<'_> {
                 Flow::Full => {
                     reply.publish();
                     tell(reply);
+                    let since = Instant::now();
                     wait_for_room(reply);
+                    self.process.until = self.process.until.map(|until| until + since.elapsed());
                     self.poll(Some(Duration::ZERO), false);
                     self.ready.stdout = true;
                     continue;
@@ -199,18 +214,19 @@ impl Pump<'_> {
     /// Reads what there is, but not for ever. `End` when nothing more of the script's own can come.
     fn read(&mut self, reply: &mut Reply<'_>) -> Flow {
         let Some(stdout) = &self.stdout else { return Flow::End };
-        if !self.ready.stdout && self.process.end.is_none() {
+        let last = self.process.is_silent() || self.process.end.is_some() && reply.is_whole();
+        if !self.ready.stdout && !last {
             return Flow::Drained;
         }
-        // A process that has ended has left so much; what comes then is of those it has left behind.
-        let mut left = match self.process.end {
-            Some(_) => rustix::io::ioctl_fionread(stdout).map_or(0, |left| left as usize),
-            None => usize::MAX,
+        // So much is left; what comes then is of those who write on for ever.
+        let mut left = match last {
+            true => rustix::io::ioctl_fionread(stdout).map_or(0, |left| left as usize),
+            false => usize::MAX,
         };
         for _ in 0..READS {
             match reply.read(stdout, left) {
                 Flow::More(length) => left -= length,
-                Flow::Drained if self.process.end.is_some() => left = 0,
+                Flow::Drained if last => left = 0,
                 other => return other,
             }
         }

@@ -240,6 +240,20 @@ impl<'w> Reply<'w> {
         self.since.is_some_and(|since| !self.published && since.elapsed() < BREATH)
     }
 
+    /// Whether there is nothing more that its client could wait for: a redirect needs no body.
+    pub(crate) fn is_whole(&self) -> bool {
+        let Answer { status, content_length, head_length, .. } = self.answer;
+        match &self.stage {
+            Stage::Head(_) => false,
+            Stage::Body => {
+                (300..400).contains(&status)
+                    || self.work.produced() - u64::from(head_length) >= content_length
+            }
+            Stage::Chunks(dechunk) => dechunk.is_done(),
+            Stage::Dropped => true,
+        }
+    }
+
     /// Has the front be told: true when it must be.
     pub(crate) fn publish(&mut self) -> bool {
         if !self.published && !matches!(self.stage, Stage::Head(_)) {
