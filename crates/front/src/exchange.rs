@@ -22,9 +22,9 @@ const MOST_MAIL: usize = 64;
 #[derive(Debug)]
 pub(crate) enum Mail {
     /// The worker wants the client's connection.
-    Takeover { worker: u16 },
+    Takeover,
     /// Send this interim response.
-    Interim { worker: u16, status: u16, lines: Vec<u8> },
+    Interim { status: u16, lines: Vec<u8> },
     /// This file is the body of the response. None when there is no descriptor for it.
     File { file: Option<(OwnedFd, Permit)>, length: u64 },
     /// There will be no response.
@@ -240,7 +240,7 @@ mod tests {
         desks.sweep();
         desks.tell(key);
         desks.tell(key);
-        assert!(desks.post(key, Mail::Takeover { worker: 0 }));
+        assert!(desks.post(key, Mail::Takeover));
         assert!(desks.post(key, Mail::Lost(Fault::WorkerLost)));
         let notes: Vec<_> = (0..5).map(|_| note(&exchange)).collect();
         assert_eq!(notes, ["mail", "lost", "news", "look", "nothing"]);
@@ -252,7 +252,7 @@ mod tests {
         let mut exchange = Exchange::default();
         let key = exchange.open(desks);
         exchange.answer();
-        assert!(!desks.post(key, Mail::Takeover { worker: 0 }));
+        assert!(!desks.post(key, Mail::Takeover));
         desks.sweep();
         assert_eq!(
             exchange.poll_more(&context()),
@@ -278,7 +278,7 @@ mod tests {
         let desks = desks();
         let mut exchange = Exchange::default();
         let key = exchange.open(desks);
-        let taken = (0..100).filter(|_| desks.post(key, Mail::Takeover { worker: 0 })).count();
+        let taken = (0..100).filter(|_| desks.post(key, Mail::Takeover)).count();
         assert_eq!(taken, MOST_MAIL);
         assert!(desks.post(key, Mail::Lost(Fault::WorkerLost)), "but the end gets through");
     }
@@ -289,12 +289,9 @@ mod tests {
         let mut exchange = Exchange::default();
         let first = exchange.open(desks);
         let second = exchange.open(desks);
-        assert!(
-            !desks.post(first, Mail::Takeover { worker: 0 })
-                && desks.post(second, Mail::Takeover { worker: 0 })
-        );
+        assert!(!desks.post(first, Mail::Takeover) && desks.post(second, Mail::Takeover));
         desks.tell(first);
         drop(exchange);
-        assert!(!desks.post(second, Mail::Takeover { worker: 0 }) && desks.all.borrow().is_empty());
+        assert!(!desks.post(second, Mail::Takeover) && desks.all.borrow().is_empty());
     }
 }

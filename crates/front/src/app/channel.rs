@@ -79,8 +79,8 @@ impl Pool {
         let desk = self.dispatch.borrow().desk_served_by(worker, message.slot);
         let mail = match kind {
             Some(MessageKind::Body) if desk.is_some() => return self.answer_body(worker, message),
-            Some(MessageKind::Socket) => Some(Mail::Takeover { worker }),
-            Some(MessageKind::Interim) => interim(worker, message.value, rest),
+            Some(MessageKind::Socket) => Some(Mail::Takeover),
+            Some(MessageKind::Interim) => interim(message.value, rest),
             Some(MessageKind::File) => Some(Mail::File { file: self.counted(fds), length: message.value }),
             _ => None,
         };
@@ -205,9 +205,9 @@ fn way_out(error: &io::Error) -> &'static str {
     }
 }
 
-fn interim(worker: u16, status: u64, lines: &[u8]) -> Option<Mail> {
+fn interim(status: u64, lines: &[u8]) -> Option<Mail> {
     let status = u16::try_from(status).ok().filter(|status| (100..200).contains(status))?;
-    Some(Mail::Interim { worker, status, lines: lines.to_vec() })
+    Some(Mail::Interim { status, lines: lines.to_vec() })
 }
 
 #[cfg(test)]

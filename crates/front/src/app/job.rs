@@ -61,8 +61,6 @@ pub(crate) struct Job {
     pool: &'static Pool,
     /// None once it was given back.
     slot: Option<u32>,
-    /// Who waits for an answer to what it has asked.
-    asker: u16,
     /// How long a worker may be at it, with those before it; zero for any time.
     limit: Duration,
     /// How long those before it were at what goes on here.
@@ -83,7 +81,6 @@ impl Job {
         Self {
             pool,
             slot: Some(slot),
-            asker: 0,
             limit: pool.setup.request_timeout,
             before: Duration::ZERO,
             file: None,
@@ -114,14 +111,8 @@ impl Job {
     fn open(&mut self, mail: Mail) -> Option<Event> {
         match mail {
             Mail::Lost(fault) => Some(Event::Fault(fault)),
-            Mail::Takeover { worker } => {
-                self.asker = worker;
-                Some(Event::Takeover)
-            }
-            Mail::Interim { worker, status, lines } => {
-                self.asker = worker;
-                Some(Event::Interim { status, lines })
-            }
+            Mail::Takeover => Some(Event::Takeover),
+            Mail::Interim { status, lines } => Some(Event::Interim { status, lines }),
             Mail::File { file: None, .. } => Some(Event::Fault(Fault::NoDescriptor)),
             Mail::File { file: Some((file, permit)), length } => {
                 self.file = Some((file, permit, length));
@@ -201,16 +192,17 @@ impl Job {
 
     fn refuse(&mut self, asked: MessageKind, refusal: Refusal) {
         self.refusal = refusal;
-        if let Some(slot) = self.slot {
-            self.pool.refuse_takeover(self.asker, slot, asked, refusal.answer());
+        if let Some((slot, worker)) = self.asker() {
+            self.pool.refuse_takeover(worker, slot, asked, refusal.answer());
         }
     }
 
     /// Lets the application have the client's connection: its descriptor and what was read from it. False when it cannot be
     /// passed on, as the application hears then.
     pub(crate) fn lend(&mut self, fd: BorrowedFd<'_>, input: &[u8]) -> bool {
-        let lent =
-            self.slot.is_some_and(|slot| self.pool.answer_takeover(self.asker, slot, Some((fd, input))));
+        let lent = self
+            .asker()
+            .is_some_and(|(slot, worker)| self.pool.answer_takeover(worker, slot, Some((fd, input))));
         if !lent {
             self.lack_descriptor();
         }
@@ -219,24 +211,29 @@ impl Job {
 
     /// The application does not get the connection.
     pub(crate) fn keep_connection(&self) {
-        if let Some(slot) = self.slot {
-            self.pool.answer_takeover(self.asker, slot, None);
+        if let Some((slot, worker)) = self.asker() {
+            self.pool.answer_takeover(worker, slot, None);
         }
     }
 
     /// Lends the worker the client's connection, for the body of its response, or says no. True when it has it. Workers of
     /// one of several applications are told not to ask; who does all the same does not get it.
     pub(crate) fn lend_for_body(&self, lent: Option<BorrowedFd<'_>>) -> bool {
-        let Some((slot, worker)) = self.slot.zip(self.worker()) else { return false };
+        let Some((slot, worker)) = self.asker() else { return false };
         let lent = lent.filter(|_| self.pool.services.alone);
         let ticket = self.pool.dispatch.borrow().slots.get(slot).map(|own| own.ticket);
         ticket.is_some_and(|ticket| self.pool.answer_loan(worker, slot, ticket, lent))
     }
 
+    /// Who waits for an answer to what it has asked, and of which slot: only its worker may.
+    fn asker(&self) -> Option<(u32, u16)> {
+        self.slot.zip(self.worker())
+    }
+
     /// The interim response was sent, or could not be.
     pub(crate) fn interim_sent(&self, sent: bool) {
-        if let Some(slot) = self.slot {
-            self.pool.answer_interim(self.asker, slot, sent);
+        if let Some((slot, worker)) = self.asker() {
+            self.pool.answer_interim(worker, slot, sent);
         }
     }
 
@@ -606,8 +603,8 @@ mod tests {
             let (mut job, exchange) = world.ask("/a");
             let _claimed = world.worker.claim();
             world.thread.desks.sweep();
-            assert!(post(&world, &job, Mail::Interim { worker: 0, status: 103, lines: vec![] }));
-            assert!(post(&world, &job, Mail::Takeover { worker: 0 }));
+            assert!(post(&world, &job, Mail::Interim { status: 103, lines: vec![] }));
+            assert!(post(&world, &job, Mail::Takeover));
             let events: Vec<_> = (0..4).map(|_| event(&mut job, &exchange)).collect();
             assert_eq!(events, ["interim 103", "Takeover", "Look", "nothing"]);
         });

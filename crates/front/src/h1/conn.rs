@@ -494,7 +494,7 @@ mod tests {
                 world.run(false).await;
                 if what == "Early Hints" {
                     world.worker.begin(&world.worker.claim().unwrap());
-                    let mail = Mail::Interim { worker: 0, status: 103, lines: b"Link: </x>\r\n".to_vec() };
+                    let mail = Mail::Interim { status: 103, lines: b"Link: </x>\r\n".to_vec() };
                     assert!(world.thread.desks.post(0, mail));
                 }
                 world.run(false).await;

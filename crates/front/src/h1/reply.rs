@@ -435,7 +435,7 @@ mod tests {
                     assert!(world.worker.serve());
                     world.run(false).await;
                 }
-                let mail = Mail::Interim { worker: 0, status: 103, lines: b"Link: x\r\n".to_vec() };
+                let mail = Mail::Interim { status: 103, lines: b"Link: x\r\n".to_vec() };
                 assert!(world.thread.desks.post(0, mail));
                 world.run(false).await;
                 let old = text(&script);
@@ -459,7 +459,7 @@ mod tests {
                     world.run(false).await;
                     let mut claimed = world.worker.claim().unwrap();
                     world.worker.begin(&claimed);
-                    let mail = Mail::Interim { worker: 0, status: 101, lines: b"Upgrade: x\r\n".to_vec() };
+                    let mail = Mail::Interim { status: 101, lines: b"Upgrade: x\r\n".to_vec() };
                     assert!(world.thread.desks.post(0, mail));
                     world.run(false).await;
                     assert_eq!(text(&script), sent);
@@ -585,7 +585,7 @@ mod tests {
             assert!(world.worker.serve());
             world.run(false).await;
             world.worker.begin(&world.worker.claim().unwrap());
-            assert!(world.thread.desks.post(0, Mail::Takeover { worker: 0 }));
+            assert!(world.thread.desks.post(0, Mail::Takeover));
             world.run(false).await;
             let mut packet = [0; 4096];
             let (length, descriptors) = howdah_sys::recv_with_fds(&workers, &mut packet).unwrap();

@@ -195,7 +195,7 @@ mod tests {
             world.run(false).await;
             let claimed = world.worker.claim();
             world.worker.begin(claimed.as_ref().unwrap());
-            assert!(world.thread.desks.post(0, Mail::Takeover { worker: 0 }));
+            assert!(world.thread.desks.post(0, Mail::Takeover));
             world.run(false).await;
             let mut packet = [0; 4096];
             let (length, descriptors) = howdah_sys::recv_with_fds(&workers, &mut packet).unwrap();

@@ -913,7 +913,7 @@ mod tests {
             for (takes, expected) in [(0, 0), (usize::MAX, 1), (0, 0), (usize::MAX, 1)] {
                 script.take(takes);
                 if takes == 0 {
-                    let mail = Mail::Interim { worker: 0, status: 103, lines: b"Link: </a>\r\n".to_vec() };
+                    let mail = Mail::Interim { status: 103, lines: b"Link: </a>\r\n".to_vec() };
                     assert!(world.thread.desks.post(0, mail));
                 }
                 world.run(false).await;
@@ -932,7 +932,7 @@ mod tests {
         world.run(false).await;
         let mut claimed = world.worker.claim().unwrap();
         world.worker.begin(&claimed);
-        assert!(world.thread.desks.post(0, Mail::Takeover { worker: 0 }));
+        assert!(world.thread.desks.post(0, Mail::Takeover));
         world.run(false).await;
         let (_, descriptors) = howdah_sys::recv_with_fds(&workers, &mut [0; 4096]).unwrap();
         let mut end = UnixStream::from(descriptors.into_iter().next().unwrap());
