@@ -385,6 +385,16 @@ stdin_is_whole()
     RETVAL
 
 void
+add_fields(HV *all, HV *env, HV *hidden)
+  CODE:
+    hd_add_fields(aTHX_ all, env, hidden);
+
+void
+set_variables(HV *wanted)
+  CODE:
+    hd_set_variables(aTHX_ wanted);
+
+void
 set_stdin(SV *bytes)
   CODE:
     hd_set_stdin(aTHX_ bytes);

@@ -2,7 +2,7 @@
 #define HOWDAH_SCRIPT_H
 /*
  * What the C files share that run CGI scripts inside a worker, for Howdah::CGI::Keep: script.c calls the script and ends it,
- * output.c has its standard output, stdin.c its standard input, leftovers.c what it leaves behind.
+ * variables.c its variables, output.c has its standard output, stdin.c its standard input, leftovers.c what it leaves behind.
  */
 #include "howdah.h"
 #include "perliol.h"
@@ -31,6 +31,10 @@ void hd_adopt_output(pTHX);
 bool hd_renew_output(pTHX);
 bool hd_is_plain(IO *io, int fd, const PerlIO_funcs *lowest, const struct stat *file);
 int hd_new_file(pTHX_ const char *name, int instead);
+
+/* variables.c */
+void hd_add_fields(pTHX_ HV *all, HV *env, HV *hidden);
+void hd_set_variables(pTHX_ HV *wanted);
 
 /* stdin.c */
 void hd_set_stdin(pTHX_ SV *bytes);

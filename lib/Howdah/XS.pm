@@ -114,6 +114,11 @@ Called by the sub that a script became, first: C<caller> does not see that sub.
 
 A reference to the END blocks that were compiled from this file, which perl forgets.
 
+=item add_fields(\%all, \%env, \%hidden), set_variables(\%wanted)
+
+What is in C<%env> of a request's header, but those whose names are in C<%hidden>, goes into C<%all>; C<%ENV> becomes what is
+wanted.
+
 =item name_script($name)
 
 Sets C<$0>, but not the title of the process.

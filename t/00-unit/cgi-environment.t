@@ -27,7 +27,7 @@ sub seen {
 }
 
 my @hidden = qw(HTTP_PROXY HTTP_CONTENT_LENGTH HTTP_CONTENT_TYPE HTTP_AUTHORIZATION HTTP_PROXY_AUTHORIZATION);
-my %told   = map { $_ => 'told' } @hidden, 'HTTP_X_A', 'psgi.input', 'HTTP_x';
+my %told   = map { $_ => 'told' } @hidden, 'HTTP_X_A', 'psgi.input', 'HTTP_x', 'HTTP_', 'HTT';
 
 is_deeply [grep { /told/ } map { $_ // '' } values %{seen({}, %told)}], ['told'], 'one of all these is for scripts';
 is seen({}, %told)->{HTTP_X_A}, 'told', '... which is a field as any other';
@@ -51,6 +51,15 @@ for my $case (
     my ($method, $query, @words) = @$case;
     my %env = (REQUEST_METHOD => $method, QUERY_STRING => $query);
     is_deeply [Howdah::CGI::Environment->arguments(\%env)], \@words, "arguments of $method ?$query";
+}
+
+{
+    no warnings 'utf8';    # of names that the C library has in UTF-8
+    local %ENV = (OLD => 1, SAME => 2, OTHER => 3, "\x{e9}" => 4, "\x{263a}" => 5);
+    my %wanted = (SAME => 2, OTHER => 'new', NEW => 6, "\x{263b}" => 7);
+    Howdah::XS::set_variables(\%wanted);
+    is_deeply \%ENV, \%wanted, '%ENV becomes what is wanted, whatever the names';
+    is `echo \$OLD \$SAME \$OTHER \$NEW`, "2 new 6\n", '... for programs, too';
 }
 
 done_testing;

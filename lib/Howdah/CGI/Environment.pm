@@ -3,6 +3,7 @@ use v5.16;
 use warnings;
 
 use Howdah ();
+use Howdah::XS ();
 use version ();
 
 # PATH where the server has none.
@@ -30,8 +31,7 @@ sub new {
     );
     my %passed = map { $_ => 1 } @{$given{pass} // []};
     my %hidden = (%NEVER, map { $_ => 1 } grep { !$passed{$_} } keys %SECRET);
-    return bless {fixed => \%fixed, hidden => \%hidden, root => $given{document_root} =~ s{/\z}{}r, known => {}},
-        $class;
+    return bless {fixed => \%fixed, hidden => \%hidden, root => $given{document_root} =~ s{/\z}{}r}, $class;
 }
 
 # What is the same for every request.
@@ -40,9 +40,9 @@ sub fixed { return $_[0]{fixed} }
 # The variables of a request for a script: a new hash.
 sub variables {
     my ($self, $env, $script, $path_info) = @_;
-    my %all    = %{$self->{fixed}};
-    my @fields = $self->_fields($env);
-    @all{@fields, @SAME} = @$env{@fields, @SAME};
+    my %all = %{$self->{fixed}};
+    Howdah::XS::add_fields(\%all, $env, $self->{hidden});
+    @all{@SAME} = @$env{@SAME};
     for my $name (@OTHERS) { $all{$name} = $env->{$name} if defined $env->{$name} && length $env->{$name} }
     delete $all{REMOTE_PORT} if !length($all{REMOTE_PORT} // '');
     $all{REMOTE_HOST}     = $env->{REMOTE_ADDR};                         # nobody looks names up: this may stand for one
@@ -69,16 +69,6 @@ sub arguments {
     }
     return @words;
 }
-
-# Names of the header fields that scripts are told; what was decided about a name once need not be again.
-sub _fields {
-    my ($self, $env) = @_;
-    my $known = $self->{known};
-    %$known = () if keys %$known > 1000;
-    return grep { $known->{$_} // ($known->{$_} = $self->_is_told($_)) } keys %$env;
-}
-
-sub _is_told { my ($self, $name) = @_; return $name =~ /\AHTTP_[A-Z0-9_]+\z/ && !$self->{hidden}{$name} || 0 }
 
 # The host that the client names, without its port; else where it was received.
 sub _server_name {

@@ -47,7 +47,7 @@ sub begin {
     my $place = $effects->{directory} // $directory;
     Howdah::XS::name_script($file);
     chdir $place or die "cannot change to $place: $!\n";
-    _set_env($effects->{env} ? {%$variables, %{$effects->{env}}} : $variables);
+    Howdah::XS::set_variables($effects->{env} ? {%$variables, %{$effects->{env}}} : $variables);
     CGI::initialize_globals() if $INC{'CGI.pm'};
     _set_switches($effects->{switches});
     _set_globals($effects->{found}) if $effects->{found};
@@ -61,17 +61,6 @@ sub begin {
     _set_layers($effects->{layers}) if $effects->{layers};
     select STDOUT;
     $| = $effects->{flush} // 0;    ## no critic (RequireLocalizedPunctuationVars)
-    return;
-}
-
-# Most variables are what they were in the last request, and to set one is to have the C library set it.
-sub _set_env {
-    my $wanted = shift;
-    ## no critic (RequireLocalizedPunctuationVars)
-    for my $name (keys %ENV) { delete $ENV{$name} if !exists $wanted->{$name} }
-    while (my ($name, $value) = each %$wanted) {
-        $ENV{$name} = $value if !defined $ENV{$name} || $ENV{$name} ne $value;
-    }
     return;
 }
 
