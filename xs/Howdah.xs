@@ -305,9 +305,9 @@ enter_script()
     hd_enter_script(aTHX);
 
 AV *
-take_ends(const char *file)
+take_ends(const char *file, const char *package)
   CODE:
-    RETVAL = (AV *)sv_2mortal((SV *)hd_take_ends(aTHX_ file));
+    RETVAL = (AV *)sv_2mortal((SV *)hd_take_ends(aTHX_ file, package));
   OUTPUT:
     RETVAL
 

@@ -144,5 +144,9 @@ void hd_close_handles(pTHX_ HV *stash) {
         IO *io = isGV_with_GP(glob) ? GvIOp(glob) : NULL;
         if (io && IoIFP(io) && !is_standard(aTHX_ io))
             do_close(glob, FALSE);
+        if (io && IoDIRP(io)) {
+            PerlDir_close(IoDIRP(io));
+            IoDIRP(io) = NULL;
+        }
     }
 }

@@ -206,13 +206,15 @@ void hd_prepare_scripts(pTHX) {
     PL_ppaddr[OP_EXEC] = end_by_exec;
 }
 
-/* Takes the END blocks that a file has brought off perl's list, the first to run first. */
-AV *hd_take_ends(pTHX_ const char *file) {
+/* Takes the END blocks that a file has brought off perl's list, the first to run first, and those of its package that an eval of a text
+ * or a library has brought. */
+AV *hd_take_ends(pTHX_ const char *file, const char *package) {
     AV *taken = newAV(), *kept = newAV();
+    const HV *stash = gv_stashpv(package, 0);
     for (SSize_t i = 0; PL_endav && i <= av_len(PL_endav); i++) {
         SV *block = AvARRAY(PL_endav)[i];
         const char *from = CvFILE((CV *)block);
-        bool is_its = from && strEQ(from, file);
+        bool is_its = (from && strEQ(from, file)) || (stash && CvSTASH((CV *)block) == stash);
         av_push(is_its ? taken : kept, is_its ? newRV_inc(block) : SvREFCNT_inc(block));
     }
     SvREFCNT_dec(PL_endav);

@@ -13,7 +13,7 @@
 void hd_prepare_scripts(pTHX);
 enum hd_end { ENDED_BY_DEATH, ENDED_BY_EXIT, ENDED_BY_EXEC, ENDED_BY_ITSELF };
 enum hd_end hd_run_script(pTHX_ SV *code, bool interruptible);
-AV *hd_take_ends(pTHX_ const char *file);
+AV *hd_take_ends(pTHX_ const char *file, const char *package);
 bool hd_is_thread(void);
 bool hd_script_runs(void);
 void hd_enter_script(pTHX);

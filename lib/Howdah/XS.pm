@@ -110,9 +110,9 @@ C<ENDED_BY_ITSELF> when it came to its end; C<ENDED_BY_DEATH>, which is false, w
 
 Called by the sub that a script became, first: C<caller> does not see that sub.
 
-=item take_ends($file)
+=item take_ends($file, $package)
 
-A reference to the END blocks that were compiled from this file, which perl forgets.
+A reference to the END blocks that were compiled from this file, or in this package, which perl forgets.
 
 =item add_fields(\%all, \%env, \%hidden), set_variables(\%wanted)
 
@@ -165,7 +165,7 @@ Formats of STDOUT, and their page, are as in a new process.
 
 =item close_handles($package)
 
-Closes the handles with names in a package.
+Closes the handles with names in a package, of files and of directories.
 
 =item redirect($path)
 

@@ -120,7 +120,7 @@ sub _run {
     my $died = $script->run($variables, \@arguments);
     _leave_child($script, $?, $died) if $$ != $worker;
     Howdah::CGI::State::restore_handlers() if Howdah::XS::end_handlers();
-    Howdah::XS::close_handles($script->package);
+    Howdah::XS::close_handles($_) for $script->packages;
     Howdah::CGI::Handles::restore();    # waits for a program that STDOUT leads to, whose output is the script's
     $answer->finish(Howdah::XS::end_output());
     my $is_whole = _clean_up($script);
@@ -157,7 +157,7 @@ sub _clean_up {
 sub _leave_child {
     my ($script, $status, $died) = @_;
     print {*STDERR} $died if length $died;
-    Howdah::XS::close_handles($script->package);
+    Howdah::XS::close_handles($_) for $script->packages;
     return Howdah::XS::exit_now($status);
 }
 

@@ -30,10 +30,11 @@ sub new {
     Howdah::XS::catch_output();
     my $compiled = $self->_compile($source);
     my $why      = $@;
-    $self->{effects} = Howdah::CGI::State::effects(\%before, $directory);
+    $self->{effects}  = Howdah::CGI::State::effects(\%before, $directory);
+    $self->{packages} = [grep { !$INC{s{::}{/}gr . '.pm'} } $source->packages];
     my $on_warning = $self->{on_warning} // _handler_of_carp($source->packages);
     $self->{effects}{sig}{__WARN__} = $on_warning if $on_warning;
-    $self->{ends}                   = Howdah::XS::take_ends($file);
+    $self->{ends}                   = Howdah::XS::take_ends($file, $self->{packages}[0]);
     $self->{printed}                = Howdah::XS::caught_output();
     Howdah::CGI::Handles::restore();
     Howdah::XS::restore_settings();
@@ -53,8 +54,8 @@ sub version { return $_[0]{version} }
 # Why it cannot be run, in words that name the file.
 sub error { return $_[0]{error} }
 
-# The package whose handles are the script's.
-sub package { return $_[0]{package} }    ## no critic (ProhibitBuiltinHomonyms)
+# The packages whose handles are the script's: its own, which is the first, and those that it names, if they are no module's.
+sub packages { return @{$_[0]{packages}} }
 
 # What compiling it has printed, as a BEGIN block may: each run prints that first.
 sub printed { return $_[0]{printed} }
@@ -65,20 +66,21 @@ sub run {
     Howdah::CGI::State::begin($self->{effects}, $variables, $self->{directory}, $self->{file});
     Howdah::CGI::Source->refuse_loop if $INC{'FCGI.pm'};
     $self->_open_data if defined $self->{data};
-    $self->_begin_format if $self->{format};
+    $self->_begin_page;
     local ($/, $\, $,, $;, $", $:, $^A, $^F, $^I, $^L, $^T, $^W) =
         ("\n", undef, undef, "\034", ' ', " \n-", '', 2, undef, "\f", time, $self->{warns});
     local (*ARGV, *ARGVOUT);    # what `<>` has open, too
     local $_;
     @ARGV = @$arguments;
-    my ($died, @ends) = ('', @{$self->{ends}});
+    my ($died, @parts) = ('', $self->{code}, @{$self->{ends}});
     local *_ = \@ARGV;          # what the file shifts
     ($@, $!, $?) = ('', 0, 0);
 
-    for my $code ($self->{code}, @ends) {
+    while (my $code = shift @parts) {
         my $end = Howdah::XS::run_script($code, $code == $self->{code});
-        $? = 0 if $end == Howdah::XS::ENDED_BY_ITSELF && $code == $self->{code};    # and not that of its last child
-        last if $end == Howdah::XS::ENDED_BY_EXEC;                                  # what it became has no END blocks
+        unshift @parts, @{Howdah::XS::take_ends($self->{file}, $self->{packages}[0])};  # those that it has evaluated
+        $? = 0 if $end == Howdah::XS::ENDED_BY_ITSELF && $code == $self->{code};        # and not that of its last child
+        last if $end == Howdah::XS::ENDED_BY_EXEC;    # what it became has no END blocks
         next if $end != Howdah::XS::ENDED_BY_DEATH;
         $died .= _text($@) if ref $@ ne 'Howdah::ClientGone';
         $? = 255;
@@ -136,10 +138,10 @@ sub _open_data {
 }
 
 # Formats of STDOUT have one name in all packages; what is printed before a page is the script's.
-sub _begin_format {
+sub _begin_page {
     my $self = shift;
     no warnings;
-    *STDOUT = $self->{format};
+    *STDOUT = $self->{format} if $self->{format};
     Howdah::XS::begin_page();
     return;
 }
@@ -249,9 +251,9 @@ Why it cannot be run; undef if it can.
 Runs it, then its END blocks, each time. Returns what it died of, in perl's words, or the empty string. The caller may be a
 child that the script has forked then.
 
-=head2 package
+=head2 packages
 
-Its package.
+Its package, and those that it names.
 
 =head2 printed
 

@@ -1,0 +1,10 @@
+# Formats without a package.
+sub print_page { ($~, $^) = qw(LINE HEAD); $= = 20; write }
+format HEAD =
+head @<
+$%
+.
+format LINE =
+line
+.
+1;
