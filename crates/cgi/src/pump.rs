@@ -29,9 +29,9 @@ const TO_SAY: Duration = Duration::from_millis(250);
 const TO_LEAVE: Duration = Duration::from_secs(3);
 /// A script that has closed its output is usually about to end: then it is known how.
 const TO_END: Duration = Duration::from_millis(10);
-/// To those that a script leaves behind with its output: it may have written through one of them (`open STDOUT, '| gzip'`), who
-/// has at most what a pipe holds still to say. Time in which the client takes nothing does not count.
-const TO_PASS_ON: Duration = Duration::from_millis(250);
+/// To those that still have a script's output when it has ended: a program that it prints through has the last of it then, as
+/// by `open STDOUT, '| gzip'` in Perl, which waits for none. Others, that were to go on by themselves, keep no client for longer.
+const TO_FOLLOW: Duration = Duration::from_secs(2);
 /// To a process that is killed.
 const TO_DIE: Duration = Duration::from_secs(2);
 /// Reads in one go, so that nothing else is forgotten.
@@ -75,19 +75,19 @@ pub(crate) struct Process {
     running: Running,
     /// It has ended, and been waited for.
     pub(crate) end: Option<ExitKind>,
-    /// When it has ended: until then those that it has left behind are heard.
-    until: Option<Instant>,
     /// Sent TERM.
     ending: bool,
     /// When to send it.
     term_at: Option<Instant>,
     /// Until it is killed.
     patience: Option<Patience>,
+    /// It has ended by itself: for those that may have the last of its output.
+    following: Option<Patience>,
 }
 
 impl Process {
     pub(crate) fn new(running: Running) -> Self {
-        Self { running, end: None, until: None, ending: false, term_at: None, patience: None }
+        Self { running, end: None, ending: false, term_at: None, patience: None, following: None }
     }
 
     /// To all of its group.
@@ -100,6 +100,7 @@ impl Process {
 
     /// Nobody waits for what it does.
     fn leave(&mut self) {
+        self.following = None;
         if !self.ending {
             self.term_at.get_or_insert(Instant::now() + TO_SAY);
         }
@@ -132,9 +133,8 @@ impl Process {
 
     /// How long nothing need be done to it.
     fn due(&mut self) -> Option<Duration> {
-        let at = self.term_at.into_iter().chain(self.until).min();
-        let at = at.map(|at| at.saturating_duration_since(Instant::now()));
-        at.into_iter().chain(self.patience.as_mut().map(Patience::look)).min()
+        let term = self.term_at.map(|at| at.saturating_duration_since(Instant::now()));
+        term.into_iter().chain(self.patience.as_mut().map(Patience::look)).min()
     }
 
     /// It has ended. Of one that was to end nobody is left behind: its number is its group's until it is waited for.
@@ -144,14 +144,14 @@ impl Process {
         }
         if self.end.is_none() {
             self.end = try_wait(self.running.pid).unwrap_or(Some(ExitKind::Unknown));
-            self.until = self.end.map(|_| Instant::now() + TO_PASS_ON);
+            let by_itself = !self.ending && matches!(self.end, Some(ExitKind::Exited(_)));
+            self.following = by_itself.then(|| Patience::new(TO_FOLLOW));
         }
     }
 
-    /// Nobody speaks for it any more.
-    fn is_silent(&self) -> bool {
-        matches!(self.end, Some(ExitKind::Signaled(_)))
-            || self.until.is_some_and(|until| until <= Instant::now())
+    /// Whether what comes from now on is nothing of the script's.
+    fn is_over(&mut self) -> bool {
+        self.end.is_some() && self.following.as_mut().is_none_or(|patience| patience.look().is_zero())
     }
 
     /// Waits for its end, so long at most.
@@ -184,9 +184,10 @@ impl Pump<'_> {
                 Flow::Full => {
                     reply.publish();
                     tell(reply);
-                    let since = Instant::now();
+                    // What a slow client takes of the time is not that of those who follow.
+                    let rest = self.process.following.as_mut().map(Patience::left);
                     wait_for_room(reply);
-                    self.process.until = self.process.until.map(|until| until + since.elapsed());
+                    self.process.following = rest.map(Patience::new);
                     self.poll(Some(Duration::ZERO), false);
                     self.ready.stdout = true;
                     continue;
@@ -214,19 +215,17 @@ impl Pump<'_> {
     /// Reads what there is, but not for ever. `End` when nothing more of the script's own can come.
     fn read(&mut self, reply: &mut Reply<'_>) -> Flow {
         let Some(stdout) = &self.stdout else { return Flow::End };
-        let last = self.process.is_silent() || self.process.end.is_some() && reply.is_whole();
-        if !self.ready.stdout && !last {
+        if !self.ready.stdout && self.process.end.is_none() {
             return Flow::Drained;
         }
-        // So much is left; what comes then is of those who write on for ever.
-        let mut left = match last {
-            true => rustix::io::ioctl_fionread(stdout).map_or(0, |left| left as usize),
-            false => usize::MAX,
-        };
+        // So much there is by now; what comes then is of those it has left behind.
+        let over = self.process.end.is_some_and(|end| !reply.is_awaited(end)) || self.process.is_over();
+        let there = || rustix::io::ioctl_fionread(stdout).map_or(0, |left| left as usize);
+        let mut left = if over { there() } else { usize::MAX };
         for _ in 0..READS {
             match reply.read(stdout, left) {
                 Flow::More(length) => left -= length,
-                Flow::Drained if last => left = 0,
+                Flow::Drained if over => left = 0,
                 other => return other,
             }
         }

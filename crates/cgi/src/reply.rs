@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use howdah_sys::ExitKind;
 use howdah_wire::{
     Answer, LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_FAILED, RESPONSE_HAS_DATE,
     RESPONSE_HAS_REQUEST_ID, RESPONSE_HAS_SERVER, RESPONSE_HEAD, RESPONSE_HEAD_READY, RESPONSE_REDIRECT,
@@ -240,20 +241,6 @@ impl<'w> Reply<'w> {
         self.since.is_some_and(|since| !self.published && since.elapsed() < BREATH)
     }
 
-    /// Whether there is nothing more that its client could wait for: a redirect needs no body.
-    pub(crate) fn is_whole(&self) -> bool {
-        let Answer { status, content_length, head_length, .. } = self.answer;
-        match &self.stage {
-            Stage::Head(_) => false,
-            Stage::Body => {
-                (300..400).contains(&status)
-                    || self.work.produced() - u64::from(head_length) >= content_length
-            }
-            Stage::Chunks(dechunk) => dechunk.is_done(),
-            Stage::Dropped => true,
-        }
-    }
-
     /// Has the front be told: true when it must be.
     pub(crate) fn publish(&mut self) -> bool {
         if !self.published && !matches!(self.stage, Stage::Head(_)) {
@@ -261,6 +248,21 @@ impl<'w> Reply<'w> {
             self.work.set_head(Answer { flags: self.answer.flags | RESPONSE_HEAD_READY, ..self.answer });
         }
         std::mem::take(&mut self.fresh)
+    }
+
+    /// Whether there may be more of it, now that its script has ended: not when it has failed before it said anything, nor when the body
+    /// has the length that was said, there is none, or it is that of a redirect.
+    pub(crate) fn is_awaited(&self, end: ExitKind) -> bool {
+        match self.stage {
+            Stage::Head(_) => end == ExitKind::Exited(0),
+            Stage::Body => {
+                let Answer { status, head_length, content_length, .. } = self.answer;
+                !(300..400).contains(&status)
+                    && self.work.produced() < u64::from(head_length).saturating_add(content_length)
+            }
+            Stage::Chunks(_) => true,
+            Stage::Dropped => false,
+        }
     }
 
     /// What comes from now on is for nobody.
