@@ -61,6 +61,8 @@ sub ask {
 
 my $app  = Notes->psgi_app;
 my @json = ('Content-Type' => 'application/json');
+my @form = ('Content-Type' => 'multipart/form-data; boundary=x');
+my $bad  = "The body of the request is not what its Content-Type says.\n";
 
 # What it is, request, status, body.
 for my $case (
@@ -84,6 +86,12 @@ for my $case (
     ],
     ['a parameter that is not there, in a list', GET('/person'), 200, '{"admin":0,"name":null}'],
     ['what is no JSON', PUT('/note', @json, Content => '{'), 400, "The body of the request is not JSON in UTF-8.\n"],
+    ['a form without a boundary', POST('/form', 'Content-Type' => 'multipart/form-data', Content => 'x'), 400, $bad],
+    ['a form without an end', POST('/form', @form, Content => "--x\r\nContent-Dis"), 400, $bad],
+    [
+        'a field without a name',
+        POST('/form', @form, Content => "--x\r\nContent-Type: text/plain\r\n\r\na\r\n--x--\r\n"), 400, $bad
+    ],
     ['a wrong method', GET('/note'), 405, "Method Not Allowed\n"],
     ['PSGI itself', GET('/raw'), 201, 'raw'],
     ['PSGI as a stream', GET('/stream'), 200, 'streamed'],

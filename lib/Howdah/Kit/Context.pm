@@ -5,8 +5,8 @@ use warnings;
 # One request, and the responses that a handler can make of it. Howdah::Kit::App makes one for each request and gives it
 # to the handler. What comes from outside is decoded here, and what goes out is encoded here.
 use Encode ();
-use Plack::Request ();
 use Howdah::Kit::Blame qw(croak);
+use Howdah::Kit::Request ();
 
 my %REDIRECTS = map { $_ => 1 } 301, 302, 303, 307, 308;
 
@@ -71,7 +71,7 @@ sub redirect {
 
 sub render { my ($self, $name, $variables) = @_; return $self->html($self->core->get_content($name, $variables)) }
 
-sub req { return $_[0]{req} //= Plack::Request->new($_[0]{env}) }
+sub req { return $_[0]{req} //= Howdah::Kit::Request->new($_[0]{env}) }
 
 sub session {
     my $self = shift;
@@ -177,7 +177,7 @@ A reference to the hash of the session, which is kept. Dies without the option C
 
 =head2 req, env
 
-The L<Plack::Request>, for cookies, uploads, headers, all in bytes; the environment of PSGI.
+The L<Plack::Request>, for cookies, uploads, headers, all in bytes, which answers a malformed form by 400; the environment of PSGI.
 
 =head2 core
 
