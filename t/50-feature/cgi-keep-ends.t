@@ -28,6 +28,7 @@ my $scripts = Howdah::Test::Scripts->new(
     'head.cgi'     => "#!$^X\n$SORRY" . 'print "no head\n\n"',
     'pid.cgi'      => $HEAD . 'print $$',
     'pipe.cgi'     => $HEAD . 'open PIPE, "| cat"; print PIPE "by a program\n"; print "printed\n"',
+    'upload.cgi'   => $HEAD . 'use CGI; my $q = CGI->new; print $q->tmpFileName($q->upload("f"))',
     'sorry.cgi'    => "#!$^X\n$SORRY" . 'die "on purpose\n"',
     'thread.cgi'   => "#!$^X\nuse threads;" . 'print "Status: 200\n\n"; threads->create(sub { print "joined" })->join',
     'threads.cgi'  => "#!$^X\nuse threads;"
@@ -76,6 +77,18 @@ subtest 'a descriptor that is left behind a body of 2 MB' => sub {
     $server->wait_for_log(qr/leaves a descriptor open/);
     my @told = $server->log =~ /(\S+) leaves a descriptor open/g;
     is "@told", $scripts->dir . '/leaves.cgi', 'is told of whoever has left it';
+};
+
+subtest 'a file that is uploaded by CGI.pm' => sub {
+    eval { require CGI; 1 } or plan skip_all => 'CGI is not installed';
+    my $body = join "\r\n", '--x', 'Content-Disposition: form-data; name="f"; filename="a"', '', 'its text', '--x--',
+        '';
+    my $head = join "\r\n", 'POST /c/upload.cgi HTTP/1.1', 'Host: x', 'Content-Type: multipart/form-data; boundary=x';
+    my $file =
+        Howdah::Test::Client->ask($server, "$head\r\nContent-Length: " . length($body) . "\r\n\r\n$body")->{body};
+    like $file, qr{\A/}, 'is in a file';
+    ok $server->wait_until(sub { !-e $file }), '... which is gone behind its request';
+    unlink $file;
 };
 
 subtest 'a client that leaves' => sub {

@@ -144,7 +144,8 @@ sub _set_input {
 }
 
 sub _clean_up {
-    my $script   = shift;
+    my $script = shift;
+    Howdah::CGI::State::forget_request();
     my $is_whole = Howdah::XS::renew_output();
     my $left     = Howdah::XS::restore_process();
     Howdah::CGI::State::end($left);

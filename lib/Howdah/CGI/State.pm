@@ -13,18 +13,16 @@ my %SWITCHES = (
     'CGI.pm' => {
         (
             map { ("CGI::$_" => 0) }
-                qw(APPEND_QUERY_STRING CLOSE_UPLOAD_FILES DISABLE_UPLOADS HEADERS_ONCE NOSTICKY NPH)
+                qw(ALLOW_DELETE_CONTENT APPEND_QUERY_STRING CLOSE_UPLOAD_FILES COOKIE_CACHE DISABLE_UPLOADS HEADERS_ONCE)
         ),
-        (map { ("CGI::$_" => 0) } qw(PARAM_UTF8 PUTDATA_UPLOAD TABINDEX)),
-        (map { ("CGI::$_" => 1) } qw(DEBUG LIST_CONTEXT_WARN USE_PARAM_SEMICOLONS XHTML)),
+        (map { ("CGI::$_" => 0) } qw(NOSTICKY NO_UNDEF_PARAMS NPH PARAM_UTF8 PUTDATA_UPLOAD TABINDEX)),
+        (map { ("CGI::$_" => 1) } qw(DEBUG LIST_CONTEXT_WARN UNLINK_TMP_FILES USE_PARAM_SEMICOLONS XHTML)),
         'CGI::POST_MAX' => -1,
     },
     'CGI/Carp.pm' => {
-        'CGI::Carp::CUSTOM_MSG'  => undef,
-        'CGI::Carp::DIE_HANDLER' => undef,
-        'CGI::Carp::TO_BROWSER'  => 1,
-        'CGI::Carp::WRAP'        => 0,
-        'CGI::Carp::WARN'        => 0,
+        'CGI::Carp::TO_BROWSER' => 1,
+        (map { ("CGI::Carp::$_" => undef) } qw(CUSTOM_MSG DIE_HANDLER EMIT_WARNINGS PROGNAME)),
+        (map { ("CGI::Carp::$_" => 0) } qw(FULL_PATH NO_TIMESTAMP WARN WRAP)),
     },
 );
 my @FOUND = qw(Bin RealBin RealScript Script);
@@ -48,7 +46,7 @@ sub begin {
     Howdah::XS::name_script($file);
     chdir $place or die "cannot change to $place: $!\n";
     Howdah::XS::set_variables($effects->{env} ? {%$variables, %{$effects->{env}}} : $variables);
-    CGI::initialize_globals() if $INC{'CGI.pm'};
+    forget_request();
     _set_switches($effects->{switches});
     _set_globals($effects->{found}) if $effects->{found};
     @INC = @{$effects->{inc}} if $effects->{inc};
@@ -61,6 +59,13 @@ sub begin {
     _set_layers($effects->{layers}) if $effects->{layers};
     select STDOUT;
     $| = $effects->{flush} // 0;    ## no critic (RequireLocalizedPunctuationVars)
+    return;
+}
+
+# What modules have of a request: CGI.pm its parameters, with the files of its uploads, CGI::Carp warnings for its page.
+sub forget_request {
+    CGI::initialize_globals() if $INC{'CGI.pm'};
+    @CGI::Carp::WARNINGS = () if $INC{'CGI/Carp.pm'};
     return;
 }
 
@@ -239,6 +244,10 @@ What compiling it has changed, for C<begin>. C<%before> was its C<%ENV>, C<$dire
 =head2 end($left)
 
 Puts things back. C<$left> is what C<Howdah::XS::restore_process> said.
+
+=head2 forget_request
+
+What CGI.pm and CGI::Carp have of it. Before a script is compiled or runs, and after it, for its uploads are in files.
 
 =head2 restore_handlers, forget_libraries
 
