@@ -293,9 +293,9 @@ prepare_scripts()
     hd_prepare_scripts(aTHX);
 
 UV
-run_script(SV *code, bool interruptible = false)
+run_script(SV *code, bool interruptible = false, bool again = false)
   CODE:
-    RETVAL = hd_run_script(aTHX_ code, interruptible);
+    RETVAL = hd_run_script(aTHX_ code, interruptible, again);
   OUTPUT:
     RETVAL
 

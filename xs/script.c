@@ -26,6 +26,17 @@ static struct {
     OP *(*plain_return)(pTHX);
 } script;
 
+/* What a script requires, does or evaluates is compiled anew in each request, and defines what is there already. In a process of its
+ * own it would not, so from its second request on perl does not say so. */
+static struct {
+    CV *filter; /* the handler of warnings while perl compiles */
+    SV *before; /* the script's */
+    bool wanted, set;
+    OP *(*require)(pTHX);
+    OP *(*dofile)(pTHX);
+    OP *(*entereval)(pTHX);
+} quiet;
+
 /* Whether this is a thread that the script has started, with an interpreter of its own. */
 bool hd_is_thread(void) { return script.perl != PERL_GET_THX; }
 
@@ -125,6 +136,54 @@ static OP *end_by_exec(pTHX) {
     NOT_REACHED;
 }
 
+static bool says_redefined(pTHX_ SV *warning) {
+    const char *text = SvPOK(warning) ? SvPV_nolen_const(warning) : "";
+    return (strnEQ(text, "Subroutine ", 11) || strnEQ(text, "Constant subroutine ", 20) || strnEQ(text, "Format ", 7)) &&
+           strstr(text, " redefined at ");
+}
+
+/* The handler of warnings meanwhile: all others are the script's. */
+static void filter_warning(pTHX_ CV *cv) {
+    dXSARGS;
+    PERL_UNUSED_VAR(cv);
+    if (!items || says_redefined(aTHX_ ST(0)))
+        XSRETURN_EMPTY;
+    if (!quiet.before)
+        warn_sv(ST(0));
+    else {
+        PUSHMARK(MARK); /* with the arguments that are there */
+        call_sv(quiet.before, G_VOID | G_DISCARD);
+    }
+    XSRETURN_EMPTY;
+}
+
+/* Also behind a death, by which none of the three returns. */
+static void unset_filter(pTHX) {
+    if (!quiet.set)
+        return;
+    quiet.set = false;
+    if (PL_warnhook == (SV *)quiet.filter) {
+        SvREFCNT_dec(PL_warnhook);
+        PL_warnhook = quiet.before;
+    } else
+        SvREFCNT_dec(quiet.before); /* what was compiled has set another */
+}
+
+static OP *compile_quietly(pTHX_ OP *(*plain)(pTHX)) {
+    if (!quiet.wanted || quiet.set || !hd_script_runs())
+        return plain(aTHX);
+    quiet.set = true;
+    quiet.before = PL_warnhook;
+    PL_warnhook = SvREFCNT_inc((SV *)quiet.filter);
+    OP *next = plain(aTHX);
+    unset_filter(aTHX);
+    return next;
+}
+
+static OP *require_quietly(pTHX) { return compile_quietly(aTHX_ quiet.require); }
+static OP *do_quietly(pTHX) { return compile_quietly(aTHX_ quiet.dofile); }
+static OP *evaluate_quietly(pTHX) { return compile_quietly(aTHX_ quiet.entereval); }
+
 /* Without arguments of its own it sees the caller's @_. */
 static void call_below(pTHX_ SV *code) {
     dSP;
@@ -160,8 +219,9 @@ static enum hd_end how_it_ended(pTHX) {
     return HD_HAS_DIED() ? ENDED_BY_DEATH : ENDED_BY_ITSELF;
 }
 
-/* How the script has ended: by exit, or return at file level, with $? for its status; else $@ is what it died of. */
-enum hd_end hd_run_script(pTHX_ SV *code, bool interruptible) {
+/* How the script has ended: by exit, or return at file level, with $? for its status; else $@ is what it died of. `again` is true when it
+ * was run before. */
+enum hd_end hd_run_script(pTHX_ SV *code, bool interruptible, bool again) {
     dSP;
     COP *before = PL_curcop;
     const bool held = hd.now.held;
@@ -173,7 +233,9 @@ enum hd_end hd_run_script(pTHX_ SV *code, bool interruptible) {
     script.pid = getpid();
     script.perl = PERL_GET_THX;
     hd.now.held = held && !interruptible;
+    quiet.wanted = again;
     call_sv((SV *)script.call, G_EVAL | G_VOID | G_DISCARD);
+    unset_filter(aTHX);
     hd.now.held = held;
     PL_curcop = before;
     script.stack = NULL;
@@ -201,6 +263,13 @@ void hd_prepare_scripts(pTHX) {
     script.exit = PL_ppaddr[OP_EXIT];
     script.exec = PL_ppaddr[OP_EXEC];
     script.plain_return = PL_ppaddr[OP_RETURN];
+    quiet.filter = newXS(NULL, filter_warning, __FILE__);
+    quiet.require = PL_ppaddr[OP_REQUIRE];
+    quiet.dofile = PL_ppaddr[OP_DOFILE];
+    quiet.entereval = PL_ppaddr[OP_ENTEREVAL];
+    PL_ppaddr[OP_REQUIRE] = require_quietly;
+    PL_ppaddr[OP_DOFILE] = do_quietly;
+    PL_ppaddr[OP_ENTEREVAL] = evaluate_quietly;
     PL_ppaddr[OP_EXIT] = end_by_exit;
     PL_ppaddr[OP_RETURN] = end_by_return;
     PL_ppaddr[OP_EXEC] = end_by_exec;

@@ -12,7 +12,7 @@
 /* script.c */
 void hd_prepare_scripts(pTHX);
 enum hd_end { ENDED_BY_DEATH, ENDED_BY_EXIT, ENDED_BY_EXEC, ENDED_BY_ITSELF };
-enum hd_end hd_run_script(pTHX_ SV *code, bool interruptible);
+enum hd_end hd_run_script(pTHX_ SV *code, bool interruptible, bool again);
 AV *hd_take_ends(pTHX_ const char *file, const char *package);
 bool hd_is_thread(void);
 bool hd_script_runs(void);

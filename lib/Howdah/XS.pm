@@ -100,10 +100,10 @@ Called by the modules below C<Howdah::CGI>. F<xs/script.h> tells which file does
 
 Before any script is compiled: C<exit> and C<exec> in code that is compiled from now on know of scripts.
 
-=item run_script($code, $interruptible)
+=item run_script($code, $interruptible, $again)
 
 Calls the code as if it were the main program, with C<@_> as it is; C<interrupt> may end it if the second argument is
-true. C<ENDED_BY_EXIT> when it called C<exit>, whose status is C<$?> then, C<ENDED_BY_EXEC> when it called C<exec>,
+true. With the third, perl does not warn of subs that what it requires, does or evaluates defines anew. C<ENDED_BY_EXIT> when it called C<exit>, whose status is C<$?> then, C<ENDED_BY_EXEC> when it called C<exec>,
 C<ENDED_BY_ITSELF> when it came to its end; C<ENDED_BY_DEATH>, which is false, when C<$@> is what it died of.
 
 =item enter_script()

@@ -74,10 +74,11 @@ sub run {
     @ARGV = @$arguments;
     my ($died, @parts) = ('', $self->{code}, @{$self->{ends}});
     local *_ = \@ARGV;          # what the file shifts
+    $self->{runs}++;
     ($@, $!, $?) = ('', 0, 0);
 
     while (my $code = shift @parts) {
-        my $end = Howdah::XS::run_script($code, $code == $self->{code});
+        my $end = Howdah::XS::run_script($code, $code == $self->{code}, $self->{runs} > 1);
         unshift @parts, @{Howdah::XS::take_ends($self->{file}, $self->{packages}[0])};  # those that it has evaluated
         $? = 0 if $end == Howdah::XS::ENDED_BY_ITSELF && $code == $self->{code};        # and not that of its last child
         last if $end == Howdah::XS::ENDED_BY_EXEC;    # what it became has no END blocks

@@ -1,0 +1,3 @@
+# The same, without any.
+sub done { return 'and of a file' }
+1;
