@@ -104,6 +104,10 @@ my @broken = (
     ['misses a module', 'use No::Such::Module;', qr{Can't locate No/Such/Module\.pm}],
     ['is no application', '42', qr/does not return a PSGI application|not .*code reference/i],
     ['exits', 'exit 7', qr/exit status 7|the process that loads it ended/],
+    [
+        'has workers that leave in a hook', 'Howdah->after_fork(sub { kill TERM => $$ }); sub { }',
+        qr/workers end before they serve a request \(exit status 0\)/
+    ],
 );
 for my $case (@broken) {
     my ($what, $code, $message) = @$case;

@@ -61,7 +61,8 @@ impl End {
 
     pub(crate) fn is_failure(&self) -> bool {
         let crashed = match self.status {
-            ExitKind::Exited(status) => status != 0 || self.leave == Leave::Unsaid,
+            // Whoever leaves in order before it is up, as by `exit` in a hook, would have the next one forked at once, and so on.
+            ExitKind::Exited(status) => status != 0 || self.leave == Leave::Unsaid || !self.up,
             // Somebody outside ends a healthy worker with these: that is no fault of the application.
             ExitKind::Signaled(number) => !self.up || !is_from_outside(number),
             ExitKind::Unknown => !self.up,
@@ -157,6 +158,9 @@ mod tests {
         {
             assert!(End { status, ..QUIET }.is_failure(), "{status}");
         }
+        for leave in [Leave::Exit, Leave::Signal] {
+            assert!(End { leave, status: ExitKind::Exited(0), ..QUIET }.is_failure(), "{leave:?}");
+        }
         assert!(End { up: true, ..QUIET }.is_failure());
         assert!(End { up: true, status: ExitKind::Signaled(11), ..QUIET }.is_failure());
     }
@@ -169,7 +173,7 @@ mod tests {
             End { serving: true, status: ExitKind::Signaled(11), ..QUIET },
             End { age: Duration::from_secs(60), ..QUIET },
             End { up: true, status: ExitKind::Signaled(9), ..QUIET },
-            End { leave: Leave::Signal, status: ExitKind::Exited(0), ..QUIET },
+            End { leave: Leave::Signal, status: ExitKind::Exited(0), up: true, ..QUIET },
         ];
         for end in cases {
             assert!(!end.is_failure(), "{end:?}");

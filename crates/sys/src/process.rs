@@ -328,7 +328,11 @@ pub fn may_be_child_of(pid: Pid, parent: Pid) -> bool {
     found.is_none_or(|found| found == number(parent) || found == std::process::id())
 }
 
+/// None of one that is being waited for, whose parent is 0 then.
 fn parent_in(stat: &str) -> Option<u32> {
+    if state_in(stat) == Some('X') {
+        return None;
+    }
     behind_name(stat)?.split(' ').nth(1)?.parse().ok()
 }
 
@@ -459,6 +463,7 @@ mod tests {
     #[test]
     fn a_child_is_known_by_its_parent() {
         assert_eq!(parent_in("7 (a) R 1 (b) S 42 7 7"), Some(42));
+        assert_eq!(parent_in("7 (a) X 0 7 7"), None);
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
         assert!(may_be_child_of(pid, Pid::INIT), "of ours");
