@@ -31,8 +31,28 @@ void hd_default_length(U64 length) {
         head->content_length = length;
 }
 
-/* While there is no room, handlers of signals run, which may end the response; and a child that the application has forked has none. */
-static void put_plain(pTHX_ const char *bytes, STRLEN length) {
+/* What is still to be put. */
+struct rest {
+    const char *at, *end;
+    bool own; /* a copy, to the end of a scope that hd_put leaves */
+};
+
+/* Handlers of signals may end the response, or free the string that it is of. */
+static void let_handlers_run(pTHX_ struct rest *rest) {
+    if (LIKELY(!PL_sig_pending))
+        return;
+    if (!rest->own) {
+        const STRLEN length = rest->end - rest->at;
+        char *copy = savepvn(rest->at, length);
+        ENTER;
+        SAVEFREEPV(copy);
+        *rest = (struct rest){copy, copy + length, true};
+    }
+    PERL_ASYNC_CHECK();
+}
+
+/* A child that the application has forked has no response. */
+static void put_plain(pTHX_ struct rest *rest, STRLEN length) {
     while (length) {
         uintptr_t room;
         if (hd.now.progress != HD_HEAD_OUT)
@@ -43,11 +63,12 @@ static void put_plain(pTHX_ const char *bytes, STRLEN length) {
         STRLEN part = length < room ? length : room;
         if (part == 0) {
             hd_wait_for_room(aTHX);
+            let_handlers_run(aTHX_ rest);
             continue;
         }
-        hd_copy(at, bytes, part);
+        hd_copy(at, rest->at, part);
         howdah_produce(hd.now.slot, part);
-        bytes += part;
+        rest->at += part;
         length -= part;
     }
 }
@@ -60,11 +81,12 @@ void hd_put(pTHX_ const char *bytes, STRLEN length) {
     }
     if (hd.now.bodyless)
         return;
-    if (!hd.now.dechunk) {
-        put_plain(aTHX_ bytes, length);
-        return;
-    }
-    const char *end = bytes + length;
-    for (STRLEN run; (run = hd_dechunk(aTHX_ &bytes, end)) > 0; bytes += run)
-        put_plain(aTHX_ bytes, run);
+    struct rest rest = {bytes, bytes + length, false};
+    if (!hd.now.dechunk)
+        put_plain(aTHX_ &rest, length);
+    else
+        for (STRLEN run; (run = hd_dechunk(aTHX_ &rest.at, rest.end)) > 0;)
+            put_plain(aTHX_ &rest, run);
+    if (rest.own)
+        LEAVE;
 }

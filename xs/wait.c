@@ -133,5 +133,4 @@ void hd_wait_for_room(pTHX) {
         hd.leaving = LEAVE_ORPHAN;
         croak("the front is gone");
     }
-    PERL_ASYNC_CHECK();
 }

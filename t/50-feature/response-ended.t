@@ -1,5 +1,6 @@
 # A response that is ended while it is being written, by a handler of a signal or by the string itself, and a child that comes back
-# from where its parent writes: nobody writes into what is the front's again, or another request's.
+# from where its parent writes: nobody writes into what is the front's again, or another request's. A string that a handler frees
+# while it is being written goes out as it was.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -29,6 +30,7 @@ my $app = <<'PSGI';
     use overload q{""} => sub { $_[0][0]->([200, []])->close; 'too late' }, fallback => 1;
 }
 sub note { print STDERR "seen $_[0]" }
+sub reuse { push our @others, 'y' x 20_000_000 }
 my %do = (
     pid   => sub { [200, [], [$$]] },
     other => sub { [200, [], ['o' x 300_000]] },
@@ -38,6 +40,26 @@ my %do = (
         alarm 1;
         eval { $writer->write('x' x 50_000_000); 1 } or note($@);
     } },
+    freed => sub { sub {
+        my $writer = shift->([200, []]);
+        my $text = 'x' x 20_000_000;
+        local $SIG{ALRM} = sub { undef $text; reuse(); note("freed\n") };
+        alarm 1;
+        $writer->write($text);
+        $writer->close;
+    } },
+    emptied => sub {
+        my @parts = ('x' x 20_000_000, 'tail');
+        $SIG{ALRM} = sub { @parts = (); reuse(); note("emptied\n") };
+        alarm 1;
+        [200, [], \@parts];
+    },
+    chunk => sub {
+        my @parts = ("1312d00\r\n" . 'x' x 20_000_000, "\r\n0\r\n\r\n");
+        $SIG{ALRM} = sub { undef $parts[0]; reuse(); note("chunk\n") };
+        alarm 1;
+        [200, ['Transfer-Encoding' => 'chunked'], \@parts];
+    },
     itself => sub { sub {
         my $writer = shift->([200, []]);
         $writer->write("first\n");
@@ -80,6 +102,16 @@ subtest 'a handler of a signal closes the writer, whose write waits for a slow c
     is $response->{error}, '', 'the first one has its end';
     unlike $response->{body}, qr/[^x]/, '... and nothing of others';
 };
+
+for my $name (qw(freed emptied chunk)) {
+    subtest "$name: a handler of a signal frees the string, whose write waits for a slow client" => sub {
+        my $slow = Howdah::Test::Client->new($server);
+        $slow->write(request($name));
+        ok $server->wait_for_log(qr{GET /$name: seen $name});
+        my $response = $slow->response;
+        ok $response->{body} eq 'x' x 20_000_000, 'it is sent as it was' or diag length $response->{body};
+    };
+}
 
 subtest 'a string that ends the response as it becomes one' => sub {
     is ask('itself')->{body}, "first\n";
