@@ -269,6 +269,14 @@ static bool call_serve(pTHX) {
     return returned;
 }
 
+/* What the application has died of is still to be told, and destructors may use eval. */
+static void free_temporaries(pTHX) {
+    ENTER;
+    save_scalar(PL_errgv);
+    FREETMPS;
+    LEAVE;
+}
+
 /* With a scope of its own: perl leaves the hash of a handle that goes, among other things, to the temporary values. */
 static void release_env(pTHX) {
     ENTER;
@@ -285,7 +293,7 @@ void hd_exchange(pTHX_ U32 slot) {
     SAVETMPS;
     bool returned = call_serve(aTHX);
     if (hd_borrows_input())
-        FREETMPS; /* among them references to the env, for which its body would have to be copied */
+        free_temporaries(aTHX); /* among them references to the env, for which its body would have to be copied */
     conclude(aTHX_ returned);
     close_body(aTHX);
     clean_up(aTHX);

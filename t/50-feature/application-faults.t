@@ -131,6 +131,18 @@ for my $number (0 .. $#CUT) {
 is(ask('/')->{body}, $pid, 'the worker has survived all of it');
 
 subtest 'a writer that is kept for an event loop which nobody runs' => sub {
+subtest 'a destructor that uses eval, behind a request whose body is read where it lies' => sub {
+    my $guarded = Howdah::Test::Server->start(
+        options => ['--workers', 1],
+        app     => '{ package Guard; sub DESTROY { eval { 1 } } }
+            sub { my $guard = bless [], "Guard"; sub { $_[0]->([200, ["X" => "a\nb"], [$guard]]) } }',
+    );
+    my $head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n";
+    is(Howdah::Test::Client->ask($guarded, $head . 'x' x 100_000)->{status}, 500);
+    ok $guarded->wait_for_log(qr{ERROR .* POST /: the application failed: the response header X has}),
+        'leaves what the application has died of';
+};
+
     my $kept = Howdah::Test::Server->start(
         options => ['--workers', 1],
         app     => 'my ($writer, %do);
