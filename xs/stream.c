@@ -37,23 +37,23 @@ static void respond(pTHX_ CV *cv) {
     XSRETURN(1);
 }
 
-static SV *new_responder(pTHX) {
+static CV *new_responder(pTHX) {
     CV *responder = newXS(NULL, respond, __FILE__);
     CvXSUBANY(responder).any_uv = hd.now.serial;
-    return sv_2mortal(newRV_noinc((SV *)responder));
+    return (CV *)sv_2mortal((SV *)responder);
 }
 
 /* Calls the code with a responder. Dies with it. A child that it has forked, and that comes back, answers nothing. */
 void hd_call_delayed(pTHX_ SV *code) {
     dSP;
-    SV *responder = new_responder(aTHX);
+    CV *responder = new_responder(aTHX);
     PUSHMARK(SP);
-    XPUSHs(responder);
+    mXPUSHs(newRV_inc((SV *)responder)); /* which the code may write over, as $_[0] */
     PUTBACK;
     call_sv(code, G_VOID | G_DISCARD);
     if (hd.cell && !hd.now.answered && !hd.now.detached)
         croak("the application returned a code reference that never called its responder%s",
-              SvREFCNT(SvRV(responder)) > 1 ? ", but keeps it: " HD_RUN_THE_LOOP : "");
+              SvREFCNT(responder) > 2 ? ", but keeps it: " HD_RUN_THE_LOOP : "");
 }
 
 /* The application has returned, and something of it waits to go on with the response. */

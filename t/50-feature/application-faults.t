@@ -74,6 +74,7 @@ my @FAULTS = (
     ['chunked("no chunk\r\n")', qr/chunked, but its body is not in chunks/],
     ['sub { }', qr/code reference that never called its responder\.$/],
     ['sub { our $kept = shift }', qr/never called its responder, but keeps it: .* run that before it returns/],
+    ['sub { undef $_[0]; return }', qr/never called its responder\.$/],
     ['sub { die "delayed\n" }', qr/: delayed$/],
     ['sub { die bless {}, "Mute" }', qr/class Mute/],
     ['sub { no warnings; next }', qr/Can't "next" outside a loop block/],
