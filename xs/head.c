@@ -185,12 +185,13 @@ static char *drop_listed(pTHX_ AV *headers, char *lines, const char *end) {
     return at;
 }
 
+/* A value that is undef makes a warning, for which the application may have a handler. */
 static bool has_code(pTHX_ AV *headers) {
     if (SvRMAGICAL(headers))
         return true;
     for (SSize_t i = 0, count = av_len(headers) + 1; i < count; i++) {
         const SV *sv = element(aTHX_ headers, i);
-        if (SvROK(sv) || SvGMAGICAL(sv))
+        if (SvROK(sv) || SvGMAGICAL(sv) || !SvOK(sv))
             return true;
     }
     return false;

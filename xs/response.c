@@ -15,11 +15,12 @@ static AV *array(pTHX_ SV *sv, const char *what) {
 }
 
 static SV *element(pTHX_ AV *triplet, SSize_t index) {
-    SV **found = av_fetch(triplet, index, 0);
-    if (!found)
-        return &PL_sv_undef;
-    SvGETMAGIC(*found);
-    return *found;
+    SV **found = av_fetch(triplet, index, 0), *element = found ? *found : &PL_sv_undef;
+    if (UNLIKELY(SvGMAGICAL(element))) {
+        sv_2mortal(SvREFCNT_inc_simple_NN(element));
+        mg_get(element);
+    }
+    return element;
 }
 
 static void check_count(pTHX_ SSize_t count, bool may_stream) {
