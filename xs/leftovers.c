@@ -35,14 +35,18 @@ static int lowest_free(void) {
 /* Descriptors that stay open. */
 void hd_note_descriptors(void) { base.lowest = lowest_free(); }
 
-/* The handlers of the worker itself. What perl has for each is the element of %SIG, which stays the same with another value. */
+/* What perl has is the element of %SIG, which stays the same with another value. */
+static void note_handler(pTHX_ SV **noted, SV *now) {
+    SvREFCNT_dec(*noted);
+    *noted = now ? newSVsv(now) : NULL;
+}
+
+/* The handlers of the worker itself. */
 void hd_note_handlers(pTHX) {
-    for (int i = 0; i < SIG_SIZE; i++) {
-        SvREFCNT_dec(base.handlers[i]);
-        base.handlers[i] = PL_psig_ptr[i] ? newSVsv(PL_psig_ptr[i]) : NULL;
-    }
-    base.warn = PL_warnhook;
-    base.die = PL_diehook;
+    for (int i = 0; i < SIG_SIZE; i++)
+        note_handler(aTHX_ & base.handlers[i], PL_psig_ptr[i]);
+    note_handler(aTHX_ & base.warn, PL_warnhook);
+    note_handler(aTHX_ & base.die, PL_diehook);
 }
 
 /* A perl with threads gives its thread a locale of its own, which is another object once it is changed. */
@@ -94,7 +98,7 @@ static bool is_same_handler(pTHX_ SV *before, SV *now) {
 }
 
 static bool are_handlers_changed(pTHX) {
-    if (base.warn != PL_warnhook || base.die != PL_diehook)
+    if (!is_same_handler(aTHX_ base.warn, PL_warnhook) || !is_same_handler(aTHX_ base.die, PL_diehook))
         return true;
     for (int i = 0; i < SIG_SIZE; i++)
         if (!is_same_handler(aTHX_ base.handlers[i], PL_psig_ptr[i]))

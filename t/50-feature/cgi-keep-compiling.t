@@ -137,4 +137,18 @@ sleep 0.1 until time > $start + 2;
 is_deeply [$server->processes('zygote')], [$zygote], 'and the zygote, longer than the timer';
 is $server->stop, 0;
 
+subtest 'handlers that a module of -M has set, in whose place a script puts its own' => sub {
+    my $own = Howdah::Test::Scripts->new(
+        'own.cgi' => $HEAD . '@SIG{qw(__WARN__ __DIE__)} = (sub { print "own " }) x 2; warn "x\n"; eval { die "x\n" };',
+        'show.cgi' => $HEAD . 'print join " ", map { $_ == \&Early::note } @SIG{qw(__WARN__ __DIE__)};',
+    );
+    mkdir $own->dir . '/.lib' or die $!;
+    $own->write('.lib/Early.pm', "#!\npackage Early; sub note { } \@SIG{qw(__WARN__ __DIE__)} = (\\&note) x 2; 1;");
+    my $early = $own->serve('keep', ['workers=1'], '-I', $own->dir . '/.lib', '-M', 'Early');
+    is $own->get($early, 'show.cgi')->{body}, '1 1';
+    is $own->get($early, 'own.cgi')->{body}, 'own own ';
+    is $own->get($early, 'show.cgi')->{body}, '1 1', 'are there again behind it';
+    is $early->stop, 0;
+};
+
 done_testing;
