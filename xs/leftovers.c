@@ -22,7 +22,7 @@ static struct {
     locale_t own_locale;
     mode_t mask;
     int lowest;  /* the lowest descriptor that is free */
-    bool living; /* there are children */
+    int children; /* that scripts have left */
 } base;
 
 static int lowest_free(void) {
@@ -124,13 +124,33 @@ void hd_restore_settings(pTHX) {
     PL_last_in_gv = NULL;
 }
 
+/* Those that live. A kernel that does not list them (CONFIG_PROC_CHILDREN) leaves it at one. */
+static int count_children(void) {
+    if (!hd_has_children())
+        return 0;
+    FILE *list = fopen("/proc/thread-self/children", "r");
+    int count = 0;
+    while (list && fscanf(list, "%*d") != EOF)
+        count++;
+    if (list)
+        fclose(list);
+    return count ? count : 1;
+}
+
+/* The script has ended. True when there are more children than before. */
+static bool has_left_children(void) {
+    const int before = base.children;
+    if (before || hd_has_forked())
+        base.children = count_children();
+    return base.children > before;
+}
+
 /* The script has ended. Says what is left to the caller, in bits of hd_left. */
 UV hd_restore_process(pTHX) {
     hd_restore_settings(aTHX);
-    base.living = (base.living || hd_has_forked()) && hd_has_children();
     return (are_handlers_changed(aTHX) ? LEFT_HANDLERS : 0) |
            (lowest_free() != base.lowest ? LEFT_DESCRIPTORS : 0) |
-           (base.living && hd_has_forked() ? LEFT_CHILDREN : 0);
+           (has_left_children() ? LEFT_CHILDREN : 0);
 }
 
 static bool is_standard(pTHX_ IO *io) {

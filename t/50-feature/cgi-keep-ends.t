@@ -34,6 +34,11 @@ my $scripts = Howdah::Test::Scripts->new(
     'threads.cgi'  => "#!$^X\nuse threads;"
         . 'print "Status: 200\n\nleft"; threads->create(sub { sleep 1; $| = 1; print "late" })->detach',
     'waits.cgi' => $HEAD . 'sleep 2',
+    (
+        map { ("stays-$_.cgi" => $HEAD
+                . '$| = 1; print "left"; if (!fork) { close STDOUT; close STDIN; sleep 10; exit }') } 1,
+        2
+    ),
     'state.cgi' => $HEAD . 'printf "%o %s%s", umask, ref $SIG{ALRM}, alarm 0;',
 );
 umask 022;
@@ -109,6 +114,17 @@ is get('pid.cgi')->{body}, $worker, 'one worker has run all of them';
 
 is get('pipe.cgi')->{body}, "printed\nby a program\n",
     'a program at a handle with a name says its last behind what is printed';
+
+subtest 'children that go on' => sub {
+    is get('stays-1.cgi')->{body}, 'left';
+    is get('child.cgi')->{body}, 'waited' for 1, 2;
+    is get('stays-2.cgi')->{body}, 'left';
+    my $listed = -e '/proc/thread-self/children';
+    ok $server->wait_for_log(qr{/stays-2\.cgi leaves children}) if $listed;
+    my @told = $server->log =~ m{/([\w-]+)\.cgi leaves children}g;
+    is "@told", $listed ? 'stays-1 stays-2' : 'stays-1',
+        'are told of whoever has left them, and of nobody who waits for his';
+};
 
 subtest 'an error at STDOUT' => sub {
     is get('eof.cgi')->{body}, 'asked';
