@@ -4,6 +4,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Config qw(%Config);
 use Howdah::Test::Client;
 use Howdah::Test::Scripts;
 use Test::More;
@@ -12,14 +13,28 @@ my $perl = "#!$^X\n";
 my $head = qq{print "Content-Type: text/plain\\n\\n";\n};
 my $warm =
     qq{if (\$ENV{QUERY_STRING}) { print "Content-Type: text/plain\\n\\nwarm"; exit } };    # one line with what follows
+
+# What no forked process could have of its own, by the script that makes it while it is compiled, and what the log says.
+my %unfit = (
+    socket => [
+        'use Socket; socketpair my $a, our $b, AF_UNIX, SOCK_STREAM, 0 or die', 'it has a connection at descriptor \d+'
+    ],
+    pipe  => ['pipe our $in, our $out or die', 'it has pipe:\[\d+\] at descriptor \d+'],
+    alarm => ['alarm 100', 'it sets an alarm while'],
+    child => ['if (!fork) { close STDOUT; exec "sleep", 1 }', 'it starts a process while'],
+    $Config{useithreads}
+    ? (thread => ['require threads; threads->create(sub { sleep 1 })->detach', 'it starts a thread while'])
+    : (),
+);
 my $scripts = Howdah::Test::Scripts->new(
+    (map { ("$_.pl" => "${perl}BEGIN { $unfit{$_}[0] }\n${head}print 'executed';\n") } keys %unfit),
     'regex.pl'  => qq{${perl}${warm}sub slow { return ('a' x 60 . 'cb') =~ /^((a|aa)+)\\1b/ }\nslow('secret');\n},
     'system.pl' =>
         qq{${perl}${warm}package Deep;\nsub wait_long { sleep 600 }\neval { main->can('run')->() };\nsub main::run { wait_long() }\n},
     'compile.pl' => qq{${perl}BEGIN { sleep 600 }\n},
     'part.pl'    => qq{${perl}use lib '.';\nuse Part;\n${head}print Part::text();\n},
-    'socket.pl'  =>
-        qq{${perl}use Socket;\nBEGIN { socketpair my \$a, our \$b, AF_UNIX, SOCK_STREAM, 0 or die }\n${head}print "executed";\n},
+    'begun.pl'   =>
+        "${perl}BEGIN { rand; my \$end = <STDIN> }\n${head}print join ' ', time - \$^T, int rand 1e9, <STDIN>;\n",
     'Whole.pm' => qq{package Whole;\nsub import { ${head}print "asked for \$ENV{QUERY_STRING}\n" }\n1;\n},
     'whole.pl' => qq{${perl}use lib '.';\nuse Whole;\n1;\n},
     'title.pl' => qq{${perl}${head}open my \$in, '<', '/proc/self/cmdline'; print map "\$_ ", split /\\0+/, <\$in>;\n},
@@ -28,6 +43,8 @@ my $scripts = Howdah::Test::Scripts->new(
 );
 module('first');
 my $server = $scripts->serve('fork', [qw(workers=4 request-timeout=2500ms)]);
+
+my @begun = begun('one');
 
 # Where each stands.
 my @hanging = (
@@ -44,6 +61,12 @@ for (@hanging) {
     ok $server->wait_for_log($where), '... and says where it stands';
 }
 unlike $server->log, qr/secret/, 'no argument is in the log';
+
+for my $again (begun('two')) {
+    cmp_ok $again->[0], '<=', 1, 'a process begins when its request comes';
+    isnt $again->[1], $begun[0][1], '... with random numbers of its own';
+    is "$begun[0][2] $again->[2]", 'one two', '... and its body, though a block has read to the end before';
+}
 is $scripts->get($server, 'compile.pl')->{status}, 504, 'a script that hangs while it is compiled takes too long';
 
 becomes('part.pl', 200, 'first', 'a script with a module');
@@ -56,9 +79,10 @@ ok $server->wait_for_log(qr{part\.pl: it does not compile: syntax error at \S*/p
 $scripts->write('part.pl', qq{${perl}${head}print 'third';\n});
 becomes('part.pl', 200, 'third', 'one that compiles again');
 
-becomes('socket.pl', 200, 'executed', 'a script with a connection is executed');
-ok $server->wait_for_log(qr{socket\.pl: is executed and not forked: it has a connection at descriptor \d+}),
-    '... and the log says why';
+for my $name (sort keys %unfit) {
+    becomes("$name.pl", 200, 'executed', "a script with what only one process can have, $name, is executed");
+    ok $server->wait_for_log(qr{/$name\.pl: is executed and not forked: $unfit{$name}[1]}), '... and the log says why';
+}
 becomes("whole.pl?$_", 200, "asked for $_\n", 'so is one that a module runs whole where it is used')
     for qw(one another);
 is $scripts->get($server, 'other.sh')->{body}, 'no perl', 'so is one that is no Perl';
@@ -86,6 +110,7 @@ ok $server->wait_until(sub { running('compile.pl') }), 'a script is being compil
 kill KILL => $server->processes('cgi-host');
 ok $server->wait_until(sub { !running('') }), 'when the host is killed, so are all zygotes';
 becomes('title.pl', 200, undef, 'and another host begins anew');
+unlike $server->log, qr{/title\.pl: is executed}, 'which is forked all the time';
 is $server->stop, 0;
 
 done_testing;
@@ -101,6 +126,16 @@ sub title {
     my $file = shift;
     open my $in, '<', $file or return '';
     return scalar(<$in>) // '';
+}
+
+# What the process of begun.pl says of itself.
+sub begun {
+    my $body     = shift;
+    my $response = Howdah::Test::Client->ask(
+        $server,
+        "POST /c/begun.pl HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nConnection: close\r\n\r\n$body"
+    );
+    return [split / /, $response->{body}];
 }
 
 sub module { return $scripts->write('Part.pm', "package Part; sub text { '$_[0]' } 1;\n") }

@@ -27,6 +27,8 @@ my $scripts = Howdah::Test::Scripts->new(
     'flush.cgi'    => "#!$^X\n$SORRY" . '$| = 1; print "no head\n"; print STDERR "it goes on"',
     'head.cgi'     => "#!$^X\n$SORRY" . 'print "no head\n\n"',
     'pid.cgi'      => $HEAD . 'print $$',
+    'rand.cgi'     => $HEAD . 'print int rand 1e9',
+    'seed.cgi'     => $HEAD . 'srand 42; print int rand 1e9',
     'pipe.cgi'     => $HEAD . 'open PIPE, "| cat"; print PIPE "by a program\n"; print "printed\n"',
     'upload.cgi'   => $HEAD . 'use CGI; my $q = CGI->new; print $q->tmpFileName($q->upload("f"))',
     'sorry.cgi'    => "#!$^X\n$SORRY" . 'die "on purpose\n"',
@@ -124,6 +126,15 @@ subtest 'children that go on' => sub {
     my @told = $server->log =~ m{/([\w-]+)\.cgi leaves children}g;
     is "@told", $listed ? 'stays-1 stays-2' : 'stays-1',
         'are told of whoever has left them, and of nobody who waits for his';
+};
+
+subtest 'a seed for random numbers' => sub {
+    my @numbers = map {
+        map { get($_)->{body} }
+            qw(seed.cgi rand.cgi)
+    } 1, 2;
+    is $numbers[2], $numbers[0], 'gives the script that has chosen it the same ones each time';
+    isnt $numbers[3], $numbers[1], '... and nobody else';
 };
 
 subtest 'an error at STDOUT' => sub {

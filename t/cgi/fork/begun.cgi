@@ -9,6 +9,7 @@ sub count { return ++$count }
 CHECK { $checked++ }
 INIT { print "INIT ", count(), "\n" }
 print chr(233), "\n", map { ($_, exists $ENV{$_} ? 'is' : 'is not', "there\n") } qw(PATH SET_BY_BEGIN DOCUMENT_ROOT QUERY_STRING);
+print `printenv PATH`, grep { /^PATH=/ } split /^/, `env`;
 printf "%03o %s %d %s\n", umask, `pwd`, $checked, $ENV{PATH};
 print 'count', count(), eval q{count() . "\n"};
 kill TERM => $$;
