@@ -28,6 +28,7 @@ my %do = (
     handle  => sub { $kept{handle} = $_[0]{'psgi.input'}; reply('kept') },
     env     => sub { $kept{env} = $_[0]; reply('kept') },
     copy    => sub { open $kept{copy}, '<&', $_[0]{'psgi.input'} or die $!; reply('kept') },
+    share   => sub { open $kept{share}, '<&=', $_[0]{'psgi.input'} or die $!; reply('kept') },
     closure => sub { my $env = shift; $kept{closure} = sub { all($env->{'psgi.input'}) }; reply('kept') },
     cleanup => sub {
         my $env = shift;
@@ -83,7 +84,7 @@ sub wait_for {
     return 'nothing came';
 }
 
-for my $way (qw(handle env copy closure)) {
+for my $way (qw(handle env copy share closure)) {
     is(post("/$way", body('a')), 'kept', "$way: kept beyond its request");
     is(post('/md5', body($_)), md5_hex(body($_)), "... another body, $_") for 'b' .. 'c';
     is(post("/was?$way", body('d')), md5_hex(body('a')), '... and it has the old one still');

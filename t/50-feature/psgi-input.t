@@ -24,6 +24,7 @@ my %do = (
     utf8   => sub { my $in = shift; binmode $in, ':utf8'; local $/; length <$in> },
     close  => sub { my $in = shift; close $in; 'closed' },
     keep   => sub { $kept = shift; 'kept' },
+    share  => sub { open $kept, '<&=', shift or die $!; 'shared' },
     kept   => sub { seek $kept, 0, 0; my $old = <$kept>; my $in = shift; my $new = <$in>; "$old|$new" },
     md5    => sub { my $in = shift; Digest::MD5->new->addfile($in)->hexdigest },
     slurp  => sub { local $/; readline(shift) // 'undef' },
@@ -61,6 +62,8 @@ my @cases = (
     [lines  => "a\n", '1', 'begin anew'],
     [keep   => 'first', 'kept', 'kept beyond the request'],
     [kept   => 'second', 'first|second', 'it has the old body still'],
+    [share  => 'first', 'shared', 'another handle on the same'],
+    [kept   => 'second', 'first|second', 'has the old body still'],
 );
 is(ask($_->[0], $_->[1]), $_->[2], $_->[3]) for @cases;
 
