@@ -149,6 +149,11 @@ subtest 'what no two processes may have' => sub {
         ['a child', ['our $c;', '$c //= fork // die; exec "sleep", 5 if !$c'], qr/it has children/],
         ['a timer', ['', 'alarm 100'], qr/a timer runs/],
         [
+            'a timer of processor time',
+            ['use Time::HiRes;', 'Time::HiRes::setitimer(Time::HiRes::ITIMER_VIRTUAL(), 100)'],
+            qr/a timer runs/
+        ],
+        [
             'a generator', ['', '$INC{"Math/Random/ISAAC.pm"} = 1'],
             qr/Math::Random::ISAAC is loaded: its random numbers/
         ],
@@ -174,6 +179,28 @@ subtest 'what they may' => sub {
         'data behind a module'   => ['', 'require "./t/apps/behind.pm"'],
     );
     is outcome(@{$fine{$_}}), '', $_ for sort keys %fine;
+};
+
+subtest 'a writer that is left over from the worker that became the zygote' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(
+        options => ['--workers', 1, '--refork', 3, $operator->options],
+        app     => 'my ($kept, $owner);
+            sub { sub {
+                my $writer = shift->([200, []]);
+                $owner //= $$;
+                $kept //= $writer;
+                my $is_written = $$ != $owner && eval { $kept->write("of another"); 1 };
+                $writer->write(join " ", $$ == $owner ? "first" : "later", $is_written || "no");
+                $writer->close;
+            } }',
+    );
+    my (%seen, $answer);
+    my $serve = sub { $seen{$answer = Howdah::Test::Client->ask($server, "GET / HTTP/1.0\r\n\r\n")->{body}}++ };
+    ok $server->wait_until(sub { $serve->(); $answer =~ /later/ }), 'its workers serve';
+    $serve->() for 1 .. 10;
+    is_deeply [sort keys %seen], ['first no', 'later no'], '... and it writes into no response of theirs';
+    is $server->stop, 0;
 };
 
 subtest 'plackup' => sub {
