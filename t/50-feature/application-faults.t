@@ -65,6 +65,7 @@ my @FAULTS = (
         qr/Transfer-Encoding is "Deflate, chunked".* the body is in deflate/
     ],
     ['[200, ["X" => "x" x 70_000], []]', qr/header is longer than 65536 bytes/],
+    ['[200, ["X" => "x" x 65_532], []]', qr/header is longer than 65536 bytes/],
     ['chunked("abc")', qr/chunked, but its body ends before the last chunk/],
     ['chunked("3\r\nbb")', qr/chunked, but its body ends before the last chunk/],
     ['chunked("3\r\nb", "bb\r\n")', qr/chunked, but its body ends before the last chunk/],

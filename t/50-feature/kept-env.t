@@ -5,6 +5,7 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Test::More;
 
@@ -241,5 +242,19 @@ is ask('room'), $room, '... but not when it was much larger';
 is ask('pid'), $pid, 'all of it was done by one worker';
 is $server->stop, 0, 'the server has stopped';
 unlike $server->log, qr/panic|freed|uninitialized|restricted|signal handler/, 'perl has not complained';
+
+subtest 'a client that sends ever new names of fields' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $learning =
+        Howdah::Test::Server->start(options => ['--workers', 1, $operator->options], app => 'sub { [200, [], []] }');
+    my $client = Howdah::Test::Client->new($learning);
+    for my $turn (1 .. 30) {
+        $client->write(join '', map { "GET / HTTP/1.1\r\nHost: x\r\nX-Name-$turn-$_: 1\r\n\r\n" } 1 .. 100);
+        $client->response for 1 .. 100;
+    }
+    my $pool = $operator->status->{pools}[0];
+    is_deeply $pool->{growth}, [], 'leaves nothing of them behind';
+    is $learning->stop, 0;
+};
 
 done_testing;

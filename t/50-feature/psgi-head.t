@@ -20,6 +20,7 @@ my @CASES = (
         'text with the UTF-8 flag', '"X-A" => do { my $x = "caf\xe9"; utf8::upgrade($x); $x }',
         "X-A: caf\xe9|Content-Length: 6"
     ],
+    ['as long as may be', '"X" => "x" x 65_531', 'X: ' . 'x' x 65_531 . '|Content-Length: 6'],
     ['no value', '"X-A" => undef', 'X-A: |Content-Length: 6'],
     ['the same field again', '"X-A" => 1, "X-A" => 2', 'X-A: 1|X-A: 2|Content-Length: 6'],
     [
