@@ -52,6 +52,13 @@ APP
     }
 };
 
+subtest 'thousands of objects are counted one by one' => sub {
+    my ($operator, $server) = start('my @kept; sub { push @kept, map { bless [], "Many" } 1 .. 500; [200, [], []] }');
+    my $report = look($operator, $server, '/');
+    my ($many) = grep { $_->{class} eq 'Many' } @{$report->{objects}};
+    is $many->{objects}, 500 * $report->{requests};
+};
+
 subtest 'strings that are evaluated are one place' => sub {
     my $app = <<'APP';
 my (@one, @other);

@@ -4,6 +4,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Howdah::Test::Client;
 use Howdah::Test::Load;
 use Howdah::Test::Process qw(descendants);
 use Howdah::Test::Server;
@@ -31,5 +32,24 @@ for my $options (['--workers', 3], ['--workers', 2, '--front-threads', 2, '--spr
     cmp_ok @cut + ($result->{status}{cut} // 0), '<=', 8, 'at most one request for each connection was lost';
     is_deeply [grep { !/^(?:200|cut)$/ } keys %{$result->{status}}], [], "$result->{requests} were answered";
 }
+
+subtest 'a worker that hangs' => sub {
+    my $server = Howdah::Test::Server->start(
+        options => ['--workers', 1],
+        app     => 'sub { print STDERR "it hangs\n"; sleep 600 while 1 }',
+    );
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    ok $server->wait_for_log(qr/it hangs/);
+    my @family = descendants(2, $server->pid);
+    $server->signal('KILL');
+    is $server->wait_for_exit, 'signal 9';
+    my @left;
+    ok $server->wait_until(sub {
+        !(@left = grep { kill 0, $_ } @family);
+        }),
+        'is ended, too';
+    kill KILL => @left;
+};
 
 done_testing;
