@@ -6,10 +6,12 @@ use lib 't/lib';
 
 use Digest::MD5 qw(md5_hex);
 use Howdah::Test::Client;
+use Howdah::Test::Frames;
 use Howdah::Test::Load;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use IO::Poll qw(POLLERR POLLHUP);
+use Socket qw(SOL_SOCKET SO_RCVBUF);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -92,6 +94,55 @@ subtest '--min-send-rate, from the tenth second on' => sub {
     is md5_hex($quick->response->{body}), $whole, 'one that is just quick enough has all of it';
     is ask($server, '/hello')->response->{status}, 200, 'the workers are free';
     is_deeply [map { $_->{state} } @{$operator->status->{workers}{list}}], ['idle', 'idle'];
+};
+
+# Where nobody is too slow, whoever waits for them waits for ever.
+my $hints = <<'PSGI';
+my $link = '</' . 'x' x 8000 . '>; rel=preload';
+sub {
+    my $env = shift;
+    return [200, [], ['x' x 400_000]] if $env->{PATH_INFO} eq '/large';
+    return [200, [], ['ok']]          if $env->{PATH_INFO} eq '/';
+    $env->{'psgix.informational'}->(103, [Link => $link]) for 1 .. $env->{QUERY_STRING};
+    print STDERR "hinted\n" if $env->{PATH_INFO} eq '/told';
+    return [200, [], ['hinted']];
+};
+PSGI
+my @patient = ('--workers', 2, '--write-timeout', 0, '--min-send-rate', 0);
+
+subtest 'early hints that a crowd does not read' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(options => [@patient, $operator->options], app => $hints);
+    my @crowd    = map { Howdah::Test::Client->new($server) } 1 .. 4;
+    for (@crowd) {
+        setsockopt $_->socket, SOL_SOCKET, SO_RCVBUF, 4096 if $_ != $crowd[0];
+        $_->write("GET /hints?2 HTTP/1.1\r\nHost: x\r\n\r\n" x 1000);
+    }
+    my $wait = sub { $operator->status->{connections}{by_state}{writing} == @crowd };
+    ok $server->wait_until($wait, 60), 'each has as much as it takes, and no worker waits for it';
+    is ask($server, '/')->response->{status}, 200, 'others are served' for 1 .. 4;
+    my %seen;
+    while (($seen{200} // 0) < 1000) {
+        my $response = $crowd[0]->response;
+        $seen{$response->{status} // $response->{error}}++;
+        last if $response->{error} || $response->{status} == 200 && $response->{body} ne 'hinted';
+    }
+    my $hinted = delete $seen{103};
+    is_deeply \%seen, {200 => 1000}, 'one that reads on has all that it has asked for';
+    ok $hinted > 10 && $hinted <= 2000, 'and hints';
+};
+
+subtest 'early hints on streams of a client that reads nothing' => sub {
+    my $server = Howdah::Test::Server->start(options => \@patient, app => $hints);
+    my $client = Howdah::Test::Frames->new($server, settings => {4 => 1 << 20});
+    $client->send('WINDOW_UPDATE', 0, 0, pack 'N', 1 << 28);
+    $client->request(2 * $_ - 1, '/large') for 1 .. 25;
+    $client->request(2 * $_ - 1, '/told?2') for 26 .. 31;
+    ok $server->wait_for_log(qr/(?:hinted.*){6}/s, 60), 'no worker waits for it';
+    is ask($server, '/')->response->{status}, 200, 'others are served' for 1 .. 4;
+    my @heads = map { $client->response(2 * $_ - 1)->{heads} } 26 .. 31;
+    is_deeply [map { $$_[0] } @heads], [(103) x 6], 'when it reads on it has hints';
+    is_deeply [map { $$_[-1] } @heads], [(200) x 6], 'and all that it has asked for';
 };
 
 done_testing;

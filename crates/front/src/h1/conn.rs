@@ -192,7 +192,6 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::exchange::Mail;
     use crate::sample::world::{World, pieces, run};
     use crate::transport::scripted::{Piece, Scripted};
 
@@ -485,18 +484,12 @@ mod tests {
     fn a_client_that_does_not_take_an_interim_response_has_nothing_behind_its_beginning() {
         let expects = post(&format!("{LENGTH}Expect: 100-continue\r\n"), "|hi");
         let chunks = post("Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n", "|2\r\nhi\r\n0\r\n\r\n");
-        for (what, input) in [("a body", expects), ("chunks", chunks), ("Early Hints", get("/a"))] {
+        for (what, input) in [("a body", expects), ("chunks", chunks)] {
             run(async {
                 let world = World::new(Config { write_timeout: Duration::from_secs(3), ..Config::default() });
                 let script = Scripted::new(pieces(&input));
                 script.take(5);
                 let connection = world.connect(&script);
-                world.run(false).await;
-                if what == "Early Hints" {
-                    world.worker.begin(&world.worker.claim().unwrap());
-                    let mail = Mail::Interim { status: 103, lines: b"Link: </x>\r\n".to_vec() };
-                    assert!(world.thread.desks.post(0, mail));
-                }
                 world.run(false).await;
                 for _ in 0..8 {
                     world.wait(Duration::from_millis(500));

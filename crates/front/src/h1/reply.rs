@@ -81,8 +81,14 @@ impl Conn {
         event
     }
 
-    /// Lets the application have the connection, if it can. Then it says what becomes of that.
+    /// Lets the application have the connection, if it can. Then it says what becomes of that. It counts as one that has it before
+    /// the client is waited for, which may be long.
     async fn part_with(&mut self) -> Option<Next> {
+        if let Handling::App(job) = &mut self.handling
+            && !job.upgrade(MessageKind::Socket)
+        {
+            return None;
+        }
         if !self.out.flush(&self.timer).await {
             return Some(Next::Cut);
         }
@@ -205,17 +211,17 @@ impl Conn {
         Ok(Written::All { fits })
     }
 
-    /// Sends head and body as they come.
+    /// Sends head and body as they come, behind what the client has not taken yet: its worker must not wait for that.
     async fn stream(&mut self, say: &Say, body: Body) -> Next {
-        if !self.out.flush(&self.timer).await {
+        if self.out.send_held().is_err() {
             return Next::Cut;
         }
-        let before = self.out.sent();
+        let before = (!self.out.holds()).then(|| self.out.sent());
         self.out.put(|out| put_head(out, self.server, &mut self.exchange.account, say));
         self.out.begin_body(0);
         let whole = self.delivery().send(say.framing, say.head.lines.len(), body, None).await;
         if !whole
-            && let Some(fault) = self.exchange.loss()
+            && let (Some(fault), Some(before)) = (self.exchange.loss(), before)
             && self.out.take_back(before)
         {
             self.exchange.account.forget_fields(Source::ResponseHeader, self.server.records.wanted());
@@ -255,39 +261,67 @@ impl Conn {
         Delivery { server, out, timer, exchange, handling, reactions, lent: *lent }
     }
 
-    /// Sends an interim response. HTTP/1.0 has none (RFC 9110 15.2): then it is dropped, and cannot switch protocols.
-    /// False when the client does not take it: what follows must not go before the rest of it.
+    /// Sends an interim response, without waiting for the client, whose worker waits for us. What the client does not take goes before
+    /// the response. HTTP/1.0 has none (RFC 9110 15.2), and a client that has not taken what there was before gets no more of them.
+    /// False when the client is gone, or does not take that it is to speak another protocol.
     pub(super) async fn send_interim(&mut self, status: u16, lines: &[u8]) -> bool {
+        if status == SWITCHING {
+            return self.switch(lines).await;
+        }
+        if self.out.send_held().is_err() {
+            return false;
+        }
+        let old = self.version() == Version::Http10;
+        let said = !old && !self.out.holds();
+        if said {
+            self.put_interim(status, lines);
+            // An application that has the connection may write there at once.
+            let goes_on =
+                if self.lent { self.out.flush(&self.timer).await } else { self.out.send_held().is_ok() };
+            if !goes_on {
+                return false;
+            }
+        }
+        if let Some(job) = self.handling.job() {
+            job.interim_sent(said || old);
+        }
+        true
+    }
+
+    /// It counts as one whose application has the connection before the client is waited for, which may be long.
+    async fn switch(&mut self, lines: &[u8]) -> bool {
+        if let Handling::App(job) = &mut self.handling
+            && !job.upgrade(MessageKind::Interim)
+        {
+            return true;
+        }
         if !self.out.flush(&self.timer).await {
             return false;
         }
-        let version = self.asked.map_or(Version::Http10, |asked| asked.version);
-        if let Handling::App(job) = &mut self.handling
-            && status == SWITCHING
-            && !job.upgrade(MessageKind::Interim)
-        {
-            return !self.out.holds();
-        }
-        let sent = match version {
-            Version::Http10 => status != SWITCHING,
-            Version::Http11 => self.send_interim_head(status, lines).await,
-        };
-        if sent && status == SWITCHING {
+        let switches = self.version() == Version::Http11;
+        if switches {
+            self.put_interim(SWITCHING, lines);
+            if !self.out.flush(&self.timer).await {
+                return false;
+            }
             self.exchange.account.status = SWITCHING;
         }
         if let Some(job) = self.handling.job() {
-            job.interim_sent(sent);
+            job.interim_sent(switches);
         }
-        !self.out.holds()
+        true
     }
 
-    async fn send_interim_head(&mut self, status: u16, lines: &[u8]) -> bool {
+    fn version(&self) -> Version {
+        self.asked.map_or(Version::Http10, |asked| asked.version)
+    }
+
+    fn put_interim(&mut self, status: u16, lines: &[u8]) {
         self.out.put(|out| {
             status_line(out, Version::Http11, status);
             out.extend_from_slice(lines);
             out.extend_from_slice(b"\r\n");
         });
-        self.out.flush(&self.timer).await
     }
 }
 
@@ -329,11 +363,12 @@ pub(crate) struct Say {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
     use howdah_metrics::{ConnectionState, Failure};
-    use howdah_wire::{LENGTH_UNKNOWN, RESPONSE_DETACHED, RESPONSE_FAILED};
+    use howdah_wire::{ANSWER_TOO_MANY, LENGTH_UNKNOWN, RESPONSE_DETACHED, RESPONSE_FAILED};
 
     use super::COPY_BODY;
     use crate::capacity::Kind;
@@ -342,6 +377,7 @@ mod tests {
     use crate::h1::serve;
     use crate::reports::Loss;
     use crate::sample::heard::heard;
+    use crate::sample::worker::Claimed;
     use crate::sample::world::{Terms, World, pieces, run};
     use crate::transport::scripted::Scripted;
     use crate::transport::{Peer, Socket, Transport};
@@ -516,6 +552,109 @@ mod tests {
         assert_eq!(world.worker.write(&mut claimed, &vec![b'x'; length]), length);
         world.worker.finish(claimed);
         world.run(false).await;
+    }
+
+    /// A worker whose second request is of a client that takes nothing, and has not taken the response to the first; what it hears
+    /// from us. None where that response did not wait for the second, as on a machine that is busy.
+    async fn behind_another(terms: Terms) -> Option<(World, Scripted, Claimed, OwnedFd)> {
+        let world = World::with(Config::default(), terms, |_| ());
+        let (ours, channel) = howdah_sys::socketpair_seqpacket().unwrap();
+        rustix::io::ioctl_fionbio(&channel, true).unwrap();
+        world.pool().open_channel(0, ours).unwrap();
+        let script = Scripted::new(pieces(&GET.repeat(2)));
+        script.take(0);
+        world.connect(&script);
+        world.run(false).await;
+        assert!(world.worker.serve());
+        world.run(false).await;
+        let claimed = world.worker.claim()?;
+        world.worker.begin(&claimed);
+        Some((world, script, claimed, channel))
+    }
+
+    fn is_seen(test: impl AsyncFn() -> Option<()>) {
+        assert!((0..50).any(|_| run(test()).is_some()));
+    }
+
+    /// What the worker was told.
+    fn word(channel: &OwnedFd) -> Option<u64> {
+        let mut packet = [0; 4096];
+        let (length, _) = howdah_sys::recv_with_fds(channel, &mut packet).ok()?;
+        Some(howdah_sys::decode_message(&packet[..length])?.0.value)
+    }
+
+    #[test]
+    fn no_worker_waits_for_a_client_that_does_not_take_interim_responses() {
+        run(async {
+            let world = World::new(Config::default());
+            let (ours, channel) = howdah_sys::socketpair_seqpacket().unwrap();
+            rustix::io::ioctl_fionbio(&channel, true).unwrap();
+            world.pool().open_channel(0, ours).unwrap();
+            let script = Scripted::new(pieces(GET));
+            script.take(5);
+            world.connect(&script);
+            world.run(false).await;
+            let claimed = world.worker.claim().unwrap();
+            world.worker.begin(&claimed);
+            // Of what is said the second time nothing goes out.
+            for refused in [0, 1] {
+                let mail = Mail::Interim { status: 103, lines: b"Link: x\r\n".to_vec() };
+                assert!(world.thread.desks.post(0, mail));
+                world.run(false).await;
+                assert_eq!(word(&channel), Some(refused));
+            }
+            world.worker.respond(claimed);
+            world.run(false).await;
+            script.take(usize::MAX);
+            world.run(false).await;
+            let said = text(&script);
+            assert!(
+                said.starts_with("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n"),
+                "{said}"
+            );
+            assert_eq!((said.matches("HTTP/1.1").count(), said.ends_with("\r\n\r\n/a")), (2, true));
+            assert_eq!(world.totals().bytes_out, said.len() as u64);
+        });
+    }
+
+    #[test]
+    fn no_worker_waits_with_a_large_response_for_a_client_that_does_not_take_the_one_before() {
+        is_seen(async || {
+            let (world, script, mut claimed, _) = behind_another(Terms::default()).await?;
+            world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
+            let (piece, mut written) = (vec![b'x'; 200_000], 0);
+            while written < 5 * piece.len() {
+                let more = world.worker.write(&mut claimed, &piece);
+                assert!(more > 0, "{written} bytes found room");
+                written += more;
+                world.worker.tell(&claimed);
+                world.run(false).await;
+                world.wait(Duration::from_millis(60));
+                tokio::time::sleep(Duration::from_millis(15)).await;
+                world.run(false).await;
+            }
+            world.worker.finish(claimed);
+            world.run(false).await;
+            script.take(usize::MAX);
+            let whole = || text(&script).ends_with("0\r\n\r\n").then(|| text(&script).matches('x').count());
+            assert_eq!(world.until(whole).await, Some(written));
+            Some(())
+        });
+    }
+
+    #[test]
+    fn an_application_that_may_have_no_connection_hears_so_before_its_client_is_waited_for() {
+        let switching = || Mail::Interim { status: 101, lines: b"Upgrade: x\r\n".to_vec() };
+        for mail in [|| Mail::Takeover, switching] as [fn() -> Mail; 2] {
+            is_seen(async || {
+                let terms = Terms { max_upgrades: 0, ..Terms::default() };
+                let (world, _script, _claimed, channel) = behind_another(terms).await?;
+                assert!(world.thread.desks.post(0, mail()));
+                world.run(false).await;
+                assert_eq!(word(&channel), Some(ANSWER_TOO_MANY));
+                Some(())
+            });
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The response of a stream: waits for it, and sends it as the client's windows let it.
 
 use std::future::poll_fn;
+use std::time::Duration;
 
 use howdah_accesslog::Source;
 use howdah_http1::Version;
@@ -13,6 +14,9 @@ use crate::h2::tunnel::SWITCHING;
 use crate::redirect::Detour;
 use crate::response::{Body, Event, Head, Response};
 use crate::server::sender;
+
+/// How long a worker waits for its interim response to be out.
+const MOMENT: Duration = Duration::from_millis(10);
 
 impl Stream {
     /// Waits for the response and sends it.
@@ -64,10 +68,12 @@ impl Stream {
         self.respond(Response::refusal(fault)).await
     }
 
-    /// Its worker hears of it when it is out: the client need not take it, and another can follow.
+    /// Its worker hears of it when it is out, for another can follow, or after a moment: the client need not take it, and must not
+    /// hold up a worker. Then there are no more of them before it is out.
     async fn say_interim(&self, status: u16, lines: &[u8]) {
-        let said = head::interim(status, lines).is_some_and(|head| self.carrier.say_interim(head));
-        poll_fn(|context| self.carrier.poll_sent(context)).await;
+        let said = self.carrier.is_out()
+            && head::interim(status, lines).is_some_and(|head| self.carrier.say_interim(head));
+        let _ = tokio::time::timeout(MOMENT, poll_fn(|context| self.carrier.poll_sent(context))).await;
         if let Some(job) = self.handling.job() {
             job.interim_sent(said);
         }

@@ -199,13 +199,18 @@ impl Stream {
         if self.poll_gone(context).is_ready() {
             return Poll::Ready(());
         }
-        let state = &mut *self.0.borrow_mut();
-        let round = state.tally.round.get();
-        if state.said_in != Some(round) {
+        if self.is_out() {
             return Poll::Ready(());
         }
-        state.await_round(round, context);
+        let state = &mut *self.0.borrow_mut();
+        state.await_round(state.tally.round.get(), context);
         Poll::Pending
+    }
+
+    /// Whether the connection has sent what was said.
+    pub(crate) fn is_out(&self) -> bool {
+        let state = &*self.0.borrow();
+        state.said_in != Some(state.tally.round.get())
     }
 
     /// Breaks the stream off.
