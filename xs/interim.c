@@ -45,8 +45,10 @@ void hd_switch_protocols(pTHX_ AV *headers) {
     U64 answer = send_lines(aTHX_ 101, SvPVX(lines), head.length);
     if (answer == ANSWER_TOO_MANY)
         hd_die_of_crowd(aTHX);
-    if (answer != 0)
-        croak("the response status is 101, but the front does not send it: the client speaks HTTP/1.0, "
-              "has asked for another protocol, or has left");
+    if (answer != 0) {
+        hd_check_client(aTHX);
+        croak("the response status is 101, but the front does not send it: the client speaks HTTP/1.0, or has asked for "
+              "another protocol");
+    }
     hd.now.switched = true;
 }

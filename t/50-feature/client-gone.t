@@ -4,8 +4,11 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use File::Temp ();
 use Howdah::Test::Client;
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
+use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -67,6 +70,23 @@ subtest 'write dies once the client is gone' => sub {
         for qw(/uncaught /large);
     unlike $log, qr/ERROR/, '... and no error';
     is pid($server), $pid, 'the worker serves on';
+};
+
+subtest 'a client that leaves before its protocol is switched' => sub {
+    my ($operator, $dir) = (Howdah::Test::Operator->new, File::Temp->newdir);
+    my $server = Howdah::Test::Server->start(
+        app => "my \$sign = '$dir/sign';" . <<'PSGI', options => ['--workers', 1, $operator->options]);
+        sub { -e $sign or select undef, undef, undef, 0.05 for 1 .. 400; [101, [Upgrade => 'chat'], []] }
+PSGI
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET /chat HTTP/1.1\r\nHost: x\r\nUpgrade: chat\r\nConnection: upgrade\r\n\r\n");
+    ok $server->wait_until(sub { $operator->status->{workers}{list}[0]{state} eq 'busy' }), 'its request runs';
+    setsockopt $client->socket, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0;
+    close $client->socket;
+    ok $server->wait_until(sub { !$operator->status->{connections}{open} }), 'it is gone';
+    open my $sign, '>', "$dir/sign" or die $!;
+    ok $server->wait_for_log(qr{INFO .* GET /chat: the client has left}), 'which is news';
+    unlike $server->log, qr/ERROR/, '... and no error of the application';
 };
 
 subtest '--abort-on-disconnect' => sub {
