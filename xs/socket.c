@@ -11,6 +11,7 @@
 #include "perliol.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 static SV *lazy;             /* reference to the glob that no request has used yet */
@@ -119,6 +120,33 @@ SV *hd_lazy_socket(pTHX) {
     return SvREFCNT_inc_simple_NN(SvRV(lazy));
 }
 
+static sigset_t signals; /* those that were blocked before */
+
+static void restore_signals(pTHX_ void *nothing) {
+    PERL_UNUSED_CONTEXT;
+    PERL_UNUSED_VAR(nothing);
+    sigprocmask(SIG_SETMASK, &signals, NULL);
+}
+
+/*
+ * Loads the class that connections have. What the application's signal handlers die of has to wait for that: a module that is
+ * interrupted can never be loaded again, and this worker could hand out no connection any more.
+ */
+static void prepare(pTHX_ SV *handle) {
+    sigset_t all;
+    SV **loaded = hv_fetchs(GvHVn(PL_incgv), "IO/Socket/INET.pm", 0);
+    if (loaded && SvOK(*loaded))
+        return;
+    ENTER;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &signals);
+    SAVEDESTRUCTOR_X(restore_signals, NULL);
+    PERL_ASYNC_CHECK();
+    SvREFCNT_dec(call(aTHX_ handle, "prepare", NULL));
+    LEAVE;
+    PERL_ASYNC_CHECK();
+}
+
 /* The descriptor, ours alone, as applications expect it. */
 static void replace(pTHX_ SV *handle, int fd) {
     IO *io = GvIO((GV *)SvRV(handle));
@@ -174,7 +202,7 @@ void hd_take_socket(pTHX_ SV *handle) {
     if (hd.now.progress != HD_NOTHING_OUT)
         croak("psgix.io: the response has begun, so the connection stays with the front");
     hd_reserve_descriptor(aTHX_ "psgix.io");
-    SvREFCNT_dec(call(aTHX_ handle, "prepare", NULL));
+    prepare(aTHX_ handle);
     U64 answer = hd_ask(aTHX_ MESSAGE_KIND_SOCKET, 0, NULL, 0, &fd, unread);
     if (answer == ANSWER_TOO_MANY)
         hd_die_of_crowd(aTHX);

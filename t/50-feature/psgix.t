@@ -3,6 +3,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Server;
 use Test::More;
@@ -126,5 +127,34 @@ is($upgrade, "HTTP/1.1 101 Switching Protocols\r\n\r\nearly\n", 'an upgrade take
 is(ask('kept')->{body}, 'kept', 'a handle kept beyond its request');
 like(ask('used')->{body}, qr/^(?:psgix\.io: |written)/, '... is not somebody else\'s connection');
 is(ask('done')->{status}, 200, 'and the worker serves on');
+
+subtest 'an application whose patience ends while the class of connections is loaded' => sub {
+    my $dir = File::Temp->newdir('howdah-test-XXXXXX', TMPDIR => 1);
+    mkdir "$dir/$_" or die $! for 'IO', 'IO/Socket';
+    open my $out, '>', "$dir/IO/Socket/INET.pm" or die $!;
+    print {$out} 'my $end = time + 3; select undef, undef, undef, 0.1 while time < $end; do((grep { -e } ',
+        'map { "$_/IO/Socket/INET.pm" } @INC)[1]) or die;';
+    close $out or die $!;
+    my $server = Howdah::Test::Server->start(options => ['--workers', 1, '-I', "$dir"], app => <<'PSGI');
+        sub {
+            my $io = $_[0]{'psgix.io'};
+            return [200, [], [$$]] if $_[0]{PATH_INFO} eq '/';
+            local $SIG{ALRM} = sub { die "no patience\n" };
+            my $taken = eval { alarm 1 if $_[0]{PATH_INFO} eq '/soon'; fileno $io; 1 };
+            alarm 0;
+            syswrite $io, $taken ? 'taken' : "not: $@";
+            return sub { close $io };
+        }
+PSGI
+    my $pid = Howdah::Test::Client->ask($server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")->{body};
+
+    for (['/soon', "not: no patience\n"], ['/', $pid], ['/later', 'taken']) {
+        my ($path, $said) = @$_;
+        my $client = Howdah::Test::Client->new($server);
+        $client->write("GET $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        is $client->rest =~ s/.*\r\n\r\n//sr, $said, $path;
+    }
+    unlike $server->log, qr/Attempt to reload/, 'it can be loaded';
+};
 
 done_testing;
