@@ -173,7 +173,7 @@ impl Pool {
         }
     }
 
-    /// Answers a worker. One that has died meanwhile does not miss it. True when the answer is on its way. The kernel may
+    /// Answers a worker. One that has died meanwhile does not miss it, and nobody needs to hear of that here. True when the answer is on its way. The kernel may
     /// refuse to pass a descriptor, where too many are on their way already; then the worker still waits.
     fn answer(&self, worker: u16, message: Message, rest: &[u8], fd: Option<BorrowedFd<'_>>) -> bool {
         let Some(channel) = self.channels.borrow().get(&worker).map(Arc::clone) else { return false };
@@ -185,7 +185,9 @@ impl Pool {
             asked.remove(&message.slot);
         }
         drop(asked);
-        if let Err(error) = &sent {
+        if let Err(error) = &sent
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
             static TOLD: Repeated = Repeated::new();
             if let Some(again) = TOLD.pass() {
                 let way_out = way_out(error);
@@ -222,6 +224,7 @@ mod tests {
     use crate::config::Config;
     use crate::exchange::Exchange;
     use crate::response::Event;
+    use crate::sample::heard::heard;
     use crate::sample::world::{World, run};
 
     /// A worker's end of its channel.
@@ -463,6 +466,16 @@ mod tests {
                 });
             }
         }
+    }
+
+    #[test]
+    fn that_a_worker_has_died_before_its_answer_is_told_by_others() {
+        run(async {
+            let world = World::new(Config::default());
+            let (job, _exchange, own, _other) = running(&world).await;
+            drop(own);
+            assert_eq!(heard(|| job.interim_sent(true)), [""; 0]);
+        });
     }
 
     #[test]
