@@ -41,12 +41,14 @@ subtest 'there is none unless it is asked for, but for those who ask by the cont
     like $out, qr/  ready  /;
 };
 
-subtest '--status-listen shows it there, not on the application\'s listeners' => sub {
+subtest '--status-listen shows them there, not on the application\'s listeners' => sub {
     my $port   = free_port();
     my $server = start('--status-listen', "127.0.0.1:$port");
-    ok $server->wait_for_log(qr{/server-status on http://127\.0\.0\.1:$port}), 'told at the start';
-    is get($port, '/server-status?auto', 'Host: shop.example', 'X-Forwarded-For: 192.0.2.1')->{status}, 200, 'there';
-    is get($server, '/server-status', @LOCAL)->{body}, 'app /server-status', 'and nowhere else';
+    ok $server->wait_for_log(qr{/server-status /metrics on http://127\.0\.0\.1:$port}), 'told at the start';
+    for my $page (qw(/server-status /metrics)) {
+        is get($port, $page, 'Host: shop.example', 'X-Forwarded-For: 192.0.2.1')->{status}, 200, "$page is there";
+        is get($server, $page, @LOCAL)->{body}, "app $page", 'and nowhere else';
+    }
 };
 
 # What is asked for over loopback, and whether that is local.

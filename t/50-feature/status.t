@@ -143,7 +143,7 @@ subtest '--status-listen: these pages alone, for whoever can reach it' => sub {
     is get($port, '/ready')->{status}, 503, 'not ready while the application is loaded';
     is get($port, '/health')->{status}, 200, 'but alive';
     is json($port)->{state}, 'starting';
-    ok $server->wait_for_log(qr{/server-status /health /ready on http://127\.0\.0\.1:$port}), 'where it is';
+    ok $server->wait_for_log(qr{/server-status /metrics /health /ready on http://127\.0\.0\.1:$port}), 'where it is';
     is get($port, '/ready', 'X-Forwarded-For: 192.0.2.1')->{status}, 200, 'ready';
     is get($port, '/server-status', 'X-Forwarded-For: 192.0.2.1')->{status}, 200, 'the status';
 

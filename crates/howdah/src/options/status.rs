@@ -6,8 +6,10 @@ use howdah_proxied::Peer;
 
 use super::listener::{Named, Several, several};
 
-/// Where the status page is on an address of its own, when nobody says otherwise: where Apache has it.
+/// Where pages are on an address of their own, when nobody says otherwise: where Apache has its status, and where
+/// Prometheus asks.
 const STATUS_PATH: &str = "/server-status";
+const METRICS_PATH: &str = "/metrics";
 
 /// Pages about the server itself.
 #[derive(Debug, Clone, Args)]
@@ -36,12 +38,15 @@ pub(crate) struct Status {
 
     /// Address for these pages alone (repeatable)
     ///
-    /// As --listen. Whoever can reach it may see them, and nothing else. It answers as soon as the server starts, while
-    /// the application is still being loaded.
+    /// As --listen. Whoever can reach it may see them, and nothing else: /server-status and /metrics, which the
+    /// application's addresses need not have. It answers as soon as the server starts, while the application is still
+    /// being loaded.
     #[arg(long, hide_short_help = true, value_name = "ADDR", value_parser = several)]
     status_listen: Vec<Several>,
 
-    /// Path of the metrics, for Prometheus
+    /// Path of the metrics, for Prometheus; none unless given
+    ///
+    /// Shown as the status page is, and on --status-listen at /metrics unless this says otherwise.
     #[arg(long, value_name = "PATH", value_parser = path)]
     metrics_path: Option<String>,
 
@@ -66,17 +71,16 @@ impl Status {
 
     /// Each page that there is, and where.
     pub(crate) fn pages(&self) -> Vec<PagePath> {
-        let apart = self.status_path.is_none();
-        let status = self.status_path.as_deref().or_else(|| self.status_listen.first().map(|_| STATUS_PATH));
+        let apart = |path| Some(path).filter(|_| !self.status_listen.is_empty());
+        let status = apart(STATUS_PATH).filter(|_| !self.no_status);
         let all = [
-            (status.filter(|_| !self.no_status), OwnPage::Status),
-            (self.metrics_path.as_deref(), OwnPage::Metrics),
-            (self.health_path.as_deref(), OwnPage::Health),
-            (self.ready_path.as_deref(), OwnPage::Ready),
+            (self.status_path.as_deref().filter(|_| !self.no_status), status, OwnPage::Status),
+            (self.metrics_path.as_deref(), apart(METRICS_PATH), OwnPage::Metrics),
+            (self.health_path.as_deref(), None, OwnPage::Health),
+            (self.ready_path.as_deref(), None, OwnPage::Ready),
         ];
-        let place = |(path, page): (Option<&str>, OwnPage)| {
-            let only_apart = apart && page == OwnPage::Status;
-            Some(PagePath { path: path?.to_owned(), page, only_apart })
+        let place = |(named, apart, page): (Option<&str>, Option<&str>, OwnPage)| {
+            Some(PagePath { path: named.or(apart)?.to_owned(), page, only_apart: named.is_none() })
         };
         all.into_iter().filter_map(place).collect()
     }
@@ -88,12 +92,6 @@ impl Status {
             pages.iter().enumerate().find(|(at, page)| pages[..*at].iter().any(|it| it.path == page.path));
         if let Some((_, PagePath { path, .. })) = twice {
             return Some(format!("two pages have the path {path}: give each its own, or switch one off"));
-        }
-        if pages.is_empty() && !self.status_listen.is_empty() {
-            return Some(
-                "--status-listen has no page to show: leave out --no-status, or add --metrics-path"
-                    .to_owned(),
-            );
         }
         let shared = self.listeners().find(|it| others.iter().any(|other| other.address == it.address))?;
         Some(format!(
