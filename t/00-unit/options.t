@@ -98,6 +98,37 @@ subtest 'a variable that is wrong is told, with the way out' => sub {
     }
 };
 
+subtest 'so is one that is found wrong later' => sub {
+    for my $case (
+        [2, HOWDAH_CHDIR     => '/nonesuch'],
+        [2, HOWDAH_APP       => 'nonesuch.psgi'],
+        [2, HOWDAH_REFORK    => '90', qw(--max-requests 50)],
+        [1, HOWDAH_TLS_CERT  => '/nonesuch.pem'],
+        [1, HOWDAH_PID       => '/nonesuch/pid'],
+        [1, HOWDAH_SPOOL_DIR => '/proc'],
+        )
+    {
+        my ($expected, $name, $value, @more) = @$case;
+        my @app = $name eq 'HOWDAH_APP' ? () : ('-e', 'sub {}');
+        local $ENV{$name} = $value;
+        for my $command ('serve', 'check') {
+            my ($status, undef, $err) = run_howdah($command, @more, '--listen', '127.0.0.1:0', @app);
+            is $status, $expected, "$command, $name" or diag $err;
+            like $err, qr/^(?:error|howdah): --.* \(the environment has \Q$name=$value\E\)$/m;
+        }
+    }
+    {
+        local $ENV{HOWDAH_CGI_ENV} = "CITY=K\xF6ln";
+        my ($status, undef, $err) = run_howdah('-e', 'sub {}');
+        is $status, 2, 'no UTF-8';
+        like $err, qr/the environment has HOWDAH_CGI_ENV=CITY=K.*ln/;
+    }
+    local $ENV{HOWDAH_CHDIR} = '/nonesuch';
+    my (undef, undef, $err) = run_howdah('check', '--chdir', '/nowhere', '-e', 'sub {}');
+    like $err, qr/--chdir \/nowhere: there is no such directory$/m, 'not where the command line has it';
+    unlike $err, qr/the environment/;
+};
+
 subtest 'what is no file is no application' => sub {
     for my $name ('', './t') {
         my ($status, undef, $err) = run_howdah('check', '--app', $name);

@@ -12,10 +12,10 @@ use std::process::{ExitCode, Stdio};
 use anyhow::Context;
 use howdah_sys::privileges;
 
-use crate::options::Serve;
 use crate::options::cgi::Mode;
 use crate::options::pools::Pool;
 use crate::options::settings::Setting;
+use crate::options::{Inherited, Serve};
 use crate::output;
 use crate::perl::Perl;
 use perl_scripts::Findings;
@@ -31,10 +31,10 @@ const LOAD: &str = "my $loaded; END { $? = $loaded ? 86 : $? == 86 ? 1 : $? } \
 const LOADED: i32 = 86;
 
 /// Prints the settings, and whether the application compiles and could be started: exit status 0 or 1.
-pub(crate) fn run(options: &Serve, settings: &[Setting]) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: &Serve, settings: &[Setting], inherited: &Inherited) -> anyhow::Result<ExitCode> {
     let faults = surroundings::faults(options);
     let doubts = surroundings::doubts(options);
-    doubts.iter().chain(&faults).for_each(|fault| eprintln!("howdah: {fault}"));
+    doubts.iter().chain(&faults).for_each(|fault| eprintln!("howdah: {}", inherited.named_in(fault)));
     let perl = Perl::find(options.app.perl.as_deref())?;
     perl.probe()?;
     let pools = options.pools();

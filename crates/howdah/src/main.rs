@@ -117,7 +117,7 @@ fn main() -> ExitCode {
     if let Some(code) = processes::be_launcher().or_else(processes::be_host) {
         return code;
     }
-    let Parsed { action, warnings } = match options::parse(std::env::args_os()) {
+    let Parsed { action, warnings, inherited } = match options::parse(std::env::args_os()) {
         Ok(parsed) => parsed,
         Err(answer) => return tell(&answer),
     };
@@ -125,8 +125,8 @@ fn main() -> ExitCode {
         log::say(&format!("warning: {warning}"));
     }
     let outcome = match action {
-        Action::Serve(options) => serve::run(*options),
-        Action::Check(options, settings) => check::run(&options, &settings),
+        Action::Serve(options) => serve::run(*options, &inherited),
+        Action::Check(options, settings) => check::run(&options, &settings, &inherited),
         Action::Ask { instance, request, form } => control::client::run(&instance, &request, form),
         Action::Heap(heap) => control::heap::run(&heap),
         Action::Top(top) => top::run(&top),
@@ -137,7 +137,7 @@ fn main() -> ExitCode {
         Action::Man => generate::man(),
         Action::Completions(shell) => generate::completions(shell),
     };
-    let code = outcome.unwrap_or_else(|error| log::failed(&error));
+    let code = outcome.unwrap_or_else(|error| log::failed(&inherited.told(error)));
     log::finish();
     code
 }

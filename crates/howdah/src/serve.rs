@@ -28,7 +28,7 @@ use crate::launchers;
 use crate::log::{self, Intake};
 use crate::manager::Manager;
 use crate::operations::Operations;
-use crate::options::Serve;
+use crate::options::{Inherited, Serve};
 use crate::parts::{Ends, Parts};
 use crate::processes::Processes;
 use crate::protocol::Change;
@@ -58,7 +58,7 @@ const LAST_STEPS: Duration = Duration::from_secs(1);
 
 /// Serves the application until a signal ends it.
 #[expect(clippy::needless_pass_by_value, reason = "the server keeps its options for its whole life")]
-pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: Serve, inherited: &Inherited) -> anyhow::Result<ExitCode> {
     howdah_sys::heap::keep_freed();
     let program = Program::of_this_process()?;
     let mut handover = Handover::from_environment()?;
@@ -73,7 +73,7 @@ pub(crate) fn run(options: Serve) -> anyhow::Result<ExitCode> {
     }
     match (outcome, daemon) {
         // Whoever waits for the launcher is told the reason before it ends.
-        (Err(error), Some(_launcher)) => Ok(log::failed(&error)),
+        (Err(error), Some(_launcher)) => Ok(log::failed(&inherited.told(error))),
         (outcome, _) => outcome,
     }
 }

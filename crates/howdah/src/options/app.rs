@@ -112,6 +112,10 @@ impl App {
     pub(super) fn named(&self) -> Option<&str> {
         self.file.as_deref().or(self.option.as_deref())
     }
+
+    pub(super) fn is_by_option(&self) -> bool {
+        self.file.is_none() && self.option.is_some()
+    }
 }
 
 /// Nothing is no prefix, so that HOWDAH_PATH may be empty.

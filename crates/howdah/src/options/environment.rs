@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::{Arg, ArgAction, Command};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use howdah_sys::activation::UPGRADE;
 
 use super::foreign;
@@ -51,6 +52,45 @@ pub(super) fn variable(arg: &Arg) -> Option<String> {
     Some(format!("{PREFIX}{}", long.to_ascii_uppercase().replace('-', "_")))
 }
 
+/// The options that variables have set: whoever is told of one that is wrong looks for it on the command line.
+#[derive(Debug, Default)]
+pub(crate) struct Inherited(Vec<(String, String)>);
+
+impl Inherited {
+    pub(super) fn of(command: &Command, given: &ArgMatches) -> Inherited {
+        let is_set = |arg: &&Arg| {
+            let mut ids = given.ids();
+            ids.any(|id| id == arg.get_id())
+                && given.value_source(arg.get_id().as_str()) == Some(ValueSource::EnvVariable)
+        };
+        let option = |arg: &Arg| Some((format!("--{}", arg.get_long()?), variable(arg)?));
+        Inherited(command.get_arguments().filter(is_set).filter_map(option).collect())
+    }
+
+    /// An error, with the variables of the options that it names.
+    pub(crate) fn told(&self, error: anyhow::Error) -> anyhow::Error {
+        let message = format!("{error:#}");
+        let told = self.named_in(&message);
+        if told == message { error } else { anyhow::anyhow!(told) }
+    }
+
+    /// The same for a message.
+    pub(crate) fn named_in(&self, message: &str) -> String {
+        let is_named = |option: &String| {
+            message.split(|at: char| !at.is_ascii_alphanumeric() && at != '-').any(|word| word == option)
+        };
+        let named = self.0.iter().filter(|(option, _)| is_named(option)).map(|(_, variable)| has(variable));
+        let named: Vec<_> = named.collect();
+        if named.is_empty() { message.to_owned() } else { format!("{message} ({})", named.join(", ")) }
+    }
+}
+
+/// What the environment has in a variable.
+pub(super) fn has(variable: &str) -> String {
+    let value = std::env::var_os(variable).unwrap_or_default();
+    format!("the environment has {variable}={}", value.display())
+}
+
 /// A warning for each `HOWDAH_*` variable that sets nothing. Other programs have no business with these names, so it is
 /// most likely a mistake; but a program that sets one for itself is not kept from starting.
 pub(super) fn unknown(command: &Command) -> Vec<String> {
@@ -66,6 +106,13 @@ pub(super) fn unknown(command: &Command) -> Vec<String> {
         .iter()
         .map(|name| format!("{name} is not a variable of Howdah's: {}", way_out(name, &known)))
         .collect()
+}
+
+/// The variable that is no text, where clap speaks of arguments alone.
+pub(super) fn not_utf8() -> Option<String> {
+    let named = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let mut strange = named.filter(|(name, value)| name.starts_with(PREFIX) && value.to_str().is_none());
+    strange.next().map(|(name, _)| has(&name))
 }
 
 /// The complaint about a variable with the end of a line as Windows writes it, which no message shows.

@@ -22,6 +22,7 @@ pub(super) fn explain(mut error: Error, command: &mut Command, arguments: &[OsSt
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
             from_variable(&error, command).or_else(|| too_old(&invalid_argument(&error)))
         }
+        ErrorKind::InvalidUtf8 => environment::not_utf8(),
         _ => None,
     };
     if let Some(tip) = tip {
@@ -151,7 +152,7 @@ fn from_variable(error: &Error, command: &Command) -> Option<String> {
     let arg = command.get_arguments().find(|arg| is_named(arg, &argument))?;
     let variable = environment::variable(arg)?;
     let set = std::env::var(&variable).ok()?;
-    set.contains(value.as_str()).then(|| format!("the environment has {variable}={set}"))
+    set.contains(value.as_str()).then(|| environment::has(&variable))
 }
 
 /// Whether clap means this argument by `--max-queue <N>`, or `--hsts[=<TIME>]`.

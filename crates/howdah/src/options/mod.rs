@@ -43,5 +43,6 @@ pub(crate) mod values;
 pub(crate) mod guide;
 
 pub(crate) use command::command;
+pub(crate) use environment::Inherited;
 pub(crate) use parse::{Action, Parsed, parse};
 pub(crate) use serve::Serve;

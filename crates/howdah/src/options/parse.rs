@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap_complete::Shell;
 
 use super::command::{Cli, Command, command};
+use super::environment::Inherited;
 use super::find::{Form, Heap};
 use super::inside::{Profile, Where};
 use super::instance::Instance;
@@ -56,6 +57,8 @@ pub(crate) struct Parsed {
     pub(crate) action: Action,
     /// Options without effect, unknown variables: one sentence each.
     pub(crate) warnings: Vec<String>,
+    /// What the environment has set of it.
+    pub(crate) inherited: Inherited,
 }
 
 /// Reads the command line and the environment.
@@ -73,10 +76,12 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
         .map_err(|error| hints::explain(error, &mut command, &arguments))?;
     let cli = Cli::from_arg_matches(&matches)?;
     let given = matches.subcommand().map_or(&matches, |(_, given)| given);
+    let inherited = Inherited::of(&command, given);
     let finish = |mut serve: Serve| -> Result<Box<Serve>, clap::Error> {
         serve.prefer_command_line(given);
         serve.take_switches(given);
-        validate::check(&serve, given).map_err(|(kind, message)| command.clone().error(kind, message))?;
+        validate::check(&serve, given)
+            .map_err(|(kind, message)| command.clone().error(kind, inherited.named_in(&message)))?;
         Ok(Box::new(serve))
     };
     if let (None, Some(message)) = (&cli.command, hints::mistaken(&cli.serve, &command, given, &arguments)) {
@@ -113,7 +118,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
         Some(Command::Man) => Action::Man,
         Some(Command::Completions { shell }) => Action::Completions(shell),
     };
-    Ok(Parsed { action, warnings })
+    Ok(Parsed { action, warnings, inherited })
 }
 
 fn ask(instance: Instance, request: ControlRequest) -> Action {

@@ -135,9 +135,10 @@ fn application(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     let Some(name) = serve.app() else { return Ok(()) };
     // With --path, a mount at the root would not do either.
     let only_mounts = serve.app.named().is_none() && !serve.app.mount.is_empty() && serve.app.path.is_none();
+    let by_option = if serve.app.is_by_option() { "--app: " } else { "" };
     existing(serve, name).map_err(|(kind, message)| match only_mounts {
         true => (kind, format!("{message}; if there is to be none but those of --mount, mount one at /")),
-        false => (kind, message),
+        false => (kind, format!("{by_option}{message}")),
     })
 }
 
