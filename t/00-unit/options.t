@@ -28,6 +28,11 @@ subtest '--help is grouped and fits a page' => sub {
     like $out, qr/^$_:$/m, $_ for 'Application', 'Listening', 'Workers', 'Requests and connections', 'Process';
     cmp_ok scalar(() = $out =~ /\n/g), '<', 110, 'short help stays short';
     is_deeply [grep { length > 100 } split /\n/, $out], [], 'and narrow';
+    for my $command (qw(trace status reload)) {
+        my ($shown) = (run_howdah($command, '-h'))[1] =~ /^Options:\n(.*)/ms;
+        like $shown, qr/^ +--name /m, "$command has its own options in one group";
+        unlike $shown, qr/^\w.*:$/m;
+    }
     like + (run_howdah('--help'))[1], qr/^Exit status:$/m, 'the long one has the exit status';
     like + (run_howdah('--help'))[1], qr{share/doc/howdah/}, 'and where the pages are that messages name';
 };

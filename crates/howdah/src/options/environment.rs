@@ -39,10 +39,11 @@ fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Gives the commands that talk to a server the variables that say which.
+/// Gives the commands that talk to a server the variables that say which. Their options are few: no group of the server's
+/// has them in its place.
 pub(super) fn attach_instance(command: Command) -> Command {
     let named = |arg: Arg| variable(&arg).map_or(arg.clone(), |name| arg.env(name).hide_env(true));
-    command.mut_arg("name", named).mut_arg("control", named)
+    command.mut_arg("name", named).mut_arg("control", named).mut_args(|arg| arg.help_heading(None::<&str>))
 }
 
 /// `HOWDAH_MAX_QUEUE` for `--max-queue`.
