@@ -56,7 +56,7 @@ pub(crate) fn ask_within(
 
 /// No answer came in time; what was asked for may be done later.
 #[derive(Debug)]
-struct Silent(PathBuf);
+pub(super) struct Silent(PathBuf);
 
 impl fmt::Display for Silent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use howdah_metrics::Snapshot;
 
-use super::connection::{connect, hear};
+use super::connection::{Silent, connect, hear};
 use super::socket::{directory, path_of, unmarked};
 use crate::options::instance::Instance;
 use crate::protocol::{ControlAnswer, ControlRequest};
@@ -94,7 +94,7 @@ pub(super) fn servers() -> Vec<Found> {
     for (path, _) in &open {
         let (answers, path) = (answers.clone(), path.clone());
         let asked = std::thread::Builder::new().spawn(move || {
-            let _ = answers.send((path.clone(), ask(&path)));
+            let _ = answers.send((path.clone(), ask(&path, PATIENCE)));
         });
         if asked.is_err() {
             break;
@@ -114,7 +114,7 @@ pub(super) fn servers() -> Vec<Found> {
 }
 
 /// None when nobody listens there, or somebody who is no Howdah.
-fn ask(path: &Path) -> Option<Server> {
+fn ask(path: &Path, patience: Duration) -> Option<Server> {
     let stream = match UnixStream::connect(path) {
         Ok(stream) => stream,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Some(Server::Forbidden),
@@ -122,11 +122,13 @@ fn ask(path: &Path) -> Option<Server> {
     };
     let mut line = serde_json::to_vec(&ControlRequest::Status).ok()?;
     line.push(b'\n');
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_read_timeout(Some(patience)).ok()?;
     (&stream).write_all(&line).ok()?;
     match hear(&mut BufReader::new(stream.take(LONGEST)), path) {
         Ok(ControlAnswer::Status(snapshot)) => Some(Server::Known(snapshot)),
         Ok(ControlAnswer::Failed(_)) => Some(Server::Forbidden),
+        // Where many are asked, the first of them has been waited for before the time of all is over.
+        Err(error) if error.is::<Silent>() => Some(Server::Silent),
         _ => None,
     }
 }
@@ -205,6 +207,18 @@ mod tests {
                     0000: 00000002 00000000 00010000 0001 01 22\n\
                     short\n";
         assert_eq!(bound(list), [PathBuf::from("/run/a b/shop.sock"), "/x/control".into()]);
+    }
+
+    #[test]
+    fn who_says_nothing_is_known_to_be_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("silent.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let asked = ask(&path, Duration::from_millis(10));
+        drop(listener);
+        let gone = ask(&path, Duration::from_millis(10));
+        assert!(matches!(asked, Some(Server::Silent)), "{asked:?}");
+        assert!(gone.is_none(), "{gone:?}");
     }
 
     #[test]
