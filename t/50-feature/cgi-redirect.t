@@ -31,7 +31,7 @@ script('slow.cgi', qq{#!/bin/sh\nsleep 30\n});
 script('env.cgi', <<'END');
 #!/bin/sh
 printf 'Content-Type: text/plain\n\n'
-echo "$REQUEST_METHOD ${CONTENT_LENGTH-none} $QUERY_STRING $REDIRECT_STATUS $REDIRECT_URL"
+echo "$REQUEST_METHOD ${CONTENT_LENGTH-none} $QUERY_STRING $REDIRECT_STATUS $REDIRECT_URL $REQUEST_URI"
 END
 
 my $app    = 'sub { my $e = shift; [200, [], [join " ", "app", @$e{qw(REQUEST_METHOD PATH_INFO QUERY_STRING)}]] }';
@@ -53,8 +53,8 @@ sub request {
 # What is asked, and the status and body of the response. All go over one connection.
 my @cases = (
     ['a path of an application', request('GET /c/to.cgi?/app/x?y=z'), 200, 'app GET /app/x y=z'],
-    ['a path of another script', request('GET /c/to.cgi?/c/env.cgi?a'), 200, "GET none a 200 /c/to.cgi\n"],
-    ['two in a row', request('GET /c/to.cgi?/c/to.cgi?/c/env.cgi'), 200, "GET none  200 /c/to.cgi\n"],
+    ['a path of another script', request('GET /c/to.cgi?/c/env.cgi?a'), 200, "GET none a 200 /c/to.cgi /c/env.cgi?a\n"],
+    ['two in a row', request('GET /c/to.cgi?/c/to.cgi?/c/env.cgi'), 200, "GET none  200 /c/to.cgi /c/env.cgi\n"],
     ['a POST becomes a GET', request('POST /c/login.cgi', 'user=me'), 200, 'app GET /app from=login'],
     ['a large body', request('POST /c/large.cgi', 'x' x 300_000), 200, 'app GET /app '],
     ['a HEAD stays one', request('HEAD /c/to.cgi?/app'), 200, ''],
