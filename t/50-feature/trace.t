@@ -95,6 +95,16 @@ subtest 'what cannot be' => sub {
     }
 };
 
+subtest 'a server that the environment names for all commands does not stand against --all' => sub {
+    local @ENV{qw(HOWDAH_NAME HOWDAH_CONTROL)} = ('shop', "$dir/none");
+    my ($status, $out, $err) = run_howdah(qw(trace exec --all --seconds 10ms --by connector));
+    is $status, 0 or diag $err;
+    like $out, qr/^WHO /;
+    ($status, undef, $err) = run_howdah(qw(trace exec));
+    isnt $status, 0, 'it is that server otherwise';
+    like $err, qr/the environment has HOWDAH_CONTROL=/;
+};
+
 subtest 'in a namespace of process ids it says that the kernel tells of other numbers' => sub {
     my @unshare = qw(unshare --pid --fork --mount-proc);
     plan skip_all => 'no such namespace can be had here' if system("@unshare true 2>/dev/null") != 0;

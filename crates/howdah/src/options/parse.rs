@@ -112,7 +112,10 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
         }
         Some(Command::Heap(heap)) => Action::Heap(heap),
         Some(Command::Top(top)) => Action::Top(top),
-        Some(Command::Trace(trace)) => Action::Trace(trace),
+        Some(Command::Trace(trace)) => {
+            validate::trace(&trace, given).map_err(|(kind, message)| command.clone().error(kind, message))?;
+            Action::Trace(trace)
+        }
         Some(Command::Profile(options)) => Action::Profile(options),
         Some(Command::Where(options)) => Action::Where(options),
         Some(Command::Man) => Action::Man,

@@ -21,7 +21,7 @@ pub(crate) struct Trace {
     pub(crate) seconds: Time,
 
     /// Those of the whole machine, not of a server alone
-    #[arg(long, conflicts_with_all = ["name", "control"])]
+    #[arg(long)]
     pub(crate) all: bool,
 
     /// Print each as it comes: time, process, maker, what it runs, for which request

@@ -12,6 +12,7 @@ use super::listener::Named;
 use super::pools::Pool;
 use super::serve::Serve;
 use super::tls::Tls;
+use super::trace::Trace;
 
 type Fault = (ErrorKind, String);
 
@@ -33,6 +34,16 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     }
     reforks(serve)?;
     logs(serve)
+}
+
+/// Clap would not have --all beside a name that the environment has for all commands.
+pub(super) fn trace(trace: &Trace, given: &ArgMatches) -> Result<(), Fault> {
+    match ["name", "control"].iter().find(|id| trace.all && on_command_line(given, id)) {
+        Some(id) => conflict(&format!(
+            "--all cannot be used with --{id}: the one is the whole machine, the other a server"
+        )),
+        None => Ok(()),
+    }
 }
 
 fn under_plackup(serve: &Serve) -> Result<(), Fault> {
