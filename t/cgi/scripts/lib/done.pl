@@ -1,3 +1,4 @@
 # The same, without any.
+use strict;
 sub done { return 'and of a file' }
 1;

@@ -1,4 +1,5 @@
 # Formats without a package.
+use strict;
 sub print_page { ($~, $^) = qw(LINE HEAD); $= = 20; write }
 format HEAD =
 head @<
