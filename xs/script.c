@@ -278,15 +278,20 @@ void hd_prepare_scripts(pTHX) {
 /* Takes the END blocks that a file has brought off perl's list, the first to run first, and those of its package that an eval of a text
  * or a library has brought. */
 AV *hd_take_ends(pTHX_ const char *file, const char *package) {
-    AV *taken = newAV(), *kept = newAV();
+    AV *taken = newAV();
     const HV *stash = gv_stashpv(package, 0);
-    for (SSize_t i = 0; PL_endav && i <= av_len(PL_endav); i++) {
+    const SSize_t count = PL_endav ? AvFILLp(PL_endav) + 1 : 0;
+    SSize_t left = 0;
+    for (SSize_t i = 0; i < count; i++) {
         SV *block = AvARRAY(PL_endav)[i];
         const char *from = CvFILE((CV *)block);
-        bool is_its = (from && strEQ(from, file)) || (stash && CvSTASH((CV *)block) == stash);
-        av_push(is_its ? taken : kept, is_its ? newRV_inc(block) : SvREFCNT_inc(block));
+        AvARRAY(PL_endav)[i] = NULL;
+        if ((from && strEQ(from, file)) || (stash && CvSTASH((CV *)block) == stash))
+            av_push(taken, newRV_noinc(block));
+        else
+            AvARRAY(PL_endav)[left++] = block;
     }
-    SvREFCNT_dec(PL_endav);
-    PL_endav = kept;
+    if (count)
+        AvFILLp(PL_endav) = left - 1;
     return taken;
 }
