@@ -61,11 +61,12 @@ impl End {
 
     pub(crate) fn is_failure(&self) -> bool {
         let crashed = match self.status {
-            // Whoever leaves in order before it is up, as by `exit` in a hook, would have the next one forked at once, and so on.
-            ExitKind::Exited(status) => status != 0 || self.leave == Leave::Unsaid || !self.up,
+            // Whoever leaves before it is up, be it in order as by `exit` in a hook, would have the next one forked at once, and so on.
+            _ if !self.up => true,
+            ExitKind::Exited(status) => status != 0 || self.leave == Leave::Unsaid,
             // Somebody outside ends a healthy worker with these: that is no fault of the application.
-            ExitKind::Signaled(number) => !self.up || !is_from_outside(number),
-            ExitKind::Unknown => !self.up,
+            ExitKind::Signaled(number) => !is_from_outside(number),
+            ExitKind::Unknown => false,
         };
         crashed && !self.host_died && !self.asked && self.requests == 0 && !self.serving && self.age < YOUNG
     }

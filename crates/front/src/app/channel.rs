@@ -173,8 +173,8 @@ impl Pool {
         }
     }
 
-    /// Answers a worker. One that has died meanwhile does not miss it, and nobody needs to hear of that here. True when the answer is on its way. The kernel may
-    /// refuse to pass a descriptor, where too many are on their way already; then the worker still waits.
+    /// Answers a worker. One that has died meanwhile does not miss it, and nobody needs to hear of that here. True when the answer
+    /// is on its way. The kernel may refuse to pass a descriptor, where too many are on their way already; then the worker still waits.
     fn answer(&self, worker: u16, message: Message, rest: &[u8], fd: Option<BorrowedFd<'_>>) -> bool {
         let Some(channel) = self.channels.borrow().get(&worker).map(Arc::clone) else { return false };
         let mut packet = howdah_sys::encode_message(message).to_vec();

@@ -7,7 +7,6 @@ use std::os::fd::AsFd;
 use std::task::{Context, Poll};
 
 use howdah_metrics::ConnectionState;
-use howdah_wire::MessageKind;
 
 use crate::app::Job;
 use crate::capacity::Permit;
@@ -22,8 +21,9 @@ use crate::transport::Socket;
 pub(super) type Carrier = (Relay, Permit);
 
 impl Conn {
-    /// Lets the application have the connection, with all that we have read behind its request. We read nothing while a
-    /// worker has a request, so the rest of what the client has sent is still in the kernel; from now on it is not ours.
+    /// Lets the application have the connection, which counts as its own by now, with all that we have read behind its request.
+    /// We read nothing while a worker has a request, so the rest of what the client has sent is still in the kernel; from now on
+    /// it is not ours.
     /// Gives what there is to carry where the descriptor stays here.
     pub(super) fn lend(&mut self) -> Option<Carrier> {
         let pair = (!self.out.transport.is_plain()).then(|| self.server.pair()).transpose();
@@ -32,9 +32,6 @@ impl Conn {
             job.lack_descriptor();
             return None;
         };
-        if !job.upgrade(MessageKind::Socket) {
-            return None;
-        }
         let (fd, early) = match &pair {
             Some((_, theirs, _)) => (Ok(theirs.as_fd()), &[][..]),
             None => (self.out.transport.descriptor(), self.input.as_slice()),
