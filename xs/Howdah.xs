@@ -354,9 +354,9 @@ caught_output()
     RETVAL
 
 void
-begin_output(SV *more, SV *first)
+begin_output(SV *answer, SV *first)
   CODE:
-    hd_begin_output(aTHX_ more, first);
+    hd_begin_output(aTHX_ answer, first);
 
 SV *
 end_output()
@@ -384,15 +384,29 @@ stdin_is_whole()
   OUTPUT:
     RETVAL
 
-void
-add_fields(HV *all, HV *env, HV *hidden)
+HV *
+request_variables(HV *fixed, HV *env, HV *hidden, HV *wanted)
   CODE:
-    hd_add_fields(aTHX_ all, env, hidden);
+    RETVAL = hd_request_variables(aTHX_ fixed, env, hidden, wanted);
+  OUTPUT:
+    RETVAL
 
 void
 set_variables(HV *wanted)
   CODE:
     hd_set_variables(aTHX_ wanted);
+
+void
+set_values(AV *pairs)
+  CODE:
+    hd_set_values(aTHX_ pairs);
+
+SV *
+file_version(const char *name)
+  CODE:
+    RETVAL = hd_file_version(aTHX_ name);
+  OUTPUT:
+    RETVAL
 
 void
 set_stdin(SV *bytes)

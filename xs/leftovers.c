@@ -101,7 +101,7 @@ static bool are_handlers_changed(pTHX) {
     if (!is_same_handler(aTHX_ base.warn, PL_warnhook) || !is_same_handler(aTHX_ base.die, PL_diehook))
         return true;
     for (int i = 0; i < SIG_SIZE; i++)
-        if (!is_same_handler(aTHX_ base.handlers[i], PL_psig_ptr[i]))
+        if (base.handlers[i] != PL_psig_ptr[i] && !is_same_handler(aTHX_ base.handlers[i], PL_psig_ptr[i])) /* mostly none, and none */
             return true;
     return false;
 }

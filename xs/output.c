@@ -25,7 +25,7 @@ static struct {
     struct stat file;
     off_t taken; /* bytes of it */
     SV *held;
-    SV *more; /* called with what is held when that must go; NULL when there is no script */
+    SV *answer; /* takes what is held when that must go; NULL when there is no script */
     bool flowing, dropping;
 } output = {.fd = -1};
 
@@ -49,17 +49,18 @@ static void hold_signals(pTHX) {
     PL_signalhook = leave_signals;
 }
 
-/* Calls $more, which says how to go on: 1 for more of it, 0 for no more output, -1 for the script's end. */
-static IV call_more(pTHX) {
+/* The answer says how to go on: 1 for more of it, 0 for no more output, -1 for the script's end. */
+static IV call_answer(pTHX) {
     dSP;
     ENTER;
     SAVETMPS;
     hold_signals(aTHX);
     PUSHSTACKi(PERLSI_MAGIC);
     PUSHMARK(SP);
+    XPUSHs(output.answer);
     XPUSHs(output.held);
     PUTBACK;
-    call_sv(output.more, G_SCALAR);
+    call_method("take", G_SCALAR);
     SPAGAIN;
     IV go = POPi;
     PUTBACK;
@@ -72,7 +73,7 @@ static IV call_more(pTHX) {
 static void give(pTHX) {
     if (!SvCUR(output.held))
         return;
-    IV go = output.dropping ? 0 : call_more(aTHX);
+    IV go = output.dropping ? 0 : call_answer(aTHX);
     SvCUR_set(output.held, 0);
     output.flowing = true;
     output.dropping = go <= 0;
@@ -113,7 +114,7 @@ static void take_file(pTHX) {
  * its layers. Children, too, write into the file, as any program does. */
 static SSize_t layer_write(pTHX_ PerlIO *f, const void *bytes, Size_t count) {
     struct stat now;
-    if (!hd.cell || !output.more || hd_is_thread() || !leads_to_file(PerlIO_fileno(f), &now))
+    if (!hd.cell || !output.answer || hd_is_thread() || !leads_to_file(PerlIO_fileno(f), &now))
         return PerlIO_unix.Write(aTHX_ f, bytes, count);
     dSAVE_ERRNO;
     take_until(aTHX_ now.st_size);
@@ -223,15 +224,15 @@ SV *hd_caught_output(pTHX) {
     return bytes;
 }
 
-/* The script begins, as if it had printed `first`: $more will be called with what it prints when that is more than is held, or
- * must not wait. */
-void hd_begin_output(pTHX_ SV *more, SV *first) {
+/* The script begins, as if it had printed `first`: the answer will be given what it prints when that is more than is held, or must not
+ * wait. */
+void hd_begin_output(pTHX_ SV *answer, SV *first) {
     if (!output.held)
         output.held = newSVpvs("");
     SvCUR_set(output.held, 0);
     sv_catsv(output.held, first);
-    SvREFCNT_dec(output.more); /* of a request that failed before its script began */
-    output.more = newSVsv(more);
+    SvREFCNT_dec(output.answer); /* of a request that failed before its script began */
+    output.answer = newSVsv(answer);
     output.flowing = output.dropping = false;
     PerlIO *fp = output.handle ? IoOFP(output.handle) : NULL;
     if (!PerlIOValid(fp))
@@ -247,8 +248,8 @@ SV *hd_end_output(pTHX) {
         PerlIO_flush(fp);
     fflush(stdout);
     take_file(aTHX);
-    SvREFCNT_dec(output.more);
-    output.more = NULL;
+    SvREFCNT_dec(output.answer);
+    output.answer = NULL;
     SV *rest = output.dropping ? newSVpvs("") : output.held;
     if (rest == output.held)
         output.held = NULL;

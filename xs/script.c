@@ -279,8 +279,8 @@ void hd_prepare_scripts(pTHX) {
  * or a library has brought. */
 AV *hd_take_ends(pTHX_ const char *file, const char *package) {
     AV *taken = newAV();
-    const HV *stash = gv_stashpv(package, 0);
     const SSize_t count = PL_endav ? AvFILLp(PL_endav) + 1 : 0;
+    const HV *stash = count ? gv_stashpv(package, 0) : NULL;
     SSize_t left = 0;
     for (SSize_t i = 0; i < count; i++) {
         SV *block = AvARRAY(PL_endav)[i];

@@ -1,8 +1,8 @@
 #ifndef HOWDAH_SCRIPT_H
 #define HOWDAH_SCRIPT_H
 /*
- * What the C files share that run CGI scripts inside a worker, for Howdah::CGI::Keep: script.c calls the script and ends it,
- * variables.c its variables, output.c has its standard output, stdin.c its standard input, leftovers.c what it leaves behind.
+ * What the C files share that run CGI scripts inside a worker, for Howdah::CGI::Keep: version.c knows its file, script.c calls it and
+ * ends it, variables.c has its variables, output.c its standard output, stdin.c its standard input, leftovers.c what it leaves behind.
  */
 #include "howdah.h"
 #include "perliol.h"
@@ -23,7 +23,7 @@ void hd_end_script(pTHX) __attribute__((noreturn));
 void hd_begin_page(pTHX);
 void hd_catch_output(pTHX);
 SV *hd_caught_output(pTHX);
-void hd_begin_output(pTHX_ SV *more, SV *first);
+void hd_begin_output(pTHX_ SV *answer, SV *first);
 SV *hd_end_output(pTHX);
 bool hd_output_is_whole(pTHX);
 void hd_point_output(pTHX);
@@ -33,8 +33,12 @@ bool hd_is_plain(IO *io, int fd, const PerlIO_funcs *lowest, const struct stat *
 int hd_new_file(pTHX_ const char *name, int instead);
 
 /* variables.c */
-void hd_add_fields(pTHX_ HV *all, HV *env, HV *hidden);
+HV *hd_request_variables(pTHX_ HV *fixed, HV *env, HV *hidden, HV *wanted);
 void hd_set_variables(pTHX_ HV *wanted);
+void hd_set_values(pTHX_ AV *pairs);
+
+/* version.c */
+SV *hd_file_version(pTHX_ const char *name);
 
 /* stdin.c */
 void hd_set_stdin(pTHX_ SV *bytes);

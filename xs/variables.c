@@ -19,21 +19,43 @@ static I32 length_of_key(const HE *entry, STRLEN length) {
     return HeUTF8(entry) ? -(I32)length : (I32)length;
 }
 
-/* Into `all` the fields of the header in `env`, but those that are in `hidden`. */
-void hd_add_fields(pTHX_ HV *all, HV *env, HV *hidden) {
+/* Whether a request's value says anything. */
+static bool has_text(const SV *value) { return SvPOK(value) ? SvCUR(value) > 0 : SvOK(value); }
+
+/* A copy of `fixed` with what `env` has of a request: the fields of its header, but those that are in `hidden`, and of the names in
+ * `wanted` those that have a value. */
+HV *hd_request_variables(pTHX_ HV *fixed, HV *env, HV *hidden, HV *wanted) {
+    HV *all = (HV *)sv_2mortal((SV *)newHVhv(fixed));
     hv_iterinit(env);
     for (HE *entry; (entry = hv_iternext(env));) {
         STRLEN length;
         const char *name = HePV(entry, length);
-        if (is_field(name, length) && !hv_exists(hidden, name, (I32)length))
-            sv_setsv(*hv_fetch(all, name, (I32)length, 1), hv_iterval(env, entry));
+        const bool is_header = is_field(name, length);
+        if (hv_exists(is_header ? hidden : wanted, name, (I32)length) == is_header)
+            continue;
+        SV *value = hv_iterval(env, entry);
+        SvGETMAGIC(value);
+        if (is_header || has_text(value))
+            sv_setsv_nomg(*hv_fetch(all, name, (I32)length, 1), value);
     }
+    return all;
 }
 
 /* Makes %ENV what is wanted. Most variables are what they were in the last request, and to set one is to have the C library
  * set it. */
 void hd_set_variables(pTHX_ HV *wanted) {
     HV *now = GvHVn(PL_envgv);
+    hv_iterinit(wanted);
+    for (HE *entry; (entry = hv_iternext(wanted));) {
+        STRLEN length;
+        const char *name = HePV(entry, length);
+        SV *value = HeVAL(entry);
+        SV *there = *hv_fetch(now, name, length_of_key(entry, length), 1);
+        if (!SvOK(there) || !sv_eq(there, value))
+            sv_setsv_mg(there, value);
+    }
+    if (HvUSEDKEYS(now) == HvUSEDKEYS(wanted))
+        return;
     hv_iterinit(now);
     for (HE *entry; (entry = hv_iternext(now));) {
         STRLEN length;
@@ -42,13 +64,10 @@ void hd_set_variables(pTHX_ HV *wanted) {
         if (!hv_exists(wanted, name, key))
             (void)hv_delete(now, name, key, G_DISCARD);
     }
-    hv_iterinit(wanted);
-    for (HE *entry; (entry = hv_iternext(wanted));) {
-        STRLEN length;
-        const char *name = HePV(entry, length);
-        SV *value = hv_iterval(wanted, entry);
-        SV *there = *hv_fetch(now, name, length_of_key(entry, length), 1);
-        if (!SvOK(there) || !sv_eq(there, value))
-            sv_setsv_mg(there, value);
-    }
+}
+
+/* Gives variables the values that stand beside references to them, in turn. */
+void hd_set_values(pTHX_ AV *pairs) {
+    for (SSize_t i = 1; i <= av_top_index(pairs); i += 2)
+        sv_setsv_mg(SvRV(AvARRAY(pairs)[i - 1]), AvARRAY(pairs)[i]);
 }

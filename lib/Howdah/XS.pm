@@ -114,10 +114,18 @@ Called by the sub that a script became, first: C<caller> does not see that sub.
 
 A reference to the END blocks that were compiled from this file, or in this package, which perl forgets.
 
-=item add_fields(\%all, \%env, \%hidden), set_variables(\%wanted)
+=item request_variables(\%fixed, \%env, \%hidden, \%wanted), set_variables(\%variables)
 
-What is in C<%env> of a request's header, but those whose names are in C<%hidden>, goes into C<%all>; C<%ENV> becomes what is
-wanted.
+A copy of C<%fixed> with what is in C<%env> of a request's header, but those whose names are in C<%hidden>, and of the names in
+C<%wanted> those that have a value; C<%ENV> becomes what is given.
+
+=item set_values(\@pairs)
+
+Gives each variable to which there is a reference the value behind it.
+
+=item file_version($name)
+
+A string that is another when the file is; undef, and C<$!>, when there is none.
 
 =item name_script($name)
 
@@ -128,10 +136,10 @@ Sets C<$0>, but not the title of the process.
 Makes descriptor 1 that of scripts; takes STDOUT, which was opened on it; whether both are still so. C<point_stdin>,
 C<stdin_is_whole>, C<point_errors>, C<adopt_errors> and C<errors_are_whole> are the same for the others.
 
-=item begin_output($more, $first), end_output(), renew_output()
+=item begin_output($answer, $first), end_output(), renew_output()
 
-What is printed is held behind C<$first>, or given to C<$more>, which returns 1 to go on, 0 to drop what else comes, -1 to end
-the script; what is held at the end; an empty file for the next script, false when the script has closed it.
+What is printed is held behind C<$first>, or given to C<< $answer->take >>, which returns 1 to go on, 0 to drop what else comes, -1 to
+end the script; what is held at the end; an empty file for the next script, false when the script has closed it.
 
 =item has_threads()
 

@@ -20,18 +20,23 @@ sub redirect { return $_[0]{redirect} }
 sub take {
     my ($self, $bytes) = @_;
     local $SIG{__DIE__};    # the script's, to which it would look like a death of its own
+    return 0 if defined $self->{fault} || defined $self->{redirect};
     $self->{printed} .= $bytes;
-    my $head = $self->_head or return defined $self->{fault} || defined $self->{redirect} ? 0 : 1;
-    my $sent = eval {
-        $self->{writer} //= $self->{respond}->([$head->{status}, $head->{fields}]);
-        $self->{writer}->write($self->{printed}) if length $self->{printed};
-        1;
-    };
-    $self->{printed} = '';
-    return 1 if $sent;
+    my $go = eval { $self->_take };
+    return $go if defined $go;
     if (ref $@ ne 'Howdah::ClientGone') { $self->{fault} = "$@" }
+    return 0 if !$self->{head};
     $self->{gone} = 1;
     return -1;
+}
+
+sub _take {
+    my $self = shift;
+    my $head = $self->_head or return defined $self->{redirect} ? 0 : 1;
+    $self->{writer} //= $self->{respond}->([$head->{status}, $head->{fields}]);
+    $self->{writer}->write($self->{printed}) if length $self->{printed};
+    $self->{printed} = '';
+    return 1;
 }
 
 # Takes the rest. Whatever is wrong with it is a fault: the caller has to clean up.
@@ -50,18 +55,15 @@ sub _finish {
     }
     $self->{printed} .= $rest;
     my $head = $self->_head;
-    return if defined $self->{fault} || defined $self->{redirect};
-    return $self->{fault} = Howdah::CGI::Head->unended($self->{printed}) if !$head;
-    $self->{respond}->([$head->{status}, $head->{fields}, [$self->{printed}]]);
-    return;
+    return if defined $self->{redirect};
+    die Howdah::CGI::Head->unended($self->{printed}) if !$head;
+    return $self->{respond}->([$head->{status}, $head->{fields}, [$self->{printed}]]);
 }
 
 sub _head {
     my $self = shift;
     return $self->{head} if $self->{head};
-    return if defined $self->{fault} || defined $self->{redirect};
-    my $head = eval { Howdah::CGI::Head->take(\$self->{printed}, $self->{nph}) };
-    if (!$head) { $self->{fault} = $@ if $@; return }
+    my $head = Howdah::CGI::Head->take(\$self->{printed}, $self->{nph}) or return;
     if (defined $head->{redirect}) { $self->{redirect} = $head->{redirect}; return }
     return $self->{head} = $head;
 }

@@ -15,9 +15,11 @@ my %SECRET = map { $_ => 1 } qw(HTTP_AUTHORIZATION HTTP_PROXY_AUTHORIZATION);
 # Programs take the first for the proxy that they are to use, and the others are said under other names.
 my %NEVER = map { $_ => 1 } qw(HTTP_PROXY HTTP_CONTENT_LENGTH HTTP_CONTENT_TYPE);
 
-# What a request may have beside: of its body, where it was before a local redirect, and whom a middleware around the scripts has let in.
-my @OTHERS = qw(CONTENT_LENGTH CONTENT_TYPE REDIRECT_STATUS REDIRECT_URL AUTH_TYPE REMOTE_USER);
-my @SAME   = qw(QUERY_STRING REMOTE_ADDR REMOTE_PORT REQUEST_METHOD REQUEST_URI SERVER_PORT SERVER_PROTOCOL);
+# What a request may have beside its header: of its body, of who asks, where it was before a local redirect, and whom a middleware around
+# the scripts has let in.
+my %TAKEN = map { $_ => 1 }
+    qw(AUTH_TYPE CONTENT_LENGTH CONTENT_TYPE REDIRECT_STATUS REDIRECT_URL REMOTE_ADDR REMOTE_PORT REMOTE_USER),
+    qw(REQUEST_METHOD REQUEST_URI SERVER_PORT SERVER_PROTOCOL);
 
 sub new {
     my ($class, %given) = @_;
@@ -40,28 +42,30 @@ sub fixed { return $_[0]{fixed} }
 # The variables of a request for a script: a new hash.
 sub variables {
     my ($self, $env, $script, $path_info) = @_;
-    my %all = %{$self->{fixed}};
-    Howdah::XS::add_fields(\%all, $env, $self->{hidden});
-    @all{@SAME} = @$env{@SAME};
-    for my $name (@OTHERS) { $all{$name} = $env->{$name} if defined $env->{$name} && length $env->{$name} }
-    delete $all{REMOTE_PORT} if !length($all{REMOTE_PORT} // '');
-    $all{REMOTE_HOST}     = $env->{REMOTE_ADDR};                         # nobody looks names up: this may stand for one
-    $all{REQUEST_SCHEME}  = $env->{'psgi.url_scheme'};
-    $all{HTTPS}           = 'on' if $env->{'psgi.url_scheme'} eq 'https';
-    $all{SERVER_PROTOCOL} = 'HTTP/2.0' if $env->{SERVER_PROTOCOL} eq 'HTTP/2';            # two numbers: RFC 3875 4.1.16
-    $all{SERVER_ADDR}     = $env->{SERVER_NAME} if $env->{SERVER_NAME} =~ /\A[0-9.]+\z|:/;
-    $all{UNIQUE_ID}                       = $env->{HTTP_X_REQUEST_ID} if defined $env->{HTTP_X_REQUEST_ID};
-    $all{SERVER_NAME}                     = _server_name($env);
-    @all{qw(SCRIPT_NAME SCRIPT_FILENAME)} = @$script{qw(name file)};
-    @all{qw(PATH_INFO PATH_TRANSLATED)}   = ($path_info, $self->{root} . $path_info) if length $path_info;
-    return \%all;
+    my $all = Howdah::XS::request_variables($self->{fixed}, $env, $self->{hidden}, \%TAKEN);
+    $all->{QUERY_STRING}    = $env->{QUERY_STRING};        # which may be empty
+    $all->{REMOTE_HOST}     = $env->{REMOTE_ADDR};         # nobody looks names up: this may stand for one
+    $all->{REQUEST_SCHEME}  = $env->{'psgi.url_scheme'};
+    $all->{HTTPS}           = 'on' if $env->{'psgi.url_scheme'} eq 'https';
+    $all->{SERVER_PROTOCOL} = 'HTTP/2.0' if $env->{SERVER_PROTOCOL} eq 'HTTP/2';    # two numbers: RFC 3875 4.1.16
+    $all->{SERVER_ADDR}                  = $env->{SERVER_NAME} if $env->{SERVER_NAME} =~ /\A[0-9.]+\z|:/;
+    $all->{UNIQUE_ID}                    = $env->{HTTP_X_REQUEST_ID} if defined $env->{HTTP_X_REQUEST_ID};
+    $all->{SERVER_NAME}                  = _server_name($env);
+    $all->{SCRIPT_NAME}                  = $script->{name};
+    $all->{SCRIPT_FILENAME}              = $script->{file};
+    @$all{qw(PATH_INFO PATH_TRANSLATED)} = ($path_info, $self->{root} . $path_info) if length $path_info;
+    return $all;
 }
 
 # The words of an indexed query (RFC 3875 4.4), with a backslash before what is active in a shell (7.2).
 sub arguments {
     my (undef, $env) = @_;
     my $query = $env->{QUERY_STRING};
-    return if !length $query || $query =~ /=|%(?![0-9A-Fa-f]{2})|%00/ || $env->{REQUEST_METHOD} !~ /\A(?:GET|HEAD)\z/;
+    return
+           if !length $query
+        || $query =~ tr/=//
+        || $query =~ /%(?![0-9A-Fa-f]{2})|%00/
+        || $env->{REQUEST_METHOD} !~ /\A(?:GET|HEAD)\z/;
     my @words = split /\+/, $query, -1;
     for (@words) {
         s/%(..)/chr hex $1/ge;

@@ -48,7 +48,7 @@ sub to_app {
     my @failed;
 
     for my $file (@perl) {
-        push @failed, $file if defined $self->_compile($file, Howdah::CGI::Place::version($file))->error;
+        push @failed, $file if defined $self->_compile($file, Howdah::XS::file_version($file))->error;
     }
     $failed += @failed;
     %ENV = %env;    ## no critic (RequireLocalizedPunctuationVars)
@@ -116,7 +116,7 @@ sub _run {
     my @arguments = $self->{environment}->arguments($env);
     my $answer    = Howdah::CGI::Answer->new($respond, $script->{nph});
     _set_input($env);
-    Howdah::XS::begin_output(sub { $answer->take($_[0]) }, $script->printed);
+    Howdah::XS::begin_output($answer, $script->printed);
     my $died = $script->run($variables, \@arguments);
     _leave_child($script, $?, $died) if $$ != $worker;
     Howdah::CGI::State::restore_handlers() if Howdah::XS::end_handlers();

@@ -5,7 +5,7 @@ use warnings;
 use Cwd ();
 use File::Basename ();
 use File::Spec ();
-use Time::HiRes ();
+use Howdah::XS ();
 
 # A mount: a directory of scripts, or one script.
 sub new {
@@ -29,6 +29,8 @@ sub directory { return $_[0]{one} ? File::Basename::dirname($_[0]{root}) : $_[0]
 # {name, file, version} of the script for a path, and its PATH_INFO; or a status and a reason.
 sub find {
     my ($self, $path) = @_;
+    my $known = $self->{known}{$path};
+    return $self->_check($known->{file}, $path, '') if $known;
     my $rest = $path =~ s/\A\Q$self->{mount}\E(?=\/|\z)//r;
     return (undef, 404, 'the path is not below that of the mount')
         if length $rest == length $path && length $self->{mount};
@@ -61,7 +63,7 @@ sub _search {
         my $segment = $1;
         ($file, $name) = ("$file/$segment", "$name/$segment");
         my $behind = pos $rest;
-        return $self->_check($file, $name, substr $rest, $behind) if $self->{known}{$file};
+        return $self->_check($file, $name, substr $rest, $behind) if $self->{known}{$name};
         return (undef, 403, "$file is hidden") if $segment =~ /\A\./;
         my @refused = $self->_enter($file, $name);
         return (undef, @refused) if @refused;
@@ -89,24 +91,17 @@ sub _enter {
 
 sub _check {
     my ($self, $file, $name, $info) = @_;
-    my $version = version($file) // return (undef, _refusal($file));
-    my $known   = $self->{known}{$file};
+    my $version = Howdah::XS::file_version($file) // return (undef, _refusal($file));
+    my $known   = $self->{known}{$name};
     if (!$known || $known->{version} ne $version) {
-        delete $self->{known}{$file};
+        delete $self->{known}{$name};
         my @refused = $self->{one} ? () : $self->_enter($file, $name);
         return (undef, @refused) if @refused;
         return (undef, 403, "$file is not a regular file") if !-f $file;
         return (undef, 403, "$file is not executable: see chmod +x") if !-x _;
-        $known = $self->{known}{$file} = {file => $file, version => $version};
+        $known = $self->{known}{$name} = {name => $name, file => $file, version => $version};
     }
-    $known->{name} = $name;
     return ($known, $info);
-}
-
-# Another whenever the file is; undef when there is none.
-sub version {
-    my @stat = Time::HiRes::stat(shift) or return undef;    ## no critic (ProhibitExplicitReturnUndef)
-    return pack 'J6d', @stat[0, 1, 2, 4, 5, 7, 9];
 }
 
 sub _refusal {
@@ -148,10 +143,6 @@ it has changed.
 =head2 root, directory
 
 What is mounted, and where the scripts lie.
-
-=head2 version($file)
-
-A string that differs when the file has changed; undef without a file.
 
 =head2 scripts
 

@@ -46,7 +46,8 @@ sub begin {
     Howdah::XS::name_script($file);
     chdir $place or die "cannot change to $place: $!\n";
     Howdah::XS::set_variables($effects->{env} ? {%$variables, %{$effects->{env}}} : $variables);
-    forget_request();
+    CGI::initialize_globals() if $INC{'CGI.pm'};
+    @CGI::Carp::WARNINGS = () if $INC{'CGI/Carp.pm'};
     _set_switches($effects->{switches});
     _set_globals($effects->{found}) if $effects->{found};
     @INC = @{$effects->{inc}} if $effects->{inc};
@@ -62,10 +63,9 @@ sub begin {
     return;
 }
 
-# What modules have of a request: CGI.pm its parameters, with the files of its uploads, CGI::Carp warnings for its page.
+# After a script: CGI.pm, if it has read the request, has its parameters, with the files of its uploads.
 sub forget_request {
-    CGI::initialize_globals() if $INC{'CGI.pm'};
-    @CGI::Carp::WARNINGS = () if $INC{'CGI/Carp.pm'};
+    CGI::initialize_globals() if @CGI::QUERY_PARAM || defined $CGI::Q;
     return;
 }
 
@@ -168,17 +168,17 @@ sub _set_switches {
     my $wanted = shift;
     for my $module (keys %SWITCHES) {
         next if !$INC{$module};
-        ${$_->[0]} = $_->[1] for @{$first_switches{$module} //= _first_switches($module)};
+        Howdah::XS::set_values($first_switches{$module} //= _first_switches($module));
     }
     _set_globals($wanted) if $wanted;
     return;
 }
 
-# References to them, which are quicker than names.
+# References to them, each before its value.
 sub _first_switches {
     my $switches = $SWITCHES{shift()};
     no strict 'refs';
-    return [map { [\${$_}, $switches->{$_}] } keys %$switches];
+    return [map { \${$_}, $switches->{$_} } keys %$switches];
 }
 
 # Those that are not what the module begins with.
@@ -247,7 +247,7 @@ Puts things back. C<$left> is what C<Howdah::XS::restore_process> said.
 
 =head2 forget_request
 
-What CGI.pm and CGI::Carp have of it. Before a script is compiled or runs, and after it, for its uploads are in files.
+What CGI.pm has of it, behind a script, for its uploads are in files.
 
 =head2 restore_handlers, forget_libraries
 
