@@ -396,10 +396,12 @@ set_variables(HV *wanted)
   CODE:
     hd_set_variables(aTHX_ wanted);
 
-void
+AV *
 set_values(AV *pairs)
   CODE:
-    hd_set_values(aTHX_ pairs);
+    RETVAL = hd_set_values(aTHX_ pairs);
+  OUTPUT:
+    RETVAL
 
 SV *
 file_version(const char *name)

@@ -35,7 +35,7 @@ int hd_new_file(pTHX_ const char *name, int instead);
 /* variables.c */
 HV *hd_request_variables(pTHX_ HV *fixed, HV *env, HV *hidden, HV *wanted);
 void hd_set_variables(pTHX_ HV *wanted);
-void hd_set_values(pTHX_ AV *pairs);
+AV *hd_set_values(pTHX_ AV *pairs);
 
 /* version.c */
 SV *hd_file_version(pTHX_ const char *name);

@@ -66,8 +66,24 @@ void hd_set_variables(pTHX_ HV *wanted) {
     }
 }
 
-/* Gives variables the values that stand beside references to them, in turn. */
-void hd_set_values(pTHX_ AV *pairs) {
-    for (SSize_t i = 1; i <= av_top_index(pairs); i += 2)
-        sv_setsv_mg(SvRV(AvARRAY(pairs)[i - 1]), AvARRAY(pairs)[i]);
+/* Of a value that is undef, a string or a whole number. */
+static bool has_value(pTHX_ SV *variable, SV *value) {
+    SvGETMAGIC(variable);
+    if (SvROK(variable) || !SvOK(value))
+        return !SvOK(variable) && !SvOK(value);
+    return SvPOK(value) ? SvPOK(variable) && sv_eq_flags(variable, value, 0) : SvIOK(variable) && SvIV_nomg(variable) == SvIV(value);
+}
+
+/* Gives variables the values that stand behind references to them. Returns, in the same form, what those have been that had others. */
+AV *hd_set_values(pTHX_ AV *pairs) {
+    AV *before = (AV *)sv_2mortal((SV *)newAV());
+    for (SSize_t i = 1; i <= av_top_index(pairs); i += 2) {
+        SV *variable = SvRV(AvARRAY(pairs)[i - 1]), *value = AvARRAY(pairs)[i];
+        if (has_value(aTHX_ variable, value))
+            continue;
+        av_push(before, newRV_inc(variable));
+        av_push(before, newSVsv_nomg(variable));
+        sv_setsv_mg(variable, value);
+    }
+    return before;
 }

@@ -121,7 +121,7 @@ C<%wanted> those that have a value; C<%ENV> becomes what is given.
 
 =item set_values(\@pairs)
 
-Gives each variable to which there is a reference the value behind it.
+Gives each variable to which there is a reference the value behind it, and returns such pairs of those that had another.
 
 =item file_version($name)
 

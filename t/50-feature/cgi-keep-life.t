@@ -39,7 +39,7 @@ my $server = Howdah::Test::Server->start(
     ],
 );
 
-sub get { return Howdah::Test::Client->ask($server, "GET $_[0] HTTP/1.1\r\nHost: x\r\n\r\n") }
+sub get { return Howdah::Test::Client->ask($_[1] // $server, "GET $_[0] HTTP/1.1\r\nHost: x\r\n\r\n") }
 
 subtest 'an index script, and variables of the operator' => sub {
     is get('/cgi/')->{body}, "home, one, /cgi/home.cgi\n";
@@ -99,6 +99,21 @@ PSGI
     for my $word (sort(keys %who), sort keys %who) {
         my $request = "GET /cgi/who.cgi HTTP/1.1\r\nHost: x\r\nAuthorization: Basic $word\r\n\r\n";
         is + Howdah::Test::Client->ask($server, $request)->{body}, $who{$word}, $who{$word};
+    }
+};
+
+subtest 'an application beside the scripts keeps its own values of variables of perl' => sub {
+    script('bare.cgi', 'print defined $, ? "set" : "undef", q{ }, $^F; ($,, $^F) = ("!", 7); die "left\n"');
+    my $server =
+        Howdah::Test::Server->start(env => {CGI_SCRIPTS => "$dir"}, options => ['--workers', 1], app => <<'PSGI');
+use Howdah::CGI::Keep;
+my $scripts = Howdah::CGI::Keep->new(root => $ENV{CGI_SCRIPTS}, mount => '/cgi')->to_app;
+($,, $^F) = ('+', 9);
+sub { $_[0]{PATH_INFO} =~ m{\A/cgi/} ? $scripts->(@_) : [200, [], ["$, $^F"]] };
+PSGI
+    for my $time (1 .. 2) {
+        is get('/cgi/bare.cgi', $server)->{body}, 'undef 2', 'a script begins with those of a new process';
+        is get('/', $server)->{body}, '+ 9', '... the application has its own';
     }
 };
 

@@ -12,6 +12,12 @@ use Howdah::XS ();
 # perl's flag in $^H for `use utf8`.
 use constant HINT_UTF8 => 0x00800000;
 
+# Variables of perl, and what a program finds in them.
+my @FIRST = (
+    (\$/ => "\n", \$\ => undef, \$, => undef, \$; => "\034", \$" => q{ }),
+    (\$: => " \n-", \$^A => q{}, \$^F => 2, \$^I => undef, \$^L => "\f"),
+);
+
 my %owner;    # of subs in packages that scripts name: the file that was compiled last
 
 # Compiles a script: $variables is what is in %ENV meanwhile. If that fails, the object has the reason.
@@ -67,8 +73,8 @@ sub run {
     Howdah::CGI::Source->refuse_loop if $INC{'FCGI.pm'};
     $self->_open_data if defined $self->{data};
     $self->_begin_page;
-    local ($/, $\, $,, $;, $", $:, $^A, $^F, $^I, $^L, $^T, $^W) =
-        ("\n", undef, undef, "\034", ' ', " \n-", '', 2, undef, "\f", time, $self->{warns});
+    my $others = Howdah::XS::set_values(\@FIRST);
+    local ($^T, $^W) = (time, $self->{warns});
     local (*ARGV, *ARGVOUT);    # what `<>` has open, too
     local $_;
     @ARGV = @$arguments;
@@ -86,6 +92,7 @@ sub run {
         $died .= _text($@) if ref $@ ne 'Howdah::ClientGone';
         $? = 255;
     }
+    Howdah::XS::set_values($_) for \@FIRST, $others;
     return $died;
 }
 
