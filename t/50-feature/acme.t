@@ -199,13 +199,26 @@ subtest 'an authority may answer so much, and what it keeps us waiting for is to
         print {$client} "HTTP/1.1 200 OK\r\n";
         1 while print {$client} 'X: ' . ('x' x 65_536) . "\r\n";
     };
-    for ([$endless, qr/limit/], [$many, qr/too large/]) {
+    my $whole = sub {
+        my ($status, $content) = @_;
+        my $fields = "Content-Type: application/json\r\nContent-Length: " . length $content;
+        return sub { print {shift()} "HTTP/1.1 $status x\r\n$fields\r\n\r\n$content" };
+    };
+    my %places = map { ("new$_" => 'https://localhost/') } qw(Account Order);
+    for (
+        [$endless, qr/limit/],
+        [$many, qr/too large/],
+        [$whole->(200, JSON::PP::encode_json({%places, newNonce => ''})), qr{/dir does not answer as an authority}],
+        [$whole->(503, '{"type": "urn:ietf:params:acme:error:serverInternal", "detail": "We rest"}'), qr/We rest/]
+        )
+    {
         my ($say, $why) = @$_;
         $operator = Howdah::Test::Operator->new;
         my $authority = Howdah::Test::Authority->start(names => ['o.example'], instead => {dir => $say});
         my $server    = start($operator, $authority->options, '--acme', 'o.example');
         ok $server->wait_for_log(qr/no certificate for o\.example: .*$why.*next try/, 30), 'the log says it'
             or diag $server->log;
+        is $server->stop, 0, 'and the server is there still';
     }
     my $silent = sub { sleep 100 };
     $operator = Howdah::Test::Operator->new;

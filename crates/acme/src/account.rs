@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use instant_acme::{Account, AccountBuilder, AccountCredentials, NewAccount};
+use serde_json::{Map, Value, json};
 
 use crate::authority::{Authority, Talk};
 use crate::binding::Binding;
@@ -33,7 +34,7 @@ pub(crate) async fn account(wish: &Wish, place: &Place, talk: &Arc<Talk>) -> Res
 
 /// The account that is kept, if any.
 pub(crate) async fn known(wish: &Wish, place: &Place, talk: &Arc<Talk>) -> Result<Option<Account>, Error> {
-    let Some(known) = kept(place)? else { return Ok(None) };
+    let Some(known) = kept(place, &wish.directory)? else { return Ok(None) };
     let account = client(wish, talk)?.from_credentials(known).await;
     let account = account.map_err(Error::at("cannot ask the authority"))?;
     tell_contact(&account, wish, place).await?;
@@ -74,12 +75,18 @@ pub fn try_root(wish: &Wish) -> Result<(), Error> {
 }
 
 /// What cannot be read may be an account: authorities bound how many there are, and some give but one.
-fn kept(place: &Place) -> Result<Option<AccountCredentials>, Error> {
+fn kept(place: &Place, directory: &str) -> Result<Option<AccountCredentials>, Error> {
     match std::fs::read(place.account()) {
-        Ok(known) => Ok(serde_json::from_slice(&known).ok()),
+        Ok(known) => Ok(serde_json::from_slice(&known).ok().and_then(|known| credentials(known, directory))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::File("read", place.account(), error)),
     }
+}
+
+/// Where the authority is, is not for the file to say: the library ends the process where that is no URL.
+fn credentials(mut known: Map<String, Value>, directory: &str) -> Option<AccountCredentials> {
+    known.insert("directory".to_owned(), json!(directory));
+    serde_json::from_value(known.into()).ok()
 }
 
 fn client(wish: &Wish, talk: &Arc<Talk>) -> Result<AccountBuilder, Error> {
@@ -100,11 +107,15 @@ mod tests {
         let all = tempfile::tempdir().unwrap();
         let place = Place::of(all.path(), "https://x", &["a.example".to_owned()]);
         place.make().unwrap();
-        assert!(kept(&place).unwrap().is_none(), "there is none");
+        assert!(kept(&place, "https://x").unwrap().is_none(), "there is none");
         std::fs::write(place.account(), "{").unwrap();
-        assert!(kept(&place).unwrap().is_none(), "there is rubbish");
+        assert!(kept(&place, "https://x").unwrap().is_none(), "there is rubbish");
+        std::fs::write(place.account(), r#"{"id": "https://x/1", "key_pkcs8": "AAAA", "directory": ""}"#)
+            .unwrap();
+        let known = serde_json::to_value(kept(&place, "https://x").unwrap().unwrap()).unwrap();
+        assert_eq!(known["directory"], "https://x", "where the authority is, is not for the file to say");
         std::fs::remove_file(place.account()).unwrap();
         std::fs::create_dir(place.account()).unwrap();
-        assert!(kept(&place).is_err());
+        assert!(kept(&place, "https://x").is_err());
     }
 }

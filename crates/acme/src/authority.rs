@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -20,6 +20,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use crate::schedule::LATEST;
@@ -105,7 +106,11 @@ impl HttpClient for Authority {
                 // The library takes no advice on renewals without it, which authorities may leave out (RFC 9773 4.2).
                 answer.headers_mut().entry(RETRY_AFTER).or_insert(HeaderValue::from(ADVICE));
             }
-            let (parts, body) = explained(answer, &place)?.into_parts();
+            let answer = explained(answer, &place)?;
+            if is_get {
+                understood(&answer, &place)?;
+            }
+            let (parts, body) = answer.into_parts();
             Ok(BytesResponse { parts, body: Box::new(body) })
         })
     }
@@ -131,11 +136,34 @@ async fn whole(answer: ResponseFuture) -> Result<Response<Bytes>, Error> {
 fn explained(answer: Response<Bytes>, place: &str) -> Result<Response<Bytes>, Error> {
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if is_refusal(&answer) && !kind.is_some_and(|kind| kind.contains("json")) {
-        let (status, detail) =
-            (Some(answer.status().as_u16()), Some(format!("{place} answers {}", answer.status())));
-        return Err(Error::Api(Problem { r#type: None, detail, status, subproblems: Vec::new() }));
+        return Err(refusal(&answer, place));
     }
     Ok(answer)
+}
+
+fn refusal<T>(answer: &Response<T>, place: &str) -> Error {
+    let (status, detail) = (answer.status(), Some(format!("{place} answers {}", answer.status())));
+    Error::Api(Problem { r#type: None, detail, status: Some(status.as_u16()), subproblems: Vec::new() })
+}
+
+/// Whether an authority could be asked there.
+#[must_use]
+pub fn is_place(url: &str) -> bool {
+    url.parse::<Uri>().is_ok_and(|url| url.host().is_some_and(|host| !host.is_empty()))
+}
+
+/// The library takes any answer for a directory, a refusal and a list, too, and ends the process where it is to ask for a nonce
+/// at what is no URL.
+fn understood(answer: &Response<Bytes>, place: &str) -> Result<(), Error> {
+    if is_refusal(answer) {
+        let told = serde_json::from_slice(answer.body());
+        return Err(told.map_or_else(|_| refusal(answer, place), Error::Api));
+    }
+    let leads = |said: Map<String, Value>| said.get("newNonce").and_then(Value::as_str).is_none_or(is_place);
+    if serde_json::from_slice(answer.body()).is_ok_and(leads) {
+        return Ok(());
+    }
+    Err(Error::Other(format!("{place} does not answer as an authority does").into()))
 }
 
 /// All of the file: which one has signed is the authority's to know.
@@ -151,8 +179,9 @@ fn other(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::Other(Box::new(error))
 }
 
+/// Nobody is sent on, either.
 fn is_refusal<T>(answer: &Response<T>) -> bool {
-    answer.status().is_client_error() || answer.status().is_server_error()
+    !answer.status().is_success()
 }
 
 /// Says the wait in seconds, and not in more than there are in a day: the library adds them to the time, and ends the process
@@ -203,6 +232,30 @@ mod tests {
             fields.insert(RETRY_AFTER, HeaderValue::from_str(nonsense).unwrap());
             bound_wait(&mut fields);
             assert!(fields.is_empty(), "{nonsense}");
+        }
+    }
+    #[test]
+    fn what_is_no_directory_leads_nowhere() {
+        let understood = |status: u16, answer: &'static str| {
+            let answer = Response::builder().status(status).body(answer.into()).unwrap();
+            understood(&answer, "https://a.example/dir").map_err(|error| error.to_string())
+        };
+        for answer in ["{}", r#"{"newNonce": "https://a.example/nonce"}"#, r#"{"suggestedWindow": {}}"#] {
+            assert_eq!(understood(200, answer), Ok(()));
+        }
+        for (status, answer, words) in [
+            (200, "", "does not answer as"),
+            (200, "<html>", "does not answer as"),
+            (200, r#"{"newNonce": ""}"#, "does not answer as"),
+            (200, r#"{"newNonce": "/nonce"}"#, "does not answer as"),
+            (200, r#"{"newNonce": "https://a b/"}"#, "does not answer as"),
+            (200, r#"["https://a b/"]"#, "does not answer as"),
+            (301, "{}", "answers 301"),
+            (503, r#"{"type": "urn:x", "detail": "we rest"}"#, "we rest"),
+            (503, "[]", "answers 503"),
+        ] {
+            let told = understood(status, answer).unwrap_err();
+            assert!(told.contains(words), "{answer}: {told}");
         }
     }
 }

@@ -31,7 +31,7 @@ mod binding;
 mod error;
 
 pub use account::try_root;
-pub use authority::Talk;
+pub use authority::{Talk, is_place};
 pub use binding::Binding;
 pub use error::Error;
 pub use order::{is_for, order};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use howdah_acme::{Binding, Place, Proof, Wish};
+use howdah_acme::{Binding, Place, Proof, Wish, is_place};
 
 /// Let's Encrypt.
 const AUTHORITY: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -182,7 +182,7 @@ fn name(text: &str) -> Result<String, String> {
 
 fn authority(text: &str) -> Result<String, String> {
     match text.strip_prefix("https://") {
-        Some(rest) if !rest.is_empty() && !rest.starts_with('/') => Ok(text.to_owned()),
+        Some(_) if is_place(text) => Ok(text.to_owned()),
         _ => Err("not the URL of a directory, which begins with https://".to_owned()),
     }
 }
@@ -208,7 +208,10 @@ mod tests {
             assert!(name(text).is_err(), "{text}");
         }
         assert!(name("b\u{fc}cher.example").unwrap_err().contains("xn--"));
-        for text in ["http://a.example/dir", "a.example", "https://", "https:///dir"] {
+        assert!(authority("https://[::1]:14000/dir").is_ok());
+        let strange = ["http://a.example/dir", "a.example", "https://", "https:///dir", "https://:1/dir"];
+        for text in strange.into_iter().chain(["https://a.example/dir ", "https://a b/", "https://[::1/dir"])
+        {
             assert!(authority(text).is_err(), "{text}");
         }
     }
