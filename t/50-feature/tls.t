@@ -204,6 +204,11 @@ subtest 'certificates of clients' => sub {
     is $env->{SSL_CLIENT_I_DN}, 'CN=authority', 'by whom';
     like $env->{SSL_CLIENT_M_SERIAL}, qr/^[0-9A-F]+$/, 'with a number';
     like $env->{SSL_CLIENT_V_END}, qr/^\w{3} [ \d]\d \d\d:\d\d:\d\d 20\d\d GMT$/, 'and an end';
+    my $parts =
+        Howdah::Test::Tls->new(by => $authority, subject => '/CN=n/emailAddress=n@x.example/SN=s/GN=g/street=r/UID=u');
+    my @shown = (SSL_cert_file => $parts->cert, SSL_key_file => $parts->key);
+    is env_of($strict, @shown)->{SSL_CLIENT_S_DN}, 'UID=u,street=r,GN=g,SN=s,emailAddress=n@x.example,CN=n',
+        'parts of a name as mod_ssl and nginx call them';
     ok !env_of($strict), 'who has none is turned away';
     ok !env_of($strict, %{$of{stranger}}), 'and who is unknown';
     is_deeply [told($strict->port, %{$of{stranger}})], [1, 1, 'unknown ca'],

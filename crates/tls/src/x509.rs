@@ -1,11 +1,26 @@
 //! What stands in a certificate (RFC 5280), as far as we look at it.
 
-use x509_parser::asn1_rs::{Any, Tag, ToDer};
+use x509_parser::asn1_rs::{Any, Oid, Tag, ToDer};
 use x509_parser::extensions::GeneralName;
 use x509_parser::num_bigint::BigUint;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::time::ASN1Time;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
+
+/// What OpenSSL calls otherwise than the library here: by names that mod_ssl and nginx give, applications know clients.
+const ABBREVIATIONS: [(&str, &str); 11] = [
+    ("0.9.2342.19200300.100.1.1", "UID"),
+    ("1.2.840.113549.1.9.1", "emailAddress"),
+    ("1.3.6.1.4.1.311.60.2.1.1", "jurisdictionL"),
+    ("1.3.6.1.4.1.311.60.2.1.2", "jurisdictionST"),
+    ("1.3.6.1.4.1.311.60.2.1.3", "jurisdictionC"),
+    ("2.5.4.4", "SN"),
+    ("2.5.4.9", "street"),
+    ("2.5.4.20", "telephoneNumber"),
+    ("2.5.4.42", "GN"),
+    ("2.5.4.65", "pseudonym"),
+    ("2.5.4.97", "organizationIdentifier"),
+];
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -76,10 +91,7 @@ fn first<'a>(mut values: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) ->
 fn name(name: &X509Name<'_>) -> String {
     let parts = name.iter_rdn().map(|part| {
         let one = |value: &AttributeTypeAndValue<'_>| {
-            let registry = x509_parser::objects::oid_registry();
-            let key = x509_parser::objects::oid2abbrev(value.attr_type(), registry)
-                .map_or_else(|_| value.attr_type().to_id_string(), str::to_owned);
-            let value = value.attr_value();
+            let (key, value) = (abbreviation(value.attr_type()), value.attr_value());
             format!("{key}={}", text(value).map_or_else(|| dump(value), |text| escape(&text)))
         };
         part.iter().map(one).collect::<Vec<_>>().join("+")
@@ -87,6 +99,14 @@ fn name(name: &X509Name<'_>) -> String {
     let mut parts: Vec<String> = parts.collect();
     parts.reverse();
     parts.join(",")
+}
+
+fn abbreviation(kind: &Oid<'_>) -> String {
+    let number = kind.to_id_string();
+    if let Some((_, word)) = ABBREVIATIONS.iter().find(|(known, _)| *known == number) {
+        return (*word).to_owned();
+    }
+    x509_parser::objects::oid2abbrev(kind, x509_parser::objects::oid_registry()).map_or(number, str::to_owned)
 }
 
 /// In whichever of the types it is written that a name may have: older authorities have others than UTF-8 for what is not
