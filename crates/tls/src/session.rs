@@ -11,6 +11,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, Unbuffered
 
 use crate::facts::Facts;
 use crate::store::asked;
+use crate::tickets::{ENDLESS, ENDS};
 
 /// Bytes that sealing adds to each 16 KiB begun, at most.
 pub const OVERHEAD: usize = 64;
@@ -26,6 +27,8 @@ pub struct Session {
     /// The name that the client has asked for.
     name: Option<Box<str>>,
     asks_clients: bool,
+    /// What [`ENDS`] is for this one.
+    ends: i64,
     closed: bool,
     /// Records of which the library has taken note and that it wants to see again, since they have the beginning of a message:
     /// whatever it is asked, it panics without them.
@@ -67,6 +70,7 @@ impl Session {
             pending: Vec::new(),
             name: None,
             asks_clients,
+            ends: ENDLESS,
             closed: false,
             held: Vec::new(),
             broken: false,
@@ -83,10 +87,14 @@ impl Session {
         let whole = self.held.len() + whole;
         let greets = self.tls.is_handshaking();
         loop {
+            if greets {
+                ENDS.set(self.ends);
+            }
             let UnbufferedStatus { mut discard, state, .. } =
                 self.tls.process_tls_records(&mut input[used..]);
             if greets {
                 self.name = asked().or(self.name.take());
+                self.ends = ENDS.get();
             }
             let mut more = true;
             match state {
@@ -252,7 +260,7 @@ mod tests {
     use rustls::CipherSuite;
     use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
     use rustls::crypto::CryptoProvider;
-    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
     use rustls::{
         AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme,
     };
@@ -411,6 +419,29 @@ mod tests {
                 }
                 assert!(heard.iter().all(|&byte| byte == b'a'));
             }
+        }
+    }
+
+    #[test]
+    fn until_when_a_client_is_believed_is_known_also_when_it_resumes() {
+        let (dir, key) = (tempfile::tempdir().unwrap(), rcgen::KeyPair::generate().unwrap());
+        let mut wish = rcgen::CertificateParams::new(["example.org".to_owned()]).unwrap();
+        wish.not_after = rcgen::date_time_ymd(2100, 1, 1);
+        let (file, made) = (dir.path().join("pair"), wish.self_signed(&key).unwrap());
+        std::fs::write(&file, made.pem() + &key.serialize_pem()).unwrap();
+        let clients = Some(crate::ClientCertificates { authorities: file.clone(), required: true });
+        let settings = Settings { pairs: vec![(file.clone(), file)], clients, ..Settings::default() };
+        let acceptor = Acceptor::new(settings, &[]).unwrap();
+        let shown = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        let builder =
+            ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+                .with_safe_default_protocol_versions()
+                .unwrap();
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody));
+        let config = Arc::new(builder.with_client_auth_cert(vec![made.der().clone()], shown).unwrap());
+        for (piece, resumed) in [(1, false), (100, true), (100_000, true)] {
+            let session = greet(&config, &acceptor, piece).1;
+            assert_eq!((session.is_resumed(), session.ends), (resumed, 4_102_444_800), "{piece}");
         }
     }
 

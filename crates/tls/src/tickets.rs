@@ -2,8 +2,10 @@
 //! periods, the second only to open what was sealed before, and can be given to another process of the same server.
 //!
 //! A ticket is bound to a context: whose client certificates were believed when it was made. Under another context it
-//! opens nothing, so that a client whose authority is no longer trusted must show its certificate again.
+//! opens nothing, so that a client whose authority is no longer trusted must show its certificate again. So must one whose
+//! certificate has expired.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,6 +21,15 @@ const SECRET: usize = 32;
 const NAME: usize = 8;
 /// What a key takes when it is given away: when it was made, its name and the secret.
 const PACKED: usize = 8 + NAME + SECRET;
+
+/// Of a client without a certificate.
+pub(crate) const ENDLESS: i64 = i64::MAX;
+
+thread_local! {
+    /// The last second, since 1970, of the certificate of the client whose handshake this thread reads. Nobody looks at it again
+    /// when the client resumes, and then it has a new ticket: a ticket is good for no longer than the certificate.
+    pub(crate) static ENDS: Cell<i64> = const { Cell::new(ENDLESS) };
+}
 
 /// The keys, shared by all who make or open tickets.
 #[derive(Debug, Default)]
@@ -132,7 +143,7 @@ impl ProducesTickets for Ticketer {
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
         let key = self.tickets.sealing(now())?;
-        let mut sealed = plain.to_vec();
+        let mut sealed = [&ENDS.get().to_be_bytes()[..], plain].concat();
         let nonce = key.cipher.seal_in_place_append_tag(Aad::from(&self.context), &mut sealed).ok()?;
         Some([&key.name[..], nonce.as_ref(), &sealed].concat())
     }
@@ -144,8 +155,10 @@ impl ProducesTickets for Ticketer {
         let key = self.tickets.opening(name, now())?;
         let mut plain = sealed.to_vec();
         let length = key.cipher.open_in_place(nonce, Aad::from(&self.context), &mut plain).ok()?.len();
-        plain.truncate(length);
-        Some(plain)
+        let (ends, session) = plain[..length].split_first_chunk()?;
+        let ends = i64::from_be_bytes(*ends);
+        ENDS.set(ends);
+        (ends >= now().cast_signed()).then(|| session.to_vec())
     }
 }
 
@@ -175,6 +188,18 @@ mod tests {
         ] {
             let plain = ticketer(keys, context).decrypt(ticket);
             assert_eq!(plain.as_deref(), opens.then_some(&b"session"[..]), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_ticket_is_good_for_no_longer_than_the_certificate_of_its_client() {
+        let (keys, now) = (Arc::new(Tickets::default()), now().cast_signed());
+        for (ends, opens) in [(now + 1000, true), (now - 1, false), (i64::MIN, false), (i64::MAX, true)] {
+            ENDS.set(ends);
+            let ticket = ticketer(&keys, "").encrypt(b"session").unwrap();
+            ENDS.set(0);
+            assert_eq!(ticketer(&keys, "").decrypt(&ticket).is_some(), opens, "{}", ends - now);
+            assert_eq!(ENDS.get(), ends, "so is the next one");
         }
     }
 
