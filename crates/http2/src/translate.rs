@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_head_is_said_in_the_words_of_http_1() {
         let lines = |lines: &str| Ok(format!("GET /a?b HTTP/1.1\r\nhost: h\r\n{lines}\r\n"));
-        let cases: [(&[(&str, &str)], &str); 8] = [
+        let cases: [(&[(&str, &str)], &str); 10] = [
             (&[], ""),
             (&[("accept", "x"), ("te", "trailers")], "accept: x\r\nte: trailers\r\n"),
             (&[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")], "x: y\r\ncookie: a=1; b=2\r\n"),
@@ -192,6 +192,8 @@ mod tests {
             (&[("x", "")], "x: \r\n"),
             (&[("x-1", "a\tb")], "x-1: a\tb\r\n"),
             (&[("te", "Trailers")], "te: Trailers\r\n"),
+            (&[("content-length", "5")], "content-length: 5\r\n"),
+            (&[("sec-websocket-key", "theirs")], "sec-websocket-key: theirs\r\n"),
         ];
         for (fields, expected) in cases {
             assert_eq!(head(&GET, fields), lines(expected), "{fields:?}");

@@ -302,6 +302,9 @@ mod tests {
             // Quoted strings may hold what would end an element.
             ("for=192.0.2.1;host=\"a,b;c=\\\"d\\\"\"", "192.0.2.1 a,b;c=\"d\""),
             ("for=192.0.2.1;host=\"a\\\",b\"", "192.0.2.1 a\",b"),
+            // A backslash makes a quote none within a string alone.
+            (r#"for=192.0.2.1;x="a\";b";host=c"#, "192.0.2.1 c"),
+            (r#"for=192.0.2.1;x=\"a;b";host=c"#, "192.0.2.1 c"),
             ("for=unknown;proto=https", "https"),
             ("host=a;for=203.0.113.9;For=192.0.2.1", "a"),
             ("for=192.0.2.1;host=a;proto=https;proto=http", "192.0.2.1 a"),

@@ -220,8 +220,9 @@ mod tests {
             (packed(0x20, 0x11, &four), "28 nobody".to_owned()),
             (packed(0x21, 0x31, &[0; 216]), "232 nobody".to_owned()),
             (packed(0x21, 0x00, b"xyz"), "19 nobody".to_owned()),
-            // What else is said: an authority, then that the client came by TLS.
-            (packed(0x21, 0x11, &with(b"\x02\0\x01a\x20\0\x05\x01\0\0\0\0")), format!("40 {from} by TLS")),
+            // What else is said: an authority, then that the client came by TLS. A byte of one word is none of the other's.
+            (packed(0x21, 0x11, &with(b"\x02\0\x01b\x20\0\x05\x01\0\0\0\0")), format!("40 {from} by TLS")),
+            (packed(0x21, 0x11, &with(b"\x02\0\x01a")), format!("32 {from}")),
             (packed(0x21, 0x11, &with(b"\x20\0\x05\x06\0\0\0\0")), format!("36 {from}")),
             (packed(0x21, 0x11, &with(b"\x20\xff\xff\x01")), format!("32 {from}")),
             (packed(0x21, 0x11, &four[..11]), "the PROXY header is shorter than its addresses".to_owned()),
