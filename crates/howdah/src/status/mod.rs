@@ -161,15 +161,23 @@ fn heed(shared: &Shared, memories: &Memories, note: Note) {
     }
 }
 
-async fn answer(shared: Shared, memories: Memories, question: Question) {
-    let Question { page, query, accept, reply } = question;
-    let answer = match page {
-        OwnPage::Status => shown(status_page(&query, &snapshot(&shared, &memories, SOON).await)),
-        OwnPage::Metrics => shown(metrics_page(&accept, &snapshot(&shared, &memories, SOON).await)),
-        OwnPage::Health => health(condition(&shared).await),
-        OwnPage::Ready => readiness(condition(&shared).await),
+/// Nothing is done for a client that has gone: by those who ask and leave all others would wait for pages that nobody sees.
+async fn answer(shared: Shared, memories: Memories, mut question: Question) {
+    let answer = tokio::select! {
+        biased;
+        () = question.reply.closed() => return,
+        answer = page(&shared, &memories, question.page, &question.query, &question.accept) => answer,
     };
-    let _ = reply.send(answer);
+    let _ = question.reply.send(answer);
+}
+
+async fn page(shared: &Shared, memories: &Memories, page: OwnPage, query: &[u8], accept: &[u8]) -> Answer {
+    match page {
+        OwnPage::Status => shown(status_page(query, &snapshot(shared, memories, SOON).await)),
+        OwnPage::Metrics => shown(metrics_page(accept, &snapshot(shared, memories, SOON).await)),
+        OwnPage::Health => health(condition(shared).await),
+        OwnPage::Ready => readiness(condition(shared).await),
+    }
 }
 
 fn shown(page: Page) -> Answer {
@@ -197,4 +205,38 @@ fn verdict(well: bool, condition: Option<Condition>) -> Answer {
     };
     let status = if well { 200 } else { 503 };
     Answer { status, content_type: "text/plain; charset=utf-8", refresh: None, body }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use howdah_front::{Config, Stock};
+
+    use super::*;
+    use crate::options::{Action, parse};
+
+    #[tokio::test]
+    async fn nothing_is_looked_up_for_a_client_that_has_gone() {
+        let Action::Serve(options) = parse(["howdah", "-e", "sub{}"].map(Into::into)).unwrap().action else {
+            panic!("another action");
+        };
+        let stock = Arc::new(Stock::new(&Config::default()));
+        let sources =
+            Sources { pools: vec![], counters: vec![], log: None, slow_log: None, stock, tls: None };
+        let shared = Rc::new(RefCell::new(Collector::new(&options, sources)));
+        let memories = Memories::start().unwrap();
+        // Whoever looks up anything borrows it.
+        let _borrowed = shared.borrow_mut();
+        for page in [OwnPage::Status, OwnPage::Metrics, OwnPage::Health, OwnPage::Ready] {
+            let (reply, gone) = oneshot::channel();
+            drop(gone);
+            let question = Question { page, query: vec![], accept: vec![], reply };
+            let answered = pin!(answer(Shared::clone(&shared), memories.clone(), question))
+                .poll(&mut Context::from_waker(Waker::noop()));
+            assert!(answered.is_ready(), "{page:?}");
+        }
+    }
 }
