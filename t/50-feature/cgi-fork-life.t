@@ -5,12 +5,14 @@ use warnings;
 use lib 't/lib';
 
 use Config qw(%Config);
+use Fcntl qw(O_DIRECTORY O_RDWR);
 use Howdah::Test::Client;
 use Howdah::Test::Scripts;
 use Test::More;
 
-my $perl = "#!$^X\n";
-my $head = qq{print "Content-Type: text/plain\\n\\n";\n};
+my $perl    = "#!$^X\n";
+my $head    = qq{print "Content-Type: text/plain\\n\\n";\n};
+my $tmpfile = 1 << 22 | O_DIRECTORY | O_RDWR;    # O_TMPFILE: such a file is made and cannot be opened by that again
 my $warm =
     qq{if (\$ENV{QUERY_STRING}) { print "Content-Type: text/plain\\n\\nwarm"; exit } };    # one line with what follows
 
@@ -21,6 +23,14 @@ my %unfit = (
     ],
     pipe  => ['pipe our $in, our $out or die', 'it has pipe:\[\d+\] at descriptor \d+'],
     alarm => ['alarm 100', 'it sets an alarm while'],
+    sysopen(my $file, '/tmp', $tmpfile)
+    ? (
+        file => [
+            "sysopen our \$file, '/tmp', $tmpfile or die",
+            'it has a file that cannot be opened again at descriptor \d+'
+        ]
+        )
+    : (),
     child => ['if (!fork) { close STDOUT; exec "sleep", 1 }', 'it starts a process while'],
     $Config{useithreads}
     ? (thread => ['require threads; threads->create(sub { sleep 1 })->detach', 'it starts a thread while'])
@@ -35,11 +45,12 @@ my $scripts = Howdah::Test::Scripts->new(
     'part.pl'    => qq{${perl}use lib '.';\nuse Part;\n${head}print Part::text();\n},
     'begun.pl'   =>
         "${perl}BEGIN { rand; my \$end = <STDIN> }\n${head}print join ' ', time - \$^T, int rand 1e9, <STDIN>;\n",
-    'Whole.pm' => qq{package Whole;\nsub import { ${head}print "asked for \$ENV{QUERY_STRING}\n" }\n1;\n},
-    'whole.pl' => qq{${perl}use lib '.';\nuse Whole;\n1;\n},
-    'title.pl' => qq{${perl}${head}open my \$in, '<', '/proc/self/cmdline'; print map "\$_ ", split /\\0+/, <\$in>;\n},
-    'lost.pl'  => qq{#!/no/such/perl\n$head},
-    'other.sh' => qq{printf 'Content-Type: text/plain\\n\\nno perl'\n},
+    'Whole.pm'  => qq{package Whole;\nsub import { ${head}print "asked for \$ENV{QUERY_STRING}\n" }\n1;\n},
+    'whole.pl'  => qq{${perl}use lib '.';\nuse Whole;\n1;\n},
+    'title.pl'  => qq{${perl}${head}open my \$in, '<', '/proc/self/cmdline'; print map "\$_ ", split /\\0+/, <\$in>;\n},
+    'signal.pl' => qq{${perl}BEGIN { \$SIG{USR1} = sub { our \$signals++ } }\n${head}print our \$signals // 'none';\n},
+    'lost.pl'   => qq{#!/no/such/perl\n$head},
+    'other.sh'  => qq{printf 'Content-Type: text/plain\\n\\nno perl'\n},
 );
 module('first');
 my $server = $scripts->serve('fork', [qw(workers=4 request-timeout=2500ms)]);
@@ -94,6 +105,10 @@ ok $server->wait_for_log(qr{/lost\.pl: cannot be run: No such file or directory.
 my $titles = $scripts->get($server, 'title.pl')->{body};
 is $titles, "$^X " . $scripts->dir . '/title.pl ', 'a process is called as if it had been executed';
 ok scalar(zygotes('title.pl')), 'and its zygote as what it is';
+
+becomes('signal.pl', 200, 'none', 'a process that has had no signal');
+kill USR1 => zygotes('signal.pl');
+is $scripts->get($server, 'signal.pl')->{body}, 'none', '... has none of its zygote';
 
 my %status;
 for (1 .. 20) {

@@ -59,6 +59,19 @@ subtest 'thousands of objects are counted one by one' => sub {
     is $many->{objects}, 500 * $report->{requests};
 };
 
+subtest 'what has the place of an object that is gone is another' => sub {
+    my $app = <<'APP';
+my @kept;
+sub {
+    my @gone = map { bless [], 'Gone' } 1 .. 200;
+    @gone = ();
+    push @kept, map { qr/x/ } 1 .. 200;    # objects that perl itself blesses, and nobody notes
+    [200, [], []];
+};
+APP
+    is_deeply [grep { $_->{class} eq 'Gone' } @{look(start($app), '/')->{objects}}], [];
+};
+
 subtest 'strings that are evaluated are one place' => sub {
     my $app = <<'APP';
 my (@one, @other);

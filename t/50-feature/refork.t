@@ -4,10 +4,12 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Config;
 use Howdah::Test::Client;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use IO::Socket::INET;
+use JSON::PP qw(decode_json);
 use Test::More;
 
 # Tells who serves, whose child that is, who has filled the cache first, and a number that is to be another in each process.
@@ -65,6 +67,8 @@ subtest 'workers have what one has gathered' => sub {
     like + ($operator->ask('status'))[1], qr/^generation  2 \(refork 1, \d+m?s ago\)$/m, 'howdah status';
     ok $server->wait_until(sub { $server->workers == 3 && $server->processes('zygote') == 1 }), 'the others have left';
     ok !kill(0, $before), '... and so has the old zygote';
+    is getpgrp $after->{zygote}, $after->{zygote},
+        'a group of processes of its own, and not that of the worker that is gone';
 
     my (%seen, %number);
     my $note = sub { my ($pid, @rest) = @_; $seen{$pid} = \@rest; $number{$rest[2]}++ };
@@ -83,6 +87,20 @@ subtest 'workers have what one has gathered' => sub {
         'one that is killed is replaced by one that loads the application';
     is $server->stop, 0;
     unlike $server->log, qr/no refork/;
+};
+
+subtest 'what a route leaves behind is told by its name, also of one that the worker has known' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my @options  = ('--workers', 1, '--refork', 3, $operator->options);
+    my $leaking  = app('my @kept;', 'push @kept, [map { [] } 1 .. 100]');
+    my $server   = Howdah::Test::Server->start(app => $leaking, options => \@options);
+    ok ask_until($server, sub { $operator->status->{pools}[0]{reforks} == 1 }), 'the worker has become the zygote';
+    my $routes = sub {
+        my ($status, $out) = $operator->ask(qw(leaks --json --seconds 50ms));
+        return $status ? () : map { $_->{route} } @{decode_json($out)->{routes}};
+    };
+    ok ask_until($server, sub { ($routes->())[0] }), 'what requests leave behind is told';
+    is_deeply [$routes->()], ['/'], '... with their route';
 };
 
 subtest 'as often as there are numbers' => sub {
@@ -142,7 +160,11 @@ sub outcome {
 }
 
 subtest 'what no two processes may have' => sub {
+    my ($timer_create) = map { {x86_64 => 222, aarch64 => 107}->{$_} // () } $Config{archname} =~ /^([^-]+)/;
     my @refused = (
+        -e '/proc/self/timers' && $timer_create
+        ? ['a timer of timer_create', ['', "syscall $timer_create, 1, 0, my \$id = pack 'i', 0"], qr/a timer runs/]
+        : (),
         ['a connection', [$connect, 'db()'], qr/descriptor \d+ is open, connected to \Q$peer\E$/],
         ['a file', ['our $f;', 'open $f, "<", "/etc/passwd"'], qr{descriptor \d+ is open, /etc/passwd}],
         ['a pipe', ['our ($r, $w);', 'pipe $r, $w if !$r'], qr{descriptor \d+ is open, pipe:}],
