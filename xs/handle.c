@@ -173,7 +173,8 @@ static bool get_line(pTHX_ SV *body, SV **line) {
     SPAGAIN;
     *line = POPs;
     PUTBACK;
-    SvGETMAGIC(*line);
+    if (UNLIKELY(SvGMAGICAL(*line)))
+        *line = sv_mortalcopy(*line); /* what is tied may be another line at the next look */
     return SvOK(*line);
 }
 

@@ -16,6 +16,9 @@ my ($closed, $kept) = (0);
     sub new { my $class = shift; bless [@_], $class }
     sub getline { my $next = shift @{$_[0]}; ref $next ? $next->() : $next }
     sub close { $closed++ }
+    package Lines; require Tie::Scalar; our @ISA = 'Tie::StdScalar';
+    sub FETCH { shift @{${$_[0]}} }
+    sub getline : lvalue { ${$_[0]{tied}} }
     package Filter; our @ISA = 'IO::File';
     sub getline { my $line = shift->SUPER::getline; defined $line ? uc $line : undef }
 }
@@ -34,6 +37,7 @@ my %do = (
     filter   => sub { my $file = temporary("shout\n"); bless $file, 'Filter'; [200, [], $file] },
     pipe     => sub { open my $in, '-|', 'echo one; sleep 1; echo two'; [200, [], $in] },
     object   => sub { [200, [], Body->new("a\n", '', "b\n")] },
+    tied     => sub { tie my $line, 'Lines', ["a\n", "b\n"]; [200, [], bless {tied => \$line}, 'Lines'] },
     nothing  => sub { [200, [], Body->new] },
     slow     => sub { [200, [], Body->new('now', sub { sleep 1; 'later' })] },
     breaks   => sub { [200, [], Body->new('begun', sub { die "in getline\n" })] },
@@ -53,6 +57,11 @@ my %do = (
     lines    => sub { [200, ['Content-Length' => 5], Body->new((sub { 'x' x 1000 }) x 1e6)] },
     writes   => sub { sub { my $w = shift->([200, ['Content-Length' => 5]]); $w->write('x' x 1000) while 1 } },
     chunked  => sub { [200, ['Transfer-Encoding' => 'chunked'], ["5\r\nhel", "lo\r\n3;x=y\r\nabc\r\n", "0\r\n\r\n"]] },
+    chunks   => sub { [200, ['Transfer-Encoding' => 'chunked'], temporary("3\r\nabc\r\n0\r\n\r\n")] },
+    pieces   => sub {
+        my $file = temporary("493e0\r\n", 'w' x 300_000, "\r\n0\r\n\r\n");
+        [200, ['Transfer-Encoding' => 'chunked'], $file];
+    },
 );
 sub { my $env = shift; $do{substr $env->{PATH_INFO}, 1}->($env) };
 PSGI
@@ -75,6 +84,7 @@ my @cases = (
     [layer   => "a\nb\n", 'a handle with a layer'],
     [filter  => "SHOUT\n", 'a handle with a getline of its own'],
     [object  => "a\nb\n", 'an object with getline'],
+    [tied    => "a\nb\n", 'an object whose getline gives what is tied'],
     [nothing => '', 'an object with nothing'],
     [delayed => 'delayed', 'a delayed response'],
     [stream  => 'onetwo', 'a stream; an empty write does not end it'],
@@ -82,6 +92,8 @@ my @cases = (
     [open    => 'not closed', 'a stream that is not closed ends with the code'],
     [twice   => 'a', 'the first of two responses'],
     [chunked => 'helloabc', 'a body in chunked coding already'],
+    [chunks  => 'abc', '... which is a small file'],
+    [pieces  => 'w' x 300_000, '... which is a large file'],
 );
 for my $case (@cases) {
     my ($name, $body, $what) = @$case;
