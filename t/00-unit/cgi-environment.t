@@ -56,7 +56,7 @@ for my $case (
 {
     no warnings 'utf8';    # of names that the C library has in UTF-8
     local %ENV = (OLD => 1, SAME => 2, OTHER => 3, "\x{e9}" => 4, "\x{263a}" => 5);
-    my %wanted = (SAME => 2, OTHER => 'new', NEW => 6, "\x{263b}" => 7);
+    my %wanted = (SAME => 2, OTHER => 'new', NEW => 6, EMPTY => '', "\x{263b}" => 7);
     Howdah::XS::set_variables(\%wanted);
     is_deeply \%ENV, \%wanted, '%ENV becomes what is wanted, whatever the names';
     is `echo \$OLD \$SAME \$OTHER \$NEW`, "2 new 6\n", '... for programs, too';

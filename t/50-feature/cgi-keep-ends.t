@@ -13,6 +13,10 @@ my $HEAD    = qq{#!$^X\nprint "Content-Type: text/plain\\n\\n";\n};
 my $LATER   = 'umask 077; $SIG{ALRM} = sub { print STDERR "an alarm of another script" }; alarm 5;';
 my $SORRY   = q[$SIG{__DIE__} = sub { print "Content-Type: text/plain\n\nsorry: $_[0]"; exit };];
 my $CHUNKED = 'print "Content-Type: text/plain\nTransfer-Encoding: chunked\n\n';
+my $AWAIT   = <<'PERL';
+sub await { my $end = time + 20; select undef, undef, undef, 0.02 until -e $_[0] || time > $end }
+sub say_in { my $name = shift; open my $out, '>', "$name.new"; print {$out} @_; close $out; rename "$name.new", $name }
+PERL
 my $scripts = Howdah::Test::Scripts->new(
     'all.cgi'      => $HEAD . 'require POSIX; POSIX::close($_) for 3 .. 100; print "closed"',
     'asleep.cgi'   => "$HEAD$LATER print STDERR 'begun'; sleep 2",
@@ -36,6 +40,9 @@ my $scripts = Howdah::Test::Scripts->new(
     'threads.cgi'  => "#!$^X\nuse threads;"
         . 'print "Status: 200\n\nleft"; threads->create(sub { sleep 1; $| = 1; print "late" })->detach',
     'waits.cgi' => $HEAD . 'sleep 2',
+    'reads.cgi' => "$HEAD$AWAIT"
+        . '$| = 1; print "left"; if (!fork) { close STDOUT; await("now"); say_in("read", <STDIN>); exit }',
+    'asks.cgi' => "$HEAD$AWAIT" . 'say_in("now"); await("read"); print <STDIN>',
     (
         map { ("stays-$_.cgi" => $HEAD
                 . '$| = 1; print "left"; if (!fork) { close STDOUT; close STDIN; sleep 10; exit }') } 1,
@@ -126,6 +133,13 @@ subtest 'children that go on' => sub {
     my @told = $server->log =~ m{/([\w-]+)\.cgi leaves children}g;
     is "@told", $listed ? 'stays-1 stays-2' : 'stays-1',
         'are told of whoever has left them, and of nobody who waits for his';
+};
+
+subtest 'a child that goes on to read' => sub {
+    is get('reads.cgi')->{body}, 'left';
+    my $head = "POST /c/asks.cgi HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n";
+    is +Howdah::Test::Client->ask($server, "${head}secret")->{body}, 'secret', 'takes nothing of the next body';
+    is $scripts->read('read'), '', '... and sees nothing of it';
 };
 
 subtest 'a seed for random numbers' => sub {

@@ -45,16 +45,33 @@ subtest 'an index script, and variables of the operator' => sub {
     is get('/cgi/')->{body}, "home, one, /cgi/home.cgi\n";
     is get('/cgi/home.cgi/more')->{status}, 200;
     is get('/elsewhere')->{status}, 404;
+    is get('/cgi/' . 'x' x 300)->{status}, 404, 'a name that no file can have';
     is get('/cgi/../etc/passwd')->{status}, 403;
 };
 
 subtest 'a script that changes is compiled anew' => sub {
     script('home.cgi', 'sub twice { return 2 } print q{home }, twice(), qq{\n};');
     is get('/cgi/')->{body}, "home 2\n" for 1 .. 4;
+    utime 0, 0, "$dir/home.cgi" or die $!;
+    is get('/cgi/')->{body}, "home 2\n";
+    open my $file, '+<:raw', "$dir/home.cgi" or die $!;
+    my $text = join '', <$file>;
+    seek $file, 0, 0;
+    print {$file} $text =~ s/return 2/return 3/r;
+    close $file or die $!;
+    is get('/cgi/')->{body}, "home 3\n", 'also where the file is the same one, and as long' for 1, 2;
     script('added.cgi', 'print q{added};');
     is get('/cgi/added.cgi')->{body}, 'added', 'and one that was not there before';
-    unlink "$dir/added.cgi" or die $!;
+    rename "$dir/added.cgi", "$dir/hidden" or die $!;
     is get('/cgi/added.cgi')->{status}, 404;
+};
+
+subtest 'a link to a directory beside, whose name begins alike' => sub {
+    my $beside = File::Temp->newdir("$dir-XXXX");
+    rename "$dir/hidden", "$beside/away.cgi" or die $!;
+    symlink "$beside/away.cgi", "$dir/away.cgi" or die $!;
+    is get('/cgi/away.cgi')->{status}, 403;
+    ok $server->wait_for_log(qr{/away\.cgi is a symbolic link out of the directory});
 };
 
 subtest 'what a stuck script has started ends with it' => sub {

@@ -10,13 +10,13 @@ use Howdah::Test::Server;
 use Test::More;
 
 my $dir = tempdir(CLEANUP => 1);
-make_path map { "$dir/$_" } qw(cgi/sub cgi/.hidden cgi/full out);
+make_path map { "$dir/$_" } qw(cgi/sub cgi/.hidden cgi/full cgi-2 out);
 
 # Prints its environment and its arguments.
 my $code =
     qq{#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nenv\nfor word in "\$@"; do echo "ARGUMENT \$word"; done\npwd\n};
 
-for my $name (qw(cgi/a.cgi cgi/sub/b cgi/.hidden/c cgi/.d cgi/full/index.cgi cgi/plain out/secret)) {
+for my $name (qw(cgi/a.cgi cgi/sub/b cgi/.hidden/c cgi/.d cgi/full/index.cgi cgi/plain cgi-2/secret out/secret)) {
     open my $out, '>', "$dir/$name" or die "$name: $!";
     print {$out} $code;
     close $out or die "$name: $!";
@@ -24,6 +24,7 @@ for my $name (qw(cgi/a.cgi cgi/sub/b cgi/.hidden/c cgi/.d cgi/full/index.cgi cgi
 }
 chmod 0644, "$dir/cgi/plain" or die $!;
 symlink '../out/secret', "$dir/cgi/away" or die $!;
+symlink '../cgi-2/secret', "$dir/cgi/beside" or die $!;
 symlink 'a.cgi', "$dir/cgi/near" or die $!;
 
 local $ENV{SECRET_OF_THE_SERVER} = 'secret';
@@ -71,11 +72,13 @@ subtest 'a path and its script' => sub {
 subtest 'a path that leads to none' => sub {
     my @cases = (
         ['/c/none', 404, qr{/cgi/none: No such file}],
+        ['/c/' . 'x' x 300, 404, qr{: File name too long}],
         ['/c/sub/', 403, qr{/cgi/sub is a directory; and it has no index script}],
         ['/c/plain', 403, qr{/cgi/plain is not executable}],
         ['/c/.d', 403, qr{/cgi/\.d is hidden}],
         ['/c/%2ehidden/c', 403, qr{/cgi/\.hidden is hidden}],
         ['/c/away', 403, qr{/cgi/away is a symbolic link out of the directory: .* --cgi /c/away=\S+/cgi/away$}m],
+        ['/c/beside', 403, qr{/cgi/beside is a symbolic link out of the directory}],
         ['/c/../out/secret', 403, qr{the path has a "\.\."}],
         ['/c/%2e%2e/out/secret', 403, qr{the path has a "\.\."}],
         ['/c/a.cgi/%2E./%2e%2E/x', 403, qr{the path has a "\.\."}],

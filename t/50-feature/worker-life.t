@@ -18,6 +18,7 @@ Howdah->worker_exit(sub { warn "exit of $_[0]\n" });
 my $loader = $$;
 { package Guard; sub DESTROY { warn "destroyed\n" if $$ != $loader } }
 our $guard = bless [], 'Guard';
+{ package Mute; use overload bool => sub { die "no truth\n" } }
 END { warn "END with $?\n" if $$ != $loader }
 my ($heard, @signals) = ('', qw(HUP INT USR1 TERM QUIT));
 my %do = (
@@ -33,6 +34,7 @@ my %do = (
         push @{$env->{'psgix.cleanup.handlers'}}, sub { $_[0]{'psgix.harakiri.commit'} = 1 };
         [200, [], [$$]];
     },
+    object   => sub { $_[0]{'psgix.harakiri.commit'} = bless [], 'Mute'; [200, [], [$$]] },
     term     => sub { kill TERM => $$; [200, [], ['answered']] },
     signals  => sub { kill $_ => $$ for qw(HUP INT USR1 PIPE); [200, [], [$$]] },
     child    => sub { my $out = `echo from a child`; [200, [], ["$? $out"]] },
@@ -86,7 +88,7 @@ subtest 'with workers that leave by _exit' => sub {
     ok(!$before{ask($server, 'rand')->{body}}, 'whose random numbers differ');
     ok(ask($server, 'begun')->{error}, 'exit in a stream cuts it');
 
-    for my $name (qw(harakiri cleanup)) {
+    for my $name (qw(harakiri cleanup object)) {
         my $dying = ask($server, $name)->{body};
         isnt(ask($server, '')->{body}, $dying, "psgix.harakiri.commit ends the worker: $name");
     }
@@ -103,6 +105,7 @@ subtest 'with workers that leave by _exit' => sub {
     is(ask($server, 'term')->{body}, 'answered', 'TERM does not interrupt a request');
     is(ask($server, '')->{status}, 200, '... and another worker serves');
     is($server->stop, 0, 'the server stops');
+    unlike($server->log, qr/no truth/, 'no code of an object is run for that');
     unlike($server->log, qr/destroyed|END with 0/, 'without END blocks and destructors');
 };
 
