@@ -105,6 +105,16 @@ mod tests {
     }
 
     #[test]
+    fn the_tls_of_a_proxy_says_nothing_of_its_client() {
+        let config = Config::default();
+        let proxy =
+            Client { trusted: true, secure: true, tls: Some(Box::default()), ..sample::client("10.0.0.1") };
+        let head = "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n";
+        let behind = sample::with(head, &proxy, |request| Behind::look(&request.fields, &proxy, &config));
+        assert!(behind.is_some_and(|behind| behind.client.secure && behind.client.tls.is_none()));
+    }
+
+    #[test]
     fn nobody_else_does() {
         for family in [Family::XForwarded, Family::Forwarded] {
             let fields = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nForwarded: for=192.0.2.1";

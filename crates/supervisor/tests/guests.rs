@@ -4,6 +4,7 @@
 mod common;
 
 use common::*;
+use howdah_supervisor::Config;
 
 async fn two_workers() -> Bench {
     let bench = Bench::start("", config(2)).await;
@@ -26,6 +27,21 @@ async fn a_guest_serves_beside_the_others_and_leaves_with_its_lease() {
         bench.until("its zygote is gone, too", |s| s.workers.len() == 2 && s.zygotes.len() == 1).await;
         assert_eq!(bench.pids().await, old);
     }
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_guest_stays_however_much_it_serves() {
+    let quota = Config { max_requests: 20, ..config(2) };
+    let bench = Bench::start("serve 100", quota).await;
+    bench.handle.ready().await.unwrap();
+    let (_lease, worker) = bench.handle.guest().await.unwrap();
+    let guest = bench.handle.snapshot().await.workers.into_iter().find(|it| it.index == worker).unwrap();
+    let left = || bench.told.lock().unwrap().gone.len();
+    let before = left();
+    bench.until("others have gone since", |_| left() >= before + 8).await;
+    let there = bench.handle.snapshot().await.workers;
+    assert!(there.iter().any(|it| it.pid == guest.pid && it.pid.is_some()));
     bench.stop().await;
 }
 

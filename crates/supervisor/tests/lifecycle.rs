@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use common::*;
@@ -208,6 +209,23 @@ async fn old_workers_are_replaced_one_after_the_other() {
     bench
         .until("all are new", |s| s.workers.iter().all(|w| w.pid.is_none_or(|pid| !first.contains(&pid))))
         .await;
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_quarter_of_the_crew_at_most_is_replaced_at_once() {
+    let lifetime = Config { max_lifetime: Some(Duration::from_millis(300)), ..config(8) };
+    let bench = Bench::start("late 0.2", lifetime).await;
+    bench.handle.ready().await.unwrap();
+    let first = bench.pids().await;
+    let most = Cell::new(0);
+    bench
+        .until("all are new", |s| {
+            most.set(most.get().max(s.workers.iter().filter(|w| !w.draining).count()));
+            s.workers.iter().all(|w| w.pid.is_none_or(|pid| !first.contains(&pid)))
+        })
+        .await;
+    assert!(most.get() > 8 && most.get() <= 10, "{} were there", most.get());
     bench.stop().await;
 }
 

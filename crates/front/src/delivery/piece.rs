@@ -122,6 +122,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::pin::pin;
     use std::task::{Context, Waker};
+    use std::time::Duration;
 
     use super::*;
     use crate::capacity::{Capacity, Kind};
@@ -129,7 +130,7 @@ mod tests {
     use crate::config::Config;
     use crate::outflow::{Holding, Stock};
     use crate::sample;
-    use crate::sample::world::run;
+    use crate::sample::world::{run, run_beside_slow_disk};
     use crate::transport::{Socket, Transport};
 
     #[test]
@@ -145,6 +146,26 @@ mod tests {
             drop(end);
             assert!(Source::new(pipe.into()).read(0, 1).await.is_err(), "it has no place to read from");
         });
+    }
+
+    #[test]
+    fn a_file_that_was_waited_for_is_closed_by_a_thread() {
+        for is_slow in [false, true] {
+            run_beside_slow_disk(async |disk| {
+                // A pipe tells when its end is closed.
+                let (pipe, end) = pipe().unwrap();
+                rustix::io::ioctl_fionbio(&pipe, true).unwrap();
+                let is_closed = || (&pipe).read(&mut [0]).is_ok();
+                let mut source = Source::new(end.into());
+                source.is_slow = is_slow;
+                drop(source);
+                assert_eq!(is_closed(), !is_slow);
+                drop(disk);
+                while !is_closed() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            });
+        }
     }
 
     #[test]

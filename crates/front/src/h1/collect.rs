@@ -178,12 +178,13 @@ impl Conn {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::time::Duration;
 
     use howdah_http1::encode::chunk_head;
     use howdah_wire::{EXTENT, INLINE_BODY, RequestReader};
 
     use crate::config::Config;
-    use crate::sample::world::{World, run};
+    use crate::sample::world::{World, run, run_beside_slow_disk};
     use crate::transport::scripted::{Piece, Scripted};
 
     /// A request with `length` bytes of body, in pieces of up to 50,000.
@@ -249,6 +250,29 @@ mod tests {
                 assert_eq!(claimed.target, path);
                 world.worker.finish(claimed);
             }
+        });
+    }
+
+    #[test]
+    fn the_time_that_a_disk_takes_is_not_the_clients() {
+        run_beside_slow_disk(async |disk| {
+            let world = World::new(Config::default());
+            let mut pieces = post(EXTENT + 200_000, false);
+            let last = pieces.split_off(pieces.len() - 1);
+            let script = Scripted::new(pieces.into_iter().chain([Piece::Pause]).chain(last));
+            world.connect(&script);
+            world.run(false).await;
+            // Longer than what has come, and will, is worth.
+            world.wait(Duration::from_secs(10_000));
+            drop(disk);
+            for _ in 0..10 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                world.run(false).await;
+                world.wait(Duration::from_millis(100));
+            }
+            script.go_on();
+            let claimed = world.until(|| world.worker.claim()).await;
+            assert_eq!(claimed.map(|claimed| claimed.target).as_deref(), Some("/a"));
         });
     }
 

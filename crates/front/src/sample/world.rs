@@ -3,11 +3,13 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use howdah_metrics::{Counters, Recorder, Totals};
 use howdah_proxied::Trust;
 use howdah_wire::{Roster, Segment, Shape};
+use tokio::runtime::Builder;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
 use crate::app::{Job, Pool, PoolSetup, Upgrades};
@@ -227,9 +229,21 @@ pub(crate) fn pieces(text: &str) -> Vec<Piece> {
 
 /// Runs a test on an event loop as front threads have it.
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build_local(tokio::runtime::LocalOptions::default())
-        .expect("an event loop")
-        .block_on(test)
+    run_on(Builder::new_current_thread(), test)
+}
+
+/// The same with a disk that does nothing before the sender goes: one thread alone waits for files, and it is busy till then.
+pub(crate) fn run_beside_slow_disk<T, F: Future<Output = T>>(test: impl FnOnce(Sender<()>) -> F) -> T {
+    let mut builder = Builder::new_current_thread();
+    builder.max_blocking_threads(1);
+    run_on(builder, async {
+        let (slow, done) = std::sync::mpsc::channel();
+        tokio::task::spawn_blocking(move || done.recv());
+        test(slow).await
+    })
+}
+
+fn run_on<T>(mut builder: Builder, test: impl Future<Output = T>) -> T {
+    let event_loop = builder.enable_all().build_local(tokio::runtime::LocalOptions::default());
+    event_loop.expect("an event loop").block_on(test)
 }
