@@ -4,8 +4,10 @@ use warnings;
 
 use HTTP::Request::Common qw(GET);
 use Howdah::Kit;
+use MIME::Base64 ();
 use Plack::Test;
 use Test::More;
+use URI::Escape ();
 
 sub ask {
     my ($app, @headers) = @_;
@@ -50,6 +52,8 @@ subtest 'sessions' => sub {
         is ask($another)->content, 1, 'a stranger is not';
         if ($wish->{secret}) {
             like $first->header('Set-Cookie'), qr/^mine=.*HttpOnly/, 'options of the middleware';
+            my (undef, $session) = split /:/, URI::Escape::uri_unescape($cookie);
+            is MIME::Base64::decode($session), '{"count":1}', 'it is JSON, of which nobody makes code';
             my $third = Howdah::Kit->build($count, session => {%$wish, secret => 'sixteen others!!'});
             is ask($third, Cookie => $cookie)->content, 1, 'nor is it known to who has another secret';
         }

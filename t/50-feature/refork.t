@@ -167,6 +167,11 @@ subtest 'what no two processes may have' => sub {
         : (),
         ['a connection', [$connect, 'db()'], qr/descriptor \d+ is open, connected to \Q$peer\E$/],
         ['a file', ['our $f;', 'open $f, "<", "/etc/passwd"'], qr{descriptor \d+ is open, /etc/passwd}],
+        [
+            'a listener',
+            ['use IO::Socket::INET; our $l;', '$l //= IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1")'],
+            qr/descriptor \d+ is open, socket:/
+        ],
         ['a pipe', ['our ($r, $w);', 'pipe $r, $w if !$r'], qr{descriptor \d+ is open, pipe:}],
         ['a child', ['our $c;', '$c //= fork // die; exec "sleep", 5 if !$c'], qr/it has children/],
         ['a timer', ['', 'alarm 100'], qr/a timer runs/],
@@ -197,8 +202,9 @@ subtest 'what they may' => sub {
         'closed in worker_exit'        => ["$connect Howdah->worker_exit(sub { close \$db });", 'db()'],
         'children that have ended'     =>
             [$end, 'system "true"; my $none = fork // die; exec "true" if !$none; 1 until has_ended($none)'],
-        'a timer that has ended' => ['', 'alarm 100; alarm 0'],
-        'data behind a module'   => ['', 'require "./t/apps/behind.pm"'],
+        'a socket that is nothing yet' => ['use Socket; our $s;', 'socket $s, AF_INET, SOCK_STREAM, 0'],
+        'a timer that has ended'       => ['', 'alarm 100; alarm 0'],
+        'data behind a module'         => ['', 'require "./t/apps/behind.pm"'],
     );
     is outcome(@{$fine{$_}}), '', $_ for sort keys %fine;
 };
