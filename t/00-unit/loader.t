@@ -45,6 +45,11 @@ is($mounted->({PATH_INFO => '/', SCRIPT_NAME => ''})->[0], 404, 'and nothing els
 
 my $component = file('component.psgi', q{package Thing; sub to_app { sub { [200, [], ['component']] } } bless {}});
 is(body(load(app => $component)), 'component', 'an object with to_app');
+my $callable = file(
+    'callable.psgi',
+    q{package Call; use overload fallback => 1, '&{}' => sub { sub { [200, [], ['called']] } }; bless []}
+);
+is(body(load(app => $callable)), 'called', 'an object that is called as a sub is');
 
 mkdir "$dir/lib" or die $!;
 mkdir "$dir/lib/Shop" or die $!;

@@ -37,6 +37,7 @@ my %scripts = (
     'end-twice.cgi'    => 'END { print "$?\n" } END { system "exit 2" } system "exit 3";',
     'exec-end.cgi'     => 'END { print "END\n" } $| = 1; exec "echo", "of the program";',
     'exec-fails.cgi'   => 'END { print "END\n" } $| = 1; no warnings; exec "/nowhere/program" or print "goes on\n";',
+    'find-a.cgi'       => 'use FindBin; print "$FindBin::Bin $FindBin::Script\n";',
     'format-named.cgi' => "our \$name = 'pear'; \$~ = 'ITEM';\nformat ITEM =\n@<<<<< to eat\n\$name\n.\nwrite;",
     'format-none.cgi'  => "our \$name = 'pear';\nformat STDOUT =\n@<<<<<\n\$name\n.\nwrite; print qq{page \$%\\n};",
     'format-top.cgi'   =>
@@ -66,6 +67,7 @@ my %others = (
 my $scripts = Howdah::Test::Scripts->new(map { ($_ => $HEAD . {%scripts, %others}->{$_} . "\n") } @names, keys %others);
 my $dir     = $scripts->dir;
 mkdir "$dir/inner" or die $!;
+$scripts->write('inner/find.cgi', "$HEAD$scripts{'find-a.cgi'}\n");
 my $server = Howdah::Test::Server->start(
     options => ['--cgi', "/exec=$dir,mode=exec", '--cgi', "/keep=$dir,mode=keep,workers=1"],
 );
@@ -92,6 +94,7 @@ subtest 'one after the other, in a worker' => sub {
     compare(@names);
     compare(reverse @names);
 };
+subtest 'each in its own directory'                 => sub { compare(('find-a.cgi', 'inner/find.cgi') x 2) };
 subtest 'a child destroys nothing of other scripts' => sub {
     is ask('keep', 'object.cgi'), "200 kept\n" for 1, 2;
     is ask('keep', $_), ask('exec', $_), $_ for grep { /^child-/ } @names;

@@ -18,8 +18,11 @@ sub await { my $end = time + 20; select undef, undef, undef, 0.02 until -e $_[0]
 sub say_in { my $name = shift; open my $out, '>', "$name.new"; print {$out} @_; close $out; rename "$name.new", $name }
 PERL
 my $scripts = Howdah::Test::Scripts->new(
-    'all.cgi'      => $HEAD . 'require POSIX; POSIX::close($_) for 3 .. 100; print "closed"',
-    'asleep.cgi'   => "$HEAD$LATER print STDERR 'begun'; sleep 2",
+    'all.cgi'    => $HEAD . 'require POSIX; POSIX::close($_) for 3 .. 100; print "closed"',
+    'asleep.cgi' => "$HEAD$LATER print STDERR 'begun'; sleep 2",
+    'blocks.cgi' => $HEAD
+        . 'use POSIX; my $old = POSIX::SigSet->new; sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGUSR2), $old);'
+        . 'print $old->ismember(SIGUSR2)',
     'chunks.cgi'   => "#!$^X\n$LATER" . $CHUNKED . 'no chunks\n"',
     'items.cgi'    => $HEAD . 'print 1, 2, 3',
     'leaves.cgi'   => $HEAD . 'our @files; open my $file, "<", $0; push @files, $file; print length join "", <STDIN>',
@@ -41,7 +44,7 @@ my $scripts = Howdah::Test::Scripts->new(
         . 'print "Status: 200\n\nleft"; threads->create(sub { sleep 1; $| = 1; print "late" })->detach',
     'waits.cgi' => $HEAD . 'sleep 2',
     'reads.cgi' => "$HEAD$AWAIT"
-        . '$| = 1; print "left"; if (!fork) { close STDOUT; await("now"); say_in("read", <STDIN>); exit }',
+        . '$| = 1; print "left"; if (!fork) { await("now"); my @read = <STDIN>; print "late"; say_in("read", @read); exit }',
     'asks.cgi' => "$HEAD$AWAIT" . 'say_in("now"); await("read"); print <STDIN>',
     (
         map { ("stays-$_.cgi" => $HEAD
@@ -114,6 +117,8 @@ subtest 'a client that leaves' => sub {
     is get('compiles.cgi')->{body}, 'new', 'while a script is compiled: it is, all the same';
 };
 
+is get('blocks.cgi')->{body}, 0, "a signal that a script blocks is blocked for no other, request $_" for 1, 2;
+
 subtest 'a handle in a package variable that leads to the output' => sub {
     is get('copy.cgi')->{body}, "printed\nby a copy\n", "is written when the script ends, request $_" for 1, 2;
     is get('child.cgi')->{body}, 'waited', '... and not into the next answer';
@@ -135,11 +140,12 @@ subtest 'children that go on' => sub {
         'are told of whoever has left them, and of nobody who waits for his';
 };
 
-subtest 'a child that goes on to read' => sub {
+subtest 'a child that goes on to read and to print' => sub {
     is get('reads.cgi')->{body}, 'left';
     my $head = "POST /c/asks.cgi HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n";
-    is +Howdah::Test::Client->ask($server, "${head}secret")->{body}, 'secret', 'takes nothing of the next body';
-    is $scripts->read('read'), '', '... and sees nothing of it';
+    is +Howdah::Test::Client->ask($server, "${head}secret")->{body}, 'secret',
+        'takes nothing of the next body, and adds nothing to the next answer';
+    is $scripts->read('read'), '', '... and sees nothing of the body';
 };
 
 subtest 'a seed for random numbers' => sub {

@@ -105,7 +105,16 @@ for my $options ([], ['--no-preload']) {
 
 # What an application has set for the end of children when it is loaded, and its worker's answer.
 my $system = 'sub { [200, [], [system("exit 5;") >> 8]] }';
-my $watch  = <<'PSGI';
+my $waits  = <<'PSGI';
+sub {
+    my $pid = fork // die;
+    exec 'exit 5;' or die if !$pid;
+    select undef, undef, undef, 0.3;
+    waitpid $pid, 0;
+    return [200, [], [$? >> 8]];
+}
+PSGI
+my $watch = <<'PSGI';
 use EV;
 sub {
     my $pid = fork // die;
@@ -117,11 +126,17 @@ sub {
     return [200, [], [$status >> 8]];
 }
 PSGI
-my %loaded = ("\$SIG{CHLD} = 'IGNORE'; $system" => 'ignored', '$SIG{CHLD} = sub { wait };' . $system => 'caught');
+my %loaded = (
+    "\$SIG{CHLD} = 'IGNORE'; $system"                           => 'ignored',
+    '$SIG{CHLD} = sub { 1 while waitpid(-1, 1) > 0 };' . $waits => 'caught'
+);
 $loaded{$watch} = 'watched by EV, which has a handler in C' if eval { require EV };
 for my $app (sort keys %loaded) {
     my $own = Howdah::Test::Server->start(options => ['--workers', 1], app => $app);
     is(Howdah::Test::Client->ask($own, "GET / HTTP/1.0\r\n\r\n")->{body}, 5, $loaded{$app}) for 1, 2;
+    my ($killed) = $own->workers;
+    kill KILL => $killed;
+    ok $own->wait_for_log(qr/signal KILL.* pid=$killed\b/), '... and how its worker ends is known';
 }
 
 done_testing;

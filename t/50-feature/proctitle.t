@@ -7,6 +7,7 @@ use Howdah::Test::Client;
 use Howdah::Test::File qw(read_if_any);
 use Howdah::Test::Server;
 use Test::More;
+use Time::HiRes qw(sleep);
 
 my $APP = <<'PSGI';
 sub {
@@ -66,8 +67,11 @@ ask($server, '/' . 'y' x 4000, 'Host: x');
 like settled($server, $worker, qr/req=4\) _/), qr{^howdah: worker \[shop\] .* GET /y+$}, 'an endless path is cut';
 cmp_ok length title($worker), '<', 1024, '... to some length';
 
+my %own = ('/own' => qr/^my own title *$/, '/endless' => qr/^x+$/);
 for my $target ('/own', '/endless') {
-    ok ask($server, $target), "an application may set its own: $target";
+    ask($server, $target);
+    sleep 0.1;    # it becomes idle
+    like title($worker), $own{$target}, "an application may set its own: $target";
     ask($server, '/', 'Host: x');
     like settled($server, $worker, qr/_ .*HTTP/), qr{_ 127\.0\.0\.1 x GET / HTTP/1\.1$}, '... until the next request';
 }

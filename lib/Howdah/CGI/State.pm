@@ -85,7 +85,6 @@ sub effects {
     $found{errors}    = Howdah::CGI::Handles::moved_errors();
 
     if ($INC{'FindBin.pm'}) {
-        FindBin::again();
         no strict 'refs';
         $found{found} = {map { ("FindBin::$_" => ${"FindBin::$_"}) } @FOUND};
     }
