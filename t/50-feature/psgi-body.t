@@ -4,11 +4,12 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $server = Howdah::Test::Server->start(options => ['--workers', 1, '--response-buffer', '64k'], app => <<'PSGI');
+my $app = <<'PSGI';
 use IO::File ();
 my ($closed, $kept) = (0);
 {
@@ -53,6 +54,15 @@ my %do = (
     dies     => sub { sub { my $w = shift->([200, []]); $w->write('begun'); die "in the stream\n" } },
     wide     => sub { sub { my $w = shift->([200, []]); $w->write("\x{263a}") } },
     twice    => sub { sub { my $r = shift; $r->([200, [], ['a']]); eval { $r->([200, [], ['b']]) } } },
+    better   => sub {
+        sub {
+            my $respond = shift;
+            open my $out, '>', '/dev/null';
+            eval { $respond->([200, [], $out]) };
+            open my $in, '<', \"second";
+            $respond->([200, [], $in]);
+        };
+    },
     endless  => sub { open my $in, '<', '/dev/zero'; [200, ['Content-Length' => 5], $in] },
     lines    => sub { [200, ['Content-Length' => 5], Body->new((sub { 'x' x 1000 }) x 1e6)] },
     writes   => sub { sub { my $w = shift->([200, ['Content-Length' => 5]]); $w->write('x' x 1000) while 1 } },
@@ -65,6 +75,9 @@ my %do = (
 );
 sub { my $env = shift; $do{substr $env->{PATH_INFO}, 1}->($env) };
 PSGI
+my $operator = Howdah::Test::Operator->new;
+my @options  = ('--workers', 1, '--response-buffer', '64k', $operator->options);
+my $server   = Howdah::Test::Server->start(options => \@options, app => $app);
 
 sub ask {
     my ($name, %how) = @_;
@@ -91,6 +104,7 @@ my @cases = (
     [torrent => join('', map { $_ x 50_000 } 'a' .. 'z'), 'a stream larger than all buffers'],
     [open    => 'not closed', 'a stream that is not closed ends with the code'],
     [twice   => 'a', 'the first of two responses'],
+    [better  => 'second', 'another response after one that was none'],
     [chunked => 'helloabc', 'a body in chunked coding already'],
     [chunks  => 'abc', '... which is a small file'],
     [pieces  => 'w' x 300_000, '... which is a large file'],
@@ -118,6 +132,15 @@ for my $name (qw(dies wide)) {
     ok($response->{error}, "a stream that ends badly is cut: $name") or diag explain $response;
 }
 ok($server->wait_for_log(qr{GET /dies: the application failed: in the stream$}m), 'and logged');
+
+subtest 'none leaves anything behind' => sub {
+    for my $name (grep { $_ ne 'open' } map { $_->[0] } @cases, ['breaks'], ['fails'], ['dies'], ['wide'], ['goes_on'])
+    {
+        ask($name) for 1 .. 40;
+    }
+    my @left = map { "$_->{route}: $_->{values}" } @{$operator->status->{pools}[0]{growth}};
+    is "@left", '', 'of the values of any route';
+};
 
 for my $name (qw(goes_on exits)) {
     my $client = Howdah::Test::Client->new($server);
