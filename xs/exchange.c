@@ -277,11 +277,14 @@ static void free_temporaries(pTHX) {
     LEAVE;
 }
 
-/* With a scope of its own: perl leaves the hash of a handle that goes, among other things, to the temporary values. */
+/* With a scope of its own: perl leaves the hash of a handle that goes, among other things, to the temporary values. An
+ * exception that the application has caught last, or died of, goes with its env, and not when the next request begins. */
 static void release_env(pTHX) {
     ENTER;
     SAVETMPS;
     hd_release_env(aTHX);
+    if (SvROK(ERRSV))
+        CLEAR_ERRSV();
     FREETMPS;
     LEAVE;
 }

@@ -60,10 +60,13 @@ void hd_end_growth_looks(void) {
     statm = -1;
 }
 
+/* Perl's values, but for those that wait for whatever request comes next: how many these are depends on the one before. */
+static IV count_values(pTHX) { return PL_sv_count - hd_count_kept() - hd_count_lazy(); }
+
 /* A request begins at that time. */
 void hd_begin_growth(pTHX_ U64 now) {
     bool measure = hd_leaks.tracking || now - measured_at >= REST_NS;
-    before.values = PL_sv_count;
+    before.values = count_values(aTHX);
     before.bytes = measure ? anonymous() : -1;
     if (measure)
         measured_at = now;
@@ -73,6 +76,6 @@ void hd_begin_growth(pTHX_ U64 now) {
 void hd_end_growth(pTHX_ U32 route) {
     I64 after = before.bytes < 0 ? -1 : anonymous();
     bool measured = after >= 0;
-    howdah_grow(hd.index, route, PL_sv_count - before.values, measured, measured ? after - before.bytes : 0);
+    howdah_grow(hd.index, route, count_values(aTHX) - before.values, measured, measured ? after - before.bytes : 0);
     hd_count_request(route);
 }

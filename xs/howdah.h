@@ -168,6 +168,7 @@ SV *hd_env_value(pTHX_ SV *name);
 SV *hd_env_named(pTHX_ const char *name);
 
 /* kept.c */
+IV hd_count_kept(void);
 void hd_release_env(pTHX);
 void hd_forget_env(pTHX);
 
@@ -240,6 +241,7 @@ void hd_catch_signals(void);
 
 /* socket.c */
 void hd_prepare_socket(pTHX);
+IV hd_count_lazy(void);
 SV *hd_lazy_socket(pTHX);
 void hd_arm_socket(pTHX_ SV *handle);
 void hd_disarm_sockets(void);

@@ -17,11 +17,13 @@
 
 static HV *kept;
 static bool is_clean; /* nothing of a request is left in there */
+static U32 lists;     /* that it has */
 
 /* No key stands anywhere, as far as we know. */
 static void lose_places(void) {
     for (U32 i = 0; i < hd_key_count; i++)
         hd_keys[i].entry = NULL;
+    lists = 0;
 }
 
 /* The next env is a new one: also in a process whose workers are to begin with one of their own. */
@@ -31,6 +33,9 @@ void hd_forget_env(pTHX) {
     lose_places();
     SvREFCNT_dec(env);
 }
+
+/* Between two requests: how many of perl's values are here for the next one, which no request has left behind. */
+IV hd_count_kept(void) { return hd_key_count + (kept ? 1 + HvTOTALKEYS(kept) + lists : 0); }
 
 /* The env to be filled for a request. */
 HV *hd_take_env(pTHX) {
@@ -98,9 +103,10 @@ static U32 inspect(HV *env, HE **foreign) {
     for (STRLEN bucket = 0; bucket <= HvMAX(env); bucket++)
         for (HE *entry = HvARRAY(env)[bucket]; entry; entry = HeNEXT(entry)) {
             struct hd_key *key = hd_key_at(HeKEY(entry));
-            if (key && is_usable(key, HeVAL(entry)))
+            if (key && is_usable(key, HeVAL(entry))) {
                 key->entry = entry;
-            else if (count++ < MOST_FOREIGN)
+                lists += key->kind == HD_LIST;
+            } else if (count++ < MOST_FOREIGN)
                 foreign[count - 1] = entry;
         }
     return count;

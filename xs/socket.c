@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 static SV *lazy;             /* reference to the glob that no request has used yet */
+static IV lazy_values;       /* so many of perl's values it is made of */
 static const HV *stash;      /* its class */
 static const void *perl;     /* whose it is: a thread of the application's has a copy, which stays what it is */
 static PerlIO_funcs waiting; /* the lowest layer of its two streams, as long as they have no connection */
@@ -104,11 +105,17 @@ static SV *call(pTHX_ SV *invocant, const char *name, SV *argument) {
 }
 
 static void open_lazy(pTHX) {
+    SV *class = sv_2mortal(newSVpvs("Howdah::Socket"));
     SvREFCNT_dec(lazy);
     lazy = NULL;
-    lazy = call(aTHX_ sv_2mortal(newSVpvs("Howdah::Socket")), "lazy", NULL);
+    const IV before = PL_sv_count;
+    lazy = call(aTHX_ class, "lazy", NULL);
+    lazy_values = PL_sv_count - before;
     stash = SvSTASH(SvRV(lazy));
 }
+
+/* Between two requests: of how many of perl's values the one is that waits for the next request, if that is not to make it. */
+IV hd_count_lazy(void) { return lazy && SvREFCNT(SvRV(lazy)) == 1 ? lazy_values : 0; }
 
 /* Once, in the zygote. */
 void hd_prepare_socket(pTHX) { open_lazy(aTHX); }

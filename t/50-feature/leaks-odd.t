@@ -5,6 +5,7 @@ use warnings;
 use lib 't/lib';
 
 use Config;
+use Howdah::Test::Client;
 use Howdah::Test::Command qw(begin_howdah);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
@@ -50,6 +51,29 @@ APP
         like $out, qr/^[1-9]\d* objects of \Q$name\E in worker 0 /, 'and is found by that name';
         like $out, qr/held by my \@kept .* -> \(\Q$name\E\)$/m;
     }
+};
+
+subtest 'no route grows by what another one before it has had' => sub {
+    my ($operator, $server) = start(<<'APP');
+my $kept;
+my %do = (
+    '/takes'   => sub { my $io = $_[0]{'psgix.io'}; sub { print {$io} "HTTP/1.1 200 OK\r\n\r\n"; close $io } },
+    '/keeps'   => sub { $kept = $_[0]; [200, [], []] },
+    '/catches' => sub { eval { die bless [1 .. 9], 'Caught' }; [200, [], []] },
+    '/dies'    => sub { die bless [1 .. 9], 'Caught' },
+    '/cleans'  => sub { push @{$_[0]{'psgix.cleanup.handlers'}}, sub { }; [200, [], []] },
+);
+sub { ($do{$_[0]{PATH_INFO}} || sub { [200, [], []] })->($_[0]) };
+APP
+    my $fields = join '', map { "X-Field-$_: x\r\n" } qw(a b c d e f g h i j);
+    for my $name (qw(takes keeps catches dies cleans fields)) {
+        for (1 .. 40) {
+            my $more = $name eq 'fields' ? $fields : '';
+            Howdah::Test::Client->ask($server, "GET /$name HTTP/1.1\r\nHost: x\r\n${more}Connection: close\r\n\r\n");
+            Howdah::Test::Client->ask($server, "GET /after-$name HTTP/1.1\r\nHost: x\r\n\r\n");
+        }
+    }
+    is_deeply [map { "$_->{route}: $_->{values}" } @{$operator->status->{pools}[0]{growth}}], [];
 };
 
 subtest 'thousands of objects are counted one by one' => sub {
