@@ -6,6 +6,7 @@
  */
 #include "howdah.h"
 #include "leaks.h"
+#include "script.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -61,7 +62,9 @@ void hd_end_growth_looks(void) {
 }
 
 /* Perl's values, but for those that wait for whatever request comes next: how many these are depends on the one before. */
-static IV count_values(pTHX) { return PL_sv_count - hd_count_kept() - hd_count_lazy(); }
+static IV count_values(pTHX) {
+    return PL_sv_count - hd_count_kept() - hd_count_lazy() - hd_count_variables(aTHX);
+}
 
 /* A request begins at that time. */
 void hd_begin_growth(pTHX_ U64 now) {

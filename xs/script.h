@@ -34,6 +34,7 @@ int hd_new_file(pTHX_ const char *name, int instead);
 
 /* variables.c */
 HV *hd_request_variables(pTHX_ HV *fixed, HV *env, HV *hidden, HV *wanted);
+IV hd_count_variables(pTHX);
 void hd_set_variables(pTHX_ HV *wanted);
 AV *hd_set_values(pTHX_ AV *pairs);
 

@@ -41,10 +41,16 @@ HV *hd_request_variables(pTHX_ HV *fixed, HV *env, HV *hidden, HV *wanted) {
     return all;
 }
 
+static bool is_set; /* %ENV is that of the last script */
+
+/* Between two requests: how many of perl's values are in an %ENV that the next script will have made what it wants. */
+IV hd_count_variables(pTHX) { return is_set ? HvTOTALKEYS(GvHVn(PL_envgv)) : 0; }
+
 /* Makes %ENV what is wanted. Most variables are what they were in the last request, and to set one is to have the C library
  * set it. */
 void hd_set_variables(pTHX_ HV *wanted) {
     HV *now = GvHVn(PL_envgv);
+    is_set = true;
     hv_iterinit(wanted);
     for (HE *entry; (entry = hv_iternext(wanted));) {
         STRLEN length;

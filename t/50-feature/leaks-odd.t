@@ -76,6 +76,17 @@ APP
     is_deeply [map { "$_->{route}: $_->{values}" } @{$operator->status->{pools}[0]{growth}}], [];
 };
 
+subtest 'nor does a kept script by the variables of its request' => sub {
+    my ($operator, $server) =
+        start('use Howdah::CGI::Keep; Howdah::CGI::Keep->new(root => "t/cgi/scripts", mount => "/cgi")->to_app');
+    my $fields = join '', map { "X-Field-$_: x\r\n" } qw(a b c d e f g h i j);
+    for (1 .. 40) {
+        Howdah::Test::Client->ask($server, "GET /cgi/meta.cgi HTTP/1.1\r\nHost: x\r\n$fields\r\n");
+        Howdah::Test::Client->ask($server, "GET /cgi/umask.cgi HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    is_deeply [map { "$_->{route}: $_->{values}" } @{$operator->status->{pools}[0]{growth}}], [];
+};
+
 subtest 'thousands of objects are counted one by one' => sub {
     my ($operator, $server) = start('my @kept; sub { push @kept, map { bless [], "Many" } 1 .. 500; [200, [], []] }');
     my $report = look($operator, $server, '/');
