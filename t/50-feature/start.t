@@ -55,6 +55,18 @@ subtest 'a root without /dev/null is told what it lacks' => sub {
         qr{^howdah: cannot open /dev/null: No such file or directory .*; a container or a chroot needs it: mknod}m;
 };
 
+subtest 'what whoever started it has done with its signals does not count' => sub {
+    my $parent =
+        'use POSIX; $SIG{CHLD} = "IGNORE"; sigprocmask(SIG_BLOCK, POSIX::SigSet->new(1 .. 31)) or die; exec @ARGV';
+    my @command  = ($^X, '-e', $parent, howdah_bin(), qw(--listen 127.0.0.1:0 --workers 1));
+    my $server   = Howdah::Test::Server->start(app => $who, command => \@command);
+    my ($worker) = $server->workers;
+    kill KILL => $worker;
+    ok $server->wait_until(sub { my ($next) = $server->workers; $next && $next != $worker }),
+        'it hears of the end of a worker';
+    is $server->stop, 0, '... and TERM';
+};
+
 subtest 'processes say what they are' => sub {
     my $server = Howdah::Test::Server->start(app => $who, options => ['--workers', 3]);
     is scalar($server->processes(qr/zygote .*app\.psgi/)), 1, 'howdah: zygote app.psgi';

@@ -6,6 +6,7 @@ use lib 't/lib';
 
 use Howdah::Test::Command qw(howdah_bin run_command);
 use Howdah::Test::Operator;
+use Howdah::Test::Process qw(descendants);
 use Howdah::Test::Server;
 use IO::Socket::UNIX ();
 use Test::More;
@@ -68,6 +69,39 @@ subtest 'a stop' => sub {
         like $server->log, qr/^howdah: stopped before the application was loaded$/m;
         ok !-e $operator->control && !-e $operator->pid_file, 'no file is left';
     }
+};
+
+# Perl sees to a signal with a handler when what it waits for is over, so it may hang as this does.
+subtest 'a stop of one whose application heeds no signal while it is loaded' => sub {
+    my $stubborn = 'BEGIN { $SIG{TERM} = "IGNORE"; warn "process $$ hangs\n"; sleep 60 } sub { }';
+    my $server   = Howdah::Test::Server->launch(app => $stubborn, options => [$operator->options]);
+    ok $server->wait_for_log(qr/process \d+ hangs/) or return;
+    my ($zygote) = $server->log =~ /process (\d+) hangs/;
+    is + ($operator->ask('stop'))[0], 0;
+    is $server->wait_for_exit(10), 1;
+    ok $server->wait_until(sub { !kill 0, $zygote }, 5), 'no process is left' or kill KILL => $zygote;
+};
+
+# Of such a process the kernel keeps signals that it does not catch.
+subtest 'TERM of the first process of a container, at any time of its start' => sub {
+    my @unshare = qw(unshare --pid --fork --mount-proc --kill-child);
+    plan skip_all => 'no such namespace can be had here' if (run_command(@unshare, 'true'))[0];
+    my ($perl, $asked) = map { $operator->dir . "/$_" } qw(slow-perl asked);
+    open my $script, '>', $perl or die $!;
+    print {$script}
+        qq(#!/bin/sh\necho > $asked\nfor i in `seq 500`; do [ -e $go ] && break; sleep 0.02; done\nexec perl "\$@"\n);
+    close $script or die $!;
+    chmod 0755, $perl;
+    unlink $go;
+    my @howdah = (howdah_bin(), '--listen', '127.0.0.1:0', '--workers', 1, '--perl', $perl);
+    my $server = Howdah::Test::Server->launch(command => [@unshare, @howdah, '-e', 'sub { }']);
+    ok $server->wait_until(sub { -e $asked }), 'it asks whether there is a perl' or return;
+    my ($first) = descendants(1, $server->pid);
+    kill TERM => $first;
+    open my $made, '>', $go or die $!;
+    is $server->wait_for_exit(10), 1, 'it ends when it can';
+    like $server->log, qr/^howdah: stopped before the application was loaded$/m;
+    unlink $go;
 };
 
 subtest 'a limit of addresses that leaves no room for shared memory' => sub {

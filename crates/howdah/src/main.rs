@@ -111,6 +111,7 @@ use std::process::ExitCode;
 use options::{Action, Parsed};
 
 fn main() -> ExitCode {
+    howdah_sys::process::forget_inherited_signals();
     if let Err(error) = stack::suffice() {
         return log::failed(&error);
     }

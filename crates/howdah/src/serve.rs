@@ -60,6 +60,10 @@ const LAST_STEPS: Duration = Duration::from_secs(1);
 #[expect(clippy::needless_pass_by_value, reason = "the server keeps its options for its whole life")]
 pub(crate) fn run(options: Serve, inherited: &Inherited) -> anyhow::Result<ExitCode> {
     howdah_sys::heap::keep_freed();
+    if std::process::id() == 1 {
+        // Of the first process of a container the kernel keeps what it does not catch: `docker stop` would be for nothing.
+        signals::catch().context("cannot catch signals")?;
+    }
     let program = Program::of_this_process()?;
     let mut handover = Handover::from_environment()?;
     // A process that replaces one in the background is there already.

@@ -346,9 +346,10 @@ impl Zygote {
 
 impl Drop for Zygote {
     fn drop(&mut self) {
-        // Only when the supervisor itself is dropped early: a zygote that is loading does not see its socket close.
-        if !self.listens {
-            self.signal(Signal::TERM);
+        // Only when the supervisor itself is dropped early, and this process is about to end: a zygote that is loading does not see its
+        // socket close, and one that ignores TERM would be left behind.
+        if let (false, Process::Known(process)) = (self.listens, &self.process) {
+            process.end_within(PATIENCE);
         }
     }
 }

@@ -169,6 +169,19 @@ pub fn leave_terminal() {
     }
 }
 
+/// Forgets what whoever started this process has done with its signals: none stays blocked, or a server would hear neither TERM nor
+/// of the end of a child, and children can be waited for, also where their end is ignored. Call it while there is one thread.
+pub fn forget_inherited_signals() {
+    // SAFETY: a set of signals is plain memory, which is valid in every state and emptied before it is used.
+    let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is valid for writing.
+    unsafe { libc::sigemptyset(&raw mut none) };
+    // SAFETY: the set is valid for reading.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
+    // SAFETY: the system's way with a signal needs no handler.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
 /// A file that would grow beyond the limit of files (`ulimit -f`) makes a write fail with EFBIG, much as on a full disk,
 /// instead of ending this process. What is started from here has the system's behaviour: a handler does not outlive
 /// exec, which ignoring the signal would.
@@ -415,6 +428,15 @@ impl Process {
             Hold::Gone => return Err(rustix::io::Errno::SRCH.into()),
         }
         Ok(())
+    }
+
+    /// Ends it by TERM, and by KILL where it does not heed that within `patience`, for which this waits.
+    pub fn end_within(&self, patience: Duration) {
+        let _ = self.signal(Signal::TERM);
+        let ended = self.end().is_some_and(|end| is_readable_within(&*end, patience).unwrap_or(false));
+        if !ended {
+            let _ = self.signal(Signal::KILL);
+        }
     }
 }
 
