@@ -52,19 +52,21 @@ sub run {
     return 0;
 }
 
-# A child that the application has forked while it was loaded, and that comes back from that or dies: it is none of ours. The front
-# would take its words for those of its parent, and two processes would wait for orders.
+# A child that the application has forked while it was loaded, or in a hook before a fork, and that comes back from that or dies: it is
+# none of ours. The front would take its words for those of its parent, and two processes would wait for orders.
 sub end_child {
     my (undef, $error) = @_;
     warn "a child of the application failed: $error" if length $error;
     exit(length $error ? 255 : 0);
 }
 
-# What the hooks close is not inherited: the check comes after them, the first time.
+# What the hooks close is not inherited: the check comes after them, the first time. A child of theirs would be a second zygote.
 sub _before_fork {
     my $check = shift;
     return sub {
+        my $own = $$;
         Howdah->run_hooks('before_fork');
+        $self->end_child('') if $$ != $own;
         return if !$check;
         $check->();
         undef $check;

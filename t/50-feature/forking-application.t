@@ -74,14 +74,15 @@ my $hooked = Howdah::Test::Server->start(options => ['--workers', 1], app => <<'
 use Howdah;
 my @ended;
 sub come_back { my $pid = fork // die; return if !$pid; waitpid $pid, 0; return push @ended, $? }
+Howdah->before_fork(\&come_back);
 Howdah->after_fork(sub { $SIG{ALRM} = \&come_back; return come_back() });
-sub { alarm 1 if @ended < 2; return [200, [], ["@ended"]] };
+sub { alarm 1 if @ended < 3; return [200, [], ["@ended"]] };
 PSGI
 sub ended { return Howdah::Test::Client->ask($hooked, "GET / HTTP/1.0\r\n\r\n")->{body} }
-is ended(), 0, 'a child that comes back from after_fork';
+is ended(), '0 0', 'children that come back from before_fork and after_fork';
 my $until = time + 20;
-sleep 2 until ended() ne '0' || time > $until;
-is ended(), '0 0', 'a child that comes back from a handler between two requests';
+sleep 2 until ended() ne '0 0' || time > $until;
+is ended(), '0 0 0', 'a child that comes back from a handler between two requests';
 
 # Children forked while the application is loaded: one comes back to whoever loads it, one dies there.
 my $loading = <<'PSGI';
