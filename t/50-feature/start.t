@@ -67,6 +67,20 @@ subtest 'what whoever started it has done with its signals does not count' => su
     is $server->stop, 0, '... and TERM';
 };
 
+subtest 'a start that cannot have all the workers that it wants is no start' => sub {
+    my $app    = 'use Howdah; Howdah->after_fork(sub { exit 7 if $_[0] == 1 }); sub { }';
+    my $server = Howdah::Test::Server->launch(app => $app, options => ['--workers', 2]);
+    is $server->wait_for_exit, 1;
+    like $server->log, qr/^howdah: workers end before they are ready \(exit status 7\)/m;
+};
+
+subtest 'a hook that ends the zygote fails the start, and is named' => sub {
+    my $app    = 'use Howdah; Howdah->before_fork(sub { exit 4 }); sub { }';
+    my $server = Howdah::Test::Server->launch(app => $app, options => ['--workers', 2]);
+    is $server->wait_for_exit, 1;
+    like $server->log, qr/^howdah: perl ended before it had forked the first workers \(exit status 4\); .*before_fork/m;
+};
+
 subtest 'processes say what they are' => sub {
     my $server = Howdah::Test::Server->start(app => $who, options => ['--workers', 3]);
     is scalar($server->processes(qr/zygote .*app\.psgi/)), 1, 'howdah: zygote app.psgi';

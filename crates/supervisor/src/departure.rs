@@ -12,7 +12,7 @@ use crate::end::End;
 use crate::error::{ReloadError, StartError};
 use crate::event::{Event, Recovery};
 use crate::generation::Role;
-use crate::state::{Startup, State};
+use crate::state::State;
 use crate::worker::{Reason, Worker};
 
 /// Failures in a row after which a reload is given up.
@@ -86,17 +86,21 @@ impl State {
         }
         match role {
             Role::Filling if hopeless => self.reload_failed(number, &ReloadError::Workers(end.status)),
-            Role::Serving if hopeless => self.fail_first_workers(proven, end.status),
+            Role::Serving if hopeless => self.fail_first_workers(end.status),
             _ => {}
         }
     }
 
-    fn fail_first_workers(&mut self, proven: bool, status: ExitKind) {
-        if let (false, Startup::Waiting(replies)) = (proven, &mut self.startup) {
-            for reply in replies.drain(..) {
-                let _ = reply.send(Err(StartError::Workers(status)));
-            }
+    /// The zygote has died that was to fork the first workers.
+    pub(crate) fn fail_first_forks(&mut self, number: u32, status: ExitKind) {
+        let unborn = self.crew.count(|worker| worker.generation == number && worker.process.is_none());
+        if unborn > 0 {
+            self.fail_start(|| StartError::Forks(status));
         }
+    }
+
+    fn fail_first_workers(&mut self, status: ExitKind) {
+        self.fail_start(|| StartError::Workers(status));
         if self.program.is_some() {
             return;
         }

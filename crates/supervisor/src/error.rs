@@ -23,6 +23,9 @@ pub enum StartError {
     /// The zygote ended before the application was loaded, without a word.
     #[error("perl ended while it loaded the application ({}); its last words, if any, are above{}", .0, .0.hint())]
     Zygote(ExitKind),
+    /// It ended when it had loaded the application, and before it had forked the first workers.
+    #[error("perl ended before it had forked the first workers ({}); its last words, if any, are above{}; a before_fork hook must not exit", .0, .0.hint())]
+    Forks(ExitKind),
     /// The first workers ended before they could serve.
     #[error("workers end before they are ready ({}); their last words, if any, are above{}", .0, .0.hint())]
     Workers(ExitKind),

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use howdah_sys::process::{ended_child, is_child, is_stopped, signal_group, try_wait};
 use howdah_sys::{ExitKind, Pid, Signal};
 
+use crate::backoff::Backoff;
 use crate::error::ReloadError;
 use crate::generation::Role;
 use crate::state::State;
@@ -27,6 +28,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const REPORT: Duration = Duration::from_secs(1);
 /// ...and this when it is busy: a hook that runs before the fork, or a machine with too much to do.
 const LATE_REPORT: Duration = Duration::from_secs(10);
+/// Where one zygote after the other dies within this time of its load, the application is not loaded again and again without a rest.
+const YOUNG: Duration = Duration::from_secs(10);
 /// Unknown children that are collected in one go.
 const SWEEP: usize = 1000;
 
@@ -48,7 +51,8 @@ impl State {
         self.end_scripts(number);
         let Some(generation) = self.generation_mut(number) else { return };
         generation.orphaned = true;
-        let (role, status) = (generation.role, generation.zygote.status());
+        let (role, status, started) = (generation.role, generation.zygote.status(), generation.started);
+        let served = generation.serving.map(|since| since.elapsed());
         let hint = status.hint();
         if generation.zygote.was_told_to_stop() {
             tracing::debug!(generation = number, "zygote left ({status})");
@@ -59,6 +63,13 @@ impl State {
             );
         } else if role == Role::Serving {
             tracing::error!(generation = number, "the zygote died ({status}); its workers go on{hint}");
+            self.fail_first_forks(number, status);
+            if served.is_some_and(|served| served < YOUNG) {
+                let reason = format!("zygotes die soon after they have loaded the application ({status})");
+                self.loads.failed(started, now, reason);
+            } else {
+                self.loads = Backoff::default();
+            }
         }
         self.reload_failed(number, &ReloadError::Zygote(format!("{status}{hint}")));
         self.reap();

@@ -151,7 +151,10 @@ impl State {
             self.counts.reforks += 1;
             return;
         }
-        self.loads.worked(born);
+        // Of one that nobody has asked for only time will tell.
+        if !self.reload_replies.is_empty() {
+            self.loads.worked(born);
+        }
         self.answer_reload(&Ok(()));
     }
 

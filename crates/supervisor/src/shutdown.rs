@@ -18,7 +18,7 @@ impl State {
         shutdown.replies.push(reply);
         shutdown.at_once |= within == Grace::Within(Duration::ZERO);
         self.answer_reload(&Err(ReloadError::Stopping));
-        self.fail_startup();
+        self.fail_start(|| StartError::Stopped);
         for number in self.numbers(|generation| generation.role != Role::Leaving) {
             self.dismiss(number);
         }
@@ -73,16 +73,17 @@ impl State {
     pub(crate) fn answer_all(&mut self, ended: Ended) {
         tracing::debug!("the supervisor ends: {ended:?}");
         self.answer_reload(&Err(ReloadError::Stopping));
-        self.fail_startup();
+        self.fail_start(|| StartError::Stopped);
         self.doom_replies.clear();
         for reply in self.shutdown.take().into_iter().flat_map(|shutdown| shutdown.replies) {
             let _ = reply.send(());
         }
     }
 
-    fn fail_startup(&mut self) {
+    /// Whoever waits for the first workers hears that they will not be.
+    pub(crate) fn fail_start(&mut self, why: impl Fn() -> StartError) {
         if let Startup::Waiting(replies) = &mut self.startup {
-            replies.drain(..).for_each(|reply| drop(reply.send(Err(StartError::Stopped))));
+            replies.drain(..).for_each(|reply| drop(reply.send(Err(why()))));
         }
     }
 }

@@ -132,6 +132,23 @@ async fn a_zygote_that_cannot_come_back_is_tried_again_more_slowly() {
     bench.stop().await;
 }
 
+#[tokio::test]
+async fn zygotes_that_die_soon_after_their_load_are_replaced_more_and_more_slowly() {
+    let bench = Bench::start("", config(1)).await;
+    bench.handle.ready().await.unwrap();
+    bench.edit("mortal 0.2");
+    kill(bench.handle.snapshot().await.zygote.unwrap());
+    let told = |s: &Snapshot| {
+        s.generation > 3 && s.trouble.as_ref().is_some_and(|trouble| trouble.contains("die soon"))
+    };
+    let snapshot = bench.until("trouble", told).await;
+    assert_eq!(snapshot.workers.len(), 1);
+    bench.edit("");
+    bench.handle.reload().await.unwrap();
+    bench.until("a zygote that lives", |s| s.zygote.is_some() && s.trouble.is_none()).await;
+    bench.stop().await;
+}
+
 /// As plackup does: somebody else starts the zygote, we get its control socket.
 async fn adopted(app: &str, config: Config) -> (Bench, Pid) {
     let stage = stage(app);

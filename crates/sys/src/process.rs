@@ -46,6 +46,9 @@ impl ExitKind {
     pub fn hint(self) -> &'static str {
         match self {
             Self::Signaled(libc::SIGKILL) => "; killed from outside, perhaps for lack of memory (see dmesg)",
+            Self::Signaled(libc::SIGALRM | libc::SIGVTALRM | libc::SIGPROF) => {
+                "; by a timer that the application, or one of its hooks, has left running (alarm)"
+            }
             _ => "",
         }
     }
@@ -77,6 +80,8 @@ fn signal_name(number: i32) -> Option<&'static str> {
         libc::SIGSEGV => "SEGV",
         libc::SIGPIPE => "PIPE",
         libc::SIGALRM => "ALRM",
+        libc::SIGVTALRM => "VTALRM",
+        libc::SIGPROF => "PROF",
         libc::SIGTERM => "TERM",
         libc::SIGUSR1 => "USR1",
         libc::SIGUSR2 => "USR2",

@@ -9,6 +9,7 @@ use warnings;
 #     slow SECONDS     loading takes so long
 #     babble           the zygote says what is no report before it is ready
 #     crash STATUS     workers exit before they are ready
+#     mortal SECONDS   the zygote ends so long after it has forked a worker
 #     late SECONDS     workers take so long to be ready
 #     stubborn         workers do not leave when asked
 #     serve RATE       workers pretend to serve so many requests a second
@@ -30,7 +31,7 @@ use constant {PHASE => 0, PID => 4, LEAVE => 12, REQUESTS => 16, COMMAND => 44, 
 use constant LIFETIME => 60;
 
 my $protocol = 'Howdah::FakeProtocol';
-my (%spec, %app, $control, $segment, %children, %threads, $stopping);
+my (%spec, %app, $control, $segment, %children, %threads, $stopping, $born);
 
 sub main {
     %spec = Howdah::ZygoteSpec->read(delete $ENV{HOWDAH_ZYGOTE});
@@ -77,6 +78,7 @@ sub order {
 sub serve {
     until ($stopping && !%children && !%threads) {
         reap();
+        POSIX::_exit(0) if $app{mortal} && $born && time > $born + $app{mortal};
         tend($_) for keys %threads;
         my $ready = '';
         vec($ready, fileno $control, 1) = 1;
@@ -106,6 +108,7 @@ sub spawn {
     my $pid = fork // die "fork: $!";
     work($index) if !$pid;
     $children{$pid} = $index;
+    $born //= time;
     return report('SPAWNED', worker => $index, pid => $app{claim} // $pid);
 }
 
