@@ -3,6 +3,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Howdah::Test::Client;
 use Howdah::Test::Load;
 use Howdah::Test::Server;
 use Test::More;
@@ -31,5 +32,21 @@ for my $option ('--max-requests', '--max-reqs-per-child') {
     cmp_ok scalar @counts, '>=', 1200 / 22, 'many had their turn';
     ok $server->wait_until(sub { $server->workers == 3 }), 'three are there';
 }
+
+# A worker that leaves is none to wait for: its hooks may hang, as when a database that it disconnects from is gone.
+my $hangs  = 'use Howdah; Howdah->worker_exit(sub { sleep 170 }); sub { [200, [], ["$$"]] }';
+my $server = Howdah::Test::Server->start(
+    app     => $hangs,
+    options => ['--workers', 1, '--max-requests', 2, '--graceful-timeout', '2s']
+);
+my %served;
+$served{Howdah::Test::Client->ask($server, "GET / HTTP/1.0\r\n\r\n")->{body} // 'none'}++ for 1 .. 6;
+is_deeply [values %served], [2, 2, 2], 'others take the place of workers that do not leave' or diag explain \%served;
+ok $server->wait_until(sub {
+    !grep { kill 0, $_ } keys %served;
+    }),
+    '... which are killed'
+    or diag $server->log;
+like $server->log, qr/worker did not leave in time and is killed/, '... as the log says';
 
 done_testing;

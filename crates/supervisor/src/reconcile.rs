@@ -22,6 +22,8 @@ const WATCH_START: Duration = Duration::from_millis(2);
 const WATCH_SLOW_START: Duration = Duration::from_millis(50);
 /// A start that takes longer than this is a slow one.
 const SLOW: Duration = Duration::from_millis(500);
+/// Nobody tells that a worker leaves by itself; most have done so before this time.
+const LEAVERS: Duration = Duration::from_secs(1);
 /// A worker near its quota reaches it by itself under load; without load it is drained after this time.
 const QUOTA_GRACE: Duration = Duration::from_secs(1);
 
@@ -31,6 +33,7 @@ impl State {
         self.look_at_zygotes(now);
         self.look_at_loads(now);
         self.look_at_starts();
+        self.look_at_leavers();
         let again = self.replace_segment(now);
         if self.shutdown.is_none() {
             self.mark_for_recycling(now);
@@ -66,6 +69,17 @@ impl State {
         }
         for (number, started) in ready {
             self.note_ready(number, started);
+        }
+    }
+
+    /// Whoever leaves by itself serves nobody any more: another takes its place, and its hooks have their time.
+    fn look_at_leavers(&mut self) {
+        let grace = self.config.grace();
+        for (_, cell, worker) in self.crew.workers_mut() {
+            if !worker.leaving && phase_of(cell) == WorkerPhase::Leaving {
+                worker.leaving = true;
+                grace.into_iter().for_each(|grace| worker.limit(grace));
+            }
         }
     }
 
@@ -257,6 +271,7 @@ impl State {
             self.next_orphan(now),
             self.next_unreported(now),
             self.next_load(now),
+            Some(now + LEAVERS),
         ];
         [workers, limits, zygotes, waits].into_iter().chain(others).flatten().min()
     }

@@ -78,6 +78,8 @@ pub(crate) struct Worker {
     pub(crate) retiring: Option<Retirement>,
     /// Asked to leave by its cell.
     pub(crate) draining: bool,
+    /// It has been seen to leave: its hooks run.
+    pub(crate) leaving: bool,
     /// Sent a signal by us.
     pub(crate) signalled: Option<Signal>,
     /// Until it is killed.
@@ -106,6 +108,7 @@ impl Worker {
             up: false,
             retiring: None,
             draining: false,
+            leaving: false,
             signalled: None,
             patience: None,
             orphaned: None,
@@ -145,7 +148,7 @@ impl Worker {
 
     /// Counts towards the number of workers wanted.
     pub(crate) fn stays(&self) -> bool {
-        !self.draining && self.retiring.is_none()
+        !self.draining && !self.leaving && self.retiring.is_none()
     }
 
     /// Its end is our wish.

@@ -201,6 +201,19 @@ async fn workers_at_their_quota_are_replaced_before_they_leave() {
 }
 
 #[tokio::test]
+async fn workers_that_do_not_come_to_the_end_of_their_hooks_are_replaced_and_killed_in_time() {
+    let short = Config { max_requests: 5, graceful_timeout: Duration::from_secs(3), ..config(2) };
+    let bench = Bench::start("serve 100\nlinger 60", short).await;
+    bench.handle.ready().await.unwrap();
+    let first = bench.pids().await;
+    bench.until("others beside them", |s| s.workers.len() >= 4).await;
+    assert!(first.is_subset(&bench.pids().await));
+    bench.until("they are gone", |_| bench.told.lock().unwrap().gone.len() >= 2).await;
+    assert!(first.is_disjoint(&bench.pids().await));
+    bench.stop().await;
+}
+
+#[tokio::test]
 async fn old_workers_are_replaced_one_after_the_other() {
     let lifetime = Config { max_lifetime: Some(Duration::from_millis(300)), ..config(3) };
     let bench = Bench::start("", lifetime).await;

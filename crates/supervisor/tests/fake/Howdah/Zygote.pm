@@ -12,6 +12,7 @@ use warnings;
 #     mortal SECONDS   the zygote ends so long after it has forked a worker
 #     late SECONDS     workers take so long to be ready
 #     stubborn         workers do not leave when asked
+#     linger SECONDS   workers take so long to leave
 #     serve RATE       workers pretend to serve so many requests a second
 #     threads          it is a host: its workers are threads, or so it says
 #     claim PID        it says that this process is each of its workers
@@ -172,6 +173,7 @@ sub leave {
     my ($cell, $reason) = @_;
     put($cell + LEAVE, 'L', $protocol->number("LEAVE_$reason"));
     put($cell + PHASE, 'L', $protocol->number('WORKER_PHASE_LEAVING'));
+    sleep $app{linger} if $app{linger};
     return POSIX::_exit(0);
 }
 
