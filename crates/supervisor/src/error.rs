@@ -133,6 +133,12 @@ mod tests {
     }
 
     #[test]
+    fn who_died_of_a_timer_had_left_it_running() {
+        let said = StartError::Zygote(ExitKind::Signaled(14)).to_string();
+        assert!(said.contains("signal ALRM") && said.contains("left running (alarm)"), "{said}");
+    }
+
+    #[test]
     fn a_reload_that_fails_for_a_limit_says_which_to_raise() {
         // EAGAIN, EMFILE, ENFILE and ENOMEM.
         for (errno, way_out) in [(11, TOO_MANY_PROCESSES), (24, TOO_FEW_FILES), (23, TOO_FEW_FILES), (12, "")]

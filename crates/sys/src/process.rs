@@ -47,7 +47,7 @@ impl ExitKind {
         match self {
             Self::Signaled(libc::SIGKILL) => "; killed from outside, perhaps for lack of memory (see dmesg)",
             Self::Signaled(libc::SIGALRM | libc::SIGVTALRM | libc::SIGPROF) => {
-                "; by a timer that the application, or one of its hooks, has left running (alarm)"
+                "; ended by a timer that the application, or one of its hooks, has left running (alarm)"
             }
             _ => "",
         }
