@@ -156,8 +156,9 @@ pub fn is_place(url: &str) -> bool {
 /// at what is no URL.
 fn understood(answer: &Response<Bytes>, place: &str) -> Result<(), Error> {
     if is_refusal(answer) {
-        let told = serde_json::from_slice(answer.body());
-        return Err(told.map_or_else(|_| refusal(answer, place), Error::Api));
+        let told = serde_json::from_slice::<Problem>(answer.body()).ok();
+        let told = told.filter(|problem| problem.detail.is_some() || problem.r#type.is_some());
+        return Err(told.map_or_else(|| refusal(answer, place), Error::Api));
     }
     let leads = |said: Map<String, Value>| said.get("newNonce").and_then(Value::as_str).is_none_or(is_place);
     if serde_json::from_slice(answer.body()).is_ok_and(leads) {
@@ -234,6 +235,7 @@ mod tests {
             assert!(fields.is_empty(), "{nonsense}");
         }
     }
+
     #[test]
     fn what_is_no_directory_leads_nowhere() {
         let understood = |status: u16, answer: &'static str| {
