@@ -169,9 +169,8 @@ impl Compiling {
     }
 
     fn report(&mut self) -> Option<Report> {
-        // All that waits is at least the next packet, and mostly little.
-        let waiting = rustix::io::ioctl_fionread(&self.socket).map_or(SCRIPT_PACKET, |bytes| bytes as usize);
-        let mut packet = vec![0; waiting.clamp(1, SCRIPT_PACKET)];
+        // Room for any: one that comes after a look at what there is would be cut, and lost.
+        let mut packet = vec![0; SCRIPT_PACKET];
         match recv_with_fds(&self.socket, &mut packet) {
             Ok((0, _)) => {
                 self.silent = true;
