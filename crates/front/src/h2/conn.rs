@@ -242,12 +242,12 @@ impl Conn {
     fn send(&self, context: &mut Context<'_>) -> bool {
         let sent = self.link.wire.poll_send(context);
         match sent {
-            Poll::Ready(Ok(())) => self.link.tally.begin_round(),
+            Poll::Ready(Ok(())) if self.link.wire.has_all() => self.link.tally.begin_round(),
             Poll::Ready(Err(error)) => {
                 tracing::debug!(peer = &*self.link.client.address, "HTTP/2: {error}");
                 return false;
             }
-            Poll::Pending => {}
+            Poll::Ready(Ok(())) | Poll::Pending => {}
         }
         true
     }
@@ -484,6 +484,7 @@ mod tests {
     const SETTINGS: u8 = 4;
     const PING: u8 = 6;
     const GOAWAY: u8 = 7;
+    const WINDOW_UPDATE: u8 = 8;
 
     fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
         let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
@@ -848,6 +849,30 @@ mod tests {
                 world.run(true).await;
                 assert_eq!(bodies(&script), expected, "{what}");
                 assert!(connection.is_finished(), "{what}");
+            });
+        }
+    }
+
+    #[test]
+    fn who_has_ended_its_side_opens_no_window_for_what_is_left() {
+        let small = [PREFACE, &frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 2])].concat();
+        let asked = [small, get(1, "/a"), get(3, "/bcde")].concat();
+        let wider = frame(WINDOW_UPDATE, 0, 3, &[0, 0, 0, 3]);
+        for (what, then, expected) in [
+            ("at once", vec![Piece::End], "1=/a 3=/b "),
+            ("later", vec![Piece::Pause, Piece::End], "1=/a 3=/b "),
+            ("opened before", vec![Piece::Pause, Piece::Bytes(wider), Piece::End], "1=/a 3=/b 3=cde 3= "),
+        ] {
+            run(async {
+                let world = World::new(Config::default());
+                let script = Scripted::new([vec![Piece::Bytes(asked.clone())], then].concat());
+                let connection = world.connect(&script);
+                world.run(true).await;
+                assert_eq!(connection.is_finished(), what == "at once", "{what}");
+                script.go_on();
+                world.run(true).await;
+                assert!(connection.is_finished(), "{what}");
+                assert_eq!(bodies(&script), expected, "{what}");
             });
         }
     }

@@ -24,6 +24,12 @@ pub(crate) async fn serve(work: Work) {
         poll_fn(|context| match work.as_mut().poll(context) {
             Poll::Ready(next) => Poll::Ready(Some(next)),
             Poll::Pending if taken.get() => Poll::Pending,
+            // Who has ended its side opens no window any more.
+            Poll::Pending
+                if carrier.is_shut() && !open.link.await_client(open.served, context) && carrier.is_out() =>
+            {
+                Poll::Ready(None)
+            }
             Poll::Pending => carrier.poll_gone(context).map(|()| None),
         })
         .await

@@ -41,6 +41,8 @@ pub(crate) struct Wire {
     pub(crate) sent: Cell<u64>,
     /// The client takes no more now.
     pub(crate) blocked: Cell<bool>,
+    /// The crate has more, for which there was no room when it asked last.
+    held: Cell<bool>,
     /// The client has ended its side, or is gone.
     pub(crate) ended: Cell<bool>,
     /// The `h2` crate, which drops every stream when it hears of that, is not told yet.
@@ -63,6 +65,7 @@ impl Wire {
             received: Cell::new(0),
             sent: Cell::new(0),
             blocked: Cell::new(false),
+            held: Cell::new(false),
             ended: Cell::new(false),
             withholds: Cell::new(false),
             dry: Cell::new(false),
@@ -90,6 +93,11 @@ impl Wire {
     /// The crate is to know when it reads next.
     pub(crate) fn tell_end(&self) {
         self.withholds.set(false);
+    }
+
+    /// Whether the crate has nothing that it wanted to send before what was sent last.
+    pub(crate) fn has_all(&self) -> bool {
+        !self.held.get()
     }
 
     /// Whether nobody is there for responses any more.
@@ -208,8 +216,10 @@ impl Wire {
     /// Takes what there is room for. What was left from an earlier turn has to go first.
     fn poll_gather(&self, context: &mut Context<'_>, runs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         if self.blocked.get() || self.out.borrow().0.len() >= BATCH {
+            self.held.set(true);
             ready!(self.poll_send(context))?;
         }
+        self.held.set(false);
         let out = &mut self.out.borrow_mut().0;
         if out.capacity() < BATCH {
             *out = std::mem::take(&mut self.server.scratch.borrow_mut().batch);

@@ -112,6 +112,8 @@ struct State {
     said_in: Option<u64>,
     /// The round in which the stream's task has said that it waits.
     waits: Option<u64>,
+    /// The client's windows are closed to what is to be sent, or much of it waits for the socket.
+    shut: bool,
     /// The end has been said by itself, and behind all that was promised.
     ended: bool,
     whole: bool,
@@ -125,8 +127,9 @@ impl Stream {
     /// For the response to a request on the connection whose tally that is.
     pub(crate) fn new(respond: SendResponse<Bytes>, tally: Rc<Tally>) -> Self {
         let said = Said::Nothing(respond);
-        let (given, refused, said_in, waits, ended, whole) = ((0, 0), false, None, None, false, false);
-        let state = State { said, tally, urgency: URGENCY, given, refused, said_in, waits, ended, whole };
+        let (given, refused, shut, ended, whole) = ((0, 0), false, false, false, false);
+        let (urgency, said_in, waits) = (URGENCY, None, None);
+        let state = State { said, tally, urgency, given, refused, said_in, waits, shut, ended, whole };
         Self(Rc::new(RefCell::new(state)))
     }
 
@@ -207,6 +210,11 @@ impl Stream {
         Poll::Pending
     }
 
+    /// Whether something waits for the client's windows, or for no more than that the connection has sent what it was given.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.0.borrow().shut
+    }
+
     /// Whether the connection has sent what was said.
     pub(crate) fn is_out(&self) -> bool {
         let state = &*self.0.borrow();
@@ -270,6 +278,7 @@ impl Stream {
             return Poll::Ready(Err(ErrorKind::BrokenPipe.into()));
         }
         let state = &mut *self.0.borrow_mut();
+        state.shut = false;
         if waits {
             state.await_round(state.tally.round.get(), context);
             return Poll::Pending;
@@ -282,7 +291,9 @@ impl Stream {
         if body.capacity() > 0 {
             return Poll::Ready(Ok(()));
         }
-        match ready!(body.poll_capacity(context)) {
+        let capacity = body.poll_capacity(context);
+        state.shut = capacity.is_pending();
+        match ready!(capacity) {
             Some(Ok(_)) => Poll::Ready(Ok(())),
             Some(Err(error)) => Poll::Ready(Err(gone(error))),
             None => Poll::Ready(Err(ErrorKind::BrokenPipe.into())),
