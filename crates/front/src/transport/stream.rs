@@ -110,8 +110,9 @@ struct State {
     refused: bool,
     /// The round in which something was said last.
     said_in: Option<u64>,
-    /// The round in which the stream's task has said that it waits.
+    /// The round in which the stream's task has said that it waits, and that in which it has let others go first.
     waits: Option<u64>,
+    yielded: Option<u64>,
     /// The client's windows are closed to what is to be sent, or much of it waits for the socket.
     shut: bool,
     /// The end has been said by itself, and behind all that was promised.
@@ -128,8 +129,9 @@ impl Stream {
     pub(crate) fn new(respond: SendResponse<Bytes>, tally: Rc<Tally>) -> Self {
         let said = Said::Nothing(respond);
         let (given, refused, shut, ended, whole) = ((0, 0), false, false, false, false);
-        let (urgency, said_in, waits) = (URGENCY, None, None);
-        let state = State { said, tally, urgency, given, refused, said_in, waits, shut, ended, whole };
+        let (urgency, said_in, waits, yielded) = (URGENCY, None, None, None);
+        let state =
+            State { said, tally, urgency, given, refused, said_in, waits, yielded, shut, ended, whole };
         Self(Rc::new(RefCell::new(state)))
     }
 
@@ -243,14 +245,14 @@ impl Stream {
 
     pub(super) fn try_write_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
         let state = &mut *self.0.borrow_mut();
-        let allowed = state.allowed();
+        let (allowed, yields) = (state.allowed(), state.has_to_yield());
         let Said::Head(body) = &mut state.said else { return Err(ErrorKind::BrokenPipe.into()) };
         let wanted = length(runs);
         if wanted == 0 {
             return Ok(0);
         }
         state.refused = allowed == 0;
-        if state.refused {
+        if state.refused && !yields {
             state.tally.press(state.urgency);
         }
         let mut left = if state.refused { 0 } else { room(body, wanted.min(allowed)) };
@@ -279,6 +281,12 @@ impl Stream {
         }
         let state = &mut *self.0.borrow_mut();
         state.shut = false;
+        if state.has_to_yield() {
+            // They have been woken, and are through with it when this stream has its turn again.
+            state.yielded = Some(state.tally.round.get());
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         if waits {
             state.await_round(state.tally.round.get(), context);
             return Poll::Pending;
@@ -314,7 +322,14 @@ impl Stream {
 impl State {
     /// Bytes that the connection may be given now.
     fn allowed(&self) -> usize {
-        self.tally.room(self.urgency, self.given_now())
+        if self.has_to_yield() { 0 } else { self.tally.room(self.urgency, self.given_now()) }
+    }
+
+    /// Whether something more urgent has waited for this round. The crate wakes whoever gets on in it, be that in the middle of the round before,
+    /// so this stream may be there first.
+    fn has_to_yield(&self) -> bool {
+        let (first, takers) = self.tally.takers.get();
+        takers > 0 && self.urgency > first && self.yielded != Some(self.tally.round.get())
     }
 
     /// Bytes that it was given in this round.
