@@ -344,6 +344,7 @@ impl State {
         let mut all = given.get();
         all[usize::from(self.urgency)] += bytes;
         given.set(all);
+        self.shut = false;
         self.tally.earn(FRAME_EARNS + bytes as u64 / 16);
         self.note();
     }
