@@ -119,6 +119,8 @@ XS(hold) {
     PERL_UNUSED_VAR(items);
     struct hf_launch launch;
     int error = errno; /* $! */
+    if (getpid() != hf.pid)
+        leave(); /* a block has forked, for which the other process is unfit */
     outlive_host();
     const char *unfit = PL_main_root ? hf_unfit(aTHX) : ENDS; /* a block has called exit(0) */
     if (unfit)

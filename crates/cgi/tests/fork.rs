@@ -209,6 +209,7 @@ fn what_cannot_be_forked_is_executed_and_the_log_says_why() {
         ("socket", "use Socket; BEGIN { socketpair A, B, AF_UNIX, SOCK_STREAM, 0 }", "a connection"),
         ("pipe", "BEGIN { pipe A, B }", "it has pipe:["),
         ("child", "BEGIN { fork || sleep 2 }", "it starts a process"),
+        ("twins", "BEGIN { fork && sleep 1 } print 1", "it starts a process"),
         ("alarm", "BEGIN { alarm 30 }", "it sets an alarm"),
         ("whole", "BEGIN { our $x = 1 } sub f { 2 }", "nothing of it is left to run"),
         ("answer", "BEGIN { print \"Status: 503\\n\\n\"; exit }", "it ends while it is compiled"),
