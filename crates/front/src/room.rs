@@ -96,6 +96,16 @@ mod tests {
     }
 
     #[test]
+    fn where_descriptors_are_left_nobody_makes_room_for_a_file() {
+        let clock = Box::leak(Box::new(Clock::new()));
+        let room = sample::room_for(Capacity::of_descriptors(100, 200), clock);
+        let timer = room.timers.start(Serves::Requests);
+        timer.set(Rest::Kept, 0);
+        clock.advance(std::time::Duration::from_secs(1));
+        assert!(room.permit_for_file().is_some() && !timer.is_unwanted());
+    }
+
+    #[test]
     fn a_sweep_lets_a_few_go_while_somebody_waits_elsewhere() {
         let clock = Box::leak(Box::new(Clock::new()));
         let room = sample::room(clock);

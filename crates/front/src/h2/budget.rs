@@ -100,6 +100,7 @@ mod tests {
             ("slowly", &[(0, FULL, 0), (1, FULL + RATE, 0), (2, FULL + 2 * RATE, 0)], true),
             ("not slowly enough", &[(0, FULL, 0), (1, FULL + RATE + 1, 0)], false),
             ("earned long ago", &[(0, 0, 10 * FULL), (9, 2 * FULL, 10 * FULL)], false),
+            ("a second twice", &[(0, FULL, 0), (1, FULL + RATE, 0), (1, FULL + RATE + 1, 0)], false),
         ] {
             let deed = |&(second, received, earned)| (second, Deeds { received, earned, ..Deeds::default() });
             assert_eq!(allowed(&looks.iter().map(deed).collect::<Vec<_>>()), expected, "{what}");

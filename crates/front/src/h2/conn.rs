@@ -920,6 +920,66 @@ mod tests {
     }
 
     #[test]
+    fn who_was_slow_once_owes_nothing_for_the_time_in_which_there_was_nothing_to_take() {
+        run(async {
+            let config = Config { keepalive_timeout: Duration::from_secs(300), ..Config::default() };
+            let world = World::new(config);
+            let wide = [
+                PREFACE,
+                &frame(SETTINGS, 0, 0, &[0, 4, 0, 16, 0, 0]),
+                &frame(WINDOW_UPDATE, 0, 0, &[0, 63, 0, 0]),
+            ];
+            let pauses = || [Piece::Pause, Piece::Pause, Piece::Pause];
+            let first = [Piece::Bytes(wide.concat()), Piece::Pause, Piece::Bytes(get(1, "/a"))];
+            let script = Scripted::new(first.into_iter().chain(pauses()).chain([Piece::Bytes(get(3, "/b"))]));
+            let connection = world.connect(&script);
+            world.run(false).await;
+            let body = vec![b'x'; 100 << 10];
+            script.take(1000);
+            world.run(false).await;
+            answer(&world, &body).await;
+            script.take(101_000);
+            world.run(false).await;
+            // It is looked at, and has little left to take then.
+            world.wait(Duration::from_secs(6));
+            world.run(false).await;
+            script.take(usize::MAX);
+            world.run(false).await;
+            assert_eq!(world.totals().connections[ConnectionState::Idle], 1);
+            world.wait(Duration::from_secs(200));
+            script.take(0);
+            world.run(false).await;
+            answer(&world, &body).await;
+            for _ in 0..5 {
+                world.wait(Duration::from_secs(1));
+                world.run(false).await;
+            }
+            assert!(!connection.is_finished() && !script.was_reset());
+            script.take(usize::MAX);
+            world.run(false).await;
+            assert_eq!(data(&script).concat().len(), 2 * body.len());
+        });
+    }
+
+    #[test]
+    fn who_does_not_come_to_the_end_of_its_preface_has_the_time_of_a_head() {
+        run(async {
+            let world = World::new(Config::default());
+            let script = Scripted::new([Piece::Bytes(PREFACE[..20].to_vec())]);
+            let connection = world.connect(&script);
+            world.run(false).await;
+            world.wait(Duration::from_millis(9_999));
+            world.run(false).await;
+            assert!(!connection.is_finished() && !script.was_shut());
+            for _ in 0..3 {
+                world.wait(Duration::from_secs(3));
+                world.run(false).await;
+            }
+            assert!(connection.is_finished());
+        });
+    }
+
+    #[test]
     fn a_worker_that_says_hints_waits_for_a_client_that_takes_none_for_a_moment() {
         run(async {
             let world = World::new(Config::default());
@@ -1071,6 +1131,15 @@ mod tests {
             answer(world, body).await;
         }
         (script, connection)
+    }
+
+    async fn answer(world: &World, body: &[u8]) {
+        let mut claimed = world.worker.claim().unwrap();
+        world.worker.begin(&claimed);
+        world.worker.head(&mut claimed, 200, body.len() as u64, 0);
+        assert_eq!(world.worker.write(&mut claimed, body), body.len());
+        world.worker.finish(claimed);
+        world.run(false).await;
     }
 
     /// The frames of one stream's body.

@@ -191,3 +191,73 @@ impl Drop for Open {
         self.link.waker.borrow().iter().for_each(Waker::wake_by_ref);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::Wake;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::sample::client;
+    use crate::sample::world::{World, run};
+    use crate::transport::Transport;
+    use crate::transport::scripted::Scripted;
+
+    fn link(world: &World) -> Rc<Link> {
+        let server = world.thread.entrance.server;
+        let wire = Wire::new(server, Transport::Scripted(Scripted::new([])), Vec::new());
+        Rc::new(Link::new(server, client("127.0.0.1"), wire))
+    }
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_a_stream_has_of_its_connection_is_there_for_the_next() {
+        run(async {
+            let world = World::new(Config::default());
+            let (link, count) = (link(&world), Arc::new(Count::default()));
+            link.listen(&Context::from_waker(&Waker::from(Arc::clone(&count))));
+            for before in 0..3 {
+                let open = Open::new(&link);
+                let (all, taken) = (link.admit(HEADS), link.take());
+                assert!(all.is_some() && link.admit(1).is_none());
+                assert_eq!((open.served, link.open(), link.taken()), (before, 1, 1));
+                drop((open, all, taken));
+                assert_eq!((link.open(), link.taken()), (0, 0));
+                assert_eq!(count.0.load(Relaxed) as u64, before + 1, "the connection hears of its end");
+            }
+        });
+    }
+
+    #[test]
+    fn the_disk_is_waited_for_from_the_first_body_to_the_last() {
+        run(async {
+            let world = World::new(Config::default());
+            let link = link(&world);
+            for _ in 0..2 {
+                let pass = |seconds| world.thread.clock.advance(Duration::from_secs(seconds));
+                assert_eq!(link.stored(), 0);
+                let first = link.store();
+                pass(1);
+                let second = link.store();
+                drop(first);
+                pass(2);
+                assert_eq!(link.stored(), 3_000_000_000);
+                drop(second);
+                pass(4);
+            }
+            assert_eq!(link.stored(), 0);
+        });
+    }
+}

@@ -94,6 +94,7 @@ mod tests {
             cells[usize::from(worker)].idle_order.store(order, Relaxed);
         }
         assert_eq!((bench.act(|dispatch| dispatch.share(5)), told()), (Some(1), [0, 6, 0]));
+        cells[2].idle_order.store(10, Relaxed);
         // Who goes, who has the place then, and what the cells say; the supervisor clears those of new workers.
         for (gone, next, cpus) in [(0, Some(1), [0, 6, 0]), (1, Some(2), [0, 6, 6]), (2, None, [0, 6, 6])] {
             let now = bench.act(|dispatch| {

@@ -182,5 +182,8 @@ mod tests {
             assert_eq!(slot.believe(said), believed, "{said:?} of {consumed} and {known}");
             assert_eq!(slot.available() as u64, if believed { said.produced } else { known } - consumed);
         }
+        let mut slot = Slot { answer: Answer { direct: 5, ..Answer::default() }, ..Slot::default() };
+        let believed = [5, 4, 6].map(|direct| slot.believe(Answer { direct, ..Answer::default() }));
+        assert_eq!(believed, [true, false, true], "nor is it sent back what a worker has sent by itself");
     }
 }

@@ -186,11 +186,35 @@ mod tests {
         let waiting = bench.queue("/a");
         let mut claimed = dead.claim().unwrap();
         dead.head(&mut claimed, 500, 0, 0);
+        bench.act(|dispatch| dispatch.look(waiting.slot));
         bench.act(|dispatch| dispatch.worker_gone(0, Fault::WorkerLost));
         assert_eq!(bench.act(|dispatch| dispatch.control(waiting.slot).claimed_at.load(Relaxed)), 0);
-        other.begin(&other.claim().unwrap());
+        let claimed = other.claim().unwrap();
+        other.begin(&claimed);
         (0..20).for_each(|_| bench.act(Dispatch::inspect));
         assert_eq!((waiting.notes(), bench.damage()), (vec![], vec![]));
+        // Less than the dead one had said.
+        other.finish(claimed);
+        bench.act(Dispatch::take_news);
+        assert_eq!((waiting.notes(), bench.damage()), (vec!["News".to_owned()], vec![]));
+    }
+
+    #[test]
+    fn the_next_worker_has_as_much_time_as_the_dead_one_had() {
+        let bench = Bench::of(8, 8);
+        let (dead, other) = (bench.worker(0), bench.worker(1));
+        let slot = bench.queue("/a").slot;
+        let stuck = |served| {
+            bench.act(|dispatch| {
+                dispatch.see_runners(served);
+                dispatch.stuck_worker(slot, 10, served)
+            })
+        };
+        let _claimed = dead.claim();
+        assert_eq!((stuck(1000), stuck(1011)), (None, Some(0)));
+        bench.act(|dispatch| dispatch.worker_gone(0, Fault::WorkerLost));
+        let _claimed = other.claim();
+        assert_eq!((stuck(2000), stuck(2011)), (None, Some(1)));
     }
 
     #[test]
