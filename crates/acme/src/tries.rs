@@ -105,11 +105,16 @@ mod tests {
         }
         tries.succeed();
         assert_eq!((wait(), place.tries().exists()), ((0, 0), false));
+        assert_eq!(tries.fail(0, Duration::ZERO).as_secs(), 10, "the next failure is the first again");
+        tries.succeed();
         for (at, kept) in [(now() - 100_000, "old"), (now() + 1000, "of another clock")] {
             std::fs::write(place.tries(), json!({"failures": 9, "at": at, "later": at + 9999}).to_string())
                 .unwrap();
             assert_eq!(wait(), (0, 0), "{kept}");
         }
+        let years = json!({"failures": 0, "at": now(), "later": now() + 100 * 24 * 3600});
+        std::fs::write(place.tries(), years.to_string()).unwrap();
+        assert!(about(wait().1, 24 * 3600), "no authority puts us off for longer: {:?}", wait());
         std::fs::write(place.tries(), "nonsense").unwrap();
         assert_eq!(wait(), (0, 0));
     }

@@ -429,7 +429,8 @@ mod tests {
         wish.not_after = rcgen::date_time_ymd(2100, 1, 1);
         let (file, made) = (dir.path().join("pair"), wish.self_signed(&key).unwrap());
         std::fs::write(&file, made.pem() + &key.serialize_pem()).unwrap();
-        let clients = Some(crate::ClientCertificates { authorities: file.clone(), required: true });
+        let nobody = clients(Least::Tls13);
+        let clients = Some(crate::ClientCertificates { authorities: file.clone(), required: false });
         let settings = Settings { pairs: vec![(file.clone(), file)], clients, ..Settings::default() };
         let acceptor = Acceptor::new(settings, &[]).unwrap();
         let shown = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
@@ -443,6 +444,8 @@ mod tests {
             let session = greet(&config, &acceptor, piece).1;
             assert_eq!((session.is_resumed(), session.ends), (resumed, 4_102_444_800), "{piece}");
         }
+        let other = greet(&nobody, &acceptor, 100).1;
+        assert_eq!(other.ends, ENDLESS, "what another has shown on this thread is not its own");
     }
 
     #[test]
