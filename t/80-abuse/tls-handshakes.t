@@ -8,7 +8,7 @@ use Howdah::Test::Server;
 use Howdah::Test::Tls;
 use IO::Socket::INET ();
 use Test::More;
-use Time::HiRes qw(time);
+use Time::HiRes qw(sleep time);
 
 plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
 
@@ -44,6 +44,8 @@ sub answer {
     return join '', <$socket>;
 }
 
+my $before = $server->descriptors;
+
 # The beginning of a greeting: a record of 512 bytes, of which five come.
 my $greeting = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
 cmp_ok lasts(beginning($greeting)), '<', 8, 'a client that stops within its greeting has its time and no more';
@@ -55,7 +57,17 @@ for (
     my ($bytes, $what) = @$_;
     cmp_ok lasts(beginning($bytes)), '<', 8, "$what is refused";
 }
+my ($looks, $most, $end) = (20, 0, time + 10);
+sleep 0.02 while $server->descriptors > $before && time < $end;
 my @stuck = map { beginning($greeting) } 1 .. 12;
+$end = time + 10;
+while ($looks && time < $end) {
+    my $now = $server->descriptors - $before;
+    $most = $now if $now > $most;
+    $looks-- if $most >= 4;
+    sleep 0.02;
+}
+is $most, 4, 'as many are let in as may have a handshake under way';
 like answer($plain), qr{^HTTP/1\.1 200 }, 'plain connections go on while many are stuck';
 my $start = time;
 like answer($secure), qr{^HTTP/1\.1 200 }, 'and others come through: who says nothing has to go';

@@ -20,7 +20,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::address::Serves;
 use crate::capacity::{Capacity, Kind, Permit};
 use crate::doors::Doors;
-use crate::gate::Gate;
+use crate::gate::{Gate, Place};
 use crate::h1;
 use crate::introduction;
 use crate::listen::{Listener, Origin};
@@ -241,31 +241,34 @@ impl Entrance {
 
     fn start(self, Guest { socket, address, origin, permit }: Guest) {
         let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
-        let gate = self.gate_of(&origin);
+        let gate = self.gate_of(&origin).map(|gate| (gate, gate.place()));
         let client = client(origin, peer, &self.server.config.trusted_proxies);
         let socket = Socket::Fresh(socket);
         if client.origin.proxy_protocol {
             if introduction::admits(self.server, &client) {
                 tokio::task::spawn_local(self.introduce(gate, socket, client, permit));
             }
-        } else if let Some(gate) = gate {
-            tokio::task::spawn_local(gate.pass(self.server, socket, client, permit));
+        } else if let Some((gate, place)) = gate {
+            tokio::task::spawn_local(gate.pass(self.server, socket, client, permit, place));
         } else {
             tokio::task::spawn_local(h1::serve(self.server, Transport::Plain(socket), client, permit));
         }
     }
 
-    /// Of those who come through a proxy that says who they are, one by one.
-    async fn introduce(self, gate: Option<&'static Gate>, socket: Socket, client: Client, permit: Permit) {
+    /// Of those who come through a proxy that says who they are, one by one. Whoever is heard is about to have a handshake.
+    async fn introduce(
+        self,
+        gate: Option<(&'static Gate, Place<'static>)>,
+        socket: Socket,
+        client: Client,
+        permit: Permit,
+    ) {
         let (mut socket, mut client) = (socket, client);
-        // Whoever is heard is about to have a handshake.
-        let place = gate.map(Gate::place);
         if !introduction::hear(self.server, &mut socket, &mut client).await {
             return;
         }
-        drop(place);
         match gate {
-            Some(gate) => gate.pass(self.server, socket, client, permit).await,
+            Some((gate, place)) => gate.pass(self.server, socket, client, permit, place).await,
             None => h1::serve(self.server, Transport::Plain(socket), client, permit).await,
         }
     }

@@ -57,23 +57,26 @@ impl Gate {
         self.under_way.get() >= self.most
     }
 
-    /// One of those that may be at the gate, as long as the value lives.
+    /// One of those that may be at the gate, as long as the value lives. It is taken when a client is let in: several are before the
+    /// first of them has had a turn.
     pub(crate) fn place(&self) -> Place<'_> {
         self.under_way.set(self.under_way.get() + 1);
         Place(self)
     }
 
-    /// Serves a connection, once the client has passed.
+    /// Serves a connection, once the client has passed, and gives its place to another then.
     pub(crate) async fn pass(
         &'static self,
         server: &'static Server,
         socket: Socket,
         mut client: Client,
         permit: Permit,
+        place: Place<'static>,
     ) {
         let Ok(session) = self.acceptor.session() else { return };
         let mut tls = Tls::new(socket, session, &self.works);
         let outcome = self.shake(server, &mut tls, client.origin.serves).await;
+        drop(place);
         let records = server.records;
         match outcome {
             Ok(()) if tls.is_resumed() => records.handshake(Handshake::Resumed),
@@ -115,7 +118,6 @@ impl Gate {
 
     /// The handshake, as long as there is time for it.
     async fn shake(&self, server: &'static Server, tls: &mut Tls, serves: Serves) -> io::Result<()> {
-        let _place = self.place();
         // Whoever waits for the last connection waits for this one, too.
         let timer = server.timers.start(serves);
         let _inside = server.doors.enter(serves);
