@@ -180,33 +180,40 @@ sub _sentence {
     my $is_quiet = $handle && $handle->{is_quiet};
     my $unless   = $is_quiet ? ', unless a module like DBIx::Connector or Mojo::Pg sees to it' : '';
     my $more     = $handle && !$is_quiet ? ', and give the handle AutoInactiveDestroy if it must be there before' : '';
-    return
-        "workers inherit $what: they would all talk on it at once$unless; connect in Howdah->after_fork (or at the first "
-        . "request), or disconnect in Howdah->before_fork$more";
+    return "workers inherit $what: they would all talk on it at once$unless; "
+        . _ways_out('connect', 'disconnect', $more);
+}
+
+# A CGI script has no hooks: it is to run elsewhere as well.
+sub _ways_out {
+    my ($do, $undo, @more) = @_;
+    return "$do where the script runs, and not while it is compiled, or serve it with mode=fork or --no-preload"
+        if $INC{'Howdah/CGI/Keep.pm'};
+    return "$do in Howdah->after_fork (or at the first request), or $undo in Howdah->before_fork" . join '', @more;
 }
 
 sub _sentence_of_pipe {
     my $number = shift;
     return
         "workers inherit descriptor $number, a pipe from another process: they would all read from it, and what each reads "
-        . 'is gone for the others; start that process in Howdah->after_fork (or at the first request), or close the pipe in '
-        . 'Howdah->before_fork';
+        . 'is gone for the others; '
+        . _ways_out('start that process', 'close the pipe');
 }
 
 sub _sentence_of_file {
     my ($number, $path) = @_;
     return
         "workers inherit descriptor $number, the file $path: they would all read at one position, and each may get what "
-        . 'another has looked for; open it in Howdah->after_fork (or at the first request), or close it in '
-        . 'Howdah->before_fork';
+        . 'another has looked for; '
+        . _ways_out('open it', 'close it');
 }
 
 sub _sentence_of_generators {
     my $classes = join ', ', @_;
     return
         "workers inherit a random number generator, an object of $classes: each of them would draw the same numbers, as for "
-        . 'session ids, unless a module that has it sees to that; create it in Howdah->after_fork (or at the first request), '
-        . 'or undefine it in Howdah->before_fork';
+        . 'session ids, unless a module that has it sees to that; '
+        . _ways_out('create it', 'undefine it');
 }
 
 sub _sentence_of_threads {

@@ -56,6 +56,19 @@ subtest 'a program that answers by a pipe' => sub {
     is scalar(warnings_of("$ask Howdah->before_fork(sub { close \$answers });")), 0, 'closed in before_fork';
 };
 
+# Its connection is made by what mode keep compiles for all workers.
+subtest 'a socket of a CGI script, which has no hooks' => sub {
+    my $script = $dir->write_file('ask.cgi', qq{#!$^X\nBEGIN { $connect }\nprint "Content-Type: text/plain\\n\\n";\n});
+    chmod 0755, $script;
+    my @keep = ('--cgi', "/ask=$script,mode=keep", '--workers', 2);
+    my @said = warnings_of('', app => undef, options => [@keep]);
+    like "@said", qr/^descriptor \d+, connected to \Q$peer\E: .*where the script runs.*mode=fork or --no-preload /,
+        'where to go';
+    unlike "@said", qr/Howdah->/, 'and not by a hook';
+    is_deeply [warnings_of('', app => undef, options => [@keep, '--no-preload'])], [],
+        'each worker has its own by --no-preload';
+};
+
 my $records = $dir->write_file('records', join '', map { sprintf "%-63s\n", $_ } 0 .. 999);
 my $read    = "open our \$file, '<', '$records' or die;";
 
