@@ -42,6 +42,7 @@ my $scripts = Howdah::Test::Scripts->new(
     'system.pl' =>
         qq{${perl}${warm}package Deep;\nsub wait_long { sleep 600 }\neval { main->can('run')->() };\nsub main::run { wait_long() }\n},
     'compile.pl' => qq{${perl}BEGIN { sleep 600 }\n},
+    'stuck.pl'   => qq{${perl}BEGIN { sleep 600 }\n}, # no one has waited for it yet, and it is not given up for a while
     'part.pl'    => qq{${perl}use lib '.';\nuse Part;\n${head}print Part::text();\n},
     'begun.pl'   =>
         "${perl}BEGIN { rand; my \$end = <STDIN> }\n${head}print join ' ', time - \$^T, int rand 1e9, <STDIN>;\n",
@@ -120,8 +121,8 @@ is $lost + ($status{200} // 0), 200, 'when zygotes are killed each request is an
 cmp_ok $lost, '<=', 20, '... and at most the ones that they had are lost';
 
 my $stuck = Howdah::Test::Client->new($server);
-$stuck->write("GET /c/compile.pl HTTP/1.1\r\nHost: x\r\n\r\n");
-ok $server->wait_until(sub { running('compile.pl') }), 'a script is being compiled';
+$stuck->write("GET /c/stuck.pl HTTP/1.1\r\nHost: x\r\n\r\n");
+ok $server->wait_until(sub { running('stuck.pl') }), 'a script is being compiled';
 kill KILL => $server->processes('cgi-host');
 ok $server->wait_until(sub { !running('') }), 'when the host is killed, so are all zygotes';
 becomes('title.pl', 200, undef, 'and another host begins anew');
