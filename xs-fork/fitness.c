@@ -162,6 +162,29 @@ static bool runs_nothing(pTHX) {
     return !op || op->op_type == OP_LEAVE;
 }
 
+static bool has_object(pTHX_ const HV *class) {
+    for (SV *arena = PL_sv_arenaroot; arena; arena = (SV *)SvANY(arena))
+        for (SV *sv = arena + 1, *end = &arena[SvREFCNT(arena)]; sv < end; sv++)
+            if (SvTYPE(sv) != (svtype)SVTYPEMASK && SvREFCNT(sv) && SvOBJECT(sv) && SvSTASH(sv) == class)
+                return true;
+    return false;
+}
+
+/* A generator that does not notice the fork gives every visitor the same session id. Those of lib/Howdah/Inherited.pm. */
+static const char *generator_reason(pTHX) {
+    static const char *const classes[] = {"Math::Random::ISAAC", "Math::Random::ISAAC::XS", "Math::Random::MT",
+                                          "Session::Token"};
+    for (size_t at = 0; at < C_ARRAY_LENGTH(classes); at++) {
+        const HV *class = gv_stashpv(classes[at], 0);
+        if (!class || !has_object(aTHX_ class))
+            continue;
+        snprintf(reason, sizeof reason, "it has a random number generator, an object of %s, once it is compiled",
+                 classes[at]);
+        return reason;
+    }
+    return NULL;
+}
+
 /* Why the script cannot be forked; NULL when it can. */
 const char *hf_unfit(pTHX) {
     hf.printed = lseek(hf.output, 0, SEEK_END);
@@ -172,5 +195,7 @@ const char *hf_unfit(pTHX) {
     if (has_alarm())
         return because("it sets an alarm");
     const char *why = each_descriptor(add);
+    if (!why)
+        why = generator_reason(aTHX);
     return why || !runs_nothing(aTHX) ? why : "nothing of it is left to run once it is compiled";
 }

@@ -10,7 +10,7 @@ use Howdah::XS ();
 # Where database drivers tell the number of their socket.
 my %SOCKET_OF = (MariaDB => 'mariadb_sockfd', mysql => 'sockfd', Pg => 'pg_socket');
 
-# Whose objects are random number generators that a fork copies with their state, and that do not notice it.
+# Whose objects are random number generators that a fork copies with their state, and that do not notice it. xs-fork/fitness.c knows them, too.
 my @GENERATORS = qw(Math::Random::ISAAC Math::Random::ISAAC::XS Math::Random::MT Session::Token);
 
 # Called by Howdah::Zygote around the loading of the application, and by nobody per request.

@@ -31,6 +31,10 @@ my %unfit = (
         ]
         )
     : (),
+    generator => [
+        '$INC{"Session/Token.pm"} = 1; our $tokens = bless \my $state, "Session::Token"',
+        'it has a random number generator, an object of Session::Token, once'
+    ],
     child => ['if (!fork) { close STDOUT; exec "sleep", 1 }', 'it starts a process while'],
     $Config{useithreads}
     ? (thread => ['require threads; threads->create(sub { sleep 1 })->detach', 'it starts a thread while'])
