@@ -96,6 +96,10 @@ subtest 'the kernel passes no descriptors' => sub {
     large_bodies_are_whole($server);
     is statuses($server), '500 503', 'what needs a descriptor fails, and nobody waits for it';
     like $server->log, qr/cannot answer worker 0: Too many references.*ulimit -n/, 'the log tells why';
+    kill KILL => $server->workers;
+    my $cannot = qr/cannot give the zygote an order, which waits: Too many references.*ulimit -n/;
+    ok $server->wait_until(sub { $server->log =~ $cannot }),
+        'nor can another worker have its channel, as the log tells';
     close $_ for $here, $there;
     ok $server->wait_until(sub { statuses($server) eq '200 200' }), 'once they are gone, all is well';
 };

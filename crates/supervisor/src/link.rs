@@ -5,9 +5,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use howdah_sys::channel::{set_nonblocking, tell_sender};
-use howdah_sys::process::may_be_child_of;
+use howdah_sys::process::{may_be_child_of, why_not_passed};
 use howdah_sys::{Pid, Signal, recv_from_peer, send_with_fds};
 use howdah_wire::{Roster, ZYGOTE_PACKET};
 use tokio::io::Interest;
@@ -17,6 +18,9 @@ use tokio::task::AbortHandle;
 
 use crate::message::{Order, Report};
 use crate::notice::{Mailbox, Notice};
+
+/// Before an order is sent again that the kernel has refused to pass.
+const AGAIN: Duration = Duration::from_millis(100);
 
 type Socket = Arc<AsyncFd<OwnedFd>>;
 
@@ -89,8 +93,17 @@ async fn write(socket: Socket, mut packets: mpsc::UnboundedReceiver<Packet>) {
         let fds: Vec<BorrowedFd<'_>> = packet.fds.iter().map(AsFd::as_fd).collect();
         let bytes = packet.order.encode(fds.len());
         let send = |fd: &OwnedFd| send_with_fds(fd, &bytes, &fds);
-        if socket.async_io(Interest::WRITABLE, send).await.is_err() {
-            return;
+        let mut told = false;
+        while let Err(error) = socket.async_io(Interest::WRITABLE, send).await {
+            if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
+                return;
+            }
+            // For now: too many descriptors are on their way, or there is no memory. The zygote waits for nothing but orders.
+            if !std::mem::replace(&mut told, true) {
+                let way_out = why_not_passed(&error);
+                tracing::error!("cannot give the zygote an order, which waits: {error}{way_out}");
+            }
+            tokio::time::sleep(AGAIN).await;
         }
     }
 }

@@ -281,6 +281,17 @@ pub const TOO_MANY_PROCESSES: &str = "the user or the container may have no more
 pub const TOO_FEW_FILES: &str =
     "raise the limit of open files (ulimit -n, systemd's LimitNOFILE=), or have fewer workers";
 
+/// Behind the error of a packet with descriptors, what to do.
+#[must_use]
+pub fn why_not_passed(error: &io::Error) -> &'static str {
+    match rustix::io::Errno::from_io_error(error) {
+        Some(rustix::io::Errno::TOOMANYREFS) => {
+            "; more descriptors are on their way between this user's processes than the limit of open files (ulimit -n) allows"
+        }
+        _ => "",
+    }
+}
+
 /// What stands in a /proc/PID/stat behind the name, in which anything may stand: the state, then numbers.
 fn behind_name(stat: &str) -> Option<&str> {
     Some(stat.rsplit_once(") ")?.1)

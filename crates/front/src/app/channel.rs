@@ -9,8 +9,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use howdah_sys::process::why_not_passed;
 use howdah_wire::{Message, MessageKind};
-use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
 use crate::app::pool::{Asked, Pool};
@@ -190,20 +190,11 @@ impl Pool {
         {
             static TOLD: Repeated = Repeated::new();
             if let Some(again) = TOLD.pass() {
-                let way_out = way_out(error);
+                let way_out = why_not_passed(error);
                 tracing::warn!("cannot answer worker {worker}: {error}{way_out}{again}");
             }
         }
         sent.is_ok()
-    }
-}
-
-fn way_out(error: &io::Error) -> &'static str {
-    match Errno::from_io_error(error) {
-        Some(Errno::TOOMANYREFS) => {
-            "; more descriptors are on their way between this user's processes than the limit of open files (ulimit -n) allows"
-        }
-        _ => "",
     }
 }
 
