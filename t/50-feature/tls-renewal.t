@@ -169,6 +169,17 @@ subtest 'one that cannot be read for a while' => sub {
         or diag $server->log;
 };
 
+subtest 'one that changes while the application is loaded' => sub {
+    my $used = Howdah::Test::Tls->new(names => ['old.example']);
+    my $code = sprintf 'use File::Copy; copy(@$_) or die $! for %s;',
+        join ', ', map { "['@{[$new->$_]}', '@{[$used->$_]}']" } qw(cert key);
+    my $server = Howdah::Test::Server->start(
+        app     => "$code sub { [200, [], ['hello']] }",
+        options => ['--workers', 1, $used->options]
+    );
+    ok $server->wait_until(sub { shown_by($server) eq 'new.example' }, 20), 'it is taken over, too';
+};
+
 subtest 'one that has expired where there is no other' => sub {
     my ($past, $operator) = (aged('past', -2, -1), Howdah::Test::Operator->new);
     my @options = ('--workers', 1, $new->options, $past->options);

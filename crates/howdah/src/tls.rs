@@ -37,6 +37,8 @@ pub(crate) struct Tls {
     pub(crate) acceptor: Arc<Acceptor>,
     /// Who has some of them issued.
     acme: Option<Acme>,
+    /// The files before they were read. It may be long until they are looked after: an application is loaded meanwhile.
+    read: Vec<Option<Stamp>>,
 }
 
 impl Tls {
@@ -51,8 +53,9 @@ impl Tls {
         let acme = Acme::prepare(options)?;
         let challenges = acme.as_ref().map(|acme| Arc::clone(&acme.challenges));
         let settings = Settings { challenges, ..settings(options) };
+        let read = settings.files().map(stamp).collect();
         let acceptor = Acceptor::new(settings, tickets).map_err(|error| named(options, error))?;
-        let tls = Self { acceptor: Arc::new(acceptor), acme };
+        let tls = Self { acceptor: Arc::new(acceptor), acme, read };
         tls.tell_expiry();
         Ok(Some(tls))
     }
@@ -132,7 +135,7 @@ impl Tls {
 
     /// A writer may need a moment for certificate and key, so a change counts once nothing has changed any more.
     fn look_after(&self) {
-        let (mut known, mut told) = (self.stamps(), Instant::now());
+        let (mut known, mut told) = (self.read.clone(), Instant::now());
         let mut last = known.clone();
         let (mut outcome, mut tried) = (Ok(String::new()), Instant::now());
         loop {

@@ -52,6 +52,14 @@ pub struct Settings {
     pub challenges: Option<Arc<Challenges>>,
 }
 
+impl Settings {
+    /// Every file that they name.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let pairs = self.pairs.iter().flat_map(|(certificate, key)| [certificate, key]);
+        pairs.chain(self.clients.iter().map(|clients| &clients.authorities)).map(PathBuf::as_path)
+    }
+}
+
 /// A certificate that is in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
@@ -155,8 +163,7 @@ impl Acceptor {
 
     /// Every file that is read.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
-        let pairs = self.settings.pairs.iter().flat_map(|(certificate, key)| [certificate, key]);
-        pairs.chain(self.settings.clients.iter().map(|clients| &clients.authorities)).map(PathBuf::as_path)
+        self.settings.files()
     }
 
     fn current(&self) -> Current {
