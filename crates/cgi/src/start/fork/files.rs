@@ -19,13 +19,16 @@ pub(super) struct Files {
 impl Files {
     /// Looks at files that a zygote has loaded that was started at `since`.
     pub(super) fn look(script: Version, loaded: Vec<PathBuf>, since: SystemTime) -> Self {
-        let loaded: Vec<_> =
-            loaded.into_iter().map(|path| (look_at(&path), path)).map(|(at, path)| (path, at)).collect();
+        let found: Vec<_> = loaded.iter().map(|path| path.metadata().ok()).collect();
         let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let since = (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos());
+        let since = (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let is_new = |at: &Version| at.modified >= since && at.modified.0.unsigned_abs() <= now;
-        let doubtful = loaded.iter().filter_map(|(_, at)| at.as_ref()).any(is_new);
+        // By the time that no copy keeps: a file may have come with an old one for its content, as of rsync or tar.
+        let is_new =
+            |at: &Metadata| (at.ctime(), at.ctime_nsec()) >= since && at.ctime().unsigned_abs() <= now;
+        let doubtful = found.iter().flatten().any(is_new);
+        let versions = found.iter().map(|found| found.as_ref().map(version));
+        let loaded = loaded.into_iter().zip(versions).collect();
         Self { script, loaded, doubtful }
     }
 
@@ -97,7 +100,7 @@ mod tests {
         for (what, unchanged, change) in changes {
             let dir = tempfile::tempdir().unwrap();
             let path = module(&dir);
-            let files = Files::look(SCRIPT, vec![path.clone()], long_ago());
+            let files = Files::look(SCRIPT, vec![path.clone()], SystemTime::now());
             change(&path);
             assert_eq!(files.are_unchanged(), unchanged, "{what}");
         }
@@ -115,5 +118,11 @@ mod tests {
         let path = dir.path().join("Module.pm");
         fs::write(&path, "1;").unwrap();
         assert!(!Files::look(SCRIPT, vec![path], long_ago()).are_unchanged());
+    }
+
+    #[test]
+    fn so_is_one_that_came_meanwhile_with_an_old_time() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!Files::look(SCRIPT, vec![module(&dir)], long_ago()).are_unchanged());
     }
 }
