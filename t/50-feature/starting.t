@@ -4,6 +4,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin run_command);
 use Howdah::Test::Operator;
 use Howdah::Test::Process qw(descendants);
@@ -124,6 +125,44 @@ subtest 'a signal as soon as the pid file is there' => sub {
     is $server->wait_for_exit(10), 1, 'and stops as soon as it can, because of TERM';
     like $server->log, qr/^howdah: stopped before the application was loaded$/m;
     ok !-e $operator->control && !-e $operator->pid_file, 'no file is left';
+};
+
+# Requests are written there.
+sub log_goes_on {
+    my ($server, $log, $what) = @_;
+    ok $server->wait_until(sub {
+        Howdah::Test::Client->ask($server->port, "GET / HTTP/1.0\r\n\r\n");
+        return -s $log;
+        }),
+        $what;
+    return;
+}
+
+subtest 'logs that are rotated, and an application that changes, while one starts' => sub {
+    my $log    = $operator->dir . '/access.log';
+    my $server = starting('--access-log', $log);
+    rename $log, "$log.1" or die $!;
+    $server->signal($_) for qw(USR1 HUP);
+    sleep 0.2;
+    open my $made, '>', $go or die $!;
+    ok $server->wait_for_log(qr/requests go to the new generation/), 'it is loaded anew after that';
+    log_goes_on($server, $log, '... and writes to the new file');
+
+    unlink $go;
+    $server->signal('USR2');
+    ok $server->wait_for_log(qr/is being started pid=/), 'another one starts';
+    ok $server->wait_for_log(qr/(?:is being loaded.*){3}/s), 'and loads the application';
+    rename $log, "$log.2" or die $!;
+    is + ($operator->ask('reopen'))[0], 0, 'howdah reopen';
+    my $finish = $operator->begin('reload');
+    ok $server->wait_for_log(qr/(?:is being loaded.*){4}/s), 'howdah reload';
+    open $made, '>', $go or die $!;
+    is $server->wait_for_exit(30), 0, 'the old one leaves';
+    ok $server->wait_until(sub { 2 <= (() = $server->log =~ /requests go to the new generation from=1 to=2/g) }),
+        'the new one loads anew, too';
+    log_goes_on($server, $log, '... and writes to the new file');
+    $finish->();
+    is + ($operator->ask('stop'))[0], 0;
 };
 
 subtest 'an upgrade: the server that serves answers until the next one does' => sub {

@@ -25,6 +25,8 @@ pub(crate) struct Operations {
     /// plackup has loaded the application: a reload replaces the workers alone.
     pub(crate) loaded_by_plackup: bool,
     ending: Arc<AtomicBool>,
+    /// Somebody has wanted a reload since this was last set back.
+    pub(crate) reloaded: Arc<AtomicBool>,
 }
 
 /// What a reload cannot do then, and the way out.
@@ -41,7 +43,8 @@ impl Operations {
         tls: Option<Tls>,
         loaded_by_plackup: bool,
     ) -> Self {
-        Self { pools, manager, observer, tls, loaded_by_plackup, ending: Arc::default() }
+        let (ending, reloaded) = Default::default();
+        Self { pools, manager, observer, tls, loaded_by_plackup, ending, reloaded }
     }
 
     /// The server leaves: from now on whoever wants it to change is refused.
@@ -59,6 +62,7 @@ impl Operations {
     /// When one of them is not exchanged; the others are.
     pub(crate) async fn reload(&self, which: &[usize]) -> Result<String, String> {
         self.goes_on()?;
+        self.reloaded.store(true, Relaxed);
         self.manager.reloading();
         let certificates = self.reload_certificates().await;
         let all = self.pools.all();

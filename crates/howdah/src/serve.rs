@@ -7,6 +7,7 @@
 
 use std::pin::pin;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -122,7 +123,7 @@ fn run_here(
         let parts = Parts::prepare(options, &logs, endpoints.early()?, errors, tls.as_ref())?;
         let observer = parts.observer();
         observer.listening(endpoints.listeners().map(Listener::shown).collect());
-        let mut wishes = Wishes { signals, post: Post::new(observer) };
+        let mut wishes = Wishes { signals, post: Post::new(observer), later: Later::default() };
         wishes.post.open(endpoints.early_control());
         let parts = tokio::select! {
             parts = parts.start(sources) => parts?,
@@ -156,6 +157,14 @@ fn run_here(
 struct Wishes {
     signals: Signals,
     post: Post,
+    later: Later,
+}
+
+/// What was wished too early, by a signal that nobody answers: for when there is a server that can heed it.
+#[derive(Debug, Default)]
+struct Later {
+    reload: bool,
+    reopen: bool,
 }
 
 impl Wishes {
@@ -166,9 +175,17 @@ impl Wishes {
         }
     }
 
-    /// Waits until the server is to end: no other wish can be heeded while it starts.
+    /// Waits until the server is to end: no other wish can be heeded while it starts. The files of the application, or of the logs,
+    /// may be others since they were opened, so these two are for later.
     async fn end(&mut self) {
-        while !self.next().await.ends() {}
+        loop {
+            match self.next().await {
+                Wish::Reload => self.later.reload = true,
+                Wish::Reopen(_) => self.later.reopen = true,
+                wish if wish.ends() => return,
+                _ => {}
+            }
+        }
     }
 }
 
@@ -236,6 +253,13 @@ impl Server {
         let pools = self.operations.pools.clone();
         let mut doomed = std::pin::pin!(pools.doomed());
         let mut files = SocketFiles::of(&self.endpoints);
+        let Later { reload, reopen } = std::mem::take(&mut self.wishes.later);
+        if reopen {
+            self.reopen(None);
+        }
+        if reload {
+            self.reload();
+        }
         loop {
             let wish = tokio::select! {
                 wish = self.wishes.next() => wish,
@@ -253,8 +277,17 @@ impl Server {
                 Wish::StopNow => return self.stop_now().await,
                 Wish::Stop => return self.stop().await,
                 Wish::Reload => self.reload(),
-                Wish::Reopen(reply) => self.reopen(reply),
-                Wish::Upgrade(reply) => self.upgrade.begin(&self.endpoints, reply),
+                Wish::Reopen(reply) => {
+                    self.wishes.later.reopen = true;
+                    self.reopen(reply);
+                }
+                Wish::Upgrade(reply) => {
+                    if !self.upgrade.is_under_way() {
+                        self.wishes.later = Later::default();
+                        self.operations.reloaded.store(false, Relaxed);
+                    }
+                    self.upgrade.begin(&self.endpoints, reply);
+                }
                 Wish::MoreWorkers => self.resize(1).await,
                 Wish::FewerWorkers => self.resize(-1).await,
             }
@@ -283,13 +316,14 @@ impl Server {
         outcome.is_ok()
     }
 
-    /// Whoever wished something while this process was the server, and was not heard yet, meant the one that serves now.
+    /// Whoever wished something while this process was the server, and was not heard yet, meant the one that serves now. So did who
+    /// was heard while that one was starting: it may have loaded, or opened, what there was before.
     async fn hand_on(&mut self, successor: &Process) {
         let mut heard = std::pin::pin!(tokio::time::sleep(LAST_WISHES));
         loop {
             let wish = tokio::select! {
                 wish = self.wishes.next() => wish,
-                () = &mut heard => return,
+                () = &mut heard => break,
             };
             let signal = wish.signal();
             match wish {
@@ -299,6 +333,12 @@ impl Server {
             }
             // One that is gone already needs no word.
             let _ = successor.signal(signal);
+        }
+        let reload = self.operations.reloaded.load(Relaxed);
+        for (wished, signal) in [(self.wishes.later.reopen, Signal::USR1), (reload, Signal::HUP)] {
+            if wished {
+                let _ = successor.signal(signal);
+            }
         }
     }
 

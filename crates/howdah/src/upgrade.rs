@@ -140,11 +140,16 @@ impl Upgrade {
         }
     }
 
+    /// A new process is being started.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
     fn sockets(&self, endpoints: &Endpoints) -> Result<Sockets, String> {
         if let Some(reason) = self.obstacle {
             return Err(reason.to_owned());
         }
-        if self.under_way.is_some() {
+        if self.is_under_way() {
             return Err("an upgrade is under way already".to_owned());
         }
         Sockets::of(endpoints, self.tls.as_ref())
