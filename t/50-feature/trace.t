@@ -31,21 +31,21 @@ sub get {
     return Howdah::Test::Client->ask($to, "GET $path HTTP/1.1\r\nHost: shop.example\r\n\r\n")->{status};
 }
 
-# What it prints while both servers are asked so often.
+# What it prints while both servers are asked so often, from when it says that it has begun.
 sub traced {
     my ($times, @options) = @_;
+    open my $stderr, '>&', \*STDERR or die $!;
+    open STDERR, '>', "$dir/told" or die $!;
     my $pid = open my $out, '-|', howdah_bin(), 'trace', @options, '--control', $operator->control, '--by', 'connector'
         or die $!;
-    sleep 1;
+    open STDERR, '>&', $stderr or die $!;
+    $server->wait_until(sub { read_file("$dir/told") =~ /^tracing /m }) or die read_file("$dir/told");
     get($_, '/cart?a=1') for ($server, $other) x $times;
     sleep 1;
     kill INT => $pid;
     my @lines = <$out>;
     return (close($out), @lines);
 }
-
-open my $quiet, '>&', \*STDERR or die $!;
-open STDERR, '>', '/dev/null' or die $!;
 
 subtest 'programs, by who was it before' => sub {
     my ($ended_well, @lines) = traced(4, qw(exec --seconds 0));
@@ -78,7 +78,6 @@ subtest 'processes, by who makes them' => sub {
     is shift @lines, "WHO                  COUNT\n";
     is scalar(grep { / 5$/ } @lines), 2, 'the worker and the script';
 };
-open STDERR, '>&', $quiet or die $!;
 
 subtest 'what cannot be' => sub {
     for (
