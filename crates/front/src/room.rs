@@ -44,9 +44,11 @@ impl Room {
         dismissed
     }
 
-    /// Lets idle connections go for clients that wait at another thread, and when there are more than may be.
-    pub(crate) fn sweep(&self) {
-        let most = self.capacity.excess().max(if self.capacity.is_crowded() { TURN } else { 0 });
+    /// Lets idle connections go for clients that wait at another thread, and when there are more than may be. The thread that lets
+    /// clients in, if this is it, makes room by itself, a place for each.
+    pub(crate) fn sweep(&self, lets_in: bool) {
+        let wait_elsewhere = !lets_in && self.capacity.is_crowded();
+        let most = self.capacity.excess().max(if wait_elsewhere { TURN } else { 0 });
         let _ = (0..most).all(|_| self.dismiss(Serves::Requests));
     }
 
@@ -113,13 +115,15 @@ mod tests {
         timers.iter().for_each(|timer| timer.set(Rest::Kept, 0));
         clock.advance(std::time::Duration::from_secs(1));
         let unwanted = || timers.iter().filter(|timer| timer.is_unwanted()).count();
-        room.sweep();
+        room.sweep(false);
         assert_eq!(unwanted(), 0);
         let crowd = room.capacity.crowd();
-        room.sweep();
+        room.sweep(true);
+        assert_eq!(unwanted(), 0, "who waits here is let in one by one");
+        room.sweep(false);
         assert_eq!(unwanted(), TURN);
         drop(crowd);
-        room.sweep();
+        room.sweep(false);
         assert_eq!(unwanted(), TURN);
     }
 }

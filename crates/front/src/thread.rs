@@ -231,11 +231,11 @@ impl Thread {
             self.clock.refresh();
             self.timers.sweep();
             self.desks.sweep();
-            self.entrance.room.sweep();
+            let Server { sharing, number, .. } = self.entrance.server;
+            self.entrance.room.sweep(*number == 0);
             self.pools.iter().for_each(|pool| pool.sweep());
             let (now, looked) = (self.clock.now(), self.lookout.spent());
             self.need.look(now, howdah_sys::thread_ns().saturating_sub(looked));
-            let Server { sharing, number, .. } = self.entrance.server;
             self.share_cpu.look(&self.pools, sharing.has_all(*number), now, looked);
             if self.clock.served() >= next_second {
                 next_second = self.clock.after(SECOND);
