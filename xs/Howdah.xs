@@ -83,6 +83,11 @@ write_report(UV kind, UV worker, IV pid, IV status, SV *text)
   OUTPUT:
     RETVAL
 
+void
+unblock_signals()
+  CODE:
+    hd_unblock_signals();
+
 int
 watch_children()
   CODE:

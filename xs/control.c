@@ -68,6 +68,13 @@ static sigset_t child_signal(void) {
     return set;
 }
 
+/* For a process that somebody else has started, whose mask a fork and exec keep. */
+void hd_unblock_signals(void) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 /* From now on the end of a child does not interrupt, but makes the returned descriptor readable. A handler stays, for workers:
  * libev has one from the time that it is loaded. */
 int hd_watch_children(void) {

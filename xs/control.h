@@ -22,6 +22,7 @@ void hd_write_report(struct iovec parts[2], const ReportRecord *report, const ch
 /* control.c */
 bool hd_receive(int fd, struct hd_packet *packet);
 bool hd_send_report(int fd, const ReportRecord *report, const char *text, size_t length);
+void hd_unblock_signals(void);
 int hd_watch_children(void);
 void hd_clear_children(int fd);
 void hd_close_all(const int *fds, int count);

@@ -56,6 +56,10 @@ Reports to the front: C<ZYGOTE_REPORT_READY>, C<ZYGOTE_REPORT_FAILED> or C<ZYGOT
 text. C<$status> (0 by default) is the number of compiled templates, with C<ZYGOTE_REPORT_READY>. False when the front is
 gone.
 
+=item unblock_signals()
+
+Has this process hear all signals, whatever its parent has blocked.
+
 =item watch_children()
 
 A descriptor that becomes readable when a child has ended, instead of a signal.

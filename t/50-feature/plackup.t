@@ -66,6 +66,17 @@ subtest 'a reload replaces the workers, and says that the code stays' => sub {
     isnt get($server), $before, 'they are';
 };
 
+subtest 'signals that whoever started plackup has blocked are heard' => sub {
+    my $parent   = 'use POSIX; sigprocmask(SIG_BLOCK, POSIX::SigSet->new(1 .. 31)) or die; exec @ARGV';
+    my @command  = ($^X, '-e', $parent, $^X, $plackup, '-s', 'Howdah');
+    my @options  = ('--host', '127.0.0.1', '--port', free_port(), '--workers', 1, '-E', 'test');
+    my $server   = Howdah::Test::Server->start(app => $app, command => \@command, options => \@options);
+    my ($worker) = split ' ', get($server);
+    kill TERM => $worker;
+    ok $server->wait_until(sub { my ($next) = $server->workers; $next && $next != $worker }), 'by a worker';
+    is $server->stop, 0, 'and by the server';
+};
+
 subtest '-L Delayed: each worker loads the application' => sub {
     my $operator = Howdah::Test::Operator->new;
     my $server   = Howdah::Test::Server->start(

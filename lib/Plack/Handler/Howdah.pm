@@ -161,6 +161,7 @@ sub _argument {
 sub _be_zygote {
     my ($self, $app, $control) = @_;
     setpgrp;
+    Howdah::XS::unblock_signals();    # who has started plackup may block some, and workers would not hear TERM
     my $builder = $self->{psgi_app_builder};
     my $zygote  = Howdah::Zygote->new(
         control       => $control,
@@ -318,7 +319,8 @@ C<server_software>.
 =back
 
 plackup takes the word behind an option that it does not know for the value, so C<--no-server-header app.psgi> would lose the
-application, and have plackup look for F<app.psgi> in its place. The handler refuses such a value, and for a switch all but C<1>,
+application, and have plackup look for F<app.psgi> in its place; behind C<--no-confine --workers 1> it looks for an application
+C<1>, and says that it cannot find F<1.pm>. It is so with every server: write C<--no-confine=1>. The handler refuses such a value, and for a switch all but C<1>,
 C<0> and words like C<on> and C<no>, and says what to write. A switch that is the last word is on; any other option without a
 value is refused there.
 
