@@ -67,6 +67,16 @@ subtest 'what whoever started it has done with its signals does not count' => su
     is $server->stop, 0, '... and TERM';
 };
 
+subtest 'workers that die idle come back ever later, and at once for a request' => sub {
+    my $app    = 'use Howdah; Howdah->after_fork(sub { alarm 1 }); sub { [200, [], [$$]] }';
+    my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1]);
+    ok $server->wait_for_log(qr/the next is started in 12\.8 s/, 60), 'the wait grows';
+    my $start = time;
+    is + Howdah::Test::Client->ask($server, "GET / HTTP/1.0\r\n\r\n")->{status}, 200, 'a request is served';
+    cmp_ok time - $start, '<', 10, '... without that wait';
+    is $server->stop, 0;
+};
+
 subtest 'a start that cannot have all the workers that it wants is no start' => sub {
     my $app    = 'use Howdah; Howdah->after_fork(sub { exit 7 if $_[0] == 1 }); sub { }';
     my $server = Howdah::Test::Server->launch(app => $app, options => ['--workers', 2]);

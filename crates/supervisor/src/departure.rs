@@ -80,6 +80,7 @@ impl State {
         let reason = format!("workers end before they serve a request ({})", end.status);
         let (number, role, proven) = (generation.number, generation.role, generation.proven);
         let wait = generation.crashes.failed(worker.started, Instant::now(), reason.clone());
+        generation.crashed_ready = end.up;
         let hopeless = !proven || generation.crashes.failures() >= ENOUGH;
         if let Some(wait) = wait {
             tracing::error!("{reason}; the next is started in {:.1} s", wait.as_secs_f64());

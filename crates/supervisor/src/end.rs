@@ -9,7 +9,7 @@ use crate::counts::Cause;
 use crate::pid::pid_number;
 
 /// A worker that dies younger than this without having begun a request is part of a crash loop.
-const YOUNG: Duration = Duration::from_secs(10);
+pub(crate) const YOUNG: Duration = Duration::from_secs(10);
 
 /// What is known of a worker's end.
 #[derive(Clone, Copy, Debug)]

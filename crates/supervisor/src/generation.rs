@@ -31,6 +31,8 @@ pub(crate) struct Generation {
     pub(crate) zygote: Zygote,
     /// Workers that die before they serve.
     pub(crate) crashes: Backoff,
+    /// The last of those had been ready: another one might serve a request that waits.
+    pub(crate) crashed_ready: bool,
     /// A worker of it has been ready.
     pub(crate) proven: bool,
     /// The end of its zygote has been dealt with.
@@ -53,6 +55,7 @@ impl Generation {
             role: Role::Loading,
             zygote,
             crashes: Backoff::default(),
+            crashed_ready: false,
             proven: false,
             orphaned: false,
             started: Instant::now(),

@@ -10,6 +10,7 @@ use howdah_sys::{Pid, socketpair_seqpacket};
 use howdah_wire::WorkerPhase;
 
 use crate::crew::phase_of;
+use crate::end::YOUNG;
 use crate::event::Event;
 use crate::generation::{Generation, Role};
 use crate::pid::pid_number;
@@ -56,7 +57,7 @@ impl State {
 
     /// The cells of starting workers say when they are ready; who they are must be known by then.
     fn look_at_starts(&mut self) {
-        let mut ready = Vec::new();
+        let (mut ready, mut well) = (Vec::new(), Vec::new());
         for (index, cell, worker) in self.crew.workers_mut() {
             let phase = phase_of(cell);
             let served = cell.requests.load(SeqCst) > 0;
@@ -64,11 +65,17 @@ impl State {
             if !worker.up && known && (served || matches!(phase, WorkerPhase::Idle | WorkerPhase::Busy)) {
                 worker.up = true;
                 tracing::debug!(worker = index, pid = pid_number(worker.pid()), "worker is ready");
-                ready.push((worker.generation, worker.started));
+                ready.push(worker.generation);
+            }
+            if worker.up && (served || worker.started.elapsed() >= YOUNG) {
+                well.push((worker.generation, worker.started));
             }
         }
-        for (number, started) in ready {
-            self.note_ready(number, started);
+        for number in ready {
+            self.generation_mut(number).into_iter().for_each(|generation| generation.proven = true);
+        }
+        for (number, started) in well {
+            self.note_well(number, started);
         }
     }
 
@@ -83,9 +90,9 @@ impl State {
         }
     }
 
-    fn note_ready(&mut self, number: u32, started: Instant) {
+    /// A worker has served, or is too old to be one of those that die before they do.
+    fn note_well(&mut self, number: u32, started: Instant) {
         let Some(generation) = self.generation_mut(number) else { return };
-        generation.proven = true;
         if generation.crashes.worked(started) {
             tracing::info!("workers start again");
         }
@@ -100,7 +107,8 @@ impl State {
             let generation = &self.generations[at];
             let wanted = generation.wants(self.target);
             let able = wanted > 0 && generation.zygote.can_fork();
-            if !able || generation.crashes.wait_until(now).is_some() {
+            let waits = generation.crashes.wait_until(now).is_some();
+            if !able || waits && !self.is_called_for(generation) {
                 continue;
             }
             for _ in self.staying(generation.number)..wanted {
@@ -109,6 +117,14 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Workers of it come up, and die when there is nothing to do for them; now there is, and nobody to do it.
+    fn is_called_for(&self, generation: &Generation) -> bool {
+        let is_there = |worker: &Worker| worker.generation == generation.number && worker.stays();
+        generation.crashed_ready
+            && self.crew.count(is_there) == 0
+            && self.segments.borrow().queue().oldest().is_some()
     }
 
     /// False when it must wait: for a free cell, or for descriptors.

@@ -117,6 +117,23 @@ async fn workers_that_die_at_once_are_forked_ever_more_slowly() {
 }
 
 #[tokio::test]
+async fn workers_that_come_up_and_die_before_they_serve_are_forked_ever_more_slowly() {
+    let bench = Bench::start("frail 0.1", config(1)).await;
+    bench.handle.ready().await.unwrap();
+    bench
+        .until("a wait that has grown", |s| {
+            let wait =
+                s.trouble.as_ref().and_then(|told| told.rsplit_once("next try in ")?.1.split_once(' '));
+            wait.is_some_and(|(seconds, _)| seconds.parse::<f64>().is_ok_and(|seconds| seconds > 0.5))
+        })
+        .await;
+    bench.edit("serve 100");
+    bench.handle.reload().await.unwrap();
+    bench.until("workers that live", |s| s.workers.len() == 1 && s.trouble.is_none()).await;
+    bench.stop().await;
+}
+
+#[tokio::test]
 async fn a_repaired_application_gets_out_of_a_crash_loop_by_reload() {
     let bench = Bench::start("crash 3", config(2)).await;
     bench.handle.ready().await.unwrap_err();

@@ -10,6 +10,7 @@ use warnings;
 #     babble           the zygote says what is no report before it is ready
 #     crash STATUS     workers exit before they are ready
 #     mortal SECONDS   the zygote ends so long after it has forked a worker
+#     frail SECONDS    workers exit so long after they are ready
 #     late SECONDS     workers take so long to be ready
 #     stubborn         workers do not leave when asked
 #     linger SECONDS   workers take so long to leave
@@ -160,6 +161,7 @@ sub work {
 
     until ($quota && $requests >= $quota) {
         sleep 0.002;
+        POSIX::_exit(3) if $app{frail} && time > $began + $app{frail};
         if ($app{serve}) {
             $requests = int +(time - $began) * $app{serve};
             put($cell + REQUESTS, 'Q', $requests);
