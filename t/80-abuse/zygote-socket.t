@@ -68,4 +68,13 @@ subtest 'the application closes what it does not know' => sub {
     like $failing->log, qr/has closed descriptor 3/;
 };
 
+subtest 'the application talks nonsense there' => sub {
+    my $talking = 'open my $front, "+<&", 3 or die $!; send $front, "nonsense", 0 for 1 .. 100; ' . $app;
+    my $server  = Howdah::Test::Server->start(app => $talking, options => ['--workers', 1]);
+    ok $server->wait_for_log(qr/something that makes no sense .*times=64$/m), 'which is told' or diag $server->log;
+    my $told = () = $server->log =~ /makes no sense/g;
+    is $told, 7, '... ever less often';
+    is $server->stop, 0;
+};
+
 done_testing;

@@ -110,6 +110,7 @@ async fn write(socket: Socket, mut packets: mpsc::UnboundedReceiver<Packet>) {
 
 async fn read(socket: Socket, generation: u32, mailbox: Mailbox, roster: Roster) {
     let mut buffer = vec![0; ZYGOTE_PACKET];
+    let mut strange = 0u64;
     loop {
         let received = socket.async_io(Interest::READABLE, |fd| recv_from_peer(fd, &mut buffer)).await;
         let Ok((length @ 1.., sender)) = received else { break };
@@ -129,7 +130,17 @@ async fn read(socket: Socket, generation: u32, mailbox: Mailbox, roster: Roster)
                 }
                 let _ = mailbox.send(Notice::Zygote { generation, sender, report });
             }
-            None => tracing::warn!(generation, "the zygote says something that makes no sense"),
+            None => {
+                strange += 1;
+                // What has its socket may say so without end.
+                if strange.is_power_of_two() {
+                    tracing::warn!(
+                        generation,
+                        times = strange,
+                        "the zygote, or what has its socket, says something that makes no sense"
+                    );
+                }
+            }
         }
     }
     let _ = mailbox.send(Notice::ZygoteClosed { generation });
