@@ -6,6 +6,7 @@ use lib 't/lib';
 
 use Howdah::Test::Client;
 use Howdah::Test::Load;
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Socket qw(SO_LINGER SOL_SOCKET);
 use Test::More;
@@ -64,6 +65,44 @@ for my $result (map { $_->stop->finish } @load) {
     is_deeply [keys %{$result->{status}}], [200], "$result->{requests} other requests";
 }
 is $server->stop, 0;
+
+subtest 'what runs behind a response is bounded, too, and shown' => sub {
+    my $code = <<'PSGI';
+sub hang { select undef, undef, undef, 0.05 for 1 .. 20 * 600 }    # the first line
+sub {
+    my $env = shift;
+    push @{$env->{'psgix.cleanup.handlers'}}, \&hang if $env->{PATH_INFO} eq '/behind';
+    push @{$env->{'psgix.cleanup.handlers'}}, sub { select undef, undef, undef, 0.7 } if $env->{PATH_INFO} eq '/short';
+    return [200, [], [$$]];
+}
+PSGI
+    my $operator = Howdah::Test::Operator->new;
+    my $behind   = Howdah::Test::Server->start(
+        app     => $code,
+        options => ['--workers', 2, '--request-timeout', '4s', $operator->options]
+    );
+    my $ask    = sub { return Howdah::Test::Client->ask($behind, "GET $_[0] HTTP/1.1\r\nHost: x\r\n\r\n")->{body} };
+    my %stuck  = map { $ask->('/behind') => 1 } 1, 2;
+    my $status = sub { ($operator->ask('status'))[1] };
+    is keys %stuck, 2, 'both workers are behind their response';
+    ok $behind->wait_until(sub { 2 == (() = $status->() =~ /^ +\d+ +\d+ +busy .* \(after the response\)$/mg) }, 3),
+        '... which the status shows'
+        or diag $status->();
+    like + ($operator->ask('where'))[1], qr/^worker \d+, process \d+, generation 1: after its response$/m,
+        '... and where'
+        if $^O eq 'linux' && $> == 0;
+    my $next = $ask->('/short');
+    ok !$stuck{$next}, 'the next request is served by another';
+    ok $behind->wait_until(sub {
+        !grep { kill 0, $_ } keys %stuck;
+        }),
+        'and both are gone';
+    like $behind->log, qr/no end within --request-timeout of what runs after a response/, 'the log says why';
+    like $behind->log, qr{worker \d+ is here:\n.*: +at \S*app\.psgi line 1, in \S+::hang\n},
+        '... and where';
+    ok $behind->wait_until(sub { $ask->('/') eq $next }), 'what comes to its end in time stays' or diag $behind->log;
+    is $behind->stop, 0;
+};
 
 subtest 'a server that has no time itself takes none from its workers' => sub {
     my $paused = Howdah::Test::Server->start(app => <<'PSGI', options => ['--workers', 1, '--request-timeout', '4s']);

@@ -172,6 +172,9 @@ impl Application {
         let ended = tokio::spawn(supervisor.run().instrument(span));
         tokio::spawn(deadline::watch(stuck, handle.clone()));
         tokio::spawn(disconnect::watch(left, handle.clone()));
+        if let Some(limit) = self.wanted.request_timeout.limit() {
+            tokio::spawn(deadline::watch_behind(limit, handle.clone()));
+        }
         let workers = &self.wanted.workers;
         let (fewest, most) = (workers.fewest() as usize, workers.count() as usize);
         if fewest < most {

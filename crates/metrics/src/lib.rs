@@ -39,7 +39,7 @@ pub use label::{
     Class, ConnectionState, ExitCause, Failure, Handshake, Label, Method, Per, State, WorkerState,
 };
 pub use page::{CONTENT_SECURITY_POLICY, Page, metrics_page, status_page};
-pub use pool::{Busy, Growth, Lifecycle, Pool, Queue, RequestSeen, Upgrades, Worker, Workers};
+pub use pool::{AFTER, Busy, Growth, Lifecycle, Pool, Queue, RequestSeen, Upgrades, Worker, Workers};
 pub use recorder::{Counters, Finished, Recorder};
 pub use snapshot::{
     Certificate, Connections, Cpu, ErrorLog, Front, Lines, Requests, Server, Snapshot, Spool, Times, Tls,

@@ -166,6 +166,9 @@ pub struct Lifecycle {
     pub replacements: u64,
 }
 
+/// What a worker is at whose response is out, in the place of a request.
+pub const AFTER: &str = "(after the response)";
+
 /// How many workers are in which state.
 #[derive(Clone, Debug, Default)]
 pub struct Busy {
@@ -206,6 +209,12 @@ impl Busy {
 }
 
 impl Worker {
+    /// Its response is out, and it has not come to the next request: what the application does then keeps it.
+    #[must_use]
+    pub fn is_behind_response(&self) -> bool {
+        self.state == WorkerState::Busy && self.request.is_none()
+    }
+
     /// Seconds of its request; without one it has none.
     #[must_use]
     pub fn request_seconds(&self) -> f64 {

@@ -64,3 +64,11 @@ pub struct WorkerInfo {
     /// Private memory in bytes when last measured; only with `max_memory`.
     pub memory: Option<u64>,
 }
+
+impl WorkerInfo {
+    /// The response to its request is out, and it has not come to the next: psgix.cleanup, close, or a destructor runs.
+    #[must_use]
+    pub fn is_behind_response(&self) -> bool {
+        self.phase == WorkerPhase::Busy && self.slot.is_none() && !self.is_thread
+    }
+}

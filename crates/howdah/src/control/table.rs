@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use howdah_metrics::{
-    Certificate, Label, Pool, Queue, RequestSeen, Snapshot, State, Upgrades, Worker, WorkerState,
+    AFTER, Certificate, Label, Pool, Queue, RequestSeen, Snapshot, State, Upgrades, Worker, WorkerState,
 };
 
 /// The head, a paragraph for each pool when there are several, and a table of the workers.
@@ -157,7 +157,11 @@ fn cells(pool: &Pool, worker: &Worker) -> [String; 10] {
         worker.memory.map_or_else(dash, size),
         worker.generation.to_string(),
         span(worker.age_seconds),
-        worker.request.as_ref().map(seen).unwrap_or_default(),
+        match &worker.request {
+            Some(request) => seen(request),
+            None if worker.is_behind_response() => AFTER.to_owned(),
+            None => String::new(),
+        },
     ]
 }
 

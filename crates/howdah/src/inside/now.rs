@@ -21,6 +21,8 @@ struct Seen {
     worker: u32,
     pid: u32,
     generation: u32,
+    #[serde(skip)]
+    behind_response: bool,
     #[serde(flatten)]
     sighting: Sighting,
 }
@@ -73,6 +75,7 @@ fn see(known: &Known) -> io::Result<Seen> {
         worker: known.index,
         pid: known.pid,
         generation: known.generation,
+        behind_response: known.behind_response,
         sighting: Sighting::of(&mut worker)?,
     })
 }
@@ -86,6 +89,7 @@ fn render(answer: &Answer, pools: bool) -> String {
             Some(request) => {
                 format!("{} {}, for {:.3} s", request.method, request.target, seen.sighting.seconds)
             }
+            None if seen.behind_response => "after its response".to_owned(),
             None => "no request".to_owned(),
         };
         text += &format!(

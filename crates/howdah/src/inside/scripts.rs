@@ -84,6 +84,7 @@ mod tests {
             generation: 3,
             host: Some(7),
             request,
+            behind_response: false,
         };
         let idle = Script::of(&known(7, None)).lines();
         assert_eq!(idle, "worker 1 of /cgi, generation 3: no script\n");

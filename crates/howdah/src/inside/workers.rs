@@ -28,6 +28,8 @@ pub(super) struct Known {
     pub(super) host: Option<u32>,
     /// What it serves, by the server's word.
     pub(super) request: Option<RequestSeen>,
+    /// The server says that it is busy without one.
+    pub(super) behind_response: bool,
 }
 
 impl Known {
@@ -60,6 +62,7 @@ pub(super) fn choose(snapshot: &Snapshot, whose: &Whose) -> anyhow::Result<Vec<K
             generation: worker.generation,
             host: pool.zygote.filter(|zygote| hosts.contains(zygote)),
             request: worker.request.clone(),
+            behind_response: worker.is_behind_response(),
         })
         .collect();
     if let (Some(index), []) = (whose.worker, &known[..]) {

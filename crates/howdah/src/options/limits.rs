@@ -67,7 +67,7 @@ pub(crate) struct Limits {
     ///
     /// Then the client gets 504, the error log the request and the place in the Perl code where the worker was
     /// stuck, and the worker is replaced. It runs from the moment when the worker takes the request, and no longer when
-    /// the application has taken the connection (psgix.io). More than two seconds in which the server itself is held up, as by
+    /// the application has taken the connection (psgix.io). What runs after a response (psgix.cleanup) has as long again. More than two seconds in which the server itself is held up, as by
     /// `docker pause`, count as one.
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub(crate) request_timeout: Time,

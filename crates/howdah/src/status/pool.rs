@@ -176,11 +176,12 @@ impl Watched {
             let pool = among_others.then_some(self.facts.name.as_str());
             tracing::warn!(
                 pool,
-                "requests wait for a worker: {}, the oldest for {:.1} s; all {} workers are busy, and there may be no \
+                "requests wait for a worker: {}, the oldest for {:.1} s; all {} workers are busy{}, and there may be no \
                  more: see --workers, and in docs/processes.md how many it takes",
                 self.waiting(),
                 waited.as_secs_f64(),
                 staff.ready,
+                behind(supervised),
             );
         }
     }
@@ -264,6 +265,15 @@ fn label(cause: Cause) -> ExitCause {
         Cause::Resize => ExitCause::Resize,
         Cause::Signal => ExitCause::Signal,
         Cause::Stop => ExitCause::Stop,
+    }
+}
+
+/// How many of them are busy with no request, which nobody would look for there.
+fn behind(supervised: Option<&Supervised>) -> String {
+    let all = supervised.into_iter().flat_map(|it| &it.workers);
+    match all.filter(|worker| worker.is_behind_response()).count() {
+        0 => String::new(),
+        some => format!(", {some} of them after their response (psgix.cleanup)"),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Colours are few and from the terminal's own sixteen, none of them yellow, white or black, so that they can be read
 //! on light and on dark ground; what they say is also said in words.
 
-use howdah_metrics::{Class, Label, Pool, Quantiles, Snapshot, Worker};
+use howdah_metrics::{AFTER, Class, Label, Pool, Quantiles, Snapshot, Worker};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -202,7 +202,9 @@ fn slowest_lines(snapshot: &Snapshot) -> Vec<Line<'static>> {
 }
 
 fn request(worker: &Worker) -> String {
-    let Some(request) = &worker.request else { return String::new() };
+    let Some(request) = &worker.request else {
+        return if worker.is_behind_response() { AFTER.to_owned() } else { String::new() };
+    };
     let host = if request.host.is_empty() { "-" } else { &request.host };
     format!("{} {host}{} {}", request.method, request.target, request.client)
 }

@@ -3,7 +3,7 @@
 use super::markup::Text;
 use crate::label::Label;
 use crate::number::{bytes, count, long, put, seconds};
-use crate::pool::{Pool, RequestSeen, Worker};
+use crate::pool::{AFTER, Pool, Worker};
 use crate::snapshot::Snapshot;
 
 /// Seconds after which a running request is shown as slow, and as very slow.
@@ -78,7 +78,7 @@ fn row(out: &mut String, pool: Option<&Pool>, worker: &Worker) {
     let memory = worker.memory.map_or_else(|| "–".into(), |memory| bytes(memory as f64));
     number(out, worker.memory.unwrap_or(0) as f64, &memory);
     number(out, worker.age_seconds, &long(worker.age_seconds));
-    seen(out, worker.request.as_ref());
+    seen(out, worker);
     out.push_str("</tr>");
 }
 
@@ -94,9 +94,10 @@ fn number(out: &mut String, value: f64, text: &str) {
     put(out, format_args!("<td class=\"n\" data-v=\"{value}\">{}</td>", Text(text)));
 }
 
-fn seen(out: &mut String, request: Option<&RequestSeen>) {
-    let Some(seen) = request else {
-        out.push_str("<td></td><td></td><td></td>");
+fn seen(out: &mut String, worker: &Worker) {
+    let Some(seen) = &worker.request else {
+        let doing = if worker.is_behind_response() { AFTER } else { "" };
+        put(out, format_args!("<td></td><td></td><td>{doing}</td>"));
         return;
     };
     let client = if seen.client.is_empty() { "local" } else { &seen.client };
