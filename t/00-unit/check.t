@@ -199,6 +199,15 @@ subtest 'what a start would fail for is told: users, certificates, places for lo
         ],
         [['--pid', $dir], qr{--pid \Q$dir\E: cannot be written: it is a directory}],
         [['--slow-log', '9', '--slow-log-file', '/no/such/'], qr{--slow-log-file /no/such/: cannot be written: }],
+        [['--pid', $good], qr{--pid \Q$good\E is there, and no file with a process id}],
+        [['--pid', '/no/such/pid'], qr{--pid /no/such/pid: cannot be written: directory /no/such: }],
+        [['--control', '/no/such/c.sock'], qr{control socket cannot be made: /no/such/c\.sock: directory /no/such: }],
+        [['--control', $good], qr{control socket cannot be made: \Q$good\E is there and is no socket}],
+        [['--control', '/' . 'c' x 108], qr{control socket cannot be made: \S+ has 109 bytes}],
+        [['-l', '/no/such/a.sock'], qr{cannot listen on /no/such/a\.sock: directory /no/such: }],
+        [['-l', $good], qr{cannot listen on \Q$good\E: it is there and is no socket}],
+        [['-l', '/' . 'l' x 108], qr{cannot listen on \S+: it has 109 bytes}],
+        [['--status-listen', '/no/such/a.sock'], qr{cannot listen on /no/such/a\.sock: }],
         $> == 0 ? @as_root : (),
     );
     for my $case (@cases) {
@@ -209,6 +218,8 @@ subtest 'what a start would fail for is told: users, certificates, places for lo
     my $log = "$dir/new.log";
     is + (run_howdah('check', '--access-log', $log, $good))[0], 0;
     ok !-e $log, 'and nothing is made';
+    is + (run_howdah('check', '-l', "$dir/a.sock", '--control', "$dir/c.sock", '--pid', "$dir/pid", $good))[0], 0;
+    is_deeply [grep { -e } map { "$dir/$_" } qw(a.sock c.sock pid)], [], 'nor here';
     my ($status, undef, $err) = run_howdah('check', '--access-log', "|touch $log", $good);
     is "$status$err", 0, 'a command is known';
     ok !-e $log, 'but not run';

@@ -14,6 +14,7 @@
 //!     stack       the limit of the stack
 //!     endpoints   listeners, control socket, pid file: made, inherited or handed over
 //!     handover    the newer program's side of an upgrade
+//!     check       compiles the application, looks for what a start needs, and prints the effective configuration
 //!     pidfile     the file that says which process to signal
 //!     signals     what signals mean
 //!     watch       reloads when files change
@@ -29,7 +30,6 @@
 //!     pools       the applications that run, asked one by one or together
 //!     inquiry     asks workers, and takes what they answer
 //!     manager     what the service manager is told
-//!     check       compiles the application, looks for what a start needs, and prints the effective configuration
 //!     configure   turns options into the settings of both
 //!     scripts     turns options into what runs CGI scripts
 //!     spool       whether large bodies find a place
@@ -66,6 +66,7 @@ mod stack;
 mod socket_files;
 mod endpoints;
 mod handover;
+mod check;
 mod pidfile;
 mod signals;
 mod watch;
@@ -82,7 +83,6 @@ mod operations;
 mod pools;
 mod inquiry;
 mod manager;
-mod check;
 mod configure;
 mod scripts;
 mod spool;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, bail};
 use howdah_sys::process::runs;
+use rustix::fs::{Access, access};
 
 /// Bytes of a pid file, and room for blanks.
 const MOST: u64 = 64;
@@ -65,6 +66,21 @@ impl Drop for PidFile {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Why a start could not write it, but for a server that has it: that one is to be replaced, perhaps.
+pub(crate) fn fault(path: &Path) -> Option<String> {
+    let shown = path.display();
+    if is_something_else(path) {
+        return Some(format!("--pid {shown} is there, and no file with a process id: name another"));
+    }
+    if path.is_dir() {
+        return Some(format!("--pid {shown}: cannot be written: it is a directory"));
+    }
+    // It is made beside, and takes the place of the one that there is.
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref());
+    let error = access(directory, Access::WRITE_OK | Access::EXEC_OK).err()?;
+    Some(format!("--pid {shown}: cannot be written: directory {}: {error}", directory.display()))
 }
 
 fn named(path: &Path) -> Option<u32> {

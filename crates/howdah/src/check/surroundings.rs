@@ -6,10 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use howdah_accesslog::Target;
+use howdah_front::Address;
 use rustix::fs::{Access, access};
 
+use crate::control::socket;
 use crate::options::Serve;
-use crate::{acme, spool, tls};
+use crate::{acme, pidfile, spool, tls};
 
 /// A sentence for each thing that would end a start.
 pub(super) fn faults(options: &Serve) -> Vec<String> {
@@ -20,6 +22,7 @@ pub(super) fn faults(options: &Serve) -> Vec<String> {
     let kept = options.tls.acme.place().and_then(|place| closed(&place.certificate()));
     let unwritable =
         files(options).into_iter().filter_map(|(option, path)| unwritable(option, Path::new(&path)));
+    let pid = options.process.pid.as_deref().and_then(pidfile::fault);
     let spool = options.limits.spool_dir.as_deref();
     let spool = spool.and_then(|named| spool::try_out(Some(named)).err()).map(|error| format!("{error:#}"));
     identity
@@ -28,6 +31,9 @@ pub(super) fn faults(options: &Serve) -> Vec<String> {
         .chain(authority)
         .chain(kept)
         .chain(unwritable)
+        .chain(closed_sockets(options))
+        .chain(socket::fault(&options.instance))
+        .chain(pid)
         .chain(spool)
         .collect()
 }
@@ -69,8 +75,35 @@ fn files(options: &Serve) -> Vec<(&'static str, std::path::PathBuf)> {
         Target::File(path) => Some((option, path)),
         Target::Stdout | Target::Command(_) => None,
     });
-    let others = [("--error-log", options.logs.error_log.clone()), ("--pid", options.process.pid.clone())];
-    targets.chain(others.into_iter().filter_map(|(option, path)| Some((option, path?)))).collect()
+    targets.chain(options.logs.error_log.clone().map(|path| ("--error-log", path))).collect()
+}
+
+/// Unix sockets that nobody could listen on. Whether an address of TCP can be had is known to who tries, and a server that is to be
+/// replaced may have it.
+fn closed_sockets(options: &Serve) -> impl Iterator<Item = String> {
+    let all = options.listeners().into_iter().chain(options.redirects(0)).chain(options.pages());
+    all.filter_map(|(address, _)| match address {
+        Address::Unix(path) => closed_socket(&path),
+        _ => None,
+    })
+}
+
+fn closed_socket(path: &Path) -> Option<String> {
+    let cannot = |why: String| Some(format!("cannot listen on {}: {why}", path.display()));
+    let long = path.as_os_str().len();
+    if long > socket::LONGEST {
+        return cannot(format!("it has {long} bytes, a socket's path {} at most", socket::LONGEST));
+    }
+    if path.symlink_metadata().is_ok_and(|there| !there.file_type().is_socket()) {
+        return cannot("it is there and is no socket".to_owned());
+    }
+    let directory = directory_of(path);
+    let error = access(directory, Access::WRITE_OK | Access::EXEC_OK).err()?;
+    cannot(format!("directory {}: {error}", directory.display()))
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref())
 }
 
 /// Why a file cannot be written, or made where there is none.
@@ -85,7 +118,7 @@ fn unwritable(option: &str, path: &Path) -> Option<String> {
     if path.exists() {
         return access(path, Access::WRITE_OK).err().and_then(|error| cannot(error.to_string()));
     }
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref());
+    let directory = directory_of(path);
     let error = access(directory, Access::WRITE_OK | Access::EXEC_OK).err()?;
     cannot(format!("directory {}: {error}", directory.display()))
 }

@@ -1,13 +1,14 @@
 //! Where a control socket is, and making one.
 
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf, absolute};
+use std::{fmt, fs};
 
 use anyhow::{Context, bail};
+use rustix::fs::{Access, access};
 use rustix::net::listen;
 
 use crate::options::instance::Instance;
@@ -48,7 +49,7 @@ pub(super) fn directory() -> PathBuf {
 /// it for as long as the socket lives, so that `find` knows a control socket wherever it is.
 const MARK: &str = ".howdah-";
 /// Bytes of a Unix socket's path (unix(7)).
-const LONGEST: usize = 107;
+pub(crate) const LONGEST: usize = 107;
 
 /// Beside the path, and of this process alone. A path that is too long for the mark is not to be found in the list.
 fn marked(path: &Path) -> PathBuf {
@@ -165,6 +166,25 @@ impl Drop for ControlSocket {
 
 fn inode(path: &Path) -> io::Result<u64> {
     Ok(fs::symlink_metadata(path)?.ino())
+}
+
+/// Why a start could not make one that was asked for, as far as that can be known without trying. That another server has it, which
+/// is to be replaced perhaps, is no fault.
+pub(crate) fn fault(instance: &Instance) -> Option<String> {
+    let cannot = |why: &dyn fmt::Display| Some(format!("the control socket cannot be made: {why}"));
+    let path = match path_of(instance) {
+        _ if !instance.is_explicit() => return None,
+        Err(error) => return cannot(&error),
+        Ok(path) => path,
+    };
+    if fs::symlink_metadata(&path).is_ok_and(|file| !file.file_type().is_socket()) {
+        return cannot(&format!("{} is there and is no socket", path.display()));
+    }
+    // The usual one is made.
+    let made = |dir: &&Path| dir.exists() || !path.starts_with(directory());
+    let dir = path.ancestors().skip(1).take(2).find(made)?;
+    let error = access(dir, Access::WRITE_OK | Access::EXEC_OK).err()?;
+    cannot(&format!("{}: directory {}: {error}", path.display(), dir.display()))
 }
 
 /// Makes the directory that the default path needs. In /tmp somebody else may have been first: that is refused.
