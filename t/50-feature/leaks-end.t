@@ -4,7 +4,8 @@ use strict;
 use warnings;
 use lib 't/lib';
 
-use Howdah::Test::Command qw(run_howdah);
+use Fcntl qw(O_NOCTTY O_NONBLOCK O_RDWR);
+use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Howdah::Test::Traffic;
@@ -40,6 +41,14 @@ sub look {
     $server->wait_until(sub { Howdah::Test::Traffic::ask($server, '/look')->{body} eq 'tracks' }) or die 'nobody looks';
     Howdah::Test::Traffic::ask($server, '/');
     return $look;
+}
+
+# A terminal of our own, and what is written there: ioctl_tty(2). The numbers are those of most architectures.
+sub terminal {
+    my ($number, $unlock) = (pack('I', 0)) x 2;
+    sysopen my $master, '/dev/ptmx', O_RDWR | O_NOCTTY | O_NONBLOCK or return;
+    ioctl $master, 0x40045431, $unlock and ioctl $master, 0x80045430, $number or return;
+    return ('/dev/pts/' . unpack('I', $number), sub { sysread $master, my $all, 65_536; return $all =~ s/\r//gr });
 }
 
 sub kept {
@@ -109,6 +118,17 @@ subtest 'what an earlier look has found counts, unless it is left out' => sub {
     my $second = $count->('--requests', 20);
     cmp_ok $second, '>=', $first + 20, 'both';
     cmp_ok $count->('--requests', 20, '--since-last'), '<', $second, 'only what is new';
+};
+
+subtest 'whoever waits at a terminal is told for how long' => sub {
+    my ($operator, $server, @control) = start(1);
+    my $said = sub { return (run_command(@_, howdah_bin(), 'leaks', '--seconds', '100ms', @control)) };
+    is + ($said->())[2], '', 'nobody else';
+    my ($terminal, $shown) = terminal() or plan skip_all => "no pseudo terminal: $!";
+    my ($status, $out)     = $said->('/bin/sh', '-c', 'exec "$@" 2>"$0"', $terminal);
+    is $status, 0;
+    unlike $out, qr/noting/, 'the report is by itself';
+    is $shown->(), "noting what is blessed for 100ms; a worker that is at a request has 10s more\n";
 };
 
 subtest 'mistakes are told with the way out' => sub {

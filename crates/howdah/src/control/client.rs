@@ -1,7 +1,7 @@
 //! `howdah status`, `reload`, `reopen`, `upgrade`, `stop`, `workers` and `leaks`: ask a running server, print what it says, and tell by the
 //! exit status whether it could be done.
 
-use std::io::BufRead;
+use std::io::{self, BufRead, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,8 +14,9 @@ use super::look::look;
 use super::{list, table};
 use crate::options::find::Form;
 use crate::options::instance::Instance;
+use crate::options::values::Time;
 use crate::output::{for_people, write};
-use crate::protocol::{ControlAnswer, ControlRequest};
+use crate::protocol::{ControlAnswer, ControlRequest, LeaksWish};
 
 /// Time for a first answer that needs nobody but the server's main loop.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,6 +35,7 @@ pub(crate) fn run(instance: &Instance, request: &ControlRequest, form: Form) -> 
         // As long as what is asked for takes, by a server that answers at all.
         _ => {
             look(&path)?;
+            announce(request);
             ask(&mut server, &path, request)?
         }
     };
@@ -42,6 +44,16 @@ pub(crate) fn run(instance: &Instance, request: &ControlRequest, form: Form) -> 
     }
     show(answer, form)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whoever waits at a terminal is told for what: half a minute without a word looks like a server that hangs.
+fn announce(request: &ControlRequest) {
+    let ControlRequest::Leaks(LeaksWish { milliseconds, requests, .. }) = request else { return };
+    if io::stderr().is_terminal() {
+        let time = Time(Duration::from_millis(*milliseconds));
+        let requests = requests.map_or_else(String::new, |requests| format!(", or {requests} requests"));
+        eprintln!("noting what is blessed for {time}{requests}; a worker that is at a request has 10s more");
+    }
 }
 
 fn show(answer: ControlAnswer, form: Form) -> anyhow::Result<()> {
