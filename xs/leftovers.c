@@ -122,6 +122,9 @@ void hd_restore_settings(pTHX) {
     restore_locale(aTHX);
     PL_srand_called = FALSE;
     PL_last_in_gv = NULL;
+    SV *line = get_sv(".", 0); /* of no handle it has the value that was asked for last */
+    if (line && !SvROK(line) && !SvREADONLY(line))
+        SvOK_off(line);
 }
 
 /* Those that live. A kernel that does not list them (CONFIG_PROC_CHILDREN) leaves it at one. */
@@ -157,6 +160,13 @@ static bool is_standard(pTHX_ IO *io) {
     return io == GvIO(PL_stdingv) || io == GvIO(PL_stderrgv) || io == GvIO(gv_fetchpvs("STDOUT", GV_ADD, SVt_PVIO));
 }
 
+/* As `close` does, but for $?: who opens the handle anew counts lines and pages from the beginning. */
+static void close_handle(pTHX_ GV *glob, IO *io) {
+    do_close(glob, FALSE);
+    IoLINES(io) = IoPAGE(io) = 0;
+    IoLINES_LEFT(io) = IoPAGE_LEN(io);
+}
+
 /* Closes the handles that a script has opened under names of its package. All are written before, in perl's order: what the script has
  * printed comes before the last words of a program that such a handle leads to, and what stays open would come into another answer. */
 void hd_close_handles(pTHX_ HV *stash) {
@@ -167,7 +177,7 @@ void hd_close_handles(pTHX_ HV *stash) {
         GV *glob = (GV *)HeVAL(entry);
         IO *io = isGV_with_GP(glob) ? GvIOp(glob) : NULL;
         if (io && IoIFP(io) && !is_standard(aTHX_ io))
-            do_close(glob, FALSE);
+            close_handle(aTHX_ glob, io);
         if (io && IoDIRP(io)) {
             PerlDir_close(IoDIRP(io));
             IoDIRP(io) = NULL;

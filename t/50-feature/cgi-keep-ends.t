@@ -33,6 +33,7 @@ my $scripts = Howdah::Test::Scripts->new(
     'eof.cgi'      => $HEAD . 'eof STDOUT; print "asked"',
     'flush.cgi'    => "#!$^X\n$SORRY" . '$| = 1; print "no head\n"; print STDERR "it goes on"',
     'head.cgi'     => "#!$^X\n$SORRY" . 'print "no head\n\n"',
+    'lines.cgi'    => $HEAD . 'print $. // "none"; open IN, "<", $0; <IN> for 1, 2; print ", then $."',
     'pid.cgi'      => $HEAD . 'print $$',
     'rand.cgi'     => $HEAD . 'print int rand 1e9',
     'seed.cgi'     => $HEAD . 'srand 42; print int rand 1e9',
@@ -117,6 +118,7 @@ subtest 'a client that leaves' => sub {
     is get('compiles.cgi')->{body}, 'new', 'while a script is compiled: it is, all the same';
 };
 
+is get('lines.cgi')->{body}, 'none, then 2', "lines are counted from the first one, request $_" for 1 .. 3;
 is get('blocks.cgi')->{body}, 0, "a signal that a script blocks is blocked for no other, request $_" for 1, 2;
 
 subtest 'a handle in a package variable that leads to the output' => sub {
