@@ -6,8 +6,10 @@ use lib 't/lib';
 use File::Temp ();
 use Howdah::Test::Command qw(run_command run_howdah);
 use Howdah::Test::File qw(write_file);
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Howdah::Test::Tls;
+use POSIX ();
 use Test::More;
 
 plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
@@ -65,9 +67,9 @@ for (
 }
 
 # As `openssl x509 -req` made them where nobody asked for extensions, before OpenSSL 3.4.
-subtest 'a certificate of version 1 is served, and a wrong key is told' => sub {
-    my ($key, $request, $cert) = ($good->key, "$dir/v1.csr", "$dir/v1.pem");
-    my @subject  = ('-key', $key, '-subj', '/CN=old.example');
+sub of_version_1 {
+    my ($key, $request, $cert, $name) = ($good->key, "$dir/v1.csr", "$dir/v1.pem", @_);
+    my @subject  = ('-key', $key, '-subj', "/CN=$name");
     my @plain    = ('-config', write_file("$dir/plain.cnf", "[req]\ndistinguished_name = none\n[none]\n"));
     my ($failed) = run_command(qw(openssl req -x509 -x509v1 -days 30), @plain, @subject, '-out', $cert);
     if ($failed) {
@@ -75,6 +77,11 @@ subtest 'a certificate of version 1 is served, and a wrong key is told' => sub {
         ($failed) = run_command(qw(openssl x509 -req -days 30 -signkey), $key, '-in', $request, '-out', $cert);
     }
     is $failed, 0, 'made';
+    return ($cert, $key);
+}
+
+subtest 'a certificate of version 1 is served, and a wrong key is told' => sub {
+    my ($cert, $key) = of_version_1('old.example');
     like + (run_command(qw(openssl x509 -noout -text -in), $cert))[1], qr/Version: 1 /, 'of version 1';
     like said('--tls-cert', $cert, '--tls-key', $other->key), qr/does not belong to the certificate in \Q$cert/,
         'the key of another';
@@ -85,6 +92,24 @@ subtest 'a certificate of version 1 is served, and a wrong key is told' => sub {
     );
     my $socket = Howdah::Test::Tls::connect_to($server->port);
     is $socket && $socket->peer_certificate('commonName'), 'old.example', 'served';
+};
+
+subtest 'a name of two lines is one in the status' => sub {
+    my ($cert, $key) = of_version_1("two\nlines");
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], ["hello"]] }',
+        options => ['--workers', 1, '--tls-cert', $cert, '--tls-key', $key, $operator->options],
+    );
+    like + ($operator->ask('status'))[1], qr/^certificate two\\x0alines, /m;
+    is $operator->status->{tls}{certificates}[0]{names}[0], 'two\x0alines', 'nor in the JSON';
+};
+
+subtest 'a root certificate that is read again and again is no pipe' => sub {
+    my $fifo = "$dir/fifo";
+    POSIX::mkfifo($fifo, 0600) or die $!;
+    my @acme = ('--acme', 'a.example', '--acme-dir', "$dir", '--acme-ca', $fifo);
+    like said(@acme), qr/cannot tell the authority by \Q$fifo\E: it is a pipe/;
 };
 
 subtest 'which listeners speak TLS' => sub {

@@ -1,6 +1,7 @@
 //! The account: a key by which the authority knows us, made at the first order and kept.
 
 use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 
 use instant_acme::{Account, AccountBuilder, AccountCredentials, NewAccount};
@@ -71,7 +72,12 @@ pub(crate) fn forget_if_unknown(place: &Place, error: &Error) {
 /// # Errors
 /// When it could not.
 pub fn try_root(wish: &Wish) -> Result<(), Error> {
-    wish.root.as_ref().map_or(Ok(()), |_| client(wish, &Arc::new(Talk::new(|_| ()))).map(drop))
+    let Some(root) = &wish.root else { return Ok(()) };
+    // A pipe is good for one look, and one to which nobody writes is waited for without end.
+    if root.metadata().is_ok_and(|there| there.file_type().is_fifo()) {
+        return Err(Error::Root(root.clone(), "it is a pipe, and is read for each order".to_owned()));
+    }
+    client(wish, &Arc::new(Talk::new(|_| ()))).map(drop)
 }
 
 /// What cannot be read may be an account: authorities bound how many there are, and some give but one.

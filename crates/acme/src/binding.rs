@@ -2,7 +2,6 @@
 //! has given to that customer.
 
 use std::fmt;
-use std::io::Read;
 use std::path::Path;
 
 use base64::Engine;
@@ -41,9 +40,9 @@ impl Binding {
     /// # Errors
     /// When there is none.
     pub fn read(id: &str, file: &Path) -> Result<Self, Error> {
-        let mut text = String::new();
-        let read = std::fs::File::open(file).and_then(|from| from.take(MOST).read_to_string(&mut text));
-        read.map_err(|error| Error::File("read", file.to_owned(), error))?;
+        let read = howdah_tls::read_file(file, MOST);
+        let bytes = read.map_err(|error| Error::File("read", file.to_owned(), error))?;
+        let text = String::from_utf8_lossy(&bytes);
         // Some print it in the other alphabet of base64.
         let plain = text.trim().replace('+', "-").replace('/', "_");
         match TEXT.decode(plain) {

@@ -185,7 +185,8 @@ impl Tls {
         let now = now();
         let show = |one: &Certificate| metrics::Certificate {
             file: one.file.display().to_string(),
-            names: one.names.clone(),
+            // A common name may be anything.
+            names: one.names.iter().map(|name| metrics::printable(name.as_bytes())).collect(),
             expires: one.expires,
             days: (one.expires - now).div_euclid(DAY),
             trouble: self.acme.as_ref().and_then(|acme| acme.trouble_with(one)),

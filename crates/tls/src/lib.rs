@@ -9,6 +9,7 @@
 //! challenges what an authority is shown while a certificate is ordered
 //! store      the certificate for a name
 //! pair       a certificate and its key, read and checked
+//! file       a file, or a pipe within a time
 //! x509       what stands in a certificate
 //! provider   what does the arithmetic, by processor
 //! tickets    the keys of all tickets: one set for all threads, handed to the process that replaces this one
@@ -23,6 +24,7 @@ mod trusted;
 mod store;
 mod challenges;
 mod pair;
+mod file;
 mod x509;
 mod provider;
 mod tickets;
@@ -32,4 +34,5 @@ pub use acceptor::{Acceptor, Certificate, ClientCertificates, Least, Settings, c
 pub use challenges::{ACME_TLS, Challenges};
 pub use error::Error;
 pub use facts::Facts;
+pub use file::read_file;
 pub use session::{Broken, OVERHEAD, Opened, Session, Unsealed};

@@ -1,8 +1,6 @@
 //! A certificate with its chain, and the key that belongs to it: read from two files, or from one that has both, and
 //! checked before anybody uses them.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
 use crate::error::Error;
+use crate::file::read_file;
 use crate::x509::Content;
 
 /// Files of this size are no certificates and keys.
@@ -88,10 +87,8 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
 
 fn sections(path: &Path, wanted: &'static str) -> Result<Vec<(SectionKind, Vec<u8>)>, Error> {
     let unreadable = |error| Error::unreadable(path, error);
-    let mut bytes = Vec::new();
     // Of a device nobody knows the size before.
-    let file = File::open(path).map_err(unreadable)?;
-    file.take(MOST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    let bytes = read_file(path, MOST).map_err(unreadable)?;
     if bytes.len() as u64 > MOST {
         return Err(Error::NotPem(path.to_owned(), wanted));
     }
