@@ -14,9 +14,11 @@ plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_i
 
 my $refusal =
     "HTTP/1.1 400 x\r\nReplay-Nonce: a\r\nContent-Type: application/problem+json\r\nContent-Length: 2\r\n\r\n{}";
-my $again =
-    qr/no certificate for a\.example yet: the last try did not go well, .*; the next try is in (\d+) s, or at a reload/;
+my $told  = 'the last try did not go well, before this process was started';
+my $again = again($told);
 my ($operator, $authority);
+
+sub again { return qr/no certificate for a\.example yet: $_[0]; the next try is in (\d+) s, or at a reload/ }
 
 sub authority {
     $operator  = Howdah::Test::Operator->new;
@@ -57,15 +59,30 @@ subtest 'nor what was issued and is to be renewed already, as by a clock that is
     is $authority->asked('order'), 1, 'and it is ordered once';
 };
 
-subtest 'a process that dies while it orders is a failure' => sub {
+subtest 'a process that dies while it orders is a failure, and told for what it was' => sub {
     authority(instead => {order => sub { sleep 30 }});
     my $server = start();
     ok $server->wait_until(sub { $authority->asked('order') }), 'an order is under way';
     kill KILL => $server->pid;
     ok $operator->wait_for_end($server->pid);
     $server = start();
-    ok $server->wait_for_log($again), 'which counts' or diag $server->log;
+    my $short = 'an order of the process before this one was cut short, or is still under way';
+    ok $server->wait_for_log(again($short)), 'which counts' or diag $server->log;
     is $authority->asked('order'), 1;
+};
+
+subtest 'of too many orders the account is not to blame' => sub {
+    my $type    = 'urn:ietf:params:acme:error:rateLimited';
+    my $problem = qq({"type":"$type","detail":"too many certificates","status":429});
+    my $fields  = join "\r\n", 'Replay-Nonce: a', 'Content-Type: application/problem+json',
+        'Content-Length: ' . length $problem;
+    authority(instead => {order => "HTTP/1.1 429 x\r\n$fields\r\n\r\n$problem"});
+    my $server = start();
+    ok $server->wait_for_log(
+        qr/no certificate for a\.example: the authority takes no order now: .*too many certificates/),
+        'it is told'
+        or diag $server->log;
+    unlike $server->log, qr/remove the file/, 'and nothing is to be removed';
 };
 
 subtest 'another --acme-email reaches the account that there is' => sub {

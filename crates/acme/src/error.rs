@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use instant_acme::Problem;
+
 /// See the module.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -73,15 +75,31 @@ impl Error {
         Self::Authority("cannot open an account", words)
     }
 
-    /// What is said to an order of the account that is kept in that file.
+    /// What is said to an order of the account that is kept in that file. Where the same may go well later, that is not the
+    /// account's fault, and another one would be no better.
     pub(crate) fn refused(account: PathBuf) -> impl FnOnce(instant_acme::Error) -> Self {
-        move |error| Self::Refused(account, words(&error))
+        move |error| match passes(&error) {
+            true => Self::Authority("the authority takes no order now", words(&error)),
+            false => Self::Refused(account, words(&error)),
+        }
     }
 
     /// What is wrong with a file.
     pub(crate) fn root(file: &Path) -> impl FnOnce(instant_acme::Error) -> Self {
         move |error| Self::Root(file.to_owned(), words(&error))
     }
+}
+
+/// Whether the same may go well later.
+pub(crate) fn passes(error: &instant_acme::Error) -> bool {
+    !matches!(error, instant_acme::Error::Api(problem) if !is_passing(problem))
+}
+
+/// The authority says so (RFC 8555 6.7).
+pub(crate) fn is_passing(problem: &Problem) -> bool {
+    let kind = problem.r#type.as_deref().unwrap_or_default();
+    problem.status.is_some_and(|status| status == 429 || status >= 500)
+        || ["badNonce", "rateLimited", "serverInternal"].iter().any(|passing| kind.ends_with(passing))
 }
 
 /// All that is behind it: the words of a library alone seldom say what to do.

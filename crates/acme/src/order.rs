@@ -7,14 +7,14 @@ use std::time::Duration;
 use howdah_tls::{Certificate, Challenges, look};
 use instant_acme::{
     Account, AuthorizationStatus, ChallengeHandle, ChallengeType, Error as Refusal, Identifier, NewOrder,
-    Order, OrderStatus, Problem, RetryPolicy,
+    Order, OrderStatus, RetryPolicy,
 };
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 
 use crate::account::{account, forget_if_unknown};
 use crate::authority::Talk;
 use crate::begun::Begun;
-use crate::error::Error;
+use crate::error::{Error, is_passing, passes};
 use crate::place::Place;
 use crate::renewal::identity;
 use crate::schedule::{due, now};
@@ -154,18 +154,6 @@ async fn issued(order: &mut Order, request: &[u8]) -> Result<String, (&'static s
         taken.map_err(|error| ("the authority takes no signing request", error))?;
     }
     order.poll_certificate(&POLL).await.map_err(|error| ("the authority issues no certificate", error))
-}
-
-/// Whether the same may go well later.
-fn passes(error: &Refusal) -> bool {
-    !matches!(error, Refusal::Api(problem) if !is_passing(problem))
-}
-
-/// The authority says so (RFC 8555 6.7).
-fn is_passing(problem: &Problem) -> bool {
-    let kind = problem.r#type.as_deref().unwrap_or_default();
-    problem.status.is_some_and(|status| status == 429 || status >= 500)
-        || ["badNonce", "rateLimited", "serverInternal"].iter().any(|passing| kind.ends_with(passing))
 }
 
 /// Whether what was issued is a certificate for these names: it takes the place of one that is. When it ends does not count, since

@@ -20,6 +20,8 @@ pub struct Tries {
     at: i64,
     /// When it may be asked again, of its own saying.
     later: i64,
+    /// The last of them had not come to its end when the process that made it did.
+    cut_short: bool,
 }
 
 impl Tries {
@@ -30,12 +32,13 @@ impl Tries {
         let read = || {
             let kept: Value = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
             let failures = u32::try_from(kept["failures"].as_u64()?).ok()?;
-            Some((failures, kept["at"].as_i64()?, kept["later"].as_i64()?))
+            let cut_short = kept["begun"].as_bool().unwrap_or_default();
+            Some((failures, kept["at"].as_i64()?, kept["later"].as_i64()?, cut_short))
         };
         // One in the future was made by a clock that was wrong.
-        let (failures, at, later) =
-            read().filter(|(_, at, _)| (0..day).contains(&now().saturating_sub(*at))).unwrap_or_default();
-        Self { file, failures, at, later: later.min(now() + day) }
+        let (failures, at, later, cut_short) =
+            read().filter(|(_, at, ..)| (0..day).contains(&now().saturating_sub(*at))).unwrap_or_default();
+        Self { file, failures, at, later: later.min(now() + day), cut_short }
     }
 
     /// How long a process that starts leaves the authority alone, and for how much of that the authority wants it.
@@ -46,13 +49,22 @@ impl Tries {
         (left(self.at + at_start(self.failures).as_secs().cast_signed()).max(later), later)
     }
 
+    /// Why a process that starts waits.
+    #[must_use]
+    pub fn why(&self) -> &'static str {
+        match self.cut_short {
+            true => "an order of the process before this one was cut short, or is still under way",
+            false => "the last try did not go well, before this process was started",
+        }
+    }
+
     /// The authority is about to be asked. Kept as a failure: the process may not live to see how it ends.
     ///
     /// # Errors
     /// When that cannot be written.
     pub fn begin(&mut self) -> Result<(), Error> {
         (self.at, self.later) = (now(), now());
-        self.keep(self.failures.saturating_add(1))
+        self.keep(self.failures.saturating_add(1), true)
     }
 
     /// It went well.
@@ -67,12 +79,12 @@ impl Tries {
         self.failures = self.failures.saturating_add(1);
         self.later = now() + later.min(LATEST).as_secs().cast_signed();
         // Where the disk is full it was another's failure, too.
-        let _ = self.keep(self.failures);
+        let _ = self.keep(self.failures, false);
         wait
     }
 
-    fn keep(&self, failures: u32) -> Result<(), Error> {
-        let kept = json!({"failures": failures, "at": self.at, "later": self.later});
+    fn keep(&self, failures: u32, begun: bool) -> Result<(), Error> {
+        let kept = json!({"failures": failures, "at": self.at, "later": self.later, "begun": begun});
         write(&self.file, kept.to_string().as_bytes())
     }
 }
@@ -95,11 +107,13 @@ mod tests {
         let mut tries = Tries::kept(&place);
         tries.begin().unwrap();
         assert!(about(wait().0, 10), "one was begun: {:?}", wait());
+        assert!(Tries::kept(&place).why().contains("cut short"), "of which nobody knows how it went");
         for (later, wanted, asked) in [(0, 40, 0), (0, 160, 0), (5000, 5000, 5000), (0, 600, 0), (0, 600, 0)]
         {
             tries = Tries::kept(&place);
             tries.begin().unwrap();
             tries.fail(0, Duration::from_secs(later));
+            assert!(Tries::kept(&place).why().contains("did not go well"));
             let (seconds, of_these) = wait();
             assert!(about(seconds, wanted) && about(of_these, asked), "{wanted}: {seconds} {of_these}");
         }

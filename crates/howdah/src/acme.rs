@@ -132,7 +132,7 @@ impl Acme {
             return;
         }
         let (names, seconds) = (self.wish.names.join(" "), wait.as_secs());
-        let told = "the last try did not go well, before this process was started";
+        let told = tries.why();
         tracing::warn!(
             "no certificate for {names} yet: {told}; the next try is in {seconds} s, or at a reload"
         );
