@@ -1133,15 +1133,6 @@ mod tests {
         (script, connection)
     }
 
-    async fn answer(world: &World, body: &[u8]) {
-        let mut claimed = world.worker.claim().unwrap();
-        world.worker.begin(&claimed);
-        world.worker.head(&mut claimed, 200, body.len() as u64, 0);
-        assert_eq!(world.worker.write(&mut claimed, body), body.len());
-        world.worker.finish(claimed);
-        world.run(false).await;
-    }
-
     /// The frames of one stream's body.
     fn data(script: &Scripted) -> Vec<Vec<u8>> {
         let data = frames(script).into_iter().filter(|(kind, ..)| *kind == 0);
