@@ -220,6 +220,9 @@ subtest 'what a start would fail for is told: users, certificates, places for lo
     ok !-e $log, 'and nothing is made';
     is + (run_howdah('check', '-l', "$dir/a.sock", '--control', "$dir/c.sock", '--pid', "$dir/pid", $good))[0], 0;
     is_deeply [grep { -e } map { "$dir/$_" } qw(a.sock c.sock pid)], [], 'nor here';
+    is + (run_howdah('check', '-l', '/run/no/a.sock', '--control', '/run/no/c.sock', '--pid', '/run/no/pid', $good))[0],
+        0,
+        'a directory of /run may come with the service';
     my ($status, undef, $err) = run_howdah('check', '--access-log', "|touch $log", $good);
     is "$status$err", 0, 'a command is known';
     ok !-e $log, 'but not run';

@@ -43,6 +43,7 @@
 //!     generate    man page and completions from the declarations of options
 //!     options     what may be asked for: every option declared once
 //!     output      what commands print
+//!     directory   whether something could be made in one
 //!     shortage    what to raise where the system gives no more
 //!     protocol    what is said on the control socket
 //!     wish        what somebody wants of the running server
@@ -96,6 +97,7 @@ mod reopening;
 mod generate;
 mod options;
 mod output;
+mod directory;
 mod shortage;
 mod protocol;
 mod wish;

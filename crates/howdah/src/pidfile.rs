@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, bail};
 use howdah_sys::process::runs;
-use rustix::fs::{Access, access};
+
+use crate::directory;
 
 /// Bytes of a pid file, and room for blanks.
 const MOST: u64 = 64;
@@ -78,9 +79,7 @@ pub(crate) fn fault(path: &Path) -> Option<String> {
         return Some(format!("--pid {shown}: cannot be written: it is a directory"));
     }
     // It is made beside, and takes the place of the one that there is.
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref());
-    let error = access(directory, Access::WRITE_OK | Access::EXEC_OK).err()?;
-    Some(format!("--pid {shown}: cannot be written: directory {}: {error}", directory.display()))
+    directory::closed(directory::of(path)).map(|why| format!("--pid {shown}: cannot be written: {why}"))
 }
 
 fn named(path: &Path) -> Option<u32> {

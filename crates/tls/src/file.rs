@@ -28,8 +28,7 @@ fn read_within(path: &Path, most: u64, patience: Duration) -> io::Result<Vec<u8>
     let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
     let (is_regular, mut from, mut bytes) = (file.metadata()?.is_file(), (&file).take(most + 1), Vec::new());
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if !is_regular && !is_ready(&file, left)? {
+        if !is_regular && !is_ready(&file, end)? {
             return Err(io::Error::new(ErrorKind::TimedOut, "it is a pipe, and nobody writes to it"));
         }
         // What has come stands in `bytes` whatever is returned.
@@ -41,9 +40,15 @@ fn read_within(path: &Path, most: u64, patience: Duration) -> io::Result<Vec<u8>
     }
 }
 
-fn is_ready(file: &std::fs::File, left: Duration) -> io::Result<bool> {
-    let time = Timespec::try_from(left).map_err(|_| ErrorKind::InvalidInput)?;
-    Ok(poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&time))? > 0)
+fn is_ready(file: &std::fs::File, end: Instant) -> io::Result<bool> {
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let time = Timespec::try_from(left).map_err(|_| ErrorKind::InvalidInput)?;
+        match poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&time)) {
+            Err(rustix::io::Errno::INTR) => {}
+            ready => return Ok(ready? > 0),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use rustix::fs::{Access, access};
 
 use crate::control::socket;
 use crate::options::Serve;
-use crate::{acme, pidfile, spool, tls};
+use crate::{acme, directory, pidfile, spool, tls};
 
 /// A sentence for each thing that would end a start.
 pub(super) fn faults(options: &Serve) -> Vec<String> {
@@ -97,13 +97,7 @@ fn closed_socket(path: &Path) -> Option<String> {
     if path.symlink_metadata().is_ok_and(|there| !there.file_type().is_socket()) {
         return cannot("it is there and is no socket".to_owned());
     }
-    let directory = directory_of(path);
-    let error = access(directory, Access::WRITE_OK | Access::EXEC_OK).err()?;
-    cannot(format!("directory {}: {error}", directory.display()))
-}
-
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref())
+    directory::closed(directory::of(path)).and_then(cannot)
 }
 
 /// Why a file cannot be written, or made where there is none.
@@ -118,9 +112,7 @@ fn unwritable(option: &str, path: &Path) -> Option<String> {
     if path.exists() {
         return access(path, Access::WRITE_OK).err().and_then(|error| cannot(error.to_string()));
     }
-    let directory = directory_of(path);
-    let error = access(directory, Access::WRITE_OK | Access::EXEC_OK).err()?;
-    cannot(format!("directory {}: {error}", directory.display()))
+    directory::closed(directory::of(path)).and_then(cannot)
 }
 
 /// Why a certificate that comes from an authority cannot be kept: in the nearest directory above it that is there, nothing can be made.

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf, absolute};
 use std::{fmt, fs};
 
 use anyhow::{Context, bail};
-use rustix::fs::{Access, access};
 use rustix::net::listen;
 
+use crate::directory::closed;
 use crate::options::instance::Instance;
 
 /// Path of the control socket of `instance`.
@@ -183,8 +183,7 @@ pub(crate) fn fault(instance: &Instance) -> Option<String> {
     // The usual one is made.
     let made = |dir: &&Path| dir.exists() || !path.starts_with(directory());
     let dir = path.ancestors().skip(1).take(2).find(made)?;
-    let error = access(dir, Access::WRITE_OK | Access::EXEC_OK).err()?;
-    cannot(&format!("{}: directory {}: {error}", path.display(), dir.display()))
+    closed(dir).and_then(|why| cannot(&format!("{}: {why}", path.display())))
 }
 
 /// Makes the directory that the default path needs. In /tmp somebody else may have been first: that is refused.
