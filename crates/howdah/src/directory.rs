@@ -1,4 +1,4 @@
-//! Whether something could be made in a directory, without making it.
+//! The directory of a path, and whether something could be made there, without making it.
 
 use std::path::Path;
 

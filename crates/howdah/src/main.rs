@@ -43,7 +43,7 @@
 //!     generate    man page and completions from the declarations of options
 //!     options     what may be asked for: every option declared once
 //!     output      what commands print
-//!     directory   whether something could be made in one
+//!     directory   that of a path, and whether something could be made there
 //!     shortage    what to raise where the system gives no more
 //!     protocol    what is said on the control socket
 //!     wish        what somebody wants of the running server

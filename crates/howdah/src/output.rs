@@ -7,6 +7,8 @@ use anyhow::Context;
 use howdah_metrics::printable;
 use rustix::fs::{Access, access};
 
+use crate::directory;
+
 /// What could not be done, when a disk is full for instance.
 pub(crate) const WHERE: &str = "cannot write to standard output";
 
@@ -33,8 +35,7 @@ pub(crate) fn for_people(text: &str) -> String {
 /// # Errors
 /// When it cannot, with the way out.
 pub(crate) fn check_file(file: &Path) -> anyhow::Result<()> {
-    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let place = if file.exists() { file } else { directory };
+    let place = if file.exists() { file } else { directory::of(file) };
     access(place, Access::WRITE_OK).with_context(|| cannot_write(file))
 }
 

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
 use super::client;
 use super::fetch::{copy, fetch_file};
+use crate::directory;
 use crate::log;
 use crate::options::find::{Form, Heap};
 use crate::protocol::{ControlAnswer, ControlRequest};
@@ -67,14 +68,14 @@ struct Nameless<'a> {
 
 impl<'a> Nameless<'a> {
     fn create(path: &'a Path) -> anyhow::Result<Self> {
-        let directory =
-            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let tmpfile = OFlags::TMPFILE.bits().cast_signed();
         let mut options = OpenOptions::new();
         options.write(true).mode(0o600);
         let made = match path.symlink_metadata() {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
-            Err(_) => options.clone().custom_flags(tmpfile).open(directory).map(|file| (file, false)),
+            Err(_) => {
+                options.clone().custom_flags(tmpfile).open(directory::of(path)).map(|file| (file, false))
+            }
         };
         let made = made.or_else(|_| Ok((options.create_new(true).open(path)?, true)));
         let (file, named) = made.map_err(|error| refused(path, error))?;
