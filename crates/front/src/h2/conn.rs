@@ -124,6 +124,7 @@ pub(crate) async fn serve(arrival: Arrival) {
         link,
     };
     conn.drive().await;
+    conn.link.end();
     if !conn.cut && !conn.link.wire.ended.get() {
         conn.presence.enter(ConnectionState::Closing);
         let mut transport = conn.link.wire.take();
@@ -468,7 +469,7 @@ mod tests {
     use std::time::Duration;
 
     use howdah_metrics::{ConnectionState, Failure};
-    use howdah_wire::RESPONSE_DETACHED;
+    use howdah_wire::{RESPONSE_BROKEN, RESPONSE_DETACHED};
 
     use crate::address::Serves;
     use crate::config::Config;
@@ -891,6 +892,53 @@ mod tests {
             assert!(connection.is_finished());
             assert_eq!(world.totals().failures[Failure::ClientGone], 1);
         });
+    }
+
+    #[test]
+    fn a_stream_that_both_sides_have_closed_ends_with_its_connection_whatever_its_worker_does() {
+        // The method, whether the worker then breaks off, and whether the client has taken what was said of the response.
+        for (method, breaks_off, takes) in [
+            ("HEAD", true, false),
+            ("HEAD", true, true),
+            ("HEAD", false, false),
+            ("HEAD", false, true),
+            ("GET", true, true),
+            ("GET", false, true),
+        ] {
+            run(async {
+                let world = World::new(Config::default());
+                let asks = [(":method", method), (":scheme", "http"), (":path", "/a"), (":authority", "h")];
+                let asked = [greeting(), frame(HEADERS, 5, 1, &literals(&asks))].concat();
+                let script = Scripted::new([Piece::Bytes(asked), Piece::Pause, Piece::Cut]);
+                let connection = world.connect(&script);
+                world.run(false).await;
+                let mut claimed = world.worker.claim().unwrap();
+                world.worker.begin(&claimed);
+                script.take(if takes { usize::MAX } else { 0 });
+                world.run(false).await;
+                world.worker.head(&mut claimed, 200, 4, 0);
+                world.worker.write(&mut claimed, b"four");
+                world.worker.tell(&claimed);
+                let server = world.thread.entrance.server;
+                let inside = || server.doors.inside(Serves::Requests);
+                if takes {
+                    world.run(false).await;
+                }
+                if breaks_off {
+                    world.worker.flag(&mut claimed, RESPONSE_BROKEN);
+                    world.worker.finish(claimed);
+                }
+                world.run(false).await;
+                script.become_of(Peer::Gone);
+                script.go_on();
+                world.run(false).await;
+                world.wait(Duration::from_millis(1100));
+                world.run(false).await;
+                let what = format!("{method} {breaks_off} {takes}");
+                assert!(connection.is_finished(), "{what}");
+                assert_eq!(inside(), 0, "{what}");
+            });
+        }
     }
 
     #[test]

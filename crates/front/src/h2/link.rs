@@ -115,6 +115,12 @@ impl Link {
         !self.wire.ended.get()
     }
 
+    /// The connection has ended: nothing comes of what its streams wait for.
+    pub(crate) fn end(&self) {
+        self.tally.end();
+        self.end_waits();
+    }
+
     /// Wakes those that wait for what will not come.
     pub(crate) fn end_waits(&self) {
         std::mem::take(&mut *self.waiting.borrow_mut()).into_values().for_each(Waker::wake);

@@ -30,7 +30,12 @@ pub(crate) async fn serve(work: Work) {
             {
                 Poll::Ready(None)
             }
-            Poll::Pending => carrier.poll_gone(context).map(|()| None),
+            Poll::Pending => {
+                if carrier.is_closed() {
+                    open.link.await_client(open.served, context);
+                }
+                carrier.poll_gone(context).map(|()| None)
+            }
         })
         .await
     };

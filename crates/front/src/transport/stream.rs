@@ -59,6 +59,8 @@ pub(crate) struct Tally {
     pressing: Cell<Option<u8>>,
     /// Streams that have given what they may, with how urgent that is, and whether they have given something in this round.
     waiting: RefCell<Vec<(u8, bool, Waker)>>,
+    /// The connection has ended.
+    over: Cell<bool>,
 }
 
 impl Tally {
@@ -74,6 +76,12 @@ impl Tally {
             self.takers.set((first, waiting.partition_point(|other| other.0 == first)));
             waiting.drain(..).for_each(|(.., waker)| waker.wake());
         }
+    }
+
+    /// The connection has ended, and there will be no other round.
+    pub(crate) fn end(&self) {
+        self.over.set(true);
+        self.waiting.take().into_iter().for_each(|(.., waker)| waker.wake());
     }
 
     /// A response has to wait; what is less urgent waits behind it.
@@ -118,6 +126,8 @@ struct State {
     /// The end has been said by itself, and behind all that was promised.
     ended: bool,
     whole: bool,
+    /// It has been said, be that with the head.
+    closed: bool,
 }
 
 /// See the module. Clones are the same stream.
@@ -128,11 +138,20 @@ impl Stream {
     /// For the response to a request on the connection whose tally that is.
     pub(crate) fn new(respond: SendResponse<Bytes>, tally: Rc<Tally>) -> Self {
         let said = Said::Nothing(respond);
-        let (given, refused, shut, ended, whole) = ((0, 0), false, false, false, false);
-        let (urgency, said_in, waits, yielded) = (URGENCY, None, None, None);
-        let state =
-            State { said, tally, urgency, given, refused, said_in, waits, yielded, shut, ended, whole };
-        Self(Rc::new(RefCell::new(state)))
+        Self(Rc::new(RefCell::new(State {
+            said,
+            tally,
+            urgency: URGENCY,
+            given: (0, 0),
+            refused: false,
+            said_in: None,
+            waits: None,
+            yielded: None,
+            shut: false,
+            ended: false,
+            whole: false,
+            closed: false,
+        })))
     }
 
     /// The client, or the application, says how urgent the response is.
@@ -158,6 +177,7 @@ impl Stream {
         let body = respond.send_response(head, last).map_err(gone)?;
         // The handle to the whole stream goes: what is left of it is the body.
         state.said = Said::Head(body);
+        state.closed = last;
         state.note();
         Ok(())
     }
@@ -191,12 +211,19 @@ impl Stream {
     /// Says that this was all that was promised, which is not taken back whatever else becomes of the response.
     pub(super) fn tell_end(&self) {
         let told = self.say_end().is_ok();
-        self.0.borrow_mut().whole |= told;
+        let state = &mut *self.0.borrow_mut();
+        state.whole |= told;
+        state.closed |= told;
     }
 
     /// Whether that has been said.
     pub(crate) fn has_told_end(&self) -> bool {
         self.0.borrow().whole
+    }
+
+    /// Whether the end has been said while more may be under way: of a stream that both sides have closed the crate tells nothing any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.borrow().closed
     }
 
     /// Waits until the connection has sent what was said, which it forgets when the stream is broken off, or until nobody is there for it.
@@ -231,9 +258,12 @@ impl Stream {
         }
     }
 
-    /// Waits until the client breaks the stream off, or the connection ends.
+    /// Waits until the client breaks the stream off, or the connection ends; that of one that [is closed](Self::is_closed) has to be
+    /// heard of from the connection.
     pub(crate) fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
-        match &mut self.0.borrow_mut().said {
+        let state = &mut *self.0.borrow_mut();
+        match &mut state.said {
+            _ if state.tally.over.get() => Poll::Ready(()),
             Said::Nothing(respond) => respond.poll_reset(context).map(drop),
             Said::Head(body) => body.poll_reset(context).map(drop),
         }
