@@ -106,8 +106,11 @@ fn secured(text: &str) -> (bool, Cow<'_, str>) {
     (true, if has_port { place.into() } else { format!("{place}:443").into() })
 }
 
-/// The front's notation, and a word for those who come with hypnotoad's.
+/// The front's notation, and a word for those who come with hypnotoad's or nginx's.
 fn address(text: &str) -> Result<Address, String> {
+    if ["tls", "ssl"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
+        return Err(format!("'{text}' is no address: a listener that speaks TLS is written as tls:ADDR"));
+    }
     if let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| *scheme != "unix") {
         return Err(format!("a listener has no {scheme}://, write {}", without_scheme(scheme, rest)));
     }
@@ -173,6 +176,8 @@ mod tests {
             (":80,mode=660", "which :80 is not"),
             ("unix:@a,mode=660", "which unix:@a is not"),
             ("/run/a,,:80", "cannot listen on ''"),
+            (":443,ssl", "written as tls:ADDR"),
+            (":443,TLS", "written as tls:ADDR"),
         ] {
             let error = several(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
