@@ -52,9 +52,28 @@ sub ACTION_install {
 sub compile_c {
     my ($self, $file, @args) = @_;
     my $object  = $self->cbuilder->object_file($file);
-    my @sources = (glob('xs/*.h'), $file =~ m{^lib/} ? 'lib/Howdah.pm' : ());
+    my @sources = (glob('xs/*.h'), $self->perl_file, $file =~ m{^lib/} ? 'lib/Howdah.pm' : ());
     unlink $object if -e $object && (!$self->up_to_date(\@sources, $object) || _has_come_since($object));
     return $self->SUPER::compile_c($file, @args);
+}
+
+# A file that is as old as the choice of the perl to compile for: what was compiled for another one does not fit this.
+sub perl_file {
+    my $self = shift;
+    my $file = catfile($self->config_dir, 'perl');
+    my $perl = join "\n", map { $self->config($_) // '' } qw(archlibexp version usemultiplicity ccflags optimize);
+    return $file if _read($file) eq $perl;
+    open my $out, '>', $file or die "cannot write $file: $!\n";
+    print {$out} $perl;
+    close $out or die "cannot write $file: $!\n";
+    return $file;
+}
+
+sub _read {
+    my $file = shift;
+    open my $in, '<', $file or return '';
+    local $/ = undef;
+    return <$in> // '';
 }
 
 # Whether the header for static probes (xs/probes.h) was installed after it was compiled without. A package's file is as old

@@ -15,7 +15,8 @@ sub build {
     my $build   = shift;
     my $object  = catfile($build->blib, qw(arch auto Howdah CGI Fork Fork.so));
     my @sources = sort glob 'xs-fork/*.c';
-    return if $build->up_to_date([@sources, glob('xs-fork/*.h'), 'xs/wire.h', 'xs/frames.h'], $object);
+    my @beside  = (glob('xs-fork/*.h'), 'xs/wire.h', 'xs/frames.h', $build->perl_file);
+    return if $build->up_to_date([@sources, @beside], $object);
     my $compiler = $build->cbuilder;
     my @compiled = map { $compiler->compile(source => $_, extra_compiler_flags => \@FLAGS) } @sources;
     $build->add_to_cleanup(@compiled);

@@ -113,4 +113,30 @@ subtest 'what was compiled before the header for static probes came is compiled 
     }
 };
 
+# A checkout may be built with the system's perl first, and then with the one that the application has.
+subtest 'what was compiled for another perl is compiled again' => sub {
+    my $dir = tempdir(DIR => $top);
+    mkdir "$dir/$_" or die $! for 'xs', '_build';
+    file("$dir/xs/some.c", "int some;\n");
+    my $compile = sub {
+        my $version = shift;
+        my ($status, undef, $err) =
+            run_in($dir, $ENV{PATH}, $^X, "-I$checkout/inc", '-MHowdah::Builder', '-e', <<'END', $version);
+my $build = Howdah::Builder->new(module_name => 'Some', dist_version => 1, dist_abstract => 'some', dist_author => 'some', quiet => 1);
+$build->config(version => shift);
+$build->compile_c('xs/some.c');
+END
+        is $status, 0, "compiled for $version" or diag $err;
+    };
+    $compile->('5.36.0');
+    utime 1, 1, "$dir/xs/some.c" or die $!;
+    for my $case (['5.36.0', 0], ['5.40.1', 1], ['5.40.1', 0], ['5.36.0', 1]) {
+        my ($version, $again) = @$case;
+        my $ago = time - 60;
+        utime $ago, $ago, grep { -e } "$dir/xs/some.o", "$dir/_build/perl" or die $!;
+        $compile->($version);
+        is + (stat "$dir/xs/some.o")[9] != $ago, $again != 0, $again ? 'anew' : 'as it is';
+    }
+};
+
 done_testing;
