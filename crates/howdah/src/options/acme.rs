@@ -30,7 +30,7 @@ pub(crate) struct Acme {
     acme_email: Option<String>,
 
     /// The authority, by the URL of its directory
-    #[arg(long, hide_short_help = true, value_name = "URL", default_value = AUTHORITY, value_parser = authority)]
+    #[arg(long, hide_short_help = true, value_name = "URL", default_value = AUTHORITY, value_parser = authority, requires = "acme")]
     acme_directory: String,
 
     /// Where account and certificates are kept [default: /var/lib/howdah/acme for root]
@@ -62,7 +62,14 @@ pub(crate) struct Acme {
     acme_profile: Option<String>,
 
     /// How names are proven to be ours
-    #[arg(long, hide_short_help = true, value_name = "HOW", value_enum, default_value = "tls-alpn-01")]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "HOW",
+        value_enum,
+        default_value = "tls-alpn-01",
+        requires = "acme"
+    )]
     acme_challenge: Challenge,
 }
 

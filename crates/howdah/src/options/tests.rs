@@ -472,6 +472,53 @@ fn options_that_contradict_each_other_are_refused() {
     }
 }
 
+/// What is asked of TLS and would not be done is refused: whoever asks for certificates of clients is not to serve everybody.
+#[test]
+fn options_of_tls_are_refused_where_nothing_comes_of_them() {
+    const CERTIFICATE: &str = "needs a certificate: name one by --tls-cert FILE";
+    const CLIENTS: &str =
+        "--tls-client needs authorities whose certificates count: name them by --tls-client-ca FILE";
+    const NOBODY: &str = "is for nobody: no listener speaks TLS";
+    const ACME: &str = "--acme <NAME>";
+    for (line, refused) in [
+        ("--tls-cert c", ""),
+        ("--tls-cert c --tls-key k --tls-min 1.3 --hsts --redirect-to-https :80", ""),
+        ("--tls-cert c --tls-client-ca a", ""),
+        ("--tls-cert c --tls-client-ca a --tls-client optional", ""),
+        ("--acme a.example --tls-client-ca a --tls-client optional", ""),
+        ("--acme a.example --tls-client-ca a --acme-challenge http-01", ""),
+        ("--tls-cert c -l :443,/run/a", ""),
+        ("--tls-cert c -l tls:/run/a", ""),
+        ("--tls-cert c -l /run/a --status-listen tls::81", ""),
+        // Bounds of what there may be.
+        ("--tls-handshakes 9 --tls-handshake-timeout 1s", ""),
+        ("--tls-cert c --tls-client required", CLIENTS),
+        ("--tls-cert c --tls-client optional", CLIENTS),
+        ("--acme a.example --tls-client required", CLIENTS),
+        ("--tls-client required", CLIENTS),
+        ("--tls-client-ca a", CERTIFICATE),
+        ("--tls-client-ca a --tls-client required", CERTIFICATE),
+        ("--tls-min 1.3", CERTIFICATE),
+        ("--hsts", CERTIFICATE),
+        ("--redirect-to-https :80", CERTIFICATE),
+        ("-l tls::443", CERTIFICATE),
+        ("--status-listen tls::81", CERTIFICATE),
+        ("--tls-key k", "there are 0 --tls-cert and 1 --tls-key"),
+        ("--acme a.example --tls-key k", "there are 0 --tls-cert and 1 --tls-key"),
+        ("--tls-cert c -S /run/a", NOBODY),
+        ("--tls-cert c -l /run/a --redirect-to-https :80", NOBODY),
+        ("--tls-cert c -l unix:@a --status-listen :81", NOBODY),
+        ("--acme a.example -l /run/a", NOBODY),
+        ("--acme-directory https://a.example", ACME),
+        ("--tls-cert c --acme-challenge http-01", ACME),
+        ("--tls-cert c --acme-dir /a", ACME),
+    ] {
+        let outcome = parse(arguments(&format!("-e sub{{}} {line}")));
+        let told = outcome.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(told.contains(refused) && told.is_empty() == refused.is_empty(), "{line}: {told}");
+    }
+}
+
 #[test]
 fn a_command_may_be_left_out_or_named() {
     for line in ["-e sub{}", "serve -e sub{}"] {

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use howdah_sys::activation::UPGRADE;
 
 use super::acme::Acme;
+use super::listen::Listen;
 use super::listener::{Named, Several, several};
 use super::values::{Time, whole};
 
@@ -42,7 +44,7 @@ pub(crate) struct Tls {
 
     /// What becomes of clients without a certificate
     ///
-    /// With --tls-client-ca: they are turned away, or served with SSL_CLIENT_VERIFY=NONE.
+    /// Needs --tls-client-ca: they are turned away, or served with SSL_CLIENT_VERIFY=NONE.
     #[arg(long, hide_short_help = true, value_name = "WHETHER", value_enum, default_value = "required")]
     pub(crate) tls_client: Client,
 
@@ -129,8 +131,13 @@ impl Tls {
         self.redirect_to_https.iter().flat_map(|several| &several.0)
     }
 
-    /// What does not go together, and the way out.
-    pub(super) fn fault(&self, listeners: &[Named]) -> Option<String> {
+    /// What does not go together, and the way out. What would protect the server is never passed over.
+    pub(super) fn fault(
+        &self,
+        listen: &Listen,
+        pages: &[Named],
+        is_given: impl Fn(&str) -> bool,
+    ) -> Option<String> {
         let (certificates, keys) = (self.tls_cert.len(), self.tls_key.len());
         if keys > 0 && keys != certificates {
             return Some(format!(
@@ -142,20 +149,46 @@ impl Tls {
         {
             return Some(fault);
         }
+        if is_given("tls_client") && self.tls_client_ca.is_none() {
+            return Some(
+                "--tls-client needs authorities whose certificates count: name them by --tls-client-ca FILE, or leave it out"
+                    .to_owned(),
+            );
+        }
         if self.is_on() {
-            return self.redirects().find(|named| named.tls).map(|named| {
+            let marked = self.redirects().find(|named| named.tls).map(|named| {
                 format!("--redirect-to-https {named} is for clients without TLS: leave tls: out")
             });
+            return marked.or_else(|| self.unspoken(listen, pages));
         }
-        let marked = listeners.iter().find(|named| named.tls).map(|named| format!("--listen {named}"));
+        let listeners = listen.listeners().into_iter().map(|named| ("--listen", named));
+        let mut all = listeners.chain(pages.iter().map(|named| ("--status-listen", named.clone())));
+        let marked = all.find(|(_, named)| named.tls).map(|(option, named)| format!("{option} {named}"));
         let given = [
             (self.tls_client_ca.is_some(), "--tls-client-ca"),
+            (is_given("tls_min"), "--tls-min"),
             (self.hsts.is_some(), "--hsts"),
             (!self.redirect_to_https.is_empty(), "--redirect-to-https"),
         ];
         let given = given.into_iter().find(|(given, _)| *given).map(|(_, option)| option.to_owned());
         marked.or(given).map(|what| {
             format!("{what} needs a certificate: name one by --tls-cert FILE, with its key by --tls-key FILE, or have one issued by --acme NAME")
+        })
+    }
+
+    /// That nobody would see the certificates. What other programs have bound is known to the start alone.
+    fn unspoken(&self, listen: &Listen, pages: &[Named]) -> Option<String> {
+        let inherits = ["LISTEN_FDS", "SERVER_STARTER_PORT", UPGRADE]
+            .iter()
+            .any(|name| std::env::var_os(name).is_some());
+        let is_spoken =
+            listen.secured(true).iter().any(|(_, tls)| *tls) || pages.iter().any(|named| named.tls);
+        let option = if self.tls_cert.is_empty() { "--acme" } else { "--tls-cert" };
+        (!inherits && !is_spoken).then(|| {
+            format!(
+                "{option} is for nobody: no listener speaks TLS; listen on an address of TCP, write a Unix socket as tls:PATH, or leave \
+                 {option} out"
+            )
         })
     }
 }

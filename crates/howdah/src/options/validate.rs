@@ -27,7 +27,7 @@ pub(super) fn check(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     } else {
         under_plackup(serve)?;
     }
-    listeners(serve)?;
+    listeners(serve, given)?;
     privileges(serve)?;
     if serve.workers.fewest_exceeds() {
         return conflict("--min-workers is above --workers: lower the one or raise the other");
@@ -56,14 +56,14 @@ fn under_plackup(serve: &Serve) -> Result<(), Fault> {
     }
 }
 
-fn listeners(serve: &Serve) -> Result<(), Fault> {
+fn listeners(serve: &Serve, given: &ArgMatches) -> Result<(), Fault> {
     let requests = serve.listen.listeners();
     let pages: Vec<_> = serve.status.listeners().cloned().collect();
     let and = |more: &[Named]| [requests.as_slice(), more].concat();
     let redirects: Vec<_> = serve.tls.redirects().cloned().collect();
     let fault = serve
         .tls
-        .fault(&and(&pages))
+        .fault(&serve.listen, &pages, |id| is_given(given, id))
         .or_else(|| serve.proxies.fault(&and(&redirects), serve.status.listeners()))
         .or_else(|| given_twice("", &and(&redirects)))
         .or_else(|| given_twice("--status-listen ", &pages))
@@ -245,6 +245,11 @@ fn conflict<T>(message: &str) -> Result<T, Fault> {
 
 fn on_command_line(given: &ArgMatches, id: &str) -> bool {
     given.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+/// Whether that or the environment has it.
+fn is_given(given: &ArgMatches, id: &str) -> bool {
+    given.value_source(id).is_some_and(|source| source != ValueSource::DefaultValue)
 }
 
 impl Serve {
