@@ -117,7 +117,8 @@ const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 fn program(asked: &Path, path: Option<OsString>) -> anyhow::Result<PathBuf> {
     if asked.components().count() > 1 || asked.is_absolute() {
         if !is_executable(asked) {
-            bail!("{} is no program that can be run: name a perl by --perl", asked.display());
+            let why = asked.metadata().err().map_or_else(String::new, |error| format!(": {error}"));
+            bail!("{} is no program that can be run{why}: name a perl by --perl", asked.display());
         }
         return Ok(absolute(asked)?);
     }

@@ -520,6 +520,31 @@ fn options_of_tls_are_refused_where_nothing_comes_of_them() {
 }
 
 #[test]
+fn what_cannot_be_looked_for_is_told_with_the_systems_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().to_str().unwrap();
+    std::fs::write(format!("{dir}/file"), "").unwrap();
+    std::os::unix::fs::symlink("loop", format!("{dir}/loop")).unwrap();
+    for (line, option) in [
+        ("{}", "the application {} "),
+        ("--app {}", "--app: the application {} "),
+        ("-e sub{} --mount /a={}", "--mount /a: the application {} "),
+        ("-e sub{} --chdir {}", "--chdir {}: "),
+        ("-e sub{} --document-root {}", "--document-root {}: "),
+        ("-e sub{} --spool-dir {}", "--spool-dir {}: "),
+        ("--cgi /c={}", "--cgi /c: {} "),
+        ("--cgi /c=src,mode=keep,preload={}", "--cgi /c: --cgi-preload {}: "),
+    ] {
+        for (name, reason) in [("file/x", "Not a directory"), ("loop", "Too many levels of symbolic links")] {
+            let path = format!("{dir}/{name}");
+            let (_, message) = refusal(&line.replace("{}", &path));
+            let told = option.replace("{}", &path) + "cannot be looked for: " + reason;
+            assert!(message.contains(&told), "{line}: {message}");
+        }
+    }
+}
+
+#[test]
 fn a_command_may_be_left_out_or_named() {
     for line in ["-e sub{}", "serve -e sub{}"] {
         assert!(matches!(parse(arguments(line)).unwrap().action, Action::Serve(_)), "{line}");

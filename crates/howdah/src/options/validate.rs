@@ -13,6 +13,7 @@ use super::pools::Pool;
 use super::serve::Serve;
 use super::tls::Tls;
 use super::trace::Trace;
+use crate::directory::unseen;
 
 type Fault = (ErrorKind, String);
 
@@ -176,18 +177,20 @@ fn scripts(serve: &Serve) -> Result<(), Fault> {
         let option = format!("--cgi {}", scripts.path);
         unique(&option, &pools, first + at, serve.has_first())?;
         let root = serve.absolute(&scripts.root);
+        let shown = scripts.root.display();
+        if let Some(why) = unseen(&root) {
+            return Err((ErrorKind::Io, format!("{option}: {shown} {why}")));
+        }
         if !root.exists() {
-            let message = format!(
-                "{option}: there is no {}: name the directory of the scripts, or one script",
-                scripts.root.display()
-            );
+            let message =
+                format!("{option}: there is no {shown}: name the directory of the scripts, or one script");
             return Err((ErrorKind::Io, message));
         }
         let pool = pools[first + at].cgi.as_ref().filter(|cgi| cgi.mode != Mode::Exec);
         let mut files = pool.into_iter().flat_map(|cgi| &cgi.preload).filter(|what| what.contains('/'));
         if let Some(file) = files.find(|file| !Path::new(file).exists()) {
-            let message = format!("{option}: --cgi-preload {file}: there is no such file");
-            return Err((ErrorKind::Io, message));
+            let why = unseen(file.as_ref()).unwrap_or_else(|| "there is no such file".to_owned());
+            return Err((ErrorKind::Io, format!("{option}: --cgi-preload {file}: {why}")));
         }
     }
     Ok(())
@@ -215,6 +218,9 @@ fn existing(serve: &Serve, name: &str) -> Result<(), Fault> {
     }
     let shown = path.strip_prefix(".").unwrap_or(&path).display().to_string();
     let shown = if name.is_empty() { "without a name" } else { &shown };
+    if let Some(why) = unseen(&path) {
+        return Err((ErrorKind::Io, format!("the application {shown} {why}")));
+    }
     let message = format!(
         "there is no application {shown}: name a .psgi file, or a module by its bare name, or give code by -e"
     );
@@ -229,7 +235,8 @@ fn is_module(name: &str) -> bool {
 fn directory(option: &str, path: Option<&Path>) -> Result<(), Fault> {
     match path {
         Some(path) if !path.is_dir() => {
-            Err((ErrorKind::Io, format!("{option} {}: there is no such directory", path.display())))
+            let why = unseen(path).unwrap_or_else(|| "there is no such directory".to_owned());
+            Err((ErrorKind::Io, format!("{option} {}: {why}", path.display())))
         }
         _ => Ok(()),
     }
