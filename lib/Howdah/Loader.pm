@@ -56,8 +56,10 @@ sub _given {
 sub _with_way_out {
     my ($error, $file) = @_;
     return $error if ref $error;
-    return "$error$file is a file here: write ./$file\n"
-        if defined $file && $error =~ /^Error while loading \Q$file\E\.pm: No such file/ && -f $file;
+    if (defined $file && $error =~ /^Error while loading \Q$file\E\.pm: No such file/) {
+        return "$error$file is a file here: write ./$file\n" if -f $file;
+        return "${error}there is $file.psgi here: write $file.psgi\n" if -f "$file.psgi";
+    }
     my ($module) = $error =~ /Can't locate (\S+\.pm) in \@INC/ or return $error;
     my ($beside) = ($file // '') =~ m{^(.*/)};
     my ($dir)    = grep { -f "$_/$module" } 'lib', defined $beside ? "${beside}lib" : ();
@@ -136,7 +138,7 @@ the reason when it cannot.
 
 Returns the application, a code reference. Dies with Perl's message when it does not compile or is none. Where a module is missing that
 lies in the directory F<lib>, or in F<lib> beside the file, the message says how to have it found; so it does where C<app> is taken for
-a module and is a file.
+a module and is a file, or the name of one without F<.psgi>.
 
 =over 4
 
