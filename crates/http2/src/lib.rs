@@ -9,4 +9,4 @@ mod translate;
 mod malformed;
 
 pub use malformed::Malformed;
-pub use translate::{Pseudo, translate};
+pub use translate::{Pseudo, is_of_connection, translate};

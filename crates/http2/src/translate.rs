@@ -39,7 +39,7 @@ const OPENING: [(&[u8], &[u8]); 3] = [
     (b"upgrade", b"websocket"),
     (b"sec-websocket-key", b"b3ZlciBIVFRQLzIgb25seQ=="),
 ];
-/// Fields that are about one connection of HTTP/1.
+/// Fields that are about one connection of HTTP/1 (RFC 9113 8.2.2). TE is another matter: a request may have it.
 const OF_CONNECTIONS: [&[u8]; 5] =
     [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
 
@@ -123,6 +123,12 @@ fn plain(word: &[u8]) -> Result<&[u8], Malformed> {
     if breaks { Err(PSEUDO_BYTES) } else { Ok(word) }
 }
 
+/// Whether no message of HTTP/2 may have a field of this name, in lower case.
+#[must_use]
+pub fn is_of_connection(name: &[u8]) -> bool {
+    OF_CONNECTIONS.contains(&name)
+}
+
 fn check(name: &[u8], value: &[u8]) -> Result<(), Malformed> {
     if name.is_empty() || !name.iter().all(|&byte| is_name(byte)) {
         return Err(NAME);
@@ -134,7 +140,7 @@ fn check(name: &[u8], value: &[u8]) -> Result<(), Malformed> {
     if is_edge(value.first()) || is_edge(value.last()) {
         return Err(EDGE);
     }
-    if OF_CONNECTIONS.contains(&name) {
+    if is_of_connection(name) {
         return Err(OF_CONNECTION);
     }
     if name == b"te" && !value.eq_ignore_ascii_case(b"trailers") { Err(TE) } else { Ok(()) }

@@ -3,8 +3,7 @@
 
 use bytes::Bytes;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SERVER, STRICT_TRANSPORT_SECURITY,
-    TRANSFER_ENCODING, UPGRADE,
+    CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SERVER, STRICT_TRANSPORT_SECURITY, TE,
 };
 use http::{Response, StatusCode};
 
@@ -121,10 +120,9 @@ fn value(words: &Bytes, part: &[u8]) -> Option<HeaderValue> {
     }
 }
 
-/// Fields that HTTP/2 must not have (RFC 9113 8.2.2).
+/// Fields that a response of HTTP/2 must not have: TE is for requests (RFC 9113 8.2.2).
 fn is_of_connection(name: &HeaderName) -> bool {
-    [CONNECTION, TRANSFER_ENCODING, UPGRADE].contains(name)
-        || ["keep-alive", "proxy-connection"].contains(&name.as_str())
+    name == TE || howdah_http2::is_of_connection(name.as_str().as_bytes())
 }
 
 /// The lines of a head, for logs, and the bytes that it would take without compression.
@@ -169,6 +167,7 @@ mod tests {
             ("A: b\r\n", Framing::Close, None, "a: b|"),
             ("A: b\r\nA:  c \r\n", Framing::Length(2), None, "a: b|a: c|content-length: 2|"),
             ("Connection: close\r\nKeep-Alive: 1\r\nUpgrade: x\r\nB: c\r\n", Framing::Close, None, "b: c|"),
+            ("Proxy-Connection: close\r\nTE: trailers\r\nB: c\r\n", Framing::Close, None, "b: c|"),
             ("Transfer-Encoding: chunked\r\n", Framing::Empty(Some(3)), None, "content-length: 3|"),
             ("", Framing::Close, Some(60), "strict-transport-security: max-age=60|"),
             ("Strict-Transport-Security: x\r\n", Framing::Close, Some(60), "strict-transport-security: x|"),
