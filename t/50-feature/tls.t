@@ -106,8 +106,11 @@ subtest 'clients without TLS' => sub {
     like $plain->($port, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"), qr{^HTTP/1\.1 308 },
         'with their method';
     like $plain->($port, "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"), qr{^HTTP/1\.1 400 }, 'but not to what is no host';
-    like $plain->($https, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"), qr{^HTTP/1\.1 400 .*write https://}s,
-        'or told at the port of TLS';
+    my $told = $plain->($https, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    like $told, qr{^HTTP/1\.1 400 .*write https://}s, 'or told at the port of TLS';
+    like $told, qr{^Date: \w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT\r$}m, '... and when';
+    my ($head, $body) = split /\r\n\r\n/, $told, 2;
+    like $head, qr/^Content-Length: @{[length $body]}\r?$/m, '... in as many bytes as are promised';
 };
 
 subtest 'protocols' => sub {

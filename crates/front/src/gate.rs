@@ -18,6 +18,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::address::Serves;
 use crate::capacity::Permit;
+use crate::clock::Clock;
 use crate::linger::linger;
 use crate::others::let_others;
 use crate::request::Client;
@@ -28,9 +29,9 @@ use crate::{h1, h2};
 
 /// After so long it is asked whether others wait for the place of a client that is slow.
 const GLANCE: Duration = Duration::from_secs(1);
-/// For a browser that speaks HTTP where TLS is expected.
-const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 52\r\n\
-    Connection: close\r\n\r\n400 Bad Request: TLS is spoken here, write https://\n";
+/// For a browser that speaks HTTP where TLS is expected, behind the Date.
+const PLAIN: &[u8] = b"\r\nContent-Type: text/plain\r\nContent-Length: 52\r\nConnection: close\r\n\r\n\
+    400 Bad Request: TLS is spoken here, write https://\n";
 
 /// See the module.
 #[derive(Debug)]
@@ -123,7 +124,7 @@ impl Gate {
         let _inside = server.doors.enter(serves);
         timer.set(Rest::No, 0);
         let patience = server.config.tls_handshake_timeout;
-        let mut handshake = pin!(self.handshake(tls));
+        let mut handshake = pin!(self.handshake(tls, server.clock));
         let mut waited = Duration::ZERO;
         loop {
             let glance =
@@ -139,11 +140,11 @@ impl Gate {
         }
     }
 
-    async fn handshake(&self, tls: &mut Tls) -> io::Result<()> {
+    async fn handshake(&self, tls: &mut Tls, clock: &Clock) -> io::Result<()> {
         while tls.is_handshaking() {
             let first = poll_fn(|context| tls.poll_greeting(context)).await?;
             if first.is_ascii_uppercase() {
-                tls.say_plainly(PLAIN);
+                tls.say_plainly(&[b"HTTP/1.1 400 Bad Request\r\nDate: ", &clock.date()[..], PLAIN].concat());
                 return Err(io::Error::new(ErrorKind::InvalidData, "it speaks HTTP"));
             }
             let turn = self.turn.acquire().await;
