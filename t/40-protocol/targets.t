@@ -36,6 +36,10 @@ my @targets = (
     ['dots and double slashes stay', '//a/../b/./c//', {PATH_INFO => '//a/../b/./c//'}],
     ['3.2.2: absolute form', 'http://other:81/a?b', {PATH_INFO => '/a', QUERY_STRING => 'b', HTTP_HOST => 'other:81'}],
     ['3.2.2: without path', 'http://other', {PATH_INFO => '/', HTTP_HOST => 'other'}],
+    [
+        'RFC 9110 7.4: a scheme that is not that of the connection tells nothing',
+        'https://other/a', {PATH_INFO => '/a', HTTP_HOST => 'other', 'psgi.url_scheme' => 'http', HTTPS => undef}
+    ],
     ['3.2.2: scheme in capitals', 'HTTP://other/a', {PATH_INFO => '/a', HTTP_HOST => 'other'}],
 );
 for my $case (@targets) {
