@@ -215,6 +215,14 @@ subtest 'what a start would fail for is told: users, certificates, places for lo
         is "$status$out", 1, "@{$case->[0]}";
         like $err, $case->[1];
     }
+    for my $case (['debugg', 'debugg is no level: say error'], ['howdah_front=much', 'howdah_front=much is no level']) {
+        my ($filter, $expected) = @$case;
+        local $ENV{HOWDAH_LOG} = $filter;
+        my ($status, $out, $err) = run_howdah('check', $good);
+        is "$status$out", 1, "HOWDAH_LOG=$filter";
+        like $err, qr/^howdah: HOWDAH_LOG=\Q$filter: $expected/m;
+        is + (run_howdah('check', '--log-level', 'warn', $good))[0], 0, '... which does not count beside --log-level';
+    }
     my $log = "$dir/new.log";
     is + (run_howdah('check', '--access-log', $log, $good))[0], 0;
     ok !-e $log, 'and nothing is made';
@@ -226,6 +234,10 @@ subtest 'what a start would fail for is told: users, certificates, places for lo
     my ($status, undef, $err) = run_howdah('check', '--access-log', "|touch $log", $good);
     is "$status$err", 0, 'a command is known';
     ok !-e $log, 'but not run';
+    ($status, undef, $err) = run_command('env', 'TMPDIR=/proc', howdah_bin(), 'check', $good);
+    is $status, 0, 'neither does a directory for large bodies that takes none';
+    like $err, qr{^howdah: no file can be made in /proc: .* name another directory by --spool-dir$}m,
+        '... which is told';
     ($status, undef, $err) = run_howdah('check', '--access-log', '|no-such-command', $good);
     is $status, 0, 'one that is missing ends no start';
     like $err, qr/^howdah: --access-log \|no-such-command: the shell finds no program no-such-command$/m,

@@ -6,11 +6,23 @@ use std::path::Path;
 
 use anyhow::bail;
 
-/// A directory that was named has to do; the usual one may be missing in a container that has no need of it.
+/// Warns of what is no reason not to start.
+///
+/// # Errors
+/// When the directory was named, and takes no files.
 pub(crate) fn try_out(named: Option<&Path>) -> anyhow::Result<()> {
+    doubt(named)?.iter().for_each(|doubt| tracing::warn!("{doubt}"));
+    Ok(())
+}
+
+/// A directory that was named has to do; the usual one may be missing in a container that has no need of it.
+///
+/// # Errors
+/// As there.
+pub(crate) fn doubt(named: Option<&Path>) -> anyhow::Result<Option<String>> {
     let directory = named.map_or_else(std::env::temp_dir, Path::to_owned);
     let Err(error) = howdah_front::try_spool(&directory) else {
-        return Ok(());
+        return Ok(None);
     };
     // A disk that is full now may have room again, and is none of the option's fault.
     let full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
@@ -20,12 +32,11 @@ pub(crate) fn try_out(named: Option<&Path>) -> anyhow::Result<()> {
             directory.display()
         );
     }
-    tracing::warn!(
+    Ok(Some(format!(
         "no file can be made in {}: {error}; request bodies that need one will be refused (503), and workers will wait \
          for slow readers: name another directory by --spool-dir",
         directory.display()
-    );
-    Ok(())
+    )))
 }
 
 #[cfg(test)]

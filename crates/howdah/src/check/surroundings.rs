@@ -1,8 +1,9 @@
-//! What a start needs beside an application that compiles: users and groups, certificates with their keys, places for logs,
-//! certificates and large bodies. Nothing is bound or written, and nothing is left that was made.
+//! What a start needs beside an application that compiles: users and groups, certificates with their keys, levels and places of logs,
+//! places for certificates and large bodies. Nothing is bound or written, and nothing is left that was made.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use howdah_accesslog::Target;
@@ -11,10 +12,11 @@ use rustix::fs::{Access, access};
 
 use crate::control::socket;
 use crate::options::Serve;
-use crate::{acme, directory, pidfile, spool, tls};
+use crate::{acme, directory, log, pidfile, spool, tls};
 
 /// A sentence for each thing that would end a start.
 pub(super) fn faults(options: &Serve) -> Vec<String> {
+    let levels = log::fault(&options.logs);
     let identity = options.process.identity().err().map(|error| format!("{error:#}"));
     let certificates = tls::try_files(options).err().map(|error| format!("{error:#}"));
     let authority = options.tls.acme.is_on().then(|| acme::try_files(options).err()).flatten();
@@ -23,10 +25,10 @@ pub(super) fn faults(options: &Serve) -> Vec<String> {
     let unwritable =
         files(options).into_iter().filter_map(|(option, path)| unwritable(option, Path::new(&path)));
     let pid = options.process.pid.as_deref().and_then(pidfile::fault);
-    let spool = options.limits.spool_dir.as_deref();
-    let spool = spool.and_then(|named| spool::try_out(Some(named)).err()).map(|error| format!("{error:#}"));
-    identity
+    let spool = spool::doubt(options.limits.spool_dir.as_deref()).err().map(|error| format!("{error:#}"));
+    levels
         .into_iter()
+        .chain(identity)
         .chain(certificates)
         .chain(authority)
         .chain(kept)
@@ -38,13 +40,15 @@ pub(super) fn faults(options: &Serve) -> Vec<String> {
         .collect()
 }
 
-/// A sentence for each command of a log that seems to be missing: the start does not fail for it, and has perhaps another PATH.
+/// A sentence for what a start does not fail for: each command of a log that seems to be missing, since it has perhaps another PATH, and a
+/// directory that takes no large bodies.
 pub(super) fn doubts(options: &Serve) -> Vec<String> {
     let commands = targets(options).into_iter().filter_map(|(option, target)| match target {
         Target::Command(command) => not_there(option, &command),
         Target::File(_) | Target::Stdout => None,
     });
-    commands.collect()
+    let spool = spool::doubt(options.limits.spool_dir.as_deref()).ok().flatten();
+    commands.chain(spool).collect()
 }
 
 /// Where logs of requests go, and the options that say so.
@@ -70,7 +74,7 @@ fn not_there(option: &str, command: &str) -> Option<String> {
 }
 
 /// Files that a server opens to write, and the options that name them.
-fn files(options: &Serve) -> Vec<(&'static str, std::path::PathBuf)> {
+fn files(options: &Serve) -> Vec<(&'static str, PathBuf)> {
     let targets = targets(options).into_iter().filter_map(|(option, target)| match target {
         Target::File(path) => Some((option, path)),
         Target::Stdout | Target::Command(_) => None,
@@ -103,16 +107,20 @@ fn closed_socket(path: &Path) -> Option<String> {
 /// Why a file cannot be written, or made where there is none.
 fn unwritable(option: &str, path: &Path) -> Option<String> {
     let cannot = |why: String| Some(format!("{option} {}: cannot be written: {why}", path.display()));
-    if path.is_dir() {
-        return cannot("it is a directory".to_owned());
-    }
-    if path.metadata().is_ok_and(|metadata| metadata.file_type().is_socket()) {
-        return cannot("it is a socket".to_owned());
-    }
-    if path.exists() {
-        return access(path, Access::WRITE_OK).err().and_then(|error| cannot(error.to_string()));
-    }
-    directory::closed(directory::of(path)).and_then(cannot)
+    let why = match path.metadata() {
+        Ok(there) if there.is_dir() => Some("it is a directory".to_owned()),
+        Ok(there) if there.file_type().is_socket() => Some("it is a socket".to_owned()),
+        Ok(_) => access(path, Access::WRITE_OK).err().map(|error| error.to_string()),
+        Err(error) if error.kind() == ErrorKind::NotFound => directory::closed(&place(path)),
+        Err(error) => directory::closed(directory::of(path)).or(Some(error.to_string())),
+    };
+    why.and_then(cannot)
+}
+
+/// The directory in which a file is made, where a link may lead to what is not there yet.
+fn place(path: &Path) -> PathBuf {
+    let directory = directory::of(path);
+    path.read_link().map_or_else(|_| directory.to_owned(), |next| place(&directory.join(next)))
 }
 
 /// Why a certificate that comes from an authority cannot be kept: in the nearest directory above it that is there, nothing can be made.
@@ -155,12 +163,20 @@ mod tests {
         std::fs::write(&there, "").unwrap();
         let socket = dir.path().join("socket");
         let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let [turns, leads, lost] = ["loop", "link", "lost"].map(|name| dir.path().join(name));
+        std::os::unix::fs::symlink(&turns, &turns).unwrap();
+        std::os::unix::fs::symlink("new", &leads).unwrap();
+        std::os::unix::fs::symlink("/no/such/log", &lost).unwrap();
         for (path, why) in [
             (there, "-"),
             (dir.path().join("new"), "-"),
             ("new".into(), "-"),
             ("/dev/null".into(), "-"),
+            (leads, "-"),
             (dir.path().to_owned(), "it is a directory"),
+            ("/bin/sh/log".into(), "Not a directory"),
+            (turns, "Too many levels of symbolic links"),
+            (lost, "lost: cannot be written: directory /no/such: No such file"),
             (socket, "it is a socket"),
             (
                 "/no/such/log".into(),

@@ -50,11 +50,20 @@ pub(crate) fn start(logs: &Logs) -> anyhow::Result<()> {
         outlet::into_file(path)?;
     }
     let look = look::decide(logs.error_log_format);
-    let variable = std::env::var_os("HOWDAH_LOG").unwrap_or_default();
-    let filter = filter(logs.log_level, &variable.to_string_lossy())?;
+    let filter = wanted(logs)?;
     tracing_subscriber::registry().with(filter).with(Events { look }).init();
     std::panic::set_hook(Box::new(say_panic));
     Ok(())
+}
+
+/// Why the log would not start: what HOWDAH_LOG has.
+pub(crate) fn fault(logs: &Logs) -> Option<String> {
+    wanted(logs).err().map(|error| format!("{error:#}"))
+}
+
+fn wanted(logs: &Logs) -> anyhow::Result<Targets> {
+    let variable = std::env::var_os("HOWDAH_LOG").unwrap_or_default();
+    filter(logs.log_level, &variable.to_string_lossy())
 }
 
 /// The variable is for those who look for something: it knows levels for each part of the program, and what it does not name is as ever.
