@@ -474,59 +474,14 @@ mod tests {
     use crate::address::Serves;
     use crate::config::Config;
     use crate::exchange::Mail;
+    use crate::sample::frames::{
+        HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, answer, asking, bodies, frame, frames,
+        get, goaways, greeting, literals,
+    };
     use crate::sample::heard::heard;
     use crate::sample::world::{Terms, World, run};
     use crate::transport::Peer;
     use crate::transport::scripted::{Piece, Scripted};
-
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    const HEADERS: u8 = 1;
-    const RST_STREAM: u8 = 3;
-    const SETTINGS: u8 = 4;
-    const PING: u8 = 6;
-    const GOAWAY: u8 = 7;
-    const WINDOW_UPDATE: u8 = 8;
-
-    fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-        [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
-    }
-
-    /// A request by literals that no table remembers.
-    fn get(stream: u8, path: &str) -> Vec<u8> {
-        let fields = [(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "h")];
-        frame(HEADERS, 5, stream, &literals(&fields))
-    }
-
-    fn literals(fields: &[(&str, &str)]) -> Vec<u8> {
-        let literal = |word: &str| [&[u8::try_from(word.len()).unwrap()], word.as_bytes()].concat();
-        fields.iter().flat_map(|(name, value)| [vec![0], literal(name), literal(value)].concat()).collect()
-    }
-
-    fn greeting() -> Vec<u8> {
-        [PREFACE, &frame(4, 0, 0, b"")].concat()
-    }
-
-    /// Type, stream and payload of the frames in what a client has received.
-    fn frames(script: &Scripted) -> Vec<(u8, u8, Vec<u8>)> {
-        let (output, mut at, mut frames) = (script.output(), 0, Vec::new());
-        while let Some(head) = output.get(at..at + 9) {
-            let length = usize::from(head[1]) * 256 + usize::from(head[2]);
-            frames.push((head[3], head[8], output[at + 9..at + 9 + length].to_vec()));
-            at += 9 + length;
-        }
-        frames
-    }
-
-    /// The bodies of streams.
-    fn bodies(script: &Scripted) -> String {
-        let data = frames(script).into_iter().filter(|(kind, ..)| *kind == 0);
-        data.map(|(_, stream, body)| format!("{stream}={} ", String::from_utf8(body).unwrap())).collect()
-    }
-
-    fn goaways(script: &Scripted) -> usize {
-        frames(script).iter().filter(|(kind, ..)| *kind == GOAWAY).count()
-    }
 
     #[test]
     fn who_begins_with_the_preface_is_served_however_its_bytes_come() {
@@ -1143,44 +1098,6 @@ mod tests {
         asking(world, streams.len(), asked, takes, body).await
     }
 
-    /// The next request is answered by that.
-    async fn answer(world: &World, body: &[u8]) {
-        let mut claimed = world.worker.claim().unwrap();
-        world.worker.begin(&claimed);
-        world.worker.head(&mut claimed, 200, body.len() as u64, 0);
-        let mut written = world.worker.write(&mut claimed, body);
-        while written < body.len() {
-            world.worker.tell(&claimed);
-            world.run(false).await;
-            let more = world.worker.write(&mut claimed, &body[written..]);
-            assert!(more > 0, "the front takes it");
-            written += more;
-        }
-        world.worker.finish(claimed);
-        world.run(false).await;
-    }
-
-    /// Such a client that has asked for so many.
-    async fn asking(
-        world: &World,
-        count: usize,
-        asked: Vec<u8>,
-        takes: usize,
-        body: &[u8],
-    ) -> (Scripted, tokio::task::JoinHandle<()>) {
-        let wide = [frame(4, 0, 0, &[0, 4, 0, 16, 0, 0]), frame(8, 0, 0, &[0, 63, 0, 0])].concat();
-        let greeting = Piece::Bytes([PREFACE, &wide].concat());
-        let script = Scripted::new([greeting, Piece::Pause, Piece::Bytes(asked)]);
-        let connection = world.connect(&script);
-        world.run(false).await;
-        script.take(takes);
-        world.run(false).await;
-        for _ in 0..count {
-            answer(world, body).await;
-        }
-        (script, connection)
-    }
-
     /// The frames of one stream's body.
     fn data(script: &Scripted) -> Vec<Vec<u8>> {
         let data = frames(script).into_iter().filter(|(kind, ..)| *kind == 0);
@@ -1247,105 +1164,6 @@ mod tests {
             // What the connection had, of the first two, is out before anything that its streams have held back.
             let held_back = data.iter().position(|frame| frame.1 > 3).unwrap();
             assert_eq!(data[..held_back].iter().map(|frame| frame.2.len()).sum::<usize>(), 127 << 10);
-        });
-    }
-
-    /// A request with this priority.
-    fn prior(stream: u8, priority: &str) -> Vec<u8> {
-        let fields = [(":method", "GET"), (":scheme", "http"), (":path", "/a"), (":authority", "h")];
-        let fields = [&fields[..], &[("priority", priority)]].concat();
-        frame(HEADERS, 5, stream, &literals(&fields))
-    }
-
-    /// In which order streams are through that have asked for 100 KiB each in the order of their numbers, with these priorities.
-    async fn order(world: &World, priorities: &[&str]) -> Vec<usize> {
-        let asked =
-            priorities.iter().zip((1..).step_by(2)).flat_map(|(priority, stream)| prior(stream, priority));
-        let body = vec![b'x'; 100 << 10];
-        let (script, _connection) = asking(world, priorities.len(), asked.collect(), 0, &body).await;
-        script.take(usize::MAX);
-        world.run(false).await;
-        let ends = frames(&script).into_iter().enumerate().filter(|(_, (kind, ..))| *kind == 0);
-        let last: std::collections::BTreeMap<_, _> = ends.map(|(at, (_, stream, _))| (stream, at)).collect();
-        let mut order: Vec<_> = last.into_iter().map(|(stream, at)| (at, usize::from(stream / 2))).collect();
-        order.sort_unstable();
-        order.into_iter().map(|(_, number)| number).collect()
-    }
-
-    #[test]
-    fn what_is_urgent_goes_before_what_others_of_its_connection_have_yet_to_say() {
-        run(async {
-            let world = World::with(Config::default(), Terms { max_queue: 16, ..Terms::default() }, |_| ());
-            let asked = ["u=5", "u=5,i", "u=7", "u=5", "u=0", "i", "u=1;x, i", "u=9", "a, u=2"];
-            let urgencies = [5, 5, 7, 5, 0, 3, 1, 3, 2];
-            let order = order(&world, &asked).await;
-            assert_eq!(order[0], 0, "what was said whole before");
-            let order: Vec<_> = order[1..].iter().map(|&number| urgencies[number]).collect();
-            assert_eq!(order, [0, 1, 2, 3, 3, 5, 5, 7]);
-        });
-    }
-
-    #[test]
-    fn what_is_less_urgent_and_has_begun_has_no_part_of_the_rounds_that_follow() {
-        run(async {
-            let world = World::new(Config { response_buffer: 4 << 20, ..Config::default() });
-            let body = vec![b'x'; 600 << 10];
-            let asked = [("u=5", 1), ("u=0", 3)].map(|(priority, stream)| prior(stream, priority));
-            let (script, _connection) = asking(&world, 2, asked.concat(), 0, &body).await;
-            script.take(usize::MAX);
-            world.run(false).await;
-            let data: Vec<_> = frames(&script).into_iter().filter(|(kind, ..)| *kind == 0).collect();
-            let through = data.iter().rposition(|frame| frame.1 == 3).unwrap();
-            let of = |stream, until| -> usize {
-                data[..until].iter().filter(|frame| frame.1 == stream).map(|frame| frame.2.len()).sum()
-            };
-            assert_eq!((of(1, data.len()), of(3, data.len())), (body.len(), body.len()));
-            assert_eq!(of(1, through), 127 << 10, "what the connection had, and no more");
-        });
-    }
-
-    #[test]
-    fn who_lets_others_go_first_that_are_gone_holds_up_nobody() {
-        run(async {
-            let world = World::new(Config { response_buffer: 4 << 20, ..Config::default() });
-            let wide =
-                [frame(SETTINGS, 0, 0, &[0, 4, 0, 16, 0, 0]), frame(WINDOW_UPDATE, 0, 0, &[0, 63, 0, 0])];
-            let first = [PREFACE, &wide.concat(), &prior(1, "u=0")].concat();
-            let later = [prior(3, "u=5"), prior(5, "u=7")].concat();
-            let then = [
-                frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]),
-                frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]),
-                frame(WINDOW_UPDATE, 0, 5, &[0, 1, 0, 0]),
-            ];
-            let [first, later, then] = [first, later, then.concat()].map(Piece::Bytes);
-            let script = Scripted::new([first, Piece::Pause, later, Piece::Pause, then]);
-            let _connection = world.connect(&script);
-            world.run(false).await;
-            script.take(0);
-            world.run(false).await;
-            answer(&world, &vec![b'x'; 600 << 10]).await;
-            let body = vec![b'x'; 20 << 10];
-            let mut others = Vec::new();
-            for _ in 0..2 {
-                let mut claimed = world.worker.claim().unwrap();
-                world.worker.begin(&claimed);
-                world.worker.head(&mut claimed, 200, body.len() as u64, 0);
-                world.worker.tell(&claimed);
-                world.run(false).await;
-                others.push(claimed);
-            }
-            // The round that begins now is one for which the stream waited that is broken off. The window of the first of the others
-            // is closed.
-            script.take(usize::MAX);
-            world.run(false).await;
-            for claimed in &mut others {
-                assert!(world.worker.write(claimed, &body) > 8 << 10);
-                world.worker.tell(claimed);
-                world.run(false).await;
-            }
-            let frames = frames(&script);
-            let of = |stream| frames.iter().filter(|frame| frame.0 == 0 && frame.1 == stream).count();
-            assert!(of(3) == 0 && of(5) > 0, "{frames:?}");
         });
     }
 }

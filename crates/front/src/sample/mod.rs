@@ -1,5 +1,6 @@
 //! For tests: a front thread in a test's hands or its slots alone, a worker of an application, and what else they need.
 
+pub(crate) mod frames;
 pub(crate) mod world;
 pub(crate) mod bench;
 pub(crate) mod worker;

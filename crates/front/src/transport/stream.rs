@@ -453,6 +453,12 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
+    use crate::sample::frames::{
+        HEADERS, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, answer, asking, frame, frames, literals,
+    };
+    use crate::sample::world::{Terms, World, run};
+    use crate::transport::scripted::{Piece, Scripted};
 
     #[test]
     fn how_urgent_a_response_is_the_last_word_says() {
@@ -486,5 +492,104 @@ mod tests {
             }
             assert_eq!(urgency(&fields), wanted, "{said:?}");
         }
+    }
+
+    /// A request with this priority.
+    fn prior(stream: u8, priority: &str) -> Vec<u8> {
+        let fields = [(":method", "GET"), (":scheme", "http"), (":path", "/a"), (":authority", "h")];
+        let fields = [&fields[..], &[("priority", priority)]].concat();
+        frame(HEADERS, 5, stream, &literals(&fields))
+    }
+
+    /// In which order streams are through that have asked for 100 KiB each in the order of their numbers, with these priorities.
+    async fn order(world: &World, priorities: &[&str]) -> Vec<usize> {
+        let asked =
+            priorities.iter().zip((1..).step_by(2)).flat_map(|(priority, stream)| prior(stream, priority));
+        let body = vec![b'x'; 100 << 10];
+        let (script, _connection) = asking(world, priorities.len(), asked.collect(), 0, &body).await;
+        script.take(usize::MAX);
+        world.run(false).await;
+        let ends = frames(&script).into_iter().enumerate().filter(|(_, (kind, ..))| *kind == 0);
+        let last: std::collections::BTreeMap<_, _> = ends.map(|(at, (_, stream, _))| (stream, at)).collect();
+        let mut order: Vec<_> = last.into_iter().map(|(stream, at)| (at, usize::from(stream / 2))).collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, number)| number).collect()
+    }
+
+    #[test]
+    fn what_is_urgent_goes_before_what_others_of_its_connection_have_yet_to_say() {
+        run(async {
+            let world = World::with(Config::default(), Terms { max_queue: 16, ..Terms::default() }, |_| ());
+            let asked = ["u=5", "u=5,i", "u=7", "u=5", "u=0", "i", "u=1;x, i", "u=9", "a, u=2"];
+            let urgencies = [5, 5, 7, 5, 0, 3, 1, 3, 2];
+            let order = order(&world, &asked).await;
+            assert_eq!(order[0], 0, "what was said whole before");
+            let order: Vec<_> = order[1..].iter().map(|&number| urgencies[number]).collect();
+            assert_eq!(order, [0, 1, 2, 3, 3, 5, 5, 7]);
+        });
+    }
+
+    #[test]
+    fn what_is_less_urgent_and_has_begun_has_no_part_of_the_rounds_that_follow() {
+        run(async {
+            let world = World::new(Config { response_buffer: 4 << 20, ..Config::default() });
+            let body = vec![b'x'; 600 << 10];
+            let asked = [("u=5", 1), ("u=0", 3)].map(|(priority, stream)| prior(stream, priority));
+            let (script, _connection) = asking(&world, 2, asked.concat(), 0, &body).await;
+            script.take(usize::MAX);
+            world.run(false).await;
+            let data: Vec<_> = frames(&script).into_iter().filter(|(kind, ..)| *kind == 0).collect();
+            let through = data.iter().rposition(|frame| frame.1 == 3).unwrap();
+            let of = |stream, until| -> usize {
+                data[..until].iter().filter(|frame| frame.1 == stream).map(|frame| frame.2.len()).sum()
+            };
+            assert_eq!((of(1, data.len()), of(3, data.len())), (body.len(), body.len()));
+            assert_eq!(of(1, through), 127 << 10, "what the connection had, and no more");
+        });
+    }
+
+    #[test]
+    fn who_lets_others_go_first_that_are_gone_holds_up_nobody() {
+        run(async {
+            let world = World::new(Config { response_buffer: 4 << 20, ..Config::default() });
+            let wide =
+                [frame(SETTINGS, 0, 0, &[0, 4, 0, 16, 0, 0]), frame(WINDOW_UPDATE, 0, 0, &[0, 63, 0, 0])];
+            let first = [PREFACE, &wide.concat(), &prior(1, "u=0")].concat();
+            let later = [prior(3, "u=5"), prior(5, "u=7")].concat();
+            let then = [
+                frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]),
+                frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]),
+                frame(WINDOW_UPDATE, 0, 5, &[0, 1, 0, 0]),
+            ];
+            let [first, later, then] = [first, later, then.concat()].map(Piece::Bytes);
+            let script = Scripted::new([first, Piece::Pause, later, Piece::Pause, then]);
+            let _connection = world.connect(&script);
+            world.run(false).await;
+            script.take(0);
+            world.run(false).await;
+            answer(&world, &vec![b'x'; 600 << 10]).await;
+            let body = vec![b'x'; 20 << 10];
+            let mut others = Vec::new();
+            for _ in 0..2 {
+                let mut claimed = world.worker.claim().unwrap();
+                world.worker.begin(&claimed);
+                world.worker.head(&mut claimed, 200, body.len() as u64, 0);
+                world.worker.tell(&claimed);
+                world.run(false).await;
+                others.push(claimed);
+            }
+            // The round that begins now is one for which the stream waited that is broken off. The window of the first of the others
+            // is closed.
+            script.take(usize::MAX);
+            world.run(false).await;
+            for claimed in &mut others {
+                assert!(world.worker.write(claimed, &body) > 8 << 10);
+                world.worker.tell(claimed);
+                world.run(false).await;
+            }
+            let frames = frames(&script);
+            let of = |stream| frames.iter().filter(|frame| frame.0 == 0 && frame.1 == stream).count();
+            assert!(of(3) == 0 && of(5) > 0, "{frames:?}");
+        });
     }
 }
