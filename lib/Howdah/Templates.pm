@@ -62,7 +62,7 @@ sub report {
 sub _adapter {
     my ($engine, $options) = @_;
     my ($found) = grep { $engine->isa($_->[0]) || $engine eq $_->[0] } @ENGINES;
-    Carp::croak('precompile knows no engine ' . (ref $engine || "'$engine'") . '; see perldoc Howdah::Templates')
+    Carp::croak('precompile knows no engine ' . (ref $engine || "'$engine'") . '; see man Howdah::Templates')
         if !$found;
     my ($class, $name, $package) = @$found;
     _load($class, $package);

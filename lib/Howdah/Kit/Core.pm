@@ -24,7 +24,7 @@ sub encode_json { my ($self, $data) = @_; return $self->_json->encode($data) }
 
 sub get_content {
     my ($self, $name, $variables) = @_;
-    croak 'there is nothing to render templates: build with templates => ENGINE (perldoc Howdah::Kit::Renderer)'
+    croak 'there is nothing to render templates: build with templates => ENGINE (man Howdah::Kit::Renderer)'
         if !$self->{renderer};
     croak 'which template? get_content is given a name' if !defined $name || !length $name;
     croak 'variables of a template are a reference to a hash' if ref($variables // {}) ne 'HASH';
