@@ -62,6 +62,14 @@ SKIP: {
     };
 }
 
+subtest 'certificates that none of the sockets would show are refused' => sub {
+    plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
+    local $tcp = IO::Socket::UNIX->new(Local => "$dir/other.sock", Listen => 64) or die $!;
+    my @options = ('-l', '127.0.0.1:0', Howdah::Test::Tls->common->options);
+    ok !eval { start('$ENV{LISTEN_PID} = $$; $ENV{LISTEN_FDS} = 2;', @options) };
+    like $@, qr/certificates are for nobody: none of the sockets that were handed over speaks TLS/;
+};
+
 subtest 'connections made while no server ran are served by the next' => sub {
     my $client = Howdah::Test::Client->new($port);
     $client->write("GET / HTTP/1.0\r\n\r\n");

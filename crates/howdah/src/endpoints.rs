@@ -63,6 +63,12 @@ impl Endpoints {
             inherited.into_iter().map(adopt).collect::<Result<_, _>>()?
         };
         listeners.extend(Listener::bind_all(&options.redirects(tls_port(&listeners)))?);
+        if options.tls.is_on() && !is_tls_spoken(options, ours, &listeners) {
+            bail!(
+                "certificates are for nobody: none of the sockets that were handed over speaks TLS, which those on TCP alone do; \
+                 have one bound there, or leave the certificates out"
+            );
+        }
         // Server::Starter lets the next generation start while this one serves.
         let relieves = is_under_starter();
         let pages = pages(options, relieves)?;
@@ -288,6 +294,12 @@ fn adopted(options: &Serve, socket: &OwnedFd) -> ListenOptions {
     let tls = options.tls.is_on() && socket_domain(socket) != Ok(AddressFamily::UNIX);
     let proxy_protocol = options.proxies.proxy_protocol;
     ListenOptions { backlog: options.listen.backlog, tls, proxy_protocol, ..ListenOptions::default() }
+}
+
+/// Whether anybody would see the certificates.
+fn is_tls_spoken(options: &Serve, ours: bool, listeners: &[Vec<Listener>]) -> bool {
+    ours || listeners.iter().flatten().any(|listener| listener.tls_port().is_some())
+        || options.pages().iter().any(|(_, how)| how.tls)
 }
 
 /// Where clients are sent that come without TLS.
