@@ -238,6 +238,8 @@ subtest 'what a start would fail for is told: users, certificates, places for lo
     is $status, 0, 'neither does a directory for large bodies that takes none';
     like $err, qr{^howdah: no file can be made in /proc: .* name another directory by --spool-dir$}m,
         '... which is told';
+    ($status, undef, $err) = run_howdah('check', '--reload-dir', $good, $good);
+    is "$status$err", "0howdah: --reload-dir $good is not watched: it is no directory\n", 'nor one that is not watched';
     ($status, undef, $err) = run_howdah('check', '--access-log', '|no-such-command', $good);
     is $status, 0, 'one that is missing ends no start';
     like $err, qr/^howdah: --access-log \|no-such-command: the shell finds no program no-such-command$/m,

@@ -27,5 +27,11 @@ pub(crate) fn closed(directory: &Path) -> Option<String> {
 /// Why it cannot be known whether something is there; none where it is, or is known to be not.
 pub(crate) fn unseen(path: &Path) -> Option<String> {
     let error = path.metadata().err().filter(|error| error.kind() != ErrorKind::NotFound)?;
-    Some(format!("cannot be looked for: {error}"))
+    let way_out = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "; let the user that starts the server search the directories that lead there"
+        }
+        _ => "",
+    };
+    Some(format!("cannot be looked for: {error}{way_out}"))
 }

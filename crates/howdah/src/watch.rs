@@ -12,6 +12,7 @@ use anyhow::Context;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use crate::directory::unseen;
 use crate::operations::Operations;
 use crate::options::Serve;
 
@@ -46,9 +47,7 @@ impl Watch {
             return Ok(None);
         }
         let base = base(options)?;
-        for dir in options.app.reload_dir.iter().filter(|dir| !base.join(dir).is_dir()) {
-            tracing::warn!("--reload-dir {} is not watched: it is no directory", dir.display());
-        }
+        doubts(options)?.iter().for_each(|doubt| tracing::warn!("{doubt}"));
         let pools = options.pools().into_iter().map(|pool| Files::of(options, &base, pool.app.as_deref()));
         let pools: Vec<_> = pools.collect();
         let (changes, news) = unbounded_channel();
@@ -105,6 +104,20 @@ impl Files {
 }
 
 /// Where the application is loaded.
+/// A sentence for each --reload-dir that cannot be watched.
+///
+/// # Errors
+/// When there is no working directory.
+pub(crate) fn doubts(options: &Serve) -> std::io::Result<Vec<String>> {
+    let base = base(options)?;
+    let lost = options.app.reload_dir.iter().filter(|dir| !base.join(dir).is_dir());
+    let told = lost.map(|dir| {
+        let why = unseen(&base.join(dir)).unwrap_or_else(|| "it is no directory".to_owned());
+        format!("--reload-dir {} is not watched: {why}", dir.display())
+    });
+    Ok(told.collect())
+}
+
 fn base(options: &Serve) -> std::io::Result<PathBuf> {
     match &options.app.chdir {
         Some(dir) => std::path::absolute(dir),

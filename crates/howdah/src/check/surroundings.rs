@@ -12,7 +12,7 @@ use rustix::fs::{Access, access};
 
 use crate::control::socket;
 use crate::options::Serve;
-use crate::{acme, directory, log, pidfile, spool, tls};
+use crate::{acme, directory, log, pidfile, spool, tls, watch};
 
 /// A sentence for each thing that would end a start.
 pub(super) fn faults(options: &Serve) -> Vec<String> {
@@ -40,15 +40,15 @@ pub(super) fn faults(options: &Serve) -> Vec<String> {
         .collect()
 }
 
-/// A sentence for what a start does not fail for: each command of a log that seems to be missing, since it has perhaps another PATH, and a
-/// directory that takes no large bodies.
+/// A sentence for what a start does not fail for: each command of a log that seems to be missing, since it has perhaps another PATH, a
+/// directory that takes no large bodies, and one that cannot be watched.
 pub(super) fn doubts(options: &Serve) -> Vec<String> {
     let commands = targets(options).into_iter().filter_map(|(option, target)| match target {
         Target::Command(command) => not_there(option, &command),
         Target::File(_) | Target::Stdout => None,
     });
     let spool = spool::doubt(options.limits.spool_dir.as_deref()).ok().flatten();
-    commands.chain(spool).collect()
+    commands.chain(spool).chain(watch::doubts(options).into_iter().flatten()).collect()
 }
 
 /// Where logs of requests go, and the options that say so.
