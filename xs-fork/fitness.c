@@ -170,16 +170,39 @@ static bool has_object(pTHX_ const HV *class) {
     return false;
 }
 
-/* A generator that does not notice the fork gives every visitor the same session id. Those of lib/Howdah/Inherited.pm. */
+/* What a script can have: objects, or a module that has a generator for all of the process and is known by its file. */
+struct generator {
+    const char *name, *file;
+};
+
+/* Keys draw a number for each signature, by which they can be found out (CVE-2026-41564); CryptX 0.088 notices the fork. */
+static bool has_blind_keys(pTHX) {
+    SV *version = get_sv("CryptX::VERSION", 0);
+    return version && SvOK(version) && SvNV(version) < 0.088;
+}
+
+static bool has_generator(pTHX_ const struct generator *generator) {
+    if (generator->file)
+        return hv_exists(GvHVn(PL_incgv), generator->file, strlen(generator->file));
+    const HV *class = gv_stashpv(generator->name, 0);
+    return class && has_object(aTHX_ class);
+}
+
+/* A generator that does not notice the fork gives every visitor the same session id. Those of lib/Howdah/Generators.pm. */
 static const char *generator_reason(pTHX) {
-    static const char *const classes[] = {"Math::Random::ISAAC", "Math::Random::ISAAC::XS", "Math::Random::MT",
-                                          "Session::Token"};
-    for (size_t at = 0; at < C_ARRAY_LENGTH(classes); at++) {
-        const HV *class = gv_stashpv(classes[at], 0);
-        if (!class || !has_object(aTHX_ class))
+    static const struct generator generators[] = {
+        {"Crypt::PK::DSA", NULL}, {"Crypt::PK::ECC", NULL}, /* the keys */
+        {"Data::Entropy::RawSource::CryptCounter", NULL},
+        {"Math::GSL::RNG", NULL}, {"Math::GSL::RNG::gsl_rng", NULL},
+        {"Math::Prime::Util", "Math/Prime/Util.pm"}, {"Math::Prime::Util::GMP", "Math/Prime/Util/GMP.pm"},
+        {"Math::Random::ISAAC", NULL}, {"Math::Random::ISAAC::XS", NULL}, {"Math::Random::MT", NULL},
+        {"Math::Random::MT::Auto", NULL}, {"Math::Random::TT800", NULL}, {"Session::Token", NULL},
+    };
+    for (size_t at = has_blind_keys(aTHX) ? 0 : 2; at < C_ARRAY_LENGTH(generators); at++) {
+        if (!has_generator(aTHX_ & generators[at]))
             continue;
-        snprintf(reason, sizeof reason, "it has a random number generator, an object of %s, once it is compiled",
-                 classes[at]);
+        snprintf(reason, sizeof reason, "it has a random number generator, %s %s, once it is compiled",
+                 generators[at].file ? "that of" : "an object of", generators[at].name);
         return reason;
     }
     return NULL;

@@ -5,13 +5,11 @@ use warnings;
 use Fcntl ();
 
 use Howdah ();
+use Howdah::Generators ();
 use Howdah::XS ();
 
 # Where database drivers tell the number of their socket.
 my %SOCKET_OF = (MariaDB => 'mariadb_sockfd', mysql => 'sockfd', Pg => 'pg_socket');
-
-# Whose objects are random number generators that a fork copies with their state, and that do not notice it. xs-fork/fitness.c knows them, too.
-my @GENERATORS = qw(Math::Random::ISAAC Math::Random::ISAAC::XS Math::Random::MT Session::Token);
 
 # Called by Howdah::Zygote around the loading of the application, and by nobody per request.
 sub descriptors {
@@ -44,15 +42,17 @@ sub find {
     push @said, map { _sentence($_->{name}, $_) } @databases;
     push @said, map { _sentence_of_pipe($_) } _read_from_others(@found);
     push @said, map { _sentence_of_file(@$_) } _read_by_position(\@found, map { $_->{file} // () } @handles);
-    my @generators = _generators();
-    push @said, _sentence_of_generators(@generators) if @generators;
+    push @said, _generators();
     my $others = Howdah::XS::count_threads() - 1;
     return @said, $others > 0 ? _sentence_of_threads($others) : ();
 }
 
-# The memory is looked through only where such a module is loaded.
+# What can be forgotten here need not be told.
 sub _generators {
-    return grep { $INC{s{::}{/}gr . '.pm'} && Howdah::XS::has_object($_) } @GENERATORS;
+    Howdah::Generators->renew;
+    my @classes = Howdah::Generators->classes;
+    my @signers = Howdah::Generators->signers;
+    return ((@classes ? _sentence_of_generators(@classes) : ()), @signers ? _sentence_of_signers(@signers) : ());
 }
 
 # Of @$numbers those files, as number and path, in which all processes that inherit them share one position: none that a database
@@ -216,6 +216,14 @@ sub _sentence_of_generators {
         . _ways_out('create it', 'undefine it');
 }
 
+sub _sentence_of_signers {
+    my $classes = join ', ', @_;
+    return
+        "workers inherit a key, an object of $classes: each of them would draw the same numbers, and two signatures that are "
+        . 'made with one tell the private key (CVE-2026-41564); install CryptX 0.088, or '
+        . _ways_out('create it', 'undefine it');
+}
+
 sub _sentence_of_threads {
     my $number = shift;
     my $what   = $number == 1 ? 'the thread that was' : "the $number threads that were";
@@ -274,6 +282,6 @@ without a name are meant to be shared, or at least may be. A handle with C<AutoI
 the application looks after when there is an C<after_fork> hook. A pipe counts when it is read from here and written into
 by another process, as that of a program that the application has started and asks. A regular file counts when it is open to be
 read and not at its end, unless it is only appended to, mapped into memory, a module's, or that of a database handle. Of
-generators those classes are known of which an object has the state and does not notice a fork. Threads count that run when it looks.
+generators L<Howdah::Generators> knows whose objects have the state and do not notice a fork. Threads count that run when it looks.
 
 =cut

@@ -4,14 +4,15 @@ use warnings;
 
 use Fcntl ();
 
+use Howdah::Generators ();
 use Howdah::Inherited ();
 use Howdah::XS ();
 
 # Generators that are seeded once for a process, and not anew after a fork: with the same seed in every worker, the next
-# session id of one can be computed by whoever has seen those of another.
+# session id of one can be computed by whoever has seen those of another. Others begin anew in each worker.
 my @GENERATORS = qw(
-    Bytes::Random::Secure Bytes::Random::Secure::Tiny Crypt::Random::TESHA2 Data::Entropy Math::Random
-    Math::Random::ISAAC Math::Random::ISAAC::XS Math::Random::MT Math::Random::MT::Auto Math::Random::Secure Session::Token
+    Bytes::Random::Secure Bytes::Random::Secure::Tiny Crypt::Random::TESHA2 Math::Random
+    Math::Random::ISAAC Math::Random::ISAAC::XS Math::Random::MT Math::Random::Secure Session::Token
 );
 
 # What may have been opened by any number of processes.
@@ -42,9 +43,13 @@ sub _looked_at {
 }
 
 sub _generators {
-    my @loaded = grep { $INC{s{::}{/}gr . '.pm'} } @GENERATORS;
-    return if !@loaded;
-    return "@loaded is loaded: its random numbers would be the same in all workers";
+    my @loaded  = grep { $INC{s{::}{/}gr . '.pm'} } @GENERATORS;
+    my %is_told = map { $_ => 1 } @loaded;
+    my @objects = grep { !$is_told{$_} } Howdah::Generators->classes, Howdah::Generators->signers;
+    return (
+        @loaded ? "@loaded is loaded: its random numbers would be the same in all workers" : (),
+        map { "it has an object of $_: its random numbers would be the same in all workers" } @objects
+    );
 }
 
 # Connections and files that it has opened since it was forked; those of database handles by their names.

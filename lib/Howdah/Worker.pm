@@ -3,6 +3,7 @@ use v5.16;
 use warnings;
 
 use Howdah ();
+use Howdah::Generators ();
 use Howdah::XS ();
 
 # Exit status that tells the front not to fork another worker at once.
@@ -19,6 +20,7 @@ sub prepare {
     $self->{at_end}      = Howdah->hooks('worker_exit');
     $self->{before_fork} = $forking ? _before_fork($check) : undef;
     $self->{is_plain}    = $given{app} && !$given{nytprof} && !$forking && !Howdah->has_hooks('after_fork');
+    $self->{is_plain} &&= !Howdah::Generators->has_any;
     _catch(sub { }, qw(HUP INT PIPE USR1));
     _catch(sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) }, qw(QUIT TERM));
     _catch(\&Howdah::XS::tell_place, 'USR2');
@@ -75,6 +77,7 @@ sub _before_fork {
 
 sub _begin {
     my $worker = shift;
+    Howdah::Generators->renew;
     $worker->{app} //= $worker->_load;
     Howdah->run_hooks(after_fork => Howdah::XS::index());
     Howdah::NYTProf->begin if $worker->{nytprof};
@@ -106,6 +109,7 @@ sub _leave_zygote {
     }
     Howdah::XS::exit_now(0) if $control < 0;
     $self = $worker;
+    $self->{is_plain} &&= !Howdah::Generators->has_any;    # it may have been loaded in use
     my $ended = eval { $worker->{succeed}->($control) };
     return $control, $ended if defined $ended;
     print {*STDERR} "howdah: the process that was to be the next zygote failed: $@" if $@;

@@ -35,6 +35,11 @@ my %unfit = (
         '$INC{"Session/Token.pm"} = 1; our $tokens = bless \my $state, "Session::Token"',
         'it has a random number generator, an object of Session::Token, once'
     ],
+    module => ['$INC{"Math/Prime/Util.pm"} = 1', 'it has a random number generator, that of Math::Prime::Util, once'],
+    key    => [
+        '$CryptX::VERSION = "0.087"; our $key = bless \my $state, "Crypt::PK::ECC"',
+        'it has a random number generator, an object of Crypt::PK::ECC, once'
+    ],
     child => ['if (!fork) { close STDOUT; exec "sleep", 1 }', 'it starts a process while'],
     $Config{useithreads}
     ? (thread => ['require threads; threads->create(sub { sleep 1 })->detach', 'it starts a thread while'])

@@ -184,6 +184,14 @@ subtest 'what no two processes may have' => sub {
             'a generator', ['', '$INC{"Math/Random/ISAAC.pm"} = 1'],
             qr/Math::Random::ISAAC is loaded: its random numbers/
         ],
+        [
+            'a key',
+            [
+                '$INC{"CryptX.pm"} = $INC{"Crypt/PK/ECC.pm"} = 1; $CryptX::VERSION = "0.087"; our $key;',
+                '$key //= bless \my $state, "Crypt::PK::ECC"'
+            ],
+            qr/it has an object of Crypt::PK::ECC: its random numbers/
+        ],
     );
     for my $case (@refused) {
         my ($name, $code, $reason) = @$case;
