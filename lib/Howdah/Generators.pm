@@ -11,7 +11,7 @@ my @MODULES = (
     ['Math::Prime::Util'      => sub { Math::Prime::Util::csrand() }],
     ['Math::Prime::Util::GMP' => sub { Math::Prime::Util::GMP::seed_csprng(32, _seed(32)) }],
     ['Math::Random::MT::Auto' => sub { Math::Random::MT::Auto::srand() }],
-    ['Math::Random::Secure'   => sub { undef $Math::Random::Secure::RNG }],
+    ['Math::Random::Secure'   => sub { undef $Math::Random::Secure::RNG if $Math::Random::Secure::RNG }],
 );
 
 # Whose objects are generators, or have one, that a fork copies with their state, and that do not notice it; by the module
@@ -74,7 +74,7 @@ sub _forget_entropy {
 sub _seed {
     my $length = shift;
     open my $random, '<:raw', '/dev/urandom' or die "cannot open /dev/urandom: $!\n";
-    my $read = sysread $random, my $seed, $length;
+    my $read = sysread($random, my $seed, $length);
     die "cannot read /dev/urandom: $!\n" if ($read // 0) != $length;
     return $seed;
 }

@@ -33,6 +33,24 @@ subtest 'where it could ask nobody the server does not start' => sub {
     like $server->log, qr/^howdah: PERL5OPT=-d has .*: set PERLDB_OPTS=NonStop=1, and write \$DB::single = 1;/m;
 };
 
+# Every handle of the application would have these layers.
+subtest 'with layers that change what handles read or say the server does not start' => sub {
+    for my $layers (':crlf', ':unix:perlio crlf', 'stdio') {
+        my $server = Howdah::Test::Server->launch(app => $app, env => {PERLIO => $layers});
+        isnt $server->wait_for_exit, 0, $layers;
+        like $server->log, qr/^howdah: PERLIO=\Q$layers\E (?:takes|leaves) .*: unset PERLIO/m, '... is named';
+    }
+    is get(Howdah::Test::Server->start(app => $app, env => {PERLIO => ':perlio'}), '/x'), 'it is /x',
+        'as perl has them it does';
+    my $plackup = Howdah::Test::Server->launch(
+        command => [$^X, '-S', 'plackup', '-s', 'Howdah', '-E', 'test', '--listen', '127.0.0.1:0'],
+        file    => write_file("$dir/app.psgi", $app),
+        env     => {PERLIO => ':crlf'},
+    );
+    isnt $plackup->wait_for_exit, 0, 'nor by plackup';
+    like $plackup->log, qr/^howdah: PERLIO=:crlf takes .*: unset PERLIO/m, '... which says so, too';
+};
+
 subtest 'Devel::Cover writes what each worker has seen' => sub {
     plan skip_all => 'there is no Devel::Cover' if !eval { require Devel::Cover::DB };
     my $server = Howdah::Test::Server->start(

@@ -57,7 +57,8 @@ impl Perl {
     /// words before anything depends on it. Costs the start of one perl.
     ///
     /// # Errors
-    /// The modules are missing or do not fit this perl, or its debugger would wait for an answer that nobody can give.
+    /// The modules are missing or do not fit this perl, its debugger would wait for an answer that nobody can give, or it
+    /// is told to have handles that change bytes.
     pub(crate) fn probe(&self) -> anyhow::Result<()> {
         // Of any program that is started without it one hears that the program is not there.
         if let Err(error) = File::open("/dev/null") {
@@ -66,6 +67,7 @@ impl Perl {
             );
         }
         refuse_prompts(env::var_os("PERL5OPT"), env::var_os("PERLDB_OPTS").as_deref())?;
+        refuse_layers(env::var_os("PERLIO"))?;
         // A debugger that PERL5OPT starts is to ask nobody here.
         let mut command = self.command();
         command.env("PERLDB_OPTS", "NonStop=1");
@@ -105,6 +107,28 @@ fn refuse_prompts(perl_options: Option<OsString>, debugger_options: Option<&OsSt
             "PERL5OPT={} has perl's debugger stop the application before its first statement, where it has no terminal: \
              set PERLDB_OPTS=NonStop=1, and write $DB::single = 1; where it is to stop",
             perl_options.display()
+        );
+    }
+    Ok(())
+}
+
+/// `:crlf` takes the carriage returns out of files that are sent, and puts some into what kept scripts print; below `:stdio`
+/// there is no place to find out whose lines those of the error log are.
+///
+/// # Errors
+/// With such layers in PERLIO.
+pub(crate) fn refuse_layers(layers: Option<OsString>) -> anyhow::Result<()> {
+    let layers = layers.unwrap_or_default();
+    let names = layers.to_string_lossy();
+    let refused = names.split([':', ' ']).find(|name| matches!(*name, "crlf" | "stdio"));
+    if let Some(name) = refused {
+        let why = if name == "crlf" {
+            "takes carriage returns out of the files that the application sends"
+        } else {
+            "leaves the lines of the error log without process and request"
+        };
+        bail!(
+            "PERLIO={names} {why}: unset PERLIO, and give a handle that is to have layers its own by open or binmode"
         );
     }
     Ok(())

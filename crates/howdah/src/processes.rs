@@ -16,7 +16,7 @@ use howdah_sys::recipe::Recipe;
 use crate::access::Commands;
 use crate::log;
 use crate::options::Serve;
-use crate::perl::Perl;
+use crate::perl::{Perl, refuse_layers};
 use crate::scripts;
 use crate::upgrade::Program;
 
@@ -125,6 +125,7 @@ impl Start {
 impl Zygotes {
     fn of(options: &Serve) -> anyhow::Result<Self> {
         if let Some(number) = options.process.zygote_fd {
+            refuse_layers(std::env::var_os("PERLIO"))?;
             let control = howdah_sys::process::adopt_fd(number).with_context(|| {
                 format!("--zygote-fd {number} is no open descriptor; the option is for plackup")
             })?;
