@@ -43,6 +43,7 @@ sub find {
     push @said, map { _sentence_of_pipe($_) } _read_from_others(@found);
     push @said, map { _sentence_of_file(@$_) } _read_by_position(\@found, map { $_->{file} // () } @handles);
     push @said, _generators();
+    push @said, _sentence_of_lmdb() if $INC{'LMDB_File.pm'} && Howdah::XS::has_object('LMDB::Env');
     my $others = Howdah::XS::count_threads() - 1;
     return @said, $others > 0 ? _sentence_of_threads($others) : ();
 }
@@ -137,19 +138,22 @@ sub handles {
     return @handles;
 }
 
-# An application that connects anew in after_fork, and lets go of the old handle without a word to the database, knows
+# Of a database in memory each worker has one of its own, with what the application has put into it. An
+# application that connects anew in after_fork, and lets go of the old handle without a word to the database, knows
 # what it does. A module may as well, which nobody can see.
 sub _describe {
     my $handle = shift;
     my $driver = $handle->{Driver}{Name};
     my $number = $SOCKET_OF{$driver} ? eval { $handle->{$SOCKET_OF{$driver}} } : undef;
     my $quiet  = $handle->{AutoInactiveDestroy};
+    my $file   = $driver eq 'SQLite' ? eval { $handle->sqlite_db_filename } || undef : undef;
+    my $memory = $driver eq 'SQLite' && !defined $file && ($handle->{Name} // '') =~ /:memory:|mode=memory/;
     return {
-        file     => $driver eq 'SQLite' ? eval { $handle->sqlite_db_filename } || undef : undef,
+        file     => $file,
         name     => sprintf('the DBI handle %s (%s %s)', ref $handle, $driver, $handle->{Name} // ''),
         socket   => $number,
         is_quiet => $quiet,
-        is_safe  => $quiet && Howdah->has_hooks('after_fork'),
+        is_safe  => $memory || $quiet && Howdah->has_hooks('after_fork'),
     };
 }
 
@@ -224,6 +228,13 @@ sub _sentence_of_signers {
         . _ways_out('create it', 'undefine it');
 }
 
+sub _sentence_of_lmdb {
+    return
+        'workers inherit an environment of LMDB, an object of LMDB::Env, which is of use in the process alone that has opened '
+        . 'it; '
+        . _ways_out('open it', 'undefine it');
+}
+
 sub _sentence_of_threads {
     my $number = shift;
     my $what   = $number == 1 ? 'the thread that was' : "the $number threads that were";
@@ -277,11 +288,11 @@ Whether the file is one that perl has loaded code from, which stays open when da
 =head2 find(@known)
 
 A sentence for each stream socket that is connected to somebody and whose number is not among C<@known>, and for each
-active database handle of L<DBI>, whether it has a socket or a file. Listening sockets, datagrams and pairs of sockets
+active database handle of L<DBI>, whether it has a socket or a file; not one of SQLite in memory. Listening sockets, datagrams and pairs of sockets
 without a name are meant to be shared, or at least may be. A handle with C<AutoInactiveDestroy> is taken for one that
 the application looks after when there is an C<after_fork> hook. A pipe counts when it is read from here and written into
 by another process, as that of a program that the application has started and asks. A regular file counts when it is open to be
 read and not at its end, unless it is only appended to, mapped into memory, a module's, or that of a database handle. Of
-generators L<Howdah::Generators> knows whose objects have the state and do not notice a fork. Threads count that run when it looks.
+generators L<Howdah::Generators> knows whose objects have the state and do not notice a fork. An open environment of L<LMDB_File> counts. Threads count that run when it looks.
 
 =cut

@@ -96,6 +96,12 @@ subtest 'a thread' => sub {
     is_deeply [warnings_of($end)], [], 'ended while the application was loaded';
 };
 
+subtest 'an environment of LMDB' => sub {
+    my $open = '$INC{"LMDB_File.pm"} = 1; our $env = bless \my $state, "LMDB::Env";';
+    warns_once $open, qr/^an environment of LMDB, .*Howdah->after_fork.*Howdah->before_fork/;
+    is_deeply [warnings_of("$open Howdah->before_fork(sub { undef \$env });")], [], 'undefined in before_fork';
+};
+
 my $module =
     $dir->write_file('Data.pm', "package Data;\nsub line { scalar <DATA> }\n1;\n__DATA__\n" . "line\n" x 10_000);
 
@@ -153,6 +159,11 @@ subtest 'database handles' => sub {
     is scalar(@said), 1, 'AutoInactiveDestroy alone';
     like $said[0], qr/, unless a module like DBIx::Connector .*before_fork generation=1$/,
         '... which may be enough, and is there';
+    my $memory =
+        'use DBI; our $dbh = DBI->connect("dbi:SQLite:dbname=%s", "", "", {RaiseError => 1}); $dbh->do("create table t (a)");';
+    is scalar(warnings_of(sprintf $memory, $_)), 0, "in memory, of which each has its own: $_"
+        for ':memory:', 'file:x?mode=memory';
+    is scalar(warnings_of(sprintf $memory, '')), 1, '... but not what may become a file';
     is scalar(warnings_of(sprintf($open, '') . '$dbh->disconnect;')), 0, 'disconnected';
     is scalar(warnings_of(sprintf($open, '') . 'Howdah->before_fork(sub { $dbh->disconnect });')), 0,
         '... in before_fork';
