@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -14,6 +15,8 @@
 #define Perl_setlocale setlocale /* threads share one locale there */
 #endif
 
+#define WINDOW 32
+
 static struct {
     SV *handlers[SIG_SIZE];
     SV *warn, *die;
@@ -21,7 +24,8 @@ static struct {
     char *locale, *locale_name; /* as C knows it, and perl */
     locale_t own_locale;
     mode_t mask;
-    int lowest;  /* the lowest descriptor that is free */
+    struct pollfd window[WINDOW]; /* descriptors about the lowest one that is free */
+    uint32_t open; /* which of them are open */
     int children; /* that scripts have left */
 } base;
 
@@ -32,8 +36,24 @@ static int lowest_free(void) {
     return fd;
 }
 
+/* One system call, of those that are not there poll(2) says so. The lowest alone would not tell of one above it that stays. */
+static uint32_t open_in_window(void) {
+    uint32_t open = 0;
+    while (poll(base.window, WINDOW, 0) < 0 && errno == EINTR)
+        ;
+    for (int at = 0; at < WINDOW; at++)
+        if (!(base.window[at].revents & POLLNVAL))
+            open |= (uint32_t)1 << at;
+    return open;
+}
+
 /* Descriptors that stay open. */
-void hd_note_descriptors(void) { base.lowest = lowest_free(); }
+void hd_note_descriptors(void) {
+    const int lowest = lowest_free(), before = WINDOW / 4;
+    for (int at = 0; at < WINDOW; at++)
+        base.window[at] = (struct pollfd){.fd = (lowest > 3 + before ? lowest - before : 3) + at};
+    base.open = open_in_window();
+}
 
 /* What perl has is the element of %SIG, which stays the same with another value. */
 static void note_handler(pTHX_ SV **noted, SV *now) {
@@ -152,7 +172,7 @@ static bool has_left_children(void) {
 UV hd_restore_process(pTHX) {
     hd_restore_settings(aTHX);
     return (are_handlers_changed(aTHX) ? LEFT_HANDLERS : 0) |
-           (lowest_free() != base.lowest ? LEFT_DESCRIPTORS : 0) |
+           (open_in_window() != base.open ? LEFT_DESCRIPTORS : 0) |
            (has_left_children() ? LEFT_CHILDREN : 0);
 }
 

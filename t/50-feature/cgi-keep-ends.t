@@ -18,6 +18,8 @@ sub await { my $end = time + 20; select undef, undef, undef, 0.02 until -e $_[0]
 sub say_in { my $name = shift; open my $out, '>', "$name.new"; print {$out} @_; close $out; rename "$name.new", $name }
 PERL
 my $scripts = Howdah::Test::Scripts->new(
+          'above.cgi' => $HEAD
+        . 'our @files; open my $first, "<", $0; open my $file, "<", $0; push @files, $file if $ENV{QUERY_STRING}; close $first; print "left"',
     'all.cgi'    => $HEAD . 'require POSIX; POSIX::close($_) for 3 .. 100; print "closed"',
     'asleep.cgi' => "$HEAD$LATER print STDERR 'begun'; sleep 2",
     'blocks.cgi' => $HEAD
@@ -33,6 +35,9 @@ my $scripts = Howdah::Test::Scripts->new(
     'eof.cgi'      => $HEAD . 'eof STDOUT; print "asked"',
     'flush.cgi'    => "#!$^X\n$SORRY" . '$| = 1; print "no head\n"; print STDERR "it goes on"',
     'head.cgi'     => "#!$^X\n$SORRY" . 'print "no head\n\n"',
+    'length.cgi'   => $HEAD . 'print length join "", <STDIN>',
+    'Kept.pm'      => "package Kept;\nsub line { scalar <DATA> }\n1;\n__DATA__\n" . "data\n" x 10_000,
+    'module.cgi'   => $HEAD . 'require "./Kept.pm"; print Kept::line()',
     'lines.cgi'    => $HEAD . 'print $. // "none"; open IN, "<", $0; <IN> for 1, 2; print ", then $."',
     'pid.cgi'      => $HEAD . 'print $$',
     'rand.cgi'     => $HEAD . 'print int rand 1e9',
@@ -95,6 +100,18 @@ subtest 'a descriptor that is left behind a body of 2 MB' => sub {
     $server->wait_for_log(qr/leaves a descriptor open/);
     my @told = $server->log =~ /(\S+) leaves a descriptor open/g;
     is "@told", $scripts->dir . '/leaves.cgi', 'is told of whoever has left it';
+};
+
+# Its number is not the lowest that was free, which is free again.
+subtest 'a descriptor that is left above one that is closed' => sub {
+    my $above = $scripts->dir . '/above.cgi';
+    is get($_)->{body}, 'left' for 'above.cgi', 'above.cgi?more';
+    ok $server->wait_for_log(qr{\Q$above\E leaves a descriptor open: \d+ \(\Q$above\E\)}), 'is told';
+    my $head = "POST /c/length.cgi HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n";
+    is +Howdah::Test::Client->ask($server, $head . 'x' x 2_000_000)->{body}, 2_000_000;
+    is get('module.cgi')->{body}, "data\n";
+    is get('state.cgi')->{body}, '22 0';
+    unlike $server->log, qr/(?:length|module)\.cgi leaves/, 'a body and the data of a module are not';
 };
 
 subtest 'a file that is uploaded by CGI.pm' => sub {

@@ -54,12 +54,18 @@ sub has_threads {
 sub _tell_descriptors {
     my $file = shift;
     my %now  = _descriptors();
-    my @new  = grep { !defined $known{$_} } sort { $a <=> $b } keys %now;
+    my @new  = grep { !defined $known{$_} && !_is_module($now{$_}) } sort { $a <=> $b } keys %now;
     my $list = join ', ', map { "$_ ($now{$_})" } @new;
     _tell($file, 'descriptors', 'leaves ' . (@new == 1 ? 'a descriptor' : 'descriptors') . " open: $list") if @new;
     %known = %now;
     Howdah::XS::note_descriptors();
     return;
+}
+
+# One with data behind its code stays open. %INC may have it by a path that is relative.
+sub _is_module {
+    my $path = shift;
+    return scalar grep { defined && !ref && $path =~ m{(?:\A|/)\Q@{[s{\A\./}{}r]}\E\z} } values %INC;
 }
 
 sub _tell {
