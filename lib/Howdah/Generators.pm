@@ -10,8 +10,9 @@ my @MODULES = (
     ['Data::Entropy'          => \&_forget_entropy],
     ['Math::Prime::Util'      => sub { Math::Prime::Util::csrand() }],
     ['Math::Prime::Util::GMP' => sub { Math::Prime::Util::GMP::seed_csprng(32, _seed(32)) }],
-    ['Math::Random::MT::Auto' => sub { Math::Random::MT::Auto::srand() }],
+    ['Math::Random::MT::Auto' => sub { Math::Random::MT::Auto::srand('/dev/urandom') }],  # not a server of such numbers
     ['Math::Random::Secure'   => sub { undef $Math::Random::Secure::RNG if $Math::Random::Secure::RNG }],
+    ['PDL::Primitive'         => sub { PDL::srand(unpack 'L', _seed(4)) }],
 );
 
 # Whose objects are generators, or have one, that a fork copies with their state, and that do not notice it; by the module

@@ -14,6 +14,7 @@ my %generator = (
     'Math::Prime::Util'      => ['use Math::Prime::Util; Math::Prime::Util::irand()', 'Math::Prime::Util::irand64()'],
     'Math::Prime::Util::GMP' => ['use Math::Prime::Util::GMP', 'Math::Prime::Util::GMP::irand()'],
     'Math::Random::MT::Auto' => ['use Math::Random::MT::Auto qw(irand); irand()', 'irand()'],
+    'PDL::Primitive'         => ['use PDL::LiteF; PDL->random(3)', 'PDL->random(3)->sum'],
     'Math::Random::Secure'   => ['use Math::Random::Secure qw(irand); irand()', 'irand()'],
 );
 
