@@ -56,11 +56,17 @@ static void replace(int from, const struct hf_descriptor *descriptor) {
         dup3(from, descriptor->fd, descriptor->close_on_exec ? O_CLOEXEC : 0);
 }
 
-/* The same file, where the zygote stood in it, but with an offset of its own. */
-static void open_anew(const struct hf_descriptor *descriptor) {
+/* The same file, with an offset of its own; -1 where it cannot be opened. One of O_TMPFILE cannot, and has a C library that checks
+ * (_FORTIFY_SOURCE) end the process unless there is a mode. */
+int hf_open_again(const struct hf_descriptor *descriptor) {
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor->fd);
-    int fd = open(path, (descriptor->flags & ~O_CREAT) | O_CLOEXEC);
+    return open(path, (descriptor->flags & ~O_CREAT) | O_CLOEXEC, 0);
+}
+
+/* Where the zygote stood in it. */
+static void open_anew(const struct hf_descriptor *descriptor) {
+    int fd = hf_open_again(descriptor);
     if (fd < 0) { /* rather none than one that is shared */
         close(descriptor->fd);
         return;

@@ -122,9 +122,7 @@ static bool can_be_opened(const struct stat *found) {
 }
 
 static bool opens(const struct hf_descriptor *descriptor) {
-    char path[32];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor->fd);
-    int fd = open(path, (descriptor->flags & ~O_CREAT) | O_CLOEXEC);
+    int fd = hf_open_again(descriptor);
     return fd >= 0 && close(fd) == 0;
 }
 

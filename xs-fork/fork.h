@@ -72,6 +72,7 @@ void hf_open_standard(pTHX);
 const char *hf_unfit(pTHX);
 
 /* child.c */
+int hf_open_again(const struct hf_descriptor *descriptor);
 pid_t hf_fork(void);
 void hf_begin(pTHX_ const struct hf_launch *launch);
 
