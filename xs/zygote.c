@@ -165,7 +165,7 @@ static void run_hook(pTHX_ SV *hook) {
     PERL_FLUSHALL_FOR_CHILD;
 }
 
-/* What to raise where something is short, in the words of crates/sys/src/process.rs. */
+/* What to raise where something is short, in the words of crates/sys/src/shortage.rs. */
 static const char *way_out(int error) {
     switch (error) {
     case EAGAIN:
@@ -177,6 +177,8 @@ static const char *way_out(int error) {
     case EMFILE:
         return "; the zygote has no descriptor left: close files that the application leaves open, or raise the limit of open "
                "files (ulimit -n, systemd's LimitNOFILE=)";
+    case ENFILE:
+        return "; the whole system has no descriptor left: raise fs.file-max (sysctl)";
     default:
         return "";
     }

@@ -10,9 +10,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use howdah_sys::{
-    Signal, drain_eventfd, eventfd, is_short_of_files, monotonic_ns, privileges, process, signal_eventfd,
-};
+use howdah_sys::shortage::{TOO_FEW_FILES, with_way_out};
+use howdah_sys::{Signal, drain_eventfd, eventfd, monotonic_ns, privileges, process, signal_eventfd};
 use howdah_wire::{Post, Segment};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -216,14 +215,12 @@ impl Host {
     }
 
     fn give_up(&self, worker: u16, error: &io::Error) {
-        let way_out = match error.kind() {
-            io::ErrorKind::WouldBlock => format!("; {}, or have fewer workers", process::TOO_MANY_PROCESSES),
-            _ if is_short_of_files(error) => {
-                format!("; the host of scripts has no descriptor left: {}", process::TOO_FEW_FILES)
-            }
-            _ => String::new(),
+        let told = if Errno::from_io_error(error) == Some(Errno::MFILE) {
+            format!("{error}; the host of scripts has no descriptor left: {TOO_FEW_FILES}")
+        } else {
+            with_way_out(error).to_string()
         };
-        self.control.report(&Report::Log(&format!("cannot start worker {worker}: {error}{way_out}")));
+        self.control.report(&Report::Log(&format!("cannot start worker {worker}: {told}")));
         self.control.report(&Report::Exited { worker, pid: None, status: NOT_STARTED });
     }
 

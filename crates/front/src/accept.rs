@@ -322,9 +322,9 @@ fn tell(capacity: &Capacity, kind: Kind, turn: Turn) {
 
 fn way_out(error: Errno) -> &'static str {
     match error {
-        error if is_shortage(error) => {
-            "; raise the limit of open files (ulimit -n) or give the machine memory"
-        }
+        Errno::MFILE => "; raise the limit of open files (ulimit -n, systemd's LimitNOFILE=)",
+        Errno::NFILE => "; the whole system has no descriptor left: raise fs.file-max (sysctl)",
+        Errno::NOMEM | Errno::NOBUFS => "; give the machine, or the cgroup (memory.max), memory",
         Errno::ACCESS | Errno::PERM => "; a policy of the system, as of SELinux or AppArmor, forbids it",
         _ => "",
     }

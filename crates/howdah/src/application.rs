@@ -195,6 +195,8 @@ impl Application {
 }
 
 /// The segment, and what else its workers share with the front.
+const NO_COPY: &str = "cannot copy a descriptor for the workers";
+
 fn share(wanted: &Wanted, titles: bool, common: &Common) -> anyhow::Result<Shared> {
     let workers = &wanted.workers;
     let shape = shape(workers.max_queue as usize, workers.count() as usize, common.eventfds.len());
@@ -202,10 +204,15 @@ fn share(wanted: &Wanted, titles: bool, common: &Common) -> anyhow::Result<Share
     Ok(Shared {
         segment,
         memfd,
-        eventfds: common.eventfds.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
+        eventfds: common
+            .eventfds
+            .iter()
+            .map(OwnedFd::try_clone)
+            .collect::<io::Result<_>>()
+            .context(NO_COPY)?,
         roster: Roster::default(),
         titles,
-        errors: Some(common.errors.try_clone()?),
+        errors: Some(common.errors.try_clone().context(NO_COPY)?),
         family: common.family.clone(),
     })
 }

@@ -85,7 +85,8 @@ impl Prepared {
 
 fn common(options: &Serve, errors: Errors) -> anyhow::Result<Common> {
     let threads = options.workers.front_threads as usize;
-    let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>()?;
+    let eventfds = (0..threads).map(|_| howdah_sys::eventfd()).collect::<io::Result<Vec<_>>>();
+    let eventfds = eventfds.context("cannot make what front threads are woken by")?;
     let family = Family::new().context("cannot become the parent of orphaned workers")?;
     Ok(Common { eventfds, errors, family })
 }
@@ -112,6 +113,8 @@ async fn start_all(
     let pools: Vec<Pool> = pools.into_iter().map(|(_, pool)| pool).collect();
     Ok((pools.into(), ends))
 }
+
+const NO_THREAD: &str = "cannot start a front thread";
 
 /// Starts the front threads, this one among them, and who watches them.
 fn start_threads(
@@ -143,7 +146,7 @@ fn start_threads(
             config: Arc::clone(&config),
             pools: applications.iter().map(Application::setup).collect(),
             index: u32::try_from(index)?,
-            eventfd: eventfd.try_clone()?,
+            eventfd: eventfd.try_clone().context(NO_THREAD)?,
             // Until there are workers, other connections wait in the kernel: if none come up, another process has them.
             listeners: match index {
                 0 => std::mem::take(&mut pages),
@@ -158,7 +161,7 @@ fn start_threads(
             stock: Arc::clone(&stock),
             tls: tls.map(|tls| Arc::clone(&tls.acceptor)),
         };
-        fronts.push(if index == 0 { Front::start(setup)? } else { start_thread(setup)? });
+        fronts.push(if index == 0 { Front::start(setup).context(NO_THREAD)? } else { start_thread(setup)? });
     }
     Ok((fronts, observer))
 }

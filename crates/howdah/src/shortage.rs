@@ -6,9 +6,9 @@
 use std::io;
 
 use anyhow::{Context, anyhow};
+use howdah_front::ListenError;
 use howdah_supervisor::StartError;
-use howdah_sys::is_short_of_files;
-use howdah_sys::process::{TOO_FEW_FILES, TOO_MANY_PROCESSES};
+use howdah_sys::shortage::{TOO_MANY_PROCESSES, what_to_raise};
 use rustix::process::Resource;
 
 /// Bytes of addresses beyond which there is room for all that is reserved.
@@ -31,8 +31,11 @@ pub(crate) fn start_thread(body: impl FnOnce() + Send + 'static) -> anyhow::Resu
 
 /// The kernel's reason, as far as a cause is that.
 fn reason<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::Error> {
-    match cause.downcast_ref::<StartError>() {
-        Some(StartError::System { error, .. }) => Some(error),
+    if let Some(StartError::System { error, .. }) = cause.downcast_ref() {
+        return Some(error);
+    }
+    match cause.downcast_ref() {
+        Some(ListenError::System(_, error, _)) => Some(error),
         _ => cause.downcast_ref(),
     }
 }
@@ -40,7 +43,6 @@ fn reason<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::Er
 /// `addresses` is their limit, if there is one: a thread whose stack finds no room there is refused as if there were too many.
 fn way_out(reason: &io::Error, addresses: Option<u64>) -> Option<&'static str> {
     match reason.kind() {
-        _ if is_short_of_files(reason) => Some(TOO_FEW_FILES),
         io::ErrorKind::WouldBlock if addresses.is_none_or(|most| most > RESERVED) => Some(TOO_MANY_PROCESSES),
         io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => Some(
             "the server reserves more addresses than it ever uses memory, 1.3 GB and more: raise ulimit -v, or bound its \
@@ -50,7 +52,7 @@ fn way_out(reason: &io::Error, addresses: Option<u64>) -> Option<&'static str> {
             "shared memory counts as a file of 0.8 GB and more, whose size is not the memory that it takes: raise ulimit -f, or \
              systemd's LimitFSIZE=",
         ),
-        _ => None,
+        _ => what_to_raise(reason),
     }
 }
 

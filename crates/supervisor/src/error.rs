@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use howdah_sys::process::{TOO_FEW_FILES, TOO_MANY_PROCESSES};
-use howdah_sys::{ExitKind, is_short_of_files};
+use howdah_sys::ExitKind;
+use howdah_sys::shortage::{what_to_raise, with_way_out};
 
 /// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,7 @@ fn is_none_of_perls(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, InvalidData, OutOfMemory, TimedOut, WouldBlock};
     // Invalid are descriptors that were sent and did not find room.
     matches!(error.kind(), BrokenPipe | TimedOut | WouldBlock | OutOfMemory | InvalidData)
-        || is_short_of_files(error)
+        || what_to_raise(error).is_some()
 }
 
 /// Why a reload did not happen; the old generation goes on.
@@ -92,11 +92,8 @@ impl ReloadError {
     /// The new zygote could not be started: why, and what to raise where the kernel names no limit.
     pub(crate) fn of_start(error: &StartError) -> Self {
         match error {
-            StartError::System { error: reason, .. } if reason.kind() == io::ErrorKind::WouldBlock => {
-                Self::Zygote(format!("{error}; {TOO_MANY_PROCESSES}"))
-            }
-            StartError::System { error: reason, .. } if is_short_of_files(reason) => {
-                Self::Zygote(format!("{error}; {TOO_FEW_FILES}"))
+            StartError::System { what, error } => {
+                Self::Zygote(format!("cannot {what}: {}", with_way_out(error)))
             }
             _ => Self::Zygote(error.to_string()),
         }
@@ -140,14 +137,13 @@ mod tests {
 
     #[test]
     fn a_reload_that_fails_for_a_limit_says_which_to_raise() {
-        // EAGAIN, EMFILE, ENFILE and ENOMEM.
-        for (errno, way_out) in [(11, TOO_MANY_PROCESSES), (24, TOO_FEW_FILES), (23, TOO_FEW_FILES), (12, "")]
-        {
-            let error =
-                StartError::of_perl(Some(Path::new("/usr/bin/perl")), io::Error::from_raw_os_error(errno));
+        // EAGAIN, EMFILE, ENFILE, ENOMEM, ENOBUFS and ETOOMANYREFS.
+        for errno in [11, 24, 23, 12, 105, 109] {
+            let error = io::Error::from_raw_os_error(errno);
+            let way_out = what_to_raise(&error).unwrap();
+            let error = StartError::of_perl(Some(Path::new("/usr/bin/perl")), error);
             let said = ReloadError::of_start(&error).to_string();
             assert!(said.contains("cannot start a zygote: ") && said.ends_with(way_out), "{said}");
-            assert_eq!(said.contains("; "), !way_out.is_empty(), "{said}");
         }
     }
 }

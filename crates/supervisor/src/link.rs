@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_sys::channel::{set_nonblocking, tell_sender};
-use howdah_sys::process::{may_be_child_of, why_not_passed};
+use howdah_sys::process::may_be_child_of;
+use howdah_sys::shortage::with_way_out;
 use howdah_sys::{Pid, Signal, recv_from_peer, send_with_fds};
 use howdah_wire::{Roster, ZYGOTE_PACKET};
 use tokio::io::Interest;
@@ -100,8 +101,7 @@ async fn write(socket: Socket, mut packets: mpsc::UnboundedReceiver<Packet>) {
             }
             // For now: too many descriptors are on their way, or there is no memory. The zygote waits for nothing but orders.
             if !std::mem::replace(&mut told, true) {
-                let way_out = why_not_passed(&error);
-                tracing::error!("cannot give the zygote an order, which waits: {error}{way_out}");
+                tracing::error!("cannot give the zygote an order, which waits: {}", with_way_out(&error));
             }
             tokio::time::sleep(AGAIN).await;
         }

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
+use howdah_sys::shortage::with_way_out;
 use howdah_sys::{Pid, socketpair_seqpacket};
 use howdah_wire::WorkerPhase;
 
@@ -133,8 +134,8 @@ impl State {
         let (ours, theirs) = match channels(self.shared.eventfds.len()) {
             Ok(pairs) => pairs,
             Err(error) => {
-                let reason = format!("no channel for a new worker: {error}");
-                tracing::error!("{reason}; raise the limit of open files (ulimit -n)");
+                let reason = format!("no channel for a new worker: {}", with_way_out(&error));
+                tracing::error!("{reason}");
                 let now = Instant::now();
                 self.generations[at].crashes.failed(now, now, reason);
                 return false;

@@ -22,6 +22,7 @@
 //! tcp         socket options, and what a client has not taken yet
 //! random      numbers that nobody can guess
 //! readable    a wait for one descriptor
+//! shortage    what to raise where the kernel is short of something
 //! clock       the clocks that nobody sets
 //! patience    time of which nearly none passes while the process stands still
 //! ```
@@ -50,6 +51,7 @@ pub mod watch;
 pub mod tcp;
 pub mod random;
 mod readable;
+pub mod shortage;
 mod clock;
 mod patience;
 
@@ -63,7 +65,8 @@ pub use memory::{
 };
 pub use moment::Moment;
 pub use patience::Patience;
-pub use process::{ExitKind, Pid, Signal, is_short_of_files, set_subreaper};
+pub use process::{ExitKind, Pid, Signal, set_subreaper};
+pub use shortage::is_short_of_files;
 pub use random::random;
 pub use tcp::{defer_accept, outstanding};
 pub use wake::{drain_eventfd, eventfd, futex_wait, futex_wake, signal_eventfd};

@@ -266,32 +266,6 @@ pub fn watch_end(pid: Pid) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
 }
 
-/// Whether there was no descriptor left for what was tried, here or in the whole system.
-#[must_use]
-pub fn is_short_of_files(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
-}
-
-/// What to say where a process or a thread is refused with EAGAIN, unless it is for want of memory.
-pub const TOO_MANY_PROCESSES: &str = "the user or the container may have no more processes and threads: raise ulimit -u, systemd's TasksMax or \
-     the cgroup's pids.max";
-
-/// What to do where there was no descriptor left for a worker.
-pub const TOO_FEW_FILES: &str =
-    "raise the limit of open files (ulimit -n, systemd's LimitNOFILE=), or have fewer workers";
-
-/// Behind the error of a packet with descriptors, what to do.
-#[must_use]
-pub fn why_not_passed(error: &io::Error) -> &'static str {
-    match rustix::io::Errno::from_io_error(error) {
-        Some(rustix::io::Errno::TOOMANYREFS) => {
-            "; more descriptors are on their way between this user's processes than the limit of open files (ulimit -n) allows"
-        }
-        _ => "",
-    }
-}
-
 /// What stands in a /proc/PID/stat behind the name, in which anything may stand: the state, then numbers.
 fn behind_name(stat: &str) -> Option<&str> {
     Some(stat.rsplit_once(") ")?.1)

@@ -9,7 +9,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use howdah_sys::process::why_not_passed;
+use howdah_sys::shortage::{WithWayOut, what_to_raise_to_pass};
 use howdah_wire::{Message, MessageKind};
 use tokio::io::unix::AsyncFd;
 
@@ -190,8 +190,8 @@ impl Pool {
         {
             static TOLD: Repeated = Repeated::new();
             if let Some(again) = TOLD.pass() {
-                let way_out = why_not_passed(error);
-                tracing::warn!("cannot answer worker {worker}: {error}{way_out}{again}");
+                let error = WithWayOut(error, what_to_raise_to_pass(error));
+                tracing::warn!("cannot answer worker {worker}: {error}{again}");
             }
         }
         sent.is_ok()

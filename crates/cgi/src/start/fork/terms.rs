@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use howdah_sys::shortage::with_way_out;
 use thiserror::Error;
 
 use crate::start::launch::{Launch, Running};
@@ -55,7 +56,7 @@ pub enum Fault {
     #[error("its zygote has died while it forked")]
     Lost,
     /// 500.
-    #[error("cannot be run: {0}")]
+    #[error("cannot be run: {}", with_way_out(.0))]
     System(#[from] io::Error),
 }
 
