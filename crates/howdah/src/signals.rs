@@ -1,6 +1,7 @@
 //! What signals mean.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 
 use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -23,8 +24,16 @@ pub(crate) struct Signals {
 /// Nobody's signal ends this process by the system's default from here on: what comes before there are [`Signals`] waits
 /// for them. Starts no thread.
 pub(crate) fn catch() -> io::Result<()> {
+    try_sockets()?;
     let installing = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     installing.block_on(async { Signals::new() }).map(drop)
+}
+
+/// tokio panics where it gets no pair of sockets for signals, which it makes beside three descriptors of an event loop. Whether
+/// it can is asked first.
+fn try_sockets() -> io::Result<()> {
+    let enough: io::Result<Vec<_>> = (0..3).map(|_| UnixStream::pair()).collect();
+    enough.map(drop)
 }
 
 impl Signals {
