@@ -4,13 +4,12 @@ use strict;
 use warnings;
 use lib 't/lib';
 
-use Config;
 use Howdah::Test::Client;
+use Howdah::Test::Descriptors qw(can_limit leave_on_the_way limit_files);
 use Howdah::Test::Server;
-use Socket qw(AF_UNIX SOCK_DGRAM SOL_SOCKET);
 use Test::More;
 
-plan skip_all => 'no prlimit (util-linux)' if !grep { -x "$_/prlimit" } split /:/, $ENV{PATH};
+plan skip_all => 'no prlimit (util-linux)' if !can_limit();
 
 my $app = <<'PSGI';
 my (@open, $big);
@@ -34,11 +33,6 @@ PSGI
 
 sub start { return Howdah::Test::Server->start(app => $app, options => ['--workers', 1]) }
 
-sub limit {
-    my ($pid, $limit) = @_;
-    return system 'prlimit', '--pid', $pid, "--nofile=$limit";
-}
-
 sub ask {
     my ($server, $path, $length) = @_;
     my $start = $length ? "POST $path HTTP/1.1\r\nContent-Length: $length" : "GET $path HTTP/1.1";
@@ -61,7 +55,7 @@ subtest 'the application has left files open' => sub {
     my $server   = start();
     my $file     = $server->write_file('big', 'x' x 1_000_000);
     my ($worker) = $server->workers;
-    is limit($worker, 100), 0, 'the worker may have few files open';
+    limit_files($worker, 100);
     ask($server, $_) for "/open?$file", '/fill';
     large_bodies_are_whole($server);
     ask($server, '/fill');
@@ -73,26 +67,12 @@ subtest 'the application has left files open' => sub {
     is_deeply [$server->workers], [$worker], '... in the same worker';
 };
 
-# Descriptors on their way that nobody takes: past its limit of open files a process without privileges may send no more.
-sub leave_on_the_way {
-    my ($socket, $count) = @_;
-    my ($sendmsg) = map { {x86_64 => 46, aarch64 => 211}->{$_} // () } $Config{archname} =~ /^([^-]+)/;
-    plan skip_all => "which call sendmsg is on $Config{archname} is not known" if !$sendmsg;
-    my $vector = pack 'P Q', 'x', 1;
-    my $passed = pack 'Q i i i*', 16 + 4 * $count, SOL_SOCKET, 1, (fileno $socket) x $count;
-    $passed .= "\0" x (-length($passed) % 8);
-    my $message = pack 'Q Q P Q P Q Q', 0, 0, $vector, 1, $passed, length $passed, 0;
-    syscall($sendmsg, fileno $socket, $message, 0) >= 0 or die "sendmsg: $!";
-    return;
-}
-
 subtest 'the kernel passes no descriptors' => sub {
-    socketpair my $here, my $there, AF_UNIX, SOCK_DGRAM, 0 or die $!;
-    leave_on_the_way($here, 95);
-    my $server = start();
-    my $file   = $server->write_file('big', 'x' x 1_000_000);
+    my @on_the_way = leave_on_the_way(95) or plan skip_all => 'which call sendmsg is is not known';
+    my $server     = start();
+    my $file       = $server->write_file('big', 'x' x 1_000_000);
     ask($server, "/open?$file");
-    is limit($_, 90), 0, 'a process may have fewer files open than are on their way' for $server->pid, $server->workers;
+    limit_files($_, 90) for $server->pid, $server->workers;    # fewer than are on their way
     large_bodies_are_whole($server);
     is statuses($server), '500 503', 'what needs a descriptor fails, and nobody waits for it';
     like $server->log, qr/cannot answer worker 0: Too many references.*ulimit -n/, 'the log tells why';
@@ -100,7 +80,7 @@ subtest 'the kernel passes no descriptors' => sub {
     my $cannot = qr/cannot give the zygote an order, which waits: Too many references.*ulimit -n/;
     ok $server->wait_until(sub { $server->log =~ $cannot }),
         'nor can another worker have its channel, as the log tells';
-    close $_ for $here, $there;
+    close $_ for @on_the_way;
     ok $server->wait_until(sub { statuses($server) eq '200 200' }), 'once they are gone, all is well';
 };
 

@@ -5,23 +5,13 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::Descriptors qw(can_limit fill_up);
 use Howdah::Test::Operator;
 use Howdah::Test::Scripts;
 use Howdah::Test::Server;
 use Test::More;
 
-plan skip_all => 'no prlimit (util-linux)' if !grep { -x "$_/prlimit" } split /:/, $ENV{PATH};
-
-# The lowest number that is free is the limit, until what is returned is called.
-sub fill {
-    my $pid  = shift;
-    my $free = 0;
-    $free++ while -l "/proc/$pid/fd/$free";
-    my ($before) = qx(prlimit --pid $pid --nofile --output SOFT --noheadings --raw) =~ /(\d+)/ or die;
-    my $limit = sub { system 'prlimit', '--pid', $pid, "--nofile=$_[0]:" };
-    is $limit->($free), 0, 'no number is free';
-    return sub { $limit->($before) };
-}
+plan skip_all => 'no prlimit (util-linux)' if !can_limit();
 
 sub status {
     my ($server, $path) = @_;
@@ -32,7 +22,7 @@ subtest 'a zygote' => sub {
     my $server   = Howdah::Test::Server->start(app => 'sub { [200, [], ["here"]] }', options => ['--workers', 1]);
     my ($zygote) = $server->processes('zygote');
     my ($worker) = $server->workers;
-    my $empty    = fill($zygote);
+    my $empty    = fill_up($zygote);
     kill KILL => $worker;
     ok $server->wait_for_log(
         qr/cannot fork worker 0: Too many open files; the zygote has no descriptor left:.*ulimit -n/),
@@ -48,7 +38,7 @@ subtest 'a host of scripts' => sub {
     my $scripts  = Howdah::Test::Scripts->new('here.cgi' => qq{printf 'Content-Type: text/plain\\n\\nhere'\n});
     my $server   = $scripts->serve('exec', ['workers=1'], $operator->options);
     my ($host)   = $server->processes('cgi-host');
-    my $empty    = fill($host);
+    my $empty    = fill_up($host);
     is + ($operator->ask("workers", "+1"))[0], 0, "another worker is wanted";
     ok $server->wait_for_log(qr/cannot start worker 1: .*; the host of scripts has no descriptor left:.*ulimit -n/),
         'the log tells why';

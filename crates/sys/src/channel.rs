@@ -6,6 +6,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use howdah_wire::Message;
 use rustix::io::Errno;
@@ -15,6 +16,7 @@ use rustix::net::{
 };
 
 use crate::process::Pid;
+use crate::shortage::may_pass_later;
 
 /// Most descriptors that one packet carries; the kernel's own limit.
 pub const MAX_FDS: usize = 253;
@@ -69,6 +71,22 @@ pub fn send_with_fds(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) ->
     Ok(())
 }
 
+/// Before a packet that the kernel has refused to pass is tried again.
+pub(crate) const AGAIN: Duration = Duration::from_millis(10);
+
+/// Sends one packet, as often as it takes while the kernel is short of something. For who may wait.
+///
+/// # Errors
+/// BrokenPipe or ConnectionReset when the peer is gone.
+pub fn send_until_passed(socket: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    loop {
+        match send_with_fds(&socket, bytes, &[]) {
+            Err(error) if may_pass_later(&error) => std::thread::sleep(AGAIN),
+            other => return other,
+        }
+    }
+}
+
 /// Receives one packet: its length and the descriptors that came with it, close-on-exec. Length 0: the peer is gone.
 ///
 /// # Errors
@@ -91,6 +109,15 @@ pub fn recv_with_fds(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize,
 pub fn recv_with_fds_left(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let packet = receive(socket, buffer)?;
     Ok((packet.length, packet.fds))
+}
+
+/// The same, but none in place of the descriptors where the kernel has dropped some.
+pub(crate) fn recv_all_fds(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+) -> io::Result<(usize, Option<Vec<OwnedFd>>)> {
+    let packet = receive(socket, buffer)?;
+    Ok((packet.length, (!packet.lost).then_some(packet.fds)))
 }
 
 /// Receives one packet without descriptors, and who sent it. The sender is only known once [`tell_sender`] was called.

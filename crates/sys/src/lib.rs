@@ -57,7 +57,7 @@ mod patience;
 
 pub use channel::{
     MESSAGE_SIZE, decode_message, encode_message, recv_from_peer, recv_with_fds, recv_with_fds_left,
-    send_with_fds, socketpair_seqpacket, socketpair_stream,
+    send_until_passed, send_with_fds, socketpair_seqpacket, socketpair_stream,
 };
 pub use clock::{monotonic_ns, thread_ns};
 pub use memory::{
@@ -66,8 +66,8 @@ pub use memory::{
 pub use moment::Moment;
 pub use patience::Patience;
 pub use process::{ExitKind, Pid, Signal, set_subreaper};
-pub use shortage::is_short_of_files;
 pub use random::random;
+pub use shortage::is_short_of_files;
 pub use tcp::{defer_accept, outstanding};
 pub use wake::{drain_eventfd, eventfd, futex_wait, futex_wake, signal_eventfd};
 pub use watch::{watch, watch_readable};

@@ -26,6 +26,11 @@ pub fn is_short_of_files(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
+/// Whether the same packet may pass a moment later: there was no memory, or too much is on its way.
+pub(crate) fn may_pass_later(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS))
+}
+
 /// What to raise where a process or a thread is refused, a descriptor, or a packet.
 #[must_use]
 pub fn what_to_raise(error: &io::Error) -> Option<&'static str> {

@@ -205,8 +205,14 @@ impl Attendant {
 
     fn ask(&mut self, question: &Question) -> io::Result<Answer> {
         for at in 0..self.lines.len() {
-            if !self.lines[at].is_well() || question.is_deed() && self.knock(at).is_err() {
+            if !self.lines[at].is_well() {
                 continue;
+            }
+            let there = if question.is_deed() { self.knock(at) } else { Ok(()) };
+            match there {
+                Ok(()) => {}
+                Err(Failure::Refused(error)) => return Err(error),
+                Err(_) => continue,
             }
             match self.ask_one(at, question) {
                 Ok(answer) => return Ok(answer),

@@ -4,11 +4,13 @@
 //! to the launcher:    serial number (4 bytes), end of its time in nanoseconds of CLOCK_MONOTONIC (8), and one of
 //!                     k                                 nothing, to see that it is there
 //!                     m <process, 4 bytes>              its memory, as three numbers
-//!                     s <recipe, 4 bytes> [=<value>]    + standard input, output, error and the descriptors: the new
-//!                                                       process, and a pipe by which that tells why it cannot execute
+//!                     s <recipe, 4 bytes> [=<value>]    + standard input, output, error, the descriptors, and a pipe by
+//!                                                       which the new process tells why it cannot execute: its number
 //!                     d                                 + socket: a launcher like it at that, whose number it is
-//! from the launcher:  serial number, error number or 0 (4 bytes each), three numbers (8 bytes each)
+//! from the launcher:  serial number, error number or 0 (4 bytes each), letter of the question, three numbers (8 bytes each)
 //! ```
+//!
+//! Nothing comes with an answer: the kernel may refuse to pass descriptors, and what has been done is to be told.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -26,7 +28,7 @@ pub(super) const START: u8 = b's';
 pub(super) const DOUBLE: u8 = b'd';
 
 /// Bytes of an answer.
-pub(super) const REPLY: usize = 4 + 4 + 3 * 8;
+pub(super) const REPLY: usize = 4 + 4 + 1 + 3 * 8;
 
 /// A launcher that works answers within milliseconds, also when it starts something: it does not wait for that.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -42,7 +44,8 @@ pub(super) struct Question {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) numbers: [u64; 3],
-    pub(super) fds: Vec<OwnedFd>,
+    /// A program was started, and not a launcher or nothing.
+    started: bool,
 }
 
 /// Why it does not say it.
@@ -65,7 +68,7 @@ impl Question {
         Self { words: [&[MEMORY][..], &pid.as_raw_pid().to_ne_bytes()].concat(), fds: Vec::new() }
     }
 
-    /// `fds` begin with standard input, output and error.
+    /// `fds` begin with standard input, output and error, and end with the pipe.
     pub(super) fn start(number: u32, value: Option<&OsStr>, fds: Vec<OwnedFd>) -> Self {
         let mut words = [&[START][..], &number.to_ne_bytes()].concat();
         if let Some(value) = value {
@@ -91,9 +94,9 @@ impl Answer {
         i32::try_from(self.numbers[0]).ok().and_then(Pid::from_raw)
     }
 
-    /// Ends the process that was started, if one was: only that comes with a descriptor.
+    /// Ends the process that was started, if one was.
     pub(super) fn undo(&self) {
-        if let (false, Some(pid)) = (self.fds.is_empty(), self.pid()) {
+        if let (true, Some(pid)) = (self.started, self.pid()) {
             end_child(pid);
         }
     }
@@ -241,21 +244,22 @@ impl Line {
     /// An answer, with its serial number.
     fn receive(&self) -> Result<(u32, Result<Answer, Failure>), Failure> {
         let mut packet = [0; REPLY];
-        let (length, fds) = recv_with_fds(&self.socket, &mut packet).map_err(Failure::of)?;
+        let (length, _) = recv_with_fds(&self.socket, &mut packet).map_err(Failure::of)?;
         if length != REPLY {
             return Err(Failure::Gone);
         }
-        parse(&packet, fds).map_err(Failure::Refused)
+        parse(&packet).map_err(Failure::Refused)
     }
 }
 
-fn parse(mut packet: &[u8], fds: Vec<OwnedFd>) -> io::Result<(u32, Result<Answer, Failure>)> {
+fn parse(mut packet: &[u8]) -> io::Result<(u32, Result<Answer, Failure>)> {
     let serial = u32::from_ne_bytes(take(&mut packet)?);
     let error = i32::from_ne_bytes(take(&mut packet)?);
+    let started = take(&mut packet)? == [START];
     let mut number = || Ok::<_, io::Error>(u64::from_ne_bytes(take(&mut packet)?));
     let numbers = [number()?, number()?, number()?];
     let answer = match error {
-        0 => Ok(Answer { numbers, fds }),
+        0 => Ok(Answer { numbers, started }),
         _ => Err(Failure::Refused(io::Error::from_raw_os_error(error))),
     };
     Ok((serial, answer))

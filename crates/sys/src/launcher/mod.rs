@@ -178,14 +178,28 @@ fn launch(
     fds: &[BorrowedFd<'_>],
 ) -> io::Result<Pid> {
     let desk = DESK.get().ok_or_else(|| io::Error::other("nobody attends to the launchers"))?;
-    let null = std::fs::File::open("/dev/null")?;
-    let output = io::stdout();
-    let own = [input.unwrap_or(null.as_fd()), output.as_fd(), errors];
-    let copies = own.iter().chain(fds).map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
-    let mut answer = desk.ask(Question::start(number, value, copies), TO_START)?;
+    let (failure, tell) = io::pipe()?;
+    let sent = with_standard(input, errors, fds, tell.into())?;
+    let answer = desk.ask(Question::start(number, value, sent), TO_START)?;
     let pid = answer.pid().ok_or_else(|| io::Error::other("no process id"))?;
-    let failure = answer.fds.pop().ok_or_else(|| io::Error::other("no word of the new process"))?;
-    executed(pid, failure)
+    executed(pid, failure.into())
+}
+
+/// What goes with an order to start something: copies, which are closed once it has been given.
+fn with_standard(
+    input: Option<BorrowedFd<'_>>,
+    errors: BorrowedFd<'_>,
+    fds: &[BorrowedFd<'_>],
+    tell: OwnedFd,
+) -> io::Result<Vec<OwnedFd>> {
+    let input = input
+        .map_or_else(|| Ok(std::fs::File::open("/dev/null")?.into()), |input| input.try_clone_to_owned());
+    let mut sent = vec![input?, io::stdout().as_fd().try_clone_to_owned()?, errors.try_clone_to_owned()?];
+    for fd in fds {
+        sent.push(fd.try_clone_to_owned()?);
+    }
+    sent.push(tell);
+    Ok(sent)
 }
 
 /// The new process says by `failure` why it cannot execute its program; the end of that means that it has.

@@ -11,10 +11,11 @@ use std::process::Command;
 use rustix::io::fcntl_dupfd_cloexec;
 
 use super::line::{DOUBLE, KNOCK, MEMORY, REPLY, START, take};
-use crate::channel::{recv_with_fds, send_with_fds};
+use crate::channel::{AGAIN, recv_all_fds, send_until_passed};
 use crate::clock::monotonic_ns;
 use crate::process::{FIRST_FD, Pid, adopt_fd};
 use crate::recipe::{Recipe, decode};
+use crate::shortage::may_pass_later;
 use crate::smaps::measure;
 
 /// Longest request: the value of a variable, which the kernel itself bounds by this.
@@ -35,10 +36,14 @@ pub fn serve() -> io::Result<()> {
     rustix::thread::set_name(c"howdah")?;
     let mut packet = vec![0; LONGEST];
     loop {
-        let (length, fds) = match recv_with_fds(&socket, &mut packet) {
+        let (length, fds) = match recv_all_fds(&socket, &mut packet) {
             Ok((0, _)) => return Ok(()),
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
+            Err(error) if may_pass_later(&error) => {
+                std::thread::sleep(AGAIN);
+                continue;
+            }
             Err(_) => return Ok(()),
         };
         let mut request = &packet[..length];
@@ -48,8 +53,8 @@ pub fn serve() -> io::Result<()> {
             socket = own;
             continue;
         }
-        let failure = outcome.as_ref().ok().and_then(|done| done.failure.as_ref()).map(AsFd::as_fd);
-        if send_with_fds(&socket, &reply(serial, &outcome), failure.as_slice()).is_err() {
+        // What has been done is told whatever the kernel is short of; it is the front's end that ends us.
+        if send_until_passed(&socket, &reply(serial, &outcome)).is_err() {
             return Ok(());
         }
     }
@@ -58,50 +63,57 @@ pub fn serve() -> io::Result<()> {
 /// What has been done.
 #[derive(Debug, Default)]
 struct Done {
+    /// The letter of what was asked.
+    what: u8,
     numbers: [u64; 3],
-    /// By which a new process tells why it cannot execute its program.
-    failure: Option<OwnedFd>,
     /// This process is the double, with this socket.
     double: Option<OwnedFd>,
 }
 
 impl Done {
-    fn started(pid: Pid, failure: Option<OwnedFd>) -> Self {
-        Self { numbers: [u64::from(pid.as_raw_pid().unsigned_abs()), 0, 0], failure, double: None }
+    fn started(what: u8, pid: Pid) -> Self {
+        Self { what, numbers: [u64::from(pid.as_raw_pid().unsigned_abs()), 0, 0], double: None }
     }
 }
 
 fn reply(serial: [u8; 4], outcome: &io::Result<Done>) -> [u8; REPLY] {
     let error = outcome.as_ref().err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EINVAL));
-    let numbers = outcome.as_ref().map_or([0; 3], |done| done.numbers);
+    let (what, numbers) = outcome.as_ref().map_or((0, [0; 3]), |done| (done.what, done.numbers));
     let mut bytes = [0; REPLY];
     bytes[..4].copy_from_slice(&serial);
     bytes[4..8].copy_from_slice(&error.to_ne_bytes());
-    for (place, number) in bytes[8..].chunks_exact_mut(8).zip(numbers) {
+    bytes[8] = what;
+    for (place, number) in bytes[9..].chunks_exact_mut(8).zip(numbers) {
         place.copy_from_slice(&number.to_ne_bytes());
     }
     bytes
 }
 
-fn obey(recipes: &[Recipe], mut request: &[u8], fds: Vec<OwnedFd>) -> io::Result<Done> {
+/// Without `fds` some of them are lost: there are no numbers for them here.
+fn obey(recipes: &[Recipe], mut request: &[u8], fds: Option<Vec<OwnedFd>>) -> io::Result<Done> {
     if monotonic_ns() > u64::from_ne_bytes(take(&mut request)?) {
         // We were stopped, and whoever asked has been told so: they have helped themselves since.
         return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
     }
     let (&what, mut rest) = request.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let fds = fds.ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))?;
     match what {
         KNOCK => Ok(Done::default()),
         MEMORY => {
             let pid =
                 Pid::from_raw(i32::from_ne_bytes(take(&mut rest)?)).ok_or(io::ErrorKind::InvalidInput)?;
             let memory = measure(pid)?;
-            Ok(Done { numbers: [memory.private, memory.proportional, memory.resident], ..Done::default() })
+            Ok(Done {
+                what,
+                numbers: [memory.private, memory.proportional, memory.resident],
+                ..Done::default()
+            })
         }
         START => {
             let number = u32::from_ne_bytes(take(&mut rest)?) as usize;
             let value = rest.strip_prefix(b"=").map(|value| OsString::from_vec(value.to_vec()));
             let recipe = recipes.get(number).ok_or(io::ErrorKind::InvalidInput)?;
-            start(recipe, value.as_deref(), &fds)
+            start(recipe, value.as_deref(), fds)
         }
         DOUBLE => double(fds.into_iter().next().ok_or(io::ErrorKind::InvalidInput)?),
         _ => Err(io::ErrorKind::InvalidInput.into()),
@@ -110,18 +122,18 @@ fn obey(recipes: &[Recipe], mut request: &[u8], fds: Vec<OwnedFd>) -> io::Result
 
 /// Forks a child of the front that executes the program. It is the front that waits for that, so that we have an answer
 /// for it at any time.
-fn start(recipe: &Recipe, value: Option<&OsStr>, fds: &[OwnedFd]) -> io::Result<Done> {
+fn start(recipe: &Recipe, value: Option<&OsStr>, mut fds: Vec<OwnedFd>) -> io::Result<Done> {
     let mut command = recipe.command(value)?;
-    let (failure, tell) = io::pipe()?;
-    let Some(pid) = fork_sibling()? else { become_it(&mut command, fds, tell.as_fd()) };
-    Ok(Done::started(pid, Some(failure.into())))
+    let tell = fds.pop().ok_or(io::ErrorKind::InvalidInput)?;
+    let Some(pid) = fork_sibling()? else { become_it(&mut command, &fds, tell.as_fd()) };
+    Ok(Done::started(START, pid))
 }
 
 /// Forks a launcher like this one, which serves the front on `socket`. Nothing of what it may start comes from there: the
 /// recipes are in our memory.
 fn double(socket: OwnedFd) -> io::Result<Done> {
     if let Some(pid) = fork_sibling()? {
-        return Ok(Done::started(pid, None));
+        return Ok(Done::started(DOUBLE, pid));
     }
     // A signal for a process group is not to end both.
     let _ = rustix::process::setpgid(None, None);

@@ -1,7 +1,6 @@
 //! The attendant among launchers that do not answer, or end. Their part is played by threads of the test; a process that
 //! sleeps stands for each.
 
-use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::Mutex;
 
@@ -58,9 +57,8 @@ fn serve(number: usize, manner: Manner, socket: &OwnedFd, heard: &Heard) {
             let started = (what == START || what == DOUBLE).then(sleeper);
             heard.started.lock().unwrap().extend(started);
             let pid = i64::from(started.map_or(0, Pid::as_raw_pid));
-            let reply = [&serial[..], &[0; 4], &pid.to_ne_bytes(), &[0; 16]].concat();
-            let failure = (what == START).then(|| socket.as_fd());
-            send_with_fds(socket, &reply, failure.as_slice()).unwrap();
+            let reply = [&serial[..], &[0; 4], &[what], &pid.to_ne_bytes(), &[0; 16]].concat();
+            send_with_fds(socket, &reply, &[]).unwrap();
             if what == DOUBLE {
                 let (socket, heard) = (fds.remove(0), Arc::clone(heard));
                 std::thread::spawn(move || serve(number + 10, Answers, &socket, &heard));
