@@ -4,9 +4,13 @@
  */
 #include "fork.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+/* Before a report is sent again that the kernel has refused to pass. */
+#define AGAIN_MS 10
 
 static char packet[SCRIPT_PACKET + 1]; /* so that a longer packet shows */
 
@@ -90,6 +94,13 @@ void hf_write_report(struct iovec parts[2], const ScriptRecord *report, const ch
     parts[1] = (struct iovec){(void *)text, length < most ? length : most};
 }
 
+/* Whether the same call may succeed a moment later. */
+static bool try_again(int error) {
+    if (error == ENOBUFS || error == ENOMEM)
+        poll(NULL, 0, AGAIN_MS);
+    return error == EINTR || error == ENOBUFS || error == ENOMEM;
+}
+
 /* False when the host is gone. */
 bool hf_report(ScriptReport kind, I32 value, const char *text, size_t length) {
     const ScriptRecord record = {.kind = kind, .value = value};
@@ -99,6 +110,6 @@ bool hf_report(ScriptReport kind, I32 value, const char *text, size_t length) {
     hf_write_report(parts, &record, text, length);
     do
         sent = sendmsg(hf.control, &header, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
+    while (sent < 0 && try_again(errno));
     return sent >= 0;
 }

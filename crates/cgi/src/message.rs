@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use howdah_sys::{recv_with_fds_left, send_with_fds};
+use howdah_sys::{recv_with_fds_left, send_until_passed};
 use howdah_wire::{
     MAX_FRONTS, MAX_WORKERS, OrderRecord, ReportRecord, ZYGOTE_ERRORS, ZYGOTE_PACKET, ZYGOTE_SECRET,
     ZYGOTE_SIGNALS, ZYGOTE_TITLES, ZygoteOrder, ZygoteReport,
@@ -95,7 +95,7 @@ impl Control {
 
     /// Sends a report. A front that is gone is noticed by who receives.
     pub(crate) fn report(&self, report: &Report<'_>) {
-        let _ = send_with_fds(&self.0, &report.encode(), &[]);
+        let _ = send_until_passed(&self.0, &report.encode());
     }
 }
 
