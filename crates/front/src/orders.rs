@@ -195,9 +195,7 @@ async fn close(thread: &Thread) {
 fn worker_up(thread: &Thread, pool: usize, worker: u16, channel: OwnedFd) {
     let Some(pool) = thread.pools.get(pool) else { return };
     pool.worker_up(worker);
-    if let Err(error) = pool.open_channel(worker, channel) {
-        tracing::error!("worker {worker} of {} has no channel: {error}", pool.setup.name);
-    }
+    pool.open_channel(worker, channel);
 }
 
 #[cfg(test)]

@@ -70,4 +70,4 @@ pub use random::random;
 pub use shortage::is_short_of_files;
 pub use tcp::{defer_accept, outstanding};
 pub use wake::{drain_eventfd, eventfd, futex_wait, futex_wake, signal_eventfd};
-pub use watch::{watch, watch_readable};
+pub use watch::{watch, watch_readable, watch_shared};

@@ -19,6 +19,18 @@ pub fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(unsafe { AsyncFd::register(fd) }?)
 }
 
+/// The same for one that others have, too.
+///
+/// # Errors
+/// The kernel's, when epoll refuses the descriptor.
+///
+/// # Panics
+/// Outside a tokio runtime.
+pub fn watch_shared(fd: Arc<OwnedFd>) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
+    // SAFETY: as in `watch`; our share keeps the descriptor open.
+    Ok(unsafe { AsyncFd::register(fd) }?)
+}
+
 /// The same for reading only.
 ///
 /// # Errors

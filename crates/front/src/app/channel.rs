@@ -8,8 +8,9 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use howdah_sys::shortage::{WithWayOut, what_to_raise_to_pass};
+use howdah_sys::shortage::{WithWayOut, what_to_raise_to_pass, what_to_raise_to_watch};
 use howdah_wire::{Message, MessageKind};
 use tokio::io::unix::AsyncFd;
 
@@ -24,14 +25,42 @@ use crate::slots::Spool;
 const SENTENCE: usize = 1024;
 /// The answer that means no.
 const REFUSED: u64 = 1;
+/// Before a channel is watched that the kernel has refused to watch.
+const AGAIN: Duration = Duration::from_millis(100);
 
 impl Pool {
-    /// Starts to listen to `worker`.
-    pub(crate) fn open_channel(&'static self, worker: u16, channel: OwnedFd) -> io::Result<()> {
-        let channel = Arc::new(howdah_sys::watch(channel)?);
+    /// Starts to listen to `worker`. It gets requests, and answers, whether or not the kernel lets us watch one more descriptor, and
+    /// what it says meanwhile waits in the channel: so that is tried until it works, or the worker has ended.
+    pub(crate) fn open_channel(&'static self, worker: u16, channel: impl Into<Arc<OwnedFd>>) {
+        let channel = channel.into();
         // What the one before it has asked is no business of this one.
         self.asked.borrow_mut().retain(|_, asked| asked.worker != worker);
         self.channels.borrow_mut().insert(worker, Arc::clone(&channel));
+        let Err(error) = self.listen(worker, &channel) else { return };
+        let name = &self.setup.name;
+        let error = WithWayOut(&error, what_to_raise_to_watch(&error));
+        tracing::error!(
+            "cannot watch the channel of worker {worker} of {name}, which is tried again: {error}"
+        );
+        tokio::task::spawn_local(async move {
+            loop {
+                tokio::time::sleep(AGAIN).await;
+                if !self.is_channel_of(worker, &channel) {
+                    return;
+                }
+                if self.listen(worker, &channel).is_ok() {
+                    return tracing::info!("the channel of worker {worker} of {name} is watched");
+                }
+            }
+        });
+    }
+
+    fn is_channel_of(&self, worker: u16, channel: &Arc<OwnedFd>) -> bool {
+        self.channels.borrow().get(&worker).is_some_and(|known| Arc::ptr_eq(known, channel))
+    }
+
+    fn listen(&'static self, worker: u16, channel: &Arc<OwnedFd>) -> io::Result<()> {
+        let channel = howdah_sys::watch_shared(Arc::clone(channel))?;
         tokio::task::spawn_local(async move {
             while let Ok(true) = poll_fn(|context| self.poll_packet(worker, &channel, context)).await {}
         });
@@ -42,7 +71,7 @@ impl Pool {
     fn poll_packet(
         &self,
         worker: u16,
-        channel: &AsyncFd<OwnedFd>,
+        channel: &AsyncFd<Arc<OwnedFd>>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<bool>> {
         loop {
@@ -179,7 +208,7 @@ impl Pool {
         let Some(channel) = self.channels.borrow().get(&worker).map(Arc::clone) else { return false };
         let mut packet = howdah_sys::encode_message(message).to_vec();
         packet.extend_from_slice(rest);
-        let sent = howdah_sys::send_with_fds(channel.get_ref(), &packet, fd.as_slice());
+        let sent = howdah_sys::send_with_fds(&*channel, &packet, fd.as_slice());
         let mut asked = self.asked.borrow_mut();
         if sent.is_ok() && asked.get(&message.slot) == Some(&Asked { worker, kind: message.kind }) {
             asked.remove(&message.slot);
@@ -214,6 +243,7 @@ mod tests {
     use crate::capacity::Kind;
     use crate::config::Config;
     use crate::exchange::Exchange;
+    use crate::reports::Loss;
     use crate::response::Event;
     use crate::sample::heard::heard;
     use crate::sample::world::{World, run};
@@ -228,7 +258,7 @@ mod tests {
         fn new(world: &World, worker: u16) -> Self {
             let (ours, end) = howdah_sys::socketpair_seqpacket().unwrap();
             rustix::io::ioctl_fionbio(&end, true).unwrap();
-            world.pool().open_channel(worker, ours).unwrap();
+            world.pool().open_channel(worker, ours);
             Self { worker, end }
         }
 
@@ -312,6 +342,39 @@ mod tests {
                 assert_eq!(answers, expected, "{case}");
                 assert!(next(&mut job, &exchange).is_none(), "{case}: nobody hears of it");
             }
+        });
+    }
+
+    #[test]
+    fn a_channel_that_cannot_be_watched_is_tried_again_until_its_worker_ends() {
+        run(async {
+            let world = World::new(Config::default());
+            // The kernel refuses to watch the same descriptor twice (EEXIST).
+            let open = |worker| {
+                let (ours, end) = howdah_sys::socketpair_seqpacket().unwrap();
+                rustix::io::ioctl_fionbio(&end, true).unwrap();
+                let ours = Arc::new(ours);
+                let first = howdah_sys::watch_readable(Arc::clone(&ours)).unwrap();
+                let told = heard(|| world.pool().open_channel(worker, ours));
+                assert!(
+                    told[0].contains(&format!("cannot watch the channel of worker {worker} of ")),
+                    "{told:?}"
+                );
+                (Channel { worker, end }, first)
+            };
+            let (heard_late, first) = open(0);
+            let (gone, other) = open(1);
+            heard_late.send(77, 0, 0, b"");
+            world.pool().answer_interim(0, 5, true);
+            let told = heard_late.answer().map(|answer| (answer.0, answer.1));
+            assert_eq!(told, Some((INTERIM, 0)), "it is answered all the same");
+            world.pool().worker_gone(1, Loss::Exited);
+            drop((first, other));
+            let answer = world.until(|| heard_late.answer()).await.map(|answer| (answer.0, answer.1));
+            assert_eq!(answer, Some((77, 1)), "what it has said meanwhile is heard");
+            tokio::time::sleep(AGAIN * 3).await;
+            assert!(!world.pool().channels.borrow().contains_key(&gone.worker), "its channel is closed");
+            assert_eq!(howdah_sys::recv_with_fds(&gone.end, &mut [0; 8]).unwrap().0, 0);
         });
     }
 

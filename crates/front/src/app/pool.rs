@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use howdah_http1::decode_path;
 use howdah_wire::{RequestReader, Roster, Segment};
-use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Sender, UnboundedSender};
 
@@ -94,7 +93,7 @@ pub(crate) struct Pool {
     pub(crate) dispatch: RefCell<Dispatch>,
     extents: Extents,
     /// To workers, by their numbers.
-    pub(crate) channels: RefCell<HashMap<u16, Arc<AsyncFd<OwnedFd>>>>,
+    pub(crate) channels: RefCell<HashMap<u16, Arc<OwnedFd>>>,
     /// What workers have asked of an exchange and wait for, by their slots.
     pub(crate) asked: RefCell<HashMap<u32, Asked>>,
     /// A path, decoded.
@@ -529,7 +528,7 @@ mod tests {
                 let (mut job, exchange) = world.ask("/a");
                 world.worker.begin(&world.worker.claim().unwrap());
                 let (ours, _theirs) = howdah_sys::socketpair_seqpacket().unwrap();
-                world.pool().open_channel(0, ours).unwrap();
+                world.pool().open_channel(0, ours);
                 world.pool().worker_gone(0, loss);
                 assert!(world.pool().channels.borrow().is_empty());
                 let Poll::Ready(Event::Fault(said)) =

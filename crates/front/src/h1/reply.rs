@@ -560,7 +560,7 @@ mod tests {
         let world = World::with(Config::default(), terms, |_| ());
         let (ours, channel) = howdah_sys::socketpair_seqpacket().unwrap();
         rustix::io::ioctl_fionbio(&channel, true).unwrap();
-        world.pool().open_channel(0, ours).unwrap();
+        world.pool().open_channel(0, ours);
         let script = Scripted::new(pieces(&GET.repeat(2)));
         script.take(0);
         world.connect(&script);
@@ -589,7 +589,7 @@ mod tests {
             let world = World::new(Config::default());
             let (ours, channel) = howdah_sys::socketpair_seqpacket().unwrap();
             rustix::io::ioctl_fionbio(&channel, true).unwrap();
-            world.pool().open_channel(0, ours).unwrap();
+            world.pool().open_channel(0, ours);
             let script = Scripted::new(pieces(GET));
             script.take(5);
             world.connect(&script);
@@ -711,7 +711,7 @@ mod tests {
         run(async {
             let world = World::new(Config::default());
             let (ours, workers) = howdah_sys::socketpair_seqpacket().unwrap();
-            world.pool().open_channel(0, ours).unwrap();
+            world.pool().open_channel(0, ours);
             let (mut client, socket) = UnixStream::pair().unwrap();
             client.write_all(format!("{GET}{GET}early").as_bytes()).unwrap();
             socket.set_nonblocking(true).unwrap();

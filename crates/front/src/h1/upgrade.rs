@@ -186,7 +186,7 @@ mod tests {
     impl Taken {
         async fn new(world: World, input: &str) -> Self {
             let (ours, workers) = howdah_sys::socketpair_seqpacket().unwrap();
-            world.pool().open_channel(0, ours).unwrap();
+            world.pool().open_channel(0, ours);
             let script = Scripted::new(pieces(input));
             let connection = world.connect(&script);
             world.run(false).await;

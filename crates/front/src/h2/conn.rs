@@ -987,7 +987,7 @@ mod tests {
         run(async {
             let world = World::new(Config::default());
             let (ours, workers) = howdah_sys::socketpair_seqpacket().unwrap();
-            world.pool().open_channel(0, ours).unwrap();
+            world.pool().open_channel(0, ours);
             rustix::fs::fcntl_setfl(&workers, rustix::fs::OFlags::NONBLOCK).unwrap();
             let asked = Piece::Bytes(get(1, "/a"));
             let script = Scripted::new([Piece::Bytes(greeting()), Piece::Pause, asked]);
@@ -1016,7 +1016,7 @@ mod tests {
     /// them. Gives its end of the pair.
     async fn taken(world: &World, script: &Scripted) -> UnixStream {
         let (ours, workers) = howdah_sys::socketpair_seqpacket().unwrap();
-        world.pool().open_channel(0, ours).unwrap();
+        world.pool().open_channel(0, ours);
         world.run(false).await;
         script.go_on();
         world.run(false).await;
