@@ -84,4 +84,28 @@ subtest 'many changes at once are one reload; scratch files and files beside are
     is reloads(), $before + 1;
 };
 
+# The load itself changes a module that it has loaded, once.
+subtest 'what changes while the application is loaded for the first time' => sub {
+    write_file('lib/My/Own.pm', 'package My::Own; our $version = 1; 1;');
+    write_file('first.psgi', <<'PSGI');
+use lib 'lib';
+use My::Own;
+if (!-e 'changed') {
+    open my $out, '>', 'lib/.fresh' or die $!;
+    print {$out} 'package My::Own; our $version = 2; 1;';
+    close $out or die $!;
+    rename 'lib/.fresh', 'lib/My/Own.pm' or die $!;
+    mkdir 'changed' or die $!;
+}
+sub { [200, [], [$My::Own::version]] }
+PSGI
+    my $first = Howdah::Test::Server->start(
+        command => [Howdah::Test::Command::howdah_bin(), '-l', '127.0.0.1:0', '--chdir', $dir],
+        options => ['--workers', 1, '-r', 'first.psgi'],
+    );
+    my $version = sub { Howdah::Test::Client->ask($first, "GET / HTTP/1.0\r\n\r\n")->{body} };
+    ok $first->wait_until(sub { $version->() == 2 }, 10), 'is loaded' or diag $first->log;
+    is $first->stop, 0;
+};
+
 done_testing;

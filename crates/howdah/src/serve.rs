@@ -125,6 +125,7 @@ fn run_here(
         observer.listening(endpoints.listeners().map(Listener::shown).collect());
         let mut wishes = Wishes { signals, post: Post::new(observer), later: Later::default() };
         wishes.post.open(endpoints.early_control());
+        let watch = Watch::start(options)?;
         let parts = tokio::select! {
             parts = parts.start(sources) => parts?,
             () = wishes.end() => bail!(UNLOADED),
@@ -136,6 +137,7 @@ fn run_here(
         }
         let upgrade = Upgrade::new(program, successor, options, tls.clone());
         let mut server = Server::open(options, upgrade, parts, wishes, endpoints, tls).await?;
+        server.reload_on_changes(watch);
         if let Some(daemon) = daemon.take() {
             // What has been said is for the terminal, which is let go of now.
             let _ = tokio::task::spawn_blocking(log::settle).await;
@@ -201,7 +203,7 @@ struct Server {
     endpoints: Endpoints,
     /// Whom this process has replaced, and who may still finish what it has begun.
     predecessor: Option<Process>,
-    _watch: Option<Watch>,
+    watch: Option<Watch>,
 }
 
 impl Server {
@@ -228,7 +230,7 @@ impl Server {
             upgrade,
             endpoints,
             predecessor: None,
-            _watch: Watch::start(options, operations.clone())?,
+            watch: None,
             operations,
         };
         server.wishes.post.open(server.endpoints.control.as_ref());
@@ -351,6 +353,13 @@ impl Server {
     async fn close(&mut self) {
         self.endpoints.close();
         self.all_fronts(|front| async move { front.close().await }).join_all().await;
+    }
+
+    fn reload_on_changes(&mut self, watch: Option<Watch>) {
+        self.watch = watch;
+        if let Some(watch) = &mut self.watch {
+            watch.reload(self.operations.clone());
+        }
     }
 
     async fn stop(&mut self) -> ExitCode {

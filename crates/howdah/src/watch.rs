@@ -19,10 +19,11 @@ use crate::options::Serve;
 /// Quiet after the last change.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Watches until dropped.
+/// Watches until dropped. What changes before somebody reloads waits.
 #[derive(Debug)]
 pub(crate) struct Watch {
     _watcher: RecommendedWatcher,
+    news: Option<UnboundedReceiver<Change>>,
 }
 
 /// What belongs to an application.
@@ -38,11 +39,11 @@ struct Files {
 type Change = (PathBuf, Vec<usize>);
 
 impl Watch {
-    /// Starts watching, if that was asked for.
+    /// Starts watching, if that was asked for: before the application is loaded, so that what changes meanwhile counts.
     ///
     /// # Errors
     /// When the system grants no more watches.
-    pub(crate) fn start(options: &Serve, operations: Operations) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn start(options: &Serve) -> anyhow::Result<Option<Self>> {
         if !options.app.reload && options.app.reload_dir.is_empty() {
             return Ok(None);
         }
@@ -58,7 +59,9 @@ impl Watch {
                 let _ = changes.send(change);
             }
         })
-        .context("cannot watch files for --reload")?;
+        .context(
+            "cannot watch files for --reload (the bounds are fs.inotify.max_user_instances and ulimit -n)",
+        )?;
         let places: BTreeSet<_> = pools.iter().flat_map(Files::places).collect();
         for (dir, with_all_below) in places {
             watch(&mut watcher, dir, with_all_below)?;
@@ -67,8 +70,14 @@ impl Watch {
         for changes in counting {
             tracing::info!("{changes} reload the application");
         }
-        tokio::spawn(reload_on(news, operations));
-        Ok(Some(Self { _watcher: watcher }))
+        Ok(Some(Self { _watcher: watcher, news: Some(news) }))
+    }
+
+    /// Reloads from now on, and for what has changed so far.
+    pub(crate) fn reload(&mut self, operations: Operations) {
+        if let Some(news) = self.news.take() {
+            tokio::spawn(reload_on(news, operations));
+        }
     }
 }
 
