@@ -79,6 +79,7 @@ pub(crate) fn run(trace: &Trace) -> anyhow::Result<ExitCode> {
         .map_or_else(|| "Ctrl-C".to_owned(), |time| format!("{} s are over", time.as_secs_f64()));
     eprintln!("tracing {whose} by {how}, until {until}");
     let ended = watch(trace, &mut tracer, server);
+    tracer.drain();
     while let Some(seen) = tracer.rest() {
         if trace.follow {
             show(&seen, trace.json)?;

@@ -73,6 +73,13 @@ impl Bpftrace {
         Ok(Self { child, output, input: Vec::new(), complaint: None })
     }
 
+    /// Whether something has come that was not read.
+    pub(crate) fn has_more(&self) -> bool {
+        let mut ready = [PollFd::new(&self.output, PollFlags::IN)];
+        self.input.contains(&b'\n')
+            || poll(&mut ready, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    }
+
     /// Its next line within that time.
     pub(crate) fn read(&mut self, patience: Duration) -> io::Result<Option<Line>> {
         if let Some(line) = self.take_line() {

@@ -40,6 +40,12 @@ impl Connector {
         Ok(Self(socket))
     }
 
+    /// Whether something has come that was not read.
+    pub(crate) fn has_more(&self) -> bool {
+        let mut ready = [PollFd::new(&self.0, PollFlags::IN)];
+        poll(&mut ready, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    }
+
     /// What has come within that time, and when that was, in the kernel's nanoseconds.
     pub(crate) fn read(&self, patience: Duration) -> io::Result<Option<(u64, Event)>> {
         let mut ready = [PollFd::new(&self.0, PollFlags::IN)];
@@ -87,8 +93,27 @@ fn parse(packet: &[u8]) -> Option<(u64, Event)> {
 }
 
 #[cfg(test)]
+pub(crate) use tests::tell_exec;
+
+#[cfg(test)]
 mod tests {
+    use rustix::net::socketpair;
+
     use super::*;
+
+    impl Connector {
+        /// Told by whoever has the other end.
+        pub(crate) fn stand_in() -> (Self, OwnedFd) {
+            let pair =
+                socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
+            (Self(pair.0), pair.1)
+        }
+    }
+
+    /// As the kernel tells that this process runs another program.
+    pub(crate) fn tell_exec(kernel: &OwnedFd, pid: u32) {
+        send(kernel, &packet(&[2, 0, 5, 0, pid, pid]), SendFlags::empty()).unwrap();
+    }
 
     fn packet(words: &[u32]) -> Vec<u8> {
         let event: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();

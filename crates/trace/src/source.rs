@@ -61,12 +61,27 @@ impl Source {
         }
     }
 
+    /// One that is told by the other end of a socket.
+    #[cfg(test)]
+    pub(crate) fn stand_in() -> (Self, std::os::fd::OwnedFd) {
+        let (source, kernel) = Connector::stand_in();
+        (Self(Inner::Connector(source)), kernel)
+    }
+
     /// For people.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self.0 {
             Inner::Bpftrace(_) => "bpftrace",
             Inner::Connector(_) => "the process connector",
+        }
+    }
+
+    /// Whether something has come that was not read.
+    pub(crate) fn has_more(&self) -> bool {
+        match &self.0 {
+            Inner::Bpftrace(source) => source.has_more(),
+            Inner::Connector(source) => source.has_more(),
         }
     }
 

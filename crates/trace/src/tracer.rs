@@ -16,6 +16,9 @@ const GONE: &str = "(gone)";
 /// How far up the makers of a process are looked at for a worker.
 const MAKERS: usize = 8;
 
+/// Time for what has come and was not read by the end.
+const DRAIN: Duration = Duration::from_secs(2);
+
 /// With what was seen of a process, which may be gone soon.
 type Held = InOrder<(Event, Sight)>;
 
@@ -84,6 +87,12 @@ impl Tracer {
     /// When there is nothing more to come.
     pub fn next(&mut self, patience: Duration) -> io::Result<Option<Seen>> {
         let patience = self.held.patience(Instant::now()).map_or(patience, |held| held.min(patience));
+        self.take_in(patience)?;
+        let now = Instant::now();
+        Ok(self.count(|held| held.take(now)))
+    }
+
+    fn take_in(&mut self, patience: Duration) -> io::Result<()> {
         match self.source.read(patience)? {
             Some((_, Event::Lost)) => self.lost += 1,
             Some((at, event)) => {
@@ -92,8 +101,19 @@ impl Tracer {
             }
             None => {}
         }
-        let now = Instant::now();
-        Ok(self.count(|held| held.take(now)))
+        Ok(())
+    }
+
+    /// Takes what has come until now and was not read: for the end, before [`Tracer::rest`]. What comes meanwhile without end
+    /// is not waited for.
+    pub fn drain(&mut self) {
+        let end = Instant::now() + DRAIN;
+        while Instant::now() < end && self.source.has_more() {
+            // A source that has ended has no more.
+            if self.take_in(Duration::ZERO).is_err() {
+                return;
+            }
+        }
     }
 
     /// The next of what has come and was not shown yet: for the end.
@@ -258,6 +278,17 @@ mod tests {
         let names = [(FRONT, "howdah"), (WORKER, "perl"), (STRANGER, "zsh")]
             .map(|(pid, name)| (pid, name.to_owned()));
         Known { family: (!all).then(|| descendants(FRONT, &makers)), names: names.into(), makers }
+    }
+
+    #[test]
+    fn what_has_come_by_the_end_is_counted() {
+        let (source, kernel) = Source::stand_in();
+        let mut tracer = Tracer::new(source, Kind::Exec, None, false);
+        for pid in [WORKER, SCRIPT, STRANGER] {
+            crate::connector::tell_exec(&kernel, pid);
+        }
+        tracer.drain();
+        assert_eq!(std::iter::from_fn(|| tracer.rest()).count(), 3);
     }
 
     /// Who and what of each that is counted.
