@@ -1,7 +1,7 @@
 //! The far end of a sink: an open file, standard output, or the standard input of a command.
 
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Seek};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -95,11 +95,14 @@ impl Outlet {
     }
 
     /// Removes the last `bytes` of a file again: the beginning of a line whose rest cannot be written.
-    /// Says whether it is gone.
+    /// Says whether it is gone. Where somebody else has written behind it, or has cut the file, it stays as it is.
     pub(super) fn take_back(&mut self, bytes: usize) -> bool {
-        let End::File(file) = &self.end else { return false };
+        let End::File(file) = &mut self.end else { return false };
         let Ok(metadata) = file.metadata() else { return false };
-        let shorter = metadata.len().checked_sub(bytes as u64).filter(|_| metadata.is_file());
+        // Where our last write has ended, as the kernel has it for a file that is appended to.
+        let Ok(end) = file.stream_position() else { return false };
+        let is_last = metadata.is_file() && metadata.len() == end;
+        let shorter = end.checked_sub(bytes as u64).filter(|_| is_last);
         shorter.is_some_and(|len| file.set_len(len).is_ok())
     }
 
@@ -131,5 +134,35 @@ impl End {
                 Self::Command { child: Child::of(pid), pipe: Pipe::new(stdin) }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn only_what_it_has_written_last_is_taken_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("access.log");
+        let starter: Starter = Arc::new(|_, _| Err(ErrorKind::Unsupported.into()));
+        let mut outlet = Outlet::open(&Target::File(path.clone()), starter).unwrap();
+        let content = || std::fs::read_to_string(&path).unwrap();
+        let mut other = append_to(&path).unwrap();
+        other.write_all(b"theirs\n").unwrap();
+        outlet.write(b"ours\nhalf").unwrap();
+        assert!(outlet.take_back(4));
+        assert_eq!(content(), "theirs\nours\n");
+        outlet.write(b"half").unwrap();
+        other.write_all(b" theirs\n").unwrap();
+        assert!(!outlet.take_back(4), "another process has written behind it");
+        assert_eq!(content(), "theirs\nours\nhalf theirs\n");
+        outlet.write(b"half").unwrap();
+        other.set_len(7).unwrap();
+        assert!(!outlet.take_back(4), "somebody has cut the file");
+        assert_eq!(content(), "theirs\n");
     }
 }
