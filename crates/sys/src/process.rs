@@ -258,12 +258,17 @@ pub fn signal_group(leader: Pid, signal: Signal) -> io::Result<()> {
     Ok(rustix::process::kill_process_group(leader, signal)?)
 }
 
-/// A descriptor that becomes readable when `pid` ends, a child of this process that nobody has waited for.
+/// A descriptor that becomes readable when `leader` ends, which leads a process group, a child of this process that nobody has
+/// waited for. Without one nobody would notice its end, so the group is ended here, and waited for.
 ///
 /// # Errors
 /// EMFILE or ENFILE when there is no descriptor left, ENOSYS where the kernel has none of that kind.
-pub fn watch_end(pid: Pid) -> io::Result<OwnedFd> {
-    Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
+pub fn watch_end_or_kill(leader: Pid) -> io::Result<OwnedFd> {
+    rustix::process::pidfd_open(leader, PidfdFlags::empty()).map_err(|error| {
+        let _ = signal_group(leader, Signal::KILL);
+        let _ = wait(leader);
+        error.into()
+    })
 }
 
 /// What stands in a /proc/PID/stat behind the name, in which anything may stand: the state, then numbers.

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use howdah_sys::Pid;
-use howdah_sys::process::{Signal, signal_group, watch_end};
+use howdah_sys::process::watch_end_or_kill;
 
 use super::launch::{Launch, Mode, Running};
 
@@ -27,15 +27,7 @@ pub(super) fn execute(launch: Launch) -> io::Result<Running> {
     }
     command.current_dir(&script.directory).process_group(0).stdin(stdin).stdout(stdout).stderr(stderr);
     let pid = Pid::from_child(&command.spawn()?);
-    match watch_end(pid) {
-        Ok(pidfd) => Ok(Running { pid, pidfd, mode: Mode::Exec }),
-        Err(error) => {
-            // Nobody would notice its end.
-            let _ = signal_group(pid, Signal::KILL);
-            let _ = howdah_sys::process::wait(pid);
-            Err(error)
-        }
-    }
+    Ok(Running { pid, pidfd: watch_end_or_kill(pid)?, mode: Mode::Exec })
 }
 
 fn word_of(word: &CStr) -> &OsStr {

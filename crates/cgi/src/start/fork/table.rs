@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use howdah_sys::Pid;
-use rustix::process::PidfdFlags;
+use howdah_sys::process::watch_end_or_kill;
 
 use super::entry::{Entry, Found, Job};
 use super::modules::Modules;
@@ -117,9 +117,7 @@ fn execute(launch: Launch) -> Outcome {
 }
 
 fn running(pid: Pid) -> Result<Running, Fault> {
-    // It is our child, and nobody has waited for it, so the number is its own.
-    let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(std::io::Error::from)?;
-    Ok(Running { pid, pidfd, mode: Mode::Fork })
+    Ok(Running { pid, pidfd: watch_end_or_kill(pid)?, mode: Mode::Fork })
 }
 
 fn make_room(entries: &mut HashMap<Key, Arc<Entry>>) -> Option<Arc<Entry>> {
