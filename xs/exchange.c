@@ -8,7 +8,7 @@
 #include "howdah.h"
 #include "probes.h"
 
-static CV *serve_cv, *text_cv;
+static CV *serve_cv, *text_cv, *commit_cv;
 static COP nowhere; /* a place in the code that has no line, for messages about what the application returned */
 
 /* The text of an exception, into the place of the exception. */
@@ -96,8 +96,19 @@ static void serve(pTHX_ CV *cv) {
     XSRETURN_YES;
 }
 
+/* Leaves after this request, if that is what a value of the application's says, which may be code (tie). */
+static void commit(pTHX_ CV *cv) {
+    dXSARGS;
+    PERL_UNUSED_VAR(cv);
+    PERL_UNUSED_VAR(items);
+    if (SvROK(ST(0)) || SvTRUE(ST(0)))
+        hd.leaving = LEAVE_HARAKIRI;
+    XSRETURN_EMPTY;
+}
+
 void hd_prepare_exchange(pTHX) {
     serve_cv = newXS(NULL, serve, __FILE__);
+    commit_cv = newXS(NULL, commit, __FILE__);
     text_cv = newXS(NULL, make_text, __FILE__);
     nowhere = *PL_curcop;
     CopLINE_set(&nowhere, 0);
@@ -244,9 +255,9 @@ static void clean_up(pTHX) {
                              "a cleanup handler failed: ");
         }
     }
-    SV *commit = hd_harakiri_commit(aTHX);
-    if (commit && (SvROK(commit) || SvTRUE(commit)))
-        hd.leaving = LEAVE_HARAKIRI;
+    SV *committed = hd_harakiri_commit(aTHX);
+    if (committed)
+        call_guarded(aTHX_(SV *) commit_cv, NULL, committed, "psgix.harakiri.commit failed: ");
 }
 
 /*

@@ -18,6 +18,7 @@ Howdah->worker_exit(sub { warn "exit of $_[0]\n" });
 my $loader = $$;
 { package Guard; sub DESTROY { warn "destroyed\n" if $$ != $loader } }
 our $guard = bless [], 'Guard';
+{ package Tied; sub TIESCALAR { bless [] } sub FETCH { die "no value\n" } }
 { package Mute; use overload bool => sub { die "no truth\n" } }
 END { warn "END with $?\n" if $$ != $loader }
 my ($heard, @signals) = ('', qw(HUP INT USR1 TERM QUIT));
@@ -35,6 +36,7 @@ my %do = (
         [200, [], [$$]];
     },
     object   => sub { $_[0]{'psgix.harakiri.commit'} = bless [], 'Mute'; [200, [], [$$]] },
+    tied     => sub { tie $_[0]{'psgix.harakiri.commit'}, 'Tied'; [200, [], [$$]] },
     term     => sub { kill TERM => $$; [200, [], ['answered']] },
     signals  => sub { kill $_ => $$ for qw(HUP INT USR1 PIPE); [200, [], [$$]] },
     child    => sub { my $out = `echo from a child`; [200, [], ["$? $out"]] },
@@ -92,6 +94,9 @@ subtest 'with workers that leave by _exit' => sub {
         my $dying = ask($server, $name)->{body};
         isnt(ask($server, '')->{body}, $dying, "psgix.harakiri.commit ends the worker: $name");
     }
+    my $same = ask($server, 'tied')->{body};
+    is(ask($server, '')->{body}, $same, 'one that is tied, and dies, does not');
+    ok($server->wait_for_log(qr/ERROR.*psgix\.harakiri\.commit failed: no value/), '... and is told as that');
     is(
         ask($server, 'ended')->{body}, join('', map { "$_\n" } SIGHUP, SIGINT, SIGUSR1, SIGTERM, SIGQUIT),
         'a child of the application ends by each'
