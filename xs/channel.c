@@ -5,9 +5,13 @@
 #include "howdah.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+/* Before a packet is sent again that the kernel has refused to pass. */
+#define AGAIN_MS 10
 
 /* One ancillary message with one descriptor. */
 union descriptor_space {
@@ -33,6 +37,14 @@ static int detach_descriptor(struct msghdr *header) {
     return fd;
 }
 
+/* Whether a packet that the kernel has not taken may be in a moment, when it has memory again. Waits for that: zygotes wait for
+ * nothing but orders, and workers for answers. */
+bool hd_try_again(int error) {
+    if (error == ENOBUFS || error == ENOMEM)
+        poll(NULL, 0, AGAIN_MS);
+    return error == EINTR || error == ENOBUFS || error == ENOMEM;
+}
+
 /* Sends a packet, with the descriptor `passed` unless that is -1. False when the front takes none. */
 bool hd_try_send(int fd, const Message *message, const char *payload, STRLEN length, int passed) {
     struct iovec parts[2] = {{(void *)message, sizeof *message}, {(void *)payload, length}};
@@ -41,7 +53,7 @@ bool hd_try_send(int fd, const Message *message, const char *payload, STRLEN len
     if (passed >= 0)
         attach_descriptor(&header, &space, passed);
     while (sendmsg(fd, &header, MSG_NOSIGNAL) < 0)
-        if (errno != EINTR)
+        if (!hd_try_again(errno))
             return false;
     return true;
 }

@@ -6,14 +6,10 @@
 #include "howdah.h"
 #include "control.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-/* Before a report is sent again that the kernel has refused to pass. */
-#define AGAIN_MS 10
 
 union descriptors_space {
     char bytes[CMSG_SPACE(sizeof(int) * HD_MOST_DESCRIPTORS)];
@@ -53,13 +49,6 @@ void hd_close_all(const int *fds, int count) {
         close(fds[count]);
 }
 
-/* Whether the same call may succeed a moment later. A zygote waits for nothing but orders, so it may try again. */
-static bool try_again(int error) {
-    if (error == ENOBUFS || error == ENOMEM)
-        poll(NULL, 0, AGAIN_MS);
-    return error == EINTR || error == ENOBUFS || error == ENOMEM;
-}
-
 /* False when the front is gone. What has become of a worker is told nowhere else. */
 bool hd_send_report(int fd, const ReportRecord *report, const char *text, size_t length) {
     struct iovec parts[2];
@@ -68,7 +57,7 @@ bool hd_send_report(int fd, const ReportRecord *report, const char *text, size_t
     hd_write_report(parts, report, text, length);
     do
         sent = sendmsg(fd, &header, MSG_NOSIGNAL);
-    while (sent < 0 && try_again(errno));
+    while (sent < 0 && hd_try_again(errno));
     return sent >= 0;
 }
 

@@ -110,6 +110,7 @@ void hd_go_home(void);
 /* channel.c */
 int hd_channel(void);
 void hd_reserve_descriptor(pTHX_ const char *what);
+bool hd_try_again(int error);
 bool hd_try_send(int fd, const Message *message, const char *payload, STRLEN length, int passed);
 void hd_send(pTHX_ int fd, const Message *message, const char *payload, STRLEN length, int passed);
 bool hd_take_packet(int fd, Message *message, int *got);

@@ -1,5 +1,5 @@
-# A kernel that is short of memory refuses each report of a zygote once: that a worker is there, that one has ended. It is sent
-# again, so that no worker is missed.
+# A kernel that is short of memory refuses each packet of a zygote or a worker once: that a worker is there, that one has ended, an
+# interim response. It is sent again, so that no worker is missed, and no request fails.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -42,7 +42,13 @@ sub body {
 
 my $operator = Howdah::Test::Operator->new;
 my $server   = Howdah::Test::Server->start(
-    app     => 'sub { [200, [], [$$]] }',
+    app => <<'PSGI',
+sub {
+    my $hint = $_[0]{'psgix.informational'};
+    $hint->(103, [Link => '</style.css>']) if $_[0]{PATH_INFO} eq '/hint';
+    return [200, [], [$$]];
+}
+PSGI
     options => ['--workers', 2, $operator->options],
     env     => {LD_PRELOAD => "$dir/refuser.so"},
 );
@@ -61,6 +67,11 @@ for my $round (1 .. 3) {
         "round $round: another one is up in the place of a dead one";
 }
 is + ($operator->ask('reload'))[0], 0, 'a reload works';
+for my $request (1 .. 4) {
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET /hint HTTP/1.1\r\nHost: x\r\n\r\n");
+    is join(' ', map { $client->response->{status} } 1, 2), '103 200', "interim response $request is sent";
+}
 like body($server, '/'), qr/^\d+$/, 'it serves';
 is $server->stop, 0;
 
