@@ -27,7 +27,8 @@ pub fn is_short_of_files(error: &io::Error) -> bool {
 }
 
 /// Whether the same packet may pass a moment later: there was no memory, or too much is on its way.
-pub(crate) fn may_pass_later(error: &io::Error) -> bool {
+#[must_use]
+pub fn may_pass_later(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS))
 }
 

@@ -6,11 +6,12 @@
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use howdah_sys::shortage::{WithWayOut, what_to_raise_to_pass, what_to_raise_to_watch};
+use howdah_sys::shortage::{WithWayOut, may_pass_later, what_to_raise_to_pass, what_to_raise_to_watch};
 use howdah_wire::{Message, MessageKind};
 use tokio::io::unix::AsyncFd;
 
@@ -25,7 +26,7 @@ use crate::slots::Spool;
 const SENTENCE: usize = 1024;
 /// The answer that means no.
 const REFUSED: u64 = 1;
-/// Before a channel is watched that the kernel has refused to watch.
+/// Before what the kernel has refused is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
 
 impl Pool {
@@ -209,12 +210,17 @@ impl Pool {
         let mut packet = howdah_sys::encode_message(message).to_vec();
         packet.extend_from_slice(rest);
         let sent = howdah_sys::send_with_fds(&*channel, &packet, fd.as_slice());
+        let is_late =
+            fd.is_none() && sent.as_ref().is_err_and(waits) && self.answer_later(worker, channel, packet);
         let mut asked = self.asked.borrow_mut();
-        if sent.is_ok() && asked.get(&message.slot) == Some(&Asked { worker, kind: message.kind }) {
+        if (sent.is_ok() || is_late)
+            && asked.get(&message.slot) == Some(&Asked { worker, kind: message.kind })
+        {
             asked.remove(&message.slot);
         }
         drop(asked);
         if let Err(error) = &sent
+            && !is_late
             && error.kind() != io::ErrorKind::BrokenPipe
         {
             static TOLD: Repeated = Repeated::new();
@@ -223,8 +229,33 @@ impl Pool {
                 tracing::warn!("cannot answer worker {worker}: {error}{again}");
             }
         }
-        sent.is_ok()
+        sent.is_ok() || is_late
     }
+
+    /// Sends an answer that the kernel does not take now, which its worker waits for. One at a time: who asks for more has not read
+    /// the one before. False when that is so.
+    fn answer_later(&self, worker: u16, channel: Arc<OwnedFd>, packet: Vec<u8>) -> bool {
+        if !self.late.borrow_mut().insert(worker) {
+            return false;
+        }
+        let late = Rc::clone(&self.late);
+        tokio::task::spawn_local(async move {
+            loop {
+                tokio::time::sleep(AGAIN).await;
+                // One that is gone does not miss it.
+                if !howdah_sys::send_with_fds(&*channel, &packet, &[]).is_err_and(|error| waits(&error)) {
+                    break;
+                }
+            }
+            late.borrow_mut().remove(&worker);
+        });
+        true
+    }
+}
+
+/// Whether a packet is taken later: its reader has room then, or the kernel has memory.
+fn waits(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || may_pass_later(error)
 }
 
 fn interim(status: u64, lines: &[u8]) -> Option<Mail> {
@@ -375,6 +406,29 @@ mod tests {
             tokio::time::sleep(AGAIN * 3).await;
             assert!(!world.pool().channels.borrow().contains_key(&gone.worker), "its channel is closed");
             assert_eq!(howdah_sys::recv_with_fds(&gone.end, &mut [0; 8]).unwrap().0, 0);
+        });
+    }
+
+    #[test]
+    fn an_answer_that_the_kernel_does_not_take_is_sent_later_and_one_more_is_not_kept() {
+        run(async {
+            let world = World::new(Config::default());
+            let own = Channel::new(&world, 0);
+            let message = |value| Message { kind: INTERIM, slot: 0, value };
+            let say = |value| world.pool().answer(0, message(value), &[], None);
+            let channel = Arc::clone(&world.pool().channels.borrow()[&0]);
+            let fits = |&value: &u64| {
+                howdah_sys::send_with_fds(&*channel, &howdah_sys::encode_message(message(value)), &[]).is_ok()
+            };
+            let count = (0..).take_while(fits).count() as u64;
+            assert_eq!((say(count), say(count + 1)), (true, false));
+            let mut heard = Vec::new();
+            let all = world.until(|| {
+                heard.extend(own.word());
+                (heard.len() as u64 > count).then_some(())
+            });
+            assert!(all.await.is_some() && heard.into_iter().eq(0..=count));
+            assert!(say(count + 2), "the next one finds room");
         });
     }
 

@@ -2,10 +2,11 @@
 //! turns that it takes at them around each sleep of the event loop.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,6 +95,8 @@ pub(crate) struct Pool {
     extents: Extents,
     /// To workers, by their numbers.
     pub(crate) channels: RefCell<HashMap<u16, Arc<OwnedFd>>>,
+    /// Workers whose answer the kernel has not taken yet.
+    pub(crate) late: Rc<RefCell<HashSet<u16>>>,
     /// What workers have asked of an exchange and wait for, by their slots.
     pub(crate) asked: RefCell<HashMap<u32, Asked>>,
     /// A path, decoded.
@@ -125,6 +128,7 @@ impl Pool {
             setup,
             services,
             channels: RefCell::default(),
+            late: Rc::default(),
             asked: RefCell::default(),
             path: RefCell::default(),
             refused: Cell::default(),
