@@ -55,6 +55,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod scene;
+
 mod scale;
 mod supervisor;
 mod handle;

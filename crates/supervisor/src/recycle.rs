@@ -6,6 +6,7 @@
 //! worker could come there, and after each end at a quota; while there is nothing to do, once a second. So only the
 //! first of a burst after a rest leave before they were seen to be near.
 
+use std::cmp::Reverse;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,9 @@ impl State {
         self.measure_memory(now);
         let room = self.room_for_retiring();
         let due = |worker: &Worker| worker.retires_at.is_some_and(|at| at <= now);
-        let old = self.crew.pick(|worker| worker.generation == number && worker.stays() && due(worker));
+        let mut old = self.crew.pick(|worker| worker.generation == number && worker.stays() && due(worker));
+        // New ones take the lowest cells: by those, the last would never have its turn where lives are short.
+        old.sort_by_key(|&index| self.crew.get(index).and_then(|worker| worker.retires_at));
         for index in old.into_iter().take(room) {
             self.retire(index, Reason::Lifetime, now);
         }
@@ -93,26 +96,29 @@ impl State {
 
     /// The answer to `measure_memory`.
     pub(crate) fn note_memory(&mut self, found: &[(u16, Pid, u64)]) {
-        let now = Instant::now();
+        for &(index, pid, bytes) in found {
+            let measured = self.crew.get_mut(index).filter(|worker| worker.pid() == Some(pid));
+            measured.into_iter().for_each(|worker| worker.memory = Some(bytes));
+        }
+        let room = self.room_for_retiring();
+        for (bytes, index) in self.too_large().into_iter().take(room) {
+            let pid = pid_number(self.crew.get(index).and_then(Worker::pid));
+            let mebibytes = bytes >> 20;
+            tracing::info!(worker = index, pid, mebibytes, "worker has grown too large");
+            self.retire(index, Reason::Memory, Instant::now());
+        }
+    }
+
+    /// What they have and who they are; first who has most.
+    fn too_large(&self) -> Vec<(u64, u16)> {
         let most = self.config.max_memory.unwrap_or(u64::MAX);
         let serving = self.in_role(Role::Serving).map(|serving| serving.number);
-        for &(index, pid, bytes) in found {
-            let room = self.room_for_retiring();
-            let Some(worker) = self.crew.get_mut(index).filter(|worker| worker.pid() == Some(pid)) else {
-                continue;
-            };
-            worker.memory = Some(bytes);
-            if bytes > most && room > 0 && worker.stays() && Some(worker.generation) == serving {
-                let mebibytes = bytes >> 20;
-                tracing::info!(
-                    worker = index,
-                    pid = pid_number(Some(pid)),
-                    mebibytes,
-                    "worker has grown too large"
-                );
-                self.retire(index, Reason::Memory, now);
-            }
-        }
+        let mine = |worker: &Worker| worker.stays() && Some(worker.generation) == serving;
+        let staying = self.crew.workers().filter(|(_, worker)| mine(worker));
+        let mut large: Vec<_> = staying.filter_map(|(index, worker)| Some((worker.memory?, index))).collect();
+        large.retain(|(bytes, _)| *bytes > most);
+        large.sort_unstable_by_key(|(bytes, _)| Reverse(*bytes));
+        large
     }
 
     fn retire(&mut self, index: u16, reason: Reason, now: Instant) {
@@ -152,6 +158,32 @@ fn next_look(left: u64, pace: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
+    use crate::scene::{Scene, pid_of};
+
+    #[tokio::test]
+    async fn a_quarter_of_the_crew_leaves_at_a_time_and_first_who_is_overdue_longest() {
+        let mut scene = Scene::new(Config { workers: 8, ..Config::default() });
+        let now = Instant::now();
+        let overdue = [1, 2, 7, 3, 4, 5, 9, 6].map(Duration::from_millis);
+        for ((_, _, worker), by) in scene.state.crew.workers_mut().zip(overdue) {
+            worker.retires_at = Some(now - by);
+        }
+        scene.state.mark_for_recycling(now);
+        assert_eq!(scene.retiring(), [2, 6]);
+    }
+
+    #[tokio::test]
+    async fn a_quarter_of_the_crew_leaves_at_a_time_and_first_who_is_largest() {
+        let mut scene = Scene::new(Config { workers: 8, max_memory: Some(100), ..Config::default() });
+        let sizes = [101, 102, 107, 103, 100, 99, 109, 106];
+        let found: Vec<_> = (0..).zip(sizes).map(|(index, bytes)| (index, pid_of(index), bytes)).collect();
+        scene.state.note_memory(&found);
+        assert_eq!(scene.retiring(), [2, 6]);
+        scene.state.crew.workers_mut().for_each(|(_, _, worker)| worker.retiring = None);
+        scene.state.note_memory(&[(0, pid_of(1), 1000)]);
+        assert_eq!(scene.retiring(), [2, 6], "what another process has is not theirs");
+    }
 
     #[test]
     fn the_next_look_is_half_way_to_the_quota() {
