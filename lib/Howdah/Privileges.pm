@@ -18,7 +18,9 @@ sub drop {
     my @groups = $class->_groups($name, $gid);
     {
         local $! = 0;
-        $( = $gid;                             ## no critic (RequireLocalizedPunctuationVars)
+
+        # The saved one as well, which $( and $) leave as it was, for the application to come back to.
+        POSIX::setgid($gid);
         $) = join ' ', $gid, $gid, @groups;    ## no critic (RequireLocalizedPunctuationVars)
         die "cannot change to group $gid: $!; $WHO_MAY\n" if $! || $) + 0 != $gid || $( + 0 != $gid;
     }

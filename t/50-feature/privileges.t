@@ -17,6 +17,10 @@ my $loaded = "$</$>/" . ($( + 0) . '/' . ($) + 0);
 sub {
     my $env = shift;
     return [200, [], ["$loaded $</$>/" . ($( + 0) . '/' . ($) + 0)]] if $env->{PATH_INFO} eq '/';
+    if ($env->{PATH_INFO} eq '/all') {
+        open my $status, '<', '/proc/self/status' or die $!;
+        return [200, [], [grep { s/^[UG]id:\s*// } <$status>]];
+    }
     open my $file, '<', '/usr/bin/perl' or die $!;
     return [200, [], $file];
 };
@@ -43,6 +47,12 @@ for my $case (@cases) {
     my $server = launch(@$options);
     $server->wait_for_log(qr/serving/);
     is(ask($server, '/')->{body}, "$ids $ids", "loads and runs as @$options");
+    my ($as_user, $as_group) = (split m{/}, $ids)[0, 2];
+    is(
+        ask($server, '/all')->{body},
+        join('', map { join("\t", ($_) x 4) . "\n" } $as_user, $as_group),
+        '... without any id to come back to'
+    );
     cmp_ok(length ask($server, '/file')->{body}, '==', -s '/usr/bin/perl', '... and sends files')
         if $options->[0] eq '--user';
 }
