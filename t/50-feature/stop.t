@@ -37,14 +37,17 @@ for my $signal ('TERM', 'QUIT') {
         my $port   = $server->port;
         my $idle   = ask($server, '/idle');
         is $idle->response->{body}, '/idle';
-        my @running = map { ask($server, "/slow/1.$_") } 1 .. 2;
-        $server->wait_for_log(qr{(?:ran /slow.*){2}}s);
+        my $go      = $server->dir . '/go';
+        my @running = map { ask($server, "/until$go") } 1 .. 2;
+        $server->wait_for_log(qr{(?:ran /until.*){2}}s);
         my @waiting = map { ask($server, "/waiting/$_") } 1 .. 6;
         sleep 0.2;
         my @family = ($server->processes(qr/(?:worker|zygote)/));
         $server->signal($signal);
-        ok $idle->is_closed(0.9), 'an idle connection is closed at once';
-        ok !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port), 'new ones are not accepted';
+        ok $idle->is_closed, 'an idle connection is closed while they run';
+        my $refused = sub { !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) };
+        ok $server->wait_until($refused), 'new ones are not accepted';
+        $server->write_file('go', '');
 
         for my $client (@running, @waiting) {
             my $answer = $client->response;

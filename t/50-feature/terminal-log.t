@@ -103,7 +103,7 @@ subtest 'how to stop it is told for who is there' => sub {
     is $server->stop, 0;
     my $alone = Howdah::Test::Server->start(
         app     => $app,
-        command => ['/bin/sh', '-c', 'exec "$0" "$@" </dev/null', howdah_bin()]
+        command => ['/bin/sh', '-c', 'exec "$0" "$@" </dev/null', howdah_bin(), '--listen', '127.0.0.1:0']
     );
     like $alone->log, qr/stop with kill \d+, /, 'a service manager';
     is $alone->stop, 0;

@@ -36,7 +36,7 @@ const TURN: usize = 64;
 /// Such turns at the end: more than the kernel keeps by default, and an end where clients never cease.
 const TURNS_AT_LAST: usize = 64;
 /// How long those wait at the end that have connected already, when there is no room for them.
-const WAIT_AT_LAST: Duration = Duration::from_secs(1);
+const WAIT_AT_LAST: Duration = Duration::from_secs(3);
 /// How long the first bytes of those are waited for whom the kernel has not handed over for want of them.
 const ON_THE_WAY: Duration = Duration::from_millis(200);
 /// The longest pause before another look.
