@@ -9,13 +9,13 @@ use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use IO::Socket::INET;
 use Test::More;
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(sleep);
 
 my $APP = <<'PSGI';
 sub {
-    my $path = $_[0]{PATH_INFO};
-    my $end = time + 3;
-    if ($path eq '/long') { 1 while time < $end }
+    my ($path, $go) = @{$_[0]}{qw(PATH_INFO QUERY_STRING)};
+    my $end = time + 600;
+    if ($path eq '/long') { 1 while !-e $go && time < $end }
     return [200, [], ["$$ " . ($path eq '/child' ? `cat /proc/self/status` : 'quick')]];
 };
 PSGI
@@ -42,7 +42,7 @@ sub load {
     return $pid if $pid;
     my @sockets = map { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $server->port) || die "connect: $!" }
         1 .. $connections;
-    alarm 200;
+    alarm 1000;
     while (@sockets == grep { syswrite $_, "GET / HTTP/1.1\r\nHost: h\r\n\r\n" } @sockets) {
         last if grep { !sysread $_, my $answer, 65536 } @sockets;
     }
@@ -72,8 +72,8 @@ sub with_load {
     return;
 }
 
-# Each time that others want the processor the two are apart for twice as long, so on a busy machine it takes more than the usual patience.
-sub until_so { my ($self, $condition) = @_; return $self->{server}->wait_until($condition, 90) }
+# Each time that others want the processor the two are apart for twice as long, up to a minute: a busy machine takes some of those.
+sub until_so { my ($self, $condition) = @_; return $self->{server}->wait_until($condition, 400) }
 sub front { my $self = shift; return mask($self->{operator}->pid // return '') }
 sub pool { my $self = shift; return $self->{operator}->status->{pools}[0] }
 
@@ -142,11 +142,11 @@ subtest 'requests that take long' => sub {
         [],
         sub {
             my $self = shift;
+            my $go   = $self->{server}->dir . '/go';
             my @long = map { Howdah::Test::Client->new($self->{server}) } 1, 2;
-            $_->write("GET /long HTTP/1.0\r\n\r\n") for @long;
-            my $begun = time;
-            ok until_so($self, sub { front($self) eq $home }), 'part them';
-            cmp_ok time - $begun, '<', 2.5, '... before they end';
+            $_->write("GET /long?$go HTTP/1.0\r\n\r\n") for @long;
+            ok until_so($self, sub { front($self) eq $home }), 'part them before they end';
+            $self->{server}->write_file('go', '');
             like $_->response->{body}, qr/quick/, '... and are answered' for @long;
             ok until_so($self, sub { mates($self) }), 'together again later';
         }
@@ -264,12 +264,16 @@ subtest 'not where nothing is won' => sub {
     for my $case (['--share-cpu', 'off'], []) {
         my $self        = start(@$case);
         my $connections = @$case ? 4 : 1;
+        my $total       = sub { $self->{operator}->status->{requests}{total} };
         with_load(
             $self,
             $connections,
-            sub { sleep 0.6; is front($self), $home, "@$case, $connections at a time" }
+            sub {
+                sleep 0.6;
+                ok until_so($self, sub { $total->() > 600 }), "@$case, $connections at a time: many requests";
+                is front($self), $home, '... and it is free';
+            }
         );
-        cmp_ok $self->{operator}->status->{requests}{total}, '>', 600, '... of many';
     }
 };
 
