@@ -174,14 +174,19 @@ impl State {
             .crew
             .workers()
             .filter(|(_, worker)| worker.generation == number && !worker.draining)
-            .filter_map(|(index, worker)| Some((worker.retiring?, index)))
+            .filter_map(|(index, worker)| Some((worker.retiring?, index, worker.leaving)))
             .collect();
-        let surplus = (ready + retiring.len()).saturating_sub(self.target);
-        retiring.retain(|(retirement, _)| {
+        // Whoever leaves by itself serves nobody any more, and is none of those who make the pool full.
+        let able = ready + retiring.iter().filter(|(_, _, leaving)| !leaving).count();
+        let surplus = able.saturating_sub(self.target);
+        retiring.retain(|(retirement, _, _)| {
             retirement.reason != Reason::Quota || retirement.since + QUOTA_GRACE <= now
         });
-        retiring.sort_by_key(|(retirement, _)| retirement.since);
-        for (retirement, index) in retiring.into_iter().take(surplus) {
+        retiring.sort_by_key(|(retirement, _, _)| retirement.since);
+        let (left, there): (Vec<_>, Vec<_>) = retiring.into_iter().partition(|(_, _, leaving)| *leaving);
+        let left = left.into_iter().filter(|_| able >= self.target);
+        let leave: Vec<_> = left.chain(there.into_iter().take(surplus)).collect();
+        for (retirement, index, _) in leave {
             let limit = self.config.grace().filter(|_| retirement.reason == Reason::Reload);
             match retirement.reason {
                 Reason::Refork => self.crew.promote(index),
@@ -312,4 +317,30 @@ fn watch_interval(age: Duration) -> Duration {
 /// A channel to each front thread: our ends, the worker's ends.
 fn channels(fronts: usize) -> std::io::Result<(Vec<OwnedFd>, Vec<OwnedFd>)> {
     (0..fronts).map(|_| socketpair_seqpacket()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::scene::Scene;
+
+    #[tokio::test]
+    async fn who_leaves_by_itself_is_none_of_those_who_make_the_pool_full() {
+        let mut scene = Scene::new(Config { workers: 4, ..Config::default() });
+        let now = Instant::now();
+        let crew = &mut scene.state.crew;
+        for (index, reason) in [(0, Reason::Quota), (1, Reason::Lifetime)] {
+            crew.get_mut(index).unwrap().retire(reason, now);
+        }
+        crew.get_mut(0).unwrap().leaving = true;
+        scene.worker();
+        scene.state.drain_retired(now);
+        assert_eq!(scene.draining(), [0; 0], "three and the old one serve");
+        scene.worker();
+        scene.state.drain_retired(now);
+        assert_eq!(scene.draining(), [1]);
+        scene.state.drain_retired(now + QUOTA_GRACE);
+        assert_eq!(scene.draining(), [0, 1]);
+    }
 }

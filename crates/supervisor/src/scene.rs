@@ -53,6 +53,11 @@ impl Scene {
         index
     }
 
+    /// Those that have been asked to leave.
+    pub(crate) fn draining(&self) -> Vec<u16> {
+        self.state.crew.pick(|worker| worker.draining)
+    }
+
     /// Those that are to be replaced.
     pub(crate) fn retiring(&self) -> Vec<u16> {
         self.state.crew.pick(|worker| worker.retiring.is_some())
