@@ -21,7 +21,10 @@ impl State {
                 }
             }
             Notice::Started { generation, outcome } => self.note_start(generation, outcome),
-            Notice::Memory(found) => self.note_memory(&found),
+            Notice::Memory { found, hidden } => {
+                self.note_memory(&found);
+                hidden.into_iter().for_each(|(pid, error)| self.note_hidden(pid, &error));
+            }
             Notice::WorkerEnded { index, pid } => self.note_end(index, pid),
         }
     }

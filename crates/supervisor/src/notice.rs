@@ -24,8 +24,8 @@ pub(crate) enum Notice {
     Zygote { generation: u32, sender: Option<Pid>, report: Report },
     /// A zygote has closed its control socket; it said nothing more.
     ZygoteClosed { generation: u32 },
-    /// Private memory of workers, in bytes.
-    Memory(Vec<(u16, Pid, u64)>),
+    /// Private memory of workers, in bytes, and one that lives and has none to be seen.
+    Memory { found: Vec<(u16, Pid, u64)>, hidden: Option<(Pid, io::Error)> },
     /// The process of this worker has ended; its zygote may not know it yet.
     WorkerEnded { index: u16, pid: Pid },
 }

@@ -7,10 +7,12 @@
 //! first of a burst after a rest leave before they were seen to be near.
 
 use std::cmp::Reverse;
+use std::io;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use howdah_sys::Pid;
+use howdah_sys::process::Process;
 use howdah_sys::usage::memory_of;
 
 use crate::generation::Role;
@@ -88,10 +90,26 @@ impl State {
         let list: Vec<(u16, Pid)> = up.filter_map(|(index, worker)| Some((index, worker.pid()?))).collect();
         let mailbox = self.mailbox.clone();
         tokio::task::spawn_blocking(move || {
-            let measured =
-                list.into_iter().filter_map(|(index, pid)| Some((index, pid, memory_of(pid).ok()?.private)));
-            let _ = mailbox.send(Notice::Memory(measured.collect()));
+            let (mut found, mut hidden) = (Vec::new(), None);
+            for (index, pid) in list {
+                match memory_of(pid) {
+                    Ok(memory) => found.push((index, pid, memory.private)),
+                    Err(error) => hidden = Some((pid, error)).filter(is_hidden).or(hidden),
+                }
+            }
+            let _ = mailbox.send(Notice::Memory { found, hidden });
         });
+    }
+
+    /// Tells once why nobody is replaced.
+    pub(crate) fn note_hidden(&mut self, pid: Pid, error: &io::Error) {
+        if !std::mem::replace(&mut self.watch.told_hidden, true) {
+            tracing::warn!(
+                "--max-memory replaces nobody whose memory cannot be read, as that of worker {} ({error}): give the server CAP_SYS_PTRACE and a \
+                 /proc without hidepid, or start it as the user of its workers, without --user",
+                pid_number(Some(pid))
+            );
+        }
     }
 
     /// The answer to `measure_memory`.
@@ -147,6 +165,12 @@ fn near(quota: u64) -> u64 {
 /// What was done in a time shorter than between two looks may have been a batch.
 fn per_second(requests: u64, time: Duration) -> f64 {
     requests as f64 / time.max(QUOTA_LOOKS.0).as_secs_f64()
+}
+
+/// Whether a process lives of which the kernel does not tell us.
+fn is_hidden((pid, error): &(Pid, io::Error)) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+        && !Process::open(*pid).has_ended()
 }
 
 fn next_look(left: u64, pace: f64) -> Duration {

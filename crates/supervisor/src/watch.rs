@@ -14,6 +14,8 @@ pub(crate) struct Watch {
     /// Requests a second of the worker that was busiest of late.
     pub(crate) pace: f64,
     pub(crate) memory_at: Option<Instant>,
+    /// The log has been told that it cannot be looked at.
+    pub(crate) told_hidden: bool,
 }
 
 impl Watch {
@@ -23,6 +25,7 @@ impl Watch {
             quota_at: (config.max_requests > 0).then_some(now),
             pace: 0.0,
             memory_at: config.max_memory.map(|_| now + MEMORY_LOOKS),
+            told_hidden: false,
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Becoming an ordinary user, for a process that runs what others have written: the host of scripts. Perl zygotes do the same
-//! in `lib/Howdah/Privileges.pm`. Whoever starts either finds out before whether there is such a user.
+//! in `lib/Howdah/Privileges.pm`. Whoever starts either finds out before whether there is such a user. And having a user's rights for a moment, to
+//! look at what is his.
 
 use std::ffi::{CStr, CString};
+use std::fs::Metadata;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::ptr;
 
 /// An entry of the system's list of users or groups never needs more.
@@ -70,6 +73,32 @@ fn change_user(user: libc::uid_t) -> io::Result<()> {
     // So that the front can look at the memory of this process, as it can at a zygote's.
     // SAFETY: numbers only.
     done(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) })
+}
+
+/// Does that with what the owner of a file may do to files, those of /proc among them; for root, to whom others' may be refused. Of this
+/// process only the calling thread is changed, and not for long.
+pub(crate) fn with_rights_of<T>(owner: &Metadata, what: impl FnOnce() -> T) -> T {
+    // SAFETY: numbers only.
+    let dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE, 0, 0, 0, 0) };
+    let (user, group) = change_rights(owner.uid(), owner.gid());
+    let done = what();
+    // Its own again, which is always granted.
+    change_rights(user, group);
+    if dumpable == 1 {
+        // The kernel takes that away from whoever changes a user.
+        // SAFETY: numbers only.
+        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
+    }
+    done
+}
+
+/// To files, of the calling thread. Returns what there was.
+fn change_rights(user: libc::uid_t, group: libc::gid_t) -> (libc::uid_t, libc::gid_t) {
+    // SAFETY: numbers only.
+    let group = unsafe { libc::setfsgid(group) };
+    // SAFETY: the same.
+    let user = unsafe { libc::setfsuid(user) };
+    (user.cast_unsigned(), group.cast_unsigned())
 }
 
 fn done(result: libc::c_int) -> io::Result<()> {

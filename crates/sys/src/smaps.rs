@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::privileges::with_rights_of;
 use crate::process::Pid;
 
 /// What `/proc/PID/smaps_rollup` says, in bytes.
@@ -17,12 +18,21 @@ pub struct Memory {
 
 /// The memory of `pid`.
 ///
+/// Where root may not look at another user's processes, as in a container without CAP_SYS_PTRACE, it looks as that user.
+///
 /// # Errors
-/// NotFound when the process is gone or the kernel is older than 4.14, PermissionDenied when it belongs to another user
+/// NotFound when the process is gone or hidden, or the kernel is older than 4.14, PermissionDenied when it belongs to another user
 /// or this process is confined.
 pub(crate) fn measure(pid: Pid) -> io::Result<Memory> {
-    let path = format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero());
-    Ok(parse_rollup(&std::fs::read_to_string(path)?))
+    let process = format!("/proc/{}", pid.as_raw_nonzero());
+    let read = || std::fs::read_to_string(format!("{process}/smaps_rollup"));
+    let text = match read() {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            with_rights_of(&std::fs::metadata(&process)?, read)?
+        }
+        read => read?,
+    };
+    Ok(parse_rollup(&text))
 }
 
 fn parse_rollup(text: &str) -> Memory {

@@ -64,8 +64,8 @@ pub(crate) struct Workers {
     /// Memory above which a worker is replaced; 0 for never
     ///
     /// Only what the worker has for itself counts, not the pages that it shares with the others. It is looked at
-    /// every few seconds.
-    #[arg(long, value_name = "SIZE", default_value = "0")]
+    /// every few seconds. No less than 1m.
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = memory)]
     pub(crate) max_memory: Size,
 
     /// Requests of one worker after which it becomes the zygote; none for never
@@ -105,6 +105,19 @@ const SCRIPTS: u32 = 16;
 const THREADS: u64 = howdah_wire::MAX_FRONTS as u64;
 /// Most waiting requests: half of the slots, so that as many may be running or on their way out.
 const QUEUE: u64 = (howdah_wire::MAX_SLOTS / 2) as u64;
+
+/// What no worker stays below: a smaller limit would replace each of them every few seconds.
+const LEAST_MEMORY: u64 = 1 << 20;
+
+fn memory(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse()?;
+    match size.0 {
+        1..LEAST_MEMORY => {
+            Err(format!("{} bytes are less than any worker has: write 1m or more, such as 200m", size.0))
+        }
+        _ => Ok(size),
+    }
+}
 
 /// Tells the upper bounds, at the end of the long help.
 pub(super) fn bounded(command: Command) -> Command {
@@ -202,6 +215,23 @@ mod tests {
         ] {
             let options = Options::parse_from(["howdah"].into_iter().chain(line.split(' ')));
             assert_eq!(options.workers.most_upgrades(), most, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_memory_that_no_worker_stays_below_is_refused() {
+        for (value, bytes) in [
+            ("0", Some(0)),
+            ("200", None),
+            ("1023k", None),
+            ("1048575", None),
+            ("1m", Some(1 << 20)),
+            ("200m", Some(200 << 20)),
+        ] {
+            let options = Options::try_parse_from(["howdah", "--max-memory", value]);
+            let read = options.map(|options| options.workers.max_memory.0);
+            let refused = read.as_ref().is_err_and(|error| error.to_string().contains("such as 200m"));
+            assert_eq!((read.ok(), refused), (bytes, bytes.is_none()), "{value}");
         }
     }
 
