@@ -18,7 +18,9 @@ binmode STDIN;
 my \$digest = Digest::MD5->new->addfile(*STDIN)->hexdigest;
 print "Content-Type: text/plain\\n\\n", join ' ', \$digest, \$ENV{CONTENT_LENGTH} // '-', eof(STDIN) ? 'end' : 'more';
 PERL
-    'deaf.cgi'   => qq{printf 'Content-Type: text/plain\\n\\nnot read'\n},
+    'deaf.cgi'      => qq{printf 'Content-Type: text/plain\\n\\nnot read'\n},
+    'prints-by.cgi' =>
+        qq{printf 'Content-Type: text/plain\\n\\n'; (head -c 12000000 /dev/zero | tr '\\0' z) & exit 0\n},
     'endless.pl' => <<"PERL",
 #!$^X
 \$SIG{TERM} = sub { open my \$out, '>', 'told'; print {\$out} \$count; exit };
@@ -43,6 +45,16 @@ for my $length (0, 1, 100, 65_535, 65_536, 65_537, 200_000, 1_048_576, 1_048_577
 my $chunked = post('digest.pl', "5\r\nhello\r\n0\r\n\r\n", 'Transfer-Encoding: chunked');
 is $chunked->{body}, md5_hex('hello') . ' 5 end', 'a chunked body has its length (RFC 3875 4.1.2)';
 is post('deaf.cgi', 'x' x 3_000_000, 'Content-Length: 3000000')->{body}, 'not read', 'a body that nobody reads';
+
+# What the client takes of the time is not that of those who follow.
+subtest 'a program that a script prints by has the last of it, however slow the client is' => sub {
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET /c/prints-by.cgi HTTP/1.0\r\n\r\n");
+    sleep 3;
+    my $response = $client->response;
+    is $response->{status}, 200;
+    is length $response->{body}, 12_000_000, 'all of it';
+};
 
 subtest 'a large upload' => sub {
     my ($host) = $server->processes('cgi-host');
