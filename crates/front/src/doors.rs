@@ -212,6 +212,18 @@ mod tests {
     }
 
     #[test]
+    fn whoever_waits_for_the_last_connection_of_a_thread_that_drains_hears_of_its_end() {
+        let doors = doors();
+        let (first, last) = (doors.enter(Serves::Requests), doors.enter(Serves::Pages));
+        drop(first);
+        doors.drain(Duration::ZERO);
+        let mut changed = std::pin::pin!(doors.changed.notified());
+        assert!(!changed.as_mut().enable(), "nobody has left since");
+        drop(last);
+        assert!(changed.enable());
+    }
+
+    #[test]
     fn nobody_is_kept_while_others_wait_to_be_let_in() {
         let doors = doors();
         let crowd = doors.capacity.crowd();

@@ -413,6 +413,23 @@ mod tests {
     }
 
     #[test]
+    fn who_says_much_at_once_comes_back_by_itself_when_others_have_had_their_turn() {
+        run(async {
+            let said = (0..TURN * 3).map(|_| bytes("more")).chain([Piece::End]);
+            let mut client = Transport::Scripted(Scripted::new(said));
+            let (mut relay, application) = joined(b"");
+            application.shutdown(Shutdown::Write).unwrap();
+            let holding = holding(Config::default());
+            let timer = forever(Timers::new(holding.clock)).start(Serves::Requests);
+            let bound = Bound { timer: &timer, holding };
+            let carried = poll_fn(|context| relay.poll(&mut client, context, bound));
+            let end = tokio::time::timeout(Duration::from_secs(20), carried).await;
+            assert_eq!(end.ok(), Some(End::Both), "nothing else wakes it");
+            assert_eq!(read(&application).len(), 4 * TURN * 3);
+        });
+    }
+
+    #[test]
     fn the_end_of_one_side_is_told_to_the_other_which_may_go_on() {
         run(async {
             let client = Scripted::new([bytes("all"), Piece::End]);
