@@ -343,4 +343,55 @@ mod tests {
         scene.state.drain_retired(now + QUOTA_GRACE);
         assert_eq!(scene.draining(), [0, 1]);
     }
+
+    #[tokio::test]
+    async fn who_has_to_go_for_another_reason_than_a_reload_may_finish_what_it_does() {
+        for (reason, is_bounded) in [
+            (Some(Reason::Quota), false),
+            (Some(Reason::Lifetime), false),
+            (Some(Reason::Memory), false),
+            (Some(Reason::Refork), false),
+            (Some(Reason::Reload), true),
+            // There are to be fewer.
+            (None, false),
+        ] {
+            let brief = Duration::from_millis(1);
+            let mut scene = Scene::new(Config { workers: 2, graceful_timeout: brief, ..Config::default() });
+            let now = Instant::now();
+            if let Some(reason) = reason {
+                scene.state.crew.get_mut(1).unwrap().retire(reason, now);
+                scene.worker();
+            } else {
+                scene.state.target = 1;
+            }
+            scene.state.drain_retired(now + QUOTA_GRACE);
+            scene.state.drain_surplus();
+            assert_eq!(scene.draining(), [1], "{reason:?}");
+            assert_eq!(scene.overdue().contains(&1), is_bounded, "{reason:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_waits_has_one_tried_at_once_where_the_last_had_been_ready_and_nobody_is_there() {
+        // Whether the last one to die had been ready, whether a request waits, whether another worker is there.
+        for (ready, waits, other) in
+            [(true, true, false), (false, true, false), (true, false, false), (true, true, true)]
+        {
+            let mut scene = Scene::new(Config { workers: 2, ..Config::default() });
+            let (state, now) = (&mut scene.state, Instant::now());
+            for index in u16::from(other)..2 {
+                state.crew.vacate(index);
+                state.crew.recovered(index);
+            }
+            state.generations[0].crashes.failed(now, now, "they die".to_owned());
+            state.generations[0].crashed_ready = ready;
+            if waits {
+                state.segments.borrow().queue().push(0, 0);
+            }
+            let before = state.crew.count(|_| true);
+            state.fill(now);
+            let is_tried = state.crew.count(|_| true) > before;
+            assert_eq!(is_tried, ready && waits && !other, "{ready} {waits} {other}");
+        }
+    }
 }

@@ -256,3 +256,30 @@ impl State {
         self.numbers(Generation::is_coming)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::scene::Scene;
+
+    #[tokio::test]
+    async fn no_request_is_cut_off_by_a_load_that_nobody_has_asked_for() {
+        // How often the coming generation was left behind, whether the zygote of the old one is dead, whose time is bounded.
+        for (reforks, orphaned, bounded) in [(0, false, &[0, 1][..]), (1, false, &[]), (0, true, &[])] {
+            let brief = Duration::from_millis(1);
+            let mut scene = Scene::new(Config { workers: 2, graceful_timeout: brief, ..Config::default() });
+            scene.state.generations[0].orphaned = orphaned;
+            scene.load(reforks);
+            scene.state.finish_reload();
+            assert_eq!(scene.state.in_role(Role::Serving).map(|it| it.number), Some(2));
+            assert_eq!(
+                (scene.draining(), scene.overdue()),
+                (vec![0, 1], bounded.to_vec()),
+                "{reforks} {orphaned}"
+            );
+        }
+    }
+}

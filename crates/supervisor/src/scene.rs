@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::config::{Config, Shared};
 use crate::event::Event;
 use crate::family::Family;
-use crate::generation::Generation;
+use crate::generation::{Generation, Role};
 use crate::notice::Notice;
 use crate::state::State;
 use crate::worker::Worker;
@@ -18,7 +18,7 @@ use crate::zygote::Zygote;
 /// A state, and the other end of all that it says.
 pub(crate) struct Scene {
     pub(crate) state: State,
-    _zygote: OwnedFd,
+    zygotes: Vec<OwnedFd>,
     _events: UnboundedReceiver<Event>,
     _inbox: UnboundedReceiver<Notice>,
 }
@@ -26,31 +26,45 @@ pub(crate) struct Scene {
 impl Scene {
     /// As many workers as are wanted are ready; their zygote takes orders and obeys none.
     pub(crate) fn new(config: Config) -> Self {
-        let shared = shared();
         let (events_to, events) = unbounded_channel();
         let (mailbox, inbox) = unbounded_channel();
-        let (control, zygote) = socketpair_seqpacket().unwrap();
-        let adopted = Zygote::adopt(control, &shared, 1, mailbox.clone()).unwrap();
-        let mut generation = Generation::new(1, adopted);
-        generation.zygote.loaded(String::new(), 0);
-        generation.serve();
-        let mut state = State::new(config, shared, events_to, mailbox);
-        state.generations.push(generation);
-        let mut scene = Self { state, _zygote: zygote, _events: events, _inbox: inbox };
-        for _ in 0..scene.state.target {
-            scene.worker();
-        }
+        let state = State::new(config, shared(), events_to, mailbox);
+        let mut scene = Self { state, zygotes: Vec::new(), _events: events, _inbox: inbox };
+        scene.load(0).serve();
         scene
     }
 
-    /// One more that is ready.
+    /// Another generation with all its workers, to which no requests go yet; left behind by a worker if there were `reforks`.
+    pub(crate) fn load(&mut self, reforks: u32) -> &mut Generation {
+        let state = &mut self.state;
+        let number = state.last_generation + 1;
+        state.last_generation = number;
+        let (control, zygote) = socketpair_seqpacket().unwrap();
+        self.zygotes.push(zygote);
+        let mut adopted = Zygote::adopt(control, &state.shared, number, state.mailbox.clone()).unwrap();
+        adopted.loaded(String::new(), 0);
+        let generation = Generation { role: Role::Filling, reforks, ..Generation::new(number, adopted) };
+        state.generations.push(generation);
+        for _ in 0..state.target {
+            self.worker();
+        }
+        self.state.generations.last_mut().unwrap()
+    }
+
+    /// One more of the last generation that is ready.
     pub(crate) fn worker(&mut self) -> u16 {
         let index = self.state.crew.free().unwrap();
-        let mut worker = Worker::new(1, None, 0);
+        let mut worker = Worker::new(self.state.last_generation, None, 0);
         worker.up = true;
         self.state.crew.occupy(index, worker);
         self.state.forked(index, pid_of(index));
         index
+    }
+
+    /// Those whose time to leave is over, where that is next to none.
+    pub(crate) fn overdue(&mut self) -> Vec<u16> {
+        let workers = self.state.crew.workers_mut();
+        workers.filter_map(|(index, _, worker)| worker.is_overdue().then_some(index)).collect()
     }
 
     /// Those that have been asked to leave.

@@ -184,3 +184,13 @@ async fn without_its_adopted_zygote_the_server_ends_with_the_last_worker() {
     workers.into_iter().for_each(kill);
     assert_eq!(bench.ended.await.unwrap(), Ended::Lost);
 }
+
+#[tokio::test]
+async fn a_zygote_that_does_not_leave_after_its_workers_is_killed() {
+    let bench = Bench::start("stays", config(1)).await;
+    bench.handle.ready().await.unwrap();
+    bench.edit("");
+    bench.handle.reload().await.unwrap();
+    bench.until("the new zygote alone", |s| s.zygotes.len() == 1).await;
+    bench.stop().await;
+}

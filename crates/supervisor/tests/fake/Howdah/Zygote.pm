@@ -9,6 +9,7 @@ use warnings;
 #     slow SECONDS     loading takes so long
 #     babble           the zygote says what is no report before it is ready
 #     crash STATUS     workers exit before they are ready
+#     stays            the zygote does not leave when it is told to
 #     mortal SECONDS   the zygote ends so long after it has forked a worker
 #     frail SECONDS    workers exit so long after they are ready
 #     late SECONDS     workers take so long to be ready
@@ -86,7 +87,7 @@ sub serve {
         vec($ready, fileno $control, 1) = 1;
         next if select($ready, undef, undef, 0.005) <= 0;
         my ($kind, $worker, undef, $signal) = order() or last;
-        $stopping = 1 if $kind == $protocol->number('ZYGOTE_ORDER_STOP');
+        $stopping = !exists $app{stays} if $kind == $protocol->number('ZYGOTE_ORDER_STOP');
         spawn($worker) if $kind == $protocol->number('ZYGOTE_ORDER_SPAWN');
         next if $kind != $protocol->number('ZYGOTE_ORDER_SIGNAL') || $signal != POSIX::SIGKILL();
         end_thread($worker, $signal) if $threads{$worker} && !exists $app{deaf};
