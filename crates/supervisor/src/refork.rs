@@ -70,7 +70,16 @@ impl State {
     }
 
     fn give_up_late_refork(&mut self, now: Instant) {
-        let Some(asked) = self.promotion.asked else { return };
+        if let Some(asked) = self.promotion.asked {
+            self.give_up_late_worker(asked, now);
+        }
+        for number in self.numbers(|generation| ready_by(generation).is_some_and(|by| by <= now)) {
+            let error = ReloadError::Zygote("it is not ready in time".to_owned());
+            self.reload_failed(number, &error);
+        }
+    }
+
+    fn give_up_late_worker(&mut self, asked: Asked, now: Instant) {
         if asked.gone.is_some_and(|at| at + LAST_WORDS <= now) {
             self.refork_failed(asked.pid, "it has ended before it said anything");
         } else if asked.gone.is_none() && asked.since + PATIENCE <= now {
@@ -82,23 +91,15 @@ impl State {
                 "it does not come to the end of its request, or cannot be replaced",
             );
         }
-        let late = |generation: &Generation| {
-            generation.is_coming() && generation.reforks > 0 && generation.started + READY <= now
-        };
-        for number in self.numbers(late) {
-            let error = ReloadError::Zygote("it is not ready in time".to_owned());
-            self.reload_failed(number, &error);
-        }
     }
 
     /// When to look again.
     pub(crate) fn next_refork(&self) -> Option<Instant> {
         let asked = self.promotion.asked;
-        let coming = self.generations.iter().filter(|it| it.is_coming() && it.reforks > 0);
         let waits = [
             asked.map(|asked| asked.gone.map_or(asked.since + PATIENCE, |at| at + LAST_WORDS)),
             self.promotion.look_at.filter(|_| asked.is_none()),
-            coming.map(|generation| generation.started + READY).min(),
+            self.generations.iter().filter_map(ready_by).min(),
         ];
         waits.into_iter().flatten().min().filter(|_| self.shutdown.is_none())
     }
@@ -174,6 +175,130 @@ impl State {
     }
 }
 
+/// By when a zygote has to say that it is ready which a worker has left behind; none when it has, or was loaded.
+fn ready_by(generation: &Generation) -> Option<Instant> {
+    let is_awaited = generation.role == Role::Loading && generation.reforks > 0;
+    is_awaited.then(|| generation.started + READY)
+}
+
 fn given_up() {
     tracing::info!("the refork is given up: something newer is under way");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::SeqCst;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::scene::{Scene, pid_of};
+
+    /// Three workers, of which one is asked after five requests.
+    fn scene() -> Scene {
+        Scene::new(Config { workers: 3, reforks: vec![5, 50], ..Config::default() })
+    }
+
+    /// So many requests has each served.
+    fn serve(scene: &Scene, requests: [u64; 3]) {
+        for (index, requests) in (0..).zip(requests) {
+            scene.state.crew.cell(index).unwrap().requests.store(requests, SeqCst);
+        }
+    }
+
+    fn asked(generation: u32, since: Instant) -> Option<Asked> {
+        Some(Asked { worker: 0, pid: Some(pid_of(0)), generation, since, gone: None })
+    }
+
+    #[tokio::test]
+    async fn who_has_served_most_is_asked_and_one_that_is_idle_before_others() {
+        for (requests, busy, asked) in [
+            ([4, 4, 4], None, None),
+            ([4, 5, 4], None, Some(1)),
+            ([6, 5, 7], None, Some(2)),
+            ([6, 5, 7], Some(2), Some(0)),
+            ([4, 4, 7], Some(2), Some(2)),
+        ] {
+            let scene = scene();
+            serve(&scene, requests);
+            if let Some(busy) = busy {
+                scene.state.crew.cell(busy).unwrap().slot.store(1, SeqCst);
+            }
+            assert_eq!(scene.state.candidate(), asked.map(|index| (index, 1)), "{requests:?} {busy:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_is_asked_while_something_else_is_under_way() {
+        type Act = fn(&mut Scene);
+        let acts: [(&str, Act, bool); 7] = [
+            ("nothing", |_| {}, true),
+            ("somebody looks at a guest", |scene| scene.load(0).role = Role::Guest, true),
+            ("another generation comes", |scene| scene.load(0).role = Role::Loading, false),
+            ("a reload is wished", |scene| scene.state.reload_replies.push(oneshot::channel().0), false),
+            ("shared memory is damaged", |scene| scene.state.damage.under_way = Some(Instant::now()), false),
+            ("its zygote leaves", |scene| scene.state.generations[0].zygote.stop(), false),
+            ("its zygote is a host", |scene| scene.state.generations[0].zygote.is_host = true, false),
+        ];
+        for (what, act, is_asked) in acts {
+            let mut scene = scene();
+            serve(&scene, [5, 5, 5]);
+            act(&mut scene);
+            assert_eq!(scene.state.candidate().is_some(), is_asked, "{what}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_left_behind_takes_over_from_the_one_that_serves_when_nothing_else_does() {
+        // Whether another generation comes, the one of which somebody was asked, how many there are then.
+        for (comes, generation, there) in [(false, 1, 2), (false, 9, 1), (true, 1, 2)] {
+            let mut scene = scene();
+            if comes {
+                scene.load(0);
+            }
+            scene.state.promotion.asked = asked(generation, Instant::now());
+            let (control, _end) = howdah_sys::socketpair_seqpacket().unwrap();
+            scene.state.note_heir(0, Ok(control));
+            assert_eq!(scene.state.generations.len(), there, "{comes} {generation}");
+            assert!(scene.state.promotion.asked.is_none() && scene.state.counts.failed_reforks == 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_takes_too_long_is_given_up_and_the_worker_goes_on() {
+        let (mut scene, now) = (scene(), Instant::now());
+        scene.state.crew.get_mut(0).unwrap().retire(Reason::Refork, now);
+        scene.state.promotion.asked = asked(1, now);
+        scene.state.give_up_late_refork(now + PATIENCE / 2);
+        assert_eq!((scene.retiring(), scene.state.counts.failed_reforks), (vec![0], 0));
+        scene.state.give_up_late_refork(now + PATIENCE);
+        assert_eq!((scene.retiring(), scene.state.counts.failed_reforks), (vec![], 1));
+    }
+
+    #[tokio::test]
+    async fn a_zygote_that_does_not_come_to_say_that_it_is_ready_is_given_up_once() {
+        for (role, is_late) in [(Role::Loading, true), (Role::Filling, false)] {
+            let mut scene = scene();
+            scene.state.promotion.look_at = None;
+            let heir = scene.load(1);
+            heir.role = role;
+            let (number, late) = (heir.number, heir.started + READY);
+            assert_eq!(scene.state.next_refork(), is_late.then_some(late), "{role:?}");
+            scene.state.look_at_reforks(late);
+            let role = scene.state.generation_mut(number).map(|heir| heir.role);
+            let failed = scene.state.counts.failed_reforks;
+            assert_eq!((role == Some(Role::Leaving), failed), (is_late, u64::from(is_late)));
+            assert!(scene.state.next_refork().is_none_or(|at| at > late), "nobody looks without end");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reload_that_overtakes_it_is_no_failure() {
+        let mut scene = scene();
+        scene.state.promotion.asked = asked(1, Instant::now());
+        scene.load(0);
+        scene.state.finish_reload();
+        assert!(scene.state.promotion.asked.is_none() && scene.state.counts.failed_reforks == 0);
+    }
 }
