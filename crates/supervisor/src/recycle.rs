@@ -209,6 +209,19 @@ mod tests {
         assert_eq!(scene.retiring(), [2, 6], "what another process has is not theirs");
     }
 
+    #[tokio::test]
+    async fn nobody_is_replaced_but_those_to_whom_requests_go() {
+        let mut scene = Scene::new(Config { workers: 1, max_memory: Some(100), ..Config::default() });
+        scene.load(0).role = Role::Guest;
+        scene.state.target = 8;
+        let now = Instant::now();
+        scene.state.crew.workers_mut().for_each(|(_, _, worker)| worker.retires_at = Some(now));
+        scene.state.mark_for_recycling(now);
+        assert_eq!(scene.retiring(), [0], "a guest is as old as may be");
+        scene.state.note_memory(&[(1, pid_of(1), 101)]);
+        assert_eq!(scene.retiring(), [0], "and as large");
+    }
+
     #[test]
     fn the_next_look_is_half_way_to_the_quota() {
         // (requests done, in milliseconds, requests left, expected milliseconds)

@@ -282,4 +282,15 @@ mod tests {
             );
         }
     }
+
+    #[tokio::test]
+    async fn a_worker_that_is_not_forked_yet_has_a_bound_where_there_is_none_for_others() {
+        let forever = Config { workers: 1, graceful_timeout: Duration::ZERO, ..Config::default() };
+        let mut scene = Scene::new(forever);
+        scene.state.crew.occupy(1, Worker::new(1, None, 0));
+        scene.state.dismiss(1);
+        let bounds =
+            [0, 1].map(|index| scene.state.crew.get_mut(index).and_then(Worker::next_look).is_some());
+        assert_eq!((scene.draining(), bounds), (vec![0, 1], [false, true]));
+    }
 }

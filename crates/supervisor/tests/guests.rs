@@ -60,7 +60,11 @@ async fn a_guest_that_dies_is_not_replaced() {
 #[tokio::test]
 async fn a_guest_that_does_not_load_says_why_and_a_reload_leaves_it_alone() {
     let bench = two_workers().await;
-    for (app, words) in [("die syntax error", "syntax error"), ("exit 9", "exit status 9")] {
+    for (app, words) in [
+        ("die syntax error", "syntax error"),
+        ("exit 9", "exit status 9"),
+        ("crash 9", "its worker has ended"),
+    ] {
         bench.edit(app);
         let reason = bench.handle.guest().await.unwrap_err();
         assert!(reason.contains(words), "{reason}");
