@@ -62,12 +62,17 @@ SKIP: {
     };
 }
 
-subtest 'certificates that none of the sockets would show are refused' => sub {
+subtest 'certificates that none of the sockets would show' => sub {
     plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
     local $tcp = IO::Socket::UNIX->new(Local => "$dir/other.sock", Listen => 64) or die $!;
-    my @options = ('-l', '127.0.0.1:0', Howdah::Test::Tls->common->options);
-    ok !eval { start('$ENV{LISTEN_PID} = $$; $ENV{LISTEN_FDS} = 2;', @options) };
-    like $@, qr/certificates are for nobody: none of the sockets that were handed over speaks TLS/;
+    my $tls    = Howdah::Test::Tls->common;
+    my @given  = ('$ENV{LISTEN_PID} = $$; $ENV{LISTEN_FDS} = 2;', '-l', '127.0.0.1:0', $tls->options);
+    my $server = start(@given);
+    ok $server->wait_for_log(qr/nobody sees the certificates: no listener speaks TLS/), 'are told';
+    like answer("$dir/other.sock"), qr/none/, 'and do not keep the server from serving';
+    is $server->stop, 0;
+    ok !eval { start(@given, '--tls-client-ca', $tls->cert) }, 'but clients are not asked for theirs in vain';
+    like $@, qr/--tls-client-ca asks nobody: none of the sockets that were handed over speaks TLS/;
 };
 
 subtest 'connections made while no server ran are served by the next' => sub {

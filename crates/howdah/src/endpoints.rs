@@ -15,6 +15,7 @@ use rustix::net::sockopt::socket_domain;
 use crate::control::socket::ControlSocket;
 use crate::handover::Handover;
 use crate::options::Serve;
+use crate::options::tls::Tls;
 use crate::pidfile::PidFile;
 
 /// See the module. Dropping it removes the files, unless they are another process's by then.
@@ -63,11 +64,8 @@ impl Endpoints {
             inherited.into_iter().map(adopt).collect::<Result<_, _>>()?
         };
         listeners.extend(Listener::bind_all(&options.redirects(tls_port(&listeners)))?);
-        if options.tls.is_on() && !is_tls_spoken(options, ours, &listeners) {
-            bail!(
-                "certificates are for nobody: none of the sockets that were handed over speaks TLS, which those on TCP alone do; \
-                 have one bound there, or leave the certificates out"
-            );
+        if options.tls.is_on() && !is_tls_spoken(options, &listeners) {
+            serve_without(&options.tls)?;
         }
         // Server::Starter lets the next generation start while this one serves.
         let relieves = is_under_starter();
@@ -297,9 +295,24 @@ fn adopted(options: &Serve, socket: &OwnedFd) -> ListenOptions {
 }
 
 /// Whether anybody would see the certificates.
-fn is_tls_spoken(options: &Serve, ours: bool, listeners: &[Vec<Listener>]) -> bool {
-    ours || listeners.iter().flatten().any(|listener| listener.tls_port().is_some())
+fn is_tls_spoken(options: &Serve, listeners: &[Vec<Listener>]) -> bool {
+    listeners.iter().flatten().any(|listener| listener.tls_port().is_some())
         || options.pages().iter().any(|(_, how)| how.tls)
+}
+
+/// Certificates that nobody sees do no harm, such as those of an environment that several servers have; who asks clients for theirs
+/// is not to serve everybody.
+fn serve_without(tls: &Tls) -> anyhow::Result<()> {
+    if tls.tls_client_ca.is_some() {
+        bail!(
+            "--tls-client-ca asks nobody: none of the sockets that were handed over speaks TLS, which those on TCP alone do; \
+             have one bound there, or leave it out"
+        );
+    }
+    tracing::warn!(
+        "nobody sees the certificates: no listener speaks TLS, which those on TCP do, and Unix sockets that are written as tls:PATH"
+    );
+    Ok(())
 }
 
 /// Where clients are sent that come without TLS.

@@ -478,7 +478,7 @@ fn options_of_tls_are_refused_where_nothing_comes_of_them() {
     const CERTIFICATE: &str = "needs a certificate: name one by --tls-cert FILE";
     const CLIENTS: &str =
         "--tls-client needs authorities whose certificates count: name them by --tls-client-ca FILE";
-    const NOBODY: &str = "is for nobody: no listener speaks TLS";
+    const NOBODY: &str = "--tls-client-ca asks nobody: no listener speaks TLS";
     const ACME: &str = "--acme <NAME>";
     for (line, refused) in [
         ("--tls-cert c", ""),
@@ -505,10 +505,14 @@ fn options_of_tls_are_refused_where_nothing_comes_of_them() {
         ("--status-listen tls::81", CERTIFICATE),
         ("--tls-key k", "there are 0 --tls-cert and 1 --tls-key"),
         ("--acme a.example --tls-key k", "there are 0 --tls-cert and 1 --tls-key"),
-        ("--tls-cert c -S /run/a", NOBODY),
-        ("--tls-cert c -l /run/a --redirect-to-https :80", NOBODY),
-        ("--tls-cert c -l unix:@a --status-listen :81", NOBODY),
-        ("--acme a.example -l /run/a", NOBODY),
+        // Nobody sees them, which is no reason not to serve.
+        ("--tls-cert c -S /run/a", ""),
+        ("--acme a.example -l /run/a", ""),
+        ("--tls-cert c -l tls:/run/a --tls-client-ca a", ""),
+        ("--tls-cert c -S /run/a --tls-client-ca a", NOBODY),
+        ("--tls-cert c -l /run/a --redirect-to-https :80 --tls-client-ca a", NOBODY),
+        ("--tls-cert c -l unix:@a --status-listen :81 --tls-client-ca a", NOBODY),
+        ("--acme a.example -l /run/a --tls-client-ca a --tls-client optional", NOBODY),
         ("--acme-directory https://a.example", ACME),
         ("--tls-cert c --acme-challenge http-01", ACME),
         ("--tls-cert c --acme-dir /a", ACME),

@@ -159,7 +159,7 @@ impl Tls {
             let marked = self.redirects().find(|named| named.tls).map(|named| {
                 format!("--redirect-to-https {named} is for clients without TLS: leave tls: out")
             });
-            return marked.or_else(|| self.unspoken(listen, pages));
+            return marked.or_else(|| self.unasked(listen, pages));
         }
         let listeners = listen.listeners().into_iter().map(|named| ("--listen", named));
         let mut all = listeners.chain(pages.iter().map(|named| ("--status-listen", named.clone())));
@@ -176,19 +176,17 @@ impl Tls {
         })
     }
 
-    /// That nobody would see the certificates. What other programs have bound is known to the start alone.
-    fn unspoken(&self, listen: &Listen, pages: &[Named]) -> Option<String> {
+    /// That clients are asked for certificates where nobody speaks TLS, so that everybody would be served. What other programs have bound is
+    /// known to the start alone.
+    fn unasked(&self, listen: &Listen, pages: &[Named]) -> Option<String> {
         let inherits = ["LISTEN_FDS", "SERVER_STARTER_PORT", UPGRADE]
             .iter()
             .any(|name| std::env::var_os(name).is_some());
         let is_spoken =
             listen.secured(true).iter().any(|(_, tls)| *tls) || pages.iter().any(|named| named.tls);
-        let option = if self.tls_cert.is_empty() { "--acme" } else { "--tls-cert" };
-        (!inherits && !is_spoken).then(|| {
-            format!(
-                "{option} is for nobody: no listener speaks TLS; listen on an address of TCP, write a Unix socket as tls:PATH, or leave \
-                 {option} out"
-            )
+        (self.tls_client_ca.is_some() && !inherits && !is_spoken).then(|| {
+            "--tls-client-ca asks nobody: no listener speaks TLS; listen on an address of TCP, write a Unix socket as tls:PATH, or leave it out"
+                .to_owned()
         })
     }
 }
