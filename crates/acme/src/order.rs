@@ -63,7 +63,10 @@ async fn order_now(
     if matches!(order.state().status, OrderStatus::Valid | OrderStatus::Processing) {
         return Err(Error::Another(place.account()));
     }
-    prove(&mut order, wish.proof, challenges).await?;
+    if let Err(error) = prove(&mut order, wish.proof, challenges).await {
+        // An authority may have looked by the time that it takes our word, and its answer is what it has seen.
+        return Err(unproven(&mut order).await.unwrap_or(error));
+    }
     let seen = order.poll_ready(&POLL).await.map_err(Error::at("the authority has seen no proof"));
     if !matches!(seen, Ok(OrderStatus::Ready)) {
         let unclear =
