@@ -96,7 +96,7 @@ void hd_enter_script(pTHX) {
     if (!script.stack || PL_curstackinfo != script.stack || cxstack_ix < 0 || CxTYPE(CX_CUR()) != CXt_SUB)
         return;
     CX_CUR()->cx_type |= CXp_SUB_RE_FAKE;
-#if PERL_VERSION >= 34
+#if PERL_VERSION >= 32
     PL_curstackinfo->si_cxsubix = -1; /* where the present sub is, so that perl need not look for it */
 #endif
 }
