@@ -100,7 +100,8 @@ subtest 'stopping' => sub {
 # As many messages as there is room for.
 sub fill {
     while (1) {
-        my $sender = IO::Socket::UNIX->new(Peer => "$dir/notify", Type => SOCK_DGRAM, Blocking => 0) or die $!;
+        my $sender = IO::Socket::UNIX->new(Peer => "$dir/notify", Type => SOCK_DGRAM) or die $!;
+        $sender->blocking(0);    # as an argument perl 5.32 does not know it here
         $sender->send('WATCHDOG=1') or return;
     }
 }
