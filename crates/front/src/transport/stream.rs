@@ -126,8 +126,8 @@ struct State {
     /// The end has been said by itself, and behind all that was promised.
     ended: bool,
     whole: bool,
-    /// It has been said, be that with the head.
-    closed: bool,
+    /// The head was the end, too.
+    bare: bool,
 }
 
 /// See the module. Clones are the same stream.
@@ -150,7 +150,7 @@ impl Stream {
             shut: false,
             ended: false,
             whole: false,
-            closed: false,
+            bare: false,
         })))
     }
 
@@ -177,7 +177,7 @@ impl Stream {
         let body = respond.send_response(head, last).map_err(gone)?;
         // The handle to the whole stream goes: what is left of it is the body.
         state.said = Said::Head(body);
-        state.closed = last;
+        state.bare = last;
         state.note();
         Ok(())
     }
@@ -211,9 +211,7 @@ impl Stream {
     /// Says that this was all that was promised, which is not taken back whatever else becomes of the response.
     pub(super) fn tell_end(&self) {
         let told = self.say_end().is_ok();
-        let state = &mut *self.0.borrow_mut();
-        state.whole |= told;
-        state.closed |= told;
+        self.0.borrow_mut().whole |= told;
     }
 
     /// Whether that has been said.
@@ -223,7 +221,8 @@ impl Stream {
 
     /// Whether the end has been said while more may be under way: of a stream that both sides have closed the crate tells nothing any more.
     pub(crate) fn is_closed(&self) -> bool {
-        self.0.borrow().closed
+        let state = &*self.0.borrow();
+        state.bare || state.whole
     }
 
     /// Waits until the connection has sent what was said, which it forgets when the stream is broken off, or until nobody is there for it.
