@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use howdah_proxied::Trust;
+use howdah_sys::shortage::{TABLE_FULL, WithWayOut};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -313,21 +314,21 @@ fn tell(capacity: &Capacity, kind: Kind, turn: Turn) {
             tracing::warn!("new connections wait: {}", capacity.reason(kind));
         }
         Turn::Refused(error) if REFUSED.pass().is_some() => {
-            let (error, hint) = (io::Error::from(error), way_out(error));
-            tracing::error!("new connections wait, for none can be accepted: {error}{hint}");
+            let (reason, hint) = (io::Error::from(error), way_out(error));
+            tracing::error!("new connections wait, for none can be accepted: {}", WithWayOut(&reason, hint));
         }
         _ => {}
     }
 }
 
-fn way_out(error: Errno) -> &'static str {
-    match error {
-        Errno::MFILE => "; raise the limit of open files (ulimit -n, systemd's LimitNOFILE=)",
-        Errno::NFILE => "; the whole system has no descriptor left: raise fs.file-max (sysctl)",
-        Errno::NOMEM | Errno::NOBUFS => "; give the machine, or the cgroup (memory.max), memory",
-        Errno::ACCESS | Errno::PERM => "; a policy of the system, as of SELinux or AppArmor, forbids it",
-        _ => "",
-    }
+fn way_out(error: Errno) -> Option<&'static str> {
+    Some(match error {
+        Errno::MFILE => "raise the limit of open files (ulimit -n, systemd's LimitNOFILE=)",
+        Errno::NFILE => TABLE_FULL,
+        Errno::NOMEM | Errno::NOBUFS => "give the machine, or the cgroup (memory.max), memory",
+        Errno::ACCESS | Errno::PERM => "a policy of the system, as of SELinux or AppArmor, forbids it",
+        _ => return None,
+    })
 }
 
 /// Until somebody has passed the gate, or it is time to look again.

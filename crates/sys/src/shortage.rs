@@ -15,7 +15,8 @@ pub const TOO_FEW_FILES: &str =
 
 const TOO_MANY_ON_THE_WAY: &str = "more descriptors are on their way between this user's processes than the limit of open files allows: \
      raise it (ulimit -n, systemd's LimitNOFILE=)";
-const TABLE_FULL: &str = "the whole system has no descriptor left: raise fs.file-max (sysctl)";
+/// What to say where there is no descriptor left for anybody.
+pub const TABLE_FULL: &str = "the whole system has no descriptor left: raise fs.file-max (sysctl)";
 const TOO_LITTLE_MEMORY: &str =
     "there is no memory for it: raise the cgroup's memory.max or ulimit -v, or look at vm.overcommit_memory";
 const TOO_MANY_WATCHED: &str = "raise fs.epoll.max_user_watches (sysctl)";
