@@ -43,7 +43,7 @@ def arguments():
     option("--servers", type=words, metavar="A,B", help="servers, by their names in peers.toml")
     option("--peers", type=Path, action="append", default=[], metavar="FILE", help="more servers, as in peers.toml")
     option("--built", type=Path, default=peers.built, metavar="DIR",
-           help="where peers that Debian lacks were built, in DIR/feersum and DIR/gazelle [target/peers]")
+           help="where peers that Debian lacks were built: DIR/feersum and others [target/peers]")
     option("--out", type=Path, default=peers.ROOT / "docs", metavar="DIR", help="where the page goes [docs]")
     option("--from", dest="source", type=Path, metavar="FILE", help="write the page anew from a benchmarks.json")
     option("--list", action="store_true", help="name servers and workloads, and measure nothing")

@@ -159,6 +159,15 @@ WORKLOADS = [
                Load("h2-100k", "HTTP/2, 100 KB responses, 8 connections, one stream each", "h2load", 8, path="/100k",
                     answer=102_400, smoke=False, streams=1)]),
     Workload(
+        "languages", "Servers of other languages",
+        "The same responses by a Python and a Ruby application, on the servers that these languages have of this kind: what is compared "
+        "is server and language together.",
+        "sizes", kind="languages", floor=False,
+        loads=[Load("new", "hello, 8 clients, new connections", "ab", 8, keepalive=False, smoke=False),
+               Load("wrk-8", "hello, 8 kept connections", "wrk", 8, smoke=False),
+               Load("wrk-64", "hello, 64 kept connections", "wrk", 64, smoke=False),
+               Load("1m", "1 MB responses, 8 kept connections", "wrk", 8, path="/1m", answer=1_048_576, smoke=False)]),
+    Workload(
         "status", "Live status on and off",
         "Hello on 64 kept connections, with status page, metrics and the requests in process titles off and on.", "hello",
         loads=[Load("wrk-64", "64 connections", "wrk", 64)],
