@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use howdah_sys::process::Process;
+use howdah_sys::process::{Process, is_child_run_by};
 use howdah_sys::{Pid, set_subreaper};
 
 /// See the module. There is one for the process; clones are the same.
@@ -37,6 +37,11 @@ impl Family {
     /// Whether some supervisor knows it.
     pub(crate) fn knows(&self, pid: Pid) -> bool {
         self.known().contains_key(&pid)
+    }
+
+    /// Whether it is a child of this process that no supervisor knows, and run by `user`, as what a zygote leaves behind is.
+    pub(crate) fn has_orphan(&self, pid: Pid, user: Option<u32>) -> bool {
+        !self.knows(pid) && user.is_some_and(|user| is_child_run_by(pid, user))
     }
 
     fn forget(&self, pid: Pid) {
@@ -78,6 +83,8 @@ impl Drop for Relative {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
@@ -90,5 +97,22 @@ mod tests {
         assert!(family.knows(pid));
         drop(other);
         assert!(!family.knows(pid));
+    }
+
+    #[test]
+    fn an_orphan_is_a_child_of_the_zygotes_user_that_nobody_knows() {
+        let family = Family { known: Arc::default() };
+        let user = std::fs::metadata("/proc/self").unwrap().uid();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        assert!(family.has_orphan(pid, Some(user)));
+        assert!(!family.has_orphan(pid, Some(user + 1)), "what this process has started for itself");
+        assert!(!family.has_orphan(pid, None), "of a zygote that has said nothing");
+        let known = family.know(pid);
+        assert!(!family.has_orphan(pid, Some(user)));
+        drop(known);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!family.has_orphan(pid, Some(user)));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_sys::channel::{set_nonblocking, tell_sender};
-use howdah_sys::process::may_be_child_of;
+use howdah_sys::process::{Peer, may_be_child_of};
 use howdah_sys::shortage::with_way_out;
 use howdah_sys::{Pid, Signal, recv_from_peer, send_with_fds};
 use howdah_wire::{Roster, ZYGOTE_PACKET};
@@ -147,7 +147,7 @@ async fn read(socket: Socket, generation: u32, mailbox: Mailbox, roster: Roster)
 }
 
 /// Workers are signalled, by a front that may be root's: nobody names one that is not the zygote's own child, or in a host the
-/// host itself.
-fn is_worker_of(sender: Option<Pid>, pid: Pid) -> bool {
-    sender.is_none_or(|sender| sender == pid || may_be_child_of(pid, sender))
+/// host itself. Launchers and commands of logs are the front's children, as orphans are, but not that user's.
+fn is_worker_of(sender: Option<Peer>, pid: Pid) -> bool {
+    sender.is_none_or(|sender| sender.pid == pid || may_be_child_of(pid, sender))
 }

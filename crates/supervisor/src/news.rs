@@ -1,6 +1,6 @@
 //! What a piece of news changes: a report from a zygote, a call through the handle.
 
-use howdah_sys::Pid;
+use howdah_sys::process::Peer;
 
 use crate::call::{Call, Damaged, Reply, Resize, Resized};
 use crate::config::most_workers;
@@ -53,7 +53,7 @@ impl State {
         }
     }
 
-    fn note_report(&mut self, number: u32, sender: Option<Pid>, report: Report) {
+    fn note_report(&mut self, number: u32, sender: Option<Peer>, report: Report) {
         if let Some(generation) = self.generation_mut(number) {
             generation.zygote.heard_from(sender);
         }

@@ -3,6 +3,7 @@
 use std::io;
 
 use howdah_sys::Pid;
+use howdah_sys::process::Peer;
 use tokio::sync::mpsc;
 
 use crate::call::Call;
@@ -21,7 +22,7 @@ pub(crate) enum Notice {
     /// A zygote has been started, or could not be.
     Started { generation: u32, outcome: io::Result<Pid> },
     /// A zygote speaks.
-    Zygote { generation: u32, sender: Option<Pid>, report: Report },
+    Zygote { generation: u32, sender: Option<Peer>, report: Report },
     /// A zygote has closed its control socket; it said nothing more.
     ZygoteClosed { generation: u32 },
     /// Private memory of workers, in bytes, and one that lives and has none to be seen.

@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use howdah_sys::process::{ended_child, is_child, is_stopped, signal_group, try_wait};
+use howdah_sys::process::{ended_child, is_stopped, signal_group, try_wait};
 use howdah_sys::{ExitKind, Pid, Signal};
 
 use crate::backoff::Backoff;
@@ -77,11 +77,12 @@ impl State {
 
     /// The processes that workers of a dead host have run are children of ours now. Nobody reads what they print.
     fn end_scripts(&mut self, number: u32) {
+        let user = self.user_of(number);
         let of_host = |worker: &Worker| worker.generation == number && worker.is_thread();
         for index in self.crew.pick(of_host) {
             let written = self.crew.cell(index).map(|cell| cell.pid.load(SeqCst));
             let pid = written.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-            if let Some(pid) = pid.filter(|&pid| !self.shared.family.knows(pid) && is_child(pid)) {
+            if let Some(pid) = pid.filter(|&pid| self.shared.family.has_orphan(pid, user)) {
                 let _ = signal_group(pid, Signal::KILL);
             }
         }
@@ -102,8 +103,9 @@ impl State {
 
     fn reap_orphan(&mut self, index: u16) {
         let cell = self.crew.cell(index);
+        let user = self.crew.get(index).and_then(|worker| self.user_of(worker.generation));
         let (Some(worker), Some(cell)) = (self.crew.get_mut(index), cell) else { return };
-        worker.learn_pid(cell, &self.shared.family);
+        worker.learn_pid(cell, &self.shared.family, user);
         if worker.is_thread() {
             let pid = worker.pid();
             return self.departed(index, pid, ExitKind::Unknown);
@@ -147,6 +149,11 @@ impl State {
             );
             self.departed(index, pid, ExitKind::Unknown);
         }
+    }
+
+    /// Who runs the processes of a generation.
+    fn user_of(&self, number: u32) -> Option<u32> {
+        self.generations.iter().find(|generation| generation.number == number)?.zygote.user
     }
 
     fn zygote_of(&self, worker: &Worker) -> Option<Pid> {

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use howdah_sys::process::is_child;
 use howdah_sys::{Moment, Patience, Pid, Signal};
 use howdah_wire::WorkerCell;
 use tokio::task::AbortHandle;
@@ -179,11 +178,11 @@ impl Worker {
     }
 
     /// The cell's word for its process id, when the zygote died before it could report the fork. Anybody may have written
-    /// there: it counts only for a child of ours, which orphans are, that nobody knows.
-    pub(crate) fn learn_pid(&mut self, cell: &WorkerCell, family: &Family) {
+    /// there: it counts only for a child of ours, which orphans are, that nobody knows, and that the zygote's user runs.
+    pub(crate) fn learn_pid(&mut self, cell: &WorkerCell, family: &Family, user: Option<u32>) {
         if self.process.is_none() && !self.is_thread() {
             let written = i32::try_from(cell.pid.load(SeqCst)).ok().and_then(Pid::from_raw);
-            let orphan = written.filter(|&pid| !family.knows(pid) && is_child(pid));
+            let orphan = written.filter(|&pid| family.has_orphan(pid, user));
             self.process = orphan.map(|pid| family.know(pid));
         }
     }

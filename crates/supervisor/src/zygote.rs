@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use howdah_sys::launcher::{Condition, FIRST_FD, Job};
-use howdah_sys::process::try_wait;
+use howdah_sys::process::{Peer, try_wait};
 use howdah_sys::recipe::Recipe;
 use howdah_sys::{ExitKind, Patience, Pid, Signal, activation, notify, socketpair_seqpacket};
 use tokio::sync::watch;
@@ -98,6 +98,8 @@ pub(crate) struct Zygote {
     patience: Option<Patience>,
     /// Its workers are threads of it.
     pub(crate) is_host: bool,
+    /// Who runs it, once it has spoken.
+    pub(crate) user: Option<u32>,
     /// Version of its perl, once that has loaded the application.
     pub(crate) perl: String,
     /// How many templates the application has compiled, once it is loaded.
@@ -169,6 +171,7 @@ impl Zygote {
             listens: false,
             patience: None,
             is_host: false,
+            user: None,
             perl: String::new(),
             templates: 0,
         })
@@ -262,10 +265,14 @@ impl Zygote {
         self.listens
     }
 
-    /// It spoke, so its process id is known.
-    pub(crate) fn heard_from(&mut self, sender: Option<Pid>) {
-        if let (Process::Unknown, Some(pid)) = (&self.process, sender) {
+    /// It spoke, so its process id is known, and who runs it and thus its workers.
+    pub(crate) fn heard_from(&mut self, sender: Option<Peer>) {
+        let Some(Peer { pid, user }) = sender else { return };
+        if matches!(self.process, Process::Unknown) {
             self.process = Process::Known(self.family.know(pid));
+        }
+        if self.pid() == Some(pid) {
+            self.user = Some(user);
         }
     }
 

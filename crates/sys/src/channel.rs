@@ -15,7 +15,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-use crate::process::Pid;
+use crate::process::Peer;
 use crate::shortage::may_pass_later;
 
 /// Most descriptors that one packet carries; the kernel's own limit.
@@ -124,12 +124,12 @@ pub(crate) fn recv_all_fds(
 ///
 /// # Errors
 /// As [`recv_with_fds`].
-pub fn recv_from_peer(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Pid>)> {
+pub fn recv_from_peer(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Peer>)> {
     let packet = receive(socket, buffer)?;
     Ok((packet.length, packet.sender))
 }
 
-/// From now on packets that arrive at `socket` bear the process id of their sender.
+/// From now on packets that arrive at `socket` bear the process id and the user of their sender.
 ///
 /// # Errors
 /// ENOTSOCK when it is no socket.
@@ -148,7 +148,7 @@ pub fn set_nonblocking(socket: impl AsFd) -> io::Result<()> {
 struct Packet {
     length: usize,
     fds: Vec<OwnedFd>,
-    sender: Option<Pid>,
+    sender: Option<Peer>,
     /// The kernel has dropped descriptors.
     lost: bool,
 }
@@ -163,7 +163,9 @@ fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Packet> {
     for part in control.drain() {
         match part {
             RecvAncillaryMessage::ScmRights(rights) => packet.fds.extend(rights),
-            RecvAncillaryMessage::ScmCredentials(sender) => packet.sender = Some(sender.pid),
+            RecvAncillaryMessage::ScmCredentials(sender) => {
+                packet.sender = Some(Peer { pid: sender.pid, user: sender.uid.as_raw() });
+            }
             _ => {}
         }
     }

@@ -327,13 +327,44 @@ pub fn runs(pid: u32) -> bool {
     stat_of(pid).is_some_and(|stat| !matches!(state_in(&stat), Some('Z' | 'X')))
 }
 
-/// Whether `pid` is a child of `parent`, or of this process, which takes orphans. True also when that cannot be told: it has
-/// ended and was waited for, or /proc does not show it.
+/// A process and its user, by the kernel's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its process.
+    pub pid: Pid,
+    /// Who runs that.
+    pub user: u32,
+}
+
+/// Whether `pid` is a child of `parent`, or was one: an orphan, which this process takes, of the same user. True also when that
+/// cannot be told: it has ended and was waited for, or /proc does not show it.
 #[must_use]
-pub fn may_be_child_of(pid: Pid, parent: Pid) -> bool {
+pub fn may_be_child_of(pid: Pid, parent: Peer) -> bool {
     let number = |pid: Pid| pid.as_raw_pid().unsigned_abs();
     let found = stat_of(number(pid)).and_then(|stat| parent_in(&stat));
-    found.is_none_or(|found| found == number(parent) || found == std::process::id())
+    let orphaned = |found| found == std::process::id() && is_run_by(pid, parent.user);
+    found.is_none_or(|found| found == number(parent.pid) || orphaned(found))
+}
+
+/// Whether `pid` is a child of this process that nobody has waited for, and run by `user`: those that this process has started
+/// for itself are not, where that is another than its own.
+#[must_use]
+pub fn is_child_run_by(pid: Pid, user: u32) -> bool {
+    is_child(pid) && is_run_by(pid, user)
+}
+
+/// By its real user, which programs that change the effective one leave as it is. False where /proc does not tell. Whoever has our own
+/// rights needs no lie of ours, and may have given up some.
+fn is_run_by(pid: Pid, user: u32) -> bool {
+    if user == rustix::process::getuid().as_raw() {
+        return true;
+    }
+    let status = std::fs::read(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
+    user_in(&String::from_utf8_lossy(&status)) == Some(user)
+}
+
+fn user_in(status: &str) -> Option<u32> {
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
 }
 
 /// None of one that is being waited for, whose parent is 0 then.
@@ -477,18 +508,34 @@ mod tests {
         }
     }
 
+    fn parent() -> Pid {
+        rustix::process::getppid().unwrap()
+    }
+
+    #[test]
+    fn a_process_is_its_real_users() {
+        assert_eq!(user_in("Name:\tUid: 7\nUid:\t33\t0\t0\t0\nGid:\t1\t1\t1\t1\n"), Some(33));
+        assert_eq!(user_in("Name:\tx\n"), None);
+    }
+
     #[test]
     fn a_child_is_known_by_its_parent() {
         assert_eq!(parent_in("7 (a) R 1 (b) S 42 7 7"), Some(42));
         assert_eq!(parent_in("7 (a) X 0 7 7"), None);
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
-        assert!(may_be_child_of(pid, Pid::INIT), "of ours");
-        assert!(!may_be_child_of(rustix::process::getpid(), pid), "of somebody else's");
+        let user = rustix::process::getuid().as_raw();
+        let by = |pid, user| Peer { pid, user };
+        assert!(may_be_child_of(pid, by(Pid::INIT, user)), "an orphan of theirs");
+        assert!(!may_be_child_of(pid, by(Pid::INIT, user + 1)), "what this process has started for itself");
+        assert!(is_child_run_by(pid, user), "of our own");
+        assert!(!is_child_run_by(pid, user + 1) && !is_child_run_by(parent(), user), "of another");
+        assert!(may_be_child_of(rustix::process::getpid(), by(parent(), user + 1)), "a child, whoever it is");
+        assert!(!may_be_child_of(rustix::process::getpid(), by(pid, user)), "of somebody else's");
         assert!(!Process::open(pid).has_ended());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(may_be_child_of(pid, Pid::INIT), "who knows");
+        assert!(may_be_child_of(pid, by(Pid::INIT, user)), "who knows");
         let gone = Process::open(pid);
         assert!(gone.has_ended() && gone.signal(Signal::CONT).is_err());
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use howdah_sys::channel::tell_sender;
 use howdah_sys::launcher::Job;
-use howdah_sys::process::{Process, adopt_fd, try_wait};
+use howdah_sys::process::{Peer, Process, adopt_fd, try_wait};
 use howdah_sys::recipe::Recipe;
 use howdah_sys::*;
 use howdah_wire::{Message, Shape};
@@ -67,7 +67,8 @@ fn a_packet_tells_who_sent_it() {
     tell_sender(&ours).unwrap();
     send_with_fds(&theirs, b"ready", &[]).unwrap();
     let (length, sender) = recv_from_peer(&ours, &mut [0; 16]).unwrap();
-    assert_eq!((length, sender.unwrap().as_raw_nonzero().get().unsigned_abs()), (5, std::process::id()));
+    let us = Peer { pid: rustix::process::getpid(), user: rustix::process::getuid().as_raw() };
+    assert_eq!((length, sender), (5, Some(us)));
 }
 
 #[test]
