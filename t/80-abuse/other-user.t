@@ -4,11 +4,15 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
+use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::File qw(read_file);
+use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use Test::More;
 
 plan skip_all => 'only root can become somebody else' if $> != 0;
-plan skip_all => 'there is no user nobody' if !getpwnam 'nobody';
+my $uid = getpwnam 'nobody';
+plan skip_all => 'there is no user nobody' if !defined $uid;
 
 sub start {
     my ($app, @options) = @_;
@@ -18,6 +22,12 @@ sub start {
 sub ask {
     my ($server, $path) = @_;
     return Howdah::Test::Client->ask($server, "GET $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+}
+
+sub as_nobody {
+    my $what = shift;
+    local $> = $uid;
+    return $what->();
 }
 
 # The zygote's socket, by which the front hears who the workers are that it is to kill, is open while the application is loaded.
@@ -39,6 +49,39 @@ PSGI
     my $refused = () = $server->log =~ /calls a process its worker that is no child of it, which is left alone/g;
     is $refused, 2, '... are left alone' or diag $server->log;
     is $server->stop, 0, 'a clean end';
+};
+
+subtest 'it leads a log to where only root may write' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $dir      = $operator->dir;
+    chmod 0755, $dir or die $!;
+    mkdir "$dir/$_" or die $! for qw(theirs secret);
+    chown $uid, -1, "$dir/theirs" or die $!;
+    my $log    = "$dir/theirs/access.log";
+    my $server = start('sub { [200, [], ["served"]] }', $operator->options, '--access-log', $log);
+    ask($server, '/before');
+    rename $log, "$log.1" or die $!;
+    as_nobody(sub { symlink "$dir/secret/new", $log or die $! });
+    my ($status, undef, $err) = $operator->ask('reopen');
+    is $status, 1, 'a log that was rotated is not opened by a link of theirs';
+    my $why =
+        qr{cannot open.*access\.log on its path is user ${uid}'s and leads to what is not, .*let root set the link};
+    like $err, $why, '... and why';
+    ask($server, '/after');
+    is $server->stop, 0;
+    ok !-e "$dir/secret/new", 'nothing was made there';
+    like read_file("$log.1"), qr{/before.*/after}s, '... and the old log has all lines';
+
+    for my $option ('--access-log', '--error-log') {
+        my @wrong = ($option, $log, '-e', 'sub { }');
+        my ($failed, undef, $why) = run_howdah('--listen', '127.0.0.1:0', @wrong);
+        is $failed, 1, "a start with such an $option fails";
+        like $why, qr/$option.*the symbolic link access\.log/, '... with the reason';
+        ($failed, undef, my $checked) = run_howdah('check', @wrong);
+        is $failed, 1, '... which check tells before';
+        like $checked, qr/$option.*the symbolic link access\.log/;
+    }
+    ok !-e "$dir/secret/new";
 };
 
 done_testing;

@@ -37,4 +37,7 @@ pub use kept::Kept;
 pub use needs::{Needs, Source};
 pub use preset::{PRESETS, SLOW};
 pub use record::{ConnectionState, NoValues, Record, Values};
-pub use sink::{Condition, Counts, Options, Pending, Sink, Starter, Target, Writer, append_to, write_lines};
+pub use sink::{
+    Condition, Counts, Options, Pending, Sink, Starter, Target, Writer, append_to, misleads, open_to_write,
+    write_lines,
+};

@@ -2,15 +2,17 @@
 //!
 //! Used for every log, the server's error log included.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, OFlags, fstat};
 use rustix::io::Errno;
+
+use super::links::open_to_write;
 
 /// Once a pipe is ready for writing, a write of this many bytes neither blocks nor is split (POSIX PIPE_BUF on Linux).
 const PIPE_PIECE: usize = 4096;
@@ -18,14 +20,12 @@ const PIPE_PIECE: usize = 4096;
 const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// Opens a file to append lines to, and creates it if it is missing, with mode 0666 less the umask. Does not wait for
-/// the reader of a named pipe.
+/// the reader of a named pipe, nor follows another's link to what is not theirs, where root is asked to ([`open_to_write`]).
 ///
 /// # Errors
 /// Of the system; with words of our own for a named pipe that nobody reads.
 pub fn append_to(path: &Path) -> io::Result<File> {
-    // The flag's bits are positive numbers.
-    let no_wait = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().append(true).create(true).custom_flags(no_wait).open(path);
+    let file = open_to_write(path, OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK, 0o666);
     let file = file.map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::NXIO) => io::Error::new(error.kind(), nobody_there(path)),
         _ => error,
@@ -75,6 +75,7 @@ fn piece(lines: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::OpenOptions;
     use std::os::fd::AsFd;
 
     #[test]

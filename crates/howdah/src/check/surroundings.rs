@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use howdah_accesslog::Target;
+use howdah_accesslog::{Target, misleads};
 use howdah_front::Address;
 use rustix::fs::{Access, access};
 
@@ -107,6 +107,9 @@ fn closed_socket(path: &Path) -> Option<String> {
 /// Why a file cannot be written, or made where there is none.
 fn unwritable(option: &str, path: &Path) -> Option<String> {
     let cannot = |why: String| Some(format!("{option} {}: cannot be written: {why}", path.display()));
+    if let Some(why) = misleads(path) {
+        return cannot(why.to_string());
+    }
     let why = match path.metadata() {
         Ok(there) if there.is_dir() => Some("it is a directory".to_owned()),
         Ok(there) if there.file_type().is_socket() => Some("it is a socket".to_owned()),

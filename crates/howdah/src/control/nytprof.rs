@@ -1,12 +1,14 @@
 //! `howdah profile --nytprof`: has one more worker run under Devel::NYTProf for a while, and writes what that has found into a file.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use howdah_accesslog::open_to_write;
+use rustix::fs::OFlags;
 use serde::Serialize;
 
 use super::fetch::{copy, fetch_file};
@@ -47,7 +49,7 @@ pub(crate) fn run(options: &Profile) -> anyhow::Result<ExitCode> {
 /// For nobody else: the sources of the application are in it. What cannot be written whole is not left behind.
 fn keep(path: &Path, sent: &File) -> anyhow::Result<u64> {
     let opened = || {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let file = open_to_write(path, OFlags::CREATE, 0o600)?;
         file.set_permissions(Permissions::from_mode(0o600))?;
         Ok::<_, io::Error>(file)
     };

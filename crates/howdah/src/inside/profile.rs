@@ -3,7 +3,7 @@
 //! It looks at the workers so many times a second, from here; a thread beside it asks the server every now and then who
 //! its workers are, since they come and go. When the time is over, at Ctrl-C, or when the server is gone, it tells what it has.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use howdah_accesslog::open_to_write;
 use howdah_peek::{Filter, Sampler, Table, flame_graph, folded, speedscope};
+use rustix::fs::OFlags;
 
 use super::refusal::{explain, is_gone};
 use super::scripts::NO_PERL;
@@ -112,7 +114,7 @@ fn write(sampler: &Sampler, files: Vec<PathBuf>, title: &str) -> anyhow::Result<
 
 /// What cannot be written whole is not left behind.
 fn put(path: &Path, text: &str) -> io::Result<()> {
-    let written = File::create(path)?.write_all(text.as_bytes());
+    let written = open_to_write(path, OFlags::CREATE | OFlags::TRUNC, 0o666)?.write_all(text.as_bytes());
     written.inspect_err(|_| drop(fs::remove_file(path)))
 }
 
