@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -385,7 +385,8 @@ impl Listener {
         let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None).map_err(failed)?;
         socket.bind(&SockAddr::unix(path).map_err(failed)?).map_err(failed)?;
         if let Some(mode) = mode {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
+            howdah_sys::set_socket_mode(path, mode)
+                .map_err(|error| ListenError::System(shown.clone(), error, ""))?;
         }
         socket.listen(backlog).map_err(failed)?;
         Ok(Self::unix(socket.into(), path))
@@ -471,6 +472,8 @@ fn host_name() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn bind(address: &Address) -> Result<Listener, ListenError> {

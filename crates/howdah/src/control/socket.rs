@@ -2,12 +2,13 @@
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf, absolute};
 use std::{fmt, fs};
 
 use anyhow::{Context, bail};
+use howdah_sys::set_socket_mode;
 use rustix::net::listen;
 
 use crate::directory::closed;
@@ -125,7 +126,7 @@ impl ControlSocket {
         let _ = fs::remove_file(&fresh);
         let listener =
             UnixListener::bind(&fresh).with_context(|| format!("cannot make the control socket {shown}"))?;
-        fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
+        set_socket_mode(&fresh, 0o600).with_context(|| format!("cannot make the control socket {shown}"))?;
         listener.set_nonblocking(true)?;
         fs::rename(&fresh, path).with_context(|| format!("cannot make the control socket {shown}"))?;
         Ok(Self { listener, inode: inode(path)?, path: path.to_owned(), owned: true })
