@@ -256,6 +256,11 @@ exit_now(int status)
     _exit(status);
 
 void
+leave_root()
+  CODE:
+    hd_leave_root(aTHX);
+
+void
 stay_dumpable()
   CODE:
     prctl(PR_SET_DUMPABLE, 1);

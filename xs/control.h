@@ -41,6 +41,9 @@ void hd_tell_layout(pTHX);
 pid_t hd_fork_perl(pTHX);
 void hd_prepare(pTHX_ SV *name, bool titles);
 bool hd_attach(pTHX_ int control, OrderRecord *order);
+
+/* privileges.c */
+void hd_leave_root(pTHX);
 bool hd_obey(pTHX_ int control, int ended, SV *before_fork);
 
 /* promote.c */

@@ -16,6 +16,7 @@ sub drop {
     my $gid = defined $to{group} ? _group($to{group}) : $primary;
     die "user $to{user} is not in the list of users, which has no group for it: name that as well\n" if !defined $gid;
     my @groups = $class->_groups($name, $gid);
+    Howdah::XS::leave_root();
     {
         local $! = 0;
 

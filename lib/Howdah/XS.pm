@@ -87,6 +87,10 @@ C<$before_fork>, if defined, is called before each fork.
 
 For descriptors that no Perl handle owns. The copy is closed on exec.
 
+=item leave_root()
+
+Gives up, before a change of user, what that would leave: the session keyring, and reading from the terminal of standard output.
+
 =item stay_dumpable()
 
 After a change of user the kernel hides F</proc/self> from a process; this keeps it, for files that are sent and for

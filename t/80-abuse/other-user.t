@@ -3,12 +3,18 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Fcntl qw(O_NOCTTY O_NONBLOCK O_RDWR);
+use File::Temp ();
 use Howdah::Test::Client;
-use Howdah::Test::Command qw(run_howdah);
-use Howdah::Test::File qw(read_file);
+use Howdah::Test::Command qw(howdah_bin run_howdah);
+use Howdah::Test::File qw(read_file write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
+use POSIX qw(uname);
 use Test::More;
+
+# A terminal of our own: ioctl_tty(2). The numbers are those of most architectures.
+use constant {TIOCGPTN => 0x80045430, TIOCSPTLCK => 0x40045431};
 
 plan skip_all => 'only root can become somebody else' if $> != 0;
 my $uid = getpwnam 'nobody';
@@ -82,6 +88,41 @@ subtest 'it leads a log to where only root may write' => sub {
         like $checked, qr/$option.*the symbolic link access\.log/;
     }
     ok !-e "$dir/secret/new";
+};
+
+subtest 'it asks for the keys of the session' => sub {
+    my %call = (x86_64 => [248, 249, 250], aarch64 => [217, 218, 219]);
+    my ($add, $request, $keyctl) = @{$call{(uname)[4]} // plan skip_all => 'the numbers of the calls are not known'};
+    my ($type, $name, $secret)   = ('user', 'howdah-test', 'known to root');
+    plan skip_all => 'there are no keys here'
+        if syscall($keyctl, 1, 0) < 0 || syscall($add, $type, $name, $secret, length $secret, -3) < 0;
+    my $asking = qq(sub { my (\$type, \$name) = qw($type $name);
+        my \$key = syscall $request, \$type, \$name, 0, 0; [200, [], [\$key < 0 ? 'no key' : 'key']] });
+    for my $as ([], ['--user', 'nobody']) {
+        my $server = Howdah::Test::Server->start(options => ['--workers', 1, @$as, '-e', $asking]);
+        is ask($server, '/')->{body}, @$as ? 'no key' : 'key', @$as ? 'those of root are not theirs' : 'root has it';
+    }
+    my $scripts = File::Temp->newdir(TMPDIR => 1);
+    chmod 0755, "$scripts" or die $!;
+    write_file("$scripts/key", "#!$^X\nprint qq(Content-Type: text/plain\\n\\n), ($asking)->()[2][0];\n");
+    chmod 0755, "$scripts/key" or die $!;
+    my $server = Howdah::Test::Server->start(options => ['--workers', 1, '--user', 'nobody', '--cgi', "/=$scripts"]);
+    is ask($server, '/key')->{body}, 'no key', '... nor of a script';
+};
+
+subtest 'it reads the terminal that root has started the server on' => sub {
+    sysopen my $master, '/dev/ptmx', O_RDWR | O_NOCTTY | O_NONBLOCK or plan skip_all => "no pseudo terminals: $!";
+    my ($number, $unlock) = (pack('I', 0), pack 'i', 0);
+    ioctl $master, TIOCSPTLCK, $unlock and ioctl $master, TIOCGPTN, $number
+        or plan skip_all => "no pseudo terminal: $!";
+    my $terminal = '/dev/pts/' . unpack 'I', $number;
+    my $reading  = 'use POSIX (); sub { POSIX::read(1, my $typed, 100); [200, [], [$typed || "no: $!"]] }';
+    my $server   = Howdah::Test::Server->start(
+        command => ['sh', '-c', "exec \"\$@\" 1<>$terminal", 'sh', howdah_bin(), '--listen', '127.0.0.1:0'],
+        options => ['--workers', 1, '--user', 'nobody', '-e', $reading]
+    );
+    syswrite $master, "password\n" or die $!;
+    like ask($server, '/')->{body}, qr/^no: Bad file descriptor/, 'it may only write there';
 };
 
 done_testing;

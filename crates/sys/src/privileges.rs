@@ -5,8 +5,11 @@
 use std::ffi::{CStr, CString};
 use std::fs::Metadata;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::ptr;
+
+use rustix::fs::{Mode, OFlags};
 
 /// An entry of the system's list of users or groups never needs more.
 const LONGEST_ENTRY: usize = 1 << 20;
@@ -22,7 +25,7 @@ struct User {
     listed: Option<(CString, libc::gid_t)>,
 }
 
-/// Changes real, effective and saved ids. Either may be a name or a number. Without a group it is the user's, whose further
+/// Changes real, effective and saved ids, and leaves root's session keyring. Either may be a name or a number. Without a group it is the user's, whose further
 /// groups are taken over; without a user only the group changes, and further groups are given up. Call it while there is
 /// one thread.
 ///
@@ -32,6 +35,8 @@ pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<(), String
     let Some((found, group)) = find(user, group)? else { return Ok(()) };
     let listed = found.as_ref().and_then(|user| user.listed.as_ref());
     let groups = listed.map_or_else(|| vec![group], |(name, _)| groups_of(name, group));
+    leave_keyring().map_err(|error| format!("cannot leave the session keyring of root: {error}"))?;
+    [libc::STDOUT_FILENO, libc::STDERR_FILENO].into_iter().for_each(only_write);
     change_group(group, &groups)
         .map_err(|error| format!("cannot change to group {group}: {error}; {WHO_MAY}"))?;
     let Some(user) = found else { return Ok(()) };
@@ -58,6 +63,34 @@ fn find(user: Option<&str>, group: Option<&str>) -> Result<Option<(Option<User>,
         None => wanted,
     };
     Ok(group.map(|group| (user, group)))
+}
+
+/// Who has a session keyring may read what is in it, whoever that is: tickets of Kerberos, keys of file systems. It is exchanged for one
+/// that is empty, while root's quota counts for it. A kernel or container without this call gives nobody a key.
+fn leave_keyring() -> io::Result<()> {
+    // SAFETY: a null pointer stands for no name.
+    let joined = unsafe {
+        libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, ptr::null::<libc::c_char>())
+    };
+    let error = io::Error::last_os_error();
+    let is_short = matches!(error.raw_os_error(), Some(libc::EDQUOT | libc::ENOMEM));
+    if joined < 0 && is_short { Err(error) } else { Ok(()) }
+}
+
+/// A terminal that standard output leads to is open for reading, too: what root types there is root's.
+fn only_write(fd: libc::c_int) {
+    // SAFETY: numbers only.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    // SAFETY: the same.
+    let terminal = unsafe { libc::isatty(fd) } == 1;
+    if !terminal || flags & libc::O_ACCMODE != libc::O_RDWR {
+        return;
+    }
+    let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
+    if let Ok(terminal) = rustix::fs::open(format!("/proc/self/fd/{fd}"), flags, Mode::empty()) {
+        // SAFETY: the copy is open, and whoever uses the number finds the same terminal.
+        unsafe { libc::dup2(terminal.as_raw_fd(), fd) };
+    }
 }
 
 fn change_group(group: libc::gid_t, groups: &[libc::gid_t]) -> io::Result<()> {

@@ -1,0 +1,39 @@
+/*
+ * What a change of user leaves with a process though it is root's. Howdah::Privileges has it given up before such a change; the host
+ * of scripts does the same in crates/sys/src/privileges.rs.
+ */
+#include "howdah.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/keyctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/*
+ * Who has a session keyring may read what is in it, whoever that is: tickets of Kerberos, keys of file systems. It is exchanged for one
+ * that is empty, while root's quota counts for it. A kernel or container without this call gives nobody a key.
+ */
+static void leave_keyring(pTHX) {
+    if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && (errno == EDQUOT || errno == ENOMEM))
+        croak("cannot leave the session keyring of root: %s", strerror(errno));
+}
+
+/* A terminal that standard output leads to is open for reading, too: what root types there is root's. */
+static void only_write(int fd) {
+    if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR || !isatty(fd))
+        return;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int terminal = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (terminal < 0)
+        return;
+    dup2(terminal, fd);
+    close(terminal);
+}
+
+void hd_leave_root(pTHX) {
+    leave_keyring(aTHX);
+    only_write(STDOUT_FILENO);
+    only_write(STDERR_FILENO);
+}
