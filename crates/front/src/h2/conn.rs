@@ -124,11 +124,21 @@ pub(crate) async fn serve(arrival: Arrival) {
         link,
     };
     conn.drive().await;
-    conn.link.end();
+    let goes_on = conn.goes_on_behind();
+    if goes_on {
+        // Those that wait for a round have had their last.
+        conn.link.tally.begin_round();
+    } else {
+        conn.link.end();
+    }
     if !conn.cut && !conn.link.wire.ended.get() {
         conn.presence.enter(ConnectionState::Closing);
         let mut transport = conn.link.wire.take();
         linger(server, &mut transport, &conn.timer).await;
+    }
+    if goes_on {
+        conn.await_streams().await;
+        conn.link.end();
     }
 }
 
@@ -141,6 +151,23 @@ impl Conn {
         self.link.server.records.http2();
         self.link.wire.withhold_end();
         poll_fn(|context| self.poll_streams(&mut connection, context)).await;
+    }
+
+    /// Whether code goes on behind responses that are whole, of a client that has been told to leave: it has these, and has not left
+    /// because it does.
+    fn goes_on_behind(&self) -> bool {
+        let Link { wire, .. } = &*self.link;
+        self.told.is_some() && !self.scolded && !self.cut && !wire.ended.get() && !wire.has_left()
+    }
+
+    async fn await_streams(&mut self) {
+        self.timer.set(Rest::No, 0);
+        poll_fn(|context| {
+            self.link.listen(context);
+            self.timer.poll_expired(context);
+            if self.link.open() == 0 || self.is_cut_off() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 
     /// Has all streams served that have begun. Ready at the connection's end.
@@ -892,6 +919,56 @@ mod tests {
                 let what = format!("{method} {breaks_off} {takes}");
                 assert!(connection.is_finished(), "{what}");
                 assert_eq!(inside(), 0, "{what}");
+            });
+        }
+    }
+
+    #[test]
+    fn who_is_told_to_leave_and_has_all_leaves_the_code_behind_its_responses_its_time() {
+        // The answer to the ping by which we learn that a client has come to the word to leave.
+        let heard = frame(PING, 1, 0, &[0x0b, 0x7b, 0xa2, 0xf0, 0x8b, 0x9b, 0xfe, 0x54]);
+        // How the code behind the head ends: by itself, broken off, or with all that is under way. And whether the client closes, too.
+        for (how, leaves) in [("ends", false), ("ends", true), ("breaks off", true), ("is cut off", true)] {
+            run(async {
+                let config = Config { keepalive_requests: 1, abort_on_disconnect: true, ..Config::default() };
+                let world = World::new(config);
+                let asks = [(":method", "HEAD"), (":scheme", "http"), (":path", "/a"), (":authority", "h")];
+                let asked = [greeting(), frame(HEADERS, 5, 1, &literals(&asks))].concat();
+                let heard = Piece::Bytes(heard.clone());
+                let end = if leaves { Piece::End } else { Piece::Pause };
+                let script = Scripted::new([Piece::Bytes(asked), Piece::Pause, heard, Piece::Pause, end]);
+                let connection = world.connect(&script);
+                script.take(usize::MAX);
+                world.run(false).await;
+                let mut claimed = world.worker.claim().unwrap();
+                world.worker.begin(&claimed);
+                world.worker.head(&mut claimed, 200, 4, 0);
+                world.worker.write(&mut claimed, b"four");
+                world.worker.tell(&claimed);
+                for _ in 0..3 {
+                    world.run(false).await;
+                    script.go_on();
+                    world.wait(Duration::from_secs(3));
+                }
+                world.run(false).await;
+                assert!(goaways(&script) > 0, "{how}: it is told");
+                assert!(!connection.is_finished() && !world.worker.is_abandoned(&claimed), "{how}");
+                match how {
+                    "is cut off" => {
+                        world.thread.cut_off().await;
+                        world.run(false).await;
+                        assert!(connection.is_finished() && world.worker.is_abandoned(&claimed), "{how}");
+                    }
+                    _ => {
+                        if how == "breaks off" {
+                            world.worker.flag(&mut claimed, RESPONSE_BROKEN);
+                        }
+                        world.worker.finish(claimed);
+                        world.run(false).await;
+                        assert!(connection.is_finished(), "{how}");
+                    }
+                }
+                assert_eq!(world.thread.entrance.server.doors.inside(Serves::Requests), 0, "{how}");
             });
         }
     }
