@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use howdah_sys::{decode_message, encode_message, recv_with_fds, send_with_fds};
+use howdah_sys::{decode_message, encode_message, recv_with_fds, send_until_passed};
 use howdah_wire::{Message, MessageKind, REQUEST_EXTENT, REQUEST_SPOOLED, RequestReader, Work};
 use rustix::fs::SeekFrom;
 use rustix::io::{Errno, pwrite, write};
@@ -61,7 +61,7 @@ fn in_memory(body: &[u8]) -> io::Result<OwnedFd> {
 /// Asks the front for the file.
 fn spooled(slot: u32, channel: &OwnedFd) -> io::Result<OwnedFd> {
     let question = Message { kind: MessageKind::Body as u32, slot, value: 0 };
-    send_with_fds(channel, &encode_message(question), &[])?;
+    send_until_passed(channel, &encode_message(question))?;
     let mut packet = vec![0; LONGEST];
     loop {
         let (length, mut fds) = recv_with_fds(channel, &mut packet)?;
@@ -83,6 +83,8 @@ fn spooled(slot: u32, channel: &OwnedFd) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
+
+    use howdah_sys::send_with_fds;
 
     use super::*;
 

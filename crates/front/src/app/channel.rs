@@ -28,6 +28,8 @@ const SENTENCE: usize = 1024;
 const REFUSED: u64 = 1;
 /// Before what the kernel has refused is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
+/// How often to pass a body that the kernel refuses to pass, before its worker hears that it gets none.
+const TRIES: u32 = 50;
 
 impl Pool {
     /// Starts to listen to `worker`. It gets requests, and answers, whether or not the kernel lets us watch one more descriptor, and
@@ -70,7 +72,7 @@ impl Pool {
 
     /// Delivers one packet. False at the end of the stream.
     fn poll_packet(
-        &self,
+        &'static self,
         worker: u16,
         channel: &AsyncFd<Arc<OwnedFd>>,
         context: &mut Context<'_>,
@@ -93,7 +95,7 @@ impl Pool {
         }
     }
 
-    fn deliver(&self, worker: u16, packet: &[u8], fds: Vec<OwnedFd>) {
+    fn deliver(&'static self, worker: u16, packet: &[u8], fds: Vec<OwnedFd>) {
         let Some((message, rest)) = howdah_sys::decode_message(packet) else {
             static TOLD: Repeated = Repeated::new();
             if let Some(again) = TOLD.pass() {
@@ -134,14 +136,47 @@ impl Pool {
         place.send(WorkerAnswer { worker, inquiry, word, text, file });
     }
 
-    /// The worker wants the request body that lies in a file.
-    fn answer_body(&self, worker: u16, message: Message) {
-        let dispatch = self.dispatch.borrow();
-        let file = dispatch.kept(message.slot).and_then(Spool::file);
-        let sent = file.is_some() && self.answer(worker, Message { value: 0, ..message }, &[], file);
-        if !sent {
-            self.answer(worker, Message { value: REFUSED, ..message }, &[], None);
+    /// The worker wants the request body that lies in a file. Where the kernel does not pass it now, it may in a moment.
+    fn answer_body(&'static self, worker: u16, message: Message) {
+        let Err(error) = self.pass_body(worker, message) else { return };
+        if !waits(&error) || !self.late.borrow_mut().insert(worker) {
+            return self.refuse_body(worker, message, &error);
         }
+        let channel = self.channels.borrow().get(&worker).map(Arc::clone);
+        tokio::task::spawn_local(async move {
+            let mut passed = Err(error);
+            for _ in 0..TRIES {
+                tokio::time::sleep(AGAIN).await;
+                let waits_for_it =
+                    channel.as_ref().is_some_and(|channel| self.is_channel_of(worker, channel));
+                passed = if waits_for_it { self.pass_body(worker, message) } else { Ok(()) };
+                if !passed.as_ref().is_err_and(waits) {
+                    break;
+                }
+            }
+            self.late.borrow_mut().remove(&worker);
+            if let Err(error) = passed {
+                self.refuse_body(worker, message, &error);
+            }
+        });
+    }
+
+    fn pass_body(&self, worker: u16, message: Message) -> io::Result<()> {
+        let (channels, dispatch) = (self.channels.borrow(), self.dispatch.borrow());
+        let file = dispatch.kept(message.slot).and_then(Spool::file).ok_or(io::ErrorKind::NotFound)?;
+        let channel = channels.get(&worker).ok_or(io::ErrorKind::BrokenPipe)?;
+        howdah_sys::send_with_fds(
+            &**channel,
+            &howdah_sys::encode_message(Message { value: 0, ..message }),
+            &[file],
+        )
+    }
+
+    fn refuse_body(&self, worker: u16, message: Message, error: &io::Error) {
+        if error.kind() != io::ErrorKind::NotFound {
+            tell_unanswered(worker, error);
+        }
+        self.answer(worker, Message { value: REFUSED, ..message }, &[], None);
     }
 
     /// The descriptor that came beside a packet, if there is room for it. The kernel drops one that would be one too many.
@@ -221,13 +256,8 @@ impl Pool {
         drop(asked);
         if let Err(error) = &sent
             && !is_late
-            && error.kind() != io::ErrorKind::BrokenPipe
         {
-            static TOLD: Repeated = Repeated::new();
-            if let Some(again) = TOLD.pass() {
-                let error = WithWayOut(error, what_to_raise_to_pass(error));
-                tracing::warn!("cannot answer worker {worker}: {error}{again}");
-            }
+            tell_unanswered(worker, error);
         }
         sent.is_ok() || is_late
     }
@@ -250,6 +280,16 @@ impl Pool {
             late.borrow_mut().remove(&worker);
         });
         true
+    }
+}
+
+fn tell_unanswered(worker: u16, error: &io::Error) {
+    static TOLD: Repeated = Repeated::new();
+    if error.kind() != io::ErrorKind::BrokenPipe
+        && let Some(again) = TOLD.pass()
+    {
+        let error = WithWayOut(error, what_to_raise_to_pass(error));
+        tracing::warn!("cannot answer worker {worker}: {error}{again}");
     }
 }
 
@@ -445,6 +485,25 @@ mod tests {
             let mut content = [0; 8];
             assert_eq!(pread(file.expect("a file"), &mut content, 0), Ok(5));
             assert_eq!((kind, value, rest, &content[..5]), (BODY, 0, vec![], &b"large"[..]));
+        });
+    }
+
+    #[test]
+    fn a_body_that_the_kernel_does_not_pass_now_is_passed_later() {
+        run(async {
+            let world = World::new(Config::default());
+            let (_job, _exchange, own, _other) = running(&world).await;
+            let file = world.pool().file_for_body(b"large".to_vec()).await.unwrap();
+            world.pool().dispatch.borrow_mut().keep(0, Spool::File(file));
+            let channel = Arc::clone(&world.pool().channels.borrow()[&0]);
+            let packet = howdah_sys::encode_message(Message { kind: 77, slot: 0, value: 0 });
+            while howdah_sys::send_with_fds(&*channel, &packet, &[]).is_ok() {}
+            own.send(BODY, 0, 0, b"");
+            world.run(false).await;
+            let answer = world.until(|| own.answer().filter(|answer| answer.0 == BODY)).await;
+            let (_, value, _, file) = answer.expect("an answer");
+            assert!(value == 0 && file.is_some(), "{value} {file:?}");
+            assert!(world.until(|| world.pool().late.borrow().is_empty().then_some(())).await.is_some());
         });
     }
 
