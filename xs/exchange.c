@@ -8,7 +8,8 @@
 #include "howdah.h"
 #include "probes.h"
 
-static CV *serve_cv, *text_cv, *commit_cv;
+static CV *serve_cv, *text_cv, *count_cv, *commit_cv;
+static SSize_t last_handler; /* of psgix.cleanup.handlers, counted by their own code */
 static COP nowhere; /* a place in the code that has no line, for messages about what the application returned */
 
 /* The text of an exception, into the place of the exception. */
@@ -96,6 +97,14 @@ static void serve(pTHX_ CV *cv) {
     XSRETURN_YES;
 }
 
+static void count(pTHX_ CV *cv) {
+    dXSARGS;
+    PERL_UNUSED_VAR(cv);
+    PERL_UNUSED_VAR(items);
+    last_handler = av_len((AV *)SvRV(ST(0)));
+    XSRETURN_EMPTY;
+}
+
 /* Leaves after this request, if that is what a value of the application's says, which may be code (tie). */
 static void commit(pTHX_ CV *cv) {
     dXSARGS;
@@ -108,6 +117,7 @@ static void commit(pTHX_ CV *cv) {
 
 void hd_prepare_exchange(pTHX) {
     serve_cv = newXS(NULL, serve, __FILE__);
+    count_cv = newXS(NULL, count, __FILE__);
     commit_cv = newXS(NULL, commit, __FILE__);
     text_cv = newXS(NULL, make_text, __FILE__);
     nowhere = *PL_curcop;
@@ -243,12 +253,21 @@ static void close_body(pTHX) {
     SvREFCNT_dec(hd.now.body);
 }
 
+/* The index of the last handler. A list that is tied counts by code of the application's, which may die. */
+static SSize_t find_last(pTHX_ AV *list) {
+    if (!SvRMAGICAL((SV *)list))
+        return av_len(list);
+    last_handler = -1;
+    call_guarded(aTHX_(SV *) count_cv, NULL, sv_2mortal(newRV_inc((SV *)list)), "psgix.cleanup.handlers cannot be counted: ");
+    return last_handler;
+}
+
 /* psgix.cleanup.handlers, each with the env; then psgix.harakiri.commit, which they may still set. */
 static void clean_up(pTHX) {
     SV *handlers = hd_cleanup_handlers(aTHX);
     if (handlers && SvROK(handlers) && SvTYPE(SvRV(handlers)) == SVt_PVAV) {
         AV *list = (AV *)sv_2mortal(SvREFCNT_inc_simple_NN(SvRV(handlers))); /* a handler may empty the env */
-        for (SSize_t i = 0; i <= av_len(list); i++) {
+        for (SSize_t i = 0; i <= find_last(aTHX_ list); i++) {
             SV **handler = av_fetch(list, i, 0);
             if (handler)
                 call_guarded(aTHX_ * handler, NULL, sv_2mortal(newRV_inc((SV *)hd.now.env)),

@@ -9,9 +9,12 @@ use Howdah::Test::Server;
 use Test::More;
 
 my $server = Howdah::Test::Server->start(options => ['--workers', 1], app => <<'PSGI');
-{ package Guard; sub DESTROY { eval { die "caught\n" } } }
-{ package Mute; use overload q{""} => sub { die }, fallback => 1 }
 my @done;
+{ package Guard; sub DESTROY { eval { die "caught\n" } } }
+{ package Listed; require Tie::Array; our @ISA = 'Tie::StdArray'; sub FETCH { die "no handler\n" } }
+{ package Leaves; sub DESTROY { push @done, 'env gone' } }
+{ package Uncounted; our @ISA = 'Tie::StdArray'; sub FETCHSIZE { die "no count\n" } }
+{ package Mute; use overload q{""} => sub { die }, fallback => 1 }
 my %do = (
     env => sub {
         my $env = shift;
@@ -38,6 +41,13 @@ my %do = (
         [200, [], [$$]];
     },
     guarded => sub { push @{$_[0]{'psgix.cleanup.handlers'}}, sub { bless [], 'Guard' }; [200, [], [$$]] },
+    tied => sub { tie @{$_[0]{'psgix.cleanup.handlers'}}, 'Listed'; push @{$_[0]{'psgix.cleanup.handlers'}}, 1; [200, [], [$$]] },
+    uncounted => sub {
+        my $env = shift;
+        tie @{$env->{'psgix.cleanup.handlers'}}, 'Uncounted';
+        $env->{guard} = bless [], 'Leaves';
+        [200, [], [$$]];
+    },
     done => sub { [200, [], ["@done"]] },
     hint => sub {
         my $env = shift;
@@ -110,6 +120,18 @@ like(ask('done')->{body}, qr/ emptied and on\z/, '... has the next one run');
 is(ask('guarded')->{body}, $worker, '... in the same worker');
 is(ask('done')->{status}, 200);
 unlike($server->log, qr/GET \/guarded/, 'what a destructor has caught behind a handler is no failure of that');
+
+for (
+    ['tied', 'a cleanup handler failed: no handler'],
+    ['uncounted', 'psgix.cleanup.handlers cannot be counted: no count']
+    )
+{
+    my ($name, $told) = @$_;
+    is ask($name)->{body}, $worker, "handlers that are $name";
+    ok $server->wait_for_log(qr{ GET /$name: \Q$told\E$}m), '... are told of as those of their request';
+    is ask('done')->{status}, 200, '... in the same worker';
+}
+like(ask('done')->{body}, qr/ env gone\z/, '... and their env goes with the request');
 
 my $hinted = raw('hint', '');
 like(
