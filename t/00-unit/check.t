@@ -6,6 +6,7 @@ use lib 't/lib';
 use File::Temp qw(tempdir);
 use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
 use Howdah::Test::File qw(write_file);
+use POSIX ();
 use Test::More;
 
 my $dir = tempdir(CLEANUP => 1);
@@ -215,6 +216,15 @@ subtest 'what a start would fail for is told: users, certificates, places for lo
         is "$status$out", 1, "@{$case->[0]}";
         like $err, $case->[1];
     }
+    for my $case (
+        ['-', 'errors go to standard error where no file is named'],
+        ['|cat', 'it takes a file and no command']
+        )
+    {
+        my ($status, $out, $err) = run_howdah('check', '--error-log', $case->[0], $good);
+        is "$status$out", 2, "--error-log '$case->[0]'";
+        like $err, qr/\Q$case->[1]\E/;
+    }
     for my $case (['debugg', 'debugg is no level: say error'], ['howdah_front=much', 'howdah_front=much is no level']) {
         my ($filter, $expected) = @$case;
         local $ENV{HOWDAH_LOG} = $filter;
@@ -240,6 +250,16 @@ subtest 'what a start would fail for is told: users, certificates, places for lo
         '... which is told';
     ($status, undef, $err) = run_howdah('check', '--reload-dir', $good, $good);
     is "$status$err", "0howdah: --reload-dir $good is not watched: it is no directory\n", 'nor one that is not watched';
+    POSIX::mkfifo("$dir/pipe", oct 600) or die $!;
+
+    for my $option ('--access-log', '--error-log', '--slow-log=9 --slow-log-file') {
+        my @options = split / /, $option;
+        ($status, undef, $err) = run_howdah('check', @options, "$dir/pipe", $good);
+        is $status, 0, "$option: nor a pipe that may have no reader";
+        like $err,
+            qr{^howdah: $options[-1] \Q$dir\E/pipe: it is a named pipe, without whose reader no server starts: }m,
+            '... which is told';
+    }
     ($status, undef, $err) = run_howdah('check', '--access-log', '|no-such-command', $good);
     is $status, 0, 'one that is missing ends no start';
     like $err, qr/^howdah: --access-log \|no-such-command: the shell finds no program no-such-command$/m,

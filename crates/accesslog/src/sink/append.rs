@@ -23,7 +23,7 @@ const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// the reader of a named pipe, nor follows another's link to what is not theirs, where root is asked to ([`open_to_write`]).
 ///
 /// # Errors
-/// Of the system; with words of our own for a named pipe that nobody reads.
+/// Of the system; with words of our own where nobody is at the other end.
 pub fn append_to(path: &Path) -> io::Result<File> {
     let file = open_to_write(path, OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK, 0o666);
     let file = file.map_err(|error| match Errno::from_io_error(&error) {
@@ -37,10 +37,15 @@ pub fn append_to(path: &Path) -> io::Result<File> {
 
 /// Why the system finds nobody at the other end. /dev/stdout is a socket where a service manager listens, as systemd does.
 fn nobody_there(path: &Path) -> &'static str {
-    if path.metadata().is_ok_and(|metadata| metadata.file_type().is_socket()) {
-        "it is a socket, which cannot be opened; standard output is - and standard error needs no name"
-    } else {
-        "it is a named pipe that nobody reads: start its reader first"
+    let kind = path.metadata().map(|metadata| metadata.file_type());
+    match kind {
+        Ok(kind) if kind.is_socket() => {
+            "it is a socket, which cannot be opened; standard output is - and standard error needs no name"
+        }
+        Ok(kind) if kind.is_char_device() || kind.is_block_device() => {
+            "it is a device that is not there, as /dev/tty is without a terminal"
+        }
+        _ => "it is a named pipe that nobody reads: start its reader first",
     }
 }
 

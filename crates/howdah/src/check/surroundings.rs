@@ -40,15 +40,16 @@ pub(super) fn faults(options: &Serve) -> Vec<String> {
         .collect()
 }
 
-/// A sentence for what a start does not fail for: each command of a log that seems to be missing, since it has perhaps another PATH, a
-/// directory that takes no large bodies, and one that cannot be watched.
+/// A sentence for what a start does not fail for, or perhaps not: each command of a log that seems to be missing, since it has perhaps another
+/// PATH, a named pipe whose reader may not be there, a directory that takes no large bodies, and one that cannot be watched.
 pub(super) fn doubts(options: &Serve) -> Vec<String> {
     let commands = targets(options).into_iter().filter_map(|(option, target)| match target {
         Target::Command(command) => not_there(option, &command),
         Target::File(_) | Target::Stdout => None,
     });
     let spool = spool::doubt(options.limits.spool_dir.as_deref()).ok().flatten();
-    commands.chain(spool).chain(watch::doubts(options).into_iter().flatten()).collect()
+    let pipes = files(options).into_iter().filter_map(|(option, path)| pipe(option, &path));
+    commands.chain(pipes).chain(spool).chain(watch::doubts(options).into_iter().flatten()).collect()
 }
 
 /// Where logs of requests go, and the options that say so.
@@ -71,6 +72,13 @@ fn not_there(option: &str, command: &str) -> Option<String> {
     shell.args(["-c", "command -v \"$0\"", program]).stdout(Stdio::null()).stderr(Stdio::null());
     let is_known = shell.status().is_ok_and(|status| status.success());
     (!is_known).then(|| format!("{option} |{command}: the shell finds no program {program}"))
+}
+
+/// That a log is a named pipe. Whether somebody reads it is known to who opens it, and its reader would take the close for the end.
+fn pipe(option: &str, path: &Path) -> Option<String> {
+    let is_pipe = path.metadata().is_ok_and(|there| there.file_type().is_fifo());
+    let what = "it is a named pipe, without whose reader no server starts: start that first";
+    is_pipe.then(|| format!("{option} {}: {what}", path.display()))
 }
 
 /// Files that a server opens to write, and the options that name them.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use howdah_accesslog::{Compat, Target, compile};
 
@@ -50,7 +51,7 @@ pub(crate) struct Logs {
     /// File for errors, instead of standard error
     ///
     /// Warnings and errors of the application go there too.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(error_file))]
     pub(crate) error_log: Option<PathBuf>,
 
     /// How its lines look
@@ -66,6 +67,17 @@ pub(crate) struct Logs {
     /// for parts of the server: howdah_front=debug.
     #[arg(long, value_name = "LEVEL", hide_short_help = true)]
     pub(crate) log_level: Option<Level>,
+}
+
+/// A file by one of the names that mean something else for other logs would hardly be found.
+fn error_file(path: PathBuf) -> Result<PathBuf, String> {
+    match path.as_os_str().as_encoded_bytes() {
+        b"-" => Err("errors go to standard error where no file is named: leave it out".to_owned()),
+        [b'|', ..] => {
+            Err("it takes a file and no command: leave it out, and write  2>&1 | COMMAND".to_owned())
+        }
+        _ => Ok(path),
+    }
 }
 
 /// See [`Logs::access_log_compat`].
