@@ -156,7 +156,8 @@ impl Stream {
 
     /// The client, or the application, says how urgent the response is.
     pub(crate) fn heed(&self, fields: &HeaderMap) {
-        if let Some(urgency) = urgency(fields) {
+        let lines = fields.get_all(PRIORITY).into_iter().map(|line| line.as_bytes());
+        if let Some(urgency) = howdah_http2::urgency(lines) {
             self.0.borrow_mut().urgency = urgency;
         }
     }
@@ -393,18 +394,6 @@ impl State {
     }
 }
 
-/// How urgent a response is, as far as its request or the response itself says so (RFC 9218 5, 8). The last `u` counts, also one that
-/// says nothing that there is (RFC 8941 3.2, RFC 9218 4).
-fn urgency(fields: &HeaderMap) -> Option<u8> {
-    let members =
-        fields.get_all(PRIORITY).into_iter().flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
-    let named = |member: &'_ [u8]| matches!(member, [b'u'] | [b'u', b'=' | b';', ..]);
-    match members.map(<[u8]>::trim_ascii).rfind(|member| named(member))? {
-        [b'u', b'=', digit @ b'0'..=b'7'] | [b'u', b'=', digit @ b'0'..=b'7', b';', ..] => Some(digit - b'0'),
-        _ => None,
-    }
-}
-
 /// How many of `wanted` bytes the client's windows take now. What they do not take is asked for.
 fn room(body: &mut SendStream<Bytes>, wanted: usize) -> usize {
     body.reserve_capacity(wanted);
@@ -451,47 +440,12 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::config::Config;
     use crate::sample::frames::{
         HEADERS, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, answer, asking, frame, frames, literals,
     };
     use crate::sample::world::{Terms, World, run};
     use crate::transport::scripted::{Piece, Scripted};
-
-    #[test]
-    fn how_urgent_a_response_is_the_last_word_says() {
-        for (said, wanted) in [
-            (&["u=1"][..], Some(1)),
-            (&["u=1, i"], Some(1)),
-            (&["i,\tu=7"], Some(7)),
-            (&["u=1;x=2"], Some(1)),
-            (&["u=1, u=5"], Some(5)),
-            (&["u=1", "u=5"], Some(5)),
-            (&["u=9, u=1"], Some(1)),
-            // What counts is the last, and it says nothing.
-            (&["u=1, u=9"], None),
-            (&["u=1", "u=9"], None),
-            (&["u=1, u"], None),
-            (&["u=1, u;x"], None),
-            (&["u=1, u=high"], None),
-            (&["u=1, u=-1"], None),
-            (&["u=1, u=2.5"], None),
-            (&["u=1, u=\"2\""], None),
-            // Another word.
-            (&["u=1, urgency=5"], Some(1)),
-            (&["U=1"], None),
-            (&["i"], None),
-            (&[""], None),
-            (&[], None),
-        ] {
-            let mut fields = HeaderMap::new();
-            for value in said {
-                fields.append(PRIORITY, value.parse().unwrap());
-            }
-            assert_eq!(urgency(&fields), wanted, "{said:?}");
-        }
-    }
 
     /// A request with this priority.
     fn prior(stream: u8, priority: &str) -> Vec<u8> {
