@@ -75,6 +75,31 @@ subtest 'certificates that none of the sockets would show' => sub {
     like $@, qr/--tls-client-ca asks nobody: none of the sockets that were handed over speaks TLS/;
 };
 
+subtest 'who sees the certificates of a server on Unix sockets' => sub {
+    plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
+    my $tls       = Howdah::Test::Tls->common;
+    my @redirects = ('--redirect-to-https', '127.0.0.1:0');
+    my ($nobody, $elsewhere) = (qr/nobody sees the certificates/, qr/sends clients to port 443, and no listener/);
+    for (
+        [['-l', "tls:$dir/tls.sock", '--tls-client-ca', $tls->cert], []],
+        [['-l', "tls:$dir/tls.sock", @redirects], []],
+        [['-l', "$dir/plain.sock", @redirects], [$nobody, $elsewhere]],
+        [['-l', "$dir/plain.sock", @redirects, '--status-listen', 'tls:127.0.0.1:0'], [$elsewhere]],
+        )
+    {
+        my ($options, $told) = @$_;
+        my $server = Howdah::Test::Server->start(
+            listen  => undef,
+            app     => 'sub { [200, [], []] }',
+            options => [$tls->options, @$options],
+            expect  => qr/: serving /,
+        );
+        like $server->log, $_, "@$options: is told" for @$told;
+        is scalar(() = $server->log =~ /WARN/g), scalar(@$told), "@$options: nothing else";
+        is $server->stop, 0;
+    }
+};
+
 subtest 'connections made while no server ran are served by the next' => sub {
     my $client = Howdah::Test::Client->new($port);
     $client->write("GET / HTTP/1.0\r\n\r\n");

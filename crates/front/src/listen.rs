@@ -238,6 +238,12 @@ impl Listener {
         self.is_leaving() && self.origin.path.is_none()
     }
 
+    /// Whether TLS is spoken there.
+    #[must_use]
+    pub fn speaks_tls(&self) -> bool {
+        self.origin.tls
+    }
+
     /// The port, where TLS is spoken on TCP.
     #[must_use]
     pub fn tls_port(&self) -> Option<u16> {

@@ -67,6 +67,14 @@ impl Endpoints {
         if options.tls.is_on() && !is_tls_spoken(options, &listeners) {
             serve_without(&options.tls)?;
         }
+        if listeners.iter().flatten().any(Listener::redirects)
+            && !listeners.iter().flatten().any(Listener::speaks_tls)
+        {
+            tracing::warn!(
+                "--redirect-to-https sends clients to port 443, and no listener for requests speaks TLS: have another program do so \
+                 there, or listen on an address of TCP"
+            );
+        }
         // Server::Starter lets the next generation start while this one serves.
         let relieves = is_under_starter();
         let pages = pages(options, relieves)?;
@@ -296,8 +304,7 @@ fn adopted(options: &Serve, socket: &OwnedFd) -> ListenOptions {
 
 /// Whether anybody would see the certificates.
 fn is_tls_spoken(options: &Serve, listeners: &[Vec<Listener>]) -> bool {
-    listeners.iter().flatten().any(|listener| listener.tls_port().is_some())
-        || options.pages().iter().any(|(_, how)| how.tls)
+    listeners.iter().flatten().any(Listener::speaks_tls) || options.pages().iter().any(|(_, how)| how.tls)
 }
 
 /// Certificates that nobody sees do no harm, such as those of an environment that several servers have; who asks clients for theirs
