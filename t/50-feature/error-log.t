@@ -5,7 +5,7 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
-use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Command qw(howdah_bin run_howdah);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use JSON::PP qw(decode_json);
@@ -217,6 +217,23 @@ subtest 'JSON: every line is an object' => sub {
     ok((grep { $_->{message} =~ /on purpose/ && $_->{level} eq 'error' } @lines), 'and failures');
     my ($ready) = grep { $_->{message} eq 'all workers are ready' } @lines;
     is_deeply $ready->{fields}, {workers => '1'}, 'fields of the server';
+};
+
+subtest "in systemd's journal each line bears its priority, which the journal takes for itself" => sub {
+    for my $format (qw(text json)) {
+        my @howdah   = (howdah_bin(), qw(--listen 127.0.0.1:0 --workers 1 --error-log-format), $format);
+        my $named    = 'JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec "$@"';
+        my $reported = Howdah::Test::Server->start(app => $APP, command => ['sh', '-c', $named, 'sh', @howdah]);
+        ask($reported, $_) for qw(/die /forge /errors);
+        like((logged($reported, qr/on purpose/))[0], qr/^<3>(\{|$TIME ERROR )/, "$format: an error");
+        like((logged($reported, qr/loading$|"loading"/))[0], qr/^<4>(\{|$TIME WARN )/, 'a warning');
+        like $_, qr/^<6>(\{|$TIME INFO )/, 'news, each line'
+            for (logged($reported, qr/three/), logged($reported, qr/two/));
+        is_deeply [grep { !/^<[346]>/ } split /\n/, $reported->log], [], 'and there are no others';
+    }
+    my $elsewhere =
+        Howdah::Test::Server->start(app => $APP, env => {JOURNAL_STREAM => '1:1'}, options => ['--workers', 1]);
+    like((logged($elsewhere, qr/loading$/))[0], qr/^$TIME WARN /, 'but not where the log goes elsewhere');
 };
 
 subtest 'a full disk, of which this log cannot tell, is told where the server is looked at' => sub {

@@ -66,16 +66,17 @@ struct Fields<'a> {
 }
 
 impl Format {
-    /// Appends the lines of a message to `out`. An application may say something in each request, so text is written
-    /// where it belongs at once: what stands before each line, and the line.
-    pub(super) fn render(self, message: &Message<'_>, out: &mut Vec<u8>) {
+    /// Appends the lines of a message to `out`, each behind `mark`. An application may say something in each request, so text
+    /// is written where it belongs at once: what stands before each line, and the line.
+    pub(super) fn render(self, mark: &str, message: &Message<'_>, out: &mut Vec<u8>) {
         let text = message.text.strip_suffix(b"\n").unwrap_or(message.text);
         let lines = text.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         match self {
-            Self::Text => put_text(out, message, lines),
+            Self::Text => put_text(out, mark, message, lines),
             Self::Json => {
                 let time = format!("{:.3}", message.time);
                 for line in lines {
+                    out.extend_from_slice(mark.as_bytes());
                     out.extend_from_slice(&in_json(&time, message, printable_but_tabs(line)));
                     out.push(b'\n');
                 }
@@ -84,8 +85,9 @@ impl Format {
     }
 }
 
-fn put_text<'a>(out: &mut Vec<u8>, message: &Message<'_>, lines: impl Iterator<Item = &'a [u8]>) {
+fn put_text<'a>(out: &mut Vec<u8>, mark: &str, message: &Message<'_>, lines: impl Iterator<Item = &'a [u8]>) {
     let begin = out.len();
+    out.extend_from_slice(mark.as_bytes());
     put_start(out, message);
     let start = begin..out.len();
     for (number, line) in lines.enumerate() {
@@ -210,7 +212,7 @@ mod tests {
     fn rendered(format: Format, source: &Source, text: &[u8]) -> Vec<String> {
         let mut out = Vec::new();
         let time = Timestamp::now();
-        format.render(&Message { time, level: Level::Warn, source, text, fields: &[] }, &mut out);
+        format.render("", &Message { time, level: Level::Warn, source, text, fields: &[] }, &mut out);
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }
 

@@ -138,7 +138,7 @@ fn say_panic(panic: &std::panic::PanicHookInfo<'_>) {
 }
 
 fn is_for_others() -> bool {
-    outlet::is_file() || look() == Look::Lines(Format::Json)
+    outlet::is_file() || matches!(look(), Look::Lines(Format::Json) | Look::Journal(_))
 }
 
 #[cfg(test)]
