@@ -123,9 +123,8 @@ fn conclude(tracer: &Tracer, json: bool) -> anyhow::Result<()> {
         write(for_people(&tracer.tally().to_string()))?;
     }
     if lost > 0 {
-        eprintln!(
-            "the kernel has lost events {lost} times, so the counts are too low: trace one server, or by bpftrace"
-        );
+        let remedy = tracer.remedy();
+        eprintln!("the kernel has lost events {lost} times, so the counts are too low: {remedy}");
     }
     Ok(())
 }

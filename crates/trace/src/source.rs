@@ -77,6 +77,14 @@ impl Source {
         }
     }
 
+    /// What keeps the kernel from losing events.
+    pub(crate) fn remedy(&self) -> &'static str {
+        match self.0 {
+            Inner::Bpftrace(_) => "give bpftrace more room (BPFTRACE_PERF_RB_PAGES=1024 in the environment)",
+            Inner::Connector(_) => "trace by bpftrace",
+        }
+    }
+
     /// Whether something has come that was not read.
     pub(crate) fn has_more(&self) -> bool {
         match &self.0 {

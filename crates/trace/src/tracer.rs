@@ -123,7 +123,11 @@ impl Tracer {
 
     fn count(&mut self, take: impl Fn(&mut Held) -> Option<(Event, Sight)>) -> Option<Seen> {
         while let Some((event, sight)) = take(&mut self.held) {
-            if let Some(seen) = self.known.learn(event, sight, self.kind) {
+            if let Some(mut seen) = self.known.learn(event, sight, self.kind) {
+                // The kernel cuts a name after 15 bytes, which may be behind a blank.
+                for name in [&mut seen.who, &mut seen.what] {
+                    name.truncate(name.trim_end().len());
+                }
                 self.tally.add(&seen.who, &seen.what);
                 return Some(seen);
             }
@@ -147,6 +151,12 @@ impl Tracer {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// What keeps it from that.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        self.source.remedy()
     }
 }
 
@@ -289,6 +299,16 @@ mod tests {
         }
         tracer.drain();
         assert_eq!(std::iter::from_fn(|| tracer.rest()).count(), 3);
+    }
+
+    #[test]
+    fn a_name_that_is_cut_behind_a_blank_ends_before_it() {
+        let (source, kernel) = Source::stand_in();
+        let mut tracer = Tracer::new(source, Kind::Exec, None, false);
+        tracer.known.names.insert(WORKER, "howdah: worker ".to_owned());
+        crate::connector::tell_exec(&kernel, WORKER);
+        tracer.drain();
+        assert_eq!(tracer.rest().unwrap().who, "howdah: worker");
     }
 
     /// Who and what of each that is counted.
