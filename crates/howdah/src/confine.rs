@@ -8,7 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf, absolute};
 
 use howdah_accesslog::Target;
-use howdah_sys::confine::{Files, Kept, keep_capabilities, no_new_privileges, refuse_calls, restrict_files};
+use howdah_sys::confine::{
+    Files, Kept, Restricted, keep_capabilities, no_new_privileges, refuse_calls, restrict_files,
+};
+use rustix::io::Errno;
 
 use crate::endpoints::Endpoints;
 use crate::options::Serve;
@@ -41,9 +44,9 @@ pub(crate) fn confine(options: &Serve, endpoints: &Endpoints) {
     note(&mut taken, "capabilities dropped", keep_capabilities(kept));
     note(&mut taken, "no_new_privs", no_new_privileges());
     match restrict_files(&files(options, endpoints)) {
-        Ok(Some(abi)) => taken.push(format!("Landlock {abi}")),
-        Ok(None) => {
-            tracing::info!("this kernel has no Landlock: the front's access to files is not restricted");
+        Ok(Restricted::By(abi)) => taken.push(format!("Landlock {abi}")),
+        Ok(Restricted::Not(error)) => {
+            tracing::info!("the front's access to files is not restricted: {}", without_landlock(&error));
         }
         Err(error) => tracing::info!("the front's access to files is not restricted: {error}"),
     }
@@ -54,7 +57,26 @@ pub(crate) fn confine(options: &Serve, endpoints: &Endpoints) {
 fn note(taken: &mut Vec<String>, what: &str, outcome: io::Result<()>) {
     match outcome {
         Ok(()) => taken.push(what.to_owned()),
-        Err(error) => tracing::info!("the front goes without one measure of confinement, {what}: {error}"),
+        Err(error) => {
+            let filter = if is_refused(&error) { FILTER } else { "" };
+            tracing::info!("the front goes without one measure of confinement, {what}: {error}{filter}");
+        }
+    }
+}
+
+/// Who refuses calls of which each process has a right.
+const FILTER: &str =
+    "; a filter of system calls refuses it: have it allow @sandbox (systemd's SystemCallFilter=)";
+
+fn is_refused(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::PERM | Errno::ACCESS))
+}
+
+fn without_landlock(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOSYS) => "this kernel has no Landlock (Linux 5.13 and later have it)".to_owned(),
+        Some(Errno::OPNOTSUPP) => "Landlock is switched off in this kernel (by its lsm=)".to_owned(),
+        _ => format!("Landlock: {error}{}", if is_refused(error) { FILTER } else { "" }),
     }
 }
 
@@ -134,6 +156,18 @@ mod tests {
         let paths: Vec<PathBuf> = own_program().collect();
         assert_eq!(paths[0], std::env::current_exe().unwrap());
         assert!(paths[1].ends_with(".debug") && paths[1].parent() == paths[0].parent(), "{paths:?}");
+    }
+
+    #[test]
+    fn who_has_no_landlock_hears_why() {
+        for (errno, why) in [
+            (Errno::NOSYS, "this kernel has no Landlock"),
+            (Errno::OPNOTSUPP, "Landlock is switched off in this kernel"),
+            (Errno::PERM, "a filter of system calls refuses it: have it allow @sandbox"),
+        ] {
+            let said = without_landlock(&errno.into());
+            assert!(said.contains(why), "{said}");
+        }
     }
 
     #[test]

@@ -141,6 +141,16 @@ fn install(program: &BpfProgram) -> io::Result<()> {
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Has the calling thread see that error of that call, as it does under a service manager's filter.
+#[cfg(test)]
+pub(super) fn refuse_one(number: c_long, error: c_int) {
+    let rules = BTreeMap::from([(number, Vec::new())]);
+    let refuse = SeccompAction::Errno(error.unsigned_abs());
+    let arch = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch).unwrap();
+    install(&filter.try_into().unwrap()).unwrap();
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddrV4};

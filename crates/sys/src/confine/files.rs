@@ -1,5 +1,6 @@
 //! Files and TCP ports that a front has no use for (Landlock, Linux 5.13 and later).
 
+use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -21,13 +22,25 @@ pub struct Files {
     pub connect: Vec<u16>,
 }
 
+/// What the kernel did.
+#[derive(Debug)]
+pub enum Restricted {
+    /// By a version of Landlock that bears this name for people.
+    By(String),
+    /// Nothing, for there is none: ENOSYS when the kernel knows no such call, EOPNOTSUPP when it was told at its start to do
+    /// without, another error when a filter of system calls refuses it.
+    Not(io::Error),
+}
+
 /// Closes everything else to the calling thread and what comes of it, and all TCP ports but those to connect to: none to
-/// bind. What is open stays open. Returns what the kernel did of that, for people. Wants
-/// [`no_new_privileges`](super::no_new_privileges).
+/// bind. What is open stays open. Wants [`no_new_privileges`](super::no_new_privileges).
 ///
 /// # Errors
 /// When the kernel has Landlock but refuses.
-pub fn restrict_files(files: &Files) -> Result<Option<String>, RulesetError> {
+pub fn restrict_files(files: &Files) -> Result<Restricted, RulesetError> {
+    if let Err(error) = version() {
+        return Ok(Restricted::Not(error));
+    }
     let write = AccessFs::ReadFile
         | AccessFs::ReadDir
         | AccessFs::WriteFile
@@ -46,10 +59,21 @@ pub fn restrict_files(files: &Files) -> Result<Option<String>, RulesetError> {
         .restrict_self()?;
     Ok(match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => {
-            Some(format!("ABI {}", format!("{effective_abi:?}").trim_start_matches('V')))
+            Restricted::By(format!("ABI {}", format!("{effective_abi:?}").trim_start_matches('V')))
         }
-        LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => None,
+        LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => {
+            Restricted::Not(io::ErrorKind::Unsupported.into())
+        }
     })
+}
+
+/// The crate takes each error for a kernel without Landlock.
+fn version() -> io::Result<()> {
+    const VERSION: libc::c_uint = 1;
+    let nothing = std::ptr::null::<libc::c_void>();
+    // SAFETY: a call that only returns a number.
+    let found = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0_usize, VERSION) };
+    if found < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn ports(connect: &[u16]) -> impl Iterator<Item = Result<NetPort, RulesetError>> {
@@ -73,4 +97,25 @@ fn nameable(paths: &[PathBuf]) -> impl Iterator<Item = &Path> {
 /// All that there is, but for the devices' ioctls: a terminal is asked for its width.
 fn handled() -> BitFlags<AccessFs> {
     AccessFs::from_all(ABI::V5) & !AccessFs::IoctlDev
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{calls, no_new_privileges};
+    use super::*;
+
+    #[test]
+    fn a_filter_that_refuses_landlock_is_told_from_a_kernel_that_lacks_it() {
+        for number in [libc::EPERM, libc::ENOSYS] {
+            let restricted = move || {
+                no_new_privileges().unwrap();
+                calls::refuse_one(libc::SYS_landlock_create_ruleset, number);
+                restrict_files(&Files::default()).unwrap()
+            };
+            match std::thread::spawn(restricted).join().unwrap() {
+                Restricted::Not(error) => assert_eq!(error.raw_os_error(), Some(number)),
+                done @ Restricted::By(_) => panic!("{done:?}"),
+            }
+        }
+    }
 }

@@ -15,7 +15,7 @@ use std::io;
 
 pub use calls::refuse_calls;
 pub use capabilities::{Kept, keep_capabilities};
-pub use files::{Files, restrict_files};
+pub use files::{Files, Restricted, restrict_files};
 
 /// No program that this process executes gets more rights than it has itself, which the kernel demands before what is
 /// in this module.
