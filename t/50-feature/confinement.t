@@ -10,6 +10,7 @@ use Howdah::Test::File qw(read_if_any);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use IO::Socket::INET;
+use POSIX ();
 use Test::More;
 
 my $APP = <<'PSGI';
@@ -163,6 +164,41 @@ subtest 'a log at /dev/stdout, be that a file or a pipe' => sub {
     open my $in, '<', "$dir/std.pid" or die $!;
     kill INT => <$in>;
     is $piped->wait_for_exit, 0;
+};
+
+# Runs what follows it under a filter that ends whoever calls one of these, as systemd's SystemCallFilter= does.
+my $KILLED_FOR = <<'PERL';
+my @calls = split /,/, shift;
+my $load = pack 'SCCL', 0x20, 0, 0, 0;
+my @tests = map { pack 'SCCL', 0x15, 0, 1, $_; } @calls;
+my $code = join '', $load, map({ $_, pack('SCCL', 6, 0, 0, 0x80000000) } @tests), pack('SCCL', 6, 0, 0, 0x7fff0000);
+my $program = pack 'Sx![P]P', length($code) / 8, $code;
+my $prctl = shift;
+syscall($prctl, 38, 1, 0, 0, 0) == 0 && syscall($prctl, 22, 2, $program) == 0 or die "no filter: $!";
+exec @ARGV or die $!;
+PERL
+
+subtest "a filter of somebody else's that ends whoever confines himself" => sub {
+    my $machine = (POSIX::uname())[4];
+    my %numbers = (x86_64 => [126, 317, 157], aarch64 => [91, 277, 167]);    # capset, seccomp, prctl
+    my ($capset, $seccomp, $prctl) = @{$numbers{$machine} // plan skip_all => "the numbers of calls on $machine"};
+    my $landlock = 444;
+    for my $case (
+        [[$landlock, $seccomp], qr/confined: capabilities dropped, no_new_privs$/m],
+        [[$capset], qr/confined: no_new_privs, .*seccomp$/m],
+        )
+    {
+        my ($calls, $measures) = @$case;
+        my @filter = ($^X, '-e', $KILLED_FOR, join(',', @$calls), $prctl);
+        my $server = Howdah::Test::Server->start(
+            app     => $APP,
+            command => [@filter, howdah_bin(), qw(--listen 127.0.0.1:0 --workers 1 --log-level debug)],
+        );
+        like $server->log, $measures, 'keeps it from that, and not from serving';
+        like $server->log, qr/INFO .* a filter of system calls refuses it/, 'as the log tells';
+        like ask($server, '/')->{body}, qr/^\d+$/;
+        is $server->stop, 0;
+    }
 };
 
 subtest 'the command of a piped log' => sub {

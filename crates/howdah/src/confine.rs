@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf, absolute};
 
 use howdah_accesslog::Target;
 use howdah_sys::confine::{
-    Files, Kept, Restricted, keep_capabilities, no_new_privileges, refuse_calls, restrict_files,
+    Files, Kept, Restricted, is_filtered, keep_capabilities, no_new_privileges, refuse_calls, restrict_files,
+    survived,
 };
 use rustix::io::Errno;
 
@@ -40,18 +41,27 @@ pub(crate) fn confine(options: &Serve, endpoints: &Endpoints) {
     }
     let root = rustix::process::geteuid().is_root();
     let kept = if root { Kept::SignalsAndFiles } else { Kept::Nothing };
+    let files = files(options, endpoints);
     let mut taken = Vec::new();
-    note(&mut taken, "capabilities dropped", keep_capabilities(kept));
-    note(&mut taken, "no_new_privs", no_new_privileges());
-    match restrict_files(&files(options, endpoints)) {
+    note(&mut taken, "capabilities dropped", tried(|| keep_capabilities(kept)));
+    note(&mut taken, "no_new_privs", tried(no_new_privileges));
+    match tried(|| Ok(restrict_files(&files))).unwrap_or_else(|error| Ok(Restricted::Not(error))) {
         Ok(Restricted::By(abi)) => taken.push(format!("Landlock {abi}")),
         Ok(Restricted::Not(error)) => {
             tracing::info!("the front's access to files is not restricted: {}", without_landlock(&error));
         }
         Err(error) => tracing::info!("the front's access to files is not restricted: {error}"),
     }
-    note(&mut taken, "seccomp", refuse_calls(options.tls.acme.is_on()));
+    note(&mut taken, "seccomp", tried(|| refuse_calls(options.tls.acme.is_on())));
     tracing::debug!("the front is confined: {}", taken.join(", "));
+}
+
+/// Takes a measure, unless a filter that somebody else has set would end the server for it.
+fn tried<T>(measure: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    if is_filtered() && !survived(|| drop(measure())) {
+        return Err(Errno::PERM.into());
+    }
+    measure()
 }
 
 fn note(taken: &mut Vec<String>, what: &str, outcome: io::Result<()>) {
@@ -163,7 +173,7 @@ mod tests {
         for (errno, why) in [
             (Errno::NOSYS, "this kernel has no Landlock"),
             (Errno::OPNOTSUPP, "Landlock is switched off in this kernel"),
-            (Errno::PERM, "a filter of system calls refuses it: have it allow @sandbox"),
+            (Errno::PERM, "a filter of system calls refuses it (systemd"),
         ] {
             let said = without_landlock(&errno.into());
             assert!(said.contains(why), "{said}");

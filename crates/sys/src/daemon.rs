@@ -9,6 +9,8 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use rustix::process::Pid;
+
 use crate::channel::socketpair_stream;
 
 /// The background process's side. Dropping it without [`Daemon::ready`] makes the launcher exit with status 1.
@@ -27,13 +29,13 @@ pub struct Daemon {
 /// fork.
 pub fn daemonize() -> io::Result<Daemon> {
     let (launcher, background) = socketpair_stream()?;
-    if fork_alone()? {
+    if fork_alone()?.is_some() {
         drop(launcher);
         exit_like(background);
     }
     drop(background);
     rustix::process::setsid()?;
-    if fork_alone()? {
+    if fork_alone()?.is_some() {
         exit(0);
     }
     let null = null()?;
@@ -84,18 +86,18 @@ fn exit_like(background: OwnedFd) -> ! {
     exit(i32::from(!ready));
 }
 
-/// True in the parent.
+/// The child, in the parent.
 ///
 /// # Errors
 /// When threads run already: they would be missing in the child.
-pub(crate) fn fork_alone() -> io::Result<bool> {
+pub(crate) fn fork_alone() -> io::Result<Option<Pid>> {
     if threads()? > 1 {
         return Err(io::Error::other("to fork must come before any thread is started"));
     }
     // SAFETY: this is the only thread, so the child has a consistent copy of everything.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        child => Ok(child != 0),
+        child => Ok(Pid::from_raw(child)),
     }
 }
 

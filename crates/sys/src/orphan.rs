@@ -36,7 +36,7 @@ pub fn is_possible() -> bool {
 /// When threads run already, or the kernel refuses to fork.
 pub fn behind_keeper() -> io::Result<OwnedFd> {
     let (end, held) = io::pipe()?;
-    if fork_alone()? {
+    if fork_alone()?.is_some() {
         drop(held);
         let _ = File::from(OwnedFd::from(end)).read(&mut [0]);
         exit(0);

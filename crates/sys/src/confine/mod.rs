@@ -5,17 +5,20 @@
 //! capabilities   root without the power of root
 //! calls          system calls that a front has no use for (seccomp)
 //! files          files and ports that it has no use for (Landlock)
+//! rehearsal      whether trying that ends a process
 //! ```
 
 mod calls;
 mod capabilities;
 mod files;
+mod rehearsal;
 
 use std::io;
 
 pub use calls::refuse_calls;
 pub use capabilities::{Kept, keep_capabilities};
 pub use files::{Files, Restricted, restrict_files};
+pub use rehearsal::{is_filtered, survived};
 
 /// No program that this process executes gets more rights than it has itself, which the kernel demands before what is
 /// in this module.
