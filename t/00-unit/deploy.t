@@ -25,6 +25,10 @@ for my $option (map { tr/A-Z_/a-z-/r } @options) {
 
 like $service, qr/^OOMPolicy=continue$/m, 'lack of memory costs the worker that takes it, and not the service';
 
+my ($wrong) = do { local $ENV{HOWDAH_MAX_QUEUE} = 'many'; run_howdah('-e', 'sub {}') };
+my ($final) = $service =~ /^RestartPreventExitStatus=(\d+)$/m;
+is $wrong, $final, 'a wrong option, which the next start has, too, is not tried again and again';
+
 my $nginx = read_file('deploy/nginx.conf');
 like $nginx, qr/^\s+location = $_ \{ return 404; \}$/m, "nginx's example denies $_" for qw(/server-status /metrics);
 like $nginx, qr/^\s+proxy_set_header X-Forwarded-For /m, 'and tells for whom it asks';
@@ -54,7 +58,7 @@ sub of_ours {
 }
 
 SKIP: {
-    skip 'there is no systemd-analyze', 5 if !grep { -x "$_/systemd-analyze" } split /:/, $ENV{PATH};
+    skip 'there is no systemd-analyze', 6 if !grep { -x "$_/systemd-analyze" } split /:/, $ENV{PATH};
     my $dir    = File::Temp->newdir;
     my $broken = File::Temp->newdir;
     mkdir "$broken/sysinit.target.wants" or die $!;
@@ -71,6 +75,10 @@ SKIP: {
         local $ENV{SYSTEMD_UNIT_PATH} = "$broken:";
         is_deeply [of_ours($dir, $verify->("$dir/$unit"))], [], '... also where another unit is broken';
     }
+    my ($tight) = read_file('deploy/README.md') =~ /^## How tight.*?^    \[Service\]\n((?:    \w+=[^\n]*\n)+)/ms;
+    my $tightened = read_file("$dir/howdah\@.service") =~ s/^(?=\[Install\])/$tight =~ s{^ +}{}gmr/mer;
+    file("$dir/howdah@.service", $tightened);
+    is_deeply [of_ours($dir, $verify->("$dir/howdah@.service"))], [], 'also as tight as the instructions have it';
     file("$dir/howdah@.service", read_file('deploy/howdah@.service') =~ s/^WatchdogSec/WatchdogSecond/mr);
     isnt scalar(of_ours($dir, $verify->("$dir/howdah@.service"))), 0, 'a mistake in ours is found';
 }

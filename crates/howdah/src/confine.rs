@@ -43,8 +43,8 @@ pub(crate) fn confine(options: &Serve, endpoints: &Endpoints) {
     let kept = if root { Kept::SignalsAndFiles } else { Kept::Nothing };
     let files = files(options, endpoints);
     let mut taken = Vec::new();
-    note(&mut taken, "capabilities dropped", tried(|| keep_capabilities(kept)));
-    note(&mut taken, "no_new_privs", tried(no_new_privileges));
+    note(&mut taken, "capabilities dropped", "capset", tried(|| keep_capabilities(kept)));
+    note(&mut taken, "no_new_privs", "prctl", tried(no_new_privileges));
     match tried(|| Ok(restrict_files(&files))).unwrap_or_else(|error| Ok(Restricted::Not(error))) {
         Ok(Restricted::By(abi)) => taken.push(format!("Landlock {abi}")),
         Ok(Restricted::Not(error)) => {
@@ -52,7 +52,7 @@ pub(crate) fn confine(options: &Serve, endpoints: &Endpoints) {
         }
         Err(error) => tracing::info!("the front's access to files is not restricted: {error}"),
     }
-    note(&mut taken, "seccomp", tried(|| refuse_calls(options.tls.acme.is_on())));
+    note(&mut taken, "seccomp", "seccomp", tried(|| refuse_calls(options.tls.acme.is_on())));
     tracing::debug!("the front is confined: {}", taken.join(", "));
 }
 
@@ -64,29 +64,33 @@ fn tried<T>(measure: impl Fn() -> io::Result<T>) -> io::Result<T> {
     measure()
 }
 
-fn note(taken: &mut Vec<String>, what: &str, outcome: io::Result<()>) {
+fn note(taken: &mut Vec<String>, what: &str, calls: &str, outcome: io::Result<()>) {
     match outcome {
         Ok(()) => taken.push(what.to_owned()),
         Err(error) => {
-            let filter = if is_refused(&error) { FILTER } else { "" };
+            let filter = filter(&error, calls);
             tracing::info!("the front goes without one measure of confinement, {what}: {error}{filter}");
         }
     }
 }
 
-/// Who refuses calls of which each process has a right.
-const FILTER: &str =
-    "; a filter of system calls refuses it: have it allow @sandbox (systemd's SystemCallFilter=)";
-
-fn is_refused(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::PERM | Errno::ACCESS))
+/// Who refuses calls of which each process has a right, and the way out.
+fn filter(error: &io::Error, calls: &str) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::PERM | Errno::ACCESS) => {
+            format!("; a filter of system calls refuses it: add {calls} there (systemd's SystemCallFilter=)")
+        }
+        _ => String::new(),
+    }
 }
+
+const LANDLOCK: &str = "landlock_create_ruleset, landlock_add_rule and landlock_restrict_self";
 
 fn without_landlock(error: &io::Error) -> String {
     match Errno::from_io_error(error) {
         Some(Errno::NOSYS) => "this kernel has no Landlock (Linux 5.13 and later have it)".to_owned(),
         Some(Errno::OPNOTSUPP) => "Landlock is switched off in this kernel (by its lsm=)".to_owned(),
-        _ => format!("Landlock: {error}{}", if is_refused(error) { FILTER } else { "" }),
+        _ => format!("Landlock: {error}{}", filter(error, LANDLOCK)),
     }
 }
 
@@ -173,7 +177,7 @@ mod tests {
         for (errno, why) in [
             (Errno::NOSYS, "this kernel has no Landlock"),
             (Errno::OPNOTSUPP, "Landlock is switched off in this kernel"),
-            (Errno::PERM, "a filter of system calls refuses it (systemd"),
+            (Errno::PERM, "a filter of system calls refuses it: add landlock_create_ruleset, "),
         ] {
             let said = without_landlock(&errno.into());
             assert!(said.contains(why), "{said}");
