@@ -13,7 +13,8 @@
  *     worker_exit    worker  pid              wait status             one has ended
  *
  * Arguments are what lies at hand: times are CLOCK_MONOTONIC's as bpftrace's `nsecs`, the target is no C string, and the
- * serial number is that of the request in its worker.
+ * serial number is that of the request in its worker. The length has 64 bits because str(arg1, arg2) of bpftrace 0.17 is
+ * a program that Linux 6.1 refuses otherwise.
  */
 #if defined(__has_include)
 #if __has_include(<sys/sdt.h>)
@@ -24,7 +25,7 @@
 #ifdef DTRACE_PROBE2
 #define HD_PROBE_QUEUE_WAIT(worker, queued, claimed) DTRACE_PROBE3(howdah, queue_wait, worker, queued, claimed)
 #define HD_PROBE_REQUEST_BEGIN(worker, target, length, serial)                                                         \
-    DTRACE_PROBE4(howdah, request_begin, worker, target, length, serial)
+    DTRACE_PROBE4(howdah, request_begin, worker, target, (uint64_t)(length), serial)
 #define HD_PROBE_REQUEST_END(worker, status, serial) DTRACE_PROBE3(howdah, request_end, worker, status, serial)
 #define HD_PROBE_WORKER_FORK(worker, pid) DTRACE_PROBE2(howdah, worker_fork, worker, pid)
 #define HD_PROBE_WORKER_EXIT(worker, pid, status) DTRACE_PROBE3(howdah, worker_exit, worker, pid, status)

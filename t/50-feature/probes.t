@@ -23,6 +23,9 @@ my %found;
 $found{$1} = split ' ', $2 while $notes =~ /Provider: howdah\n\s+Name: (\S+)\n.*?\n\s+Arguments: (.*)/g;
 is_deeply \%found, \%probes, 'all are in the object, with their arguments';
 
+# bpftrace 0.17 compiles str(arg1, arg2) to what Linux 6.1 refuses where the length is shorter.
+like $notes, qr/Name: request_begin\n.*?\n\s+Arguments: \S+ 8@\S+ 8@/, 'the length of a target has 64 bits';
+
 my $docs = read_file('docs/tracing.md');
 like $docs, qr/^\| `$_` \|/m, "docs/tracing.md tells of $_" for sort keys %probes;
 
