@@ -74,6 +74,16 @@ for my $case (@unfit) {
     like $err, qr/needs Rust \Q$needed\E or later/;
 }
 
+subtest 'a perl of 32 bits is refused' => sub {
+    for my $case ([4, 4, 32], [4, 8, 32], [8, 4, 32], [8, 8, undef]) {
+        my ($pointer, $integer, $bits) = @$case;
+        my $check = 'use Howdah::Perl; Howdah::Perl::check({perlpath => "/bin/perl", archname => "some-linux", @ARGV})';
+        my ($status, undef, $err) = run_command($^X, '-Iinc', '-e', $check, ptrsize => $pointer, ivsize => $integer);
+        is $status != 0, defined $bits, "addresses of $pointer bytes, integers of $integer";
+        like $err, $bits ? qr{perl of 64 bits, but /bin/perl \(some-linux\) is one of $bits\.\n} : qr/\A\z/;
+    }
+};
+
 subtest 'one that is new enough' => sub {
     for my $version ($needed, "$needed.0", '1.100.0', '2.0.0') {
         my ($status, undef, $err) = run_in(my $dir = fresh(), path("echo cargo $version"), $^X, 'Build.PL', '--quiet');

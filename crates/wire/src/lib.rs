@@ -24,6 +24,9 @@
 //! Nothing here makes a system call. Functions that end a wait return whether someone must be woken; the caller
 //! (`howdah-sys` in the front, `xs/wait.c` in a worker) does it.
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("Howdah needs a system of 64 bits, such as amd64 or arm64");
+
 pub mod c_abi;
 pub mod work;
 pub mod roster;
