@@ -21,6 +21,7 @@ const CALLS: &[(c_long, &str)] = &[
     (libc::SYS_execve, "execve"),
     (libc::SYS_exit_group, "exit_group"),
     (libc::SYS_faccessat, "faccessat"),
+    (libc::SYS_faccessat2, "faccessat2"),
     (libc::SYS_fallocate, "fallocate"),
     (libc::SYS_fchdir, "fchdir"),
     (libc::SYS_fcntl, "fcntl"),
@@ -38,6 +39,7 @@ const CALLS: &[(c_long, &str)] = &[
     (libc::SYS_kill, "kill"),
     (libc::SYS_lseek, "lseek"),
     (libc::SYS_madvise, "madvise"),
+    (libc::SYS_mkdirat, "mkdirat"),
     (libc::SYS_mmap, "mmap"),
     (libc::SYS_mprotect, "mprotect"),
     (libc::SYS_msgrcv, "msgrcv"),
@@ -56,11 +58,12 @@ const CALLS: &[(c_long, &str)] = &[
     (libc::SYS_pwrite64, "pwrite64"),
     (libc::SYS_pwritev, "pwritev"),
     (libc::SYS_read, "read"),
+    (libc::SYS_readlinkat, "readlinkat"),
     (libc::SYS_readv, "readv"),
     (libc::SYS_recvfrom, "recvfrom"),
     (libc::SYS_recvmmsg, "recvmmsg"),
     (libc::SYS_recvmsg, "recvmsg"),
-    (libc::SYS_renameat, "renameat"),
+    (libc::SYS_renameat2, "renameat2"),
     (libc::SYS_restart_syscall, "restart_syscall"),
     (libc::SYS_rt_sigsuspend, "rt_sigsuspend"),
     (libc::SYS_rt_sigtimedwait, "rt_sigtimedwait"),
@@ -101,13 +104,16 @@ const OLD: &[(c_long, &str)] = &[
     (libc::SYS_poll, "poll"),
     (libc::SYS_readlink, "readlink"),
     (libc::SYS_rename, "rename"),
+    (libc::SYS_renameat, "renameat"),
     (libc::SYS_rmdir, "rmdir"),
     (libc::SYS_select, "select"),
     (libc::SYS_stat, "stat"),
     (libc::SYS_unlink, "unlink"),
     (libc::SYS_vfork, "vfork"),
 ];
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+const OLD: &[(c_long, &str)] = &[(libc::SYS_renameat, "renameat")];
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const OLD: &[(c_long, &str)] = &[];
 
 fn all() -> impl Iterator<Item = &'static (c_long, &'static str)> {
