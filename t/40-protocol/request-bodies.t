@@ -129,7 +129,7 @@ subtest '15.5.14: 413 for a body over the limit, and the answer is not lost' => 
 };
 
 # Clients as HTTP::Tiny write a body behind its head, as LWP a chunk behind others, and hold it back until those are acknowledged
-# (RFC 9293 3.7.4).
+# (RFC 9293 3.7.4). What the same takes in one write says how fast the machine is.
 for my $case (
     ['a body', head('Content-Length: 5'), 'camel'],
     ['chunks', head('Transfer-Encoding: chunked'), chunked('camel', 5) . "\r\n"],
@@ -138,15 +138,20 @@ for my $case (
     ['the rest of a head', "GET / HTTP/1.1\r\n", "Host: x\r\n\r\n"],
     )
 {
-    my ($name, @pieces)     = @$case;
-    my ($client, $quickest) = (Howdah::Test::Client->new($server), 1);
+    my ($name, @pieces) = @$case;
+    my $client   = Howdah::Test::Client->new($server);
+    my %quickest = (whole => 60, pieces => 60);
     for my $round (1 .. 12) {
-        my $start = time;
-        $client->write($_) for @pieces;
-        $client->response;
-        $quickest = time - $start if $round > 2 && time - $start < $quickest;
+        for my $way ([whole => join '', @pieces], [pieces => @pieces]) {
+            my ($how, @writes) = @$way;
+            my $start = time;
+            $client->write($_) for @writes;
+            $client->response;
+            my $took = time - $start;
+            $quickest{$how} = $took if $round > 2 && $took < $quickest{$how};
+        }
     }
-    cmp_ok $quickest, '<', 0.03,
+    cmp_ok $quickest{pieces} - $quickest{whole}, '<', 0.03,
         "$name may come behind the rest, where a kernel that delays an acknowledgement waits for 40 ms";
 }
 

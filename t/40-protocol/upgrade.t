@@ -152,7 +152,7 @@ my $large  = join '', map { request("/$_") } 1 .. 1500;
 my $client = Howdah::Test::Client->new($server);
 $client->write(request('/take', $upgrade{websocket}) . $large);
 $client->shut;
-is length $client->rest(5), 36 + length($large) + 3 * 1500, 'so are 50 KB of them';
+is length $client->rest(60), 36 + length($large) + 3 * 1500, 'so are 50 KB of them';
 is files(), $files, 'and no descriptor is left over';
 
 my $late = Howdah::Test::Client->new($server);
