@@ -13,7 +13,8 @@ use tokio::task::spawn_blocking;
 use crate::outflow::{Outflow, Taken, send_of_file};
 
 /// So many threads may wait for files, in all front threads.
-static WAITING: Semaphore = Semaphore::const_new(64);
+static WAITING: Semaphore = Semaphore::const_new(TURNS);
+const TURNS: usize = 64;
 /// Whether a file is in memory is asked for a byte in so many: the kernel reads ahead as much by default.
 const STRIDE: u64 = 128 << 10;
 
@@ -78,10 +79,11 @@ impl Source {
     /// Has a thread send these bytes by a plain connection to which nobody else writes meanwhile. Nothing when the file has ended.
     pub(crate) async fn send(&self, out: &mut Outflow, from: u64, length: usize) -> io::Result<Taken> {
         // Only who has a turn needs another descriptor: however many wait for a disk, there are few.
-        let _turn = turn().await?;
+        let turn = turn().await?;
         let (client, permit) = out.duplicate()?;
         let file = Arc::clone(&self.file);
         let sent = spawn_blocking(move || {
+            let _turn = turn;
             let sent = send_of_file(&file, &client, from..from + length as u64);
             drop((client, permit));
             match sent {
@@ -102,14 +104,22 @@ impl Drop for Source {
             && let Ok(runtime) = Handle::try_current()
         {
             let file = Arc::clone(&self.file);
-            runtime.spawn_blocking(move || drop(file));
+            runtime.spawn(wait(move || {
+                drop(file);
+                Ok(())
+            }));
         }
     }
 }
 
+/// Has a thread do it, which has the turn until it is through, whether or not anybody still waits for it.
 async fn wait<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    let _turn = turn().await?;
-    spawn_blocking(work).await?
+    let turn = turn().await?;
+    spawn_blocking(move || {
+        let _turn = turn;
+        work()
+    })
+    .await?
 }
 
 async fn turn() -> io::Result<SemaphorePermit<'static>> {
@@ -121,6 +131,7 @@ mod tests {
     use std::io::{Read, Write, pipe};
     use std::os::unix::net::UnixStream;
     use std::pin::pin;
+    use std::sync::mpsc::channel;
     use std::task::{Context, Waker};
     use std::time::Duration;
 
@@ -169,6 +180,46 @@ mod tests {
     }
 
     #[test]
+    fn who_breaks_off_leaves_its_turn_to_the_thread_that_still_waits_for_the_file() {
+        run(async {
+            let ((begun, begins), (disk, done)) = (channel(), channel::<()>());
+            let mut work = Box::pin(wait(move || {
+                let _ = (begun.send(()), done.recv());
+                Ok(())
+            }));
+            while begins.try_recv().is_err() {
+                let _ = tokio::time::timeout(Duration::from_millis(1), work.as_mut()).await;
+            }
+            drop(work);
+            // Other tests may have all turns for a while.
+            for _ in 0..50 {
+                assert!(WAITING.available_permits() < TURNS);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            drop(disk);
+        });
+    }
+
+    #[test]
+    fn a_file_that_was_waited_for_is_closed_in_its_turn() {
+        run(async {
+            let (pipe, end) = pipe().unwrap();
+            rustix::io::ioctl_fionbio(&pipe, true).unwrap();
+            let is_closed = || (&pipe).read(&mut [0]).is_ok();
+            let mut source = Source::new(end.into());
+            source.is_slow = true;
+            let turns = WAITING.acquire_many(TURNS as u32).await.unwrap();
+            drop(source);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(!is_closed());
+            drop(turns);
+            while !is_closed() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+    }
+
+    #[test]
     fn who_waits_for_a_turn_at_a_disk_has_no_further_descriptor() {
         let clock = sample::forever(Clock::new());
         let room = sample::room_for(Capacity::of_descriptors(8, 8), clock);
@@ -184,7 +235,7 @@ mod tests {
         let source = Source::new(file.into());
         run(async {
             let mut out = Outflow::new(Transport::Plain(Socket::Fresh(socket.into())), holding);
-            let turns = WAITING.acquire_many(64).await.unwrap();
+            let turns = WAITING.acquire_many(TURNS as u32).await.unwrap();
             let mut sending = pin!(source.send(&mut out, 0, 5));
             assert!(sending.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             assert_eq!(left(), 8);

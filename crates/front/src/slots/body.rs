@@ -23,7 +23,8 @@ use crate::capacity::Permit;
 use crate::room::Room;
 
 /// So many threads may write bodies, of all front threads.
-static WRITING: Semaphore = Semaphore::const_new(16);
+static WRITING: Semaphore = Semaphore::const_new(TURNS);
+const TURNS: usize = 16;
 
 /// The extents of a front thread in the segment of one application, and what comes in their place.
 pub(crate) struct Extents {
@@ -72,17 +73,24 @@ impl Extents {
             // A script may open it anew, by the name /dev/stdin, and run as another user. Where files have no such rights, it can.
             let _ = file.set_permissions(Permissions::from_mode(0o644));
             (&file).write_all(&bytes)?;
-            Ok(file)
+            Ok((file, permit))
         });
-        Ok(BodyFile { file: Arc::new(file.await?), _permit: Arc::new(permit) })
+        let (file, permit) = file.await?;
+        Ok(BodyFile { file: Arc::new(file), _permit: Arc::new(permit) })
     }
 }
 
+/// Has a thread do it. That has the turn until it is through, whether or not anybody still waits for it: a client of HTTP/2 can break
+/// off one body after the other.
 async fn elsewhere<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    let _turn = WRITING.acquire().await.map_err(io::Error::other)?;
-    spawn_blocking(work).await?
+    let turn = WRITING.acquire().await.map_err(io::Error::other)?;
+    spawn_blocking(move || {
+        let _turn = turn;
+        work()
+    })
+    .await?
 }
 
 impl fmt::Debug for Extents {
@@ -139,7 +147,10 @@ impl Drop for BodyFile {
     fn drop(&mut self) {
         if let Ok(runtime) = Handle::try_current() {
             let last = (Arc::clone(&self.file), Arc::clone(&self._permit));
-            runtime.spawn_blocking(move || drop(last));
+            runtime.spawn(elsewhere(move || {
+                drop(last);
+                Ok(())
+            }));
         }
     }
 }
@@ -188,6 +199,8 @@ impl Drop for Extent {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
 
     use howdah_wire::Shape;
 
@@ -240,6 +253,47 @@ mod tests {
             io::Seek::rewind(&mut file).unwrap();
             file.read_to_end(&mut whole).unwrap();
             assert_eq!(whole, b"begun");
+        });
+    }
+
+    #[test]
+    fn who_breaks_off_leaves_its_turn_to_the_thread_that_still_waits_for_the_disk() {
+        run(async {
+            let ((begun, begins), (disk, done)) = (channel(), channel::<()>());
+            let mut work = Box::pin(elsewhere(move || {
+                let _ = (begun.send(()), done.recv());
+                Ok(())
+            }));
+            while begins.try_recv().is_err() {
+                let _ = tokio::time::timeout(Duration::from_millis(1), work.as_mut()).await;
+            }
+            drop(work);
+            // Other tests may have all turns for a while.
+            for _ in 0..50 {
+                assert!(WRITING.available_permits() < TURNS);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            drop(disk);
+        });
+    }
+
+    #[test]
+    fn a_file_is_closed_in_its_turn() {
+        run(async {
+            // A pipe tells when its end is closed.
+            let (pipe, end) = io::pipe().unwrap();
+            rustix::io::ioctl_fionbio(&pipe, true).unwrap();
+            let is_closed = || (&pipe).read(&mut [0]).is_ok();
+            let permit = extents().room.permit_for_file().unwrap();
+            let file = File::from(std::os::fd::OwnedFd::from(end));
+            let turns = WRITING.acquire_many(TURNS as u32).await.unwrap();
+            drop(BodyFile { file: Arc::new(file), _permit: Arc::new(permit) });
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(!is_closed());
+            drop(turns);
+            while !is_closed() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
         });
     }
 
