@@ -18,7 +18,7 @@ use crate::outflow::stock::Stock;
 use crate::room::Room;
 
 /// Jobs that a front thread gives to the disk at once: so many threads, and so many buffers, a disk that hangs may hold.
-const JOBS: usize = 16;
+pub(crate) const JOBS: usize = 16;
 /// A disk that has failed is left alone for so long, and one that is full by our own bound.
 const DISK_RESTS: Duration = Duration::from_secs(1);
 const FULL_RESTS: Duration = Duration::from_millis(100);

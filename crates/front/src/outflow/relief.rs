@@ -36,10 +36,12 @@ impl Outflow {
     /// worker has more than there was room for.
     pub(crate) fn relieve(&mut self, more: bool) {
         let held = self.in_memory();
-        let wanted = self.is_behind() && held > 0 && self.holding.may_spool() && (more || self.is_much(held));
+        let wanted = self.is_behind() && self.holding.may_spool() && (more || self.is_much(held));
         match &mut self.spool {
-            None if !wanted => {}
+            None if !wanted || held == 0 => {}
             Some(spool) if !wanted => spool.stand_back(),
+            // What there is more is taken when it is its turn.
+            Some(_) if held == 0 => {}
             None => match ResponseSpool::new(&self.transport, self.holding) {
                 Ok(spool) => {
                     self.spool = Some(Box::new(spool));
@@ -113,11 +115,13 @@ impl Outflow {
 mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
     use std::time::{Duration, Instant};
 
     use super::*;
     use crate::address::Serves;
     use crate::config::Config;
+    use crate::outflow::holding::JOBS;
     use crate::outflow::queue::Woken;
     use crate::sample;
     use crate::sample::world::run;
@@ -162,7 +166,7 @@ mod tests {
     #[test]
     fn memory_is_given_back_with_the_connection() {
         let (mut out, _client) = outflow(config());
-        let stock = std::sync::Arc::clone(&out.holding.stock);
+        let stock = Arc::clone(&out.holding.stock);
         assert!(out.hold(1000) && out.hold(500), "what is held is counted once");
         assert!(!stock.memory.take(64 * BUFFER as u64 - 999));
         drop(out);
@@ -229,13 +233,37 @@ mod tests {
                 let woken = tokio::time::timeout(Duration::from_millis(20), wait).await;
                 assert!(!matches!(woken, Ok(Woken::Lost | Woken::Stalled)), "{woken:?}");
             }
-            let stock = std::sync::Arc::clone(&out.holding.stock);
+            let stock = Arc::clone(&out.holding.stock);
             assert_eq!(out.sent().bytes, expected);
             drop(out);
             let all = reader.join().unwrap().unwrap();
             assert_eq!(all.len() as u64, expected);
             assert!(all.is_sorted(), "in order");
             assert_eq!(stock.spooled(), 0, "and the files are given back");
+        });
+    }
+
+    #[test]
+    fn a_worker_that_has_more_keeps_its_place_among_those_who_wait_for_the_disk() {
+        run(async {
+            let (mut out, _client) = outflow(config());
+            fill(&mut out);
+            out.relieve(true);
+            let timer = sample::forever(Timers::new(out.holding.clock)).start(Serves::Requests);
+            while out.in_memory() > 0 || out.holding.disk.available_permits() < JOBS {
+                assert_eq!(out.wait(&timer, false, |_, _| std::task::Poll::Pending).await, Woken::Go);
+            }
+            let turns: Vec<_> =
+                std::iter::from_fn(|| Arc::clone(&out.holding.disk).try_acquire_owned().ok()).collect();
+            for _ in 0..3 {
+                assert_eq!(out.room(100), 0);
+                out.relieve(true);
+                tokio::task::yield_now().await;
+            }
+            drop(turns);
+            // Who has lost it is told nothing, and asks again after a while.
+            assert_eq!(out.wait(&timer, true, |_, _| std::task::Poll::Pending).await, Woken::Go);
+            assert_eq!(out.room(100), 100);
         });
     }
 

@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
 use crate::capacity::Permit;
 use crate::config::Config;
@@ -40,8 +40,8 @@ const PART: u64 = 64 << 20;
 pub(crate) struct ResponseSpool {
     /// In the order in which they are sent. Only the last one is written to.
     parts: VecDeque<Part>,
-    /// The client's socket, for the threads that send; none where they only read, because what is sent must be sealed.
-    socket: Option<Arc<OwnedFd>>,
+    /// The client's socket, for the threads that send, and its place; none where they only read, because what is sent must be sealed.
+    socket: Option<Arc<(OwnedFd, Permit)>>,
     /// What they have read, and how much of it is sent.
     ahead: (Vec<u8>, usize),
     /// What we have of the server's stock.
@@ -49,10 +49,8 @@ pub(crate) struct ResponseSpool {
     /// The descriptor of a part that is about to be.
     coming: Option<Permit>,
     writing: Writing,
-    sending: Option<JoinHandle<io::Result<Done>>>,
+    sending: Option<Job<io::Result<Done>>>,
     holding: &'static Holding,
-    /// The descriptor of our socket.
-    _permit: Option<Permit>,
 }
 
 #[derive(Debug)]
@@ -67,10 +65,26 @@ struct Part {
 enum Writing {
     No,
     /// Until it is our turn nothing is taken out of memory.
-    Waits(JoinHandle<OwnedSemaphorePermit>),
+    Waits(Job<OwnedSemaphorePermit>),
     Turn(OwnedSemaphorePermit),
     /// Since when, in monotonic nanoseconds.
     Busy(JoinHandle<Written>, u64),
+}
+
+/// A job that waits for its turn. Nobody begins it once this is dropped: on a disk that hangs, the turn may never come.
+#[derive(Debug)]
+struct Job<T>(JoinHandle<T>);
+
+impl<T> Job<T> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
+        Pin::new(&mut self.0).poll(context)
+    }
+}
+
+impl<T> Drop for Job<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Bytes that were not sent before `from`, and what has become of them.
@@ -118,19 +132,17 @@ pub(crate) enum Progress {
 impl ResponseSpool {
     /// For the client at the other end of `transport`. There is no file before there is something to write.
     pub(crate) fn new(transport: &Transport, holding: &'static Holding) -> io::Result<Self> {
-        let plain = transport.is_plain();
-        let permit = plain.then(|| holding.permit()).transpose()?;
-        let socket = plain.then(|| transport.duplicate().map(Arc::new)).transpose()?;
+        let permit = transport.is_plain().then(|| holding.permit()).transpose()?;
+        let socket = permit.map(|permit| transport.duplicate().map(|socket| Arc::new((socket, permit))));
         Ok(Self {
             parts: VecDeque::new(),
-            socket,
+            socket: socket.transpose()?,
             ahead: (Vec::new(), 0),
             taken: 0,
             coming: None,
             writing: Writing::No,
             sending: None,
             holding,
-            _permit: permit,
         })
     }
 
@@ -160,7 +172,7 @@ impl ResponseSpool {
             let disk = Arc::clone(&self.holding.disk);
             self.writing = match Arc::clone(&disk).try_acquire_owned() {
                 Ok(turn) => Writing::Turn(turn),
-                Err(_) => Writing::Waits(tokio::spawn(turn(disk))),
+                Err(_) => Writing::Waits(Job(tokio::spawn(turn(disk)))),
             };
         }
         matches!(self.writing, Writing::Turn(_))
@@ -220,14 +232,17 @@ impl ResponseSpool {
             transport.forget_writable()?;
         }
         let turn = turn(Arc::clone(&self.holding.disk));
-        self.sending = Some(tokio::spawn(async move {
-            let _turn = turn.await;
-            spawn_blocking(move || match client {
-                Some(client) => send_of_file(&file, &client, range).map(Done::Sent),
-                None => read(&file, range).map(Done::Read),
+        self.sending = Some(Job(tokio::spawn(async move {
+            let turn = turn.await;
+            spawn_blocking(move || {
+                let _turn = turn;
+                match client {
+                    Some(client) => send_of_file(&file, &client.0, range).map(Done::Sent),
+                    None => read(&file, range).map(Done::Read),
+                }
             })
             .await?
-        }));
+        })));
         Ok(sent)
     }
 
@@ -254,7 +269,7 @@ impl ResponseSpool {
     /// How the jobs go.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Progress> {
         if let Some(sending) = &mut self.sending
-            && let Poll::Ready(outcome) = Pin::new(sending).poll(context)
+            && let Poll::Ready(outcome) = sending.poll(context)
         {
             self.sending = None;
             return Poll::Ready(match outcome {
@@ -270,7 +285,7 @@ impl ResponseSpool {
             });
         }
         match &mut self.writing {
-            Writing::Waits(turn) => Pin::new(turn).poll(context).map(|turn| {
+            Writing::Waits(turn) => turn.poll(context).map(|turn| {
                 self.writing = turn.map_or(Writing::No, Writing::Turn);
                 Progress::Turn
             }),
@@ -332,7 +347,7 @@ impl Drop for ResponseSpool {
             && let Some(socket) = &self.socket
         {
             // The other thread has the connection, too, which would stay open for as long as the disk takes.
-            let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+            let _ = rustix::net::shutdown(&socket.0, rustix::net::Shutdown::Both);
         }
         self.parts.drain(..).for_each(|part| close(part, &self.holding.disk));
     }
@@ -418,6 +433,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::outflow::holding::JOBS;
     use crate::sample;
     use crate::sample::world::run;
     use crate::transport::Socket;
@@ -496,6 +512,49 @@ mod tests {
             assert!(spool.is_ready());
             spool.stand_back();
             assert!(spool.is_through());
+        });
+    }
+
+    #[test]
+    fn who_needs_no_turn_any_more_waits_for_none() {
+        run(async {
+            let (_client, transport) = client();
+            let holding = sample::holding(Config::default());
+            let mut spool = ResponseSpool::new(&transport, holding).unwrap();
+            for gone in [false, true] {
+                let turns: Vec<_> =
+                    std::iter::from_fn(|| Arc::clone(&holding.disk).try_acquire_owned().ok()).collect();
+                assert!(!spool.is_ready());
+                tokio::task::yield_now().await;
+                if gone {
+                    spool = ResponseSpool::new(&transport, holding).unwrap();
+                } else {
+                    spool.stand_back();
+                }
+                tokio::task::yield_now().await;
+                drop(turns);
+                assert_eq!(holding.disk.available_permits(), JOBS, "{gone}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_client_that_is_gone_before_its_turn_leaves_no_descriptor() {
+        run(async {
+            let (_client, mut transport) = client();
+            let holding = sample::holding(Config::default());
+            let mut spool = ResponseSpool::new(&transport, holding).unwrap();
+            assert!(spool.is_ready() && spool.write(&mut b"x".to_vec(), 0).unwrap());
+            assert!(matches!(progress(&mut spool).await, Progress::Written));
+            let turns: Vec<_> =
+                std::iter::from_fn(|| Arc::clone(&holding.disk).try_acquire_owned().ok()).collect();
+            assert_eq!(turns.len(), JOBS);
+            spool.send(&mut transport).unwrap();
+            tokio::task::yield_now().await;
+            let socket = Arc::downgrade(spool.socket.as_ref().unwrap());
+            drop((spool, transport));
+            tokio::task::yield_now().await;
+            assert!(socket.upgrade().is_none(), "its socket is closed");
         });
     }
 
