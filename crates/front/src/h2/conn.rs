@@ -131,11 +131,13 @@ pub(crate) async fn serve(arrival: Arrival) {
     } else {
         conn.link.end();
     }
+    // An application that has a stream may go on for long, and keeps what that knows of its connection.
+    let mut transport = conn.link.wire.take();
     if !conn.cut && !conn.link.wire.ended.get() {
         conn.presence.enter(ConnectionState::Closing);
-        let mut transport = conn.link.wire.take();
         linger(server, &mut transport, &conn.timer).await;
     }
+    drop(transport);
     if goes_on {
         conn.await_streams().await;
         conn.link.end();
@@ -1155,6 +1157,57 @@ mod tests {
                 }
                 assert_eq!(is_let_go(&mut end), in_time, "{what}");
                 assert_eq!(connection.is_finished(), at_once, "{what}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_connection_is_closed_at_its_end_however_long_an_application_goes_on_that_has_a_stream() {
+        let asks = [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            (":scheme", "http"),
+            (":path", "/a"),
+            (":authority", "h"),
+        ];
+        let asked = frame(HEADERS, 4, 1, &literals(&asks));
+        // Whether the client leaves, or takes nothing any more of what another stream has for it.
+        for leaves in [true, false] {
+            run(async {
+                let world = World::new(Config { write_timeout: Duration::from_secs(5), ..Config::default() });
+                let (ours, _workers) = howdah_sys::socketpair_seqpacket().unwrap();
+                world.pool().open_channel(0, ours);
+                // The latter is refused at once.
+                let then = if leaves { Piece::Cut } else { Piece::Bytes(get(3, "/%zz")) };
+                let script = Scripted::new([
+                    Piece::Bytes(greeting()),
+                    Piece::Pause,
+                    Piece::Bytes(asked.clone()),
+                    Piece::Pause,
+                    then,
+                ]);
+                let connection = world.connect(&script);
+                world.run(false).await;
+                script.go_on();
+                world.run(false).await;
+                let claimed = world.worker.claim().unwrap();
+                world.worker.begin(&claimed);
+                assert!(world.thread.desks.post(0, Mail::Takeover));
+                world.run(false).await;
+                if leaves {
+                    script.become_of(Peer::Gone);
+                    script.go_on();
+                } else {
+                    script.take(0);
+                }
+                for _ in 0..7 {
+                    world.run(false).await;
+                    world.wait(Duration::from_secs(1));
+                }
+                world.run(false).await;
+                assert!(!world.worker.is_abandoned(&claimed), "{leaves}");
+                assert_eq!((connection.is_finished(), script.was_reset()), (true, !leaves));
+                assert!(script.is_closed(), "{leaves}");
             });
         }
     }

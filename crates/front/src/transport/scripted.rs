@@ -104,6 +104,11 @@ impl Scripted {
         self.0.borrow().shut
     }
 
+    /// Nobody has the transport any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        Rc::strong_count(&self.0) == 1
+    }
+
     pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let script = &mut *self.0.borrow_mut();
         match script.input.front_mut() {
