@@ -24,8 +24,9 @@ use crate::config::Config;
 use crate::outflow::holding::Holding;
 use crate::transport::Transport;
 
-/// Bytes to read in one job, where the kernel cannot send them by itself.
+/// Bytes to read in one job, where the kernel cannot send them by itself; and where no memory is left for so many.
 const AHEAD: u64 = 256 << 10;
+const LEAST: u64 = 16 << 10;
 /// Bytes to send in one job.
 const TURN: u64 = 1 << 20;
 /// A write takes milliseconds; one that takes so many nanoseconds is in trouble.
@@ -44,6 +45,8 @@ pub(crate) struct ResponseSpool {
     socket: Option<Arc<(OwnedFd, Permit)>>,
     /// What they have read, and how much of it is sent.
     ahead: (Vec<u8>, usize),
+    /// Bytes of memory that we have of the server's stock for that.
+    held: u64,
     /// What we have of the server's stock.
     taken: u64,
     /// The descriptor of a part that is about to be.
@@ -138,6 +141,7 @@ impl ResponseSpool {
             parts: VecDeque::new(),
             socket: socket.transpose()?,
             ahead: (Vec::new(), 0),
+            held: 0,
             taken: 0,
             coming: None,
             writing: Writing::No,
@@ -225,11 +229,13 @@ impl ResponseSpool {
         let sent = self.send_ahead(transport)?;
         let busy = self.sending.is_some() || sent.blocked;
         let Some(part) = self.next().filter(|_| !busy) else { return Ok(sent) };
-        let (file, range) = (Arc::clone(&part.file), part.sent..part.written);
+        let (file, mut range) = (Arc::clone(&part.file), part.sent..part.written);
         let client = self.socket.clone();
         if client.is_some() {
             // What epoll says from here on is news: the other thread finds out what was true before.
             transport.forget_writable()?;
+        } else {
+            range.end = range.start + self.hold_ahead(range.end - range.start);
         }
         let turn = turn(Arc::clone(&self.holding.disk));
         self.sending = Some(Job(tokio::spawn(async move {
@@ -246,6 +252,21 @@ impl ResponseSpool {
         Ok(sent)
     }
 
+    /// How many of so many bytes are to be read. The memory counts with what responses hold: there may be many of which the clients take
+    /// a little at a time.
+    fn hold_ahead(&mut self, bytes: u64) -> u64 {
+        let bytes = bytes.min(AHEAD);
+        if !self.holding.stock.memory.take(bytes) {
+            return bytes.min(LEAST);
+        }
+        self.held += bytes;
+        bytes
+    }
+
+    fn release_ahead(&mut self) {
+        self.holding.stock.memory.give(std::mem::take(&mut self.held));
+    }
+
     fn send_ahead(&mut self, transport: &Transport) -> io::Result<Taken> {
         let mut sent = Taken::default();
         let (bytes, from) = &mut self.ahead;
@@ -259,8 +280,10 @@ impl ResponseSpool {
                 Err(error) => return Err(error),
             }
         }
-        if *from == bytes.len() {
+        // Else nothing was read, or is about to be.
+        if *from > 0 && *from == bytes.len() {
             self.ahead = (Vec::new(), 0);
+            self.release_ahead();
         }
         self.count(sent.bytes);
         Ok(sent)
@@ -343,6 +366,7 @@ impl ResponseSpool {
 impl Drop for ResponseSpool {
     fn drop(&mut self) {
         self.give(self.taken);
+        self.release_ahead();
         if self.sending.is_some()
             && let Some(socket) = &self.socket
         {
@@ -399,7 +423,7 @@ pub fn try_spool(directory: &Path) -> io::Result<()> {
 
 /// On a thread of its own: reads what is to be sealed and sent.
 fn read(file: &File, range: std::ops::Range<u64>) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; (range.end - range.start).min(AHEAD) as usize];
+    let mut bytes = vec![0; (range.end - range.start) as usize];
     file.read_exact_at(&mut bytes, range.start)?;
     Ok(bytes)
 }
@@ -437,6 +461,7 @@ mod tests {
     use crate::sample;
     use crate::sample::world::run;
     use crate::transport::Socket;
+    use crate::transport::scripted::Scripted;
 
     fn client() -> (UnixStream, Transport) {
         let (client, socket) = UnixStream::pair().unwrap();
@@ -512,6 +537,37 @@ mod tests {
             assert!(spool.is_ready());
             spool.stand_back();
             assert!(spool.is_through());
+        });
+    }
+
+    #[test]
+    fn what_is_read_ahead_counts_as_memory_and_is_little_where_that_is_short() {
+        run(async {
+            // Memory of which the first one leaves little.
+            let holding = sample::holding(Config { response_buffer: 5000, ..Config::default() });
+            let all = 64 * 5000;
+            let mut spools = Vec::new();
+            for expected in [AHEAD, LEAST, LEAST] {
+                let script = Scripted::new([]);
+                script.take(0);
+                let mut transport = Transport::Scripted(script.clone());
+                let mut spool = ResponseSpool::new(&transport, holding).unwrap();
+                assert!(spool.is_ready() && spool.write(&mut vec![b'x'; 300_000], 0).unwrap());
+                assert!(matches!(progress(&mut spool).await, Progress::Written));
+                spool.send(&mut transport).unwrap();
+                assert!(matches!(progress(&mut spool).await, Progress::Read));
+                assert_eq!(spool.ahead.0.len() as u64, expected);
+                assert!(!holding.stock.memory.take(all - AHEAD + 1));
+                assert!(spool.send(&mut transport).unwrap().blocked);
+                spools.push((spool, script, transport));
+            }
+            let (mut spool, script, mut transport) = spools.swap_remove(0);
+            script.take(AHEAD as usize);
+            assert_eq!(spool.send(&mut transport).unwrap().bytes, AHEAD);
+            assert!(matches!(progress(&mut spool).await, Progress::Read));
+            assert_eq!(spool.ahead.0.len() as u64, 300_000 - AHEAD, "the rest");
+            drop((spool, spools));
+            assert!(holding.stock.memory.take(all), "all is given back");
         });
     }
 
