@@ -41,6 +41,14 @@ for (
         }
     ],
     [
+        'uploads that are broken off, a hundred later ones behind each',
+        sub {
+            my $number = shift;
+            my $begin  = $frame->('HEADERS', WHOLE, stream_of($number), $head->('/length', method => 'POST'));
+            return $begin . ($number < 100 ? '' : $frame->('RST_STREAM', 0, stream_of($number - 100), pack 'N', 8));
+        }
+    ],
+    [
         'streams that we have to reset',
         sub {
             $frame->('HEADERS', WHOLE | LAST, stream_of(shift), $head->('/pid', fields => [['connection', 'close']]));

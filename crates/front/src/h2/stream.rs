@@ -22,7 +22,7 @@ pub(crate) async fn serve(work: Work) {
     let next = {
         let mut work = pin!(stream.work(request));
         poll_fn(|context| match work.as_mut().poll(context) {
-            Poll::Ready(next) => Poll::Ready(Some(next)),
+            Poll::Ready(next) => Poll::Ready(next),
             Poll::Pending if taken.get() => Poll::Pending,
             // Who has ended its side opens no window any more.
             Poll::Pending
@@ -56,14 +56,15 @@ pub(crate) async fn serve(work: Work) {
 }
 
 impl Stream {
-    async fn work(&mut self, request: http::Request<RecvStream>) -> Next {
-        match self.intake(request).await {
+    /// None when the client breaks it off within its body.
+    async fn work(&mut self, request: http::Request<RecvStream>) -> Option<Next> {
+        Some(match self.intake(request).await {
             Ok(true) => self.answer().await,
-            Ok(false) => Next::Cut,
+            Ok(false) => return None,
             Err(Refusal::Malformed) => Next::Malformed,
             Err(Refusal::Crowded) => Next::Refused,
             Err(Refusal::Fault(fault)) => self.refuse(fault).await,
-        }
+        })
     }
 
     fn finish(&mut self, next: Next) {
