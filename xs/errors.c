@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -124,6 +125,23 @@ static bool write_whole(int fd, const char *bytes, size_t length) {
     return written >= 0;
 }
 
+/* Whether there is room in the pipe, which is waited for. A program that the application runs may have made it non-blocking,
+ * as ssh does, and that holds for all who write there. */
+static bool has_room(int fd) {
+    struct pollfd pipe = {.fd = fd, .events = POLLOUT};
+    return errno == EAGAIN && (poll(&pipe, 1, -1) > 0 || errno == EINTR);
+}
+
+/* As to a pipe that is blocking. */
+static bool write_packet(int fd, const char *packet, size_t length) {
+    int before = errno;
+    while (!write_whole(fd, packet, length))
+        if (!has_room(fd))
+            return false;
+    errno = before;
+    return true;
+}
+
 /* What follows the header, which ends at `header`; false when it could not be written. */
 static bool write_packets(int fd, char packet[PIPE_BUF], char *header, const char *from, size_t count) {
     while (count) {
@@ -131,7 +149,7 @@ static bool write_packets(int fd, char packet[PIPE_BUF], char *header, const cha
         char *at = put_number(header, length);
         *at++ = '\n';
         memcpy(at, from, length);
-        if (!write_whole(fd, packet, at + length - packet))
+        if (!write_packet(fd, packet, at + length - packet))
             return false;
         from += length;
         count -= length;

@@ -145,6 +145,32 @@ subtest 'nothing is lost' => sub {
     }
 };
 
+# As ssh does, whose standard error is the one of all workers. The front reads nothing until somebody wakes it.
+subtest 'a program that makes standard error non-blocking costs no line' => sub {
+    my $server = Howdah::Test::Server->start(app => <<'PSGI', options => ['--workers', 1]);
+use Fcntl qw(F_GETFL F_SETFL O_NONBLOCK);
+use POSIX ();
+sub {
+    my $front = $_[0]{QUERY_STRING};
+    system $^X, '-MFcntl', '-e', 'fcntl STDERR, F_SETFL, O_NONBLOCK | fcntl STDERR, F_GETFL, 0 or die $!';
+    my $is_changed = O_NONBLOCK & fcntl STDERR, F_GETFL, 0;
+    kill STOP => $front;
+    my $waker = fork // die "fork: $!";
+    if (!$waker) {
+        select undef, undef, undef, 0.5;
+        kill CONT => $front;
+        POSIX::_exit(0);
+    }
+    my $failed = grep { !print {*STDERR} 'line ', 'x' x 1000, " $_\n" } 1 .. 1000;
+    waitpid $waker, 0;
+    return [200, [], [$is_changed ? "$failed failed" : 'blocking']];
+};
+PSGI
+    is ask($server, '/?' . $server->pid)->{body}, '0 failed', 'none fails';
+    ok logged($server, qr/x 1000$/), 'the last one is there';
+    is scalar(logged($server, qr/INFO .*: line x{1000} \d+$/)), 1000, 'and all others';
+};
+
 # What perl pushes there has a buffer, which standard error itself has not.
 subtest 'a layer on standard error keeps no line back' => sub {
     my $server = Howdah::Test::Server->start(app => <<'PSGI', options => ['--workers', 1]);

@@ -7,6 +7,10 @@
 //! ```
 
 use std::io;
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 
 use crate::message::Secret;
 use crate::request::Request;
@@ -75,7 +79,7 @@ impl Errors {
                 None => piece.to_vec(),
             };
             let mut rest = &record[..];
-            while let Ok(written @ 1..) = write(rest) {
+            while let Ok(written @ 1..) = write(io::stderr(), rest) {
                 rest = &rest[written..];
             }
         }
@@ -83,7 +87,7 @@ impl Errors {
 
     /// Before anybody has said where standard error goes.
     pub(crate) fn say_plainly(&self, text: &str) {
-        let _ = write(text.as_bytes());
+        let _ = write(io::stderr(), text.as_bytes());
     }
 
     fn header(&self, level: Level, who: &Who) -> Vec<u8> {
@@ -98,11 +102,16 @@ impl Errors {
     }
 }
 
-/// At once, past the buffers of the standard library: a record is one write.
-fn write(bytes: &[u8]) -> io::Result<usize> {
+/// At once, past the buffers of the standard library: a record is one write. Waits for room, also where a program that an
+/// application runs has made the pipe non-blocking, which holds for all who write there.
+fn write(log: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     loop {
-        match rustix::io::write(io::stderr(), bytes) {
-            Err(rustix::io::Errno::INTR) => {}
+        match rustix::io::write(&log, bytes) {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => match poll(&mut [PollFd::new(&log, PollFlags::OUT)], None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            },
             other => return Ok(other?),
         }
     }
@@ -150,6 +159,8 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     #[test]
@@ -171,5 +182,24 @@ mod tests {
         let target = "/".repeat(512);
         let expected = format!("\x1e0123456789abcdefwarn\x1f7\x1f3\x1fi?d\x1fGET\x1f{target}\x1f");
         assert_eq!(String::from_utf8(header).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_pipe_that_somebody_has_made_non_blocking_is_waited_for() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).unwrap();
+        let mut filled = 0;
+        while let Ok(length) = rustix::io::write(&writer, &[b'x'; RECORD]) {
+            filled += length;
+        }
+        let reads = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            reader.read_to_end(&mut all).map(|_| all)
+        });
+        assert_eq!(write(&writer, b"and this").ok(), Some(8));
+        drop(writer);
+        let all = reads.join().unwrap().unwrap();
+        assert_eq!(all.len(), filled + 8);
+        assert!(all.ends_with(b"and this"));
     }
 }
