@@ -48,8 +48,22 @@ sub has_hooks {
 sub run_hooks {
     my (undef, $name, @arguments) = @_;
     for my $code (@{$hooks{$name}}) {
-        eval { $code->(@arguments); 1 } or warn "the $name hook failed: $@";
+        eval { $code->(@arguments); 1 } or Howdah->warn_of("the $name hook failed", $@);
     }
+    return;
+}
+
+# Of an exception, whose class may make it, and die.
+sub text_of {
+    my (undef, $error) = @_;
+    return eval { "$error" } // 'an exception of class ' . ref($error) . ", of which no text can be made\n";
+}
+
+# As `warn` does. It comes back, even where the application's handler of warnings dies.
+sub warn_of {
+    my ($class, $what, $error) = @_;
+    my $text = "$what: " . $class->text_of($error);
+    eval { warn $text; 1 } or print {*STDERR} $text;
     return;
 }
 
@@ -123,7 +137,7 @@ process alone must be let go of here.
 The path of the C<howdah> command: the environment variable C<HOWDAH_BIN>, or the command installed with these modules
 (or built in the same checkout), or the first in C<PATH>. Dies when there is none.
 
-=head2 Howdah->hooks($name), Howdah->has_hooks($name), Howdah->run_hooks($name, @arguments)
+=head2 Howdah->hooks($name), has_hooks($name), run_hooks($name, @arguments), text_of($error), warn_of($what, $error)
 
 For Howdah's own modules.
 

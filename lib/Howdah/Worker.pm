@@ -41,8 +41,7 @@ sub run {
         $self->_begin if !$self->{is_plain};
         Howdah::XS::close_descriptor($control);
         until (eval { $is_promoted = Howdah::XS::run($self->{app}); 1 }) {
-            my $error = $@;    # whose class may make its text, and fail
-            warn 'a signal handler failed between two requests: ', eval { "$error" } // "an exception without a text\n";
+            Howdah->warn_of('a signal handler failed between two requests', $@);
         }
 
         # Where nothing is left to be done, not even a sub: the first call of each costs the worker a page.
@@ -58,8 +57,9 @@ sub run {
 # none of ours. The front would take its words for those of its parent, and two processes would wait for orders.
 sub end_child {
     my (undef, $error) = @_;
-    warn "a child of the application failed: $error" if length $error;
-    exit(length $error ? 255 : 0);
+    exit 0 if !ref $error && !length $error;
+    Howdah->warn_of('a child of the application failed', $error);
+    exit 255;
 }
 
 # What the hooks close is not inherited: the check comes after them, the first time. A child of theirs would be a second zygote.
@@ -128,7 +128,7 @@ sub _load {
     my $error  = $@;
     $worker->end_child($error) if !Howdah::XS::is_worker();
     return $app if $app;
-    $worker->{report}->(Howdah::XS::index() . ": the application does not load: $error");
+    $worker->{report}->(Howdah::XS::index() . ": the application does not load: " . Howdah->text_of($error));
     Howdah::XS::exit_now(CANNOT_LOAD);
 }
 

@@ -40,7 +40,7 @@ sub run {
         return 1;
     }
     if (!$loaded) {
-        $self->_report(Howdah::XS::ZYGOTE_REPORT_FAILED, $error);
+        $self->_report(Howdah::XS::ZYGOTE_REPORT_FAILED, Howdah->text_of($error));
         return 1;
     }
     print {*STDERR} Howdah::Templates->report if $INC{'Howdah/Templates.pm'};

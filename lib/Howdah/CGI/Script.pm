@@ -4,6 +4,7 @@ use warnings;
 
 use B ();
 use File::Basename ();
+use Howdah ();
 use Howdah::CGI::Handles ();
 use Howdah::CGI::Source ();
 use Howdah::CGI::State ();
@@ -89,17 +90,11 @@ sub run {
         $? = 0 if $end == Howdah::XS::ENDED_BY_ITSELF && $code == $self->{code};        # and not that of its last child
         last if $end == Howdah::XS::ENDED_BY_EXEC;    # what it became has no END blocks
         next if $end != Howdah::XS::ENDED_BY_DEATH;
-        $died .= _text($@) if ref $@ ne 'Howdah::ClientGone';
+        $died .= Howdah->text_of($@) if ref $@ ne 'Howdah::ClientGone';
         $? = 255;
     }
     Howdah::XS::set_values($_) for \@FIRST, $others;
     return $died;
-}
-
-# Of an exception, whose class may make it, and die.
-sub _text {
-    my $error = shift;
-    return eval { "$error" } // 'an exception of class ' . ref($error) . ", of which no text can be made\n";
 }
 
 sub _fail {
