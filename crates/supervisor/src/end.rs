@@ -43,7 +43,7 @@ impl End {
             (Leave::Exit, _) => Cause::AppExit,
             (Leave::Drained, _) => self.wish.unwrap_or(Cause::Deadline),
             (Leave::Signal, _) => self.wish.unwrap_or(Cause::Signal),
-            (Leave::Unsaid, ExitKind::Signaled(_)) if self.signalled.is_some() => {
+            (Leave::Unsaid, ExitKind::Signaled(_)) if self.is_killed_by_us() => {
                 self.wish.unwrap_or(Cause::Deadline)
             }
             (Leave::Unsaid, ExitKind::Signaled(number)) if is_from_outside(number) => {
@@ -52,6 +52,15 @@ impl End {
             (Leave::Unsaid, _) if self.is_given_up() => self.wish.unwrap_or(Cause::Crash),
             (Leave::Unsaid | Leave::Orphan, _) => Cause::Crash,
         }
+    }
+
+    /// It may have crashed before our signal came, or after one that only asked where it is stuck.
+    fn is_killed_by_us(&self) -> bool {
+        self.signalled.is_some_and(|ours| match self.status {
+            ExitKind::Signaled(number) if ours == Signal::KILL => is_from_outside(number),
+            ExitKind::Signaled(number) => number == ours.as_raw(),
+            ExitKind::Exited(_) | ExitKind::Unknown => true,
+        })
     }
 
     /// There never was one, and nobody wants it any more.
@@ -88,10 +97,10 @@ impl End {
             }
             Leave::Orphan => tracing::warn!(worker, pid, requests, "worker left: it took the front for dead"),
             // The server stops at once, as it has said, and that costs nobody anything.
-            Leave::Unsaid if self.signalled.is_some() && self.hurried && !self.serving => {
+            Leave::Unsaid if self.is_killed_by_us() && self.hurried && !self.serving => {
                 tracing::debug!(worker, pid, generation, requests, "worker was killed as asked ({status})");
             }
-            Leave::Unsaid if self.signalled.is_some() => {
+            Leave::Unsaid if self.is_killed_by_us() => {
                 tracing::warn!(
                     worker,
                     pid,
@@ -193,6 +202,10 @@ mod tests {
             (killed, Cause::Signal),
             (ours, Cause::Deadline),
             (End { wish: Some(Cause::Reload), ..ours }, Cause::Reload),
+            (End { status: ExitKind::Signaled(11), ..ours }, Cause::Crash),
+            (End { status: ExitKind::Signaled(2), ..ours }, Cause::Deadline),
+            (End { signalled: Some(Signal::USR2), ..killed }, Cause::Signal),
+            (End { status: ExitKind::Signaled(12), signalled: Some(Signal::USR2), ..QUIET }, Cause::Deadline),
             (drained, Cause::Deadline),
             (End { wish: Some(Cause::Resize), ..drained }, Cause::Resize),
             (End { leave: Leave::Quota, wish: Some(Cause::Reload), ..drained }, Cause::MaxRequests),
