@@ -14,7 +14,7 @@ static struct {
     int fd; /* the file in memory */
     struct stat file;
     bool passed; /* descriptor 0 is the front's file */
-    bool stale;  /* a child of an earlier script has the file */
+    bool stale;  /* a child of an earlier script has the file, and may yet read it */
     STRLEN length;
 } input = {.fd = -1};
 
@@ -71,7 +71,7 @@ void hd_set_stdin(pTHX_ SV *bytes) {
     const char *body = SvPVbyte(bytes, length);
     input.stale |= hd_has_forked();
     hd_begin_forks();
-    if (input.fd < 0 || input.passed || (input.stale && length))
+    if (input.fd < 0 || input.passed || (input.stale && (length || input.length)))
         open_file(aTHX);
     if (length || input.length)
         put(aTHX_ body, length);

@@ -51,6 +51,8 @@ my $scripts = Howdah::Test::Scripts->new(
     'waits.cgi' => $HEAD . 'sleep 2',
     'reads.cgi' => "$HEAD$AWAIT"
         . '$| = 1; print "left"; if (!fork) { await("now"); my @read = <STDIN>; print "late"; say_in("read", @read); exit }',
+    'later.cgi' => "$HEAD$AWAIT"
+        . 'print "left"; if (!fork) { close STDOUT; await("go"); say_in("body", <STDIN>); exit }',
     'asks.cgi' => "$HEAD$AWAIT" . 'say_in("now"); await("read"); print <STDIN>',
     (
         map { ("stays-$_.cgi" => $HEAD
@@ -165,6 +167,15 @@ subtest 'a child that goes on to read and to print' => sub {
     is +Howdah::Test::Client->ask($server, "${head}secret")->{body}, 'secret',
         'takes nothing of the next body, and adds nothing to the next answer';
     is $scripts->read('read'), '', '... and sees nothing of the body';
+};
+
+subtest 'a child that reads the body when the next request, which has none, is answered' => sub {
+    my $head = "POST /c/later.cgi HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n";
+    is +Howdah::Test::Client->ask($server, "${head}upload")->{body}, 'left';
+    is get('length.cgi')->{body}, 0, 'no body';
+    $scripts->write('go', '');
+    ok $server->wait_until(sub { defined $scripts->read('body') });
+    is $scripts->read('body'), 'upload', 'has it whole';
 };
 
 subtest 'a seed for random numbers' => sub {
