@@ -34,7 +34,7 @@ bool hd_stdin_is_whole(pTHX) {
     return PerlIOValid(fp) && PerlIOValid(PerlIONext(fp)) && !PerlIONext(PerlIONext(fp))[0] &&
            PerlIOBase(fp)->tab == &PerlIO_perlio && PerlIO_fileno(fp) == STDIN_FILENO &&
            !(PerlIOBase(fp)->flags & (PERLIO_F_UTF8 | PERLIO_F_CRLF)) && fstat(STDIN_FILENO, &now) == 0 &&
-           (input.passed || now.st_ino == input.file.st_ino);
+           (input.passed || (now.st_dev == input.file.st_dev && now.st_ino == input.file.st_ino));
 }
 
 /* Makes descriptor 0 ours; Howdah::CGI::Handles then opens STDIN on it. */
