@@ -112,7 +112,6 @@ impl Files {
     }
 }
 
-/// Where the application is loaded.
 /// A sentence for each --reload-dir that cannot be watched.
 ///
 /// # Errors
@@ -127,6 +126,7 @@ pub(crate) fn doubts(options: &Serve) -> std::io::Result<Vec<String>> {
     Ok(told.collect())
 }
 
+/// Where the application is loaded.
 fn base(options: &Serve) -> std::io::Result<PathBuf> {
     match &options.app.chdir {
         Some(dir) => std::path::absolute(dir),
