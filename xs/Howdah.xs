@@ -88,6 +88,11 @@ unblock_signals()
   CODE:
     hd_unblock_signals();
 
+void
+settle_streams()
+  CODE:
+    hd_settle_streams(aTHX);
+
 int
 watch_children()
   CODE:

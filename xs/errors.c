@@ -176,7 +176,7 @@ static PerlIO *lowest_layer(PerlIO *handle) {
 /* An application that closes its standard error does not mean the messages about it. */
 static IV keep_and_close(pTHX_ PerlIO *f) {
     int fd = PerlIO_fileno(f);
-    if (hd.cell && errors.kept < 0 && is_still_ours(fd))
+    if (errors.kept < 0 && is_still_ours(fd))
         errors.kept = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     return PerlIO_unix.Close(aTHX_ f);
 }
@@ -262,6 +262,22 @@ void hd_prepare_errors(void) {
         return;
     plain_binmode = PL_ppaddr[OP_BINMODE];
     PL_ppaddr[OP_BINMODE] = binmode_and_unbuffer;
+}
+
+/* The application is loaded. In the place of a standard stream that it has closed, programs that it runs would have what is
+ * opened next, such as a socket of ours, and perl, which takes that for the stream, would not close it with its variable.
+ * Where it has put something else in the place of standard error, that is what there is. */
+void hd_settle_streams(pTHX) {
+    PerlIO *null;
+    while ((null = PerlIO_open("/dev/null", "r+")) && PerlIO_fileno(null) <= STDERR_FILENO)
+        ;
+    if (null)
+        PerlIO_close(null);
+    hd_know_errors(aTHX);
+    if (errors.kept >= 0 && is_open()) {
+        close(errors.kept);
+        errors.kept = -1;
+    }
 }
 
 /* Makes `fd` this process's standard error; what Perl writes there bears the mark. */

@@ -231,6 +231,7 @@ void hd_unbuffer_errors(pTHX);
 void hd_prepare_errors(void);
 bool hd_errors_are_whole(pTHX);
 void hd_know_errors(pTHX);
+void hd_settle_streams(pTHX);
 void hd_write_errors(const char *bytes, size_t count);
 
 /* here.c */

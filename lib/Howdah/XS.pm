@@ -60,6 +60,11 @@ gone.
 
 Has this process hear all signals, whatever its parent has blocked.
 
+=item settle_streams()
+
+For the application that has been loaded: puts F</dev/null> where it has closed a standard stream, which nothing of ours is to
+take.
+
 =item watch_children()
 
 A descriptor that becomes readable when a child has ended, instead of a signal.

@@ -32,6 +32,7 @@ sub run {
     my $loaded = eval { $self->_prepare; 1 };
     my $error  = $@;
     Howdah::Worker->end_child($error) if $$ != $own;
+    Howdah::XS::settle_streams();
 
     if (_inode($self->{control}) ne $socket) {
         print {*STDERR}
@@ -55,7 +56,9 @@ sub run {
 # What a descriptor leads to; nothing when it is closed.
 sub _inode {
     open my $copy, '<&', $_[0] or return '';
-    return join ' ', (stat $copy)[0, 1];
+    my $place = join ' ', (stat $copy)[0, 1];
+    close $copy;                  # perl leaves it open in the place of a standard stream that is closed
+    return $place;
 }
 
 sub _attach {

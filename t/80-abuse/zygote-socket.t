@@ -68,6 +68,29 @@ subtest 'the application closes what it does not know' => sub {
     like $failing->log, qr/has closed descriptor 3/;
 };
 
+# What is opened next has their numbers, and programs that the application runs have it as theirs.
+subtest 'the application closes its standard streams while it is loaded' => sub {
+    for my $closed ('STDIN', 'STDOUT', 'STDERR', 'STDIN; close STDOUT; close STDERR') {
+        my $code = "close $closed; " . <<'PSGI';
+sub {
+    die "on purpose\n" if $_[0]{PATH_INFO} eq '/dies';
+    system 'ls /nonesuch';
+    return [200, [], [join ' ', map { readlink "/proc/$$/fd/$_" } 0 .. 2]];
+};
+PSGI
+        my $server = Howdah::Test::Server->start(app => $code, options => ['--workers', 1]);
+        my $get    = sub {
+            Howdah::Test::Client->ask($server, "GET $_[0] HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        };
+        unlike $get->('/')->{body}, qr/socket|anon_inode|proc/, "nothing of the server's is in the place of $closed";
+        is $get->('/dies')->{status}, 500;
+        ok $server->wait_for_log(qr{GET /dies: the application failed: on purpose$}m),
+            '... and the log has why one died';
+        unlike $server->log, qr/makes no sense/, '... and nothing that others have said to the front';
+        is $server->stop, 0;
+    }
+};
+
 subtest 'the application talks nonsense there' => sub {
     my $talking = 'open my $front, "+<&", 3 or die $!; send $front, "nonsense", 0 for 1 .. 100; ' . $app;
     my $server  = Howdah::Test::Server->start(app => $talking, options => ['--workers', 1]);
