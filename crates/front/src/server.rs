@@ -9,7 +9,7 @@ use std::{fmt, io};
 
 use howdah_accesslog::ConnectionState as Outcome;
 use howdah_http1::{FieldStore, Head, Version};
-use howdah_metrics::ConnectionState;
+use howdah_metrics::{ConnectionState, Failure};
 
 use crate::address::Serves;
 use crate::capacity::Permit;
@@ -104,6 +104,7 @@ impl Server {
         body: impl fmt::Display,
         reaction: &str,
     ) {
+        exchange.account.breaks.set(Some(Failure::Application));
         let request = handling.request(&exchange.account);
         tracing::error!(
             request_id = %exchange.account.id.bytes().escape_ascii(),
@@ -135,6 +136,11 @@ impl Server {
         let runner = handling.job().filter(|_| aborts).and_then(|job| job.runner());
         if let Handling::App(job) = &handling {
             job.visit(&mut exchange.account);
+        }
+        if end.outcome == Outcome::Aborted
+            && let Some(fault) = exchange.loss()
+        {
+            exchange.account.breaks.set(Some(fault.terms().counts_as));
         }
         self.record(&exchange, &handling, end);
         handling.give_back();

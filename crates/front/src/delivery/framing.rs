@@ -54,6 +54,11 @@ impl Framing {
         (first, &second[..second.len().min(most - first.len())])
     }
 
+    /// Whether a body of so many bytes is shorter than the client has been, or will be, told.
+    pub(crate) fn is_short(self, body: u64) -> bool {
+        matches!(self, Self::Length(length) if length > body)
+    }
+
     /// Whether a body of so many bytes is as long as the client has been, or will be, told.
     pub(crate) fn fits(self, body: u64) -> bool {
         !matches!(self, Self::Length(length) if length != body)

@@ -6,4 +6,4 @@ mod piece;
 mod framing;
 
 pub(crate) use framing::Framing;
-pub(crate) use stream::{Delivery, Reactions};
+pub(crate) use stream::{Delivered, Delivery, Reactions};

@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 
 use howdah_http1::encode::{LAST_CHUNK, chunk_head};
+use howdah_metrics::Failure;
 use howdah_wire::{RESPONSE_ASKS, RESPONSE_BROKEN};
 
 use crate::delivery::framing::Framing;
@@ -55,6 +56,17 @@ pub(crate) struct Reactions {
     pub(crate) too_long: &'static str,
 }
 
+/// What has come of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivered {
+    /// All of it is out, and it is as long as it was said to be.
+    Whole,
+    /// All that was promised is out. What came behind that is nothing to the client, but for the connection.
+    Longer,
+    /// The client has not all that it was promised.
+    Broken,
+}
+
 /// What sends a response: parts of a connection, or of one of its streams.
 #[derive(Debug)]
 pub(crate) struct Delivery<'a> {
@@ -70,14 +82,14 @@ pub(crate) struct Delivery<'a> {
 
 impl Delivery<'_> {
     /// Sends a body behind its head, as it comes; `lines` bytes of the ring are the head's. Of a body that is whole so many bytes are
-    /// `out` already. True when all of it is out, and as long as it was said to be.
+    /// `out` already.
     pub(crate) async fn send(
         &mut self,
         framing: Framing,
         lines: usize,
         body: Body,
         out: Option<usize>,
-    ) -> bool {
+    ) -> Delivered {
         let (sent, whole) = (out.unwrap_or(0), out.is_some());
         let left = framing.most().saturating_sub(sent as u64);
         let mut stream = Stream { framing, taken: sent as u64, left, whole, ended: false };
@@ -85,10 +97,13 @@ impl Delivery<'_> {
             Body::Ring(ring, _) => {
                 ring.consume(lines + sent);
                 let asks = ring.look().answer.flags & RESPONSE_ASKS != 0;
-                let whole = (!asks || self.lend(&mut stream, ring).await)
-                    && self.stream_ring(&mut stream, ring).await;
+                let delivered = if !asks || self.lend(&mut stream, ring).await {
+                    self.stream_ring(&mut stream, ring).await
+                } else {
+                    Delivered::Broken
+                };
                 self.tell_end(&stream);
-                whole
+                delivered
             }
             Body::File(file) => {
                 file.ring.consume(lines);
@@ -97,9 +112,9 @@ impl Delivery<'_> {
                 if let Some(job) = self.handling.job() {
                     job.await_report(self.exchange).await;
                 }
-                whole
+                if whole { Delivered::Whole } else { Delivered::Broken }
             }
-            Body::Bytes(_) => false,
+            Body::Bytes(_) => Delivered::Broken,
         }
     }
 
@@ -115,16 +130,18 @@ impl Delivery<'_> {
         }
     }
 
-    /// True when all of it is out, and the connection in step.
-    async fn stream_ring(&mut self, stream: &mut Stream, ring: Ring) -> bool {
+    async fn stream_ring(&mut self, stream: &mut Stream, ring: Ring) -> Delivered {
         let mut orphaned = false;
         loop {
             let look = ring.look();
             let done = look.done || orphaned;
             let broken = orphaned || look.answer.flags & RESPONSE_BROKEN != 0;
+            if broken && !orphaned {
+                self.exchange.account.breaks.set(Some(Failure::Application));
+            }
             stream.take(self.out, ring, done && !broken);
             if stream.write(self.out, ring).is_err() {
-                return false;
+                return Delivered::Broken;
             }
             if stream.whole && self.out.is_held_up() {
                 stream.take(self.out, ring, false);
@@ -134,14 +151,13 @@ impl Delivery<'_> {
                 if self.out.holds() {
                     self.handling.part(&mut self.exchange.account);
                 }
-                return self.out.flush(self.timer).await && in_step;
+                return self.flush_last(stream, in_step).await;
             }
             if stream.goes_on() {
                 self.tell_length(stream.framing, format_args!("more than {}", stream.taken), true);
                 // The client has, or will have, what it was promised, and the worker hears that nobody waits for the rest.
                 self.handling.part(&mut self.exchange.account);
-                self.out.flush(self.timer).await;
-                return false;
+                return self.flush_last(stream, false).await;
             }
             if !self.out.is_held_up() && ring.available() > 0 {
                 // The bound on the output held these back, and nobody would wake us for them.
@@ -153,8 +169,17 @@ impl Delivery<'_> {
             match self.wait(ring, orphaned).await {
                 Woken::Go | Woken::Behind | Woken::Due => {}
                 Woken::Lost if !orphaned && self.is_orphaned() => orphaned = true,
-                Woken::Stalled | Woken::Lost => return false,
+                Woken::Stalled | Woken::Lost => return Delivered::Broken,
             }
+        }
+    }
+
+    /// Sends what is left of a body, which may be `whole`.
+    async fn flush_last(&mut self, stream: &Stream, whole: bool) -> Delivered {
+        match self.out.flush(self.timer).await {
+            true if whole => Delivered::Whole,
+            true if stream.has_all() => Delivered::Longer,
+            _ => Delivered::Broken,
         }
     }
 
@@ -260,7 +285,10 @@ impl Delivery<'_> {
                     self.tell_wrong_length(stream.framing, stream.taken);
                     return false;
                 }
-                Err(_) => return false,
+                Err(_) => {
+                    self.exchange.account.breaks.set(Some(Failure::Application));
+                    return false;
+                }
             };
             let read = piece.len() as u64;
             (offset, left) = (offset + read, left - read);
@@ -441,16 +469,17 @@ mod tests {
     use std::time::Duration;
 
     use howdah_metrics::Failure;
-    use howdah_wire::{LENGTH_UNKNOWN, RESPONSE_FILE, RESPONSE_RING};
+    use howdah_wire::{LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_FILE, RESPONSE_RING};
 
     use super::SURPLUS;
     use crate::config::Config;
     use crate::exchange::Mail;
     use crate::reports::Loss;
+    use crate::sample::frames::{get, greeting};
     use crate::sample::worker::Claimed;
     use crate::sample::world::{World, pieces, run};
     use crate::transport::Peer;
-    use crate::transport::scripted::Scripted;
+    use crate::transport::scripted::{Piece, Scripted};
 
     /// A client whose request a worker has, which has said its head.
     struct Scene {
@@ -535,7 +564,7 @@ mod tests {
             }
             scene.write(&piece).await;
             assert_eq!(scene.body(), "xxxxx");
-            assert!(scene.connection.is_finished() && scene.world.worker.is_abandoned(&scene.claimed));
+            assert!(scene.script.was_shut() && scene.world.worker.is_abandoned(&scene.claimed));
         });
     }
 
@@ -574,7 +603,7 @@ mod tests {
                 assert_eq!(output.lines().next(), Some(what));
                 assert_eq!(output.ends_with("\r\n\r\n502 Bad Gateway\n"), stays, "{taken}");
                 assert_eq!(!scene.connection.is_finished(), stays, "{taken}");
-                assert_eq!(scene.world.totals().failures[Failure::WorkerLost], u64::from(stays));
+                assert_eq!(scene.world.totals().failures[Failure::WorkerLost], 1);
             });
         }
     }
@@ -662,6 +691,52 @@ mod tests {
                 let failures = scene.world.totals().failures;
                 assert_eq!(failures[failure], 1);
             });
+        }
+    }
+
+    #[test]
+    fn a_response_that_breaks_off_counts_as_the_doing_of_whoever_has_it_break_off() {
+        type Ends = fn(&World, Claimed);
+        let is_through: Ends = |world, claimed| world.worker.finish(claimed);
+        let dies: Ends = |world, mut claimed| {
+            world.worker.flag(&mut claimed, RESPONSE_BROKEN);
+            world.worker.finish(claimed);
+        };
+        let is_killed: Ends = |world, _| world.pool().worker_gone(0, Loss::Killed);
+        let asked = [greeting(), get(1, "/a")].concat();
+        let by = [("HTTP/2", asked), ("HTTP/1.1", b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n".to_vec())];
+        // Whether some of it is out before its worker ends, its length as the worker says, how that ends, and what counts.
+        for (what, grows, length, ends, expected) in [
+            ("whole and short", false, 9, is_through, Some(Failure::Application)),
+            ("short", true, 9, is_through, Some(Failure::Application)),
+            ("whole and long", false, 2, is_through, None),
+            ("long", true, 2, is_through, None),
+            ("half", true, LENGTH_UNKNOWN, dies, Some(Failure::Application)),
+            ("killed", true, LENGTH_UNKNOWN, is_killed, Some(Failure::WorkerLost)),
+        ] {
+            for (protocol, asked) in &by {
+                run(async {
+                    let world = World::new(Config::default());
+                    let script = Scripted::new([Piece::Bytes(asked.clone())]);
+                    world.connect(&script);
+                    world.run(false).await;
+                    let mut claimed = world.worker.claim().unwrap();
+                    world.worker.begin(&claimed);
+                    world.worker.head(&mut claimed, 200, length, 0);
+                    world.worker.write(&mut claimed, b"four");
+                    if grows {
+                        world.worker.tell(&claimed);
+                        world.run(false).await;
+                    }
+                    ends(&world, claimed);
+                    world.run(false).await;
+                    let totals = world.totals();
+                    assert_eq!(totals.all_requests(), 1, "{what} by {protocol}");
+                    let failures = totals.failures.iter().filter(|(_, count)| **count > 0);
+                    let failed: Vec<_> = failures.map(|(failure, _)| failure).collect();
+                    assert_eq!(failed, expected.into_iter().collect::<Vec<_>>(), "{what} by {protocol}");
+                });
+            }
         }
     }
 

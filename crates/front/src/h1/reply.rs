@@ -10,10 +10,10 @@ use std::task::{Context, Poll};
 use howdah_accesslog::Source;
 use howdah_http1::Version;
 use howdah_http1::encode::status_line;
-use howdah_metrics::ConnectionState;
+use howdah_metrics::{ConnectionState, Failure};
 use howdah_wire::MessageKind;
 
-use crate::delivery::{Delivery, Framing, Reactions};
+use crate::delivery::{Delivered, Delivery, Framing, Reactions};
 use crate::fault::Fault;
 use crate::h1::head::{self, Saying};
 use crate::h1::state::{Asked, Conn, Next, SWITCHING, UNKNOWN};
@@ -153,9 +153,13 @@ impl Conn {
             body => return Box::pin(self.stream(&say, body)).await,
         };
         match written {
-            Ok(Written::All { fits }) => {
+            Ok(Written::All(length)) => {
                 let sent = self.out.flush(&self.timer).await;
-                self.end(sent, keep_alive && fits, read_all)
+                if sent && say.framing.is_short(length) {
+                    // Nothing is left to come that its end would break off.
+                    self.server.records.failure(Failure::Application);
+                }
+                self.end(sent, keep_alive && say.framing.fits(length), read_all)
             }
             Ok(Written::Part(ring, sent)) => Box::pin(self.go_on(&say, ring, sent)).await,
             Err(_) => Next::Cut,
@@ -201,14 +205,13 @@ impl Conn {
             return Ok(Written::Part(ring, sent));
         }
         let all = (body.0.len() + body.1.len()) as u64;
-        let fits = say.framing.fits(all);
-        if !fits {
+        if !say.framing.fits(all) {
             self.delivery().tell_wrong_length(say.framing, all);
         }
         if self.out.holds() {
             self.part();
         }
-        Ok(Written::All { fits })
+        Ok(Written::All(all))
     }
 
     /// Sends head and body as they come, behind what the client has not taken yet: its worker must not wait for that.
@@ -219,26 +222,30 @@ impl Conn {
         let before = (!self.out.holds()).then(|| self.out.sent());
         self.out.put(|out| put_head(out, self.server, &mut self.exchange.account, say));
         self.out.begin_body(0);
-        let whole = self.delivery().send(say.framing, say.head.lines.len(), body, None).await;
-        if !whole
+        let delivered = self.delivery().send(say.framing, say.head.lines.len(), body, None).await;
+        if delivered == Delivered::Broken
             && let (Some(fault), Some(before)) = (self.exchange.loss(), before)
             && self.out.take_back(before)
         {
             self.exchange.account.forget_fields(Source::ResponseHeader, self.server.records.wanted());
             return self.give_up(fault).await;
         }
-        self.end_stream(say, whole)
+        self.end_stream(say, delivered)
     }
 
     /// Sends the rest of a body that lies in the ring, whole, and of which so many bytes are out.
     async fn go_on(&mut self, say: &Say, ring: Ring, sent: usize) -> Next {
         let body = Body::Ring(ring, None);
-        let whole = self.delivery().send(say.framing, say.head.lines.len(), body, Some(sent)).await;
-        self.end_stream(say, whole)
+        let delivered = self.delivery().send(say.framing, say.head.lines.len(), body, Some(sent)).await;
+        self.end_stream(say, delivered)
     }
 
-    fn end_stream(&self, say: &Say, whole: bool) -> Next {
-        if whole { self.end(true, say.keep_alive, true) } else { self.break_response(say.framing) }
+    fn end_stream(&self, say: &Say, delivered: Delivered) -> Next {
+        match delivered {
+            Delivered::Whole => self.end(true, say.keep_alive, true),
+            Delivered::Longer => self.end(true, false, true),
+            Delivered::Broken => self.break_response(say.framing),
+        }
     }
 
     /// A response that breaks off: what follows depends on who has not gone on.
@@ -343,8 +350,8 @@ pub(crate) fn put_head(out: &mut Vec<u8>, server: &Server, account: &mut Account
 /// What has been written of a response that is whole.
 #[derive(Clone, Copy, Debug)]
 enum Written {
-    /// All of it is out, or held; whether it is as long as it was said to be.
-    All { fits: bool },
+    /// All of it is out, or held: a body of so many bytes, with what was too many.
+    All(u64),
     /// So many bytes of the body in that ring are out.
     Part(Ring, usize),
 }

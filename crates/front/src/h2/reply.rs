@@ -6,7 +6,7 @@ use std::time::Duration;
 use howdah_accesslog::Source;
 use howdah_http1::Version;
 
-use crate::delivery::{Delivery, Framing, Reactions};
+use crate::delivery::{Delivered, Delivery, Framing, Reactions};
 use crate::fault::Fault;
 use crate::h2::head::{self, Saying};
 use crate::h2::state::{Next, Stream};
@@ -109,12 +109,12 @@ impl Stream {
             }
             body => {
                 let out = matches!(body, Body::Ring(_, Some(_))).then_some(0);
-                let whole = self.delivery().send(framing, lines, body, out).await;
-                whole && (ends || self.carrier.say_end().is_ok())
+                let delivered = self.delivery().send(framing, lines, body, out).await;
+                delivered == Delivered::Whole && (ends || self.carrier.say_end().is_ok())
             }
         };
         // What comes behind all that was promised is nothing to the client.
-        if whole || self.carrier.has_told_end() { Next::Done } else { Next::Cut }
+        if whole || ends || self.carrier.has_told_end() { Next::Done } else { Next::Cut }
     }
 
     /// False when what the worker has written is no head, or the client is gone.
@@ -141,8 +141,7 @@ impl Stream {
     fn say_whole(&mut self, framing: Framing, body: (&[u8], &[u8])) -> bool {
         let all = (body.0.len() + body.1.len()) as u64;
         let (first, second) = framing.cut(body);
-        let is_short = matches!(framing, Framing::Length(given) if given > all);
-        if is_short || !self.carrier.say_all(first, second).unwrap_or(false) {
+        if framing.is_short(all) || !self.carrier.say_all(first, second).unwrap_or(false) {
             return false;
         }
         if !framing.fits(all) {

@@ -3,8 +3,10 @@
 //! The request's own words are read from its slot, or from a copy in the same form: of a request whose slot went back
 //! before the response was out, or that never had a slot because it was refused or is for a page of the front's own.
 
+use std::cell::Cell;
+
 use howdah_accesslog::{Kept, Needs, Source};
-use howdah_metrics::Method;
+use howdah_metrics::{Failure, Method};
 
 use crate::request_id::Id;
 
@@ -16,6 +18,8 @@ pub(crate) struct Account {
     /// Bytes received for it.
     pub(crate) received: u64,
     pub(crate) status: u16,
+    /// Why the response breaks off, where that is not its client's doing.
+    pub(crate) breaks: Cell<Option<Failure>>,
     /// None for a request of which not so much has come.
     pub(crate) method: Option<Method>,
     /// Waited for a worker.

@@ -149,7 +149,8 @@ impl Records {
 
     fn count(&self, account: &Account, ending: &Ending<'_>, times: Times) {
         if ending.outcome == Outcome::Aborted {
-            self.failure(if ending.too_slow { Failure::WriteTimeout } else { Failure::ClientGone });
+            let other = account.breaks.get().unwrap_or(Failure::ClientGone);
+            self.failure(if ending.too_slow { Failure::WriteTimeout } else { other });
         }
         self.recorder.request(&Finished {
             method: account.method.unwrap_or(Method::Other),
@@ -328,18 +329,21 @@ mod tests {
 
     #[test]
     fn counters_tell_how_an_exchange_has_ended() {
-        // How it ended, whether the client was too slow, and what counts as failed.
-        for (outcome, too_slow, failure) in [
-            (Outcome::KeepAlive, false, None),
-            (Outcome::Close, true, None),
-            (Outcome::Aborted, false, Some(Failure::ClientGone)),
-            (Outcome::Aborted, true, Some(Failure::WriteTimeout)),
+        let lost = Some(Failure::WorkerLost);
+        // How it ended, whether the client was too slow, whose doing else that is, and what counts as failed.
+        for (outcome, too_slow, breaks, failure) in [
+            (Outcome::KeepAlive, false, None, None),
+            (Outcome::Close, true, lost, None),
+            (Outcome::Aborted, false, None, Some(Failure::ClientGone)),
+            (Outcome::Aborted, false, lost, lost),
+            (Outcome::Aborted, true, lost, Some(Failure::WriteTimeout)),
         ] {
             let recorder = Recorder::new();
             let counters = recorder.counters();
             let records = Records::new(None, None, recorder, forever(Clock::new()));
             let account =
                 Account { method: Some(Method::Put), status: 404, received: 50, ..Account::default() };
+            account.breaks.set(breaks);
             let (request, client) = (request(), client(""));
             records.end(&account, &Ending { outcome, too_slow, ..ending(&request, &client) });
             let totals = Totals::of(&[counters]);
