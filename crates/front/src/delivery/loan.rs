@@ -10,6 +10,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Poll, ready};
 
+use howdah_metrics::Failure;
 use howdah_wire::RESPONSE_RETURNED;
 
 use crate::delivery::framing::Framing;
@@ -53,6 +54,9 @@ impl Delivery<'_> {
             }
         };
         if !returned {
+            if ring.look().done {
+                self.exchange.account.breaks.set(Some(Failure::Application));
+            }
             // The worker may still have it.
             self.out.transport.shut_write();
         }
@@ -293,6 +297,8 @@ mod tests {
                 };
                 assert!(connection.is_finished(), "{what}");
                 assert_eq!(world.totals().all_requests(), 1, "{what}: the next one was not taken");
+                let failure = if what == "lost" { Failure::WorkerLost } else { Failure::Application };
+                assert_eq!(world.totals().failures[failure], 1, "{what}");
                 let more = kept.map(|mut kept| kept.write_all(b"more").is_ok());
                 assert!(more.is_none_or(|more| !more), "{what}: nobody can write there any more");
                 assert!(bodies(&mut client).concat().len() < 5, "{what}");

@@ -498,7 +498,7 @@ mod tests {
     use std::time::Duration;
 
     use howdah_metrics::{ConnectionState, Failure};
-    use howdah_wire::{RESPONSE_BROKEN, RESPONSE_DETACHED};
+    use howdah_wire::{Answer, RESPONSE_BROKEN, RESPONSE_DETACHED, RESPONSE_HEAD_READY};
 
     use crate::address::Serves;
     use crate::config::Config;
@@ -1159,6 +1159,29 @@ mod tests {
                 assert_eq!(connection.is_finished(), at_once, "{what}");
             });
         }
+    }
+
+    #[test]
+    fn a_response_whose_head_is_none_is_its_workers_doing() {
+        run(async {
+            let world = World::new(Config::default());
+            let script = Scripted::new([Piece::Bytes([greeting(), get(1, "/a")].concat())]);
+            let connection = world.connect(&script);
+            world.run(false).await;
+            let mut claimed = world.worker.claim().unwrap();
+            world.worker.begin(&claimed);
+            let lines = b"no field\r\n";
+            world.worker.write(&mut claimed, lines);
+            let (flags, head_length) = (RESPONSE_HEAD_READY, lines.len() as u32);
+            world.worker.say(&mut claimed, Answer { status: 200, flags, head_length, ..Answer::default() });
+            world.worker.finish(claimed);
+            world.run(false).await;
+            assert!(
+                frames(&script).iter().any(|(kind, ..)| *kind == RST_STREAM) && !connection.is_finished()
+            );
+            let failures = world.totals().failures;
+            assert_eq!((failures[Failure::WorkerLost], failures[Failure::ClientGone]), (1, 0));
+        });
     }
 
     #[test]

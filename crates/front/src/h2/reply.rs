@@ -126,7 +126,10 @@ impl Stream {
             id: self.exchange.account.id.bytes(),
             hsts: server.config.hsts.filter(|_| self.link.client.tls.is_some()),
         };
-        let Some(message) = head::build(head, server.clock, saying) else { return false };
+        let Some(message) = head::build(head, server.clock, saying) else {
+            self.exchange.account.breaks.set(Some(Fault::BadResponse.terms().counts_as));
+            return false;
+        };
         if server.records.wants(Source::ResponseHeader) {
             let lines = head::lines(message.headers());
             self.exchange.account.keep_fields(Source::ResponseHeader, &lines, server.records.wanted());
