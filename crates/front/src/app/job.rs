@@ -23,10 +23,12 @@ use crate::record::{Account, Identity};
 use crate::repeated::Repeated;
 use crate::reports::Overdue;
 use crate::response::{Body, BodyFile, Event, Has, Head, Response};
-use crate::slots::Ring;
+use crate::slots::{Look, Ring};
 
 /// How long the next request of a connection may have to wait for a report.
 const REPORT: Duration = Duration::from_secs(1);
+/// Looks, of which there are ten in a second, that a worker's file may be on its way to us for when that is through.
+const FILE_LOOKS: u8 = 20;
 /// Requests of an application that take less than so many nanoseconds on average are quick.
 const QUICK_NS: u64 = 250_000;
 
@@ -67,6 +69,8 @@ pub(crate) struct Job {
     before: Duration,
     /// The body of the response, which the worker has sent before its head.
     file: Option<(OwnedFd, Permit, u64)>,
+    /// Looks in which it had not come though the worker was through.
+    file_looks: u8,
     /// The application has the connection.
     upgraded: Option<Upgraded>,
     /// Why it was refused the connection last.
@@ -84,6 +88,7 @@ impl Job {
             limit: pool.setup.request_timeout,
             before: Duration::ZERO,
             file: None,
+            file_looks: 0,
             upgraded: None,
             refusal: Refusal::TooMany,
             overdue: Cell::new(false),
@@ -94,6 +99,7 @@ impl Job {
     pub(crate) fn poll(&mut self, exchange: &Exchange, context: &Context<'_>) -> Poll<Event> {
         loop {
             match ready!(exchange.poll(context)) {
+                Note::Look if self.lacks_file() => return Poll::Ready(Event::Fault(no_file())),
                 Note::Look => return Poll::Ready(Event::Look),
                 Note::News => {}
                 Note::Mail(mail) => {
@@ -161,6 +167,16 @@ impl Job {
             }
         };
         Event::Response(Response { head, body })
+    }
+
+    /// Whether a file is due that would have come by now. A worker sends it before its head, but any may say that there is one.
+    fn lacks_file(&mut self) -> bool {
+        let Some(Look { answer, done: true }) = self.ring().map(Ring::look) else { return false };
+        let due = RESPONSE_HEAD_READY | RESPONSE_FILE;
+        if answer.flags & due == due && self.file.is_none() {
+            self.file_looks = self.file_looks.saturating_add(1);
+        }
+        self.file_looks >= FILE_LOOKS
     }
 
     fn ring(&self) -> Option<Ring> {
@@ -427,6 +443,14 @@ fn redirect(ring: Ring, answer: &Answer) -> Event {
     }
 }
 
+fn no_file() -> Fault {
+    static TOLD: Repeated = Repeated::new();
+    if let Some(again) = TOLD.pass() {
+        tracing::error!("a worker finished a request with a file that has not come; answered 502{again}");
+    }
+    Fault::BadResponse
+}
+
 fn no_response() -> Fault {
     static TOLD: Repeated = Repeated::new();
     if let Some(again) = TOLD.pass() {
@@ -542,6 +566,35 @@ mod tests {
                 assert_eq!(event(&mut job, &exchange), "200 Some(70) file 70");
             });
         }
+    }
+
+    #[test]
+    fn a_file_that_does_not_come_is_not_waited_for_once_its_worker_is_through() {
+        run(async {
+            let world = World::new(Config::default());
+            let (mut job, exchange) = world.ask("/a");
+            let mut claimed = world.worker.claim().unwrap();
+            world.worker.head(&mut claimed, 200, 70, RESPONSE_FILE);
+            world.worker.tell(&claimed);
+            let looks = |job: &mut Job, count: u8| {
+                let look = |_| {
+                    world.wait(Duration::from_millis(100));
+                    event(job, &exchange)
+                };
+                (0..count).map(look).filter(|event| event != "Look").collect::<Vec<_>>()
+            };
+            world.pool().turn();
+            assert_eq!(event(&mut job, &exchange), "nothing");
+            assert!(looks(&mut job, 3 * FILE_LOOKS).is_empty(), "it may take its time over that");
+            world.worker.finish(claimed);
+            world.pool().turn();
+            assert_eq!(event(&mut job, &exchange), "nothing");
+            assert!(
+                looks(&mut job, FILE_LOOKS - 1).is_empty(),
+                "what it has sent may not have been heard yet"
+            );
+            assert_eq!(looks(&mut job, 1), ["BadResponse"]);
+        });
     }
 
     #[test]

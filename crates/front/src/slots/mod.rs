@@ -13,5 +13,5 @@ mod own;
 pub(crate) use body::{BodyFile, Extent, Extents, Spool};
 pub(crate) use dispatch::{Dispatch, Mate};
 pub(crate) use own::Position;
-pub(crate) use ring::Ring;
+pub(crate) use ring::{Look, Ring};
 pub(crate) use wake::SPIN_NS;
