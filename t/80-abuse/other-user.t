@@ -6,7 +6,7 @@ use lib 't/lib';
 use Fcntl qw(O_NOCTTY O_NONBLOCK O_RDWR);
 use File::Temp ();
 use Howdah::Test::Client;
-use Howdah::Test::Command qw(howdah_bin run_howdah);
+use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
 use Howdah::Test::File qw(read_file write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
@@ -123,6 +123,30 @@ subtest 'it reads the terminal that root has started the server on' => sub {
     );
     syswrite $master, "password\n" or die $!;
     like ask($server, '/')->{body}, qr/^no: Bad file descriptor/, 'it may only write there';
+};
+
+subtest 'it calls what /proc hides a worker of its own' => sub {
+    my @hide = (
+        'unshare', '--mount', 'sh', '-c', 'mount -t proc -o hidepid=invisible,gid=54321 proc /proc && exec "$@"',
+        'sh'
+    );
+    plan skip_all => 'no such /proc can be had here' if (run_command(@hide, 'true'))[0];
+    my $victim = fork // die $!;
+    if (!$victim) { POSIX::setsid(); sleep 100; POSIX::_exit(0) }
+    my $naming = q{my $parent = getppid; open my $front, '+<&', 3 or die $!;
+        send $front, pack('L2l2', 3, 0, $_, 0), 0 for @ENV{qw(VICTIM)}, $parent; sub { [200, [], [$$]] }};
+    my $server = Howdah::Test::Server->start(
+        command => [@hide, howdah_bin(), '--listen', '127.0.0.1:0'],
+        options => ['--workers', 1, '--user', 'nobody', '-e', $naming],
+        env     => {VICTIM => $victim}
+    );
+    my $refused = () = $server->log =~ /calls a process its worker that is no child of it, which is left alone/g;
+    is $refused, 2, 'a process of root elsewhere, and the front, are left alone' or diag $server->log;
+    like ask($server, '/')->{body}, qr/^\d+$/, '... and the worker that there is, is known';
+    is $server->stop, 0, 'a clean end';
+    is kill(0, $victim), 1, '... not of the other';
+    kill KILL => $victim;
+    waitpid $victim, 0;
 };
 
 done_testing;

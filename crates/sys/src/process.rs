@@ -337,13 +337,23 @@ pub struct Peer {
 }
 
 /// Whether `pid` is a child of `parent`, or was one: an orphan, which this process takes, of the same user. True also when that
-/// cannot be told: it has ended and was waited for, or /proc does not show it.
+/// cannot be told: it has ended and was waited for, or /proc shows neither it nor that it is another's.
 #[must_use]
 pub fn may_be_child_of(pid: Pid, parent: Peer) -> bool {
     let number = |pid: Pid| pid.as_raw_pid().unsigned_abs();
-    let found = stat_of(number(pid)).and_then(|stat| parent_in(&stat));
     let orphaned = |found| found == std::process::id() && is_run_by(pid, parent.user);
-    found.is_none_or(|found| found == number(parent.pid) || orphaned(found))
+    match stat_of(number(pid)).and_then(|stat| parent_in(&stat)) {
+        Some(found) => found == number(parent.pid) || orphaned(found),
+        None => may_be_hidden_child_of(pid, parent),
+    }
+}
+
+/// Of one that /proc does not show, as where that is mounted with hidepid: it is in its parent's session, and was not started from here.
+fn may_be_hidden_child_of(pid: Pid, parent: Peer) -> bool {
+    let is_gone = rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH);
+    let session = |pid| rustix::process::getsid(Some(pid)).ok();
+    let is_near = || session(pid).is_some_and(|found| Some(found) == session(parent.pid) && found != pid);
+    is_gone || is_us(parent.user) || pid != rustix::process::getpid() && !is_child(pid) && is_near()
 }
 
 /// Whether `pid` is a child of this process that nobody has waited for, and run by `user`: those that this process has started
@@ -353,14 +363,17 @@ pub fn is_child_run_by(pid: Pid, user: u32) -> bool {
     is_child(pid) && is_run_by(pid, user)
 }
 
-/// By its real user, which programs that change the effective one leave as it is. False where /proc does not tell. Whoever has our own
-/// rights needs no lie of ours, and may have given up some.
+/// By its real user, which programs that change the effective one leave as it is. Where /proc does not tell, what leads a group is not:
+/// launchers and the commands of logs do.
 fn is_run_by(pid: Pid, user: u32) -> bool {
-    if user == rustix::process::getuid().as_raw() {
-        return true;
-    }
     let status = std::fs::read(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
-    user_in(&String::from_utf8_lossy(&status)) == Some(user)
+    let leads = || rustix::process::getpgid(Some(pid)) == Ok(pid);
+    is_us(user) || user_in(&String::from_utf8_lossy(&status)).map_or_else(|| !leads(), |found| found == user)
+}
+
+/// Whoever has our own rights needs none of us to signal a process, and what he has started may have given up some.
+fn is_us(user: u32) -> bool {
+    user == rustix::process::getuid().as_raw()
 }
 
 fn user_in(status: &str) -> Option<u32> {
