@@ -125,6 +125,24 @@ subtest 'it reads the terminal that root has started the server on' => sub {
     like ask($server, '/')->{body}, qr/^no: Bad file descriptor/, 'it may only write there';
 };
 
+subtest 'it says what a terminal takes for orders' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $app      = 'die "\e]0;mine\a\e[31mred\nand \x{e9}\n" if -e $ENV{MARK}; sub { [200, [], []] }';
+    local $ENV{MARK} = $operator->dir . '/mark';
+    my $server = start($app, $operator->options);
+    chmod 0755, $operator->dir or die $!;
+    write_file($ENV{MARK}, '');
+    my ($status, undef, $err) = $operator->ask('reload');
+    is $status, 1, 'code that does not load';
+    like $err, qr/does not load.*\\x1b\]0;mine\\x07\\x1b\[31mred\nand /,
+        '... cannot say it by howdah reload, whose lines are lines';
+    unlike $err, qr/[\e\a]/;
+    my ($failed, undef, $why) =
+        run_howdah('--listen', '127.0.0.1:0', '--control', $operator->dir . '/other', '-e', $app);
+    is $failed, 1;
+    like $why, qr/does not load.*\\x1b\]0;mine/, '... nor by a start that fails';
+};
+
 subtest 'it calls what /proc hides a worker of its own' => sub {
     my @hide = (
         'unshare', '--mount', 'sh', '-c', 'mount -t proc -o hidepid=invisible,gid=54321 proc /proc && exec "$@"',

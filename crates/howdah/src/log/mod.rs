@@ -36,6 +36,7 @@ pub(crate) use outlet::is_ending;
 pub(crate) use outlet::{deadline, finish, let_starter_go, reopen, settle, trouble};
 
 use crate::options::logs::{Format, Level, Logs};
+use crate::output::for_people;
 use events::Events;
 use look::{Look, look, rendered};
 use outlet::write;
@@ -119,7 +120,7 @@ fn failure(error: &anyhow::Error) {
 
 /// Says something to the person at the terminal.
 pub(crate) fn say(text: &str) {
-    write(format!("howdah: {text}\n").as_bytes());
+    write(for_people(&format!("howdah: {text}")).as_bytes());
 }
 
 /// As tracing does, from where that must not be used.

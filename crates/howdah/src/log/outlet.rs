@@ -12,6 +12,7 @@ use anyhow::Context;
 
 use super::queue::Queue;
 use super::writer::{self, Writer};
+use crate::output::for_people;
 use crate::reopening::Reopening;
 
 /// How long the end of the process may take for the sake of logs, all together.
@@ -51,7 +52,7 @@ pub(super) fn tell_starter(reason: &str) {
     let starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let (Some(starter), Some(log)) = (starter, FILE.get()) {
         let text = format!("howdah: {reason}\nhowdah: the error log {} may tell more\n", log.display());
-        writer::write_directly(&starter, text.as_bytes());
+        writer::write_directly(&starter, for_people(&text).as_bytes());
     }
 }
 
