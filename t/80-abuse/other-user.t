@@ -167,4 +167,15 @@ subtest 'it calls what /proc hides a worker of its own' => sub {
     waitpid $victim, 0;
 };
 
+subtest 'it has the directory from which root loads modules' => sub {
+    my $dir = File::Temp->newdir(TMPDIR => 1);
+    chown $uid, -1, "$dir" or die $!;
+    local $ENV{PERL5LIB} = join ':', grep { defined } $ENV{PERL5LIB}, "$dir";
+    my $warned =
+        qr/WARN .*root's perl runs what is in \Q$dir\E, before .* user $uid may write there: .* by -I instead of PERL5LIB/;
+    like start('sub { [200, [], []] }')->log, $warned, 'the log warns of it';
+    my $server = Howdah::Test::Server->start(options => ['-e', 'sub { [200, [], []] }']);
+    unlike $server->log, qr/root's perl/, '... but not where the application is root';
+};
+
 done_testing;

@@ -7,7 +7,8 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Command, Output};
 
@@ -79,6 +80,23 @@ impl Perl {
         bail!("{}", self.misfit(&output))
     }
 
+    /// Where others may put what root's perl runs before it changes to another user.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        let named = env::var_os("PERL5LIB").unwrap_or_default();
+        let named: Vec<PathBuf> =
+            env::split_paths(&named).filter(|dir| !dir.as_os_str().is_empty()).collect();
+        let places = std::iter::once(&self.program).chain(&self.library).chain(&named);
+        let whose = |path: &PathBuf| {
+            let who = open_to(&path.metadata().ok()?)?;
+            Some(format!(
+                "root's perl runs what is in {}, before it changes to --user, and {who} may write there: have it belong to root, or \
+                 name directories of modules by -I instead of PERL5LIB",
+                path.display()
+            ))
+        };
+        places.filter_map(whose).collect()
+    }
+
     fn misfit(&self, output: &Output) -> String {
         let said = String::from_utf8_lossy(&output.stderr);
         let perl = self.program.display();
@@ -94,6 +112,16 @@ impl Perl {
             options.unwrap_or_default(),
             said.trim_end()
         )
+    }
+}
+
+/// Who may write there, beside root.
+fn open_to(place: &Metadata) -> Option<String> {
+    match (place.uid(), place.gid(), place.mode()) {
+        (0, _, mode) if mode & 0o002 != 0 => Some("everybody".to_owned()),
+        (0, gid @ 1.., mode) if mode & 0o020 != 0 => Some(format!("group {gid}")),
+        (0, ..) => None,
+        (uid, ..) => Some(format!("user {uid}")),
     }
 }
 
@@ -238,6 +266,25 @@ mod tests {
         let dirs = library(Some("/one:two".into()), Path::new("/bin/howdah")).unwrap();
         assert_eq!(dirs[0], Path::new("/one"));
         assert!(dirs[1].is_absolute() && dirs[1].ends_with("two"));
+    }
+
+    #[test]
+    fn places_that_are_not_roots_alone_are_known() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        let place = tempfile::tempdir().unwrap();
+        for (user, group, mode, who) in [
+            (0, 0, 0o775, None),
+            (0, 77, 0o755, None),
+            (0, 77, 0o775, Some("group 77")),
+            (0, 0, 0o757, Some("everybody")),
+            (54_321, 0, 0o700, Some("user 54321")),
+        ] {
+            if chown(place.path(), Some(user), Some(group)).is_err() {
+                return; // not root
+            }
+            fs::set_permissions(place.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(open_to(&place.path().metadata().unwrap()).as_deref(), who, "{user} {group} {mode:o}");
+        }
     }
 
     #[test]

@@ -133,6 +133,9 @@ impl Zygotes {
         }
         let perl = Perl::find(options.app.perl.as_deref())?;
         perl.probe()?;
+        if options.process.becomes_another() {
+            perl.doubts().iter().for_each(|doubt| tracing::warn!("{doubt}"));
+        }
         let recipe = |pool| match options.host(pool, &perl) {
             Some(spec) => Start::Host(scripts::recipe(&spec)),
             None => Start::perl(&perl, &options.zygote(pool)),

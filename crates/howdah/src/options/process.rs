@@ -70,6 +70,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// Root's applications are to be those of an ordinary user.
+    pub(crate) fn becomes_another(&self) -> bool {
+        self.user.as_deref().is_some_and(|user| !matches!(user, "root" | "0"))
+    }
+
     /// Whether there are the user and the group. It asks the system, which may ask others, so it is no matter of the command line.
     ///
     /// # Errors
