@@ -10,7 +10,9 @@ use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
 use Howdah::Test::File qw(read_file write_file);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
+use IO::Socket::UNIX;
 use POSIX qw(uname);
+use Socket qw(SOCK_STREAM pack_sockaddr_un);
 use Test::More;
 
 # A terminal of our own: ioctl_tty(2). The numbers are those of most architectures.
@@ -176,6 +178,24 @@ subtest 'it has the directory from which root loads modules' => sub {
     like start('sub { [200, [], []] }')->log, $warned, 'the log warns of it';
     my $server = Howdah::Test::Server->start(options => ['-e', 'sub { [200, [], []] }']);
     unlike $server->log, qr/root's perl/, '... but not where the application is root';
+};
+
+subtest 'it listens where root is to, and accepts nobody' => sub {
+    my $dir      = File::Temp->newdir(TMPDIR => 1);
+    my $path     = "$dir/socket";
+    my $listener = IO::Socket::UNIX->new(Local => $path, Listen => 1) or die $!;
+    my @waiting;
+    while (@waiting < 100 and my $client = IO::Socket::UNIX->new(Type => SOCK_STREAM, Blocking => 0)) {
+        last if !connect $client, pack_sockaddr_un($path);
+        push @waiting, $client;
+    }
+    cmp_ok scalar @waiting, '<', 100, 'its queue is full';
+    my ($status, undef, $err) = run_howdah('--listen', "unix:$path", '-e', 'sub { }');
+    is $status, 1, 'a start ends';
+    like $err, qr/cannot listen on \Q$path\E: .*another server answers there/, '... and says why';
+    ($status, undef, $err) = run_howdah('--listen', '127.0.0.1:0', '--control', $path, '-e', 'sub { }');
+    is $status, 1, 'so does one with such a control socket';
+    like $err, qr/another server answers at \Q$path\E/;
 };
 
 done_testing;

@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -466,7 +465,7 @@ fn remove_stale_socket(path: &Path) -> Result<(), ListenError> {
     if !meta.file_type().is_socket() {
         return Err(ListenError::InTheWay(path.display().to_string()));
     }
-    if UnixStream::connect(path).is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
+    if howdah_sys::is_listened_on(path).is_ok_and(|answers| !answers) {
         let _ = std::fs::remove_file(path);
     }
     Ok(())
@@ -479,6 +478,7 @@ fn host_name() -> String {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixStream;
 
     use super::*;
 

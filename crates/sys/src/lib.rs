@@ -69,7 +69,7 @@ pub use patience::Patience;
 pub use process::{ExitKind, Pid, Signal, set_subreaper};
 pub use random::random;
 pub use shortage::is_short_of_files;
-pub use socket_file::set_socket_mode;
+pub use socket_file::{is_listened_on, set_socket_mode};
 pub use tcp::{defer_accept, outstanding};
 pub use wake::{drain_eventfd, eventfd, futex_wait, futex_wake, signal_eventfd};
 pub use watch::{watch, watch_readable, watch_shared};

@@ -1,5 +1,6 @@
-//! The file of a Unix socket, which the kernel makes with the mode of the umask: another is given to it afterwards, when somebody
-//! who may write in its directory may have put something else in its place.
+//! The file of a Unix socket. One may be there already, of a server that is gone, or that lives and accepts nobody. The kernel makes
+//! it with the mode of the umask: another is given to it afterwards, when somebody who may write in its directory may have put
+//! something else in its place.
 //!
 //! Listeners and the control socket use it.
 
@@ -10,6 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 /// Gives the file of a socket of ours a mode.
 ///
@@ -28,6 +31,20 @@ pub fn set_socket_mode(path: &Path, mode: u32) -> io::Result<()> {
     set_permissions(format!("/proc/self/fd/{}", file.as_raw_fd()), Permissions::from_mode(mode))
 }
 
+/// Whether somebody listens there. Does not wait for whoever has as many connections as his queue holds, and accepts none.
+///
+/// # Errors
+/// Of the system: NotFound, PermissionDenied, or that the path is too long.
+pub fn is_listened_on(path: &Path) -> io::Result<bool> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &SocketAddrUnix::new(path)?) {
+        Ok(()) | Err(Errno::AGAIN) => Ok(true),
+        Err(Errno::CONNREFUSED) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::metadata;
@@ -35,6 +52,31 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
+
+    #[test]
+    fn nobody_waits_for_one_that_accepts_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        assert_eq!(is_listened_on(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let listener = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        for _ in 0..5 {
+            assert!(is_listened_on(&path).unwrap());
+        }
+        // One of them waits to be accepted, so there is no room for more.
+        let address = SocketAddrUnix::new(&path).unwrap();
+        let flags = SocketFlags::NONBLOCK;
+        let full: Vec<_> = (0..3)
+            .map(|_| {
+                let client = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+                (connect(&client, &address), client)
+            })
+            .collect();
+        assert!(full.iter().any(|(connected, _)| *connected == Err(Errno::AGAIN)), "its queue is full");
+        assert!(is_listened_on(&path).unwrap());
+        drop(listener);
+        assert!(!is_listened_on(&path).unwrap());
+    }
 
     #[test]
     fn a_socket_has_the_mode_and_nothing_else_gets_it() {

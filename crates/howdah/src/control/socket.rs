@@ -3,12 +3,12 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf, absolute};
 use std::{fmt, fs};
 
 use anyhow::{Context, bail};
-use howdah_sys::set_socket_mode;
+use howdah_sys::{is_listened_on, set_socket_mode};
 use rustix::net::listen;
 
 use crate::directory::closed;
@@ -112,7 +112,7 @@ impl ControlSocket {
     fn bind(path: &Path, relieves: bool) -> anyhow::Result<Self> {
         let shown = path.display();
         make_directory(path)?;
-        if !relieves && UnixStream::connect(path).is_ok() {
+        if !relieves && is_listened_on(path).is_ok_and(|answers| answers) {
             bail!(
                 "another server answers at {shown}: stop that (howdah stop --control {shown}), or tell this one apart \
                  by --name"
