@@ -44,6 +44,28 @@ is_deeply(Howdah::Test::Load->start($frugal, connections => 4, seconds => 5)->fi
 is_deeply [sort $frugal->workers], \@stay, 'workers that do not grow stay, for two looks at their memory';
 unlike $frugal->log, $grown;
 
+subtest 'a limit below what a worker has from the start' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my $server   = Howdah::Test::Server->start(
+        options => ['--workers', 2, '--max-memory', '2m', $operator->options],
+        app     => <<'PSGI');
+my $own;
+Howdah->after_fork(sub { $own = 'x' x 6_000_000 });
+sub { return [200, [], [$$]] };
+PSGI
+    my $told =
+        qr/WARN .* a worker that has served nothing has \d+ KiB of its own, and may have 2048 by --max-memory: raise that/;
+    ok $server->wait_for_log($told), 'is told';
+    my @fresh = sort $server->workers;
+    sleep 4.5;    # two looks at memory
+    is_deeply [sort $server->workers], \@fresh, 'who has served nothing stays';
+    is scalar(() = $server->log =~ /$told/g), 1, 'once';
+    like $operator->status->{trouble}, qr/may have 2048 by --max-memory/, 'the status tells as long as it is so';
+    my $served = Howdah::Test::Client->ask($server, "GET / HTTP/1.0\r\n\r\n")->{body};
+    ok $server->wait_until(sub { !kill 0, $served }), 'who has served is replaced';
+    is + ($operator->ask('stop'))[0], 0;
+};
+
 subtest 'a worker that somebody looks at' => sub {
     plan skip_all => 'no Devel::NYTProf' if !eval { require Devel::NYTProf::Core };
     my $operator = Howdah::Test::Operator->new;

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use howdah_sys::Pid;
 use howdah_sys::process::Process;
 use howdah_sys::usage::memory_of;
+use howdah_wire::WorkerCell;
 
+use crate::backoff::Backoff;
 use crate::generation::Role;
 use crate::notice::Notice;
 use crate::pid::pid_number;
@@ -118,13 +120,58 @@ impl State {
             let measured = self.crew.get_mut(index).filter(|worker| worker.pid() == Some(pid));
             measured.into_iter().for_each(|worker| worker.memory = Some(bytes));
         }
+        let now = Instant::now();
+        let mut large = self.too_large();
+        self.leave_fresh(&mut large);
         let room = self.room_for_retiring();
-        for (bytes, index) in self.too_large().into_iter().take(room) {
+        for (bytes, index) in large.into_iter().take(room) {
+            if !self.may_replace_large(index, now) {
+                return;
+            }
             let pid = pid_number(self.crew.get(index).and_then(Worker::pid));
             let mebibytes = bytes >> 20;
             tracing::info!(worker = index, pid, mebibytes, "worker has grown too large");
-            self.retire(index, Reason::Memory, Instant::now());
+            self.retire(index, Reason::Memory, now);
         }
+    }
+
+    /// Leaves those out that have served nothing: the next one would be as large. Tells so once of each generation.
+    fn leave_fresh(&mut self, large: &mut Vec<(u64, u16)>) {
+        let all = large.len();
+        let (mut least, number) = (u64::MAX, self.in_role(Role::Serving).map(|serving| serving.number));
+        large.retain(|&(bytes, index)| {
+            let is_fresh = self.crew.cell(index).is_some_and(has_served_nothing);
+            least = if is_fresh { least.min(bytes) } else { least };
+            !is_fresh
+        });
+        let known = self.watch.born_large.as_ref().map(|(number, ..)| *number);
+        if let Some(number) = number.filter(|_| large.len() < all && known != number) {
+            self.watch.born_large = Some((number, least, Backoff::default()));
+            tracing::warn!(generation = number, "{}", born_large(least, self.config.max_memory));
+        }
+    }
+
+    /// Where workers are too large from the start, each one that is replaced has the next one stay longer, as in a crash loop.
+    fn may_replace_large(&mut self, index: u16, now: Instant) -> bool {
+        let (Some(worker), Some((number, _, pause))) = (self.crew.get(index), &mut self.watch.born_large)
+        else {
+            return true;
+        };
+        if worker.generation != *number {
+            return true;
+        }
+        let may = pause.wait_until(now).is_none();
+        if may {
+            pause.failed(now, now, String::new());
+        }
+        may
+    }
+
+    /// That the limit is below what workers have from the start, for the status.
+    pub(crate) fn small_limit(&self) -> Option<String> {
+        let serving = self.in_role(Role::Serving)?.number;
+        let (_, bytes, _) = self.watch.born_large.as_ref().filter(|(number, ..)| *number == serving)?;
+        Some(born_large(*bytes, self.config.max_memory))
     }
 
     /// What they have and who they are; first who has most.
@@ -155,6 +202,19 @@ impl State {
         let oldest = ages.filter_map(|(_, worker)| worker.retires_at).filter(|at| *at > now).min();
         [self.watch.quota_at, self.watch.memory_at, oldest].into_iter().flatten().min()
     }
+}
+
+/// Whether the worker of that cell has begun no request.
+fn has_served_nothing(cell: &WorkerCell) -> bool {
+    cell.requests.load(SeqCst) == 0 && cell.slot.load(SeqCst) == 0
+}
+
+fn born_large(bytes: u64, most: Option<u64>) -> String {
+    let (has, may) = (bytes >> 10, most.unwrap_or(0) >> 10);
+    format!(
+        "a worker that has served nothing has {has} KiB of its own, and may have {may} by --max-memory: raise that, since another one is as large; \
+         those that have served are replaced less and less often"
+    )
 }
 
 /// Requests after which a worker is near its quota.
@@ -200,6 +260,7 @@ mod tests {
     #[tokio::test]
     async fn a_quarter_of_the_crew_leaves_at_a_time_and_first_who_is_largest() {
         let mut scene = Scene::new(Config { workers: 8, max_memory: Some(100), ..Config::default() });
+        scene.state.crew.workers_mut().for_each(|(_, cell, _)| cell.requests.store(1, SeqCst));
         let sizes = [101, 102, 107, 103, 100, 99, 109, 106];
         let found: Vec<_> = (0..).zip(sizes).map(|(index, bytes)| (index, pid_of(index), bytes)).collect();
         scene.state.note_memory(&found);
@@ -207,6 +268,30 @@ mod tests {
         scene.state.crew.workers_mut().for_each(|(_, _, worker)| worker.retiring = None);
         scene.state.note_memory(&[(0, pid_of(1), 1000)]);
         assert_eq!(scene.retiring(), [2, 6], "what another process has is not theirs");
+    }
+
+    #[tokio::test]
+    async fn who_has_served_nothing_is_no_larger_than_the_next_and_others_are_replaced_less_and_less_often() {
+        let mut scene = Scene::new(Config { workers: 2, max_memory: Some(100), ..Config::default() });
+        let found = [(0, pid_of(0), 5000), (1, pid_of(1), 6000)];
+        let retired = |scene: &mut Scene| {
+            scene.state.note_memory(&found);
+            let retired = !scene.retiring().is_empty();
+            scene.state.crew.workers_mut().for_each(|(_, _, worker)| worker.retiring = None);
+            retired
+        };
+        let told = |scene: &Scene| scene.state.trouble(Instant::now()).unwrap_or_default();
+        assert!(!told(&scene).contains("--max-memory"));
+        assert!(!retired(&mut scene), "both are fresh");
+        assert!(
+            told(&scene).contains("a worker that has served nothing has 4 KiB of its own, and may have 0")
+        );
+        scene.state.crew.workers_mut().for_each(|(_, cell, _)| cell.requests.store(1, SeqCst));
+        assert!(retired(&mut scene), "they have served");
+        assert!(!retired(&mut scene), "not again at once");
+        scene.load(0).role = Role::Serving;
+        scene.state.generations.remove(0);
+        assert!(!told(&scene).contains("--max-memory"), "a new generation may be smaller");
     }
 
     #[tokio::test]

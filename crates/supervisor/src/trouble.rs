@@ -21,7 +21,7 @@ impl State {
         let launcher = self.program.as_ref().and_then(|program| without_launcher(program.condition()));
         let damage = self.damage.trouble(self.counts.replacements);
         let zygotes = [self.loads.trouble(now), self.dead_zygote(now), self.deaf_zygote(now)];
-        let all = [crashes].into_iter().chain(zygotes).chain([launcher, damage]);
+        let all = [crashes].into_iter().chain(zygotes).chain([launcher, damage, self.small_limit()]);
         let all: Vec<String> = all.flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))
     }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::backoff::Backoff;
 use crate::config::Config;
 
 /// Time between two measurements of memory.
@@ -16,6 +17,8 @@ pub(crate) struct Watch {
     pub(crate) memory_at: Option<Instant>,
     /// The log has been told that it cannot be looked at.
     pub(crate) told_hidden: bool,
+    /// Of which generation workers that have served nothing have more than they may, how much, and when the next one is replaced.
+    pub(crate) born_large: Option<(u32, u64, Backoff)>,
 }
 
 impl Watch {
@@ -26,6 +29,7 @@ impl Watch {
             pace: 0.0,
             memory_at: config.max_memory.map(|_| now + MEMORY_LOOKS),
             told_hidden: false,
+            born_large: None,
         }
     }
 }
