@@ -14,6 +14,8 @@ mod link;
 mod budget;
 mod wire;
 mod meter;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use conn::{Arrival, serve};
 
