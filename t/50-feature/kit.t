@@ -44,6 +44,7 @@ subtest 'the value of a .psgi file' => sub {
 
 subtest 'stand-alone: start(workers => 10)' => sub {
     my $server = Howdah::Test::Server->start(command => [$^X, 'examples/kit/guestbook.pl', 0]);
+    like $server->log, qr{serving examples/kit/guestbook\.pl on }, 'under its own name';
     drive($server);
     ok $server->wait_until(sub { $server->workers == 10 }), 'ten workers';
     is $server->stop, 0;

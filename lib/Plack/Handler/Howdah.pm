@@ -10,8 +10,8 @@ use Howdah ();
 use Howdah::Loader ();
 use Howdah::Zygote ();
 
-# What the command calls the application: it was loaded here, and plackup does not say from which file.
-use constant APP => 'plackup';
+# What the command calls the application: it was loaded here, and plackup does not say from which file. Whoever calls us by himself is one.
+sub _app { return $INC{'Plack/Runner.pm'} || !length $0 ? 'plackup' : $0 }
 
 # What plackup and other servers' users write, and howdah's own spelling.
 my %SPELLED = (max_workers => 'workers', max_reqs_per_child => 'max_requests');
@@ -110,7 +110,7 @@ sub run {
     unshift @arguments, '--zygote-fd', _kept_over_exec($ours);
     unshift @arguments, '--daemonize', '--launcher-fd', _kept_over_exec($launcher) if $launcher;
     local $ENV{SERVER_STARTER_PORT} = $self->_bound if $self->{listen_sock};
-    exec {$command} 'howdah', 'serve', @arguments, APP or die "cannot run $command: $!\n";
+    exec {$command} 'howdah', 'serve', @arguments, '--', _app() or die "cannot run $command: $!\n";
 }
 
 sub _socket_pair {
@@ -168,7 +168,7 @@ sub _be_zygote {
         code          => $builder ? undef : $app,
         build         => $builder,
         preload       => !$builder,
-        app           => APP,
+        app           => _app(),
         full_destruct => $self->{full_destruct},
         user          => $self->{user},
         group         => $self->{group},

@@ -40,7 +40,8 @@ impl Serve {
     /// The application, as messages call it.
     pub(crate) fn application(&self) -> &str {
         match self.app() {
-            _ if self.process.zygote_fd.is_some() => "plackup's application",
+            Some("plackup") if self.process.zygote_fd.is_some() => "plackup's application",
+            Some("-e") => "the code of -e",
             Some(name) => name,
             None if self.app.eval.is_some() => "the code of -e",
             None if !self.cgi.cgi.is_empty() => "CGI scripts",
