@@ -15,6 +15,7 @@ sub {
     my $path = $_[0]{PATH_INFO};
     my %sleep = ('/slow' => 0.4, '/brief' => 0.005);
     select undef, undef, undef, $sleep{$path} if $sleep{$path};
+    if ($path eq '/hangs') { print STDERR "hangs\n"; sleep 30 }
     [200, [], [$path eq '/large' ? 'x' x 20_000_000 : 'hello']];
 };
 PSGI
@@ -53,6 +54,16 @@ subtest 'a slow client' => sub {
     is length $client->response->{body}, 20_000_000;
     my $of = fields($server, 'reader');
     cmp_ok $of->{send_us}, '>=', 400_000, 'the time to send it';
+};
+
+subtest 'a client that leaves before there is a response' => sub {
+    my $server = server('--slow-log', 1, '--abort-on-disconnect');
+    my ($pid)  = $server->workers;
+    my $client = client($server, '/hangs', 'left');
+    ok $server->wait_for_log(qr/GET \/hangs: hangs/), 'its request runs';
+    undef $client;
+    my $left = fields($server, 'left');
+    is $left->{pid}, $pid, 'the worker that ran it';
 };
 
 subtest '--slow-log-file' => sub {

@@ -142,6 +142,10 @@ impl Server {
         {
             exchange.account.breaks.set(Some(fault.terms().counts_as));
         }
+        // Where a response was made it is known.
+        if exchange.account.worker.is_none() {
+            handling.note_worker(&mut exchange.account);
+        }
         self.record(&exchange, &handling, end);
         handling.give_back();
         if let (Handling::App(job), Some(runner)) = (&handling, runner) {
