@@ -5,7 +5,7 @@ use warnings;
 use lib 't/lib';
 
 use Howdah::Test::Client;
-use Howdah::Test::Command qw(run_howdah);
+use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
 use Howdah::Test::File qw(read_if_any);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
@@ -215,6 +215,16 @@ subtest 'a server is found by its name, which its processes bear' => sub {
     is scalar($named->processes(qr/worker \[\Q$name\E\]/)), 1;
     is + (run_howdah('stop', '--name', $name))[0], 0;
     is $named->wait_for_exit(1), 0;
+};
+
+subtest 'commands that may open too few files say what to raise' => sub {
+    for my $command ('reload', 'where') {
+        my @limited =
+            ('sh', '-c', 'ulimit -n 4; exec "$@"', 'sh', howdah_bin(), $command, '--control', $operator->control);
+        my ($status, undef, $err) = run_command(@limited);
+        is $status, 1, $command;
+        like $err, qr/^howdah: cannot .*: Too many open files .*; raise the limit of open files \(ulimit -n\)$/;
+    }
 };
 
 subtest 'stop returns when everything is gone' => sub {

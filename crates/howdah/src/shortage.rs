@@ -29,6 +29,13 @@ pub(crate) fn start_thread(body: impl FnOnce() + Send + 'static) -> anyhow::Resu
     started.map(drop).map_err(crowded)
 }
 
+/// The kernel's words on what a command has tried, with its own limit where that is too low.
+pub(crate) fn with_limit(error: &io::Error) -> String {
+    let way_out =
+        if howdah_sys::is_short_of_files(error) { "; raise the limit of open files (ulimit -n)" } else { "" };
+    format!("{error}{way_out}")
+}
+
 /// The kernel's reason, as far as a cause is that.
 fn reason<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::Error> {
     if let Some(StartError::System { error, .. }) = cause.downcast_ref() {

@@ -10,6 +10,7 @@ use anyhow::{Context, anyhow, bail};
 use rustix::net::sockopt::socket_peercred;
 
 use crate::protocol::{ControlAnswer, ControlRequest};
+use crate::shortage::with_limit;
 
 /// Characters that are shown of an answer that is none.
 const SHOWN: usize = 200;
@@ -91,7 +92,7 @@ pub(crate) fn connect(path: &Path) -> anyhow::Result<BufReader<UnixStream>> {
                 "the control socket {shown} is not yours: ask as root, or as the user whose server it is"
             )
         }
-        _ => anyhow!("cannot use the control socket {shown}: {error}"),
+        _ => anyhow!("cannot use the control socket {shown}: {}", with_limit(&error)),
     })
 }
 

@@ -3,6 +3,8 @@
 use std::fs;
 use std::io;
 
+use crate::shortage::with_limit;
+
 /// Where Yama says who may look at whom.
 const YAMA: &str = "/proc/sys/kernel/yama/ptrace_scope";
 
@@ -19,7 +21,7 @@ pub(super) fn explain(pid: u32, error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => {}
         // It says which.
         io::ErrorKind::InvalidData => return error.to_string(),
-        _ => return format!("cannot look into process {pid}: {error}"),
+        _ => return format!("cannot look into process {pid}: {}", with_limit(error)),
     }
     let scope = fs::read_to_string(YAMA).unwrap_or_default();
     let root = rustix::process::geteuid().is_root();
