@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use socket2::{Domain, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use tokio::io::unix::AsyncFd;
 
@@ -36,7 +37,10 @@ pub enum ListenError {
 impl ListenError {
     /// The address is not this machine's.
     fn is_elsewhere(&self) -> bool {
-        matches!(self, Self::System(_, error, _) if error.kind() == std::io::ErrorKind::AddrNotAvailable)
+        let lacks = |error| {
+            [Some(Errno::ADDRNOTAVAIL), Some(Errno::AFNOSUPPORT)].contains(&Errno::from_io_error(error))
+        };
+        matches!(self, Self::System(_, error, _) if lacks(error))
     }
 
     /// Somebody else has it.
@@ -335,14 +339,7 @@ impl Listener {
 
     fn bind_tcp(address: SocketAddr, backlog: i32) -> Result<Self, ListenError> {
         let failed = |error: std::io::Error| {
-            let hint = match error.kind() {
-                std::io::ErrorKind::AddrInUse => "; another server has it, stop that or choose another port",
-                std::io::ErrorKind::PermissionDenied => {
-                    "; ports below 1024 need root or CAP_NET_BIND_SERVICE"
-                }
-                std::io::ErrorKind::AddrNotAvailable => NO_HOST,
-                _ => "",
-            };
+            let hint = hint(&error);
             ListenError::System(address.to_string(), error, hint)
         };
         let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)
@@ -475,6 +472,20 @@ fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// The way out where the system gives no listener.
+fn hint(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => "; another server has it, stop that or choose another port",
+        std::io::ErrorKind::PermissionDenied => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
+        std::io::ErrorKind::AddrNotAvailable => NO_HOST,
+        _ if Errno::from_io_error(error) == Some(Errno::AFNOSUPPORT) => {
+            "; this machine has no such addresses (IPv6 is switched off, say: listen on one of IPv4), or the unit refuses them \
+             (systemd's RestrictAddressFamilies=)"
+        }
+        _ => "",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -484,6 +495,28 @@ mod tests {
 
     fn bind(address: &Address) -> Result<Listener, ListenError> {
         Listener::bind(address, &ListenOptions::default()).map(|mut all| all.remove(0))
+    }
+
+    #[test]
+    fn an_address_of_a_name_that_the_machine_cannot_have_is_left_out() {
+        for (errno, left_out) in
+            [(Errno::ADDRNOTAVAIL, true), (Errno::AFNOSUPPORT, true), (Errno::ADDRINUSE, false)]
+        {
+            let error = ListenError::System("[::1]:80".to_owned(), errno.into(), "");
+            assert_eq!(error.is_elsewhere(), left_out, "{error}");
+        }
+    }
+
+    #[test]
+    fn who_gets_no_listener_hears_of_the_way_out() {
+        for (errno, way_out) in [
+            (Errno::ADDRINUSE, "choose another port"),
+            (Errno::ACCESS, "need root or CAP_NET_BIND_SERVICE"),
+            (Errno::AFNOSUPPORT, "listen on one of IPv4"),
+        ] {
+            let hint = hint(&errno.into());
+            assert!(hint.contains(way_out), "{hint}");
+        }
     }
 
     #[test]
