@@ -150,9 +150,9 @@ fn event(line: &str) -> Option<(u64, Event)> {
         "exec" => {
             let (pid, rest) = rest.split_once(' ')?;
             let (who, path) = rest.split_once('\t')?;
-            // None for who has made it, and for a path that is too long to be known.
+            // None for who has made it, and for a path that is too long to be known, or was not to be had.
             let who = (!who.is_empty()).then(|| who.to_owned());
-            let path = (path.len() < STRING - 1).then(|| path.to_owned());
+            let path = (!path.is_empty() && path.len() < STRING - 1).then(|| path.to_owned());
             Event::Exec { pid: pid.parse().ok()?, who, path }
         }
         _ => return None,
@@ -177,6 +177,7 @@ mod tests {
             ),
             ("exec 5 7 \t/bin/true", event(5, Event::Exec { pid: 7, who: None, path: text("/bin/true") })),
             (&cut, event(5, Event::Exec { pid: 7, who: text("sh"), path: None })),
+            ("exec 5 7 sh\t", event(5, Event::Exec { pid: 7, who: text("sh"), path: None })),
             ("exec 5 7 a b", remark("exec 5 7 a b")),
             ("fork 5 7 9 my name", event(5, Event::Fork { parent: 7, child: 9, who: text("my name") })),
             ("fork 5 7 x y", remark("fork 5 7 x y")),
