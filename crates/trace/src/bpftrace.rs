@@ -11,16 +11,13 @@ use rustix::io::Errno;
 
 use crate::event::Event;
 
-/// Its program. What a process is called is noted as it asks for another program, since at the tracepoint it bears the new
+/// Its program, with one of [`EXECS`]. What a process is called is noted as it asks for another program, since at the tracepoint it bears the new
 /// name already; a failed exec comes to no tracepoint. A child that still bears the name of the thread which made it is called
 /// as that thread's process. Each event bears its time, for bpftrace hands over what it has of one processor after the other.
 const PROGRAM: &str = r#"
 BEGIN { printf("ready\n"); }
 tracepoint:syscalls:sys_enter_execve, tracepoint:syscalls:sys_enter_execveat /comm != @thread[tid]/ { @who[tid] = comm; }
-tracepoint:sched:sched_process_exec {
-    printf("exec %llu %d %s\t%s\n", nsecs, args->pid, @who[args->old_pid], str(args->filename));
-    delete(@who[args->old_pid]);
-}
+EXECS
 tracepoint:syscalls:sys_exit_execve, tracepoint:syscalls:sys_exit_execveat { delete(@who[tid]); }
 tracepoint:task:task_newtask /(args->clone_flags & 0x10000) == 0/ {
     @thread[args->pid] = comm;
@@ -30,6 +27,24 @@ tracepoint:sched:sched_process_exit { delete(@thread[tid]); }
 tracepoint:sched:sched_process_exit /pid == tid/ { printf("exit %llu %d\n", nsecs, pid); }
 END { clear(@who); clear(@thread); }
 "#;
+
+/// Where programs are told of, in the first of these ways that bpftrace takes. 0.23 has an empty path in the field of the
+/// tracepoint (on Linux 6.12); 0.17 has it there, and aborts at the other way.
+const EXECS: [&str; 2] = [
+    r#"
+rawtracepoint:sched_process_exec {
+    $binary = (struct linux_binprm *)arg2;
+    printf("exec %llu %d %s\t%s\n", nsecs, pid, @who[arg1], str($binary->filename));
+    delete(@who[arg1]);
+}
+"#,
+    r#"
+tracepoint:sched:sched_process_exec {
+    printf("exec %llu %d %s\t%s\n", nsecs, args->pid, @who[args->old_pid], str(args->filename));
+    delete(@who[args->old_pid]);
+}
+"#,
+];
 
 /// Bytes of a string, with its end: bpftrace's most. A path that fills it has been cut.
 const STRING: usize = 200;
@@ -60,10 +75,17 @@ pub(crate) enum Line {
 }
 
 impl Bpftrace {
-    /// Starts it. That it traces is told by [`Line::Ready`].
-    pub(crate) fn start() -> io::Result<Self> {
+    /// Each way to start it, the best first.
+    pub(crate) fn ways() -> impl Iterator<Item = io::Result<Self>> {
+        let version = Command::new("bpftrace").arg("--version").output().map(|said| said.stdout);
+        let is_old = version.is_ok_and(|version| is_old(&String::from_utf8_lossy(&version)));
+        EXECS.into_iter().skip(usize::from(is_old)).map(Self::start)
+    }
+
+    /// That it traces is told by [`Line::Ready`].
+    fn start(execs: &str) -> io::Result<Self> {
         let mut command = Command::new("bpftrace");
-        command.args(["-q", "-B", "line", "-e", PROGRAM]);
+        command.args(["-q", "-B", "line", "-e", &PROGRAM.replace("EXECS", execs.trim())]);
         command.env("BPFTRACE_STRLEN", STRING.to_string());
         // Ctrl-C is for us, who end it.
         command.process_group(0);
@@ -126,6 +148,12 @@ impl Drop for Bpftrace {
     }
 }
 
+/// Whether it takes the second way of [`EXECS`] alone.
+fn is_old(version: &str) -> bool {
+    let minor = version.trim().strip_prefix("bpftrace v0.").and_then(|rest| rest.split('.').next());
+    minor.and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor < 20)
+}
+
 fn parse(line: &str) -> Line {
     if line == "ready" {
         return Line::Ready;
@@ -163,6 +191,18 @@ fn event(line: &str) -> Option<(u64, Event)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_old_one_is_known_by_its_version() {
+        for (version, old) in [
+            ("bpftrace v0.17.0\n", true),
+            ("bpftrace v0.23.2\n", false),
+            ("bpftrace v1.0.1\n", false),
+            ("", false),
+        ] {
+            assert_eq!(is_old(version), old, "{version}");
+        }
+    }
 
     #[test]
     fn its_lines_are_taken_apart() {

@@ -123,16 +123,21 @@ fn bpftrace() -> Result<Source, Refusal> {
              tracefs is mounted (mount -t tracefs nodev /sys/kernel/tracing)"
         ))
     };
-    let mut source = Bpftrace::start().map_err(|error| refuse(&error))?;
     let end = Instant::now() + START;
-    while Instant::now() < end {
-        match source.read(Duration::from_millis(100)) {
-            Ok(Some(Line::Ready)) => return Ok(Source(Inner::Bpftrace(source))),
-            Ok(_) => {}
-            Err(_) => return Err(refuse(&source.complaint())),
+    let mut why = String::new();
+    for source in Bpftrace::ways() {
+        let mut source = source.map_err(|error| refuse(&error))?;
+        while Instant::now() < end {
+            match source.read(Duration::from_millis(100)) {
+                Ok(Some(Line::Ready)) => return Ok(Source(Inner::Bpftrace(source))),
+                Ok(_) => {}
+                Err(_) => break,
+            }
         }
+        source.complaint().clone_into(&mut why);
     }
-    Err(refuse(&"it does not come to trace within 20 s"))
+    let is_late = Instant::now() >= end;
+    Err(if is_late { refuse(&"it does not come to trace within 20 s") } else { refuse(&why) })
 }
 
 fn connector() -> Result<Source, Refusal> {
