@@ -49,7 +49,7 @@ static void use_up_heads(pTHX) {
 static void use_up_pieces(void) {
 #ifdef __GLIBC__
     malloc_trim(0); /* leaves less than a page behind the last piece in use */
-    const char *end = (const char *)sbrk(0) - 4096;
+    const char *end = (const char *)sbrk(0) - sysconf(_SC_PAGESIZE);
     for (size_t size = LARGEST_PIECE; size >= SMALLEST_PIECE; size -= size > 1024 ? size / 8 & ~(size_t)15 : 16) {
         char *piece;
         while ((piece = malloc(size)) && piece < end)

@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /*
  * At one page fault in shared memory the kernel maps what there is between two such addresses, so parts of a slot that are
@@ -28,7 +29,8 @@ static char *map(int fd, size_t length) {
     char *place = mmap(NULL, length + FAULT_AROUND, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED)
         return MAP_FAILED;
-    size_t before = -PTR2UV(place) & (FAULT_AROUND - 1), pages = (length + 4095) & ~(size_t)4095;
+    size_t page = sysconf(_SC_PAGESIZE), pages = (length + page - 1) & ~(page - 1);
+    size_t before = -PTR2UV(place) & (FAULT_AROUND - 1);
     char *base = place + before;
     bool is_there = mmap(base, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) == base;
     int error = errno;
