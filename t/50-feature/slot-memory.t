@@ -12,7 +12,7 @@ use Time::HiRes qw(sleep);
 my $count  = 60;
 my $size   = 8 << 20;
 my $server = Howdah::Test::Server->start(
-    options => ['--workers', $count, qw(--response-buffer 64k --response-spool 0)],
+    options => ['--workers', $count, qw(--response-buffer 64k --response-spool 0 --write-timeout 10m)],
     app     => "my \$body = 'm' x $size; sub { [200, ['Content-Length' => $size], [\$body]] }",
 );
 
