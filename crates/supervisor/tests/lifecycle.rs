@@ -272,7 +272,8 @@ async fn a_quarter_of_the_crew_at_most_is_replaced_at_once() {
 #[tokio::test]
 async fn workers_that_grow_too_large_are_replaced() {
     let memory = Config { max_memory: Some(1), ..config(2) };
-    let bench = Bench::start("", memory).await;
+    // Who has served nothing stays: another one would be as large.
+    let bench = Bench::start("serve 100", memory).await;
     bench.handle.ready().await.unwrap();
     let first = bench.pids().await;
     bench
