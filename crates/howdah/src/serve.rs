@@ -152,6 +152,7 @@ fn run_here(
     });
     // Whoever still waits for a disk, a log or a launcher, or measures memory, is not waited for.
     main.shutdown_background();
+    howdah_sys::launcher::dismiss();
     outcome
 }
 

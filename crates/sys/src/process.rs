@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitOptions};
@@ -472,7 +472,13 @@ impl Process {
     /// Ends it by TERM, and by KILL where it does not heed that within `patience`, for which this waits.
     pub fn end_within(&self, patience: Duration) {
         let _ = self.signal(Signal::TERM);
-        let ended = self.end().is_some_and(|end| is_readable_within(&*end, patience).unwrap_or(false));
+        self.end_by(Instant::now() + patience);
+    }
+
+    /// Waits until it has ended by itself, and ends it by KILL where it has not by then.
+    pub fn end_by(&self, until: Instant) {
+        let left = until.saturating_duration_since(Instant::now());
+        let ended = self.end().is_some_and(|end| is_readable_within(&*end, left).unwrap_or(false));
         if !ended {
             let _ = self.signal(Signal::KILL);
         }

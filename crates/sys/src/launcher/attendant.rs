@@ -30,6 +30,8 @@ const REST: Duration = Duration::from_secs(1);
 const AT_ONCE: u32 = 5;
 /// A question that takes longer than this keeps others waiting in vain.
 const LONG: Duration = Duration::from_secs(1);
+/// Time for all to leave.
+const TO_LEAVE: Duration = Duration::from_millis(500);
 
 /// Whether processes can be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,7 @@ pub enum News {
 #[derive(Debug)]
 pub(super) struct Desk {
     inbox: Sender<Wanted>,
+    dismissals: Sender<SyncSender<()>>,
     wake: Arc<OwnedFd>,
     condition: watch::Receiver<Condition>,
     busy_since: Arc<AtomicU64>,
@@ -78,6 +81,7 @@ struct Wanted {
 pub(super) struct Attendant {
     lines: Vec<Line>,
     questions: Receiver<Wanted>,
+    dismissals: Receiver<SyncSender<()>>,
     wake: Arc<OwnedFd>,
     condition: watch::Sender<Condition>,
     /// When the present question began, 0 when there is none.
@@ -88,6 +92,7 @@ pub(super) struct Attendant {
     /// When each fork so far will have had its rest.
     rested_at: Instant,
     patience: Duration,
+    to_leave: Duration,
 }
 
 impl Desk {
@@ -108,6 +113,14 @@ impl Desk {
         self.inbox.send(wanted).map_err(|_| Condition::Gone)?;
         signal_eventfd(&*self.wake)?;
         answer.recv_timeout(patience).unwrap_or_else(|_| Err(Condition::Silent.into()))
+    }
+
+    /// Has the launchers leave, and waits until they are gone; not longer than that, if the attendant is busy.
+    pub(super) fn dismiss(&self, patience: Duration) {
+        let (gone, told) = sync_channel(1);
+        if self.dismissals.send(gone).is_ok() && signal_eventfd(&*self.wake).is_ok() {
+            let _ = told.recv_timeout(patience);
+        }
     }
 
     fn is_stuck(&self) -> bool {
@@ -135,16 +148,22 @@ impl Attendant {
     /// # Errors
     /// EMFILE or ENFILE when there are no descriptors left.
     pub(super) fn new(lines: Vec<Line>, report: Box<dyn Fn(News) + Send>) -> io::Result<(Self, Desk)> {
-        let (inbox, questions) = channel();
+        let ((inbox, questions), (leave, dismissals)) = (channel(), channel());
         let wake = Arc::new(eventfd()?);
         let (condition, seen) = watch::channel(Condition::Well);
         let busy_since = Arc::new(AtomicU64::new(0));
-        let desk =
-            Desk { inbox, wake: Arc::clone(&wake), condition: seen, busy_since: Arc::clone(&busy_since) };
+        let desk = Desk {
+            inbox,
+            dismissals: leave,
+            wake: Arc::clone(&wake),
+            condition: seen,
+            busy_since: Arc::clone(&busy_since),
+        };
         let now = Instant::now();
         let attendant = Self {
             lines,
             questions,
+            dismissals,
             wake,
             condition,
             busy_since,
@@ -153,16 +172,29 @@ impl Attendant {
             restore_at: now,
             rested_at: now,
             patience: PATIENCE,
+            to_leave: TO_LEAVE,
         };
         Ok((attendant, desk))
     }
 
-    /// Until the process ends.
+    /// Until the process ends, or the launchers are dismissed.
     pub(super) fn run(mut self) {
         loop {
             self.wait();
+            if let Ok(gone) = self.dismissals.try_recv() {
+                self.dismiss();
+                let _ = gone.send(());
+                return;
+            }
             self.step();
         }
+    }
+
+    /// Each leaves when its socket is closed. One that was stopped does not, and is not left behind.
+    fn dismiss(&mut self) {
+        let until = Instant::now() + self.to_leave;
+        let leaving: Vec<_> = self.lines.drain(..).map(Line::close).collect();
+        leaving.iter().for_each(|process| process.end_by(until));
     }
 
     fn step(&mut self) {

@@ -195,6 +195,11 @@ impl Line {
         }
     }
 
+    /// Hangs up, upon which the process ends.
+    pub(super) fn close(self) -> Process {
+        self.process
+    }
+
     /// Ends its process for good, also when that has been stopped.
     pub(super) fn end(&self) {
         // It may have ended by itself.

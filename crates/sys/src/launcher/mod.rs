@@ -58,6 +58,8 @@ pub const CALLED: [&str; 2] = ["howdah:", "launcher"];
 const TO_START: Duration = Duration::from_secs(15);
 /// Time for a program to be executed, which may be on a slow disk.
 const TO_EXECUTE: Duration = Duration::from_secs(20);
+/// Time for the launchers to be gone, which they are in a millisecond.
+const TO_DISMISS: Duration = Duration::from_secs(1);
 /// Time for a measurement, which nobody misses: the next look brings another.
 const TO_MEASURE: Duration = Duration::from_secs(2);
 
@@ -113,6 +115,14 @@ pub fn attend(report: impl Fn(News) + Send + 'static) -> io::Result<()> {
     DESK.set(desk).map_err(|_| io::Error::other("the launchers are attended to already"))?;
     std::thread::Builder::new().name("launchers".into()).spawn(move || attendant.run())?;
     Ok(())
+}
+
+/// Has the launchers leave, for a process that is about to end: a service manager kills what is left then, and tells so. Waits
+/// for a second at most.
+pub fn dismiss() {
+    if let Some(desk) = DESK.get() {
+        desk.dismiss(TO_DISMISS);
+    }
 }
 
 impl Job {

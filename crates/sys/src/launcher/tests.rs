@@ -1,13 +1,14 @@
 //! The attendant among launchers that do not answer, or end. Their part is played by threads of the test; a process that
 //! sleeps stands for each.
 
+use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::Mutex;
 
 use super::*;
 use crate::channel::{recv_with_fds, send_with_fds, socketpair_seqpacket};
 use crate::launcher::line::{DOUBLE, START};
-use crate::process::{Process, Signal, spawn, try_wait};
+use crate::process::{ExitKind, Process, Signal, spawn, try_wait, wait};
 
 /// How a launcher behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -223,4 +224,25 @@ fn nobody_but_who_starts_something_waits_behind_a_launcher_that_is_silent() {
         io::ErrorKind::TimedOut
     );
     assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn launchers_that_are_dismissed_are_waited_for_and_not_left_behind() {
+    for is_stopped in [false, true] {
+        let (ours, theirs) = socketpair_seqpacket().unwrap();
+        let pid =
+            spawn(Command::new("sh").args(["-c", "read _; exit 7"]), Some(theirs.as_fd()), &[]).unwrap();
+        drop(theirs);
+        let line = Line::new(ours, Process::open(pid));
+        let (mut attendant, desk) = Attendant::new(vec![line], Box::new(drop)).unwrap();
+        attendant.to_leave = if is_stopped { Duration::ZERO } else { Duration::from_secs(30) };
+        if is_stopped {
+            Process::open(pid).signal(Signal::STOP).unwrap();
+        }
+        let thread = std::thread::spawn(move || attendant.run());
+        desk.dismiss(Duration::from_secs(60));
+        thread.join().unwrap();
+        let expected = if is_stopped { ExitKind::Signaled(9) } else { ExitKind::Exited(7) };
+        assert_eq!(wait(pid).unwrap(), expected);
+    }
 }
