@@ -26,6 +26,7 @@
 //! transport   what carries the bytes of a connection
 //! doors       who comes in, who has to leave, the end of a thread that drains
 //! room, idle  a connection that rests makes room
+//! waiting     threads that wait for disks, in the place of this one
 //! timers      every connection's deadline
 //! record      the end of an exchange: access log, slow log, metrics
 //! sharing     which front thread has a connection
@@ -69,6 +70,7 @@ mod transport;
 mod doors;
 mod room;
 mod idle;
+mod waiting;
 mod timers;
 mod record;
 mod sharing;

@@ -6,14 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::{ReadWriteFlags, pread, preadv2};
-use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::task::spawn_blocking;
 
 use crate::outflow::{Outflow, Taken, send_of_file};
+use crate::waiting::Waiting;
 
 /// So many threads may wait for files, in all front threads.
-static WAITING: Semaphore = Semaphore::const_new(TURNS);
+static WAITING: Waiting = Waiting::new(TURNS);
 const TURNS: usize = 64;
 /// Whether a file is in memory is asked for a byte in so many: the kernel reads ahead as much by default.
 const STRIDE: u64 = 128 << 10;
@@ -68,30 +66,31 @@ impl Source {
         }
         self.is_slow = true;
         let file = Arc::clone(&self.file);
-        wait(move || {
-            let read = pread(&file, &mut bytes, from)?;
-            bytes.truncate(read);
-            Ok(bytes)
-        })
-        .await
+        WAITING
+            .wait(move || {
+                let read = pread(&file, &mut bytes, from)?;
+                bytes.truncate(read);
+                Ok(bytes)
+            })
+            .await
     }
 
     /// Has a thread send these bytes by a plain connection to which nobody else writes meanwhile. Nothing when the file has ended.
     pub(crate) async fn send(&self, out: &mut Outflow, from: u64, length: usize) -> io::Result<Taken> {
         // Only who has a turn needs another descriptor: however many wait for a disk, there are few.
-        let turn = turn().await?;
+        let turn = WAITING.turn().await?;
         let (client, permit) = out.duplicate()?;
         let file = Arc::clone(&self.file);
-        let sent = spawn_blocking(move || {
-            let _turn = turn;
-            let sent = send_of_file(&file, &client, from..from + length as u64);
-            drop((client, permit));
-            match sent {
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Taken::default()),
-                sent => sent,
-            }
-        })
-        .await??;
+        let sent = turn
+            .wait(move || {
+                let sent = send_of_file(&file, &client, from..from + length as u64);
+                drop((client, permit));
+                match sent {
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Taken::default()),
+                    sent => sent,
+                }
+            })
+            .await?;
         out.sent_by_another(sent);
         Ok(sent)
     }
@@ -100,30 +99,10 @@ impl Source {
 impl Drop for Source {
     /// Some file systems ask somebody else also when a file is closed.
     fn drop(&mut self) {
-        if self.is_slow
-            && let Ok(runtime) = Handle::try_current()
-        {
-            let file = Arc::clone(&self.file);
-            runtime.spawn(wait(move || {
-                drop(file);
-                Ok(())
-            }));
+        if self.is_slow {
+            WAITING.close(Arc::clone(&self.file));
         }
     }
-}
-
-/// Has a thread do it, which has the turn until it is through, whether or not anybody still waits for it.
-async fn wait<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    let turn = turn().await?;
-    spawn_blocking(move || {
-        let _turn = turn;
-        work()
-    })
-    .await?
-}
-
-async fn turn() -> io::Result<SemaphorePermit<'static>> {
-    WAITING.acquire().await.map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -131,7 +110,6 @@ mod tests {
     use std::io::{Read, Write, pipe};
     use std::os::unix::net::UnixStream;
     use std::pin::pin;
-    use std::sync::mpsc::channel;
     use std::task::{Context, Waker};
     use std::time::Duration;
 
@@ -180,27 +158,6 @@ mod tests {
     }
 
     #[test]
-    fn who_breaks_off_leaves_its_turn_to_the_thread_that_still_waits_for_the_file() {
-        run(async {
-            let ((begun, begins), (disk, done)) = (channel(), channel::<()>());
-            let mut work = Box::pin(wait(move || {
-                let _ = (begun.send(()), done.recv());
-                Ok(())
-            }));
-            while begins.try_recv().is_err() {
-                let _ = tokio::time::timeout(Duration::from_millis(1), work.as_mut()).await;
-            }
-            drop(work);
-            // Other tests may have all turns for a while.
-            for _ in 0..50 {
-                assert!(WAITING.available_permits() < TURNS);
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            drop(disk);
-        });
-    }
-
-    #[test]
     fn a_file_that_was_waited_for_is_closed_in_its_turn() {
         run(async {
             let (pipe, end) = pipe().unwrap();
@@ -208,7 +165,7 @@ mod tests {
             let is_closed = || (&pipe).read(&mut [0]).is_ok();
             let mut source = Source::new(end.into());
             source.is_slow = true;
-            let turns = WAITING.acquire_many(TURNS as u32).await.unwrap();
+            let turns = WAITING.take_all(TURNS).await;
             drop(source);
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert!(!is_closed());
@@ -235,7 +192,7 @@ mod tests {
         let source = Source::new(file.into());
         run(async {
             let mut out = Outflow::new(Transport::Plain(Socket::Fresh(socket.into())), holding);
-            let turns = WAITING.acquire_many(TURNS as u32).await.unwrap();
+            let turns = WAITING.take_all(TURNS).await;
             let mut sending = pin!(source.send(&mut out, 0, 5));
             assert!(sending.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             assert_eq!(left(), 8);

@@ -15,15 +15,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use howdah_wire::{EXTENT, Segment};
-use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 
 use crate::capacity::Permit;
 use crate::room::Room;
+use crate::waiting::Waiting;
 
 /// So many threads may write bodies, of all front threads.
-static WRITING: Semaphore = Semaphore::const_new(TURNS);
+static WRITING: Waiting = Waiting::new(TURNS);
 const TURNS: usize = 16;
 
 /// The extents of a front thread in the segment of one application, and what comes in their place.
@@ -68,7 +66,7 @@ impl Extents {
             return Err(io::Error::other("no descriptor is left for its file"));
         };
         let directory = self.directory.clone();
-        let file = elsewhere(move || {
+        let file = WRITING.wait(move || {
             let file = tempfile::tempfile_in(directory)?;
             // A script may open it anew, by the name /dev/stdin, and run as another user. Where files have no such rights, it can.
             let _ = file.set_permissions(Permissions::from_mode(0o644));
@@ -78,19 +76,6 @@ impl Extents {
         let (file, permit) = file.await?;
         Ok(BodyFile { file: Arc::new(file), _permit: Arc::new(permit) })
     }
-}
-
-/// Has a thread do it. That has the turn until it is through, whether or not anybody still waits for it: a client of HTTP/2 can break
-/// off one body after the other.
-async fn elsewhere<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    let turn = WRITING.acquire().await.map_err(io::Error::other)?;
-    spawn_blocking(move || {
-        let _turn = turn;
-        work()
-    })
-    .await?
 }
 
 impl fmt::Debug for Extents {
@@ -138,20 +123,14 @@ impl BodyFile {
     /// Writes these behind what there is.
     pub(crate) async fn append(&self, bytes: Vec<u8>) -> io::Result<()> {
         let file = Arc::clone(&self.file);
-        elsewhere(move || (&*file).write_all(&bytes)).await
+        WRITING.wait(move || (&*file).write_all(&bytes)).await
     }
 }
 
 impl Drop for BodyFile {
     /// To free the place of a large file takes time, too.
     fn drop(&mut self) {
-        if let Ok(runtime) = Handle::try_current() {
-            let last = (Arc::clone(&self.file), Arc::clone(&self._permit));
-            runtime.spawn(elsewhere(move || {
-                drop(last);
-                Ok(())
-            }));
-        }
+        WRITING.close((Arc::clone(&self.file), Arc::clone(&self._permit)));
     }
 }
 
@@ -199,7 +178,6 @@ impl Drop for Extent {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::sync::mpsc::channel;
     use std::time::Duration;
 
     use howdah_wire::Shape;
@@ -257,27 +235,6 @@ mod tests {
     }
 
     #[test]
-    fn who_breaks_off_leaves_its_turn_to_the_thread_that_still_waits_for_the_disk() {
-        run(async {
-            let ((begun, begins), (disk, done)) = (channel(), channel::<()>());
-            let mut work = Box::pin(elsewhere(move || {
-                let _ = (begun.send(()), done.recv());
-                Ok(())
-            }));
-            while begins.try_recv().is_err() {
-                let _ = tokio::time::timeout(Duration::from_millis(1), work.as_mut()).await;
-            }
-            drop(work);
-            // Other tests may have all turns for a while.
-            for _ in 0..50 {
-                assert!(WRITING.available_permits() < TURNS);
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            drop(disk);
-        });
-    }
-
-    #[test]
     fn a_file_is_closed_in_its_turn() {
         run(async {
             // A pipe tells when its end is closed.
@@ -286,7 +243,7 @@ mod tests {
             let is_closed = || (&pipe).read(&mut [0]).is_ok();
             let permit = extents().room.permit_for_file().unwrap();
             let file = File::from(std::os::fd::OwnedFd::from(end));
-            let turns = WRITING.acquire_many(TURNS as u32).await.unwrap();
+            let turns = WRITING.take_all(TURNS).await;
             drop(BodyFile { file: Arc::new(file), _permit: Arc::new(permit) });
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert!(!is_closed());
