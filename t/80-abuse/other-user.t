@@ -32,6 +32,25 @@ sub ask {
     return Howdah::Test::Client->ask($server, "GET $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
 }
 
+# A pseudo terminal, and its path.
+sub terminal {
+    sysopen my $master, '/dev/ptmx', O_RDWR | O_NOCTTY | O_NONBLOCK or plan skip_all => "no pseudo terminals: $!";
+    my ($number, $unlock) = (pack('I', 0), pack 'i', 0);
+    ioctl $master, TIOCSPTLCK, $unlock and ioctl $master, TIOCGPTN, $number
+        or plan skip_all => "no pseudo terminal: $!";
+    return ($master, '/dev/pts/' . unpack 'I', $number);
+}
+
+# A process that has done that, and is to be killed.
+sub sleeper {
+    my $first = shift;
+    my $pid   = fork // die $!;
+    return $pid if $pid;
+    $first->();
+    sleep 100;
+    POSIX::_exit(0);
+}
+
 sub as_nobody {
     my $what = shift;
     local $> = $uid;
@@ -151,22 +170,22 @@ subtest 'it calls what /proc hides a worker of its own' => sub {
         'sh'
     );
     plan skip_all => 'no such /proc can be had here' if (run_command(@hide, 'true'))[0];
-    my $victim = fork // die $!;
-    if (!$victim) { POSIX::setsid(); sleep 100; POSIX::_exit(0) }
-    my $naming = q{my $parent = getppid; open my $front, '+<&', 3 or die $!;
-        send $front, pack('L2l2', 3, 0, $_, 0), 0 for @ENV{qw(VICTIM)}, $parent; sub { [200, [], [$$]] }};
+    my @victims = (sleeper(sub { POSIX::setsid() }), sleeper(sub { }));
+    my $naming  = q{my $parent = getppid; open my $front, '+<&', 3 or die $!;
+        send $front, pack('L2l2', 3, 0, $_, 0), 0 for split(/ /, $ENV{VICTIMS}), $parent; sub { [200, [], [$$]] }};
     my $server = Howdah::Test::Server->start(
         command => [@hide, howdah_bin(), '--listen', '127.0.0.1:0'],
         options => ['--workers', 1, '--user', 'nobody', '-e', $naming],
-        env     => {VICTIM => $victim}
+        env     => {VICTIMS => "@victims"}
     );
     my $refused = () = $server->log =~ /calls a process its worker that is no child of it, which is left alone/g;
-    is $refused, 2, 'a process of root elsewhere, and the front, are left alone' or diag $server->log;
+    is $refused, 3, 'processes of root in other sessions and in the front\'s, and the front, are left alone'
+        or diag $server->log;
     like ask($server, '/')->{body}, qr/^\d+$/, '... and the worker that there is, is known';
     is $server->stop, 0, 'a clean end';
-    is kill(0, $victim), 1, '... not of the other';
-    kill KILL => $victim;
-    waitpid $victim, 0;
+    is kill(0, @victims), 2, '... not of the others';
+    kill KILL => @victims;
+    waitpid $_, 0 for @victims;
 };
 
 subtest 'it has the directory from which root loads modules' => sub {

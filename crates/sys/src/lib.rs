@@ -22,6 +22,7 @@
 //! tcp         socket options, and what a client has not taken yet
 //! random      numbers that nobody can guess
 //! readable    a wait for one descriptor
+//! descent     whose child a process is, by the kernel's own word
 //! shortage    what to raise where the kernel is short of something
 //! clock       the clocks that nobody sets
 //! patience    time of which nearly none passes while the process stands still
@@ -53,6 +54,7 @@ mod socket_file;
 pub mod random;
 mod readable;
 pub mod shortage;
+mod descent;
 mod clock;
 mod patience;
 

@@ -15,6 +15,7 @@ use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitOptions};
 
 pub use rustix::process::{Pid, Signal};
 
+use crate::descent::{descent_of, tells_limits};
 use crate::readable::is_readable_within;
 
 /// The first descriptor that a started process gets beside standard input, output and error; the others follow.
@@ -342,18 +343,23 @@ pub struct Peer {
 pub fn may_be_child_of(pid: Pid, parent: Peer) -> bool {
     let number = |pid: Pid| pid.as_raw_pid().unsigned_abs();
     let orphaned = |found| found == std::process::id() && is_run_by(pid, parent.user);
-    match stat_of(number(pid)).and_then(|stat| parent_in(&stat)) {
+    let shown = || stat_of(number(pid)).and_then(|stat| parent_in(&stat));
+    match shown().or_else(|| Some(descent_of(pid)?.parent)) {
         Some(found) => found == number(parent.pid) || orphaned(found),
         None => may_be_hidden_child_of(pid, parent),
     }
 }
 
-/// Of one that /proc does not show, as where that is mounted with hidepid: it is in its parent's session, and was not started from here.
+/// Of one of which neither /proc, as where that is mounted with hidepid, nor an older kernel tells: it is in its parent's session, was not
+/// started from here, and does not look like one of our own user's.
 fn may_be_hidden_child_of(pid: Pid, parent: Peer) -> bool {
     let is_gone = rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH);
     let session = |pid| rustix::process::getsid(Some(pid)).ok();
     let is_near = || session(pid).is_some_and(|found| Some(found) == session(parent.pid) && found != pid);
-    is_gone || is_us(parent.user) || pid != rustix::process::getpid() && !is_child(pid) && is_near()
+    let is_ours = || tells_limits(pid) && !tells_limits(parent.pid);
+    is_gone
+        || is_us(parent.user)
+        || pid != rustix::process::getpid() && !is_child(pid) && is_near() && !is_ours()
 }
 
 /// Whether `pid` is a child of this process that nobody has waited for, and run by `user`: those that this process has started
@@ -363,12 +369,13 @@ pub fn is_child_run_by(pid: Pid, user: u32) -> bool {
     is_child(pid) && is_run_by(pid, user)
 }
 
-/// By its real user, which programs that change the effective one leave as it is. Where /proc does not tell, what leads a group is not:
+/// By its real user, which programs that change the effective one leave as it is. Where nobody tells, what leads a group is not:
 /// launchers and the commands of logs do.
 fn is_run_by(pid: Pid, user: u32) -> bool {
     let status = std::fs::read(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
+    let told = || user_in(&String::from_utf8_lossy(&status)).or_else(|| Some(descent_of(pid)?.user));
     let leads = || rustix::process::getpgid(Some(pid)) == Ok(pid);
-    is_us(user) || user_in(&String::from_utf8_lossy(&status)).map_or_else(|| !leads(), |found| found == user)
+    is_us(user) || told().map_or_else(|| !leads(), |found| found == user)
 }
 
 /// Whoever has our own rights needs none of us to signal a process, and what he has started may have given up some.
