@@ -46,6 +46,16 @@ subtest 'a stack that is too small is told, not overflown' => sub {
     ok get($server, '/'), 'where only the soft limit is so low, that is raised';
 };
 
+subtest 'a stack is there from the start, and does not grow when there may be no memory' => sub {
+    my $server = Howdah::Test::Server->start(app => $who, options => ['--workers', 1]);
+    open my $status, '<', '/proc/' . $server->pid . '/status' or die $!;
+    my ($stack) = map { /^VmStk:\s+(\d+) kB/ } <$status>;
+    cmp_ok $stack, '>=', 192, "$stack KiB";
+    plan skip_all => 'there is no prlimit' if (run_command('prlimit', '--pid', $server->pid, '--stack=65536'))[0];
+    ok get($server, '/'), 'where it may not grow any more it serves on';
+    is $server->stop, 0, '... and ends as ever';
+};
+
 subtest 'a root without /dev/null is told what it lacks' => sub {
     my @bare = ('unshare', '--mount', 'sh', '-c', 'mount -t tmpfs none /dev && exec "$@"', 'sh');
     plan skip_all => 'no such namespace can be had here' if (run_command(@bare, 'true'))[0];

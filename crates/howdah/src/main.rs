@@ -110,7 +110,11 @@ mod fixture;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
+use howdah_sys::Allocator;
 use options::{Action, Parsed};
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
     howdah_sys::process::forget_inherited_signals();

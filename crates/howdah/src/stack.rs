@@ -1,17 +1,30 @@
-//! The limit of the stack (`ulimit -s`): beyond it the kernel ends a process in the middle of whatever it does. `main` asks
-//! first of all, since to read the command line takes more than anything that follows.
+//! The limit of the stack (`ulimit -s`): beyond it the kernel ends a process in the middle of whatever it does, as it does where a stack
+//! grows and there is no memory to be had. `main` asks first of all, since to read the command line takes more than anything that follows.
 
 use anyhow::bail;
+use howdah_sys::heap::have_stack;
+use howdah_sys::shortage::with_way_out;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// A start takes 184 KiB, and serving no more; arguments and environment lie there, too.
 const LEAST: u64 = 512 << 10;
 
-/// Raises the limit as far as the system lets us, where it is that low.
+/// Of it, what the kernel is to give at once.
+const AT_ONCE: usize = 192 << 10;
+
+/// Raises the limit as far as the system lets us, where it is that low, and has the stack that is needed.
 ///
 /// # Errors
-/// It stays too low; the message says what to raise.
+/// It stays too low, or there is no memory; the message says what to raise.
 pub(crate) fn suffice() -> anyhow::Result<()> {
+    raise()?;
+    if let Err(error) = have_stack(AT_ONCE) {
+        bail!("cannot have {} KiB of stack: {}", AT_ONCE >> 10, with_way_out(&error));
+    }
+    Ok(())
+}
+
+fn raise() -> anyhow::Result<()> {
     let limit = getrlimit(Resource::Stack);
     let Some(wanted) = raised(limit) else { return Ok(()) };
     match wanted.current {

@@ -1,5 +1,7 @@
 //! The memory that this process has for itself.
 
+use std::io;
+
 /// Has the C library keep up to a MiB of freed memory at the end of its heap. A response of 100 KB, freed when it is out and
 /// wanted again for the next one, would otherwise go back to the kernel each time, and come from there page by page. Called
 /// once, by a process that is about to serve.
@@ -13,6 +15,21 @@ pub fn keep_freed() {
             unsafe { libc::mallopt(what, bytes) };
         }
     }
+}
+
+/// Has the calling thread's stack reach `bytes` further down, as addresses alone. A stack that grows when memory has been given away to
+/// the last byte (vm.overcommit_memory=2, `ulimit -v`) finds none, upon which the kernel ends the process without a word.
+///
+/// # Errors
+/// ENOMEM when there is none now.
+pub fn have_stack(bytes: usize) -> io::Result<()> {
+    let here = 0u8;
+    let below = (&raw const here).addr().saturating_sub(bytes);
+    // It is the kernel that writes there, which grows a stack as it does for us, but tells where it cannot.
+    // SAFETY: nothing is kept below the stack pointer, by as much as the calls from here take; nobody reads the byte.
+    let written = unsafe { libc::syscall(libc::SYS_getrandom, below, 1_usize, libc::GRND_NONBLOCK) };
+    let failed = written < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT);
+    if failed { Err(io::Error::from_raw_os_error(libc::ENOMEM)) } else { Ok(()) }
 }
 
 /// Gives freed memory back to the kernel that lies between what is in use, if the C library has at least so many bytes of it. After a
@@ -43,6 +60,12 @@ mod tests {
         // SAFETY: it is ours to write.
         assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) }, 0);
         usage.ru_minflt
+    }
+
+    #[test]
+    fn a_stack_reaches_down_as_far_as_there_is_memory() {
+        have_stack(256 << 10).unwrap();
+        assert_eq!(have_stack(usize::MAX).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
     }
 
     #[test]

@@ -3,26 +3,27 @@
 //! ```text
 //! confine     giving up rights: capabilities, system calls, files
 //! orphan      parting with the process that one was started by
-//! daemon      the double fork of `--daemonize`, with the launcher waiting for readiness
 //! activation  listeners handed over by systemd or Server::Starter
 //! notify      readiness and status for systemd
 //! usage       memory that a process has for itself
 //! launcher    starting processes, also for a front that may not do so itself
 //! smaps       what the kernel says of a process's memory
 //! recipe      what a process is to be, told before it is needed
+//! privileges  becoming an ordinary user
+//! daemon      the double fork of `--daemonize`, with the launcher waiting for readiness
 //! channel     packets with descriptors beside them (SCM_RIGHTS), and `wire::Message` as bytes
 //! remote      memory of another process, read from outside
 //! process     subreaper, wait, signals through pidfd
-//! privileges  becoming an ordinary user
-//! heap        what the C library keeps of freed memory
+//! allocator   the C library's memory, and a word where there is none
+//! heap        what the C library keeps of freed memory, and the stack
 //! memory      the sealed memfd behind the shared segment, and giving pages back
 //! wake        eventfd towards a front thread, futex towards a worker
 //! affinity    on which processors a thread may run
 //! watch       descriptors in the event loop
 //! tcp         socket options, and what a client has not taken yet
 //! random      numbers that nobody can guess
-//! readable    a wait for one descriptor
 //! descent     whose child a process is, by the kernel's own word
+//! readable    a wait for one descriptor
 //! shortage    what to raise where the kernel is short of something
 //! clock       the clocks that nobody sets
 //! patience    time of which nearly none passes while the process stands still
@@ -32,7 +33,6 @@
 
 pub mod confine;
 pub mod orphan;
-pub mod daemon;
 pub mod activation;
 pub mod notify;
 pub mod usage;
@@ -40,10 +40,12 @@ pub mod launcher;
 mod moment;
 mod smaps;
 pub mod recipe;
+pub mod privileges;
+pub mod daemon;
 pub mod channel;
 pub mod remote;
 pub mod process;
-pub mod privileges;
+mod allocator;
 pub mod heap;
 pub mod memory;
 pub mod wake;
@@ -52,12 +54,13 @@ pub mod watch;
 pub mod tcp;
 mod socket_file;
 pub mod random;
+mod descent;
 mod readable;
 pub mod shortage;
-mod descent;
 mod clock;
 mod patience;
 
+pub use allocator::Allocator;
 pub use channel::{
     MESSAGE_SIZE, decode_message, encode_message, recv_from_peer, recv_with_fds, recv_with_fds_left,
     send_until_passed, send_with_fds, socketpair_seqpacket, socketpair_stream,
