@@ -9,7 +9,7 @@ use POSIX ();
 my $WHO_MAY = 'root may if it has CAP_SETUID and CAP_SETGID and, in a user namespace, the id is mapped there; '
     . 'else leave out --user and --group';
 
-# Called by Howdah::Loader before the application is loaded.
+# Called by Howdah::Loader in a zygote that plackup has forked. One that howdah starts has changed before there is a perl.
 sub drop {
     my ($class, %to) = @_;
     my ($uid, $primary, $name) = defined $to{user} ? _user($to{user}) : ();
@@ -79,7 +79,8 @@ Howdah::Privileges - change to an ordinary user
 
 =head1 DESCRIPTION
 
-The front binds its ports as root; the application never needs to be.
+For a zygote that L<Plack::Handler::Howdah> has forked: the front binds its ports as root; the application never needs to be. The
+C<howdah> command changes the user of its own zygotes before it executes perl.
 
 =head2 drop(user => $user, group => $group)
 

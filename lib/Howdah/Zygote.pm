@@ -195,7 +195,7 @@ False to load the application in each worker. Default true.
 
 =item user, group
 
-Names or numbers; the zygote changes to them before it loads the application.
+Names or numbers; the zygote changes to them first. For one that was forked: what the C<howdah> command starts has changed already.
 
 =item chdir
 

@@ -4,10 +4,7 @@ use warnings;
 
 # The fields that there are, each as often as it may come.
 my %MOST = (
-    (
-        map { $_ => 1 }
-            qw(app chdir control default_middleware env eval full_destruct group name nytprof path preload user)
-    ),
+    (map { $_ => 1 } qw(app chdir control default_middleware env eval full_destruct name nytprof path preload)),
     (map { $_ => undef } qw(inc modules)),
 );
 

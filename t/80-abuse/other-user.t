@@ -132,13 +132,9 @@ subtest 'it asks for the keys of the session' => sub {
 };
 
 subtest 'it reads the terminal that root has started the server on' => sub {
-    sysopen my $master, '/dev/ptmx', O_RDWR | O_NOCTTY | O_NONBLOCK or plan skip_all => "no pseudo terminals: $!";
-    my ($number, $unlock) = (pack('I', 0), pack 'i', 0);
-    ioctl $master, TIOCSPTLCK, $unlock and ioctl $master, TIOCGPTN, $number
-        or plan skip_all => "no pseudo terminal: $!";
-    my $terminal = '/dev/pts/' . unpack 'I', $number;
-    my $reading  = 'use POSIX (); sub { POSIX::read(1, my $typed, 100); [200, [], [$typed || "no: $!"]] }';
-    my $server   = Howdah::Test::Server->start(
+    my ($master, $terminal) = terminal();
+    my $reading = 'use POSIX (); sub { POSIX::read(1, my $typed, 100); [200, [], [$typed || "no: $!"]] }';
+    my $server  = Howdah::Test::Server->start(
         command => ['sh', '-c', "exec \"\$@\" 1<>$terminal", 'sh', howdah_bin(), '--listen', '127.0.0.1:0'],
         options => ['--workers', 1, '--user', 'nobody', '-e', $reading]
     );
@@ -188,15 +184,55 @@ subtest 'it calls what /proc hides a worker of its own' => sub {
     waitpid $_, 0 for @victims;
 };
 
-subtest 'it has the directory from which root loads modules' => sub {
+# A module that notes by whom it is run, and whether root's terminal is there and a listening socket of the server's.
+sub noting {
+    my $dir = shift;
+    write_file("$dir/Whose.pm", <<"PERL");
+package Whose;
+open my \$notes, '>>', '$dir/notes' or die \$!;
+our \@kept;
+for my \$number (3 .. 30) { open my \$fd, "<&=\$number" or next; push \@kept, \$fd }
+my \@listening = grep { unpack 'i', getsockopt(\$_, 1, 30) // '' } \@kept;
+my \$terminal = open(my \$own, '+<', '/dev/tty') ? 'terminal' : 'none';
+print {\$notes} join(' ', \$<, \$>, \$( + 0, \$) + 0, \$terminal, scalar \@listening), "\\n";
+1;
+PERL
+    open my $notes, '>', "$dir/notes" or die $!;
+    chown $uid, -1, "$dir", "$dir/notes" or die $!;
+    chmod 0755, "$dir" or die $!;
+    return;
+}
+
+subtest 'it has the directory from which perl loads modules' => sub {
     my $dir = File::Temp->newdir(TMPDIR => 1);
-    chown $uid, -1, "$dir" or die $!;
+    noting($dir);
     local $ENV{PERL5LIB} = join ':', grep { defined } $ENV{PERL5LIB}, "$dir";
-    my $warned =
-        qr/WARN .*root's perl runs what is in \Q$dir\E, before .* user $uid may write there: .* by -I instead of PERL5LIB/;
-    like start('sub { [200, [], []] }')->log, $warned, 'the log warns of it';
-    my $server = Howdah::Test::Server->start(options => ['-e', 'sub { [200, [], []] }']);
-    unlike $server->log, qr/root's perl/, '... but not where the application is root';
+    my ($gid)  = (getpwuid $uid)[3];
+    my $nobody = "$uid $uid $gid $gid none 0\n";
+    my $given  = q{$^F = 99; socket my $l, 2, 1, 0 or die $!; listen $l, 5 or die $!; POSIX::dup2(fileno $l, 3);
+        $ENV{LISTEN_PID} = $$; $ENV{LISTEN_FDS} = 1; $ENV{PERL5OPT} = '-MWhose'; exec @ARGV};
+    for my $confined ([], ['--no-confine']) {
+        my $operator = Howdah::Test::Operator->new;
+        my $server   = Howdah::Test::Server->start(
+            command => [$^X, '-MPOSIX', '-e', $given, howdah_bin()],
+            options => ['--user', 'nobody', $operator->options, @$confined, '-e', 'sub { [200, [], ["served"]] }']
+        );
+        is ask($server, '/')->{body}, 'served';
+        is + ($operator->ask('reload'))[0], 0, "@$confined a reload";
+        is $server->stop, 0;
+        my $notes = read_file("$dir/notes");
+        like $notes, qr/\A(?:\Q$nobody\E){3,}\z/, '... and no line of perl was run by root';
+        truncate "$dir/notes", 0 or die $!;
+    }
+    my ($master, $terminal) = terminal();
+    my $lead  = 'use POSIX (); POSIX::setsid() > 0 && open STDIN, "+<", shift or die $!; exec @ARGV';
+    my @check = ('env', 'PERL5OPT=-MWhose', howdah_bin(), qw(check --user nobody -e), 'sub { }');
+    is + (run_command($^X, '-e', $lead, $terminal, @check))[0], 0, 'howdah check';
+    like read_file("$dir/notes"), qr/\A(?:\Q$nobody\E){2,}\z/, '... runs none by root, and has left his terminal';
+    truncate "$dir/notes", 0 or die $!;
+    $check[5] = 'no-such-user';
+    is + (run_command(@check))[0], 1, 'for a user who is not there';
+    is read_file("$dir/notes"), '', '... it runs none at all';
 };
 
 subtest 'it listens where root is to, and accepts nobody' => sub {

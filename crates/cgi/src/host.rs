@@ -116,6 +116,7 @@ fn prepare(spec: &Spec, attach: Attach) -> Result<(House, Segment), String> {
     let segment =
         howdah_sys::attach_segment(&segment).map_err(|error| format!("the shared segment: {error}"))?;
     privileges::become_user(spec.user.as_deref(), spec.group.as_deref())?;
+    privileges::be_open();
     let null = open_null().map_err(|error| format!("/dev/null: {error}"))?;
     let mount = Mount::open(spec).map_err(|error| format!("{}: {error}", spec.root.display()))?;
     let house = House {

@@ -10,7 +10,7 @@ use std::io;
 use std::process::{ExitCode, Stdio};
 
 use anyhow::Context;
-use howdah_sys::privileges;
+use howdah_sys::privileges::{self, Identity};
 
 use crate::options::cgi::Mode;
 use crate::options::pools::Pool;
@@ -36,9 +36,13 @@ pub(crate) fn run(options: &Serve, settings: &[Setting], inherited: &Inherited) 
     let doubts = surroundings::doubts(options);
     doubts.iter().chain(&faults).for_each(|fault| eprintln!("howdah: {}", inherited.named_in(fault)));
     let perl = Perl::find(options.app.perl.as_deref())?;
-    perl.probe()?;
+    let Ok(identity) = options.process.identity() else {
+        // That has been told. Nobody else is to run the application's code.
+        return Ok(ExitCode::FAILURE);
+    };
+    perl.probe(identity.as_ref())?;
     let pools = options.pools();
-    let loaded = pools.iter().map(|pool| is_loaded(options, pool, &perl));
+    let loaded = pools.iter().map(|pool| is_loaded(options, pool, &perl, identity.as_ref()));
     let loaded: Vec<bool> = loaded.collect::<anyhow::Result<_>>()?;
     if pools.iter().any(|pool| pool.cgi.is_some()) {
         become_user(options)?;
@@ -57,11 +61,11 @@ pub(crate) fn run(options: &Serve, settings: &[Setting], inherited: &Inherited) 
 }
 
 /// Whether there is an application that loads, or one that need not. What is wrong with one is told.
-fn is_loaded(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<bool> {
+fn is_loaded(options: &Serve, pool: &Pool, perl: &Perl, identity: Option<&Identity>) -> anyhow::Result<bool> {
     if pool.cgi.is_some() && !is_kept(pool) {
         return Ok(true);
     }
-    let what = match compile(options, pool, perl)? {
+    let what = match compile(options, pool, perl, identity)? {
         Some(LOADED) => return Ok(true),
         Some(0) => "ends perl while it is loaded (exit status 0)",
         _ if is_kept(pool) => "do not all compile: see the messages above",
@@ -75,12 +79,9 @@ fn is_kept(pool: &Pool) -> bool {
     pool.cgi.as_ref().is_some_and(|cgi| cgi.mode == Mode::Keep)
 }
 
-/// From now on files are those that scripts can read. That there is no such user has been told.
+/// From now on files are those that scripts can read.
 fn become_user(options: &Serve) -> anyhow::Result<()> {
     let process = &options.process;
-    if process.identity().is_err() {
-        return Ok(());
-    }
     privileges::become_user(process.user.as_deref(), process.group.as_deref()).map_err(anyhow::Error::msg)
 }
 
@@ -98,15 +99,15 @@ fn look_at(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<Option<S
 }
 
 /// The status with which perl exits; none when a signal ends it.
-fn compile(options: &Serve, pool: &Pool, perl: &Perl) -> anyhow::Result<Option<i32>> {
-    let mut command = perl.command();
+fn compile(
+    options: &Serve,
+    pool: &Pool,
+    perl: &Perl,
+    identity: Option<&Identity>,
+) -> anyhow::Result<Option<i32>> {
+    let mut command = perl.command(identity);
     command.args(["-MHowdah::Loader", "-MHowdah::ZygoteSpec", "-e", LOAD]);
-    let mut spec = options.zygote(pool);
-    if options.process.identity().is_err() {
-        // That has been told.
-        (spec.user, spec.group) = (None, None);
-    }
-    command.env("HOWDAH_CHECK", spec.encode(None));
+    command.env("HOWDAH_CHECK", options.zygote(pool).encode(None));
     // What the application prints while it loads must not mix with the table.
     command.stdin(Stdio::null()).stdout(io::stderr());
     let status = command.status().with_context(|| format!("cannot run {}", perl.program.display()))?;

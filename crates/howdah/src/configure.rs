@@ -110,7 +110,7 @@ impl Serve {
         report.into_iter().chain(self.app.module.iter().cloned()).collect()
     }
 
-    /// What an application's zygote is to load, and as whom.
+    /// What an application's zygote is to load.
     pub(crate) fn zygote(&self, pool: &Pool) -> supervisor::ZygoteSpec {
         let app = &self.app;
         supervisor::ZygoteSpec {
@@ -122,8 +122,6 @@ impl Serve {
             preload: !app.no_preload,
             name: self.title(pool),
             full_destruct: self.process.full_destruct,
-            user: self.process.user.clone(),
-            group: self.process.group.clone(),
             default_middleware: !app.no_default_middleware,
             path: pool.mount.clone(),
             chdir: app.chdir.clone(),

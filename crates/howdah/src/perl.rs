@@ -7,12 +7,12 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Command, Output};
 
 use anyhow::{Context, bail};
+use howdah_sys::privileges::Identity;
 
 /// A perl and the directories of Howdah's modules.
 #[derive(Debug, Clone)]
@@ -47,20 +47,21 @@ impl Perl {
         self.library.iter().map(flag).collect()
     }
 
-    /// `perl -I...`, to be completed.
-    pub(crate) fn command(&self) -> Command {
+    /// `perl -I...`, to be completed, by whom it is to be run.
+    pub(crate) fn command(&self, identity: Option<&Identity>) -> Command {
         let mut command = Command::new(&self.program);
         command.args(self.include());
+        identity.iter().for_each(|identity| identity.give(&mut command));
         command
     }
 
     /// Loads the compiled module once, so that one that was built for another perl is reported in plain
-    /// words before anything depends on it. Costs the start of one perl.
+    /// words before anything depends on it. Costs the start of one perl, by whom the application is run.
     ///
     /// # Errors
     /// The modules are missing or do not fit this perl, its debugger would wait for an answer that nobody can give, or it
     /// is told to have handles that change bytes.
-    pub(crate) fn probe(&self) -> anyhow::Result<()> {
+    pub(crate) fn probe(&self, identity: Option<&Identity>) -> anyhow::Result<()> {
         // Of any program that is started without it one hears that the program is not there.
         if let Err(error) = File::open("/dev/null") {
             bail!(
@@ -70,34 +71,18 @@ impl Perl {
         refuse_prompts(env::var_os("PERL5OPT"), env::var_os("PERLDB_OPTS").as_deref())?;
         refuse_layers(env::var_os("PERLIO"))?;
         // A debugger that PERL5OPT starts is to ask nobody here.
-        let mut command = self.command();
+        let mut command = self.command(identity);
         command.env("PERLDB_OPTS", "NonStop=1");
         let run = command.args(["-MHowdah::XS", "-e", "print 1"]).output();
-        let output = run.with_context(|| format!("cannot run {}", self.program.display()))?;
+        let whose = if identity.is_some() { " as --user or --group says" } else { "" };
+        let output = run.with_context(|| format!("cannot run {}{whose}", self.program.display()))?;
         if output.status.success() && output.stdout == b"1" {
             return Ok(());
         }
-        bail!("{}", self.misfit(&output))
+        bail!("{}", self.misfit(&output, whose))
     }
 
-    /// Where others may put what root's perl runs before it changes to another user.
-    pub(crate) fn doubts(&self) -> Vec<String> {
-        let named = env::var_os("PERL5LIB").unwrap_or_default();
-        let named: Vec<PathBuf> =
-            env::split_paths(&named).filter(|dir| !dir.as_os_str().is_empty()).collect();
-        let places = std::iter::once(&self.program).chain(&self.library).chain(&named);
-        let whose = |path: &PathBuf| {
-            let who = open_to(&path.metadata().ok()?)?;
-            Some(format!(
-                "root's perl runs what is in {}, before it changes to --user, and {who} may write there: have it belong to root, or \
-                 name directories of modules by -I instead of PERL5LIB",
-                path.display()
-            ))
-        };
-        places.filter_map(whose).collect()
-    }
-
-    fn misfit(&self, output: &Output) -> String {
+    fn misfit(&self, output: &Output, whose: &str) -> String {
         let said = String::from_utf8_lossy(&output.stderr);
         let perl = self.program.display();
         let places: Vec<String> = self.library.iter().map(|dir| dir.display().to_string()).collect();
@@ -105,23 +90,13 @@ impl Perl {
         let options = options.map(|options| format!("PERL5OPT={} counts for it, too.\n", options.display()));
         let places = if places.is_empty() { "perl's own @INC".to_owned() } else { places.join(" and ") };
         format!(
-            "{perl} cannot load Howdah's Perl modules (looked for in {places}).\n\
-             They are missing or were built for another perl: build them with this one (perl Build.PL && ./Build && \
+            "{perl}{whose} cannot load Howdah's Perl modules (looked for in {places}).\n\
+             They are missing, must not be read, or were built for another perl: build them with this one (perl Build.PL && ./Build && \
              ./Build install), or name the perl that they were built for by --perl.\n\
              {}perl said: {}",
             options.unwrap_or_default(),
             said.trim_end()
         )
-    }
-}
-
-/// Who may write there, beside root.
-fn open_to(place: &Metadata) -> Option<String> {
-    match (place.uid(), place.gid(), place.mode()) {
-        (0, _, mode) if mode & 0o002 != 0 => Some("everybody".to_owned()),
-        (0, gid @ 1.., mode) if mode & 0o020 != 0 => Some(format!("group {gid}")),
-        (0, ..) => None,
-        (uid, ..) => Some(format!("user {uid}")),
     }
 }
 
@@ -266,25 +241,6 @@ mod tests {
         let dirs = library(Some("/one:two".into()), Path::new("/bin/howdah")).unwrap();
         assert_eq!(dirs[0], Path::new("/one"));
         assert!(dirs[1].is_absolute() && dirs[1].ends_with("two"));
-    }
-
-    #[test]
-    fn places_that_are_not_roots_alone_are_known() {
-        use std::os::unix::fs::{PermissionsExt, chown};
-        let place = tempfile::tempdir().unwrap();
-        for (user, group, mode, who) in [
-            (0, 0, 0o775, None),
-            (0, 77, 0o755, None),
-            (0, 77, 0o775, Some("group 77")),
-            (0, 0, 0o757, Some("everybody")),
-            (54_321, 0, 0o700, Some("user 54321")),
-        ] {
-            if chown(place.path(), Some(user), Some(group)).is_err() {
-                return; // not root
-            }
-            fs::set_permissions(place.path(), fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(open_to(&place.path().metadata().unwrap()).as_deref(), who, "{user} {group} {mode:o}");
-        }
     }
 
     #[test]

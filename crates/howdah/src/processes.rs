@@ -11,11 +11,13 @@ use anyhow::Context;
 use howdah_accesslog::Target;
 use howdah_supervisor::{self as supervisor, Source};
 use howdah_sys::launcher::{self, Job};
+use howdah_sys::privileges::Identity;
 use howdah_sys::recipe::Recipe;
 
 use crate::access::Commands;
 use crate::log;
 use crate::options::Serve;
+use crate::options::process::Process;
 use crate::perl::{Perl, refuse_layers};
 use crate::scripts;
 use crate::upgrade::Program;
@@ -34,12 +36,16 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Call it while there is one thread.
+    /// Call it while there is one thread. `identity` is that of the application.
     ///
     /// # Errors
     /// When there is no perl, Howdah's modules do not load with it, or the descriptor that plackup names is none.
-    pub(crate) fn prepare(options: &Serve, program: &Program) -> anyhow::Result<Self> {
-        let zygote = Zygotes::of(options)?;
+    pub(crate) fn prepare(
+        options: &Serve,
+        program: &Program,
+        identity: Option<&Identity>,
+    ) -> anyhow::Result<Self> {
+        let zygote = Zygotes::of(options, identity)?;
         let commands = log_commands(options);
         let logs = commands.iter().map(|command| log_recipe(command));
         let recipes = [program.recipe()].into_iter().chain(logs).chain(zygote.recipes()).collect();
@@ -108,8 +114,12 @@ enum Start {
 }
 
 impl Start {
-    fn perl(perl: &Perl, spec: &supervisor::ZygoteSpec) -> Self {
-        let recipe = |spec| supervisor::recipe(&perl.program, perl.include(), spec);
+    /// A perl of root's would run what others may have put into its directories of modules.
+    fn perl(perl: &Perl, spec: &supervisor::ZygoteSpec, whose: &Process) -> Self {
+        let recipe = |spec| {
+            let recipe = supervisor::recipe(&perl.program, perl.include(), spec);
+            recipe.run_by(whose.user.clone(), whose.group.clone())
+        };
         let watched = supervisor::ZygoteSpec { nytprof: true, ..spec.clone() };
         Self::Perl { perl: perl.program.clone(), zygote: recipe(spec), guest: recipe(&watched) }
     }
@@ -123,7 +133,7 @@ impl Start {
 }
 
 impl Zygotes {
-    fn of(options: &Serve) -> anyhow::Result<Self> {
+    fn of(options: &Serve, identity: Option<&Identity>) -> anyhow::Result<Self> {
         if let Some(number) = options.process.zygote_fd {
             refuse_layers(std::env::var_os("PERLIO"))?;
             let control = howdah_sys::process::adopt_fd(number).with_context(|| {
@@ -132,13 +142,10 @@ impl Zygotes {
             return Ok(Self::Adopted(Source::Adopted { control }));
         }
         let perl = Perl::find(options.app.perl.as_deref())?;
-        perl.probe()?;
-        if options.process.becomes_another() {
-            perl.doubts().iter().for_each(|doubt| tracing::warn!("{doubt}"));
-        }
+        perl.probe(identity)?;
         let recipe = |pool| match options.host(pool, &perl) {
             Some(spec) => Start::Host(scripts::recipe(&spec)),
-            None => Start::perl(&perl, &options.zygote(pool)),
+            None => Start::perl(&perl, &options.zygote(pool), &options.process),
         };
         Ok(Self::Started(options.pools().iter().map(recipe).collect()))
     }

@@ -101,9 +101,9 @@ fn run_here(
     descriptors::raise_limit();
     descriptors::suffice(options)?;
     survive_file_limit().context("cannot catch SIGXFSZ")?;
-    options.process.identity()?;
+    let identity = options.process.identity()?;
     spool::try_out(options.limits.spool_dir.as_deref())?;
-    let processes = Processes::prepare(options, &program)?;
+    let processes = Processes::prepare(options, &program, identity.as_ref())?;
     // Keys may be root's alone.
     let tickets = handover.as_ref().map(|handover| &*handover.tickets).unwrap_or_default();
     let tls = Tls::load(options, tickets)?;

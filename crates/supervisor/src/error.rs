@@ -63,9 +63,9 @@ impl StartError {
 
 /// Whether nobody is there to run a program, or something is short that any would need.
 fn is_none_of_perls(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, InvalidData, OutOfMemory, TimedOut, WouldBlock};
-    // Invalid are descriptors that were sent and did not find room.
-    matches!(error.kind(), BrokenPipe | TimedOut | WouldBlock | OutOfMemory | InvalidData)
+    use io::ErrorKind::{BrokenPipe, InvalidData, Other, OutOfMemory, TimedOut, WouldBlock};
+    // Invalid are descriptors that were sent and did not find room; others are told in words, as that its user is not to be had.
+    matches!(error.kind(), BrokenPipe | TimedOut | WouldBlock | OutOfMemory | InvalidData | Other)
         || what_to_raise(error).is_some()
 }
 

@@ -28,10 +28,6 @@ pub struct ZygoteSpec {
     pub name: String,
     /// Workers run global destruction when they leave.
     pub full_destruct: bool,
-    /// User to become before loading.
-    pub user: Option<String>,
-    /// Group to become.
-    pub group: Option<String>,
     /// Add plackup's middleware of the development environment.
     pub default_middleware: bool,
     /// Mount the application below this path.
@@ -64,8 +60,6 @@ impl ZygoteSpec {
         put("preload", flag(self.preload));
         put("name", self.name.as_bytes());
         put("full_destruct", flag(self.full_destruct));
-        self.user.iter().for_each(|user| put("user", user.as_bytes()));
-        self.group.iter().for_each(|group| put("group", group.as_bytes()));
         put("default_middleware", flag(self.default_middleware));
         self.path.iter().for_each(|path| put("path", path.as_bytes()));
         self.chdir.iter().for_each(|dir| put("chdir", dir.as_os_str().as_bytes()));
@@ -111,8 +105,6 @@ mod tests {
             preload: is_set(&means["preload"]),
             name: text(&means["name"]).unwrap(),
             full_destruct: is_set(&means["full_destruct"]),
-            user: text(&means["user"]),
-            group: text(&means["group"]),
             default_middleware: is_set(&means["default_middleware"]),
             path: text(&means["path"]),
             chdir: path(&means["chdir"]),

@@ -1,15 +1,20 @@
-//! Becoming an ordinary user, for a process that runs what others have written: the host of scripts. Perl zygotes do the same
-//! in `lib/Howdah/Privileges.pm`. Whoever starts either finds out before whether there is such a user. And having a user's rights for a moment, to
-//! look at what is his.
+//! Becoming an ordinary user, for a process that runs what others have written: every perl before it is executed, by whom it is started
+//! (`launcher`, `howdah check`), and the host of scripts. A zygote that plackup has forked does the same in `lib/Howdah/Privileges.pm`.
+//! Whoever starts any finds out before whether it can be done. And having a user's rights for a moment, to look at what is his.
 
 use std::ffi::{CStr, CString};
 use std::fs::Metadata;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::ptr;
 
 use rustix::fs::{Mode, OFlags};
+
+use crate::daemon::{exit, fork_alone};
+use crate::process::{leave_terminal, wait};
 
 /// An entry of the system's list of users or groups never needs more.
 const LONGEST_ENTRY: usize = 1 << 20;
@@ -25,30 +30,127 @@ struct User {
     listed: Option<(CString, libc::gid_t)>,
 }
 
-/// Changes real, effective and saved ids, and leaves root's session keyring. Either may be a name or a number. Without a group it is the user's, whose further
-/// groups are taken over; without a user only the group changes, and further groups are given up. Call it while there is
-/// one thread.
+/// Whose rights a process is to have, in the kernel's numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// None to stay the same.
+    user: Option<libc::uid_t>,
+    group: libc::gid_t,
+    groups: Vec<libc::gid_t>,
+}
+
+/// What the kernel has refused to whoever wanted another identity.
+enum Refused {
+    Keyring(io::Error),
+    Group(io::Error),
+    User(io::Error),
+}
+
+impl Identity {
+    /// Either may be a name or a number. Without a group it is the user's, whose further groups are taken over; without a user only
+    /// the group changes, and further groups are given up. None where neither is wanted.
+    ///
+    /// # Errors
+    /// A sentence that says what is not there.
+    pub fn find(user: Option<&str>, group: Option<&str>) -> Result<Option<Self>, String> {
+        let Some((found, group)) = find(user, group)? else { return Ok(None) };
+        let listed = found.as_ref().and_then(|user| user.listed.as_ref());
+        let groups = listed.map_or_else(|| vec![group], |(name, _)| groups_of(name, group));
+        Ok(Some(Self { user: found.map(|user| user.uid), group, groups }))
+    }
+
+    /// Has `command` change to it before it executes its program, of which no line is run by anybody else then. It leaves root's
+    /// terminal, too, and listening sockets that this process was started with and has not taken yet.
+    pub fn give(&self, command: &mut Command) {
+        let own = self.clone();
+        let change = move || {
+            close_others_on_exec();
+            leave_terminal();
+            own.assume().map_err(Refused::reason)
+        };
+        // SAFETY: between fork and exec the closure makes system calls alone; it takes no lock and does not allocate.
+        unsafe { command.pre_exec(change) };
+    }
+
+    /// The same for a process that is about to execute a program itself.
+    ///
+    /// # Errors
+    /// A sentence that says what is refused.
+    pub(crate) fn take(&self) -> Result<(), String> {
+        leave_terminal();
+        self.assume().map_err(|refused| self.told(&refused))
+    }
+
+    /// Whether this process may change to it, which a child finds out. Call it while there is one thread.
+    ///
+    /// # Errors
+    /// A sentence that says what is refused.
+    pub fn try_out(&self) -> Result<(), String> {
+        let Ok((mut said, mut tell)) = io::pipe() else { return Ok(()) };
+        match fork_alone() {
+            Ok(None) => {
+                let _ = tell.write_all(self.take().err().unwrap_or_default().as_bytes());
+                exit(0)
+            }
+            Ok(Some(child)) => {
+                drop(tell);
+                let mut refused = String::new();
+                let _ = said.read_to_string(&mut refused);
+                let _ = wait(child);
+                if refused.is_empty() { Ok(()) } else { Err(refused) }
+            }
+            // The next one who wants a child says so.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Of this process, which must have one thread. What is root's is left behind: its session keyring, the reading side of its
+    /// terminal. The kernel lets nobody else look into the process from then on, until it executes a program.
+    fn assume(&self) -> Result<(), Refused> {
+        leave_keyring().map_err(Refused::Keyring)?;
+        OUTPUTS.iter().for_each(|&(fd, path)| only_write(fd, path));
+        change_group(self.group, &self.groups).map_err(Refused::Group)?;
+        self.user.map_or(Ok(()), change_user).map_err(Refused::User)
+    }
+
+    fn told(&self, refused: &Refused) -> String {
+        match refused {
+            Refused::Keyring(error) => {
+                let way_out = "raise kernel.keys.root_maxkeys and root_maxbytes (sysctl)";
+                format!("cannot leave the session keyring of root: {error}; {way_out}")
+            }
+            Refused::Group(error) => {
+                format!("cannot change to group {}: {error}; {WHO_MAY}", self.group)
+            }
+            Refused::User(error) => {
+                format!("cannot change to user {}: {error}; {WHO_MAY}", self.user.unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl Refused {
+    fn reason(self) -> io::Error {
+        match self {
+            Self::Keyring(error) | Self::Group(error) | Self::User(error) => error,
+        }
+    }
+}
+
+/// Has this process change to what [`Identity::find`] finds. Call it while there is one thread.
 ///
 /// # Errors
 /// A sentence that says what is not there or may not be done.
 pub fn become_user(user: Option<&str>, group: Option<&str>) -> Result<(), String> {
-    let Some((found, group)) = find(user, group)? else { return Ok(()) };
-    let listed = found.as_ref().and_then(|user| user.listed.as_ref());
-    let groups = listed.map_or_else(|| vec![group], |(name, _)| groups_of(name, group));
-    leave_keyring().map_err(|error| format!("cannot leave the session keyring of root: {error}"))?;
-    [libc::STDOUT_FILENO, libc::STDERR_FILENO].into_iter().for_each(only_write);
-    change_group(group, &groups)
-        .map_err(|error| format!("cannot change to group {group}: {error}; {WHO_MAY}"))?;
-    let Some(user) = found else { return Ok(()) };
-    change_user(user.uid).map_err(|error| format!("cannot change to user {}: {error}; {WHO_MAY}", user.uid))
+    let Some(identity) = Identity::find(user, group)? else { return Ok(()) };
+    identity.assume().map_err(|refused| identity.told(&refused))
 }
 
-/// Whether [`become_user`] finds both.
-///
-/// # Errors
-/// A sentence that says what is not there.
-pub fn are_known(user: Option<&str>, group: Option<&str>) -> Result<(), String> {
-    find(user, group).map(drop)
+/// Lets those of its own user look into this process though it has changed to that, and a launcher measure its memory: for one that has
+/// nothing of root's.
+pub fn be_open() {
+    // SAFETY: numbers only.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
 }
 
 /// The user, if one is wanted, and the group; none where neither is.
@@ -77,8 +179,12 @@ fn leave_keyring() -> io::Result<()> {
     if joined < 0 && is_short { Err(error) } else { Ok(()) }
 }
 
+/// Where a process writes that has nothing else.
+const OUTPUTS: [(libc::c_int, &CStr); 2] =
+    [(libc::STDOUT_FILENO, c"/proc/self/fd/1"), (libc::STDERR_FILENO, c"/proc/self/fd/2")];
+
 /// A terminal that standard output leads to is open for reading, too: what root types there is root's.
-fn only_write(fd: libc::c_int) {
+fn only_write(fd: libc::c_int, path: &CStr) {
     // SAFETY: numbers only.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     // SAFETY: the same.
@@ -87,10 +193,17 @@ fn only_write(fd: libc::c_int) {
         return;
     }
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
-    if let Ok(terminal) = rustix::fs::open(format!("/proc/self/fd/{fd}"), flags, Mode::empty()) {
+    if let Ok(terminal) = rustix::fs::open(path, flags, Mode::empty()) {
         // SAFETY: the copy is open, and whoever uses the number finds the same terminal.
         unsafe { libc::dup2(terminal.as_raw_fd(), fd) };
     }
+}
+
+/// All descriptors but the standard ones, as far as the kernel can do that at once (Linux 5.11).
+fn close_others_on_exec() {
+    let first = libc::STDERR_FILENO.unsigned_abs() + 1;
+    // SAFETY: numbers only; none is closed before this process executes a program.
+    unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
 }
 
 fn change_group(group: libc::gid_t, groups: &[libc::gid_t]) -> io::Result<()> {
@@ -102,10 +215,7 @@ fn change_group(group: libc::gid_t, groups: &[libc::gid_t]) -> io::Result<()> {
 
 fn change_user(user: libc::uid_t) -> io::Result<()> {
     // SAFETY: numbers only.
-    done(unsafe { libc::setresuid(user, user, user) })?;
-    // So that the front can look at the memory of this process, as it can at a zygote's.
-    // SAFETY: numbers only.
-    done(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) })
+    done(unsafe { libc::setresuid(user, user, user) })
 }
 
 /// Does that with what the owner of a file may do to files, those of /proc among them; for root, to whom others' may be refused. Of this
@@ -213,10 +323,10 @@ mod tests {
             ),
         ] {
             assert_eq!(become_user(user, group), Err(message.to_owned()));
-            assert_eq!(are_known(user, group), Err(message.to_owned()));
+            assert_eq!(Identity::find(user, group), Err(message.to_owned()));
         }
-        assert_eq!(are_known(Some("root"), Some("root")), Ok(()));
-        assert_eq!(are_known(Some("4123456789"), Some("7")), Ok(()));
+        let numbers = Identity { user: Some(4_123_456_789), group: 7, groups: vec![7] };
+        assert_eq!(Identity::find(Some("4123456789"), Some("7")), Ok(Some(numbers)));
         assert_eq!(become_user(None, None), Ok(()));
         assert!(groups_of(c"root", 0).contains(&0));
     }

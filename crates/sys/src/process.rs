@@ -169,10 +169,20 @@ pub fn set_subreaper() -> io::Result<()> {
 /// group; without it, who looks for a terminal, to ask for a password, finds none. No matter for a leader of a session.
 pub fn leave_terminal() {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-    if let Ok(terminal) = rustix::fs::open("/dev/tty", flags, Mode::empty()) {
+    if let Ok(terminal) = rustix::fs::open(c"/dev/tty", flags, Mode::empty()) {
         // SAFETY: the request takes no argument and touches no memory.
         unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCNOTTY) };
     }
+}
+
+/// Has `command` do so before it executes its program.
+pub fn without_terminal(command: &mut Command) {
+    let leave = || {
+        leave_terminal();
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes system calls alone; it takes no lock and does not allocate.
+    unsafe { command.pre_exec(leave) };
 }
 
 /// Forgets what whoever started this process has done with its signals: none stays blocked, or a server would hear neither TERM nor

@@ -1,4 +1,4 @@
-//! What a process is to be, written down before it is needed: program, arguments, changes to the environment.
+//! What a process is to be, written down before it is needed: program, arguments, changes to the environment, user and group.
 //!
 //! A confined front starts nothing itself. It gives all its recipes to the [`launcher`](crate::launcher) before it is
 //! confined, and later names one: so whoever took it over could start these programs and no other.
@@ -8,6 +8,8 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+
+use crate::privileges::Identity;
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +22,9 @@ pub struct Recipe {
     own_group: bool,
     /// What it is called, if not by its program.
     called: Option<OsString>,
+    /// Whose the process is from its program's first instruction on, by name or number, if not ours.
+    user: Option<String>,
+    group: Option<String>,
 }
 
 impl Recipe {
@@ -69,6 +74,29 @@ impl Recipe {
     pub fn called(mut self, name: impl Into<OsString>) -> Self {
         self.called = Some(name.into());
         self
+    }
+
+    /// By that user and group, if they are named.
+    #[must_use]
+    pub fn run_by(self, user: Option<String>, group: Option<String>) -> Self {
+        Self { user, group, ..self }
+    }
+
+    /// Whose it is, as the system's lists have it now. They may be far away, so it takes its time.
+    ///
+    /// # Errors
+    /// A sentence that says what is not there.
+    pub(crate) fn identity(&self) -> io::Result<Option<Identity>> {
+        Identity::find(self.user.as_deref(), self.group.as_deref()).map_err(io::Error::other)
+    }
+
+    /// Changes this process to that, which is about to execute the program.
+    ///
+    /// # Errors
+    /// A sentence that says what is not there or may not be done.
+    pub(crate) fn change_user(&self) -> io::Result<()> {
+        let change = |identity: Identity| identity.take().map_err(io::Error::other);
+        self.identity()?.map_or(Ok(()), change)
     }
 
     /// As a command, with the value of the variable of [`Recipe::told_by`].
@@ -123,6 +151,8 @@ pub(crate) fn encode(recipes: &[Recipe]) -> Vec<u8> {
             field(b'g', &[]);
         }
         recipe.called.iter().for_each(|name| field(b'n', &[name]));
+        recipe.user.iter().for_each(|user| field(b'u', &[user.as_ref()]));
+        recipe.group.iter().for_each(|group| field(b'h', &[group.as_ref()]));
     }
     bytes
 }
@@ -153,6 +183,8 @@ impl Recipe {
             b'v' => self.variable = Some(os(rest)),
             b'g' => self.own_group = true,
             b'n' => self.called = Some(os(rest)),
+            b'u' => self.user = Some(String::from_utf8(rest.to_vec()).ok()?),
+            b'h' => self.group = Some(String::from_utf8(rest.to_vec()).ok()?),
             _ => return None,
         }
         Some(())
@@ -172,7 +204,8 @@ mod tests {
         let recipes = [
             Recipe::new("/bin/sh").args(["-c", "echo =", ""]).in_own_group(),
             Recipe::new("perl").env("A", "b=c\n").without("D").told_by("E"),
-            Recipe::new(os(b"\xff")).called("another"),
+            Recipe::new(os(b"\xff")).called("another").run_by(Some("www".into()), None),
+            Recipe::new("perl").run_by(None, Some("7".into())),
         ];
         assert_eq!(decode(&encode(&recipes)).unwrap(), recipes);
         for nonsense in [&b""[..], b"p/bin/sh", b"aargument\0", b"p/bin/sh\0x\0"] {

@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use howdah_cgi::environment::Environment;
 use howdah_cgi::place::{Mount, Perl, Script};
 use howdah_cgi::spec::Spec;
+use howdah_sys::process::without_terminal;
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -128,6 +129,8 @@ impl Compiler {
             .current_dir(&script.directory);
         command.env_clear().envs(self.environment.lasting()).env("SCRIPT_FILENAME", &script.filename);
         command.stdin(Stdio::null()).stdout(Stdio::null());
+        // Code that is run while it is compiled finds none, as where it is served.
+        without_terminal(&mut command);
         let output = command
             .output()
             .map_err(|error| format!("{}, which its #! line names: {error}", program.display()))?;

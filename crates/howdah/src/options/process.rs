@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
-use howdah_sys::privileges::are_known;
+use howdah_sys::privileges::Identity;
 
 use super::values::Time;
 
@@ -70,17 +70,20 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Root's applications are to be those of an ordinary user.
-    pub(crate) fn becomes_another(&self) -> bool {
-        self.user.as_deref().is_some_and(|user| !matches!(user, "root" | "0"))
-    }
-
-    /// Whether there are the user and the group. It asks the system, which may ask others, so it is no matter of the command line.
+    /// Whose the application is to be, if not ours. It asks the system, which may ask others, so it is no matter of the command line.
+    /// Call it while there is one thread.
     ///
     /// # Errors
-    /// A sentence that says which there is not.
-    pub(crate) fn identity(&self) -> anyhow::Result<()> {
-        are_known(None, self.group.as_deref()).map_err(|why| anyhow!("--group: {why}"))?;
-        are_known(self.user.as_deref(), self.group.as_deref()).map_err(|why| anyhow!("--user: {why}"))
+    /// A sentence that says which there is not, or that we may not change to it.
+    pub(crate) fn identity(&self) -> anyhow::Result<Option<Identity>> {
+        let group = Identity::find(None, self.group.as_deref()).map_err(|why| anyhow!("--group: {why}"))?;
+        let option = if self.user.is_some() { "--user" } else { "--group" };
+        let told = |why| anyhow!("{option}: {why}");
+        let found = match &self.user {
+            Some(user) => Identity::find(Some(user), self.group.as_deref()).map_err(told)?,
+            None => group,
+        };
+        found.as_ref().map_or(Ok(()), Identity::try_out).map_err(told)?;
+        Ok(found)
     }
 }

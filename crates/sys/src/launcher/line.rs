@@ -5,7 +5,8 @@
 //!                     k                                 nothing, to see that it is there
 //!                     m <process, 4 bytes>              its memory, as three numbers
 //!                     s <recipe, 4 bytes> [=<value>]    + standard input, output, error, the descriptors, and a pipe by
-//!                                                       which the new process tells why it cannot execute: its number
+//!                                                       which the new process tells why it cannot execute: the kernel's
+//!                                                       number, or 0 and a sentence
 //!                     d                                 + socket: a launcher like it at that, whose number it is
 //! from the launcher:  serial number, error number or 0 (4 bytes each), letter of the question, three numbers (8 bytes each)
 //! ```

@@ -60,6 +60,8 @@ const TO_START: Duration = Duration::from_secs(15);
 const TO_EXECUTE: Duration = Duration::from_secs(20);
 /// Time for the launchers to be gone, which they are in a millisecond.
 const TO_DISMISS: Duration = Duration::from_secs(1);
+/// Bytes that a process which cannot be executed has for its reason.
+const LONGEST_FAILURE: usize = 1024;
 /// Time for a measurement, which nobody misses: the next look brings another.
 const TO_MEASURE: Duration = Duration::from_secs(2);
 
@@ -163,6 +165,7 @@ impl Job {
         match &self.how {
             How::Here(recipe) => {
                 let mut command = recipe.command(value)?;
+                recipe.identity()?.iter().for_each(|identity| identity.give(&mut command));
                 command.stderr(errors.try_clone_to_owned()?);
                 spawn(&mut command, input, fds)
             }
@@ -219,11 +222,20 @@ fn executed(pid: Pid, failure: OwnedFd) -> io::Result<Pid> {
         let _ = Process::open(pid).signal(Signal::KILL);
         return Err(io::ErrorKind::TimedOut.into());
     }
-    let mut number = [0; 4];
-    match std::fs::File::from(failure).read_exact(&mut number) {
-        Ok(()) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(number))),
-        Err(_) => Ok(pid),
+    let mut said = [0; LONGEST_FAILURE];
+    let length = std::fs::File::from(failure).read(&mut said).unwrap_or_default();
+    match said[..length].split_first_chunk() {
+        Some((number, words)) => Err(told(i32::from_ne_bytes(*number), words)),
+        None => Ok(pid),
     }
+}
+
+/// The kernel's number, or 0 and a sentence.
+fn told(number: i32, words: &[u8]) -> io::Error {
+    if number != 0 {
+        return io::Error::from_raw_os_error(number);
+    }
+    io::Error::other(String::from_utf8_lossy(words))
 }
 
 /// The launcher's measurement; none when this process has no launcher and can look itself.

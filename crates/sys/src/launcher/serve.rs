@@ -125,7 +125,7 @@ fn obey(recipes: &[Recipe], mut request: &[u8], fds: Option<Vec<OwnedFd>>) -> io
 fn start(recipe: &Recipe, value: Option<&OsStr>, mut fds: Vec<OwnedFd>) -> io::Result<Done> {
     let mut command = recipe.command(value)?;
     let tell = fds.pop().ok_or(io::ErrorKind::InvalidInput)?;
-    let Some(pid) = fork_sibling()? else { become_it(&mut command, &fds, tell.as_fd()) };
+    let Some(pid) = fork_sibling()? else { become_it(recipe, &mut command, &fds, tell.as_fd()) };
     Ok(Done::started(START, pid))
 }
 
@@ -140,18 +140,28 @@ fn double(socket: OwnedFd) -> io::Result<Done> {
     Ok(Done { double: Some(socket), ..Done::default() })
 }
 
-/// Executes the command in this process, with `fds` as the descriptors 0, 1, 2 and so on. Ends it when that fails.
-fn become_it(command: &mut Command, fds: &[OwnedFd], tell: BorrowedFd<'_>) -> ! {
+/// Executes the command in this process by the recipe's user, with `fds` as the descriptors 0, 1, 2 and so on. Ends it when that
+/// fails. Who that user is, the new process finds out: the system's lists may be far away, and a launcher waits for nothing. What it
+/// still has of the launcher's memory is shown to nobody, since the kernel hides who has changed its user until it executes a program.
+fn become_it(recipe: &Recipe, command: &mut Command, fds: &[OwnedFd], tell: BorrowedFd<'_>) -> ! {
     let mut execute = || {
         // What is above their numbers is not lost when those are taken.
         let above = RawFd::try_from(fds.len()).map_err(io::Error::other)?.max(FIRST_FD);
         let tell = fcntl_dupfd_cloexec(tell, above)?;
-        let error = arrange(fds, above).err().unwrap_or_else(|| command.exec());
-        File::from(tell).write_all(&error.raw_os_error().unwrap_or(libc::EINVAL).to_ne_bytes())
+        let changed = arrange(fds, above).and_then(|()| recipe.change_user());
+        let error = changed.err().unwrap_or_else(|| command.exec());
+        File::from(tell).write_all(&failure(&error))
     };
     let _: io::Result<()> = execute();
     // SAFETY: _exit has no preconditions; nothing of the launcher's is to run here.
     unsafe { libc::_exit(127) }
+}
+
+fn failure(error: &io::Error) -> Vec<u8> {
+    match error.raw_os_error() {
+        Some(number) => number.to_ne_bytes().to_vec(),
+        None => [&[0; 4], error.to_string().as_bytes()].concat(),
+    }
 }
 
 /// Makes `fds` the descriptors 0, 1, 2 and so on, below `above`.
