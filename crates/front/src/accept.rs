@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use howdah_proxied::Trust;
-use howdah_sys::shortage::{TABLE_FULL, WithWayOut};
+use howdah_sys::shortage::{TABLE_FULL, WithWayOut, what_to_raise_to_watch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -76,10 +76,7 @@ impl Entrance {
         if serves == Serves::Requests {
             self.server.sharing.open();
         }
-        let watched = match listener.watch() {
-            Ok(watched) => watched,
-            Err(error) => return tracing::error!("cannot watch {}: {error}", listener.url),
-        };
+        let Some(watched) = self.watch(&listener).await else { return };
         let mut told = false;
         loop {
             let changed = self.doors.changed.notified();
@@ -112,6 +109,33 @@ impl Entrance {
                     },
                     Err(error) => return tracing::error!("cannot wait for {}: {error}", listener.url),
                 },
+                () = changed => {}
+            }
+        }
+    }
+
+    /// Has the event loop tell of connections. As long as the kernel refuses that, they are looked for now and then. None at the end.
+    async fn watch(self, listener: &Listener) -> Option<AsyncFd<Arc<OwnedFd>>> {
+        let mut told = false;
+        loop {
+            let changed = self.doors.changed.notified();
+            let error = match listener.watch() {
+                Ok(watched) => return Some(watched),
+                Err(error) => error,
+            };
+            self.accept_some(listener).await;
+            if self.doors.is_closing(listener.origin.serves) {
+                return None;
+            }
+            if !std::mem::replace(&mut told, true) {
+                let error = WithWayOut(&error, what_to_raise_to_watch(&error));
+                tracing::error!(
+                    "cannot watch {}, which is tried again; who connects there waits for up to {REST:?}: {error}",
+                    listener.url
+                );
+            }
+            tokio::select! {
+                () = tokio::time::sleep(REST) => {}
                 () = changed => {}
             }
         }
@@ -344,6 +368,7 @@ mod tests {
     use crate::address::ListenOptions;
     use crate::config::Config;
     use crate::sample::forever;
+    use crate::sample::heard::heard;
     use crate::sample::world::{Terms, World, run};
     use crate::sharing::Sharing;
 
@@ -399,6 +424,25 @@ mod tests {
             let turn = world.thread.entrance.accept_some(&listener).await;
             assert!(matches!(turn, Turn::Refused(Errno::NOTSOCK)), "{turn:?}");
         });
+    }
+
+    #[test]
+    fn a_listener_that_the_kernel_does_not_watch_is_tried_again_until_the_end() {
+        let said = heard(|| {
+            run(async {
+                let world = World::new(Config::default());
+                let mut listener = listener(Serves::Requests);
+                // No file can be watched.
+                listener.socket = std::fs::File::open("/proc/self/exe").unwrap().into();
+                let mut accepting = Box::pin(world.thread.entrance.accept(listener));
+                let begun = tokio::time::timeout(3 * REST, accepting.as_mut()).await;
+                assert!(begun.is_err(), "it goes on");
+                world.thread.entrance.doors.close(Serves::Requests);
+                accepting.await;
+            });
+        });
+        let told: Vec<_> = said.iter().filter(|line| line.contains("cannot watch")).collect();
+        assert!(told.len() == 1 && told[0].contains("tried again"), "{said:?}");
     }
 
     /// A connection that the first thread has accepted for another one, and its client.
