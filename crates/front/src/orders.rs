@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use howdah_sys::watch::unwatched;
 use howdah_wire::Segment;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
@@ -130,7 +131,8 @@ pub fn runtime() -> io::Result<tokio::runtime::LocalRuntime> {
         .on_thread_park(thread::before_park)
         .on_thread_unpark(thread::after_unpark)
         .on_thread_start(share_cpu::leave)
-        .build_local(tokio::runtime::LocalOptions::default())?;
+        .build_local(tokio::runtime::LocalOptions::default())
+        .map_err(unwatched)?;
     // tokio panics when blocking work finds no thread and the system gives none (RLIMIT_NPROC, pids.max); so there is
     // one from the start, for good. Whether there can be is asked first.
     try_thread()?;

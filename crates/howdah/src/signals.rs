@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 
+use howdah_sys::watch::unwatched;
 use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -25,8 +26,9 @@ pub(crate) struct Signals {
 /// for them. Starts no thread.
 pub(crate) fn catch() -> io::Result<()> {
     try_sockets()?;
-    let installing = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    installing.block_on(async { Signals::new() }).map(drop)
+    let installing = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let taken = installing.and_then(|installing| installing.block_on(async { Signals::new() }));
+    taken.map(drop).map_err(unwatched)
 }
 
 /// tokio panics where it gets no pair of sockets for signals, which it makes beside three descriptors of an event loop. Whether

@@ -1,6 +1,7 @@
 //! Where the control socket is answered: from the start of the server, whose application may take long to load, to the
 //! moment at which another process takes over. `serve` makes it and heeds what comes by it.
 
+use howdah_sys::shortage::with_way_out;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::AbortHandle;
 
@@ -36,7 +37,7 @@ impl Post {
         let Some(socket) = socket else { return };
         match socket.listener().and_then(|listener| server::start(listener, self.desk.clone())) {
             Ok(accepts) => self.accepts = Some(accepts),
-            Err(error) => tracing::error!("the control socket does not work: {error}"),
+            Err(error) => tracing::error!("the control socket does not work: {}", with_way_out(&error)),
         }
     }
 
