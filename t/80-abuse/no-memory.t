@@ -23,4 +23,15 @@ like $server->log,
     '... with what to raise';
 like $server->log, qr/^memory allocation of \d+ bytes failed/m, '... and how much it was';
 
+# What comes of a page of shared memory for which there is none.
+$server = Howdah::Test::Server->start(options => ['--workers', 1, '-e', 'sub { [200, [], [$$]] }']);
+my ($worker) = $server->workers;
+kill BUS => $worker;
+ok $server->wait_for_log(qr/worker .*signal BUS.*vm\.overcommit_memory/),
+    'a worker for whose page there is none is told of';
+$server->signal('BUS');
+is $server->wait_for_exit, 'signal 7', 'the front ends';
+like $server->log, qr/^howdah: the kernel has not given a page \(signal BUS\): .*vm\.overcommit_memory/m,
+    '... and says why';
+
 done_testing;

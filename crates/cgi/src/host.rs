@@ -42,6 +42,8 @@ pub fn run() -> ExitCode {
     let _ = rustix::thread::set_name(c"howdah");
     // A script that asks there would be stopped for ever.
     process::leave_terminal();
+    // Its threads use shared memory.
+    let _ = howdah_sys::tell_missing_page();
     match begin() {
         Ok(Some(host)) => {
             host.obey_all();

@@ -16,6 +16,7 @@ use howdah_supervisor::Ended;
 use howdah_sys::Patience;
 use howdah_sys::daemon::{Daemon, daemonize};
 use howdah_sys::process::{Process, Signal, adopt_fd, survive_file_limit};
+use howdah_sys::tell_missing_page;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::access::Access;
@@ -101,6 +102,7 @@ fn run_here(
     descriptors::raise_limit();
     descriptors::suffice(options)?;
     survive_file_limit().context("cannot catch SIGXFSZ")?;
+    tell_missing_page().context("cannot catch SIGBUS")?;
     let identity = options.process.identity()?;
     spool::try_out(options.limits.spool_dir.as_deref())?;
     let processes = Processes::prepare(options, &program, identity.as_ref())?;

@@ -68,6 +68,7 @@ pub use channel::{
 pub use clock::{monotonic_ns, thread_ns};
 pub use memory::{
     Retired, attach_segment, create_segment, discard, is_sealed, map_shared, memfd, renew_segment,
+    tell_missing_page,
 };
 pub use moment::Moment;
 pub use patience::Patience;

@@ -12,6 +12,10 @@ use howdah_wire::{Segment, Shape};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+/// A disk that fails under a program comes as the same signal.
+const NO_PAGE: &str = "howdah: the kernel has not given a page (signal BUS): there is no memory left for what is shared with workers (look at \
+                       vm.overcommit_memory), or the disk fails that the program lies on\n";
+
 /// A memfd of `length` zeroed bytes, close-on-exec, whose size can never change.
 ///
 /// # Errors
@@ -42,6 +46,27 @@ pub fn map_shared(fd: impl AsFd, length: usize) -> io::Result<*mut u8> {
         rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, fd, 0)?
     };
     Ok(base.cast())
+}
+
+/// Has this process say why before it ends by SIGBUS. That comes of a page that nobody has touched yet and for which there is no memory:
+/// with vm.overcommit_memory=2 the kernel counts a segment page by page, when they are wanted.
+///
+/// # Errors
+/// None that is known.
+pub fn tell_missing_page() -> io::Result<()> {
+    extern "C" fn tell(signal: libc::c_int) {
+        // SAFETY: the words are so long, and both calls may be made at any moment.
+        unsafe { libc::write(libc::STDERR_FILENO, NO_PAGE.as_ptr().cast(), NO_PAGE.len()) };
+        // SAFETY: as above. It comes when this has returned, and means an end by then.
+        unsafe { libc::raise(signal) };
+    }
+    // SAFETY: a plain C structure, for which zeros are valid.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = tell as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    action.sa_flags = libc::SA_RESETHAND | libc::SA_ONSTACK;
+    // SAFETY: the action is whole, and its handler may run at any moment.
+    let set = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut()) };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Creates, maps and lays out the segment that the front shares with its workers.

@@ -50,6 +50,9 @@ impl ExitKind {
             Self::Signaled(libc::SIGALRM | libc::SIGVTALRM | libc::SIGPROF) => {
                 "; ended by a timer that the application, or one of its hooks, has left running (alarm)"
             }
+            Self::Signaled(libc::SIGBUS) => {
+                "; there was no memory for a page, perhaps of those shared with the front (see vm.overcommit_memory)"
+            }
             _ => "",
         }
     }
