@@ -2,6 +2,7 @@
 //! moment at which another process takes over. `serve` makes it and heeds what comes by it.
 
 use howdah_sys::shortage::with_way_out;
+use howdah_sys::watch::unwatched;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::AbortHandle;
 
@@ -37,7 +38,9 @@ impl Post {
         let Some(socket) = socket else { return };
         match socket.listener().and_then(|listener| server::start(listener, self.desk.clone())) {
             Ok(accepts) => self.accepts = Some(accepts),
-            Err(error) => tracing::error!("the control socket does not work: {}", with_way_out(&error)),
+            Err(error) => {
+                tracing::error!("the control socket does not work: {}", with_way_out(&unwatched(error)));
+            }
         }
     }
 
