@@ -8,6 +8,7 @@ use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin run_command);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
+use POSIX ();
 use Test::More;
 
 plan skip_all => 'only root can become somebody else, who has a limit' if $> != 0;
@@ -101,6 +102,24 @@ subtest 'a command that needs a thread' => sub {
     like $error, qr/^howdah: cannot start a thread: [^;]+; .*ulimit -u.*pids\.max/, '... and tells what to raise';
     unlike $error, qr/panicked/, '... by itself';
     is_deeply [glob "$output*"], [], '... and leaves no files';
+};
+
+# The kernel executes nothing for a user who has as many processes as he may have.
+subtest 'a perl for a user who may have no more processes' => sub {
+    $user++;
+    my @as    = ('--user', $user, '--group', $user, '-e', $APP);
+    my $other = fork // die $!;
+    if (!$other) { $( = $user; $) = "$user $user"; $< = $> = $user; sleep 100; POSIX::_exit(0) }
+    my $end = time + 30;
+    sleep 1 while time < $end && !`ps -U $user -o pid=`;
+    for my $command (['check'], ['--listen', '127.0.0.1:0']) {
+        my ($status, undef, $error) = run_command('prlimit', '--nproc=0', howdah_bin(), @$command, @as);
+        is $status, 1, "@$command fails";
+        like $error, qr/cannot run \S+ as --user or --group says: [^;]+; .*ulimit -u.*pids\.max/,
+            '... and tells what to raise';
+    }
+    kill KILL => $other;
+    waitpid $other, 0;
 };
 
 done_testing;

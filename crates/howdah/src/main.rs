@@ -133,7 +133,9 @@ fn main() -> ExitCode {
     }
     let outcome = match action {
         Action::Serve(options) => serve::run(*options, &inherited),
-        Action::Check(options, settings) => check::run(&options, &settings, &inherited),
+        Action::Check(options, settings) => {
+            check::run(&options, &settings, &inherited).map_err(shortage::crowded)
+        }
         Action::Ask { instance, request, form } => control::client::run(&instance, &request, form),
         Action::Heap(heap) => control::heap::run(&heap),
         Action::Top(top) => top::run(&top),
