@@ -11,13 +11,21 @@ use howdah_supervisor::StartError;
 use howdah_sys::shortage::{TOO_MANY_PROCESSES, what_to_raise};
 use rustix::process::Resource;
 
+/// In place of [`TOO_MANY_PROCESSES`] where the kernel gives no memory away that there may not be (vm.overcommit_memory=2): a thread for whose stack
+/// there is none is refused as if there were too many.
+const TOO_MANY_OR_NO_MEMORY: &str = "there is no memory for the stack of another thread, or the user or the container may have no more processes: raise \
+     vm.overcommit_ratio or vm.overcommit_kbytes (sysctl), or ulimit -u, systemd's TasksMax or the cgroup's pids.max";
+
 /// Bytes of addresses beyond which there is room for all that is reserved.
 const RESERVED: u64 = 2 << 30;
+/// Where the kernel says how much memory it gives away.
+const STRICT: &str = "/proc/sys/vm/overcommit_memory";
 
 /// Adds what is to be raised where there can be no more processes and threads, or no more memory is given out.
 pub(crate) fn crowded(error: anyhow::Error) -> anyhow::Error {
     let addresses = rustix::process::getrlimit(Resource::As).current;
-    match error.chain().filter_map(reason).find_map(|reason| way_out(reason, addresses)) {
+    let is_strict = std::fs::read_to_string(STRICT).is_ok_and(|mode| mode.trim() == "2");
+    match error.chain().filter_map(reason).find_map(|reason| way_out(reason, addresses, is_strict)) {
         Some(hint) => anyhow!("{error:#}; {hint}"),
         None => error,
     }
@@ -48,8 +56,11 @@ fn reason<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::Er
 }
 
 /// `addresses` is their limit, if there is one: a thread whose stack finds no room there is refused as if there were too many.
-fn way_out(reason: &io::Error, addresses: Option<u64>) -> Option<&'static str> {
+fn way_out(reason: &io::Error, addresses: Option<u64>, is_strict: bool) -> Option<&'static str> {
     match reason.kind() {
+        io::ErrorKind::WouldBlock if is_strict && addresses.is_none_or(|most| most > RESERVED) => {
+            Some(TOO_MANY_OR_NO_MEMORY)
+        }
         io::ErrorKind::WouldBlock if addresses.is_none_or(|most| most > RESERVED) => Some(TOO_MANY_PROCESSES),
         io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => Some(
             "the server reserves more addresses than it ever uses memory, 1.3 GB and more: raise ulimit -v, or bound its \
@@ -72,7 +83,9 @@ mod tests {
         let eagain = || io::Error::from(io::ErrorKind::WouldBlock);
         let (few, many) = (Some(20 << 20), Some(8 << 30));
         let few_files = io::Error::from(rustix::io::Errno::MFILE);
-        assert!(way_out(&few_files, None).unwrap().contains("ulimit -n"));
+        assert!(way_out(&few_files, None, false).unwrap().contains("ulimit -n"));
+        let strict = way_out(&eagain(), None, true).unwrap();
+        assert!(strict.contains("vm.overcommit_kbytes") && strict.contains("ulimit -u"), "{strict}");
         for (kind, addresses, told) in [
             (io::ErrorKind::WouldBlock, None, Some("ulimit -u")),
             (io::ErrorKind::WouldBlock, many, Some("ulimit -u")),
@@ -81,7 +94,7 @@ mod tests {
             (io::ErrorKind::FileTooLarge, None, Some("ulimit -f")),
             (io::ErrorKind::NotFound, few, None),
         ] {
-            let hint = way_out(&kind.into(), addresses);
+            let hint = way_out(&kind.into(), addresses, false);
             assert_eq!(
                 hint.map(|hint| hint.contains(told.unwrap_or("nothing"))),
                 told.map(|_| true),
