@@ -21,6 +21,9 @@ PERL
     'deaf.cgi'      => qq{printf 'Content-Type: text/plain\\n\\nnot read'\n},
     'prints-by.cgi' =>
         qq{printf 'Content-Type: text/plain\\n\\n'; (head -c 12000000 /dev/zero | tr '\\0' z) & exit 0\n},
+    'goes-on.cgi' =>
+        qq{printf 'Content-Type: text/plain\\n\\n'; (for i in 1 2 3 4 5 6; do sleep 0.5; echo \$i; done) & exit 0\n},
+    'holds.cgi'  => qq{printf 'Content-Type: text/plain\\n\\nall'; sleep 600 & echo \$\$ >held; exit 0\n},
     'endless.pl' => <<"PERL",
 #!$^X
 \$SIG{TERM} = sub { open my \$out, '>', 'told'; print {\$out} \$count; exit };
@@ -54,6 +57,17 @@ subtest 'a program that a script prints by has the last of it, however slow the 
     my $response = $client->response;
     is $response->{status}, 200;
     is length $response->{body}, 12_000_000, 'all of it';
+};
+
+subtest 'it has it however long that takes, as long as it goes on' => sub {
+    my $response = $scripts->get($server, 'goes-on.cgi');
+    is $response->{body}, join('', map { "$_\n" } 1 .. 6), 'all of it';
+    unlike $server->log, qr/still has its output/;
+
+    is $scripts->get($server, 'holds.cgi')->{body}, 'all', 'who says nothing keeps no client for long';
+    ok $server->wait_for_log(qr{/holds\.cgi: a program that it has started still has its output}),
+        '... and the log tells of it';
+    kill KILL => -$scripts->read('held');
 };
 
 subtest 'a large upload' => sub {

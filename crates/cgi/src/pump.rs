@@ -29,9 +29,13 @@ const TO_SAY: Duration = Duration::from_millis(250);
 const TO_LEAVE: Duration = Duration::from_secs(3);
 /// A script that has closed its output is usually about to end: then it is known how.
 const TO_END: Duration = Duration::from_millis(10);
-/// To those that still have a script's output when it has ended: a program that it prints through has the last of it then, as
-/// by `open STDOUT, '| gzip'` in Perl, which waits for none. Others, that were to go on by themselves, keep no client for longer.
+/// To those that still have a script's output when it has ended, and from each time that something has come of them: a program that
+/// it prints through has the last of it then, as by `open STDOUT, '| gzip'` in Perl, which waits for none. Others, that were to
+/// go on by themselves and say nothing, keep no client for longer.
 const TO_FOLLOW: Duration = Duration::from_secs(2);
+/// What the log says of those who have not said anything for so long.
+const HELD: &str = "a program that it has started still has its output, and has said nothing for two seconds: what comes now is lost; \
+    have the script wait for it, or start it with >/dev/null";
 /// To a process that is killed.
 const TO_DIE: Duration = Duration::from_secs(2);
 /// Reads in one go, so that nothing else is forgotten.
@@ -149,9 +153,15 @@ impl Process {
         }
     }
 
-    /// Whether what comes from now on is nothing of the script's.
-    fn is_over(&mut self) -> bool {
-        self.end.is_some() && self.following.as_mut().is_none_or(|patience| patience.look().is_zero())
+    /// Whether what comes from now on is nothing of the script's. What is there already is, however late we look.
+    fn is_over(&mut self, more: impl Fn() -> bool) -> bool {
+        let late = |patience: &mut Patience| patience.look().is_zero() && !more();
+        self.end.is_some() && self.following.as_mut().is_none_or(late)
+    }
+
+    /// Who has its output has said something.
+    fn hear(&mut self) {
+        self.following = self.following.take().map(|_| Patience::new(TO_FOLLOW));
     }
 
     /// Waits for its end, so long at most.
@@ -214,18 +224,34 @@ impl Pump<'_> {
 
     /// Reads what there is, but not for ever. `End` when nothing more of the script's own can come.
     fn read(&mut self, reply: &mut Reply<'_>) -> Flow {
+        let before = reply.came;
+        let flow = self.read_some(reply);
+        if reply.came > before {
+            self.process.hear();
+        }
+        flow
+    }
+
+    fn read_some(&mut self, reply: &mut Reply<'_>) -> Flow {
         let Some(stdout) = &self.stdout else { return Flow::End };
         if !self.ready.stdout && self.process.end.is_none() {
             return Flow::Drained;
         }
-        // So much there is by now; what comes then is of those it has left behind.
-        let over = self.process.end.is_some_and(|end| !reply.is_awaited(end)) || self.process.is_over();
         let there = || rustix::io::ioctl_fionread(stdout).map_or(0, |left| left as usize);
-        let mut left = if over { there() } else { usize::MAX };
+        let whole = self.process.end.is_some_and(|end| !reply.is_awaited(end));
+        let over = whole || self.process.is_over(|| there() > 0);
+        // So much there is by now; what comes then is of those it has left behind. Where there is nothing, a read tells whether
+        // there are any.
+        let mut left = if over { there().max(1) } else { usize::MAX };
         for _ in 0..READS {
             match reply.read(stdout, left) {
                 Flow::More(length) => left -= length,
-                Flow::Drained if over => left = 0,
+                Flow::Drained if over => {
+                    if !whole && self.process.following.is_some() {
+                        self.say(Level::Warn, HELD);
+                    }
+                    left = 0;
+                }
                 other => return other,
             }
         }

@@ -60,6 +60,8 @@ enum Stage {
 pub(crate) struct Reply<'w> {
     pub(crate) work: &'w mut Work,
     stage: Stage,
+    /// Bytes that were read.
+    pub(crate) came: u64,
     /// The method is HEAD.
     bodyless: bool,
     /// What will be said of it.
@@ -79,6 +81,7 @@ impl<'w> Reply<'w> {
         Self {
             work,
             stage: Stage::Head(Box::new(Reader::new(nph))),
+            came: 0,
             bodyless,
             answer: Answer::default(),
             published: false,
@@ -107,12 +110,15 @@ impl<'w> Reply<'w> {
         let most = most.min(place.len());
         match rustix::io::read(stdout, &mut place[..most]) {
             Ok(0) => Flow::End,
-            Ok(length) => match self.take(length) {
-                // A pipe gives what it has.
-                None if length < most => Flow::Drained,
-                None => Flow::More(length),
-                Some(why) => Flow::Fault(why),
-            },
+            Ok(length) => {
+                self.came += length as u64;
+                match self.take(length) {
+                    // A pipe gives what it has.
+                    None if length < most => Flow::Drained,
+                    None => Flow::More(length),
+                    Some(why) => Flow::Fault(why),
+                }
+            }
             Err(Errno::AGAIN | Errno::INTR) => Flow::Drained,
             Err(error) => Flow::Fault(format!("its output cannot be read: {}", io::Error::from(error))),
         }
