@@ -17,6 +17,7 @@ my $scripts = Howdah::Test::Scripts->new(
     'deaf.cgi'       => "trap '' TERM\n${note}while :; do sleep 1; done\n",
     'flood.cgi'      => "${note}${head}exec yes\n",
     'flood-deaf.cgi' => "trap '' TERM PIPE\n${note}${head}while :; do echo \$(seq 20000); done\n",
+    'orderly.cgi'    => "trap 'exit 0' TERM\n${note}while :; do sleep 0.1; done\n",
     'begun.cgi'      => "${note}${head}echo begun; sleep 600\n",
     'talks.cgi'      => "${note}until [ -e talk ]; do sleep 0.1; done\nseq -f 'word %.0f' 5000 >&2\nexit 1\n",
     'well.cgi'       => "${head}echo well\n",
@@ -58,6 +59,16 @@ for my $name ('flood.cgi', 'flood-deaf.cgi') {
     close $client->socket;
     ok $server->wait_until(sub { !lives(@pids) }), '... until its client leaves';
     cmp_ok time - $start, '>=', 2, '... which it had time for' if $name =~ /deaf/;
+}
+
+{
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET /c/orderly.cgi HTTP/1.1\r\nHost: x\r\n\r\n");
+    my @pids = pids_of('orderly.cgi');
+    is $client->response->{status}, 504, 'a script that ends in order when it is told to';
+    ok $server->wait_until(sub { !lives(@pids) }), '... ends';
+    is $scripts->get($server, 'well.cgi')->{body}, "well\n" for 1 .. 4;
+    unlike $server->log, qr{orderly\.cgi: it has ended without}, '... and is not blamed for that';
 }
 
 my $client = Howdah::Test::Client->new($server);

@@ -274,7 +274,10 @@ impl Pump<'_> {
         // What it has to say of it comes first.
         self.process.wait(TO_END);
         self.read_all_errors();
-        self.say(Level::Error, why);
+        // Of one that was told to end, because nobody waits for it, it is no fault.
+        if !reply.work.is_abandoned() {
+            self.say(Level::Error, why);
+        }
         // By PIPE it dies of ours, who have closed its output.
         let killed =
             matches!(self.process.end, Some(ExitKind::Signaled(signal)) if signal != Signal::PIPE.as_raw());
