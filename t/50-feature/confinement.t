@@ -142,14 +142,25 @@ subtest 'its files' => sub {
     ok $server->wait_until(sub { read_if_any("$logs/access") =~ m{GET /rotated} }), '... and written to';
 
 SKIP: {
-        skip 'the kernel has no Landlock', 2 if read_if_any("$logs/error.1") !~ /the front is confined: .*Landlock/;
+        skip 'the kernel has no Landlock', 5 if read_if_any("$logs/error.1") !~ /the front is confined: .*Landlock/;
         rename $logs, "$dir/before" or die $!;
         symlink $elsewhere, $logs or die $!;
         $server->signal('USR1');
         ok $server->wait_until(
             sub { read_if_any("$dir/before/error") =~ /cannot open the error log .* Permission denied/ }),
             'another directory is closed to it';
+        like read_if_any("$dir/before/error"), qr/though the rights of \Q$logs\E allow it: .* howdah upgrade gives it/,
+            '... which it is told';
         ok !-e "$elsewhere/error", '... and stays empty';
+        rmdir $spool && mkdir $spool or die $!;
+        my $upload = Howdah::Test::Client->new($at);
+        $upload->write("POST / HTTP/1.0\r\nContent-Length: 2000000\r\n\r\n" . 'x' x 2_000_000);
+        is $upload->response->{status}, 503, 'one that was made anew, too';
+        ok $server->wait_until(sub {
+            read_if_any("$dir/before/error") =~
+                /cannot store a request body: .* though the rights of \Q$spool\E allow it/;
+            }),
+            '... as the log says';
     }
     is $server->stop, 0;
     ok !-e $at, 'the socket is removed in the end';

@@ -39,5 +39,5 @@ pub use preset::{PRESETS, SLOW};
 pub use record::{ConnectionState, NoValues, Record, Values};
 pub use sink::{
     Condition, Counts, Options, Pending, Sink, Starter, Target, Writer, append_to, misleads, open_to_write,
-    write_lines,
+    with_way_in, write_lines,
 };

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FileType, OFlags, fstat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, OFlags, accessat, fstat};
 use rustix::io::Errno;
 
 use super::links::open_to_write;
@@ -28,11 +28,35 @@ pub fn append_to(path: &Path) -> io::Result<File> {
     let file = open_to_write(path, OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK, 0o666);
     let file = file.map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::NXIO) => io::Error::new(error.kind(), nobody_there(path)),
+        _ if may_write(path) || !path.exists() => with_way_in(directory_of(path), error),
         _ => error,
     })?;
     // Others may get it as their standard error, and do not expect a write to fail because it would take a moment.
     rustix::io::ioctl_fionbio(&file, false)?;
     Ok(file)
+}
+
+/// Says it where a file is refused though its `directory` may be written to: a confined process may do so in those alone that were
+/// there when it was confined, by whatever name.
+#[must_use]
+pub fn with_way_in(directory: &Path, error: io::Error) -> io::Error {
+    if Errno::from_io_error(&error) != Some(Errno::ACCESS) || !may_write(directory) {
+        return error;
+    }
+    let said = format!(
+        "{error}, though the rights of {} allow it: the front may write only to directories that were there when it started; howdah upgrade \
+         gives it this one",
+        directory.display()
+    );
+    io::Error::new(error.kind(), said)
+}
+
+fn may_write(path: &Path) -> bool {
+    accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Why the system finds nobody at the other end. /dev/stdout is a socket where a service manager listens, as systemd does.
@@ -94,6 +118,20 @@ mod tests {
     }
 
     #[test]
+    fn who_is_refused_in_spite_of_his_rights_hears_of_directories_that_are_new() {
+        let dir = tempfile::tempdir().unwrap();
+        let told = |directory: &Path, errno: Errno| with_way_in(directory, errno.into()).to_string();
+        let said = told(dir.path(), Errno::ACCESS);
+        assert!(
+            said.starts_with("Permission denied") && said.ends_with("howdah upgrade gives it this one"),
+            "{said}"
+        );
+        for (directory, errno) in [(dir.path(), Errno::NOSPC), (Path::new("/nonexistent"), Errno::ACCESS)] {
+            assert_eq!(told(directory, errno), io::Error::from(errno).to_string());
+        }
+    }
+
+    #[test]
     fn a_socket_is_no_named_pipe() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
@@ -106,7 +144,7 @@ mod tests {
     fn a_named_pipe_without_a_reader_is_told_instead_of_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pipe");
-        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(CWD, &path, FileType::Fifo, 0o600.into(), 0).unwrap();
         let error = append_to(&path).unwrap_err();
         assert!(error.to_string().contains("named pipe that nobody reads"), "{error}");
         let reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-pub use append::{append_to, write_lines};
+pub use append::{append_to, with_way_in, write_lines};
 pub use command::Starter;
 pub use counts::{Condition, Counts};
 use lane::Lane;

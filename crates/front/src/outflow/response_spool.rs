@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use howdah_accesslog::with_way_in;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
@@ -410,7 +411,7 @@ fn write(config: &Config, last: Option<(Arc<File>, u64)>, bytes: Vec<u8>, from: 
 
 fn create(config: &Config) -> io::Result<Arc<File>> {
     let directory = config.spool_dir.clone().unwrap_or_else(std::env::temp_dir);
-    tempfile::tempfile_in(directory).map(Arc::new)
+    tempfile::tempfile_in(&directory).map(Arc::new).map_err(|error| with_way_in(&directory, error))
 }
 
 /// Makes a file in `directory` as bodies and responses have them, and lets go of it.

@@ -14,6 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use howdah_accesslog::with_way_in;
 use howdah_wire::{EXTENT, Segment};
 
 use crate::capacity::Permit;
@@ -67,7 +68,7 @@ impl Extents {
         };
         let directory = self.directory.clone();
         let file = WRITING.wait(move || {
-            let file = tempfile::tempfile_in(directory)?;
+            let file = tempfile::tempfile_in(&directory).map_err(|error| with_way_in(&directory, error))?;
             // A script may open it anew, by the name /dev/stdin, and run as another user. Where files have no such rights, it can.
             let _ = file.set_permissions(Permissions::from_mode(0o644));
             (&file).write_all(&bytes)?;
