@@ -45,6 +45,12 @@ eval {
 print STDERR "the alarm: $@";
 print "$whole and one";
 PERL
+script('error.cgi', <<'PERL');
+$| = 1;
+eval { die "on purpose\n" };
+print "Content-Type: text/plain\n\n";
+print "it died $@";
+PERL
 script('endless.cgi', <<'PERL');
 print "Content-Type: text/plain\n\n";
 eval { while (1) { print 'x' x 1000, "\n"; $lines++ } };
@@ -90,6 +96,9 @@ subtest 'with $| set output is sent as it comes' => sub {
     is $response->{body}, "one\ntwo\nthree\n";
     cmp_ok scalar @{$response->{chunks}}, '>=', 4, '... and the parts apart';
 };
+
+is +Howdah::Test::Client->ask($server, get('error.cgi'))->{body}, "it died on purpose\n",
+    'what a script has died of stays where it prints meanwhile';
 
 subtest 'a client that leaves ends the script, END blocks and all' => sub {
     my $client = Howdah::Test::Client->new($server);

@@ -19,7 +19,7 @@ sub redirect { return $_[0]{redirect} }
 # Takes what must go out now. 1 for more of it, 0 when nobody wants any, -1 when the script has to end.
 sub take {
     my ($self, $bytes) = @_;
-    local $SIG{__DIE__};    # the script's, to which it would look like a death of its own
+    local ($@, $SIG{__DIE__});   # the script's: it may be about to print why, and an end of ours is no death of its own
     return 0 if defined $self->{fault} || defined $self->{redirect};
     $self->{printed} .= $bytes;
     my $go = eval { $self->_take };
