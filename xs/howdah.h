@@ -239,7 +239,9 @@ void hd_prepare_question(pTHX);
 void hd_tell_place(pTHX);
 
 /* signals.c */
-void hd_catch_signals(void);
+void hd_catch_signals(pTHX);
+void hd_catch_again(pTHX);
+bool hd_is_for_worker(int signal_number);
 
 /* socket.c */
 void hd_prepare_socket(pTHX);

@@ -67,6 +67,8 @@ void hd_note_handlers(pTHX) {
         note_handler(aTHX_ & base.handlers[i], PL_psig_ptr[i]);
     note_handler(aTHX_ & base.warn, PL_warnhook);
     note_handler(aTHX_ & base.die, PL_diehook);
+    if (hd.cell) /* perl has put its own in the place of ours */
+        hd_catch_again(aTHX);
 }
 
 /* A perl with threads gives its thread a locale of its own, which is another object once it is changed. */
@@ -100,6 +102,27 @@ void hd_note_process(pTHX) {
     hd_note_settings(aTHX);
     hd_note_descriptors();
     hd_begin_forks();
+}
+
+/* One that came while the script blocked it, and until its end, was for nobody else: now it would end the worker. */
+static void discard_blocked(const sigset_t *blocked) {
+    static const struct timespec at_once;
+    sigset_t late;
+    sigpending(&late);
+    for (int number = 1; number < NSIG; number++)
+        if (!sigismember(blocked, number) || sigismember(&base.blocked, number) || hd_is_for_worker(number))
+            sigdelset(&late, number);
+    while (sigtimedwait(&late, NULL, &at_once) > 0)
+        ;
+}
+
+static void restore_blocked(void) {
+    sigset_t blocked = {0};
+    sigprocmask(SIG_SETMASK, NULL, &blocked);
+    if (memcmp(&blocked, &base.blocked, sizeof blocked) == 0)
+        return;
+    discard_blocked(&blocked);
+    sigprocmask(SIG_SETMASK, &base.blocked, NULL);
 }
 
 static void stop_timers(void) {
@@ -137,7 +160,7 @@ bool hd_end_handlers(pTHX) {
 /* A script was compiled, or has ended. */
 void hd_restore_settings(pTHX) {
     stop_timers();
-    sigprocmask(SIG_SETMASK, &base.blocked, NULL);
+    restore_blocked();
     umask(base.mask);
     restore_locale(aTHX);
     PL_srand_called = FALSE;

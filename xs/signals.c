@@ -30,15 +30,37 @@ static void on_nothing(int signal_number) {
     errno = before;
 }
 
-static void set_handler(const int *signals, int count, void (*handler)(int)) {
+/* What perl has for these, once Howdah::Worker has set them. */
+static const SV *handlers[NSIG];
+
+static const SV *handler_of(pTHX_ int signal_number) {
+    const SV *handler = PL_psig_ptr[signal_number];
+    return handler && SvROK(handler) ? SvRV(handler) : NULL;
+}
+
+/* Those for which perl has another one are the application's. */
+static void set_handler(pTHX_ const int *signals, int count, void (*handler)(int)) {
     struct sigaction ours = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigemptyset(&ours.sa_mask);
     for (int i = 0; i < count; i++)
-        sigaction(signals[i], &ours, NULL);
+        if (handler_of(aTHX_ signals[i]) == handlers[signals[i]])
+            sigaction(signals[i], &ours, NULL);
+}
+
+/* Whether a worker must hear it, whatever else goes on. */
+bool hd_is_for_worker(int signal_number) {
+    return signal_number == SIGQUIT || signal_number == SIGTERM || signal_number == SIGUSR2;
+}
+
+/* Where perl has put its own in the place of these for a while. */
+void hd_catch_again(pTHX) {
+    set_handler(aTHX_ TO_LEAVE, C_ARRAY_LENGTH(TO_LEAVE), on_leave);
+    set_handler(aTHX_ FOR_OTHERS, C_ARRAY_LENGTH(FOR_OTHERS), on_nothing);
 }
 
 /* In the zygote, once Howdah::Worker has set the handlers that perl is to have. */
-void hd_catch_signals(void) {
-    set_handler(TO_LEAVE, C_ARRAY_LENGTH(TO_LEAVE), on_leave);
-    set_handler(FOR_OTHERS, C_ARRAY_LENGTH(FOR_OTHERS), on_nothing);
+void hd_catch_signals(pTHX) {
+    for (int number = 1; number < NSIG && number < SIG_SIZE; number++)
+        handlers[number] = handler_of(aTHX_ number);
+    hd_catch_again(aTHX);
 }

@@ -49,7 +49,7 @@ void hd_prepare(pTHX_ SV *name, bool titles) {
     hd_prepare_growth();
     hd_know_errors(aTHX);
     hd_prepare_question(aTHX);
-    hd_catch_signals();
+    hd_catch_signals(aTHX);
     hd_tell_layout(aTHX);
     PERL_FLUSHALL_FOR_CHILD;
     hd_use_huge_pages();

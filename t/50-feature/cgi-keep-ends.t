@@ -49,6 +49,12 @@ my $scripts = Howdah::Test::Scripts->new(
     'threads.cgi'  => "#!$^X\nuse threads;"
         . 'print "Status: 200\n\nleft"; threads->create(sub { sleep 1; $| = 1; print "late" })->detach',
     'waits.cgi' => $HEAD . 'sleep 2',
+    'held.cgi'  => $HEAD
+        . 'use POSIX; sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGALRM, SIGVTALRM)); kill $_ => $$ for qw(ALRM VTALRM); print "held"',
+    'term.cgi' => $HEAD . '$SIG{TERM} = sub { print STDERR "not for others" }; print "has a handler"',
+    'slow.cgi' => "$HEAD$AWAIT"
+        . 'use POSIX; pipe my $out, my $in; if (!fork) { await("terminated"); syswrite $in, "read"; POSIX::_exit(0) }'
+        . 'say_in("slow"); my $got = POSIX::read(fileno $out, my $text, 9); print $got ? $text : "no: $!"',
     'reads.cgi' => "$HEAD$AWAIT"
         . '$| = 1; print "left"; if (!fork) { await("now"); my @read = <STDIN>; print "late"; say_in("read", @read); exit }',
     'later.cgi' => "$HEAD$AWAIT"
@@ -145,6 +151,9 @@ subtest 'a handle in a package variable that leads to the output' => sub {
     is get('child.cgi')->{body}, 'waited', '... and not into the next answer';
 };
 
+is get('held.cgi')->{body}, 'held', "signals that a script blocks until it ends are not for its worker, request $_"
+    for 1, 2;
+
 is get('pid.cgi')->{body}, $worker, 'one worker has run all of them';
 
 is get('pipe.cgi')->{body}, "printed\nby a program\n",
@@ -207,6 +216,20 @@ subtest 'threads that go on' => sub {
     isnt get('pid.cgi')->{body}, $worker, '... ends with its worker';
     is get('waits.cgi')->{body}, '', '... and prints into no other answer';
     ok $server->wait_for_log(qr{/threads\.cgi leaves threads running}), '... which is told';
+};
+
+subtest 'a worker that is to leave' => sub {
+    $worker = get('pid.cgi')->{body};
+    is get('term.cgi')->{body}, 'has a handler';
+    my $client = Howdah::Test::Client->new($server);
+    $client->write("GET /c/slow.cgi HTTP/1.1\r\nHost: x\r\n\r\n");
+    ok $server->wait_until(sub { defined $scripts->read('slow') });
+    kill TERM => $worker;
+    sleep 1;
+    $scripts->write('terminated', '');
+    is $client->response->{body}, 'read', 'interrupts no read, whatever handlers scripts have had';
+    isnt get('pid.cgi')->{body}, $worker, '... and leaves behind it';
+    unlike $server->log, qr/not for others/;
 };
 unlike $server->log, qr/an alarm of another script/;
 is $server->stop, 0;

@@ -100,6 +100,15 @@ subtest 'with $| set output is sent as it comes' => sub {
 is +Howdah::Test::Client->ask($server, get('error.cgi'))->{body}, "it died on purpose\n",
     'what a script has died of stays where it prints meanwhile';
 
+subtest 'a handler that the application around the scripts has set' => sub {
+    my $around = 'use Howdah; Howdah->after_fork(sub { $SIG{USR1} = sub { print STDERR "heard\n" } });';
+    my $server =
+        Howdah::Test::Server->start(app => $around . $app, env => {CGI_SCRIPTS => $dir}, options => ['--workers', 1]);
+    Howdah::Test::Client->ask($server, get('error.cgi'));
+    kill USR1 => $server->workers;
+    ok $server->wait_for_log(qr/: heard$/m), 'is called in a worker that has run scripts, too';
+};
+
 subtest 'a client that leaves ends the script, END blocks and all' => sub {
     my $client = Howdah::Test::Client->new($server);
     $client->write(get('endless.cgi'));
