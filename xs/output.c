@@ -149,9 +149,10 @@ bool hd_output_is_whole(pTHX) {
 int hd_new_file(pTHX_ const char *name, int instead) {
     int made = memfd_create(name, MFD_CLOEXEC);
     int fd = made < 0 || instead >= 0 ? dup3(made, instead, O_CLOEXEC) : fcntl(made, F_DUPFD_CLOEXEC, 3);
-    if (fd < 0)
-        croak("cannot make a file in memory: %s", Strerror(errno));
+    int error = errno;
     close(made);
+    if (fd < 0)
+        croak("cannot make a file in memory: %s", Strerror(error));
     return fd;
 }
 

@@ -33,20 +33,22 @@ my $scripts = Howdah::Test::Scripts->new(
     'compiles.cgi' => $HEAD . 'print "old"',
     'cut.cgi'      => "#!$^X\n$LATER \$| = 1;" . $CHUNKED . '3\r\nabc\r\n"',
     'eof.cgi'      => $HEAD . 'eof STDOUT; print "asked"',
-    'flush.cgi'    => "#!$^X\n$SORRY" . '$| = 1; print "no head\n"; print STDERR "it goes on"',
-    'head.cgi'     => "#!$^X\n$SORRY" . 'print "no head\n\n"',
-    'length.cgi'   => $HEAD . 'print length join "", <STDIN>',
-    'Kept.pm'      => "package Kept;\nsub line { scalar <DATA> }\n1;\n__DATA__\n" . "data\n" x 10_000,
-    'module.cgi'   => $HEAD . 'require "./Kept.pm"; print Kept::line()',
-    'lines.cgi'    => $HEAD . 'print $. // "none"; open IN, "<", $0; <IN> for 1, 2; print ", then $."',
-    'pid.cgi'      => $HEAD . 'print $$',
-    'rand.cgi'     => $HEAD . 'print int rand 1e9',
-    'seed.cgi'     => $HEAD . 'srand 42; print int rand 1e9',
-    'pipe.cgi'     => $HEAD . 'open PIPE, "| cat"; print PIPE "by a program\n"; print "printed\n"',
-    'upload.cgi'   => $HEAD . 'use CGI; my $q = CGI->new; print $q->tmpFileName($q->upload("f"))',
-    'sorry.cgi'    => "#!$^X\n$SORRY" . 'die "on purpose\n"',
-    'thread.cgi'   => "#!$^X\nuse threads;" . 'print "Status: 200\n\n"; threads->create(sub { print "joined" })->join',
-    'threads.cgi'  => "#!$^X\nuse threads;"
+    'fills.cgi'    => "$HEAD$LATER"
+        . 'if (!fork) { exit } wait; our @files; 1 while push(@files, undef) && open $files[-1], "<", $0; print "full"',
+    'flush.cgi'   => "#!$^X\n$SORRY" . '$| = 1; print "no head\n"; print STDERR "it goes on"',
+    'head.cgi'    => "#!$^X\n$SORRY" . 'print "no head\n\n"',
+    'length.cgi'  => $HEAD . 'print length join "", <STDIN>',
+    'Kept.pm'     => "package Kept;\nsub line { scalar <DATA> }\n1;\n__DATA__\n" . "data\n" x 10_000,
+    'module.cgi'  => $HEAD . 'require "./Kept.pm"; print Kept::line()',
+    'lines.cgi'   => $HEAD . 'print $. // "none"; open IN, "<", $0; <IN> for 1, 2; print ", then $."',
+    'pid.cgi'     => $HEAD . 'print $$',
+    'rand.cgi'    => $HEAD . 'print int rand 1e9',
+    'seed.cgi'    => $HEAD . 'srand 42; print int rand 1e9',
+    'pipe.cgi'    => $HEAD . 'open PIPE, "| cat"; print PIPE "by a program\n"; print "printed\n"',
+    'upload.cgi'  => $HEAD . 'use CGI; my $q = CGI->new; print $q->tmpFileName($q->upload("f"))',
+    'sorry.cgi'   => "#!$^X\n$SORRY" . 'die "on purpose\n"',
+    'thread.cgi'  => "#!$^X\nuse threads;" . 'print "Status: 200\n\n"; threads->create(sub { print "joined" })->join',
+    'threads.cgi' => "#!$^X\nuse threads;"
         . 'print "Status: 200\n\nleft"; threads->create(sub { sleep 1; $| = 1; print "late" })->detach',
     'waits.cgi' => $HEAD . 'sleep 2',
     'held.cgi'  => $HEAD
@@ -205,6 +207,14 @@ subtest 'all descriptors closed, those of the worker, too' => sub {
     is get('all.cgi')->{body}, 'closed';
     isnt get('pid.cgi')->{body}, $worker, 'the worker ends';
     ok $server->wait_for_log(qr{/all\.cgi closes descriptors that are not its own}), '... which is told';
+    $worker = get('pid.cgi')->{body};
+};
+
+subtest 'all descriptors taken, so that there is none to clean up with' => sub {
+    system('prlimit', '--pid', $worker, '--nofile=80') == 0 or plan skip_all => 'no prlimit (util-linux)';
+    is get('fills.cgi')->{body}, 'full';
+    is get('state.cgi')->{body}, '22 0', 'nothing stays behind';
+    isnt get('pid.cgi')->{body}, $worker, '... since the worker ends';
     $worker = get('pid.cgi')->{body};
 };
 

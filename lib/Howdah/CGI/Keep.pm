@@ -119,14 +119,23 @@ sub _run {
     Howdah::XS::begin_output($answer, $script->printed);
     my $died = $script->run($variables, \@arguments);
     _leave_child($script, $?, $died) if $$ != $worker;
+    my $is_clean = eval { _end($script, $answer) };
+    my $why      = $@;
+    $env->{'psgix.harakiri.commit'} = 1 if !$is_clean;    # what stays of it ends with the worker
+    die $why if !defined $is_clean;
+    return $self->_conclude($script, $answer, $died);
+}
+
+# The script has ended. Whether nothing of it stays that others could not do with.
+sub _end {
+    my ($script, $answer) = @_;
     Howdah::CGI::State::restore_handlers() if Howdah::XS::end_handlers();
     Howdah::XS::close_handles($_) for $script->packages;
     Howdah::CGI::Handles::restore();    # waits for a program that STDOUT leads to, whose output is the script's
     $answer->finish(Howdah::XS::end_output());
     my $is_whole = _clean_up($script);
     Howdah::CGI::Leftovers::tell_closed($script->{file}) if !$is_whole;
-    $env->{'psgix.harakiri.commit'} = 1 if Howdah::CGI::Leftovers::has_threads($script->{file}) || !$is_whole;
-    return $self->_conclude($script, $answer, $died);
+    return $is_whole && !Howdah::CGI::Leftovers::has_threads($script->{file}) ? 1 : 0;
 }
 
 sub _set_input {
