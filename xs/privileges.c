@@ -32,8 +32,18 @@ static void only_write(int fd) {
     close(terminal);
 }
 
+/* Under plackup, from which the zygote has its standard input, that may be the terminal, too. */
+static void read_nothing(void) {
+    int nothing = isatty(STDIN_FILENO) ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+    if (nothing < 0)
+        return;
+    dup2(nothing, STDIN_FILENO);
+    close(nothing);
+}
+
 void hd_leave_root(pTHX) {
     leave_keyring(aTHX);
+    read_nothing();
     only_write(STDOUT_FILENO);
     only_write(STDERR_FILENO);
 }

@@ -140,6 +140,16 @@ subtest 'it reads the terminal that root has started the server on' => sub {
     );
     syswrite $master, "password\n" or die $!;
     like ask($server, '/')->{body}, qr/^no: Bad file descriptor/, 'it may only write there';
+
+    my ($plackup) = grep { -x } map { "$_/plackup" } split /:/, $ENV{PATH};
+    my @plackup = ($^X, $plackup // return, qw(-s Howdah -l 127.0.0.1:0 -E deployment --user nobody --workers 1));
+    $server = Howdah::Test::Server->start(
+        command => ['sh', '-c', "exec \"\$@\" 0<>$terminal", 'sh', @plackup],
+        app     =>
+            'use POSIX (); sub { my $got = POSIX::read(0, my $typed, 100); [200, [], [$got > 0 ? $typed : "nothing"]] }'
+    );
+    syswrite $master, "password\n" or die $!;
+    is ask($server, '/')->{body}, 'nothing', '... also where plackup has loaded it, whose standard input that is';
 };
 
 subtest 'it says what a terminal takes for orders' => sub {
