@@ -265,6 +265,13 @@ leave_root()
   CODE:
     hd_leave_root(aTHX);
 
+AV *
+groups_of(const char *name, UV primary)
+  CODE:
+    RETVAL = hd_groups_of(aTHX_ name, primary);
+  OUTPUT:
+    RETVAL
+
 void
 stay_dumpable()
   CODE:

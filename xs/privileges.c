@@ -3,12 +3,17 @@
  * of scripts does the same in crates/sys/src/privileges.rs.
  */
 #include "howdah.h"
+#include "control.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/keyctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* A user has no more groups: the kernel's own limit. */
+#define MOST_GROUPS 65536
 
 /*
  * Who has a session keyring may read what is in it, whoever that is: tickets of Kerberos, keys of file systems. It is exchanged for one
@@ -39,6 +44,18 @@ static void read_nothing(void) {
         return;
     dup2(nothing, STDIN_FILENO);
     close(nothing);
+}
+
+/* The groups of a user, as login gives them, `primary` among them. The list of all groups need not have them: of a directory (LDAP,
+ * SSSD) it mostly has none. */
+AV *hd_groups_of(pTHX_ const char *name, UV primary) {
+    AV *found = (AV *)sv_2mortal((SV *)newAV());
+    int count = MOST_GROUPS;
+    gid_t *groups = (gid_t *)SvPVX(sv_2mortal(newSV(MOST_GROUPS * sizeof *groups)));
+    int all = getgrouplist(name, primary, groups, &count);
+    for (int at = 0; at < all; at++)
+        av_push(found, newSVuv(groups[at]));
+    return found;
 }
 
 void hd_leave_root(pTHX) {

@@ -15,7 +15,7 @@ sub drop {
     my ($uid, $primary, $name) = defined $to{user} ? _user($to{user}) : ();
     my $gid = defined $to{group} ? _group($to{group}) : $primary;
     die "user $to{user} is not in the list of users, which has no group for it: name that as well\n" if !defined $gid;
-    my @groups = $class->_groups($name, $gid);
+    my @groups = defined $name ? @{Howdah::XS::groups_of($name, $gid)} : ();
     Howdah::XS::leave_root();
     {
         local $! = 0;
@@ -37,19 +37,6 @@ sub _group {
     my $gid    = $wanted =~ /^\d+$/ ? $wanted : getgrnam $wanted;
     die "there is no group '$wanted'\n" if !defined $gid;
     return $gid;
-}
-
-# The further groups of a user, as login gives them.
-sub _groups {
-    my ($class, $name, $primary) = @_;
-    return if !defined $name;
-    my %found;
-    while (my (undef, undef, $gid, $members) = getgrent) {
-        $found{$gid} = 1 if grep { $_ eq $name } split ' ', $members;
-    }
-    endgrent;
-    delete $found{$primary};
-    return keys %found;
 }
 
 sub _user {

@@ -96,6 +96,10 @@ For descriptors that no Perl handle owns. The copy is closed on exec.
 
 Gives up, before a change of user, what that would leave: the session keyring, and reading from the terminal of standard output.
 
+=item groups_of($name, $primary)
+
+A reference to the numbers of the groups of a user, as login gives them.
+
 =item stay_dumpable()
 
 After a change of user the kernel hides F</proc/self> from a process; this keeps it, for files that are sent and for

@@ -3,8 +3,12 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Config;
+use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin run_command);
+use Howdah::Test::File qw(write_file);
+use Howdah::Test::Scripts;
 use Howdah::Test::Server;
 use Test::More;
 
@@ -55,6 +59,44 @@ for my $case (@cases) {
     );
     cmp_ok(length ask($server, '/file')->{body}, '==', -s '/usr/bin/perl', '... and sends files')
         if $options->[0] eq '--user';
+}
+
+# As where users are in a directory (LDAP, SSSD), which is asked for the groups of one, and shows nobody the list of all.
+SKIP: {
+    my $dir = File::Temp->newdir(TMPDIR => 1);
+    chmod 0755, "$dir" or die $!;
+    write_file("$dir/directory.c", <<'C');
+#include <errno.h>
+#include <grp.h>
+#include <stddef.h>
+
+struct group *getgrent(void) { return NULL; }
+int getgrent_r(struct group *entry, char *text, size_t length, struct group **found) { *found = NULL; return ENOENT; }
+
+int getgrouplist(const char *user, gid_t group, gid_t *groups, int *count) {
+    const gid_t all[] = {group, 54321, 54322};
+    for (int at = 0; at < 3 && at < *count; at++)
+        groups[at] = all[at];
+    const int room = *count;
+    *count = 3;
+    return room < 3 ? -1 : 3;
+}
+C
+    skip 'no C compiler', 2
+        if system("$Config{cc} -shared -fPIC -o $dir/directory.so $dir/directory.c 2>/dev/null") != 0;
+    my $told = 'join " ", sort { $a <=> $b } grep { !$seen{$_}++ } split " ", $)';
+    my $scripts =
+        Howdah::Test::Scripts->new('groups' => "#!$^X\nmy %seen; print qq(Content-Type: text/plain\\n\\n), $told;\n");
+    my $server = Howdah::Test::Server->start(
+        env     => {LD_PRELOAD => "$dir/directory.so"},
+        options => [
+            '--user', 'nobody', '--cgi', '/cgi=' . $scripts->dir, '--mount',
+            '/=' . write_file("$dir/app.psgi", "sub { my %seen; [200, [], [$told]] }")
+        ]
+    );
+    my $groups = join ' ', sort { $a <=> $b } $gid, 54_321, 54_322;
+    is(ask($server, '/')->{body}, $groups, 'an application has the groups of its user, wherever they are listed');
+    is(ask($server, '/cgi/groups')->{body}, $groups, '... as a script has');
 }
 
 my $server = launch('--user', 'no-such-user');
