@@ -100,6 +100,7 @@ sub _leave_zygote {
     my $worker = $self;
     $self = undef;
     Howdah->run_hooks(worker_exit => Howdah::XS::index());
+    $worker->end_child('') if !Howdah::XS::is_worker();
     _report_leaks();
     my $control = eval { require Howdah::Refork; Howdah::Refork->attempt($worker->{known}) };
     Howdah::XS::refuse_promotion($@) if $@;

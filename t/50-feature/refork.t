@@ -103,6 +103,17 @@ subtest 'what a route leaves behind is told by its name, also of one that the wo
     is_deeply [$routes->()], ['/'], '... with their route';
 };
 
+subtest 'a child of a worker_exit hook that comes back from it' => sub {
+    my $operator = Howdah::Test::Operator->new;
+    my @options  = ('--workers', 1, '--refork', 3, $operator->options);
+    my $hook =
+        'Howdah->worker_exit(sub { my $child = fork // die; return waitpid $child, 0 if $child; $cache{first} = "child" });';
+    my $server = Howdah::Test::Server->start(app => app($hook), options => \@options);
+    ok ask_until($server, sub { $operator->status->{pools}[0]{reforks} == 1 }), 'the worker becomes the zygote';
+    like + (ask($server))[2], qr/^\d+$/, '... and not the child';
+    is $server->stop, 0;
+};
+
 subtest 'as often as there are numbers' => sub {
     my $operator = Howdah::Test::Operator->new;
     my @options  = ('--workers', 2, '--refork', '5,10', $operator->options);
