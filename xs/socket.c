@@ -88,6 +88,8 @@ static SV *call(pTHX_ SV *invocant, const char *name, SV *argument) {
     dSP;
     ENTER;
     SAVETMPS;
+    SAVEGENERICSV(PL_ors_sv); /* $\ of the application is for what that prints */
+    PL_ors_sv = NULL;
     PUSHSTACKi(PERLSI_MAGIC);
     PUSHMARK(SP);
     XPUSHs(invocant);

@@ -18,6 +18,7 @@ my %do = (
         my $io = $env->{'psgix.io'};
         while (defined(my $line = <$io>)) { $writer->write("<$line"); print {$io} ">$line" }
     },
+    '/records' => sub { local ($\, $,) = ("\n", '-'); my $writer = $_[0]->([101, \@chat]); $writer->write($_) for 1 .. 3 },
     '/writer' => sub { my $writer = $_[0]->([101, \@chat]); $writer->write($_) for 1 .. 3; $writer->close },
     '/first'  => sub {
         my ($respond, $env) = @_;
@@ -53,6 +54,7 @@ my @cases = (
         qr{^HTTP/1\.1 101 Switching Protocols\r\nUpgrade: chat\r\nConnection: upgrade\r\nX-A: b\r\n\r\nhello <one\n>one\n<two\n>two\n\z}
     ],
     ['/writer', $asks, '', qr{^${switched}123\z}],
+    ['/records', $asks, '', qr{^${switched}123\z}],
     ['/first', $asks, '', qr{^HTTP/1\.1 103 Early Hints\r\n\r\n${switched}mine\z}],
     ['/plain', $asks, "ignored\n", qr{^$switched\z}, qr{the response was 101, but psgix\.io was not used}],
     ['/dies', $asks, '', qr{^$switched\z}, qr{GET /dies: the application failed: in the protocol}],
