@@ -72,6 +72,25 @@ subtest 'write dies once the client is gone' => sub {
     is pid($server), $pid, 'the worker serves on';
 };
 
+subtest 'an application of the kit' => sub {
+    eval { require Plack::Request; 1 } or plan skip_all => 'Plack is not installed';
+    my $server = Howdah::Test::Server->start(app => <<'PSGI', options => ['--workers', 1, '--abort-on-disconnect']);
+use Howdah::Kit;
+Howdah::Kit->psgi_app(sub {
+    print STDERR "begun\n" if $_[0]->path ne '/';
+    select undef, undef, undef, 0.05 for 1 .. ($_[0]->path eq '/' ? 0 : 400);
+    return $_[0]->text($$);
+}, development => 0);
+PSGI
+    my $client = ask($server, '/waits');
+    ok $server->wait_for_log(qr/begun/);
+    close $client->socket;
+    ok $server->wait_for_log(qr{ INFO +worker 0 pid \d+ request \S+ GET /waits: the client has left}),
+        'is interrupted as any';
+    like pid($server), qr/^\d+$/;
+    unlike $server->log, qr{GET /waits: GET /waits:}, '... and takes it for no fault of its own';
+};
+
 subtest 'a client that leaves before its protocol is switched' => sub {
     my ($operator, $dir) = (Howdah::Test::Operator->new, File::Temp->newdir);
     my $server = Howdah::Test::Server->start(

@@ -70,7 +70,7 @@ sub _answer {
     return $answer if $answer;
     my $error = $@;
     return $error->finalize if blessed($error) && $error->can('finalize');
-    die $error if $parts->{development};
+    die $error if $parts->{development} || ref $error eq 'Howdah::ClientGone';    # there is nobody to answer
     my $text = "$error" =~ s/\n*\z/\n/r;
     $env->{'psgi.errors'}->print("$env->{REQUEST_METHOD} $env->{PATH_INFO}: $text");
     return $c->error(500)->finalize;
