@@ -12,6 +12,7 @@
 
 /* Before a packet is sent again that the kernel has refused to pass. */
 #define AGAIN_MS 10
+#define MOST_TRIES 20
 
 /* One ancillary message with one descriptor. */
 union descriptor_space {
@@ -45,6 +46,15 @@ bool hd_try_again(int error) {
     return error == EINTR || error == ENOBUFS || error == ENOMEM;
 }
 
+/* The same of a packet with a descriptor, of which too many may be on their way between this user's processes. That goes by soon, or is
+ * others' doing, for which nobody is to wait for ever. */
+static bool may_pass_later(int error, int *tries) {
+    if (error != ETOOMANYREFS || --*tries < 0)
+        return hd_try_again(error);
+    poll(NULL, 0, AGAIN_MS);
+    return true;
+}
+
 /* Sends a packet, with the descriptor `passed` unless that is -1. False when the front takes none. */
 bool hd_try_send(int fd, const Message *message, const char *payload, STRLEN length, int passed) {
     struct iovec parts[2] = {{(void *)message, sizeof *message}, {(void *)payload, length}};
@@ -52,8 +62,8 @@ bool hd_try_send(int fd, const Message *message, const char *payload, STRLEN len
     union descriptor_space space = {{0}};
     if (passed >= 0)
         attach_descriptor(&header, &space, passed);
-    while (sendmsg(fd, &header, MSG_NOSIGNAL) < 0)
-        if (!hd_try_again(errno))
+    for (int tries = MOST_TRIES; sendmsg(fd, &header, MSG_NOSIGNAL) < 0;)
+        if (!may_pass_later(errno, &tries))
             return false;
     return true;
 }

@@ -1,5 +1,6 @@
 # A kernel that is short of memory refuses each packet of a zygote or a worker once: that a worker is there, that one has ended, an
-# interim response. It is sent again, so that no worker is missed, and no request fails.
+# interim response. So does one to whom too many descriptors are on their way: what is found in a worker, a file. It is sent again, so
+# that no worker and no answer is missed, and no request fails.
 use strict;
 use warnings;
 use lib 't/lib';
@@ -21,9 +22,10 @@ my $refuser = <<'C';
 #include <unistd.h>
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
-    static unsigned calls;
-    if (calls++ % 2 == 0) {
-        errno = ENOBUFS;
+    static unsigned calls[2];
+    const int passes = message->msg_controllen > 0;
+    if (calls[passes]++ % 2 == 0) {
+        errno = passes ? ETOOMANYREFS : ENOBUFS;
         return -1;
     }
     return syscall(SYS_sendmsg, fd, message, flags);
@@ -72,6 +74,8 @@ for my $request (1 .. 4) {
     $client->write("GET /hint HTTP/1.1\r\nHost: x\r\n\r\n");
     is join(' ', map { $client->response->{status} } 1, 2), '103 200', "interim response $request is sent";
 }
+my ($status, $found, $err) = $operator->ask(qw(heap --why Howdah::Test::None));
+is $status, 0, 'what somebody looks for in a worker is told' or diag $err;
 like body($server, '/'), qr/^\d+$/, 'it serves';
 is $server->stop, 0;
 
