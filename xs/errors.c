@@ -269,11 +269,13 @@ void hd_prepare_errors(void) {
  * Where it has put something else in the place of standard error, that is what there is. */
 void hd_settle_streams(pTHX) {
     PerlIO *null;
+    hd_know_errors(aTHX);
+    if (errors.kept >= 0 && is_open() && fcntl(STDERR_FILENO, F_GETFD) < 0) /* behind the handle's back */
+        dup2(errors.kept, STDERR_FILENO);
     while ((null = PerlIO_open("/dev/null", "r+")) && PerlIO_fileno(null) <= STDERR_FILENO)
         ;
     if (null)
         PerlIO_close(null);
-    hd_know_errors(aTHX);
     if (errors.kept >= 0 && is_open()) {
         close(errors.kept);
         errors.kept = -1;

@@ -38,6 +38,18 @@ for (
     is $server->stop, 0;
 }
 
+subtest 'a file that closes descriptor 2 behind perl' => sub {
+    my $none   = Howdah::Test::Scripts->new;
+    my $server = $none->serve(
+        'keep',
+        ['preload=' . $scripts->write('closing', 'use POSIX (); POSIX::close(2); 1;' =~ s/\A/#!\n/r)]
+    );
+    $none->write('says.pl', qq{#!$^X\nprint STDERR "said\\n"; print "Status: 204\\n\\n";\n});
+    is $none->get($server, 'says.pl')->{status}, 204;
+    ok $server->wait_for_log(qr{GET /c/says\.pl: said}), 'takes no line from scripts';
+    is $server->stop, 0;
+};
+
 subtest 'what is said for all mounts holds where a mount says nothing' => sub {
     for (['own', ['preload=strict'], ''], ['none', [], 'Text/Balanced.pm']) {
         my ($what, $options, $seen) = @$_;
