@@ -46,10 +46,24 @@ static bool is_set; /* %ENV is that of the last script */
 /* Between two requests: how many of perl's values are in an %ENV that the next script will have made what it wants. */
 IV hd_count_variables(pTHX) { return is_set ? HvTOTALKEYS(GvHVn(PL_envgv)) : 0; }
 
+/* The hash whose elements the C library has, which a script may have put another in the place of (*ENV = {...}), or tied. */
+static HV *environment(pTHX) {
+    static HV *first;
+    if (!first)
+        first = (HV *)SvREFCNT_inc_simple_NN((SV *)GvHVn(PL_envgv));
+    if (GvHV(PL_envgv) != first) {
+        SvREFCNT_dec(GvHV(PL_envgv));
+        GvHV(PL_envgv) = (HV *)SvREFCNT_inc_simple_NN((SV *)first);
+    }
+    if (mg_find((SV *)first, PERL_MAGIC_tied))
+        sv_unmagic((SV *)first, PERL_MAGIC_tied);
+    return first;
+}
+
 /* Makes %ENV what is wanted. Most variables are what they were in the last request, and to set one is to have the C library
  * set it. */
 void hd_set_variables(pTHX_ HV *wanted) {
-    HV *now = GvHVn(PL_envgv);
+    HV *now = environment(aTHX);
     is_set = true;
     hv_iterinit(wanted);
     for (HE *entry; (entry = hv_iternext(wanted));) {

@@ -32,6 +32,11 @@ my $scripts = Howdah::Test::Scripts->new(
     'child.cgi'    => $HEAD . 'my $child = fork or exit; waitpid $child, 0; print "waited"',
     'compiles.cgi' => $HEAD . 'print "old"',
     'cut.cgi'      => "#!$^X\n$LATER \$| = 1;" . $CHUNKED . '3\r\nabc\r\n"',
+    'deletes.cgi'  => $HEAD . 'delete @SIG{qw(PIPE TERM URG)}; print "deleted"',
+    'aliases.cgi'  => $HEAD . '*ENV = {QUERY_STRING => "mine"}; print "aliased"',
+    'ties.cgi'     => $HEAD . 'require Tie::Hash; tie %ENV, "Tie::StdHash"; print "tied"',
+    'program.cgi'  => $HEAD . 'print "$ENV{QUERY_STRING} ", `echo \\$QUERY_STRING`',
+    'listed.cgi'   => $HEAD . 'print join " ", map { ref $SIG{$_} } qw(PIPE TERM URG)',
     'eof.cgi'      => $HEAD . 'eof STDOUT; print "asked"',
     'fills.cgi'    => "$HEAD$LATER"
         . 'if (!fork) { exit } wait; our @files; 1 while push(@files, undef) && open $files[-1], "<", $0; print "full"',
@@ -155,6 +160,16 @@ subtest 'a handle in a package variable that leads to the output' => sub {
 
 is get('held.cgi')->{body}, 'held', "signals that a script blocks until it ends are not for its worker, request $_"
     for 1, 2;
+
+is get($_)->{body}, /del/ ? 'deleted' : 'CODE CODE CODE', "handlers that a script deletes: $_"
+    for qw(deletes.cgi listed.cgi);
+
+for my $script (qw(aliases.cgi ties.cgi)) {
+    subtest "$script, where %ENV becomes another hash" => sub {
+        like get($script)->{body}, qr/^(?:aliased|tied)$/;
+        is get('program.cgi?q')->{body}, "q q\n", 'programs of the next script have its variables';
+    };
+}
 
 is get('pid.cgi')->{body}, $worker, 'one worker has run all of them';
 

@@ -102,7 +102,7 @@ sub end {
 
 sub restore_handlers {
     ## no critic (RequireLocalizedPunctuationVars)
-    for my $name (keys %SIG) {
+    for my $name (keys %{{%SIG, %{$first{sig}}}}) {    # those that were deleted, too
         next if !_is_another($SIG{$name}, $first{sig}{$name});
         if ($name =~ /^__/ && !defined $first{sig}{$name}) { delete $SIG{$name} }
         else { $SIG{$name} = $first{sig}{$name} // 'DEFAULT' }
