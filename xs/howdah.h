@@ -52,6 +52,7 @@ struct hd_exchange {
     bool held;      /* ... and is not to be interrupted */
     bool missed;    /* it would have been */
     bool responding; /* a response of the application's is being taken */
+    bool tried;     /* the application has called its responder */
     bool answered;  /* the application gave a response */
     bool streaming; /* it has a writer */
     bool is_head;   /* the method is HEAD */

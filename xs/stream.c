@@ -28,6 +28,7 @@ static void respond(pTHX_ CV *cv) {
     if (items != 1)
         croak("the responder takes one argument, the response");
     hd_check_serial(aTHX_ CvXSUBANY(cv).any_uv);
+    hd.now.tried = true;
     hd_respond(aTHX_ ST(0), true);
     SPAGAIN;
     if (!hd.now.streaming)
@@ -52,7 +53,8 @@ void hd_call_delayed(pTHX_ SV *code) {
     PUTBACK;
     call_sv(code, G_VOID | G_DISCARD);
     if (hd.cell && !hd.now.answered && !hd.now.detached)
-        croak("the application returned a code reference that never called its responder%s",
+        croak("the application returned a code reference that %s%s",
+              hd.now.tried ? "caught what its responder has died of" : "never called its responder",
               SvREFCNT(responder) > 2 ? ", but keeps it: " HD_RUN_THE_LOOP : "");
 }
 

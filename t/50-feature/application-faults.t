@@ -74,6 +74,10 @@ my @FAULTS = (
     ['chunked("3\rbbb\r\n0\r\n\r\n")', qr/chunked, but its body is not in chunks/],
     ['chunked("no chunk\r\n")', qr/chunked, but its body is not in chunks/],
     ['sub { }', qr/code reference that never called its responder\.$/],
+    [
+        'sub { eval { $_[0]->([200, ["a\n" => 1], []]) } }',
+        qr/code reference that caught what its responder has died of\.$/
+    ],
     ['sub { our $kept = shift }', qr/never called its responder, but keeps it: .* run that before it returns/],
     ['sub { undef $_[0]; return }', qr/never called its responder\.$/],
     ['sub { die "delayed\n" }', qr/: delayed$/],
