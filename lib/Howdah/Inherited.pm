@@ -27,6 +27,7 @@ sub opened {
 # One sentence for each connection, each pipe or file to read from, and each kind of generator that every worker would inherit. Descriptors in @known are not the application's.
 sub find {
     my ($class, @known) = @_;
+    local $/ = "\n";    # which the application may have left otherwise
     my %known   = map { $_ => 1 } 0 .. 2, @known;
     my @found   = sort { $a <=> $b } grep { !$known{$_} } descriptors();
     my @handles = handles();

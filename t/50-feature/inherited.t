@@ -107,10 +107,11 @@ my $module =
 
 subtest 'nothing to warn of' => sub {
     my %fine = (
-        'no connection' => '',
-        'a pipe'        => 'pipe our $r, our $w;',
-        'a directory'   => 'opendir our $directory, "/" or die;',
-        'a log'         => "open our \$file, '+>>', '$records.log' or die; syswrite \$file, 'x'; seek \$file, 0, 0;",
+        'no connection'             => '',
+        'a pipe'                    => 'pipe our $r, our $w;',
+        'a pipe, where $/ is undef' => 'undef $/; pipe our $r, our $w;',
+        'a directory'               => 'opendir our $directory, "/" or die;',
+        'a log' => "open our \$file, '+>>', '$records.log' or die; syswrite \$file, 'x'; seek \$file, 0, 0;",
         'a file that is written' => "use Fcntl; sysopen our \$file, '$records', O_WRONLY or die;",
         'a file that is mapped'  => "open our \$file, '<:mmap', '$records' or die; <\$file>;",
         'a file at its end'      => "$read 1 while <\$file>;",
