@@ -303,7 +303,8 @@ bool hd_errors_are_whole(pTHX) {
         if (!errors.mark[0])
             (void)fstat(STDERR_FILENO, &errors.pipe);
     }
-    PerlIO *handle = Perl_error_log;
+    const IO *io = PL_stderrgv && isGV_with_GP(PL_stderrgv) ? GvIOp(PL_stderrgv) : NULL;
+    PerlIO *handle = io && !SvRMAGICAL(io) ? IoOFP(io) : NULL;
     return PerlIOValid(handle) && (PerlIOBase(lowest_layer(handle))->tab == &errors.layer || !errors.mark[0]) &&
            !(PerlIOBase(handle)->flags & PERLIO_F_UTF8) && is_still_ours(STDERR_FILENO);
 }

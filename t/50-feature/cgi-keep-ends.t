@@ -25,20 +25,23 @@ my $scripts = Howdah::Test::Scripts->new(
     'blocks.cgi' => $HEAD
         . 'use POSIX; my $old = POSIX::SigSet->new; sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGUSR2), $old);'
         . 'print $old->ismember(SIGUSR2)',
-    'chunks.cgi'   => "#!$^X\n$LATER" . $CHUNKED . 'no chunks\n"',
-    'items.cgi'    => $HEAD . 'print 1, 2, 3',
-    'leaves.cgi'   => $HEAD . 'our @files; open my $file, "<", $0; push @files, $file; print length join "", <STDIN>',
-    'copy.cgi'     => $HEAD . 'open our $copy, ">&", \\*STDOUT; print $copy "by a copy\n"; print "printed\n"',
-    'child.cgi'    => $HEAD . 'my $child = fork or exit; waitpid $child, 0; print "waited"',
-    'compiles.cgi' => $HEAD . 'print "old"',
-    'cut.cgi'      => "#!$^X\n$LATER \$| = 1;" . $CHUNKED . '3\r\nabc\r\n"',
-    'deletes.cgi'  => $HEAD . 'delete @SIG{qw(PIPE TERM URG)}; print "deleted"',
-    'aliases.cgi'  => $HEAD . '*ENV = {QUERY_STRING => "mine"}; print "aliased"',
-    'ties.cgi'     => $HEAD . 'require Tie::Hash; tie %ENV, "Tie::StdHash"; print "tied"',
-    'program.cgi'  => $HEAD . 'print "$ENV{QUERY_STRING} ", `echo \\$QUERY_STRING`',
-    'listed.cgi'   => $HEAD . 'print join " ", map { ref $SIG{$_} } qw(PIPE TERM URG)',
-    'eof.cgi'      => $HEAD . 'eof STDOUT; print "asked"',
-    'fills.cgi'    => "$HEAD$LATER"
+    'chunks.cgi'    => "#!$^X\n$LATER" . $CHUNKED . 'no chunks\n"',
+    'items.cgi'     => $HEAD . 'print 1, 2, 3',
+    'leaves.cgi'    => $HEAD . 'our @files; open my $file, "<", $0; push @files, $file; print length join "", <STDIN>',
+    'copy.cgi'      => $HEAD . 'open our $copy, ">&", \\*STDOUT; print $copy "by a copy\n"; print "printed\n"',
+    'child.cgi'     => $HEAD . 'my $child = fork or exit; waitpid $child, 0; print "waited"',
+    'compiles.cgi'  => $HEAD . 'print "old"',
+    'cut.cgi'       => "#!$^X\n$LATER \$| = 1;" . $CHUNKED . '3\r\nabc\r\n"',
+    'undefines.cgi' => $HEAD . 'undef *STDERR; print "undefined"',
+    'hides.cgi'     => $HEAD . 'require Tie::Handle; tie *STDERR, "Tie::StdHandle", ">", "/dev/null"; print "hidden"',
+    'says.cgi'      => $HEAD . 'print STDERR "says $ENV{QUERY_STRING}\n"; print "said"',
+    'deletes.cgi'   => $HEAD . 'delete @SIG{qw(PIPE TERM URG)}; print "deleted"',
+    'aliases.cgi'   => $HEAD . '*ENV = {QUERY_STRING => "mine"}; print "aliased"',
+    'ties.cgi'      => $HEAD . 'require Tie::Hash; tie %ENV, "Tie::StdHash"; print "tied"',
+    'program.cgi'   => $HEAD . 'print "$ENV{QUERY_STRING} ", `echo \\$QUERY_STRING`',
+    'listed.cgi'    => $HEAD . 'print join " ", map { ref $SIG{$_} } qw(PIPE TERM URG)',
+    'eof.cgi'       => $HEAD . 'eof STDOUT; print "asked"',
+    'fills.cgi'     => "$HEAD$LATER"
         . 'if (!fork) { exit } wait; our @files; 1 while push(@files, undef) && open $files[-1], "<", $0; print "full"',
     'flush.cgi'   => "#!$^X\n$SORRY" . '$| = 1; print "no head\n"; print STDERR "it goes on"',
     'head.cgi'    => "#!$^X\n$SORRY" . 'print "no head\n\n"',
@@ -163,6 +166,14 @@ is get('held.cgi')->{body}, 'held', "signals that a script blocks until it ends 
 
 is get($_)->{body}, /del/ ? 'deleted' : 'CODE CODE CODE', "handlers that a script deletes: $_"
     for qw(deletes.cgi listed.cgi);
+
+for my $script (qw(undefines.cgi hides.cgi)) {
+    subtest "$script, where STDERR leads nowhere" => sub {
+        like get($script)->{body}, qr/^(?:undefined|hidden)$/;
+        is get("says.cgi?$script")->{body}, 'said';
+        ok $server->wait_for_log(qr{GET /c/says\.cgi\S*: says \Q$script\E}), 'the log has what the next script says';
+    };
+}
 
 for my $script (qw(aliases.cgi ties.cgi)) {
     subtest "$script, where %ENV becomes another hash" => sub {
