@@ -273,6 +273,11 @@ groups_of(const char *name, UV primary)
     RETVAL
 
 void
+give_up_capabilities()
+  CODE:
+    hd_give_up_capabilities(aTHX);
+
+void
 stay_dumpable()
   CODE:
     prctl(PR_SET_DUMPABLE, 1);

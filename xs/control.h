@@ -44,6 +44,7 @@ bool hd_attach(pTHX_ int control, OrderRecord *order);
 
 /* privileges.c */
 void hd_leave_root(pTHX);
+void hd_give_up_capabilities(pTHX);
 AV *hd_groups_of(pTHX_ const char *name, UV primary);
 bool hd_obey(pTHX_ int control, int ended, SV *before_fork);
 

@@ -1,5 +1,5 @@
 /*
- * What a change of user leaves with a process though it is root's. Howdah::Privileges has it given up before such a change; the host
+ * What a change of user leaves with a process though it is root's. Howdah::Privileges has it given up around such a change; the host
  * of scripts does the same in crates/sys/src/privileges.rs.
  */
 #include "howdah.h"
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -63,4 +64,15 @@ void hd_leave_root(pTHX) {
     read_nothing();
     only_write(STDOUT_FILENO);
     only_write(STDERR_FILENO);
+}
+
+/* Behind the change. Where root is told to keep them over it (SECBIT_NO_SETUID_FIXUP; systemd's SecureBits=), that was for the server. */
+void hd_give_up_capabilities(pTHX) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {{0}};
+    if (syscall(SYS_capget, &header, sets) < 0 || !(sets[0].permitted | sets[1].permitted))
+        return;
+    Zero(sets, _LINUX_CAPABILITY_U32S_3, struct __user_cap_data_struct);
+    if (syscall(SYS_capset, &header, sets) < 0)
+        croak("cannot give up the capabilities of root: %s", Strerror(errno));
 }

@@ -28,6 +28,7 @@ sub drop {
     return if !defined $uid;
     POSIX::setuid($uid) or die "cannot change to user $to{user}: $!; $WHO_MAY\n";
     die "still user $< after changing to $to{user}\n" if $< != $uid || $> != $uid;
+    Howdah::XS::give_up_capabilities() if $uid != 0;
     Howdah::XS::stay_dumpable();
     return;
 }

@@ -100,6 +100,10 @@ Gives up, before a change of user, what that would leave: the session keyring, a
 
 A reference to the numbers of the groups of a user, as login gives them.
 
+=item give_up_capabilities()
+
+Behind a change of user: those that the kernel was told to leave.
+
 =item stay_dumpable()
 
 After a change of user the kernel hides F</proc/self> from a process; this keeps it, for files that are sent and for

@@ -126,6 +126,23 @@ SKIP: {
 }
 
 SKIP: {
+    my @keeping = ('setpriv', '--securebits', '+no_setuid_fixup');
+    skip 'there is no such setpriv', 2 if (run_command(@keeping, 'true'))[0];
+    my $told =
+        'do { open my $status, "<", "/proc/self/status"; join "", map { /^CapPrm:\s*(\w+)/ ? $1 : () } <$status> }';
+    my $scripts = Howdah::Test::Scripts->new('kept' => "#!$^X\nprint qq(Content-Type: text/plain\\n\\n), $told;\n");
+    my $server  = Howdah::Test::Server->start(
+        command => [@keeping, howdah_bin(), '--listen', '127.0.0.1:0'],
+        options => [
+            '--user', 'nobody', '--cgi', '/cgi=' . $scripts->dir, '--mount',
+            '/=' . write_file($scripts->dir . '/.app.psgi', "sub { [200, [], [$told]] }")
+        ]
+    );
+    like(ask($server, $_)->{body}, qr/^0+$/, "$_: no capability of root, where the kernel was told to leave them")
+        for '/', '/cgi/kept';
+}
+
+SKIP: {
     my @as_nobody = ('setpriv', "--reuid=$uid", "--regid=$gid", '--clear-groups');
     skip 'there is no setpriv', 2 if !grep { -x "$_/setpriv" } split /:/, $ENV{PATH};
     skip 'nobody cannot reach the checkout', 2 if (run_command(@as_nobody, howdah_bin(), '--version'))[0];
