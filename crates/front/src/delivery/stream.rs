@@ -185,7 +185,7 @@ impl Delivery<'_> {
 
     /// The worker is lost, and the client is to have what that had handed over. One that has nothing yet can be told instead.
     fn is_orphaned(&self) -> bool {
-        self.exchange.loss().is_some() && self.out.sent().first_byte.is_some()
+        self.exchange.loss().is_some() && self.out.has_begun()
     }
 
     /// Says the end of a body as soon as all is out that was promised, whatever its worker does or says behind that.

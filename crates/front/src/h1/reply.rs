@@ -219,14 +219,16 @@ impl Conn {
         if self.out.send_held().is_err() {
             return Next::Cut;
         }
-        let before = (!self.out.holds()).then(|| self.out.sent());
+        let before = self.out.mark();
         self.out.put(|out| put_head(out, self.server, &mut self.exchange.account, say));
         self.out.begin_body(0);
         let delivered = self.delivery().send(say.framing, say.head.lines.len(), body, None).await;
         if delivered == Delivered::Broken
-            && let (Some(fault), Some(before)) = (self.exchange.loss(), before)
+            && let Some(fault) = self.exchange.loss()
             && self.out.take_back(before)
         {
+            // It is told here, and counts once.
+            self.exchange.close();
             self.exchange.account.forget_fields(Source::ResponseHeader, self.server.records.wanted());
             return self.give_up(fault).await;
         }
@@ -646,6 +648,51 @@ mod tests {
             let whole = || text(&script).ends_with("0\r\n\r\n").then(|| text(&script).matches('x').count());
             assert_eq!(world.until(whole).await, Some(written));
             Some(())
+        });
+    }
+
+    #[test]
+    fn what_a_client_has_not_taken_is_not_lost_with_the_worker_of_its_next_request() {
+        for takes in [0, 10, 100] {
+            is_seen(async || {
+                let (world, script, mut claimed, _channel) = behind_another(Terms::default()).await?;
+                world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
+                world.worker.write(&mut claimed, b"some of it");
+                world.worker.tell(&claimed);
+                world.run(false).await;
+                script.take(takes);
+                world.run(false).await;
+                world.pool().worker_gone(0, Loss::Killed);
+                world.run(false).await;
+                script.take(usize::MAX);
+                world.run(false).await;
+                let said = text(&script);
+                assert!(said.contains("\r\n\r\n/aHTTP/1.1 502 Bad Gateway\r\n"), "{takes}: {said}");
+                assert_eq!(world.totals().bytes_out, said.len() as u64);
+                Some(())
+            });
+        }
+    }
+
+    #[test]
+    fn a_worker_that_is_lost_counts_once_though_its_client_does_not_hear_of_it() {
+        run(async {
+            let world = World::new(Config::default());
+            let script = Scripted::new(pieces(GET));
+            script.take(0);
+            world.connect(&script);
+            world.run(false).await;
+            let mut claimed = world.worker.claim().unwrap();
+            world.worker.begin(&claimed);
+            world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
+            world.worker.write(&mut claimed, b"some of it");
+            world.worker.tell(&claimed);
+            world.run(false).await;
+            script.become_of(Peer::Gone);
+            world.pool().worker_gone(0, Loss::Killed);
+            world.run(false).await;
+            let failures = world.totals().failures;
+            assert_eq!((failures[Failure::WorkerLost], failures[Failure::ClientGone]), (1, 1));
         });
     }
 

@@ -63,6 +63,14 @@ impl Sent {
     }
 }
 
+/// What there was for the client before a response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    held: usize,
+    /// Of that, bytes of responses that count as sent.
+    postponed: usize,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Outflow {
@@ -131,8 +139,7 @@ impl Outflow {
 
     /// A body begins, `head` bytes behind what there has been until now.
     pub(crate) fn begin_body(&mut self, head: usize) {
-        let before = self.postponed.as_ref().map_or(0, |postponed| postponed.bytes);
-        let all = self.in_memory().saturating_sub(before) + head;
+        let all = self.in_memory().saturating_sub(self.postponed()) + head;
         (self.sent.framing, self.sent.body) = (self.sent.bytes + all as u64, 0);
     }
 
@@ -293,18 +300,32 @@ impl Outflow {
         Ok(())
     }
 
-    /// Forgets what is held, if nothing has gone out since `before`: something else is to be sent in its place. False when it
-    /// is too late.
-    pub(crate) fn take_back(&mut self, before: Sent) -> bool {
-        // A thread may be sending what is in a file.
-        let all_here = self.sent.bytes == before.bytes && self.spool.is_none();
-        if all_here {
-            self.output.clear();
-            self.done = 0;
+    /// Another response is to come, of which [`Outflow::take_back`] may have to take back what there is.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { held: self.in_memory(), postponed: self.postponed() }
+    }
+
+    /// Bytes of responses that wait for the next one.
+    fn postponed(&self) -> usize {
+        self.postponed.as_ref().map_or(0, |postponed| postponed.bytes)
+    }
+
+    /// Whether it is too late to take anything of the response back. A thread may be sending what is in a file.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.sent.first_byte.is_some() || self.spool.is_some()
+    }
+
+    /// Forgets what is held of the response: something else is to be sent in its place, behind what there was `before`. False
+    /// when it is too late.
+    pub(crate) fn take_back(&mut self, before: Mark) -> bool {
+        let may = !self.has_begun();
+        if may {
+            let out = before.postponed.saturating_sub(self.postponed());
+            self.output.truncate(self.done + before.held.saturating_sub(out));
             self.reader = Reader::default();
             self.release_memory();
         }
-        all_here
+        may
     }
 
     /// Sends what is held, ahead of what somebody else is to write at once. False when there is something left of it.
