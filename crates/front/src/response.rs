@@ -82,7 +82,7 @@ pub(crate) struct BodyFile {
     pub(crate) file: OwnedFd,
     pub(crate) length: u64,
     pub(crate) ring: Ring,
-    pub(crate) _permit: Permit,
+    pub(crate) permit: Permit,
 }
 
 impl Body {

@@ -159,7 +159,7 @@ impl Job {
         }
         let head = head(answer, ring.lines(lines));
         let body = match self.file.take() {
-            Some((file, permit, length)) => Body::File(BodyFile { file, length, ring, _permit: permit }),
+            Some((file, permit, length)) => Body::File(BodyFile { file, length, ring, permit }),
             None => {
                 // What there is of a broken body must not look like all of it.
                 let whole = done && answer.flags & RESPONSE_BROKEN == 0;

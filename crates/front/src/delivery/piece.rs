@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rustix::io::{ReadWriteFlags, pread, preadv2};
 
+use crate::capacity::Permit;
 use crate::outflow::{Outflow, Taken, send_of_file};
 use crate::waiting::Waiting;
 
@@ -22,7 +23,8 @@ const RECENT: u64 = 100_000_000;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Source {
-    file: Arc<OwnedFd>,
+    /// With its place among the descriptors, until the last who has it is through.
+    file: Arc<(OwnedFd, Option<Permit>)>,
     /// It has been waited for.
     is_slow: bool,
     /// Up to where it was in memory, and when, in monotonic nanoseconds.
@@ -30,12 +32,12 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    pub(crate) fn new(file: OwnedFd) -> Self {
-        Self { file: Arc::new(file), is_slow: false, seen: (0, 0) }
+    pub(crate) fn new(file: OwnedFd, permit: Option<Permit>) -> Self {
+        Self { file: Arc::new((file, permit)), is_slow: false, seen: (0, 0) }
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.file.0.as_fd()
     }
 
     /// Whether the kernel has these bytes in memory, as far as it says; one that cannot tell has not.
@@ -54,7 +56,7 @@ impl Source {
     }
 
     fn read_now(&self, bytes: &mut [u8], from: u64) -> io::Result<usize> {
-        Ok(preadv2(&self.file, &mut [IoSliceMut::new(bytes)], from, ReadWriteFlags::NOWAIT)?)
+        Ok(preadv2(&self.file.0, &mut [IoSliceMut::new(bytes)], from, ReadWriteFlags::NOWAIT)?)
     }
 
     /// Up to `length` bytes from `from` on; none at the end of the file.
@@ -68,7 +70,7 @@ impl Source {
         let file = Arc::clone(&self.file);
         WAITING
             .wait(move || {
-                let read = pread(&file, &mut bytes, from)?;
+                let read = pread(&file.0, &mut bytes, from)?;
                 bytes.truncate(read);
                 Ok(bytes)
             })
@@ -83,7 +85,7 @@ impl Source {
         let file = Arc::clone(&self.file);
         let sent = turn
             .wait(move || {
-                let sent = send_of_file(&file, &client, from..from + length as u64);
+                let sent = send_of_file(&file.0, &client, from..from + length as u64);
                 drop((client, permit));
                 match sent {
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Taken::default()),
@@ -109,7 +111,6 @@ impl Drop for Source {
 mod tests {
     use std::io::{Read, Write, pipe};
     use std::os::unix::net::UnixStream;
-    use std::pin::pin;
     use std::task::{Context, Waker};
     use std::time::Duration;
 
@@ -126,14 +127,14 @@ mod tests {
     fn a_file_is_read_piece_by_piece_to_its_end() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[b'x'; 1000]).unwrap();
-        let mut source = Source::new(file.into());
+        let mut source = Source::new(file.into(), None);
         run(async {
             for (from, length, found) in [(0, 600, 600), (600, 600, 400), (1000, 600, 0)] {
                 assert_eq!(source.read(from, length).await.unwrap().len(), found, "from {from}");
             }
             let (pipe, end) = pipe().unwrap();
             drop(end);
-            assert!(Source::new(pipe.into()).read(0, 1).await.is_err(), "it has no place to read from");
+            assert!(Source::new(pipe.into(), None).read(0, 1).await.is_err(), "it has no place to read from");
         });
     }
 
@@ -145,7 +146,7 @@ mod tests {
                 let (pipe, end) = pipe().unwrap();
                 rustix::io::ioctl_fionbio(&pipe, true).unwrap();
                 let is_closed = || (&pipe).read(&mut [0]).is_ok();
-                let mut source = Source::new(end.into());
+                let mut source = Source::new(end.into(), None);
                 source.is_slow = is_slow;
                 drop(source);
                 assert_eq!(is_closed(), !is_slow);
@@ -163,7 +164,7 @@ mod tests {
             let (pipe, end) = pipe().unwrap();
             rustix::io::ioctl_fionbio(&pipe, true).unwrap();
             let is_closed = || (&pipe).read(&mut [0]).is_ok();
-            let mut source = Source::new(end.into());
+            let mut source = Source::new(end.into(), None);
             source.is_slow = true;
             let turns = WAITING.take_all(TURNS).await;
             drop(source);
@@ -171,6 +172,26 @@ mod tests {
             assert!(!is_closed());
             drop(turns);
             while !is_closed() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+    }
+
+    #[test]
+    fn a_file_counts_until_it_is_closed() {
+        let capacity = sample::forever(Capacity::of_descriptors(8, 8));
+        let has_all =
+            || std::iter::from_fn(|| capacity.enter(Kind::File)).take(9).collect::<Vec<_>>().len() == 8;
+        run(async {
+            let file = tempfile::tempfile().unwrap();
+            let mut source = Source::new(file.into(), capacity.enter(Kind::File));
+            source.is_slow = true;
+            let turns = WAITING.take_all(TURNS).await;
+            drop(source);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(!has_all());
+            drop(turns);
+            while !has_all() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });
@@ -189,20 +210,23 @@ mod tests {
         socket.set_nonblocking(true).unwrap();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"hello").unwrap();
-        let source = Source::new(file.into());
+        let source = Source::new(file.into(), None);
         run(async {
             let mut out = Outflow::new(Transport::Plain(Socket::Fresh(socket.into())), holding);
             let turns = WAITING.take_all(TURNS).await;
-            let mut sending = pin!(source.send(&mut out, 0, 5));
+            let mut sending = Box::pin(source.send(&mut out, 0, 5));
             assert!(sending.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             assert_eq!(left(), 8);
             drop(turns);
             assert_eq!(sending.await.unwrap().bytes, 5);
             assert_eq!(left(), 8);
+            // A file that has become shorter.
+            assert_eq!(source.send(&mut out, 3, 5).await.unwrap().bytes, 2);
+            assert_eq!(source.send(&mut out, 5, 3).await.unwrap(), Taken::default());
         });
-        let mut had = [0; 5];
+        let mut had = [0; 7];
         client.read_exact(&mut had).unwrap();
-        assert_eq!(&had, b"hello");
+        assert_eq!(&had, b"hellolo");
     }
 
     #[test]
@@ -211,11 +235,11 @@ mod tests {
         file.write_all(&vec![b'x'; 1 << 20]).unwrap();
         file.sync_all().unwrap();
         let copy = file.try_clone().unwrap();
-        let mut source = Source::new(file.into());
+        let mut source = Source::new(file.into(), None);
         assert!(source.is_at_hand(0, 1 << 20, 0) && !source.is_slow);
         assert!(source.is_at_hand(1 << 20, 1 << 20, 0), "there is nothing to wait for behind its end");
         let (pipe, _end) = pipe().unwrap();
-        assert!(!Source::new(pipe.into()).is_at_hand(0, 1, 0), "it cannot tell");
+        assert!(!Source::new(pipe.into(), None).is_at_hand(0, 1, 0), "it cannot tell");
         rustix::fs::fadvise(&copy, 512 << 10, None, rustix::fs::Advice::DontNeed).unwrap();
         // A file system in memory keeps it.
         if source.read_now(&mut [0], 600 << 10).is_err() {

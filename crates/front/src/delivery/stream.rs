@@ -13,18 +13,20 @@ use std::task::{Context, Poll};
 use howdah_http1::encode::{LAST_CHUNK, chunk_head};
 use howdah_metrics::Failure;
 use howdah_wire::{RESPONSE_ASKS, RESPONSE_BROKEN};
+use rustix::io::Errno;
 
 use crate::delivery::framing::Framing;
 use crate::delivery::piece::Source;
 use crate::exchange::{Exchange, More};
 use crate::others::let_others;
 use crate::outflow::{Outflow, Taken, Woken};
+use crate::repeated::Repeated;
 use crate::response::{Body, BodyFile};
 use crate::route::Handling;
 use crate::server::Server;
 use crate::slots::Ring;
 use crate::timers::Timer;
-use crate::transport::Transport;
+use crate::transport::{Peer, Transport};
 
 /// Bytes of a file to send before other connections have their turn.
 const FILE_TURN: usize = 1 << 20;
@@ -212,7 +214,7 @@ impl Delivery<'_> {
             self.tell_wrong_length(stream.framing, file.length);
         }
         let (offset, left) = (rustix::fs::tell(&file.file).unwrap_or(0), file.length.min(stream.left));
-        let mut source = Source::new(file.file);
+        let mut source = Source::new(file.file, Some(file.permit));
         let sent = if self.out.transport.is_plain() {
             self.send_file(stream, &mut source, offset, left).await
         } else {
@@ -234,7 +236,13 @@ impl Delivery<'_> {
         }
         let mut since = 0;
         while left > 0 {
-            let Ok(sent) = self.send_piece(source, offset, left).await else { return false };
+            let sent = match self.send_piece(source, offset, left).await {
+                Ok(sent) => sent,
+                Err(error) => {
+                    self.tell_unsent(&error);
+                    return false;
+                }
+            };
             if sent == Taken::default() {
                 self.tell_wrong_length(stream.framing, stream.taken);
                 return false;
@@ -285,8 +293,8 @@ impl Delivery<'_> {
                     self.tell_wrong_length(stream.framing, stream.taken);
                     return false;
                 }
-                Err(_) => {
-                    self.exchange.account.breaks.set(Some(Failure::Application));
+                Err(error) => {
+                    self.tell_unsent(&error);
                     return false;
                 }
             };
@@ -301,6 +309,27 @@ impl Delivery<'_> {
             let_others().await;
         }
         self.flush_file().await
+    }
+
+    /// Tells the log why a file does not go on. Where the client has left, that is why.
+    fn tell_unsent(&self, error: &io::Error) {
+        static TOLD: Repeated = Repeated::new();
+        if self.out.transport.peer() == Peer::Gone {
+            return;
+        }
+        let lacks = Errno::from_io_error(error) == Some(Errno::MFILE);
+        let why = if lacks { Failure::Resources } else { Failure::Application };
+        self.exchange.account.breaks.set(Some(why));
+        if let Some(again) = TOLD.pass() {
+            let request = self.handling.request(&self.exchange.account);
+            tracing::error!(
+                request_id = %self.exchange.account.id.bytes().escape_ascii(),
+                "cannot send the file that is the response to {} {}: {error}; {}{again}",
+                request.method().escape_ascii(),
+                request.uri().escape_ascii(),
+                self.reactions.too_short,
+            );
+        }
     }
 
     async fn flush_file(&mut self) -> bool {
@@ -465,21 +494,25 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+    use std::io::Write;
     use std::os::unix::fs::FileExt;
+    use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
     use howdah_metrics::Failure;
     use howdah_wire::{LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_FILE, RESPONSE_RING};
 
     use super::SURPLUS;
+    use crate::capacity::Kind;
     use crate::config::Config;
     use crate::exchange::Mail;
+    use crate::h1::serve;
     use crate::reports::Loss;
     use crate::sample::frames::{get, greeting};
     use crate::sample::worker::Claimed;
     use crate::sample::world::{World, pieces, run};
-    use crate::transport::Peer;
     use crate::transport::scripted::{Piece, Scripted};
+    use crate::transport::{Peer, Socket, Transport};
 
     /// A client whose request a worker has, which has said its head.
     struct Scene {
@@ -802,6 +835,33 @@ mod tests {
                 assert_eq!(world.totals().all_requests(), 1, "{when}");
             });
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_not_its_clients_doing() {
+        run(async {
+            let world = World::new(Config::default());
+            let (mut client, socket) = UnixStream::pair().unwrap();
+            client.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let permit = world.capacity.enter(Kind::Connection).unwrap();
+            let transport = Transport::Plain(Socket::Fresh(socket.into()));
+            let (server, who) = (world.thread.entrance.server, crate::sample::client(""));
+            tokio::task::spawn_local(serve(server, transport, who, permit));
+            let mut claimed = world.until(|| world.worker.claim()).await.unwrap();
+            world.worker.begin(&claimed);
+            world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, RESPONSE_FILE);
+            let permit = world.thread.entrance.room.permit_for_file().unwrap();
+            let mail = Mail::File { file: Some((File::open("/").unwrap().into(), permit)), length: 10 };
+            assert!(world.thread.desks.post(0, mail));
+            world.worker.finish(claimed);
+            let over = world.until(|| (world.totals().all_requests() > 0).then_some(())).await;
+            let failures = world.totals().failures;
+            assert_eq!(
+                (over, failures[Failure::Application], failures[Failure::ClientGone]),
+                (Some(()), 1, 0)
+            );
+        });
     }
 
     #[test]

@@ -440,6 +440,8 @@ pub(crate) fn send_of_file(
     while at < end && !blocked {
         let left = (end - at) as usize;
         match rustix::fs::sendfile(client, &file, Some(&mut at), left) {
+            // What went out counts, and the next one finds the same.
+            Ok(0) if at > range.start => break,
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::AGAIN) => blocked = true,
