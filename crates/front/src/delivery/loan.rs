@@ -48,7 +48,8 @@ impl Delivery<'_> {
                 break true;
             }
             let Self { out, exchange, server, .. } = &mut *self;
-            let news = poll_fn(|context| news(exchange, server, &out.transport, context));
+            let has_left = || server.has_left(&out.transport);
+            let news = poll_fn(|context| news(exchange, context, has_left));
             if look.done || news.await != Woken::Go {
                 break false;
             }
@@ -72,7 +73,7 @@ impl Delivery<'_> {
                 if let Poll::Ready(turn) = turn.as_mut().poll(context) {
                     return Poll::Ready(Some(turn));
                 }
-                match ready!(news(self.exchange, self.server, &self.out.transport, context)) {
+                match ready!(news(self.exchange, context, || self.server.has_left(&self.out.transport))) {
                     Woken::Go => {}
                     _ => return Poll::Ready(None),
                 }

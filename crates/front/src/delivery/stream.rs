@@ -168,9 +168,13 @@ impl Delivery<'_> {
             }
             // The worker may be about something else by now.
             self.tell_end(stream);
-            match self.wait(ring, orphaned).await {
+            match self.wait(stream.framing, ring, orphaned).await {
                 Woken::Go | Woken::Behind | Woken::Due => {}
                 Woken::Lost if !orphaned && self.is_orphaned() => orphaned = true,
+                Woken::Lost if self.has_nobody_left(stream.framing) => {
+                    self.handling.part(&mut self.exchange.account);
+                    return Delivered::Longer;
+                }
                 Woken::Stalled | Woken::Lost => return Delivered::Broken,
             }
         }
@@ -188,6 +192,13 @@ impl Delivery<'_> {
     /// The worker is lost, and the client is to have what that had handed over. One that has nothing yet can be told instead.
     fn is_orphaned(&self) -> bool {
         self.exchange.loss().is_some() && self.out.has_begun()
+    }
+
+    /// Whether the worker goes on for nobody, but not because its client broke off: that has all there is for it.
+    fn has_nobody_left(&self, framing: Framing) -> bool {
+        self.exchange.loss().is_none()
+            && is_served(framing, &self.out.transport)
+            && !self.server.has_left(&self.out.transport)
     }
 
     /// Says the end of a body as soon as all is out that was promised, whatever its worker does or says behind that.
@@ -337,39 +348,41 @@ impl Delivery<'_> {
     }
 
     /// Waits for more of the response, or for room at the client's side. Of one that is `orphaned` there is no more to come.
-    async fn wait(&mut self, ring: Ring, orphaned: bool) -> Woken {
+    async fn wait(&mut self, framing: Framing, ring: Ring, orphaned: bool) -> Woken {
         let Self { out, timer, exchange, server, .. } = self;
-        let news = |transport: &Transport, context: &Context<'_>| match orphaned {
-            true => Poll::Pending,
-            false => news(exchange, server, transport, context),
-        };
         if out.is_held_up() {
             exchange.answer();
+            let news = |transport: &Transport, context: &Context<'_>| match orphaned {
+                true => Poll::Pending,
+                false => news(exchange, context, || server.has_left(transport)),
+            };
             return out.wait(timer, ring.available() > 0, news).await;
         }
         out.wait_for_nobody();
         timer.stop();
         exchange.watch();
-        poll_fn(|context| news(&out.transport, context)).await
+        let has_left = || server.has_left(&out.transport) || is_served(framing, &out.transport);
+        poll_fn(|context| if orphaned { Poll::Pending } else { news(exchange, context, has_left) }).await
     }
 }
 
 /// What there is of the worker, or the client's end.
-pub(super) fn news(
-    exchange: &Exchange,
-    server: &Server,
-    transport: &Transport,
-    context: &Context<'_>,
-) -> Poll<Woken> {
+pub(super) fn news(exchange: &Exchange, context: &Context<'_>, has_left: impl Fn() -> bool) -> Poll<Woken> {
     loop {
         return match exchange.poll_more(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(More::Lost) => Poll::Ready(Woken::Lost),
             Poll::Ready(More::News) => Poll::Ready(Woken::Go),
-            Poll::Ready(More::Look) if server.has_left(transport) => Poll::Ready(Woken::Lost),
+            Poll::Ready(More::Look) if has_left() => Poll::Ready(Woken::Lost),
             Poll::Ready(More::Look) => continue,
         };
     }
+}
+
+/// Whether a client that waits has all it can have: a head without a body, and it asks for nothing more. Nothing that is written to
+/// it would tell whether it is still there.
+fn is_served(framing: Framing, transport: &Transport) -> bool {
+    matches!(framing, Framing::Empty(_)) && transport.has_said_all()
 }
 
 /// Waits for a client or a disk that has a part in sending a file, and meanwhile gives the slot back as soon as its worker is
@@ -833,6 +846,33 @@ mod tests {
                 world.run(false).await;
                 assert_eq!((body(&script).as_str(), connection.is_finished()), ("0123456789", false));
                 assert_eq!(world.totals().all_requests(), 1, "{when}");
+            });
+        }
+    }
+
+    #[test]
+    fn who_has_a_head_and_nothing_to_come_is_not_waited_with_once_he_has_ended_his_side() {
+        for (method, is_let_go) in [("HEAD", true), ("GET", false)] {
+            run(async {
+                let world = World::new(Config::default());
+                let script = Scripted::new(pieces(&format!("{method} /a HTTP/1.1\r\nHost: h\r\n\r\n")));
+                let connection = world.connect(&script);
+                world.run(false).await;
+                let mut claimed = world.worker.claim().unwrap();
+                world.worker.begin(&claimed);
+                world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
+                world.worker.tell(&claimed);
+                world.run(false).await;
+                assert!(script.output().ends_with(b"\r\n\r\n"));
+                for peer in [Peer::There, Peer::Silent] {
+                    assert!(!world.worker.is_abandoned(&claimed), "{method} {peer:?}");
+                    script.become_of(peer);
+                    world.wait(Duration::from_millis(100));
+                    world.run(false).await;
+                }
+                assert_eq!(world.worker.is_abandoned(&claimed), is_let_go, "{method}");
+                assert_eq!(connection.is_finished() || script.was_shut(), is_let_go, "{method}");
+                assert_eq!(world.totals().failures[Failure::ClientGone], 0);
             });
         }
     }

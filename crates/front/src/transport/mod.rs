@@ -173,6 +173,11 @@ impl Transport {
         each!(self, inner => inner.peer())
     }
 
+    /// Whether the client has ended its side of the connection. That of a stream ends with its request.
+    pub(crate) fn has_said_all(&self) -> bool {
+        !matches!(self, Self::Stream(_)) && self.peer() == Peer::Silent
+    }
+
     /// Has the connection reset when it is closed: what the client has not taken is forgotten.
     pub(crate) fn reset(&self) {
         each!(self, inner => inner.reset());
