@@ -71,7 +71,7 @@ fn run(mut conn: Conn) -> impl Future<Output = ()> {
                     return see_off(conn.server, &mut conn.out.transport, &conn.timer).await;
                 }
                 Next::Cut => return,
-                Next::Linger => {
+                Next::Linger | Next::Short => {
                     conn.enter(ConnectionState::Closing);
                     return linger(conn.server, &mut conn.out.transport, &conn.timer).await;
                 }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use howdah_accesslog::Source;
 use howdah_http1::Version;
 use howdah_http1::encode::status_line;
-use howdah_metrics::{ConnectionState, Failure};
+use howdah_metrics::ConnectionState;
 use howdah_wire::MessageKind;
 
 use crate::delivery::{Delivered, Delivery, Framing, Reactions};
@@ -155,11 +155,11 @@ impl Conn {
         match written {
             Ok(Written::All(length)) => {
                 let sent = self.out.flush(&self.timer).await;
-                if sent && say.framing.is_short(length) {
+                match self.end(sent, keep_alive && say.framing.fits(length), read_all) {
                     // Nothing is left to come that its end would break off.
-                    self.server.records.failure(Failure::Application);
+                    Next::Close | Next::Linger if say.framing.is_short(length) && !self.lent => Next::Short,
+                    next => next,
                 }
-                self.end(sent, keep_alive && say.framing.fits(length), read_all)
             }
             Ok(Written::Part(ring, sent)) => Box::pin(self.go_on(&say, ring, sent)).await,
             Err(_) => Next::Cut,

@@ -74,6 +74,8 @@ pub(crate) enum Next {
     Close,
     /// Closes once the client has had time to read the response: there may be input that nobody will read.
     Linger,
+    /// The same, behind a response that is shorter than it was said to be.
+    Short,
     /// Closes once the client has what there is of a response that breaks off: it is reset then, which would overtake that.
     Break,
     /// Closes at once: the client is gone or too slow, or speaks what we do not.
@@ -85,7 +87,7 @@ impl Next {
         match self {
             Self::Continue => Outcome::KeepAlive,
             Self::Close | Self::Linger => Outcome::Close,
-            Self::Break | Self::Cut => Outcome::Aborted,
+            Self::Short | Self::Break | Self::Cut => Outcome::Aborted,
         }
     }
 }
@@ -361,6 +363,7 @@ mod tests {
             (Next::Continue, Outcome::KeepAlive),
             (Next::Close, Outcome::Close),
             (Next::Linger, Outcome::Close),
+            (Next::Short, Outcome::Aborted),
             (Next::Break, Outcome::Aborted),
             (Next::Cut, Outcome::Aborted),
         ] {
