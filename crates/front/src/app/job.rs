@@ -203,6 +203,7 @@ impl Job {
 
     /// Answers that the application cannot have the connection, for there is no descriptor for it.
     pub(crate) fn lack_descriptor(&mut self) {
+        self.upgraded = None;
         self.refuse(MessageKind::Socket, Refusal::NoDescriptor);
     }
 

@@ -116,11 +116,12 @@ impl Conn {
     /// Answers by ourselves: there is no answer, and will be none.
     pub(super) async fn give_up(&mut self, fault: Fault) -> Next {
         let terms = fault.terms();
-        self.server.records.failure(terms.counts_as);
         if self.is_upgraded() {
-            // What the connection speaks is the application's own protocol by now.
+            // What the connection speaks is the application's own protocol by now. Its end counts as this.
+            self.exchange.account.breaks.set(Some(terms.counts_as));
             return Next::Cut;
         }
+        self.server.records.failure(terms.counts_as);
         self.respond(Response::refusal(fault), terms.keeps).await
     }
 

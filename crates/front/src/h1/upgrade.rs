@@ -47,6 +47,8 @@ impl Conn {
         self.exchange.account.worker = job.worker();
         self.lent = true;
         self.enter(ConnectionState::Detached);
+        // Of the wait before this: the client is waited for anew, if at all.
+        self.timer.stop();
         pair.map(|(ours, _, permit)| (Relay::new(Socket::Fresh(ours), input), permit))
     }
 
@@ -249,6 +251,48 @@ mod tests {
             taken.world.pool().worker_gone(0, Loss::Killed);
             assert!(taken.is_over().await);
             assert_eq!(taken.script.output(), b"mine");
+            let failures = taken.world.totals().failures;
+            assert_eq!((failures[Failure::WorkerLost], failures[Failure::ClientGone]), (1, 0));
+        });
+    }
+
+    #[test]
+    fn who_was_waited_for_before_the_connection_was_taken_has_all_its_time_at_the_end() {
+        run(async {
+            let world = World::new(Config::default());
+            let (ours, workers) = howdah_sys::socketpair_seqpacket().unwrap();
+            world.pool().open_channel(0, ours);
+            let script = Scripted::new(pieces(GET));
+            script.take(5);
+            let connection = world.connect(&script);
+            world.run(false).await;
+            let mut claimed = world.worker.claim().unwrap();
+            world.worker.begin(&claimed);
+            // An interim response that is not taken at once.
+            for mail in [Mail::Interim { status: 103, lines: b"Link: x\r\n".to_vec() }, Mail::Takeover] {
+                assert!(world.thread.desks.post(0, mail));
+                world.run(false).await;
+            }
+            script.take(usize::MAX);
+            world.run(false).await;
+            let mut packet = [0; 4096];
+            let mut receive = || howdah_sys::recv_with_fds(&workers, &mut packet).unwrap().1.pop();
+            assert!(receive().is_none(), "the answer to the first");
+            let end = UnixStream::from(receive().unwrap());
+            world.wait(Duration::from_secs(100));
+            script.take(0);
+            (&end).write_all(b"mine").unwrap();
+            drop(end);
+            world.worker.flag(&mut claimed, RESPONSE_DETACHED);
+            world.worker.finish(claimed);
+            for _ in 0..20 {
+                world.run(false).await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            assert!(!connection.is_finished() && !script.was_reset());
+            script.take(usize::MAX);
+            world.run(false).await;
+            assert!(script.output().ends_with(b"\r\n\r\nmine"));
         });
     }
 
@@ -296,13 +340,13 @@ mod tests {
             let taken = Taken::new(world, GET).await;
             assert_eq!((taken.word, taken.end.is_none()), (ANSWER_NO_DESCRIPTOR, true));
             let (world, mut claimed) = (taken.world, taken.claimed.unwrap());
+            assert_eq!(world.pool().setup.upgrades.open(), 0, "it is none that the application has");
             let flags = RESPONSE_HEAD_READY | RESPONSE_FAILED;
             world.worker.say(&mut claimed, Answer { status: 503, flags, ..Answer::default() });
             world.worker.finish(claimed);
             world.run(false).await;
             assert!(taken.script.output().starts_with(b"HTTP/1.1 503 ") && !taken.connection.is_finished());
             assert_eq!(world.totals().failures[Failure::Resources], 1);
-            assert_eq!(world.pool().setup.upgrades.open(), 0, "it is none that the application has");
         });
     }
 }
