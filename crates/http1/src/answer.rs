@@ -22,8 +22,17 @@ impl<'a> Answer<'a> {
     /// # Errors
     /// What is wrong with it.
     pub fn read(bytes: &'a [u8]) -> Result<Option<Self>, &'static str> {
+        Self::read_on(bytes, 0)
+    }
+
+    /// The same, where it had not ended after the first `seen` bytes: one that comes byte by byte costs linear time.
+    ///
+    /// # Errors
+    /// As [`Answer::read`].
+    pub fn read_on(bytes: &'a [u8], seen: usize) -> Result<Option<Self>, &'static str> {
         let head = &bytes[..bytes.len().min(MOST)];
-        let Some(end) = head.windows(4).position(|end| end == b"\r\n\r\n") else {
+        let from = seen.saturating_sub(3).min(head.len());
+        let Some(end) = head[from..].windows(4).position(|end| end == b"\r\n\r\n") else {
             let begins = b"HTTP/1.1 ".iter().zip(bytes).all(|(expected, byte)| expected == byte);
             return match (begins, bytes.len() < MOST) {
                 (false, _) => Err("it does not begin with \"HTTP/1.1 \""),
@@ -31,6 +40,7 @@ impl<'a> Answer<'a> {
                 (true, true) => Ok(None),
             };
         };
+        let end = from + end;
         let (line, lines) = head[..end + 2].split_at(line_length(head));
         if lines.split_inclusive(|&byte| byte == b'\n').any(|line| !is_field(line)) {
             return Err("a line of it is no field");
@@ -118,6 +128,10 @@ mod tests {
         let (end, line) = (whole.len() - 6, 34);
         for cut in 0..end {
             assert_eq!(Answer::read(&whole[..cut]), Ok(None), "{cut}");
+            for more in [end - 1, end, whole.len()] {
+                let (read, read_on) = (Answer::read(&whole[..more]), Answer::read_on(&whole[..more], cut));
+                assert_eq!(read_on, read, "{more} behind {cut}");
+            }
         }
         for cut in end..whole.len() {
             let answer = Answer::read(&whole[..cut]).unwrap().unwrap();
