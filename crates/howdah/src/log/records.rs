@@ -17,6 +17,8 @@ use crate::options::logs::Level;
 
 /// A message that gets longer is cut into several.
 const LONGEST: usize = 64 * 1024;
+/// A record is written at once, and so has no more bytes: PIPE_BUF.
+const MOST: usize = 4096;
 /// A record of this size is full, and the message goes on in the next: PIPE_BUF, less what `xs/errors.c` cannot use.
 const FULL: usize = 4096 - 8;
 
@@ -38,6 +40,9 @@ struct Open {
     /// Nothing has come since the last look.
     rests: bool,
 }
+
+/// What stands behind a mark is none.
+struct NoRecord;
 
 struct Header {
     level: Level,
@@ -61,7 +66,14 @@ impl Records {
             let at = find(rest, &self.mark);
             self.put_raw(&rest[..at], &mut line);
             rest = &rest[at..];
-            let Some(header) = self.header(rest) else { break };
+            let header = match self.header(rest) {
+                Ok(Some(header)) => header,
+                Ok(None) => break,
+                Err(NoRecord) => {
+                    rest = &rest[self.mark.len()..];
+                    continue;
+                }
+            };
             let end = header.size + header.length;
             if rest.len() < end {
                 break;
@@ -137,11 +149,17 @@ impl Records {
         }
     }
 
-    /// The header of the record that begins here; none while it is not complete.
-    fn header(&self, bytes: &[u8]) -> Option<Header> {
-        let fields = bytes.strip_prefix(&self.mark[..])?;
-        let end = fields.iter().position(|&byte| byte == b'\n')?;
-        let mut fields = fields[..end].split(|&byte| byte == 0x1f);
+    /// The header of the record that begins here; none while it is not complete. Who knows the mark may write anything behind it.
+    fn header(&self, bytes: &[u8]) -> Result<Option<Header>, NoRecord> {
+        let Some(fields) = bytes.strip_prefix(&self.mark[..]) else { return Ok(None) };
+        let Some(end) = fields.iter().take(MOST).position(|&byte| byte == b'\n') else {
+            return if fields.len() < MOST { Ok(None) } else { Err(NoRecord) };
+        };
+        self.whole_header(&fields[..end]).filter(|header| header.length <= MOST).map(Some).ok_or(NoRecord)
+    }
+
+    fn whole_header(&self, line: &[u8]) -> Option<Header> {
+        let mut fields = line.split(|&byte| byte == 0x1f);
         let mut next = || fields.next().unwrap_or_default();
         let level = match next() {
             b"error" => Level::Error,
@@ -156,7 +174,7 @@ impl Records {
             Some(index) => Source::Worker { index, pid, request },
             None => Source::Zygote { pid },
         };
-        Some(Header { level, source, length: number(next())?, size: self.mark.len() + end + 1 })
+        Some(Header { level, source, length: number(next())?, size: self.mark.len() + line.len() + 1 })
     }
 }
 
@@ -266,6 +284,31 @@ mod tests {
         let forged = "\x1esecreterror\x1f7\x1f1\x1f\x1f\x1f\x1f5\nforged\n".replace("secret", "guess!");
         let found = lines(forged.as_bytes(), 1000);
         assert!(found.iter().all(|(source, _)| *source == Source::Unknown), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_no_record_behind_the_mark_is_what_somebody_printed() {
+        let mark = std::str::from_utf8(MARK).unwrap();
+        let good = record(7, "1", "id\x1fGET\x1f/a", "good\n");
+        for odd in [
+            "warn\x1fx\x1f1\x1f\x1f\x1f\x1f5\n",
+            "warn\x1f7\x1f1\x1f\x1f\x1f\x1fmany\n",
+            "warn\x1f7\x1f1\x1f\x1f\x1f\x1f5000\n",
+            &format!("warn\x1f7\x1f1\x1f\x1f\x1f\x1f{}\n", usize::MAX),
+            &format!("{}\n", "x".repeat(5000)),
+        ] {
+            for size in [7, 10_000] {
+                let mut records = Records::new(MARK.to_vec());
+                let mut found = Vec::new();
+                for piece in format!("{mark}{odd}{good}").as_bytes().chunks(size) {
+                    records.take(piece, |_, source, text| {
+                        found.push((source.clone(), String::from_utf8_lossy(text).into_owned()));
+                    });
+                }
+                assert_eq!(found.last(), Some(&(worker(1, 7), "good\n".to_owned())), "{odd} {size}");
+                assert!(!records.has_open());
+            }
+        }
     }
 
     #[test]
