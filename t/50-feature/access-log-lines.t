@@ -100,6 +100,30 @@ subtest 'a client that leaves within its upload' => sub {
     is $server->stop, 0;
 };
 
+subtest 'a body that has not the length of its head' => sub {
+    my $dir    = File::Temp->newdir;
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { [200, ["Content-Length", $_[0]{PATH_INFO} =~ m{(\d+)}], ["four"]] }',
+        options => ['--workers', 1, '--access-log', "$dir/log", '--access-log-format', '%U %B %X']
+    );
+    my $streams = Howdah::Test::Frames->new($server);
+    my $has     = sub { my $count = shift; return -e "$dir/log" && lines_of("$dir/log") == $count };
+    my $lines   = 0;
+    for my $length (2, 4, 9) {
+        my $client = Howdah::Test::Client->new($server);
+        $client->write("GET /one/$length HTTP/1.1\r\nHost: x\r\n\r\n");
+        ok $server->wait_until(sub { $has->($lines + 1) }, 20), "$length by HTTP/1";
+        $streams->request(2 * $length + 1, "/two/$length");
+        ok $server->wait_until(sub { $has->($lines + 2) }, 20), "$length by HTTP/2";
+        $lines += 2;
+    }
+    undef $streams;
+    is $server->stop, 0;
+    is_deeply [grep { m{^/one} } lines_of("$dir/log")], ["/one/2 2 -\n", "/one/4 4 +\n", "/one/9 4 X\n"], 'HTTP/1';
+    is_deeply [grep { m{/9 } } lines_of("$dir/log")], ["/one/9 4 X\n", "/two/9 4 X\n"],
+        'one that is too short, by either';
+};
+
 subtest 'a command that dies is started anew' => sub {
     my $dir     = File::Temp->newdir;
     my $command = "|echo \$\$ >>$dir/pids; exec cat >>$dir/log";
