@@ -4,8 +4,9 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Howdah::Test::Client;
+use Howdah::Test::Command qw(howdah_bin run_command);
 use Howdah::Test::Server;
-use Howdah::Test::Command qw(howdah_bin);
 use Test::More;
 
 use constant LIMIT => 34;
@@ -31,5 +32,34 @@ for my $count (4 .. LIMIT - 6) {
         '... it says what it cannot do, and what to raise';
     unlike $log, qr/panicked|fault of howdah/, '... and no more';
 }
+
+# The last thing that a start takes a descriptor for is to hear of clients.
+subtest 'a listener of whose clients the server cannot hear' => sub {
+    my $dir     = File::Temp->newdir;
+    my @command = (howdah_bin(), map { ('--listen', "$dir/$_") } 'a' .. 'h');
+    my $limited = sub { ('sh', '-c', "ulimit -n $_[0]; exec \"\$@\"", 'sh', @command) };
+    my @app     = ('-e', 'sub { [200, [], ["x"]] }', '--workers', 3);
+    my (undef, undef, $refused) = run_command($limited->(20), @app);
+    my ($least) = $refused =~ /a start takes more than (\d+)/ or die $refused;
+    my ($server, $path);
+
+    # One of them is the last.
+    for my $limit (reverse $least .. $least + 8) {
+        $server = Howdah::Test::Server->launch(
+            app     => 'sub { [200, [], ["x"]] }',
+            command => [$limited->($limit)],
+            options => ['--workers', 3]
+        );
+        $server->wait_until(sub { $server->log =~ /^howdah: (?:cannot|try )/m });
+        sleep 0.2;
+        ($path) = $server->log =~ /cannot watch unix:(\S+), which is tried again.*Too many open files.*ulimit -n/
+            and last;
+    }
+    ok $path, 'is named, and what to raise' or return diag $server->log;
+    my $client = Howdah::Test::Client->new($path);
+    $client->write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    kill TTOU => $server->pid for 1, 2;
+    is $client->response->{status}, 200, 'its clients are let in when another descriptor is free';
+};
 
 done_testing;
