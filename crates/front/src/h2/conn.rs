@@ -203,13 +203,17 @@ impl Conn {
         handshake: Pin<&mut Handshake<Io>>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Connection<Io, Bytes>>> {
-        if self.is_cut_off() || self.timer.poll_expired(context) || self.timer.is_unwanted() {
+        if self.is_cut_off() || self.timer.poll_expired(context) {
             return Poll::Ready(None);
         }
         self.link.wire.begin_turn();
         let begun = handshake.poll(context);
         if !matches!(begun, Poll::Ready(Ok(_))) {
             self.send(context);
+        }
+        if begun.is_pending() && self.timer.is_unwanted() {
+            self.cut = true;
+            return Poll::Ready(None);
         }
         let begun = ready!(begun);
         Poll::Ready(begun.map_err(|error| self.tell(&error)).ok())
@@ -225,20 +229,20 @@ impl Conn {
         if self.timer.poll_expired(context) && self.is_late() {
             return Poll::Ready(None);
         }
-        if self.timer.is_unwanted() && self.timer.rest() != Rest::No && !self.may_stay() {
-            // Within this turn, as far as the kernel takes it.
-            connection.abrupt_shutdown(Reason::NO_ERROR);
-            let _ = connection.poll_accept(context);
-            self.send(context);
-            self.cut = true;
-            return Poll::Ready(None);
-        }
         self.see_to_the_end(connection);
         self.fit_window(connection);
         let mut accepted = self.poll_accept(connection, context);
         if accepted.is_pending() && self.link.wire.withholds() && self.is_through(connection) {
             self.link.wire.tell_end();
             accepted = self.poll_accept(connection, context);
+        }
+        if accepted.is_pending() && self.is_to_go() {
+            // Within this turn, as far as the kernel takes it.
+            connection.abrupt_shutdown(Reason::NO_ERROR);
+            let _ = connection.poll_accept(context);
+            self.send(context);
+            self.cut = true;
+            return Poll::Ready(None);
         }
         self.settle();
         // The client may hold a request back until what is no request, such as a wider window, is acknowledged.
@@ -300,6 +304,12 @@ impl Conn {
                 false
             }
         }
+    }
+
+    /// Whether it has to make room, by all that has come of it.
+    fn is_to_go(&mut self) -> bool {
+        let rests = self.timer.rest() != Rest::No && self.link.open() == 0;
+        rests && self.timer.is_unwanted() && !self.may_stay()
     }
 
     /// Whether one that is to make room may stay nevertheless, which is not so where a descriptor is needed.

@@ -358,3 +358,36 @@ fn a_connection_is_closed_at_its_end_however_long_an_application_goes_on_that_ha
         });
     }
 }
+
+#[test]
+fn who_has_not_come_to_the_end_of_its_preface_makes_room_at_once() {
+    run(async {
+        let world = World::new(Config::default());
+        let script = Scripted::new([Piece::Bytes(PREFACE[..20].to_vec()), Piece::Pause]);
+        let connection = world.connect(&script);
+        world.run(false).await;
+        world.wait(Duration::from_millis(1001));
+        assert!(world.thread.entrance.room.dismiss(Serves::Requests));
+        world.run(false).await;
+        assert!(connection.is_finished(), "its place is another's already");
+    });
+}
+
+#[test]
+fn whose_request_has_come_need_not_make_room() {
+    for (next, stays) in [(get(3, "/b"), true), (frame(PING, 0, 0, b"an octet"), false)] {
+        run(async {
+            let world = World::new(Config::default());
+            let first = Piece::Bytes([greeting(), get(1, "/a")].concat());
+            let script = Scripted::new([first, Piece::Pause, Piece::Bytes(next), Piece::Pause]);
+            let connection = world.connect(&script);
+            world.run(true).await;
+            world.wait(Duration::from_millis(1001));
+            script.go_on();
+            assert!(world.thread.entrance.room.dismiss(Serves::Requests), "nobody has heard of it yet");
+            world.run(true).await;
+            assert_eq!(bodies(&script), if stays { "1=/a 3=/b " } else { "1=/a " });
+            assert_eq!(connection.is_finished(), !stays);
+        });
+    }
+}
