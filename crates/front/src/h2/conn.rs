@@ -467,7 +467,8 @@ impl Conn {
     /// Tells the log why a connection has broken.
     fn tell(&self, error: &h2::Error) {
         let Link { server, client, .. } = &*self.link;
-        if error.is_io() {
+        // The client has its own reasons to end it.
+        if error.is_io() || error.is_remote() {
             return tracing::debug!(peer = &*client.address, "HTTP/2: {error}");
         }
         server.records.failure(Failure::BadRequest);

@@ -9,7 +9,7 @@ use crate::address::Serves;
 use crate::config::Config;
 use crate::exchange::Mail;
 use crate::sample::frames::{
-    HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, bodies, frame, frames, get, goaways,
+    GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, bodies, frame, frames, get, goaways,
     greeting, literals,
 };
 use crate::sample::world::{World, run};
@@ -371,6 +371,23 @@ fn who_has_not_come_to_the_end_of_its_preface_makes_room_at_once() {
         world.run(false).await;
         assert!(connection.is_finished(), "its place is another's already");
     });
+}
+
+#[test]
+fn what_a_client_finds_wrong_with_us_is_no_bad_request() {
+    // What a client says last (RFC 9113 7), and whether that is a mistake of its own.
+    for (said, is_mistake) in
+        [(frame(GOAWAY, 0, 0, &[0, 0, 0, 0, 0, 0, 0, 2]), false), (frame(PING, 0, 0, b"short"), true)]
+    {
+        run(async {
+            let world = World::new(Config::default());
+            let script = Scripted::new([Piece::Bytes([greeting(), get(1, "/a"), said].concat()), Piece::End]);
+            let connection = world.connect(&script);
+            world.run(true).await;
+            assert!(connection.is_finished());
+            assert_eq!(world.totals().failures[Failure::BadRequest], u64::from(is_mistake));
+        });
+    }
 }
 
 #[test]
