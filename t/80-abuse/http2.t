@@ -63,6 +63,7 @@ for (
     ['SETTINGS', sub { $frame->('SETTINGS', 0, 0, '') }],
     ['SETTINGS that change', sub { $frame->('SETTINGS', 0, 0, pack 'nN', 4, 1000 + shift) }],
     ['PRIORITY', sub { $frame->('PRIORITY', 0, 1, pack 'NC', 0, 1) }],
+    ['PRIORITY_UPDATE', sub { $frame->('PRIORITY_UPDATE', 0, 0, pack 'NA*', 1 + 2 * (shift() % 100), 'u=1') }],
     ['frames of a type that nobody knows', sub { $frame->('PING', 0, 0, '') =~ s/\A(...)./$1\xf0/sr }],
     ['windows that open and open', sub { $frame->('WINDOW_UPDATE', 0, 0, pack 'N', 1) }],
     [

@@ -3,8 +3,23 @@
 //! Whatever is none tells nothing: such a field is to be ignored as a whole (RFC 9651 4.2). What stands in strings, lists and
 //! parameters is passed over by its own grammar. One walk over the bytes, without memory of its own.
 
+/// How urgent it is where nothing says so (RFC 9218 4.1).
+pub const URGENCY: u8 = 3;
+
 /// How urgent it is by these lines of the field, 0 the most and 7 the least. The last `u` counts, also one that says nothing that there is.
 pub fn urgency<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Option<u8> {
+    read(lines)?
+}
+
+/// How urgent it is by a frame that says so later: all of it anew, so that what it does not say is as usual (RFC 9218 7). None where
+/// that is no field.
+#[must_use]
+pub fn updated(value: &[u8]) -> Option<u8> {
+    read([value]).map(|urgency| urgency.unwrap_or(URGENCY))
+}
+
+/// What is said of it, if anything is; none of what is no field.
+fn read<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Option<Option<u8>> {
     let mut urgency = None;
     for line in lines {
         let mut rest = Rest(line);
@@ -14,7 +29,7 @@ pub fn urgency<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Option<u8> {
             }
         })?;
     }
-    urgency
+    Some(urgency)
 }
 
 /// Digits of an integer, before the point of a decimal, and behind it (RFC 9651 3.3.1, 3.3.2).
@@ -236,6 +251,22 @@ mod tests {
             // Parameters have no lists.
             let field = if value.starts_with('(') { format!("u=1, x={value}, i") } else { field };
             assert_eq!(urgency([field.as_bytes()]), Some(1), "{field}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_later_says_all_there_is_to_say() {
+        for (value, wanted) in [
+            ("u=1", Some(1)),
+            ("i, u=7", Some(7)),
+            ("", Some(3)),
+            ("i", Some(3)),
+            ("u=9", Some(3)),
+            ("u", Some(3)),
+            ("u=1,", None),
+            ("U=1", None),
+        ] {
+            assert_eq!(updated(value.as_bytes()), wanted, "{value:?}");
         }
     }
 

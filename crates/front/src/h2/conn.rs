@@ -232,8 +232,11 @@ impl Conn {
         self.see_to_the_end(connection);
         self.fit_window(connection);
         let mut accepted = self.poll_accept(connection, context);
-        if accepted.is_pending() && self.link.wire.withholds() && self.is_through(connection) {
+        let is_told = accepted.is_pending() && self.link.wire.withholds() && self.is_through(connection);
+        if is_told {
             self.link.wire.tell_end();
+        }
+        if self.heed_updates(connection) || is_told {
             accepted = self.poll_accept(connection, context);
         }
         if accepted.is_pending() && self.is_to_go() {
@@ -393,6 +396,18 @@ impl Conn {
             self.link.server.records.failure(Failure::BadRequest);
             connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
+    }
+
+    /// Passes on what the client has said of priorities. True when the connection has to end for that.
+    fn heed_updates(&mut self, connection: &mut Connection<Io, Bytes>) -> bool {
+        let Link { server, wire, tally, client, .. } = &*self.link;
+        wire.updates(|(stream, urgency)| tally.update(stream, urgency));
+        let Some((reason, what)) = wire.wrong_update().filter(|_| !self.scolded) else { return false };
+        self.scolded = true;
+        tracing::debug!(peer = &*client.address, "refused a connection of HTTP/2: {what} (RFC 9218 7.1)");
+        server.records.failure(Failure::BadRequest);
+        connection.abrupt_shutdown(reason);
+        true
     }
 
     fn has_to_leave(&self) -> bool {

@@ -40,7 +40,7 @@ impl Stream {
         let (parts, incoming) = request.into_parts();
         let words = self.words_of(&parts)?;
         self.is_head = parts.method == Method::HEAD;
-        self.carrier.heed(&parts.headers);
+        self.carrier.heed_request(&parts.headers);
         let opens = pseudo(&parts).opens_websocket();
         drop(parts);
         let has_body = !opens && !incoming.is_end_stream();

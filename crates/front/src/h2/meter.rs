@@ -4,10 +4,13 @@
 //! frames and all that other frames carry. That has to be told apart as it comes in: until a stream takes its body, a client
 //! has as much of it in our hands as its windows are open for.
 
+use crate::h2::updates::Updates;
+
 /// The head of a frame: length, type, flags, stream (RFC 9113 4.1).
 const HEAD: usize = 9;
-/// Where its type is, after 24 bits of length, and the types of frames of bodies and of settings (RFC 9113 6.1, 6.5).
-const TYPE: usize = 3;
+/// Of the last four bytes, those that are a stream's number.
+const STREAM: u32 = u32::MAX >> 1;
+/// The types of frames of bodies and of settings (RFC 9113 6.1, 6.5).
 const DATA: u8 = 0;
 const SETTINGS: u8 = 4;
 /// What settings count for beside their bytes, unless they are empty: they may change the window of each stream there is, which takes
@@ -16,9 +19,11 @@ const SETTINGS_COST: u64 = 1024;
 /// What a client says first is no frame (RFC 9113 3.4).
 const PREFACE: usize = 24;
 
-/// Follows frames through the bytes of a connection, however they are cut. It judges nothing.
+/// Follows frames through the bytes of a connection, however they are cut. It judges nothing; those that the crate passes over are
+/// for `updates` to read.
 #[derive(Debug)]
 pub(crate) struct Meter {
+    pub(crate) updates: Updates,
     /// So much is left of a frame's payload.
     left: usize,
     is_body: bool,
@@ -28,9 +33,10 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// At the beginning of a connection.
-    pub(crate) fn new() -> Self {
-        Self { left: PREFACE, is_body: false, head: [0; HEAD], filled: 0 }
+    /// At the beginning of a connection that may have so many streams at a time.
+    pub(crate) fn new(streams: u32) -> Self {
+        let updates = Updates::new(streams);
+        Self { updates, left: PREFACE, is_body: false, head: [0; HEAD], filled: 0 }
     }
 
     /// Bytes that are still to come of a body's frame.
@@ -46,6 +52,7 @@ impl Meter {
             let now = bytes.len().min(if payload { self.left } else { HEAD - self.filled });
             if payload {
                 self.left -= now;
+                self.updates.take(&bytes[..now]);
             } else {
                 measured += self.take_head(&bytes[..now]);
             }
@@ -64,11 +71,14 @@ impl Meter {
         if self.filled < HEAD {
             return 0;
         }
-        let [a, b, c, ..] = self.head;
+        let [a, b, c, kind, _, stream @ ..] = self.head;
         self.left = u32::from_be_bytes([0, a, b, c]) as usize;
-        self.is_body = self.head[TYPE] == DATA;
+        self.is_body = kind == DATA;
         self.filled = 0;
-        if self.head[TYPE] == SETTINGS && self.left > 0 { SETTINGS_COST } else { 0 }
+        if !self.is_body {
+            self.updates.begin(kind, u32::from_be_bytes(stream) & STREAM, self.left);
+        }
+        if kind == SETTINGS && self.left > 0 { SETTINGS_COST } else { 0 }
     }
 }
 
@@ -96,7 +106,7 @@ mod tests {
         .concat();
         let expected = (PREFACE + 7 * HEAD + 300 + 8 + 6) as u64 + SETTINGS_COST;
         for size in [1, 2, 8, 9, 10, 33, 1000, 1 << 20] {
-            let mut meter = Meter::new();
+            let mut meter = Meter::new(1);
             let measured: u64 = said.chunks(size).map(|bytes| meter.measure(bytes)).sum();
             assert_eq!(measured, expected, "{size} at a time");
         }

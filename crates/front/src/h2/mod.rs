@@ -14,6 +14,7 @@ mod link;
 mod budget;
 mod wire;
 mod meter;
+mod updates;
 #[cfg(test)]
 mod tests;
 

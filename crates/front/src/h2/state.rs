@@ -70,7 +70,8 @@ impl Stream {
         let link = Rc::clone(&open.link);
         let server = link.server;
         let serves = link.client.origin.serves;
-        let carrier = Carrier::new(respond, Rc::clone(&link.tally));
+        let told = link.wire.begin_stream(respond.stream_id().as_u32());
+        let carrier = Carrier::new(respond, &link.tally, told);
         Self {
             server,
             out: Outflow::new(Transport::Stream(carrier.clone()), server.holding),

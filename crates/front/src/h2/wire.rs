@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use h2::Reason;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::h2::meter::Meter;
@@ -25,6 +26,12 @@ const BATCH: usize = 64 * 1024;
 const TURN: u64 = 8 * 1024;
 /// Bytes that are no body's to give to the crate at once, of which it obeys all frames before it asks for more.
 const PORTION: usize = 512;
+
+/// The head of a frame, the type of one with settings (RFC 9113 4.1, 6.5), and the setting that clients are to say of priorities what
+/// we heed (RFC 9218 2.1), which the crate has no word for.
+const HEAD: usize = 9;
+const SETTINGS: u8 = 4;
+const NO_RFC7540_PRIORITIES: [u8; 6] = [0, 9, 0, 0, 0, 1];
 
 /// What both the `h2` crate and the connection's task look at.
 #[derive(Debug)]
@@ -61,7 +68,7 @@ impl Wire {
             transport: RefCell::new(transport),
             early: RefCell::new((early, 0)),
             out: RefCell::default(),
-            meter: RefCell::new(Meter::new()),
+            meter: RefCell::new(Meter::new(server.config.http2_streams)),
             received: Cell::new(0),
             sent: Cell::new(0),
             blocked: Cell::new(false),
@@ -120,6 +127,21 @@ impl Wire {
     pub(crate) fn is_silent(&self) -> bool {
         let (received, sent) = self.turn.get();
         self.received.get() > received && self.sent.get() == sent
+    }
+
+    /// Has `tell` hear of streams whose priority the client has changed, and how urgent each is now.
+    pub(crate) fn updates(&self, tell: impl FnMut((u32, u8))) {
+        self.meter.borrow_mut().updates.news().for_each(tell);
+    }
+
+    /// Why the connection has to end for what was said of priorities, if it has.
+    pub(crate) fn wrong_update(&self) -> Option<(Reason, &'static str)> {
+        self.meter.borrow_mut().updates.wrong()
+    }
+
+    /// A stream's task begins. How urgent the client has said beside its request that it is.
+    pub(crate) fn begin_stream(&self, stream: u32) -> Option<u8> {
+        self.meter.borrow_mut().updates.begin_stream(stream)
     }
 
     /// See [`Transport::acknowledge`].
@@ -230,7 +252,11 @@ impl Wire {
             let room = BATCH - out.len();
             out.extend_from_slice(&run[..run.len().min(room)]);
         }
-        Poll::Ready(Ok(out.len() - before))
+        let taken = out.len() - before;
+        if self.sent.get() == 0 && before == 0 {
+            add_setting(out);
+        }
+        Poll::Ready(Ok(taken))
     }
 
     /// Sends what was gathered, at the end of a turn, and waits until all of it is out.
@@ -260,6 +286,18 @@ impl Wire {
             self.server.scratch.borrow_mut().batch = std::mem::take(out);
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+/// Adds ours to the crate's settings, which are what it says first.
+fn add_setting(out: &mut Vec<u8>) {
+    let Some(&[0, high, low, SETTINGS, ..]) = out.first_chunk::<HEAD>() else { return };
+    let length = u16::from_be_bytes([high, low]);
+    let end = HEAD + usize::from(length);
+    if end <= out.len() {
+        let longer = length.saturating_add(NO_RFC7540_PRIORITIES.len() as u16);
+        out[1..3].copy_from_slice(&longer.to_be_bytes());
+        out.splice(end..end, NO_RFC7540_PRIORITIES);
     }
 }
 

@@ -7,12 +7,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, IoSlice};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
+use howdah_http2::URGENCY;
 use http::header::{HeaderMap, HeaderName};
 
 use crate::transport::socket::{Peer, length};
@@ -26,9 +27,8 @@ const ROUNDS: usize = 4 * ROUND;
 const SHARE: usize = 16 * 1024;
 /// Less is not worth a frame of a body that goes on. A whole one of so many bytes at most need not wait for a round.
 const SMALL: usize = 8 * 1024;
-/// How urgent a response is (RFC 9218 4.1): 0 is the most.
+/// How urgent a response may be (RFC 9218 4.1): 0 is the most.
 const URGENCIES: usize = 8;
-const URGENCY: u8 = 3;
 const PRIORITY: HeaderName = HeaderName::from_static("priority");
 /// Bytes that a client may send for each piece that it takes, to open its windows.
 const FRAME_EARNS: u64 = 64;
@@ -57,10 +57,22 @@ pub(crate) struct Tally {
     takers: Cell<(u8, usize)>,
     /// How urgent the most urgent response is of those that have to wait for the next.
     pressing: Cell<Option<u8>>,
-    /// Streams that have given what they may, with how urgent that is, and whether they have given something in this round.
-    waiting: RefCell<Vec<(u8, bool, Waker)>>,
+    /// Streams that have given what they may.
+    waiting: RefCell<Vec<Waits>>,
+    /// All streams by their numbers, for what is said of them later.
+    streams: RefCell<Vec<(u32, Weak<RefCell<State>>)>>,
     /// The connection has ended.
     over: Cell<bool>,
+}
+
+/// A stream that waits for the next round.
+#[derive(Debug)]
+struct Waits {
+    stream: u32,
+    urgency: u8,
+    /// It has given something in this one.
+    has_given: bool,
+    waker: Waker,
 }
 
 impl Tally {
@@ -71,17 +83,31 @@ impl Tally {
             self.round.set(self.round.get() + 1);
             self.pressing.set(None);
             let waiting = &mut *self.waiting.borrow_mut();
-            waiting.sort_by_key(|&(urgency, has_given, _)| (urgency, has_given));
-            let first = waiting.first().map_or(0, |first| first.0);
-            self.takers.set((first, waiting.partition_point(|other| other.0 == first)));
-            waiting.drain(..).for_each(|(.., waker)| waker.wake());
+            waiting.sort_by_key(|waits| (waits.urgency, waits.has_given));
+            let first = waiting.first().map_or(0, |first| first.urgency);
+            self.takers.set((first, waiting.partition_point(|other| other.urgency == first)));
+            waiting.drain(..).for_each(|waits| waits.waker.wake());
         }
     }
 
     /// The connection has ended, and there will be no other round.
     pub(crate) fn end(&self) {
         self.over.set(true);
-        self.waiting.take().into_iter().for_each(|(.., waker)| waker.wake());
+        self.waiting.take().into_iter().for_each(|waits| waits.waker.wake());
+    }
+
+    /// A stream is as urgent as that from now on, whatever was said before. One that waits may go on at once now, or what is less urgent
+    /// waits behind it.
+    pub(crate) fn update(&self, stream: u32, urgency: u8) {
+        let known =
+            self.streams.borrow().iter().find(|known| known.0 == stream).and_then(|known| known.1.upgrade());
+        let Some(state) = known else { return };
+        (state.borrow_mut().urgency, state.borrow_mut().is_updated) = (urgency, true);
+        for waits in self.waiting.borrow_mut().iter_mut().filter(|waits| waits.stream == stream) {
+            waits.urgency = urgency;
+            waits.waker.wake_by_ref();
+            self.press(urgency);
+        }
     }
 
     /// A response has to wait; what is less urgent waits behind it.
@@ -112,7 +138,10 @@ impl Tally {
 struct State {
     said: Said,
     tally: Rc<Tally>,
+    number: u32,
     urgency: u8,
+    /// The client has said so beside its request, which says that no more.
+    is_updated: bool,
     /// Bytes given in that round, and whether more were refused.
     given: (u64, usize),
     refused: bool,
@@ -135,13 +164,16 @@ struct State {
 pub(crate) struct Stream(Rc<RefCell<State>>);
 
 impl Stream {
-    /// For the response to a request on the connection whose tally that is.
-    pub(crate) fn new(respond: SendResponse<Bytes>, tally: Rc<Tally>) -> Self {
+    /// For the response to a request on the connection whose tally that is. How urgent it is has been `told` beside that, or not.
+    pub(crate) fn new(respond: SendResponse<Bytes>, tally: &Rc<Tally>, told: Option<u8>) -> Self {
+        let number = respond.stream_id().as_u32();
         let said = Said::Nothing(respond);
-        Self(Rc::new(RefCell::new(State {
+        let state = Rc::new(RefCell::new(State {
             said,
-            tally,
-            urgency: URGENCY,
+            tally: Rc::clone(tally),
+            number,
+            urgency: told.unwrap_or(URGENCY),
+            is_updated: told.is_some(),
             given: (0, 0),
             refused: false,
             said_in: None,
@@ -151,10 +183,19 @@ impl Stream {
             ended: false,
             whole: false,
             bare: false,
-        })))
+        }));
+        tally.streams.borrow_mut().push((number, Rc::downgrade(&state)));
+        Self(state)
     }
 
-    /// The client, or the application, says how urgent the response is.
+    /// The client says how urgent the response is, unless it has said so anew since.
+    pub(crate) fn heed_request(&self, fields: &HeaderMap) {
+        if !self.0.borrow().is_updated {
+            self.heed(fields);
+        }
+    }
+
+    /// The application, which may know better.
     pub(crate) fn heed(&self, fields: &HeaderMap) {
         let lines = fields.get_all(PRIORITY).into_iter().map(|line| line.as_bytes());
         if let Some(urgency) = howdah_http2::urgency(lines) {
@@ -388,8 +429,18 @@ impl State {
     /// Has the stream's task woken when that round is over.
     fn await_round(&mut self, round: u64, context: &Context<'_>) {
         if self.waits.replace(round) != Some(round) {
-            let waits = (self.urgency, self.given_now() > 0, context.waker().clone());
+            let (stream, urgency, has_given) = (self.number, self.urgency, self.given_now() > 0);
+            let waits = Waits { stream, urgency, has_given, waker: context.waker().clone() };
             self.tally.waiting.borrow_mut().push(waits);
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        let streams = &mut *self.tally.streams.borrow_mut();
+        if let Some(at) = streams.iter().position(|known| known.0 == self.number) {
+            streams.swap_remove(at);
         }
     }
 }

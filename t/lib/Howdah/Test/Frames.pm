@@ -25,7 +25,7 @@ our @EXPORT_OK = qw(LAST ACK WHOLE);
 use constant {LAST => 1, ACK => 1, WHOLE => 4, PATIENCE => 20};
 
 my @NAMES = qw(DATA HEADERS PRIORITY RST_STREAM SETTINGS PUSH_PROMISE PING GOAWAY WINDOW_UPDATE CONTINUATION);
-my %TYPES = map { $NAMES[$_] => $_ } 0 .. $#NAMES;
+my %TYPES = (PRIORITY_UPDATE => 16, map { $NAMES[$_] => $_ } 0 .. $#NAMES);
 
 # What one byte says by HPACK's static table.
 my %STATUS = (0x88 => 200, 0x89 => 204, 0x8a => 206, 0x8b => 304, 0x8c => 400, 0x8d => 404, 0x8e => 500);

@@ -2,6 +2,7 @@
 
 mod requests;
 mod responses;
+mod priorities;
 mod leaving;
 
 use crate::sample::frames::frames;
