@@ -43,11 +43,16 @@ const LARGEST_HEAD: usize = 2;
 /// What small pieces of bodies may cost that no stream has taken yet: each as many bytes as it is shorter than 256. A turn can bring
 /// nine hundred, and the disk keep a stream from taking those of more.
 const OVERHEAD: usize = 2 << 20;
-/// Streams that the client has broken off and of which nobody has heard yet.
-const PENDING_RESETS: usize = 64;
-/// Streams that are remembered after we have reset them, and errors of the client's after which it has to go.
+/// Streams that the client has broken off and of which nobody has heard yet: more than there can be in a turn, since `budget` knows how
+/// many it may.
+const PENDING_RESETS: usize = 1024;
+/// Streams that are remembered after we have reset them.
 const RESETS: usize = 64;
-const ERRORS: usize = 256;
+/// Streams that the crate has kept to itself, most for a mistake of the client's, after which that is told to leave. Behind a proxy each
+/// may be another's mistake, and whoever else has a request under way is to have the response.
+const MISTAKES: u64 = 1024;
+/// Errors of the client's in all its life after which the crate cuts it off. Until they are out each takes less than a KiB.
+const ERRORS: usize = 4096;
 
 /// A client that speaks HTTP/2.
 #[derive(Debug)]
@@ -100,6 +105,8 @@ struct Conn {
     window: u32,
     /// What was on its way to a client without a stream when that was looked at last.
     untaken: u64,
+    /// Streams that the crate has handed out.
+    handed: u64,
 }
 
 /// Serves a connection to its end.
@@ -121,6 +128,7 @@ pub(crate) async fn serve(arrival: Arrival) {
         cut: false,
         window: window(server, 0),
         untaken: u64::MAX,
+        handed: 0,
         link,
     };
     conn.drive().await;
@@ -183,6 +191,7 @@ impl Conn {
         }
         self.link.wire.begin_turn();
         while let Some((request, mut respond)) = ready!(self.poll_next(connection, context)) {
+            self.handed += 1;
             if self.has_heard() {
                 respond.send_reset(Reason::REFUSED_STREAM);
                 continue;
@@ -411,11 +420,12 @@ impl Conn {
     }
 
     fn has_to_leave(&self) -> bool {
-        let Link { server, served, .. } = &*self.link;
+        let Link { server, served, wire, .. } = &*self.link;
         let (config, served) = (&server.config, served.get());
         let most = if config.keepalive { config.keepalive_requests } else { 1 };
         let makes_room = !server.doors.keeps_connections() && served > 0 && self.link.open() == 0;
-        server.doors.is_draining() || makes_room || most != 0 && served >= most
+        let is_mistaken = wire.opened().saturating_sub(self.handed) >= MISTAKES;
+        server.doors.is_draining() || makes_room || is_mistaken || most != 0 && served >= most
     }
 
     fn makes_only_work(&mut self) -> bool {

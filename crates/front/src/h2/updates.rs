@@ -20,8 +20,9 @@ const MOST: usize = 256;
 pub(crate) struct Updates {
     /// Streams that there may be at a time.
     streams: usize,
-    /// The last stream that the client has opened, and the last that has a task.
+    /// The last stream that the client has opened, how many that were, and the last that has a task.
     opened: u32,
+    pub(crate) count: u64,
     begun: u32,
     /// Bytes that are still to come of a frame, and those that have.
     left: usize,
@@ -40,6 +41,7 @@ impl Updates {
         Self {
             streams: streams as usize,
             opened: 0,
+            count: 0,
             begun: 0,
             left: 0,
             payload: Vec::new(),
@@ -80,7 +82,7 @@ impl Updates {
 
     /// The client opens a stream. Those before it that it has not opened it will not (RFC 9113 5.1.1).
     fn open(&mut self, stream: u32) {
-        self.opened = stream;
+        (self.opened, self.count) = (stream, self.count + 1);
         if let Some(urgency) = take_up_to(&mut self.idle, stream)
             && self.ahead.len() < self.streams
         {

@@ -139,6 +139,11 @@ impl Wire {
         self.meter.borrow_mut().updates.wrong()
     }
 
+    /// Streams that the client has opened.
+    pub(crate) fn opened(&self) -> u64 {
+        self.meter.borrow().updates.count
+    }
+
     /// A stream's task begins. How urgent the client has said beside its request that it is.
     pub(crate) fn begin_stream(&self, stream: u32) -> Option<u8> {
         self.meter.borrow_mut().updates.begin_stream(stream)

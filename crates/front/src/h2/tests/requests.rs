@@ -7,7 +7,8 @@ use howdah_metrics::{ConnectionState, Failure};
 use super::data;
 use crate::config::Config;
 use crate::sample::frames::{
-    HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, bodies, frame, frames, get, greeting, literals,
+    GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, bodies, frame, frames, get, goaways, greeting,
+    literals,
 };
 use crate::sample::heard::heard;
 use crate::sample::world::{World, run};
@@ -196,5 +197,57 @@ fn who_does_not_come_to_the_end_of_its_preface_has_the_time_of_a_head() {
             world.run(false).await;
         }
         assert!(connection.is_finished());
+    });
+}
+
+/// The same frame of another stream.
+fn of(number: u16, mut frame: Vec<u8>) -> Vec<u8> {
+    frame[7..9].copy_from_slice(&(2 * number + 1).to_be_bytes());
+    frame
+}
+
+#[test]
+fn who_breaks_off_many_requests_at_once_is_served_on_as_is_who_makes_mistakes_now_and_then() {
+    let begun = (0..100).map(|number| of(number, get(1, "/a")));
+    let broken_off = (0..100).map(|number| of(number, frame(RST_STREAM, 0, 1, &[0, 0, 0, 8])));
+    // The crate has such a path reset.
+    let mistakes = (0..400).map(|number| of(number, get(1, "/<")));
+    for (what, said, next) in [
+        ("broken off", begun.chain(broken_off).collect(), 100),
+        ("mistakes", mistakes.collect::<Vec<_>>(), 400),
+    ] {
+        run(async {
+            let world = World::new(Config::default());
+            let last = of(next, get(1, "/last"));
+            let script = Scripted::new([Piece::Bytes([greeting(), said.concat(), last].concat())]);
+            let connection = world.connect(&script);
+            for _ in 0..10 {
+                world.run(true).await;
+            }
+            assert_eq!((goaways(&script), connection.is_finished()), (0, false), "{what}");
+            assert!(bodies(&script).ends_with("=/last "), "{what}: {}", bodies(&script));
+        });
+    }
+}
+
+#[test]
+fn who_makes_many_mistakes_is_told_to_leave_and_has_the_responses_that_are_under_way() {
+    run(async {
+        let world = World::new(Config::default());
+        let mistakes = |numbers: std::ops::Range<u16>| {
+            numbers.map(|number| of(number, get(1, "/<"))).collect::<Vec<_>>()
+        };
+        let said = [greeting(), get(1, "/a"), mistakes(1..1024).concat()].concat();
+        let script =
+            Scripted::new([Piece::Bytes(said), Piece::Pause, Piece::Bytes(mistakes(1024..1100).concat())]);
+        let _connection = world.connect(&script);
+        world.run(false).await;
+        assert_eq!(goaways(&script), 0, "not yet");
+        script.go_on();
+        world.run(false).await;
+        let told = frames(&script).into_iter().filter(|(kind, ..)| *kind == GOAWAY).map(|(.., said)| said);
+        assert_eq!(told.collect::<Vec<_>>(), [[127, 255, 255, 255, 0, 0, 0, 0]], "first without an end");
+        world.run(true).await;
+        assert_eq!(bodies(&script), "1=/a ");
     });
 }
