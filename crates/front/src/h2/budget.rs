@@ -49,6 +49,12 @@ impl Budget {
         let broken = self.broken.allows(seconds, 2 * deeds.abandoned, deeds.requests);
         bytes && broken
     }
+
+    /// Whether it has broken off so many requests that it had better come anew. Behind a proxy each may be another's, and whoever else has
+    /// one under way is to have the response.
+    pub(crate) fn is_low(&self) -> bool {
+        self.broken.left < BROKEN.full / 2
+    }
 }
 
 /// Fills up with time, and with what is earned.

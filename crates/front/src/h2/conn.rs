@@ -394,12 +394,13 @@ impl Conn {
 
     /// Tells a client that has to leave, and one that has to leave at once.
     fn see_to_the_end(&mut self, connection: &mut Connection<Io, Bytes>) {
-        self.leaves |= self.has_to_leave();
+        let only_works = self.makes_only_work();
+        self.leaves |= self.has_to_leave() || self.budget.is_low();
         if self.leaves && self.told.is_none() {
             self.told = Some(self.link.served.get());
             connection.graceful_shutdown();
         }
-        if !self.scolded && self.makes_only_work() {
+        if only_works && !self.scolded {
             self.scolded = true;
             tracing::debug!(peer = &*self.link.client.address, "cut off a client that only makes work");
             self.link.server.records.failure(Failure::BadRequest);

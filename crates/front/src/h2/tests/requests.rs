@@ -200,6 +200,31 @@ fn who_does_not_come_to_the_end_of_its_preface_has_the_time_of_a_head() {
     });
 }
 
+#[test]
+fn who_breaks_off_most_requests_is_told_to_leave_and_has_the_responses_that_are_under_way() {
+    run(async {
+        let world = World::new(Config::default());
+        // Their bodies are yet to come, so that none of them is queued.
+        let mut upload = get(1, "/b");
+        upload[4] = 4;
+        let breaks_off = [upload, frame(RST_STREAM, 0, 1, &[0, 0, 0, 8])];
+        let broken_off = |numbers: std::ops::Range<u16>| {
+            numbers.flat_map(|number| breaks_off.clone().map(|frame| of(number, frame)).concat()).collect()
+        };
+        let begun = Piece::Bytes([greeting(), get(1, "/a")].concat());
+        let [some, more] = [1..110, 110..260].map(|numbers| Piece::Bytes(broken_off(numbers)));
+        let script = Scripted::new([begun, Piece::Pause, some, Piece::Pause, more]);
+        let _connection = world.connect(&script);
+        for told in [0, 0, 1] {
+            world.run(false).await;
+            assert_eq!(goaways(&script), told);
+            script.go_on();
+        }
+        world.run(true).await;
+        assert_eq!(bodies(&script), "1=/a ");
+    });
+}
+
 /// The same frame of another stream.
 fn of(number: u16, mut frame: Vec<u8>) -> Vec<u8> {
     frame[7..9].copy_from_slice(&(2 * number + 1).to_be_bytes());
