@@ -113,6 +113,24 @@ subtest 'INT does not wait, nor does a second signal' => sub {
     }
 };
 
+subtest 'INT does not wait for what runs behind a response either' => sub {
+    my $busy =
+        'sub { push @{$_[0]{"psgix.cleanup.handlers"}}, sub { select undef, undef, undef, 300 }; [200, [], ["out"]] }';
+    for my $patience ('0', '300s') {
+        my $operator = Howdah::Test::Operator->new;
+        my @options  = ($operator->options, '--workers', 2, '--graceful-timeout', $patience);
+        my $server   = Howdah::Test::Server->start(app => $busy, options => \@options);
+        is ask($server, '/')->response->{body}, 'out', "with --graceful-timeout $patience it has its response";
+        $server->signal('TERM');
+        ok $server->wait_until(sub { $server->workers == 1 }), 'who has nothing to do leaves';
+        my ($status, undef, $error) = $operator->ask('upgrade');
+        is $status, 1, 'a command is refused';
+        like $error, qr/the server is stopping/, '... at once';
+        $server->signal('INT');
+        is $server->wait_for_exit(10) // 'runs on', 0, 'the other one is not waited for';
+    }
+};
+
 subtest 'INT, as Ctrl-C sends it, costs one line however many workers there are' => sub {
     my $server = Howdah::Test::Server->start(file => $app, options => ['--workers', 8]);
     $server->wait_for_log(qr/all workers are ready/);

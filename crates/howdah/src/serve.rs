@@ -32,6 +32,7 @@ use crate::manager::Manager;
 use crate::operations::Operations;
 use crate::options::{Inherited, Serve};
 use crate::parts::{Ends, Parts};
+use crate::pools::Pools;
 use crate::processes::Processes;
 use crate::protocol::Change;
 use crate::reopening::Reopening;
@@ -391,26 +392,24 @@ impl Server {
         self.operations.observer.draining();
         self.endpoints.close_to_requests();
         let mut drained = self.all_fronts(|front| async move { front.drain(idle).await });
-        tokio::select! {
-            () = async { while drained.join_next().await.is_some() {} } => {
-                match self.patience.is_zero() {
-                    true => pools.stop(true).await,
-                    false => {
-                        let mut stop = pin!(pools.stop_within(patience.left().max(LAST_STEPS)));
-                        // They end it in time. Meanwhile the time passes here, too, for who comes after them.
-                        if patience.wait_for(&mut stop).await.is_none() {
-                            stop.await;
-                        }
-                    }
-                }
-            }
+        let are_answered = tokio::select! {
+            () = async { while drained.join_next().await.is_some() {} } => true,
             // Nobody is left to answer, nor will there be.
-            () = pools.deserted() => self.cut_off().await,
+            () = pools.deserted() => false,
             () = patience.end() => {
                 tracing::warn!("requests still run after {:?}: cut them off", self.patience);
-                self.cut_off().await;
+                false
             }
             () = self.lose_patience() => return self.stop_now().await,
+        };
+        if !are_answered {
+            self.cut_off().await;
+        } else {
+            let bound = Some(&mut patience).filter(|_| !self.patience.is_zero());
+            tokio::select! {
+                () = let_go(&pools, bound) => {}
+                () = self.lose_patience() => return self.stop_now().await,
+            }
         }
         no_upgrade.await;
         self.outlast_predecessor(patience.left().max(LAST_STEPS)).await;
@@ -493,6 +492,16 @@ impl Server {
         if let Err(why) = self.operations.resize(0, Change::By(by)).await {
             tracing::warn!("{why}");
         }
+    }
+}
+
+/// Has workers leave whose requests all have their responses: what runs behind one, and their hooks, may take as long as there is.
+async fn let_go(pools: &Pools, patience: Option<&mut Patience>) {
+    let Some(patience) = patience else { return pools.stop(true).await };
+    let mut stop = pin!(pools.stop_within(patience.left().max(LAST_STEPS)));
+    // They end it in time. Meanwhile the time passes here, too, for who comes after them.
+    if patience.wait_for(&mut stop).await.is_none() {
+        stop.await;
     }
 }
 
