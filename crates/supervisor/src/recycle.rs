@@ -82,12 +82,13 @@ impl State {
         most.saturating_sub(self.crew.count(|worker| worker.retiring.is_some() && !worker.draining))
     }
 
-    /// Reading another process's page tables takes milliseconds, so it is done beside the front.
+    /// Reading another process's page tables takes milliseconds, so it is done beside the front. Of hundreds of workers that may
+    /// take longer than it is until the next look, which therefore waits for its end.
     fn measure_memory(&mut self, now: Instant) {
         if self.watch.memory_at.is_none_or(|at| at > now) {
             return;
         }
-        self.watch.memory_at = Some(now + MEMORY_LOOKS);
+        self.watch.memory_at = None;
         let up = self.crew.workers().filter(|(_, worker)| worker.up);
         let list: Vec<(u16, Pid)> = up.filter_map(|(index, worker)| Some((index, worker.pid()?))).collect();
         let mailbox = self.mailbox.clone();
@@ -121,6 +122,7 @@ impl State {
             measured.into_iter().for_each(|worker| worker.memory = Some(bytes));
         }
         let now = Instant::now();
+        self.watch.memory_at = Some(now + MEMORY_LOOKS);
         let mut large = self.too_large();
         self.leave_fresh(&mut large);
         let room = self.room_for_retiring();
@@ -292,6 +294,16 @@ mod tests {
         scene.load(0).role = Role::Serving;
         scene.state.generations.remove(0);
         assert!(!told(&scene).contains("--max-memory"), "a new generation may be smaller");
+    }
+
+    #[tokio::test]
+    async fn memory_is_measured_again_once_the_last_measurement_has_ended() {
+        let mut scene = Scene::new(Config { workers: 1, max_memory: Some(100), ..Config::default() });
+        let due = |scene: &Scene| scene.state.watch.memory_at;
+        scene.state.mark_for_recycling(due(&scene).unwrap());
+        assert_eq!(due(&scene), None, "it is under way, and may take long");
+        scene.state.note(Notice::Memory { found: Vec::new(), hidden: None });
+        assert!(due(&scene).is_some());
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::backoff::Backoff;
 use crate::config::Config;
 
-/// Time between two measurements of memory.
+/// Time from one measurement of memory to the next.
 pub(crate) const MEMORY_LOOKS: Duration = Duration::from_secs(2);
 
 /// When to look again, for each thing that is looked at.
@@ -14,6 +14,7 @@ pub(crate) struct Watch {
     pub(crate) quota_at: Option<Instant>,
     /// Requests a second of the worker that was busiest of late.
     pub(crate) pace: f64,
+    /// None while it is measured, too.
     pub(crate) memory_at: Option<Instant>,
     /// The log has been told that it cannot be looked at.
     pub(crate) told_hidden: bool,
