@@ -119,6 +119,8 @@ impl State {
         match try_wait(pid) {
             Ok(None) => {}
             Ok(Some(status)) => self.departed(index, Some(pid), status),
+            // Somebody else has it: its zygote, which is not quite dead, or the first process, as at an upgrade. Its end is told.
+            Err(_) if worker.process.as_ref().is_some_and(|process| process.is_known_to_run()) => {}
             // The zygote waited for it, but died before it could say so.
             Err(_) => self.departed(index, Some(pid), ExitKind::Unknown),
         }
@@ -127,8 +129,10 @@ impl State {
     /// The process of a worker has ended. Its zygote is to say how; but requests do not wait for that forever.
     pub(crate) fn note_end(&mut self, index: u16, pid: Pid) {
         let worker = self.crew.get_mut(index).filter(|worker| worker.pid() == Some(pid));
-        if let Some(worker) = worker {
-            worker.ended.get_or_insert_with(Instant::now);
+        let Some(worker) = worker else { return };
+        worker.ended.get_or_insert_with(Instant::now);
+        if worker.orphaned.is_some() {
+            self.reap_orphan(index);
         }
     }
 
@@ -194,11 +198,53 @@ impl State {
                 let _ = try_wait(pid);
             }
         }
+        // There may be more.
+        self.sweep_at = Some(now + SWEEP_AFTER);
     }
 
     /// Children of ours that [`State::reap`] collects.
     fn knows(&self, pid: Pid) -> bool {
         self.generations.iter().any(|generation| generation.zygote.pid() == Some(pid))
             || self.crew.workers().any(|(_, worker)| worker.orphaned.is_some() && worker.pid() == Some(pid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    use howdah_sys::process::Process;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::notice::Notice;
+    use crate::scene::Scene;
+
+    #[tokio::test]
+    async fn an_orphan_that_is_no_child_of_ours_is_there_until_its_process_ends() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "sleep 60 & echo $!; wait"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (grandchild, gone) = (Pid::from_raw(line.trim().parse().unwrap()).unwrap(), 0);
+        let mut scene = Scene::new(Config { workers: 1, ..Config::default() });
+        let state = &mut scene.state;
+        let lives = state.crew.free().unwrap();
+        state.crew.occupy(lives, Worker::new(1, None, 0));
+        state.forked(lives, grandchild);
+        state.crew.workers_mut().for_each(|(_, _, worker)| worker.orphaned = Some(Instant::now()));
+        state.reap();
+        assert!(state.crew.get(gone).is_none());
+        assert!(state.crew.get(lives).is_some(), "its slots are its own");
+        let process = Process::open(grandchild);
+        process.signal(Signal::KILL).unwrap();
+        shell.wait().unwrap();
+        assert!(process.has_ended());
+        state.note(Notice::WorkerEnded { index: lives, pid: grandchild });
+        assert!(state.crew.get(lives).is_none());
     }
 }

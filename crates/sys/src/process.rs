@@ -476,6 +476,12 @@ impl Process {
         }
     }
 
+    /// Whether it has not ended, by the kernel's word on this very process: that something has its number says nothing.
+    #[must_use]
+    pub fn is_known_to_run(&self) -> bool {
+        matches!(self.hold, Hold::Pidfd(_)) && !self.has_ended()
+    }
+
     /// Sends `signal`.
     ///
     /// # Errors
