@@ -158,9 +158,10 @@ impl State {
         true
     }
 
-    /// The zygote has forked a worker.
+    /// The zygote has forked a worker. What it says of one that is known, as something else that has its socket might, changes nothing:
+    /// each process that is known takes descriptors.
     pub(crate) fn forked(&mut self, index: u16, pid: Pid) {
-        if let Some(worker) = self.crew.get_mut(index) {
+        if let Some(worker) = self.crew.get_mut(index).filter(|worker| worker.process.is_none()) {
             worker.forked(index, pid, &self.shared.family, &self.mailbox);
         }
     }
@@ -323,7 +324,7 @@ fn channels(fronts: usize) -> std::io::Result<(Vec<OwnedFd>, Vec<OwnedFd>)> {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::scene::Scene;
+    use crate::scene::{Scene, pid_of};
 
     #[tokio::test]
     async fn who_leaves_by_itself_is_none_of_those_who_make_the_pool_full() {
@@ -369,6 +370,15 @@ mod tests {
             assert_eq!(scene.draining(), [1], "{reason:?}");
             assert_eq!(scene.overdue().contains(&1), is_bounded, "{reason:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_worker_is_one_process_whatever_is_said_of_it_later() {
+        let mut scene = Scene::new(Config { workers: 1, ..Config::default() });
+        let other = Pid::from_raw(std::process::id().cast_signed()).unwrap();
+        scene.state.forked(0, other);
+        assert_eq!(scene.state.crew.get(0).and_then(Worker::pid), Some(pid_of(0)));
+        assert!(!scene.state.shared.family.knows(other));
     }
 
     #[tokio::test]
