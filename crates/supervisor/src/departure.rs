@@ -77,7 +77,7 @@ impl State {
             return;
         }
         let Some(generation) = self.generation_mut(worker.generation) else { return };
-        let reason = format!("workers end before they serve a request ({})", end.status);
+        let reason = end.complaint();
         let (number, role, proven) = (generation.number, generation.role, generation.proven);
         let wait = generation.crashes.failed(worker.started, Instant::now(), reason.clone());
         generation.crashed_ready = end.up;

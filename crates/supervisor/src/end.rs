@@ -68,6 +68,19 @@ impl End {
         self.unborn && self.asked
     }
 
+    /// Its zygote could not fork it, and has said why.
+    fn is_refused(&self) -> bool {
+        self.unborn && matches!(self.status, ExitKind::Exited(_))
+    }
+
+    /// What is wrong when many end so.
+    pub(crate) fn complaint(&self) -> String {
+        match self.is_refused() {
+            true => "workers cannot be started, as the log tells before".to_owned(),
+            false => format!("workers end before they serve a request ({})", self.status),
+        }
+    }
+
     pub(crate) fn is_failure(&self) -> bool {
         let crashed = match self.status {
             // Whoever leaves before it is up, be it in order as by `exit` in a hook, would have the next one forked at once, and so on.
@@ -114,6 +127,9 @@ impl End {
             }
             Leave::Unsaid if self.is_given_up() => {
                 tracing::debug!(worker, generation, "a worker that was not forked yet is given up");
+            }
+            Leave::Unsaid if self.is_refused() => {
+                tracing::debug!(worker, generation, "a worker could not be forked");
             }
             Leave::Unsaid => {
                 let hint = self.hint();
@@ -173,6 +189,17 @@ mod tests {
         }
         assert!(End { up: true, ..QUIET }.is_failure());
         assert!(End { up: true, status: ExitKind::Signaled(11), ..QUIET }.is_failure());
+    }
+
+    #[test]
+    fn a_worker_that_could_not_be_forked_has_not_died() {
+        let refused = End { unborn: true, ..QUIET };
+        assert!(refused.is_failure(), "the next one has to wait");
+        for (end, dies) in
+            [(refused, false), (End { status: ExitKind::Unknown, ..refused }, true), (QUIET, true)]
+        {
+            assert_eq!(end.complaint().contains("end before they serve"), dies, "{end:?}");
+        }
     }
 
     #[test]
