@@ -4,12 +4,14 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use File::Temp ();
 use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin run_command run_howdah);
 use Howdah::Test::File qw(read_if_any);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use IO::Socket::UNIX;
+use Socket qw(AF_UNIX SOCK_STREAM pack_sockaddr_un);
 use Test::More;
 
 my $operator = Howdah::Test::Operator->new;
@@ -203,6 +205,19 @@ subtest 'a second server of the same name is refused, with the way out' => sub {
     is answer($server), 'second', 'the first serves on';
 };
 
+subtest 'a control socket that cannot take the place of somebody else\'s leaves nothing behind' => sub {
+    plan skip_all => 'takes root' if $> || system 'setpriv --version >/dev/null 2>&1';
+    my $dir = File::Temp->newdir('howdah-test-XXXXXX', TMPDIR => 1);
+    chmod oct(1777), $dir or die $!;
+    close(IO::Socket::UNIX->new(Local => "$dir/control", Listen => 1) // die $!);
+    my @nobody = qw(setpriv --reuid=65534 --regid=65534 --clear-groups);
+    my @howdah = (howdah_bin(), '-l', '127.0.0.1:0', '--control', "$dir/control", '-e', 'sub { [200, [], []] }');
+    my ($status, undef, $err) = run_command(@nobody, @howdah);
+    is $status, 1;
+    like $err, qr{cannot make the control socket \Q$dir\E/control: Operation not permitted};
+    is_deeply [glob "$dir/*"], ["$dir/control"];
+};
+
 subtest 'a server is found by its name, which its processes bear' => sub {
     my $name  = "test-$$";
     my $named = Howdah::Test::Server->start(
@@ -225,6 +240,26 @@ subtest 'commands that may open too few files say what to raise' => sub {
         is $status, 1, $command;
         like $err, qr/^howdah: cannot .*: Too many open files .*; raise the limit of open files \(ulimit -n\)$/;
     }
+};
+
+subtest 'a server that has been stopped while many asked it keeps nobody waiting' => sub {
+    kill STOP => $server->pid;
+    my $asked = 0;
+
+    # Who has hung up takes room, too.
+    while ($asked++ < 100_000) {
+        socket my $client, AF_UNIX, SOCK_STREAM, 0 or die $!;
+        $client->blocking(0);
+        connect $client, pack_sockaddr_un($operator->control) or last;
+    }
+    cmp_ok $asked, '<', 100_000, 'it has no room for more';
+    for my $command ('status', 'reload') {
+        my ($status, undef, $err) = $operator->ask($command);
+        is $status, 1, "$command gives up";
+        like $err, qr/the server at .* does not answer; it may have been stopped/, '... and says why';
+    }
+    kill CONT => $server->pid;
+    is $operator->status->{server}{pid}, $server->pid, 'it answers when it goes on';
 };
 
 subtest 'stop returns when everything is gone' => sub {

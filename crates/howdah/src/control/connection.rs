@@ -7,11 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect as connect_to, socket_with,
+};
 
 use crate::protocol::{ControlAnswer, ControlRequest};
 use crate::shortage::with_limit;
 
+/// Time for room in the queue of a server that accepts nobody: the kernel would have us wait for ever.
+const ROOM: Duration = Duration::from_secs(10);
 /// Characters that are shown of an answer that is none.
 const SHOWN: usize = 200;
 
@@ -80,7 +85,8 @@ pub(super) fn process(server: &UnixStream) -> Option<i32> {
 /// When nobody answers there, or not to us: with the way out.
 pub(crate) fn connect(path: &Path) -> anyhow::Result<BufReader<UnixStream>> {
     let shown = path.display();
-    UnixStream::connect(path).map(BufReader::new).map_err(|error| match error.kind() {
+    open(path, ROOM).map(BufReader::new).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => anyhow!(Silent(path.to_owned())),
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             anyhow!(
                 "no server answers at {shown}: name one by --name, or its control socket by --control; howdah status lists \
@@ -94,6 +100,18 @@ pub(crate) fn connect(path: &Path) -> anyhow::Result<BufReader<UnixStream>> {
         }
         _ => anyhow!("cannot use the control socket {shown}: {}", with_limit(&error)),
     })
+}
+
+/// A connection to whoever listens there.
+///
+/// # Errors
+/// Of the system; WouldBlock when there is no room for it in that time.
+pub(super) fn open(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    connect_to(&socket, &SocketAddrUnix::new(path)?)?;
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(socket.into())
 }
 
 /// Reads an answer.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use howdah_metrics::Snapshot;
 
-use super::connection::{Silent, connect, hear};
+use super::connection::{Silent, connect, hear, open};
 use super::socket::{directory, path_of, unmarked};
 use crate::options::instance::Instance;
 use crate::protocol::{ControlAnswer, ControlRequest};
@@ -115,8 +115,9 @@ pub(super) fn servers() -> Vec<Found> {
 
 /// None when nobody listens there, or somebody who is no Howdah.
 fn ask(path: &Path, patience: Duration) -> Option<Server> {
-    let stream = match UnixStream::connect(path) {
+    let stream = match open(path, patience) {
         Ok(stream) => stream,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Some(Server::Silent),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Some(Server::Forbidden),
         Err(_) => return None,
     };
@@ -137,7 +138,8 @@ fn ask(path: &Path, patience: Duration) -> Option<Server> {
 fn sockets() -> Vec<(PathBuf, Option<u32>)> {
     let mut seen = HashSet::new();
     let mut all = places();
-    all.extend(bound(&fs::read_to_string("/proc/net/unix").unwrap_or_default()));
+    // Anybody may call a socket anything.
+    all.extend(bound(&String::from_utf8_lossy(&fs::read("/proc/net/unix").unwrap_or_default())));
     let looked = all.into_iter().filter_map(|path| {
         let owner = match fs::symlink_metadata(&path) {
             Ok(file) if file.file_type().is_socket() => Some(file.uid()),

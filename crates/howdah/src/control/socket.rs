@@ -124,11 +124,16 @@ impl ControlSocket {
         // Nobody can reach it before its mode is right, and a stale one is replaced in one step.
         let fresh = marked(path);
         let _ = fs::remove_file(&fresh);
-        let listener =
-            UnixListener::bind(&fresh).with_context(|| format!("cannot make the control socket {shown}"))?;
-        set_socket_mode(&fresh, 0o600).with_context(|| format!("cannot make the control socket {shown}"))?;
+        // What cannot be given its name is not left behind: each start that is tried again would leave another one.
+        let made = Self::bind_at(&fresh, path).inspect_err(|_| drop(fs::remove_file(&fresh)));
+        made.with_context(|| format!("cannot make the control socket {shown}"))
+    }
+
+    fn bind_at(fresh: &Path, path: &Path) -> io::Result<Self> {
+        let listener = UnixListener::bind(fresh)?;
+        set_socket_mode(fresh, 0o600)?;
         listener.set_nonblocking(true)?;
-        fs::rename(&fresh, path).with_context(|| format!("cannot make the control socket {shown}"))?;
+        fs::rename(fresh, path)?;
         Ok(Self { listener, inode: inode(path)?, path: path.to_owned(), owned: true })
     }
 
