@@ -79,8 +79,10 @@ impl Watch {
     }
 
     fn socket(&self, inode: &str) -> Option<String> {
-        let table =
-            |name: &str| fs::read_to_string(format!("/proc/{}/net/{name}", self.pid)).unwrap_or_default();
+        let table = |name: &str| {
+            let table = fs::read(format!("/proc/{}/net/{name}", self.pid)).unwrap_or_default();
+            String::from_utf8_lossy(&table).into_owned()
+        };
         let internet = ["tcp", "tcp6", "udp", "udp6"].into_iter();
         internet.map(|name| peer(&table(name), inode)).find(Option::is_some).flatten().or_else(|| {
             let unix = table("unix");

@@ -37,8 +37,9 @@ impl Process {
     /// no worker or one of another version.
     pub(crate) fn open(pid: u32) -> io::Result<Self> {
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-        let at = mapping(&maps).ok_or_else(|| strange(pid))?;
+        // Files that are mapped may be called anything.
+        let maps = fs::read(format!("/proc/{pid}/maps"))?;
+        let at = mapping(&String::from_utf8_lossy(&maps)).ok_or_else(|| strange(pid))?;
         let mut bytes = vec![0; LAYOUT];
         let whole = remote::read(number, &mut [(at, &mut bytes)])?;
         let layout = (whole == 1).then(|| decode(&bytes)).flatten().ok_or_else(|| strange(pid))?;

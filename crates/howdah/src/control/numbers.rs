@@ -23,7 +23,8 @@ impl Numbers {
         let all = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         let of_it = all.filter(|&process| namespace(process).as_ref() == Some(&theirs));
         let pair = |process| {
-            Some((innermost(&fs::read_to_string(format!("/proc/{process}/status")).ok()?)?, process))
+            let status = fs::read(format!("/proc/{process}/status")).ok()?;
+            Some((innermost(&String::from_utf8_lossy(&status))?, process))
         };
         Some(Self(of_it.filter_map(pair).collect()))
     }

@@ -75,7 +75,7 @@ impl Meter {
 
     /// Of a process that is gone, nothing.
     fn times(&self, path: &str) -> Times {
-        fs::read_to_string(path).ok().and_then(|stat| parse(&stat, self.ticks)).unwrap_or_default()
+        fs::read(path).ok().and_then(|stat| parse(&stat, self.ticks)).unwrap_or_default()
     }
 }
 
@@ -86,8 +86,9 @@ impl Spent {
     }
 }
 
-/// Takes the times from a line of proc(5)'s `stat`. The name in it, which may be anything, ends at the last `)`.
-fn parse(stat: &str, ticks: f64) -> Option<Times> {
+/// Takes the times from a line of proc(5)'s `stat`. The name in it, which may be any bytes, ends at the last `)`.
+fn parse(stat: &[u8], ticks: f64) -> Option<Times> {
+    let stat = String::from_utf8_lossy(stat);
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let seconds = |at: usize| Some(fields.get(at)?.parse::<f64>().ok()? / ticks);
     let spent = |at: usize| Some(Spent { user: seconds(at)?, system: seconds(at + 1)? });
@@ -101,12 +102,12 @@ mod tests {
     #[test]
     fn times_are_found_behind_any_name() {
         let stat =
-            "42 (howdah: a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 300 100 20 0 1 0 123 456 789\n";
+            b"42 (howdah: a) b\xe9 (c) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 300 100 20 0 1 0 123 456 789\n";
         let expected =
             Times { own: Spent { user: 1.5, system: 0.5 }, children: Spent { user: 3.0, system: 1.0 } };
         assert_eq!(parse(stat, 100.0), Some(expected));
-        assert_eq!(parse("42 (x", 100.0), None);
-        assert_eq!(parse("42 (x) S 1 2", 100.0), None);
+        assert_eq!(parse(b"42 (x", 100.0), None);
+        assert_eq!(parse(b"42 (x) S 1 2", 100.0), None);
     }
 
     #[test]
