@@ -57,18 +57,19 @@ impl std::error::Error for ActivationError {}
 /// When a variable is malformed or names a descriptor that is no listening socket.
 pub fn inherited_listeners() -> Result<Vec<Inherited>, ActivationError> {
     let variable = |name| std::env::var(name).unwrap_or_default();
-    let own = std::process::id();
-    let systemd =
-        parse_systemd(&variable("LISTEN_FDS"), &variable("LISTEN_PID"), &variable("LISTEN_FDNAMES"), own);
+    let (own, names) = (std::process::id(), variable("LISTEN_FDNAMES"));
+    let systemd = parse_systemd(&variable("LISTEN_FDS"), &variable("LISTEN_PID"), &names, own);
     let starter = parse_starter(&variable("SERVER_STARTER_PORT"));
     let mut found = take("LISTEN_FDS", systemd)?;
     found.extend(take("SERVER_STARTER_PORT", starter)?);
     Ok(found)
 }
 
-type Named = Vec<(String, RawFd)>;
-
-fn take(variable: &'static str, parsed: Result<Named, String>) -> Result<Vec<Inherited>, ActivationError> {
+/// One after the other, since the first that is not there ends it: there may be said to be any number.
+fn take(
+    variable: &'static str,
+    parsed: Result<impl IntoIterator<Item = (String, RawFd)>, String>,
+) -> Result<Vec<Inherited>, ActivationError> {
     let refuse = |reason| ActivationError { variable, reason };
     let mut taken = Vec::new();
     for (name, number) in parsed.map_err(refuse)? {
@@ -88,19 +89,23 @@ fn adopt_listener(number: RawFd) -> io::Result<OwnedFd> {
     }
 }
 
-fn parse_systemd(fds: &str, pid: &str, names: &str, own: u32) -> Result<Named, String> {
+fn parse_systemd<'a>(
+    fds: &str,
+    pid: &str,
+    names: &'a str,
+    own: u32,
+) -> Result<impl Iterator<Item = (String, RawFd)> + use<'a>, String> {
     // Variables that were meant for another process, such as our launcher, are not ours to use.
-    if fds.is_empty() || pid.parse() != Ok(own) {
-        return Ok(Vec::new());
-    }
-    let count: RawFd = fds.parse().map_err(|_| format!("'{fds}' is not a number"))?;
+    let are_ours = !fds.is_empty() && pid.parse() == Ok(own);
+    let number = || fds.parse::<u32>().map_err(|_| format!("'{fds}' is not a number"));
+    let count = if are_ours { number()? } else { 0 };
     let mut names = names.split(':');
-    let mut name = || names.next().filter(|name| !name.is_empty()).unwrap_or("unknown").to_owned();
-    Ok((0..count).map(|index| (name(), FIRST + index)).collect())
+    let mut name = move || names.next().filter(|name| !name.is_empty()).unwrap_or("unknown").to_owned();
+    Ok((FIRST..RawFd::MAX).take(count as usize).map(move |number| (name(), number)))
 }
 
 /// `[HOST:]PORT=FD` or `PATH=FD`, separated by semicolons.
-fn parse_starter(value: &str) -> Result<Named, String> {
+fn parse_starter(value: &str) -> Result<Vec<(String, RawFd)>, String> {
     value.split(';').filter(|part| !part.is_empty()).map(parse_starter_part).collect()
 }
 
@@ -113,7 +118,7 @@ fn parse_starter_part(part: &str) -> Result<(String, RawFd), String> {
 mod tests {
     use super::*;
 
-    fn named(list: &[(&str, RawFd)]) -> Named {
+    fn named(list: &[(&str, RawFd)]) -> Vec<(String, RawFd)> {
         list.iter().map(|&(name, fd)| (name.to_owned(), fd)).collect()
     }
 
@@ -128,9 +133,18 @@ mod tests {
             (["2", "", ""], named(&[])),
         ];
         for ([fds, pid, names], expected) in cases {
-            assert_eq!(parse_systemd(fds, pid, names, 42), Ok(expected), "{fds} {pid} {names}");
+            let parsed = parse_systemd(fds, pid, names, 42).map(Vec::from_iter);
+            assert_eq!(parsed, Ok(expected), "{fds} {pid} {names}");
         }
-        assert!(parse_systemd("two", "42", "", 42).is_err());
+        for fds in ["two", "-1", "4294967296"] {
+            assert!(parse_systemd(fds, "42", "", 42).is_err(), "{fds}");
+        }
+    }
+
+    #[test]
+    fn of_more_descriptors_than_there_can_be_the_first_that_is_missing_is_told() {
+        let refused = take("LISTEN_FDS", parse_systemd("4294967295", "42", "", 42)).unwrap_err();
+        assert!(refused.to_string().contains("LISTEN_FDS promises: descriptor "), "{refused}");
     }
 
     #[test]
