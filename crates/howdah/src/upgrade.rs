@@ -23,6 +23,8 @@ use howdah_sys::launcher::{FIRST_FD, Job};
 use howdah_sys::orphan;
 use howdah_sys::process::{Pid, Process};
 use howdah_sys::recipe::Recipe;
+use howdah_sys::shortage::with_way_out;
+use rustix::net::{Shutdown, shutdown};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
@@ -37,6 +39,8 @@ use crate::wish::Reply;
 
 /// Time for the new process to begin serving when it is ready and has been told to.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Time to read what it has said by then.
+const LAST_WORD: Duration = Duration::from_secs(1);
 /// Bytes of what it says at a time; the program at our path may be any by now.
 const LONGEST: u64 = 64 * 1024;
 /// Time for one that is not wanted any more to end by itself.
@@ -153,7 +157,7 @@ impl Upgrade {
             return Err("an upgrade is under way already".to_owned());
         }
         Sockets::of(endpoints, self.tls.as_ref())
-            .map_err(|error| format!("cannot copy the listening sockets: {error}"))
+            .map_err(|error| format!("cannot copy the listening sockets: {}", with_way_out(&error)))
     }
 
     /// Waits for the new process. None when it failed, which then has been told.
@@ -355,14 +359,32 @@ impl Successor {
     ///
     /// # Errors
     /// When it fails after all; then it is gone or will be.
-    pub(crate) async fn succeed(mut self) -> Result<Process, String> {
+    pub(crate) async fn succeed(self) -> Result<Process, String> {
+        self.succeed_within(PATIENCE).await
+    }
+
+    async fn succeed_within(mut self, time: Duration) -> Result<Process, String> {
         self.say(GO).await?;
-        let progress = Patience::new(PATIENCE).wait_for(self.hear()).await;
-        match progress.unwrap_or_else(|| Err(format!("the new process did not serve within {PATIENCE:?}")))? {
+        let progress = match Patience::new(time).wait_for(self.hear()).await {
+            Some(progress) => progress?,
+            None => self
+                .last_word()
+                .await
+                .ok_or_else(|| format!("the new process did not serve within {time:?}"))?,
+        };
+        match progress {
             Progress::Serving => self.process.take().ok_or_else(|| "there is no new process".to_owned()),
             Progress::Failed(reason) => Err(reason),
             Progress::Forked(_) | Progress::Ready => Err(CONFUSED.to_owned()),
         }
+    }
+
+    /// What it has said by now, and the last that it can: a process that has told that it serves, and was not heard, would take the files
+    /// of the sockets with it.
+    async fn last_word(&mut self) -> Option<Progress> {
+        shutdown(self.channel.get_ref(), Shutdown::Read).ok()?;
+        // What is there is there, or else the end.
+        tokio::time::timeout(LAST_WORD, self.hear()).await.ok()?.ok()
     }
 
     async fn hear(&mut self) -> Result<Progress, String> {
@@ -413,7 +435,24 @@ impl Drop for Ending {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_process_that_tells_at_the_last_moment_that_it_serves_has_been_heard_or_knows_that_not() {
+        for (said, is_heard) in [("\"serving\"\n", true), ("\"ready\"\n", false), ("", false)] {
+            let (channel, mut theirs) = Channel::pair().unwrap();
+            channel.set_nonblocking(true).unwrap();
+            // No process has a number as high as that.
+            let process = Process::open(Pid::from_raw(i32::MAX).unwrap());
+            let successor = Successor::of(process, channel, mpsc::channel(1).0).unwrap();
+            theirs.write_all(said.as_bytes()).unwrap();
+            let outcome = successor.succeed_within(Duration::ZERO).await;
+            assert_eq!(outcome.is_ok(), is_heard, "{said}");
+            assert!(theirs.write_all(b"\"serving\"\n").is_err(), "the time is up");
+        }
+    }
 
     #[test]
     fn the_name_that_a_program_was_called_by_is_kept_if_it_leads_there() {
