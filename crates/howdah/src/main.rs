@@ -146,7 +146,8 @@ fn main() -> ExitCode {
         Action::Man => generate::man(),
         Action::Completions(shell) => generate::completions(shell),
     };
-    let code = outcome.unwrap_or_else(|error| log::failed(&inherited.told(error)));
+    let code =
+        outcome.map_err(shortage::short_of_files).unwrap_or_else(|error| log::failed(&inherited.told(error)));
     log::finish();
     code
 }

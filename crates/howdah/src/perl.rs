@@ -13,6 +13,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, bail};
 use howdah_sys::privileges::Identity;
+use howdah_sys::shortage::what_to_raise;
 
 /// A perl and the directories of Howdah's modules.
 #[derive(Debug, Clone)]
@@ -64,6 +65,9 @@ impl Perl {
     pub(crate) fn probe(&self, identity: Option<&Identity>) -> anyhow::Result<()> {
         // Of any program that is started without it one hears that the program is not there.
         if let Err(error) = File::open("/dev/null") {
+            if what_to_raise(&error).is_some() {
+                return Err(error).context("cannot open /dev/null");
+            }
             bail!(
                 "cannot open /dev/null: {error}; a container or a chroot needs it: mknod -m 666 /dev/null c 1 3, in there"
             );

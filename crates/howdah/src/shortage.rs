@@ -4,6 +4,7 @@
 //! `serve` asks for its start as a whole, `upgrade` for that of the new process; commands have their threads from here.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 
 use anyhow::{Context, anyhow};
 use howdah_front::ListenError;
@@ -37,11 +38,25 @@ pub(crate) fn start_thread(body: impl FnOnce() + Send + 'static) -> anyhow::Resu
     started.map(drop).map_err(crowded)
 }
 
+/// tokio panics where it gets no pair of sockets for signals, which it makes beside three descriptors of an event loop. Whether
+/// it can is asked first.
+pub(crate) fn try_sockets() -> io::Result<()> {
+    let enough: io::Result<Vec<_>> = (0..3).map(|_| UnixStream::pair()).collect();
+    enough.map(drop)
+}
+
+const FEW_FILES: &str = "; raise the limit of open files (ulimit -n)";
+
 /// The kernel's words on what a command has tried, with its own limit where that is too low.
 pub(crate) fn with_limit(error: &io::Error) -> String {
-    let way_out =
-        if howdah_sys::is_short_of_files(error) { "; raise the limit of open files (ulimit -n)" } else { "" };
+    let way_out = if howdah_sys::is_short_of_files(error) { FEW_FILES } else { "" };
     format!("{error}{way_out}")
+}
+
+/// The same of what has ended one.
+pub(crate) fn short_of_files(error: anyhow::Error) -> anyhow::Error {
+    let is_short = error.chain().filter_map(|cause| cause.downcast_ref()).any(howdah_sys::is_short_of_files);
+    if is_short { anyhow!("{error:#}{FEW_FILES}") } else { error }
 }
 
 /// The kernel's reason, as far as a cause is that.

@@ -1,12 +1,12 @@
 //! What signals mean.
 
 use std::io;
-use std::os::unix::net::UnixStream;
 
 use howdah_sys::watch::unwatched;
 use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::shortage::try_sockets;
 use crate::wish::Wish;
 
 /// The signals that we take.
@@ -29,13 +29,6 @@ pub(crate) fn catch() -> io::Result<()> {
     let installing = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let taken = installing.and_then(|installing| installing.block_on(async { Signals::new() }));
     taken.map(drop).map_err(unwatched)
-}
-
-/// tokio panics where it gets no pair of sockets for signals, which it makes beside three descriptors of an event loop. Whether
-/// it can is asked first.
-fn try_sockets() -> io::Result<()> {
-    let enough: io::Result<Vec<_>> = (0..3).map(|_| UnixStream::pair()).collect();
-    enough.map(drop)
 }
 
 impl Signals {
