@@ -199,5 +199,21 @@ SH
     like $err, qr/^the kernel has lost events 1 times/m, '... and that the kernel has lost some';
 };
 
+subtest 'what bpftrace has not printed yet when the time is over counts' => sub {
+    write_file("$dir/bin/bpftrace", <<'SH');
+#!/bin/sh
+case "$1" in --version) echo 'bpftrace v0.23.2'; exit;; esac
+trap 'printf "exec 6 8 httpd\t/srv/held.cgi\n"; exit' INT
+echo ready
+while :; do sleep 0.05; done
+SH
+    my ($status, $out, $err) = do {
+        local $ENV{PATH} = "$dir/bin:$ENV{PATH}";
+        run_howdah(qw(trace exec --all --seconds 1 --by bpftrace));
+    };
+    is $status, 0 or diag $err;
+    like $out, qr/^httpd +held\.cgi +1$/m;
+};
+
 undef $_ for $server, $other;
 done_testing;

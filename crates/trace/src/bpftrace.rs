@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::event::Event;
 
@@ -95,11 +96,10 @@ impl Bpftrace {
         Ok(Self { child, output, input: Vec::new(), complaint: None })
     }
 
-    /// Whether something has come that was not read.
-    pub(crate) fn has_more(&self) -> bool {
-        let mut ready = [PollFd::new(&self.output, PollFlags::IN)];
-        self.input.contains(&b'\n')
-            || poll(&mut ready, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    /// Has it print what it has of each processor, and end: as by Ctrl-C, which does not come to it.
+    pub(crate) fn end(&self) {
+        // It may have ended by itself.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
     }
 
     /// Its next line within that time.

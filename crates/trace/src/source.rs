@@ -85,10 +85,19 @@ impl Source {
         }
     }
 
-    /// Whether something has come that was not read.
+    /// Has it tell the rest, and its end behind that.
+    pub(crate) fn end(&mut self) {
+        match &self.0 {
+            Inner::Bpftrace(source) => source.end(),
+            Inner::Connector(_) => {}
+        }
+    }
+
+    /// Whether more may come of what has been until now.
     pub(crate) fn has_more(&self) -> bool {
         match &self.0 {
-            Inner::Bpftrace(source) => source.has_more(),
+            // Its end is told.
+            Inner::Bpftrace(_) => true,
             Inner::Connector(source) => source.has_more(),
         }
     }

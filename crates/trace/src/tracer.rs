@@ -108,9 +108,11 @@ impl Tracer {
     /// is not waited for.
     pub fn drain(&mut self) {
         let end = Instant::now() + DRAIN;
-        while Instant::now() < end && self.source.has_more() {
+        self.source.end();
+        while self.source.has_more() {
+            let left = end.saturating_duration_since(Instant::now());
             // A source that has ended has no more.
-            if self.take_in(Duration::ZERO).is_err() {
+            if left.is_zero() || self.take_in(left).is_err() {
                 return;
             }
         }
