@@ -3,6 +3,7 @@
 
 use anyhow::Context;
 use howdah_sys::launcher::{self, Condition, News};
+use howdah_sys::shortage::with_way_out;
 
 /// Has the launchers asked and watched from now on.
 ///
@@ -24,7 +25,8 @@ fn tell(news: News) {
             tracing::info!(pid = pid.as_raw_pid(), "there is another launcher in its place");
         }
         News::NotReplaced(error) => {
-            tracing::error!("there is one launcher only, since no other can be had: {error}");
+            let why = with_way_out(&error);
+            tracing::error!("there is one launcher only, since no other can be had: {why}");
         }
         News::Condition(Condition::Well) => tracing::info!("the launchers answer again"),
         News::Condition(Condition::Silent) => tracing::error!("no launcher answers: {WITHOUT}; send it CONT"),

@@ -51,6 +51,14 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// Why, and what to raise where the kernel names no limit.
+    pub(crate) fn with_way_out(&self) -> String {
+        match self {
+            Self::System { what, error } => format!("cannot {what}: {}", with_way_out(error)),
+            _ => self.to_string(),
+        }
+    }
+
     /// `perl`, none for a host, cannot be run, or there is nobody to run it.
     pub(crate) fn of_perl(perl: Option<&Path>, error: io::Error) -> Self {
         match perl {
@@ -89,14 +97,9 @@ pub enum ReloadError {
 }
 
 impl ReloadError {
-    /// The new zygote could not be started: why, and what to raise where the kernel names no limit.
+    /// The new zygote could not be started.
     pub(crate) fn of_start(error: &StartError) -> Self {
-        match error {
-            StartError::System { what, error } => {
-                Self::Zygote(format!("cannot {what}: {}", with_way_out(error)))
-            }
-            _ => Self::Zygote(error.to_string()),
-        }
+        Self::Zygote(error.with_way_out())
     }
 
     /// The same of a zygote that a worker has left behind.

@@ -45,7 +45,7 @@ impl State {
                 self.generations.push(Generation { role: Role::Guest, guest: Some(guest), ..generation });
                 Ok(())
             }
-            Err(error) => Err((guest, error.to_string())),
+            Err(error) => Err((guest, error.with_way_out())),
         }
     }
 

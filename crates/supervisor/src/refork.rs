@@ -134,7 +134,7 @@ impl State {
         }
         let number = self.last_generation + 1;
         let zygote = Zygote::adopt(control, &self.shared, number, self.mailbox.clone());
-        let zygote = zygote.map_err(|error| error.to_string())?;
+        let zygote = zygote.map_err(|error| error.with_way_out())?;
         let before = self.generation_mut(asked.generation);
         let reforks = before.map_or(0, |generation| generation.reforks) + 1;
         self.last_generation = number;

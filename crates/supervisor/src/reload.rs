@@ -166,8 +166,9 @@ impl State {
             return;
         }
         if let Err(error) = self.add_generation() {
-            self.loads.failed(now, now, error.to_string());
-            tracing::error!("no new zygote: {error}");
+            let why = format!("no new zygote: {}", error.with_way_out());
+            tracing::error!("{why}");
+            self.loads.failed(now, now, why);
         }
     }
 

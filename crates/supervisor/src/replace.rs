@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use howdah_sys::shortage::with_way_out;
 use howdah_sys::{Retired, Signal, renew_segment};
 use howdah_wire::Segment;
 
@@ -49,7 +50,10 @@ impl State {
         let again = match self.renew() {
             Ok(()) => None,
             Err(error) => {
-                tracing::error!("no new shared memory: {error}; tried again in a second");
+                tracing::error!(
+                    "no new shared memory, which is tried again in a second: {}",
+                    with_way_out(&error)
+                );
                 Some(now + AGAIN)
             }
         };

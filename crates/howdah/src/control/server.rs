@@ -8,6 +8,7 @@ use std::os::unix::net::UnixListener as Listening;
 use std::time::Duration;
 
 use howdah_front::Repeated;
+use howdah_sys::shortage::with_way_out;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
@@ -56,7 +57,7 @@ async fn accept(listener: UnixListener, desk: Desk) {
             Err(error) => {
                 static TOLD: Repeated = Repeated::new();
                 if let Some(again) = TOLD.pass() {
-                    tracing::warn!("the control socket takes no connection: {error}{again}");
+                    tracing::warn!("the control socket takes no connection: {}{again}", with_way_out(&error));
                 }
                 tokio::time::sleep(REST).await;
             }
