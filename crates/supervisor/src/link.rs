@@ -125,7 +125,9 @@ async fn read(socket: Socket, generation: u32, mailbox: Mailbox, roster: Roster)
                 );
             }
             Some(report) => {
-                if let Report::Spawned { worker, pid } = report {
+                if let Report::Spawned { worker, pid } = report
+                    && roster.pid(worker) == 0
+                {
                     roster.forked(worker, pid.as_raw_pid().unsigned_abs());
                 }
                 let _ = mailbox.send(Notice::Zygote { generation, sender, report });
