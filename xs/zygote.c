@@ -25,6 +25,7 @@
 #define FAILED_TO_FORK 256
 
 static struct hd_zygote {
+    pid_t pid;
     int control; /* socket to the front */
     int ended;   /* readable when a child has ended */
     bool stopping;
@@ -202,6 +203,8 @@ static void record(U32 index, pid_t pid) {
 
 static void begin_worker(pTHX_ U32 index, const struct hd_packet *packet) {
     close(zygote.ended);
+    if (getppid() != zygote.pid) /* which may not have said who this is: by now the cell may be another's */
+        _exit(0);
     PL_srand_called = FALSE; /* the first `rand` chooses a seed */
     hd_sign_errors(index);
     hd_become_worker(aTHX_ index, packet->fds, packet->count);
@@ -252,6 +255,7 @@ static bool obey(pTHX_ const struct hd_packet *packet, SV *before_fork) {
 bool hd_obey(pTHX_ int control, int ended, SV *before_fork) {
     struct hd_packet packet;
     Zero(&zygote, 1, struct hd_zygote); /* one that a worker has left behind knows nothing of that one's zygote */
+    zygote.pid = getpid();
     zygote.control = control;
     zygote.ended = ended;
     hd_name_workers(aTHX);

@@ -6,7 +6,9 @@ use lib 't/lib';
 
 use Howdah::Test::Load;
 use Howdah::Test::Operator;
+use Howdah::Test::Process qw(descendants);
 use Howdah::Test::Server;
+use POSIX ();
 use Test::More;
 
 my $operator = Howdah::Test::Operator->new;
@@ -58,5 +60,49 @@ for my $result (map { $_->stop->finish } @load) {
     is_deeply \%status, {}, 'nothing else was answered';
 }
 is $server->stop, 0;
+
+# strace has what was forked begin late, which among the zygote's processes calls set_robust_list alone, and the zygote be slow to
+# report it behind the end of another.
+sub slow_children {
+    my ($pid, $seconds) = @_;
+    pipe my $said, my $say or die $!;
+    my $strace = fork // die $!;
+    if (!$strace) {
+        open STDERR, '>&', $say or die $!;
+        my @delays = ("set_robust_list:delay_enter=${seconds}000000", 'sendmsg:delay_enter=1000000:when=2');
+        exec qw(strace -f -o /dev/null), (map { ('-e', "inject=$_") } @delays), '-p', $pid
+            or POSIX::_exit(127);
+    }
+    close $say;
+    my $line = <$said>;
+    return ($line // '') =~ /attached/ ? ($strace, $said) : ();
+}
+
+subtest 'what was forked, and begins when its place is another\'s, is no worker' => sub {
+    $server = Howdah::Test::Server->start(file => 't/apps/load.psgi', options => \@options);
+    $zygote = $server->wait_until(sub { settled(0) });
+    my %known = map { $_ => 1 } $server->workers;
+    my ($strace, $words) = slow_children($zygote, 10) or plan skip_all => 'needs strace, and to be allowed to use it';
+    kill KILL => (keys %known)[0];
+    my ($late) = $server->wait_until(sub {
+        (grep { !$known{$_} } descendants(1, $zygote))[0];
+    });
+    ok $late, 'a child is forked';
+    kill KILL => $zygote;
+    $server->wait_until(sub { settled($zygote) });
+    sleep 3;    # Two seconds after its zygote's end nobody waits for it any more.
+    $operator->ask('workers', '+4');
+    ok $server->wait_until(sub { $server->workers == 7 }), 'another has its place';
+    my @workers = $server->workers;
+SKIP: {
+        skip 'a slow machine: it has begun before', 1 if !kill 0, $late;
+        ok $server->wait_until(sub { !kill 0, $late }), 'it leaves when it begins';
+    }
+    is_deeply [sort map { $_->{pid} } @{$operator->status->{workers}{list}}], [sort @workers],
+        '... and has touched nothing';
+    kill TERM => $strace;
+    waitpid $strace, 0;
+    is $server->stop, 0;
+};
 
 done_testing;
