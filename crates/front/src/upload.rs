@@ -3,6 +3,7 @@
 
 use std::io;
 
+use howdah_sys::shortage::what_to_raise;
 use howdah_wire::INLINE_BODY;
 
 use crate::app::Pool;
@@ -149,18 +150,34 @@ impl Upload {
 fn no_spool(error: &io::Error) -> Fault {
     static TOLD: Repeated = Repeated::new();
     if let Some(again) = TOLD.pass() {
-        tracing::error!(
-            "cannot store a request body: {error}; refused the request (503); see --spool-dir{again}"
-        );
+        let way_out = way_out(error);
+        tracing::error!("cannot store a request body: {error}; refused the request (503); {way_out}{again}");
     }
     Fault::NoSpool
 }
 
+/// Not all that a file may lack is room.
+fn way_out(error: &io::Error) -> &'static str {
+    what_to_raise(error).unwrap_or("see --spool-dir")
+}
+
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn who_cannot_keep_a_body_says_what_is_lacking() {
+        for (errno, named) in
+            [(Errno::NOSPC, "--spool-dir"), (Errno::MFILE, "ulimit -n"), (Errno::NOMEM, "memory")]
+        {
+            let way_out = way_out(&errno.into());
+            assert!(way_out.contains(named), "{errno}: {way_out}");
+        }
+    }
 
     #[test]
     fn each_byte_of_a_body_buys_time_but_none_buys_more_than_a_minute() {
