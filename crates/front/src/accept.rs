@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use howdah_proxied::Trust;
-use howdah_sys::shortage::{TABLE_FULL, WithWayOut, what_to_raise_to_watch};
+use howdah_sys::shortage::{TABLE_FULL, WithWayOut, with_way_out};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -128,7 +128,7 @@ impl Entrance {
                 return None;
             }
             if !std::mem::replace(&mut told, true) {
-                let error = WithWayOut(&error, what_to_raise_to_watch(&error));
+                let error = with_way_out(&error);
                 tracing::error!(
                     "cannot watch {}, which is tried again; who connects there waits for up to {REST:?}: {error}",
                     listener.url

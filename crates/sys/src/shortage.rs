@@ -19,7 +19,8 @@ const TOO_MANY_ON_THE_WAY: &str = "more descriptors are on their way between thi
 pub const TABLE_FULL: &str = "the whole system has no descriptor left: raise fs.file-max (sysctl)";
 const TOO_LITTLE_MEMORY: &str =
     "there is no memory for it: raise the cgroup's memory.max or ulimit -v, or look at vm.overcommit_memory";
-const TOO_MANY_WATCHED: &str = "raise fs.epoll.max_user_watches (sysctl)";
+/// What to say where the kernel watches no more descriptors.
+pub(crate) const TOO_MANY_WATCHED: &str = "raise fs.epoll.max_user_watches (sysctl)";
 
 /// Whether there was no descriptor left for what was tried, here or in the whole system.
 #[must_use]
@@ -50,15 +51,6 @@ pub fn what_to_raise(error: &io::Error) -> Option<&'static str> {
 #[must_use]
 pub fn what_to_raise_to_pass(error: &io::Error) -> Option<&'static str> {
     if error.kind() == io::ErrorKind::WouldBlock { None } else { what_to_raise(error) }
-}
-
-/// The same where a descriptor is to be watched.
-#[must_use]
-pub fn what_to_raise_to_watch(error: &io::Error) -> Option<&'static str> {
-    match Errno::from_io_error(error)? {
-        Errno::NOSPC => Some(TOO_MANY_WATCHED),
-        _ => what_to_raise(error),
-    }
 }
 
 /// An error with what to raise behind it, for a message.
@@ -101,6 +93,5 @@ mod tests {
         let other = io::Error::from(Errno::PERM);
         assert_eq!(with_way_out(&other).to_string(), other.to_string());
         assert_eq!(what_to_raise_to_pass(&Errno::AGAIN.into()), None);
-        assert!(what_to_raise_to_watch(&Errno::NOSPC.into()).is_some_and(|raise| raise.contains("epoll")));
     }
 }

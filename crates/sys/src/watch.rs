@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use crate::shortage::{WithWayOut, what_to_raise_to_watch};
+use crate::shortage::{TOO_MANY_WATCHED, WithWayOut};
 
 /// Why the kernel watches no more, with what is to be raised: its own words are those of a full disk.
 #[must_use]
@@ -15,7 +15,7 @@ pub fn unwatched(error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::StorageFull {
         return error;
     }
-    let told = WithWayOut(&error, what_to_raise_to_watch(&error)).to_string();
+    let told = WithWayOut(&error, Some(TOO_MANY_WATCHED)).to_string();
     io::Error::new(error.kind(), told)
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use howdah_sys::shortage::{WithWayOut, may_pass_later, what_to_raise_to_pass, what_to_raise_to_watch};
+use howdah_sys::shortage::{WithWayOut, may_pass_later, what_to_raise_to_pass, with_way_out};
 use howdah_wire::{Message, MessageKind};
 use tokio::io::unix::AsyncFd;
 
@@ -41,7 +41,7 @@ impl Pool {
         self.channels.borrow_mut().insert(worker, Arc::clone(&channel));
         let Err(error) = self.listen(worker, &channel) else { return };
         let name = &self.setup.name;
-        let error = WithWayOut(&error, what_to_raise_to_watch(&error));
+        let error = with_way_out(&error);
         tracing::error!(
             "cannot watch the channel of worker {worker} of {name}, which is tried again: {error}"
         );
