@@ -7,11 +7,11 @@ use lib 't/lib';
 use Digest::MD5 qw(md5_hex);
 use File::Temp ();
 use Howdah::Test::Command qw(howdah_bin);
+use Howdah::Test::Delays;
 use Howdah::Test::Frames qw(LAST);
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use List::Util qw(min);
-use POSIX ();
 use Test::More;
 
 my $app = <<'PSGI';
@@ -156,25 +156,10 @@ subtest 'the memory for responses is used up, and there are no files' => sub {
     is $server->stop, 0, 'clean end';
 };
 
-# strace has the disk hang: to make a file takes that long. It must not lack a reader of what it says.
-sub slow_disk {
-    my ($server, $seconds) = @_;
-    pipe my $said, my $say or die $!;
-    my $pid = fork // die $!;
-    if (!$pid) {
-        open STDERR, '>&', $say or die $!;
-        exec 'strace', '-f', '-o', '/dev/null', '-p', $server->pid, '-e', 'trace=openat', '-e',
-            "inject=openat:delay_enter=$seconds" . '000000'
-            or POSIX::_exit(127);
-    }
-    close $say;
-    my $line = <$said>;
-    return ($line // '') =~ /attached/ ? ($pid, $said) : ();
-}
-
 subtest 'a disk that hangs: who can send nothing because of it is not too slow' => sub {
     my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1]);
-    my ($strace, $words) = slow_disk($server, 18) or plan skip_all => 'needs strace, and to be allowed to use it';
+    my $delays = Howdah::Test::Delays->of($server->pid, [openat => 18])                # To make a file takes that long.
+        or plan skip_all => Howdah::Test::Delays::NEEDED;
     my $client = client($server, 65_535);
     my @large  = (1, 3, 5, 7, 9);
     my %left   = map { $_ => $large } @large;
@@ -196,8 +181,7 @@ subtest 'a disk that hangs: who can send nothing because of it is not too slow' 
     cmp_ok time - $begun, '>', 10, 'after longer than a body may take for its first bytes';
     $client->send('DATA', LAST, 11, 'x');
     is $client->response(11)->{body}, md5_hex('x'), 'another one may come';
-    kill TERM => $strace;
-    waitpid $strace, 0;
+    $delays->end;
 };
 
 done_testing;

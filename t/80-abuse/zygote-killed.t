@@ -4,11 +4,11 @@ use strict;
 use warnings;
 use lib 't/lib';
 
+use Howdah::Test::Delays;
 use Howdah::Test::Load;
 use Howdah::Test::Operator;
 use Howdah::Test::Process qw(descendants);
 use Howdah::Test::Server;
-use POSIX ();
 use Test::More;
 
 my $operator = Howdah::Test::Operator->new;
@@ -61,28 +61,15 @@ for my $result (map { $_->stop->finish } @load) {
 }
 is $server->stop, 0;
 
-# strace has what was forked begin late, which among the zygote's processes calls set_robust_list alone, and the zygote be slow to
-# report it behind the end of another.
-sub slow_children {
-    my ($pid, $seconds) = @_;
-    pipe my $said, my $say or die $!;
-    my $strace = fork // die $!;
-    if (!$strace) {
-        open STDERR, '>&', $say or die $!;
-        my @delays = ("set_robust_list:delay_enter=${seconds}000000", 'sendmsg:delay_enter=1000000:when=2');
-        exec qw(strace -f -o /dev/null), (map { ('-e', "inject=$_") } @delays), '-p', $pid
-            or POSIX::_exit(127);
-    }
-    close $say;
-    my $line = <$said>;
-    return ($line // '') =~ /attached/ ? ($strace, $said) : ();
-}
-
 subtest 'what was forked, and begins when its place is another\'s, is no worker' => sub {
     $server = Howdah::Test::Server->start(file => 't/apps/load.psgi', options => \@options);
     $zygote = $server->wait_until(sub { settled(0) });
     my %known = map { $_ => 1 } $server->workers;
-    my ($strace, $words) = slow_children($zygote, 10) or plan skip_all => 'needs strace, and to be allowed to use it';
+
+# What was forked begins late, which among the zygote's processes calls set_robust_list alone, and the zygote is slow to
+# report it behind the end of another.
+    my $delays = Howdah::Test::Delays->of($zygote, [set_robust_list => 10], [sendmsg => 1, 'when=2'])
+        or plan skip_all => Howdah::Test::Delays::NEEDED;
     kill KILL => (keys %known)[0];
     my ($late) = $server->wait_until(sub {
         (grep { !$known{$_} } descendants(1, $zygote))[0];
@@ -100,8 +87,7 @@ SKIP: {
     }
     is_deeply [sort map { $_->{pid} } @{$operator->status->{workers}{list}}], [sort @workers],
         '... and has touched nothing';
-    kill TERM => $strace;
-    waitpid $strace, 0;
+    $delays->end;
     is $server->stop, 0;
 };
 
