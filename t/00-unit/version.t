@@ -10,7 +10,7 @@ use version;
 use Howdah;
 use Howdah::XS;
 
-my ($program) = (run_howdah('--version'))[1] =~ /^howdah (\S+)$/;
+my ($program) = (run_howdah('--version'))[1] =~ /^howdah (\S+)/;
 is(version->parse($Howdah::VERSION)->normal, "v$program", 'Howdah.pm');
 is(version->parse($Howdah::XS::VERSION)->normal, "v$program", 'Howdah::XS');
 

@@ -17,14 +17,14 @@ use crate::protocol::Change;
 /// Howdah keeps every connection in one native process, the front, and lets blocking Perl workers,
 /// forked from a preloaded application, take complete requests from a shared queue.
 #[derive(Debug, Parser)]
-#[command(name = "howdah", version, disable_version_flag = true, args_conflicts_with_subcommands = true)]
-#[command(disable_help_subcommand = true, max_term_width = 100)]
+#[command(name = "howdah", version, long_version = long_version(), disable_version_flag = true)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true, max_term_width = 100)]
 #[command(override_usage = "howdah [serve] [OPTIONS] [APP]\n       howdah check [OPTIONS] [APP]\n       \
     howdah status|top|where|profile|leaks|heap|trace [--name NAME]\n       \
     howdah reload|reopen|upgrade|stop|workers [--name NAME]")]
 #[command(after_help = guide::SHORT, after_long_help = guide::long())]
 pub(super) struct Cli {
-    /// Print the version
+    /// Print the version; the long option also what in the build is not a release's
     #[arg(short = 'V', long, short_alias = 'v', action = ArgAction::Version)]
     version: Option<bool>,
 
@@ -33,6 +33,15 @@ pub(super) struct Cli {
 
     #[command(subcommand)]
     pub(super) command: Option<Command>,
+}
+
+/// The version, and behind it what it was built with, if that is not what a release is built with.
+fn long_version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match env!("HOWDAH_BUILT_WITH") {
+        "" => String::from(version),
+        settings => format!("{version} (not built as a release: {settings})"),
+    }
 }
 
 #[derive(Debug, Subcommand)]
