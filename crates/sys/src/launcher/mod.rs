@@ -195,7 +195,7 @@ fn launch(
     let sent = with_standard(input, errors, fds, tell.into())?;
     let answer = desk.ask(Question::start(number, value, sent), TO_START)?;
     let pid = answer.pid().ok_or_else(|| io::Error::other("no process id"))?;
-    executed(pid, failure.into())
+    executed(pid, failure.into(), TO_EXECUTE)
 }
 
 /// What goes with an order to start something: copies, which are closed once it has been given.
@@ -216,11 +216,11 @@ fn with_standard(
 }
 
 /// The new process says by `failure` why it cannot execute its program; the end of that means that it has.
-fn executed(pid: Pid, failure: OwnedFd) -> io::Result<Pid> {
-    if !is_readable_within(&failure, TO_EXECUTE)? {
+fn executed(pid: Pid, failure: OwnedFd, time: Duration) -> io::Result<Pid> {
+    if !is_readable_within(&failure, time)? {
         // It may have ended just now.
         let _ = Process::open(pid).signal(Signal::KILL);
-        return Err(io::ErrorKind::TimedOut.into());
+        return Err(io::Error::new(io::ErrorKind::TimedOut, not_executed(time)));
     }
     let mut said = [0; LONGEST_FAILURE];
     let length = std::fs::File::from(failure).read(&mut said).unwrap_or_default();
@@ -228,6 +228,15 @@ fn executed(pid: Pid, failure: OwnedFd) -> io::Result<Pid> {
         Some((number, words)) => Err(told(i32::from_ne_bytes(*number), words)),
         None => Ok(pid),
     }
+}
+
+/// Before it executes its program, the new process asks who its user is.
+fn not_executed(time: Duration) -> String {
+    format!(
+        "the new process has not come to its program within {} s and is killed; a disk does not answer, or with --user the list of users \
+         (/etc/nsswitch.conf: LDAP, SSSD)",
+        time.as_secs()
+    )
 }
 
 /// The kernel's number, or 0 and a sentence.
@@ -245,4 +254,20 @@ pub(crate) fn memory_of(pid: Pid) -> Option<io::Result<Memory>> {
         let [private, proportional, resident] = answer.numbers;
         Memory { private, proportional, resident }
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_process_that_does_not_come_to_its_program_it_is_told_what_that_waits_for() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let (failure, tell) = io::pipe().unwrap();
+        let error = executed(Pid::from_child(&child), failure.into(), Duration::from_millis(50)).unwrap_err();
+        drop(tell);
+        child.wait().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(error.to_string().contains("nsswitch.conf"), "{error}");
+    }
 }
