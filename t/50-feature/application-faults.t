@@ -231,4 +231,30 @@ subtest 'code that makes a part of the response, and lets go of the rest' => sub
     is $get->('/')->{body}, $worker, 'the worker has survived all of it';
 };
 
+subtest 'an env that is locked, and tied to what dies of being asked' => sub {
+    my @log  = ('--access-log', '/dev/null', '--access-log-format', '%u');
+    my $tied = Howdah::Test::Server->start(
+        options => ['--workers', 1, '--request-timeout', '20s', @log],
+        app     => '{
+                package Asked;
+                require Tie::Hash;
+                our @ISA = "Tie::StdHash";
+                sub EXISTS { die "not to be asked\n" }
+                sub FETCH { die "not to be asked\n" }
+            }
+            sub {
+                my $env = shift;
+                return [200, [], [$$]] if $env->{PATH_INFO} eq "/";
+                tie %$env, "Asked";
+                Internals::SvREADONLY(%$env, 1);
+                [200, [], ["answered"]];
+            }'
+    );
+    my ($before, $response, $behind) =
+        map { Howdah::Test::Client->ask($tied, "GET $_ HTTP/1.0\r\n\r\n") } qw(/ /tied /);
+    is "$response->{status} $response->{body}", '200 answered';
+    is $behind->{body}, $before->{body}, 'nobody asks it behind the response, and the worker goes on';
+    is scalar(() = $tied->log =~ /left in the middle of a request|between two requests/g), 0, 'which did not die of it';
+};
+
 done_testing;
