@@ -29,6 +29,8 @@ my %scripts = (
     'child-pipe.cgi'  =>
         '$| = 1; defined(my $pid = open my $in, "-|") or die; if (!$pid) { print "from the child\n"; exit 3 }; print <$in>;',
     'child-plain.cgi'   => '$| = 1; if (!fork) { system "exit 4"; print "child\n" } else { wait; print $? >> 8, "\n" }',
+    'data-of-main.cgi'  => "print while <DATA>;\npackage Other;\n__END__\nfor the program\n",
+    'data-of-other.cgi' => "print while <Other::DATA>;\npackage Other;\n__DATA__\nfor the other package\n",
     'destroy-exits.cgi' =>
         '{ package Ends; sub DESTROY { exit 5 if $$ != $_[0][0] } } $| = 1; my $object = bless [$$], "Ends"; '
         . 'if (!fork) { undef $object; print "not here\n" } wait; print $? >> 8, "\n";',

@@ -65,7 +65,8 @@ sub compile {
     my $why;
     for my $at ($self->_cuts) {
         my $code = $self->_compile_until($at);
-        return {code => $code, data => $self->_behind($at), package => $noted[0], hints => $noted[1]} if $code;
+        return {code => $code, data => $self->_behind($at), package => $self->_package_at($at), hints => $noted[1]}
+            if $code;
         $why = $@ if !defined $why || $why =~ /^Can't find string terminator/;
     }
     $why =~
@@ -93,6 +94,13 @@ sub _cuts {
         push @{($command // 'cut') eq 'cut' ? \@cuts : \@in_pod}, $at;
     }
     return (@cuts, undef, @in_pod);
+}
+
+# The package whose DATA reads what follows the token. By __END__ that is the script's own, as it is main's of a program, wherever that
+# stands.
+sub _package_at {
+    my ($self, $at) = @_;
+    return defined $at && substr($self->{text}, $at) =~ /\A__END__/ ? $self->{package} : $noted[0];
 }
 
 # Offset in the file of what follows the token.
@@ -164,8 +172,8 @@ Dies when the file is no Perl script, or when its C<#!> line has switches that o
 
 =head2 compile
 
-Dies with perl's message. The value is a hash: C<code>; C<data>, the offset of what C<DATA> reads, if anything; C<package>
-and C<hints> of perl at the end of the code.
+Dies with perl's message. The value is a hash: C<code>; C<data>, the offset of what C<DATA> reads, if anything; the
+C<package> that has it, and C<hints> of perl at the end of the code.
 
 =head2 refuse_loop
 
