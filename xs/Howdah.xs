@@ -509,6 +509,16 @@ begin_page()
     hd_begin_page(aTHX);
 
 void
+note_names()
+  CODE:
+    hd_note_names(aTHX);
+
+void
+restore_names()
+  CODE:
+    hd_restore_names(aTHX);
+
+void
 close_handles(SV *package)
   CODE:
     HV *stash = gv_stashsv(package, 0);

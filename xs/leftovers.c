@@ -29,6 +29,27 @@ static struct {
     int children; /* that scripts have left */
 } base;
 
+/* What perl, or code that is compiled, has by these names stays that, whatever a script deletes from the symbol table: perl has some of
+ * them by a pointer alone, and scripts that were compiled before and after would mean different ones. */
+static const char *const names[] = {"STDIN", "STDOUT", "STDERR", "ARGV", "ENV", "INC", "SIG", "_", "@"};
+static GV *named[C_ARRAY_LENGTH(names)];
+
+/* Before the first script is compiled. */
+void hd_note_names(pTHX) {
+    for (size_t at = 0; at < C_ARRAY_LENGTH(names); at++)
+        if (!named[at])
+            named[at] = (GV *)SvREFCNT_inc(gv_fetchpv(names[at], GV_ADD | GV_NOTQUAL, SVt_PV));
+}
+
+/* A script was compiled, or has ended. */
+void hd_restore_names(pTHX) {
+    for (size_t at = 0; at < C_ARRAY_LENGTH(names); at++) {
+        SV **now = hv_fetch(PL_defstash, names[at], strlen(names[at]), false);
+        if (!now || *now != (SV *)named[at])
+            (void)hv_store(PL_defstash, names[at], strlen(names[at]), SvREFCNT_inc_simple_NN((SV *)named[at]), 0);
+    }
+}
+
 static int lowest_free(void) {
     int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     if (fd >= 0)

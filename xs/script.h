@@ -62,6 +62,8 @@ void hd_note_process(pTHX);
 void hd_note_handlers(pTHX);
 bool hd_end_handlers(pTHX);
 UV hd_restore_process(pTHX);
+void hd_note_names(pTHX);
+void hd_restore_names(pTHX);
 void hd_close_handles(pTHX_ HV *stash);
 void hd_note_descriptors(void);
 

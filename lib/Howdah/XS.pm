@@ -192,6 +192,10 @@ True when the script has left handlers of its own: then timers are stopped, whic
 
 Formats of STDOUT, and their page, are as in a new process.
 
+=item note_names(), restore_names()
+
+Keeps what perl and compiled code have by the names C<STDIN>, C<STDOUT>, C<ENV> and the like; and gives them these names back.
+
 =item close_handles($package)
 
 Closes the handles with names in a package, of files and of directories.

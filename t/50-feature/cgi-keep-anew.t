@@ -51,8 +51,18 @@ my %scripts = (
     'glob-b-log.cgi'   => '$| = 1; warn "not in the page\n"; print "page\n"; system "echo of a program";',
     'glob-c-other.cgi' => 'open OTHER, ">", "/dev/null"; print "page\n"; *STDOUT = *OTHER; print "nowhere\n";',
     'glob-d-input.cgi' => 'print scalar <STDIN>; open OTHER, "<", $0; *STDIN = *OTHER; print scalar <STDIN>;',
-    'topic.cgi'        => 'print $_ // "nothing", "\n"; $_ = "left";',
-    'variable.cgi'     => 'BEGIN { for ($ENV{NOWHERE}) { } } print "x\n";',
+    (
+        map { (
+            "glob-e-$_.cgi" => "delete \$main::{$_}; print qq{page\\n};",
+            "glob-f-$_.cgi" => "undef *$_; print qq{page\\n};"
+        ) } qw(STDIN STDOUT STDERR)
+    ),
+    'glob-g-body.cgi' => 'print "<", join(q{}, <STDIN>), ">\n"; warn "in the log\n"; print $ENV{REQUEST_METHOD}, "\n";',
+    'glob-h-env.cgi'  => 'delete @main::{qw(ARGV ENV INC SIG)}; print "page\n";',
+    'glob-i-env.cgi'  =>
+        'print $ENV{REQUEST_METHOD}, " ", `echo \$REQUEST_METHOD`; require Text::Wrap; print ref \%SIG, "\n";',
+    'topic.cgi'    => 'print $_ // "nothing", "\n"; $_ = "left";',
+    'variable.cgi' => 'BEGIN { for ($ENV{NOWHERE}) { } } print "x\n";',
 );
 my @names = sort keys %scripts;
 

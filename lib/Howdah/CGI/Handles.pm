@@ -9,6 +9,7 @@ my (%first, $errors);
 
 # Before scripts are compiled, where the process has these handles for other things.
 sub note {
+    Howdah::XS::note_names();
     $first{STDERR} = *STDERR{IO};
     $errors = _place(*STDERR);
     Howdah::XS::errors_are_whole();
@@ -25,9 +26,10 @@ sub open_all {
     return;
 }
 
-# Puts back what a script has closed, reopened, tied, or given layers. In the zygote that is standard error alone: workers
+# Puts back what a script has closed, reopened, tied, given layers, or deleted by name. In the zygote that is standard error alone: workers
 # open the other two anew.
 sub restore {
+    Howdah::XS::restore_names();
     Howdah::XS::errors_are_whole() or _open_stderr();
     return if !$first{STDIN};
     Howdah::XS::stdin_is_whole() or _open_stdin();
