@@ -24,7 +24,7 @@ sub enter {
 sub load {
     my ($class, %wish) = @_;
     require lib;
-    lib->import(@{$wish{inc} // []});
+    lib->import(grep { length } @{$wish{inc} // []});    # HOWDAH_INCLUDE may be empty
     $ENV{PLACK_ENV} = $wish{env} if defined $wish{env};
     my $app;
     eval { $app = _given(%wish); 1 } or die _with_way_out($@, $wish{app});

@@ -142,6 +142,13 @@ subtest 'what is no file is no application' => sub {
     }
 };
 
+subtest 'an empty list of directories is none' => sub {
+    local $ENV{HOWDAH_INCLUDE} = '';
+    my ($status, undef, $err) = run_howdah('check', '--listen', '127.0.0.1:0', '-e', 'sub {}');
+    is $status, 0;
+    is $err, '', 'of which there is nothing to be said';
+};
+
 subtest 'HOWDAH_HSTS is a switch, or a time' => sub {
     for my $case ([1 => '8760h'], [0 => '-'], ['30m' => '30m'], ['1s' => '1s'], ['0s' => '0']) {
         local $ENV{HOWDAH_HSTS} = $case->[0];
