@@ -44,9 +44,11 @@ sub code {
     die "$name does not return a PSGI application: it must end in a code reference, not $found\n";
 }
 
-# What the file, the module or the code returns.
+# What the file, the module or the code returns. $0, by which FindBin looks for a program, is the title of the zygote, and no file.
 sub _given {
     my %wish = @_;
+    my $file = $wish{app} // (defined $wish{eval} ? undef : 'app.psgi');
+    local $0 = defined $file && -f $file ? $file : '-e';
     _load_module($_) for @{$wish{modules} // []};
     return _evaluate($wish{eval}, $wish{app}) if defined $wish{eval};
     return Plack::Util::load_psgi($wish{app} // 'app.psgi');

@@ -39,6 +39,18 @@ is(body(load(eval => "$wrapped # noted", app => $hello)), 'in: deployment  /', '
 load(app => $hello, inc => ["$dir"], modules => ['Local=a,b']);
 is_deeply(Local->imported, ['a', 'b'], 'modules are imported with their list');
 
+{
+    local $0 = 'howdah: zygote app.psgi generation 1';
+    file('Other.pm', q{package Other; sub { }});
+    file('Program.pm', q{package Program; my $name; sub import { $name = $0 } sub name { $name } 1});
+    my $name = sub { load(@_, inc => ["$dir"], modules => ['Program']); return Program->name };
+    is $name->(app  => $hello), $hello, '$0 is the application for modules that are loaded before it';
+    is $name->(app  => $hello, eval => 'Program->import;'), $hello, '... and for code around it';
+    is $name->(eval => 'sub { }'), '-e', 'for code alone it is no file, as with perl -e';
+    is $name->(app  => 'Other'), '-e', 'nor for an application that is a module';
+    is $0, 'howdah: zygote app.psgi generation 1', 'the title is as it was';
+}
+
 my $mounted = load(app => $hello, path => '/shop');
 is(body($mounted, PATH_INFO => '/shop/cart'), 'deployment /shop /cart', 'path mounts the application');
 is($mounted->({PATH_INFO => '/', SCRIPT_NAME => ''})->[0], 404, 'and nothing else');
