@@ -30,7 +30,7 @@ static void on_nothing(int signal_number) {
     errno = before;
 }
 
-/* What perl has for these, once Howdah::Worker has set them. */
+/* What perl has for these, once Howdah::Worker has set them; NULL for those that it has not set. */
 static const SV *handlers[NSIG];
 
 static const SV *handler_of(pTHX_ int signal_number) {
@@ -38,12 +38,17 @@ static const SV *handler_of(pTHX_ int signal_number) {
     return handler && SvROK(handler) ? SvRV(handler) : NULL;
 }
 
+/* Whether Howdah::Worker has set it. */
+static bool is_of_worker(pTHX_ const SV *handler) {
+    return handler && SvTYPE(handler) == SVt_PVCV && CvSTASH((const CV *)handler) == gv_stashpvs("Howdah::Worker", 0);
+}
+
 /* Those for which perl has another one are the application's. */
 static void set_handler(pTHX_ const int *signals, int count, void (*handler)(int)) {
     struct sigaction ours = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigemptyset(&ours.sa_mask);
     for (int i = 0; i < count; i++)
-        if (handler_of(aTHX_ signals[i]) == handlers[signals[i]])
+        if (handlers[signals[i]] && handler_of(aTHX_ signals[i]) == handlers[signals[i]])
             sigaction(signals[i], &ours, NULL);
 }
 
@@ -58,9 +63,11 @@ void hd_catch_again(pTHX) {
     set_handler(aTHX_ FOR_OTHERS, C_ARRAY_LENGTH(FOR_OTHERS), on_nothing);
 }
 
-/* In the zygote, once Howdah::Worker has set the handlers that perl is to have. */
+/* In the zygote, once Howdah::Worker has set the handlers that perl is to have, where the application has none of its own. */
 void hd_catch_signals(pTHX) {
-    for (int number = 1; number < NSIG && number < SIG_SIZE; number++)
-        handlers[number] = handler_of(aTHX_ number);
+    for (int number = 1; number < NSIG && number < SIG_SIZE; number++) {
+        const SV *handler = handler_of(aTHX_ number);
+        handlers[number] = is_of_worker(aTHX_ handler) ? handler : NULL;
+    }
     hd_catch_again(aTHX);
 }

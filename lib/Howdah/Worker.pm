@@ -21,11 +21,11 @@ sub prepare {
     $self->{before_fork} = $forking ? _before_fork($check) : undef;
     $self->{is_plain}    = $given{app} && !$given{nytprof} && !$forking && !Howdah->has_hooks('after_fork');
     $self->{is_plain} &&= !Howdah::Generators->has_any;
-    _catch(sub { }, qw(HUP INT PIPE USR1));
+    _catch(sub { }, grep { !_has_own_handler($_) } qw(HUP INT PIPE USR1));
     _catch(sub { Howdah::XS::leave(Howdah::XS::LEAVE_SIGNAL) }, qw(QUIT TERM));
     _catch(\&Howdah::XS::tell_place, 'USR2');
     _catch(\&Howdah::XS::interrupt, 'URG');
-    $SIG{CHLD} = 'DEFAULT' if defined $SIG{CHLD};    # a handler in C, as of EV, is none of ours
+    _heed_children();
     $check->() if $check && !$forking;
     Howdah::XS::prepare($given{name}, $given{titles});
     Howdah::XS::track_leaks() if $INC{'Howdah/Leaks.pm'};
@@ -77,6 +77,7 @@ sub _before_fork {
 
 sub _begin {
     my $worker = shift;
+    $SIG{$_} = 'IGNORE' for @{$worker->{discards}};    ## no critic (RequireLocalizedPunctuationVars)
     Howdah::Generators->renew;
     $worker->{app} //= $worker->_load;
     Howdah->run_hooks(after_fork => Howdah::XS::index());
@@ -111,6 +112,7 @@ sub _leave_zygote {
     Howdah::XS::exit_now(0) if $control < 0;
     $self = $worker;
     $self->{is_plain} &&= !Howdah::Generators->has_any;    # it may have been loaded in use
+    _heed_children();
     my $ended = eval { $worker->{succeed}->($control) };
     return $control, $ended if defined $ended;
     print {*STDERR} "howdah: the process that was to be the next zygote failed: $@" if $@;
@@ -145,6 +147,18 @@ sub _catch {
             return kill $name => $$;
         };
     }
+    return;
+}
+
+# Set by the application while it was loaded. One that ignores a signal need not be told from ours.
+sub _has_own_handler { return ($SIG{$_[0]} // '') !~ /^(?:DEFAULT|IGNORE|)$/ }
+
+# A handler of SIGCHLD stays as it is for the workers: here the signal is blocked. To ignore it would discard children, of which the
+# zygote must know how they have ended, so workers go back to that.
+sub _heed_children {
+    $self->{discards} = [grep { ($SIG{$_} // '') eq 'IGNORE' } qw(CHLD CLD)];
+    $self->{is_plain} &&= !@{$self->{discards}};
+    $SIG{$_} = 'DEFAULT' for @{$self->{discards}};    ## no critic (RequireLocalizedPunctuationVars)
     return;
 }
 

@@ -105,14 +105,24 @@ for my $options ([], ['--no-preload']) {
 }
 
 # What an application has set for the end of children when it is loaded, and its worker's answer.
-my $system = 'sub { [200, [], [system("exit 5;") >> 8]] }';
-my $waits  = <<'PSGI';
+my $discards = <<'PSGI';
+$SIG{CHLD} = 'IGNORE';
 sub {
     my $pid = fork // die;
     exec 'exit 5;' or die if !$pid;
-    select undef, undef, undef, 0.3;
-    waitpid $pid, 0;
-    return [200, [], [$? >> 8]];
+    return [200, [], [waitpid $pid, 0]];    # until it has ended; then there is nobody to be waited for
+}
+PSGI
+my $reaps = <<'PSGI';
+my $status;
+$SIG{CHLD} = sub { while (waitpid(-1, 1) > 0) { $status = $? } };
+sub {
+    undef $status;
+    my $pid = fork // die;
+    exec 'exit 5;' or die if !$pid;
+    my $until = time + 20;
+    select undef, undef, undef, 0.05 until defined $status || time > $until;
+    return [200, [], [$status >> 8]];
 }
 PSGI
 my $watch = <<'PSGI';
@@ -127,17 +137,16 @@ sub {
     return [200, [], [$status >> 8]];
 }
 PSGI
-my %loaded = (
-    "\$SIG{CHLD} = 'IGNORE'; $system"                           => 'ignored',
-    '$SIG{CHLD} = sub { 1 while waitpid(-1, 1) > 0 };' . $waits => 'caught'
-);
-$loaded{$watch} = 'watched by EV, which has a handler in C' if eval { require EV };
-for my $app (sort keys %loaded) {
+my @loaded = ([$discards, -1, 'discarded'], [$reaps, 5, 'waited for by a handler']);
+push @loaded, [$watch, 5, 'watched by EV, which has a handler in C'] if eval { require EV };
+for my $case (@loaded) {
+    my ($app, $answer, $name) = @$case;
     my $own = Howdah::Test::Server->start(options => ['--workers', 1], app => $app);
-    is(Howdah::Test::Client->ask($own, "GET / HTTP/1.0\r\n\r\n")->{body}, 5, $loaded{$app}) for 1, 2;
+    is(Howdah::Test::Client->ask($own, "GET / HTTP/1.0\r\n\r\n")->{body}, $answer, $name) for 1, 2;
     my ($killed) = $own->workers;
     kill KILL => $killed;
     ok $own->wait_for_log(qr/signal KILL.* pid=$killed\b/), '... and how its worker ends is known';
+    is(Howdah::Test::Client->ask($own, "GET / HTTP/1.0\r\n\r\n")->{body}, $answer, '... and so it is in the next one');
 }
 
 done_testing;

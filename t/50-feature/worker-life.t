@@ -153,6 +153,36 @@ subtest 'asked by USR2 where they are' => sub {
     is($here->(), $told, 'and no more');
 };
 
+# Whether each worker loads it, or the zygote does for all.
+for my $options ([], ['--no-preload']) {
+    subtest "handlers that the application sets while it is loaded @$options" => sub {
+        my $app = <<'PSGI';
+my @heard;
+sub heard { push @heard, shift }
+$SIG{$_} = \&heard for qw(HUP INT PIPE);
+$SIG{USR1} = __PACKAGE__ . '::heard';
+sub {
+    @heard = ();
+    kill $_ => $$ for qw(HUP INT USR1);
+    pipe my $in, my $out;
+    close $in;
+    syswrite $out, 'for nobody';
+    return [200, [], ["@heard"]];
+};
+PSGI
+        my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1, @$options]);
+        is(ask($server, '')->{body}, 'HUP INT USR1 PIPE', 'they hear their signals');
+        my ($worker) = $server->workers;
+        kill TERM => $worker;
+        ok(
+            $server->wait_for_log(qr/worker left on a TERM or QUIT signal.* pid=$worker\b/),
+            'the worker leaves by TERM'
+        );
+        is(ask($server, '')->{body}, 'HUP INT USR1 PIPE', 'so do those of the next worker');
+        is($server->stop, 0, 'the server stops');
+    };
+}
+
 subtest 'with --full-destruct' => sub {
     my $server = Howdah::Test::Server->start(app => $APP, options => ['--workers', 1, '--full-destruct']);
     is(ask($server, '')->{status}, 200, 'it serves');
