@@ -24,10 +24,12 @@ void hd_publish(U32 flags) {
     hd.now.progress = HD_HEAD_OUT;
 }
 
-/* The length of the body, known to us, where the application gave none. */
+/* The length of the body, known to us, where the application gave none. Who is asked for the head alone may have left the body out,
+ * which says nothing of that of a GET (RFC 9110 8.6). */
 void hd_default_length(U64 length) {
     struct hd_head *head = &hd.now.head;
-    if (head->content_length < 0 && head->status != 204 && head->status != 304 && !hd.now.dechunk)
+    const bool has_none = head->status == 204 || head->status == 304 || (hd.now.is_head && length == 0);
+    if (head->content_length < 0 && !has_none && !hd.now.dechunk)
         head->content_length = length;
 }
 

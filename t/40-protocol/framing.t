@@ -49,7 +49,8 @@ for my $case (@framed) {
     is $nothing->{status}, $response->{status}, 'HEAD (RFC 9110 9.3.2)';
     $head->write("GET /given HTTP/1.1\r\nHost: x\r\n\r\n");
     is $head->response->{body}, 'given', 'sends no body';
-    is $fields->{'content-length'}, $framing, 'and its length' if $framing ne 'chunked' && $path !~ /stream|205/;
+    my $length = $framing || undef;    # of an empty body nobody knows whether that of a GET is as well (RFC 9110 8.6)
+    is $fields->{'content-length'}, $length, 'and its length' if $framing ne 'chunked' && $path !~ /stream|205/;
 }
 
 subtest 'handles' => sub {

@@ -27,6 +27,9 @@ sub temporary { my $file = IO::File->new_tmpfile; print $file @_; seek $file, 0,
 sub streaming { my @parts = @_; sub { my $w = shift->([200, []]); $w->write($_) for @parts; $w->close } }
 my %do = (
     array    => sub { [200, [], ['a', '', 'b', undef, 'c']] },
+    emptied  => sub { [200, [], $_[0]{REQUEST_METHOD} eq 'HEAD' ? [] : ['text']] },
+    emptier  => sub { [200, [], $_[0]{REQUEST_METHOD} eq 'HEAD' ? [''] : ['text']] },
+    told     => sub { [200, ['Content-Length' => 4], $_[0]{REQUEST_METHOD} eq 'HEAD' ? [] : ['text']] },
     latin    => sub { my $text = "caf\xe9"; utf8::upgrade $text; [200, [], [$text]] },
     large    => sub { [200, [], [map { $_ x 100_000 } 'a' .. 'e']] },
     small    => sub { my $file = temporary("first\nsecond\n"); <$file>; [200, [], $file] },
@@ -126,6 +129,20 @@ is(ask('fails')->{status}, 500, 'the first getline that dies is a 500');
 is(ask('closed')->{body}, 2, 'close is called after either');
 is(ask('object', head => 1)->{body}, '', 'HEAD has no body');
 is(ask('closed')->{body}, 1, 'and close is called');
+
+# What an application or a middleware leaves out where the client asks for the head alone (RFC 9110 9.3.2).
+my @asked = (
+    [emptied => undef, 'no length for a body that was left out'],
+    [emptier => undef, '... or that is nothing but empty'],
+    [told    => 4, "the application's own length"],
+    [array   => 3, 'the length of what is there'],
+);
+for my $case (@asked) {
+    my ($name, $length, $what) = @$case;
+    my $response = ask($name, head => 1);
+    is(($response->{head} =~ /^Content-Length: (\d+)\r$/mi)[0], $length, "HEAD: $what") or diag $response->{head};
+    is(ask($name)->{body}, $name eq 'array' ? 'abc' : 'text', '... and GET has the body');
+}
 
 for my $name (qw(dies wide)) {
     my $response = ask($name);
