@@ -100,6 +100,8 @@ static void take_until(pTHX_ off_t end) {
         sv_catpvn(output.held, piece, got);
         give_what_must_go(aTHX);
     }
+    if (lseek(output.fd, 0, SEEK_CUR) < output.taken) /* somebody has opened /dev/stdout, and written there */
+        lseek(output.fd, output.taken, SEEK_SET);
     if (output.taken > LARGE)
         fallocate(output.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, output.taken & -4096);
 }
@@ -122,6 +124,16 @@ static SSize_t layer_write(pTHX_ PerlIO *f, const void *bytes, Size_t count) {
     give_what_must_go(aTHX);
     RESTORE_ERRNO;
     return count;
+}
+
+/* What is printed to the response has no position to go back to, as in a pipe: who asks by that whether it can correct what it has
+ * written, as Archive::Zip does, must not be told that it can. */
+static IV layer_seek(pTHX_ PerlIO *f, Off_t offset, int whence) {
+    struct stat now;
+    if (!leads_to_file(PerlIO_fileno(f), &now))
+        return PerlIO_unix.Seek(aTHX_ f, offset, whence);
+    errno = ESPIPE;
+    return -1;
 }
 
 /* Bytes from `fd` are this handle's, by perl's buffer and the one layer below it, and nothing between. */
@@ -156,10 +168,10 @@ int hd_new_file(pTHX_ const char *name, int instead) {
     return fd;
 }
 
+/* Programs can seek in it, and some do where they can, as zip to correct a header: so it is not one to which all is appended. */
 static void open_file(pTHX) {
     output.fd = hd_new_file(aTHX_ "howdah-stdout", output.fd);
     output.taken = 0;
-    fcntl(output.fd, F_SETFL, O_RDWR | O_APPEND);
     if (fstat(output.fd, &output.file) != 0)
         croak("cannot look at standard output: %s", Strerror(errno));
 }
@@ -181,6 +193,7 @@ void hd_adopt_output(pTHX) {
         croak("cannot make standard output that of the script");
     output.layer = PerlIO_unix;
     output.layer.Write = layer_write;
+    output.layer.Seek = layer_seek;
     PerlIOBase(lowest)->tab = &output.layer;
 }
 
@@ -269,6 +282,6 @@ bool hd_renew_output(pTHX) {
         open_file(aTHX);
         dup2(output.fd, STDOUT_FILENO);
     } else if (output.taken && ftruncate(output.fd, 0) == 0)
-        output.taken = 0;
+        output.taken = lseek(output.fd, 0, SEEK_SET);
     return true;
 }
