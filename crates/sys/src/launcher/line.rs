@@ -8,6 +8,8 @@
 //!                                                       which the new process tells why it cannot execute: the kernel's
 //!                                                       number, or 0 and a sentence
 //!                     d                                 + socket: a launcher like it at that, whose number it is
+//!                     a                                 + descriptors that go ahead of the question with this serial number, for
+//!                                                       which one packet has no room: nothing is answered
 //! from the launcher:  serial number, error number or 0 (4 bytes each), letter of the question, three numbers (8 bytes each)
 //! ```
 //!
@@ -15,10 +17,10 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use crate::channel::{recv_with_fds, send_with_fds, socketpair_seqpacket};
+use crate::channel::{MAX_FDS, recv_with_fds, send_with_fds, socketpair_seqpacket};
 use crate::clock::monotonic_ns;
 use crate::process::{Pid, Process, Signal, end_child};
 use crate::readable::is_readable_within;
@@ -27,6 +29,7 @@ pub(super) const KNOCK: u8 = b'k';
 pub(super) const MEMORY: u8 = b'm';
 pub(super) const START: u8 = b's';
 pub(super) const DOUBLE: u8 = b'd';
+pub(super) const AHEAD: u8 = b'a';
 
 /// Bytes of an answer.
 pub(super) const REPLY: usize = 4 + 4 + 1 + 3 * 8;
@@ -212,7 +215,13 @@ impl Line {
         let until = monotonic_ns() + u64::try_from(patience.as_nanos() / 2).unwrap_or(u64::MAX / 2);
         let head = [&self.serial.to_ne_bytes()[..], &until.to_ne_bytes()].concat();
         let fds: Vec<_> = question.fds.iter().map(AsFd::as_fd).collect();
-        send_with_fds(&self.socket, &[head, question.words.clone()].concat(), &fds).map_err(Failure::of)?;
+        let say = |words: &[u8], fds: &[BorrowedFd<'_>]| {
+            send_with_fds(&self.socket, &[&head, words].concat(), fds).map_err(Failure::of)
+        };
+        // A server may have more listeners than one packet has room for, all of which its successor is to get.
+        let (ahead, last) = fds.split_at(fds.len().saturating_sub(1) / MAX_FDS * MAX_FDS);
+        ahead.chunks(MAX_FDS).try_for_each(|fds| say(&[AHEAD], fds))?;
+        say(&question.words, last)?;
         // After a pause of the whole machine or container the time is up before anybody could answer.
         for _ in 0..2 {
             if let Some(answer) = self.hear(patience / 2)? {

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use rustix::io::fcntl_dupfd_cloexec;
 
-use super::line::{DOUBLE, KNOCK, MEMORY, REPLY, START, take};
+use super::line::{AHEAD, DOUBLE, KNOCK, MEMORY, REPLY, START, take};
 use crate::channel::{AGAIN, recv_all_fds, send_until_passed};
 use crate::clock::monotonic_ns;
 use crate::process::{FIRST_FD, Pid, adopt_fd};
@@ -18,6 +18,8 @@ use crate::recipe::{Recipe, decode};
 use crate::shortage::may_pass_later;
 use crate::smaps::measure;
 
+/// Bytes before the letter of a request: the end of its time.
+const UNTIL: usize = 8;
 /// Longest request: the value of a variable, which the kernel itself bounds by this.
 const LONGEST: usize = 128 * 1024 + 64;
 
@@ -34,7 +36,7 @@ pub fn serve() -> io::Result<()> {
     be_deaf();
     // Executed by /proc/self/exe, it would be `exe` to those who list processes by name.
     rustix::thread::set_name(c"howdah")?;
-    let mut packet = vec![0; LONGEST];
+    let (mut packet, mut ahead) = (vec![0; LONGEST], Ahead::default());
     loop {
         let (length, fds) = match recv_all_fds(&socket, &mut packet) {
             Ok((0, _)) => return Ok(()),
@@ -48,7 +50,10 @@ pub fn serve() -> io::Result<()> {
         };
         let mut request = &packet[..length];
         let Ok(serial) = take(&mut request) else { continue };
-        let outcome = obey(&recipes, request, fds);
+        if !ahead.add(serial, request, fds) {
+            continue;
+        }
+        let outcome = obey(&recipes, request, ahead.take());
         if let Ok(Done { double: Some(own), .. }) = outcome {
             socket = own;
             continue;
@@ -57,6 +62,34 @@ pub fn serve() -> io::Result<()> {
         if send_until_passed(&socket, &reply(serial, &outcome)).is_err() {
             return Ok(());
         }
+    }
+}
+
+/// Descriptors that have gone ahead of their question, because one packet had no room for all of them.
+#[derive(Debug, Default)]
+struct Ahead {
+    serial: [u8; 4],
+    fds: Vec<OwnedFd>,
+    /// Some of them have found no room here.
+    lost: bool,
+}
+
+impl Ahead {
+    /// Takes what has come with a packet. What has gone ahead of another question, which never came, is let go. True when this is the
+    /// question itself.
+    fn add(&mut self, serial: [u8; 4], request: &[u8], fds: Option<Vec<OwnedFd>>) -> bool {
+        if self.serial != serial {
+            *self = Self { serial, ..Self::default() };
+        }
+        self.lost |= fds.is_none();
+        self.fds.extend(fds.unwrap_or_default());
+        request.get(UNTIL) != Some(&AHEAD)
+    }
+
+    /// All that belongs to the question; none where some of it is lost.
+    fn take(&mut self) -> Option<Vec<OwnedFd>> {
+        let Self { fds, lost, .. } = std::mem::take(self);
+        (!lost).then_some(fds)
     }
 }
 
