@@ -52,4 +52,14 @@ sub is_replaced {
 
 subtest 'more than a packet has room for' => sub { is_replaced(start(LISTENERS, 2500)) };
 
+# What a successor is sent is there twice for a moment.
+subtest 'so many that few descriptors are left, and clients have all that are theirs' => sub {
+    my ($server, $operator, @paths) = start(60, 460, '--log-level', 'debug');
+    my ($most) = $server->log =~ /at most (\d+) connections/;
+    unlike $server->log, qr/that is enough for/, "the reserve is whole, and there is room for $most clients";
+    my @begun = map { Howdah::Test::Client->new($server) } 2 .. $most;
+    $_->write("GET / HTTP/1.1\r\n") for @begun;
+    is_replaced($server, $operator, @paths);
+};
+
 done_testing;

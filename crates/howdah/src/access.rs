@@ -160,7 +160,7 @@ fn open(what: &'static str, target: &Target, commands: &Commands) -> std::io::Re
     let job = commands.iter().find(|(command, _)| command == wanted).map(|(_, job)| job.clone());
     let start = move |_: &str, input: OwnedFd| {
         let job = job.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
-        job.start(None, Some(input.as_fd()), &[]).map(|pid| pid.as_raw_pid().unsigned_abs())
+        job.start(None, Some(input.as_fd()), Vec::new()).map(|pid| pid.as_raw_pid().unsigned_abs())
     };
     Sink::open_by(target, options, Arc::new(start))
 }

@@ -245,7 +245,7 @@ async fn start(
     // Starting it is to wait for others, which a front thread must not. It goes on when nobody waits for it any more, so a
     // successor is what it yields: dropped, that is ended.
     let launched = tokio::task::spawn_blocking(move || {
-        launch(&job, &sockets).and_then(|(process, channel)| Successor::of(process, channel, ending))
+        launch(&job, sockets).and_then(|(process, channel)| Successor::of(process, channel, ending))
     });
     let launched = launched.await.map_err(io::Error::other).and_then(|launched| launched);
     let mut successor = launched.map_err(|error| {
@@ -284,7 +284,7 @@ impl Sockets {
 }
 
 /// The new process, and where to talk to it.
-fn launch(job: &Job, sockets: &Sockets) -> io::Result<(Process, Channel)> {
+fn launch(job: &Job, sockets: Sockets) -> io::Result<(Process, Channel)> {
     let (channel, theirs) = Channel::pair()?;
     channel.set_nonblocking(true)?;
     let mut numbers = FIRST_FD..;
@@ -302,11 +302,12 @@ fn launch(job: &Job, sockets: &Sockets) -> io::Result<(Process, Channel)> {
         tickets: sockets.tickets.as_ref().map(|_| number()),
         orphan: orphan::is_possible(),
     };
-    let handed_over = sockets.listeners.iter().flatten().chain(&sockets.control).chain(&sockets.tickets);
-    let fds: Vec<_> = std::iter::once(theirs.as_fd()).chain(handed_over.map(AsFd::as_fd)).collect();
+    let Sockets { listeners, control, tickets, .. } = sockets;
+    let fds =
+        std::iter::once(theirs.into()).chain(listeners.into_iter().flatten()).chain(control).chain(tickets);
     // The supervisor collects children that it does not know.
     let handed = serde_json::to_string(&handed)?;
-    let pid = job.start(Some(handed.as_ref()), Some(io::stdin().as_fd()), &fds)?;
+    let pid = job.start(Some(handed.as_ref()), Some(io::stdin().as_fd()), fds.collect())?;
     Ok((Process::open(pid), channel))
 }
 

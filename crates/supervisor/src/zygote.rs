@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -122,7 +122,7 @@ impl Zygote {
         zygote.is_host = is_host;
         // Whoever starts it may be slow, or not there at all.
         tokio::task::spawn_blocking(move || {
-            let outcome = job.start(None, None, &[theirs.as_fd()]);
+            let outcome = job.start(None, None, vec![theirs]);
             let _ = mailbox.send(Notice::Started { generation, outcome });
         });
         Ok(zygote)

@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use common::*;
@@ -154,8 +153,7 @@ async fn adopted(app: &str, config: Config) -> (Bench, Pid) {
     let stage = stage(app);
     let (ours, theirs) = howdah_sys::socketpair_seqpacket().unwrap();
     let recipe = recipe("perl".as_ref(), ["-I".into(), fake_library().into()], &stage.spec);
-    let child = Job::here(recipe).start(None, None, &[theirs.as_fd()]).unwrap();
-    drop(theirs);
+    let child = Job::here(recipe).start(None, None, vec![theirs]).unwrap();
     (Bench::with_source(stage, Source::Adopted { control: ours }, config).await.unwrap(), child)
 }
 

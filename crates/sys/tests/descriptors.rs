@@ -155,8 +155,8 @@ fn only_the_named_descriptors_reach_a_child() {
     let script =
         "exec >&3; echo \"$SAID\"; readlink /proc/$$/fd/4; for fd in /proc/$$/fd/*; do readlink $fd; done";
     let job = Job::here(Recipe::new("sh").args(["-c", script]).told_by("SAID"));
-    let pid = job.start(Some("a value".as_ref()), None, &[theirs.as_fd(), shown.as_fd()]).unwrap();
-    drop(theirs);
+    let fds = vec![theirs.into(), shown.try_clone().unwrap()];
+    let pid = job.start(Some("a value".as_ref()), None, fds).unwrap();
     let mut said = String::new();
     output.read_to_string(&mut said).unwrap();
     rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).unwrap();
@@ -173,14 +173,14 @@ fn only_the_named_descriptors_reach_a_child() {
 #[test]
 fn a_program_that_is_not_there_is_told() {
     let (_, fd) = socketpair_seqpacket().unwrap();
-    let fds = vec![fd.as_fd(); 20];
-    let error = Job::here(Recipe::new("/no/such/program")).start(None, None, &fds).unwrap_err();
+    let fds = (0..20).map(|_| fd.try_clone().unwrap()).collect();
+    let error = Job::here(Recipe::new("/no/such/program")).start(None, None, fds).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 
 #[test]
 fn a_child_is_signalled_and_waited_for() {
-    let pid = Job::here(Recipe::new("sleep").args(["60"])).start(None, None, &[]).unwrap();
+    let pid = Job::here(Recipe::new("sleep").args(["60"])).start(None, None, Vec::new()).unwrap();
     assert_eq!(try_wait(pid).unwrap(), None);
     let process = Process::open(pid);
     process.signal(Signal::TERM).unwrap();

@@ -145,8 +145,8 @@ impl Job {
     }
 
     /// Starts the program. It is a child of this process, has `input` (or /dev/null) as its standard input, our
-    /// standard output and, unless it has another, our standard error, copies of `fds` from [`FIRST_FD`] on, and
-    /// nothing else of ours. `value` is that of the variable which the recipe leaves open.
+    /// standard output and, unless it has another, our standard error, `fds` from [`FIRST_FD`] on, which may be any number
+    /// and are closed here, and nothing else of ours. `value` is that of the variable which the recipe leaves open.
     ///
     /// Waits, usually for milliseconds, but for half a minute when all goes wrong: never call it on a front thread.
     ///
@@ -158,7 +158,7 @@ impl Job {
         &self,
         value: Option<&OsStr>,
         input: Option<BorrowedFd<'_>>,
-        fds: &[BorrowedFd<'_>],
+        fds: Vec<OwnedFd>,
     ) -> io::Result<Pid> {
         let own = io::stderr();
         let errors = self.errors.as_ref().map_or(own.as_fd(), |errors| errors.as_fd());
@@ -167,7 +167,7 @@ impl Job {
                 let mut command = recipe.command(value)?;
                 recipe.identity()?.iter().for_each(|identity| identity.give(&mut command));
                 command.stderr(errors.try_clone_to_owned()?);
-                spawn(&mut command, input, fds)
+                spawn(&mut command, input, &fds.iter().map(AsFd::as_fd).collect::<Vec<_>>())
             }
             How::Launcher(number) => launch(*number, value, input, errors, fds),
         }
@@ -188,7 +188,7 @@ fn launch(
     value: Option<&OsStr>,
     input: Option<BorrowedFd<'_>>,
     errors: BorrowedFd<'_>,
-    fds: &[BorrowedFd<'_>],
+    fds: Vec<OwnedFd>,
 ) -> io::Result<Pid> {
     let desk = DESK.get().ok_or_else(|| io::Error::other("nobody attends to the launchers"))?;
     let (failure, tell) = io::pipe()?;
@@ -198,19 +198,17 @@ fn launch(
     executed(pid, failure.into(), TO_EXECUTE)
 }
 
-/// What goes with an order to start something: copies, which are closed once it has been given.
+/// What goes with an order to start something, and is closed once it has been given.
 fn with_standard(
     input: Option<BorrowedFd<'_>>,
     errors: BorrowedFd<'_>,
-    fds: &[BorrowedFd<'_>],
+    fds: Vec<OwnedFd>,
     tell: OwnedFd,
 ) -> io::Result<Vec<OwnedFd>> {
     let input = input
         .map_or_else(|| Ok(std::fs::File::open("/dev/null")?.into()), |input| input.try_clone_to_owned());
     let mut sent = vec![input?, io::stdout().as_fd().try_clone_to_owned()?, errors.try_clone_to_owned()?];
-    for fd in fds {
-        sent.push(fd.try_clone_to_owned()?);
-    }
+    sent.extend(fds);
     sent.push(tell);
     Ok(sent)
 }
