@@ -12,6 +12,8 @@ use crate::counter::bump;
 /// Buckets of a doubling, as a power of two.
 const STEP_BITS: u32 = 5;
 const STEPS: usize = 1 << STEP_BITS;
+/// Nanoseconds by which a sum is counted once more: in single ones ten thousand connections that last are too much for a word in three weeks.
+const SPAN: u64 = 1 << 32;
 /// All below 2^10 ns are one bucket.
 const LEAST_BITS: u32 = 10;
 const DOUBLINGS: usize = 32;
@@ -101,8 +103,9 @@ fn bucket(nanos: u64) -> usize {
 #[derive(Debug)]
 pub(crate) struct Histogram {
     buckets: [AtomicU64; BUCKETS],
-    /// Nanoseconds.
+    /// Nanoseconds, less 2^64 as often as there have been so many, and how many spans that is in all.
     sum: AtomicU64,
+    spans: AtomicU64,
     /// The longest of all.
     most: AtomicU64,
     /// The longest since somebody took it.
@@ -112,7 +115,8 @@ pub(crate) struct Histogram {
 impl Default for Histogram {
     fn default() -> Self {
         let zero = || AtomicU64::new(0);
-        Self { buckets: [const { AtomicU64::new(0) }; BUCKETS], sum: zero(), most: zero(), peak: zero() }
+        let buckets = [const { AtomicU64::new(0) }; BUCKETS];
+        Self { buckets, sum: zero(), spans: zero(), most: zero(), peak: zero() }
     }
 }
 
@@ -125,7 +129,20 @@ impl Histogram {
             self.most.store(nanos.max(self.most.load(Relaxed)), Relaxed);
         }
         bump(&self.buckets[bucket(nanos)], 1);
-        bump(&self.sum, nanos);
+        let sum = self.sum.load(Relaxed);
+        let spans = nanos / SPAN + (sum % SPAN + nanos % SPAN) / SPAN;
+        if spans > 0 {
+            bump(&self.spans, spans);
+        }
+        self.sum.store(sum.wrapping_add(nanos), Relaxed);
+    }
+
+    /// All durations together, in nanoseconds. Who looks may find one of both words changed and not the other; the first is right, and the
+    /// second need not be exact to tell how often it has begun anew.
+    fn sum(&self) -> u128 {
+        let about = u128::from(self.spans.load(Relaxed)) * u128::from(SPAN);
+        let more = self.sum.load(Relaxed).wrapping_sub(about as u64).cast_signed();
+        about.saturating_add_signed(more.into())
     }
 
     /// The longest since the last call. A shorter one that ends meanwhile may be forgotten.
@@ -140,7 +157,7 @@ pub struct Distribution {
     /// Outside, since it is large and handed about.
     buckets: Box<[u64; BUCKETS]>,
     /// All durations together, in nanoseconds.
-    pub sum: u64,
+    pub sum: u128,
     /// The longest, in nanoseconds.
     pub most: u64,
 }
@@ -157,14 +174,14 @@ impl Distribution {
         for (total, bucket) in self.buckets.iter_mut().zip(&histogram.buckets) {
             *total += bucket.load(Relaxed);
         }
-        self.sum = self.sum.wrapping_add(histogram.sum.load(Relaxed));
+        self.sum += histogram.sum();
         self.most = self.most.max(histogram.most.load(Relaxed));
     }
 
     /// Adds one duration in nanoseconds: for tests and samples.
     pub fn record(&mut self, nanos: u64) {
         self.buckets[bucket(nanos)] += 1;
-        self.sum += nanos;
+        self.sum += u128::from(nanos);
         self.most = self.most.max(nanos);
     }
 
@@ -175,7 +192,7 @@ impl Distribution {
         for (bucket, before) in buckets.iter_mut().zip(earlier.buckets.iter()) {
             *bucket = bucket.saturating_sub(*before);
         }
-        Self { buckets, sum: self.sum.wrapping_sub(earlier.sum), most }
+        Self { buckets, sum: self.sum.saturating_sub(earlier.sum), most }
     }
 
     /// How many durations.
@@ -287,6 +304,18 @@ mod tests {
         assert_eq!(late.since(&early, 50 * MILLI), of([50 * MILLI]));
     }
 
+    #[test]
+    fn the_sum_has_room_for_ten_thousand_connections_that_last_for_years() {
+        let (year, histogram) = (365 * 86_400 * 1000 * MILLI, Histogram::default());
+        (0..10_000).for_each(|_| histogram.record(2 * year));
+        let mut total = Distribution::default();
+        for threads in 1..=2_u32 {
+            total.add(&histogram);
+            assert_eq!(total.sum / u128::from(year), u128::from(threads) * 20_000);
+            assert!((total.mean() / (2.0 * 365.0 * 86_400.0) - 1.0).abs() < 1e-6, "{}", total.mean());
+        }
+    }
+
     /// Durations of every order of magnitude.
     fn duration() -> impl Strategy<Value = u64> {
         (LEAST_BITS..42, 0.0..1.0)
@@ -330,6 +359,7 @@ mod tests {
             let mut total = Distribution::default();
             total.add(&histogram);
             prop_assert_eq!(Some(total.most), all().max());
+            prop_assert_eq!(total.sum, all().map(u128::from).sum::<u128>());
             prop_assert!(total.quantile(0.99) <= total.max());
         }
     }

@@ -323,8 +323,11 @@ mod tests {
         let wall = clock.wall(begin) / SECOND;
         assert!(sec == begun && sec.abs_diff(wall) <= 1, "{line}");
         let totals = Totals::of(&[counters]);
-        assert_eq!((totals.queue.sum, totals.first_byte.sum), (2_000, SECOND));
-        assert!(totals.send.sum + SECOND == totals.duration.sum && totals.duration.sum >= 10 * SECOND);
+        assert_eq!((totals.queue.sum, totals.first_byte.sum), (2_000, SECOND.into()));
+        assert!(
+            totals.send.sum + u128::from(SECOND) == totals.duration.sum
+                && totals.duration.sum >= u128::from(10 * SECOND)
+        );
     }
 
     #[test]
