@@ -7,8 +7,8 @@ use lib 't/lib';
 use Digest::MD5 qw(md5_hex);
 use File::Temp ();
 use Howdah::Test::Command qw(howdah_bin);
-use Howdah::Test::Delays;
 use Howdah::Test::Frames qw(LAST);
+use Howdah::Test::Inject;
 use Howdah::Test::Operator;
 use Howdah::Test::Server;
 use List::Util qw(min);
@@ -158,8 +158,10 @@ subtest 'the memory for responses is used up, and there are no files' => sub {
 
 subtest 'a disk that hangs: who can send nothing because of it is not too slow' => sub {
     my $server = Howdah::Test::Server->start(app => $app, options => ['--workers', 1]);
-    my $delays = Howdah::Test::Delays->of($server->pid, [openat => 18])                # To make a file takes that long.
-        or plan skip_all => Howdah::Test::Delays::NEEDED;
+
+    # To make a file takes that long.
+    my $inject = Howdah::Test::Inject->new($server->pid, 'openat:delay_enter=18000000')
+        or plan skip_all => Howdah::Test::Inject->NEEDS;
     my $client = client($server, 65_535);
     my @large  = (1, 3, 5, 7, 9);
     my %left   = map { $_ => $large } @large;
@@ -181,7 +183,7 @@ subtest 'a disk that hangs: who can send nothing because of it is not too slow' 
     cmp_ok time - $begun, '>', 10, 'after longer than a body may take for its first bytes';
     $client->send('DATA', LAST, 11, 'x');
     is $client->response(11)->{body}, md5_hex('x'), 'another one may come';
-    $delays->end;
+    $inject->end;
 };
 
 done_testing;

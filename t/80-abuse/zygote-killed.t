@@ -4,7 +4,7 @@ use strict;
 use warnings;
 use lib 't/lib';
 
-use Howdah::Test::Delays;
+use Howdah::Test::Inject;
 use Howdah::Test::Load;
 use Howdah::Test::Operator;
 use Howdah::Test::Process qw(descendants);
@@ -66,10 +66,11 @@ subtest 'what was forked, and begins when its place is another\'s, is no worker'
     $zygote = $server->wait_until(sub { settled(0) });
     my %known = map { $_ => 1 } $server->workers;
 
-# What was forked begins late, which among the zygote's processes calls set_robust_list alone, and the zygote is slow to
-# report it behind the end of another.
-    my $delays = Howdah::Test::Delays->of($zygote, [set_robust_list => 10], [sendmsg => 1, 'when=2'])
-        or plan skip_all => Howdah::Test::Delays::NEEDED;
+# What was forked begins late, which among the zygote's processes calls set_robust_list alone, and the zygote is slow to report it
+# behind the end of another.
+    my $inject =
+        Howdah::Test::Inject->new($zygote, 'set_robust_list:delay_enter=10000000', 'sendmsg:delay_enter=1000000:when=2')
+        or plan skip_all => Howdah::Test::Inject->NEEDS;
     kill KILL => (keys %known)[0];
     my ($late) = $server->wait_until(sub {
         (grep { !$known{$_} } descendants(1, $zygote))[0];
@@ -87,7 +88,7 @@ SKIP: {
     }
     is_deeply [sort map { $_->{pid} } @{$operator->status->{workers}{list}}], [sort @workers],
         '... and has touched nothing';
-    $delays->end;
+    $inject->end;
     is $server->stop, 0;
 };
 

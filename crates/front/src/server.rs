@@ -168,6 +168,7 @@ impl Server {
             sent: end.sent.bytes,
             body: end.sent.body(),
             too_slow: end.sent.too_slow,
+            lacks: end.sent.lacks,
         };
         self.records.end(account, &ending);
     }

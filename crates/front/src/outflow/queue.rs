@@ -11,6 +11,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use howdah_sys::shortage::may_pass_later;
+
 use crate::capacity::Permit;
 use crate::outflow::holding::{Holding, Trouble};
 use crate::outflow::pace::Terms;
@@ -54,6 +56,8 @@ pub(crate) struct Sent {
     pub(crate) first_byte: Option<u64>,
     /// The client was cut off because it read too slowly.
     pub(crate) too_slow: bool,
+    /// It broke off because the system refused what it takes to send it.
+    pub(crate) lacks: bool,
 }
 
 impl Sent {
@@ -197,7 +201,7 @@ impl Outflow {
     fn hold_first(&mut self, runs: &[&[u8]], tried: io::Result<usize>) -> io::Result<usize> {
         let written = match tried {
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
-            written => written?,
+            written => written.inspect_err(|error| self.breaks(error))?,
         };
         self.count(written);
         let of_runs = written.saturating_sub(self.in_memory());
@@ -221,7 +225,7 @@ impl Outflow {
                 self.reader.tried(true);
                 return Ok(None);
             }
-            written => written?,
+            written => written.inspect_err(|error| self.breaks(error))?,
         };
         self.wrote(written);
         if written < before {
@@ -291,13 +295,21 @@ impl Outflow {
                     self.reader.tried(true);
                     return Ok(());
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    self.breaks(&error);
+                    return Err(error);
+                }
             }
         }
         if self.in_memory() == 0 {
             self.caught_up();
         }
         Ok(())
+    }
+
+    /// A write has failed for good.
+    fn breaks(&mut self, error: &io::Error) {
+        self.sent.lacks |= may_pass_later(error);
     }
 
     /// Another response is to come, of which [`Outflow::take_back`] may have to take back what there is.

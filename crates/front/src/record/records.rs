@@ -56,6 +56,8 @@ pub(crate) struct Ending<'a> {
     pub(crate) body: u64,
     /// The client was cut off because it read too slowly.
     pub(crate) too_slow: bool,
+    /// The response broke off because the system refused what it takes to send it.
+    pub(crate) lacks: bool,
 }
 
 impl Records {
@@ -149,8 +151,11 @@ impl Records {
 
     fn count(&self, account: &Account, ending: &Ending<'_>, times: Times) {
         if ending.outcome == Outcome::Aborted {
-            let other = account.breaks.get().unwrap_or(Failure::ClientGone);
-            self.failure(if ending.too_slow { Failure::WriteTimeout } else { other });
+            self.failure(match ending {
+                Ending { too_slow: true, .. } => Failure::WriteTimeout,
+                Ending { lacks: true, .. } => Failure::Resources,
+                _ => account.breaks.get().unwrap_or(Failure::ClientGone),
+            });
         }
         self.recorder.request(&Finished {
             method: account.method.unwrap_or(Method::Other),
@@ -263,6 +268,7 @@ mod tests {
             sent: 900,
             body: 800,
             too_slow: false,
+            lacks: false,
         }
     }
 
@@ -333,13 +339,15 @@ mod tests {
     #[test]
     fn counters_tell_how_an_exchange_has_ended() {
         let lost = Some(Failure::WorkerLost);
-        // How it ended, whether the client was too slow, whose doing else that is, and what counts as failed.
-        for (outcome, too_slow, breaks, failure) in [
-            (Outcome::KeepAlive, false, None, None),
-            (Outcome::Close, true, lost, None),
-            (Outcome::Aborted, false, None, Some(Failure::ClientGone)),
-            (Outcome::Aborted, false, lost, lost),
-            (Outcome::Aborted, true, lost, Some(Failure::WriteTimeout)),
+        // How it ended, whether the client was too slow, or the system refused something, whose doing else that is, and what counts
+        // as failed.
+        for (outcome, too_slow, lacks, breaks, failure) in [
+            (Outcome::KeepAlive, false, false, None, None),
+            (Outcome::Close, true, false, lost, None),
+            (Outcome::Aborted, false, false, None, Some(Failure::ClientGone)),
+            (Outcome::Aborted, false, false, lost, lost),
+            (Outcome::Aborted, true, false, lost, Some(Failure::WriteTimeout)),
+            (Outcome::Aborted, false, true, None, Some(Failure::Resources)),
         ] {
             let recorder = Recorder::new();
             let counters = recorder.counters();
@@ -348,7 +356,7 @@ mod tests {
                 Account { method: Some(Method::Put), status: 404, received: 50, ..Account::default() };
             account.breaks.set(breaks);
             let (request, client) = (request(), client(""));
-            records.end(&account, &Ending { outcome, too_slow, ..ending(&request, &client) });
+            records.end(&account, &Ending { outcome, too_slow, lacks, ..ending(&request, &client) });
             let totals = Totals::of(&[counters]);
             assert_eq!(totals.requests[Class::ClientError][Method::Put], 1);
             assert_eq!((totals.bytes_in, totals.bytes_out, totals.all_requests()), (50, 900, 1));

@@ -8,7 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use howdah_sys::shortage::with_way_out;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use socket2::SockRef;
 use tokio::io::Interest;
@@ -259,14 +261,27 @@ pub(super) fn length(runs: &[IoSlice<'_>]) -> usize {
 const NOW: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
 fn send(fd: BorrowedFd<'_>, runs: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
-    match runs {
-        [one] => Ok(rustix::net::send(fd, one, flags)?),
-        _ => Ok(rustix::net::sendmsg(fd, runs, &mut rustix::net::SendAncillaryBuffer::default(), flags)?),
-    }
+    let sent = match runs {
+        [one] => rustix::net::send(fd, one, flags),
+        _ => rustix::net::sendmsg(fd, runs, &mut rustix::net::SendAncillaryBuffer::default(), flags),
+    };
+    Ok(sent.inspect_err(|error| tell_short("write to", *error))?)
 }
 
 fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    Ok(rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT)?.0)
+    let received = rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT);
+    Ok(received.inspect_err(|error| tell_short("read from", *error))?.0)
+}
+
+/// A connection that ends because the system is short of memory has done nothing wrong, and its client hears no more than that it ends.
+fn tell_short(what: &str, error: Errno) {
+    static TOLD: Repeated = Repeated::new();
+    if matches!(error, Errno::NOBUFS | Errno::NOMEM)
+        && let Some(again) = TOLD.pass()
+    {
+        let error = error.into();
+        tracing::error!("cannot {what} a connection, and closed it: {}{again}", with_way_out(&error));
+    }
 }
 
 #[cfg(test)]
