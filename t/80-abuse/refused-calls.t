@@ -64,4 +64,28 @@ subtest 'no memory for what is received' => sub {
     is $server->stop, 0;
 };
 
+# A plain connection, to which the kernel sends what lies in the file, and one by TLS, for which it is read.
+for my $call (qw(sendfile pread64)) {
+    subtest "a disk that fails: $call" => sub {
+        my $tls = $call eq 'pread64';
+        plan skip_all => 'needs IO::Socket::SSL and openssl' if $tls && !Howdah::Test::Tls->is_installed;
+        local $ENV{TEST_OVER_TLS} = $tls;
+        my ($operator, $server) = start();
+        my $client = Howdah::Test::Client->new($server);
+        $client->write($get->('/array'));
+        ok $server->wait_until(sub { $operator->status->{spool}{bytes} > 1_000_000 }), 'a response is in a file';
+        my $refused = refuse($server, $call, 'EIO') or plan skip_all => Howdah::Test::Inject->NEEDS;
+        my $length  = length $client->rest;
+        $refused->end;
+        cmp_ok $length, '<', 12_000_000, 'it breaks off';
+        ok $server->wait_for_log(
+            qr/cannot send a response that its client takes slowly from its file.*: .*error.*--spool-dir/m),
+            '... and the log says why';
+        is failures($operator, @causes), 'out_of_resources 1 client_gone 0', '... as the counters do';
+        is $operator->status->{spool}{bytes}, 0, 'nothing is left of it';
+        is +Howdah::Test::Client->ask($server, $get->('/hello'))->{status}, 200, 'others are served';
+        is $server->stop, 0;
+    };
+}
+
 done_testing;

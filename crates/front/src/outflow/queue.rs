@@ -19,6 +19,7 @@ use crate::outflow::pace::Terms;
 use crate::outflow::postponed::{self, Postponed};
 use crate::outflow::reader::Reader;
 use crate::outflow::response_spool::{Progress, ResponseSpool, Taken};
+use crate::repeated::Repeated;
 use crate::timers::{Rest, Timer};
 use crate::transport::{Peer, Socket, Transport};
 
@@ -533,12 +534,29 @@ impl Outflow {
                 self.holding.rest_files(&Trouble::Fails(error));
             }
             Progress::Sent(taken) => self.sent_by_another(taken),
-            Progress::Broken => return Woken::Lost,
+            Progress::Broken(error) => {
+                self.tell_unsent(&error);
+                return Woken::Lost;
+            }
         }
         if self.spool.as_ref().is_some_and(|spool| spool.is_through()) {
             self.spool = None;
         }
         Woken::Go
+    }
+
+    /// What lies in a file cannot be sent. Where the client has left, that is why.
+    fn tell_unsent(&mut self, error: &io::Error) {
+        static TOLD: Repeated = Repeated::new();
+        if self.transport.peer() == Peer::Gone {
+            return;
+        }
+        self.sent.lacks = true;
+        if let Some(again) = TOLD.pass() {
+            tracing::error!(
+                "cannot send a response that its client takes slowly from its file, and broke it off: {error}; see --spool-dir{again}"
+            );
+        }
     }
 
     /// Looks at a client that is waited for. One that is too slow is cut off, and the kernel forgets at once what it has

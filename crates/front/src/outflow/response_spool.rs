@@ -130,7 +130,7 @@ pub(crate) enum Progress {
     /// There is something for [`ResponseSpool::send`].
     Read,
     /// The client is gone, or the file cannot be read.
-    Broken,
+    Broken(io::Error),
 }
 
 impl ResponseSpool {
@@ -305,7 +305,8 @@ impl ResponseSpool {
                     self.ahead = (bytes, 0);
                     Progress::Read
                 }
-                Ok(Err(_)) | Err(_) => Progress::Broken,
+                Ok(Err(error)) => Progress::Broken(error),
+                Err(error) => Progress::Broken(error.into()),
             });
         }
         match &mut self.writing {
@@ -315,7 +316,7 @@ impl ResponseSpool {
             }),
             Writing::Busy(job, _) => Pin::new(job).poll(context).map(|outcome| {
                 self.writing = Writing::No;
-                outcome.map_or(Progress::Broken, |written| self.written(written))
+                outcome.map_or_else(|error| Progress::Broken(error.into()), |written| self.written(written))
             }),
             Writing::No | Writing::Turn(_) => Poll::Pending,
         }
@@ -350,7 +351,7 @@ impl ResponseSpool {
                 self.shed();
                 Progress::Written
             }
-            (Ok(()), None) => Progress::Broken,
+            (Ok(()), None) => Progress::Broken(io::ErrorKind::NotFound.into()),
             (Err(error), _) => {
                 self.give(length);
                 Progress::Refused(written.bytes, written.from, error)
@@ -626,7 +627,7 @@ mod tests {
             assert!(matches!(progress(&mut spool).await, Progress::Written));
             drop(client);
             spool.send(&mut transport).unwrap();
-            assert!(matches!(progress(&mut spool).await, Progress::Broken));
+            assert!(matches!(progress(&mut spool).await, Progress::Broken(_)));
         });
     }
 
