@@ -88,4 +88,18 @@ for my $call (qw(sendfile pread64)) {
     };
 }
 
+subtest 'no sockets for an application that takes a connection' => sub {
+    plan skip_all => 'needs IO::Socket::SSL and openssl' if !Howdah::Test::Tls->is_installed;
+    local $ENV{TEST_OVER_TLS} = 1;
+    my $app     = 'sub { eval { $_[0]{"psgix.io"}->syswrite("x") }; [503, [], [$@]] }';
+    my $server  = Howdah::Test::Server->start(app => $app, options => ['--workers', 1]);
+    my $refused = refuse($server, 'socketpair', 'ENFILE') or plan skip_all => Howdah::Test::Inject->NEEDS;
+    my $client  = Howdah::Test::Client->new($server);
+    $client->write($get->('/'));
+    like $client->response->{body}, qr/psgix[.]io/, 'it hears that it gets none';
+    $refused->end;
+    ok $server->wait_for_log(qr/no sockets for .*: .*fs\.file-max/), '... and the log says why, and what to raise';
+    is $server->stop, 0;
+};
+
 done_testing;

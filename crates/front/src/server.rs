@@ -10,6 +10,7 @@ use std::{fmt, io};
 use howdah_accesslog::ConnectionState as Outcome;
 use howdah_http1::{FieldStore, Head, Version};
 use howdah_metrics::{ConnectionState, Failure};
+use howdah_sys::shortage::with_way_out;
 
 use crate::address::Serves;
 use crate::capacity::Permit;
@@ -20,6 +21,7 @@ use crate::exchange::Exchange;
 use crate::outflow::{Holding, Sent};
 use crate::proxied::Behind;
 use crate::record::{Ending, Records};
+use crate::repeated::Repeated;
 use crate::request::{Client, Content, Request};
 use crate::route::{Handling, Router};
 use crate::sharing::Sharing;
@@ -90,8 +92,17 @@ impl Server {
 
     /// A pair of sockets: our end, one for an application, and the place of ours.
     pub(crate) fn pair(&self) -> io::Result<(OwnedFd, OwnedFd, Permit)> {
+        static TOLD: Repeated = Repeated::new();
         let permit = self.holding.permit()?;
-        let (ours, theirs) = howdah_sys::socketpair_stream()?;
+        let pair = howdah_sys::socketpair_stream().inspect_err(|error| {
+            if let Some(again) = TOLD.pass() {
+                tracing::error!(
+                    "no sockets for an application that takes a connection by TLS or HTTP/2: {}{again}",
+                    with_way_out(error)
+                );
+            }
+        });
+        let (ours, theirs) = pair?;
         Ok((ours, theirs, permit))
     }
 
