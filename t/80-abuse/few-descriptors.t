@@ -56,6 +56,9 @@ subtest 'a listener of whose clients the server cannot hear' => sub {
             and last;
     }
     ok $path, 'is named, and what to raise' or return diag $server->log;
+    like $server->log, qr/limit of open files is \d+, and \d+ are needed before the first client comes.*ulimit -n/,
+        'nobody is told that there is room for clients';
+    unlike $server->log, qr/that is enough for/, '... nor for how many';
     my $client = Howdah::Test::Client->new($path);
     $client->write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     kill TTOU => $server->pid for 1, 2;

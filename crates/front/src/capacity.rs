@@ -135,7 +135,13 @@ impl Capacity {
         let bounds = self.divide(limit);
         let asked = self.asked;
         tracing::debug!(limit, open, reserve, "at most {} connections", bounds.connections);
-        if asked != usize::MAX && bounds.connections < asked {
+        if open >= limit {
+            // One is tried all the same: there may be fewer workers soon.
+            tracing::error!(
+                "the limit of open files is {limit}, and {open} are needed before the first client comes: there may be no room for \
+                 one; raise it (ulimit -n, LimitNOFILE=)"
+            );
+        } else if asked != usize::MAX && bounds.connections < asked {
             tracing::warn!(
                 "--max-connections is {asked}, but the limit of open files, {limit}, allows {} connections: raise it \
                  (ulimit -n, LimitNOFILE=)",
