@@ -18,6 +18,11 @@ use crate::store::Store;
 use crate::tickets::{Ticketer, Tickets};
 use crate::trusted::Trusted;
 
+/// Bytes of early data (RFC 8446 4.2.10) to pass over, of a client that has a ticket of another server, which took them: with less it would be
+/// cut off until it forgets that, which may be in a week. Each record counts anew whenever more has come behind it. How much comes
+/// at all is bounded by whoever reads.
+const SKIPPED: u32 = 1 << 20;
+
 /// The oldest protocol that is spoken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Least {
@@ -252,6 +257,8 @@ fn build(settings: &Settings, tickets: &Arc<Tickets>, parts: Parts) -> Result<Cu
     // What clients resume by is in their tickets alone.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.ticketer = Arc::new(Ticketer { tickets: Arc::clone(tickets), context });
+    // Early data is taken from nobody who resumes by a ticket alone. This is for what is said so to whoever was at this address before.
+    config.max_early_data_size = SKIPPED;
     Ok(Current { config: Arc::new(config), certificates, parts })
 }
 

@@ -374,6 +374,58 @@ mod tests {
         session.facts().variables().map(|(name, value)| (name, value.to_owned())).collect()
     }
 
+    /// A server that takes early data, as there may be one at an address before ours.
+    fn other_server() -> Arc<rustls::ServerConfig> {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let wish = rcgen::CertificateParams::new(["example.org".to_owned()]).unwrap();
+        let chain = vec![wish.self_signed(&key).unwrap().der().clone()];
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = rustls::ServerConfig::builder_with_provider(provider);
+        let builder = builder.with_protocol_versions(&[&rustls::version::TLS13]).unwrap();
+        let mut config = builder.with_no_client_auth().with_single_cert(chain, key).unwrap();
+        config.max_early_data_size = 16_384;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Arc::new(config)
+    }
+
+    #[test]
+    fn early_data_that_another_server_would_take_is_passed_over() {
+        let (other, acceptor) = (other_server(), acceptor());
+        for (early, piece) in [(100, 100_000), (6000, 100_000), (16_384, 100_000), (16_384, 1400)] {
+            let mut config = (*clients(Least::Tls13)).clone();
+            config.enable_early_data = true;
+            let config = Arc::new(config);
+            let name = || ServerName::try_from("example.org").unwrap();
+            let mut client = ClientConnection::new(Arc::clone(&config), name()).unwrap();
+            let mut server = rustls::ServerConnection::new(Arc::clone(&other)).unwrap();
+            for _ in 0..5 {
+                let mut wire = Vec::new();
+                while client.wants_write() {
+                    client.write_tls(&mut wire).unwrap();
+                }
+                server.read_tls(&mut &wire[..]).unwrap();
+                server.process_new_packets().unwrap();
+                wire.clear();
+                while server.wants_write() {
+                    server.write_tls(&mut wire).unwrap();
+                }
+                client.read_tls(&mut &wire[..]).unwrap();
+                client.process_new_packets().unwrap();
+            }
+            let mut client = ClientConnection::new(config, name()).unwrap();
+            for part in vec![b'x'; early].chunks(4000) {
+                client.early_data().unwrap().write_all(part).unwrap();
+            }
+            let mut session = acceptor.session().unwrap();
+            let told = exchange(&mut client, &mut session, piece);
+            assert_eq!(told.unwrap(), b"", "{early} bytes in pieces of {piece}");
+            assert!(!session.is_handshaking() && !client.is_early_data_accepted());
+            client.writer().write_all(b"later").unwrap();
+            assert_eq!(exchange(&mut client, &mut session, piece).unwrap(), b"later");
+        }
+    }
+
     #[test]
     fn a_client_has_the_cipher_that_it_likes_best() {
         let acceptor = acceptor();
