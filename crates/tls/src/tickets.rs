@@ -22,6 +22,10 @@ const NAME: usize = 8;
 /// What a key takes when it is given away: when it was made, its name and the secret.
 const PACKED: usize = 8 + NAME + SECRET;
 
+/// Bytes of a session that go into a ticket. A client brings it along in a greeting of at most 64 KiB. What makes it long are the client's
+/// own certificates, and one that has so many shows them each time.
+const LONGEST: usize = 32 << 10;
+
 /// Of a client without a certificate.
 pub(crate) const ENDLESS: i64 = i64::MAX;
 
@@ -142,6 +146,9 @@ impl ProducesTickets for Ticketer {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        if plain.len() > LONGEST {
+            return None;
+        }
         let key = self.tickets.sealing(now())?;
         let mut sealed = [&ENDS.get().to_be_bytes()[..], plain].concat();
         let nonce = key.cipher.seal_in_place_append_tag(Aad::from(&self.context), &mut sealed).ok()?;
@@ -200,6 +207,14 @@ mod tests {
             ENDS.set(0);
             assert_eq!(ticketer(&keys, "").decrypt(&ticket).is_some(), opens, "{}", ends - now);
             assert_eq!(ENDS.get(), ends, "so is the next one");
+        }
+    }
+
+    #[test]
+    fn what_would_be_too_long_for_a_greeting_is_no_ticket() {
+        let keys = Arc::new(Tickets::default());
+        for (length, is_made) in [(100, true), (LONGEST, true), (LONGEST + 1, false), (100_000, false)] {
+            assert_eq!(ticketer(&keys, "").encrypt(&vec![0; length]).is_some(), is_made, "{length}");
         }
     }
 
