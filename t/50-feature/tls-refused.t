@@ -101,8 +101,8 @@ subtest 'a name of two lines is one in the status' => sub {
         app     => 'sub { [200, [], ["hello"]] }',
         options => ['--workers', 1, '--tls-cert', $cert, '--tls-key', $key, $operator->options],
     );
-    like + ($operator->ask('status'))[1], qr/^certificate two\\x0alines, /m;
-    is $operator->status->{tls}{certificates}[0]{names}[0], 'two\x0alines', 'nor in the JSON';
+    like + ($operator->ask('status'))[1], qr/^certificate two\\0alines, /m;
+    is $operator->status->{tls}{certificates}[0]{names}[0], 'two\0alines', 'nor in the JSON';
 };
 
 subtest 'a root certificate that is read again and again is no pipe' => sub {

@@ -83,8 +83,19 @@ fn names(certificate: &X509Certificate<'_>, common_name: &str) -> Vec<String> {
     names
 }
 
+/// The first of them by itself, in which control characters, and by that backslashes, are escaped, as mod_ssl does: of a name with a NUL in it
+/// a library in C would see another one, that ends there.
 fn first<'a>(mut values: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -> String {
-    values.next().and_then(|value| text(value.attr_value())).unwrap_or_default()
+    let text = values.next().and_then(|value| text(value.attr_value())).unwrap_or_default();
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '\\' => out.push_str("\\\\"),
+            _ if char.is_control() => escape_control(char, &mut out),
+            _ => out.push(char),
+        }
+    }
+    out
 }
 
 /// With the most particular part first, as mod_ssl gives names.
@@ -137,9 +148,7 @@ fn escape(value: &str) -> String {
     let last = value.chars().count().saturating_sub(1);
     for (at, char) in value.chars().enumerate() {
         match char {
-            _ if char.is_control() => {
-                char.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| out.push_str(&format!("\\{byte:02X}")));
-            }
+            _ if char.is_control() => escape_control(char, &mut out),
             '"' | '+' | ',' | ';' | '<' | '>' | '\\' => out.extend(['\\', char]),
             ' ' if at == 0 || at == last => out.extend(['\\', char]),
             '#' if at == 0 => out.extend(['\\', char]),
@@ -147,6 +156,10 @@ fn escape(value: &str) -> String {
         }
     }
     out
+}
+
+fn escape_control(char: char, out: &mut String) {
+    char.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| out.push_str(&format!("\\{byte:02X}")));
 }
 
 fn hex(serial: &BigUint) -> String {
@@ -201,6 +214,23 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(escape(value), expected);
+        }
+    }
+
+    #[test]
+    fn a_common_name_ends_where_it_ends_and_not_at_a_nul() {
+        for (value, expected) in [
+            ("admin", "admin"),
+            ("admin\0.example", "admin\\00.example"),
+            ("a\r\nb\u{85}", "a\\0D\\0Ab\\C2\\85"),
+            ("AD\\00", "AD\\\\00"),
+            ("Jürgen, + #1", "Jürgen, + #1"),
+        ] {
+            let mut wish = rcgen::CertificateParams::new(Vec::new()).unwrap();
+            wish.distinguished_name = rcgen::DistinguishedName::new();
+            wish.distinguished_name.push(rcgen::DnType::CommonName, value);
+            let made = wish.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+            assert_eq!(Content::of(made.der()).unwrap().common_name, expected);
         }
     }
 
