@@ -3,7 +3,7 @@
 //! all the same: it then hears that nothing is in common (RFC 8446 4.1.1), and not that it has no access.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rustls::SignatureScheme;
@@ -37,29 +37,28 @@ impl Store {
             }
         }
         // Of RSA and ECDSA for the same names each client gets what it understands, without a name too.
-        let first = pairs.first().map(|pair| &pair.content.names);
-        let like_first =
-            |at: &&usize| **at == 0 || first.is_some_and(|names| *names == pairs[**at].content.names);
+        let names = |at: usize| pairs.get(at).map(|pair| pair.content.names.iter().collect::<BTreeSet<_>>());
+        let first = names(0);
+        let like_first = |at: &&usize| names(**at) == first;
         let default = order.iter().filter(like_first).copied().collect();
         Self { pairs, by_name, default, challenges }
     }
 
     fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Pair> {
-        let named = name.map(str::to_ascii_lowercase).and_then(|name| self.named(&name));
         let fits = |at: &&usize| self.pairs[**at].key.key.choose_scheme(schemes).is_some();
-        let chosen = named.and_then(|all| all.iter().find(fits)).or_else(|| self.default.iter().find(fits));
+        let named = name.and_then(|name| self.named(&name.to_ascii_lowercase()).find(fits));
+        let chosen = named.or_else(|| self.default.iter().find(fits));
         let chosen = chosen.or_else(|| self.default.first());
         chosen.map(|&at| &*self.pairs[at])
     }
 
-    /// A wildcard is for one label (RFC 6125 6.4.3).
-    fn named(&self, name: &str) -> Option<&Vec<usize>> {
+    /// Those that have it written out, and then wildcards, each of which is for one label (RFC 6125 6.4.3).
+    fn named(&self, name: &str) -> impl Iterator<Item = &usize> {
         let name = name.strip_suffix('.').unwrap_or(name);
-        if name.starts_with('.') {
-            return None; // which is how wildcards are kept
-        }
-        let parent = || name.find('.').and_then(|dot| self.by_name.get(&name[dot..]));
-        self.by_name.get(name).or_else(parent)
+        // With a dot before them wildcards are kept.
+        let exact = if name.starts_with('.') { None } else { self.by_name.get(name) };
+        let parent = name.find('.').filter(|&dot| dot > 0).and_then(|dot| self.by_name.get(&name[dot..]));
+        exact.into_iter().chain(parent).flatten()
     }
 }
 
@@ -107,6 +106,30 @@ mod tests {
             Arc::new(Pair::read(&file, &file, 1_750_000_000).unwrap())
         };
         Store::new(wishes.iter().map(pair).collect(), None)
+    }
+
+    #[test]
+    fn of_two_kinds_for_a_name_a_client_gets_what_it_understands_however_they_name_it() {
+        let store = store(&[
+            (&["default.example", "www.default.example"], false),
+            (&["www.default.example", "default.example"], true),
+            (&["a.wild.example"], false),
+            (&["*.wild.example"], true),
+        ]);
+        let both = [SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::RSA_PSS_SHA256];
+        for (name, schemes, chosen) in [
+            (None, &both[..1], 0),
+            (None, &both[1..], 1),
+            (None, &both, 0),
+            (Some("a.wild.example"), &both[..1], 2),
+            (Some("a.wild.example"), &both[1..], 3),
+            (Some("a.wild.example"), &both, 2),
+            (Some("b.wild.example"), &both[1..], 3),
+            (Some("b.wild.example"), &both[..1], 0),
+        ] {
+            let found = store.choose(name, schemes).unwrap();
+            assert!(std::ptr::eq(found, &raw const *store.pairs[chosen]), "{name:?} {schemes:?}");
+        }
     }
 
     #[test]
