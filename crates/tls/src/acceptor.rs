@@ -137,7 +137,8 @@ impl Acceptor {
     /// # Errors
     /// When the system has no random bytes.
     pub fn session(&self) -> Result<Session, Error> {
-        let config = self.current().config;
+        // Of many certificates a copy of all else would take longer than the handshake.
+        let config = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).config);
         let tls = UnbufferedServerConnection::new(config).map_err(|error| Error::Setup(error.to_string()))?;
         Ok(Session::new(tls, self.settings.clients.is_some()))
     }
