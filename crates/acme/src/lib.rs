@@ -34,7 +34,7 @@ pub use account::try_root;
 pub use authority::{Talk, is_place};
 pub use binding::Binding;
 pub use error::Error;
-pub use order::{is_for, order};
+pub use order::{is_for, order, show_begun};
 pub use place::{Lock, Place};
 pub use renewal::{Advice, advice};
 pub use schedule::{Asked, Window, due, now};

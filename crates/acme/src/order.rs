@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use howdah_tls::{Certificate, Challenges, look};
 use instant_acme::{
-    Account, AuthorizationStatus, ChallengeHandle, ChallengeType, Error as Refusal, Identifier, NewOrder,
-    Order, OrderStatus, RetryPolicy,
+    Account, AuthorizationStatus, ChallengeHandle, ChallengeStatus, ChallengeType, Error as Refusal,
+    Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
 };
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 
 use crate::account::{account, forget_if_unknown};
 use crate::authority::Talk;
-use crate::begun::Begun;
+use crate::begun::{Begun, Wanted};
 use crate::error::{Error, is_passing, passes};
 use crate::place::Place;
 use crate::renewal::identity;
@@ -25,16 +25,16 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// For the authority to look, or to sign.
 const POLL: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(120));
 
-/// Takes back what was shown.
-struct Shown<'a>(&'a Challenges);
-
-impl Drop for Shown<'_> {
-    fn drop(&mut self) {
-        self.0.clear();
+/// Shows what an order is to be shown that another process has begun: the authority may look at any time, and comes to who listens.
+pub fn show_begun(wish: &Wish, place: &Place, challenges: &Challenges) {
+    for proof in Begun::kept(place).iter().flat_map(|begun| &begun.proofs) {
+        // The authority says what it has not found.
+        let _ = show(proof, wish.proof, challenges);
     }
 }
 
-/// Orders a certificate, and writes it.
+/// Orders a certificate, and writes it. Who lets go of it before its end leaves the order to another process, and shows on what is shown:
+/// the authority may have come already.
 ///
 /// # Errors
 /// Whatever the authority and the system have against it.
@@ -44,8 +44,8 @@ pub async fn order(
     challenges: &Challenges,
     talk: &Arc<Talk>,
 ) -> Result<(), Error> {
-    let _shown = Shown(challenges);
     let ordered = tokio::time::timeout(PATIENCE, order_now(wish, place, challenges, talk)).await;
+    challenges.clear();
     ordered.unwrap_or(Err(Error::Late)).inspect_err(|error| forget_if_unknown(place, error))
 }
 
@@ -56,25 +56,44 @@ async fn order_now(
     talk: &Arc<Talk>,
 ) -> Result<(), Error> {
     let account: Account = account(wish, place, talk).await?;
-    if go_on(&account, wish, place).await? {
-        return Ok(());
+    let (mut order, mut begun) = match go_on(&account, wish, place).await? {
+        Kept::Issued => return Ok(()),
+        Kept::Open(open) => *open,
+        Kept::Nothing => begin(&account, wish, place).await?,
+    };
+    if let Err(error) = prove_all(&mut order, &mut begun, wish.proof, challenges).await {
+        begun.forget();
+        return Err(error);
     }
-    let mut order = new_order(&account, wish, place).await?;
+    finish(order, begun, wish, place).await.map(drop)
+}
+
+async fn begin(account: &Account, wish: &Wish, place: &Place) -> Result<(Order, Begun), Error> {
+    let mut order = new_order(account, wish, place).await?;
     if matches!(order.state().status, OrderStatus::Valid | OrderStatus::Processing) {
         return Err(Error::Another(place.account()));
     }
-    if let Err(error) = prove(&mut order, wish.proof, challenges).await {
+    let begun = Begun::new(place, order.url())?;
+    Ok((order, begun))
+}
+
+/// Proves all names, until the authority says so.
+async fn prove_all(
+    order: &mut Order,
+    begun: &mut Begun,
+    proof: Proof,
+    challenges: &Challenges,
+) -> Result<(), Error> {
+    if let Err(error) = prove(order, begun, proof, challenges).await {
         // An authority may have looked by the time that it takes our word, and its answer is what it has seen.
-        return Err(unproven(&mut order).await.unwrap_or(error));
+        return Err(unproven(order).await.unwrap_or(error));
     }
     let seen = order.poll_ready(&POLL).await.map_err(Error::at("the authority has seen no proof"));
-    if !matches!(seen, Ok(OrderStatus::Ready)) {
-        let unclear =
-            || Error::Authority("the order is not ready", "the authority does not say why".to_owned());
-        return Err(unproven(&mut order).await.unwrap_or_else(|| seen.err().unwrap_or_else(unclear)));
+    if matches!(seen, Ok(OrderStatus::Ready)) {
+        return Ok(());
     }
-    let begun = Begun::new(place, order.url())?;
-    finish(order, begun, wish, place).await.map(drop)
+    let unclear = || Error::Authority("the order is not ready", "the authority does not say why".to_owned());
+    Err(unproven(order).await.unwrap_or_else(|| seen.err().unwrap_or_else(unclear)))
 }
 
 /// Names the certificate that is to be replaced, where there is one (RFC 9773 5): what is ordered so is bounded less. An authority
@@ -110,9 +129,17 @@ fn is_offered(account: &Account, profile: &str) -> Result<(), Error> {
     Err(Error::NoProfile(profile.to_owned(), offered))
 }
 
-/// Whether an order that was begun before has given a certificate that is of use.
-async fn go_on(account: &Account, wish: &Wish, place: &Place) -> Result<bool, Error> {
-    let Some(begun) = Begun::kept(place) else { return Ok(false) };
+/// What there is of an order that was begun before.
+enum Kept {
+    /// It has given a certificate that is of use.
+    Issued,
+    /// Names are still to be proven.
+    Open(Box<(Order, Begun)>),
+    Nothing,
+}
+
+async fn go_on(account: &Account, wish: &Wish, place: &Place) -> Result<Kept, Error> {
+    let Some(begun) = Begun::kept(place) else { return Ok(Kept::Nothing) };
     let mut order = match account.order(begun.url.clone()).await {
         Ok(order) => order,
         Err(error) if passes(&error) && begun.is_young() => {
@@ -120,15 +147,19 @@ async fn go_on(account: &Account, wish: &Wish, place: &Place) -> Result<bool, Er
         }
         Err(_) => {
             begun.forget();
-            return Ok(false);
+            return Ok(Kept::Nothing);
         }
     };
-    if matches!(order.state().status, OrderStatus::Pending | OrderStatus::Invalid) {
-        begun.forget();
-        return Ok(false);
+    match order.state().status {
+        OrderStatus::Pending => return Ok(Kept::Open(Box::new((order, begun)))),
+        OrderStatus::Invalid => {
+            begun.forget();
+            return Ok(Kept::Nothing);
+        }
+        _ => {}
     }
     let issued = finish(order, begun, wish, place).await?;
-    Ok(due(issued.begins, issued.expires) > now())
+    Ok(if due(issued.begins, issued.expires) > now() { Kept::Issued } else { Kept::Nothing })
 }
 
 /// Has the certificate issued and writes it.
@@ -176,7 +207,12 @@ pub fn is_for(names: &[String], wanted: &[String]) -> bool {
 }
 
 /// Shows what is wanted for each name, and says so.
-async fn prove(order: &mut Order, proof: Proof, challenges: &Challenges) -> Result<(), Error> {
+async fn prove(
+    order: &mut Order,
+    begun: &mut Begun,
+    proof: Proof,
+    challenges: &Challenges,
+) -> Result<(), Error> {
     let asked = |error| Error::at("the authority does not say what it wants to see")(error);
     let mut all = order.authorizations();
     while let Some(one) = all.next().await {
@@ -190,23 +226,28 @@ async fn prove(order: &mut Order, proof: Proof, challenges: &Challenges) -> Resu
             Proof::Http => (ChallengeType::Http01, "http-01"),
         };
         let Some(mut challenge) = one.challenge(kind) else { return Err(Error::NoProof(name, shown)) };
-        show(&name, &challenge, proof, challenges)?;
-        challenge.set_ready().await.map_err(asked)?;
+        let wanted = wanted(name, &challenge);
+        show(&wanted, proof, challenges)?;
+        begun.note(wanted)?;
+        // Of an order that another process has begun the authority may be looking already, and is told so once.
+        if challenge.status == ChallengeStatus::Pending {
+            challenge.set_ready().await.map_err(asked)?;
+        }
     }
     Ok(())
 }
 
-fn show(
-    name: &str,
-    challenge: &ChallengeHandle<'_>,
-    proof: Proof,
-    challenges: &Challenges,
-) -> Result<(), Error> {
-    let words = challenge.key_authorization();
+fn wanted(name: String, challenge: &ChallengeHandle<'_>) -> Wanted {
+    let (token, words) = (challenge.token.clone(), challenge.key_authorization());
+    Wanted { name, token, digest: words.digest().as_ref().to_vec(), words: words.as_str().to_owned() }
+}
+
+fn show(wanted: &Wanted, proof: Proof, challenges: &Challenges) -> Result<(), Error> {
+    let Wanted { name, token, words, digest } = wanted;
     match proof {
-        Proof::Http => challenges.page(&challenge.token, words.as_str()),
+        Proof::Http => challenges.page(token, words),
         Proof::Tls => {
-            let (certificate, key) = proving(name, words.digest().as_ref())?;
+            let (certificate, key) = proving(name, digest)?;
             challenges.certificate(name, certificate, key).map_err(|error| Error::Made(error.to_string()))?;
         }
     }

@@ -49,6 +49,12 @@ impl Tries {
         (left(self.at + at_start(self.failures).as_secs().cast_signed()).max(later), later)
     }
 
+    /// Whether the process before this one has left an order that it had begun.
+    #[must_use]
+    pub fn are_cut_short(&self) -> bool {
+        self.cut_short
+    }
+
     /// Why a process that starts waits.
     #[must_use]
     pub fn why(&self) -> &'static str {

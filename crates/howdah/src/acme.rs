@@ -10,18 +10,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use howdah_acme::{
-    Asked, Error, Place, Talk, Tries, Wish, advice, due, is_for, is_stand_in, now, order, stand_in, try_root,
+    Asked, Error, Place, Talk, Tries, Wish, advice, due, is_for, is_stand_in, now, order, show_begun,
+    stand_in, try_root,
 };
 use howdah_tls::{Certificate, Challenges, look};
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 
 use crate::options::Serve;
 use hint::Hint;
 
 /// The clock may be set, and another process may have been faster: longer than this nobody sleeps.
 const LOOK: Duration = Duration::from_secs(60);
-/// While another process orders one.
-const TURN: Duration = Duration::from_secs(5);
+/// While another process orders one, which leaves it to us when we take its place.
+const TURN: Duration = Duration::from_secs(1);
 
 const ANOTHER: &str = "--acme-dir does not work: name another directory";
 
@@ -36,8 +38,11 @@ pub(crate) struct Acme {
     pub(crate) challenges: Arc<Challenges>,
     /// Why there is no newer certificate.
     trouble: Arc<Mutex<Option<String>>>,
-    /// Another process serves, and is asked by the authority.
+    /// Another process serves, and is asked by the authority; an order hears of it.
     retired: Arc<AtomicBool>,
+    retirement: Arc<Notify>,
+    /// This process has taken the place of another.
+    succeeds: bool,
     pause: Arc<Pause>,
     hint: Arc<Mutex<Hint>>,
     /// Where in the time that the authority leaves open this server has its turn, in thousandths.
@@ -65,14 +70,14 @@ impl Acme {
     ///
     /// # Errors
     /// When the directory cannot be had.
-    pub(crate) fn prepare(options: &Serve) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn prepare(options: &Serve, succeeds: bool) -> anyhow::Result<Option<Self>> {
         let Some(place) = options.tls.acme.place() else { return Ok(None) };
         let wish = Arc::new(try_files(options)?);
         place.make().context(ANOTHER)?;
         begin(&wish, &place)?;
-        let (challenges, trouble, retired, pause, hint) = Default::default();
+        let (challenges, trouble, retired, retirement, pause, hint) = Default::default();
         let share = (howdah_sys::monotonic_ns() % 1000).cast_signed();
-        Ok(Some(Self { wish, place, challenges, trouble, retired, pause, hint, share }))
+        Ok(Some(Self { wish, place, challenges, trouble, retired, retirement, succeeds, pause, hint, share }))
     }
 
     /// Orders certificates from now on. `reload` has what is in the files taken over.
@@ -80,13 +85,20 @@ impl Acme {
     /// # Errors
     /// When the system gives no thread.
     pub(crate) fn start(&self, reload: impl Fn() + Send + 'static) -> std::io::Result<()> {
+        // An authority that looks at what another process has ordered comes to us from now on.
+        self.show_begun();
         let acme = self.clone();
         std::thread::Builder::new().name("acme".into()).spawn(move || acme.run(reload)).map(drop)
     }
 
-    /// Another process does it from now on.
+    fn show_begun(&self) {
+        show_begun(&self.wish, &self.place, &self.challenges);
+    }
+
+    /// Another process does it from now on, and goes on with an order that is under way.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
+        self.retirement.notify_one();
     }
 
     /// Somebody may have mended what the last try has failed for. When there is another, in seconds, if there has been one.
@@ -115,7 +127,10 @@ impl Acme {
             match self.renew(&reload, &runtime, &talk, &mut tries) {
                 Ok(true) => tries.succeed(),
                 // No reason to ask the authority sooner.
-                Ok(false) => std::thread::sleep(TURN),
+                Ok(false) => {
+                    self.show_begun();
+                    std::thread::sleep(TURN);
+                }
                 Err(error) => {
                     let wait = self.failed(&error, &mut tries, &talk);
                     self.pause(wait, talk.later());
@@ -125,10 +140,11 @@ impl Acme {
     }
 
     /// The authority has been asked by a process before this one, and is asked no sooner for a start. Whoever has mended something
-    /// reloads.
+    /// reloads. An order that the process before has left to this one goes on.
     fn wait_as_before(&self, tries: &Tries) {
         let (wait, later) = tries.wait();
-        if wait.is_zero() || self.left().is_ok_and(|left| !left.is_zero()) {
+        let goes_on = self.succeeds && tries.are_cut_short();
+        if wait.is_zero() || goes_on || self.left().is_ok_and(|left| !left.is_zero()) {
             return;
         }
         let (names, seconds) = (self.wish.names.join(" "), wait.as_secs());
@@ -212,7 +228,7 @@ impl Acme {
         self.hint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Orders one; false while another process does.
+    /// Orders one; false while another process does, or when one is to go on with it.
     fn renew(
         &self,
         reload: impl Fn(),
@@ -224,6 +240,7 @@ impl Acme {
         let Some(_lock) = self.place.lock().map_err(told)? else { return Ok(false) };
         if !self.left()?.is_zero() {
             // Another process has had one meanwhile.
+            self.challenges.clear();
             self.trouble(None);
             reload();
             return Ok(true);
@@ -232,7 +249,8 @@ impl Acme {
         tries.begin().map_err(told)?;
         let names = self.wish.names.join(" ");
         tracing::info!("ordering a certificate for {names} from {}", self.wish.directory);
-        runtime.block_on(order(&self.wish, &self.place, &self.challenges, talk)).map_err(told)?;
+        let Some(ordered) = runtime.block_on(self.order(talk)) else { return Ok(false) };
+        ordered.map_err(told)?;
         tracing::info!("there is a certificate for {names} from {}", self.wish.directory);
         // The log tells why where it cannot be used; it is, once that is mended.
         reload();
@@ -243,6 +261,14 @@ impl Acme {
         }
         self.trouble(None);
         Ok(true)
+    }
+
+    /// None when another process goes on with it.
+    async fn order(&self, talk: &Arc<Talk>) -> Option<Result<(), Error>> {
+        tokio::select! {
+            ordered = order(&self.wish, &self.place, &self.challenges, talk) => Some(ordered),
+            () = self.retirement.notified() => None,
+        }
     }
 
     /// What takes long in an order is told while it does.

@@ -109,7 +109,7 @@ fn run_here(
     let processes = Processes::prepare(options, &program, identity.as_ref())?;
     // Keys may be root's alone.
     let tickets = handover.as_ref().map(|handover| &*handover.tickets).unwrap_or_default();
-    let tls = Tls::load(options, tickets)?;
+    let tls = Tls::load(options, tickets, handover.is_some())?;
     // Before anybody finds our number in the pid file.
     signals::catch().context("cannot catch signals")?;
     let mut endpoints = Endpoints::obtain(options, handover.as_mut())?;

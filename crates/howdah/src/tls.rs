@@ -42,15 +42,15 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// Reads what the options name; none when they name nothing. `tickets` are the older process's.
+    /// Reads what the options name; none when they name nothing. `tickets` are the older process's, if this one `succeeds` another.
     ///
     /// # Errors
     /// When a file is not as it should be.
-    pub(crate) fn load(options: &Serve, tickets: &[u8]) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn load(options: &Serve, tickets: &[u8], succeeds: bool) -> anyhow::Result<Option<Self>> {
         if !options.tls.is_on() {
             return Ok(None);
         }
-        let acme = Acme::prepare(options)?;
+        let acme = Acme::prepare(options, succeeds)?;
         let challenges = acme.as_ref().map(|acme| Arc::clone(&acme.challenges));
         let settings = Settings { challenges, ..settings(options) };
         let read = settings.files().map(stamp).collect();

@@ -3,7 +3,7 @@ package Howdah::Test::Authority;
 # An authority for certificates that takes every order and looks at nothing: for what a real one (Howdah::Test::Pebble) does
 # not do. `instead` gets the last part of a path, and returns what is answered there, whole, in place of the usual; `first`
 # does so once. A certificate is issued for what is asked for, good for so many `days`; `profiles` are offered,
-# advice on renewals where there is something `instead` of `renewal`.
+# advice on renewals where there is something `instead` of `renewal`. It has seen the names proven once the file `seen` is there, if one is named.
 #
 #   my $authority = Howdah::Test::Authority->start(names => ['a.example'], instead => {chain => "HTTP/1.1 200 OK\r\n..."});
 #   Howdah::Test::Server->start(options => ['--acme', 'a.example', $authority->options], ...);
@@ -96,6 +96,7 @@ sub _answer {
     my ($self, $what) = @_;
     my $url   = sub { "https://localhost:$self->{port}/" . shift };
     my @all   = @{$self->{names}};
+    my $seen  = !defined $self->{seen} || -e $self->{seen};
     my $order = {
         authorizations => [map { $url->("name-$_") } @all],
         identifiers    => [map { {type => 'dns', value => $_} } @all],
@@ -113,12 +114,28 @@ sub _answer {
         nonce       => [200, {}],
         account     => [201, {status => 'valid'}],
         'account-1' => [200, {status => 'valid'}],
-        order       => [201, {%$order, status => 'ready', replaces => ($self->said('order') // {})->{replaces}}],
-        'order-1'   =>
-            [200, {%$order, status => $self->asked('finalize') ? 'valid' : 'ready', certificate => $url->('chain')}],
+        order       => [
+            201, {%$order, status => $seen ? 'ready' : 'pending', replaces => ($self->said('order') // {})->{replaces}}
+        ],
+        'order-1' => [
+            200,
+            {
+                %$order, status => $self->asked('finalize') ? 'valid' : $seen ? 'ready' : 'pending',
+                certificate     => $url->('chain')
+            }
+        ],
         finalize => [200, {%$order, status => 'valid', certificate => $url->('chain')}],
-        map { ("name-$_" => [200, {identifier => {type => 'dns', value => $_}, status => 'valid', challenges => []}]) }
-            @all
+        map {
+            my $challenge = {
+                type   => 'tls-alpn-01',
+                url    => $url->("proof-$_"),
+                token  => "token-$_",
+                status => $self->asked("proof-$_") ? 'processing' : 'pending'
+            };
+            my $status = $seen ? 'valid' : 'pending';
+            my $name   = {identifier => {type => 'dns', value => $_}, status => $status, challenges => [$challenge]};
+            ("name-$_" => [200, $name], "proof-$_" => [200, $challenge]);
+        } @all
     );
     return (200, $self->_issued) if $what eq 'chain';
     my ($status, $content) = @{$answer{$what} // [404, {}]};
