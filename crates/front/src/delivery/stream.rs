@@ -36,6 +36,9 @@ const PIECE: usize = 64 << 10;
 /// Bytes beyond its Content-Length after which a body is no longer listened to. An end of line too many, as scripts print it,
 /// is no reason to interrupt whoever makes it; a device that has no end is.
 const SURPLUS: u64 = 1 << 20;
+/// So long a worker goes on behind a head that is all its client gets, though that has asked for something else. Most bodies have come to
+/// their end by then.
+const MOMENT: u64 = 1_000_000_000;
 
 /// A body under way.
 #[derive(Debug)]
@@ -49,6 +52,8 @@ pub(super) struct Stream {
     whole: bool,
     /// The last chunk is in the output.
     ended: bool,
+    /// Since when it is under way, in nanoseconds that the thread has served.
+    begun: u64,
 }
 
 /// What follows when a body has not the length that its head has said, for the log.
@@ -80,6 +85,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) reactions: Reactions,
     /// The application has the descriptor, too.
     pub(crate) lent: bool,
+    /// The client has asked for something else behind it already.
+    pub(crate) asks_more: bool,
 }
 
 impl Delivery<'_> {
@@ -94,7 +101,8 @@ impl Delivery<'_> {
     ) -> Delivered {
         let (sent, whole) = (out.unwrap_or(0), out.is_some());
         let left = framing.most().saturating_sub(sent as u64);
-        let mut stream = Stream { framing, taken: sent as u64, left, whole, ended: false };
+        let begun = self.server.clock.served();
+        let mut stream = Stream { framing, taken: sent as u64, left, whole, ended: false, begun };
         match body {
             Body::Ring(ring, _) => {
                 ring.consume(lines + sent);
@@ -168,12 +176,13 @@ impl Delivery<'_> {
             }
             // The worker may be about something else by now.
             self.tell_end(stream);
-            match self.wait(stream.framing, ring, orphaned).await {
+            match self.wait(stream, ring, orphaned).await {
                 Woken::Go | Woken::Behind | Woken::Due => {}
                 Woken::Lost if !orphaned && self.is_orphaned() => orphaned = true,
-                Woken::Lost if self.has_nobody_left(stream.framing) => {
+                Woken::Lost if self.has_nobody_left(stream) => {
                     self.handling.part(&mut self.exchange.account);
-                    return Delivered::Longer;
+                    // What it has asked for behind that it is to have.
+                    return if self.asks_again(stream) { Delivered::Whole } else { Delivered::Longer };
                 }
                 Woken::Stalled | Woken::Lost => return Delivered::Broken,
             }
@@ -195,10 +204,21 @@ impl Delivery<'_> {
     }
 
     /// Whether the worker goes on for nobody, but not because its client broke off: that has all there is for it.
-    fn has_nobody_left(&self, framing: Framing) -> bool {
-        self.exchange.loss().is_none()
-            && is_served(framing, &self.out.transport)
-            && !self.server.has_left(&self.out.transport)
+    fn has_nobody_left(&self, stream: &Stream) -> bool {
+        self.exchange.loss().is_none() && self.is_served(stream) && !self.server.has_left(&self.out.transport)
+    }
+
+    /// Whether a client that waits has all it can have: a head without a body, and it asks for nothing more, or for something else, which
+    /// would have to wait. Nothing that is written to it would tell whether it is still there.
+    fn is_served(&self, stream: &Stream) -> bool {
+        let has_all = matches!(stream.framing, Framing::Empty(_));
+        has_all && (self.out.transport.has_said_all() || self.asks_again(stream))
+    }
+
+    /// Whether it has gone on to something else, a while ago.
+    fn asks_again(&self, stream: &Stream) -> bool {
+        let asks = self.asks_more || !self.lent && self.out.transport.has_more();
+        asks && self.server.clock.served().saturating_sub(stream.begun) >= MOMENT
     }
 
     /// Says the end of a body as soon as all is out that was promised, whatever its worker does or says behind that.
@@ -348,7 +368,7 @@ impl Delivery<'_> {
     }
 
     /// Waits for more of the response, or for room at the client's side. Of one that is `orphaned` there is no more to come.
-    async fn wait(&mut self, framing: Framing, ring: Ring, orphaned: bool) -> Woken {
+    async fn wait(&mut self, stream: &Stream, ring: Ring, orphaned: bool) -> Woken {
         let Self { out, timer, exchange, server, .. } = self;
         if out.is_held_up() {
             exchange.answer();
@@ -361,8 +381,9 @@ impl Delivery<'_> {
         out.wait_for_nobody();
         timer.stop();
         exchange.watch();
-        let has_left = || server.has_left(&out.transport) || is_served(framing, &out.transport);
-        poll_fn(|context| if orphaned { Poll::Pending } else { news(exchange, context, has_left) }).await
+        let this = &*self;
+        let has_left = || this.server.has_left(&this.out.transport) || this.is_served(stream);
+        poll_fn(|context| if orphaned { Poll::Pending } else { news(this.exchange, context, has_left) }).await
     }
 }
 
@@ -377,12 +398,6 @@ pub(super) fn news(exchange: &Exchange, context: &Context<'_>, has_left: impl Fn
             Poll::Ready(More::Look) => continue,
         };
     }
-}
-
-/// Whether a client that waits has all it can have: a head without a body, and it asks for nothing more. Nothing that is written to
-/// it would tell whether it is still there.
-fn is_served(framing: Framing, transport: &Transport) -> bool {
-    matches!(framing, Framing::Empty(_)) && transport.has_said_all()
 }
 
 /// Waits for a client or a disk that has a part in sending a file, and meanwhile gives the slot back as soon as its worker is

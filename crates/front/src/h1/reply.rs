@@ -265,10 +265,19 @@ impl Conn {
     }
 
     fn delivery(&mut self) -> Delivery<'_> {
-        let Self { server, out, timer, exchange, handling, lent, .. } = self;
+        let Self { server, out, timer, exchange, handling, lent, input, .. } = self;
         let reaction = "closed the connection";
         let reactions = Reactions { too_short: reaction, too_long: reaction };
-        Delivery { server, out, timer, exchange, handling, reactions, lent: *lent }
+        Delivery {
+            server,
+            out,
+            timer,
+            exchange,
+            handling,
+            reactions,
+            lent: *lent,
+            asks_more: !input.is_empty(),
+        }
     }
 
     /// Sends an interim response, without waiting for the client, whose worker waits for us. What the client does not take goes before

@@ -300,7 +300,8 @@ impl Conn {
 
     /// The client has ended its side: whether nothing is left to be sent to it. What it has not said of bodies and windows never comes.
     fn is_through(&self, connection: &Connection<Io, Bytes>) -> bool {
-        let Link { wire, .. } = &*self.link;
+        let Link { wire, tally, .. } = &*self.link;
+        tally.fall_silent();
         self.link.end_waits();
         let idle = self.link.open() == 0 && !connection.has_streams() && !wire.blocked.get();
         idle || wire.has_left()

@@ -163,7 +163,7 @@ impl Stream {
     fn delivery(&mut self) -> Delivery<'_> {
         let Self { server, out, timer, exchange, handling, .. } = self;
         let reactions = Reactions { too_short: "reset the stream", too_long: "cut it off there" };
-        Delivery { server, out, timer, exchange, handling, reactions, lent: false }
+        Delivery { server, out, timer, exchange, handling, reactions, lent: false, asks_more: false }
     }
 
     fn detour(&mut self, count: u32) -> Detour<'_> {

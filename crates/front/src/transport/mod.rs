@@ -145,6 +145,17 @@ impl Transport {
         matches!(self, Self::Plain(socket) if socket.is_read())
     }
 
+    /// Whether something has come from the client behind what was read. It is a stream's connection that knows what else there is.
+    pub(crate) fn has_more(&self) -> bool {
+        match self {
+            Self::Plain(socket) => !socket.is_read(),
+            Self::Tls(tls) => tls.has_more(),
+            Self::Stream(_) => false,
+            #[cfg(test)]
+            Self::Scripted(script) => script.has_more(),
+        }
+    }
+
     /// Acknowledges what the client has sent, at once. One that says what it has in pieces may hold the next back until then
     /// (RFC 9293 3.7.4), for which a kernel that has nothing to send waits for 40 ms.
     pub(crate) fn acknowledge(&self) {
@@ -173,9 +184,9 @@ impl Transport {
         each!(self, inner => inner.peer())
     }
 
-    /// Whether the client has ended its side of the connection. That of a stream ends with its request.
+    /// Whether the client has ended its side of the connection, be it a stream that carries this.
     pub(crate) fn has_said_all(&self) -> bool {
-        !matches!(self, Self::Stream(_)) && self.peer() == Peer::Silent
+        if let Self::Stream(stream) = self { stream.has_said_all() } else { self.peer() == Peer::Silent }
     }
 
     /// Has the connection reset when it is closed: what the client has not taken is forgotten.

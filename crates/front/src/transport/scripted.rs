@@ -187,6 +187,10 @@ impl Scripted {
         script.held + u64::from(script.takes == 0)
     }
 
+    pub(super) fn has_more(&self) -> bool {
+        matches!(self.0.borrow().input.front(), Some(Piece::Bytes(_)))
+    }
+
     pub(super) fn peer(&self) -> Peer {
         self.0.borrow().peer
     }

@@ -61,6 +61,8 @@ pub(crate) struct Tally {
     waiting: RefCell<Vec<Waits>>,
     /// All streams by their numbers, for what is said of them later.
     streams: RefCell<Vec<(u32, Weak<RefCell<State>>)>>,
+    /// The client has ended its side of the connection.
+    silent: Cell<bool>,
     /// The connection has ended.
     over: Cell<bool>,
 }
@@ -88,6 +90,11 @@ impl Tally {
             self.takers.set((first, waiting.partition_point(|other| other.urgency == first)));
             waiting.drain(..).for_each(|waits| waits.waker.wake());
         }
+    }
+
+    /// The client has ended its side.
+    pub(crate) fn fall_silent(&self) {
+        self.silent.set(true);
     }
 
     /// The connection has ended, and there will be no other round.
@@ -259,6 +266,11 @@ impl Stream {
     /// Whether that has been said.
     pub(crate) fn has_told_end(&self) -> bool {
         self.0.borrow().whole
+    }
+
+    /// Whether its client says nothing more, neither by this stream nor by another.
+    pub(super) fn has_said_all(&self) -> bool {
+        self.0.borrow().tally.silent.get()
     }
 
     /// Whether the end has been said while more may be under way: of a stream that both sides have closed the crate tells nothing any more.

@@ -279,6 +279,12 @@ impl Tls {
         }
     }
 
+    /// Whether something has come that those above have not read, which may be the protocol's own.
+    pub(crate) fn has_more(&self) -> bool {
+        let State { early, rest, .. } = &*self.state.borrow();
+        !early.is_empty() || !rest.is_empty() || !self.socket.is_read()
+    }
+
     /// Whether the client has yet to say its end of the protocol, as far as has been read.
     pub(crate) fn awaits_end(&self) -> bool {
         !self.state.borrow().session.is_closed()

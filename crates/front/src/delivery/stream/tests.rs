@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::exchange::Mail;
 use crate::h1::serve;
 use crate::reports::Loss;
-use crate::sample::frames::{get, greeting};
+use crate::sample::frames::{HEADERS, frame, get, greeting, literals};
 use crate::sample::worker::Claimed;
 use crate::sample::world::{World, pieces, run};
 use crate::transport::scripted::{Piece, Scripted};
@@ -363,6 +363,68 @@ fn who_has_a_head_and_nothing_to_come_is_not_waited_with_once_he_has_ended_his_s
             }
             assert_eq!(world.worker.is_abandoned(&claimed), is_let_go, "{method}");
             assert_eq!(connection.is_finished() || script.was_shut(), is_let_go, "{method}");
+            assert_eq!(world.totals().failures[Failure::ClientGone], 0);
+        });
+    }
+}
+
+#[test]
+fn a_client_of_http2_that_has_all_its_heads_and_ends_its_side_of_the_connection_is_let_go() {
+    for (method, is_let_go) in [("HEAD", true), ("GET", false)] {
+        run(async {
+            let world = World::new(Config::default());
+            let fields = [(":method", method), (":scheme", "http"), (":path", "/a"), (":authority", "h")];
+            let asked = [greeting(), frame(HEADERS, 5, 1, &literals(&fields))].concat();
+            let script = Scripted::new([Piece::Bytes(asked), Piece::Pause, Piece::End]);
+            let connection = world.connect(&script);
+            world.run(false).await;
+            let mut claimed = world.worker.claim().unwrap();
+            world.worker.begin(&claimed);
+            world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
+            world.worker.tell(&claimed);
+            world.run(false).await;
+            for is_silent in [false, true] {
+                for _ in 0..30 {
+                    world.wait(Duration::from_millis(100));
+                    world.run(false).await;
+                }
+                assert_eq!(world.worker.is_abandoned(&claimed), is_silent && is_let_go, "{method}");
+                script.go_on();
+                world.run(false).await;
+            }
+            assert_eq!(connection.is_finished() || script.was_shut(), is_let_go, "{method}");
+            assert_eq!(world.totals().failures[Failure::ClientGone], 0);
+        });
+    }
+}
+
+#[test]
+fn who_has_a_head_and_nothing_to_come_and_asks_again_does_not_wait_for_a_worker_that_goes_on() {
+    for (first, is_let_go) in [("HEAD", true), ("GET", false)] {
+        run(async {
+            let world = World::new(Config::default());
+            let asked = format!("{first} /a HTTP/1.1\r\nHost: h\r\n\r\n");
+            let next = Piece::Bytes(b"GET /b HTTP/1.1\r\nHost: h\r\n\r\n".to_vec());
+            let script = Scripted::new([Piece::Bytes(asked.into_bytes()), Piece::Pause, next]);
+            let connection = world.connect(&script);
+            world.run(false).await;
+            let mut claimed = world.worker.claim().unwrap();
+            world.worker.begin(&claimed);
+            world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
+            world.worker.tell(&claimed);
+            world.run(false).await;
+            for _ in 0..30 {
+                world.wait(Duration::from_millis(100));
+                world.run(false).await;
+            }
+            assert!(!world.worker.is_abandoned(&claimed), "{first}: it may wait for that");
+            script.go_on();
+            for _ in 0..2 {
+                world.wait(Duration::from_millis(100));
+                world.run(false).await;
+            }
+            assert_eq!(world.worker.is_abandoned(&claimed), is_let_go, "{first}");
+            assert!(!connection.is_finished());
             assert_eq!(world.totals().failures[Failure::ClientGone], 0);
         });
     }
