@@ -138,10 +138,17 @@ impl Stream {
     async fn collect(&mut self, incoming: &mut RecvStream, upload: &mut Upload) -> Result<bool, Fault> {
         let server = self.server;
         let mut pace = BodyPace::new(server.clock.served());
+        let coming = self.link.expect_body();
         loop {
-            let due = pace.until(upload.received, server.clock.served(), server.config.min_body_rate);
+            // The line of a client that has several under way may be busy with another one.
+            let (received, now) = (upload.received.max(coming.share()), server.clock.served());
+            let due = pace.until(received, now, server.config.min_body_rate);
             self.timer.set(Rest::No, due);
             let piece = poll_fn(|context| self.poll_in_time(incoming, context)).await;
+            let (received, now) = (upload.received.max(coming.share()), server.clock.served());
+            if piece.is_err() && pace.until(received, now, server.config.min_body_rate) > now {
+                continue;
+            }
             let stored = self.link.stored();
             if piece.is_err() && stored >= HELD_UP {
                 pace.pardon(stored);
@@ -153,6 +160,7 @@ impl Stream {
                 None => break,
             };
             let length = piece.len();
+            coming.came(length);
             if upload.received + length as u64 > server.config.limits.body {
                 return Err(BODY_SIZE.into());
             }

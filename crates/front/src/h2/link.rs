@@ -20,6 +20,9 @@ const REQUEST_EARNS: u64 = 64 << 10;
 /// compression refers to what it has said before.
 const HEADS: usize = 1 << 20;
 
+/// Of a byte, when several share what comes.
+const PARTS: u64 = 1 << 16;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -37,6 +40,9 @@ pub(crate) struct Link {
     taken: Cell<u32>,
     /// Those whose body waits for the disk, and since when there has been one, in monotonic nanoseconds.
     storing: Cell<(u32, u64)>,
+    /// Bodies that are on their way, and what each would have if all that came of them had been shared among those there were, in parts
+    /// of a byte.
+    bodies: Cell<(u64, u64)>,
     pub(crate) tally: Rc<Tally>,
     /// The connection's task.
     waker: RefCell<Option<Waker>>,
@@ -56,6 +62,7 @@ impl Link {
             heads: Cell::new(0),
             taken: Cell::new(0),
             storing: Cell::default(),
+            bodies: Cell::default(),
             tally: Rc::default(),
             waker: RefCell::default(),
             waiting: RefCell::default(),
@@ -99,6 +106,13 @@ impl Link {
     pub(crate) fn stored(&self) -> u64 {
         let (count, since) = self.storing.get();
         if count == 0 { 0 } else { self.server.clock.now().saturating_sub(since) }
+    }
+
+    /// Another body is on its way as long as the value lives.
+    pub(crate) fn expect_body(&self) -> Coming<'_> {
+        let (count, share) = self.bodies.get();
+        self.bodies.set((count + 1, share));
+        Coming { link: self, since: share }
     }
 
     /// Has the task of this context woken when a stream is over.
@@ -160,6 +174,33 @@ impl Drop for Storing<'_> {
     fn drop(&mut self) {
         let (count, since) = self.0.storing.get();
         self.0.storing.set((count - 1, since));
+    }
+}
+
+/// See [`Link::expect_body`].
+#[derive(Debug)]
+pub(crate) struct Coming<'a> {
+    link: &'a Link,
+    since: u64,
+}
+
+impl Coming<'_> {
+    /// So many bytes of it have come.
+    pub(crate) fn came(&self, bytes: usize) {
+        let (count, share) = self.link.bodies.get();
+        self.link.bodies.set((count, share + bytes as u64 * PARTS / count));
+    }
+
+    /// Bytes that it would have since it is expected, if all that came of bodies had been shared.
+    pub(crate) fn share(&self) -> u64 {
+        (self.link.bodies.get().1 - self.since) / PARTS
+    }
+}
+
+impl Drop for Coming<'_> {
+    fn drop(&mut self) {
+        let (count, share) = self.link.bodies.get();
+        self.link.bodies.set((count - 1, share));
     }
 }
 
@@ -243,6 +284,25 @@ mod tests {
                 assert_eq!((link.open(), link.taken()), (0, 0));
                 assert_eq!(count.0.load(Relaxed) as u64, before + 1, "the connection hears of its end");
             }
+        });
+    }
+
+    #[test]
+    fn what_comes_is_shared_by_the_bodies_that_are_on_their_way() {
+        run(async {
+            let world = World::new(Config::default());
+            let link = link(&world);
+            let first = link.expect_body();
+            first.came(100);
+            let (second, third) = (link.expect_body(), link.expect_body());
+            assert_eq!([&first, &second, &third].map(Coming::share), [100, 0, 0]);
+            (0..300).for_each(|_| second.came(1));
+            assert_eq!([&first, &second, &third].map(Coming::share), [199, 99, 99], "rounded down");
+            drop(first);
+            third.came(101);
+            drop(second);
+            third.came(50);
+            assert_eq!(third.share(), 200);
         });
     }
 

@@ -131,6 +131,35 @@ fn no_body_is_asked_for_where_the_head_is_refused() {
 }
 
 #[test]
+fn a_body_is_not_late_while_its_client_is_busy_with_others() {
+    // Bytes that come of one body in each second, and whether another, of which nothing comes meanwhile, is late.
+    for (comes, is_late) in [(1000, false), (520, false), (200, true)] {
+        run(async {
+            let world = World::new(Config::default());
+            let post = |stream| {
+                let fields = [(":method", "POST"), (":scheme", "http"), (":path", "/a"), (":authority", "h")];
+                frame(HEADERS, 4, stream, &literals(&fields))
+            };
+            let begin = Piece::Bytes([greeting(), post(1), post(3)].concat());
+            let pieces =
+                (0..40).flat_map(|_| [Piece::Pause, Piece::Bytes(frame(0, 0, 1, &vec![b'x'; comes]))]);
+            let ends = [Piece::Pause, Piece::Bytes([frame(0, 1, 1, b""), frame(0, 1, 3, b"")].concat())];
+            let script = Scripted::new([begin].into_iter().chain(pieces).chain(ends));
+            let _connection = world.connect(&script);
+            world.run(true).await;
+            for _ in 0..41 {
+                world.wait(Duration::from_secs(1));
+                script.go_on();
+                world.run(true).await;
+            }
+            let totals = world.totals();
+            let (late, served) = (totals.failures[Failure::ReadTimeout], totals.all_requests());
+            assert_eq!((late, served), (u64::from(is_late), 2), "{comes}");
+        });
+    }
+}
+
+#[test]
 fn heads_that_are_long_once_and_short_to_send_have_little_room() {
     run(async {
         let world = World::new(Config::default());
