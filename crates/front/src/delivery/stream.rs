@@ -369,7 +369,7 @@ impl Delivery<'_> {
 
     /// Waits for more of the response, or for room at the client's side. Of one that is `orphaned` there is no more to come.
     async fn wait(&mut self, stream: &Stream, ring: Ring, orphaned: bool) -> Woken {
-        let Self { out, timer, exchange, server, .. } = self;
+        let Self { out, timer, exchange, server, .. } = &mut *self;
         if out.is_held_up() {
             exchange.answer();
             let news = |transport: &Transport, context: &Context<'_>| match orphaned {
@@ -381,9 +381,16 @@ impl Delivery<'_> {
         out.wait_for_nobody();
         timer.stop();
         exchange.watch();
-        let this = &*self;
-        let has_left = || this.server.has_left(&this.out.transport) || this.is_served(stream);
-        poll_fn(|context| if orphaned { Poll::Pending } else { news(this.exchange, context, has_left) }).await
+        poll_fn(|context| {
+            if orphaned {
+                return Poll::Pending;
+            }
+            let this = &*self;
+            let has_left = || this.server.has_left(&this.out.transport) || this.is_served(stream);
+            let woken = news(this.exchange, context, has_left);
+            if woken.is_pending() && self.out.is_deaf() { Poll::Ready(Woken::Lost) } else { woken }
+        })
+        .await
     }
 }
 

@@ -20,7 +20,7 @@ use crate::h2::crew;
 use crate::h2::link::{Link, Open, Work};
 use crate::h2::wire::{Io, Wire};
 use crate::linger::{GOODBYE, linger};
-use crate::outflow::Pace;
+use crate::outflow::{Pace, Pulse};
 use crate::request::Client;
 use crate::server::{Presence, Server};
 use crate::timers::{Rest, Timer};
@@ -90,6 +90,8 @@ struct Conn {
     mode: Mode,
     /// How the client takes what all of its streams are sent.
     pace: Pace,
+    /// Whether it takes note of it at all, while nothing waits for it.
+    pulse: Pulse,
     budget: Budget,
     /// When to look at that, in nanoseconds that the thread has served; 0 for never.
     due: u64,
@@ -120,6 +122,7 @@ pub(crate) async fn serve(arrival: Arrival) {
         presence,
         mode: Mode::New,
         pace: Pace::default(),
+        pulse: Pulse::default(),
         budget: Budget::new(server.clock.now()),
         due: 0,
         leaves: false,
@@ -311,7 +314,8 @@ impl Conn {
     fn is_late(&mut self) -> bool {
         match self.mode {
             Mode::Leaving => self.has_had_its_time(),
-            Mode::Busy => self.link.wire.blocked.get() && self.is_stalled(),
+            Mode::Busy if self.link.wire.blocked.get() => self.is_stalled(),
+            Mode::Busy => self.is_deaf(),
             Mode::New | Mode::Kept => {
                 self.leaves = true;
                 false
@@ -371,6 +375,19 @@ impl Conn {
             self.cut = true;
         }
         !keeps_up
+    }
+
+    /// Whether the client is gone without a word: of what all its streams were sent nothing arrives, though nothing waits for it.
+    fn is_deaf(&mut self) -> bool {
+        let Link { server, wire, .. } = &*self.link;
+        let (arrived, all) = wire.arrived();
+        let deaf = !self.pulse.look(server.clock.served(), arrived, all, server.holding.terms());
+        self.due = 0;
+        if deaf {
+            wire.reset();
+            self.cut = true;
+        }
+        deaf
     }
 
     /// A stream that begins now is one too many: before it came to the word to leave, the client could have begun so many as it may
@@ -475,12 +492,12 @@ impl Conn {
     /// A client that the socket waits for has so long to take something.
     fn keep_pace(&mut self, blocked: bool) {
         let Server { clock, holding, .. } = self.link.server;
+        let (now, terms) = (clock.served(), holding.terms());
         let due = match blocked {
-            true => self.pace.wait(clock.served(), holding.terms()),
-            false if !self.link.wire.withholds() => 0,
+            true => self.pace.wait(now, terms),
             // The end of the connection is told by nothing else, while nothing is sent.
-            false if self.due > clock.served() => self.due,
-            false => clock.after(LOOK),
+            false if self.link.wire.withholds() => self.due_by(clock.after(LOOK)),
+            false => self.due_by(Pulse::next(now, terms)),
         };
         if !blocked {
             self.pace.rest();
@@ -489,6 +506,12 @@ impl Conn {
             self.timer.set(Rest::No, due);
             self.due = due;
         }
+    }
+
+    /// When to look, which is to be by then; 0 for never.
+    fn due_by(&self, end: u64) -> u64 {
+        let waits = self.due > self.link.server.clock.served() && self.due <= end;
+        if waits { self.due } else { end }
     }
 
     /// Tells the log why a connection has broken.

@@ -10,7 +10,7 @@ mod postponed;
 mod stock;
 
 pub(crate) use holding::Holding;
-pub(crate) use pace::Pace;
+pub(crate) use pace::{Pace, Pulse};
 pub(crate) use queue::{Outflow, Sent, Woken};
 pub use response_spool::try_spool;
 pub(crate) use response_spool::{Taken, send_of_file};

@@ -108,6 +108,41 @@ impl Pace {
     }
 }
 
+/// Whether a client takes note of what it is sent, where nothing waits for it. One that is gone without a word does not, and the kernel
+/// takes what is said to it for a quarter of an hour all the same.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    /// When to look again.
+    due: u64,
+    /// Bytes that had arrived at the last look.
+    arrived: i64,
+    /// Since when none has of those that are on their way; 0 while none are.
+    since: u64,
+}
+
+impl Pulse {
+    /// When to look who looks now; 0 for never.
+    pub(crate) fn next(now: u64, terms: Terms) -> u64 {
+        if terms.timeout == 0 { 0 } else { now + terms.interval() }
+    }
+
+    /// Whether it is time to look.
+    pub(crate) fn is_due(&self, now: u64, terms: Terms) -> bool {
+        terms.timeout != 0 && now >= self.due
+    }
+
+    /// As [`Pace::look`]: false when nothing has arrived for too long.
+    pub(crate) fn look(&mut self, now: u64, arrived: i64, all: bool, terms: Terms) -> bool {
+        if all {
+            self.since = 0;
+        } else if self.since == 0 || arrived > self.arrived {
+            self.since = now;
+        }
+        (self.arrived, self.due) = (arrived, Self::next(now, terms));
+        terms.timeout == 0 || self.since == 0 || now < self.since.saturating_add(terms.timeout)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +203,38 @@ mod tests {
             now = pace.wait(now, terms);
             assert!(pace.look(now, 5, true, terms));
         }
+    }
+
+    #[test]
+    fn a_client_to_which_nothing_arrives_any_more_has_no_pulse() {
+        let terms = Terms { timeout: 60 * SECOND, rate: 256 };
+        // How many bytes have arrived of so many that were sent after so many seconds, and until when the client has a pulse.
+        type Case = (&'static str, fn(i64) -> (i64, i64), std::ops::RangeInclusive<u64>);
+        let cases: [Case; 6] = [
+            ("it takes all", |second| (second, second), 1000..=1000),
+            ("it is always a little behind", |second| (second, second + 3), 1000..=1000),
+            ("it takes one byte now and then", |second| (second / 50, 1000), 1000..=1000),
+            ("it takes nothing", |second| (0, second), 60..=70),
+            (
+                "it takes nothing, and its records count for more than is in them",
+                |second| (-second, 1),
+                60..=70,
+            ),
+            ("it takes nothing after a while", |second| (second.min(500), second), 560..=575),
+        ];
+        for (what, at, expected) in cases {
+            let (mut pulse, start) = (Pulse::default(), 77 * SECOND);
+            let end = (1..=1000_u64).find(|second| {
+                let now = start + second * SECOND;
+                let (arrived, sent) = at(second.cast_signed());
+                pulse.is_due(now, terms) && !pulse.look(now, arrived, arrived == sent, terms)
+            });
+            let end = end.unwrap_or(1000);
+            assert!(expected.contains(&end), "{what}: {end} is not in {expected:?}");
+        }
+        let (mut pulse, terms) = (Pulse::default(), Terms { timeout: 0, rate: 256 });
+        assert!(!pulse.is_due(SECOND, terms) && Pulse::next(SECOND, terms) == 0);
+        assert!((1..1000).all(|second| pulse.look(second * SECOND, 0, false, terms)), "there is no bound");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use howdah_sys::shortage::may_pass_later;
 
 use crate::capacity::Permit;
 use crate::outflow::holding::{Holding, Trouble};
-use crate::outflow::pace::Terms;
+use crate::outflow::pace::{Pulse, Terms};
 use crate::outflow::postponed::{self, Postponed};
 use crate::outflow::reader::Reader;
 use crate::outflow::response_spool::{Progress, ResponseSpool, Taken};
@@ -88,6 +88,8 @@ pub(crate) struct Outflow {
     pub(super) spool: Option<Box<ResponseSpool>>,
     /// How the client takes it.
     pub(super) reader: Reader,
+    /// Whether it takes note of what it was sent, while nothing waits for it.
+    pulse: Pulse,
     /// Bytes of memory that we have of the server's stock.
     pub(super) held: u64,
     sent: Sent,
@@ -104,6 +106,7 @@ impl Outflow {
             done: 0,
             spool: None,
             reader: Reader::default(),
+            pulse: Pulse::default(),
             held: 0,
             sent: Sent::default(),
             postponed: None,
@@ -118,7 +121,7 @@ impl Outflow {
     /// Another response is to come, to a client that has taken all of the last.
     pub(crate) fn renew(&mut self) {
         self.sent = Sent::default();
-        self.reader = Reader::default();
+        (self.reader, self.pulse) = (Reader::default(), Pulse::default());
         self.release_memory();
         if self.output.capacity() > KEEP_CAPACITY && self.output.is_empty() {
             self.output = Vec::new();
@@ -481,6 +484,21 @@ impl Outflow {
     /// The client keeps up, and waits for the worker.
     pub(crate) fn wait_for_nobody(&mut self) {
         self.reader.pace.rest();
+    }
+
+    /// Whether the client, which waits for the worker as far as can be seen, is gone without a word: of what it was sent nothing arrives.
+    /// It is cut off then. A stream's is its connection's to find out.
+    pub(crate) fn is_deaf(&mut self) -> bool {
+        let (terms, now) = (self.holding.terms(), self.holding.clock.served());
+        if matches!(self.transport, Transport::Stream(_)) || !self.pulse.is_due(now, terms) {
+            return false;
+        }
+        let (arrived, all) = self.arrived();
+        let deaf = !self.pulse.look(now, arrived, all, terms);
+        if deaf {
+            self.cut_off();
+        }
+        deaf
     }
 
     /// After how long to look whether the client is behind, or to ask again where there was no room.

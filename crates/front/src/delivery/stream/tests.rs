@@ -124,6 +124,34 @@ fn a_body_that_breaks_off_does_not_look_whole() {
 }
 
 #[test]
+fn a_client_that_is_gone_without_a_word_keeps_no_worker() {
+    // How much of what was sent is on its way to the client, and whether it is gone.
+    type Case = (&'static str, fn(u64) -> u64, bool);
+    let cases: [Case; 4] = [
+        ("it has all", |_| 0, false),
+        ("the last piece is on its way", |_| 5, false),
+        ("it takes less than --min-send-rate, for that is all there is", |sent| sent / 4, false),
+        ("nothing arrives any more", |sent| sent.saturating_sub(100), true),
+    ];
+    for (what, on_its_way, gone) in cases {
+        run(async {
+            let config = Config { write_timeout: Duration::from_secs(10), ..Config::default() };
+            let mut scene = scene(config, "1.1", LENGTH_UNKNOWN, 0).await;
+            for _ in 0..30 {
+                scene.write(b"event").await;
+                scene.script.hold(on_its_way(scene.script.output().len() as u64));
+                scene.world.wait(Duration::from_secs(1));
+                scene.world.run(false).await;
+            }
+            assert_eq!(scene.world.worker.is_abandoned(&scene.claimed), gone, "{what}");
+            assert_eq!((scene.connection.is_finished(), scene.script.was_reset()), (gone, gone), "{what}");
+            let counted = scene.world.totals().failures[Failure::WriteTimeout];
+            assert_eq!(counted, u64::from(gone), "{what}");
+        });
+    }
+}
+
+#[test]
 fn what_a_client_has_nothing_of_yet_is_taken_back_when_its_worker_is_lost() {
     for (taken, what, stays) in
         [(0, "HTTP/1.1 502 Bad Gateway", true), (4, "HTTP/1.1 200 OK", false), (15, "HTTP/1.1 200 OK", false)]

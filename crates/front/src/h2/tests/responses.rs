@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use howdah_metrics::{ConnectionState, Failure};
-use howdah_wire::{Answer, RESPONSE_DETACHED, RESPONSE_HEAD_READY};
+use howdah_wire::{Answer, LENGTH_UNKNOWN, RESPONSE_DETACHED, RESPONSE_HEAD_READY};
 
 use super::data;
 use crate::config::Config;
@@ -42,6 +42,40 @@ fn a_client_that_takes_nothing_is_cut_off_and_one_that_is_gone_interrupts_nobody
         assert!(connection.is_finished());
         assert_eq!(world.totals().failures[Failure::ClientGone], 1);
     });
+}
+
+#[test]
+fn a_client_that_is_gone_without_a_word_keeps_no_worker() {
+    // How much of what was sent is on its way to the client, and whether it is gone.
+    type Case = (&'static str, fn(u64) -> u64, bool);
+    let cases: [Case; 3] = [
+        ("it has all", |_| 0, false),
+        ("it takes less than --min-send-rate, for that is all there is", |sent| sent / 4, false),
+        ("nothing arrives any more", |sent| sent.saturating_sub(100), true),
+    ];
+    for (what, on_its_way, gone) in cases {
+        run(async {
+            let world = World::new(Config { write_timeout: Duration::from_secs(10), ..Config::default() });
+            let script = Scripted::new([Piece::Bytes(greeting()), Piece::Pause, Piece::Bytes(get(1, "/a"))]);
+            let connection = world.connect(&script);
+            world.run(false).await;
+            script.go_on();
+            world.run(false).await;
+            let mut claimed = world.worker.claim().unwrap();
+            world.worker.begin(&claimed);
+            world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
+            for _ in 0..30 {
+                world.worker.write(&mut claimed, b"event");
+                world.worker.tell(&claimed);
+                world.run(false).await;
+                script.hold(on_its_way(script.output().len() as u64));
+                world.wait(Duration::from_secs(1));
+                world.run(false).await;
+            }
+            assert_eq!(world.worker.is_abandoned(&claimed), gone, "{what}");
+            assert_eq!((connection.is_finished(), script.was_reset()), (gone, gone), "{what}");
+        });
+    }
 }
 
 #[test]
