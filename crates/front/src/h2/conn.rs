@@ -426,10 +426,11 @@ impl Conn {
         }
     }
 
-    /// Passes on what the client has said of priorities. True when the connection has to end for that.
+    /// Passes on what the client has said of priorities, and of what it takes. True when the connection has to end for that.
     fn heed_updates(&mut self, connection: &mut Connection<Io, Bytes>) -> bool {
         let Link { server, wire, tally, client, .. } = &*self.link;
         wire.updates(|(stream, urgency)| tally.update(stream, urgency));
+        tally.open_window(wire.take_opened());
         let Some((reason, what)) = wire.wrong_update().filter(|_| !self.scolded) else { return false };
         self.scolded = true;
         tracing::debug!(peer = &*client.address, "refused a connection of HTTP/2: {what} (RFC 9218 7.1)");

@@ -1,5 +1,5 @@
 //! What a client says of priorities after its requests, or before: PRIORITY_UPDATE (RFC 9218 7.1), which the `h2` crate passes
-//! over. `meter` brings these frames.
+//! over; and by how much it opens the window of all streams together, which that keeps to itself. `meter` brings these frames.
 //!
 //! What is said of a stream whose task has begun is passed on at once. Of one that is opened and has no task yet, or that the client
 //! will open, the last word is kept.
@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use h2::Reason;
 
-/// Types of frames (RFC 9113 6.2, RFC 9218 7.1).
+/// Types of frames (RFC 9113 6.2 and 6.9, RFC 9218 7.1).
 const HEADERS: u8 = 1;
+const WINDOW_UPDATE: u8 = 8;
 const PRIORITY_UPDATE: u8 = 16;
 /// Bytes of the number that the frame begins with, and of the whole that are read: what is said in more is nothing that we know.
 const NUMBER: usize = 4;
@@ -27,6 +28,9 @@ pub(crate) struct Updates {
     /// Bytes that are still to come of a frame, and those that have.
     left: usize,
     payload: Vec<u8>,
+    /// The same of one that opens the window of all streams; and by how much that was opened since it was asked.
+    opening: (usize, u32),
+    opened_by: u64,
     /// What is to be passed on: streams, and how urgent each is.
     news: Vec<(u32, u8)>,
     /// The same of streams that have been opened, and of those that have not.
@@ -45,6 +49,8 @@ impl Updates {
             begun: 0,
             left: 0,
             payload: Vec::new(),
+            opening: (0, 0),
+            opened_by: 0,
             news: Vec::new(),
             ahead: BTreeMap::new(),
             idle: BTreeMap::new(),
@@ -63,12 +69,16 @@ impl Updates {
                 self.refuse(Reason::FRAME_SIZE_ERROR, "PRIORITY_UPDATE of less than 4 bytes");
             }
             PRIORITY_UPDATE => self.left = length,
+            WINDOW_UPDATE if stream == 0 && length == NUMBER => self.opening = (length, 0),
             _ => {}
         }
     }
 
     /// More of a frame has come, of whichever.
     pub(crate) fn take(&mut self, bytes: &[u8]) {
+        if self.opening.0 > 0 {
+            self.open_window(bytes);
+        }
         if self.left == 0 {
             return;
         }
@@ -88,6 +98,20 @@ impl Updates {
         {
             self.ahead.insert(stream, urgency);
         }
+    }
+
+    fn open_window(&mut self, bytes: &[u8]) {
+        for &byte in bytes.iter().take(self.opening.0) {
+            self.opening = (self.opening.0 - 1, (self.opening.1 << 8) | u32::from(byte));
+        }
+        if self.opening.0 == 0 {
+            self.opened_by += u64::from(self.opening.1 & (u32::MAX >> 1));
+        }
+    }
+
+    /// By how much the window of all streams was opened since this was asked last.
+    pub(crate) fn take_opened(&mut self) -> u64 {
+        std::mem::take(&mut self.opened_by)
     }
 
     fn conclude(&mut self) {
@@ -181,6 +205,20 @@ mod tests {
         assert!(updates.news().next().is_none() && updates.wrong().is_none(), "trailers open nothing");
         updates.begin(HEADERS, 11, 9);
         assert_eq!(updates.begin_stream(11), Some(4));
+    }
+
+    #[test]
+    fn by_how_much_the_window_of_all_streams_is_opened_is_told_once() {
+        let mut updates = Updates::new(3);
+        for (stream, size, pieces) in [(0, 1000_u32, 4), (0, 0x8000_0007, 1), (1, 1 << 20, 4), (0, 65_535, 3)]
+        {
+            updates.begin(WINDOW_UPDATE, stream, NUMBER);
+            size.to_be_bytes().chunks(pieces).for_each(|bytes| updates.take(bytes));
+            updates.take(b"body");
+        }
+        updates.begin(WINDOW_UPDATE, 0, 5);
+        updates.take(&[1; 5]);
+        assert_eq!((updates.take_opened(), updates.take_opened()), (1000 + 7 + 65_535, 0));
     }
 
     #[test]

@@ -139,6 +139,11 @@ impl Wire {
         self.meter.borrow_mut().updates.wrong()
     }
 
+    /// By how much the client has opened the window of all streams together since this was asked last.
+    pub(crate) fn take_opened(&self) -> u64 {
+        self.meter.borrow_mut().updates.take_opened()
+    }
+
     /// Streams that the client has opened.
     pub(crate) fn opened(&self) -> u64 {
         self.meter.borrow().updates.count

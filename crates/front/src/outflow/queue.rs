@@ -588,6 +588,7 @@ impl Outflow {
             return Some(Woken::Lost);
         }
         let (arrived, all) = self.arrived();
+        let arrived = arrived.saturating_add_unsigned(self.transport.share());
         if self.reader.pace.look(clock.served(), arrived, all, terms) {
             return None;
         }

@@ -140,6 +140,12 @@ impl Transport {
         each!(self, inner => inner.outstanding())
     }
 
+    /// Bytes that count as having arrived beside those of the response: its share of what went to others where they used up what the
+    /// client takes of all together.
+    pub(crate) fn share(&self) -> u64 {
+        if let Self::Stream(stream) = self { stream.share() } else { 0 }
+    }
+
     /// Whether all that has come from the client was read, as far as can be told.
     pub(crate) fn is_read(&self) -> bool {
         matches!(self, Self::Plain(socket) if socket.is_read())

@@ -30,6 +30,10 @@ const SMALL: usize = 8 * 1024;
 /// How urgent a response may be (RFC 9218 4.1): 0 is the most.
 const URGENCIES: usize = 8;
 const PRIORITY: HeaderName = HeaderName::from_static("priority");
+/// Bytes that the window of all streams has at first (RFC 9113 6.9.2).
+const WINDOW: u64 = 65_535;
+/// Parts of a byte, when several share what is sent.
+const PARTS: u64 = 1 << 16;
 /// Bytes that a client may send for each piece that it takes, to open its windows.
 const FRAME_EARNS: u64 = 64;
 
@@ -63,6 +67,14 @@ pub(crate) struct Tally {
     streams: RefCell<Vec<(u32, Weak<RefCell<State>>)>>,
     /// The client has ended its side of the connection.
     silent: Cell<bool>,
+    /// Bytes of bodies in all, how many may be, and up to where they count below: those that went while there was room for more kept
+    /// nobody waiting.
+    spent: Cell<u64>,
+    window: Cell<u64>,
+    shared: Cell<u64>,
+    /// What each stream would have had of those that used up the window if they had been shared, in parts of a byte. Which stream has how
+    /// much of a small window is for the crate to say, and one may have nothing of it for long while its client takes what there is.
+    share: Cell<u64>,
     /// The connection has ended.
     over: Cell<bool>,
 }
@@ -95,6 +107,28 @@ impl Tally {
     /// The client has ended its side.
     pub(crate) fn fall_silent(&self) {
         self.silent.set(true);
+    }
+
+    /// The client takes so many bytes more of all streams together.
+    pub(crate) fn open_window(&self, bytes: u64) {
+        if bytes > 0 && !self.is_used_up() {
+            self.shared.set(self.spent.get());
+        }
+        self.window.set(self.window.get() + bytes);
+    }
+
+    /// Whether no stream may have anything before the client opens the window of all.
+    fn is_used_up(&self) -> bool {
+        self.spent.get() >= WINDOW + self.window.get()
+    }
+
+    fn spend(&self, bytes: usize) {
+        self.spent.set(self.spent.get() + bytes as u64);
+        if self.is_used_up() {
+            let bytes = self.spent.get() - self.shared.replace(self.spent.get());
+            let streams = self.streams.borrow().len().max(1) as u64;
+            self.share.set(self.share.get() + bytes * PARTS / streams);
+        }
     }
 
     /// The connection has ended, and there will be no other round.
@@ -146,6 +180,8 @@ struct State {
     said: Said,
     tally: Rc<Tally>,
     number: u32,
+    /// What the share of each was when it began.
+    since: u64,
     urgency: u8,
     /// The client has said so beside its request, which says that no more.
     is_updated: bool,
@@ -179,6 +215,7 @@ impl Stream {
             said,
             tally: Rc::clone(tally),
             number,
+            since: tally.share.get(),
             urgency: told.unwrap_or(URGENCY),
             is_updated: told.is_some(),
             given: (0, 0),
@@ -391,6 +428,12 @@ impl Stream {
         }
     }
 
+    /// See [`Transport::share`](super::Transport::share).
+    pub(super) fn share(&self) -> u64 {
+        let state = &*self.0.borrow();
+        (state.tally.share.get() - state.since) / PARTS
+    }
+
     /// Whether something waits for a client whose windows are closed. One that takes too little of what its connection has
     /// is that one's to find out.
     pub(super) fn outstanding(&self) -> u64 {
@@ -423,6 +466,7 @@ impl State {
 
     fn count(&mut self, bytes: usize) {
         let Tally { given, round, .. } = &*self.tally;
+        self.tally.spend(bytes);
         self.given = (round.get(), self.given_now() + bytes);
         let mut all = given.get();
         all[usize::from(self.urgency)] += bytes;

@@ -79,6 +79,39 @@ fn a_client_that_is_gone_without_a_word_keeps_no_worker() {
 }
 
 #[test]
+fn a_stream_is_not_late_while_its_client_is_busy_with_others() {
+    // Bytes of all streams that the client takes in each second, and whether some of these are cut off. Each has its turn after 13 s.
+    for (takes, cut) in [(8 << 10, false), (200, true)] {
+        run(async {
+            let config = Config { response_buffer: 4 << 20, ..Config::default() };
+            let world = World::with(config, Terms { max_queue: 16, ..Terms::default() }, |_| ());
+            let streams = (1..28).step_by(2);
+            let asked = streams.flat_map(|stream| get(stream, "/a"));
+            let first = [PREFACE, &frame(SETTINGS, 0, 0, &[0, 4, 0, 16, 0, 0])].concat();
+            let opens = Piece::Bytes(frame(WINDOW_UPDATE, 0, 0, &u32::to_be_bytes(takes)));
+            let opens = (0..40).flat_map(|_| [Piece::Pause, opens.clone()]);
+            let first = [Piece::Bytes(first), Piece::Pause, Piece::Bytes(asked.collect())];
+            let script = Scripted::new(first.into_iter().chain(opens));
+            let connection = world.connect(&script);
+            world.run(false).await;
+            script.go_on();
+            world.run(false).await;
+            for _ in 0..14 {
+                answer(&world, &vec![b'x'; 200 << 10]).await;
+            }
+            for _ in 0..40 {
+                world.wait(Duration::from_secs(1));
+                script.go_on();
+                world.run(false).await;
+            }
+            assert!(data(&script).concat().len() > 60_000 && !connection.is_finished());
+            let late = world.totals().failures[Failure::WriteTimeout];
+            assert_eq!(late > 0, cut, "{takes}: {late}");
+        });
+    }
+}
+
+#[test]
 fn who_was_slow_once_owes_nothing_for_the_time_in_which_there_was_nothing_to_take() {
     run(async {
         let config = Config { keepalive_timeout: Duration::from_secs(300), ..Config::default() };
