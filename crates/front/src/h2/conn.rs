@@ -371,8 +371,7 @@ impl Conn {
         let keeps_up = self.pace.look(server.clock.served(), arrived, all, server.holding.terms());
         self.due = 0;
         if !keeps_up {
-            wire.reset();
-            self.cut = true;
+            self.cut_off();
         }
         !keeps_up
     }
@@ -384,10 +383,16 @@ impl Conn {
         let deaf = !self.pulse.look(server.clock.served(), arrived, all, server.holding.terms());
         self.due = 0;
         if deaf {
-            wire.reset();
-            self.cut = true;
+            self.cut_off();
         }
         deaf
+    }
+
+    /// The client takes too little.
+    fn cut_off(&mut self) {
+        self.link.wire.reset();
+        self.link.late.set(true);
+        self.cut = true;
     }
 
     /// A stream that begins now is one too many: before it came to the word to leave, the client could have begun so many as it may

@@ -33,6 +33,8 @@ pub(crate) struct Link {
     pub(crate) served: Cell<u64>,
     /// Streams whose client has broken them off.
     pub(crate) abandoned: Cell<u64>,
+    /// The client is cut off, since it takes too little.
+    pub(crate) late: Cell<bool>,
     /// Those that are under way, and the bytes of their heads.
     open: Cell<usize>,
     heads: Cell<usize>,
@@ -58,6 +60,7 @@ impl Link {
             wire: Rc::new(wire),
             served: Cell::new(0),
             abandoned: Cell::new(0),
+            late: Cell::new(false),
             open: Cell::new(0),
             heads: Cell::new(0),
             taken: Cell::new(0),

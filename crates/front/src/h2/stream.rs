@@ -80,13 +80,15 @@ impl Stream {
                 return self.server.records.failure(Failure::TooLarge);
             }
         }
+        let mut sent = self.out.sent();
+        sent.too_slow |= next == Next::Cut && self.link.late.get();
         let (exchange, handling) = (std::mem::take(&mut self.exchange), std::mem::take(&mut self.handling));
         let end = End {
             client: &self.link.client,
             behind: self.behind.as_deref(),
             served: self.served,
             outcome: if next == Next::Done { Outcome::KeepAlive } else { Outcome::Aborted },
-            sent: self.out.sent(),
+            sent,
             lent: self.taken.get(),
         };
         self.server.finish(exchange, handling, &end);

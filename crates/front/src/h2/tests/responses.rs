@@ -74,6 +74,8 @@ fn a_client_that_is_gone_without_a_word_keeps_no_worker() {
             }
             assert_eq!(world.worker.is_abandoned(&claimed), gone, "{what}");
             assert_eq!((connection.is_finished(), script.was_reset()), (gone, gone), "{what}");
+            let counted = world.totals().failures[Failure::WriteTimeout];
+            assert_eq!(counted, u64::from(gone), "{what}");
         });
     }
 }
