@@ -10,6 +10,7 @@ use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use howdah_metrics::Handshake;
@@ -117,24 +118,25 @@ impl Gate {
         linger(server, &mut Transport::Plain(tls.into_socket()), &timer).await;
     }
 
-    /// The handshake, as long as there is time for it.
+    /// The handshake, as long as there is time for it: while the thread drains, as long as for a head that has begun.
     async fn shake(&self, server: &'static Server, tls: &mut Tls, serves: Serves) -> io::Result<()> {
+        let Server { timers, doors, clock, config, .. } = server;
         // Whoever waits for the last connection waits for this one, too.
-        let timer = server.timers.start(serves);
-        let _inside = server.doors.enter(serves);
-        timer.set(Rest::No, 0);
-        let patience = server.config.tls_handshake_timeout;
-        let mut handshake = pin!(self.handshake(tls, server.clock));
-        let mut waited = Duration::ZERO;
+        let timer = timers.start(serves);
+        let _inside = doors.enter(serves);
+        timer.set(Rest::Begun, clock.after(config.tls_handshake_timeout));
+        let mut handshake = pin!(self.handshake(tls, clock));
         loop {
-            let glance =
-                if patience.is_zero() { GLANCE } else { GLANCE.min(patience.saturating_sub(waited)) };
-            if let Ok(outcome) = tokio::time::timeout(glance, &mut handshake).await {
+            let in_time = poll_fn(|context| match handshake.as_mut().poll(context) {
+                Poll::Pending if timer.poll_expired(context) || doors.is_cut_off() => {
+                    Poll::Ready(Err(ErrorKind::TimedOut.into()))
+                }
+                outcome => outcome,
+            });
+            if let Ok(outcome) = tokio::time::timeout(GLANCE, in_time).await {
                 return outcome;
             }
-            waited += glance;
-            let others_wait = self.is_full() || !server.doors.keeps_connections();
-            if others_wait || !patience.is_zero() && waited >= patience {
+            if self.is_full() || !doors.is_draining() && !doors.keeps_connections() {
                 return Err(ErrorKind::TimedOut.into());
             }
         }
@@ -171,5 +173,64 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.0.under_way.set(self.0.under_way.get() - 1);
         self.0.freed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use howdah_tls::Settings;
+
+    use super::*;
+    use crate::capacity::Kind;
+    use crate::config::Config;
+    use crate::sample::world::{World, run};
+    use crate::sample::{client, forever};
+
+    fn gate() -> &'static Gate {
+        let (dir, key) = (tempfile::tempdir().unwrap(), rcgen::KeyPair::generate().unwrap());
+        let made =
+            rcgen::CertificateParams::new(["example.org".to_owned()]).unwrap().self_signed(&key).unwrap();
+        let file = dir.path().join("pair");
+        std::fs::write(&file, made.pem() + &key.serialize_pem()).unwrap();
+        let settings = Settings { pairs: vec![(file.clone(), file)], ..Settings::default() };
+        forever(Gate::new(Arc::new(Acceptor::new(settings, &[]).unwrap()), 8))
+    }
+
+    #[test]
+    fn a_handshake_that_has_begun_has_its_time_also_where_the_thread_drains() {
+        // For how many seconds a drain lets those be that rest, how many pass, and whether the handshake is given up.
+        for (idle, passes, over) in [
+            (None, 9, false),
+            (None, 11, true),
+            (Some(0), 1, false),
+            (Some(0), 3, true),
+            (Some(5), 4, false),
+            (Some(5), 6, true),
+        ] {
+            run(async {
+                let world = World::new(Config::default());
+                let (gate, server) = (gate(), world.thread.entrance.server);
+                let (mut slow, socket) = UnixStream::pair().unwrap();
+                socket.set_nonblocking(true).unwrap();
+                let permit = world.capacity.enter(Kind::Connection).unwrap();
+                let (socket, client) = (Socket::Fresh(socket.into()), client("127.0.0.1"));
+                let passing =
+                    tokio::task::spawn_local(gate.pass(server, socket, client, permit, gate.place()));
+                slow.write_all(b"\x16\x03\x01").unwrap();
+                world.run(false).await;
+                if let Some(idle) = idle {
+                    let drain = server.doors.drain(Duration::from_secs(idle));
+                    world.thread.timers.hurry(drain);
+                    // It is looked whether others wait.
+                    tokio::time::sleep(GLANCE + GLANCE / 10).await;
+                }
+                world.wait(Duration::from_secs(passes));
+                world.run(false).await;
+                assert_eq!(passing.is_finished(), over, "{idle:?} {passes}");
+            });
+        }
     }
 }
