@@ -12,7 +12,7 @@ use crate::layout::{REPORT_AREA, REPORT_WORDS, REQUEST_AREA};
 use crate::request::Full;
 use crate::segment::Segment;
 use crate::slot::copy;
-use crate::sync::Ordering::Relaxed;
+use crate::sync::Ordering::{Acquire, Relaxed};
 
 /// Length of a variable that the env has not.
 pub const REPORT_NONE: u16 = u16::MAX;
@@ -57,14 +57,14 @@ impl Segment {
         }
     }
 
-    /// A copy of what the worker has reported of the request in `slot`, for [`reported`]. Only once the slot is done: before,
-    /// the worker may still write.
+    /// A copy of what the worker has reported of the request in `slot`, for [`reported`]: empty before it has, which it does once, at the
+    /// end for an application, at the beginning for a CGI script.
     ///
     /// # Panics
     /// When `slot` is out of range.
     #[must_use]
     pub fn report(&self, slot: u32) -> Vec<u8> {
-        let length = self.controls()[slot as usize].report.load(Relaxed) as usize;
+        let length = self.controls()[slot as usize].report.load(Acquire) as usize;
         copy(self.report_address(slot), length.min(REPORT_AREA))
     }
 

@@ -341,10 +341,11 @@ impl Job {
         }
     }
 
-    /// What the worker has reported of its env; empty before it has finished, and when nothing was asked for.
+    /// What the worker has reported of its env; empty before it has, and when nothing was asked for. Of a CGI script whose client does not
+    /// wait for its end that is all the same there.
     pub(crate) fn report(&self) -> Cow<'static, [u8]> {
         match self.slot {
-            Some(slot) if self.pool.services.wants_report && self.is_done() => {
+            Some(slot) if self.pool.services.wants_report => {
                 Cow::Owned(self.pool.dispatch.borrow().segment.report(slot))
             }
             _ => Cow::Borrowed(&[]),

@@ -370,26 +370,32 @@ fn with_log() -> World {
     })
 }
 
-/// Finishes a request with a report.
-fn finish(world: &World, claimed: Claimed, report: &[u8]) {
+/// Leaves a report of a request.
+fn leave(world: &World, claimed: &Claimed, report: &[u8]) {
     let (slot, segment) = (claimed.claim.slot, world.pool().setup.segment);
     segment.slot_area(slot)[REQUEST_AREA..][..report.len()].copy_from_slice(report);
     segment.controls()[slot as usize].report.store(report.len() as u32, Relaxed);
+}
+
+/// Finishes a request with a report.
+fn finish(world: &World, claimed: Claimed, report: &[u8]) {
+    leave(world, &claimed, report);
     world.worker.finish(claimed);
 }
 
 #[test]
-fn a_report_is_read_when_the_worker_is_through_and_the_log_wants_one() {
+fn a_report_is_read_once_the_worker_has_left_it_and_the_log_wants_one() {
     for (wanted, world) in [(true, with_log as fn() -> World), (false, || World::new(Config::default()))] {
         run(async {
             let world = world();
             let (job, _exchange) = world.ask("/a");
             let claimed = world.worker.claim().unwrap();
-            let control = world.pool().dispatch.borrow().control(claimed.claim.slot);
-            control.report.store(6, Relaxed);
-            assert!(job.report().is_empty(), "it may still be written");
-            finish(&world, claimed, b"\x04\0self");
-            assert_eq!(&*job.report(), if wanted { &b"\x04\0self"[..] } else { b"" });
+            assert!(job.report().is_empty(), "there is none yet");
+            leave(&world, &claimed, b"\x04\0self");
+            let expected = if wanted { &b"\x04\0self"[..] } else { b"" };
+            assert_eq!(&*job.report(), expected, "while a script runs");
+            world.worker.finish(claimed);
+            assert_eq!(&*job.report(), expected, "at its end");
         });
     }
 }
