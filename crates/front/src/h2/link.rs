@@ -12,16 +12,13 @@ use h2::server::SendResponse;
 use crate::h2::wire::Wire;
 use crate::request::Client;
 use crate::server::Server;
-use crate::transport::Tally;
+use crate::transport::{Share, Tally};
 
 /// Bytes that a client may send for each request, beside its body: as large a head as there may be.
 const REQUEST_EARNS: u64 = 64 << 10;
 /// Bytes of heads that the streams of a connection may have at a time. A client can send them a thousand times as short, since its
 /// compression refers to what it has said before.
 const HEADS: usize = 1 << 20;
-
-/// Of a byte, when several share what comes.
-const PARTS: u64 = 1 << 16;
 
 /// See the module.
 #[derive(Debug)]
@@ -42,9 +39,9 @@ pub(crate) struct Link {
     taken: Cell<u32>,
     /// Those whose body waits for the disk, and since when there has been one, in monotonic nanoseconds.
     storing: Cell<(u32, u64)>,
-    /// Bodies that are on their way, and what each would have if all that came of them had been shared among those there were, in parts
-    /// of a byte.
-    bodies: Cell<(u64, u64)>,
+    /// Bodies that are on their way, and what each would have of all that came of them.
+    bodies: Cell<u64>,
+    share: Share,
     pub(crate) tally: Rc<Tally>,
     /// The connection's task.
     waker: RefCell<Option<Waker>>,
@@ -66,6 +63,7 @@ impl Link {
             taken: Cell::new(0),
             storing: Cell::default(),
             bodies: Cell::default(),
+            share: Share::default(),
             tally: Rc::default(),
             waker: RefCell::default(),
             waiting: RefCell::default(),
@@ -113,9 +111,8 @@ impl Link {
 
     /// Another body is on its way as long as the value lives.
     pub(crate) fn expect_body(&self) -> Coming<'_> {
-        let (count, share) = self.bodies.get();
-        self.bodies.set((count + 1, share));
-        Coming { link: self, since: share }
+        self.bodies.set(self.bodies.get() + 1);
+        Coming { link: self, since: self.share.now() }
     }
 
     /// Has the task of this context woken when a stream is over.
@@ -190,20 +187,18 @@ pub(crate) struct Coming<'a> {
 impl Coming<'_> {
     /// So many bytes of it have come.
     pub(crate) fn came(&self, bytes: usize) {
-        let (count, share) = self.link.bodies.get();
-        self.link.bodies.set((count, share + bytes as u64 * PARTS / count));
+        self.link.share.add(bytes as u64, self.link.bodies.get());
     }
 
     /// Bytes that it would have since it is expected, if all that came of bodies had been shared.
     pub(crate) fn share(&self) -> u64 {
-        (self.link.bodies.get().1 - self.since) / PARTS
+        self.link.share.since(self.since)
     }
 }
 
 impl Drop for Coming<'_> {
     fn drop(&mut self) {
-        let (count, share) = self.link.bodies.get();
-        self.link.bodies.set((count - 1, share));
+        self.link.bodies.set(self.link.bodies.get() - 1);
     }
 }
 

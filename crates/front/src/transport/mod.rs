@@ -6,11 +6,13 @@ pub(crate) mod scripted;
 mod stream;
 mod tls;
 mod socket;
+mod share;
 
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
+pub(crate) use share::Share;
 pub(crate) use socket::{Peer, Socket};
 pub(crate) use stream::{Stream, Tally};
 pub(crate) use tls::{Tls, Works};

@@ -16,6 +16,7 @@ use h2::{Reason, SendStream};
 use howdah_http2::URGENCY;
 use http::header::{HeaderMap, HeaderName};
 
+use crate::transport::share::Share;
 use crate::transport::socket::{Peer, length};
 
 /// Bytes that streams give to the connection together before that has had its turn, or got rid of what it had, while nothing more
@@ -32,8 +33,6 @@ const URGENCIES: usize = 8;
 const PRIORITY: HeaderName = HeaderName::from_static("priority");
 /// Bytes that the window of all streams has at first (RFC 9113 6.9.2).
 const WINDOW: u64 = 65_535;
-/// Parts of a byte, when several share what is sent.
-const PARTS: u64 = 1 << 16;
 /// Bytes that a client may send for each piece that it takes, to open its windows.
 const FRAME_EARNS: u64 = 64;
 
@@ -72,9 +71,9 @@ pub(crate) struct Tally {
     spent: Cell<u64>,
     window: Cell<u64>,
     shared: Cell<u64>,
-    /// What each stream would have had of those that used up the window if they had been shared, in parts of a byte. Which stream has how
-    /// much of a small window is for the crate to say, and one may have nothing of it for long while its client takes what there is.
-    share: Cell<u64>,
+    /// What each stream would have had of those that used up the window. Which stream has how much of a small window is for the crate to
+    /// say, and one may have nothing of it for long while its client takes what there is.
+    share: Share,
     /// The connection has ended.
     over: Cell<bool>,
 }
@@ -126,8 +125,7 @@ impl Tally {
         self.spent.set(self.spent.get() + bytes as u64);
         if self.is_used_up() {
             let bytes = self.spent.get() - self.shared.replace(self.spent.get());
-            let streams = self.streams.borrow().len().max(1) as u64;
-            self.share.set(self.share.get() + bytes * PARTS / streams);
+            self.share.add(bytes, self.streams.borrow().len() as u64);
         }
     }
 
@@ -215,7 +213,7 @@ impl Stream {
             said,
             tally: Rc::clone(tally),
             number,
-            since: tally.share.get(),
+            since: tally.share.now(),
             urgency: told.unwrap_or(URGENCY),
             is_updated: told.is_some(),
             given: (0, 0),
@@ -431,7 +429,7 @@ impl Stream {
     /// See [`Transport::share`](super::Transport::share).
     pub(super) fn share(&self) -> u64 {
         let state = &*self.0.borrow();
-        (state.tally.share.get() - state.since) / PARTS
+        state.tally.share.since(state.since)
     }
 
     /// Whether something waits for a client whose windows are closed. One that takes too little of what its connection has
