@@ -314,8 +314,7 @@ impl Conn {
     fn is_late(&mut self) -> bool {
         match self.mode {
             Mode::Leaving => self.has_had_its_time(),
-            Mode::Busy if self.link.wire.blocked.get() => self.is_stalled(),
-            Mode::Busy => self.is_deaf(),
+            Mode::Busy => self.is_stalled(self.link.wire.blocked.get()),
             Mode::New | Mode::Kept => {
                 self.leaves = true;
                 false
@@ -361,38 +360,25 @@ impl Conn {
         }
         self.timer.set(Rest::No, clock.after(PATIENCE));
         self.pace.wait(clock.served(), holding.terms());
-        left > GOODBYE && self.is_stalled()
+        left > GOODBYE && self.is_stalled(true)
     }
 
-    /// Whether the client takes too little of what all its streams have for it.
-    fn is_stalled(&mut self) -> bool {
+    /// Whether the client takes too little of what all its streams have for it; or, while nothing waits for it, is gone without a word: of
+    /// what they were sent nothing arrives.
+    fn is_stalled(&mut self, waits: bool) -> bool {
         let Link { server, wire, .. } = &*self.link;
-        let (arrived, all) = wire.arrived();
-        let keeps_up = self.pace.look(server.clock.served(), arrived, all, server.holding.terms());
+        let ((arrived, all), now, terms) = (wire.arrived(), server.clock.served(), server.holding.terms());
+        let keeps_up = match waits {
+            true => self.pace.look(now, arrived, all, terms),
+            false => self.pulse.look(now, arrived, all, terms),
+        };
         self.due = 0;
         if !keeps_up {
-            self.cut_off();
+            wire.reset();
+            self.link.late.set(true);
+            self.cut = true;
         }
         !keeps_up
-    }
-
-    /// Whether the client is gone without a word: of what all its streams were sent nothing arrives, though nothing waits for it.
-    fn is_deaf(&mut self) -> bool {
-        let Link { server, wire, .. } = &*self.link;
-        let (arrived, all) = wire.arrived();
-        let deaf = !self.pulse.look(server.clock.served(), arrived, all, server.holding.terms());
-        self.due = 0;
-        if deaf {
-            self.cut_off();
-        }
-        deaf
-    }
-
-    /// The client takes too little.
-    fn cut_off(&mut self) {
-        self.link.wire.reset();
-        self.link.late.set(true);
-        self.cut = true;
     }
 
     /// A stream that begins now is one too many: before it came to the word to leave, the client could have begun so many as it may
