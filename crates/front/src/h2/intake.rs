@@ -141,12 +141,13 @@ impl Stream {
         let coming = self.link.expect_body();
         loop {
             // The line of a client that has several under way may be busy with another one.
-            let (received, now) = (upload.received.max(coming.share()), server.clock.served());
-            let due = pace.until(received, now, server.config.min_body_rate);
-            self.timer.set(Rest::No, due);
+            let mut due = || {
+                let received = upload.received.max(coming.share());
+                pace.until(received, server.clock.served(), server.config.min_body_rate)
+            };
+            self.timer.set(Rest::No, due());
             let piece = poll_fn(|context| self.poll_in_time(incoming, context)).await;
-            let (received, now) = (upload.received.max(coming.share()), server.clock.served());
-            if piece.is_err() && pace.until(received, now, server.config.min_body_rate) > now {
+            if piece.is_err() && due() > server.clock.served() {
                 continue;
             }
             let stored = self.link.stored();
