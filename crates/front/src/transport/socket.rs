@@ -8,9 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use howdah_sys::shortage::with_way_out;
+use howdah_sys::shortage::{may_pass_later, with_way_out};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use socket2::SockRef;
 use tokio::io::Interest;
@@ -265,22 +264,21 @@ fn send(fd: BorrowedFd<'_>, runs: &[IoSlice<'_>], flags: SendFlags) -> io::Resul
         [one] => rustix::net::send(fd, one, flags),
         _ => rustix::net::sendmsg(fd, runs, &mut rustix::net::SendAncillaryBuffer::default(), flags),
     };
-    Ok(sent.inspect_err(|error| tell_short("write to", *error))?)
+    sent.map_err(io::Error::from).inspect_err(|error| tell_short("write to", error))
 }
 
 fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    let received = rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT);
-    Ok(received.inspect_err(|error| tell_short("read from", *error))?.0)
+    let received = rustix::net::recv(fd, buffer, RecvFlags::DONTWAIT).map_err(io::Error::from);
+    Ok(received.inspect_err(|error| tell_short("read from", error))?.0)
 }
 
 /// A connection that ends because the system is short of memory has done nothing wrong, and its client hears no more than that it ends.
-fn tell_short(what: &str, error: Errno) {
+fn tell_short(what: &str, error: &io::Error) {
     static TOLD: Repeated = Repeated::new();
-    if matches!(error, Errno::NOBUFS | Errno::NOMEM)
+    if may_pass_later(error)
         && let Some(again) = TOLD.pass()
     {
-        let error = error.into();
-        tracing::error!("cannot {what} a connection, and closed it: {}{again}", with_way_out(&error));
+        tracing::error!("cannot {what} a connection, and closed it: {}{again}", with_way_out(error));
     }
 }
 
