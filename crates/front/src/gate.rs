@@ -181,22 +181,14 @@ mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
-    use howdah_tls::Settings;
-
     use super::*;
     use crate::capacity::Kind;
     use crate::config::Config;
     use crate::sample::world::{World, run};
-    use crate::sample::{client, forever};
+    use crate::sample::{acceptor, client, forever};
 
     fn gate() -> &'static Gate {
-        let (dir, key) = (tempfile::tempdir().unwrap(), rcgen::KeyPair::generate().unwrap());
-        let made =
-            rcgen::CertificateParams::new(["example.org".to_owned()]).unwrap().self_signed(&key).unwrap();
-        let file = dir.path().join("pair");
-        std::fs::write(&file, made.pem() + &key.serialize_pem()).unwrap();
-        let settings = Settings { pairs: vec![(file.clone(), file)], ..Settings::default() };
-        forever(Gate::new(Arc::new(Acceptor::new(settings, &[]).unwrap()), 8))
+        forever(Gate::new(Arc::new(acceptor().0), 8))
     }
 
     #[test]

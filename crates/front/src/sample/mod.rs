@@ -7,4 +7,4 @@ pub(crate) mod worker;
 pub(crate) mod heard;
 mod parts;
 
-pub(crate) use parts::{client, client_of, forever, holding, room, room_for, with};
+pub(crate) use parts::{acceptor, client, client_of, forever, holding, room, room_for, with};

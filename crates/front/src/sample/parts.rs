@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use howdah_http1::{FieldStore, Limits, RequestDecoder};
 use howdah_metrics::Recorder;
+use howdah_tls::{Acceptor, Settings};
+use rustls::pki_types::CertificateDer;
 
 use crate::address::Serves;
 use crate::capacity::Capacity;
@@ -19,6 +21,16 @@ use crate::timers::Timers;
 /// Something that a thread has for good.
 pub(crate) fn forever<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
+}
+
+/// What speaks TLS for example.org, and its certificate.
+pub(crate) fn acceptor() -> (Acceptor, CertificateDer<'static>) {
+    let (dir, key) = (tempfile::tempdir().unwrap(), rcgen::KeyPair::generate().unwrap());
+    let made = rcgen::CertificateParams::new(["example.org".to_owned()]).unwrap().self_signed(&key).unwrap();
+    let file = dir.path().join("pair");
+    std::fs::write(&file, made.pem() + &key.serialize_pem()).unwrap();
+    let settings = Settings { pairs: vec![(file.clone(), file)], ..Settings::default() };
+    (Acceptor::new(settings, &[]).unwrap(), made.der().clone())
 }
 
 /// A client with an address, or on a Unix socket where that is empty.

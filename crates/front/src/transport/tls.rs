@@ -453,12 +453,11 @@ mod tests {
     use std::thread::JoinHandle;
     use std::time::Duration;
 
-    use howdah_tls::{Acceptor, Settings};
     use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
     use super::*;
-    use crate::sample::forever;
     use crate::sample::world::run;
+    use crate::sample::{acceptor, forever};
 
     type Client = StreamOwned<ClientConnection, UnixStream>;
 
@@ -466,17 +465,11 @@ mod tests {
     async fn connect<T: Send + 'static>(
         client: impl FnOnce(Client) -> T + Send + 'static,
     ) -> (Tls, JoinHandle<T>) {
-        let (dir, key) = (tempfile::tempdir().unwrap(), rcgen::KeyPair::generate().unwrap());
-        let made =
-            rcgen::CertificateParams::new(["example.org".to_owned()]).unwrap().self_signed(&key).unwrap();
-        let file = dir.path().join("pair");
-        std::fs::write(&file, made.pem() + &key.serialize_pem()).unwrap();
-        let settings = Settings { pairs: vec![(file.clone(), file)], ..Settings::default() };
-        let acceptor = Acceptor::new(settings, &[]).unwrap();
+        let (acceptor, certificate) = acceptor();
         let (theirs, ours) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let mut roots = RootCertStore::empty();
-        roots.add(made.der().clone()).unwrap();
+        roots.add(certificate).unwrap();
         let thread = std::thread::spawn(move || {
             let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
             let builder = ClientConfig::builder_with_provider(provider);

@@ -30,15 +30,26 @@ struct Scene {
 }
 
 async fn scene(config: Config, version: &str, length: u64, flags: u32) -> Scene {
-    let world = World::new(config);
-    let script =
-        Scripted::new(pieces(&format!("GET /a HTTP/{version}\r\nHost: h\r\nConnection: keep-alive\r\n\r\n")));
+    let asked = pieces(&format!("GET /a HTTP/{version}\r\nHost: h\r\nConnection: keep-alive\r\n\r\n"));
+    scene_of(config, asked, length, flags).await
+}
+
+async fn scene_of(config: Config, asked: Vec<Piece>, length: u64, flags: u32) -> Scene {
+    let (world, script) = (World::new(config), Scripted::new(asked));
     let connection = world.connect(&script);
     world.run(false).await;
     let mut claimed = world.worker.claim().unwrap();
     world.worker.begin(&claimed);
     world.worker.head(&mut claimed, 200, length, flags);
     Scene { world, script, connection, claimed }
+}
+
+/// One of a head alone so far, of which the front has been told.
+async fn begun(asked: Vec<Piece>) -> Scene {
+    let scene = scene_of(Config::default(), asked, LENGTH_UNKNOWN, 0).await;
+    scene.world.worker.tell(&scene.claimed);
+    scene.world.run(false).await;
+    scene
 }
 
 impl Scene {
@@ -373,15 +384,8 @@ fn a_slot_is_free_while_a_client_takes_a_file_slowly() {
 fn who_has_a_head_and_nothing_to_come_is_not_waited_with_once_he_has_ended_his_side() {
     for (method, is_let_go) in [("HEAD", true), ("GET", false)] {
         run(async {
-            let world = World::new(Config::default());
-            let script = Scripted::new(pieces(&format!("{method} /a HTTP/1.1\r\nHost: h\r\n\r\n")));
-            let connection = world.connect(&script);
-            world.run(false).await;
-            let mut claimed = world.worker.claim().unwrap();
-            world.worker.begin(&claimed);
-            world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
-            world.worker.tell(&claimed);
-            world.run(false).await;
+            let asked = pieces(&format!("{method} /a HTTP/1.1\r\nHost: h\r\n\r\n"));
+            let Scene { world, script, connection, claimed } = begun(asked).await;
             assert!(script.output().ends_with(b"\r\n\r\n"));
             for peer in [Peer::There, Peer::Silent] {
                 assert!(!world.worker.is_abandoned(&claimed), "{method} {peer:?}");
@@ -400,17 +404,10 @@ fn who_has_a_head_and_nothing_to_come_is_not_waited_with_once_he_has_ended_his_s
 fn a_client_of_http2_that_has_all_its_heads_and_ends_its_side_of_the_connection_is_let_go() {
     for (method, is_let_go) in [("HEAD", true), ("GET", false)] {
         run(async {
-            let world = World::new(Config::default());
             let fields = [(":method", method), (":scheme", "http"), (":path", "/a"), (":authority", "h")];
             let asked = [greeting(), frame(HEADERS, 5, 1, &literals(&fields))].concat();
-            let script = Scripted::new([Piece::Bytes(asked), Piece::Pause, Piece::End]);
-            let connection = world.connect(&script);
-            world.run(false).await;
-            let mut claimed = world.worker.claim().unwrap();
-            world.worker.begin(&claimed);
-            world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
-            world.worker.tell(&claimed);
-            world.run(false).await;
+            let asked = vec![Piece::Bytes(asked), Piece::Pause, Piece::End];
+            let Scene { world, script, connection, claimed } = begun(asked).await;
             for is_silent in [false, true] {
                 for _ in 0..30 {
                     world.wait(Duration::from_millis(100));
@@ -430,17 +427,9 @@ fn a_client_of_http2_that_has_all_its_heads_and_ends_its_side_of_the_connection_
 fn who_has_a_head_and_nothing_to_come_and_asks_again_does_not_wait_for_a_worker_that_goes_on() {
     for (first, is_let_go) in [("HEAD", true), ("GET", false)] {
         run(async {
-            let world = World::new(Config::default());
-            let asked = format!("{first} /a HTTP/1.1\r\nHost: h\r\n\r\n");
-            let next = Piece::Bytes(b"GET /b HTTP/1.1\r\nHost: h\r\n\r\n".to_vec());
-            let script = Scripted::new([Piece::Bytes(asked.into_bytes()), Piece::Pause, next]);
-            let connection = world.connect(&script);
-            world.run(false).await;
-            let mut claimed = world.worker.claim().unwrap();
-            world.worker.begin(&claimed);
-            world.worker.head(&mut claimed, 200, LENGTH_UNKNOWN, 0);
-            world.worker.tell(&claimed);
-            world.run(false).await;
+            let first_and_next =
+                format!("{first} /a HTTP/1.1\r\nHost: h\r\n\r\n|GET /b HTTP/1.1\r\nHost: h\r\n\r\n");
+            let Scene { world, script, connection, claimed } = begun(pieces(&first_and_next)).await;
             for _ in 0..30 {
                 world.wait(Duration::from_millis(100));
                 world.run(false).await;
