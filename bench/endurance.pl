@@ -21,7 +21,7 @@ use Getopt::Long qw(GetOptions);
 use Howdah::Test::File qw(read_if_any);
 use Howdah::Test::Load;
 use Howdah::Test::Operator;
-use Howdah::Test::Process qw(EVERY_GENERATION descendants);
+use Howdah::Test::Process qw(EVERY_GENERATION descendants titled);
 use Howdah::Test::Server;
 use Howdah::Test::StreamLoad;
 use Howdah::Test::Tls;
@@ -100,7 +100,7 @@ sub name { return $_[0]{secure} ? 'TLS' : 'plain' }
 
 sub processes {
     my ($self, $role) = @_;
-    return grep { main::read_if_any("/proc/$_/cmdline") =~ /^howdah: $role/ } main::descendants(2, $self->pid);
+    return main::titled($role, main::descendants(2, $self->pid));
 }
 
 # A command to the server must succeed; what it costs: nothing.

@@ -12,7 +12,7 @@ use warnings;
 use File::Temp ();
 use Howdah::Test::Command qw(howdah_bin);
 use Howdah::Test::File qw(read_if_any);
-use Howdah::Test::Process qw(descendants);
+use Howdah::Test::Process qw(descendants titled);
 use Howdah::Test::Tls;
 use POSIX qw(WNOHANG);
 use Time::HiRes qw(sleep time);
@@ -96,8 +96,7 @@ sub port {
 # Process ids of those that call themselves "howdah: ROLE ..." and descend from this server.
 sub processes {
     my ($self, $role) = @_;
-    my @family = descendants(2, $self->{pid});    # zygotes are children, workers grandchildren
-    return grep { _title($_) =~ /^howdah: $role/ } @family;
+    return titled($role, descendants(2, $self->{pid}));    # zygotes are children, workers grandchildren
 }
 
 # Resident memory of the front, in KiB, and how many descriptors it has open.
@@ -171,11 +170,6 @@ sub _spawn {
         else { delete $ENV{$name} }
     }
     exec {$command[0]} @command or POSIX::_exit(127);
-}
-
-sub _title {
-    my $pid = shift;
-    return read_if_any("/proc/$pid/cmdline") =~ tr/\0/ /r;
 }
 
 1;
