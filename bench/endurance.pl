@@ -79,7 +79,7 @@ package Subject;    ## no critic (ProhibitMultiplePackages)
 sub start {
     my ($class, $secure, $wish, @options) = @_;
     my $operator = Howdah::Test::Operator->new;
-    my $self     = bless {secure => $secure, operator => $operator, wrong => 0, most => {}}, $class;
+    my $self     = bless {secure => $secure, operator => $operator, wrong => 0}, $class;
     mkdir $operator->dir . '/tmp' or die $!;
     local $ENV{TEST_OVER_TLS} = $secure;
     $self->{server} = Howdah::Test::Server->start(
