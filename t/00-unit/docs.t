@@ -62,7 +62,7 @@ subtest 'decisions have the numbers that they are called by' => sub {
 # Options of others that pages tell of: of programs that are run beside howdah, and of its own development.
 my %others = map { $_ => 1 } qw(
     --add-x-forwarded-for --blib --cap-add --enable-ssl --file --harakiri --keepalive --http2-prior-knowledge --init --launcher-fd --lib --no-default-features
-    --only --package --pid-file --rounds --strip-incoming-x-forwarded-for --tests --zygote-fd --h1 --http --tls
+    --only --package --pid-file --rounds --strip-incoming-x-forwarded-for --tests --zygote-fd --zygote-pid --h1 --http --tls
 );
 my %known = map { $_ => 1 } map { /(?<![\w-])(--[a-z][a-z\d-]+)/g } map { (run_howdah(@$_, '--help'))[1] } [],
     map { [$_] } qw(heap leaks profile reload status stop top trace where workers);

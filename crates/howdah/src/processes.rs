@@ -9,9 +9,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use howdah_accesslog::Target;
+use howdah_front::Stock;
 use howdah_supervisor::{self as supervisor, Source};
 use howdah_sys::launcher::{self, Job};
+use howdah_sys::oom::Score;
 use howdah_sys::privileges::Identity;
+use howdah_sys::process::{Pid, is_child};
 use howdah_sys::recipe::Recipe;
 
 use crate::access::Commands;
@@ -21,6 +24,10 @@ use crate::options::process::Process;
 use crate::perl::{Perl, refuse_layers};
 use crate::scripts;
 use crate::upgrade::Program;
+
+/// Bytes that a front may hold beyond what it has for slow clients and what a worker has: its program, its connections, and the pages of
+/// shared memory that it has touched for all workers.
+const FRONT: u64 = 64 << 20;
 
 /// See the module.
 #[derive(Debug)]
@@ -115,10 +122,10 @@ enum Start {
 
 impl Start {
     /// A perl of root's would run what others may have put into its directories of modules.
-    fn perl(perl: &Perl, spec: &supervisor::ZygoteSpec, whose: &Process) -> Self {
+    fn perl(perl: &Perl, spec: &supervisor::ZygoteSpec, whose: &Process, surplus: u64) -> Self {
         let recipe = |spec| {
             let recipe = supervisor::recipe(&perl.program, perl.include(), spec);
-            recipe.run_by(whose.user.clone(), whose.group.clone())
+            recipe.run_by(whose.user.clone(), whose.group.clone()).expendable(surplus)
         };
         let watched = supervisor::ZygoteSpec { nytprof: true, ..spec.clone() };
         Self::Perl { perl: perl.program.clone(), zygote: recipe(spec), guest: recipe(&watched) }
@@ -134,7 +141,12 @@ impl Start {
 
 impl Zygotes {
     fn of(options: &Serve, identity: Option<&Identity>) -> anyhow::Result<Self> {
+        let surplus = surplus(options)?;
+        let score = told(surplus);
         if let Some(number) = options.process.zygote_fd {
+            // plackup has forked it before it became this process.
+            let zygote = options.process.zygote_pid.and_then(Pid::from_raw).filter(|pid| is_child(*pid));
+            zygote.zip(score).into_iter().for_each(|(zygote, score)| score.set(zygote));
             refuse_layers(std::env::var_os("PERLIO"))?;
             let control = howdah_sys::process::adopt_fd(number).with_context(|| {
                 format!("--zygote-fd {number} is no open descriptor; the option is for plackup")
@@ -144,8 +156,8 @@ impl Zygotes {
         let perl = Perl::find(options.app.perl.as_deref())?;
         perl.probe(identity)?;
         let recipe = |pool| match options.host(pool, &perl) {
-            Some(spec) => Start::Host(scripts::recipe(&spec)),
-            None => Start::perl(&perl, &options.zygote(pool), &options.process),
+            Some(spec) => Start::Host(scripts::recipe(&spec).expendable(surplus)),
+            None => Start::perl(&perl, &options.zygote(pool), &options.process, surplus),
         };
         Ok(Self::Started(options.pools().iter().map(recipe).collect()))
     }
@@ -156,6 +168,26 @@ impl Zygotes {
             Self::Adopted(_) => Vec::new(),
         }
     }
+}
+
+/// By how much a process counts for more than it has, if it is none of those with which the server ends: then the kernel ends one of
+/// these, for lack of memory, and not the front.
+fn surplus(options: &Serve) -> anyhow::Result<u64> {
+    Ok(Stock::new(&options.front()?).memory_limit().saturating_add(FRONT))
+}
+
+/// What that makes of them.
+fn told(surplus: u64) -> Option<Score> {
+    let score = Score::of(surplus);
+    match score {
+        Some(score) => tracing::debug!(
+            "where memory is short workers go before the front: their oom_score_adj is {score}"
+        ),
+        None => tracing::debug!(
+            "where memory is short the front may go before workers: their oom_score_adj is not to be raised"
+        ),
+    }
+    score
 }
 
 fn log_commands(options: &Serve) -> Vec<String> {

@@ -9,6 +9,7 @@
 //! launcher    starting processes, also for a front that may not do so itself
 //! smaps       what the kernel says of a process's memory
 //! recipe      what a process is to be, told before it is needed
+//! oom         whom the kernel ends first where there is no more memory
 //! privileges  becoming an ordinary user
 //! daemon      the double fork of `--daemonize`, with the launcher waiting for readiness
 //! channel     packets with descriptors beside them (SCM_RIGHTS), and `wire::Message` as bytes
@@ -40,6 +41,7 @@ pub mod launcher;
 mod moment;
 mod smaps;
 pub mod recipe;
+pub mod oom;
 pub mod privileges;
 pub mod daemon;
 pub mod channel;

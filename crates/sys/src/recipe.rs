@@ -9,6 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use crate::oom::Score;
 use crate::privileges::Identity;
 
 /// See the module.
@@ -25,6 +26,8 @@ pub struct Recipe {
     /// Whose the process is from its program's first instruction on, by name or number, if not ours.
     user: Option<String>,
     group: Option<String>,
+    /// Bytes that the process counts for beyond what it has, where the kernel ends one for lack of memory.
+    surplus: u64,
 }
 
 impl Recipe {
@@ -80,6 +83,18 @@ impl Recipe {
     #[must_use]
     pub fn run_by(self, user: Option<String>, group: Option<String>) -> Self {
         Self { user, group, ..self }
+    }
+
+    /// Counting for so many bytes more than it has where the kernel looks for a process to end for lack of memory: it can be replaced, and
+    /// others cannot. Its children do, too.
+    #[must_use]
+    pub fn expendable(self, surplus: u64) -> Self {
+        Self { surplus, ..self }
+    }
+
+    /// What that makes of it; see [`Score::of`].
+    pub(crate) fn score(&self) -> Option<Score> {
+        Score::of(self.surplus).filter(|_| self.surplus > 0)
     }
 
     /// Whose it is, as the system's lists have it now. They may be far away, so it takes its time.
@@ -153,6 +168,7 @@ pub(crate) fn encode(recipes: &[Recipe]) -> Vec<u8> {
         recipe.called.iter().for_each(|name| field(b'n', &[name]));
         recipe.user.iter().for_each(|user| field(b'u', &[user.as_ref()]));
         recipe.group.iter().for_each(|group| field(b'h', &[group.as_ref()]));
+        field(b'x', &[recipe.surplus.to_string().as_ref()]);
     }
     bytes
 }
@@ -184,6 +200,7 @@ impl Recipe {
             b'g' => self.own_group = true,
             b'n' => self.called = Some(os(rest)),
             b'u' => self.user = Some(String::from_utf8(rest.to_vec()).ok()?),
+            b'x' => self.surplus = std::str::from_utf8(rest).ok()?.parse().ok()?,
             b'h' => self.group = Some(String::from_utf8(rest.to_vec()).ok()?),
             _ => return None,
         }
@@ -205,10 +222,10 @@ mod tests {
             Recipe::new("/bin/sh").args(["-c", "echo =", ""]).in_own_group(),
             Recipe::new("perl").env("A", "b=c\n").without("D").told_by("E"),
             Recipe::new(os(b"\xff")).called("another").run_by(Some("www".into()), None),
-            Recipe::new("perl").run_by(None, Some("7".into())),
+            Recipe::new("perl").run_by(None, Some("7".into())).expendable(1 << 40),
         ];
         assert_eq!(decode(&encode(&recipes)).unwrap(), recipes);
-        for nonsense in [&b""[..], b"p/bin/sh", b"aargument\0", b"p/bin/sh\0x\0"] {
+        for nonsense in [&b""[..], b"p/bin/sh", b"aargument\0", b"p/bin/sh\0y\0", b"p/bin/sh\0x-\0"] {
             assert_eq!(decode(nonsense), None);
         }
     }

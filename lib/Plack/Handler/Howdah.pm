@@ -107,7 +107,7 @@ sub run {
         Howdah::XS::exit_now($self->_be_zygote($app, $control));
     }
     close $theirs;
-    unshift @arguments, '--zygote-fd', _kept_over_exec($ours);
+    unshift @arguments, '--zygote-fd', _kept_over_exec($ours), '--zygote-pid', $pid;
     unshift @arguments, '--daemonize', '--launcher-fd', _kept_over_exec($launcher) if $launcher;
     local $ENV{SERVER_STARTER_PORT} = $self->_bound if $self->{listen_sock};
     exec {$command} 'howdah', 'serve', @arguments, '--', _app() or die "cannot run $command: $!\n";

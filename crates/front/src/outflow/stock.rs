@@ -27,6 +27,12 @@ impl Stock {
         }
     }
 
+    /// Bytes that may lie in memory.
+    #[must_use]
+    pub fn memory_limit(&self) -> u64 {
+        self.memory.most
+    }
+
     /// Bytes that lie in files now.
     #[must_use]
     pub fn spooled(&self) -> u64 {

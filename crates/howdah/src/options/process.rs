@@ -64,6 +64,10 @@ pub(crate) struct Process {
     #[arg(long, value_name = "FD", hide = true)]
     pub(crate) zygote_fd: Option<RawFd>,
 
+    /// The process of that; for Plack::Handler::Howdah alone.
+    #[arg(long, value_name = "PID", hide = true, requires = "zygote_fd")]
+    pub(crate) zygote_pid: Option<i32>,
+
     /// Where plackup waits for a server in the background to be ready; for Plack::Handler::Howdah alone.
     #[arg(long, value_name = "FD", hide = true, requires = "zygote_fd")]
     pub(crate) launcher_fd: Option<RawFd>,

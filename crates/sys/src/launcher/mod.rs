@@ -165,6 +165,8 @@ impl Job {
         match &self.how {
             How::Here(recipe) => {
                 let mut command = recipe.command(value)?;
+                // Before the user is another.
+                recipe.score().iter().for_each(|score| score.give(&mut command));
                 recipe.identity()?.iter().for_each(|identity| identity.give(&mut command));
                 command.stderr(errors.try_clone_to_owned()?);
                 spawn(&mut command, input, &fds.iter().map(AsFd::as_fd).collect::<Vec<_>>())

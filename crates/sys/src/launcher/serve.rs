@@ -181,6 +181,8 @@ fn become_it(recipe: &Recipe, command: &mut Command, fds: &[OwnedFd], tell: Borr
         // What is above their numbers is not lost when those are taken.
         let above = RawFd::try_from(fds.len()).map_err(io::Error::other)?.max(FIRST_FD);
         let tell = fcntl_dupfd_cloexec(tell, above)?;
+        // As long as this process is the launcher's user's.
+        recipe.score().iter().for_each(|score| score.take());
         let changed = arrange(fds, above).and_then(|()| recipe.change_user());
         let error = changed.err().unwrap_or_else(|| command.exec());
         File::from(tell).write_all(&failure(&error))
