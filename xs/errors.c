@@ -192,13 +192,26 @@ static bool is_lost(PerlIO *handle) {
     return !is_open() && (!PerlIOValid(handle) || PerlIOBase(lowest_layer(handle))->tab != &errors.layer);
 }
 
+/* Where the pipe is that the handle leads to, or led to before the application has closed it or taken its layers away. -1 where it has
+ * put something else there. */
+static int find_pipe(pTHX_ PerlIO *log) {
+    if (errors.kept >= 0 && is_lost(log))
+        return errors.kept;
+    PerlIO *lowest = PerlIOValid(log) ? lowest_layer(log) : NULL;
+    if (lowest && PerlIOBase(lowest)->tab != &errors.layer)
+        return -1;
+    int fd = lowest ? PerlIO_fileno(lowest) : STDERR_FILENO;
+    return errors.mark[0] && is_still_ours(fd) ? fd : -1;
+}
+
 /* A message of Howdah's about the present request, of this level. It is no part of a file that has come to stand where the application
- * has closed standard error. */
+ * has closed standard error, and goes past layers that the application has put on it: an encoding may die of what was written before. */
 void hd_put_message(pTHX_ const char *message, size_t length, const char *level) {
     char packet[PIPE_BUF];
     PerlIO *log = Perl_error_log;
-    if (errors.kept >= 0 && is_lost(log)) {
-        write_packets(errors.kept, packet, put_request(aTHX_ put_writer(packet, level)), message, length);
+    int pipe = find_pipe(aTHX_ log);
+    if (pipe >= 0) {
+        write_packets(pipe, packet, put_request(aTHX_ put_writer(packet, level)), message, length);
         return;
     }
     errors.level = level;
@@ -235,12 +248,39 @@ void hd_adopt_errors(pTHX) {
     PerlIOBase(handle)->tab = &errors.layer;
 }
 
+#define STUCK                                                                                                              \
+    "standard error had a layer that died of a character, as an encoding with fatal checks does, and kept all that came "  \
+    "later: it is taken away\n"
+
+/* Perl neither empties such a layer nor calls it again: what it has is written as it is. */
+static void take_stuck_layer(pTHX_ PerlIO *handle) {
+    char packet[PIPE_BUF];
+    const PerlIOBuf *stuck = PerlIOSelf(handle, PerlIOBuf);
+    char *header = put_request(aTHX_ put_writer(packet, "warn"));
+    write_packets(PerlIO_fileno(handle), packet, header, stuck->buf, stuck->ptr - stuck->buf);
+    PerlIO_pop(aTHX_ handle);
+    hd_put_message(aTHX_ STR_WITH_LEN(STUCK), "warn");
+}
+
+/* Whether an unbuffered handle has bytes in a layer that an application has put on it. */
+static bool is_stuck(PerlIO *handle) {
+    const PerlIOl *top = PerlIOBase(handle);
+    const U32 flags = PERLIO_F_UNBUF | PERLIO_F_WRBUF;
+    return (top->flags & flags) == flags && top->tab->kind & PERLIO_K_BUFFERED && top->tab != &PerlIO_perlio &&
+           PerlIOSelf(handle, PerlIOBuf)->ptr > PerlIOSelf(handle, PerlIOBuf)->buf;
+}
+
 /* Standard error is not buffered, but a layer that the application has put on it is (`use open qw(:std :encoding(UTF-8))`,
  * Catalyst): what that holds would be lost with a worker that is killed, come late, and be told of a later request. */
 void hd_unbuffer_errors(pTHX) {
     PerlIO *handle = Perl_error_log;
-    if (!PerlIOValid(handle) || PerlIOBase(handle)->flags & PERLIO_F_UNBUF ||
+    const U32 flags = PerlIOValid(handle) ? PerlIOBase(handle)->flags : PERLIO_F_UNBUF;
+    if ((flags & (PERLIO_F_UNBUF | PERLIO_F_WRBUF)) == PERLIO_F_UNBUF ||
         PerlIOBase(lowest_layer(handle))->tab != &errors.layer)
+        return;
+    if (is_stuck(handle))
+        take_stuck_layer(aTHX_ handle);
+    if (PerlIOBase(handle)->flags & PERLIO_F_UNBUF)
         return;
     PerlIO_flush(handle);
     PerlIOBase(handle)->flags |= PERLIO_F_UNBUF;
