@@ -61,8 +61,16 @@ my %scripts = (
     'glob-h-env.cgi'  => 'delete @main::{qw(ARGV ENV INC SIG)}; print "page\n";',
     'glob-i-env.cgi'  =>
         'print $ENV{REQUEST_METHOD}, " ", `echo \$REQUEST_METHOD`; require Text::Wrap; print ref \%SIG, "\n";',
-    'topic.cgi'    => 'print $_ // "nothing", "\n"; $_ = "left";',
-    'variable.cgi' => 'BEGIN { for ($ENV{NOWHERE}) { } } print "x\n";',
+    'source-blank.cgi'  => "print <DATA>;\n  __END__\n} { for the program\n",
+    'source-brace.cgi'  => "print name();\nsub name { qq{of the sub\\n} }\x1a",
+    'source-code.cgi'   => "print <DATA>; exit; __END__ and more words\n} { for the program\n",
+    'source-ctrl-d.cgi' => "print defined fileno DATA ? 'data' : 'none', qq{\\n};\n\x04} { no part of it",
+    'source-ctrl-z.cgi' => "print qq{page\\n};\r\n\x1a",
+    'source-never.cgi'  =>
+        "print length(qq{\x1a; __END__}), qq{\\n}; # } __END__ \x1a\n=pod\n\n; __END__\n\x1a\n\n=cut\n\nprint qq{end\\n};",
+    'source-semi.cgi' => "print <DATA>;\n__DATA__;\n} { for the program\n",
+    'topic.cgi'       => 'print $_ // "nothing", "\n"; $_ = "left";',
+    'variable.cgi'    => 'BEGIN { for ($ENV{NOWHERE}) { } } print "x\n";',
 );
 my @names = sort keys %scripts;
 

@@ -13,7 +13,11 @@ use Symbol ();
 # A here-document: text, whatever it says. `<<` that begins none finds no such end.
 my $HERE = qr/<<~?(?|[ \t]*"([^"\n]+)"|[ \t]*'([^'\n]+)'|\\?([A-Za-z_]\w*))[^\n]*\n(?s:.*?)^[ \t]*\g1$/m;
 
-my @noted;                                        # package and hints where the code that is compiled ends
+# What could end the code, at the beginning of a line or behind a statement: a token, or ^D or ^Z, with which some editors end a file.
+# Behind a `#` it is most likely in a comment.
+my $END = qr/^(?:[^#\n]*[;}])?[ \t]*\K(?:__(?:END|DATA)__(?!\w)|[\x04\x1a])/m;
+
+my @noted;    # package and hints where the code that is compiled ends
 
 # What the file says. Dies when it cannot be run here.
 sub read_file {
@@ -58,8 +62,8 @@ sub named_packages {
 # Compiles it to a sub: {code, data => where DATA begins if there is that, package and hints of the place}. Dies with perl's
 # words.
 #
-# Where __END__ is a token, and where it stands in a string, only perl knows. So the first that could be one is taken for
-# it; if what is before that does not compile, the next, and at last the end of the file.
+# Where __END__, ^D and ^Z end the code, and where they stand in a string, only perl knows. So the first that could is taken for
+# the end; if what is before that does not compile, the next, and at last the end of the file.
 sub compile {
     my $self = shift;
     my $why;
@@ -83,12 +87,12 @@ sub _code {
 # Called by the code itself, at its end.
 sub note { @noted = @_; return }
 
-# Offsets of lines that could end the code; undef for the end of the file. Within POD, as far as a pattern can tell, the token is
+# Offsets of what could end the code; undef for the end of the file. Within POD, as far as a pattern can tell, the token is
 # most likely none, and perl does not say so: what is before it compiles.
 sub _cuts {
     my $self = shift;
     my (@cuts, @in_pod);
-    while ($self->{text} =~ /^__(?:END|DATA)__(?:\s|\z)/mg) {
+    while ($self->{text} =~ /$END/g) {
         my $at = $-[0];
         my ($command) = substr($self->{text}, 0, $at) =~ /(?s:.*)^=([A-Za-z]\w*)/m;
         push @{($command // 'cut') eq 'cut' ? \@cuts : \@in_pod}, $at;
@@ -103,10 +107,10 @@ sub _package_at {
     return defined $at && substr($self->{text}, $at) =~ /\A__END__/ ? $self->{package} : $noted[0];
 }
 
-# Offset in the file of what follows the token.
+# Offset in the file of what follows the token; undef where there is none.
 sub _behind {
     my ($self, $at) = @_;
-    return undef if !defined $at;    ## no critic (ProhibitExplicitReturnUndef)
+    return undef if !defined $at || substr($self->{text}, $at, 1) ne '_';    ## no critic (ProhibitExplicitReturnUndef)
     my $end = index $self->{text}, "\n", $at;
     return $self->{mark} + ($end < 0 ? length $self->{text} : $end + 1);
 }
@@ -163,7 +167,7 @@ Howdah::CGI::Source - the text of a CGI script becomes a sub
 =head1 DESCRIPTION
 
 For L<Howdah::CGI::Script>. The script becomes the body of a sub in a package that is named after its path. Line numbers and
-C<__FILE__> are those of the file; C<__END__>, C<__DATA__>, POD without end, a byte order mark and lines that end in CRLF are
+C<__FILE__> are those of the file; C<__END__>, C<__DATA__>, ^D and ^Z, POD without end, a byte order mark and lines that end in CRLF are
 as perl has them in a program.
 
 =head2 read_file($file)
