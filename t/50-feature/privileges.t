@@ -99,6 +99,27 @@ C
     is(ask($server, '/cgi/groups')->{body}, $groups, '... as a script has');
 }
 
+# As programs do that know a file only: the pipe is root's, and is opened anew by its mode.
+{
+    my $opens = 'open my $log, ">>", "/dev/stderr" or die "cannot open: $!"; print {$log} "by its path\n"; close $log; '
+        . 'my $said = `echo of a shell >/dev/stderr && echo both`;';
+    my $scripts =
+        Howdah::Test::Scripts->new('logs' => qq{#!$^X\n$opens print "Content-Type: text/plain\\n\\n\$said";\n});
+    my $app    = write_file($scripts->dir . '/.app.psgi', "sub { $opens [200, [], [\$said]] }");
+    my $server = Howdah::Test::Server->start(
+        options => [
+            '--user', 'nobody', '--workers', 1, '--mount', "/=$app",
+            map { ('--cgi', join ',', "/$_=" . $scripts->dir, "mode=$_") } qw(exec fork keep)
+        ]
+    );
+    my $count = 0;
+    for my $path ('/', map { "/$_/logs" } qw(exec fork keep)) {
+        is(ask($server, $path)->{body}, "both\n", "$path opens standard error by its path");
+        $count++;
+        ok($server->wait_for_log(qr/(?:by its path.*?of a shell.*?){$count}/s), '... and the log has it');
+    }
+}
+
 my $server = launch('--user', 'no-such-user');
 is($server->wait_for_exit, 1, 'an unknown user ends the start');
 like($server->log, qr/--user: there is no user 'no-such-user'/, '... and is named');

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use howdah_supervisor::{Errors, Secret};
 use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::Mode;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 
 use super::line::{Message, Source};
@@ -21,6 +22,9 @@ use crate::options::logs::Level;
 const PIECE: usize = 64 * 1024;
 /// What the pipe holds, where the system allows that.
 const PIPE: usize = 256 * 1024;
+/// Who opens /dev/stderr opens the pipe anew, by its mode, and is another user where `--user` is given. There is no way to it but
+/// `/proc/PID/fd` of a process that has it, into which that one's user and root alone may look.
+const OPENED_BY_ALL: Mode = Mode::from_raw_mode(0o622);
 /// The thread rests so long after it has read, unless there was much: whoever writes meanwhile has nobody to wake, and so
 /// an application that writes a line for each request costs few wake-ups.
 const REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
@@ -44,6 +48,7 @@ impl Intake {
     pub(crate) fn start() -> io::Result<(Self, Errors)> {
         begin_writing()?;
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        let _ = rustix::fs::fchmod(&writer, OPENED_BY_ALL);
         rustix::io::ioctl_fionbio(&reader, true)?;
         let _ = fcntl_setpipe_size(&reader, PIPE);
         let much = fcntl_getpipe_size(&reader)? / 8;
