@@ -34,7 +34,7 @@ static void on_nothing(int signal_number) {
 static const SV *handlers[NSIG];
 
 static const SV *handler_of(pTHX_ int signal_number) {
-    const SV *handler = PL_psig_ptr[signal_number];
+    SV *handler = PL_psig_ptr[signal_number]; /* SvRV of perls that check themselves does not take a constant */
     return handler && SvROK(handler) ? SvRV(handler) : NULL;
 }
 
