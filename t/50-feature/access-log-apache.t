@@ -67,6 +67,10 @@ my @cases = (
     ['cookies', "GET /hello.html HTTP/1.1\r\n${host}Cookie: a=1; sid = x=y\"z ; b\r\n\r\n"],
     ['no such page', "GET /none%22%5c?x HTTP/1.1\r\n$host$agent\r\n"],
 
+    ['a target in absolute-form', "GET http://example.org:8080/hello.html?a=%22\"b HTTP/1.1\r\n$host\r\n"],
+    ['one for another host', "GET HTTP://Other.example/hello.html? HTTP/1.1\r\n$host\r\n"],
+    ['... without a path', "GET http://other.example HTTP/1.1\r\n$host\r\n"],
+
     # Without a Host each says its own name; httpd says that it closes, which HTTP/1.0 does not need.
     ['HTTP/1.0', "GET /hello.html HTTP/1.0\r\n\r\n", skip => {'%V' => 1, '%{Connection}o' => 1}],
     ['the client wants to close', "GET /hello.html HTTP/1.1\r\n${host}Connection: close\r\n\r\n"],

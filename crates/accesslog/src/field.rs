@@ -129,7 +129,8 @@ impl Field {
             Self::Unparsed => record.line,
             Self::Method => record.method,
             Self::Target => record.target,
-            Self::Path if record.target == b"*" => record.target,
+            // Of a request for the server as a whole, however it was written, the path is empty.
+            Self::Path if record.path.is_empty() && !record.method.is_empty() => b"*",
             Self::Path => record.path,
             Self::PathInfo => record.path_info,
             Self::Protocol => record.protocol,

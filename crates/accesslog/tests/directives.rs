@@ -155,8 +155,10 @@ fn a_lone_question_mark_is_a_query_for_apache_alone() {
 
 #[test]
 fn the_asterisk_form_has_its_path() {
-    let asterisk = |record: &mut Record<'_>| (record.target, record.path) = (b"*", b"");
-    assert_eq!(show("%U", Compat::Apache, asterisk), "*");
+    for target in ["*", "http://example.org"] {
+        let asterisk = |record: &mut Record<'_>| (record.target, record.path) = (target.as_bytes(), b"");
+        assert_eq!(show("%U", Compat::Apache, asterisk), "*", "{target}");
+    }
 }
 
 #[test]

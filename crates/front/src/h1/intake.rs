@@ -264,10 +264,17 @@ impl Conn {
 
     /// Whether it is worth waiting for the body.
     fn check(&mut self, head: &Head<'_>) -> Result<(), Fault> {
-        self.exchange.account.method = Some(Method::of(head.method));
+        self.know(head);
         self.ask(head, false);
         let request = request(head, &self.client, self.behind.as_deref());
         self.server.router.check(&mut self.exchange.account, &request)
+    }
+
+    /// What the records are to know of a request that the application does not see, or not as it was sent.
+    fn know(&mut self, head: &Head<'_>) {
+        let account = &mut self.exchange.account;
+        account.method = Some(Method::of(head.method));
+        account.keep_target(head.target, head.path_and_query, self.server.records.wanted());
     }
 
     /// Gives a complete request to its handler. No deadline is its client's any more.
@@ -280,7 +287,7 @@ impl Conn {
     ) -> Result<(), Fault> {
         self.timer.stop();
         self.ask(head, read_all);
-        self.exchange.account.method = Some(Method::of(head.method));
+        self.know(head);
         let request = request(head, &self.client, self.behind.as_deref());
         self.handling = self.server.router.begin(target, &mut self.exchange, &request, body)?;
         if let Target::App(_) = target {
@@ -356,7 +363,7 @@ impl Conn {
         }
         let mut decoder = howdah_http1::RequestDecoder::new(&self.server.config.limits);
         if let Ok(Some(head)) = decoder.decode(bytes, &mut FieldStore::new()) {
-            self.exchange.account.method = Some(Method::of(head.method));
+            self.know(&head);
             let request = request(&head, &self.client, self.behind.as_deref());
             self.server.router.set_aside(&mut self.exchange.account, &request);
         }

@@ -32,6 +32,8 @@ pub(crate) struct Account {
     pub(crate) protocol: Option<&'static [u8]>,
     /// The first line of a request that could not be read.
     pub(crate) line: Box<[u8]>,
+    /// The request's target as sent, where that is more than the application sees of it, and the log wants it.
+    pub(crate) target: Option<Box<[u8]>>,
     /// X-Request-Id.
     pub(crate) id: Id,
     /// The request, when it never had a slot or its slot went back before the end.
@@ -64,6 +66,13 @@ impl Account {
         let word = line.split(|&byte| byte == b' ').next().unwrap_or_default();
         self.method = Some(Method::of(word));
         self.received = input.len() as u64;
+    }
+
+    /// Keeps the target as it was sent, where the log wants it and the application sees a part of it alone: in absolute-form.
+    pub(crate) fn keep_target(&mut self, sent: &[u8], seen: &[u8], wanted: Wanted<'_>) {
+        if sent.len() != seen.len() && wanted.0.is_some() && self.target.is_none() {
+            self.target = Some(sent.into());
+        }
     }
 
     /// Keeps those fields of a head or trailer section that the log wants.
@@ -150,6 +159,24 @@ mod tests {
             let mut account = Account::default();
             account.unreadable(input, Wanted(None));
             assert!(account.line.is_empty() && account.method == Some(method), "nobody wants the line");
+        }
+    }
+
+    #[test]
+    fn a_target_is_kept_of_which_the_application_sees_a_part_alone() {
+        let format = compile("%r", Compat::Apache).unwrap();
+        for (sent, seen, wanted, kept) in [
+            ("/a?b", "/a?b", true, None),
+            ("*", "*", true, None),
+            ("http://h/a?b", "/a?b", true, Some("http://h/a?b")),
+            ("http://h", "/", true, Some("http://h")),
+            ("http://h", "*", true, Some("http://h")),
+            ("http://h/a?b", "/a?b", false, None),
+        ] {
+            let mut account = Account::default();
+            let wanted = Wanted(wanted.then(|| format.needs()));
+            account.keep_target(sent.as_bytes(), seen.as_bytes(), wanted);
+            assert_eq!(account.target.as_deref(), kept.map(str::as_bytes), "{sent}");
         }
     }
 

@@ -181,7 +181,7 @@ impl Records {
         Record {
             line: &account.line,
             method: request.method(),
-            target: request.uri(),
+            target: account.target.as_deref().unwrap_or_else(|| request.uri()),
             path: request.path(),
             path_info: path_info(request.path(), ending.mount),
             query: request.query(),
