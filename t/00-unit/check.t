@@ -233,6 +233,10 @@ subtest 'what a start would fail for is told: users, certificates, places for lo
         like $err, qr/^howdah: HOWDAH_LOG=\Q$filter: $expected/m;
         is + (run_howdah('check', '--log-level', 'warn', $good))[0], 0, '... which does not count beside --log-level';
     }
+    my $too_many = join '', map { "%{V$_}e" } 1 .. 65;
+    my ($refused, undef, $why) = run_howdah('check', '--access-log', '-', '--access-log-format', $too_many, $good);
+    is $refused, 2, 'variables that find no room';
+    like $why, qr/--access-log-format has more variables than fit: 64 /;
     my $log = "$dir/new.log";
     is + (run_howdah('check', '--access-log', $log, $good))[0], 0;
     ok !-e $log, 'and nothing is made';

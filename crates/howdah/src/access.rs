@@ -9,7 +9,7 @@ use anyhow::Context;
 use howdah_accesslog::{Compat, Condition, Format, Options, SLOW, Sink, Source, Target, Writer, compile};
 use howdah_front::{AccessLog, SlowLog};
 use howdah_sys::launcher::Job;
-use howdah_wire::{REPORT_MOST, Segment};
+use howdah_wire::Segment;
 
 use crate::log;
 use crate::options::Serve;
@@ -73,12 +73,11 @@ impl Access {
     /// Has workers report those variables of the env that lines have. Before there are any.
     ///
     /// # Errors
-    /// When they are too many.
+    /// When they are too many, which the options have been refused for.
     pub(crate) fn ask_for_variables(&self, segment: Segment) -> anyhow::Result<()> {
         let Some(Output { format, .. }) = &self.log else { return Ok(()) };
-        segment.ask_for(format.needs().of(Source::Environment).map(|need| need.1)).ok().with_context(|| {
-            format!("--access-log-format has more variables than fit: {REPORT_MOST} different %{{NAME}}e, 1000 letters in all")
-        })
+        let variables = format.needs().of(Source::Environment).map(|need| need.1);
+        segment.ask_for(variables).ok().context("--access-log-format has more variables than fit")
     }
 
     /// Of the access log, for the status page.

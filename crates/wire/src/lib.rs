@@ -64,7 +64,7 @@ pub use growth::Growth;
 pub use inquiry::{class_hash, inquiry_serial, inquiry_word};
 pub use layout::*;
 pub use perl::*;
-pub use report::{REPORT_MOST, REPORT_NONE, reported};
+pub use report::{REPORT_MOST, REPORT_NONE, report_names, reported};
 pub use request::{RequestReader, RequestWriter};
 pub use response::{Answer, Outgoing};
 pub use roster::Roster;

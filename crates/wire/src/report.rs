@@ -24,22 +24,9 @@ impl Segment {
     /// Names the variables that workers are to report. Call once, before any worker attaches.
     ///
     /// # Errors
-    /// [`Full`] when there are more than 64, one is longer than 255 bytes, or all of them together than about 1000.
+    /// As [`report_names`].
     pub fn ask_for<'n>(&self, names: impl Iterator<Item = &'n [u8]>) -> Result<(), Full> {
-        let mut bytes = Vec::with_capacity(REPORT_WORDS * 8);
-        for (index, name) in names.enumerate() {
-            let length = u8::try_from(name.len()).map_err(|_| Full)?;
-            if index == REPORT_MOST || name.is_empty() {
-                return Err(Full);
-            }
-            bytes.push(length);
-            bytes.extend_from_slice(name);
-        }
-        if bytes.len() >= REPORT_WORDS * 8 {
-            return Err(Full);
-        }
-        bytes.resize(REPORT_WORDS * 8, 0);
-        let words = bytes.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
+        let words = report_names(names)?;
         self.name(self.names().get_or_init(|| words));
         Ok(())
     }
@@ -72,6 +59,27 @@ impl Segment {
     pub(crate) fn report_address(&self, slot: u32) -> *mut u8 {
         self.slot_address(slot).wrapping_add(REQUEST_AREA)
     }
+}
+
+/// Names of variables as a segment has them: for who would know, before there is one, whether it takes them.
+///
+/// # Errors
+/// [`Full`] when there are more than 64, one is longer than 255 bytes, or all of them together than about 1000.
+pub fn report_names<'n>(names: impl Iterator<Item = &'n [u8]>) -> Result<Box<[u64]>, Full> {
+    let mut bytes = Vec::with_capacity(REPORT_WORDS * 8);
+    for (index, name) in names.enumerate() {
+        let length = u8::try_from(name.len()).map_err(|_| Full)?;
+        if index == REPORT_MOST || name.is_empty() {
+            return Err(Full);
+        }
+        bytes.push(length);
+        bytes.extend_from_slice(name);
+    }
+    if bytes.len() >= REPORT_WORDS * 8 {
+        return Err(Full);
+    }
+    bytes.resize(REPORT_WORDS * 8, 0);
+    Ok(bytes.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect())
 }
 
 /// The value of the variable that was named as number `index`. Whatever the report holds, this stays within it.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use howdah_accesslog::{Compat, Target, compile};
+use howdah_accesslog::{Compat, Source, Target, compile};
+use howdah_wire::{REPORT_MOST, report_names};
 
 use super::values::{Time, millis};
 
@@ -125,7 +126,12 @@ impl Logs {
             Meaning::Apache => Compat::Apache,
             Meaning::Plack => Compat::Plack,
         };
-        compile(&self.access_log_format, compat).context("--access-log-format")
+        let format = compile(&self.access_log_format, compat).context("--access-log-format")?;
+        let variables = format.needs().of(Source::Environment).map(|need| need.1);
+        report_names(variables).ok().with_context(|| {
+            format!("--access-log-format has more variables than fit: {REPORT_MOST} different %{{NAME}}e of 255 letters, 1000 in all")
+        })?;
+        Ok(format)
     }
 
     /// What is no place for a log.
