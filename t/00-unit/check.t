@@ -237,6 +237,13 @@ subtest 'what a start would fail for is told: users, certificates, places for lo
     my ($refused, undef, $why) = run_howdah('check', '--access-log', '-', '--access-log-format', $too_many, $good);
     is $refused, 2, 'variables that find no room';
     like $why, qr/--access-log-format has more variables than fit: 64 /;
+    my @few_files = ('sh', '-c', 'ulimit -n 40 && exec "$@"', 'sh');
+    ($refused, undef, $why) = run_command(@few_files, howdah_bin(), 'check', '--workers', 20, $good);
+    is $refused, 1, 'a limit of open files that is too low';
+    like $why, qr/^howdah: the limit of open files is 40, and a start takes more than \d+, /m;
+    my @soft = ('sh', '-c', 'ulimit -Sn 40 && exec "$@"', 'sh');
+    is + (run_command(@soft, howdah_bin(), 'check', '--workers', 20, $good))[0], 0, '... and one that a start raises';
+
     my $log = "$dir/new.log";
     is + (run_howdah('check', '--access-log', $log, $good))[0], 0;
     ok !-e $log, 'and nothing is made';

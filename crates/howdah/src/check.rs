@@ -12,6 +12,7 @@ use std::process::{ExitCode, Stdio};
 use anyhow::Context;
 use howdah_sys::privileges::{self, Identity};
 
+use crate::descriptors;
 use crate::options::cgi::Mode;
 use crate::options::pools::Pool;
 use crate::options::settings::Setting;
@@ -32,6 +33,8 @@ const LOADED: i32 = 86;
 
 /// Prints the settings, and whether the application compiles and could be started: exit status 0 or 1.
 pub(crate) fn run(options: &Serve, settings: &[Setting], inherited: &Inherited) -> anyhow::Result<ExitCode> {
+    // As a start does, and as the application will find it.
+    descriptors::raise_limit();
     let faults = surroundings::faults(options);
     let doubts = surroundings::doubts(options);
     doubts.iter().chain(&faults).for_each(|fault| eprintln!("howdah: {}", inherited.named_in(fault)));

@@ -10,11 +10,11 @@
 //!     launchers   tells what becomes of the launchers
 //!     upgrade     replaces this program by a newer one
 //!     confine     gives up the rights that a front does not need
+//!     check       compiles the application, looks for what a start needs, and prints the effective configuration
 //!     descriptors the limit of open files, and what of it is kept from clients
 //!     stack       the limit of the stack
 //!     endpoints   listeners, control socket, pid file: made, inherited or handed over
 //!     handover    the newer program's side of an upgrade
-//!     check       compiles the application, looks for what a start needs, and prints the effective configuration
 //!     pidfile     the file that says which process to signal
 //!     signals     what signals mean
 //!     watch       reloads when files change
@@ -62,12 +62,12 @@ mod processes;
 mod launchers;
 mod upgrade;
 mod confine;
+mod check;
 mod descriptors;
 mod stack;
 mod socket_files;
 mod endpoints;
 mod handover;
-mod check;
 mod pidfile;
 mod signals;
 mod watch;

@@ -12,9 +12,9 @@ use rustix::fs::{Access, access};
 
 use crate::control::socket;
 use crate::options::Serve;
-use crate::{acme, directory, log, pidfile, spool, tls, watch};
+use crate::{acme, descriptors, directory, log, pidfile, spool, tls, watch};
 
-/// A sentence for each thing that would end a start.
+/// A sentence for each thing that would end a start. The limit of open files is as a start raises it.
 pub(super) fn faults(options: &Serve) -> Vec<String> {
     let levels = log::fault(&options.logs);
     let identity = options.process.identity().err().map(|error| format!("{error:#}"));
@@ -26,8 +26,10 @@ pub(super) fn faults(options: &Serve) -> Vec<String> {
         files(options).into_iter().filter_map(|(option, path)| unwritable(option, Path::new(&path)));
     let pid = options.process.pid.as_deref().and_then(pidfile::fault);
     let spool = spool::doubt(options.limits.spool_dir.as_deref()).err().map(|error| format!("{error:#}"));
+    let limit = descriptors::suffice(options).err().map(|error| format!("{error:#}"));
     levels
         .into_iter()
+        .chain(limit)
         .chain(identity)
         .chain(certificates)
         .chain(authority)
