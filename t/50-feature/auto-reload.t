@@ -108,4 +108,33 @@ PSGI
     is $first->stop, 0;
 };
 
+# The working directory has one name, and a shell that has come there by a link writes another.
+subtest 'files of two applications in a directory that has two names' => sub {
+    my ($real, $link) = ("$dir/releases", "$dir/current");
+    make_path("$real/lib");
+    symlink $real, $link or die $!;
+    my @apps = ('/', '/more');
+    my %file = ('/' => 'first.psgi', '/more' => 'second.psgi');
+    my $code = sub { "my \$v = do './lib/version.pl'; sub { [200, [], ['$_[0] ' . \$v]] }" };
+    write_file("releases/$file{$_}", $code->('old')) for @apps;
+    write_file('releases/lib/version.pl', '1');
+    my $both = Howdah::Test::Server->start(
+        command => [Howdah::Test::Command::howdah_bin(), '-l', '127.0.0.1:0', '--chdir', $real],
+        options => ['--workers', 1, '-r', '--mount', "/more=$link/$file{'/more'}", $file{'/'}],
+    );
+    my $is = sub {
+        my ($app, $wanted) = @_;
+        my $answer = sub { Howdah::Test::Client->ask($both, "GET $app HTTP/1.0\r\n\r\n")->{body} };
+        ok $both->wait_until(sub { $answer->() eq $wanted }, 10), "$app is $wanted" or diag $answer->(), $both->log;
+    };
+    $is->($_, 'old 1') for @apps;
+    write_file('releases/lib/version.pl', '2');
+    $is->($_, 'old 2') for @apps;
+    for my $app (@apps) {
+        write_file("releases/$file{$app}", $code->('new'));
+        $is->($app, 'new 2');
+    }
+    is $both->stop, 0;
+};
+
 done_testing;

@@ -83,12 +83,12 @@ impl Watch {
 
 impl Files {
     fn of(options: &Serve, base: &Path, app: Option<&str>) -> Self {
-        let file = app.map(|name| base.join(name)).filter(|path| path.is_file());
+        let file = app.map(|name| base.join(name)).filter(|path| path.is_file()).map(|path| settled(&path));
         let beside = file.as_deref().and_then(Path::parent).unwrap_or(base).join("lib");
         let named =
             options.app.include.iter().map(PathBuf::from).chain(options.app.reload_dir.iter().cloned());
-        let mut trees: Vec<PathBuf> =
-            named.map(|dir| base.join(dir)).chain([beside]).filter(|dir| dir.is_dir()).collect();
+        let there = named.map(|dir| base.join(dir)).chain([beside]).filter(|dir| dir.is_dir());
+        let mut trees: Vec<PathBuf> = there.map(|dir| real(&dir)).collect();
         trees.sort();
         trees.dedup();
         Self { file, trees }
@@ -109,6 +109,20 @@ impl Files {
 
     fn have(&self, path: &Path) -> bool {
         Some(path) == self.file.as_deref() || self.trees.iter().any(|tree| path.starts_with(tree))
+    }
+}
+
+/// A directory by the name that it has without links. The kernel watches it once, however often it is named, and what changes there would
+/// be told by the last of these names alone.
+fn real(dir: &Path) -> PathBuf {
+    dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
+}
+
+/// A file in such a directory. It may itself be a link.
+fn settled(file: &Path) -> PathBuf {
+    match (file.parent(), file.file_name()) {
+        (Some(dir), Some(name)) => real(dir).join(name),
+        _ => file.to_owned(),
     }
 }
 
