@@ -201,11 +201,40 @@ static void record(U32 index, pid_t pid) {
     }
 }
 
+static const char SCORE[] = "/proc/self/oom_score_adj";
+
+/* What the kernel adds to the memory of the first zygote, in thousandths of all, where it looks for a process to end
+ * (crates/sys/src/oom.rs). One that a worker has left behind goes by it, too, so that nothing adds up. */
+static int zygote_score = -1;
+
+static void know_score(void) {
+    char text[16] = "";
+    int fd = zygote_score < 0 ? open(SCORE, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return;
+    zygote_score = read(fd, text, sizeof text - 1) > 0 ? atoi(text) : 0;
+    close(fd);
+}
+
+/* A worker counts for a tenth of that more than its zygote, which is larger than a young one by what it has needed to load the
+ * application: without a zygote nobody forks the next worker. Refused, both count for the same. */
+static void count_for_more(void) {
+    char text[16];
+    int score = zygote_score + (zygote_score + 9) / 10, fd = zygote_score > 0 ? open(SCORE, O_WRONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return;
+    size_t length = my_snprintf(text, sizeof text, "%d", score < 1000 ? score : 1000);
+    if (write(fd, text, length) < 0)
+        errno = 0;
+    close(fd);
+}
+
 static void begin_worker(pTHX_ U32 index, const struct hd_packet *packet) {
     close(zygote.ended);
     if (getppid() != zygote.pid) /* which may not have said who this is: by now the cell may be another's */
         _exit(0);
     PL_srand_called = FALSE; /* the first `rand` chooses a seed */
+    count_for_more();
     hd_sign_errors(index);
     hd_become_worker(aTHX_ index, packet->fds, packet->count);
     hd_title_worker(aTHX);
@@ -258,6 +287,7 @@ bool hd_obey(pTHX_ int control, int ended, SV *before_fork) {
     zygote.pid = getpid();
     zygote.control = control;
     zygote.ended = ended;
+    know_score();
     hd_name_workers(aTHX);
     hd_use_up_free_memory(aTHX); /* what Perl code has freed since the preparations lies all over the heap, too */
     const int pause = hd_count_threads() > 1 ? LOOK_MS : -1;

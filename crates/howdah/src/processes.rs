@@ -115,7 +115,7 @@ enum Zygotes {
 /// How the zygotes of an application are started.
 enum Start {
     /// By this perl; the second recipe is that of one whose worker Devel::NYTProf looks at.
-    Perl { perl: PathBuf, zygote: Recipe, guest: Recipe },
+    Perl { perl: PathBuf, recipes: Box<[Recipe; 2]> },
     /// As a host of scripts.
     Host(Recipe),
 }
@@ -128,12 +128,12 @@ impl Start {
             recipe.run_by(whose.user.clone(), whose.group.clone()).expendable(surplus)
         };
         let watched = supervisor::ZygoteSpec { nytprof: true, ..spec.clone() };
-        Self::Perl { perl: perl.program.clone(), zygote: recipe(spec), guest: recipe(&watched) }
+        Self::Perl { perl: perl.program.clone(), recipes: Box::new([recipe(spec), recipe(&watched)]) }
     }
 
     fn recipes(&self) -> Vec<Recipe> {
         match self {
-            Self::Perl { zygote, guest, .. } => vec![zygote.clone(), guest.clone()],
+            Self::Perl { recipes, .. } => recipes.to_vec(),
             Self::Host(recipe) => vec![recipe.clone()],
         }
     }

@@ -17,8 +17,10 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::process::Pid;
 
-/// All of the memory.
-const MOST: i32 = 1000;
+/// Thousandths of which all of the memory is made.
+const ALL: i32 = 1000;
+/// The most that a process gets here: each worker adds a tenth, so that it goes before its zygote (`xs/zygote.c`), and 1000 is the kernel's limit.
+const MOST: i32 = 909;
 /// Whoever has it is never ended for lack of memory, as somebody has wanted.
 const EXEMPT: i32 = -1000;
 const OWN: &CStr = c"/proc/self/oom_score_adj";
@@ -88,8 +90,8 @@ fn raised(own: i32, bytes: u64, memory: u64) -> Option<i32> {
     if own <= EXEMPT {
         return None;
     }
-    let share = bytes.saturating_mul(MOST.unsigned_abs().into()).div_ceil(memory.max(1));
-    let share = i32::try_from(share).unwrap_or(MOST);
+    let share = bytes.saturating_mul(ALL.unsigned_abs().into()).div_ceil(memory.max(1));
+    let share = i32::try_from(share).unwrap_or(ALL).min(ALL);
     Some(own.saturating_add(share).min(MOST)).filter(|score| *score > own)
 }
 
@@ -203,13 +205,14 @@ mod tests {
             (0, 64 * GIB, Some(2)),
             (0, GIB, Some(125)),
             (0, 256 * MIB, Some(500)),
-            (0, 96 * MIB, Some(1000)),
-            (0, 0, Some(1000)),
+            (0, 96 * MIB, Some(909)),
+            (0, 0, Some(909)),
             (200, GIB, Some(325)),
             (-500, GIB, Some(-375)),
             (-997, 96 * MIB, Some(3)),
             // There is no more...
-            (900, 256 * MIB, Some(1000)),
+            (900, 256 * MIB, Some(909)),
+            (950, 256 * MIB, None),
             (1000, GIB, None),
             // ...and nobody is to be ended who was never to be.
             (-1000, GIB, None),
@@ -217,7 +220,7 @@ mod tests {
             assert_eq!(raised(own, 128 * MIB, memory), expected, "{own} of {memory}");
         }
         assert_eq!(raised(5, 0, GIB), None);
-        assert_eq!(raised(5, u64::MAX, GIB), Some(1000));
+        assert_eq!(raised(5, u64::MAX, GIB), Some(909));
     }
 
     #[test]
