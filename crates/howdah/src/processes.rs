@@ -181,7 +181,7 @@ fn told(surplus: u64) -> Option<Score> {
     let score = Score::of(surplus);
     match score {
         Some(score) => tracing::debug!(
-            "where memory is short workers go before the front: their oom_score_adj is {score}"
+            "where memory is short workers go before the front: the oom_score_adj of zygotes is {score}"
         ),
         None => tracing::debug!(
             "where memory is short the front may go before workers: their oom_score_adj is not to be raised"
