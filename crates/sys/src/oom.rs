@@ -19,7 +19,7 @@ use crate::process::Pid;
 
 /// Thousandths of which all of the memory is made.
 const ALL: i32 = 1000;
-/// The most that a process gets here: each worker adds a tenth, so that it goes before its zygote (`xs/zygote.c`), and 1000 is the kernel's limit.
+/// The most that a process gets here: workers (`xs/zygote.c`) and scripts have a tenth more, so that they go first, and 1000 is the kernel's limit.
 const MOST: i32 = 909;
 /// Whoever has it is never ended for lack of memory, as somebody has wanted.
 const EXEMPT: i32 = -1000;
@@ -34,8 +34,13 @@ impl Score {
     /// cannot be known: without /proc, and where this process is never to be ended.
     #[must_use]
     pub fn of(bytes: u64) -> Option<Self> {
-        let own = std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok()?;
-        raised(own, bytes, System::read()?.memory()?).map(Self)
+        raised(own()?, bytes, System::read()?.memory()?).map(Self)
+    }
+
+    /// That of what an expendable process starts and should not go before: a tenth more than its own, as of workers.
+    #[must_use]
+    pub fn of_children() -> Option<Self> {
+        a_tenth_more(own()?).map(Self)
     }
 
     /// Has this process have it. Where that is refused nothing changes. Makes system calls alone, for one between fork and exec.
@@ -74,6 +79,15 @@ impl fmt::Display for Score {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
+}
+
+fn own() -> Option<i32> {
+    std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok()
+}
+
+fn a_tenth_more(own: i32) -> Option<i32> {
+    let more = own.saturating_add((own.max(0) + 9) / 10).min(ALL);
+    (own > 0 && more > own).then_some(more)
 }
 
 /// Formatting allocates nothing.
@@ -221,6 +235,21 @@ mod tests {
         }
         assert_eq!(raised(5, 0, GIB), None);
         assert_eq!(raised(5, u64::MAX, GIB), Some(909));
+    }
+
+    #[test]
+    fn what_it_starts_has_a_tenth_more_unless_it_has_none() {
+        for (own, expected) in [
+            (1, Some(2)),
+            (125, Some(138)),
+            (909, Some(1000)),
+            (950, Some(1000)),
+            (1000, None),
+            (0, None),
+            (-999, None),
+        ] {
+            assert_eq!(a_tenth_more(own), expected, "{own}");
+        }
     }
 
     #[test]

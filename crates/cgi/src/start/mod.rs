@@ -4,6 +4,8 @@ pub mod fork;
 mod exec;
 mod launch;
 
+use howdah_sys::oom::Score;
+
 use crate::place::Script;
 use crate::spec::{Choice, Spec};
 
@@ -16,6 +18,8 @@ pub use launch::{Launch, Mode, Running};
 pub struct Starter {
     choice: Choice,
     forks: Forks,
+    /// By which the kernel ends a script and not this process, with which all scripts end, where there is no more memory.
+    score: Option<Score>,
 }
 
 impl Starter {
@@ -23,7 +27,7 @@ impl Starter {
     #[must_use]
     pub fn new(spec: &Spec, log: Log) -> Self {
         let forks = Forks::new(Modules::new(spec), Limits::default(), log);
-        Self { choice: spec.mode, forks }
+        Self { choice: spec.mode, forks, score: Score::of_children() }
     }
 
     /// How a script is run; at its first request it may turn out that it cannot be forked.
@@ -37,6 +41,12 @@ impl Starter {
     /// # Errors
     /// [`Fault`] says why there is none: NotFound also when the program on its `#!` line is not there.
     pub fn start(&self, launch: Launch, given_up: &dyn Fn() -> bool) -> Result<Running, Fault> {
+        let running = self.run(launch, given_up)?;
+        self.score.iter().for_each(|score| score.set(running.pid));
+        Ok(running)
+    }
+
+    fn run(&self, launch: Launch, given_up: &dyn Fn() -> bool) -> Result<Running, Fault> {
         if self.mode(&launch.script) == Mode::Exec {
             return Ok(exec::execute(launch)?);
         }
