@@ -19,7 +19,7 @@ impl Jitter {
     /// `value` give or take up to 10 %, never 0 unless `value` is.
     pub(crate) fn around(&mut self, value: u64) -> u64 {
         let spread = value / 10;
-        value - spread + self.next() % (spread * 2 + 1)
+        (value - spread).saturating_add(self.next() % (spread * 2 + 1))
     }
 
     /// A time, give or take up to 10 %.
@@ -46,6 +46,15 @@ mod tests {
         let values: Vec<u64> = (0..1000).map(|_| jitter.around(1000)).collect();
         assert!(values.iter().all(|value| (900..=1100).contains(value)));
         assert!(values.iter().min() < Some(&920) && values.iter().max() > Some(&1080));
+    }
+
+    #[test]
+    fn the_largest_is_not_passed() {
+        let mut jitter = Jitter { state: 1 };
+        for value in [u64::MAX, u64::MAX - 1, u64::MAX / 11 * 10] {
+            let least = (0..1000).map(|_| jitter.around(value)).min();
+            assert!(least >= Some(value - value / 10), "{value}: {least:?}");
+        }
     }
 
     #[test]
