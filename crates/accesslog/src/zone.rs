@@ -6,6 +6,10 @@ use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
+/// When summer time begins and ends in a zone of TZ that has one and does not say when, which POSIX leaves to the system: the C library,
+/// and thus the application, takes the days of the USA.
+const USUAL_RULES: &str = ",M3.2.0,M11.1.0";
+
 /// The zone and the offset found last.
 #[derive(Clone, Debug)]
 pub(crate) struct Zone {
@@ -24,7 +28,8 @@ struct Known {
 impl Zone {
     /// The system's: `TZ`, else /etc/localtime, else UTC.
     pub(crate) fn system() -> Self {
-        Self::new(TimeZone::system())
+        let named = std::env::var("TZ").ok();
+        Self::new(named.as_deref().and_then(by_usual_rules).unwrap_or_else(TimeZone::system))
     }
 
     pub(crate) fn new(zone: TimeZone) -> Self {
@@ -65,4 +70,37 @@ impl Zone {
 /// Seconds as jiff's type, which ends with the year 9999.
 fn timestamp(unix: i64) -> Timestamp {
     Timestamp::from_second(unix).unwrap_or(Timestamp::MAX)
+}
+
+/// The zone of a TZ such as `CET-1CEST`; none of one that says all, or is the name of a zone.
+fn by_usual_rules(tz: &str) -> Option<TimeZone> {
+    let tz = tz.strip_prefix(':').unwrap_or(tz);
+    let is_known = TimeZone::posix(tz).is_ok() || TimeZone::get(tz).is_ok();
+    if is_known { None } else { TimeZone::posix(&format!("{tz}{USUAL_RULES}")).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summer_time_without_days_has_those_that_the_c_library_takes() {
+        // In January, in July, and on 20 March, when the USA have summer time and Europe has not.
+        let moments = [1_767_225_600, 1_782_900_000, 1_774_000_000];
+        for (tz, offsets) in [
+            ("CET-1CEST", Some([3600, 7200, 7200])),
+            (":CET-1CEST", Some([3600, 7200, 7200])),
+            ("AAA5BBB4:30", Some([-18_000, -16_200, -16_200])),
+            ("CET-1CEST,M3.5.0,M10.5.0/3", None),
+            ("JST-9", None),
+            ("UTC", None),
+            ("Foo/Bar", None),
+            ("xxx", None),
+            ("", None),
+        ] {
+            let zone = by_usual_rules(tz).map(Zone::new);
+            let found = zone.map(|zone| moments.map(|unix| zone.local(unix).1));
+            assert_eq!(found, offsets, "{tz}");
+        }
+    }
 }
