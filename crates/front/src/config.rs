@@ -6,6 +6,10 @@ use std::time::Duration;
 use howdah_http1::Limits;
 use howdah_proxied::{Family, Trust};
 
+/// Where a least rate is asked for, it counts from so many nanoseconds on from the first wait: of many that share a thin line one may have nothing
+/// of it for long, whichever way its bytes go.
+pub(crate) const GRACE: u64 = 60_000_000_000;
+
 /// Settings of the front; the same for all its threads. A time of zero means no limit.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -31,11 +35,11 @@ pub struct Config {
     pub keepalive: bool,
     /// Requests on one connection; 0 for no bound.
     pub keepalive_requests: u64,
-    /// Bytes per second below which a request body is too slow, after a grace of ten seconds; 0 for no bound. Then 408.
+    /// Bytes per second below which a request body is too slow, after a grace of a minute; 0 for no bound. Then 408.
     pub min_body_rate: u64,
     /// How long nothing of a response may arrive at its client before the connection is cut.
     pub write_timeout: Duration,
-    /// Bytes per second below which a client takes a response too slowly, after a grace of ten seconds; 0 for no bound.
+    /// Bytes per second below which a client takes a response too slowly, after a grace of a minute; 0 for no bound.
     pub min_send_rate: u64,
     /// Take a client that ends its side for gone, and interrupt the worker that runs its request.
     pub abort_on_disconnect: bool,
@@ -61,7 +65,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             limits: Limits::default(),
-            header_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(60),
             tls_handshake_timeout: Duration::from_secs(10),
             tls_handshakes: 512,
             hsts: None,

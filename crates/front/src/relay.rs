@@ -562,15 +562,15 @@ mod tests {
     #[test]
     fn what_an_application_has_left_has_to_be_taken_as_a_response_has() {
         let rate = Config::default().min_send_rate;
-        assert_eq!(rate, 256, "what the client has to take in a second, from the tenth on");
+        assert_eq!(rate, 256, "what the client has to take in a second, after a minute");
         // Whether the application is still there, whether we have something to say behind it, what the client takes in a second,
         // how it ends, and when.
         for (what, there, drains, takes, expected, seconds) in [
-            ("it takes nothing", false, false, 0, Some(End::Late), 10..=11),
-            ("it takes little", false, false, 8, Some(End::Late), 11..=13),
+            ("it takes nothing", false, false, 0, Some(End::Late), 60..=62),
+            ("it takes little", false, false, 8, Some(End::Late), 61..=65),
             ("it takes enough", false, false, 4096, Some(End::Application), 24..=26),
             ("it takes nothing, and the application may wait for that", true, false, 0, None, 120..=120),
-            ("it takes nothing, and something of ours is to follow", true, true, 0, Some(End::Late), 10..=11),
+            ("it takes nothing, and something of ours is to follow", true, true, 0, Some(End::Late), 60..=62),
             ("it takes enough, and something of ours is to follow", true, true, 4096, None, 24..=26),
         ] {
             run(async {

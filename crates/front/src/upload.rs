@@ -7,6 +7,7 @@ use howdah_sys::shortage::what_to_raise;
 use howdah_wire::INLINE_BODY;
 
 use crate::app::Pool;
+use crate::config::GRACE;
 use crate::fault::Fault;
 use crate::repeated::Repeated;
 use crate::request_record::Body;
@@ -15,8 +16,6 @@ use crate::slots::{BodyFile, Extent, Spool};
 /// Bytes to write to a file at once.
 const PIECE: usize = 128 << 10;
 
-/// The minimum rate is measured from the tenth second on, in nanoseconds from the first wait.
-const GRACE: u64 = 10_000_000_000;
 /// What has come faster counts for so many nanoseconds at most: a client that is gone without a word, as they go when a
 /// phone loses its network, would otherwise have bought days for a body of which a few megabytes have come.
 const CREDIT: u64 = 60_000_000_000;
@@ -185,10 +184,10 @@ mod tests {
         let start = 1000;
         let mut pace = BodyPace::new(start * SECOND);
         for (at, received, until) in [
-            (0, 0, 10),
-            (1, 100, 11),
-            (9, 1000, 20),
-            (20, 2000, 30),
+            (0, 0, 60),
+            (1, 100, 61),
+            (9, 1000, 69),
+            (20, 2000, 79),
             (21, 5_000_000, 81),
             (22, 5_000_000, 81),
             (80, 5_000_100, 82),

@@ -6,11 +6,9 @@
 
 use std::time::Duration;
 
-use crate::config::Config;
+use crate::config::{Config, GRACE};
 
 const SECOND: u64 = 1_000_000_000;
-/// The minimum rate is measured from the tenth second on, in nanoseconds from the first wait.
-const GRACE: u64 = 10 * SECOND;
 /// Time between two looks at a client: an eighth of the write timeout, within these bounds.
 const LOOKS: [u64; 2] = [SECOND / 10, 5 * SECOND];
 
@@ -174,17 +172,17 @@ mod tests {
         type Case = (&'static str, u64, u64, Box<dyn Fn(f64) -> i64>, std::ops::RangeInclusive<u64>);
         let cases: Vec<Case> = vec![
             ("nothing arrives", 60, 0, Box::new(|_| 0), 60..=60),
-            ("nothing arrives, and there is a rate", 60, 256, Box::new(|_| 0), 10..=10),
-            ("nothing arrives, only a rate", 0, 256, Box::new(|_| 0), 10..=10),
+            ("nothing arrives, and there is a rate", 60, 256, Box::new(|_| 0), 60..=60),
+            ("nothing arrives, only a rate", 0, 256, Box::new(|_| 0), 60..=60),
             ("no bound", 0, 0, Box::new(|_| 0), 1000..=1000),
-            ("half the rate", 60, 256, Box::new(steady(128.0)), 18..=21),
-            ("just too little", 60, 256, Box::new(steady(240.0)), 100..=170),
+            ("half the rate", 60, 256, Box::new(steady(128.0)), 115..=125),
+            ("just too little", 60, 256, Box::new(steady(224.0)), 440..=520),
             ("enough", 60, 256, Box::new(steady(257.0)), 1000..=1000),
             ("a trickle without a rate", 60, 0, Box::new(steady(1.0)), 1000..=1000),
             ("a gulp, then nothing", 60, 256, Box::new(gulp(10_000_000, 0.0)), 60..=70),
-            ("a small gulp, then a trickle", 60, 256, Box::new(gulp(2_560, 160.0)), 50..=56),
+            ("a small gulp, then a trickle", 60, 256, Box::new(gulp(2_560, 160.0)), 150..=190),
             ("a large gulp, then a trickle", 60, 256, Box::new(gulp(10_000_000, 128.0)), 100..=150),
-            ("a gulp, then a trickle, only a rate", 0, 256, Box::new(gulp(25_600, 0.0)), 110..=111),
+            ("a gulp, then a trickle, only a rate", 0, 256, Box::new(gulp(25_600, 0.0)), 160..=161),
             ("large windows that open rarely", 60, 256, Box::new(jumps(50.0)), 1000..=1000),
             ("an earlier response comes first", 60, 1000, Box::new(gulp(-20_000, 2000.0)), 1000..=1000),
         ];

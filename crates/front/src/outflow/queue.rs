@@ -783,8 +783,8 @@ mod tests {
         let cases = [
             (10, 0, Peer::There, 9, None),
             (10, 0, Peer::There, 11, Some(Woken::Stalled)),
-            (60, 1, Peer::There, 9, None),
-            (60, 1, Peer::There, 11, Some(Woken::Stalled)),
+            (60, 1, Peer::There, 59, None),
+            (60, 1, Peer::There, 61, Some(Woken::Stalled)),
             (60, 0, Peer::Gone, 6, Some(Woken::Lost)),
             (0, 0, Peer::There, 100, None),
         ];

@@ -14,7 +14,7 @@ pub(crate) struct Limits {
     ///
     /// It runs from the connection, or from the first byte of a further request on it, and ends in 408; 0 for any time.
     /// Also --read-timeout.
-    #[arg(long, value_name = "TIME", default_value = "10s", alias = "read-timeout")]
+    #[arg(long, value_name = "TIME", default_value = "60s", alias = "read-timeout")]
     pub(crate) header_timeout: Time,
 
     /// Time that a kept connection may be idle
@@ -45,7 +45,7 @@ pub(crate) struct Limits {
 
     /// Bytes per second that a body must bring
     ///
-    /// Measured from the tenth second of a request body on, so that a short pause harms nobody. What comes faster counts
+    /// Measured once a request body has had a minute, since who shares a thin line may have nothing of it for long. What comes faster counts
     /// for a minute at most: a body that stops has no longer. 0 for any rate, and any pause.
     #[arg(long, value_name = "SIZE", default_value = "256")]
     pub(crate) min_body_rate: Size,
@@ -58,7 +58,7 @@ pub(crate) struct Limits {
 
     /// Bytes per second that a client must take of a response
     ///
-    /// Measured from the tenth second on while there is something to take, by what has arrived; 0 for any rate. What
+    /// Measured once there has been something to take for a minute, by what has arrived; 0 for any rate. What
     /// a client takes faster counts for --write-timeout at most. One that is slower is cut off.
     #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "256")]
     pub(crate) min_send_rate: Size,

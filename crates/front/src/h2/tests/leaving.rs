@@ -19,7 +19,7 @@ use crate::transport::scripted::{Piece, Scripted};
 #[test]
 fn a_connection_that_rests_has_its_time_and_is_told_of_its_end() {
     // Whether it has had a request, and for how long it may rest then.
-    for (asked, seconds) in [(false, 10), (true, 75)] {
+    for (asked, seconds) in [(false, 60), (true, 75)] {
         run(async {
             let world = World::new(Config::default());
             let input = if asked { [greeting(), get(1, "/a")].concat() } else { greeting() };
@@ -115,10 +115,10 @@ fn who_is_told_to_leave_has_time_for_what_is_on_its_way() {
         ("nothing for long", 0, 0, 5, true),
         ("the last words to one that is gone", 50, 0, 1, false),
         ("the last words to one that is gone for long", 50, 0, 3, true),
-        ("a response to one that is gone", 50_000, 0, 9, false),
-        ("a response to one that is gone for long", 50_000, 0, 15, true),
+        ("a response to one that is gone", 50_000, 0, 59, false),
+        ("a response to one that is gone for long", 50_000, 0, 75, true),
         ("a response that is taken slowly", 50_000, 400, 100, false),
-        ("a response that is taken too slowly", 50_000, 100, 100, true),
+        ("a response that is taken too slowly", 50_000, 100, 150, true),
         ("a response that was taken", 50_000, 1000, 56, true),
     ] {
         run(async {

@@ -142,12 +142,12 @@ fn a_body_is_not_late_while_its_client_is_busy_with_others() {
             };
             let begin = Piece::Bytes([greeting(), post(1), post(3)].concat());
             let pieces =
-                (0..40).flat_map(|_| [Piece::Pause, Piece::Bytes(frame(0, 0, 1, &vec![b'x'; comes]))]);
+                (0..120).flat_map(|_| [Piece::Pause, Piece::Bytes(frame(0, 0, 1, &vec![b'x'; comes]))]);
             let ends = [Piece::Pause, Piece::Bytes([frame(0, 1, 1, b""), frame(0, 1, 3, b"")].concat())];
             let script = Scripted::new([begin].into_iter().chain(pieces).chain(ends));
             let _connection = world.connect(&script);
             world.run(true).await;
-            for _ in 0..41 {
+            for _ in 0..121 {
                 world.wait(Duration::from_secs(1));
                 script.go_on();
                 world.run(true).await;
@@ -218,7 +218,7 @@ fn who_does_not_come_to_the_end_of_its_preface_has_the_time_of_a_head() {
         let script = Scripted::new([Piece::Bytes(PREFACE[..20].to_vec())]);
         let connection = world.connect(&script);
         world.run(false).await;
-        world.wait(Duration::from_millis(9_999));
+        world.wait(Duration::from_millis(59_999));
         world.run(false).await;
         assert!(!connection.is_finished() && !script.was_shut());
         for _ in 0..3 {

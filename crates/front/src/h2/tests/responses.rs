@@ -91,7 +91,7 @@ fn a_stream_is_not_late_while_its_client_is_busy_with_others() {
             let asked = streams.flat_map(|stream| get(stream, "/a"));
             let first = [PREFACE, &frame(SETTINGS, 0, 0, &[0, 4, 0, 16, 0, 0])].concat();
             let opens = Piece::Bytes(frame(WINDOW_UPDATE, 0, 0, &u32::to_be_bytes(takes)));
-            let opens = (0..40).flat_map(|_| [Piece::Pause, opens.clone()]);
+            let opens = (0..80).flat_map(|_| [Piece::Pause, opens.clone()]);
             let first = [Piece::Bytes(first), Piece::Pause, Piece::Bytes(asked.collect())];
             let script = Scripted::new(first.into_iter().chain(opens));
             let connection = world.connect(&script);
@@ -101,7 +101,7 @@ fn a_stream_is_not_late_while_its_client_is_busy_with_others() {
             for _ in 0..14 {
                 answer(&world, &vec![b'x'; 200 << 10]).await;
             }
-            for _ in 0..40 {
+            for _ in 0..80 {
                 world.wait(Duration::from_secs(1));
                 script.go_on();
                 world.run(false).await;
