@@ -88,8 +88,10 @@ static SV *memory_input(pTHX_ const char *bytes, STRLEN length) {
 static SV *spooled_input(pTHX) {
     int fd;
     hd_reserve_descriptor(aTHX_ "the request body");
-    if (hd_ask(aTHX_ MESSAGE_KIND_BODY, 0, NULL, 0, &fd, NULL) != 0 || fd < 0)
+    if (hd_ask(aTHX_ MESSAGE_KIND_BODY, 0, NULL, 0, &fd, NULL) != 0 || fd < 0) {
+        hd_check_client(aTHX); /* who has left takes the body along */
         croak("the front did not hand over the request body");
+    }
     PerlIO *fp = lseek(fd, 0, SEEK_SET) == 0 ? PerlIO_fdopen(fd, "r") : NULL;
     if (!fp)
         croak("cannot open the request body: %s", Strerror(errno));

@@ -108,7 +108,9 @@ impl Bench<'_> {
             Err(fault) => {
                 let said = Lines::of(&name).take(format!("{fault}{}\n", hint(&fault)).as_bytes());
                 let said = said.unwrap_or_default();
-                self.refuse(work, asked, fault.status(), (Level::Error, &who, &said));
+                // A body goes with the client that has sent it, be it while its worker asks for it.
+                let level = if work.is_abandoned() { Level::Info } else { Level::Error };
+                self.refuse(work, asked, fault.status(), (level, &who, &said));
                 return Outcome::Answered;
             }
         };
