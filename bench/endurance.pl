@@ -201,7 +201,7 @@ sub compare_log {
         $times{$line}-- if $line !~ m{ /0-};
     }
     my @differ = grep { $times{$_} } sort keys %times;
-    $self->complain(map { "the access log has $_ " . (1 - $times{$_}) . ' times' } @differ);
+    $self->complain(map { "the access log has $_ too " . ($times{$_} > 0 ? 'rarely' : 'often') } @differ);
     return;
 }
 

@@ -28,6 +28,9 @@ use Time::HiRes qw(time);
 # A response that is not there by then never comes.
 use constant PATIENCE => 20;
 
+# Bytes that a worker can hand over before anybody has taken some: its ring.
+use constant LONG => 512 * 1024;
+
 # For so many seconds the server keeps a connection for the next request: an upgrade gives 5, a stop 0.3.
 use constant RESTS => 4;
 
@@ -198,11 +201,15 @@ sub _done {
     return $head !~ /^Connection: close/mi;
 }
 
-# A streamed response whose worker dies can only be cut; who asked too late asks again.
+# A response that its worker has not handed over whole when it dies can only be cut: one that is streamed, or too long for the ring. Who
+# asked too late asks again.
 sub _ended {
     my ($self, $connection) = @_;
-    my ($input, $wanted)    = ($connection->{input}, $connection->{due}[0]{wanted});
-    return $self->_note($wanted, 'cut') if $input =~ m{^HTTP/1\.1 200 .*^Transfer-Encoding: chunked}ms;
+    my ($input, $due)       = ($connection->{input}, $connection->{due}[0]);
+    my $wanted = $due->{wanted};
+    return $self->_note($wanted, 'cut')
+        if $input =~ m{^HTTP/1\.1 200 .*?^(?:Transfer-Encoding: chunked|Content-Length: (\d+))\r}ms
+        && (!defined $1 || $due->{pad} > LONG);
     return $self->{late} += @{$connection->{due}} if $connection->{late} && $input eq '';
     $input =~ s/\0.*\z/.../s;
     return $self->_problem("connection ended after '$input' for $wanted");
