@@ -94,7 +94,7 @@ impl Recipe {
 
     /// What that makes of it; see [`Score::of`].
     pub(crate) fn score(&self) -> Option<Score> {
-        Score::of(self.surplus).filter(|_| self.surplus > 0)
+        (self.surplus > 0).then(|| Score::of(self.surplus)).flatten()
     }
 
     /// Whose it is, as the system's lists have it now. They may be far away, so it takes its time.

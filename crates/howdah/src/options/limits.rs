@@ -59,7 +59,7 @@ pub(crate) struct Limits {
     /// Bytes per second that a client must take of a response
     ///
     /// Measured once there has been something to take for a minute, by what has arrived; 0 for any rate. What
-    /// a client takes faster counts for --write-timeout at most. One that is slower is cut off.
+    /// a client takes faster counts for a minute at most, or for --write-timeout if that is longer. One that is slower is cut off.
     #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "256")]
     pub(crate) min_send_rate: Size,
 
