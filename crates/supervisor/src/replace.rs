@@ -5,7 +5,6 @@
 //! anew. Zygotes keep the application that they have loaded: nothing in the segment is theirs.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -62,9 +61,7 @@ impl State {
     }
 
     fn renew(&mut self) -> io::Result<()> {
-        let (memfd, segment) = renew_segment(&self.shared.segment)?;
-        let copies =
-            self.generations.iter().map(|_| memfd.try_clone()).collect::<io::Result<Vec<OwnedFd>>>()?;
+        let (memfd, copies, segment) = renew_segment(&self.shared.segment, self.generations.len())?;
         for (generation, copy) in self.generations.iter().zip(copies) {
             generation.zygote.attach_anew(copy);
         }

@@ -74,12 +74,18 @@ pub fn tell_missing_page() -> io::Result<()> {
 /// # Errors
 /// InvalidInput when `shape` is out of range, otherwise as [`memfd`] and [`map_shared`].
 pub fn create_segment(shape: Shape) -> io::Result<(OwnedFd, Segment)> {
-    let out_of_range = |error: howdah_wire::ShapeError| io::Error::new(io::ErrorKind::InvalidInput, error);
     let fd = memfd(c"howdah", shape.total() as u64)?;
-    let base = map_shared(&fd, shape.total())?;
-    // SAFETY: freshly mapped, so zeroed and page-aligned; map_shared never unmaps, and nobody else has the descriptor.
+    let segment = lay_out(&fd, shape)?;
+    Ok((fd, segment))
+}
+
+/// What `fd` has, which nobody else maps yet, stays mapped.
+fn lay_out(fd: &OwnedFd, shape: Shape) -> io::Result<Segment> {
+    let out_of_range = |error: howdah_wire::ShapeError| io::Error::new(io::ErrorKind::InvalidInput, error);
+    let base = map_shared(fd, shape.total())?;
+    // SAFETY: freshly mapped, so zeroed and page-aligned; map_shared never unmaps, and nobody has written to it.
     let segment = unsafe { Segment::create(base, shape.total(), shape) };
-    Ok((fd, segment.map_err(out_of_range)?))
+    segment.map_err(out_of_range)
 }
 
 /// Maps a segment that a front has created, for a process with workers in it.
@@ -94,14 +100,18 @@ pub fn attach_segment(fd: impl AsFd) -> io::Result<Segment> {
     segment.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// A segment to take the place of `old`: as large, with workers that report the same.
+/// A segment to take the place of `old`: as large, with workers that report the same. With so many copies of its descriptor, which are
+/// had before it is mapped: what is mapped stays so, and whoever is refused one tries again, perhaps for hours.
 ///
 /// # Errors
-/// As [`create_segment`].
-pub fn renew_segment(old: &Segment) -> io::Result<(OwnedFd, Segment)> {
-    let (fd, segment) = create_segment(old.shape())?;
+/// As [`create_segment`]. Nothing is left of it then.
+pub fn renew_segment(old: &Segment, copies: usize) -> io::Result<(OwnedFd, Vec<OwnedFd>, Segment)> {
+    let shape = old.shape();
+    let fd = memfd(c"howdah", shape.total() as u64)?;
+    let copies = (0..copies).map(|_| fd.try_clone()).collect::<io::Result<_>>()?;
+    let segment = lay_out(&fd, shape)?;
     segment.ask_as(old);
-    Ok((fd, segment))
+    Ok((fd, copies, segment))
 }
 
 /// A segment that nobody uses any more, once this is dropped. Its addresses stay mapped, and read as zeros: whoever still
