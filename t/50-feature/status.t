@@ -106,6 +106,17 @@ subtest 'shapes' => sub {
     is $post->{body}, 'app /server-status', 'nor another method';
 };
 
+subtest 'local time is that of the application, also by a TZ that does not say when summer time begins' => sub {
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], [scalar localtime]] }',
+        options => [@page, '--workers', 1],
+        env     => {TZ => 'AAA-7BBB'}
+    );
+    my $own = sub { (body($server, '/') =~ /(\d\d:\d\d):/)[0] };
+    my ($before, $auto, $after) = ($own->(), body($server, '/server-status?auto'), $own->());
+    like $auto, qr/^CurrentTime: \w+, \d\d-\w+-\d{4} (?:$before|$after):\d\d (?:AAA|BBB)$/m;
+};
+
 subtest 'what clients send stays text' => sub {
     my $server  = Howdah::Test::Server->start(app => $app, options => [@page, '--workers', 1]);
     my $hostile = q{/slow/2/<script>alert(1)</script>"'>&amp;%0a};

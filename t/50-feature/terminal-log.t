@@ -11,6 +11,7 @@ use Howdah::Test::Client;
 use Howdah::Test::Command qw(howdah_bin);
 use Howdah::Test::File qw(write_file);
 use Howdah::Test::Server;
+use POSIX ();
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -94,6 +95,19 @@ subtest 'NO_COLOR, a dumb terminal, JSON' => sub {
     my ($server, $port) = on_terminal({}, '--error-log-format', 'json');
     ask($port, '/prints');
     like shown(qr/printed/), qr/\n\{"time":.*"source":"worker".*printed.*\}\n/;
+    is $server->stop, 0;
+};
+
+# POSIX leaves the days of summer time to the system, where TZ does not name them.
+subtest 'the time is that of the application, also by a TZ without days' => sub {
+    local $ENV{TZ} = 'AAA-7BBB';
+    my ($server, $port) = on_terminal({TZ => $ENV{TZ}});
+    ask($port, '/prints');
+    my ($hour, $minute) = shown(qr/printed/) =~ /(\d\d):(\d\d):\d\d INFO  worker 0/;
+    POSIX::tzset();
+    my (undef, $now_minute, $now_hour) = localtime;
+    my $passed = ($now_hour * 60 + $now_minute - $hour * 60 - $minute) % (24 * 60);
+    cmp_ok $passed, '<', 10, "$hour:$minute is now";
     is $server->stop, 0;
 };
 

@@ -41,3 +41,4 @@ pub use sink::{
     Condition, Counts, Options, Pending, Sink, Starter, Target, Writer, append_to, misleads, open_to_write,
     with_way_in, write_lines,
 };
+pub use zone::local_zone;

@@ -1,4 +1,4 @@
-//! The local time zone. Its rules are looked up once between two changes of the clocks, not once a line.
+//! The local time zone, for all that show a time. Its rules are looked up once between two changes of the clocks, not once a line.
 
 use std::cell::Cell;
 
@@ -9,6 +9,13 @@ use jiff::{Timestamp, Zoned};
 /// When summer time begins and ends in a zone of TZ that has one and does not say when, which POSIX leaves to the system: the C library,
 /// and thus the application, takes the days of the USA.
 const USUAL_RULES: &str = ",M3.2.0,M11.1.0";
+
+/// The system's: `TZ`, else /etc/localtime, else UTC.
+#[must_use]
+pub fn local_zone() -> TimeZone {
+    let named = std::env::var("TZ").ok();
+    named.as_deref().and_then(by_usual_rules).unwrap_or_else(TimeZone::system)
+}
 
 /// The zone and the offset found last.
 #[derive(Clone, Debug)]
@@ -26,10 +33,9 @@ struct Known {
 }
 
 impl Zone {
-    /// The system's: `TZ`, else /etc/localtime, else UTC.
+    /// The system's.
     pub(crate) fn system() -> Self {
-        let named = std::env::var("TZ").ok();
-        Self::new(named.as_deref().and_then(by_usual_rules).unwrap_or_else(TimeZone::system))
+        Self::new(local_zone())
     }
 
     pub(crate) fn new(zone: TimeZone) -> Self {

@@ -91,7 +91,7 @@ pub(crate) fn local_time(unix: f64, format: &str) -> String {
     let mut out = String::new();
     let config = Config::new().custom(PosixCustom::new());
     if let Ok(time) = jiff::Timestamp::from_second(unix as i64) {
-        let zoned = time.to_zoned(jiff::tz::TimeZone::system());
+        let zoned = time.to_zoned(howdah_accesslog::local_zone());
         let _ = BrokenDownTime::from(&zoned).format_with_config(&config, format, &mut out);
     }
     out

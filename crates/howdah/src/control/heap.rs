@@ -55,7 +55,11 @@ fn tell_what_takes_long() {
 
 /// In the working directory.
 fn default_path() -> PathBuf {
-    format!("howdah-{}.pmat", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S")).into()
+    format!(
+        "howdah-{}.pmat",
+        jiff::Timestamp::now().to_zoned(howdah_accesslog::local_zone()).strftime("%Y%m%d-%H%M%S")
+    )
+    .into()
 }
 
 /// A file that is to have a name. Dropped before, it is gone.

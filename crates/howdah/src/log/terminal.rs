@@ -4,6 +4,8 @@
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
 
+use howdah_accesslog::local_zone;
+use jiff::Timestamp;
 use jiff::tz::Offset;
 
 use super::line::{Message, Source, printable_but_tabs, source_in_words, word};
@@ -24,7 +26,9 @@ impl Terminal {
     pub(super) fn here() -> Option<Self> {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let dims = || set("NO_COLOR").is_none() && set("TERM").is_some_and(|term| term != "dumb");
-        io::stderr().is_terminal().then(|| Self { dims: dims(), offset: jiff::Zoned::now().offset() })
+        io::stderr()
+            .is_terminal()
+            .then(|| Self { dims: dims(), offset: local_zone().to_offset(Timestamp::now()) })
     }
 
     pub(super) fn show(self, message: &Message<'_>) -> String {
@@ -64,8 +68,6 @@ fn who(source: &Source) -> String {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-
     use super::*;
     use crate::log::line::RequestTag;
     use crate::options::logs::Level;

@@ -43,7 +43,7 @@ fn digits(number: f64) -> String {
 /// Seconds since 1970 as time of day.
 pub(super) fn clock(seconds: f64) -> String {
     let time = jiff::Timestamp::from_second(seconds as i64).unwrap_or_default();
-    time.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string()
+    time.to_zoned(howdah_accesslog::local_zone()).strftime("%H:%M:%S").to_string()
 }
 
 #[cfg(test)]
