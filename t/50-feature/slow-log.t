@@ -47,6 +47,13 @@ subtest 'in the error log' => sub {
     unlike $server->log, qr{slow request: GET /quick}, 'quick ones are not told';
 };
 
+subtest 'the target is what the client has sent, also in absolute-form and without another log' => sub {
+    my $server = server('--slow-log', 300);
+    client($server, 'http://other.example/slow?y', 'absolute')->response;
+    my $told = fields($server, 'absolute');
+    like $told->{text}, qr{GET http://other\.example/slow\?y };
+};
+
 subtest 'a slow client' => sub {
     my $server = server('--slow-log', '300ms');
     my $client = client($server, '/large', 'reader');

@@ -274,7 +274,7 @@ impl Conn {
     fn know(&mut self, head: &Head<'_>) {
         let account = &mut self.exchange.account;
         account.method = Some(Method::of(head.method));
-        account.keep_target(head.target, head.path_and_query, self.server.records.wanted());
+        account.keep_target(head.target, head.path_and_query, self.server.records.are_written());
     }
 
     /// Gives a complete request to its handler. No deadline is its client's any more.

@@ -80,6 +80,11 @@ impl Records {
         self.access_log.is_some()
     }
 
+    /// Whether any log may have a line of a request.
+    pub(crate) fn are_written(&self) -> bool {
+        self.has_access_log() || self.slow_log.is_some()
+    }
+
     /// Whether the access log wants values from there.
     pub(crate) fn wants(&self, source: Source) -> bool {
         self.wanted().0.is_some_and(|needs| needs.any(source))
