@@ -222,6 +222,43 @@ subtest 'what is wished while another process takes over is done by that one' =>
     $own->ask('stop') if defined $own->pid;
 };
 
+# By an operator, or for lack of memory. Connections that come in between wait in the sockets, which the new process has.
+subtest 'a server that is killed while another is loading has that one go on' => sub {
+    my $own    = Howdah::Test::Operator->new;
+    my $file   = $own->dir . '/app.psgi';
+    my $note   = $own->dir . '/loading';
+    my $go     = $own->dir . '/go';
+    my $socket = $own->dir . '/app.sock';
+    my $killed = Howdah::Test::Server->start(
+        app     => "sub { [200, [], ['old']] }",
+        options => ['--workers', 1, '-l', $socket, $own->options]
+    );
+    my $port = $killed->port;
+    write_file($killed->dir . '/app.psgi', <<"PSGI");
+        open my \$out, '>', '$note' or die; close \$out;
+        select undef, undef, undef, 0.05 until -e '$go';
+        sub { [200, [], ["of \@{[getppid]}"]] };
+PSGI
+    my $old = $own->pid;
+    kill USR2 => $old;
+    ok $killed->wait_until(sub { -e $note }), 'another process loads the application';
+    kill KILL => $old;
+    $killed->wait_for_exit;
+    my @clients = map { Howdah::Test::Client->new($_) } $port, $socket;
+    $_->write($request) for @clients;
+    write_file($go, '');
+    like $_->rest, qr/\r\n\r\nof \d+$/, 'who has connected meanwhile is served' for @clients;
+    my $new = $own->pid;
+    isnt $new, $old, 'the pid file has moved';
+    is $own->status->{server}{pid}, $new, 'the control socket answers';
+    like $killed->log, qr/WARN  front: process $old, which was to be replaced, is gone before it could make way/,
+        'it is told';
+    is + ($own->ask('upgrade'))[0], 0, 'it can be replaced';
+    is + ($own->ask('stop'))[0], 0;
+    ok $own->wait_for_end($new);
+    ok !-e, "$_ is gone" for $socket, $own->control, $own->pid_file;
+};
+
 # In a user namespace of its own the server may be refused what it needs late: to watch files.
 SKIP: {
     my $limit = '/proc/sys/user/max_inotify_instances';

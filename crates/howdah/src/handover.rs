@@ -1,6 +1,7 @@
 //! The new process's side of an upgrade: it was started by the process that it is to replace (`upgrade`), which hands
 //! over its sockets. It loads the application and starts its workers first; then it says so, waits to be told to go
-//! ahead, and serves. When it fails before, the old process goes on.
+//! ahead, and serves. When it fails before, the old process goes on. When that is killed before, this one does not wait for its word:
+//! it has the sockets, and the server is not to end with it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{OwnedFd, RawFd};
@@ -18,6 +19,8 @@ use crate::tls;
 
 /// Time for the old process to answer; it has nothing else to do then.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Time for an old process whose end of the channel is closed to be gone. One that has changed its mind waits for us as long, at least.
+const TO_BE_GONE: Duration = Duration::from_secs(1);
 
 /// What stands in `HOWDAH_UPGRADE`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -103,6 +106,8 @@ pub(crate) struct Handover {
     pub(crate) tickets: Vec<u8>,
     /// As in [`HandedOver`].
     orphan: bool,
+    /// The old process is gone before its time.
+    alone: bool,
 }
 
 impl Handover {
@@ -141,6 +146,7 @@ impl Handover {
             ours: handed.ours,
             tickets: handed.tickets.map(take).transpose()?.map(tls::handed).unwrap_or_default(),
             orphan: handed.orphan,
+            alone: false,
         }))
     }
 
@@ -155,22 +161,33 @@ impl Handover {
         let _keeper = behind_keeper().context("cannot fork")?;
         let gone = "the process that was to be replaced has changed its mind";
         self.say(&Progress::Forked(std::process::id())).context(gone)?;
+        // An old process that leaves by itself at this moment knows our keeper alone, and tells nobody else to end.
         if self.hear().context(gone)? != ALONE {
             bail!("{gone}");
         }
         Ok(())
     }
 
-    /// Waits until the old process makes way.
+    /// Waits until the old process makes way, unless it has been killed.
     ///
     /// # Errors
-    /// When it is gone or has changed its mind.
+    /// When it has changed its mind.
     pub(crate) fn take_over(&mut self) -> anyhow::Result<()> {
         let gone = "the process that was to be replaced did not make way";
-        self.say(&Progress::Ready).context(gone)?;
-        if self.hear().context(gone)? != GO {
+        let heard = self.say(&Progress::Ready).and_then(|()| self.hear());
+        if heard.as_deref().is_ok_and(|word| word == GO) {
+            return Ok(());
+        }
+        // One that ends by itself has told us to end before: that is heeded yet.
+        self.alone = self.parent.ends_within(TO_BE_GONE);
+        if !self.alone {
+            heard.context(gone)?;
             bail!("{gone}");
         }
+        let parent = number(self.parent.pid());
+        tracing::warn!(
+            "process {parent}, which was to be replaced, is gone before it could make way: going on without it"
+        );
         Ok(())
     }
 
@@ -179,6 +196,9 @@ impl Handover {
     /// # Errors
     /// When it has lost patience, and goes on.
     pub(crate) fn serving(mut self) -> anyhow::Result<Process> {
+        if self.alone {
+            return Ok(self.parent);
+        }
         if let Err(error) = self.say(&Progress::Serving) {
             if !self.parent.has_ended() {
                 return Err(error).context("the process that was to be replaced goes on");

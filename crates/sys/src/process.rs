@@ -469,8 +469,15 @@ impl Process {
     /// Whether it has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
+        self.ends_within(Duration::ZERO)
+    }
+
+    /// Whether it has ended, or does so within `patience`, for which this waits where the kernel has pidfds: never call it on a front
+    /// thread with more than none.
+    #[must_use]
+    pub fn ends_within(&self, patience: Duration) -> bool {
         match &self.hold {
-            Hold::Pidfd(pidfd) => is_readable_within(&**pidfd, Duration::ZERO).unwrap_or(false),
+            Hold::Pidfd(pidfd) => is_readable_within(&**pidfd, patience).unwrap_or(false),
             Hold::Number => rustix::process::test_kill_process(self.pid).is_err(),
             Hold::Gone => true,
         }
