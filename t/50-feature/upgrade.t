@@ -259,6 +259,26 @@ PSGI
     ok !-e, "$_ is gone" for $socket, $own->control, $own->pid_file;
 };
 
+subtest 'what one process hands to another is for no program that it starts' => sub {
+    my $own    = Howdah::Test::Operator->new;
+    my $dir    = $own->dir;
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], [grep { /^(?:HOWDAH_UPGRADE|LISTEN_|WATCHDOG_|NOTIFY_)/ } sort keys %ENV]] }',
+        env     => {LISTEN_FDNAMES => 'x', WATCHDOG_USEC => 0, NOTIFY_SOCKET => "$dir/nobody"},
+        options => ['--workers', 1, $own->options, '--access-log', "|env >$dir/env.\$\$; cat >/dev/null"]
+    );
+    my $told = sub {
+        my @files = grep { -s } glob "$dir/env.*";
+        return \@files;
+    };
+    is + ($own->ask('upgrade'))[0], 0;
+    ok $server->wait_until(sub { @{$told->()} == 2 }), 'each has started the command of its log';
+    unlike read_file($_), qr/^(?:HOWDAH_UPGRADE|LISTEN_\w+|WATCHDOG_\w+|NOTIFY_SOCKET)=/m, 'its environment'
+        for @{$told->()};
+    is answer($server->port), '', 'nor the application';
+    $own->ask('stop');
+};
+
 # In a user namespace of its own the server may be refused what it needs late: to watch files.
 SKIP: {
     my $limit = '/proc/sys/user/max_inotify_instances';

@@ -200,5 +200,5 @@ fn log_commands(options: &Serve) -> Vec<String> {
 
 /// Ctrl-C is for the server, whose last lines the command is to read.
 fn log_recipe(command: &str) -> Recipe {
-    Recipe::new("/bin/sh").args(["-c", command]).in_own_group()
+    Recipe::new("/bin/sh").args(["-c", command]).in_own_group().without_ours()
 }

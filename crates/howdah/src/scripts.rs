@@ -9,7 +9,6 @@ use std::os::unix::ffi::OsStrExt;
 use howdah_cgi::spec::{Choice, Spec};
 use howdah_sys::launcher::FIRST_FD;
 use howdah_sys::recipe::Recipe;
-use howdah_sys::{activation, notify};
 
 use crate::options::Serve;
 use crate::options::cgi::{Mode, directory};
@@ -91,13 +90,13 @@ fn title(spec: &Spec) -> OsString {
 /// How a host is started: this program once more. Its control socket is its first descriptor.
 pub(crate) fn recipe(spec: &Spec) -> Recipe {
     // Of this very version, whatever stands at its path by now.
-    let recipe = Recipe::new("/proc/self/exe")
+    Recipe::new("/proc/self/exe")
         .called(CALLED[0])
         .args([CALLED[1].into(), title(spec)])
         .env(howdah_cgi::VARIABLE, spec.encode())
         // Ctrl-C is the front's to handle.
-        .in_own_group();
-    activation::VARIABLES.into_iter().chain([notify::VARIABLE]).fold(recipe, Recipe::without)
+        .in_own_group()
+        .without_ours()
 }
 
 /// Bytes as a string of Perl's, whatever the source is taken for.

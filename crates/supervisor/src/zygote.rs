@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use howdah_sys::launcher::{Condition, FIRST_FD, Job};
 use howdah_sys::process::{Peer, try_wait};
 use howdah_sys::recipe::Recipe;
-use howdah_sys::{ExitKind, Patience, Pid, Signal, activation, notify, socketpair_seqpacket};
+use howdah_sys::{ExitKind, Patience, Pid, Signal, socketpair_seqpacket};
 use tokio::sync::watch;
 
 use crate::config::Shared;
@@ -63,13 +63,13 @@ impl Program {
 /// What a zygote is, for [`Source::Start`](crate::Source::Start): a perl with these arguments that loads what `spec`
 /// says. Its control socket is its first descriptor.
 pub fn recipe(perl: &Path, perl_args: impl IntoIterator<Item = OsString>, spec: &ZygoteSpec) -> Recipe {
-    let recipe = Recipe::new(perl)
+    Recipe::new(perl)
         .args(perl_args)
         .args(["-MHowdah::Zygote", "-e", "Howdah::Zygote->main"])
         .env("HOWDAH_ZYGOTE", spec.encode(Some(FIRST_FD)))
         // Ctrl-C is the front's to handle, or requests in flight would die with their workers.
-        .in_own_group();
-    activation::VARIABLES.into_iter().chain([notify::VARIABLE]).fold(recipe, Recipe::without)
+        .in_own_group()
+        .without_ours()
 }
 
 /// What is known of a zygote's process.

@@ -3,14 +3,14 @@
 //! ```text
 //! confine     giving up rights: capabilities, system calls, files
 //! orphan      parting with the process that one was started by
-//! activation  listeners handed over by systemd or Server::Starter
-//! notify      readiness and status for systemd
 //! usage       memory that a process has for itself
 //! launcher    starting processes, also for a front that may not do so itself
 //! smaps       what the kernel says of a process's memory
 //! recipe      what a process is to be, told before it is needed
 //! oom         whom the kernel ends first where there is no more memory
 //! privileges  becoming an ordinary user
+//! activation  listeners handed over by systemd or Server::Starter
+//! notify      readiness and status for systemd
 //! daemon      the double fork of `--daemonize`, with the launcher waiting for readiness
 //! channel     packets with descriptors beside them (SCM_RIGHTS), and `wire::Message` as bytes
 //! remote      memory of another process, read from outside
@@ -34,8 +34,6 @@
 
 pub mod confine;
 pub mod orphan;
-pub mod activation;
-pub mod notify;
 pub mod usage;
 pub mod launcher;
 mod moment;
@@ -43,6 +41,8 @@ mod smaps;
 pub mod recipe;
 pub mod oom;
 pub mod privileges;
+pub mod activation;
+pub mod notify;
 pub mod daemon;
 pub mod channel;
 pub mod remote;

@@ -9,6 +9,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use crate::activation;
+use crate::notify;
 use crate::oom::Score;
 use crate::privileges::Identity;
 
@@ -56,6 +58,12 @@ impl Recipe {
     pub fn without(mut self, name: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), None));
         self
+    }
+
+    /// Without the variables that are for the server alone: who manages it, its sockets, and what it takes over.
+    #[must_use]
+    pub fn without_ours(self) -> Self {
+        activation::VARIABLES.into_iter().chain([notify::VARIABLE]).fold(self, Self::without)
     }
 
     /// With a variable whose value is told at the start; the only thing that is.
