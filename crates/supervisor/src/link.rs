@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use howdah_sys::channel::{set_nonblocking, tell_sender};
 use howdah_sys::process::{Peer, may_be_child_of};
-use howdah_sys::shortage::with_way_out;
+use howdah_sys::shortage::{is_short_of_files, may_pass_later, with_way_out};
 use howdah_sys::{Pid, Signal, recv_from_peer, send_with_fds};
 use howdah_wire::{Roster, ZYGOTE_PACKET};
 use tokio::io::Interest;
@@ -20,7 +20,7 @@ use tokio::task::AbortHandle;
 use crate::message::{Order, Report};
 use crate::notice::{Mailbox, Notice};
 
-/// Before an order is sent again that the kernel has refused to pass.
+/// Before a packet is sent or read again that the kernel has refused to pass.
 const AGAIN: Duration = Duration::from_millis(100);
 
 type Socket = Arc<AsyncFd<OwnedFd>>;
@@ -110,10 +110,26 @@ async fn write(socket: Socket, mut packets: mpsc::UnboundedReceiver<Packet>) {
 
 async fn read(socket: Socket, generation: u32, mailbox: Mailbox, roster: Roster) {
     let mut buffer = vec![0; ZYGOTE_PACKET];
-    let mut strange = 0u64;
+    let (mut strange, mut told) = (0u64, false);
     loop {
         let received = socket.async_io(Interest::READABLE, |fd| recv_from_peer(fd, &mut buffer)).await;
-        let Ok((length @ 1.., sender)) = received else { break };
+        let (length, sender) = match received {
+            Ok((0, _)) => break,
+            Ok(packet) => packet,
+            // It is gone, and has left an order unread, which the kernel tells first and once. What it has said before that is still there.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => continue,
+            Err(error) => {
+                if !std::mem::replace(&mut told, true) {
+                    let way_out = with_way_out(&error);
+                    tracing::error!(generation, "cannot read what the zygote says: {way_out}");
+                }
+                if !may_pass_later(&error) && !is_short_of_files(&error) {
+                    break;
+                }
+                tokio::time::sleep(AGAIN).await;
+                continue;
+            }
+        };
         match Report::decode(&buffer[..length]) {
             Some(Report::Spawned { worker, pid }) if !is_worker_of(sender, pid) => {
                 let pid = pid.as_raw_pid();
@@ -152,4 +168,30 @@ async fn read(socket: Socket, generation: u32, mailbox: Mailbox, roster: Roster)
 /// host itself. Launchers and commands of logs are the front's children, as orphans are, but not that user's.
 fn is_worker_of(sender: Option<Peer>, pid: Pid) -> bool {
     sender.is_none_or(|sender| sender.pid == pid || may_be_child_of(pid, sender))
+}
+
+#[cfg(test)]
+mod tests {
+    use howdah_sys::socketpair_seqpacket;
+    use howdah_wire::ZygoteReport;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn last_words_are_heard_of_a_zygote_that_has_left_an_order_unread() {
+        let (ours, theirs) = socketpair_seqpacket().unwrap();
+        let (mailbox, mut inbox) = mpsc::unbounded_channel();
+        let link = Link::open(ours, 7, mailbox, Roster::default()).unwrap();
+        link.send(Order::Stop, Vec::new());
+        let theirs = howdah_sys::watch(theirs).unwrap();
+        drop(theirs.readable().await.unwrap());
+        // Nothing is awaited between its last words and its end: both are there when the first is read.
+        let mut words = [ZygoteReport::Failed as u32, 0, 0, 0].map(u32::to_ne_bytes).as_flattened().to_vec();
+        words.extend_from_slice(b"it does not load");
+        send_with_fds(theirs.get_ref(), &words, &[]).unwrap();
+        drop(theirs);
+        let Some(Notice::Zygote { report, .. }) = inbox.recv().await else { panic!("nothing was heard") };
+        assert_eq!(report, Report::Failed("it does not load".to_owned()));
+        assert!(matches!(inbox.recv().await, Some(Notice::ZygoteClosed { generation: 7 })));
+    }
 }
