@@ -51,7 +51,12 @@ my %disturb = (
     launcher => sub { my $it = shift; my @all = $it->processes('launcher'); kill KILL => $all[0] if @all; return 0 },
     reload   => sub { return $_[0]->ask('reload') },
     upgrade  => sub { return $_[0]->ask('upgrade') },
-    workers  => sub { return $_[0]->ask('workers', rand > 0.5 ? '+2' : '-2') || $_[0]->ask('workers', $wish{workers}) },
+
+    # Of the application that all are asked for, whatever else is served by the options.
+    workers => sub {
+        my @pool = ('--pool', '/');
+        return $_[0]->ask('workers', rand > 0.5 ? '+2' : '-2', @pool) || $_[0]->ask('workers', $wish{workers}, @pool);
+    },
 );
 my @disturb = map { $disturb{$_} // die "--disturb knows @{[sort keys %disturb]}, not $_\n" } split /,/, $wish{disturb};
 
