@@ -164,9 +164,12 @@ void hd_finish(pTHX) {
  * back, as it does not behind a writer that was closed. Whether chunks of its own are whole is asked behind it. */
 static bool has_said_all(void) { return hd.now.answered && !hd.now.streaming && !hd.now.dechunk; }
 
+/* It has made a body that nobody gets until it was told so. The head is all of the response. */
+static bool has_gone_on_in_vain(void) { return hd.now.bodyless && HD_LOAD(hd.now.control->abandoned); }
+
 static void answer_failed(U32 status) {
     const U32 flags = RESPONSE_HEAD_READY | RESPONSE_FAILED;
-    if (hd.now.progress == HD_HEAD_OUT && !has_said_all())
+    if (hd.now.progress == HD_HEAD_OUT && !has_said_all() && !has_gone_on_in_vain())
         howdah_add_flags(hd.now.slot, RESPONSE_BROKEN);
     else if (hd.now.progress == HD_NOTHING_OUT)
         howdah_set_head(hd.now.slot, hd.now.head.status = status, flags, 0, -1);

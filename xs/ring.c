@@ -81,8 +81,10 @@ void hd_put(pTHX_ const char *bytes, STRLEN length) {
         hd_put_socket(aTHX_ bytes, length);
         return;
     }
-    if (hd.now.bodyless)
+    if (hd.now.bodyless) {
+        howdah_drop_piece(hd.now.slot, hd_now());
         return;
+    }
     struct rest rest = {bytes, bytes + length, false};
     if (!hd.now.dechunk)
         put_plain(aTHX_ &rest, length);

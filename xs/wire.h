@@ -1433,6 +1433,12 @@ void howdah_reported(uint32_t slot, uint32_t length);
 void howdah_produce(uint32_t slot, uintptr_t length);
 
 /*
+ A piece of a body has been made that nobody gets, since the response has none: look at `SlotControl::abandoned` behind it.
+ */
+void howdah_drop_piece(uint32_t slot,
+                       uint64_t now);
+
+/*
  Before sleeping for room: sets `seen` and returns 1 when the worker must sleep on `SlotControl::room` while that
  reads `seen`; 0 when there is room, or nobody wants the response.
 

@@ -39,6 +39,9 @@ That the client has left is known when its connection is broken. A client that g
 side of the connection, as one does that still wants the response; so the first write after that succeeds, and one of the
 next dies, a tenth of a second later or more.
 
+Behind a head without a body (HEAD, 204, 304) nothing is sent that would tell. Who goes on to write one for half a minute is taken to do so
+for nobody, too.
+
 With C<--abort-on-disconnect> the exception comes also before and between writes, wherever the application is, by a
 signal (URG) whose handler dies. Perl runs it between two operations of the program, so C<sleep>, C<select> and
 reading a socket are interrupted, but not a library in C that waits by itself, as those of databases do: there it

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use howdah_sys::ExitKind;
+use howdah_sys::{ExitKind, monotonic_ns};
 use howdah_wire::{
     Answer, LENGTH_UNKNOWN, RESPONSE_BROKEN, RESPONSE_CLOSE, RESPONSE_FAILED, RESPONSE_HAS_DATE,
     RESPONSE_HAS_REQUEST_ID, RESPONSE_HAS_SERVER, RESPONSE_HEAD, RESPONSE_HEAD_READY, RESPONSE_REDIRECT,
@@ -62,7 +62,7 @@ pub(crate) struct Reply<'w> {
     stage: Stage,
     /// Bytes that were read.
     pub(crate) came: u64,
-    /// The method is HEAD.
+    /// The method is HEAD, or the status says so: nobody gets a body.
     bodyless: bool,
     /// What will be said of it.
     answer: Answer,
@@ -131,6 +131,7 @@ impl<'w> Reply<'w> {
                 self.work.produce(length);
                 self.note();
             }
+            Stage::Dropped if self.bodyless => self.work.drop_piece(monotonic_ns()),
             Stage::Dropped => {}
             Stage::Chunks(dechunk) => {
                 if !dechunk.take(&self.buffer[..length], &mut self.waiting) {
@@ -152,6 +153,8 @@ impl<'w> Reply<'w> {
         let (lines, stage) = match answer {
             head::Answer::Redirect(path) => {
                 (self.answer.status, self.answer.flags) = (302, RESPONSE_REDIRECT);
+                // There will be a response, and its head is not this script's.
+                self.bodyless = false;
                 (path, Stage::Dropped)
             }
             head::Answer::Response(head) => (self.lines(&head), self.stage_of(&head)),
@@ -178,9 +181,10 @@ impl<'w> Reply<'w> {
     }
 
     /// What to do with what follows.
-    fn stage_of(&self, head: &Head) -> Stage {
+    fn stage_of(&mut self, head: &Head) -> Stage {
+        self.bodyless |= matches!(head.status, 204 | 205 | 304);
         match head {
-            _ if self.bodyless || matches!(head.status, 204 | 205 | 304) => Stage::Dropped,
+            _ if self.bodyless => Stage::Dropped,
             Head { chunked: true, .. } => Stage::Chunks(Dechunk::new()),
             _ => Stage::Body,
         }
@@ -279,9 +283,14 @@ impl<'w> Reply<'w> {
         }
     }
 
+    /// It has made a body that nobody gets until it was told to end. The head is all of the response.
+    fn has_gone_on_in_vain(&self) -> bool {
+        self.bodyless && self.published && self.work.is_abandoned()
+    }
+
     /// Nothing more will come, of a script that was `killed` or not. Why that is no response, if it is none.
     pub(crate) fn end(&mut self, killed: bool) -> Option<String> {
-        if killed {
+        if killed && !self.has_gone_on_in_vain() {
             // However much of it is there, it need not be all.
             self.fail(502);
             return None;

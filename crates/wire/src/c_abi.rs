@@ -200,6 +200,12 @@ pub extern "C" fn howdah_produce(slot: u32, length: usize) {
     present(slot).produce(length);
 }
 
+/// A piece of a body has been made that nobody gets, since the response has none: look at `SlotControl::abandoned` behind it.
+#[unsafe(no_mangle)]
+pub extern "C" fn howdah_drop_piece(slot: u32, now: u64) {
+    present(slot).drop_piece(now);
+}
+
 /// Before sleeping for room: sets `seen` and returns 1 when the worker must sleep on `SlotControl::room` while that
 /// reads `seen`; 0 when there is room, or nobody wants the response.
 ///

@@ -12,6 +12,9 @@
 use crate::layout::{LENGTH_UNKNOWN, RESPONSE_HEAD_READY, RESPONSE_RING, SlotControl};
 use crate::sync::Ordering::{Relaxed, SeqCst};
 
+/// So long a worker goes on to make a body that nobody gets, in nanoseconds.
+const IN_VAIN: u64 = 30_000_000_000;
+
 /// What a worker says of its response, copied once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -76,13 +79,15 @@ pub struct Outgoing {
     ticket: u64,
     answer: Answer,
     sealed: bool,
+    /// When the first piece of a body came that nobody gets.
+    in_vain_since: Option<u64>,
 }
 
 impl Outgoing {
     /// The response to the request that was claimed under `ticket`.
     #[must_use]
     pub fn new(ticket: u64) -> Self {
-        Self { ticket, answer: Answer::default(), sealed: false }
+        Self { ticket, answer: Answer::default(), sealed: false, in_vain_since: None }
     }
 
     /// The ticket that was claimed.
@@ -133,6 +138,16 @@ impl Outgoing {
     pub fn sent(&mut self, control: &SlotControl, length: u64) {
         self.answer.direct = self.answer.direct.saturating_add(length);
         self.publish(control);
+    }
+
+    /// A piece of a body has been made that nobody gets, as behind the head of a HEAD. Nothing is written there that would tell
+    /// whether the client is still about, so one who goes on with that for long is told that nobody is. One who has
+    /// something else to do behind a head, and makes no body, is left to it.
+    pub fn drop_piece(&mut self, control: &SlotControl, now: u64) {
+        let since = *self.in_vain_since.get_or_insert(now);
+        if now.saturating_sub(since) >= IN_VAIN {
+            control.abandoned.store(1, SeqCst);
+        }
     }
 
     /// The last word on the response, before the slot is finished.

@@ -216,6 +216,11 @@ impl Work {
         &self.control.room
     }
 
+    /// A piece of a body has been made that nobody gets, since the response has none. Look at [`Work::is_abandoned`] behind it.
+    pub fn drop_piece(&mut self, now: u64) {
+        self.response.drop_piece(self.control, now);
+    }
+
     /// Whether nobody wants the response any more.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {

@@ -251,6 +251,20 @@ fn a_response_without_a_length_says_so() {
 }
 
 #[test]
+fn who_makes_a_body_that_nobody_gets_hears_after_half_a_minute_that_nobody_is_there() {
+    const SECOND: u64 = 1_000_000_000;
+    let world = world();
+    world.claimed();
+    howdah_enter(ME, SLOT, SECOND);
+    let gone = || world.control().abandoned.load(SeqCst) != 0;
+    // It counts from the first piece, however long the code was about something else before.
+    for (second, is_gone) in [(100, false), (101, false), (129, false), (130, true), (131, true)] {
+        howdah_drop_piece(SLOT, second * SECOND);
+        assert_eq!(gone(), is_gone, "{second}");
+    }
+}
+
+#[test]
 fn a_slot_that_was_taken_away_is_no_news() {
     let world = world();
     world.claimed();
