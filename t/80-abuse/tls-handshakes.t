@@ -38,8 +38,12 @@ sub lasts {
 }
 
 sub answer {
-    my $port   = shift;
-    my $socket = $port == $secure ? Howdah::Test::Tls::connect_to($port) : IO::Socket::INET->new("127.0.0.1:$port");
+    my $port = shift;
+    my $socket =
+        $port == $secure
+        ? Howdah::Test::Tls::connect_to($port, Timeout => 90)
+        : IO::Socket::INET->new("127.0.0.1:$port");
+    return 'no connection' if !$socket;
     print {$socket} "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     return join '', <$socket>;
 }
@@ -74,5 +78,21 @@ like answer($secure), qr{^HTTP/1\.1 200 }, 'and others come through: who says no
 cmp_ok time - $start, '<', 15, '... soon';
 like answer($plain), qr/^howdah_tls_handshakes_total\{result="failed"\} [1-9]/m, 'failed ones are counted';
 is $server->stop, 0, 'and the server stops';
+
+subtest 'a crowd that says nothing, and would for long' => sub {
+    my $server = Howdah::Test::Server->start(
+        app     => 'sub { [200, [], ["hello"]] }',
+        listen  => undef,
+        options => [
+            qw(--workers 1 -l tls:127.0.0.1:0 --tls-handshakes 16 --tls-handshake-timeout 600s),
+            '--metrics-path', '/metrics', $tls->options
+        ]
+    );
+    ($secure) = map { /:(\d+)$/ } $server->urls;
+    my @crowd = map { beginning($greeting) } 1 .. 160;
+    my $start = time;
+    like answer($secure), qr{^HTTP/1\.1 200 }, 'who comes behind it comes through';
+    cmp_ok time - $start, '<', 60, '... when sixteen at a time before him have had a second each';
+};
 
 done_testing;

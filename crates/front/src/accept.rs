@@ -210,7 +210,7 @@ impl Entrance {
     /// Until there may be room: a client's place, or the system's means.
     async fn pause(self, serves: Serves, turn: Turn) {
         if let Turn::Shaking(gate) = turn {
-            return wait_at(gate).await;
+            return gate.wait(REST).await;
         }
         let (capacity, kind) = (self.room.capacity, Kind::from(serves));
         tell(capacity, kind, turn);
@@ -254,7 +254,7 @@ impl Entrance {
 
     async fn let_in_later(self, gate: &'static Gate, guest: Guest) {
         while gate.is_full() {
-            wait_at(gate).await;
+            gate.wait(REST).await;
         }
         self.let_in(guest);
     }
@@ -353,11 +353,6 @@ fn way_out(error: Errno) -> Option<&'static str> {
         Errno::ACCESS | Errno::PERM => "a policy of the system, as of SELinux or AppArmor, forbids it",
         _ => return None,
     })
-}
-
-/// Until somebody has passed the gate, or it is time to look again.
-async fn wait_at(gate: &Gate) {
-    let _ = tokio::time::timeout(REST, gate.freed.notified()).await;
 }
 
 #[cfg(test)]

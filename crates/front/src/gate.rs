@@ -16,6 +16,7 @@ use std::time::Duration;
 use howdah_metrics::Handshake;
 use howdah_tls::{ACME_TLS, Acceptor};
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
 
 use crate::address::Serves;
 use crate::capacity::Permit;
@@ -28,7 +29,9 @@ use crate::timers::Rest;
 use crate::transport::{Socket, Tls, Transport, Works};
 use crate::{h1, h2};
 
-/// After so long it is asked whether others wait for the place of a client that is slow.
+/// So long a client may be waited for while another one waits for its place.
+const SILENCE: Duration = Duration::from_secs(1);
+/// How often it is asked whether the thread ends.
 const GLANCE: Duration = Duration::from_secs(1);
 /// For a browser that speaks HTTP where TLS is expected, behind the Date.
 const PLAIN: &[u8] = b"\r\nContent-Type: text/plain\r\nContent-Length: 52\r\nConnection: close\r\n\r\n\
@@ -45,18 +48,27 @@ pub(crate) struct Gate {
     /// Whose turn it is to compute.
     turn: Semaphore,
     /// A handshake is over.
-    pub(crate) freed: Notify,
+    freed: Notify,
+    /// Somebody waits for a place. One of those hears it that are waited for, the one that was first.
+    wanted: Notify,
 }
 
 impl Gate {
     pub(crate) fn new(acceptor: Arc<Acceptor>, most: usize) -> Self {
         let (works, under_way, turn) = (Works::default(), Cell::new(0), Semaphore::new(1));
-        Self { acceptor, works, most, under_way, turn, freed: Notify::new() }
+        Self { acceptor, works, most, under_way, turn, freed: Notify::new(), wanted: Notify::new() }
     }
 
     /// Whether new clients have to wait.
     pub(crate) fn is_full(&self) -> bool {
         self.under_way.get() >= self.most
+    }
+
+    /// Somebody waits for a place, which one of those makes that say nothing: until one may be free, for so long at most. Whoever leaves
+    /// makes room for one, so no more have to go than others come.
+    pub(crate) async fn wait(&self, most: Duration) {
+        self.wanted.notify_one();
+        let _ = tokio::time::timeout(most, self.freed.notified()).await;
     }
 
     /// One of those that may be at the gate, as long as the value lives. It is taken when a client is let in: several are before the
@@ -136,15 +148,16 @@ impl Gate {
             if let Ok(outcome) = tokio::time::timeout(GLANCE, in_time).await {
                 return outcome;
             }
-            if self.is_full() || !doors.is_draining() && !doors.keeps_connections() {
+            if !doors.is_draining() && !doors.keeps_connections() {
                 return Err(ErrorKind::TimedOut.into());
             }
         }
     }
 
     async fn handshake(&self, tls: &mut Tls, clock: &Clock) -> io::Result<()> {
+        let mut since = Instant::now();
         while tls.is_handshaking() {
-            let first = poll_fn(|context| tls.poll_greeting(context)).await?;
+            let first = self.hear(tls, since).await?;
             if first.is_ascii_uppercase() {
                 tls.say_plainly(&[b"HTTP/1.1 400 Bad Request\r\nDate: ", &clock.date()[..], PLAIN].concat());
                 return Err(io::Error::new(ErrorKind::InvalidData, "it speaks HTTP"));
@@ -158,11 +171,35 @@ impl Gate {
                 tls.acknowledge();
                 return Ok(());
             }
+            let answers = tls.has_to_say();
             // An alert, if need be.
             poll_fn(|context| tls.poll_flush(context)).await?;
             shaken?;
+            if answers {
+                since = Instant::now();
+            }
         }
         Ok(())
+    }
+
+    /// Waits for more of the client's part, of which the last was answered then: a byte now and then is nothing. It is for the client to
+    /// say something; who waits for a computation of ours, as all do where many come at once, does not have to go.
+    async fn hear(&self, tls: &mut Tls, since: Instant) -> io::Result<u8> {
+        let unwanted = async {
+            tokio::time::sleep_until(since + SILENCE).await;
+            loop {
+                self.wanted.notified().await;
+                // That may have been said to nobody, and a place be free since.
+                if self.is_full() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            first = poll_fn(|context| tls.poll_greeting(context)) => first,
+            () = unwanted => Err(ErrorKind::TimedOut.into()),
+        }
     }
 }
 
@@ -224,5 +261,52 @@ mod tests {
                 assert_eq!(passing.is_finished(), over, "{idle:?} {passes}");
             });
         }
+    }
+
+    #[test]
+    fn who_waits_for_a_place_has_one_of_those_go_that_say_nothing_and_no_more() {
+        run(async {
+            let world = World::new(Config::default());
+            let (gate, server) =
+                (forever(Gate::new(Arc::new(acceptor().0), 3)), world.thread.entrance.server);
+            let mut ends = Vec::new();
+            let mut come = |said: &[u8]| {
+                let (mut end, socket) = UnixStream::pair().unwrap();
+                end.write_all(said).unwrap();
+                ends.push(end);
+                socket.set_nonblocking(true).unwrap();
+                let permit = world.capacity.enter(Kind::Connection).unwrap();
+                let (socket, client) = (Socket::Fresh(socket.into()), client("127.0.0.1"));
+                tokio::task::spawn_local(gate.pass(server, socket, client, permit, gate.place()))
+            };
+            let (first, second) = (come(b""), come(b""));
+            world.run(false).await;
+            // What it has said it could not be answered yet, since others have their turn.
+            let busy = gate.turn.acquire().await.unwrap();
+            let heard = come(b"\x16\x03\x01");
+            let gone = || [first.is_finished(), second.is_finished(), heard.is_finished()];
+            let press = async || {
+                gate.wait(Duration::from_millis(1)).await;
+                world.run(false).await;
+            };
+            press().await;
+            assert_eq!(gone(), [false; 3], "each has a moment");
+            tokio::time::sleep(SILENCE + SILENCE / 10).await;
+            world.run(false).await;
+            assert_eq!(gone(), [true, false, false], "one waits, and one goes");
+            press().await;
+            assert_eq!(gone(), [true, false, false], "there is a place");
+            let others = [come(b""), come(b"")];
+            world.run(false).await;
+            press().await;
+            assert_eq!(gone(), [true, true, false], "the next");
+            press().await;
+            press().await;
+            assert_eq!(
+                (gone(), others.iter().any(|other| other.is_finished())),
+                ([true, true, false], false)
+            );
+            drop(busy);
+        });
     }
 }

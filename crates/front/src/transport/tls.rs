@@ -142,6 +142,11 @@ impl Tls {
         Ok(())
     }
 
+    /// Whether there is something of the protocol's to be sent.
+    pub(crate) fn has_to_say(&self) -> bool {
+        !self.state.borrow().session.pending.is_empty()
+    }
+
     /// Sends what the protocol has to say, and waits until all of it is out.
     pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut stale = true;
