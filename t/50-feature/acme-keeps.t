@@ -104,6 +104,27 @@ subtest 'one that is issued while nobody can have it' => sub {
     is $authority->asked($_), 1, "no second $_" for qw(order finalize);
 };
 
+subtest 'an order of which an answer is lost while names are proven' => sub {
+    my @names = ('a.example', 'b.example');
+    $operator = Howdah::Test::Operator->new;
+    my $seen = $operator->dir . '/seen';
+    $authority =
+        Howdah::Test::Authority->start(names => \@names, seen => $seen, first => {'name-b.example' => $refusal});
+    my $server = serve_by_acme($operator, "127.0.0.1:$port", '--acme', join(',', @names), $authority->options);
+    ok $server->wait_for_log(qr/no certificate for a\.example b\.example: .*what it wants to see: .*500.*next try/),
+        'is not fulfilled yet'
+        or diag $server->log;
+    my %looks = (SSL_hostname => 'a.example', SSL_alpn_protocols => ['acme-tls/1']);
+    ok + Howdah::Test::Tls::connect_to($port, %looks), 'but the authority finds what it comes for meanwhile';
+    ok $server->wait_until(sub { $authority->asked('proof-b.example') }, 40), 'the next try goes on'
+        or diag $server->log;
+    write_file($seen, '');
+    ok $server->wait_until(sub { shown() =~ /root of the authority/ }, 40), '... to its end' or diag $server->log;
+    is $authority->asked('order'), 1, 'with the same order';
+    is_deeply [map { $authority->asked("proof-$_") } @names], [1, 1], 'and the authority is told once that it may look';
+    ok $server->wait_until(sub { !Howdah::Test::Tls::connect_to($port, %looks) }), 'then nothing is shown any more';
+};
+
 subtest 'an order that leads to nothing' => sub {
     for ('404 x', '500 x') {
         my $file = authority(instead => {old => "HTTP/1.1 $_\r\nContent-Length: 0\r\n\r\n"});

@@ -45,7 +45,10 @@ pub async fn order(
     talk: &Arc<Talk>,
 ) -> Result<(), Error> {
     let ordered = tokio::time::timeout(PATIENCE, order_now(wish, place, challenges, talk)).await;
-    challenges.clear();
+    // Of an order that is gone on with the authority may look until then, and counts what it does not find.
+    if Begun::kept(place).is_none() {
+        challenges.clear();
+    }
     ordered.unwrap_or(Err(Error::Late)).inspect_err(|error| forget_if_unknown(place, error))
 }
 
@@ -61,8 +64,10 @@ async fn order_now(
         Kept::Open(open) => *open,
         Kept::Nothing => begin(&account, wish, place).await?,
     };
-    if let Err(error) = prove_all(&mut order, &mut begun, wish.proof, challenges).await {
-        begun.forget();
+    if let Err(Stop { passes, error }) = prove_all(&mut order, &mut begun, wish.proof, challenges).await {
+        if !passes || !begun.is_young() {
+            begun.forget();
+        }
         return Err(error);
     }
     finish(order, begun, wish, place).await.map(drop)
@@ -77,23 +82,47 @@ async fn begin(account: &Account, wish: &Wish, place: &Place) -> Result<(Order, 
     Ok((order, begun))
 }
 
+/// Why names are not proven.
+struct Stop {
+    /// It may go well later, with the same order.
+    passes: bool,
+    error: Error,
+}
+
+impl Stop {
+    fn at(step: &'static str) -> impl FnOnce(Refusal) -> Self {
+        // An authority that has not looked in all that time may never.
+        move |error| {
+            let passes = passes(&error) && !matches!(error, Refusal::Timeout(_));
+            Self { passes, error: Error::at(step)(error) }
+        }
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self { passes: false, error }
+    }
+}
+
 /// Proves all names, until the authority says so.
 async fn prove_all(
     order: &mut Order,
     begun: &mut Begun,
     proof: Proof,
     challenges: &Challenges,
-) -> Result<(), Error> {
-    if let Err(error) = prove(order, begun, proof, challenges).await {
+) -> Result<(), Stop> {
+    if let Err(stop) = prove(order, begun, proof, challenges).await {
         // An authority may have looked by the time that it takes our word, and its answer is what it has seen.
-        return Err(unproven(order).await.unwrap_or(error));
+        return Err(unproven(order).await.map_or(stop, Stop::from));
     }
-    let seen = order.poll_ready(&POLL).await.map_err(Error::at("the authority has seen no proof"));
+    let seen = order.poll_ready(&POLL).await.map_err(Stop::at("the authority has seen no proof"));
     if matches!(seen, Ok(OrderStatus::Ready)) {
         return Ok(());
     }
     let unclear = || Error::Authority("the order is not ready", "the authority does not say why".to_owned());
-    Err(unproven(order).await.unwrap_or_else(|| seen.err().unwrap_or_else(unclear)))
+    let stop = seen.err().unwrap_or_else(|| unclear().into());
+    Err(unproven(order).await.map_or(stop, Stop::from))
 }
 
 /// Names the certificate that is to be replaced, where there is one (RFC 9773 5): what is ordered so is bounded less. An authority
@@ -212,8 +241,8 @@ async fn prove(
     begun: &mut Begun,
     proof: Proof,
     challenges: &Challenges,
-) -> Result<(), Error> {
-    let asked = |error| Error::at("the authority does not say what it wants to see")(error);
+) -> Result<(), Stop> {
+    let asked = |error| Stop::at("the authority does not say what it wants to see")(error);
     let mut all = order.authorizations();
     while let Some(one) = all.next().await {
         let mut one = one.map_err(asked)?;
@@ -225,7 +254,7 @@ async fn prove(
             Proof::Tls => (ChallengeType::TlsAlpn01, "tls-alpn-01"),
             Proof::Http => (ChallengeType::Http01, "http-01"),
         };
-        let Some(mut challenge) = one.challenge(kind) else { return Err(Error::NoProof(name, shown)) };
+        let Some(mut challenge) = one.challenge(kind) else { return Err(Error::NoProof(name, shown).into()) };
         let wanted = wanted(name, &challenge);
         show(&wanted, proof, challenges)?;
         begun.note(wanted)?;

@@ -1,5 +1,5 @@
 //! What an authority for certificates is shown while it looks whether a name is ours (RFC 8555 8.3, RFC 8737): pages, and
-//! certificates with a proof in them. Empty but for the seconds in which one is ordered.
+//! certificates with a proof in them. Empty unless an order is under way, or to be gone on with.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
