@@ -125,9 +125,10 @@ impl Server {
         );
     }
 
-    /// Gives up a worker that has not answered in time and is being replaced; the client has 504. The slot stays with the
-    /// worker until it is dead.
-    pub(crate) fn give_up_worker(&self, exchange: &mut Exchange, handling: &mut Handling, worker: u16) {
+    /// Gives up a worker that has not answered in time, and has it replaced; the client is to have 504. The slot stays with the
+    /// worker until it is dead. False where the worker still has time, or nobody has the request.
+    pub(crate) fn give_up_late_worker(&self, exchange: &mut Exchange, handling: &mut Handling) -> bool {
+        let Some(worker) = handling.job().and_then(|job| job.report_overdue()) else { return false };
         let request = handling.request(&exchange.account);
         tracing::error!(
             worker,
@@ -139,6 +140,7 @@ impl Server {
         );
         exchange.account.worker = Some(worker);
         handling.part(&mut exchange.account);
+        true
     }
 
     /// An exchange is over: tells the records, and gives back what its handler held.

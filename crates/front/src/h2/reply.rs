@@ -45,8 +45,7 @@ impl Stream {
                     }
                 }
                 Event::Look => {
-                    if let Some(worker) = self.handling.job().and_then(|job| job.report_overdue()) {
-                        self.server.give_up_worker(&mut self.exchange, &mut self.handling, worker);
+                    if self.server.give_up_late_worker(&mut self.exchange, &mut self.handling) {
                         return self.give_up(Fault::Overdue).await;
                     }
                 }
