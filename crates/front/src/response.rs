@@ -8,6 +8,9 @@ use crate::capacity::Permit;
 use crate::fault::Fault;
 use crate::slots::Ring;
 
+/// 101 (Switching Protocols).
+pub(crate) const SWITCHING: u16 = 101;
+
 /// Something that a handler has for the protocol.
 #[derive(Debug)]
 pub(crate) enum Event {

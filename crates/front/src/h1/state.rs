@@ -10,7 +10,7 @@ use crate::exchange::Exchange;
 use crate::outflow::Outflow;
 use crate::proxied::Behind;
 use crate::request::Client;
-use crate::response::{self, Body};
+use crate::response::{self, Body, SWITCHING};
 use crate::route::Handling;
 use crate::server::{Presence, Server, sender};
 use crate::sharing::Moved;
@@ -18,8 +18,6 @@ use crate::timers::Timer;
 use crate::transport::{Socket, Transport};
 use crate::upload::BodyPace;
 
-/// 101 (Switching Protocols).
-pub(crate) const SWITCHING: u16 = 101;
 /// A response of up to so many bytes is one that its client reads at once.
 const SHORT: u64 = 16 * 1024;
 /// An input buffer above this size is not kept between requests.

@@ -10,9 +10,8 @@ use crate::delivery::{Delivered, Delivery, Framing, Reactions};
 use crate::fault::Fault;
 use crate::h2::head::{self, Saying};
 use crate::h2::state::{Next, Stream};
-use crate::h2::tunnel::SWITCHING;
 use crate::redirect::Detour;
-use crate::response::{Body, Event, Head, Response};
+use crate::response::{Body, Event, Head, Response, SWITCHING};
 use crate::server::sender;
 
 /// How long a worker waits for its interim response to be out.

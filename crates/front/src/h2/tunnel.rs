@@ -15,11 +15,9 @@ use crate::delivery::Framing;
 use crate::h2::head::{self, Saying};
 use crate::h2::link::{Link, Taken};
 use crate::relay::Line;
-use crate::response::{Has, Head};
+use crate::response::{Has, Head, SWITCHING};
 use crate::transport::{Stream as Carrier, Transport};
 
-/// 101 (Switching Protocols).
-pub(crate) const SWITCHING: u16 = 101;
 /// Fields of 101 that the response of a stream must not have (RFC 8441 5, RFC 9110 9.3.6), besides those of a connection.
 const OF_SWITCHING: [&[u8]; 2] = [b"sec-websocket-accept", b"content-length"];
 

@@ -13,9 +13,9 @@ use crate::app::Job;
 use crate::capacity::Permit;
 use crate::fault::Fault;
 use crate::h2::state::{Next, Stream};
-use crate::h2::tunnel::{Noted, SWITCHING};
+use crate::h2::tunnel::Noted;
 use crate::relay::{Bound, End, Relay};
-use crate::response::{Event, Response};
+use crate::response::{Event, Response, SWITCHING};
 use crate::route::Handling;
 use crate::transport::Socket;
 
